@@ -60,13 +60,14 @@ struct MachineLifeTest : testing::Test {
                 if (!test.slowDisk) KJ_ASSERT_NONNULL(test.written)->fulfill();
                 return kj::mv(paf.promise);
               },
-              [&test]() { return test.mustInstall; }, [&test]() { return test.mustReset; }}) {}
+              [&test]() { return test.mustInstall; }, [&test]() { return test.mustReset; },
+              [&test](kj::StringPtr why) { test.failures.add(kj::str(why)); }}) {}
   };
   kj::Maybe<kj::Own<Brain>> current;
   kj::Vector<kj::String> said;
   kj::Vector<Running> begun;
   unsigned apiKept = 0, settled = 0, alarms = 0;
-  kj::Vector<kj::String> reasons;
+  kj::Vector<kj::String> reasons, failures;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> written;  // the reason
   bool slowDisk = false;
   bool mustInstall = false, mustReset = false;
@@ -178,6 +179,8 @@ TEST_F(MachineLifeTest, AFailureStaysAndIsTold) {
   ASSERT_EQ(3u, said.size());
   EXPECT_TRUE(said[0].startsWith("problem: ")) << said[0].cStr();
   EXPECT_EQ(3u, alarms);
+  ASSERT_EQ(1u, failures.size()) << "a system on trial makes way once";
+  EXPECT_TRUE(failures[0].endsWith("a.yaml:1: wrong; b.yaml:2: wrong too")) << failures[0].cStr();
 }
 
 // Catches: a machine that goes on booting although it is told to go down, or says that it failed.

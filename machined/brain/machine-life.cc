@@ -131,9 +131,11 @@ void MachineLife::cannotGoOn(kj::Exception&& e) {
   for (auto& p : problems) deps.say(kj::str("problem: ", p), Tone::kAlarm);
   deps.say("fatal: the node stays as it is and does not reboot by itself", Tone::kAlarm);
   reached(Stage::FAILED, copyOf(problems));
+  auto all = kj::strArray(problems, "; ");
   deps.status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
   // With certificates from a config that could be read, the API can at least tell.
   deps.keepApi();
+  deps.failed(all);
 }
 
 kj::String MachineLife::sequenceOrNext() const {

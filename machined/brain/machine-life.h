@@ -36,6 +36,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
     kj::Function<bool()> mustInstall = []() { return false; };
     // Process 1 holds the promise of a reset, whether or not its caller was answered.
     kj::Function<bool()> mustReset = []() { return false; };
+    // It cannot go on, for these reasons: a system on trial makes way for the other one.
+    kj::Function<void(kj::StringPtr reasons)> failed = [](kj::StringPtr) {};
   };
   explicit MachineLife(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);

@@ -5,6 +5,7 @@
 #include "common/base/file.h"
 #include "common/base/version.h"
 #include "machined/brain/wiring.h"
+#include "machined/storage/meta-values.h"
 #include "machined/tasks/boot-arguments.h"
 #include "machined/tasks/network-complete.h"
 #include "machined/upgrade/image-signatures.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
 constexpr size_t kMostRecord = 64u << 10;
+constexpr auto kWord = static_cast<uint32_t>(MetaTag::kLastWord);
 constexpr auto kNetworkPatience = 1 * kj::SECONDS;
 
 // Of the seconds that talos.trial gives the system from its start on.
@@ -65,7 +67,11 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
             return uv.blocking([bytes = encodeRecord(record)]() {
               writeFileAtomically(kUpgradeFile, bytes, 0600);
             });
-          }};
+          },
+          [this](kj::StringPtr word) {
+            return meta.write(reads.of(0), kWord, kj::heapArray(word.asBytes()));
+          },
+          KJ_BIND_METHOD(*this, takeLastWord)};
 }
 
 RealImageArchives::Dependencies Wiring::archivesDependencies() {
@@ -82,6 +88,20 @@ RealImageArchives::Dependencies Wiring::archivesDependencies() {
             });
           },
           foreign};
+}
+
+kj::Promise<kj::Maybe<kj::String>> Wiring::takeLastWord() {
+  kj::Maybe<kj::String> word;
+  co_await meta.read(reads.of(0), kWord)
+      .then([&](kj::Vector<MetaValue> values) { word = kj::heapString(values[0].value.asChars()); },
+            [](kj::Exception&& e) {
+              auto kind = kindOf(e);
+              // No such word, or no META.
+              if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
+              kj::throwFatalException(kj::mv(e));
+            });
+  if (word != nullptr) co_await meta.remove(reads.of(0), kWord);
+  co_return kj::mv(word);
 }
 
 // The API is up, every other service is, and the network is what the config asks for.

@@ -172,7 +172,8 @@ MachineLife::Dependencies Wiring::lifeDependencies() {
           releaseStartMemory,
           KJ_BIND_METHOD(*this, keepReason),
           [this]() { return mode == Mode::kMetal && !state.isMounted(); },
-          [this]() { return reset->promised() != nullptr; }};
+          [this]() { return reset->promised() != nullptr; },
+          [this](kj::StringPtr reasons) { tasks.add(upgrader.bootFailed(kj::str(reasons))); }};
 }
 
 kj::Own<Reset> Wiring::makeReset() {

@@ -168,6 +168,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   Upgrader::Dependencies upgraderDependencies();
   RealImageArchives::Dependencies archivesDependencies();
   kj::Promise<Health> health();
+  kj::Promise<kj::Maybe<kj::String>> takeLastWord();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();

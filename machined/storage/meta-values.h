@@ -37,6 +37,7 @@ enum class MetaTag : uint32_t {
   kReset = 0x52455345,        // a reset that was promised (reset.h)
   kFormatState = 0x464d5453,  // a file system is being made (format-marks.h)
   kFormatEphemeral = 0x464d5445,
+  kLastWord = 0x4c415354,  // of a system on trial (machined/upgrade/upgrader.h)
 };
 
 struct MetaWrite {

@@ -61,13 +61,16 @@ TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
 TEST(UpgradeFinding, TheReasonIsTheNewSystems) {
   UpgradeRecord record{.to = Slot::kB, .toVersion = kj::str("v2"), .stage = Stage::GIVING_UP};
   record.reason = kj::str("no API");
-  EXPECT_EQ(whyFellBack(record), "the system in slot B (v2) was given up: no API");
+  EXPECT_EQ(whyFellBack(record, "x"_kj), "the system in slot B (v2) was given up: no API");
   record.stage = Stage::STARTED;
-  EXPECT_EQ(whyFellBack(record),
+  EXPECT_EQ(whyFellBack(record, "x"_kj),
             "the system in slot B (v2) was started and ended before it was healthy; the last that "
             "it said: no API");
   record.stage = Stage::WRITTEN;
-  EXPECT_NE(std::string(whyFellBack(record).cStr()).find("did not come up"), std::string::npos);
+  EXPECT_NE(std::string(whyFellBack(record, nullptr).cStr()).find("did not come up"),
+            std::string::npos);
+  EXPECT_EQ(whyFellBack(record, "its boot failed"_kj),
+            "the system in slot B (v2) was given up: its boot failed");
 }
 
 // Catches: a record that another brain reads otherwise; one that is cut or damaged and ends a boot.

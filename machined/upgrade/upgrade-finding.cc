@@ -18,7 +18,7 @@ UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot r
   return UpgradeFinding::kNothing;
 }
 
-kj::String whyFellBack(const UpgradeRecord& record) {
+kj::String whyFellBack(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> word) {
   auto name =
       kj::str("the system in slot ", install::nameOf(record.to), " (", record.toVersion, ")");
   switch (record.stage) {
@@ -28,6 +28,7 @@ kj::String whyFellBack(const UpgradeRecord& record) {
       return kj::str(name, " was started and ended before it was healthy",
                      record.reason.size() > 0 ? "; the last that it said: " : "", record.reason);
     default:
+      KJ_IF_MAYBE (text, word) return kj::str(name, " was given up: ", *text);
       return kj::str(name,
                      " did not come up: the boot loader could not load it, or it ended before its "
                      "machined ran; its last words are on the console");

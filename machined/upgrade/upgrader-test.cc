@@ -30,6 +30,8 @@ struct ModelDisk final : Installer {
   bool refuses = false, unreadable = false;
   std::vector<std::string> cleared;
   std::string written;  // from an archive
+  kj::Maybe<kj::String> word;
+  bool wordsFail = false;
 
   kj::Promise<bool> run(Fill fill) override {
     capnp::MallocMessageBuilder message;
@@ -147,7 +149,7 @@ class System {
                   container,
                   running,
                   kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
-                  nullptr,
+                  trialLeft(disk, running),
                   []() { return kj::str("a=1"); },
                   [this]() { return kj::str(key.c_str()); },
                   [this](kj::String pinned, kj::String) -> kj::Promise<void> {
@@ -176,7 +178,20 @@ class System {
                   [&disk](const UpgradeRecord& record) -> kj::Promise<void> {
                     disk.record = decodeRecord(encodeRecord(record));
                     return kj::READY_NOW;
+                  },
+                  [&disk](kj::StringPtr word) -> kj::Promise<void> {
+                    if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
+                    disk.word = kj::str(word);
+                    return kj::READY_NOW;
+                  },
+                  [&disk]() -> kj::Promise<kj::Maybe<kj::String>> {
+                    if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
+                    return kj::mv(disk.word);
                   }}) {}
+  static kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
+    if (running == disk.environment.confirmed) return nullptr;
+    return disk.environment.healthTimeoutS * kj::SECONDS;
+  }
 
   void boot(kj::WaitScope& scope) { upgrader.resume().wait(scope); }
   std::string status() {
@@ -298,6 +313,36 @@ TEST_F(UpgraderTest, ATrialThatEndsWithoutAWord) {
     EXPECT_THAT(old.status(), HasSubstr(started ? "the last that it said: service apid is not up"
                                                 : "did not come up"));
   }
+}
+
+// Catches: a system on trial whose boot fails before it has the record, and that nobody ends before process 1
+// does, or that is gone without a reason; the word of an earlier trial that is told of a later one; a boot that
+// fails without a trial, and reboots.
+TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesAWord) {
+  for (bool lost : {false, true}) {
+    rollBack();
+    disk.wordsFail = lost;
+    {
+      System fresh(disk);
+      fresh.upgrader.bootFailed(kj::str("service networkd\nis not there")).wait(scope);
+      EXPECT_EQ(fresh.reboots, 1u);
+      EXPECT_THAT(fresh.said.back(), HasSubstr("giving up slot B (v2): its boot failed: service"));
+    }
+    System old(disk);
+    ASSERT_EQ(old.running, Slot::kA);
+    old.boot(scope);
+    EXPECT_THAT(old.status(),
+                HasSubstr(lost ? "did not come up"
+                               : "failed A v1: the system in slot B (v2) was given up: its boot "
+                                 "failed: service networkd?is not there"));
+    EXPECT_TRUE(disk.word == nullptr);
+    disk.wordsFail = false;
+    old.upgrader.bootFailed(kj::str("x")).wait(scope);
+    EXPECT_EQ(old.reboots, 0u);
+  }
+  disk.word = kj::str("of an earlier one");
+  rollBack();
+  EXPECT_TRUE(disk.word == nullptr);
 }
 
 // Catches: a brain that died in the middle of a trial, and whose successor confirms at once or not

@@ -25,7 +25,8 @@ constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS,
 // A service that comes up and exits at once is not healthy.
 constexpr auto kHealthyFor = 5 * kj::SECONDS;
 constexpr unsigned kLeastHealthTimeoutS = 30;
-constexpr size_t kMostName = 256;
+constexpr size_t kMostName = 256, kMostWord = 4096;
+constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
 
 unsigned healthTimeout(unsigned wish) {
   if (wish == 0) return install::kHealthTimeoutS;
@@ -147,6 +148,7 @@ kj::Promise<void> Upgrader::resume() {
 
 kj::Promise<void> Upgrader::findOut() {
   auto running = KJ_ASSERT_NONNULL(deps.running);
+  auto word = co_await takeWord();
   auto found = (co_await slots.look()).state;
   auto finding = findingOf(record, running, found);
   if (finding == UpgradeFinding::kOnTrial) {
@@ -164,7 +166,7 @@ kj::Promise<void> Upgrader::findOut() {
   co_await settle();
   switch (finding) {
     case UpgradeFinding::kFellBack:
-      co_await fellBack(running);
+      co_await fellBack(running, kj::mv(word));
       break;
     case UpgradeFinding::kCutOff:
       co_await failed(kj::str(
@@ -189,12 +191,36 @@ kj::Promise<void> Upgrader::findOut() {
   }
 }
 
-kj::Promise<void> Upgrader::fellBack(Slot running) {
+// One of an earlier trial is gone with it. A META that cannot be read has none.
+kj::Promise<kj::Maybe<kj::String>> Upgrader::takeWord() {
+  kj::Maybe<kj::String> word;
+  co_await kj::evalNow([&]() { return deps.takeWord(); })
+      .then([&](kj::Maybe<kj::String> left) { word = kj::mv(left); },
+            [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  KJ_IF_MAYBE (text, word) co_return oneLine(*text, kMostWord);
+  co_return nullptr;
+}
+
+kj::Promise<void> Upgrader::bootFailed(kj::String problems) {
+  if (resumed || deps.trialLeft == nullptr) co_return;
+  auto slot = nameOf(KJ_REQUIRE_NONNULL(deps.running));
+  auto word = kj::str("its boot failed: ", problems);
+  co_await within(
+      deps.timer, kDiskPatience, deps.leaveWord(word),
+      kj::str("META did not take the reason within ", kDiskPatience / kj::SECONDS, " s"))
+      .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  deps.tell(kj::str("giving up slot ", slot, " (", deps.version, "): ", word,
+                    "; rebooting into the other slot"));
+  co_await deps.reboot(kNotHealthy);
+}
+
+kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> word) {
   if (record == nullptr) {
     record = UpgradeRecord{.from = running, .to = install::otherThan(running)};
   }
   auto& r = KJ_ASSERT_NONNULL(record);
-  if (!r.isOver()) co_await failed(whyFellBack(r));
+  if (!r.isOver())
+    co_await failed(whyFellBack(r, word.map([](kj::String& w) { return w.asPtr(); })));
   co_await choose(running, nullptr);
   publish();
 }
@@ -494,7 +520,7 @@ kj::Promise<void> Upgrader::giveUp(kj::String reason) {
                     nameOf(r.from)));
   publish();
   co_await keepOrTell();
-  co_await deps.reboot("the system on trial was not healthy");
+  co_await deps.reboot(kNotHealthy);
 }
 
 }  // namespace talos::machined

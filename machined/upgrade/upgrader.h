@@ -13,8 +13,9 @@
 //      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
 //      one again. When it has been healthy for a few seconds, one write confirms it.
 //   5. A system that is not healthy in time says why in the record and reboots. So does one whose
-//      boot has failed. Process 1 does the same a little later for a brain that does not
-//      (machined/init), and the kernel for process 1.
+//      boot has failed; if that was before it had STATE, and with it the record, it leaves its last
+//      word in META. Process 1 does the same a little later for a brain that does not (machined/init),
+//      and the kernel for process 1.
 //   6. The old system finds that it runs again, and tells why: in the record, the resource
 //      UpgradeStatuses/node, the event log and on the console.
 #pragma once
@@ -71,6 +72,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     // The record on STATE; saved, it is on the disk when that resolves.
     kj::Function<kj::Promise<kj::Maybe<UpgradeRecord>>()> load;
     kj::Function<kj::Promise<void>(const UpgradeRecord&)> save;
+    // The last word of a system on trial, in META: taken, it is not there any more.
+    kj::Function<kj::Promise<void>(kj::StringPtr)> leaveWord;
+    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> takeWord;
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
@@ -78,6 +82,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // When STATE is mounted: what was found is told and recorded, a trial goes on. A second call does
   // nothing. Does not throw.
   kj::Promise<void> resume();
+  // The boot has ended with these problems: a trial that has not begun, for want of STATE, ends.
+  kj::Promise<void> bootFailed(kj::String problems);
   // Before EPHEMERAL is mounted: the upgrade may have been one without --preserve.
   kj::Promise<void> emptyEphemeralIfAsked();
 
@@ -114,7 +120,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();
   kj::Promise<void> findOut();
-  kj::Promise<void> fellBack(install::Slot running);
+  kj::Promise<void> fellBack(install::Slot running, kj::Maybe<kj::String> word);
+  kj::Promise<kj::Maybe<kj::String>> takeWord();
   kj::Promise<void> carryOut();
   kj::Promise<void> rebootInto();
   kj::Promise<void> trial();
