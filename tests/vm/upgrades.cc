@@ -122,6 +122,43 @@ std::string Images::digestOf(const std::string& version) {
       .substr(0, 71);
 }
 
+void Images::sign(const std::string& version, const std::string& key) {
+  auto layout = folder + "/signature", payload = folder + "/payload";
+  auto blob = [&](const std::string& text, const std::string& type, const std::string& more) {
+    std::ofstream(payload, std::ios::binary) << text;
+    auto hex = must({"sha256sum", payload}).substr(0, 64);
+    fs::create_directories(layout + "/blobs/sha256");
+    fs::copy_file(payload, layout + "/blobs/sha256/" + hex, fs::copy_options::overwrite_existing);
+    return R"({"mediaType":")" + type + R"(","digest":"sha256:)" + hex + R"(","size":)" +
+           std::to_string(text.size()) + more + "}";
+  };
+  const std::string manifestType = "application/vnd.oci.image.manifest.v1+json",
+                    configType = "application/vnd.oci.image.config.v1+json",
+                    payloadType = "application/vnd.dev.cosign.simplesigning.v1+json";
+  auto digest = digestOf(version);
+  auto text = R"({"critical":{"identity":{"docker-reference":"ghcr.io/talos/installer"},)"
+              R"("image":{"docker-manifest-digest":")" +
+              digest + R"("},"type":"cosign container image signature"},"optional":null})";
+  std::ofstream(payload, std::ios::binary) << text;
+  auto signature =
+      must({"sh", "-c", "openssl dgst -sha256 -sign '" + key + "' '" + payload + "' | base64 -w0"});
+  auto layer =
+      blob(text, payloadType,
+           R"(,"annotations":{"dev.cosignproject.cosign/signature":")" + signature + "\"}");
+  auto hex = must({"sha256sum", payload}).substr(0, 64);
+  auto config = blob(
+      R"({"architecture":"","os":"","config":{},"rootfs":{"type":"layers","diff_ids":["sha256:)" +
+          hex + R"("]}})",
+      configType, "");
+  auto manifest = blob(R"({"schemaVersion":2,"mediaType":")" + manifestType + R"(","config":)" +
+                           config + R"(,"layers":[)" + layer + "]}",
+                       manifestType, R"(,"annotations":{"org.opencontainers.image.ref.name":"x"})");
+  std::ofstream(layout + "/index.json")
+      << R"({"schemaVersion":2,"manifests":[)" << manifest << "]}";
+  std::ofstream(layout + "/oci-layout") << R"({"imageLayoutVersion":"1.0.0"})";
+  push("oci:" + layout + ":x", "sha256-" + digest.substr(7) + ".sig");
+}
+
 std::vector<std::string> Images::buildah(const std::vector<std::string>& more) const {
   std::vector<std::string> words = {
       "buildah",   "--storage-driver",    "vfs", "--root", folder + "/images",

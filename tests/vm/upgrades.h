@@ -38,6 +38,9 @@ class Images {
   // The good one with a root image that was cut off; in a layer of its own.
   std::string truncated(const std::string& from, const std::string& version);
 
+  // Puts a signature of one in the registry where cosign does, by this private key.
+  void sign(const std::string& version, const std::string& key);
+
   // Of one in the registry, as that says: sha256:….
   static std::string digestOf(const std::string& version);
 
