@@ -28,6 +28,13 @@ kj::String markOf(kj::StringPtr file) {
 kj::String refusedOf(kj::StringPtr file) {
   return kj::str(file, ".refused");
 }
+// The same while it is being replaced.
+kj::String replacedOf(kj::StringPtr file) {
+  return kj::str(file, ".replaced");
+}
+kj::String unfinishedOf(kj::StringPtr file) {
+  return kj::str(file, ".unfinished");
+}
 
 kj::AutoCloseFd openFile(kj::StringPtr path, int flags, mode_t mode = 0) {
   int fd;
@@ -85,7 +92,7 @@ kj::Maybe<kj::Array<kj::byte>> readBackup(kj::StringPtr file) {
 void writeFile(kj::StringPtr file, Bytes header) {
   kj::byte digest[kDigest];
   digestOf(header, digest);
-  auto unfinished = kj::str(file, ".unfinished");
+  auto unfinished = unfinishedOf(file);
   {
     auto fd = openFile(unfinished, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     for (size_t at = 0; at < header.size(); at += kFilePiece) {
@@ -109,6 +116,12 @@ void makeFolderOf(kj::StringPtr file) {
   KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
 }
 
+// A restoration is over.
+void keepReplaced(kj::StringPtr file) {
+  KJ_SYSCALL(rename(replacedOf(file).cStr(), refusedOf(file).cStr()), file);
+  flushFolder(file);
+}
+
 [[noreturn]] void refuseRestore(Device& device, kj::StringPtr why) {
   fail(ErrorKind::kFailedPrecondition,
        kj::str("the LUKS2 header of ", device.node(), " is not restored from its backup: ", why));
@@ -120,6 +133,7 @@ Comparison compareHeader(Device& device, kj::StringPtr file) {
   if (exists(markOf(file))) return Comparison::kChanging;
   KJ_IF_MAYBE (backup, readBackup(file)) {
     bool same = device.content() == Content::kLuks && device.header().asPtr() == *backup;
+    if (same && exists(replacedOf(file))) keepReplaced(file);
     return same ? Comparison::kSame : Comparison::kOther;
   }
   return Comparison::kNone;
@@ -140,11 +154,15 @@ void backupHeader(Device& device, kj::StringPtr file, bool last) {
 }
 
 void forgetHeader(kj::StringPtr file) {
-  if (!exists(file) && !exists(markOf(file)) && !exists(refusedOf(file))) return;
-  removeFile(file);
-  removeFile(refusedOf(file));
-  removeFile(markOf(file));
-  flushFolder(file);
+  bool changed = false;
+  // All that may have a header with its keys in it.
+  for (auto& path : {unfinishedOf(file), unfinishedOf(replacedOf(file)), kj::str(file),
+                     replacedOf(file), refusedOf(file), markOf(file)}) {
+    if (!exists(path)) continue;
+    removeFile(path);
+    changed = true;
+  }
+  if (changed) flushFolder(file);
 }
 
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys) {
@@ -160,18 +178,18 @@ void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> k
       refuseRestore(device, "no key of the config opens the data with it");
     }
     auto fd = openFile(device.node(), O_RDWR);
-    // The first one that was refused: after a cut the device has a part of each.
-    if (!exists(refusedOf(file))) {
+    // When there is one, a restoration was cut off, and the device has a part of each.
+    if (!exists(replacedOf(file))) {
       auto found = kj::heapArray<kj::byte>(header->size());
       auto size = readAt(fd, 0, found, device.node());
-      writeFile(refusedOf(file), found.slice(0, size));
+      writeFile(replacedOf(file), found.slice(0, size));
     }
     // What can be read says where the keys are, so it comes after them.
     write(fd, header->slice(kMetadata, header->size()), kMetadata);
     KJ_SYSCALL(fsync(fd));
     write(fd, header->slice(0, kMetadata), 0);
     KJ_SYSCALL(fsync(fd));
-    return;
+    return keepReplaced(file);
   }
   refuseRestore(device, kj::str(file, " has no header that is whole"));
 }

@@ -10,8 +10,8 @@
 //
 // restoreHeader() writes nothing unless it is certain that the backup is that of this volume: its digest is
 // right; what is there has no UUID, or the same one; a key opens the backup; and with that the data begins
-// with an XFS. What is replaced is kept as `<file>.refused`. The header can be read only when all of it is there;
-// after a cut it is done again.
+// with an XFS. The header can be read only when all of it is there; after a cut it is done again. What was
+// replaced is kept as `<file>.replaced` meanwhile, as `<file>.refused` afterwards: that of the last time.
 #pragma once
 
 #include "machined/luks/device.h"
