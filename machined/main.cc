@@ -1,4 +1,5 @@
-// The brain of the machine, started by process 1 with the socket to it as descriptor 3 (brain/wiring.h).
+// The brain of the machine, started by process 1 with the socket to it as descriptor 3
+// (brain/wiring.h).
 #include <kj/async-io.h>
 #include <kj/debug.h>
 

@@ -1,5 +1,6 @@
 // The records of issued certificates: IssuedCertificates/<serial> in machined's store, and a log
-// line each, as far as one holder does not ask for more than a node does (common/base/line-limit.h).
+// line each, as far as one holder does not ask for more than a node does
+// (common/base/line-limit.h).
 //
 // Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h, by
 // which a certificate can be refused too (ResourceExhausted). It is in the store before the caller
@@ -24,8 +25,8 @@ class Records {
 
   // What is there from before, into the issuer's name book. Tries until the store answers.
   kj::Promise<void> recall(Issuer& issuer);
-  // Resolves when the store has it; ResourceExhausted when its holder has too many, Unavailable when
-  // the store does not have it within kKeepPatience.
+  // Resolves when the store has it; ResourceExhausted when its holder has too many, Unavailable
+  // when the store does not have it within kKeepPatience.
   kj::Promise<void> keep(const Record& record);
 
  private:

@@ -159,7 +159,8 @@ TEST(NameBook, ACertificateThatBeginsSoonHasItsName) {
   EXPECT_TRUE(book.holder("w1", ip("10.0.0.10"), at(0), at(3600)) == nullptr);
 }
 
-// Catches: a book that grows; one that forgets a name of somebody who has few, for one who has many.
+// Catches: a book that grows; one that forgets a name of somebody who has few, for one who has
+// many.
 TEST(NameBook, OfTooManyTheHolderWithMostLosesThoseThatEndFirst) {
   NameBook book({.most = 4, .perHolder = 4, .fair = 1});
   book.enter("a", ip("10.0.0.2"), at(0), at(100));

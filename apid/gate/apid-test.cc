@@ -37,8 +37,8 @@ TEST_F(Apid, RolesOfTheCertificate) {
   EXPECT_EQ(a.model.reboots, 1u);
 }
 
-// Catches: a client that washes everything else out of apid's own log by calls that are denied, over
-// one connection or many.
+// Catches: a client that washes everything else out of apid's own log by calls that are denied,
+// over one connection or many.
 TEST_F(Apid, DeniedCallsAreABoundedNumberOfLines) {
   start(a);
   ::testing::internal::CaptureStderr();

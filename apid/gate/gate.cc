@@ -123,8 +123,8 @@ struct Gate::Client : kj::Refcounted {
     KJ_IF_MAYBE (node, own) return *node;
     return own.emplace(connect(kj::addRef(*account), name));
   }
-  // `whom`: for whom another machine's apid calls. What one of those may have open is no other one's
-  // affair. None: they are too many.
+  // `whom`: for whom another machine's apid calls. What one of those may have open is no other
+  // one's affair. None: they are too many.
   kj::Maybe<kj::Own<Forwarded>> thisNodeFor(LocalNode& connect, kj::StringPtr whom);
 };
 

@@ -114,8 +114,9 @@ class ModelNode final : public rpc::Node::Server {
     context.getResults().setLogs(kj::heap<ModelLogs>(model));
     return kj::READY_NOW;
   }
-  // Parts of which a test asks only what it is refused. Each has to be there: the pipeline of a part that
-  // is not breaks at the client as soon as the answer is back, and its calls fail before they reach the gate.
+  // Parts of which a test asks only what it is refused. Each has to be there: the pipeline of a
+  // part that is not breaks at the client as soon as the answer is back, and its calls fail before
+  // they reach the gate.
   kj::Promise<void> services(ServicesContext context) override {
     context.getResults().setServices(kj::heap<rpc::Services::Server>());
     return kj::READY_NOW;

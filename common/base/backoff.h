@@ -1,8 +1,8 @@
 // How long to wait before a new attempt at what has failed: longer after each failure up to a
 // longest pause, from the beginning again after a success.
 //
-// Pure: it answers durations and waits for nothing. Chance is passed in with each question, so tests
-// own it as they own the clock. It holds two numbers that matter to nobody after a crash.
+// Pure: it answers durations and waits for nothing. Chance is passed in with each question, so
+// tests own it as they own the clock. It holds two numbers that matter to nobody after a crash.
 #pragma once
 
 #include <kj/common.h>
@@ -16,7 +16,8 @@ class Backoff {
     kj::Duration first, longest;
     double growth = 2;  // of the pause, from failure to failure; more than 1
     // The parts of a pause that chance chooses between, at 0 and at 1: {0.5, 1.5} is +-50 %. The
-    // longest pause is spread as well, so that those who wait for one thing do not come all at once.
+    // longest pause is spread as well, so that those who wait for one thing do not come all at
+    // once.
     double chance0 = 1, chance1 = 1;
   };
 

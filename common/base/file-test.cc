@@ -96,8 +96,8 @@ TEST(File, ReadingSaysWhatIsWrong) {
   EXPECT_EQ(readFile("/proc/self/status").size() > 100, true) << "files without a size are empty";
 }
 
-// Catches: a reading from the beginning whatever was asked for, one that takes the end of a file for
-// a failure, or a failure for an end.
+// Catches: a reading from the beginning whatever was asked for, one that takes the end of a file
+// for a failure, or a failure for an end.
 TEST(File, ReadAtTakesWhatIsThere) {
   Scratch scratch;
   auto path = scratch.in("digits");

@@ -17,8 +17,8 @@ void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, m
 // anybody writes there. An absent folder is fine.
 void removeUnfinished(kj::StringPtr folder);
 
-// Whole file, of which no copy is left in memory but the answer; throws NotFound naming the path, or
-// InvalidArgument when it is larger than `limit`.
+// Whole file, of which no copy is left in memory but the answer; throws NotFound naming the path,
+// or InvalidArgument when it is larger than `limit`.
 kj::String readFile(kj::StringPtr path, size_t limit = 64u << 20);
 kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit = 64u << 20);
 

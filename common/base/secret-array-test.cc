@@ -15,8 +15,8 @@ struct Watching : SecretDisposer {
   }
 };
 
-// Catches: memory with a secret that is given back as it is: by an array that was moved, replaced, or owned by
-// what ends with an exception; a copy that is another text.
+// Catches: memory with a secret that is given back as it is: by an array that was moved, replaced,
+// or owned by what ends with an exception; a copy that is another text.
 TEST(SecretArray, IsZeroWhenItGoes) {
   Watching watching;
   auto text = "a secret"_kj.asBytes();

@@ -188,7 +188,8 @@ void checkSizes(Report& report, kj::StringPtr path, Encryption::Reader encryptio
   }
 }
 
-// STATE has to be opened before the config is there, with what the machine has, or META, which is not encrypted.
+// STATE has to be opened before the config is there, with what the machine has, or META, which is
+// not encrypted.
 void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryption) {
   auto list = encryption.getKeys();
   bool own = false, text = false, readable = false;

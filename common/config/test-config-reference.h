@@ -1,6 +1,6 @@
 // The reference document of the machine config, in Markdown: what every key means, from the
-// schema's annotations, each with an example. Pure. It makes docs/machine-config.md, through the test
-// that compares the two.
+// schema's annotations, each with an example. Pure. It makes docs/machine-config.md, through the
+// test that compares the two.
 #pragma once
 
 #include <capnp/dynamic.h>

@@ -71,8 +71,8 @@ TEST(Gpt, WhatIsWrittenIsRead) {
   }
 }
 
-// Catches: two steps in the wrong order, a new list in the place of the one that is in force, a write
-// whose sectors do not all arrive and that leaves neither table.
+// Catches: two steps in the wrong order, a new list in the place of the one that is in force, a
+// write whose sectors do not all arrive and that leaves neither table.
 TEST(Gpt, ACutLeavesTheOldTableOrTheNewOne) {
   for (unsigned sectorSize : {512u, 4096u}) {
     auto before = blank(8u << 20);

@@ -56,9 +56,9 @@ kj::Vector<Write> writes(const Table& table, unsigned sectorSize,
 // The code of a first sector that makes a BIOS go on with the next device.
 void startNextDevice(kj::ArrayPtr<kj::byte> sector);
 
-// The table at the begin of a disk; none where there is none, or a damaged one, or one that is not in
-// force on a disk whose first sector is not empty. `bytes` gives fewer
-// of them where there are no more.
+// The table at the begin of a disk; none where there is none, or a damaged one, or one that is not
+// in force on a disk whose first sector is not empty. `bytes` gives fewer of them where there are
+// no more.
 using ReadBytes = kj::Function<kj::Array<const kj::byte>(uint64_t offset, size_t size)>;
 kj::Maybe<Table> read(ReadBytes bytes, unsigned sectorSize);
 

@@ -1,5 +1,5 @@
-// Whether an XFS was being made here when the power went: mkfs.xfs sets the mark with the first bytes
-// that it writes, and takes it back with the last ones. Nobody has had data on it.
+// Whether an XFS was being made here when the power went: mkfs.xfs sets the mark with the first
+// bytes that it writes, and takes it back with the last ones. Nobody has had data on it.
 #pragma once
 
 #include <kj/common.h>

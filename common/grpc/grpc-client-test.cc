@@ -129,8 +129,8 @@ TEST_F(GrpcClientTest, DeadlinesAndDroppedCallsEndAtTheServerToo) {
   EXPECT_THAT(server.cancelled, ElementsAre(1, 3));
 }
 
-// Catches: a call over its deadline that the server goes on with as long as somebody has it; one that
-// gets its time twice, for the connection and for the answer.
+// Catches: a call over its deadline that the server goes on with as long as somebody has it; one
+// that gets its time twice, for the connection and for the answer.
 TEST_F(GrpcClientTest, ADeadlineIsOfAllOfACall) {
   server.methods["/a.B/Never"] = [](auto&) {};
   auto held = open("/a.B/Never", 3 * kj::SECONDS);

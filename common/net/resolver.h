@@ -1,8 +1,9 @@
 // Names to addresses by c-ares: /etc/hosts, then the DNS servers of /etc/resolv.conf. No part of
 // glibc's name service is used, so a static program resolves names on any host.
 //
-// A lookup is some sockets and a time on the caller's loop, and no thread: what it costs is bounded by
-// how many its caller has at once. Each reads the two files anew, so a change of them counts at once.
+// A lookup is some sockets and a time on the caller's loop, and no thread: what it costs is bounded
+// by how many its caller has at once. Each reads the two files anew, so a change of them counts at
+// once.
 #pragma once
 
 #include <kj/async-unix.h>

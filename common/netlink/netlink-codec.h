@@ -1,8 +1,8 @@
 // rtnetlink messages as bytes: encoded from changes, decoded into links, addresses, routes, rules
 // and neighbours. Pure.
 //
-// eachMessage() takes any bytes whatever: lengths are checked against what is there, an attribute that
-// is too short for its type is ignored, and a message that cannot be read is reported, never
+// eachMessage() takes any bytes whatever: lengths are checked against what is there, an attribute
+// that is too short for its type is ignored, and a message that cannot be read is reported, never
 // trusted. Formats: RFC 3549 and the kernel's linux/rtnetlink.h; host byte order, addresses in
 // network order.
 #pragma once
@@ -97,8 +97,8 @@ struct Message {
   uint16_t flags = 0;
   kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic> body;
 };
-// Calls `handle` with each message of one datagram, of rtnetlink or of generic netlink (whose numbers
-// mean other things). Why reading stopped before the end, if it did.
+// Calls `handle` with each message of one datagram, of rtnetlink or of generic netlink (whose
+// numbers mean other things). Why reading stopped before the end, if it did.
 enum class Format { kRoute, kGeneric };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);

@@ -25,8 +25,8 @@ void eachAttribute(const Generic& message, F&& handle) {
 
 // --- edge
 
-// A socket that receives what the kernel sends to this group, and nothing else. None when the kernel
-// has no such family or group.
+// A socket that receives what the kernel sends to this group, and nothing else. None when the
+// kernel has no such family or group.
 kj::Maybe<kj::AutoCloseFd> listenToGroup(kj::StringPtr family, kj::StringPtr group);
 
 }  // namespace talos::netlink

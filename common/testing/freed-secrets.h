@@ -10,7 +10,8 @@
 
 namespace talos {
 
-// Counts what is given back with `secret` in it, from here on to the end of its life. One at a time.
+// Counts what is given back with `secret` in it, from here on to the end of its life. One at a
+// time.
 class FreedSecrets {
  public:
   explicit FreedSecrets(const char* secret) {

@@ -1,4 +1,5 @@
-// Signatures of files, as `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and `cosign sign-blob
+// Signatures of files, as `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and `cosign
+// sign-blob
 // --key` make them, and the public key that the machine config names for them. Pure.
 #pragma once
 

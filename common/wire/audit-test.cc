@@ -70,8 +70,8 @@ struct Audit : testing::Test {
   }
 };
 
-// Catches: a connection that goes while a call by it is under way, because the caller holds nothing but
-// the call any more: the door keeps it in what it gives to attenuate().
+// Catches: a connection that goes while a call by it is under way, because the caller holds nothing
+// but the call any more: the door keeps it in what it gives to attenuate().
 TEST_F(Audit, ACallHoldsWhatItsMembraneHolds) {
   bool gone = false;
   auto guard = kj::heap(kj::defer([&gone]() { gone = true; }));

@@ -361,8 +361,8 @@ void GuardedStream::cutOff() {
   if (failureText == nullptr) failureText = kj::str("it does not read what it is sent");
   broken = takesNothing = true;
   failed->fulfill();
-  // Whoever waits for a message hears of it. One that the peer has just reset refuses, which concerns
-  // nobody else: this may be called for another connection.
+  // Whoever waits for a message hears of it. One that the peer has just reset refuses, which
+  // concerns nobody else: this may be called for another connection.
   kj::runCatchingExceptions([&]() { stream.abortRead(); });
   drained.raise();
 }

@@ -4,15 +4,14 @@
 // to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
 // table entry each), how many capabilities from those answers it never releases, how many of its
 // own it puts into one message, and whether it reads what it is sent. Here a peer with more
-// unfinished questions than `questions`, with more than `capabilities` of ours, or with a message of
-// more than kMostDescriptors of its own, loses its connection; while more than `queuedBytes` wait to
-// be sent nothing more is read from it, and one that takes none of four times as much for kStuck
-// loses its connection too. That is the same for servers and clients: a server that means harm has
-// no more of its client. A client names its server, so that every call that is lost with the
-// connection fails with that name and the cause. With an account (budget.h) all connections of a
-// client together have a limit besides. A large message that has begun has to go on: 256 KiB in 30 s.
-// A server that is to end takes leave(): what was
-// asked is answered, and nothing new begun.
+// unfinished questions than `questions`, with more than `capabilities` of ours, or with a message
+// of more than kMostDescriptors of its own, loses its connection; while more than `queuedBytes`
+// wait to be sent nothing more is read from it, and one that takes none of four times as much for
+// kStuck loses its connection too. That is the same for servers and clients: a server that means
+// harm has no more of its client. A client names its server, so that every call that is lost with
+// the connection fails with that name and the cause. With an account (budget.h) all connections of
+// a client together have a limit besides. A large message that has begun has to go on: 256 KiB in
+// 30 s. A server that is to end takes leave(): what was asked is answered, and nothing new begun.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>

@@ -7,7 +7,8 @@
 // is counted whenever anything has come in, from any side, since everything that is sent came in
 // somewhere; a client that lets more than its share pile up loses the connection with most of it,
 // and when that of all clients together is more than the total, so does the one with most.
-// An account is there as long as somebody refers to it. Not thread-safe; nothing survives a restart.
+// An account is there as long as somebody refers to it. Not thread-safe; nothing survives a
+// restart.
 #pragma once
 
 #include <kj/list.h>

@@ -27,10 +27,10 @@ void addGiven(capnp::InterfaceSchema schema, kj::TreeSet<kj::String>& names) {
   for (auto method : schema.getMethods()) addGiven(method.getResultType(), names);
 }
 
-// The table of methods and roles for docs/trust.md, in Markdown: each method of the API with the least
-// role that may call it, whether its calls are recorded and whether a machine without a config serves
-// it; then the resource types that only os:admin reads. Methods of what callers pass in (sinks) are
-// left out.
+// The table of methods and roles for docs/trust.md, in Markdown: each method of the API with the
+// least role that may call it, whether its calls are recorded and whether a machine without a
+// config serves it; then the resource types that only os:admin reads. Methods of what callers pass
+// in (sinks) are left out.
 kj::String rolesReference() {
   auto root = capnp::Schema::from<rpc::Cluster>();
   kj::TreeSet<kj::String> given;

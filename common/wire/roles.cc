@@ -44,8 +44,8 @@ Rules::Rule copyOf(const Rules::Rule& rule) {
 }
 
 // Where calls that are to be recorded go; null: where they were going. A membrane does not hold the
-// calls that it redirects, so the call holds its policy: what that holds is there until the call ends,
-// even if its caller has let go of everything else.
+// calls that it redirects, so the call holds its policy: what that holds is there until the call
+// ends, even if its caller has let go of everything else.
 kj::Maybe<capnp::Capability::Client> followed(capnp::MembranePolicy& policy,
                                               const Rules::Rule& rule,
                                               capnp::Capability::Client target,

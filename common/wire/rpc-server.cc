@@ -224,7 +224,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   // Connections that wait for a place of their own peer: a descriptor and a kibibyte each.
   static constexpr unsigned kMostWaiting = 256;
 
-  // Gives up those (of this peer, if one is named) that have had their time. When the next one will.
+  // Gives up those (of this peer, if one is named) that have had their time. When the next one
+  // will.
   kj::TimePoint giveUpOverdue(kj::Duration silence, kj::Maybe<kj::StringPtr> key) {
     auto now = timer.now();
     auto next = now + kIdle;  // by then it may be a flood, or one may be idle

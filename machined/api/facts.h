@@ -36,8 +36,8 @@ struct ServiceStats {
   uint64_t memoryBytes = 0;  // without what the kernel can drop at once (inactive file pages)
   uint64_t cpuNanoseconds = 0;
 };
-// Services whose cgroup is gone are left out. On a host that has version 1 beside it, the processor's
-// time is counted below `unified`, the memory below `memory`.
+// Services whose cgroup is gone are left out. On a host that has version 1 beside it, the
+// processor's time is counted below `unified`, the memory below `memory`.
 kj::Vector<ServiceStats> readStats(kj::StringPtr cgroups,
                                    kj::ArrayPtr<const ServiceCgroup> services);
 

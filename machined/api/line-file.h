@@ -1,4 +1,5 @@
-// The lines of a log file on a disk, as a log of the API: all or the last ones, and those that come.
+// The lines of a log file on a disk, as a log of the API: all or the last ones, and those that
+// come.
 //
 // Read by the pool for reads, so a disk that hangs costs its caller only. A file that is renamed
 // and made anew (rotation) is read to its end and then the new one from its beginning. A position

@@ -68,8 +68,8 @@ class Machine : public testing::Test {
   }
 };
 
-// Catches: a wish that arrives as another one, more labels than there can be, an answer without the boot
-// that a caller waits for.
+// Catches: a wish that arrives as another one, more labels than there can be, an answer without the
+// boot that a caller waits for.
 TEST_F(Machine, AResetIsAskedForAsItWasSaid) {
   auto machine = client();
   auto preview = machine.previewResetRequest();

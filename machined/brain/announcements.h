@@ -1,5 +1,5 @@
-// What the machine tells about itself as it happens: events for those who follow them, and lines for
-// the console and the ring of logs. Nothing is kept here: after a crash there is what was told.
+// What the machine tells about itself as it happens: events for those who follow them, and lines
+// for the console and the ring of logs. Nothing is kept here: after a crash there is what was told.
 #pragma once
 
 #include "machined/boot/sequencer.h"

@@ -194,8 +194,8 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   (void)bare;
 }
 
-// Catches: a machine that cannot mount its STATE and takes a config, or gives out secrets, to anybody
-// who asks; and one that does not even tell anybody why it failed.
+// Catches: a machine that cannot mount its STATE and takes a config, or gives out secrets, to
+// anybody who asks; and one that does not even tell anybody why it failed.
 TEST_F(ConfigurationTest, AFailedBootTellsAndTakesNothing) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();

@@ -1,6 +1,6 @@
-// Loads the daemons of the table (daemon-table.h) as services: those that are always wanted at once,
-// another from the moment on that the resource is there that it is wanted with. Elsewhere there is
-// no such service and nothing listens on its port.
+// Loads the daemons of the table (daemon-table.h) as services: those that are always wanted at
+// once, another from the moment on that the resource is there that it is wanted with. Elsewhere
+// there is no such service and nothing listens on its port.
 //
 // A door is opened once in the life of the machine and held by process 1; a new brain takes it up
 // and adopts the service. A daemon that has been loaded stays until the machine goes down: what it

@@ -97,8 +97,8 @@ TEST_F(DaemonTableTest, WhoCarriesTheApiIsNotStoppedByIt) {
   EXPECT_TRUE(definition("trustd").mayBeStopped);
 }
 
-// Catches: containers without the rights that they need, because a wrapper took them; a runtime that
-// does not find its shims; another program that is root.
+// Catches: containers without the rights that they need, because a wrapper took them; a runtime
+// that does not find its shims; another program that is root.
 TEST_F(DaemonTableTest, OnlyTheContainerRuntimeIsRootAndNotConfined) {
   for (auto& daemon : daemons()) EXPECT_EQ(daemon.command != nullptr, daemon.id == "cri");
   auto d = definition("cri", -1);
@@ -115,7 +115,8 @@ TEST_F(DaemonTableTest, OnlyTheContainerRuntimeIsRootAndNotConfined) {
             "file \"/system/etc/cri/conf.d/10-registries.toml\" to exist");
 }
 
-// Catches: a container that is started before its runtime, as a process, or with a path of the node.
+// Catches: a container that is started before its runtime, as a process, or with a path of the
+// node.
 TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
   Daemon row{
       .id = "etcd", .container = [](DaemonParts&) { return ContainerSpec(); }, .after = "networkd"};

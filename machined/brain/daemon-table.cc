@@ -75,8 +75,8 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // It resolves the names of control-plane machines: the files are links to here.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
-// A node is of use from the moment on that it answers. containerd alone takes as much of the processors
-// as all of ours; both work without whom they give way to.
+// A node is of use from the moment on that it answers. containerd alone takes as much of the
+// processors as all of ours; both work without whom they give way to.
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
 constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
 
@@ -112,8 +112,8 @@ const Daemon kDaemons[] = {
      .check = apidIsReady},
     {.id = "trustd",
      .uid = kTrustdUid,
-     // 11 MiB at rest, 15 MiB when 5000 nodes join at once and at the worst of the hostile pack; its
-     // 48 connections have messages of 32 KiB.
+     // 11 MiB at rest, 15 MiB when 5000 nodes join at once and at the worst of the hostile pack;
+     // its 48 connections have messages of 32 KiB.
      .memoryMax = 64 * kMiB,
      .oomScore = -950,                              // a node that joins asks again
      .door = {.port = kTrustdPort, .queue = 4096},  // a whole rack may come up at once
@@ -121,9 +121,9 @@ const Daemon kDaemons[] = {
      .givesWayTo = kTrustdGivesWayTo,
      .wantedWith = {typeName<rpc::RootSecretSpec>(), "os"},
      .check = trustdIsReady},
-    // Its shims are in its cgroup, but not of it: they are no children of its, and nothing is sent to
-    // the cgroup as a whole. So containers go on when it ends, however it does. It limits nobody's
-    // memory, for the shims of all containers are accounted for here.
+    // Its shims are in its cgroup, but not of it: they are no children of its, and nothing is sent
+    // to the cgroup as a whole. So containers go on when it ends, however it does. It limits
+    // nobody's memory, for the shims of all containers are accounted for here.
     {.id = kContainerRuntime,
      .command = kContainerdCommand,
      .after = "networkd",

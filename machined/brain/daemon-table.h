@@ -32,8 +32,8 @@ struct Daemon {
   // Instead: another project's program with its arguments, as root and not confined. What it starts
   // are containers, which have rights of their own; no-new-privileges would take them away.
   kj::ArrayPtr<const kj::StringPtr> command = nullptr;
-  // Instead: a container, after `cri`: its image, arguments and mounts, asked for before each start.
-  // What is said below of users, rights, files and doors is not for it.
+  // Instead: a container, after `cri`: its image, arguments and mounts, asked for before each
+  // start. What is said below of users, rights, files and doors is not for it.
   ContainerSpec (*container)(DaemonParts& parts) = nullptr;
   unsigned uid = 0;
   kj::StringPtr capabilities = nullptr;  // none
@@ -44,8 +44,9 @@ struct Daemon {
   // Of its cgroup, kernel memory included. With headroom over what was measured (docs/figures.md):
   // who reaches it has a leak or an attacker, and only he is killed and restarted.
   uint64_t memoryMax = 0;  // bytes; 0: none
-  // What the kernel goes by when the whole node is out of memory: the lower, the later it is killed.
-  // All of ours outlive pods (-997 at the least); among them, the more the others need it the later.
+  // What the kernel goes by when the whole node is out of memory: the lower, the later it is
+  // killed. All of ours outlive pods (-997 at the least); among them, the more the others need it
+  // the later.
   int oomScore = 0;  // one that is not confined sets its own
   DaemonDoor door = {};
   kj::StringPtr after = nullptr;  // the service that must be up

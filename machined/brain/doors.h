@@ -1,7 +1,7 @@
 // The sockets that the machine is reached by. Each is made once in the life of the machine and held
-// by process 1 as "listen/<service>": a new brain takes up what its predecessor listened with, and a
-// client that dials meanwhile waits a moment. One that a crash kept from being held is gone with its
-// brain, and the next one makes it.
+// by process 1 as "listen/<service>": a new brain takes up what its predecessor listened with, and
+// a client that dials meanwhile waits a moment. One that a crash kept from being held is gone with
+// its brain, and the next one makes it.
 #pragma once
 
 #include "machined/brain/daemon-table.h"

@@ -143,8 +143,8 @@ TEST_F(MachineLifeTest, ANewBrainGoesOnFromTheStartOfTheSequence) {
 }
 
 // Catches: a medium that boots instead of installing; a new brain in the middle of an installation
-// that takes what is half done for an installed machine; an installation that cannot be watched, and
-// one that failed and is tried for ever.
+// that takes what is half done for an installed machine; an installation that cannot be watched,
+// and one that failed and is tried for ever.
 TEST_F(MachineLifeTest, AMachineThatIsNotInstalledIsInstalled) {
   mustInstall = true;
   start();

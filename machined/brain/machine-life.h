@@ -52,8 +52,8 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   // The same a little later: the answer to who asked for it has to get through apid, which ends
   // first.
   void rebootSoon();
-  // The same for callers of the API, resolving when a crash cannot make it forgotten. In a container
-  // it is the container that ends, and whoever started it starts it again or does not.
+  // The same for callers of the API, resolving when a crash cannot make it forgotten. In a
+  // container it is the container that ends, and whoever started it starts it again or does not.
   kj::Promise<void> acceptReboot();
   kj::Promise<void> acceptRebootFor(kj::StringPtr reason);  // a constant
   kj::Promise<void> acceptShutdown();

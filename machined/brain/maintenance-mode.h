@@ -1,5 +1,5 @@
-// What a machine without a config does: it says so and why, shows a throw-away certificate, and runs
-// networkd and apid, so that somebody can bring it a config. With one it goes on booting.
+// What a machine without a config does: it says so and why, shows a throw-away certificate, and
+// runs networkd and apid, so that somebody can bring it a config. With one it goes on booting.
 //
 // Follows the keeper of the config, which decides; a new brain is told by it again.
 #pragma once

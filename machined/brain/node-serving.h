@@ -1,7 +1,7 @@
-// The machine's API on machined's socket: for each connection, which is one client of apid, one Node
-// for callers with a certificate, one for those without while the machine waits for a config, and the
-// parts that both are made of. What one client may have open at once, and all of them, is counted
-// here (client-calls.h). Nothing is kept: a client of a brain that died dials the next one.
+// The machine's API on machined's socket: for each connection, which is one client of apid, one
+// Node for callers with a certificate, one for those without while the machine waits for a config,
+// and the parts that both are made of. What one client may have open at once, and all of them, is
+// counted here (client-calls.h). Nothing is kept: a client of a brain that died dials the next one.
 #pragma once
 
 #include <kj/async-io.h>

@@ -3,8 +3,8 @@
 //
 // A brain that begins to take up what its predecessors left counts itself with process 1 (name
 // "recovering") and takes the count back when it has done it, some milliseconds later. So whoever
-// finds a count of kMostRecoveries knows that so many in a row ended in between, and leaves it. Five:
-// those that are killed from outside, at whatever moment, do not come to that by chance.
+// finds a count of kMostRecoveries knows that so many in a row ended in between, and leaves it.
+// Five: those that are killed from outside, at whatever moment, do not come to that by chance.
 #pragma once
 
 #include "machined/process1/held.h"

@@ -13,8 +13,8 @@
 namespace talos::machined {
 namespace {
 
-// Catches: a change of keys that hides where the volume is, or by which slot it was opened; keys of a
-// volume that nobody has looked at yet; a failure that goes on showing keys.
+// Catches: a change of keys that hides where the volume is, or by which slot it was opened; keys of
+// a volume that nobody has looked at yet; a failure that goes on showing keys.
 TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -106,7 +106,8 @@ struct NoInstaller final : Installer {
   kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
-// Of a worker; "": not encrypted. STATE has the machine's own key besides, without which no config is valid.
+// Of a worker; "": not encrypted. STATE has the machine's own key besides, without which no config
+// is valid.
 kj::String configWith(kj::StringPtr state, kj::StringPtr ephemeral) {
   auto part = [](kj::StringPtr name, kj::StringPtr passphrase, kj::StringPtr more) {
     if (passphrase.size() == 0) return kj::String();
@@ -195,8 +196,9 @@ struct VolumeKeysTest : testing::Test {
   }
 };
 
-// Catches: one of the volumes forgotten; a config that is stored before both can be opened with it, or when
-// one cannot any more by the config of before; old keys that stay with no-reboot, or go with a stage.
+// Catches: one of the volumes forgotten; a config that is stored before both can be opened with it,
+// or when one cannot any more by the config of before; old keys that stay with no-reboot, or go
+// with a stage.
 TEST_F(VolumeKeysTest, BothFollowTheConfigAroundTheMomentItIsStored) {
   EXPECT_EQ(apply("S", "E"), "");
   EXPECT_EQ(atPersist, "s own kept / e E kept ");
@@ -223,8 +225,8 @@ TEST_F(VolumeKeysTest, BothFollowTheConfigAroundTheMomentItIsStored) {
   EXPECT_EQ(atPersist, "s own kept / e kept ") << "these are the host's";
 }
 
-// Catches: a config that is taken although the next boot could not open a volume with it, or that changes
-// nothing but what is written.
+// Catches: a config that is taken although the next boot could not open a volume with it, or that
+// changes nothing but what is written.
 TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
   auto own = kj::mv(uuid);
   uuid = kj::str("00000000-0000-0000-0000-000000000000");
@@ -244,8 +246,8 @@ TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
   EXPECT_EQ(luks.ephemeral.slots[0], "e");
 }
 
-// Catches: a slot of a config that was staged, which the next boot would have, that another change takes
-// before that one is stored.
+// Catches: a slot of a config that was staged, which the next boot would have, that another change
+// takes before that one is stored.
 TEST_F(VolumeKeysTest, WhatWasStagedIsWhatTheNextBootHas) {
   EXPECT_EQ(apply("s", "E", rpc::ApplyMode::STAGED), "");
   for (unsigned slot = 0; slot < kKeySlots; ++slot) luks.ephemeral.slots.emplace(slot, "?");
@@ -262,8 +264,8 @@ TEST_F(VolumeKeysTest, WhatWasStagedIsWhatTheNextBootHas) {
   EXPECT_EQ(luks.ephemeral.slots[0], "F");
 }
 
-// Catches: keys that are stored and that no header has, since a config that was staged has none for the volume:
-// it goes on with those of the config that runs.
+// Catches: keys that are stored and that no header has, since a config that was staged has none for
+// the volume: it goes on with those of the config that runs.
 TEST_F(VolumeKeysTest, AStagedPlainVolumeHasItsKeysUntilThen) {
   for (auto mode : {rpc::ApplyMode::NO_REBOOT, rpc::ApplyMode::REBOOT}) {
     runs("s", "e");

@@ -21,8 +21,8 @@ Wishes running(MachineConfigReader& reader, Store& store) {
   return {};
 }
 
-// The lists that boots rely on until the new ones are stored. A staged config that has none for a volume
-// waits for it to be emptied: until then its header has the keys of the one that runs.
+// The lists that boots rely on until the new ones are stored. A staged config that has none for a
+// volume waits for it to be emptied: until then its header has the keys of the one that runs.
 Wishes storedNow(Wishes running, kj::Maybe<config::Config::Reader> staged) {
   KJ_IF_MAYBE (stored, staged) {
     auto next = wishesOf(stored->getMachine());

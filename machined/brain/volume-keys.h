@@ -1,11 +1,13 @@
-// The keys of STATE and EPHEMERAL, between the config, the volumes and what `get volumestatus` shows.
+// The keys of STATE and EPHEMERAL, between the config, the volumes and what `get volumestatus`
+// shows.
 //
-// A config is checked before anything changes: this machine can have these keys, and no volume would
-// have to become encrypted or plain while it is mounted. Then the keys of both volumes change around
-// the one moment at which the config is stored: what is new in either is added before it, what is old
-// is removed after it, so that at each moment the stored config opens both, wherever power goes. A config
-// that was staged is the stored one. A volume that is not mounted gets no keys: it is one that the
-// stored config does not open, or the boot did not get to it, and the next boot tries the new config.
+// A config is checked before anything changes: this machine can have these keys, and no volume
+// would have to become encrypted or plain while it is mounted. Then the keys of both volumes change
+// around the one moment at which the config is stored: what is new in either is added before it,
+// what is old is removed after it, so that at each moment the stored config opens both, wherever
+// power goes. A config that was staged is the stored one. A volume that is not mounted gets no
+// keys: it is one that the stored config does not open, or the boot did not get to it, and the next
+// boot tries the new config.
 #pragma once
 
 #include "machined/config/config-keeper.h"

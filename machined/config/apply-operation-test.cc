@@ -28,8 +28,9 @@ struct OperationTest : KeeperTest {
   }
 };
 
-// Catches: a caller who waits while keys are derived, or is told that a config is in effect that is not
-// stored yet; an operation without an end, or two with the same number; other changes that become one.
+// Catches: a caller who waits while keys are derived, or is told that a config is in effect that is
+// not stored yet; an operation without an end, or two with the same number; other changes that
+// become one.
 TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   booted(document("a", kOld));
   holdKeys();
@@ -54,8 +55,8 @@ TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   EXPECT_EQ(operation(), "2 done adding a key ");
 }
 
-// Catches: keys that are changed as if the next boot still had the config that runs, although another one
-// was staged for it, whose keys it then would not have.
+// Catches: keys that are changed as if the next boot still had the config that runs, although
+// another one was staged for it, whose keys it then would not have.
 TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
   booted(document("a", kOld));
   apply(document("b", kNew), ApplyMode::STAGED).wait(io.waitScope);
@@ -71,7 +72,8 @@ TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
   EXPECT_EQ(brain().stagedBefore, "");
 }
 
-// Catches: a failure that nobody who waits is told, and a config that is stored or runs all the same.
+// Catches: a failure that nobody who waits is told, and a config that is stored or runs all the
+// same.
 TEST_F(OperationTest, AFailureIsItsEnd) {
   booted(document("a", kOld));
   brain().keysFail = true;
@@ -82,7 +84,8 @@ TEST_F(OperationTest, AFailureIsItsEnd) {
   EXPECT_TRUE(brain().saidThat("cannot change the machine config: no key opens it"));
 }
 
-// Catches: a caller who waits for ever since machined was restarted; keys that the next brain forgets.
+// Catches: a caller who waits for ever since machined was restarted; keys that the next brain
+// forgets.
 TEST_F(OperationTest, TheNextBrainGoesOnWithIt) {
   booted(document("a", kOld));
   holdKeys();

@@ -1,6 +1,6 @@
-// The resource Operations/apply-config: a config that is being applied after its caller was answered,
-// since it changes keys of encrypted volumes. It is running, then done or failed, and says which step
-// it is at.
+// The resource Operations/apply-config: a config that is being applied after its caller was
+// answered, since it changes keys of encrypted volumes. It is running, then done or failed, and
+// says which step it is at.
 //
 // Nothing is remembered here: a new brain finds the record of its predecessor in the store, goes on
 // with the pending config (pending-config.h), and so with this record. It is at its end before the

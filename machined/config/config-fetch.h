@@ -1,8 +1,8 @@
 // Fetching the machine config from a web server (spec boot-and-services.md §5.1).
 //
 // The brain looks the name up, connects, follows redirects and keeps the time. What the server says
-// on the connection, TLS and HTTP and what is packed in them, is read by a confined process that has
-// the connection and nothing else (machined/foreign/foreign.h), a new one for each.
+// on the connection, TLS and HTTP and what is packed in them, is read by a confined process that
+// has the connection and nothing else (machined/foreign/foreign.h), a new one for each.
 //
 // Nothing is kept: after a crash the fetch starts anew. The result is at most 4 MiB of foreign
 // text, checked only for being text at all: a web page, binary data or half an answer is a failed
@@ -35,8 +35,8 @@ struct FetchDependencies {
 
 // GET until it answers 200 with what could be a config: tries after 0, 1, 3, 7, 15 … s plus up to 1
 // s by chance, each of at most 10 s, all together at most `limit`; then Unavailable with the last
-// cause. Up to 5 redirects are followed, never from https to http. The dependencies have to outlive the
-// promise.
+// cause. Up to 5 redirects are followed, never from https to http. The dependencies have to outlive
+// the promise.
 kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
                                          kj::Duration limit = 70 * kj::SECONDS);
 

@@ -70,8 +70,9 @@ TEST_F(KeeperTest, ACopyThatIsNotKeptIsNoMaintenance) {
   EXPECT_FALSE(brain().keeper.inMaintenance());
 }
 
-// Catches: a machine whose config is on an encrypted disk that nobody can open yet, and that takes one
-// from anybody because its source is down; or one that does not take the source's, which has the keys.
+// Catches: a machine whose config is on an encrypted disk that nobody can open yet, and that takes
+// one from anybody because its source is down; or one that does not take the source's, which has
+// the keys.
 TEST_F(KeeperTest, ADiskThatIsLockedIsNoMaintenance) {
   disk.lockedBecause = kj::str("STATE: /dev/vda5 is encrypted");
   sources.answers.add(kj::str("!down"));
@@ -90,8 +91,8 @@ TEST_F(KeeperTest, ADiskThatIsLockedIsNoMaintenance) {
   EXPECT_EQ("source", running());
 }
 
-// Catches: the config of a source, which only has the keys, that replaces the one that is stored, for this boot
-// or on the disk; one that cannot be read and is overwritten unread.
+// Catches: the config of a source, which only has the keys, that replaces the one that is stored,
+// for this boot or on the disk; one that cannot be read and is overwritten unread.
 TEST_F(KeeperTest, WhatWasLockedCountsWhenItIsOpen) {
   struct Row {
     kj::String kept;  // "-": none

@@ -190,7 +190,8 @@ kj::Exception killed() {
                "the parser was killed while reading machine config: twice killed by signal 11");
 }
 
-// Catches: a change that is half made, or a work that never ends, when nobody could read a document.
+// Catches: a change that is half made, or a work that never ends, when nobody could read a
+// document.
 TEST_F(KeeperTest, ADocumentThatKillsItsReadersIsRefused) {
   booted(document("a"));
   brain().foreign.broken = killed();

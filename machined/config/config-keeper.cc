@@ -455,7 +455,8 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
 }
 
-// What the next boot has, if that is another config than this one; a trial ends with this boot anyway.
+// What the next boot has, if that is another config than this one; a trial ends with this boot
+// anyway.
 kj::Maybe<kj::String> ConfigKeeper::stagedText() {
   auto differs = [&](kj::ArrayPtr<const char> running) -> kj::Maybe<kj::String> {
     kj::Maybe<kj::String> text;
@@ -544,7 +545,8 @@ kj::Promise<kj::Maybe<kj::Exception>> ConfigKeeper::ended(kj::Promise<void> work
       });
 }
 
-// With `operating`, the number of the operation is told to it, as soon as it goes on without its caller.
+// With `operating`, the number of the operation is told to it, as soon as it goes on without its
+// caller.
 kj::Promise<void> ConfigKeeper::carryOut(
     Pending pending, KnownConfig config,
     kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating) {

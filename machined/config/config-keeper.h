@@ -7,9 +7,9 @@
 // anybody can see the document, callers without a certificate are refused (inMaintenance()). A copy
 // on disk that is damaged or cannot be read is the end of the boot, with neither source nor
 // maintenance: whoever can damage it must not be able to replace it. One that is locked away on an
-// encrypted disk gives way to a source, which has the keys, until that has opened it (preferKept()), but not to
-// maintenance. A machine whose boot has
-// failed is never in maintenance; if it has no config, it tells anybody why (tellsAnybody()).
+// encrypted disk gives way to a source, which has the keys, until that has opened it
+// (preferKept()), but not to maintenance. A machine whose boot has failed is never in maintenance;
+// if it has no config, it tells anybody why (tellsAnybody()).
 //
 // apply() is all or nothing, and whoever asked is told what became true:
 //   1. the document is checked whole, by a confined process of its own (foreign.h), the mode
@@ -19,13 +19,13 @@
 //      are changed around that;
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
 //   5. process 1 drops what it held.
-// A change of a volume's keys takes as long as it takes to derive keys: who asked for that is answered
-// after 2, and follows the rest as an operation (apply-operation.h), which a new brain goes on with.
-// A crash of the brain before 2 is done: nothing has happened. After it: the next brain finds the
-// document (recover()) and does 3 to 5, again where they had been done, which changes nothing. A
-// failure at 3 ends it there: the old copy is whole, the old config runs. A crash of the machine
-// leaves the one copy or the other. The caller may go away at any time; the work is owned here, and
-// one is done at a time.
+// A change of a volume's keys takes as long as it takes to derive keys: who asked for that is
+// answered after 2, and follows the rest as an operation (apply-operation.h), which a new brain
+// goes on with. A crash of the brain before 2 is done: nothing has happened. After it: the next
+// brain finds the document (recover()) and does 3 to 5, again where they had been done, which
+// changes nothing. A failure at 3 ends it there: the old copy is whole, the old config runs. A
+// crash of the machine leaves the one copy or the other. The caller may go away at any time; the
+// work is owned here, and one is done at a time.
 //
 // Mode try has steps of its own: process 1 holds the document, the previous one and the deadline
 // (config-trial.h), then the document is published; the disk is never written. At the deadline the
@@ -104,9 +104,10 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
   // The task loadConfig: resolves when a good config is published, however long that takes. Throws
   // FailedPrecondition, naming the copy on disk, when that cannot be used.
   kj::Promise<void> load();
-  // When the disk was opened with the keys of a source's config: the copy on it counts, as if it had been there
-  // before, and is published in its place; with persist: false the source's stays. Throws as load() does: a
-  // copy that cannot be used is not overwritten. Does nothing when the copy runs already.
+  // When the disk was opened with the keys of a source's config: the copy on it counts, as if it
+  // had been there before, and is published in its place; with persist: false the source's stays.
+  // Throws as load() does: a copy that cannot be used is not overwritten. Does nothing when the
+  // copy runs already.
   kj::Promise<void> preferKept();
   // The tasks validateConfig and saveConfig.
   kj::Promise<void> validate();

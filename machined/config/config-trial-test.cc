@@ -227,8 +227,8 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
 }
 
-// Catches: keys of a volume that are tried, or changed to those of a config that the next boot does not
-// have: it could not open the volume.
+// Catches: keys of a volume that are tried, or changed to those of a config that the next boot does
+// not have: it could not open the volume.
 TEST_F(KeeperTest, KeysAreNotTried) {
   constexpr kj::StringPtr kOld =
       "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;

@@ -237,7 +237,8 @@ TEST_F(Confined, ServerProfile) {
   }
 }
 
-// Catches: a resolver that can talk to the daemons of the node, or that is more than a parser otherwise.
+// Catches: a resolver that can talk to the daemons of the node, or that is more than a parser
+// otherwise.
 TEST_F(Confined, ResolverProfile) {
   run({"--uid=53", "--seccomp=resolver"});
   EXPECT_EQ("2", status["Seccomp"]);
@@ -260,8 +261,8 @@ TEST_F(Confined, NetworkProfile) {
   }
 }
 
-// Catches: a program for volumes that can start others, reach a network, or mount what it has opened;
-// one that has no threads to derive keys with.
+// Catches: a program for volumes that can start others, reach a network, or mount what it has
+// opened; one that has no threads to derive keys with.
 TEST_F(Confined, VolumesProfile) {
   run({"--uid=0", "--capabilities=sys_admin,ipc_lock", "--seccomp=volumes"});
   EXPECT_EQ("2", status["Seccomp"]);
@@ -294,8 +295,9 @@ TEST_F(Confined, Landlock) {
     fprintf(stderr, "note: this kernel has no Landlock; only that it is optional was tested\n");
 }
 
-// Catches: a right that opens more than it is for: files in a folder that is only listed, files made among devices,
-// devices made where only files are; a device that cannot be asked, or whose node cannot be made.
+// Catches: a right that opens more than it is for: files in a folder that is only listed, files
+// made among devices, devices made where only files are; a device that cannot be asked, or whose
+// node cannot be made.
 TEST_F(Confined, LandlockOfDevices) {
   if (kAddressSanitizer) GTEST_SKIP() << "as above";
   if (Landlock::version() < 5)

@@ -77,8 +77,8 @@ void setCapabilities(kj::ArrayPtr<const unsigned> kept) {
   for (auto c : kept) KJ_SYSCALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0), c);
 }
 
-// The kernel forgets it when the identity changes, and keeps it over execve. The filter of a program
-// that has it does not let it be changed.
+// The kernel forgets it when the identity changes, and keeps it over execve. The filter of a
+// program that has it does not let it be changed.
 void dieWith(pid_t parent) {
   KJ_SYSCALL(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
   if (getppid() != parent) {

@@ -1,6 +1,6 @@
 // Restricts by Landlock which files a program may use: the program itself (to execute it), what is
-// below the paths that are named; nothing else. As far as the kernel supports it, signals and abstract
-// sockets are restricted too.
+// below the paths that are named; nothing else. As far as the kernel supports it, signals and
+// abstract sockets are restricted too.
 #pragma once
 
 #include <kj/io.h>

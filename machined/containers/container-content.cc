@@ -51,7 +51,8 @@ kj::Promise<kj::Array<kj::byte>> pulledContent(Containerd& containerd, kj::Strin
 kj::Promise<kj::Array<kj::byte>> pullManifest(Containerd& containerd, kj::String reference,
                                               size_t most) {
   co_await forgetImage(containerd, kj::str(reference));
-  // The CRI fails when it comes to unpacking what is no image. By then all of it is there, and has its name.
+  // The CRI fails when it comes to unpacking what is no image. By then all of it is there, and has
+  // its name.
   kj::Maybe<kj::Exception> wrong;
   co_await pullContent(containerd, kj::str(reference))
       .ignoreResult()

@@ -1,7 +1,9 @@
-// What a registry has that is not unpacked: an artifact, such as the signatures of an image. The CRI pulls it,
-// as it pulls images (container-images.h), and containerd has compared each piece with its digest.
+// What a registry has that is not unpacked: an artifact, such as the signatures of an image. The
+// CRI pulls it, as it pulls images (container-images.h), and containerd has compared each piece
+// with its digest.
 //
-// Nothing is kept here. An artifact that a crash leaves behind is replaced by the next pull of its name.
+// Nothing is kept here. An artifact that a crash leaves behind is replaced by the next pull of its
+// name.
 #pragma once
 
 #include "machined/containers/containerd.h"

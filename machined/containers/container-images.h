@@ -32,7 +32,8 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
 // themselves; Unavailable and DeadlineExceeded may.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 
-// Without asking what was unpacked: for what is not (container-content.h). Its digest, of the config.
+// Without asking what was unpacked: for what is not (container-content.h). Its digest, of the
+// config.
 kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference);
 
 // What was pulled by this name is removed, so that the next pull begins anew. containerd does not
@@ -45,8 +46,8 @@ kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference);
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
                                      kj::Function<void(kj::StringPtr)> failed);
 
-// The files of an unpacked image, to be read: as mount(2) takes it. The view is containerd's, goes by
-// this name, and stays until it is dropped; one of an earlier call by the same name is replaced.
+// The files of an unpacked image, to be read: as mount(2) takes it. The view is containerd's, goes
+// by this name, and stays until it is dropped; one of an earlier call by the same name is replaced.
 struct ImageView {
   kj::String type, source;
   kj::Vector<kj::String> options;
@@ -54,8 +55,8 @@ struct ImageView {
 kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::String snapshot);
 kj::Promise<void> dropView(Containerd& containerd, kj::String name);  // or there is none
 
-// Of the names with a digest that the CRI knows an image by, the one for what was pulled as `reference`. Its
-// digest is that of the manifest, or of the index, that the registry gives. Pure.
+// Of the names with a digest that the CRI knows an image by, the one for what was pulled as
+// `reference`. Its digest is that of the manifest, or of the index, that the registry gives. Pure.
 kj::StringPtr pinnedName(kj::ArrayPtr<const kj::String> names, kj::StringPtr reference);
 
 // containerd's words for a pull that has failed, as the one who has to do something about it needs

@@ -6,8 +6,8 @@
 // that has ended are removed and made again; one that runs is adopted. Its output goes to a pipe
 // that process 1 holds, so no line is lost either.
 //
-// Its layers are in the namespace of the pods, where the CRI unpacks images; it has its own writable
-// one, which is new at each start. What it keeps is in the folders that it is given.
+// Its layers are in the namespace of the pods, where the CRI unpacks images; it has its own
+// writable one, which is new at each start. What it keeps is in the folders that it is given.
 #pragma once
 
 #include "machined/containers/container-images.h"

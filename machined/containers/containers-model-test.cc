@@ -118,8 +118,8 @@ class ContainersModelTest : public testing::Test {
   }
 };
 
-// Catches: containers of pods that are gone or not ready, a container before its pod, a name that is
-// not the one that logs -k takes.
+// Catches: containers of pods that are gone or not ready, a container before its pod, a name that
+// is not the one that logs -k takes.
 TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
   twoPods();
   auto facts = podContainers(containerd).wait(scope);
@@ -135,7 +135,8 @@ TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
                                 "kube-system/own:main example.com/c-old 0 CONTAINER_EXITED"));
 }
 
-// Catches: an image of which a name is left, so that nothing is pulled anew; another one that goes too.
+// Catches: an image of which a name is left, so that nothing is pulled anew; another one that goes
+// too.
 TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
   namespace named = ::containerd::services::images::v1;
   on<named::ListImagesRequest, named::ListImagesResponse>(
@@ -207,8 +208,8 @@ TEST_F(ContainersModelTest, OneIsEndedByItsName) {
   }
 }
 
-// Catches: a service that is well although its containerd says that it is not; a check that gives up
-// before the socket is there.
+// Catches: a service that is well although its containerd says that it is not; a check that gives
+// up before the socket is there.
 TEST_F(ContainersModelTest, ServingIsWhatItSays) {
   namespace health = ::grpc::health::v1;
   auto status = health::HealthCheckResponse::NOT_SERVING;
@@ -316,8 +317,8 @@ TEST_F(ContainersModelTest, AnImageThatIsGoneIsNamed) {
             messageOf(KJ_ASSERT_NONNULL(failed)));
 }
 
-// Catches: a text of a config that becomes another part of the runtime's specification; a mount that
-// is writable though nobody asked for that.
+// Catches: a text of a config that becomes another part of the runtime's specification; a mount
+// that is writable though nobody asked for that.
 TEST(RuntimeSpec, SaysWhatTheServiceWants) {
   ContainerSpec spec;
   spec.arguments = kj::arr(kj::str("/etcd"), kj::str("--name=a\"b\\\n"));

@@ -57,7 +57,8 @@ struct HeaderGuardTest : testing::Test {
   }
 };
 
-// Catches: a new volume without a backup, a backup at each boot, one that is made before the change is over.
+// Catches: a new volume without a backup, a backup at each boot, one that is made before the change
+// is over.
 TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
   boot({{0, "a"}});
   EXPECT_EQ(luks.steps, "mark, format, settle, backup");
@@ -73,7 +74,8 @@ TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
   EXPECT_EQ(said.find("warning"), std::string::npos) << said;
 }
 
-// Catches: a header that somebody else has changed, and that is opened; one that is damaged and given up.
+// Catches: a header that somebody else has changed, and that is opened; one that is damaged and
+// given up.
 TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {
   boot({{0, "a"}});
   luks.slots[7] = "theirs";
@@ -91,8 +93,8 @@ TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
 }
 
-// Catches: a cut after which what the node itself has changed is taken for somebody else's work, or after which
-// the backup cannot be opened by the keys that the boot has.
+// Catches: a cut after which what the node itself has changed is taken for somebody else's work, or
+// after which the backup cannot be opened by the keys that the boot has.
 TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
   unsigned cuts = 0;
   for (auto& after : {Keys{{0, "c"}, {4, "d"}}, Keys{{1, "b"}}}) {
@@ -118,8 +120,8 @@ TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
   EXPECT_GT(cuts, 10u);
 }
 
-// Catches: a header that was damaged in the middle of a change and is given up although there is a backup; a
-// partition that was emptied, and is refused as one whose header is another's.
+// Catches: a header that was damaged in the middle of a change and is given up although there is a
+// backup; a partition that was emptied, and is refused as one whose header is another's.
 TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
   boot({{0, "a"}});
   luks.marked = true;
@@ -134,7 +136,8 @@ TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
   EXPECT_EQ(luks.steps, "mark, format, settle, backup");
 }
 
-// Catches: a header that is changed without its mark, since it could not be made, or because of a file system.
+// Catches: a header that is changed without its mark, since it could not be made, or because of a
+// file system.
 TEST_F(HeaderGuardTest, NothingIsChangedWithoutTheMark) {
   boot({{0, "a"}});
   auto with = guard();
@@ -166,8 +169,8 @@ TEST_F(HeaderGuardTest, WhatIsNotItsOwnIsRefused) {
   }
 }
 
-// Catches: a change that counts as done while the backup still has the key that was removed; a guard that
-// has nowhere to keep a backup and does something all the same.
+// Catches: a change that counts as done while the backup still has the key that was removed; a
+// guard that has nowhere to keep a backup and does something all the same.
 TEST_F(HeaderGuardTest, WithoutABackupItIsNotDone) {
   auto with = guard();
   luks.content = Luks::Content::kLuks;

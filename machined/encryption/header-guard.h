@@ -1,15 +1,16 @@
-// Keeps the backup of one volume's header while work is done on it, and lets nobody open a header that
-// is not the one that the node wrote: it is replaced by the backup, if that is certain to be this
-// volume's (machined/luks/header-file.h), or the volume is refused. So is one that is damaged.
+// Keeps the backup of one volume's header while work is done on it, and lets nobody open a header
+// that is not the one that the node wrote: it is replaced by the backup, if that is certain to be
+// this volume's (machined/luks/header-file.h), or the volume is refused. So is one that is damaged.
 //
-// It is a Luks for that volume: before the first change of the header that goes through it, the backup
-// is marked; finish() makes it anew, and only then has a key that was removed gone for good. After a cut between
-// these the header counts as changed by the node itself, and the next finish() makes the backup. Between
-// these, backupMeanwhile() is called whenever other keys than those of the backup begin to be relied
-// on, so that at each moment the backup can be opened by the keys that a boot has.
+// It is a Luks for that volume: before the first change of the header that goes through it, the
+// backup is marked; finish() makes it anew, and only then has a key that was removed gone for good.
+// After a cut between these the header counts as changed by the node itself, and the next finish()
+// makes the backup. Between these, backupMeanwhile() is called whenever other keys than those of
+// the backup begin to be relied on, so that at each moment the backup can be opened by the keys
+// that a boot has.
 //
-// Without a file nothing is kept, and nothing compared: for STATE, where the backups are, and while that is
-// not there or not encrypted.
+// Without a file nothing is kept, and nothing compared: for STATE, where the backups are, and while
+// that is not there or not encrypted.
 #pragma once
 
 #include "machined/encryption/open-volume.h"

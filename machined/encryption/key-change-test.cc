@@ -152,8 +152,8 @@ const Row kRows[] = {
      "persist, remove 0 by 1, add 0 by 1, verify 0, remove 1 by 0"},
 };
 
-// Catches: more steps than needed (each derivation of a key takes a second), and an order that was not
-// meant.
+// Catches: more steps than needed (each derivation of a key takes a second), and an order that was
+// not meant.
 TEST(KeyChange, HasTheStepsThatItNeeds) {
   for (auto& row : kRows) {
     auto before = listOf(row.before), after = listOf(row.after);
@@ -161,8 +161,8 @@ TEST(KeyChange, HasTheStepsThatItNeeds) {
   }
 }
 
-// Catches: a recovery key that a boot or another change removes, or whose slot another key gets; a key
-// that the node had and that stays under that name.
+// Catches: a recovery key that a boot or another change removes, or whose slot another key gets; a
+// key that the node had and that stays under that name.
 TEST(KeyChange, LeavesRecoveryKeysAlone) {
   auto plan = [](const Header& header, const Keys& before, const Keys& after,
                  std::initializer_list<unsigned> recovery) {
@@ -179,8 +179,8 @@ TEST(KeyChange, LeavesRecoveryKeysAlone) {
   EXPECT_EQ(plan(header, {{0, "a"}, {1, "b"}}, {{0, "a"}}, {1}), "persist, remove 1 by 0");
 }
 
-// Catches: a full header that is given up although there is a slot that nobody needs; one that is full
-// with keys that are needed, and loses one of them.
+// Catches: a full header that is given up although there is a slot that nobody needs; one that is
+// full with keys that are needed, and loses one of them.
 TEST(KeyChange, WithoutRoom) {
   Header header;
   Keys before;
@@ -208,8 +208,8 @@ TEST(KeyChange, WithoutRoom) {
 }
 
 // Every cut of random changes, few slots so that they get in each other's way.
-// Catches: a moment at which no key of the persisted list opens the volume; a cut that a boot does not
-// get over, or after which it leaves other keys than the list has.
+// Catches: a moment at which no key of the persisted list opens the volume; a cut that a boot does
+// not get over, or after which it leaves other keys than the list has.
 TEST(KeyChange, LosesTheVolumeAtNoMoment) {
   std::minstd_rand random(7);
   unsigned changes = 0, cuts = 0, full = 0;

@@ -45,8 +45,8 @@ struct LuksTest : testing::Test {
   }
 };
 
-// Catches: a wrapper that takes away what the program needs (threads, memory, its file), a field that
-// gets lost on the way, a failure without its words.
+// Catches: a wrapper that takes away what the program needs (threads, memory, its file), a field
+// that gets lost on the way, a failure without its words.
 TEST_F(LuksTest, WorksBehindItsWrapper) {
   auto& scope = io.waitScope;
   EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::kEmpty);
@@ -85,8 +85,8 @@ TEST_F(LuksTest, WorksBehindItsWrapper) {
       << damaged.problem.cStr();
 }
 
-// Catches: a list of all 32 slots that is not made, opened by its last key only, or for which the program
-// does not live long enough.
+// Catches: a list of all 32 slots that is not made, opened by its last key only, or for which the
+// program does not live long enough.
 TEST_F(LuksTest, HasRoomForAllSlots) {
   auto& scope = io.waitScope;
   VolumeSettings all;
@@ -129,8 +129,8 @@ TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
 }
 
-// Catches: a program that opens files besides those that it is asked about: what libcryptsetup makes of a header
-// that somebody wrote is confined to that.
+// Catches: a program that opens files besides those that it is asked about: what libcryptsetup
+// makes of a header that somebody wrote is confined to that.
 TEST_F(LuksTest, OpensNothingElse) {
   auto& scope = io.waitScope;
   auto one = settings(0, "one");
@@ -146,8 +146,8 @@ TEST_F(LuksTest, OpensNothingElse) {
             std::string::npos);
 }
 
-// Catches: two derivations of keys at once, and a call that waits for ever after one that nobody waits
-// for any longer.
+// Catches: two derivations of keys at once, and a call that waits for ever after one that nobody
+// waits for any longer.
 TEST_F(LuksTest, OneAfterTheOther) {
   auto one = settings(0, "one");
   auto formatting = luks.format(path, one);

@@ -85,7 +85,8 @@ Named namedIn(rpc::LuksRequest::Reader request) {
   }
 }
 
-// What the program may open, as words for the wrapper, which insists on what it is told of. Blocking.
+// What the program may open, as words for the wrapper, which insists on what it is told of.
+// Blocking.
 kj::Vector<kj::String> filesFor(const Named& named) {
   kj::Vector<kj::String> words;
   auto allow = [&](kj::StringPtr how, kj::StringPtr path) {

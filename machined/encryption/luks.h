@@ -1,9 +1,9 @@
 // What is done to an encrypted volume, one call a step. By whom: machined/luks, in a process of its
 // own for each call; RealLuks is the brain's side of it. Tests have a model.
 //
-// `device` is a partition's node. Errors name it: FailedPrecondition, Unavailable while it is in use,
-// DeadlineExceeded. What a step promises after a crash is in machined/luks/device.h; a step whose
-// promise is dropped ends at any of its writes.
+// `device` is a partition's node. Errors name it: FailedPrecondition, Unavailable while it is in
+// use, DeadlineExceeded. What a step promises after a crash is in machined/luks/device.h; a step
+// whose promise is dropped ends at any of its writes.
 #pragma once
 
 #include <kj/async-io.h>
@@ -62,14 +62,14 @@ class Luks {
 
 Derivation derivationHere();  // for this machine
 
-// How long the program may take: for a slow disk, and for each key that it derives, which may be up to
-// a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
+// How long the program may take: for a slow disk, and for each key that it derives, which may be up
+// to a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
 constexpr auto kLuksPatience = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
 kj::Duration patienceFor(rpc::LuksRequest::Reader request);
 
-// One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets the
-// program open the device that it is asked about, the folder of the backup, the nodes of mappings, and what
-// libcryptsetup needs; no other device and no other file.
+// One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets
+// the program open the device that it is asked about, the folder of the backup, the nodes of
+// mappings, and what libcryptsetup needs; no other device and no other file.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
   RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = derivationHere(),

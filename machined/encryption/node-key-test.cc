@@ -10,7 +10,8 @@ namespace {
 constexpr kj::byte kRaw[] = {0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x66,
                              0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff};
 
-// Catches: another order of bytes or another case than the original's, whose volumes would not open.
+// Catches: another order of bytes or another case than the original's, whose volumes would not
+// open.
 TEST(NodeKey, IsTheTextOfTheUuidAndTheLabel) {
   EXPECT_EQ(uuidText(kRaw), "00112233-4455-6677-8899-aabbccddeeff");
   auto passphrase = nodePassphrase(uuidText(kRaw), "STATE");
@@ -51,7 +52,8 @@ kj::Vector<kj::byte> structure(kj::byte type, kj::ArrayPtr<const kj::byte> field
   return out;
 }
 
-// Catches: a structure before it that is skipped wrongly, a table that is cut and is read beyond its end.
+// Catches: a structure before it that is skipped wrongly, a table that is cut and is read beyond
+// its end.
 TEST(NodeKey, FindsTheUuidInTheTable) {
   kj::Vector<kj::byte> fields;
   for (int i = 0; i < 4; ++i) fields.add(1);  // numbers of texts

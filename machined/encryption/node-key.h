@@ -1,5 +1,5 @@
-// The passphrase of a `nodeID` key: the text of the machine's UUID, then the partition's label (spec
-// boot-and-services.md §6.6). Pure.
+// The passphrase of a `nodeID` key: the text of the machine's UUID, then the partition's label
+// (spec boot-and-services.md §6.6). Pure.
 //
 // It is no more secret than the UUID is: whoever has the disk without the machine lacks it. A UUID
 // that many machines have, or that says nothing, is refused, since it would keep out nobody.
@@ -12,12 +12,12 @@ namespace talos::machined {
 
 constexpr size_t kUuidBytes = 16;
 
-// The system's UUID, as it stands in the table of SMBIOS (type 1, DSP0134 §7.2.1), which is firmware's
-// and may say anything; none when it has none.
+// The system's UUID, as it stands in the table of SMBIOS (type 1, DSP0134 §7.2.1), which is
+// firmware's and may say anything; none when it has none.
 kj::Maybe<kj::Array<kj::byte>> systemUuidIn(kj::ArrayPtr<const kj::byte> table);
 
-// 36 characters, lower case. The first three fields are little-endian there, whatever the version of
-// SMBIOS: others than the original's texts would not open its volumes.
+// 36 characters, lower case. The first three fields are little-endian there, whatever the version
+// of SMBIOS: others than the original's texts would not open its volumes.
 kj::String uuidText(kj::ArrayPtr<const kj::byte> uuid);
 
 // Why it protects nothing; none when it does. It is not the nil UUID, and no character is more than

@@ -69,8 +69,8 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
   EXPECT_EQ(luks.slots, (Keys{{1, "c"}}));
 }
 
-// Catches: a key that is relied on although the disk has kept something else: the config would be stored, or
-// the operator would leave with a passphrase, and nothing opened the volume.
+// Catches: a key that is relied on although the disk has kept something else: the config would be
+// stored, or the operator would leave with a passphrase, and nothing opened the volume.
 TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "a"}};
@@ -111,8 +111,8 @@ TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
   EXPECT_EQ(luks.mapped, "");
 }
 
-// Catches: a recovery key at a slot that the config needs, or does not know; an old one that goes on
-// opening the volume; a node whose own key is lost for it; one that anybody could guess.
+// Catches: a recovery key at a slot that the config needs, or does not know; an old one that goes
+// on opening the volume; a node whose own key is lost for it; one that anybody could guess.
 TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "a"}};
@@ -158,8 +158,8 @@ TEST_F(OpenVolumeTest, PutsTheKeysRight) {
   EXPECT_THAT(said, HasSubstr("cannot change the keys of /dev/vdb1: the power is gone"));
 }
 
-// Catches: a change of keys that is told to have happened and has not, a cut at any call after which
-// the persisted list opens nothing, or that the next boot does not finish.
+// Catches: a change of keys that is told to have happened and has not, a cut at any call after
+// which the persisted list opens nothing, or that the next boot does not finish.
 TEST_F(OpenVolumeTest, ChangesKeysUnderWay) {
   struct {
     Keys before, after;

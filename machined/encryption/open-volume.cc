@@ -84,8 +84,8 @@ VolumeSettings bootKeysOf(const VolumeSettings& settings) {
   return only;
 }
 
-// With a key that boots have, if one fits: that is the one that has to stay. The key's index is that of the
-// settings.
+// With a key that boots have, if one fits: that is the one that has to stay. The key's index is
+// that of the settings.
 kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
                                              const VolumeSettings& settings) {
   auto first = bootKeysOf(settings);

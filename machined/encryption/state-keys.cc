@@ -19,8 +19,8 @@ bool isNodeKey(config::EncryptionKey::Reader key) {
   fail(ErrorKind::kInvalidArgument, kj::str("the keys of STATE in META are not valid", where));
 }
 
-// JSON (RFC 8259), read in one pass: each call takes what it is called, or refuses the text. No more than
-// this list needs; a parser of everything is not in the brain.
+// JSON (RFC 8259), read in one pass: each call takes what it is called, or refuses the text. No
+// more than this list needs; a parser of everything is not in the brain.
 class Json {
  public:
   explicit Json(kj::ArrayPtr<const char> text) : text(text) {}

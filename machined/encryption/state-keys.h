@@ -1,13 +1,13 @@
-// The keys of STATE that a boot has before it has the config, which is on STATE: they are in META, as
-// JSON in the original's form, so that either system opens what the other has made (spec
+// The keys of STATE that a boot has before it has the config, which is on STATE: they are in META,
+// as JSON in the original's form, so that either system opens what the other has made (spec
 // boot-and-services.md §6.6):
 //   {"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":null,"KeyNodeID":{},"KeySlot":0}],
 //    "EncryptionCipher":"aes-xts-plain64"}
-// META is not encrypted. A static key is there only if the config says so (isReadableInMeta()); otherwise it
-// is left out, as recovery keys are: a boot does without.
+// META is not encrypted. A static key is there only if the config says so (isReadableInMeta());
+// otherwise it is left out, as recovery keys are: a boot does without.
 //
-// What is read is whatever somebody has written to the disk: it is bounded, fuzzed, and no more than a
-// list of keys to try.
+// What is read is whatever somebody has written to the disk: it is bounded, fuzzed, and no more
+// than a list of keys to try.
 #pragma once
 
 #include <kj/async.h>

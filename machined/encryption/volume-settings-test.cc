@@ -26,8 +26,8 @@ struct Wish {
   }
 };
 
-// Catches: keys in the config's order, which would open by another than the first, a key of the wrong
-// kind or for another partition, settings that are lost.
+// Catches: keys in the config's order, which would open by another than the first, a key of the
+// wrong kind or for another partition, settings that are lost.
 TEST(VolumeSettings, AreThoseOfTheConfig) {
   Wish wish;
   auto keys = wish.keys(3);

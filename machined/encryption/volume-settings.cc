@@ -98,8 +98,8 @@ bool hasMachineKey(const VolumeSettings& settings) {
   return false;
 }
 
-// The change takes what is at a slot of the list before for a key of that list, which goes; and the first key
-// of the list after is the first to be there.
+// The change takes what is at a slot of the list before for a key of that list, which goes; and the
+// first key of the list after is the first to be there.
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
   HandOver result;
   auto add = [](VolumeSettings& to, const VolumeKey& key, unsigned slot) {

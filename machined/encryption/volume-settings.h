@@ -1,9 +1,10 @@
-// How a volume is encrypted, as machine.systemDiskEncryption says it and this machine can do it. Pure.
+// How a volume is encrypted, as machine.systemDiskEncryption says it and this machine can do it.
+// Pure.
 //
-// Keys are derived by argon2id with four passes, a quarter of the machine's memory but at most 1 GiB,
-// and as many threads as it has CPUs, at most four. There is no benchmark, as cryptsetup has it: what
-// it finds depends on what else the machine does at that moment, and stays so for ever; the first boot
-// is when it does most.
+// Keys are derived by argon2id with four passes, a quarter of the machine's memory but at most 1
+// GiB, and as many threads as it has CPUs, at most four. There is no benchmark, as cryptsetup has
+// it: what it finds depends on what else the machine does at that moment, and stays so for ever;
+// the first boot is when it does most.
 #pragma once
 
 #include <kj/array.h>
@@ -74,15 +75,15 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
 bool isReadableInMeta(config::Encryption::Reader encryption);
 constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
 
-// With the one key that the machine has without any config, in whatever slot. FailedPrecondition when
-// its UUID is not good enough.
+// With the one key that the machine has without any config, in whatever slot. FailedPrecondition
+// when its UUID is not good enough.
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
 
 bool hasMachineKey(const VolumeSettings& settings);
-// The keys of a volume that was opened with those of `opener` become those of `wanted`, which has one of the
-// machine. A change (open-volume.h) from .before to .after does that so that after a cut anywhere the machine's
-// key opens it, or one of the opener's still does; what the opener has at a slot that `wanted` leaves to a
-// recovery key stays there.
+// The keys of a volume that was opened with those of `opener` become those of `wanted`, which has
+// one of the machine. A change (open-volume.h) from .before to .after does that so that after a cut
+// anywhere the machine's key opens it, or one of the opener's still does; what the opener has at a
+// slot that `wanted` leaves to a recovery key stays there.
 struct HandOver {
   VolumeSettings before, after;
 };
@@ -92,7 +93,8 @@ HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
 // recovery keys.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 
-// "0 nodeID, 3 recovery": these slots, with what the settings have there. "9 unknown" is in no list.
+// "0 nodeID, 3 recovery": these slots, with what the settings have there. "9 unknown" is in no
+// list.
 kj::String keysText(kj::ArrayPtr<const unsigned> slots, const VolumeSettings& settings);
 
 }  // namespace talos::machined

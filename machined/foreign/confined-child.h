@@ -19,8 +19,8 @@
 
 namespace talos::machined {
 
-// Of addresses, the program's own 30 MiB included. The largest configs took 90 MiB: room is left for
-// larger schemas.
+// Of addresses, the program's own 30 MiB included. The largest configs took 90 MiB: room is left
+// for larger schemas.
 constexpr uint64_t kParserMemory = 512u << 20;
 
 struct ParserPrograms {

@@ -1,5 +1,5 @@
-// Foreign bytes through processes, good ones and such as somebody has taken over: this very program,
-// behind the wrapper, under the names of what it then does. As root.
+// Foreign bytes through processes, good ones and such as somebody has taken over: this very
+// program, behind the wrapper, under the names of what it then does. As root.
 #include "machined/foreign/confined-foreign.h"
 
 #include <arpa/inet.h>
@@ -384,8 +384,8 @@ struct Collected final : HttpPieces {
   }
 };
 
-// Catches: a filter that a long body cannot live with, a part of it that is lost or out of its turn; a
-// process that gives more than there is memory for.
+// Catches: a filter that a long body cannot live with, a part of it that is lost or out of its
+// turn; a process that gives more than there is memory for.
 TEST_F(Confined, FetchesInPieces) {
   std::string body;
   for (unsigned i = 0; body.size() < 300'000; ++i) body += std::to_string(i) + " ";
@@ -416,8 +416,8 @@ TEST_F(Confined, FetchesInPieces) {
   EXPECT_EQ(none.body, "");
 }
 
-// Catches: places of files that are not those of the archive; a process that has the brain read more
-// than was promised.
+// Catches: places of files that are not those of the archive; a process that has the brain read
+// more than was promised.
 TEST_F(Confined, LooksIntoArchives) {
   TestTar layer, tar;
   for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
@@ -449,8 +449,8 @@ TEST_F(Confined, LooksIntoArchives) {
   EXPECT_EQ(reads, 0u);
 }
 
-// Catches: limits of memory, time or size that a document within the reader's own limits cannot live
-// with.
+// Catches: limits of memory, time or size that a document within the reader's own limits cannot
+// live with.
 TEST_F(Confined, ReadsTheLargestDocuments) {
   struct {
     const char* before;

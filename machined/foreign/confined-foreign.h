@@ -19,8 +19,9 @@ constexpr auto kArchivePatience = 2 * kj::MINUTES;
 constexpr auto kPiecesPatience = 18 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
 constexpr unsigned kMostParsers = 8;
-// Of names, beside those: they wait for the network, and nobody may wait for them. Longer than c-ares
-// takes with three servers that do not answer: three tries, each twice as long as the one before.
+// Of names, beside those: they wait for the network, and nobody may wait for them. Longer than
+// c-ares takes with three servers that do not answer: three tries, each twice as long as the one
+// before.
 constexpr unsigned kMostLookups = 16;
 constexpr auto kLookupPatience = 60 * kj::SECONDS;
 

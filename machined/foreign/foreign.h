@@ -7,15 +7,15 @@
 // and cannot send signals (machined/foreign/confined-child.h). So a document that takes over the
 // process that reads it has gained this: it can lie about itself. It could have said whatever it
 // says in the first place, for a config is as powerful as its author is trusted, an NTP answer is
-// not authenticated anyway, and a label is only a name. It cannot learn of another document, because
-// no process sees two. The one exception is https: the process checks the server's certificate, and
-// a server that took it over in the handshake could pretend to be another one. And the one that
-// resolves a name has sockets of IP: who took it over can talk to the network as the node, without
-// any of its keys.
+// not authenticated anyway, and a label is only a name. It cannot learn of another document,
+// because no process sees two. The one exception is https: the process checks the server's
+// certificate, and a server that took it over in the handshake could pretend to be another one. And
+// the one that resolves a name has sockets of IP: who took it over can talk to the network as the
+// node, without any of its keys.
 //
 // The answers are foreign too. Each is one Cap'n Proto message of bounded size; every number is
-// checked against its range and every text is made one printable line here, before anybody else sees
-// it. Whatever is not as it must be counts as no answer.
+// checked against its range and every text is made one printable line here, before anybody else
+// sees it. Whatever is not as it must be counts as no answer.
 //
 // A process that dies, or has not answered in time, is replaced once at once; the piece that does
 // that to two of them is refused with an error that says so. The brain neither crashes nor hangs.
@@ -131,8 +131,8 @@ class ForeignBytes {
     bool lostTable = false;  // without content: machined/parse/partition-table.h
   };
   virtual kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) = 0;
-  // The addresses of a host name, best first, never empty; an address is its own. Unavailable naming
-  // the host.
+  // The addresses of a host name, best first, never empty; an address is its own. Unavailable
+  // naming the host.
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
   // Never rejects.
   virtual kj::Promise<ntp::Verdict> ntp(NtpReply reply) = 0;
@@ -140,9 +140,9 @@ class ForeignBytes {
   virtual kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection,
                                        const HttpSource& place, kj::StringPtr authorities,
                                        kj::Date now, HttpProgress& progress) = 0;
-  // The same for a body of any size, from byte `from` on if the server can do that. Resolves when all
-  // of it has come, or to where the server sends us. NotFound and PermissionDenied as the server says;
-  // Unavailable for what may pass. Both references have to outlive the promise.
+  // The same for a body of any size, from byte `from` on if the server can do that. Resolves when
+  // all of it has come, or to where the server sends us. NotFound and PermissionDenied as the
+  // server says; Unavailable for what may pass. Both references have to outlive the promise.
   virtual kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
                                                     const HttpSource& place,
                                                     kj::StringPtr authorities, kj::Date now,
@@ -152,8 +152,8 @@ class ForeignBytes {
   // above, kMostArchiveReads times. FailedPrecondition when it is none.
   virtual kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
                                                      ReadDevice read) = 0;
-  // Those that the manifest of an image's signatures names: kMostImageSignatures of them, maybe none.
-  // FailedPrecondition when it is no such manifest.
+  // Those that the manifest of an image's signatures names: kMostImageSignatures of them, maybe
+  // none. FailedPrecondition when it is no such manifest.
   virtual kj::Promise<kj::Vector<ImageSignature>> signatures(
       kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) = 0;
   // The digest, sha256:<hex>, of the image that the payload of a signature is about.

@@ -15,8 +15,8 @@
 namespace talos::machined {
 
 kj::Promise<void> writeFrame(kj::AsyncIoStream& stream, kj::ArrayPtr<const capnp::word> words);
-// Rejects when the sender is gone, and when it announces nothing or more than `most`. Memory only for
-// what comes: a number is quickly said.
+// Rejects when the sender is gone, and when it announces nothing or more than `most`. Memory only
+// for what comes: a number is quickly said.
 kj::Promise<kj::Array<capnp::word>> readFrame(kj::AsyncIoStream& stream,
                                               size_t most = kMostFrameWords);
 

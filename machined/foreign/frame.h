@@ -1,5 +1,5 @@
-// How a request and its answer lie on the socket between the brain and a parsing process: the number
-// of 8-byte words in four bytes, then the message, flat (capnp/serialize.h).
+// How a request and its answer lie on the socket between the brain and a parsing process: the
+// number of 8-byte words in four bytes, then the message, flat (capnp/serialize.h).
 #pragma once
 
 #include <capnp/serialize.h>

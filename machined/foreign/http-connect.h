@@ -1,5 +1,6 @@
 // A connection to where an http or https URL leads, by the addresses that its name has. Nothing is
-// sent on it. Nothing is kept: whoever drops the promise ends what it has begun, and so does a crash.
+// sent on it. Nothing is kept: whoever drops the promise ends what it has begun, and so does a
+// crash.
 #pragma once
 
 #include <kj/async-io.h>
@@ -19,8 +20,8 @@ struct HttpDial {
   kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)>& resolve;
 };
 
-// The first address that takes the connection; of several each has 3 s, the last one what the caller
-// allows. Unavailable with the reason of each. `state` says what is being done.
+// The first address that takes the connection; of several each has 3 s, the last one what the
+// caller allows. Unavailable with the reason of each. `state` says what is being done.
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(HttpDial dial, const HttpSource& at,
                                                   HttpProgress& state);
 

@@ -50,7 +50,8 @@ kj::String readSignedImage(rpc::ParseAnswer::Reader answer);  // sha256:<hex>
 // Whether it is sha256: and 64 hexadecimal digits, in lower case.
 bool isSha256(kj::StringPtr digest);
 
-// A place that can be connected to and asked for; its other texts follow from host, port and target.
+// A place that can be connected to and asked for; its other texts follow from host, port and
+// target.
 HttpSource readPlace(rpc::HttpPlace::Reader place);
 
 // One printable line of at most so many bytes: what is not is "?" there.

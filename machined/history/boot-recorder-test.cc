@@ -137,8 +137,8 @@ TEST_F(BootRecorderTest, ABootIsReadAfterThePowerWasCut) {
   EXPECT_EQ("", reasonOf(*brain, "b2"));
 }
 
-// Catches: a reason that is lost with the machine, the last lines of a shutdown, and files that keep
-// STATE from being unmounted.
+// Catches: a reason that is lost with the machine, the last lines of a shutdown, and files that
+// keep STATE from being unmounted.
 TEST_F(BootRecorderTest, TheReasonAndTheEndAreKept) {
   auto brain = start("b1");
   brain->recorder.reason(kj::str("reboot, asked for by admin")).wait(io.waitScope);

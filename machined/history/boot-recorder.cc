@@ -309,8 +309,8 @@ kj::Promise<kj::String> BootRecorder::textOf(ReadPool::Client pool, kj::String b
     fail(ErrorKind::kFailedPrecondition, "there is no STATE, so no earlier boot is recorded");
   }
   constexpr kj::StringPtr kDoing = "reading the records of earlier boots"_kj;
-  // Not in turn with what is written: it does not change, and a disk that hangs below a writer is not
-  // to hang each reader with it.
+  // Not in turn with what is written: it does not change, and a disk that hangs below a writer is
+  // not to hang each reader with it.
   auto reading = pool.run(kDoing, [folder = kj::str(deps.folder), boot = kj::mv(boot),
                                    source = kj::mv(source), own = kj::str(deps.bootId)]() {
     BootStore store(folder);

@@ -1,5 +1,5 @@
-// Keeps what this boot tells on STATE (boot-store.h), so that it can be read after the next one: the
-// lines of all logs, the audit log among them, the events, and why the machine went down.
+// Keeps what this boot tells on STATE (boot-store.h), so that it can be read after the next one:
+// the lines of all logs, the audit log among them, the events, and why the machine went down.
 //
 // The rings that process 1 holds are the buffer: every two seconds, and when the machine goes down,
 // what is new in them is written and synced, from the position that the files end with. So a crash
@@ -7,9 +7,10 @@
 // on the disk before the services are stopped. A boot that ended without one was cut off: the
 // kernel's last words say why if the machine keeps them (pstore); they are moved into its record.
 //
-// Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and that is said
-// once. A disk that fails is told, and tried again; one that does not answer within 10 s is told,
-// and nothing waits for it any longer: neither the boot, nor a new brain, nor the machine's end.
+// Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and that is
+// said once. A disk that fails is told, and tried again; one that does not answer within 10 s is
+// told, and nothing waits for it any longer: neither the boot, nor a new brain, nor the machine's
+// end.
 #pragma once
 
 #include <kj/timer.h>

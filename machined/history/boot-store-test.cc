@@ -36,7 +36,8 @@ struct BootStoreTest : testing::Test {
   }
 };
 
-// Catches: lines that are lost or doubled when the brain starts again, and a boot that begins twice.
+// Catches: lines that are lost or doubled when the brain starts again, and a boot that begins
+// twice.
 TEST_F(BootStoreTest, AnotherBrainGoesOn) {
   {
     auto store = opened("b1");
@@ -58,8 +59,8 @@ TEST_F(BootStoreTest, AnotherBrainGoesOn) {
   EXPECT_EQ("apid", kj::strArray(store.sources("b1"), " "));
 }
 
-// Catches: half a frame of a power cut that hides what is written after it, and bytes that are taken
-// for a line although they are damaged.
+// Catches: half a frame of a power cut that hides what is written after it, and bytes that are
+// taken for a line although they are damaged.
 TEST_F(BootStoreTest, WhatIsTornIsCutOff) {
   opened("b1").append("apid", 4, "one\n"_kj);
   auto path = kj::str(root, "/b1/apid.00000001");

@@ -199,7 +199,8 @@ uint64_t BootStore::position(kj::StringPtr source) {
 
 void BootStore::append(kj::StringPtr source, uint64_t position, kj::ArrayPtr<const char> piece) {
   KJ_IF_MAYBE (w, writing(source)) {
-    // Half a frame would hide those that follow: opened anew, the file ends with its last whole one.
+    // Half a frame would hide those that follow: opened anew, the file ends with its last whole
+    // one.
     KJ_ON_SCOPE_FAILURE(files.erase(source));
     appendTo(*w, current, source, position, piece);
   }

@@ -49,8 +49,8 @@ struct IssuedRecordsTest : testing::Test {
   kj::Own<Boot> boot() { return kj::heap<Boot>(*this); }
 };
 
-// Catches: a file that could not be read once, and certificates that are kept no more although it was
-// said that it is tried again.
+// Catches: a file that could not be read once, and certificates that are kept no more although it
+// was said that it is tried again.
 TEST_F(IssuedRecordsTest, AFileThatCannotBeReadIsTriedAgain) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
@@ -69,8 +69,8 @@ TEST_F(IssuedRecordsTest, AFileThatCannotBeReadIsTriedAgain) {
   EXPECT_EQ("0a=10.0.0.2 0b=10.0.0.3 ", b->shown());
 }
 
-// Catches: records that a reboot takes with it, one that comes back although it was removed, and one
-// that trustd cannot remove because it is somebody else's.
+// Catches: records that a reboot takes with it, one that comes back although it was removed, and
+// one that trustd cannot remove because it is somebody else's.
 TEST_F(IssuedRecordsTest, TheyOutliveTheBoot) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");

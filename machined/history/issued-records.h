@@ -1,10 +1,10 @@
-// The records of issued certificates (IssuedCertificates, written by trustd), kept on STATE: after a
-// reboot they are in the store again before trustd starts, so `get issuedcertificates` shows them
+// The records of issued certificates (IssuedCertificates, written by trustd), kept on STATE: after
+// a reboot they are in the store again before trustd starts, so `get issuedcertificates` shows them
 // and trustd's name book is recalled from them.
 //
 // Append-only: a frame (frames.h) for each record that came or went. When the file is larger than
-// twice what is alive, and than 64 KiB, a new one takes its place in one rename. A record is on disk
-// a moment after it is in the store; a power cut in between loses it. Without a STATE it does
+// twice what is alive, and than 64 KiB, a new one takes its place in one rename. A record is on
+// disk a moment after it is in the store; a power cut in between loses it. Without a STATE it does
 // nothing. The file is read defensively; what is no record in it is passed over.
 #pragma once
 

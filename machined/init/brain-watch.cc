@@ -1,5 +1,5 @@
-// The half of the loop that does not trust the brain: one that hangs is killed, and what somebody at
-// the machine wishes happens without it.
+// The half of the loop that does not trust the brain: one that hangs is killed, and what somebody
+// at the machine wishes happens without it.
 //
 // Everything is counted in ticks, and a tick counts once, however long it took: process 1 was
 // scheduled, had read all that the brain had sent, and there was nothing. So a machine that stood

@@ -16,16 +16,17 @@ bool inContainer();
 // has version 1 beside it; "" when neither is mounted. `at` is for tests.
 const char* findCgroupRoot(const char* at = "/sys/fs/cgroup");
 
-// The tree of version 1 that memory is counted and limited in on such a host; "" when there is none.
+// The tree of version 1 that memory is counted and limited in on such a host; "" when there is
+// none.
 const char* findMemoryRoot(const char* at = "/sys/fs/cgroup");
 
 // Lines for whoever started the container: descriptor 1, opened anew, because a reader that has
 // stopped must never stop process 1. Descriptor 1 itself where that is not possible (a socket).
 Console openContainerConsole(const char* prefix, int& fd);
 
-// What the launcher handed over in the environment. USERDATA is the machine config with its secrets:
-// its bytes are moved into a memory file, for the brains to read (held as kUserData), and zeroed
-// where /proc/1/environ shows them. Until then that file can be read by root only.
+// What the launcher handed over in the environment. USERDATA is the machine config with its
+// secrets: its bytes are moved into a memory file, for the brains to read (held as kUserData), and
+// zeroed where /proc/1/environ shows them. Until then that file can be read by root only.
 struct HandedOver {
   char platform[32] = "PLATFORM=container";
   char hostname[9 + 65] = "HOSTNAME=";  // as the launcher named the node

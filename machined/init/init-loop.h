@@ -6,9 +6,9 @@
 // is in one epoll_wait, of at most a tick.
 //
 // A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
-// SIGTERM are passed to the brain; one that does not carry them out in time is done without, and one
-// that cannot be started at once. The power button is heard on a socket that the brain has opened
-// and given to be held.
+// SIGTERM are passed to the brain; one that does not carry them out in time is done without, and
+// one that cannot be started at once. The power button is heard on a socket that the brain has
+// opened and given to be held.
 //
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
 // replies are thrown away, and the successor, started at once, is told the inventory: children that

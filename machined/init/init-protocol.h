@@ -5,8 +5,8 @@
 // travel as SCM_RIGHTS. A request that does not pass check() (init-request.h) is refused with a
 // reason and has no effect. Everything that process 1 keeps is bounded by the constants here.
 //
-// The brain sends a beat each kBeatMs from the loop that does its work. One whose beats stay away is
-// killed and restarted (brain-watch.cc).
+// The brain sends a beat each kBeatMs from the loop that does its work. One whose beats stay away
+// is killed and restarted (brain-watch.cc).
 #pragma once
 
 #include <stddef.h>

@@ -144,8 +144,8 @@ int limitMemory(int cgroup, uint64_t bytes) {
 
 namespace {
 
-// The child's cgroup below `root`, made if it is absent, its memory limited; -1 with `error` set and
-// told in `reason`.
+// The child's cgroup below `root`, made if it is absent, its memory limited; -1 with `error` set
+// and told in `reason`.
 int openCgroup(const char* root, const Launch& launch, int& error, char* reason) {
   const char* name = launch.cgroup[0] == 0 ? "init" : launch.cgroup;
   error = makeCgroup(root, name);

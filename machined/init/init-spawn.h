@@ -40,8 +40,8 @@ int launch(const Launch& launch, Launched& launched, char* reason);
 // kernel has them. 0 or an errno.
 int makeCgroup(const char* root, const char* path);
 
-// Writes the limit (0: none) into a cgroup's folder, of either version. A kernel or container without
-// the controller has none to set: that is 0 too. Otherwise an errno.
+// Writes the limit (0: none) into a cgroup's folder, of either version. A kernel or container
+// without the controller has none to set: that is 0 too. Otherwise an errno.
 int limitMemory(int cgroup, uint64_t bytes);
 
 }  // namespace talos::process1

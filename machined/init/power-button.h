@@ -1,7 +1,7 @@
-// What the kernel says when somebody presses the power button: an event of the generic netlink family
-// acpi_event. The brain finds out where the kernel sends these and opens the socket
-// (machined/brain/power-button.h); process 1 holds it under kPowerButton and reads it, so the button
-// works whatever becomes of the brain.
+// What the kernel says when somebody presses the power button: an event of the generic netlink
+// family acpi_event. The brain finds out where the kernel sends these and opens the socket
+// (machined/brain/power-button.h); process 1 holds it under kPowerButton and reads it, so the
+// button works whatever becomes of the brain.
 //
 // Process 1 does not parse netlink: it compares a datagram with the only form that this event has.
 #pragma once

@@ -14,10 +14,9 @@ namespace talos::process1 {
 
 // Repeats the reason on the console, reaps, and goes down when it is told to: ctrl-alt-del (SIGINT)
 // restarts, SIGTERM and SIGPWR switch off. Nobody listens for the power button there. Never by
-// itself: a machine that restarts in a loop cannot be read. But for a system that is on trial: after
-// 10 s it makes way for the one before it.
-// Seconds that the kernel's command line gives a system to become healthy (talos.trial=); 0: it is
-// not on trial.
+// itself: a machine that restarts in a loop cannot be read. But for a system that is on trial:
+// after 10 s it makes way for the one before it. Seconds that the kernel's command line gives a
+// system to become healthy (talos.trial=); 0: it is not on trial.
 unsigned trialSeconds(const char* commandLine);
 unsigned trialSecondsHere();  // of this kernel; 0 in a container
 

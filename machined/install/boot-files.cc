@@ -22,7 +22,8 @@ constexpr kj::StringPtr kDefaults[] = {"init_on_alloc=1"_kj,
                                        "ima_appraise=fix"_kj,
                                        "ima_hash=sha512"_kj};
 
-// Of the platforms on which a node installs itself; the others start from images that are made elsewhere.
+// Of the platforms on which a node installs itself; the others start from images that are made
+// elsewhere.
 struct Consoles {
   kj::StringPtr platform, arguments[2];
 };

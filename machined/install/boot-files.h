@@ -10,7 +10,8 @@
 // The slot `slot` is confirmed: it has been up. `try` is one that has not been yet; it is started
 // instead while `tries` is above 0, and the boot loader counts that down, on the disk, before it
 // starts it. Whoever installs a system beside the running one names it in `try`; whoever finds that
-// it works makes it `slot`. A system that cannot be loaded at all makes the other one start at once.
+// it works makes it `slot`. A system that cannot be loaded at all makes the other one start at
+// once.
 #pragma once
 
 #include <kj/array.h>

@@ -27,8 +27,8 @@ constexpr timespec kBusyAgain = {0, 50'000'000};
   fail(ErrorKind::kFailedPrecondition, kj::str(disk, ": cannot ", doing, ": ", strerror(error)));
 }
 
-// Until `attempt` is 0 or fails otherwise than by `busy`: the kernel looks at a disk that was closed a
-// moment ago, and a predecessor that was killed ends when the disk has answered it.
+// Until `attempt` is 0 or fails otherwise than by `busy`: the kernel looks at a disk that was
+// closed a moment ago, and a predecessor that was killed ends when the disk has answered it.
 int patiently(int busy, kj::FunctionParam<int()> attempt) {
   for (unsigned tries = 1;; ++tries) {
     if (attempt() == 0) return 0;

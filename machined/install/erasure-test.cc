@@ -42,8 +42,8 @@ std::string show(const gpt::Table& table, kj::ArrayPtr<const kj::StringPtr> labe
   return text;
 }
 
-// Catches: a step that is lost, key slots that stay, a mark that goes before what it stands for, a label
-// that erases another partition.
+// Catches: a step that is lost, key slots that stay, a mark that goes before what it stands for, a
+// label that erases another partition.
 TEST(Erasure, Steps) {
   auto table = installedTable();
   struct Row {
@@ -171,9 +171,9 @@ MemoryDisk installedDisk(const gpt::Table& table) {
   return disk;
 }
 
-// Catches: a cut after which nobody finishes the reset, and the data or the keys are still there; keys of a
-// STATE that is erased which stay readable in META, or of one that is not which go; a table
-// that has gone before they have; a mark that stays and erases the next installation.
+// Catches: a cut after which nobody finishes the reset, and the data or the keys are still there;
+// keys of a STATE that is erased which stay readable in META, or of one that is not which go; a
+// table that has gone before they have; a mark that stays and erases the next installation.
 TEST(Erasure, ACutAtAnyWriteIsFinishedLater) {
   auto table = installedTable();
   auto state = KJ_ASSERT_NONNULL(find(table, kState, kSector)),

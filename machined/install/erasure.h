@@ -1,17 +1,22 @@
 // Erases what a reset is to erase of the system disk (spec boot-and-services.md §6.7).
 //
-// Who asks has marked the reset in META (machined/storage/reset.h), and the mark is what a power cut at
-// any write leaves: the next boot finds it and begins again from the first step, of which each may be done
-// twice. So the mark goes last, and with it only what nobody needs to come back to it:
-//   1. STATE and EPHEMERAL: the secrets and the data. The first 16 MiB of a partition are zeroed, with which
+// Who asks has marked the reset in META (machined/storage/reset.h), and the mark is what a power
+// cut at any write leaves: the next boot finds it and begins again from the first step, of which
+// each may be done twice. So the mark goes last, and with it only what nobody needs to come back to
+// it:
+//   1. STATE and EPHEMERAL: the secrets and the data. The first 16 MiB of a partition are zeroed,
+//   with which
 //      a LUKS header and all its key slots are gone; of STATE all of it.
-//   2. What the node is started from, EFI, BIOS and BOOT, only if asked for by name: EFI and BOOT get empty
+//   2. What the node is started from, EFI, BIOS and BOOT, only if asked for by name: EFI and BOOT
+//   get empty
 //      file systems.
 //   3. Of META every value but the mark.
-//   4. The mark: the value is deleted, and when STATE was erased, the keys of it that a boot finds in META; or META zeroed, its first copy last; or, when the whole disk is reset,
-//      the table: STATE and EPHEMERAL lose their names, the copy at the disk's end is zeroed, then the first
-//      sector. That is one write, after which neither firmware nor kernel see a partition; the rest of the table
-//      is that of an installation that did not get far, which the next one begins again.
+//   4. The mark: the value is deleted, and when STATE was erased, the keys of it that a boot finds
+//   in META; or META zeroed, its first copy last; or, when the whole disk is reset,
+//      the table: STATE and EPHEMERAL lose their names, the copy at the disk's end is zeroed, then
+//      the first sector. That is one write, after which neither firmware nor kernel see a
+//      partition; the rest of the table is that of an installation that did not get far, which the
+//      next one begins again.
 #pragma once
 
 #include "machined/install/installation.h"

@@ -1,5 +1,5 @@
-// The file systems of a node, made by mkfs on a partition's node, whatever it held before. Blocking; Internal
-// with what mkfs said. Cut off, the partition has none that can be mounted.
+// The file systems of a node, made by mkfs on a partition's node, whatever it held before.
+// Blocking; Internal with what mkfs said. Cut off, the partition has none that can be mounted.
 #pragma once
 
 #include <kj/array.h>

@@ -43,7 +43,8 @@ Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) 
 
 void wipe(Disk& disk, Say& say) {
   say(kj::str("wiping ", disk.name()));
-  // A disk with a partition STATE is somebody's as long as that can be read, so first the name goes.
+  // A disk with a partition STATE is somebody's as long as that can be read, so first the name
+  // goes.
   KJ_IF_MAYBE (own, disk.table()) {
     if (own->inForce && installedOn(*own) == Installed::kYes) {
       begin(*own);

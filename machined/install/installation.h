@@ -1,7 +1,7 @@
 // Installs the running system on a disk (spec boot-and-services.md §6.3).
 //
-// What is installed is what runs: kernel and early initramfs from /usr/install of the image, and the
-// image itself, read from the device that it is mounted from.
+// What is installed is what runs: kernel and early initramfs from /usr/install of the image, and
+// the image itself, read from the device that it is mounted from.
 //
 // The order, and what a cut leaves at any write:
 //   1. a table in which STATE and EPHEMERAL have names of their own (layout.h). It comes into force
@@ -11,7 +11,8 @@
 //      system in slot A. Nothing of this can be started.
 //   3. The brain makes STATE's file system and writes the config into it, through the key of an
 //      encrypted one if need be. All that is between write() and finish().
-//   4. The code that firmware starts. A cut between this and 5. leaves a disk that can be started and
+//   4. The code that firmware starts. A cut between this and 5. leaves a disk that can be started
+//   and
 //      belongs to nobody: the system on it installs itself again, from the begin.
 //   5. The table once more, with the names STATE and EPHEMERAL: installed. One write of one sector.
 // So a disk is never one of a configured node without a config, and never without a boot loader.
@@ -41,16 +42,17 @@ struct Wish {
   kj::StringPtr arguments;  // of the kernel
   bool again;               // an earlier call may have been the last but for its answer
 };
-// Steps 1 and 2. FailedPrecondition when the disk must not be written to, and nothing was. False: it
-// is installed already, which is no error only if `again`.
+// Steps 1 and 2. FailedPrecondition when the disk must not be written to, and nothing was. False:
+// it is installed already, which is no error only if `again`.
 bool write(const Wish& wish, const System& system, Say& say);
 // Steps 4 and 5; again, it changes nothing.
 void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say);
 
 // An XFS on a device whose first `empty` bytes are zero; on one where that was begun and not ended;
-// FailedPrecondition on any other. It is on the disk when this returns. Cut off, a disk that keeps the order
-// of writes has one that was not ended (common/disk/unfinished-xfs.h); one that loses its cache has anything,
-// so the brain marks what it has made (machined/storage/format-marks.h), and asks again with `empty` 0.
+// FailedPrecondition on any other. It is on the disk when this returns. Cut off, a disk that keeps
+// the order of writes has one that was not ended (common/disk/unfinished-xfs.h); one that loses its
+// cache has anything, so the brain marks what it has made (machined/storage/format-marks.h), and
+// asks again with `empty` 0.
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty);
 
 // EPHEMERAL to the end of its disk. False when there was nothing to do.

@@ -1,7 +1,7 @@
 // The partitions of a system disk (spec boot-and-services.md §6.1). Pure.
 //
-// While an installation is under way, STATE and EPHEMERAL have other names: a node is installed, and
-// has an owner, as soon as a partition is named STATE, so both get their names at the very end
+// While an installation is under way, STATE and EPHEMERAL have other names: a node is installed,
+// and has an owner, as soon as a partition is named STATE, so both get their names at the very end
 // (installation.h).
 #pragma once
 
@@ -39,8 +39,8 @@ struct Place {
 };
 kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize);
 
-// The same table for a disk that has become larger: EPHEMERAL, which is the last one, gets the rest.
-// None when there is nothing to gain.
+// The same table for a disk that has become larger: EPHEMERAL, which is the last one, gets the
+// rest. None when there is nothing to gain.
 kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize);
 
 // "vda" -> "vda3", "nvme0n1" -> "nvme0n1p3".

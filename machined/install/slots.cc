@@ -262,8 +262,8 @@ Written fillSlot(int mount, Slot slot, Image& from) {
     file.addAll(kernel.range);
     written.kernel = file.sync();
   }
-  // Who builds FROM an installer image puts another kernel into it at last; the header is what is left to
-  // compare it with.
+  // Who builds FROM an installer image puts another kernel into it at last; the header is what is
+  // left to compare it with.
   if (list.lists("vmlinuz")) list.check("vmlinuz", written.kernel);
   InitramfsParts parts;
   written.initramfs = writeInitramfs(mount, in("initramfs"), early.range, image.range, parts);

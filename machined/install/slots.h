@@ -49,7 +49,8 @@ struct SlotsOnDisk {
 };
 SlotsOnDisk readSlotsOf(kj::StringPtr device);
 
-// `state` as it is from the next start on. NotFound when there is no system in a slot that it names.
+// `state` as it is from the next start on. NotFound when there is no system in a slot that it
+// names.
 void choose(kj::StringPtr device, const SlotState& state);
 
 // The first bytes of a partition that is in no use become zero.

@@ -54,8 +54,8 @@ std::string decide(const Found& found, kj::Maybe<const gpt::Table&> table, size_
   return text;
 }
 
-// Catches: data that is written over, a disk that a cut has left in the middle and that no boot accepts, one
-// whose file systems are made anew although they are in use.
+// Catches: data that is written over, a disk that a cut has left in the middle and that no boot
+// accepts, one whose file systems are made anew although they are in use.
 TEST(UserDisk, OnlyWhatIsNobodysIsDivided) {
   uint64_t sizes[] = {100 * kMiB, 0};
   auto begun = userLayout(sizes, kGiB, 512), whole = userLayout(sizes, kGiB, 512);

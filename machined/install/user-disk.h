@@ -1,10 +1,11 @@
-// A disk for the user's data, as machine.disks has it: a GPT, and on it one partition behind the other, each with an
-// XFS.
+// A disk for the user's data, as machine.disks has it: a GPT, and on it one partition behind the
+// other, each with an XFS.
 //
-// Nothing that is on a disk is ever lost for it: only one that is empty, or that this was begun on, is written
-// to. As long as there are partitions without their file systems, all of them have names that say so
-// (user-disk-1.unfinished): nobody has had data there, whatever a cut left, so all is made anew. The names
-// without that come with the last write, when the file systems are on the disk.
+// Nothing that is on a disk is ever lost for it: only one that is empty, or that this was begun on,
+// is written to. As long as there are partitions without their file systems, all of them have names
+// that say so (user-disk-1.unfinished): nobody has had data there, whatever a cut left, so all is
+// made anew. The names without that come with the last write, when the file systems are on the
+// disk.
 #pragma once
 
 #include "machined/install/disk-content.h"
@@ -12,8 +13,8 @@
 
 namespace talos::install {
 
-// Pure. InvalidArgument, with what the disk is too small for. Of `sizes` the last one may be 0: the rest.
-// With unfinished names.
+// Pure. InvalidArgument, with what the disk is too small for. Of `sizes` the last one may be 0: the
+// rest. With unfinished names.
 gpt::Table userLayout(kj::ArrayPtr<const uint64_t> sizes, uint64_t diskBytes, unsigned sectorSize);
 void finishUserLayout(gpt::Table& table);
 

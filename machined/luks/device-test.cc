@@ -60,8 +60,8 @@ struct Volume : public VolumeFile {
 #define EXPECT_HAS(text, words) \
   EXPECT_NE(std::string(text).find(words), std::string::npos) << (text)
 
-// Catches: a header that others cannot read, keys at other slots than wanted, another cipher, key size
-// or derivation than asked for, a label or mark of freshness that is lost.
+// Catches: a header that others cannot read, keys at other slots than wanted, another cipher, key
+// size or derivation than asked for, a label or mark of freshness that is lost.
 TEST_F(Volume, IsWhatCryptsetupMakesOfIt) {
   EXPECT_EQ(Device(path).content(), Content::kEmpty);
   format({key(3, "three"), key(7, "seven")});
@@ -101,8 +101,8 @@ TEST_F(Volume, HasTheSizesThatAreWanted) {
   EXPECT_TRUE(device.weakness() == nullptr);
 }
 
-// Catches: a key that is tried at one slot only, a wrong one that opens, the slot or key that did open
-// told wrongly, a key of a slot that is not in use taken for a failure.
+// Catches: a key that is tried at one slot only, a wrong one that opens, the slot or key that did
+// open told wrongly, a key of a slot that is not in use taken for a failure.
 TEST_F(Volume, IsOpenedByTheFirstKeyThatFits) {
   format({key(3, "three"), key(7, "seven")});
   auto opened = KJ_ASSERT_NONNULL(open({key(0, "zero"), key(7, "seven"), key(3, "three")}));
@@ -138,8 +138,8 @@ TEST_F(Volume, IsNotFormattedOverAnything) {
   EXPECT_HAS(refusal([&] { format({key(1, "y")}); }), "is not empty");
   EXPECT_TRUE(open({key(0, "x")}) != nullptr);
 }
-// Catches: a volume of which both headers were zeroed and that counts as empty, although its slots are there;
-// one that can be opened by its second header and is refused.
+// Catches: a volume of which both headers were zeroed and that counts as empty, although its slots
+// are there; one that can be opened by its second header and is refused.
 TEST_F(Volume, IsNotEmptyWhenItsHeaderIsZeroed) {
   format({key(0, "a"), key(1, "b"), key(2, "c"), key(3, "d"), key(4, "e")});
   auto zeros = kj::heapString(1u << 20);
@@ -170,8 +170,8 @@ TEST_F(Volume, OutlivesOneDamagedHeader) {
   EXPECT_EQ(content(), before);
 }
 
-// Catches: a formatting that was cut and makes the device one that nobody can use, or that is taken for
-// complete before it is.
+// Catches: a formatting that was cut and makes the device one that nobody can use, or that is taken
+// for complete before it is.
 TEST_F(Volume, IsFormattedAgainAfterACut) {
   constexpr kj::StringPtr kMark = "machined: this partition is being formatted as LUKS2\n"_kj;
   char sector[512] = {};
@@ -203,7 +203,8 @@ TEST_F(Volume, IsFormattedAgainAfterACut) {
   EXPECT_EQ(Device(path).content(), Content::kOther);
 }
 
-// Catches: a header that somebody has rewritten so that it encrypts nothing, or little, and that is used.
+// Catches: a header that somebody has rewritten so that it encrypts nothing, or little, and that is
+// used.
 TEST_F(Volume, IsNotOpenedWhenItIsWeak) {
   ASSERT_EQ(
       system(

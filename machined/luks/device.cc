@@ -76,8 +76,9 @@ bool isMarked(kj::ArrayPtr<const kj::byte> bytes) {
          isZero(bytes.slice(mark.size(), kSector));
 }
 
-// On no benchmark depends what a key costs: a machine that was busy when the key was made would have
-// a weak one for ever, and on a slow one the benchmark is most of the time that formatting takes.
+// On no benchmark depends what a key costs: a machine that was busy when the key was made would
+// have a weak one for ever, and on a slow one the benchmark is most of the time that formatting
+// takes.
 struct crypt_pbkdf_type derivationOf(Derivation how) {
   struct crypt_pbkdf_type type = {};
   type.type = CRYPT_KDF_ARGON2ID;
@@ -94,7 +95,8 @@ const char* text(kj::ArrayPtr<const kj::byte> passphrase) {
   return reinterpret_cast<const char*>(passphrase.begin());
 }
 
-// Of the first sector, as dm-crypt would: aes-xts-plain64, whose first block needs no more than itself.
+// Of the first sector, as dm-crypt would: aes-xts-plain64, whose first block needs no more than
+// itself.
 bool isXfsDecrypted(kj::ArrayPtr<const kj::byte> block, kj::ArrayPtr<const kj::byte> key) {
   constexpr size_t kBlock = 16;
   auto cipher = key.size() == 64   ? EVP_aes_256_xts()

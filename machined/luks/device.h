@@ -1,26 +1,28 @@
-// One partition, or file, with a LUKS2 volume or nothing on it: what is done to it, by libcryptsetup.
+// One partition, or file, with a LUKS2 volume or nothing on it: what is done to it, by
+// libcryptsetup.
 //
-// Each function is one step. A header is written by libcryptsetup in two copies, one after the other,
-// each with a checksum, so that after a cut at any write the old one or the new one is read. What it
-// does not promise is kept here: format() first makes the whole header, with all its keys, in memory;
-// then it writes a mark into the first sector, then the header but for that sector, then that sector,
-// each flushed before the next. A device with the mark is one whose formatting was cut, and is
-// formatted again; nobody has ever had data on it.
+// Each function is one step. A header is written by libcryptsetup in two copies, one after the
+// other, each with a checksum, so that after a cut at any write the old one or the new one is read.
+// What it does not promise is kept here: format() first makes the whole header, with all its keys,
+// in memory; then it writes a mark into the first sector, then the header but for that sector, then
+// that sector, each flushed before the next. A device with the mark is one whose formatting was
+// cut, and is formatted again; nobody has ever had data on it.
 //
-// A new volume is `fresh` until settle(): no file system has been made in it. open() writes zeros to
-// the beginning of a fresh one each time, so whoever makes the file system finds it empty, also after
-// a cut in its middle.
+// A new volume is `fresh` until settle(): no file system has been made in it. open() writes zeros
+// to the beginning of a fresh one each time, so whoever makes the file system finds it empty, also
+// after a cut in its middle.
 //
-// A device is empty when its first emptyHeadOf() are zeros: as long as anything is left of a header or
-// of a key slot, it may be the only way to somebody's data. One that begins with zeros and has such a
-// rest is damaged; it is refused with these words (damage()), not formatted. Of a small device, as STATE
-// is one, that is all of it: it may as well have been a file system, and the machine whose config it had
-// is no new one. The header's second copy is used when the first one is gone.
+// A device is empty when its first emptyHeadOf() are zeros: as long as anything is left of a header
+// or of a key slot, it may be the only way to somebody's data. One that begins with zeros and has
+// such a rest is damaged; it is refused with these words (damage()), not formatted. Of a small
+// device, as STATE is one, that is all of it: it may as well have been a file system, and the
+// machine whose config it had is no new one. The header's second copy is used when the first one is
+// gone.
 //
-// Nothing but what is said here is written: no device that is neither empty nor marked is formatted,
-// no key is removed unless another one was seen to open the volume. A header that has been made weak
-// (no encryption, or another one than ours) is not opened, whatever key fits: the one who wrote it
-// may have had no key at all.
+// Nothing but what is said here is written: no device that is neither empty nor marked is
+// formatted, no key is removed unless another one was seen to open the volume. A header that has
+// been made weak (no encryption, or another one than ours) is not opened, whatever key fits: the
+// one who wrote it may have had no key at all.
 //
 // Calls block. Failures are kj::Exceptions that name the device, with libcryptsetup's words.
 #pragma once
@@ -46,8 +48,9 @@ struct Key {
 using Derivation = rpc::LuksDerivation::Reader;
 
 enum class Content {
-  kEmpty,  // nothing but zeros where a header would be, or a formatting or the making of an XFS that was cut
-  kLuks,  // LUKS2
+  kEmpty,  // nothing but zeros where a header would be, or a formatting or the making of an XFS
+           // that was cut
+  kLuks,   // LUKS2
   kOther,
 };
 
@@ -87,8 +90,8 @@ class Device {
   kj::String uuid();
   // All before its data, with zeros where it has neither metadata nor a key.
   kj::Array<kj::byte> header();
-  // Of this header, which may be in a file: that one of the keys opens it, and that the data of `device`
-  // begins with an XFS then.
+  // Of this header, which may be in a file: that one of the keys opens it, and that the data of
+  // `device` begins with an XFS then.
   bool isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys);
   kj::Maybe<kj::String> weakness();
 

@@ -32,7 +32,8 @@ struct HeaderFile : public VolumeFile {
     KJ_SYSCALL(truncate(path.cStr(), 0));
     KJ_SYSCALL(truncate(path.cStr(), kSize));
   }
-  // What the kernel writes as the first block of an XFS, by libcryptsetup's key and OpenSSL's cipher.
+  // What the kernel writes as the first block of an XFS, by libcryptsetup's key and OpenSSL's
+  // cipher.
   void writeXfs() {
     crypt_device* cd;
     ASSERT_EQ(crypt_init(&cd, path.cStr()), 0);
@@ -91,8 +92,9 @@ struct HeaderFile : public VolumeFile {
   }
 };
 
-// Catches: a header that others have changed and that passes for ours, one that we have changed and that does not; a
-// backup that takes as much room as the area is large, or that cryptsetup cannot use.
+// Catches: a header that others have changed and that passes for ours, one that we have changed and
+// that does not; a backup that takes as much room as the area is large, or that cryptsetup cannot
+// use.
 TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
   format();
   EXPECT_EQ(compare(), Comparison::kNone);
@@ -121,7 +123,8 @@ TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
   EXPECT_NE(readFile(file), content);
 }
 
-// Catches: a header that is restored in part, or over data; one that is gone for whoever wants to look at it.
+// Catches: a header that is restored in part, or over data; one that is gone for whoever wants to
+// look at it.
 TEST_F(HeaderFile, IsRestoredAndNothingIsLost) {
   for (unsigned keySize : {512u, 256u}) {
     renew();
@@ -147,8 +150,9 @@ TEST_F(HeaderFile, IsRestoredAndNothingIsLost) {
   }
 }
 
-// Catches: what was refused, replaced by the half of it that a cut in the restoration has left; a restoration
-// that is never over, for want of its last step, so that the next header that is refused is not kept.
+// Catches: what was refused, replaced by the half of it that a cut in the restoration has left; a
+// restoration that is never over, for want of its last step, so that the next header that is
+// refused is not kept.
 TEST_F(HeaderFile, WhatWasRefusedIsKeptAcrossACut) {
   format();
   writeXfs();
@@ -164,8 +168,8 @@ TEST_F(HeaderFile, WhatWasRefusedIsKeptAcrossACut) {
   EXPECT_EQ(readFile(refused), "second");
 }
 
-// Catches: a header that is written over another volume, or over data that it is not the header of, and
-// that are lost with that.
+// Catches: a header that is written over another volume, or over data that it is not the header of,
+// and that are lost with that.
 TEST_F(HeaderFile, IsRestoredToItsOwnVolumeOnly) {
   format();
   writeXfs();
@@ -212,8 +216,8 @@ TEST_F(HeaderFile, IsForgotten) {
   EXPECT_EQ(compare(), Comparison::kNone);
 }
 
-// Catches: a backup that has rotten and is written over a header that is good; a wiped partition that gets
-// its old keys again.
+// Catches: a backup that has rotten and is written over a header that is good; a wiped partition
+// that gets its old keys again.
 TEST_F(HeaderFile, IsVerifiedBeforeItIsUsed) {
   format();
   backup();

@@ -1,5 +1,5 @@
-// The backup of a LUKS2 header in a file: what the header was when the node wrote it last, and so what
-// it has to be when the volume is opened.
+// The backup of a LUKS2 header in a file: what the header was when the node wrote it last, and so
+// what it has to be when the volume is opened.
 //
 // The file has the header up to the data, with zeros where it has neither metadata nor a key, which
 // take no room; behind it is the SHA-256 of that. It is replaced whole. While `<file>.changing` is
@@ -8,10 +8,11 @@
 // after a cut at any write a header that the node itself has changed is never taken for one that
 // somebody else has changed.
 //
-// restoreHeader() writes nothing unless it is certain that the backup is that of this volume: its digest is
-// right; what is there has no UUID, or the same one; a key opens the backup; and with that the data begins
-// with an XFS. The header can be read only when all of it is there; after a cut it is done again. What was
-// replaced is kept as `<file>.replaced` meanwhile, as `<file>.refused` afterwards: that of the last time.
+// restoreHeader() writes nothing unless it is certain that the backup is that of this volume: its
+// digest is right; what is there has no UUID, or the same one; a key opens the backup; and with
+// that the data begins with an XFS. The header can be read only when all of it is there; after a
+// cut it is done again. What was replaced is kept as `<file>.replaced` meanwhile, as
+// `<file>.refused` afterwards: that of the last time.
 #pragma once
 
 #include "machined/luks/device.h"

@@ -1,4 +1,5 @@
-// What a fetch tells while it runs; what its answers come to is in machined/config/config-fetch-test.cc.
+// What a fetch tells while it runs; what its answers come to is in
+// machined/config/config-fetch-test.cc.
 #include "machined/parse/http-get.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +21,8 @@ kj::Promise<void> serve(kj::AsyncIoStream& stream, std::string body) {
   for (char c : body) co_await stream.write(&c, 1);
 }
 
-// Catches: a body in small pieces, as a slow network gives it, each of which is told, until the brain
-// has heard more than it hears from an honest process.
+// Catches: a body in small pieces, as a slow network gives it, each of which is told, until the
+// brain has heard more than it hears from an honest process.
 TEST(HttpGetTest, ALargeBodyInSmallPieces) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -117,7 +118,8 @@ TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
   }
 }
 
-// Catches: half a body that counts as a whole one; a page that says why there is none, taken for it.
+// Catches: half a body that counts as a whole one; a page that says why there is none, taken for
+// it.
 TEST_F(PiecesTest, WhatIsNoBody) {
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", 0),
             "Unavailable: the answer was cut off");

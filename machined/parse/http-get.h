@@ -1,6 +1,7 @@
 // One GET on a connection that is there already: TLS if it is https, HTTP/1.1 (RFC 9110), and what
 // the answer is good for: at most kMostConfigBytes of it at once, or all of it in pieces.
-// Nothing outlives the process that does it: whoever asked begins anew, where it was (machined/upgrade).
+// Nothing outlives the process that does it: whoever asked begins anew, where it was
+// (machined/upgrade).
 #pragma once
 
 #include <kj/async-io.h>
@@ -18,8 +19,8 @@ struct HttpQuestion {
   kj::Function<void(kj::StringPtr doing, size_t)> tell;
 };
 
-// Unavailable, Unauthenticated or InvalidArgument with the cause when the server gives neither a text
-// nor another place.
+// Unavailable, Unauthenticated or InvalidArgument with the cause when the server gives neither a
+// text nor another place.
 kj::Promise<machined::HttpAnswer> httpGet(kj::Own<kj::AsyncIoStream> connection,
                                           HttpQuestion question);
 

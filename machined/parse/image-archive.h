@@ -18,8 +18,8 @@
 namespace talos::parse {
 
 // All files that an installer image must have. FailedPrecondition saying what is wrong otherwise.
-// The archive has `size` bytes. `read` gives kMostSuperblockBytes at most at a time, and fewer bytes
-// than asked for at the end.
+// The archive has `size` bytes. `read` gives kMostSuperblockBytes at most at a time, and fewer
+// bytes than asked for at the end.
 kj::Vector<machined::ImagePart> findImageParts(uint64_t size, ReadBytes read);
 
 }  // namespace talos::parse

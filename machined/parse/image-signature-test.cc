@@ -52,7 +52,8 @@ std::string payload(const std::string& digest, const std::string& type) {
          digest + R"("},"type":")" + type + R"("},"optional":null})";
 }
 
-// Catches: a signature that is not seen beside others, one of something else that is taken for one of an image.
+// Catches: a signature that is not seen beside others, one of something else that is taken for one
+// of an image.
 TEST(ImageSignature, EachLayerOfTheTypeIsOne) {
   EXPECT_THAT(
       found(manifest(layer("b25l") + "," + layer("dHdv", "sha256:" + std::string(64, 'b')))),
@@ -78,7 +79,8 @@ TEST(ImageSignature, WhatIsNoManifestIsRefused) {
   EXPECT_THAT(found(std::string(100'000, '[')), ElementsAre(HasSubstr("not valid JSON")));
 }
 
-// Catches: a payload about something else than an image, as cosign signs blobs and attestations with the same key.
+// Catches: a payload about something else than an image, as cosign signs blobs and attestations
+// with the same key.
 TEST(ImageSignature, ThePayloadNamesAnImage) {
   EXPECT_EQ(about(payload(kDigest, "cosign container image signature")), kDigest);
   EXPECT_EQ(about(payload(kDigest, "other")),

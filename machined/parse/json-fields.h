@@ -1,4 +1,5 @@
-// JSON of strangers, and the fields of its objects: what is not as it should be is as good as not there.
+// JSON of strangers, and the fields of its objects: what is not as it should be is as good as not
+// there.
 #pragma once
 
 #include <capnp/compat/json.h>

@@ -9,8 +9,8 @@
 namespace talos::parse {
 namespace {
 
-// The head of a disk with a table of 128 entries, for sectors of this size, with a partition of this
-// name.
+// The head of a disk with a table of 128 entries, for sectors of this size, with a partition of
+// this name.
 std::string tableOf(size_t sector, const std::string& name = "") {
   std::string disk(size_t{64} << 10, 0);
   auto put = [&](size_t at, uint64_t value, unsigned size) {

@@ -106,8 +106,9 @@ SocketProcess1::SocketProcess1(kj::UnixEventPort& port, kj::AutoCloseFd socketPa
   beating = beat(port.getTimer()).eagerlyEvaluate([this](kj::Exception&& e) { fail(kj::mv(e)); });
 }
 
-// From the loop itself: when that hangs, so do the beats. The first one is not before the loop has come
-// round with all that there was to take up. A socket that is full is no reason to keep them for later.
+// From the loop itself: when that hangs, so do the beats. The first one is not before the loop has
+// come round with all that there was to take up. A socket that is full is no reason to keep them
+// for later.
 kj::Promise<void> SocketProcess1::beat(kj::Timer& timer) {
   for (;;) {
     co_await timer.afterDelay(process1::kBeatMs * kj::MILLISECONDS);

@@ -74,8 +74,8 @@ class Process1 {
 
   // What somebody at the machine asked for: the power button or SIGTERM to process 1 (power off),
   // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one. It is
-  // repeated to the next brain until it was said to have begun, which calling nextWish() again does;
-  // process 1 does without a brain that takes too long (machined/init/brain-watch.cc).
+  // repeated to the next brain until it was said to have begun, which calling nextWish() again
+  // does; process 1 does without a brain that takes too long (machined/init/brain-watch.cc).
   enum class Wish { kPowerOff, kReboot };
   virtual kj::Promise<Wish> nextWish() = 0;
 

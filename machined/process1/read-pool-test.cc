@@ -138,8 +138,8 @@ TEST_F(ReadPoolTest, AThreadThatHangsIsToldAndReplaced) {
   EXPECT_EQ(42, answer());
 }
 
-// Catches: work that is given up when there is no memory for a thread, and that one begins later all
-// the same.
+// Catches: work that is given up when there is no memory for a thread, and that one begins later
+// all the same.
 TEST_F(ReadPoolTest, WithoutAThreadACallFails) {
   if (kAddressSanitizer) GTEST_SKIP() << "it reserves more than any limit";
   struct rlimit before, none;

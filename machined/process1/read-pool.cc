@@ -30,8 +30,8 @@ struct Job {
   bool hangs = false;
 };
 
-// What the loop and the threads share; lives as long as one of them. A thread uses a job between the
-// two queues, and nobody else does then.
+// What the loop and the threads share; lives as long as one of them. A thread uses a job between
+// the two queues, and nobody else does then.
 struct Shared {
   std::mutex mutex;
   std::condition_variable news;

@@ -1,6 +1,6 @@
-// What a new brain may find under any name that it knows, when whatever went wrong went wrong: files
-// of the wrong kind, too large, empty, of noise. Whoever recovers from a held descriptor is tested
-// with all of them.
+// What a new brain may find under any name that it knows, when whatever went wrong went wrong:
+// files of the wrong kind, too large, empty, of noise. Whoever recovers from a held descriptor is
+// tested with all of them.
 #pragma once
 
 #include <fcntl.h>

@@ -229,8 +229,8 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     return create(kind, resource);
   }
 
-  // Whoever has more than its quota, as it may be since an older version, can replace what it has by
-  // what is not larger.
+  // Whoever has more than its quota, as it may be since an older version, can replace what it has
+  // by what is not larger.
   void requireRoom(const Kind& kind, rpc::Resource::Reader resource, kj::StringPtr who,
                    const Quota& quota) const {
     size_t records = 0, bytes = 0, old = 0;

@@ -8,8 +8,9 @@
 // compacted one replaces it with one hold(). The live records are bounded, and so is the journal: a
 // write that would exceed that is refused and changes nothing.
 //
-// A journal that cannot be read, or only in part, is no reason to die (the next brain would find the
-// same): the store begins with what could be read, or empty, and the caller is told what was lost.
+// A journal that cannot be read, or only in part, is no reason to die (the next brain would find
+// the same): the store begins with what could be read, or empty, and the caller is told what was
+// lost.
 //
 // Semantics: spec resources.md §1.6-1.7. The type may be a full name or an alias, an empty
 // namespace is the type's own. The namespaces and types themselves are resources in `meta`, which
@@ -32,8 +33,8 @@ namespace talos::machined {
 constexpr size_t kChangeRing = 1000;           // changes kept of a kind for readers that are behind
 constexpr size_t kChangeRingBytes = 4u << 20;  // and their bytes
 constexpr size_t kLargestResource = 4u << 20;  // bytes
-// Of all records together. 10 000 routes with their addresses and states are about 12 MB; beyond this
-// a write is ResourceExhausted.
+// Of all records together. 10 000 routes with their addresses and states are about 12 MB; beyond
+// this a write is ResourceExhausted.
 constexpr size_t kMostLiveBytes = 32u << 20;
 constexpr size_t kCompactionThreshold = 1u << 20;  // bytes of journal below which it is left alone
 

@@ -46,8 +46,8 @@ class ContainerBodyTest : public testing::Test {
   }
 };
 
-// Catches: a container that runs and is taken for one that has ended, and killed, because its shim was
-// slow to answer.
+// Catches: a container that runs and is taken for one that has ended, and killed, because its shim
+// was slow to answer.
 TEST_F(ContainerBodyTest, WhatContainerdCannotTellIsAskedAgain) {
   tell(types::UNKNOWN);
   auto finding = body.find();

@@ -1,9 +1,10 @@
 // A container as the body of a service (machined/containers/container-run.h), by the service's id.
 //
 // A containerd that is restarted meanwhile is waited for: a start is tried again for a minute (it
-// takes up what an earlier try has left), a signal is sent as soon as it answers, and the end of what
-// runs is awaited for as long as it takes. So nothing that containerd does ends a service or starts it twice; a crash of
-// the brain does neither, because the next one finds the container by its id.
+// takes up what an earlier try has left), a signal is sent as soon as it answers, and the end of
+// what runs is awaited for as long as it takes. So nothing that containerd does ends a service or
+// starts it twice; a crash of the brain does neither, because the next one finds the container by
+// its id.
 #pragma once
 
 #include "machined/containers/container-run.h"

@@ -27,16 +27,16 @@ class ServiceBody {
     int pid;
     bool adopted;  // it ran already: a predecessor did not live to say so
   };
-  // Never dropped while the brain lives: whatever comes to be has to be taken notice of. `output` is
-  // for stdout and stderr, and open until it is done. A container's that fails is tried again, as a
-  // process's is not: containerd may have been killed in its middle.
+  // Never dropped while the brain lives: whatever comes to be has to be taken notice of. `output`
+  // is for stdout and stderr, and open until it is done. A container's that fails is tried again,
+  // as a process's is not: containerd may have been killed in its middle.
   virtual kj::Promise<Started> start(Environment environment, int output) = 0;
 
   // The pid of what a predecessor left running; none when nothing runs.
   virtual kj::Promise<kj::Maybe<int>> find() = 0;
 
-  // Of what was started, or found: when it has ended, its status as of wait(2); none when it is gone
-  // and nobody knows how.
+  // Of what was started, or found: when it has ended, its status as of wait(2); none when it is
+  // gone and nobody knows how.
   virtual kj::Promise<kj::Maybe<int>> ended() = 0;
 
   // Resolves when it is certain to come, or there is nothing that it could reach any more. Never

@@ -133,8 +133,8 @@ TEST(Lifecycle, EveryActionFitsItsPhase) {
   });
 }
 
-// Catches: a service whose container is sought for and that is started beside it, or comes up without
-// it; one that is stopped meanwhile and runs on.
+// Catches: a service whose container is sought for and that is started beside it, or comes up
+// without it; one that is stopped meanwhile and runs on.
 TEST(Lifecycle, WhatIsSoughtIsFoundOrStartedAgain) {
   EXPECT_EQ(P::kRunning, step(P::kSeeking, I::kStarted).next);
   EXPECT_EQ(P::kPausing, step(P::kSeeking, I::kExited).next);

@@ -390,7 +390,8 @@ kj::Promise<ServiceBody::Started> Service::startBody() {
   co_return co_await body->start(kj::mv(environment), output.get());
 }
 
-// Whatever was decided meanwhile, a process that came to be has to be taken notice of: no turn here.
+// Whatever was decided meanwhile, a process that came to be has to be taken notice of: no turn
+// here.
 kj::Promise<void> Service::spawn() {
   kj::Maybe<kj::Exception> broken;
   auto make = [this]() -> kj::Promise<kj::Maybe<ServiceBody::Started>> {

@@ -147,8 +147,8 @@ TEST_F(SupervisorBodyTest, StartsEndsAndIsStartedAgain) {
             told.back());
 }
 
-// Catches: a pull that fails and is not told of, or is tried for ever by the supervisor; a pull that
-// keeps a service from being stopped.
+// Catches: a pull that fails and is not told of, or is tried for ever by the supervisor; a pull
+// that keeps a service from being stopped.
 TEST_F(SupervisorBodyTest, PreparingIsToldAndCanBeStopped) {
   runtime.cannotPrepare = kj::str("the registry has no such image");
   startIt();
@@ -180,8 +180,8 @@ TEST_F(SupervisorBodyTest, ARestartPreparesOnceMore) {
   EXPECT_EQ(1u, runtime.starts);
 }
 
-// Catches: a container that stays away because its first start failed, and one that is tried as fast
-// as this machine can, also when it ran for long before.
+// Catches: a container that stays away because its first start failed, and one that is tried as
+// fast as this machine can, also when it ran for long before.
 TEST_F(SupervisorBodyTest, AStartThatFailsIsTriedAgainMoreAndMoreSlowly) {
   for (bool ranBefore : {false, true}) {
     runtime.cannotStart = !ranBefore;
@@ -259,8 +259,8 @@ TEST_F(SupervisorBodyTest, ANewBrainFinishesAStop) {
   EXPECT_EQ(1u, runtime.starts);
 }
 
-// Catches: a shim, a layer and a record that stay when a container ends while its stop is between two
-// brains.
+// Catches: a shim, a layer and a record that stay when a container ends while its stop is between
+// two brains.
 TEST_F(SupervisorBodyTest, NothingIsLeftOfWhatEndedDuringAStopWithoutABrain) {
   startIt();
   runtime.answer(false);
@@ -278,8 +278,8 @@ TEST_F(SupervisorBodyTest, NothingIsLeftOfWhatEndedDuringAStopWithoutABrain) {
   EXPECT_EQ(1u, runtime.removals);
 }
 
-// Catches: a signal that is given up because the runtime is away, so that the service stops for ever;
-// a SIGKILL at the heels of a SIGTERM that came late.
+// Catches: a signal that is given up because the runtime is away, so that the service stops for
+// ever; a SIGKILL at the heels of a SIGTERM that came late.
 TEST_F(SupervisorBodyTest, AStopIsOverWhenTheRuntimeIsBack) {
   startIt();
   runtime.answer(false);
@@ -293,8 +293,8 @@ TEST_F(SupervisorBodyTest, AStopIsOverWhenTheRuntimeIsBack) {
   EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
 }
 
-// Catches: a container that runs on with nobody to watch it, because it was stopped while the runtime
-// had started it and could not say so; a text that blames a signal that was not sent.
+// Catches: a container that runs on with nobody to watch it, because it was stopped while the
+// runtime had started it and could not say so; a text that blames a signal that was not sent.
 TEST_F(SupervisorBodyTest, WhatWasStartedUnheardIsStopped) {
   runtime.answer(false);
   startIt();

@@ -46,8 +46,8 @@ TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
-// Catches: an exit that is acknowledged before process 1 holds what became of it, so that a crash in
-// between makes it forgotten.
+// Catches: an exit that is acknowledged before process 1 holds what became of it, so that a crash
+// in between makes it forgotten.
 TEST_F(SupervisorTest, AnExitIsAcknowledgedWhenItWasDealtWith) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -61,8 +61,8 @@ TEST_F(SupervisorTest, AnExitIsAcknowledgedWhenItWasDealtWith) {
   machine.onAcknowledged = []() {};
 }
 
-// Catches: a service that is shown as running for ever, because its process ended after the new brain
-// was told of it and before it was loaded.
+// Catches: a service that is shown as running for ever, because its process ended after the new
+// brain was told of it and before it was loaded.
 TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {
   supervisor->load(define("a"));
   supervisor->start("a");

@@ -8,8 +8,8 @@
 // After a crash of the brain at any line the successor, which loads the same definitions, adopts
 // the children that process 1 still has, and the containers that containerd has, as soon as it
 // answers: nothing is restarted, history is taken up again (it is held by process 1 under
-// "service/<id>"), health is asked anew. A service that had been stopped stays stopped, one that was
-// waiting waits again, one that was being stopped is stopped. A service that is a part of this
+// "service/<id>"), health is asked anew. A service that had been stopped stays stopped, one that
+// was waiting waits again, one that was being stopped is stopped. A service that is a part of this
 // program begins again.
 //
 // What is asked for and answered happens: a promise of restart(), signal() and kept() resolves when
@@ -50,8 +50,8 @@ struct ServiceDefinition {
   kj::String cgroup;                 // below /sys/fs/cgroup
   uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit
   kj::Vector<kj::String> dependsOn;  // service ids that must be up
-  // Those to which it leaves the processors when all of them are about to start: it waits for them to
-  // be up as well, but for 3 s at most, and not for one that is not on its way.
+  // Those to which it leaves the processors when all of them are about to start: it waits for them
+  // to be up as well, but for 3 s at most, and not for one that is not on its way.
   kj::Vector<kj::String> givesWayTo;
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<HealthCheck> health;

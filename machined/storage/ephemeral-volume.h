@@ -4,8 +4,9 @@
 // It is the file system in the GPT partition of that name. One that is empty gets an XFS; one that
 // was being made when the power went is made again. It is the last partition of its disk, and has
 // grown with the disk after mount(). Like STATE (state-volume.h) it is there whole, or not
-// there, or the boot ends: two of that name, one that cannot be mounted, and one with something else
-// on it are errors. It is on the disk of STATE, of which a problem was told before. How it is encrypted and opened: system-partitions.h.
+// there, or the boot ends: two of that name, one that cannot be mounted, and one with something
+// else on it are errors. It is on the disk of STATE, of which a problem was told before. How it is
+// encrypted and opened: system-partitions.h.
 //
 // A restarted brain finds the mount of its predecessor and keeps it.
 #pragma once

@@ -56,8 +56,9 @@ TEST_F(FormatMarksTest, OutlastTheMachine) {
   marks.clear("STATE").wait(io.waitScope);  // again, after a crash
 }
 
-// Catches: a node without META that does not boot; a mark that is overlooked once, because META did not
-// answer, and believed by a later boot; a partition that is formatted although the mark could not be written.
+// Catches: a node without META that does not boot; a mark that is overlooked once, because META did
+// not answer, and believed by a later boot; a partition that is formatted although the mark could
+// not be written.
 TEST_F(FormatMarksTest, AreNotThereWithoutMeta) {
   EXPECT_FALSE(has("STATE", 7));
   EXPECT_FALSE(set("STATE", 7));

@@ -117,8 +117,8 @@ TEST_F(MetaPartitions, RefusesWithoutAChange) {
   EXPECT_TRUE(before == readFile(dev.at("vda4")));
 }
 
-// Catches: one of two partitions that is taken for the node's, a failure that does not name them, and one
-// that is not made by us.
+// Catches: one of two partitions that is taken for the node's, a failure that does not name them,
+// and one that is not made by us.
 TEST_F(MetaPartitions, OnlyTheOneThatFits) {
   auto none =
       "FailedPrecondition: this node has no partition META; it is made when the node is installed "
@@ -148,7 +148,8 @@ TEST_F(MetaPartitions, AContainerHasNone) {
   EXPECT_EQ(none, of(remove(9)));
 }
 
-// Catches: a change that begins while the one before is still on the disk, because its caller hung up.
+// Catches: a change that begins while the one before is still on the disk, because its caller hung
+// up.
 TEST_F(MetaPartitions, OneChangeAtATime) {
   partition("vda4", "META", kMetaBytes);
   auto size = dev.at("size"), inSys = kj::str(sys.root, "/class/block/vda/size");
@@ -172,7 +173,8 @@ TEST_F(MetaPartitions, OneChangeAtATime) {
   EXPECT_EQ("9=first 10=second", read());
 }
 
-// Catches: the key of another volume or slot than was asked for; a node without volumes that makes one.
+// Catches: the key of another volume or slot than was asked for; a node without volumes that makes
+// one.
 TEST_F(MetaPartitions, ServesRecoveryKeysToo) {
   auto request = storage.newRecoveryKeyRequest();
   request.setVolume("EPHEMERAL");

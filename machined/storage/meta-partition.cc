@@ -114,8 +114,8 @@ const BlockDevice& findMeta(kj::ArrayPtr<const BlockDevice> devices) {
   return *named[0];
 }
 
-// Its end is the next one's beginning. It belongs to the work, which ends when it ends and not when its
-// caller gives up.
+// Its end is the next one's beginning. It belongs to the work, which ends when it ends and not when
+// its caller gives up.
 class MetaPartition::Turn {
  public:
   explicit Turn(State& shared) : state(kj::addRef(shared)) {

@@ -1,13 +1,13 @@
-// The partition META of this machine: where it is, what it holds, and changes of that (meta-values.h has
-// the format).
+// The partition META of this machine: where it is, what it holds, and changes of that
+// (meta-values.h has the format).
 //
-// It is looked for by its name in the GPT at each call, so nothing is remembered that a disk could make
-// untrue. All work on the disk is in the pool. One call at a time has the partition, reads too: the next
-// one waits until the work of the one before has ended, also when the caller of that has hung up or its
-// deadline is over.
+// It is looked for by its name in the GPT at each call, so nothing is remembered that a disk could
+// make untrue. All work on the disk is in the pool. One call at a time has the partition, reads
+// too: the next one waits until the work of the one before has ended, also when the caller of that
+// has hung up or its deadline is over.
 //
-// A change is answered when it is on the disk. Each of its writes is flushed before the next one begins,
-// and after a crash at any of them the partition has the old value or the new one.
+// A change is answered when it is on the disk. Each of its writes is flushed before the next one
+// begins, and after a crash at any of them the partition has the old value or the new one.
 #pragma once
 
 #include <kj/async.h>

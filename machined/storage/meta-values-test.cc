@@ -45,8 +45,8 @@ std::map<uint32_t, std::string> all(kj::ArrayPtr<const kj::byte> bytes) {
 
 using All = std::map<uint32_t, std::string>;
 
-// Of a partition that holds 9: "hello" and 6: "A", computed without this code. Catches: any change of the
-// format, a byte order, a checksum over something else.
+// Of a partition that holds 9: "hello" and 6: "A", computed without this code. Catches: any change
+// of the format, a byte order, a checksum over something else.
 TEST(MetaValues, TheFormatIsTheDocumented) {
   Partition it;
   it.set(9, "hello");
@@ -110,8 +110,8 @@ std::string refusal(MetaValues& values, uint32_t tag, size_t size) {
   }
 }
 
-// Catches: a value that runs into the checksum, a refusal that changes something, room that is not given
-// back.
+// Catches: a value that runs into the checksum, a refusal that changes something, room that is not
+// given back.
 TEST(MetaValues, WhatDoesNotFitIsRefused) {
   Partition it;
   MetaValues values(it.bytes);
@@ -153,9 +153,9 @@ TEST(MetaValues, NothingIsWrittenForNothing) {
   EXPECT_EQ(all(it.bytes), (All{{9, "y"}, {0x1234567, "x"}}));
 }
 
-// The power is cut anywhere in any write, again and again without a repair in between. Catches: both copies
-// written at once or in the wrong order, a torn copy that is believed, the only good copy overwritten after
-// the cut before.
+// The power is cut anywhere in any write, again and again without a repair in between. Catches:
+// both copies written at once or in the wrong order, a torn copy that is believed, the only good
+// copy overwritten after the cut before.
 TEST(MetaValues, ACutLeavesTheOldOrTheNewValues) {
   std::mt19937_64 chance(11);
   Partition it;

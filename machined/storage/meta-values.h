@@ -1,21 +1,23 @@
 // What a node keeps in the partition META: values by tag, which outlast a new installation (spec
 // boot-and-services.md §6.2 has the format). Pure: bytes in, bytes out.
 //
-// There are two vectors of values, each in two identical copies. The small one is of the boot loader and
-// holds the tags that it knows; all others are in the large one. A copy counts only when its magic numbers,
-// its checksum and the lengths in it are right; the first that counts is the one that is read, and when
-// neither does, the vector is empty.
+// There are two vectors of values, each in two identical copies. The small one is of the boot
+// loader and holds the tags that it knows; all others are in the large one. A copy counts only when
+// its magic numbers, its checksum and the lengths in it are right; the first that counts is the one
+// that is read, and when neither does, the vector is empty.
 //
-// A change of a value is a list of writes, each of which must be on the disk before the next one begins. Whatever write
-// the power is cut at, and wherever in it, the partition then has all of the old values or all of the new
-// ones: a copy is only written while the other one holds what is to last, and when the two differ, because
-// of such a cut, they are made equal first.
+// A change of a value is a list of writes, each of which must be on the disk before the next one
+// begins. Whatever write the power is cut at, and wherever in it, the partition then has all of the
+// old values or all of the new ones: a copy is only written while the other one holds what is to
+// last, and when the two differ, because of such a cut, they are made equal first.
 //
-// Values may be secrets, so every copy of them here is one that is zeroed (common/base/secret-array.h).
+// Values may be secrets, so every copy of them here is one that is zeroed
+// (common/base/secret-array.h).
 //
-// It runs in the brain and not among the confined parsers (machined/parse): it reads a fixed number of bytes
-// in one pass that allocates no more than these, copies values without looking into them, and is fuzzed; and
-// what it reads must be changed and written back, for which the brain would have to believe the parser.
+// It runs in the brain and not among the confined parsers (machined/parse): it reads a fixed number
+// of bytes in one pass that allocates no more than these, copies values without looking into them,
+// and is fuzzed; and what it reads must be changed and written back, for which the brain would have
+// to believe the parser.
 #pragma once
 
 #include <kj/array.h>
@@ -49,14 +51,15 @@ class MetaValues {
  public:
   using Bytes = kj::ArrayPtr<const kj::byte>;
 
-  // The whole partition, kMetaBytes at least; what is behind the last megabyte counts for its end. Fuzzing says
-  // that a copy is shorter: all but a fiftieth of the time goes into checksums otherwise.
+  // The whole partition, kMetaBytes at least; what is behind the last megabyte counts for its end.
+  // Fuzzing says that a copy is shorter: all but a fiftieth of the time goes into checksums
+  // otherwise.
   explicit MetaValues(Bytes partition, size_t largeBytes = kMetaCopyBytes);
 
   kj::Maybe<Bytes> get(uint32_t tag) const;
   kj::Vector<uint32_t> tags() const;  // in their order
-  // Throw InvalidArgument, and change nothing, for a tag that cannot be (0) and a value for which there is no
-  // room.
+  // Throw InvalidArgument, and change nothing, for a tag that cannot be (0) and a value for which
+  // there is no room.
   void set(uint32_t tag, Bytes value);
   bool remove(uint32_t tag);  // whether it was there
 

@@ -149,8 +149,8 @@ struct FolderResetTest : testing::Test {
   }
 };
 
-// Catches: a reset that another brain or another boot does not know of, one that leaves its mark or the data
-// behind, one that cannot be done twice.
+// Catches: a reset that another brain or another boot does not know of, one that leaves its mark or
+// the data behind, one that cannot be done twice.
 TEST_F(FolderResetTest, APromiseOutlastsBrainAndBoot) {
   auto& first = boot();
   EXPECT_EQ(first.promised(), nullptr);
@@ -200,7 +200,8 @@ TEST_F(FolderResetTest, OnlyWhatWasAskedFor) {
   EXPECT_FALSE(exists("var/lib") || exists("state/reset"));
 }
 
-// Catches: a promise that process 1 keeps although its mark could not be written, a mark of somebody else.
+// Catches: a promise that process 1 keeps although its mark could not be written, a mark of
+// somebody else.
 TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
   auto& reset = boot();
   mounted(false);
@@ -283,8 +284,8 @@ struct ResetOrder : testing::Test {
   }
 };
 
-// Catches: a reset that was refused and is done all the same, now or by the next boot; one of which nobody
-// knows that, and that is not told.
+// Catches: a reset that was refused and is done all the same, now or by the next boot; one of which
+// nobody knows that, and that is not told.
 TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
   for (bool late : {false, true}) {
     disk.late = late;
@@ -313,7 +314,8 @@ TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
             "none); repeat the reset, or delete its mark from META");
 }
 
-// Catches: two resets at once, of which the second one replaces what the first one's caller was promised.
+// Catches: two resets at once, of which the second one replaces what the first one's caller was
+// promised.
 TEST_F(ResetOrder, OneAtATime) {
   FakeProcess1 process1(machine);
   ModelReset reset(process1, disk);
@@ -331,8 +333,9 @@ TEST_F(ResetOrder, OneAtATime) {
   EXPECT_EQ(disk.steps, "mark erase EPHEMERAL");
 }
 
-// Catches: an erasure without its mark, which a power cut would leave half done; one that is not begun again
-// by the next boot, or by the next brain; a node that stays because META is gone already.
+// Catches: an erasure without its mark, which a power cut would leave half done; one that is not
+// begun again by the next boot, or by the next brain; a node that stays because META is gone
+// already.
 TEST_F(ResetOrder, TheMarkIsThereBeforeAnythingIsErased) {
   EXPECT_EQ(promise("STATE"), "none");
   disk.mark = nullptr;  // a brain that died between process 1 and the disk

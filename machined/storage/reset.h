@@ -1,12 +1,13 @@
 // A reset of the node: what it would erase, how it is promised, and how it is carried out.
 //
-// A promise outlasts whatever happens: process 1 holds it for the next brain, and a mark says it to the next
-// boot (the value kReset of META; in a container a file in the folder of STATE). Both are there before the
-// caller has his answer. The mark goes last of all that is erased (machined/install/erasure.h), so a reset
-// that was cut off, by a crash or by the power, is begun again and ends the same.
+// A promise outlasts whatever happens: process 1 holds it for the next brain, and a mark says it to
+// the next boot (the value kReset of META; in a container a file in the folder of STATE). Both are
+// there before the caller has his answer. The mark goes last of all that is erased
+// (machined/install/erasure.h), so a reset that was cut off, by a crash or by the power, is begun
+// again and ends the same.
 //
-// The mark is words: "reboot" or "off", and the labels; without labels all is erased. Other marks are not
-// ours and are told, not followed.
+// The mark is words: "reboot" or "off", and the labels; without labels all is erased. Other marks
+// are not ours and are told, not followed.
 #pragma once
 
 #include "machined/process1/held.h"
@@ -35,8 +36,8 @@ struct ResetPlan {
   kj::String disk;
   kj::Vector<Target> targets;
 };
-// Of the disk with META. InvalidArgument for an unknown label, NotFound for one that the disk does not have,
-// FailedPrecondition without META. Pure.
+// Of the disk with META. InvalidArgument for an unknown label, NotFound for one that the disk does
+// not have, FailedPrecondition without META. Pure.
 ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices, kj::ArrayPtr<const kj::String> labels);
 
 class Reset {
@@ -46,15 +47,17 @@ class Reset {
 
   // Throws as planReset() does.
   virtual kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) = 0;
-  // Resolves when it cannot be forgotten. Failed, nothing is left of it; if that cannot be made sure of, the
-  // message says so.
+  // Resolves when it cannot be forgotten. Failed, nothing is left of it; if that cannot be made
+  // sure of, the message says so.
   kj::Promise<void> promise(ResetWish wish);
   // What was promised to process 1 in this boot; none else.
   kj::Maybe<ResetWish> promised();
-  // Carries out what was promised, with its mark made sure of first: a brain that died in promise() may have
-  // got to process 1 only. Nothing of what goes is mounted. Nothing promised, or done already: it does nothing.
+  // Carries out what was promised, with its mark made sure of first: a brain that died in promise()
+  // may have got to process 1 only. Nothing of what goes is mounted. Nothing promised, or done
+  // already: it does nothing.
   kj::Promise<void> carryOutPromised();
-  // The same for what an earlier boot has marked, and whether to reboot then; none: nothing is marked.
+  // The same for what an earlier boot has marked, and whether to reboot then; none: nothing is
+  // marked.
   kj::Promise<kj::Maybe<bool>> finishMarked(kj::Function<void()> begins);
 
  protected:
@@ -73,8 +76,8 @@ class Reset {
 // Of the system disk.
 kj::Own<Reset> resetOfDisk(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,
                            Installer& installer, kj::Function<void(kj::StringPtr line)> say);
-// Of a node in a container: the content of the folders that its launcher has mounted. FailedPrecondition
-// where it has mounted none.
+// Of a node in a container: the content of the folders that its launcher has mounted.
+// FailedPrecondition where it has mounted none.
 kj::Own<Reset> resetOfFolders(Process1& process1, UvLoop& uv,
                               kj::Function<void(kj::StringPtr line)> say,
                               kj::StringPtr state = "/system/state", kj::StringPtr var = "/var",

@@ -120,8 +120,8 @@ struct StateKeysTest : testing::Test {
   }
 };
 
-// Catches: a STATE that is encrypted and that no boot opens, for META has no list or an old one; one in META
-// that has a passphrase which the config does not give away.
+// Catches: a STATE that is encrypted and that no boot opens, for META has no list or an old one;
+// one in META that has a passphrase which the config does not give away.
 TEST_F(StateKeysTest, AreStoredWithTheVolume) {
   install({{1, ""}, {3, "closed"}});
   EXPECT_EQ(KJ_ASSERT_NONNULL(meta.text), R"({"EncryptionProvider":"luks2","EncryptionKeys":[)"
@@ -207,7 +207,8 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
   EXPECT_GT(cuts, 8 * changes);
 }
 
-// Catches: a node that is lost since META is damaged, missing or of before; one that does not say so.
+// Catches: a node that is lost since META is damaged, missing or of before; one that does not say
+// so.
 TEST_F(StateKeysTest, TheMachinesOwnKeyDoesWithoutThem) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{4, kMachineKey}};

@@ -180,8 +180,8 @@ TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
 }
 
 // Catches: an empty partition that is not made a file system on, or is given another name or is
-// not looked at to its end; the boot does not go on without it. One that is formatted before it is known
-// whether it is to be encrypted.
+// not looked at to its end; the boot does not go on without it. One that is formatted before it is
+// known whether it is to be encrypted.
 TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
   installer.refusal = "";
   EXPECT_EQ(mount(unknown("absent1")), "");
@@ -199,8 +199,9 @@ TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
   EXPECT_EQ(luks.steps, "format, settle");
 }
 
-// Catches: a partition that mkfs has left as something that cannot be mounted, for ever; one that is made
-// anew before it is known whether it is to be encrypted; the mark of an attempt to install that is followed.
+// Catches: a partition that mkfs has left as something that cannot be mounted, for ever; one that
+// is made anew before it is known whether it is to be encrypted; the mark of an attempt to install
+// that is followed.
 TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
   installer.refusal = "";
   marks.marks["STATE"] = 0;
@@ -219,8 +220,9 @@ TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
   EXPECT_EQ(installer.formatted, "");
 }
 
-// Catches: a mapping that a brain left that died, which keeps its disk in use: no installation and no reset
-// could write to it. One of somebody else that is closed, and one in use that ends the shutdown.
+// Catches: a mapping that a brain left that died, which keeps its disk in use: no installation and
+// no reset could write to it. One of somebody else that is closed, and one in use that ends the
+// shutdown.
 TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
   mappings = {"vda5-encrypted", "vg-data", "vda6-encrypted"};
   luks.inUse = "vda6-encrypted";
@@ -236,8 +238,8 @@ TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
   EXPECT_EQ(luks.closed, "vda5-encrypted vda5-encrypted vda6-encrypted");
 }
 
-// Catches: an encrypted one that is taken for none, so that anybody can give the machine a config; that
-// is opened or formatted though it should not be, or gets a file system once more.
+// Catches: an encrypted one that is taken for none, so that anybody can give the machine a config;
+// that is opened or formatted though it should not be, or gets a file system once more.
 TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "secret"}};

@@ -6,21 +6,21 @@
 // one would accept a config from anybody (maintenance mode). So there are three ends:
 //   mounted       exactly one partition has the name, and it is mounted, writable;
 //   none          every disk was looked at, and none of them has such a partition;
-//   waiting       it is empty, or encrypted by other keys than the machine's own, so that it needs the
+//   waiting       it is empty, or encrypted by other keys than the machine's own, so that it needs
+//   the
 //                 config, which has to come from elsewhere then; an encrypted one has an owner all
 //                 the same (whyLocked());
 //   an exception  everything else, and the boot fails with its text: two of them, one that cannot
 //                 be mounted, one that is read-only, a disk that does not answer or whose partition
 //                 table is damaged, so that nobody can tell.
 //
-// In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for they
-// are the host's, and what the launcher mounted it unmounts.
+// In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for
+// they are the host's, and what the launcher mounted it unmounts.
 //
-// A partition that is all zeros, as a reset leaves it, gets what the config wants, and a file system
-// (system-partitions.h). Otherwise nothing here writes to a disk: a volume that cannot be mounted is
-// left alone. A restarted brain
-// finds the mount of its predecessor and keeps it; the mount is attached in one step, so there is
-// never half of one.
+// A partition that is all zeros, as a reset leaves it, gets what the config wants, and a file
+// system (system-partitions.h). Otherwise nothing here writes to a disk: a volume that cannot be
+// mounted is left alone. A restarted brain finds the mount of its predecessor and keeps it; the
+// mount is attached in one step, so there is never half of one.
 #pragma once
 
 #include "machined/storage/system-partitions.h"
@@ -53,8 +53,8 @@ class StateVolume {
   // Before there is a config. Throws as said above.
   kj::Promise<void> mount();
   // The rest, when there is one, which says how it is encrypted. `name`: of one that is not STATE
-  // yet, while it is being installed on `disk`: another one may have an attempt, too. Its keys are left:
-  // the config that is stored on it counts, and may be another one.
+  // yet, while it is being installed on `disk`: another one may have an attempt, too. Its keys are
+  // left: the config that is stored on it counts, and may be another one.
   kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName,
                               kj::Maybe<kj::StringPtr> disk = nullptr);
   // With the config that counts, while it is mounted: SystemPartitions::putRight().

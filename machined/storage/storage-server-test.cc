@@ -56,8 +56,8 @@ TEST(BlockDevices, Mappings) {
   EXPECT_EQ("vda5-encrypted", found[0]);
 }
 
-// Catches: an encrypted volume that is open and not seen, or not as what it is opened from; another mapping
-// taken for one.
+// Catches: an encrypted volume that is open and not seen, or not as what it is opened from; another
+// mapping taken for one.
 TEST(BlockDevices, OpenVolumes) {
   Sysfs sys;
   EXPECT_EQ(0u, readOpenVolumes(sys.root).size());

@@ -64,8 +64,8 @@ TEST(SystemDisk, ByPath) {
             choose([](auto install) { install.setDisk("/dev/sd"); }));
 }
 
-// Catches: a property that is not looked at, one that is enough although another does not match, and
-// a selector that gives way to the path.
+// Catches: a property that is not looked at, one that is enough although another does not match,
+// and a selector that gives way to the path.
 TEST(SystemDisk, BySelector) {
   EXPECT_EQ("/dev/nvme0n1", select([](auto s) { s.setName("nvme*"); }));
   EXPECT_EQ("/dev/sda+1", select([](auto s) { s.setModel("WDC*"); }));

@@ -111,7 +111,8 @@ TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
   EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") != nullptr);
 }
 
-// Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot be made.
+// Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot
+// be made.
 TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   capnp::MallocMessageBuilder message;
   auto recoverable = message.initRoot<config::Encryption>();
@@ -159,8 +160,8 @@ TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
   EXPECT_THAT(change(kMapping, plain.get(), other.get()), HasSubstr("keySize and blockSize take"));
 }
 
-// Catches: a config that is stored and whose keys are not in the header, or the other way round; one
-// that encrypts a mounted partition, or makes it plain, and takes effect in name only.
+// Catches: a config that is stored and whose keys are not in the header, or the other way round;
+// one that encrypts a mounted partition, or makes it plain, and takes effect in name only.
 TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   Wish a({{0, "a"}}), b({{0, "b"}, {3, ""}});
   EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
@@ -225,8 +226,8 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
   luks.failAt = 0;
 }
 
-// Catches: keys of a volume that was opened without its config and that stay as they were; a boot that
-// fails because of them; a mismatch that nobody hears of.
+// Catches: keys of a volume that was opened without its config and that stay as they were; a boot
+// that fails because of them; a mismatch that nobody hears of.
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   Wish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
   luks.slots = {{0, kMachineKey}, {9, "old"}};
@@ -243,8 +244,8 @@ TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   EXPECT_EQ(luks.calls, 0u);
 }
 
-// Catches: a config that has only opened the volume and whose keys replace those of the config that is stored
-// on it; the key without which the next boot could not open it, removed.
+// Catches: a config that has only opened the volume and whose keys replace those of the config that
+// is stored on it; the key without which the next boot could not open it, removed.
 TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
   Wish source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
   luks.slots = {{0, "a"}, {3, "b"}, {9, "old"}};
@@ -264,9 +265,9 @@ TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
 }
 
-// Catches: a machine with another UUID, as after a new mainboard, that is opened by its recovery key and needs
-// the source for ever; a cut in between after which neither the machine nor the source opens it; a recovery
-// key that is lost by being used.
+// Catches: a machine with another UUID, as after a new mainboard, that is opened by its recovery
+// key and needs the source for ever; a cut in between after which neither the machine nor the
+// source opens it; a recovery key that is lost by being used.
 TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
   capnp::MallocMessageBuilder message;
   auto stored = message.initRoot<config::Encryption>();
@@ -328,8 +329,8 @@ TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
   EXPECT_EQ(luks.slots, (Keys{{2, kMachineKey}}));
 }
 
-// Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a table of
-// keys that does not know it.
+// Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a
+// table of keys that does not know it.
 TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
   capnp::MallocMessageBuilder message;
   auto how = message.initRoot<config::Encryption>();
@@ -349,8 +350,8 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
               HasSubstr("EPHEMERAL is not encrypted"));
 }
 
-// Catches: a recovery key that is made by a config which is replaced meanwhile, and freed: at the slot of
-// another key then, or after reading what is gone.
+// Catches: a recovery key that is made by a config which is replaced meanwhile, and freed: at the
+// slot of another key then, or after reading what is gone.
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   auto stored = kj::newPromiseAndFulfiller<void>();
   Wish before({{0, "a"}}), after({{0, "b"}});
@@ -375,7 +376,8 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
 }
 
-// Catches: a config that is taken and whose keys the machine cannot make, as the next boot would find.
+// Catches: a config that is taken and whose keys the machine cannot make, as the next boot would
+// find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   SystemPartitions weak(
       {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
@@ -391,7 +393,8 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   partitions.check("STATE", own.get());
 }
 
-// A partition whose disk loses its cache with the power: what mkfs had begun may look like anything then.
+// A partition whose disk loses its cache with the power: what mkfs had begun may look like anything
+// then.
 struct Formatting : testing::Test {
   ~Formatting() noexcept override {}
   enum class Content { kEmpty, kHalf, kXfs };
@@ -474,8 +477,8 @@ struct Formatting : testing::Test {
   }
 };
 
-// Catches: a mark that is set too late or goes too early, so that a cut leaves a partition that no boot
-// accepts; one that stays, so that a later boot formats what is in use.
+// Catches: a mark that is set too late or goes too early, so that a cut leaves a partition that no
+// boot accepts; one that stays, so that a later boot formats what is in use.
 TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
   unsigned cuts = 0;
   for (unsigned at = 1; at < 5; ++at) {
@@ -521,8 +524,8 @@ TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
   EXPECT_EQ(log, "format");
 }
 
-// Catches: a partition that a boot refuses, and that the next one formats, since the first has marked it; what
-// could still have restored it, thrown away before the refusal.
+// Catches: a partition that a boot refuses, and that the next one formats, since the first has
+// marked it; what could still have restored it, thrown away before the refusal.
 TEST_F(Formatting, WhatIsRefusedStaysRefused) {
   stateKeys.text = "the list";
   for (auto name : {"EPHEMERAL"_kj, "STATE"_kj}) {
@@ -544,8 +547,8 @@ TEST_F(Formatting, WhatIsRefusedStaysRefused) {
   EXPECT_TRUE(stateKeys.text == nullptr) << "it is plain now";
 }
 
-// Catches: a mark that is overlooked, since META does not answer, and believed by a later boot, which formats
-// what was used meanwhile.
+// Catches: a mark that is overlooked, since META does not answer, and believed by a later boot,
+// which formats what was used meanwhile.
 TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
   marks.marks["EPHEMERAL"] = 503u << 20;
   marks.answers = false;
@@ -557,8 +560,8 @@ TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
   EXPECT_EQ(log, "");
 }
 
-// Catches: a mark that is believed of what mkfs cannot have left, or of another partition; a plain file
-// system that was begun and is in the way of the encryption that the config wants since.
+// Catches: a mark that is believed of what mkfs cannot have left, or of another partition; a plain
+// file system that was begun and is in the way of the encryption that the config wants since.
 TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
   holds(Content::kXfs);
   marks.marks["EPHEMERAL"] = 503u << 20;
@@ -577,8 +580,8 @@ TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
 }
 
-// Catches: a header that was replaced and nobody hears of; keys that were removed, or a volume that is gone, and
-// whose backup is still there.
+// Catches: a header that was replaced and nobody hears of; keys that were removed, or a volume that
+// is gone, and whose backup is still there.
 TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   Volume volume;
   volume.device.name = kj::str("vda6");

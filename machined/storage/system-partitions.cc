@@ -382,7 +382,8 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   co_return kj::mv(mountable);
 }
 
-// What mkfs has left may look like anything; a LUKS header it cannot have left, nor another file system.
+// What mkfs has left may look like anything; a LUKS header it cannot have left, nor another file
+// system.
 kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
   bool installing = volume.device.partitionName != label;
   bool possible = volume.content == nullptr || volume.holds(FileSystem::kXfs);
@@ -416,7 +417,8 @@ kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::String
   if (marked) co_await deps.marks.clear(label);
 }
 
-// The volume is plain: with its old header and the keys, what is left of one that was not could be read.
+// The volume is plain: with its old header and the keys, what is left of one that was not could be
+// read.
 kj::Promise<void> SystemPartitions::forgetKeys(kj::StringPtr label) {
   co_await removeStateKeys(label);
   co_await forgetHeader(label);
@@ -539,8 +541,8 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
         [&](kj::Exception&& e) { deps.say(kj::str("warning: ", label, ": ", messageOf(e))); });
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
-  // What is stored is in force. If it did not count as applied, the config of before could be applied
-  // once more, and nothing would see that its keys are gone.
+  // What is stored is in force. If it did not count as applied, the config of before could be
+  // applied once more, and nothing would see that its keys are gone.
   bool persisted = false;
   kj::Maybe<kj::Exception> failure;
   HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));

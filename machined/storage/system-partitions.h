@@ -1,26 +1,28 @@
-// STATE and EPHEMERAL between partition and mount: what is to be mounted of such a partition, with a
-// file system on it in any case. A plain one is mounted itself; of an encrypted one, its mapping is.
+// STATE and EPHEMERAL between partition and mount: what is to be mounted of such a partition, with
+// a file system on it in any case. A plain one is mounted itself; of an encrypted one, its mapping
+// is.
 //
 // A partition that is empty gets what the config wants: encryption, then a file system. One that is
-// not as the config wants it is refused, and nothing is written, to it or about it; so is one that no key
-// opens (machined/encryption/open-volume.h). A cut at any line is finished by doing it again: a plain file
-// system has a mark while it is made (format-marks.h), set only when the partition was seen to be empty; an
-// encrypted volume says itself how far it is. While a system is being installed there is no mark, for the
-// next installation empties the partition itself.
+// not as the config wants it is refused, and nothing is written, to it or about it; so is one that
+// no key opens (machined/encryption/open-volume.h). A cut at any line is finished by doing it
+// again: a plain file system has a mark while it is made (format-marks.h), set only when the
+// partition was seen to be empty; an encrypted volume says itself how far it is. While a system is
+// being installed there is no mark, for the next installation empties the partition itself.
 //
-// Nothing that matters is remembered: a volume is open when its mapping is mounted, and the mapping's name says
-// which partition it is. So a restarted brain knows as much as its predecessor. Keys are made anew
-// each time, of the config and of the machine's UUID, and are zeroed afterwards.
+// Nothing that matters is remembered: a volume is open when its mapping is mounted, and the
+// mapping's name says which partition it is. So a restarted brain knows as much as its predecessor.
+// Keys are made anew each time, of the config and of the machine's UUID, and are zeroed afterwards.
 //
-// STATE has to be opened before there is a config: with the list in META (machined/encryption/state-keys.h), or with
-// the machine's own key, which is tried whatever META says. META gets a new list when its keys are in the
-// header, and before those of the old one are removed; the first one before the volume is formatted. So at
-// each moment the list in META opens STATE. A plain STATE has none.
+// STATE has to be opened before there is a config: with the list in META
+// (machined/encryption/state-keys.h), or with the machine's own key, which is tried whatever META
+// says. META gets a new list when its keys are in the header, and before those of the old one are
+// removed; the first one before the volume is formatted. So at each moment the list in META opens
+// STATE. A plain STATE has none.
 //
 // The header of EPHEMERAL has a backup on STATE, with which it is compared before it is opened
-// (machined/encryption/header-guard.h); that of STATE has none: what it could be compared with would be
-// readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL while STATE is plain: the
-// backup has its keys of before, which are not to be found on a disk.
+// (machined/encryption/header-guard.h); that of STATE has none: what it could be compared with
+// would be readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL while
+// STATE is plain: the backup has its keys of before, which are not to be found on a disk.
 //
 // What has become of each is told to `report`, for the resource VolumeStatuses.
 #pragma once
@@ -57,9 +59,10 @@ using Encryption = kj::Maybe<config::Encryption::Reader>;
 Encryption encryptionOfState(config::Machine::Reader machine);
 Encryption encryptionOfEphemeral(config::Machine::Reader machine);
 
-// The partition `label` by the name that it has in the GPT, on this disk ("vda") if one is given; none
-// when there is no such name. Throws FailedPrecondition, beginning with the label, when there are several,
-// and when it cannot be used. XFS and ext4 only: what is kept there needs owners and modes.
+// The partition `label` by the name that it has in the GPT, on this disk ("vda") if one is given;
+// none when there is no such name. Throws FailedPrecondition, beginning with the label, when there
+// are several, and when it cannot be used. XFS and ext4 only: what is kept there needs owners and
+// modes.
 kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                    kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
 
@@ -93,8 +96,8 @@ class SystemPartitions {
   kj::Maybe<const Volume&> find(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                 kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
 
-  // A file system was being made on it when that was cut off: whatever it holds, it counts as empty.
-  // Rejects when that cannot be known.
+  // A file system was being made on it when that was cut off: whatever it holds, it counts as
+  // empty. Rejects when that cannot be known.
   kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);
 
   // Of STATE when it has no plain file system, or an unfinished one, while there is no config.
@@ -105,24 +108,25 @@ class SystemPartitions {
   };
   kj::Promise<Early> prepareEarly(const Volume& volume, kj::StringPtr label);
 
-  // Of the volume that is mounted as `node`, and was opened early or with kLeave: its keys become those of the
-  // config that counts. Not when that has other keys than the config that opened it, and none of the machine,
-  // so that the next boot could not open it; nor when it was a predecessor who opened it: the next boot does
-  // it. Does not reject: what is not as it should be is said.
+  // Of the volume that is mounted as `node`, and was opened early or with kLeave: its keys become
+  // those of the config that counts. Not when that has other keys than the config that opened it,
+  // and none of the machine, so that the next boot could not open it; nor when it was a predecessor
+  // who opened it: the next boot does it. Does not reject: what is not as it should be is said.
   kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how);
 
   // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
   kj::Promise<void> release(kj::String node, kj::StringPtr label);
 
-  // Mappings of ours that nothing uses are closed: a brain that died between opening one and mounting it has
-  // left it, and its disk is in use as long as it is there. Does not reject: what cannot be closed is said.
+  // Mappings of ours that nothing uses are closed: a brain that died between opening one and
+  // mounting it has left it, and its disk is in use as long as it is there. Does not reject: what
+  // cannot be closed is said.
   kj::Promise<void> closeUnused();
 
   // Throws FailedPrecondition when this machine cannot have these keys.
   void check(kj::StringPtr label, Encryption how);
 
-  // FailedPrecondition when this would encrypt the volume that is mounted as `node`, make it plain, or
-  // format it otherwise.
+  // FailedPrecondition when this would encrypt the volume that is mounted as `node`, make it plain,
+  // or format it otherwise.
   void checkChange(kj::StringPtr node, kj::StringPtr label, Encryption before, Encryption after);
 
   // Of the volume that is mounted as `node`, and goes on being used: its keys become those of
@@ -133,8 +137,9 @@ class SystemPartitions {
       KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
       SayLine step = [](kj::StringPtr) {});
 
-  // A passphrase that opens it as well, and that nothing here keeps; putRecoveryKey() says the rest. Conflict
-  // while its keys are being changed, since the config with the slot is another one afterwards.
+  // A passphrase that opens it as well, and that nothing here keeps; putRecoveryKey() says the
+  // rest. Conflict while its keys are being changed, since the config with the slot is another one
+  // afterwards.
   kj::Promise<kj::String> newRecoveryKey(kj::String node, kj::StringPtr label, Encryption how,
                                          unsigned slot);
 

@@ -1,4 +1,5 @@
-// Unmounting in order: what is mounted on top of a volume, the volume itself, and who keeps it busy.
+// Unmounting in order: what is mounted on top of a volume, the volume itself, and who keeps it
+// busy.
 //
 // What is written and not on the disk yet is written by it, so it can take long and is done in the
 // thread pool. What cannot be unmounted is told, with whoever uses it, and left to process 1, which

@@ -34,7 +34,8 @@ kj::String found(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_
   return text;
 }
 
-// Catches: a partition of another disk, one that holds something else, or nothing, and is mounted all the same.
+// Catches: a partition of another disk, one that holds something else, or nothing, and is mounted
+// all the same.
 TEST(UserPartition, IsTheOneThatIsNamedOrNone) {
   auto volumes = machineVolumes();
   EXPECT_EQ(found(volumes, "/dev/vdb", 0), "/dev/vdb1");

@@ -1,10 +1,11 @@
-// The disks of machine.disks: partitioned if they are empty, an XFS on each partition, and mounted where the
-// config says, in its order; the i-th entry is the i-th partition.
+// The disks of machine.disks: partitioned if they are empty, an XFS on each partition, and mounted
+// where the config says, in its order; the i-th entry is the i-th partition.
 //
-// What is on a disk is never lost: one that holds something else, another number of partitions, or one without
-// a file system ends the boot with what was found, and nothing was written. The installer makes partitions and
-// file systems together; after a power cut at any write the next boot goes on (machined/install/user-disk.h).
-// A restarted brain finds what its predecessor has mounted.
+// What is on a disk is never lost: one that holds something else, another number of partitions, or
+// one without a file system ends the boot with what was found, and nothing was written. The
+// installer makes partitions and file systems together; after a power cut at any write the next
+// boot goes on (machined/install/user-disk.h). A restarted brain finds what its predecessor has
+// mounted.
 #pragma once
 
 #include "machined/storage/installer.h"
@@ -51,8 +52,8 @@ class UserDisks {
   kj::Promise<void> mountOne(const Volume& volume, kj::StringPtr mountpoint);
 };
 
-// The i-th partition of a disk, from 0, as the kernel shows it. Throws FailedPrecondition when it is not there,
-// or with what is on it when that is neither nothing nor an XFS. Pure.
+// The i-th partition of a disk, from 0, as the kernel shows it. Throws FailedPrecondition when it
+// is not there, or with what is on it when that is neither nothing nor an XFS. Pure.
 const Volume& userPartition(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_t index);
 
 }  // namespace talos::machined

@@ -73,7 +73,8 @@ TEST(Sysctls, ContainersWriteTheirNetworkOnly) {
   EXPECT_EQ(14u, requiredSysctls(false).size());
 }
 
-// Catches: a node whose launcher allows it fewer files than it would like, and which does not start.
+// Catches: a node whose launcher allows it fewer files than it would like, and which does not
+// start.
 TEST(FileLimit, IsWhatIsAllowed) {
   pid_t pid = fork();
   if (pid == 0) {

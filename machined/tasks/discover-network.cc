@@ -15,9 +15,9 @@ kj::Promise<void> startNetworkd(Supervisor& supervisor, kj::Timer& timer) {
                 kj::str("networkd did not come up within ", kNetworkdPatience / kj::SECONDS, " s"));
 }
 
-// The launcher of a container has set up the network, and the config does not come over it. So nobody
-// waits here: networkd and apid become ready while the config is looked for, and apid listens to
-// nobody but visitors of maintenance mode before it has certificates.
+// The launcher of a container has set up the network, and the config does not come over it. So
+// nobody waits here: networkd and apid become ready while the config is looked for, and apid
+// listens to nobody but visitors of maintenance mode before it has certificates.
 void beginServices(Supervisor& supervisor) {
   supervisor.start("networkd");
   supervisor.start("apid");

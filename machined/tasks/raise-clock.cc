@@ -1,5 +1,5 @@
-// raiseClock (initialize, systemRequirements): the clock shows when this version was made, at least.
-// Before anything asks for the time or looks at a certificate.
+// raiseClock (initialize, systemRequirements): the clock shows when this version was made, at
+// least. Before anything asks for the time or looks at a certificate.
 #include "common/base/date.h"
 #include "common/base/version.h"
 #include "machined/tasks/task.h"

@@ -1,9 +1,9 @@
 // finishReset (initialize, mountSystem): a reset that was cut off is carried out before anything is
-// mounted, and the node goes down again. stopPodsForReset (reset, cleanup), resetSystemDisk (reset, reset)
-// and endReset (reset, reboot) are the reset itself (machined/storage/reset.h).
+// mounted, and the node goes down again. stopPodsForReset (reset, cleanup), resetSystemDisk (reset,
+// reset) and endReset (reset, reboot) are the reset itself (machined/storage/reset.h).
 //
-// What cannot be erased now, because something of the disk is still in use, is left to the next boot: the
-// node reboots then, also if it is to be off afterwards.
+// What cannot be erased now, because something of the disk is still in use, is left to the next
+// boot: the node reboots then, also if it is to be off afterwards.
 #include "machined/storage/reset.h"
 
 #include <linux/reboot.h>

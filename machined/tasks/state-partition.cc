@@ -1,7 +1,7 @@
 // mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState: one
-// that needs the config; the one that is stored on it then counts) and unmountStatePartition (reboot and shutdown, unmountSystem): the disk that
-// the config is kept on, and what boots tell. A STATE that is there and cannot be mounted ends the
-// boot (machined/storage/state-volume.h).
+// that needs the config; the one that is stored on it then counts) and unmountStatePartition
+// (reboot and shutdown, unmountSystem): the disk that the config is kept on, and what boots tell. A
+// STATE that is there and cannot be mounted ends the boot (machined/storage/state-volume.h).
 #include "machined/config/config-keeper.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/history/boot-recorder.h"

@@ -1,5 +1,5 @@
-// The pods of a node that goes down: each gets its time to end, all together no more than 90 s. What went
-// wrong is told; it keeps nothing.
+// The pods of a node that goes down: each gets its time to end, all together no more than 90 s.
+// What went wrong is told; it keeps nothing.
 #pragma once
 
 #include <kj/async.h>

@@ -1,5 +1,5 @@
-// resumeUpgrade (initialize, upgrade): whether this system is on trial, or the one before it was and
-// failed. upgrade (upgrade, upgrade): another one into the slot that does not run.
+// resumeUpgrade (initialize, upgrade): whether this system is on trial, or the one before it was
+// and failed. upgrade (upgrade, upgrade): another one into the slot that does not run.
 #include "machined/storage/state-volume.h"
 #include "machined/tasks/task.h"
 #include "machined/upgrade/upgrader.h"

@@ -1,5 +1,5 @@
-// The slots of this node's system disk, as the program that works on them (machined/install/slots.h)
-// tells and changes them, and the other partitions of that disk.
+// The slots of this node's system disk, as the program that works on them
+// (machined/install/slots.h) tells and changes them, and the other partitions of that disk.
 //
 // Nothing is remembered: the disk is looked for each time, and the program reads what is on it. All
 // of them reject with FailedPrecondition when there is no such disk, or more than one, and as the

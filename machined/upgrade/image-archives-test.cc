@@ -213,8 +213,8 @@ TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
   EXPECT_EQ(fetch(at(server)), good()) << "of a server that always sends all of it";
 }
 
-// Catches: an image that is used though it is not the one that was named; a server that is asked for
-// ever; a page that says "not found", unpacked.
+// Catches: an image that is used though it is not the one that was named; a server that is asked
+// for ever; a page that says "not found", unpacked.
 TEST_F(ArchivesTest, ThatAreNotWhatWasNamed) {
   auto other = whole;
   other[1000] ^= 1;

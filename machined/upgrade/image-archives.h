@@ -41,8 +41,8 @@ class ImageArchives {
  public:
   virtual ~ImageArchives() noexcept(false) = default;
   using Progress = kj::Function<void(uint64_t done, uint64_t size)>;  // 0: the size is not known
-  // `key` is a public key in PEM, empty if there is none: then a signature must fit, of a URL that of
-  // the URL with .sig behind its path. InvalidArgument when the bytes are not what was named,
+  // `key` is a public key in PEM, empty if there is none: then a signature must fit, of a URL that
+  // of the URL with .sig behind its path. InvalidArgument when the bytes are not what was named,
   // PermissionDenied when they are not signed, FailedPrecondition when they are no installer image.
   virtual kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) = 0;
   virtual kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
@@ -64,12 +64,12 @@ class RealImageArchives final : public ImageArchives {
   explicit RealImageArchives(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(RealImageArchives);
 
-  // A download that is cut off goes on where it was, if the server can do that. A minute in which the
-  // server sends nothing ends a try; five tries in a row that bring nothing, and 18 minutes, end it
-  // all, with the download of the signature.
+  // A download that is cut off goes on where it was, if the server can do that. A minute in which
+  // the server sends nothing ends a try; five tries in a row that bring nothing, and 18 minutes,
+  // end it all, with the download of the signature.
   kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) override;
-  // At the node's pace: the client is asked for a megabyte at a time, and has a minute for it, and 18
-  // minutes for all of it.
+  // At the node's pace: the client is asked for a megabyte at a time, and has a minute for it, and
+  // 18 minutes for all of it.
   kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
                                     Progress progress) override;
 

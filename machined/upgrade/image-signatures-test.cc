@@ -59,8 +59,9 @@ TEST_F(ImageSignaturesTest, OneThatFitsIsEnough) {
   EXPECT_EQ(problem(), "");
 }
 
-// Catches: an image that nobody has signed, somebody else has, or whose signature is one of another image or of
-// something that is no image; a refusal that does not say which of these, and of what key.
+// Catches: an image that nobody has signed, somebody else has, or whose signature is one of another
+// image or of something that is no image; a refusal that does not say which of these, and of what
+// key.
 TEST_F(ImageSignaturesTest, EverythingElseIsRefused) {
   auto refused = StartsWith("PermissionDenied: " + kPinned +
                             " is not signed by the key of machine.install.imageKey, SHA256:");

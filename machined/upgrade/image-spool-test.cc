@@ -107,7 +107,8 @@ TEST_F(SpoolTest, WhatCannotBeReadIsAnError) {
   EXPECT_THAT(problem(spool->digest()), HasSubstr("has become shorter"));
 }
 
-// Catches: bytes of a try that was given up, which the disk takes when others were verified already.
+// Catches: bytes of a try that was given up, which the disk takes when others were verified
+// already.
 TEST_F(SpoolTest, AnotherStartHasAFileOfItsOwn) {
   add("evil and longer");
   int old;

@@ -17,8 +17,8 @@ enum class UpgradeFinding {
 UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot running,
                          const install::SlotState& slots);
 
-// Why this is the old system again, as well as anybody knows. `word`: what the new one has left in META,
-// because it never had the record.
+// Why this is the old system again, as well as anybody knows. `word`: what the new one has left in
+// META, because it never had the record.
 kj::String whyFellBack(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> word);
 
 }  // namespace talos::machined

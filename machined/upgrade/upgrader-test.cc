@@ -245,8 +245,8 @@ struct UpgraderTest : testing::Test {
 
 }  // namespace
 
-// Catches: a system that is confirmed at once, before it was healthy for a while, or never; one that
-// process 1 still takes for one on trial.
+// Catches: a system that is confirmed at once, before it was healthy for a while, or never; one
+// that process 1 still takes for one on trial.
 TEST_F(UpgraderTest, AHealthySystemIsConfirmed) {
   rollBack();
   System fresh(disk);
@@ -315,9 +315,9 @@ TEST_F(UpgraderTest, ATrialThatEndsWithoutAWord) {
   }
 }
 
-// Catches: a system on trial whose boot fails before it has the record, and that nobody ends before process 1
-// does, or that is gone without a reason; the word of an earlier trial that is told of a later one; a boot that
-// fails without a trial, and reboots.
+// Catches: a system on trial whose boot fails before it has the record, and that nobody ends before
+// process 1 does, or that is gone without a reason; the word of an earlier trial that is told of a
+// later one; a boot that fails without a trial, and reboots.
 TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesAWord) {
   for (bool lost : {false, true}) {
     rollBack();
@@ -407,8 +407,8 @@ TEST_F(UpgraderTest, WhatIsRefused) {
   EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("the image of its host"));
 }
 
-// Catches: an archive that is fetched and not written, or written without its places; a secret of its
-// URL that is told; progress that nobody sees; a name that breaks the lines of a console.
+// Catches: an archive that is fetched and not written, or written without its places; a secret of
+// its URL that is told; progress that nobody sees; a name that breaks the lines of a console.
 TEST_F(UpgraderTest, AnArchiveIsWritten) {
   for (bool file : {false, true}) {
     disk.environment = {};
@@ -440,8 +440,9 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
   }
 }
 
-// Catches: an image of a registry that is unpacked for the slot though nobody has signed it, or of which another
-// digest is verified than is recorded; one that needs a signature though the config names no key.
+// Catches: an image of a registry that is unpacked for the slot though nobody has signed it, or of
+// which another digest is verified than is recorded; one that needs a signature though the config
+// names no key.
 TEST_F(UpgraderTest, ImagesOfRegistriesAreVerified) {
   System node(disk);
   node.boot(scope);
@@ -484,7 +485,8 @@ TEST_F(UpgraderTest, NothingBeginsBeforeItsReboot) {
   EXPECT_EQ(refusals, "");
 }
 
-// Catches: an unsigned image, written because the config's key is only looked at for some; an upgrade that is under way for ever after one that was refused.
+// Catches: an unsigned image, written because the config's key is only looked at for some; an
+// upgrade that is under way for ever after one that was refused.
 TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   System node(disk);
   node.boot(scope);
@@ -500,8 +502,8 @@ TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   EXPECT_EQ(disk.written, "");
 }
 
-// Catches: an image that was verified with no key, or with another one than the config names when the
-// slot is written: a fetch takes minutes.
+// Catches: an image that was verified with no key, or with another one than the config names when
+// the slot is written: a fetch takes minutes.
 TEST_F(UpgraderTest, TheKeyIsStillThatOfTheConfigWhenItIsWritten) {
   for (auto first : {"", "PEM"}) {
     System node(disk);
@@ -518,8 +520,8 @@ TEST_F(UpgraderTest, TheKeyIsStillThatOfTheConfigWhenItIsWritten) {
   }
 }
 
-// Catches: a system that becomes the confirmed one although nobody has seen it healthy, by a rollback
-// from where the boot loader went by itself.
+// Catches: a system that becomes the confirmed one although nobody has seen it healthy, by a
+// rollback from where the boot loader went by itself.
 TEST_F(UpgraderTest, OnlyTheConfirmedSystemIsRolledBackFrom) {
   System node(disk);
   node.boot(scope);

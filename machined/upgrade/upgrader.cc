@@ -66,7 +66,8 @@ kj::Promise<void> Upgrader::keep() {
   return kj::READY_NOW;
 }
 
-// During a trial: a STATE that cannot be written must not keep a bad system alive, nor end a good one.
+// During a trial: a STATE that cannot be written must not keep a bad system alive, nor end a good
+// one.
 kj::Promise<void> Upgrader::keepOrTell() {
   return keep().catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }

@@ -3,19 +3,21 @@
 //
 // The order, and what a crash or a power cut leaves at any line:
 //   1. The image is pulled, or its archive is fetched or received and compared with its digest, and
-//      its signature is verified if the config names a key; nothing has changed. A caller who goes away ends it.
+//      its signature is verified if the config names a key; nothing has changed. A caller who goes
+//      away ends it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
 //      start, or the next brain, says that this one has failed.
-//   3. The boot loader is told to try the other slot once; that is one write. From there on the next
+//   3. The boot loader is told to try the other slot once; that is one write. From there on the
+//   next
 //      start is that of the new system, and the node reboots.
 //   4. The new system is on trial: the boot loader has counted its try before it started it, so
 //      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
 //      one again. When it has been healthy for a few seconds, one write confirms it.
 //   5. A system that is not healthy in time says why in the record and reboots. So does one whose
 //      boot has failed; if that was before it had STATE, and with it the record, it leaves its last
-//      word in META. Process 1 does the same a little later for a brain that does not (machined/init),
-//      and the kernel for process 1.
+//      word in META. Process 1 does the same a little later for a brain that does not
+//      (machined/init), and the kernel for process 1.
 //   6. The old system finds that it runs again, and tells why: in the record, the resource
 //      UpgradeStatuses/node, the event log and on the console.
 #pragma once

@@ -230,9 +230,8 @@ TEST(NetworkdKernel, TheKernelsWordsAreInTheProblem) {
   });
 }
 
-// Catches: a host name that is set later and not noticed; a pass for each name that is set somewhere
-// on the host of many containers; a resolver file that is written again and
-// again.
+// Catches: a host name that is set later and not noticed; a pass for each name that is set
+// somewhere on the host of many containers; a resolver file that is written again and again.
 TEST(NetworkdKernel, TheHostsNameAndFile) {
   onMachine([](Machine& m) {
     char directory[] = "/tmp/networkd-test-XXXXXX";

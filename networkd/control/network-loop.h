@@ -6,8 +6,8 @@
 // before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
 // could lose: what is its own the kernel knows (network-plan.h), what was chosen for good the store
 // knows. A second pass sends nothing; when it does although nothing else is wanted, somebody else
-// changed something, which is made good, logged, counted and told (repaired). The count goes on from
-// what the store has, so that its readers know what is new.
+// changed something, which is made good, logged, counted and told (repaired). The count goes on
+// from what the store has, so that its readers know what is new.
 #pragma once
 
 #include <kj/async.h>

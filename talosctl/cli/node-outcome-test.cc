@@ -100,8 +100,8 @@ TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: started again instead of staying off");
 }
 
-// Catches: a reset that is waited for in vain, because the node has no certificates any more, or that is told
-// as done while the node still erases.
+// Catches: a reset that is waited for in vain, because the node has no certificates any more, or
+// that is told as done while the node still erases.
 TEST(Outcome, AResetIsDoneWhenTheNodeIsGoneOrUpAgain) {
   Outcome gone(Outcome::Kind::kReset, "one");
   EXPECT_EQ(answer(gone, Node("one", Stage::RESETTING)), "wait: stopping");

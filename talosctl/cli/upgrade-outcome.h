@@ -1,4 +1,5 @@
-// Tells from a node's answers, or from their absence, whether its upgrade or rollback is over. Pure.
+// Tells from a node's answers, or from their absence, whether its upgrade or rollback is over.
+// Pure.
 #pragma once
 
 #include "rpc/types.capnp.h"

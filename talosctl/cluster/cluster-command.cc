@@ -114,7 +114,8 @@ kj::Promise<void> readStates(Invocation& call, const StateDirectory& state,
 
 namespace {
 
-// The flag chooses nothing in a cluster that is there; a wrong one means that it is another cluster.
+// The flag chooses nothing in a cluster that is there; a wrong one means that it is another
+// cluster.
 void checkProvisioner(Invocation& call, rpc::LocalCluster::Reader cluster) {
   kj::StringPtr wanted = call.text("provisioner");
   if (wanted == "auto") return;

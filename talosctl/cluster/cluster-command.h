@@ -1,5 +1,6 @@
 // talosctl cluster show | destroy, create (cluster-create-command.cc), the power commands
-// (cluster-power-command.cc), and the hidden cluster-run (the supervisor's own process). Flags and output: spec talosctl.md §13.
+// (cluster-power-command.cc), and the hidden cluster-run (the supervisor's own process). Flags and
+// output: spec talosctl.md §13.
 #pragma once
 
 #include "talosctl/cli/command.h"

@@ -25,10 +25,10 @@ struct ConfigOptions {
                                       joinPatches = nullptr;
 };
 
-// Writes <node>.yaml (0600) for every node and `talosconfig` (0600), with one context, into the state
-// folder; returns the path of the latter. Endpoints are the nodes' loopback addresses, unless the options name
-// another, nodes the addresses of the masters. Throws InvalidArgument for options that make no
-// sense, before anything is written.
+// Writes <node>.yaml (0600) for every node and `talosconfig` (0600), with one context, into the
+// state folder; returns the path of the latter. Endpoints are the nodes' loopback addresses, unless
+// the options name another, nodes the addresses of the masters. Throws InvalidArgument for options
+// that make no sense, before anything is written.
 kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
                         const ConfigOptions& options);
 

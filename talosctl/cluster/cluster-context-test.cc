@@ -63,7 +63,8 @@ TEST(ClusterContext, OnlyItsOwnIsRemoved) {
   EXPECT_THAT(user.names(), ElementsAre("mine", "other", "third"));
 }
 
-// Catches: a context of another cluster that has got the name since, a failure where nothing is left.
+// Catches: a context of another cluster that has got the name since, a failure where nothing is
+// left.
 TEST(ClusterContext, WhatTheUserMadeOfItSinceStays) {
   User user;
   EXPECT_TRUE(addContext(user.state, user.path) == nullptr);

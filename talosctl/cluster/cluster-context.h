@@ -15,8 +15,8 @@ namespace talos::cluster {
 // `path`. Returns the new name, if another context has its own.
 kj::Maybe<Talosconfig::Rename> addContext(const StateDirectory& state, kj::StringPtr path);
 
-// Removes that context and no other, not even one with the same CA, nor one that has its name now and
-// another CA.
+// Removes that context and no other, not even one with the same CA, nor one that has its name now
+// and another CA.
 void removeContext(const StateDirectory& state, kj::StringPtr path);
 
 }  // namespace talos::cluster

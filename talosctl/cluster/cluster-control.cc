@@ -17,8 +17,8 @@ constexpr kj::Duration kQuick = 1 * kj::SECONDS;
 // Of what takes as long as a node needs to shut down, a minute at most, and a little more.
 constexpr kj::Duration kSlow = 75 * kj::SECONDS;
 
-// The address of a Unix socket has 107 characters and a state folder may have more, so the socket is
-// named through a descriptor of its folder.
+// The address of a Unix socket has 107 characters and a state folder may have more, so the socket
+// is named through a descriptor of its folder.
 class SocketPath {
  public:
   explicit SocketPath(kj::StringPtr folder) {

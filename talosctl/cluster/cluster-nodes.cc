@@ -19,8 +19,8 @@
 namespace talos::cluster {
 namespace {
 
-// What is mounted from here on is this process's alone; what the host unmounts is unmounted here too,
-// so that a cluster never keeps a disk of the host busy.
+// What is mounted from here on is this process's alone; what the host unmounts is unmounted here
+// too, so that a cluster never keeps a disk of the host busy.
 void leaveMounts() {
   KJ_SYSCALL(unshare(CLONE_NEWNS));
   KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));

@@ -102,8 +102,8 @@ TEST(ClusterPlan, ANetworkOfTheHostIsNotTheClusters) {
   EXPECT_EQ(conflict("10.5.0.0/24", "eth1", "fe80::1/64"), "none");
 }
 
-// Catches: the wrong ones made virtual machines, a container with a disk that it does not have, half
-// a CPU rounded away.
+// Catches: the wrong ones made virtual machines, a container with a disk that it does not have,
+// half a CPU rounded away.
 TEST(ClusterPlan, TheLastNodesAreTheVirtualMachines) {
   auto r = request();
   r.containers = true;
@@ -191,9 +191,9 @@ std::string qemuOf(const Request& r, kj::StringPtr state, bool secondIsReadOnly 
       .cStr();
 }
 
-// Catches: a state disk in front of the disk that nodes are installed on, disks whose guest need not flush,
-// a CD-ROM drive where there is none, a vfat volume in a drive whose sectors are too large for it, a
-// writable medium, a path with a comma that becomes an option, a disk that nobody
+// Catches: a state disk in front of the disk that nodes are installed on, disks whose guest need
+// not flush, a CD-ROM drive where there is none, a vfat volume in a drive whose sectors are too
+// large for it, a writable medium, a path with a comma that becomes an option, a disk that nobody
 // may write to and the guest may.
 TEST(ClusterPlan, DisksAndMedia) {
   auto r = request();

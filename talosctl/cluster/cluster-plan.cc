@@ -349,8 +349,8 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   // In the folder that QEMU runs in: a path that is too long for a socket does not matter.
   add("-qmp"), add("unix:", escaped(node.getName()), ".qmp,server=on,wait=off");
   addStart(args, cluster, node, state, from);
-  // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose the
-  // rest when its power is cut.
+  // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose
+  // the rest when its power is cut.
   for (auto i : kj::indices(disks)) {
     add("-drive"), add("if=none,id=disk", i, ",format=raw,cache=writeback,discard=unmap,",
                        disks[i].readOnly ? "readonly=on," : "",

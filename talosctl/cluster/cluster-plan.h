@@ -59,8 +59,8 @@ struct HostAddress {
   Prefix prefix;
 };
 // Why a cluster cannot have this network: the host is in a network that overlaps it, so its nodes
-// could not tell the one from the other; names one that it can have, if there is one. Loopback does not count, other clusters neither: they are in
-// namespaces of their own.
+// could not tell the one from the other; names one that it can have, if there is one. Loopback does
+// not count, other clusters neither: they are in namespaces of their own.
 kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host);
 
 // 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
@@ -70,8 +70,8 @@ constexpr uint64_t kStateDiskBytes = 303u << 20;
 // system is installed.
 enum class StartFrom { kHost, kDisk };
 
-// The kernel command line of a node that is started from the host: the usual words, without those whose key one of the extra ones
-// has, then the extra ones.
+// The kernel command line of a node that is started from the host: the usual words, without those
+// whose key one of the extra ones has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
 // The files of a virtual machine's disks, in their order.
@@ -89,8 +89,8 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
                                      kj::ArrayPtr<const DiskEnd> disks,
                                      StartFrom from = StartFrom::kHost);
 
-// What an installed system needs besides to be as quick in a local cluster as one that is started from the
-// host.
+// What an installed system needs besides to be as quick in a local cluster as one that is started
+// from the host.
 kj::ArrayPtr<const kj::StringPtr> installedKernelArguments();
 
 // A file of the UEFI firmware in a tree; Debian's package ovmf.

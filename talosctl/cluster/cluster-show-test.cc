@@ -10,8 +10,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Catches: a container with a disk or with the CPUs of a virtual machine, a state without its reason,
-// an accelerator where nothing is accelerated.
+// Catches: a container with a disk or with the CPUs of a virtual machine, a state without its
+// reason, an accelerator where nothing is accelerated.
 TEST(ClusterShow, BothKindsOfNodes) {
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();

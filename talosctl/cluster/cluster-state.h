@@ -25,8 +25,8 @@ namespace talos::cluster {
 
 class StateDirectory {
  public:
-  // `base` as given by --state, `name` of the cluster. `flags`: what names it to other commands, as in
-  // " --name demo".
+  // `base` as given by --state, `name` of the cluster. `flags`: what names it to other commands, as
+  // in " --name demo".
   StateDirectory(kj::StringPtr base, kj::StringPtr name, kj::StringPtr flags = "");
   kj::StringPtr path() const { return directory; }
   kj::String file(kj::StringPtr name) const { return kj::str(directory, "/", name); }

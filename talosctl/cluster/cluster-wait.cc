@@ -48,8 +48,8 @@ class IsUp final : public Question {
  public:
   IsUp(talosctl::Dependencies& deps, talosctl::Target target, kj::StringPtr address)
       : deps(deps), target(kj::mv(target)), address(kj::str(address)) {}
-  // On one connection for as long as there are answers: a machine whose processor is emulated spends
-  // more on a handshake than on all that it is asked.
+  // On one connection for as long as there are answers: a machine whose processor is emulated
+  // spends more on a handshake than on all that it is asked.
   kj::Promise<talosctl::Judgement> ask() override {
     if (client == nullptr) client = kj::heap<talosctl::Client>(deps, again());
     return talosctl::judge(*KJ_ASSERT_NONNULL(client), address, outcome, kAnswer);

@@ -30,8 +30,9 @@ class Instance {
   virtual kj::Promise<void> shutDown() = 0;
   // Ends it where it is; what it has written stays.
   virtual void kill() = 0;
-  // Ends it as a power cut does (machine-disks.h): what its disks have not been told to flush is lost.
-  // Resolves when that is decided, and it ends. Throws, and it goes on, when it cannot do that.
+  // Ends it as a power cut does (machine-disks.h): what its disks have not been told to flush is
+  // lost. Resolves when that is decided, and it ends. Throws, and it goes on, when it cannot do
+  // that.
   virtual kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) = 0;
   // Begins, ends or tells a recording of its disks, which ends with it. FailedPrecondition of a
   // container.

@@ -77,8 +77,8 @@ void writeAt(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t at, kj::String
   }
 }
 
-// What is not zero of `from`, to `at` of `to`. mkfs reserves the 64 MiB of the file system's log, or
-// writes zeros there where the host cannot reserve: that becomes a hole.
+// What is not zero of `from`, to `at` of `to`. mkfs reserves the 64 MiB of the file system's log,
+// or writes zeros there where the host cannot reserve: that becomes a hole.
 void copyContent(int from, int to, uint64_t at, kj::StringPtr path) {
   constexpr size_t kBlock = 256 << 10;
   static const kj::byte zeros[kBlock] = {};

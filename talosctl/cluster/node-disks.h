@@ -6,13 +6,16 @@
 //
 // Of a virtual machine, disks, all sparse:
 //
-//   <node>.disk    empty: what the node would be installed on, or, with a boot loader, is installed on
-//   <node>.state   a GPT with the partitions STATE, an empty XFS, and META: where it keeps its config
-//                  over reboots, if it is not installed. STATE is empty when the node is to encrypt it
+//   <node>.disk    empty: what the node would be installed on, or, with a boot loader, is installed
+//   on <node>.state   a GPT with the partitions STATE, an empty XFS, and META: where it keeps its
+//   config
+//                  over reboots, if it is not installed. STATE is empty when the node is to encrypt
+//                  it
 //   <node>.user-1  and so on: empty, of --user-disk
 //   <node>.vars    of UEFI firmware: what it keeps
 //
-// A disk whose file's mode lets nobody write (chmod a-w) is read-only from the next start of the machine on.
+// A disk whose file's mode lets nobody write (chmod a-w) is read-only from the next start of the
+// machine on.
 #pragma once
 
 #include <kj/string.h>
@@ -28,8 +31,8 @@ void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
 // cannot be read.
 bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 
-// Whether nobody may write to this file, by its mode: the machine has a read-only disk then. Throws when it is not
-// there.
+// Whether nobody may write to this file, by its mode: the machine has a read-only disk then. Throws
+// when it is not there.
 bool isWriteProtected(kj::StringPtr path);
 
 // Whether the file begins as an ISO 9660 volume does (ECMA-119 §8.1.2). Throws when it cannot be

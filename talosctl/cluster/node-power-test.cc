@@ -205,8 +205,8 @@ TEST(NodePower, ARebootIsANewRun) {
   EXPECT_THAT(node.takeTold(), ElementsAre("start"));
 }
 
-// Catches: a cut that does not wait for its write, a machine that is said to have failed of it, an answer
-// before it is off.
+// Catches: a cut that does not wait for its write, a machine that is said to have failed of it, an
+// answer before it is off.
 TEST(NodePower, ACutAtAWriteIsAnsweredWhenTheNodeIsOff) {
   Node node;
   node.act(PowerAction::START);
@@ -240,8 +240,8 @@ std::string refusalOf(Node& node, uint64_t atWrite, uint64_t seed) {
   return result;
 }
 
-// Catches: a cut that waits for what cannot come, one that is refused and changes something after all: a
-// later end would be called an order.
+// Catches: a cut that waits for what cannot come, one that is refused and changes something after
+// all: a later end would be called an order.
 TEST(NodePower, ACutThatCannotBeIsRefused) {
   Node node;
   EXPECT_EQ(refusalOf(node, 1, 0), "n is already off");

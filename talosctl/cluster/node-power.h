@@ -1,5 +1,5 @@
-// The power switch of one node of a local cluster: which run of it there is, and what may be done to
-// it now.
+// The power switch of one node of a local cluster: which run of it there is, and what may be done
+// to it now.
 //
 //              running               paused                 off, failed
 //   start      refused               refused: resume it     starts it
@@ -10,9 +10,10 @@
 //   resume     refused               running                refused
 //   reset      killed, then started  killed, then started   refused: start it
 //
-// A node that reboots is started again at once, or, if it ran for less than a second, a second after
-// its start, so that one that ends at once does not take a whole CPU. One that was told to stop is not. Everything is answered when it
-// has happened. Time and how a run is made are passed in.
+// A node that reboots is started again at once, or, if it ran for less than a second, a second
+// after its start, so that one that ends at once does not take a whole CPU. One that was told to
+// stop is not. Everything is answered when it has happened. Time and how a run is made are passed
+// in.
 #pragma once
 
 #include <kj/function.h>
@@ -36,19 +37,19 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::StringPtr stateName() const;
   kj::StringPtr error() const { return why; }  // of a failed node
 
-  // Throws what the table refuses, with kFailedPrecondition; kDeadlineExceeded for a stop that takes
-  // too long, which goes on.
+  // Throws what the table refuses, with kFailedPrecondition; kDeadlineExceeded for a stop that
+  // takes too long, which goes on.
   kj::Promise<void> act(rpc::PowerAction action);
 
-  // Kills it, at once or at that write from now (talosctl/disk/machine-disks.h). Dropped before, it goes
-  // on. kFailedPrecondition too when it ends of itself before.
+  // Kills it, at once or at that write from now (talosctl/disk/machine-disks.h). Dropped before, it
+  // goes on. kFailedPrecondition too when it ends of itself before.
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed);
 
   // Of its disks, in this run. FailedPrecondition when it is off.
   kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish);
 
-  // Ends it, if it runs, at once, and does not start it again. For the end of the supervisor: nothing
-  // that it has written is lost.
+  // Ends it, if it runs, at once, and does not start it again. For the end of the supervisor:
+  // nothing that it has written is lost.
   void cut();
 
  private:

@@ -1,4 +1,5 @@
-// --user-disk: disks of virtual machines beside their own, and what their configs say of them. Pure.
+// --user-disk: disks of virtual machines beside their own, and what their configs say of them.
+// Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -17,7 +18,8 @@ struct UserDiskWish {
   kj::Vector<Partition> partitions;
   uint64_t bytes() const;  // of the disk
 };
-// "/var/lib/a:1GB:/var/lib/b:100MiB", one disk each. InvalidArgument, naming the flag and what would be right.
+// "/var/lib/a:1GB:/var/lib/b:100MiB", one disk each. InvalidArgument, naming the flag and what
+// would be right.
 kj::Vector<UserDiskWish> parseUserDisks(kj::ArrayPtr<const kj::String> given);
 
 // machine.disks of this node, whose user disks come behind its others.

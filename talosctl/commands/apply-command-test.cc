@@ -157,8 +157,9 @@ TEST_F(Configs, ARebootIsFollowedWhenAskedFor) {
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: rebooted, but the boot failed"));
 }
 
-// Catches: a command that ends, or says that the config is in effect, while keys are still being changed;
-// a failure after the answer that is taken for a success; another's operation that is taken for this one.
+// Catches: a command that ends, or says that the config is in effect, while keys are still being
+// changed; a failure after the answer that is taken for a success; another's operation that is
+// taken for this one.
 TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   auto& fake = config("10.0.0.2");
   fake.operation = 7;

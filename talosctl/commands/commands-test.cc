@@ -217,8 +217,8 @@ TEST_F(Runs, EventsAreShownAsTheyCome) {
             "last -1, last 3, seconds 120, after 0001"_kj);
 }
 
-// Catches: a key that is read in another notation, a change that reaches one node of two, bytes that are lost
-// or that reach the terminal, an absent key that is deleted with success.
+// Catches: a key that is read in another notation, a change that reaches one node of two, bytes
+// that are lost or that reach the terminal, an absent key that is deleted with success.
 TEST_F(Runs, MetaIsReadWrittenAndDeleted) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "meta", "write", "0x0a", "one\x1b[31m"}), 0);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "meta", "write", "6", "A"}), 0);
@@ -384,8 +384,8 @@ TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
   EXPECT_THAT(err(), HasSubstr("10.0.0.2: shut down after "));
 }
 
-// Catches: a reset of which nobody was told what it destroys, or that goes on although one of the nodes
-// refused or the user did not say yes; flags that are not passed on.
+// Catches: a reset of which nobody was told what it destroys, or that goes on although one of the
+// nodes refused or the user did not say yes; flags that are not passed on.
 TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
   node("10.0.0.2").answersUntilReboot = 2;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--graceful=false", "--reboot",

@@ -1,5 +1,5 @@
-// containers, restart, image list, image pull; stats -k is with stats (machine-commands.cc), logs -k
-// with logs.
+// containers, restart, image list, image pull; stats -k is with stats (machine-commands.cc), logs
+// -k with logs.
 #include "common/base/date.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"

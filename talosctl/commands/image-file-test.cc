@@ -37,8 +37,8 @@ struct ImageFileTest : testing::Test {
 
 }  // namespace
 
-// Catches: bytes that are served from another place; a digest of something else; a signature that is
-// left behind.
+// Catches: bytes that are served from another place; a digest of something else; a signature that
+// is left behind.
 TEST_F(ImageFileTest, IsServedAsItIs) {
   put("i.tar", std::string(100'000, 'a') + "end");
   put("i.tar.sig", "signature");
@@ -97,8 +97,8 @@ TEST_F(ImageFileTest, OneThatChangesMeanwhileIsSaidTo) {
   EXPECT_EQ(problem, "FailedPrecondition: " + path + " has become shorter");
 }
 
-// Catches: a reference of a registry that is looked for on this machine; a file that is asked for in
-// a registry because its name lacks a ./; a query that lands in the audit log.
+// Catches: a reference of a registry that is looked for on this machine; a file that is asked for
+// in a registry because its name lacks a ./; a query that lands in the audit log.
 TEST_F(ImageFileTest, WhatIsAFile) {
   EXPECT_TRUE(isImageFile("./installer.tar"));
   EXPECT_TRUE(isImageFile("../installer.tar"));

@@ -93,8 +93,8 @@ TEST(ContainerPlan, WhatIsTheHostsAloneIsHidden) {
   EXPECT_LT(on(steps, "dev").at, on(steps, "proc/kcore").at) << "the null device comes first";
 }
 
-// Catches: the folders mixed up (a config that is lost, or a container store on a tmpfs), and a boot
-// id that is the host's.
+// Catches: the folders mixed up (a config that is lost, or a container store on a tmpfs), and a
+// boot id that is the host's.
 TEST(ContainerPlan, StateAndEphemeralAreTheHostsFolders) {
   auto steps = unifiedPlan();
   EXPECT_EQ(on(steps, "system/state").from, "/s");

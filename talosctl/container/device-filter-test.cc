@@ -54,7 +54,8 @@ int verdict(kj::ArrayPtr<const bpf_insn> code, Asked asked) {
 constexpr uint32_t kBoth = BPF_DEVCG_ACC_READ | BPF_DEVCG_ACC_WRITE;
 
 // Catches: a jump that is off by one, a disk with the numbers of an allowed character device, an
-// access that is asked for together with the making of the file, a minor number that is not compared.
+// access that is asked for together with the making of the file, a minor number that is not
+// compared.
 TEST(DeviceFilter, OpensWhatIsListedAndMakesAnything) {
   auto code = deviceFilter(allowedDevices());
   auto chars = [&](uint32_t major, uint32_t minor, uint32_t access = kBoth) {

@@ -1,6 +1,6 @@
 // The device filter of a cgroup: a small BPF program that the kernel asks when a process of the
-// cgroup opens or makes a device file. It is in force for the whole tree below, with any filter there
-// besides, and goes with the cgroup.
+// cgroup opens or makes a device file. It is in force for the whole tree below, with any filter
+// there besides, and goes with the cgroup.
 #pragma once
 
 #include <kj/vector.h>

@@ -22,8 +22,8 @@ struct HostAbility {
 // What a user should know first, and what to do; none if containers can run. Pure.
 kj::Maybe<kj::String> whyNoContainers(const HostAbility& host);
 
-// Tries it: namespaces in a child, file systems by asking the kernel for them. It makes nothing; but a
-// kernel that has a file system as a module loads it when it is asked, and keeps it.
+// Tries it: namespaces in a child, file systems by asking the kernel for them. It makes nothing;
+// but a kernel that has a file system as a module loads it when it is asked, and keeps it.
 HostAbility probeHost();
 
 }  // namespace talos::container

@@ -63,8 +63,8 @@ struct Hierarchies : public ::testing::Test {
   }
 };
 
-// Catches: a limit on a cgroup that the node sees as its root, where it can be lifted from inside, and
-// a node's cgroup that is its limits' own.
+// Catches: a limit on a cgroup that the node sees as its root, where it can be lifted from inside,
+// and a node's cgroup that is its limits' own.
 TEST_F(Hierarchies, LimitsAreAboveWhatTheNodeSees) {
   ClusterCgroups cgroups(layout(), "c");
   for (auto path : {"memory/talos/c/n", "memory/talos/c/n/node", "unified/talos/c/n/node",
@@ -81,7 +81,8 @@ TEST_F(Hierarchies, LimitsAreAboveWhatTheNodeSees) {
                "0");
 }
 
-// Catches: a host with cgroup v2 alone whose nodes are not limited, or limited where they can lift it.
+// Catches: a host with cgroup v2 alone whose nodes are not limited, or limited where they can lift
+// it.
 TEST_F(Hierarchies, LimitsOfVersion2) {
   ClusterCgroups cgroups(parseCgroups(kj::str("c ", folder, "/unified cgroup2 rw\n")), "c");
   auto node = kj::str("unified/talos/c/n");

@@ -19,12 +19,13 @@ namespace {
 
 constexpr kj::StringPtr kTop = "talos"_kj, kInner = "node"_kj;
 constexpr int kKillPatience = 5000;  // ms until killed processes must be gone
-// ms until processes must be stopped. Whoever waits answers nobody meanwhile, and what the cluster's
-// supervisor shows is to be true within a second; the kernel needs less than one of them, unless a
-// process is in the middle of what cannot be interrupted.
+// ms until processes must be stopped. Whoever waits answers nobody meanwhile, and what the
+// cluster's supervisor shows is to be true within a second; the kernel needs less than one of them,
+// unless a process is in the middle of what cannot be interrupted.
 constexpr int kFreezePatience = 500;
 constexpr unsigned kPeriod = 100000;  // microseconds, of the CPU limit: the kernel's own default
-// The controllers of v1 that a node gets, in any grouping; `name=systemd` and the like are the host's.
+// The controllers of v1 that a node gets, in any grouping; `name=systemd` and the like are the
+// host's.
 constexpr kj::StringPtr kControllers[] = {
     "cpu"_kj,   "cpuacct"_kj, "cpuset"_kj,  "memory"_kj,   "devices"_kj, "freezer"_kj,
     "blkio"_kj, "pids"_kj,    "net_cls"_kj, "net_prio"_kj, "hugetlb"_kj, "perf_event"_kj,

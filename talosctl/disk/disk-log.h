@@ -1,11 +1,11 @@
-// A recording of all that a machine does to its disks: what was on them when it began, and every write and
-// every flush since, in their order. Of it what a power cut leaves can be made for any write that it has
-// (tests/cuts), as often as wanted, without the machine.
+// A recording of all that a machine does to its disks: what was on them when it began, and every
+// write and every flush since, in their order. Of it what a power cut leaves can be made for any
+// write that it has (tests/cuts), as often as wanted, without the machine.
 //
-// The file is a LogHead, then records, each a LogRecord and, of kContent and kWrite, `length` bytes; numbers are
-// those of the host's processor. First comes a kDisk for each disk, then a kContent for what of them is not
-// zero; then what happened. An operation is in it when it has been done and before it is answered. A file that was cut off
-// is good up to its last whole record.
+// The file is a LogHead, then records, each a LogRecord and, of kContent and kWrite, `length`
+// bytes; numbers are those of the host's processor. First comes a kDisk for each disk, then a
+// kContent for what of them is not zero; then what happened. An operation is in it when it has been
+// done and before it is answered. A file that was cut off is good up to its last whole record.
 //
 // It holds all that the disks hold, secrets among it: its mode is 0600.
 #pragma once

@@ -1,10 +1,10 @@
-// The process that the disks of one virtual machine are in, `talosctl cluster-disks` (hidden command),
-// and the supervisor's side of it.
+// The process that the disks of one virtual machine are in, `talosctl cluster-disks` (hidden
+// command), and the supervisor's side of it.
 //
-// It is a process of its own so that one machine's disks, when they are slow, hang or crash, are no other
-// machine's and not the supervisor's. It dies with the supervisor (PR_SET_PDEATHSIG) and may be killed
-// at any time: what it has answered is in the disks' files. QEMU has one end of a socket pair for each
-// disk: there is no path, and no second client.
+// It is a process of its own so that one machine's disks, when they are slow, hang or crash, are no
+// other machine's and not the supervisor's. It dies with the supervisor (PR_SET_PDEATHSIG) and may
+// be killed at any time: what it has answered is in the disks' files. QEMU has one end of a socket
+// pair for each disk: there is no path, and no second client.
 #pragma once
 
 #include <kj/async-io.h>
@@ -25,8 +25,8 @@ struct RecordWish {
 
 class DiskProcess {
  public:
-  // Starts it with these files, opened for reading and writing. `machine` is for those who look at the
-  // list of processes. Throws when it cannot be started.
+  // Starts it with these files, opened for reading and writing. `machine` is for those who look at
+  // the list of processes. Throws when it cannot be started.
   static kj::Own<DiskProcess> launch(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel,
                                      kj::StringPtr machine,
                                      kj::ArrayPtr<const kj::AutoCloseFd> files);
@@ -46,8 +46,8 @@ void toWire(const Cut& cut, rpc::PowerCut::Builder out);
 void toWire(const MachineDisks::Recording& recording, rpc::DiskRecording::Builder out);
 RecordWish fromWire(rpc::RecordWish::Reader in);
 
-// The process itself: <machine> <control> (<file> <client>)..., descriptors by their numbers. Returns
-// when nobody holds the other end of `control`.
+// The process itself: <machine> <control> (<file> <client>)..., descriptors by their numbers.
+// Returns when nobody holds the other end of `control`.
 int runDisks(kj::ArrayPtr<const kj::StringPtr> words);
 
 }  // namespace talos::disk

@@ -1,5 +1,5 @@
-// A medium that is a sparse file of this host. It is as durable as the host's page cache: it survives
-// whatever happens to the machine, and not what happens to the host.
+// A medium that is a sparse file of this host. It is as durable as the host's page cache: it
+// survives whatever happens to the machine, and not what happens to the host.
 #pragma once
 
 #include <kj/io.h>

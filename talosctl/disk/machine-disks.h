@@ -1,10 +1,11 @@
 // All disks of one machine, and the switch that cuts their power.
 //
-// Everything that changes a disk is counted: writes, trims, zeroes. At a cut every disk loses what the
-// machine had not flushed (volatile-disk.h), and from then on nothing is answered, so that the machine
-// can be killed at leisure: nothing that it does after the cut leaves a trace on its disks. The write at
-// which it is cut has arrived but is not answered: it is lost, whatever its flags, or reaches the
-// medium as the seed says; but for one that is larger than what a disk remembers, which is not lost.
+// Everything that changes a disk is counted: writes, trims, zeroes. At a cut every disk loses what
+// the machine had not flushed (volatile-disk.h), and from then on nothing is answered, so that the
+// machine can be killed at leisure: nothing that it does after the cut leaves a trace on its disks.
+// The write at which it is cut has arrived but is not answered: it is lost, whatever its flags, or
+// reaches the medium as the seed says; but for one that is larger than what a disk remembers, which
+// is not lost.
 #pragma once
 
 #include <kj/async.h>
@@ -33,16 +34,16 @@ class MachineDisks {
   // What a client of this disk is served, for as long as this object lives.
   Export& add(kj::Own<Medium> medium);
 
-  // Cuts at the `atWrite`th write from now; 0 is at once. Dropped before, nothing happens. A seed of 0
-  // loses all that is not flushed, any other draws what reaches the medium. kFailedPrecondition when
-  // another cut is waited for, has happened, or comes first.
+  // Cuts at the `atWrite`th write from now; 0 is at once. Dropped before, nothing happens. A seed
+  // of 0 loses all that is not flushed, any other draws what reaches the medium.
+  // kFailedPrecondition when another cut is waited for, has happened, or comes first.
   kj::Promise<Cut> cut(uint64_t atWrite, uint64_t seed);
   // When there was a cut, whoever wanted it; once.
   kj::Promise<Cut> onCut();
 
-  // From now on all that happens is recorded; what is not flushed yet counts as flushed in it. Blocks
-  // for as long as it takes to copy what the disks hold. FailedPrecondition while another recording runs, and
-  // as DiskLog; then no file is left of it.
+  // From now on all that happens is recorded; what is not flushed yet counts as flushed in it.
+  // Blocks for as long as it takes to copy what the disks hold. FailedPrecondition while another
+  // recording runs, and as DiskLog; then no file is left of it.
   void record(kj::StringPtr path, uint64_t limit);
   struct Recording {
     kj::String path, problem;

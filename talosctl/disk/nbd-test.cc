@@ -57,8 +57,8 @@ struct World {
   kj::Vector<kj::Promise<void>> cuts;
 };
 
-// Catches: a handshake that QEMU does not understand, unknown options that end it, a size or flags that are
-// not the disk's.
+// Catches: a handshake that QEMU does not understand, unknown options that end it, a size or flags
+// that are not the disk's.
 TEST(Nbd, Negotiation) {
   World world;
   auto& it = world.client();
@@ -129,8 +129,8 @@ TEST(Nbd, Negotiation) {
             "00000000");
 }
 
-// Catches: a request that reaches beyond the disk or is done in part, a payload that is taken for the next
-// request, a flag that nobody knows accepted.
+// Catches: a request that reaches beyond the disk or is done in part, a payload that is taken for
+// the next request, a flag that nobody knows accepted.
 TEST(Nbd, RequestsAndRefusals) {
   World world;
   auto& it = world.client();
@@ -186,8 +186,8 @@ TEST(Nbd, AClientThatBreaksTheProtocolIsLeft) {
   EXPECT_TRUE(world.client().ended());
 }
 
-// Catches: a cut that comes too early or late, counts one disk alone or reads and flushes too; anything that
-// is answered or written afterwards.
+// Catches: a cut that comes too early or late, counts one disk alone or reads and flushes too;
+// anything that is answered or written afterwards.
 TEST(MachineDisks, AreCutAtTheWrite) {
   World world(2);
   for (size_t i : {0, 1}) world.client(i).negotiate();
@@ -214,7 +214,8 @@ TEST(MachineDisks, AreCutAtTheWrite) {
   EXPECT_EQ(world.cut(0), "its power was already cut");
 }
 
-// Catches: a cut of somebody who has gone, two that wait for each other's writes, one that waits for ever.
+// Catches: a cut of somebody who has gone, two that wait for each other's writes, one that waits
+// for ever.
 TEST(MachineDisks, OneCutIsWaitedForAtATime) {
   World world;
   auto& it = world.client();

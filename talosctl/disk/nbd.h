@@ -13,9 +13,9 @@ namespace talos::disk {
 // Of one request; the client is told. What QEMU keeps to by itself.
 constexpr uint32_t kMostAtOnce = 32 << 20;
 
-// What is served. Ranges are within it and consist of sectors. Operations that fail throw: the client
-// is told "no space" for kResourceExhausted, else "input/output error". One that does not resolve is
-// not answered, and what the client sends after it is not looked at.
+// What is served. Ranges are within it and consist of sectors. Operations that fail throw: the
+// client is told "no space" for kResourceExhausted, else "input/output error". One that does not
+// resolve is not answered, and what the client sends after it is not looked at.
 class Export {
  public:
   virtual ~Export() noexcept(false) = default;

@@ -57,7 +57,8 @@ TEST(VolatileDisk, WhatIsFlushedLastsAndTheRestIsLost) {
   EXPECT_EQ(it.cut({}), "ab......") << "what is left is durable";
 }
 
-// Catches: FUA that makes everything durable or itself not; what it has overwritten put back over it.
+// Catches: FUA that makes everything durable or itself not; what it has overwritten put back over
+// it.
 TEST(VolatileDisk, AForcedWriteLastsAlone) {
   Small it;
   it.write(0, "abc");
@@ -108,7 +109,8 @@ TEST(VolatileDisk, WhatIsTooMuchToRememberIsWrittenBack) {
   EXPECT_EQ(disk.unflushed().size(), 0) << "what was there before is too much";
 }
 
-// Catches: a draw that differs between two runs or two hosts, that never tears, that always keeps or loses.
+// Catches: a draw that differs between two runs or two hosts, that never tears, that always keeps
+// or loses.
 TEST(VolatileDisk, FatesAreDrawnFromTheSeed) {
   std::vector<uint64_t> lengths = {4096, 512, 1 << 20, 4096, 512};
   auto of = [&](uint64_t seed) {

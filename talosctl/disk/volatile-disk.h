@@ -1,18 +1,19 @@
 // A disk with a volatile write cache: what the machine sees of it, and what is left of it when its
 // power is cut.
 //
-// A write goes to the medium at once, and what was there before is remembered until the next flush. So
-// reading and flushing cost nothing, and however this process ends, nothing is lost: only cut() takes
-// back. It undoes the unflushed writes, the newest first, and then does again, in their order, those
-// that the disk had got round to. An older write never wins over a newer one on the same sectors: a
-// disk may leave out and reorder what is in its cache, but it has only the newest of each sector.
+// A write goes to the medium at once, and what was there before is remembered until the next flush.
+// So reading and flushing cost nothing, and however this process ends, nothing is lost: only cut()
+// takes back. It undoes the unflushed writes, the newest first, and then does again, in their
+// order, those that the disk had got round to. An older write never wins over a newer one on the
+// same sectors: a disk may leave out and reorder what is in its cache, but it has only the newest
+// of each sector.
 //
-// What is remembered is bounded: beyond that the oldest writes count as flushed, as a disk writes back
-// when its cache is full. An operation that is larger than that by itself counts as flushed.
+// What is remembered is bounded: beyond that the oldest writes count as flushed, as a disk writes
+// back when its cache is full. An operation that is larger than that by itself counts as flushed.
 //
-// After a crash in the middle of cut() the medium is as if some of the unflushed writes had been lost
-// and one of them torn, which is what a power cut is; but among the lost ones may be those with FUA,
-// which no disk loses.
+// After a crash in the middle of cut() the medium is as if some of the unflushed writes had been
+// lost and one of them torn, which is what a power cut is; but among the lost ones may be those
+// with FUA, which no disk loses.
 #pragma once
 
 #include <kj/common.h>
@@ -43,8 +44,8 @@ class Medium {
 // Of an unflushed write: how many of its first bytes reach the medium.
 using Fates = kj::ArrayPtr<const uint64_t>;
 
-// Draws the fates of writes of these lengths: some reach the medium, some do not, and perhaps one of
-// them only up to a sector. The same for the same seed and lengths, on every host.
+// Draws the fates of writes of these lengths: some reach the medium, some do not, and perhaps one
+// of them only up to a sector. The same for the same seed and lengths, on every host.
 kj::Array<uint64_t> drawFates(kj::ArrayPtr<const uint64_t> lengths, uint64_t seed);
 
 class VolatileDisk {
@@ -55,7 +56,8 @@ class VolatileDisk {
       : medium(medium), mostRemembered(mostRemembered) {}
   KJ_DISALLOW_COPY_AND_MOVE(VolatileDisk);
 
-  // Ranges are within the medium. `durable`: it survives a cut (FUA), what was written before need not.
+  // Ranges are within the medium. `durable`: it survives a cut (FUA), what was written before need
+  // not.
   void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) { medium.read(offset, into); }
   void write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes, bool durable);
   void zero(uint64_t offset, uint64_t length, bool durable);

@@ -66,8 +66,8 @@ TEST_F(Children, StopsAndContinues) {
   EXPECT_STREQ(exit.wait(io.waitScope).describe().cStr(), "killed by signal 15");
 }
 
-// Catches: a process that hangs and takes the only thread of all others along, or one that stops later,
-// when nobody expects it.
+// Catches: a process that hangs and takes the only thread of all others along, or one that stops
+// later, when nobody expects it.
 TEST_F(Children, OneThatHangsIsNotWaitedForForEver) {
   auto child = start(true);
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { child->stop(); })) {

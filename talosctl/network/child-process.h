@@ -20,8 +20,8 @@ class ChildProcess {
  public:
   ChildProcess(kj::UnixEventPort& port, int pid, kj::AutoCloseFd pidfd)
       : port(port), processId(pid), pidfd(kj::mv(pidfd)) {}
-  // SIGKILL, and waits for the end, if nobody has seen it end; at most 5 s, for one that hangs in the
-  // kernel.
+  // SIGKILL, and waits for the end, if nobody has seen it end; at most 5 s, for one that hangs in
+  // the kernel.
   ~ChildProcess() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ChildProcess);
 
@@ -29,8 +29,8 @@ class ChildProcess {
   kj::Promise<Exit> onExit();  // once
   void signal(int number);
   // SIGSTOP; returns when all its threads have stopped, which takes as long as an interrupt.
-  // DeadlineExceeded after half a second, if one hangs in the kernel, and then it continues. For the
-  // program's first thread.
+  // DeadlineExceeded after half a second, if one hangs in the kernel, and then it continues. For
+  // the program's first thread.
   void stop();
 
  private:

@@ -33,8 +33,8 @@ class HostNetwork {
   kj::AutoCloseFd network;
 };
 
-// Whether the host's kernel makes WireGuard links, tried in a network namespace that is gone then. A
-// kernel that has them as a module loads it for that, and keeps it.
+// Whether the host's kernel makes WireGuard links, tried in a network namespace that is gone then.
+// A kernel that has them as a module loads it for that, and keeps it.
 bool wireguardWorks();
 
 // Where a server of the host may listen, in the order in which it is looked for: 127.0.0.1 and ::1,

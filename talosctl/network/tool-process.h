@@ -1,5 +1,5 @@
-// A program of the build root's tree, or of the host, that works for a cluster's supervisor: it ends
-// with it (PR_SET_PDEATHSIG), and is watched through its pidfd.
+// A program of the build root's tree, or of the host, that works for a cluster's supervisor: it
+// ends with it (PR_SET_PDEATHSIG), and is watched through its pidfd.
 #pragma once
 
 #include <kj/async-unix.h>

@@ -199,7 +199,8 @@ struct World {
   static const HostNetwork& enterNew(kj::Maybe<HostNetwork>& network) {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
     auto& entered = network.emplace();
-    // The kernel's own work on IPv6 addresses takes seconds, and would look like somebody's changes.
+    // The kernel's own work on IPv6 addresses takes seconds, and would look like somebody's
+    // changes.
     shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6");
     shell("ip link set lo up");
     return entered;

@@ -166,8 +166,8 @@ TEST_F(Reports, ACrashDumpHasTheLastLines) {
               HasSubstr("\n10.0.0.3\n========\n\nno answer within 10s\n> console\nKernel panic\n"));
 }
 
-// Catches: a console that is too large to be read, or one that is a folder, whose own error hides why
-// the node does not come up and takes the nodes behind it along.
+// Catches: a console that is too large to be read, or one that is a folder, whose own error hides
+// why the node does not come up and takes the nodes behind it along.
 TEST_F(Reports, ACrashDumpReadsConsolesOfAnySize) {
   for (auto address : {"10.0.0.2"_kj, "10.0.0.3"_kj}) {
     KJ_ASSERT_NONNULL(c.nodes.find(address)).off = true;

@@ -7,8 +7,8 @@
 //   <node>/local-config.yaml  the config that it was created with, without secrets
 //   cluster/…              files of a local cluster
 //
-// All nodes are asked at once. The archive gets its name when it is complete and on the disk, and only
-// its owner can read it. It replaces nothing; of two that are made at once, one fails.
+// All nodes are asked at once. The archive gets its name when it is complete and on the disk, and
+// only its owner can read it. It replaces nothing; of two that are made at once, one fails.
 #pragma once
 
 #include "talosctl/report/capture.h"
@@ -31,8 +31,8 @@ struct Bundle {
   kj::Vector<BundledFile> files;  // of this host
 };
 
-// Writes the archive and says on stderr how far it is. Throws when it cannot be written; a node that
-// does not answer is a warning.
+// Writes the archive and says on stderr how far it is. Throws when it cannot be written; a node
+// that does not answer is a warning.
 kj::Promise<void> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
                                      kj::StringPtr path);
 

@@ -1,11 +1,12 @@
-// An image pulled and a container started through machined's calls to containerd, beside `ctr` on the
-// same containerd, from the same registry, in turn.
+// An image pulled and a container started through machined's calls to containerd, beside `ctr` on
+// the same containerd, from the same registry, in turn.
 //
 //   container-bench BASE-FILE SAMPLE RUNS
 //
 // BASE-FILE is the image's containerd.toml, SAMPLE the program in the container. Prints
 // {"pull":{"oursMs":…,"ctrMs":…},"start":{"oursMs":…,"ctrMs":…},"imageMiB":…}, medians. Before each
-// pull nothing of the image is there. ctr's own start is in its times: that is what a call of it costs.
+// pull nothing of the image is there. ctr's own start is in its times: that is what a call of it
+// costs.
 //
 // link: machined-containers machined-system model-registry harness
 #include <sys/mount.h>

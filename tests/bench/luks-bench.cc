@@ -1,5 +1,5 @@
-// LUKS2 beside cryptsetup, on a file, at the same strength: formatting with one key, opening it, and
-// changing the key (the new one added, seen to open, the old one removed).
+// LUKS2 beside cryptsetup, on a file, at the same strength: formatting with one key, opening it,
+// and changing the key (the new one added, seen to open, the old one removed).
 //
 //   luks-bench [RUNS]   prints {"format":{"ours":MS,"theirs":MS},"open":…,"change":…}, medians
 //

@@ -1,8 +1,9 @@
-// A value of META changed, as machined does it: the partition is read, and each of its two copies is written
-// and flushed before the next one is. Beside it what no such format can do without: the same bytes written and
-// flushed twice.
+// A value of META changed, as machined does it: the partition is read, and each of its two copies
+// is written and flushed before the next one is. Beside it what no such format can do without: the
+// same bytes written and flushed twice.
 //
-//   meta-bench FOLDER [RUNS]   the partition is a file in this folder, which should be on a disk; prints
+//   meta-bench FOLDER [RUNS]   the partition is a file in this folder, which should be on a disk;
+//   prints
 //                              {"ours":MS,"theirs":MS,"bytes":N}, medians of the runs, made in turn
 //
 // link: machined-storage

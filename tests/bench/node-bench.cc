@@ -2,17 +2,18 @@
 //
 //   node-bench first TALOSCONFIG
 //       waits for the first answered version call over mutual TLS and prints
-//       {"answered":…,"date":…,"uptime":…,"attempts":N}: seconds on this machine's boot clock (as in
-//       /proc/<pid>/stat), since 1970, and of the node's /proc/uptime carried back to that moment
+//       {"answered":…,"date":…,"uptime":…,"attempts":N}: seconds on this machine's boot clock (as
+//       in /proc/<pid>/stat), since 1970, and of the node's /proc/uptime carried back to that
+//       moment
 //   node-bench calls TALOSCONFIG N
 //       so many version calls through apid, one after the other, on one connection; prints
 //       {"calls":N,"p50us":…,"p99us":…}
 //   node-bench applies TALOSCONFIG N
 //       the same with changes of the machine config that take effect at once
 //   node-bench away TALOSCONFIG
-//       asks 20 times a second, on one connection for as long as it lasts, in which boot the node is, until it
-//       is in another one; prints {"away":SECONDS,"asked":N,"failed":N}: from the last answer of the one to the
-//       first of the other
+//       asks 20 times a second, on one connection for as long as it lasts, in which boot the node
+//       is, until it is in another one; prints {"away":SECONDS,"asked":N,"failed":N}: from the last
+//       answer of the one to the first of the other
 //
 // link: talosctl-commands
 #include <kj/async-io.h>

@@ -1,5 +1,5 @@
-// For figures and hostile tests: the real trustd, in front of machined's store with its journal, and
-// what the kernel knows of such a process.
+// For figures and hostile tests: the real trustd, in front of machined's store with its journal,
+// and what the kernel knows of such a process.
 #pragma once
 
 #include <stdio.h>

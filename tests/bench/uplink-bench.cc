@@ -1,7 +1,8 @@
 // What a cluster's way out carries, of one TCP connection in each direction, beside the bare veth
 // pair between a node and its gateway. Without nodes: three network namespaces, and slirp4netns.
 //
-//   uplink-bench [SECONDS]   prints {"veth":{"out":Gbit/s,"in":…},"gateway":…,"world":…,"world1500":…}
+//   uplink-bench [SECONDS]   prints
+//   {"veth":{"out":Gbit/s,"in":…},"gateway":…,"world":…,"world1500":…}
 //
 // gateway: a port of the host at the gateway's address. world: an address of the host's through
 // slirp4netns, with the MTU 65520 and 1500 of the nodes' network. Needs root.

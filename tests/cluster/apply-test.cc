@@ -1,6 +1,6 @@
 // The machine config of running machines: delivered to machines that have none, edited, patched and
-// applied in each mode, and what becomes of it when two do so at once or one goes away half way. The
-// machines are containers: nothing here needs a kernel of its own.
+// applied in each mode, and what becomes of it when two do so at once or one goes away half way.
+// The machines are containers: nothing here needs a kernel of its own.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>

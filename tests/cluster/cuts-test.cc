@@ -1,9 +1,10 @@
-// Power cuts while a node writes its config, or META: afterwards it boots with the old one or with the new one,
-// and with the new one if it had said that it has it. A few of them a machine suffers and boots from; of many more
-// the disks are made of a recording, and looked at with the code that the boot has for them.
+// Power cuts while a node writes its config, or META: afterwards it boots with the old one or with
+// the new one, and with the new one if it had said that it has it. A few of them a machine suffers
+// and boots from; of many more the disks are made of a recording, and looked at with the code that
+// the boot has for them.
 //
-// What the configs differ in is not in the one that they can fetch again: a node that has lost its config
-// and has that one instead has neither.
+// What the configs differ in is not in the one that they can fetch again: a node that has lost its
+// config and has that one instead has neither.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>
@@ -107,8 +108,8 @@ class Victim {
   }
 };
 
-// Catches: a config that is written in place, one that is renamed before it is on the disk, an answer before
-// it is; a disk that loses what was flushed, or nothing.
+// Catches: a config that is written in place, one that is renamed before it is on the disk, an
+// answer before it is; a disk that loses what was flushed, or nothing.
 TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
   Cluster cluster("cuts", {"--masters", "2", "--workers", "0", "--memory", "512", "--no-uplink"});
   Outcomes outcomes;
@@ -130,8 +131,8 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
   EXPECT_GT(outcomes.fresh, 0);
 }
 
-// Catches: a copy of META that is written while the other one is not whole, an answer before a value is on the
-// disk; a change that costs the other values.
+// Catches: a copy of META that is written while the other one is not whole, an answer before a
+// value is on the disk; a change that costs the other values.
 TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   Cluster cluster("metacuts",
                   {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
@@ -188,8 +189,8 @@ std::string stateOf(const cuts::CutAt& cut, const std::string& found, const std:
   return answered ? "new, as answered" : found == after ? "new" : "old";
 }
 
-// What a node has been asked to change while it was recorded: in each window the value or the config of its
-// number becomes the next one.
+// What a node has been asked to change while it was recorded: in each window the value or the
+// config of its number becomes the next one.
 struct Changes {
   std::vector<cuts::Window> ofMeta, ofConfig;
   std::vector<std::string> configs;
@@ -259,9 +260,10 @@ std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log
   return samples;
 }
 
-// Catches, at any write, whatever of the unflushed arrives: a table that is not whole; a copy of META that is
-// written while the other one is not whole; a config that is written in place, or renamed before it is on the
-// disk; an answer before they are; a file system that a boot cannot mount.
+// Catches, at any write, whatever of the unflushed arrives: a table that is not whole; a copy of
+// META that is written while the other one is not whole; a config that is written in place, or
+// renamed before it is on the disk; an answer before they are; a file system that a boot cannot
+// mount.
 TEST(PowerCuts, OfARecording) {
   Cluster cluster("cutslog",
                   {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});

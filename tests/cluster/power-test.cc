@@ -1,5 +1,5 @@
-// The power of a cluster whose nodes are of both kinds: two containers and a virtual machine. Whether
-// the nodes boot matters to an orderly stop only, so nothing else waits for it.
+// The power of a cluster whose nodes are of both kinds: two containers and a virtual machine.
+// Whether the nodes boot matters to an orderly stop only, so nothing else waits for it.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -124,8 +124,8 @@ std::vector<std::string> endsOf(const Cluster& cluster, const std::string& node)
   return all;
 }
 
-// The nodes boot here. Catches: a stop that a node does not hear, one that is a power cut in truth, a
-// node that does not come back from it.
+// The nodes boot here. Catches: a stop that a node does not hear, one that is a power cut in truth,
+// a node that does not come back from it.
 TEST(Power, AnOrderlyStopIsOneAndTheNodesComeBack) {
   Cluster cluster("power", {"--provisioner", "container", "--masters", "1", "--workers", "2",
                             "--virtual-machines", "1", "--memory", "512"});
@@ -160,8 +160,8 @@ TEST(Power, AnOrderlyStopIsOneAndTheNodesComeBack) {
   }
 }
 
-// Catches: a start that does not wait for nodes which got their configs after the first boot, and one
-// that waits for nodes which may never get any.
+// Catches: a start that does not wait for nodes which got their configs after the first boot, and
+// one that waits for nodes which may never get any.
 TEST(Power, AStartWaitsForNodesThatHaveTheirConfigs) {
   auto start = [](const char* flag) {
     Cluster cluster("power",
@@ -223,8 +223,8 @@ std::vector<pid_t> everyProcess() {
   return all;
 }
 
-// The loop devices that a cluster has mounted, each with a number that it gets anew when another file is put behind it:
-// clusters of other tests come and go meanwhile.
+// The loop devices that a cluster has mounted, each with a number that it gets anew when another
+// file is put behind it: clusters of other tests come and go meanwhile.
 using LoopDevices = std::set<std::pair<std::string, std::string>>;
 std::string numberOf(const std::string& device) {
   return slurp("/sys/block/" + device + "/diskseq");
@@ -248,8 +248,8 @@ bool areFree(const LoopDevices& devices) {
   return true;
 }
 
-// The host is rebooted: everything is killed at once. Catches: processes, namespaces, loop devices or
-// mounts that outlive the supervisor, a cluster that cannot be started or destroyed after that.
+// The host is rebooted: everything is killed at once. Catches: processes, namespaces, loop devices
+// or mounts that outlive the supervisor, a cluster that cannot be started or destroyed after that.
 TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
   auto mounts = slurp("/proc/self/mountinfo");
   LoopDevices loops;

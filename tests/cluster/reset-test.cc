@@ -1,5 +1,5 @@
-// Resets of nodes: what they erase is gone, what they do not is there, and whatever the power does they are
-// finished. (That of a whole disk: vm-install-test.cc.)
+// Resets of nodes: what they erase is gone, what they do not is there, and whatever the power does
+// they are finished. (That of a whole disk: vm-install-test.cc.)
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
@@ -20,7 +20,8 @@ using harness::eventually;
 
 constexpr double kSlow = harness::kBoots;
 
-// "not begun": all is as it was; "marked": a boot finishes it; "done": nothing is left. Throws for anything else.
+// "not begun": all is as it was; "marked": a boot finishes it; "done": nothing is left. Throws for
+// anything else.
 std::string stateOfReset(const std::string& image, const std::string& config,
                          const std::string& folder) {
   KJ_REQUIRE(cuts::metaValue(image, 40) == "stays", "a value of META is lost");
@@ -38,7 +39,8 @@ std::string stateOfReset(const std::string& image, const std::string& config,
   return "not begun";
 }
 
-// The event from which on it is done for good: the machine boots in the same run, and makes STATE anew.
+// The event from which on it is done for good: the machine boots in the same run, and makes STATE
+// anew.
 size_t endOfReset(kj::WaitScope& scope, const std::string& log, size_t answered,
                   const std::string& config) {
   cuts::Scratch folder;
@@ -91,8 +93,9 @@ class Node {
 
 }  // namespace
 
-// Catches, at any write, whatever of the unflushed arrives: a reset that a cut leaves half done, or undone although it
-// was answered; one that is done again and again; a value of META that goes with STATE.
+// Catches, at any write, whatever of the unflushed arrives: a reset that a cut leaves half done, or
+// undone although it was answered; one that is done again and again; a value of META that goes with
+// STATE.
 TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   Cluster cluster("reset", {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
   const std::string name = "reset-master-1";
@@ -120,7 +123,8 @@ TEST(Reset, IsFinishedWhereverThePowerIsCut) {
     cuts::Replay replay(scope, recording.log(), folder.path());
     cuts::Outcomes outcomes("a reset");
     auto end = endOfReset(scope, recording.log(), answered, config);
-    // The node may be done before the answer has arrived here: then there is nothing that follows it.
+    // The node may be done before the answer has arrived here: then there is nothing that follows
+    // it.
     std::string whenAnswered = "marked";
     std::vector<cuts::Window> windows = {{0, answered, true}};
     if (end > answered) {
@@ -155,8 +159,8 @@ TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   }
 }
 
-// Catches: folders that are not emptied, others that are, a node that does not end as it was asked to, a label
-// that a container does not have and takes.
+// Catches: folders that are not emptied, others that are, a node that does not end as it was asked
+// to, a label that a container does not have and takes.
 TEST(Reset, AContainerEmptiesItsFolders) {
   Cluster cluster("resetbox", {"--provisioner", "container", "--masters", "1", "--workers", "0"});
   Node node(cluster, "resetbox-master-1");

@@ -67,8 +67,8 @@ std::string tail(const std::string& text) {
 }
 
 // Catches: a fetch that gives up, that takes half a document for a whole one, or that hangs on
-// a server which trickles; a machine that takes a stranger's page for a config, dies of it, or waits
-// without a word, or that shows nobody what it is while it waits.
+// a server which trickles; a machine that takes a stranger's page for a config, dies of it, or
+// waits without a word, or that shows nobody what it is while it waits.
 TEST(Sources, AServerThatIsLateSlowGoneHalfWayOrSendsSomethingElse) {
   Cluster cluster("late", machines("3", {"--wait=false", "--extra-boot-kernel-args",
                                          "talos.config=http://10.5.0.1:9000/config.yaml"}));

@@ -1,5 +1,5 @@
-// What is handed to others when a cluster is in trouble: `talosctl support` of a cluster with a node
-// that is down, and `cluster create --crashdump` of one that does not come up.
+// What is handed to others when a cluster is in trouble: `talosctl support` of a cluster with a
+// node that is down, and `cluster create --crashdump` of one that does not come up.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Workers and their certificates: three control-plane machines and two workers without any
-// Kubernetes, and what becomes of them when trustd goes, clocks are wrong and tokens are. Containers,
-// but where the clock has to be the machine's own.
+// Kubernetes, and what becomes of them when trustd goes, clocks are wrong and tokens are.
+// Containers, but where the clock has to be the machine's own.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <kj/encoding.h>

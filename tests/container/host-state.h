@@ -1,5 +1,5 @@
-// What a node in a container must not change of its host, as it is at one moment: kernel parameters,
-// mounts, modules, limits of cgroups, the clock.
+// What a node in a container must not change of its host, as it is at one moment: kernel
+// parameters, mounts, modules, limits of cgroups, the clock.
 //
 // Left out is what changes by itself (counters) and what others make and remove meanwhile (their
 // cgroups): only what was there before and after is compared.

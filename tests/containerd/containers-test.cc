@@ -195,8 +195,8 @@ TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
   EXPECT_EQ("", pull("closed.example/x:1"));
 }
 
-// Catches: signatures that lie where cosign puts them, signed as openssl signs, and are not found, or not believed;
-// one that is believed though the image is another one; what stays of them.
+// Catches: signatures that lie where cosign puts them, signed as openssl signs, and are not found,
+// or not believed; one that is believed though the image is another one; what stays of them.
 TEST_F(ContainersTest, ImagesAreSigned) {
   auto content = layer();
   auto digest = ModelRegistry::digestOf({.layer = content});

@@ -1,5 +1,5 @@
-// A registry of container images that has one image under every name but "absent". It is a process of
-// its own, ends with its object, and notes what it was asked.
+// A registry of container images that has one image under every name but "absent". It is a process
+// of its own, ends with its object, and notes what it was asked.
 #pragma once
 
 #include <kj/common.h>

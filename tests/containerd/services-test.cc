@@ -320,8 +320,8 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   EXPECT_THAT(events(id(0)).back(), StartsWith("Finished"));
 }
 
-// Catches: a pull whose failures nobody sees, that is given up although it may work later, or that is
-// tried again although it cannot; mirrors that count only after a restart.
+// Catches: a pull whose failures nobody sees, that is given up although it may work later, or that
+// is tried again although it cannot; mirrors that count only after a restart.
 TEST_F(ServicesTest, PullsAreToldOf) {
   openRegistry();
   mirror("http://127.0.0.1:1", "example.com");
@@ -339,8 +339,8 @@ TEST_F(ServicesTest, PullsAreToldOf) {
   await(id(0), "Started task");
 }
 
-// Catches: a real pod that is not shown, has no figures or no log, or whose container is not the one
-// that is restarted.
+// Catches: a real pod that is not shown, has no figures or no log, or whose container is not the
+// one that is restarted.
 TEST_F(ServicesTest, PodsAreSeenAndEnded) {
   begin(1);
   await(id(0), "Started task");
@@ -375,8 +375,8 @@ TEST_F(ServicesTest, PodsAreSeenAndEnded) {
       << "it had its SIGTERM";
 }
 
-// Catches: containers that end with what is killed, or are started beside those that go on; a line of
-// a service that is lost while nobody listens, one of a pod that comes twice.
+// Catches: containers that end with what is killed, or are started beside those that go on; a line
+// of a service that is lost while nobody listens, one of a pod that comes twice.
 TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
   begin(5);
   std::vector<std::string> services, members;
@@ -427,7 +427,8 @@ TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
     EXPECT_EQ("", lines.wrong) << service;
     EXPECT_EQ(0, lines.gaps) << service;
   }
-  // It is containerd itself that writes the logs of pods: a line that it had in its hand is gone, or is there in part.
+  // It is containerd itself that writes the logs of pods: a line that it had in its hand is gone,
+  // or is there in part.
   for (auto& member : members) {
     Lines lines;
     EXPECT_TRUE(harness::eventually([&]() { return (lines = linesOf(podLog(member))).count > 0; },

@@ -1,5 +1,5 @@
-// What is on the image of a disk, read by the code that a boot reads it with. Everything throws when it is not as
-// that code needs it.
+// What is on the image of a disk, read by the code that a boot reads it with. Everything throws
+// when it is not as that code needs it.
 #pragma once
 
 #include <kj/io.h>
@@ -56,8 +56,8 @@ class PartCopy {
   std::string file;
 };
 
-// Mounts a copy of the part, as a boot does: the journal is replayed. The content of the file in its top folder;
-// none when it is not there.
+// Mounts a copy of the part, as a boot does: the journal is replayed. The content of the file in
+// its top folder; none when it is not there.
 kj::Maybe<std::string> fileOfXfs(const std::string& image, const Part& part,
                                  const std::string& folder, const char* name);
 

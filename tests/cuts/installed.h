@@ -1,4 +1,5 @@
-// Whether a disk that power was cut at is one that a machine starts from, or one that it may be installed on.
+// Whether a disk that power was cut at is one that a machine starts from, or one that it may be
+// installed on.
 #pragma once
 
 #include <map>
@@ -14,8 +15,9 @@ struct System {
   bool operator==(const System&) const = default;
 };
 
-// As the boot loader sees it, by the slots' names; throws when it finds a file that it needs not, or grubenv is
-// none. `slots` has those that may be started: the confirmed one, and one that is to be tried.
+// As the boot loader sees it, by the slots' names; throws when it finds a file that it needs not,
+// or grubenv is none. `slots` has those that may be started: the confirmed one, and one that is to
+// be tried.
 struct BootView {
   install::SlotState state;
   std::map<std::string, System> slots;
@@ -31,7 +33,8 @@ struct Installation {
 };
 Installation readInstallation(const std::string& image, const std::string& folder);
 
-// "untouched" or "unfinished": the installer would begin again; "installed": all of it is there. Throws for anything else.
+// "untouched" or "unfinished": the installer would begin again; "installed": all of it is there.
+// Throws for anything else.
 std::string stateOfInstallation(const std::string& image, const Installation& whole,
                                 const std::string& folder);
 

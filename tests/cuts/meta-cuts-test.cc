@@ -1,5 +1,5 @@
-// Power cuts of META writes without a machine, in the pieces in which a kernel sends them; and whether they would be
-// noticed that are not as they should be.
+// Power cuts of META writes without a machine, in the pieces in which a kernel sends them; and
+// whether they would be noticed that are not as they should be.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -71,7 +71,8 @@ std::vector<size_t> record(kj::WaitScope& scope, const Scratch& scratch, Flushes
   return ends;
 }
 
-// How many of the cuts leave META as it must not be: at each write with three seeds, and behind each change.
+// How many of the cuts leave META as it must not be: at each write with three seeds, and behind
+// each change.
 unsigned badCuts(Flushes flushes, unsigned& all) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -101,7 +102,8 @@ unsigned badCuts(Flushes flushes, unsigned& all) {
   return bad;
 }
 
-// Catches: writes of META of which a cut leaves neither the old nor the new value; a check of cuts that finds nothing.
+// Catches: writes of META of which a cut leaves neither the old nor the new value; a check of cuts
+// that finds nothing.
 TEST(MetaCuts, OnlyFlushedWritesSurviveThem) {
   unsigned all = 0, without = 0;
   EXPECT_EQ(badCuts(Flushes::kAfterEachWrite, all), 0u);

@@ -12,8 +12,8 @@
 
 namespace talos::cuts {
 
-// Begins it; ends it with the object. Throws when that is refused. When the test has failed, the log is kept beside the
-// test program, which says so: the failures name the events and the seeds.
+// Begins it; ends it with the object. Throws when that is refused. When the test has failed, the
+// log is kept beside the test program, which says so: the failures name the events and the seeds.
 class Recording {
  public:
   Recording(const harness::Cluster& cluster, std::string node);
@@ -22,9 +22,11 @@ class Recording {
 
   // How many events it has: what was done before is among them, what is done from now on is not.
   size_t position();
-  // Throws when it had ended before, at its limit or because there was no more room: it is not whole then.
+  // Throws when it had ended before, at its limit or because there was no more room: it is not
+  // whole then.
   void stop();
-  // The same of one that goes on; empty when it is whole. Nobody can tell when the run has ended that it is of.
+  // The same of one that goes on; empty when it is whole. Nobody can tell when the run has ended
+  // that it is of.
   std::string whyNotWhole();
   bool goesOn();
   const std::string& log() const { return file; }
@@ -36,7 +38,8 @@ class Recording {
   bool running = true;
 };
 
-// While an operation was carried out: its events, and whether it had been answered as done at the end.
+// While an operation was carried out: its events, and whether it had been answered as done at the
+// end.
 struct Window {
   size_t begin, end;
   bool answered;
@@ -54,9 +57,9 @@ constexpr unsigned kMany = 100;
 // How many cuts to make: $POWER_CUTS, else `few`.
 unsigned cutsToMake(unsigned few);
 
-// So many, in the order of the events: half of them at the first and last writes of the windows, the others at any
-// of their writes; half of them lose all that was not flushed. And one behind each window that was answered, where
-// what was answered must last.
+// So many, in the order of the events: half of them at the first and last writes of the windows,
+// the others at any of their writes; half of them lose all that was not flushed. And one behind
+// each window that was answered, where what was answered must last.
 std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& windows,
                               unsigned count);
 
@@ -82,8 +85,8 @@ struct Sample {
   std::vector<std::string> images;
 };
 
-// Each cut: `look` says of which kind the images are, or throws. A throw fails the test, with the cut that it was,
-// and the next one is made. Returns so many samples, in `folder`.
+// Each cut: `look` says of which kind the images are, or throws. A throw fails the test, with the
+// cut that it was, and the next one is made. Returns so many samples, in `folder`.
 std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, Outcomes& outcomes,
                                const std::function<std::string(const CutAt& cut)>& look,
                                size_t samples = 0, const std::string& folder = "");

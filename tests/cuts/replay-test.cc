@@ -68,8 +68,9 @@ std::string recordOf(kj::WaitScope& scope, unsigned number, const Scratch& scrat
   return path;
 }
 
-// Catches: a replay that is not what the power cut of the machine itself would have left: writes that are
-// missing in the log, out of their order, without their flags or flushes; a cut that is not undone.
+// Catches: a replay that is not what the power cut of the machine itself would have left: writes
+// that are missing in the log, out of their order, without their flags or flushes; a cut that is
+// not undone.
 TEST(Replay, IsWhatTheMachinesOwnCutLeaves) {
   Loop it;
   for (unsigned number = 1; number <= 20; ++number) {
@@ -118,8 +119,8 @@ TEST(Replay, ACutAtOnceHasWhatWasFlushed) {
   }
 }
 
-// Catches: a recording that takes the machine down with it, is said to be whole when it is not, overwrites a
-// file, or goes on when it was stopped.
+// Catches: a recording that takes the machine down with it, is said to be whole when it is not,
+// overwrites a file, or goes on when it was stopped.
 TEST(Recording, EndsWhenItIsFullOrStopped) {
   Scratch scratch;
   Loop it;

@@ -1,8 +1,10 @@
-// The disks of a recording (talosctl/disk/disk-log.h) as a power cut at any of its events leaves them.
+// The disks of a recording (talosctl/disk/disk-log.h) as a power cut at any of its events leaves
+// them.
 //
-// What was flushed before is there; of the rest what the seed says, by the code that cuts the power of virtual
-// machines (talosctl/disk/machine-disks.h). The images are sparse files that are kept rolled forward to the last
-// flush of each disk; what a cut does to them is undone when it has been looked at.
+// What was flushed before is there; of the rest what the seed says, by the code that cuts the power
+// of virtual machines (talosctl/disk/machine-disks.h). The images are sparse files that are kept
+// rolled forward to the last flush of each disk; what a cut does to them is undone when it has been
+// looked at.
 #pragma once
 
 #include <kj/async.h>
@@ -31,8 +33,9 @@ class Replay {
   // Paths of the images, in the order of the machine's disks.
   const std::vector<std::string>& images() const { return paths; }
 
-  // A cut at this event, which has arrived and is not answered; or before it, at once. Events must not
-  // go backwards. `look` sees the images, and must not change them. The seed is that of `cluster node kill`.
+  // A cut at this event, which has arrived and is not answered; or before it, at once. Events must
+  // not go backwards. `look` sees the images, and must not change them. The seed is that of
+  // `cluster node kill`.
   enum class When { kAt, kBefore };
   disk::Cut cut(size_t event, When when, uint64_t seed, kj::FunctionParam<void()> look);
 

@@ -1,6 +1,7 @@
 // link: machined-foreign
 // What a process that parses foreign bytes may answer once a document has taken it over: any
-// message, read as the answer to every kind of request. What comes out keeps what foreign.h promises.
+// message, read as the answer to every kind of request. What comes out keeps what foreign.h
+// promises.
 #include <kj/debug.h>
 #include <string.h>
 

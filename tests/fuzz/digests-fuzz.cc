@@ -1,5 +1,6 @@
 // link: machined-install
-// What a node reads of an installer image: the list of digests, the version, the head of the kernel.
+// What a node reads of an installer image: the list of digests, the version, the head of the
+// kernel.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // link: talosctl-disk
-// A QEMU that its guest has taken over: anything that it can say to the server of its disk, raw or after a
-// right handshake. The server must come to rest, and the disk be as it was but for what an honest client
-// could have done too.
+// A QEMU that its guest has taken over: anything that it can say to the server of its disk, raw or
+// after a right handshake. The server must come to rest, and the disk be as it was but for what an
+// honest client could have done too.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -19,7 +19,8 @@ constexpr kj::byte kHandshake[] = {0,   0,   0,   3,                        // f
                                    0,   0,   0,   0,   0,   0};             // no name
 constexpr size_t kRequest = 28;
 
-// Makes of any bytes requests that are nearly right: the magic number, no large offsets and lengths.
+// Makes of any bytes requests that are nearly right: the magic number, no large offsets and
+// lengths.
 kj::Array<kj::byte> tamed(kj::ArrayPtr<const kj::byte> bytes) {
   auto result = kj::heapArray(bytes);
   for (size_t at = 0; at + kRequest <= result.size();) {

@@ -31,7 +31,8 @@ class Cluster {
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
 
-  // Whether this node (none named: the first one) has run its boot sequence to the end, in this boot.
+  // Whether this node (none named: the first one) has run its boot sequence to the end, in this
+  // boot.
   bool booted(const std::string& node = kFirst) const;
 
   const std::string& folder() const { return scratch; }

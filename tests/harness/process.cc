@@ -72,8 +72,8 @@ Streams readSome(int& out, std::string& outText, int& err, std::string& errText,
   return Streams::kRead;
 }
 
-// What a program that has ended said last. All of that is in the pipes, so the clock counts only when they are empty,
-// or somebody else goes on writing: a grandchild may keep them open.
+// What a program that has ended said last. All of that is in the pipes, so the clock counts only
+// when they are empty, or somebody else goes on writing: a grandchild may keep them open.
 void readTheRest(int& out, std::string& outText, int& err, std::string& errText) {
   constexpr double kGrandchild = 0.2, kAtMost = 10;
   auto begin = now();

@@ -12,8 +12,8 @@ namespace talos::harness {
 
 class Registry {
  public:
-  // Keeps its files below `folder`. With `remote`, a URL, it is a pull-through cache of that. Throws
-  // when it does not listen within 30 s.
+  // Keeps its files below `folder`. With `remote`, a URL, it is a pull-through cache of that.
+  // Throws when it does not listen within 30 s.
   Registry(const std::string& folder, const std::string& address, const std::string& remote = "");
 
   // Within 10 s; its log has a line for each request.
@@ -24,7 +24,8 @@ class Registry {
   std::unique_ptr<Background> process;
 };
 
-// The host is a network namespace of this process: what listens on its loopback meets nobody else's.
+// The host is a network namespace of this process: what listens on its loopback meets nobody
+// else's.
 class RegistryHost : public ::testing::Test {
  protected:
   std::string folder;  // gone with the test

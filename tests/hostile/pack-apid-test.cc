@@ -72,7 +72,8 @@ class ApidProcess {
   }
 };
 
-// --- hostile servers ------------------------------------------------------------------------------
+// --- hostile servers
+// ------------------------------------------------------------------------------
 
 template <typename Fill>
 kj::Array<kj::byte> messages(unsigned first, unsigned count, Fill&& fill) {

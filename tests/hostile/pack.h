@@ -1,10 +1,10 @@
 // The hostile pack: real programs (apid, trustd) under attack for HOSTILE_SECONDS (10 if it is not
-// set; `make soak` takes 60), with honest traffic beside. No honest call fails, the program's memory
-// stays within a bound, and figures are printed.
+// set; `make soak` takes 60), with honest traffic beside. No honest call fails, the program's
+// memory stays within a bound, and figures are printed.
 //
-// A scenario is a test of the suite Pack in a file pack-*-test.cc and a name in CMakeLists.txt: each
-// is a program run of its own, so ctest runs them side by side. Attackers are processes of their
-// own (bench::child), in the test's own network (common/testing/own-network.h).
+// A scenario is a test of the suite Pack in a file pack-*-test.cc and a name in CMakeLists.txt:
+// each is a program run of its own, so ctest runs them side by side. Attackers are processes of
+// their own (bench::child), in the test's own network (common/testing/own-network.h).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -110,8 +110,8 @@ struct Pack : testing::Test {
 // started.
 class Honest {
  public:
-  // Of a call: four times what a node that joins has for connecting (apid/join/trustd-client.cc), because other
-  // tests compute beside this one. The figures say how long the calls took.
+  // Of a call: four times what a node that joins has for connecting (apid/join/trustd-client.cc),
+  // because other tests compute beside this one. The figures say how long the calls took.
   static constexpr auto kPatience = 20 * kj::SECONDS;
 
   Honest(Tally& tally) : tally(tally) {}

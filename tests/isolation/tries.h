@@ -1,5 +1,6 @@
-// What a process of a node in a container may try to see or to change of its host, and what happens.
-// The tries run as process 1 of a container; what they look for comes from outside, by environment.
+// What a process of a node in a container may try to see or to change of its host, and what
+// happens. The tries run as process 1 of a container; what they look for comes from outside, by
+// environment.
 #pragma once
 
 #include <string>

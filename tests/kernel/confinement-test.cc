@@ -1,6 +1,6 @@
-// The confinement of every daemon and of the parser on the kernel of the image: a program behind the
-// same arguments of the exec wrapper tries what it must not be able to do. A host may lack Landlock;
-// a node must not.
+// The confinement of every daemon and of the parser on the kernel of the image: a program behind
+// the same arguments of the exec wrapper tries what it must not be able to do. A host may lack
+// Landlock; a node must not.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -252,7 +252,8 @@ TEST_F(Documents, Routes) {
 }
 
 // Catches: a legal option of a bond that the kernel refuses, or takes as another value, anywhere
-// between the document and what other programs read. Which are legal: common/config/config-bond-test.cc.
+// between the document and what other programs read. Which are legal:
+// common/config/config-bond-test.cc.
 TEST_F(Documents, EveryLegalOptionOfEveryBondingMode) {
   struct Row {
     const char *option, *value, *json;

@@ -50,7 +50,8 @@ class Flow {
     return false;
   }
 
-  // What is sent while the body runs, and 100 ms more, and what of that came back within `milliseconds`.
+  // What is sent while the body runs, and 100 ms more, and what of that came back within
+  // `milliseconds`.
   template <typename F>
   Count during(F&& body, unsigned milliseconds = 3000) {
     unsigned first = sent;

@@ -1,4 +1,5 @@
-// For tests of a node-world: the first config of a control-plane node, as its own machined makes it.
+// For tests of a node-world: the first config of a control-plane node, as its own machined makes
+// it.
 #pragma once
 
 #include <kj/async.h>

@@ -73,8 +73,8 @@ std::string readSmall(const std::string& path) {
   return std::string(text, n < 0 ? 0 : static_cast<size_t>(n));
 }
 
-// Some settings of a container's kernel are its host's. Of those the ones that are read and those of
-// this namespaces' own are there; the others are absent, as on a kernel without them.
+// Some settings of a container's kernel are its host's. Of those the ones that are read and those
+// of this namespaces' own are there; the others are absent, as on a kernel without them.
 void hideSettings() {
   const std::string all = "/mnt/root/proc/sys", kept = "/mnt/kept";
   mkdir(kept.c_str(), 0755);

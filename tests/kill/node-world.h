@@ -1,7 +1,7 @@
 // A whole node beside this program: the real process 1 (its loop) as the first process of a pid
-// namespace, the real machined as its brain, and the real daemons, on a root that is this one with a
-// layer of memory on top; network and host name are its own. Mode container, so nothing is mounted
-// and no kernel is touched. Needs root. Nothing outlives the object.
+// namespace, the real machined as its brain, and the real daemons, on a root that is this one with
+// a layer of memory on top; network and host name are its own. Mode container, so nothing is
+// mounted and no kernel is touched. Needs root. Nothing outlives the object.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// A virtual machine with encrypted partitions, and what Debian's cryptsetup on this host makes of its disk.
+// A virtual machine with encrypted partitions, and what Debian's cryptsetup on this host makes of
+// its disk.
 #pragma once
 
 #include <gtest/gtest.h>

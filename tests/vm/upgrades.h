@@ -1,7 +1,8 @@
-// For tests of upgrades: images of the running build, where a node can fetch them, and a node that is upgraded.
+// For tests of upgrades: images of the running build, where a node can fetch them, and a node that
+// is upgraded.
 //
-// The images come from a registry and from a web server on the host's loopback, and as a file with the
-// request; the host is a network namespace of this process, so its ports meet nobody else's.
+// The images come from a registry and from a web server on the host's loopback, and as a file with
+// the request; the host is a network namespace of this process, so its ports meet nobody else's.
 #pragma once
 
 #include <sys/resource.h>
@@ -17,8 +18,8 @@ namespace talos::vm {
 
 constexpr double kComesUp = 480;  // emulated, beside whatever else runs
 
-// Images of the running build, made as `make installer-image` makes them, in `folder`. Each of them throws with
-// the words of the program that failed.
+// Images of the running build, made as `make installer-image` makes them, in `folder`. Each of them
+// throws with the words of the program that failed.
 class Images {
  public:
   explicit Images(std::string folder);

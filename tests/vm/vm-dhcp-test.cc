@@ -91,7 +91,8 @@ TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
   auto resolvers = cluster.ok({"get", "resolvers", "-o", "yaml"});
   EXPECT_TRUE(contains(resolvers, "10.5.0.53") && contains(resolvers, "example.org")) << resolvers;
   EXPECT_TRUE(contains(cluster.ok({"read", "/etc/resolv.conf"}), "nameserver 10.5.0.53"));
-  // Of the two servers the first does not answer; the one who asks may open these files and no others.
+  // Of the two servers the first does not answer; the one who asks may open these files and no
+  // others.
   auto time = cluster.talosctl({"time", "--check", "clock.example.org"}, 30);
   EXPECT_TRUE(time.status == 0 && contains(time.out, "10.5.0.1")) << time.out << time.err;
   auto unknown = cluster.talosctl({"time", "--check", "nobody.example.org"}, 30);

@@ -1,5 +1,6 @@
-// The chapters "Disk Encryption" and "Resetting a Machine" of the users' documents, their commands as they are printed;
-// and what few machines ever have: keys of STATE that only META knows, a header that was damaged, a key in each slot.
+// The chapters "Disk Encryption" and "Resetting a Machine" of the users' documents, their commands
+// as they are printed; and what few machines ever have: keys of STATE that only META knows, a
+// header that was damaged, a key in each slot.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -165,9 +166,9 @@ const std::string kState =
 
 }  // namespace
 
-// Catches: a command of the chapter that is not known, or does not do what the chapter says; a partition that
-// stays plain, keys that cryptsetup does not find where the config has them, a config that is lost with a
-// partition that has none.
+// Catches: a command of the chapter that is not known, or does not do what the chapter says; a
+// partition that stays plain, keys that cryptsetup does not find where the config has them, a
+// config that is lost with a partition that has none.
 TEST_F(DiskEncryption, AsTheChapterSays) {
   ASSERT_TRUE(hasRow("volumestatus", R"(EPHEMERAL +\d+ +ready +/dev/vda6 +)"));
   auto own = node.uuid();
@@ -241,8 +242,9 @@ TEST_F(DiskEncryption, AsTheChapterSays) {
   EXPECT_EQ(node.header("disk", "STATE"), "");
 }
 
-// Catches: a STATE that is opened by the config of a source or by the machine's own key only; a damaged header that
-// ends the boot although there is a backup, or is lost; slots that are given twice.
+// Catches: a STATE that is opened by the config of a source or by the machine's own key only; a
+// damaged header that ends the boot although there is a backup, or is lost; slots that are given
+// twice.
 TEST_F(EncryptedDisk, KeysThatOnlyMetaHasAndADamagedHeader) {
   node.expectOpen("STATE", "0");
   node.expectOpen("EPHEMERAL", "0");
@@ -283,7 +285,8 @@ TEST_F(EncryptedDisk, KeysThatOnlyMetaHasAndADamagedHeader) {
   EXPECT_TRUE(contains(backups, "EPHEMERAL.refused")) << backups;
 }
 
-// Catches: a list that is too long for the program or its deadline; a key that is made and not where the config has it.
+// Catches: a list that is too long for the program or its deadline; a key that is made and not
+// where the config has it.
 TEST_F(AllSlots, AreMadeAndOpenIt) {
   node.expectOpen("EPHEMERAL", "0", kLong);
   auto dump = node.dump("disk", "EPHEMERAL");

@@ -49,9 +49,9 @@ struct Node {
 
 }  // namespace
 
-// Catches: disks that are not mounted, or in another order than the config says; ones that are made anew at a
-// boot, or that a power cut while they are made leaves useless; foreign data that is lost, a node that does not
-// say what is in its way.
+// Catches: disks that are not mounted, or in another order than the config says; ones that are made
+// anew at a boot, or that a power cut while they are made leaves useless; foreign data that is
+// lost, a node that does not say what is in its way.
 TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
   Cluster cluster(
       "userdisks",

@@ -1,5 +1,6 @@
-// Encrypted partitions: made when they are empty, opened at each boot, given other keys, and read by
-// Debian's cryptsetup on this host; and what becomes of a machine that is not the one whose disk it is.
+// Encrypted partitions: made when they are empty, opened at each boot, given other keys, and read
+// by Debian's cryptsetup on this host; and what becomes of a machine that is not the one whose disk
+// it is.
 #include <map>
 
 #include "common/config/config.h"
@@ -21,11 +22,11 @@ constexpr const char* kRecoverable =
 
 }  // namespace
 
-// Catches: a STATE that is not encrypted, or by another key, cipher or derivation than documented; a
-// config that can be read on the disk; one that is formatted again or cannot be opened after a reboot;
-// keys that follow the config only at the next boot, or not at all; a command that ends before they do;
-// a disk of another machine that is opened, formatted, written to, or taken for none, with maintenance
-// mode, in which anybody could give this one a config.
+// Catches: a STATE that is not encrypted, or by another key, cipher or derivation than documented;
+// a config that can be read on the disk; one that is formatted again or cannot be opened after a
+// reboot; keys that follow the config only at the next boot, or not at all; a command that ends
+// before they do; a disk of another machine that is opened, formatted, written to, or taken for
+// none, with maintenance mode, in which anybody could give this one a config.
 TEST(Encryption, OfState) {
   Cluster cluster("vmluks",
                   {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"},
@@ -80,9 +81,9 @@ TEST(Encryption, OfState) {
   EXPECT_TRUE(slurp(node.header("state", "STATE")) == before) << "its header was written to";
 }
 
-// Catches: an installed node that does not find its encrypted STATE without a config, an EPHEMERAL that
-// is not encrypted; keys that are changed only with a reboot, or that lock it; a recovery key that does
-// not open it, that a boot removes, or that the node writes down.
+// Catches: an installed node that does not find its encrypted STATE without a config, an EPHEMERAL
+// that is not encrypted; keys that are changed only with a reboot, or that lock it; a recovery key
+// that does not open it, that a boot removes, or that the node writes down.
 TEST(Encryption, OfAnInstalledNode) {
   Cluster cluster("vmluksdisk",
                   {"--masters", "1", "--workers", "0", "--memory", kMemory, "--disk", "2048",
@@ -120,7 +121,8 @@ TEST(Encryption, OfAnInstalledNode) {
   EXPECT_FALSE(contains(console, "cannot close")) << console;
 }
 
-// Which keys open the header of EPHEMERAL that a cut leaves: at least one of those that the stored config has.
+// Which keys open the header of EPHEMERAL that a cut leaves: at least one of those that the stored
+// config has.
 class LockedAfterCut {
  public:
   LockedAfterCut(std::string image, std::string folder, std::string uuid)
@@ -162,8 +164,9 @@ class LockedAfterCut {
   }
 };
 
-// Catches, at any write, whatever of the unflushed arrives: a volume that no key opens which the node has after a
-// boot: keys that are removed before the config that does not need them is stored, or stored before they are there.
+// Catches, at any write, whatever of the unflushed arrives: a volume that no key opens which the
+// node has after a boot: keys that are removed before the config that does not need them is stored,
+// or stored before they are there.
 TEST(Encryption, PowerCutsOfRotations) {
   Cluster cluster("vmlukscut",
                   {"--masters", "1", "--workers", "0", "--memory", "512", "--disk", "2048",
@@ -209,7 +212,8 @@ TEST(Encryption, PowerCutsOfRotations) {
   for (auto& sample : samples) {
     SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
     cuts::startWith(cluster, node.name, sample);
-    // It first finishes the change: each key takes the machine half a minute, when others are busy too.
+    // It first finishes the change: each key takes the machine half a minute, when others are busy
+    // too.
     node.expectOpen("EPHEMERAL", "[0-9]+", 3 * kSlow);
   }
 }

@@ -1,5 +1,5 @@
-// Machines that install themselves on their disk and start from it, by a BIOS and by UEFI; disks that
-// they must not or cannot be installed on; and power cuts in the middle.
+// Machines that install themselves on their disk and start from it, by a BIOS and by UEFI; disks
+// that they must not or cannot be installed on; and power cuts in the middle.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <unistd.h>
@@ -86,7 +86,8 @@ void expectInstalled(Node& node) {
   EXPECT_EQ(node.read("/system/state/config.yaml"), slurp(node.config()));
 }
 
-// At any write of the recorded installation, whatever of the unflushed arrives. Samples of what is left, in `folder`.
+// At any write of the recorded installation, whatever of the unflushed arrives. Samples of what is
+// left, in `folder`.
 std::vector<cuts::Sample> cutInstallation(const Node& node, const cuts::Recording& recording,
                                           const std::string& folder) {
   kj::EventLoop loop;
@@ -118,9 +119,9 @@ std::vector<cuts::Sample> cutInstallation(const Node& node, const cuts::Recordin
 
 }  // namespace
 
-// Catches: an installation that does not start, a config or secrets that are lost with it, a /var that
-// is memory; a reboot that loses or damages them; a disk that grows and is not used; a value of META that
-// was answered and is lost with the power.
+// Catches: an installation that does not start, a config or secrets that are lost with it, a /var
+// that is memory; a reboot that loses or damages them; a disk that grows and is not used; a value
+// of META that was answered and is lost with the power.
 TEST(Install, ByBiosAndBackAgain) {
   Cluster cluster("installbios", flags({"--with-bootloader"}), 300);
   Node node{cluster, "installbios-master-1"};
@@ -160,8 +161,8 @@ TEST(Install, ByBiosAndBackAgain) {
       << values;
 }
 
-// Catches: a boot loader that only a BIOS finds; a reset of a whole disk that leaves it one that cannot be
-// installed on again, or with data.
+// Catches: a boot loader that only a BIOS finds; a reset of a whole disk that leaves it one that
+// cannot be installed on again, or with data.
 TEST(Install, ByUefi) {
   Cluster cluster("installuefi", flags({"--with-uefi"}), 300);
   Node node{cluster, "installuefi-master-1"};
@@ -190,8 +191,9 @@ TEST(Install, ByUefi) {
   EXPECT_NE(node.ageOfVar(), age);
 }
 
-// Catches: a disk whose content is lost without leave, one that is refused although it may be wiped;
-// a node that does not say what is wrong with its disk, on its console and to its administrator.
+// Catches: a disk whose content is lost without leave, one that is refused although it may be
+// wiped; a node that does not say what is wrong with its disk, on its console and to its
+// administrator.
 TEST(Install, ADiskThatCannotBeUsed) {
   Cluster cluster("installnot", flags({"--with-bootloader", "--wait=false"}), 60);
   Node node{cluster, "installnot-master-1"};
@@ -237,8 +239,8 @@ TEST(Install, ADiskThatCannotBeUsed) {
   expectInstalled(node);
 }
 
-// Catches: a write of the installation whose loss or half arrival stands in the way of all boots to come, counts as
-// done, or loses the config.
+// Catches: a write of the installation whose loss or half arrival stands in the way of all boots to
+// come, counts as done, or loses the config.
 TEST(Install, PowerCuts) {
   Cluster cluster("installcut", flags({"--with-bootloader", "--wait=false"}), 60);
   Node node{cluster, "installcut-master-1"};

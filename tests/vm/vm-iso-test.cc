@@ -1,5 +1,5 @@
-// A machine that has only our CD: it waits for a config, installs itself with it, and starts from its
-// disk then, though the CD is still in its drive.
+// A machine that has only our CD: it waits for a config, installs itself with it, and starts from
+// its disk then, though the CD is still in its drive.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

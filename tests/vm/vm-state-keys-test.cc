@@ -1,5 +1,5 @@
-// Power cuts while the keys of STATE itself are changed. The config, which has the list of them, is in there; a boot
-// has what META says, and the machine's own key.
+// Power cuts while the keys of STATE itself are changed. The config, which has the list of them, is
+// in there; a boot has what META says, and the machine's own key.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
@@ -88,8 +88,9 @@ constexpr Change kChanges[] = {
 
 }  // namespace
 
-// Catches, at any write, whatever of the unflushed arrives: a STATE that no key opens which a boot has: a list in META
-// that changes before its keys are there, or after the others are gone; a change that was answered and is lost.
+// Catches, at any write, whatever of the unflushed arrives: a STATE that no key opens which a boot
+// has: a list in META that changes before its keys are there, or after the others are gone; a
+// change that was answered and is lost.
 TEST(StateKeys, PowerCutsOfRotations) {
   Cluster cluster(
       "statekeys",

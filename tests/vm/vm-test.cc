@@ -256,8 +256,8 @@ void killAndSeeItComeBack(const std::string& victim) {
     if (name != victim)
       EXPECT_EQ(pid, before[name]) << name << " was disturbed when " << victim << " was killed";
   }
-  // Something new reaches the log, and the follower gets it, through whatever broke in between. What
-  // it got before that broke is none of it.
+  // Something new reaches the log, and the follower gets it, through whatever broke in between.
+  // What it got before that broke is none of it.
   auto seen = follow.out().size();
   auto networkd = machine().servicePids()["networkd"];
   machine().talosctl({"service", "networkd", "restart"});
@@ -308,8 +308,8 @@ TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
   }
 }
 
-// Catches: a daemon that a node starts with fewer walls than its row says; what each wall keeps out is
-// tried on the same kernel (tests/kernel/confinement-test.cc).
+// Catches: a daemon that a node starts with fewer walls than its row says; what each wall keeps out
+// is tried on the same kernel (tests/kernel/confinement-test.cc).
 TEST(Vm, B2_EveryDaemonIsConfined) {
   ASSERT_TRUE(allUp(60));
   auto pids = machine().servicePids();

@@ -1,5 +1,5 @@
-// A node that is upgraded, and one whose new system is no good: it is back on the old one by itself,
-// and says why.
+// A node that is upgraded, and one whose new system is no good: it is back on the old one by
+// itself, and says why.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
@@ -32,8 +32,8 @@ Systems systemsAtTheEnd(kj::WaitScope& scope, const cuts::Recording& recording) 
   return systems;
 }
 
-// What the boot loader would start of the disk that a cut leaves: of the slots that it names, "old", "to be
-// tried" or "new". Throws when one of them is not whole.
+// What the boot loader would start of the disk that a cut leaves: of the slots that it names,
+// "old", "to be tried" or "new". Throws when one of them is not whole.
 class BootedAfterCut {
  public:
   BootedAfterCut(std::string image, std::string folder, std::string config, Systems whole)
@@ -161,9 +161,9 @@ struct RecordedUpgrade {
 }  // namespace
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
-// whose end nobody tells; one that is good, built as the users' documents say, and does not stay; a config or
-// data that are lost with it; a rollback that leads nowhere. An archive from a web server, or a file, that does
-// not arrive, or in which the system is not found.
+// whose end nobody tells; one that is good, built as the users' documents say, and does not stay; a
+// config or data that are lost with it; a rollback that leads nowhere. An archive from a web
+// server, or a file, that does not arrive, or in which the system is not found.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
@@ -214,9 +214,9 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
 }
 
-// Catches, at any write, whatever of the unflushed arrives: a slot that is chosen before it is whole on the disk,
-// as the boot loader reads it; the running system written over; a record of the slots that is none; a config
-// that is lost.
+// Catches, at any write, whatever of the unflushed arrives: a slot that is chosen before it is
+// whole on the disk, as the boot loader reads it; the running system written over; a record of the
+// slots that is none; a config that is lost.
 TEST_F(Upgrade, PowerCuts) {
   Images images(folder);
   images.make("v9.9.1", {});

@@ -1,4 +1,5 @@
-// Nodes that are upgraded again and again, to a system without a network, and with encrypted partitions by UEFI.
+// Nodes that are upgraded again and again, to a system without a network, and with encrypted
+// partitions by UEFI.
 #include <regex>
 
 #include "tests/vm/upgrades.h"
@@ -36,8 +37,8 @@ class UpgradesTest : public Upgrade {
 
 }  // namespace
 
-// Catches: a slot that is the other one's forever, room on BOOT or /var that is never freed, a view of an image
-// that is left behind.
+// Catches: a slot that is the other one's forever, room on BOOT or /var that is never freed, a view
+// of an image that is left behind.
 TEST_F(UpgradesTest, TenInARow) {
   Images images(folder);
   images.make(kGood, {});
@@ -72,8 +73,9 @@ TEST_F(UpgradesTest, ToOneWithoutNetwork) {
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), config);
 }
 
-// Catches: an image that nobody has signed, or somebody else has, and that is taken; a signature that is not found
-// where cosign puts it, or of which the node, with its own containerd and parser, cannot tell that it fits.
+// Catches: an image that nobody has signed, or somebody else has, and that is taken; a signature
+// that is not found where cosign puts it, or of which the node, with its own containerd and parser,
+// cannot tell that it fits.
 TEST_F(UpgradesTest, ASignedImage) {
   Images images(folder);
   images.make(kGood, {});
@@ -109,8 +111,8 @@ TEST_F(UpgradesTest, ASignedImage) {
   EXPECT_TRUE(contains(node.status(), Images::digestOf(kGood))) << node.status();
 }
 
-// Catches: an upgrade that UEFI's boot loader does not try or confirm, a new system that cannot open what the old
-// one has encrypted.
+// Catches: an upgrade that UEFI's boot loader does not try or confirm, a new system that cannot
+// open what the old one has encrypted.
 TEST_F(UpgradesTest, OfAnEncryptedNodeByUefi) {
   Images images(folder);
   images.make(kGood, {});

@@ -94,8 +94,8 @@ class WrongDisks : public ::testing::Test {
     ASSERT_EQ(stopped.status, 0) << stopped.err;
     copy(node.disk(), kept);
   }
-  // Starts with what was done to the disks; the console says so. Without STATE there is nobody whom the API could
-  // tell from others, so it stays closed.
+  // Starts with what was done to the disks; the console says so. Without STATE there is nobody whom
+  // the API could tell from others, so it stays closed.
   void expectRefused(const std::string& console, const std::function<void()>& onceStarted = [] {}) {
     auto seen = cluster.console(kName).size();
     node.power("start");
@@ -124,9 +124,9 @@ class WrongDisks : public ::testing::Test {
 
 }  // namespace
 
-// Catches: a STATE that is formatted, or taken for one of a new machine, because it cannot be read; the other
-// machine's config and secrets that are used, or lost, when its disk is put into this one; a node that
-// says nothing, or takes configs from anybody, meanwhile.
+// Catches: a STATE that is formatted, or taken for one of a new machine, because it cannot be read;
+// the other machine's config and secrets that are used, or lost, when its disk is put into this
+// one; a node that says nothing, or takes configs from anybody, meanwhile.
 TEST_F(WrongDisks, OfAnInstalledNode) {
   auto state = cuts::part(kept, "STATE");
   {
@@ -188,9 +188,9 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   EXPECT_TRUE(node.booted()) << cluster.console(kName);
 }
 
-// Catches: a partition that is taken for an empty one, and formatted, because it cannot be read; a read-only disk or a
-// full one on which the node waits without a word, or writes down nothing and says it did; an administrator who cannot see
-// in the API what is wrong.
+// Catches: a partition that is taken for an empty one, and formatted, because it cannot be read; a
+// read-only disk or a full one on which the node waits without a word, or writes down nothing and
+// says it did; an administrator who cannot see in the API what is wrong.
 TEST_F(WrongDisks, ThatFail) {
   auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
   // What the file does not have any more cannot be read; a write would make it longer.

@@ -1,4 +1,5 @@
-// gRPC C++ beside our own client: a unary call to containerd over its Unix socket, one after the other.
+// gRPC C++ beside our own client: a unary call to containerd over its Unix socket, one after the
+// other.
 //   containerd-bench SOCKET CALLS      prints JSON: {"calls":N,"p50us":…,"p99us":…}
 // Messages are bytes here, as in ours: the request is empty and nobody looks into the answer.
 #include <grpcpp/generic/generic_stub.h>
