@@ -1,6 +1,8 @@
 // A header in memory, with the rules of machined/luks/device.h; and keys for it.
 #pragma once
 
+#include <capnp/message.h>
+
 #include <map>
 #include <string>
 
@@ -20,6 +22,24 @@ inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& 
   }
   return settings;
 }
+
+// A volume's keys as a config has them.
+struct EncryptionWish {
+  capnp::MallocMessageBuilder message;
+  config::Encryption::Builder root = message.initRoot<config::Encryption>();
+  // "": the machine's own.
+  explicit EncryptionWish(const PassphrasesOfSlots& wanted) {
+    auto keys = root.initKeys(static_cast<unsigned>(wanted.size()));
+    unsigned i = 0;
+    for (auto& [slot, passphrase] : wanted) {
+      keys[i].setSlot(slot);
+      if (passphrase.empty()) keys[i].initNodeID();
+      if (!passphrase.empty()) keys[i].initStatic().setPassphrase(passphrase.c_str());
+      ++i;
+    }
+  }
+  kj::Maybe<config::Encryption::Reader> get() { return root.asReader(); }
+};
 
 struct ModelLuks final : public Luks {
   Content content = Content::kEmpty;

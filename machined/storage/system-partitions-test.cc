@@ -24,23 +24,6 @@ struct NoInstaller final : Installer {
   kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
-struct Wish {
-  capnp::MallocMessageBuilder message;
-  config::Encryption::Builder root = message.initRoot<config::Encryption>();
-  // "": the machine's own.
-  explicit Wish(const Keys& wanted) {
-    auto keys = root.initKeys(static_cast<unsigned>(wanted.size()));
-    unsigned i = 0;
-    for (auto& [slot, passphrase] : wanted) {
-      keys[i].setSlot(slot);
-      if (passphrase.empty()) keys[i].initNodeID();
-      if (!passphrase.empty()) keys[i].initStatic().setPassphrase(passphrase.c_str());
-      ++i;
-    }
-  }
-  Encryption get() { return Encryption(root.asReader()); }
-};
-
 struct SystemPartitionsTest : testing::Test {
   ~SystemPartitionsTest() noexcept override {}
   kj::EventLoop loop;
@@ -120,7 +103,7 @@ TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   list[0].initStatic().setPassphrase("a");
   list[1].initRecovery();
   list[1].setSlot(4);
-  Wish a({{0, "a"}}), b({{0, "b"}});
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
   auto failLast = [&](const char* what, kj::Function<void()> work) {
     luks.failAt = 0;
     for (auto before = luks.slots; luks.failAt == 0; luks.slots = before) {
@@ -151,7 +134,7 @@ TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
 
 // Catches: a default that is written out and counts as a change, for which a volume is to be reset.
 TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
-  Wish plain({{0, "a"}}), written({{0, "a"}}), other({{0, "a"}});
+  EncryptionWish plain({{0, "a"}}), written({{0, "a"}}), other({{0, "a"}});
   written.root.setKeySize(512);
   written.root.setBlockSize(512);
   other.root.setKeySize(256);
@@ -163,7 +146,7 @@ TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
 // Catches: a config that is stored and whose keys are not in the header, or the other way round;
 // one that encrypts a mounted partition, or makes it plain, and takes effect in name only.
 TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
-  Wish a({{0, "a"}}), b({{0, "b"}, {3, ""}});
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}, {3, ""}});
   EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kMachineKey}}));
   EXPECT_EQ(persisted, 1u);
@@ -203,7 +186,7 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
 // Catches: a change that fails after its config was stored and counts as not applied: the config of
 // before, applied once more, would have no key that opens the volume.
 TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
-  Wish a({{0, "a"}}), b({{0, "b"}});
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
   unsigned stored = 0;
   for (unsigned at = 1; at < 30; ++at) {
     SCOPED_TRACE(at);
@@ -229,7 +212,7 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
 // Catches: keys of a volume that was opened without its config and that stay as they were; a boot
 // that fails because of them; a mismatch that nobody hears of.
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
-  Wish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
+  EncryptionWish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
   luks.slots = {{0, kMachineKey}, {9, "old"}};
   EXPECT_EQ(putRight(kMapping, wanted.get()), "") << "a predecessor has opened it";
   EXPECT_EQ(luks.steps, "");
@@ -247,7 +230,7 @@ TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
 // Catches: a config that has only opened the volume and whose keys replace those of the config that
 // is stored on it; the key without which the next boot could not open it, removed.
 TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
-  Wish source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
+  EncryptionWish source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
   luks.slots = {{0, "a"}, {3, "b"}, {9, "old"}};
   auto all = luks.slots;
   partitions.prepare(encrypted(), "EPHEMERAL", source.get(), KeyCare::kLeave).wait(scope);
@@ -277,9 +260,9 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
   list[1].setSlot(1);
   list[2].initRecovery();
   list[2].setSlot(7);
-  Wish recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
+  EncryptionWish recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
   struct Row {
-    Wish& source;
+    EncryptionWish& source;
     std::string opener;
     Keys before, after;
   };
@@ -321,7 +304,7 @@ TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
   luks.slots = {{2, kMachineKey}};
   auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kMapping);
-  Wish same({{2, ""}});
+  EncryptionWish same({{2, ""}});
   EXPECT_EQ(putRight(kMapping, same.get()), "");
   EXPECT_EQ(luks.calls, 1u);  // what the header says
   luks.slots[7] = "old";
@@ -354,7 +337,7 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
 // slot of another key then, or after reading what is gone.
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   auto stored = kj::newPromiseAndFulfiller<void>();
-  Wish before({{0, "a"}}), after({{0, "b"}});
+  EncryptionWish before({{0, "a"}}), after({{0, "b"}});
   auto changing = partitions.change(kj::str(kMapping), "EPHEMERAL", before.get(), after.get(),
                                     KeyChangeExtent::kWhole,
                                     [&]() -> kj::Promise<void> { return kj::mv(stored.promise); });
@@ -384,7 +367,7 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
        []() { return kj::str("00000000-0000-0000-0000-000000000000"); }, [](kj::StringPtr) {},
        [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
        [](kj::StringPtr, const KeysReport&) {}});
-  Wish own({{0, ""}}), text({{0, "a"}});
+  EncryptionWish own({{0, ""}}), text({{0, "a"}});
   auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
               HasSubstr("no key can be made of nodeID"));
@@ -393,200 +376,13 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   partitions.check("STATE", own.get());
 }
 
-// A partition whose disk loses its cache with the power: what mkfs had begun may look like anything
-// then.
-struct Formatting : testing::Test {
-  ~Formatting() noexcept override {}
-  enum class Content { kEmpty, kHalf, kXfs };
-  struct ModelDisk final : Installer {
-    Formatting& test;
-    explicit ModelDisk(Formatting& test) : test(test) {}
-    kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
-    kj::Promise<bool> run(Fill fill) override {
-      capnp::MallocMessageBuilder message;
-      auto request = message.initRoot<rpc::InstallRequest>();
-      fill(request);
-      if (request.isClear()) {
-        test.step("clear", [&]() {
-          if (request.getClear().getBytes() < test.bytes) return;  // mkfs writes everywhere
-          test.content = Content::kEmpty;
-          test.luks.content = Luks::Content::kEmpty;
-        });
-        co_return true;
-      }
-      if (request.getFormat().getEmpty() > 0 && test.content != Content::kEmpty) {
-        fail(ErrorKind::kFailedPrecondition, "it holds something");
-      }
-      test.content = Content::kHalf;
-      test.luks.content = Luks::Content::kOther;
-      test.step("format", [&]() { test.content = Content::kXfs; });
-      co_return true;
-    }
-  };
-  kj::EventLoop loop;
-  kj::WaitScope scope{loop};
-  static constexpr uint64_t kBytes = 100u << 20;
-  uint64_t bytes = kBytes;
-  kj::StringPtr label = "EPHEMERAL"_kj;
-  Content content = Content::kEmpty;
-  ModelLuks luks;
-  ModelStateKeys stateKeys;
-  ModelDisk installer{*this};
-  ModelMarks marks;
-  unsigned calls = 0, failAt = 0;
-  bool effective = false;  // the call that fails has had its effect
-  std::string log, said;
-  SystemPartitions partitions{
-      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
-       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
-       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
-       [](kj::StringPtr, const KeysReport&) {}}};
-  Formatting() {
-    marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
-      step(what, kj::mv(effect));
-    };
-  }
-  void step(kj::StringPtr what, kj::Function<void()> effect) {
-    bool fails = ++calls == failAt;
-    if (!fails || effective) {
-      effect();
-      log += (log.empty() ? "" : " ") + std::string(what.cStr());
-    }
-    if (fails) fail(ErrorKind::kUnavailable, "the power is gone");
-  }
-  void holds(Content what) {
-    content = what;
-    luks.content = what == Content::kEmpty ? Luks::Content::kEmpty : Luks::Content::kOther;
-  }
-  // "" when it can be mounted.
-  std::string prepare(kj::Maybe<FileSystem> seen, Encryption how = nullptr,
-                      kj::StringPtr name = "EPHEMERAL") {
-    Volume volume;
-    volume.device.name = kj::str("vda6");
-    volume.device.bytes = bytes;
-    volume.device.partitionName = kj::str(name);
-    volume.device.begin = 503u << 20;
-    KJ_IF_MAYBE (type, seen) volume.content = Superblock{*type, kj::str()};
-    calls = 0;
-    log.clear();
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                        [&]() { partitions.prepare(volume, label, how).wait(scope); })) {
-      return messageOf(*e).cStr();
-    }
-    return "";
-  }
-};
-
-// Catches: a mark that is set too late or goes too early, so that a cut leaves a partition that no
-// boot accepts; one that stays, so that a later boot formats what is in use.
-TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
-  unsigned cuts = 0;
-  for (unsigned at = 1; at < 5; ++at) {
-    for (bool late : {false, true}) {
-      // With a superblock that was the last write and came first, and without.
-      for (auto seen : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
-        SCOPED_TRACE(at);
-        holds(Content::kEmpty);
-        marks.marks.clear();
-        failAt = at, effective = late;
-        auto cut = prepare(nullptr);
-        cuts += !cut.empty();
-        EXPECT_EQ(cut.empty(), at > 3);
-        failAt = 0;
-        auto now = content == Content::kXfs    ? kj::Maybe<FileSystem>(FileSystem::kXfs)
-                   : content == Content::kHalf ? seen
-                                               : kj::Maybe<FileSystem>();
-        EXPECT_EQ(prepare(now), "");
-        EXPECT_EQ(content, Content::kXfs);
-        EXPECT_EQ(prepare(FileSystem::kXfs), "");
-        EXPECT_EQ(log, "") << "formatted once more";
-      }
-    }
-  }
-  EXPECT_EQ(cuts, 12u);
-}
-
-// Catches: a format that goes on without its mark; a node without META that cannot be made; an
-// installation, which has no META of its own yet, that leaves marks.
-TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
-  EXPECT_EQ(prepare(nullptr), "");
-  EXPECT_EQ(log, "mark format unmark");
-  holds(Content::kEmpty);
-  failAt = 1;
-  EXPECT_EQ(prepare(nullptr), "the power is gone");
-  EXPECT_EQ(content, Content::kEmpty);
-  failAt = 0;
-  EXPECT_EQ(prepare(nullptr, nullptr, "EPHEMERAL.unfinished"), "");
-  EXPECT_EQ(log, "format");
-  holds(Content::kEmpty);
-  marks.hasMeta = false;
-  EXPECT_EQ(prepare(nullptr), "");
-  EXPECT_EQ(log, "format");
-}
-
-// Catches: a partition that a boot refuses, and that the next one formats, since the first has
-// marked it; what could still have restored it, thrown away before the refusal.
-TEST_F(Formatting, WhatIsRefusedStaysRefused) {
-  stateKeys.text = "the list";
-  for (auto name : {"EPHEMERAL"_kj, "STATE"_kj}) {
-    label = name;
-    holds(Content::kHalf);
-    for (unsigned boot = 0; boot < 3; ++boot) {
-      EXPECT_EQ(prepare(nullptr, nullptr, name),
-                "/dev/vda6 holds something, but no file system that can be read");
-      EXPECT_EQ(log, "");
-    }
-    luks.problem = "begins with zeros and has data behind them";
-    EXPECT_EQ(prepare(nullptr, nullptr, name), "/dev/vda6 " + luks.problem);
-    luks.problem.clear();
-    EXPECT_TRUE(marks.marks.empty());
-  }
-  EXPECT_EQ(stateKeys.text.orDefault(""), "the list");
-  holds(Content::kXfs);
-  EXPECT_EQ(prepare(FileSystem::kXfs, nullptr, label), "");
-  EXPECT_TRUE(stateKeys.text == nullptr) << "it is plain now";
-}
-
-// Catches: a mark that is overlooked, since META does not answer, and believed by a later boot,
-// which formats what was used meanwhile.
-TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
-  marks.marks["EPHEMERAL"] = 503u << 20;
-  marks.answers = false;
-  holds(Content::kXfs);
-  Wish wanted({{0, "a"}});
-  EXPECT_EQ(prepare(FileSystem::kXfs), "META did not respond");
-  EXPECT_EQ(prepare(nullptr), "META did not respond");
-  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "META did not respond");
-  EXPECT_EQ(log, "");
-}
-
-// Catches: a mark that is believed of what mkfs cannot have left, or of another partition; a plain
-// file system that was begun and is in the way of the encryption that the config wants since.
-TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
-  holds(Content::kXfs);
-  marks.marks["EPHEMERAL"] = 503u << 20;
-  EXPECT_THAT(prepare(FileSystem::kLuks), HasSubstr("is encrypted, but the config has no"));
-  EXPECT_EQ(prepare(FileSystem::kExt4), "");
-  EXPECT_EQ(log, "");
-  marks.marks["EPHEMERAL"] = 504u << 20;
-  EXPECT_EQ(prepare(FileSystem::kXfs), "");
-  EXPECT_EQ(log, "");
-
-  Wish wanted({{0, "a"}});
-  EXPECT_THAT(prepare(FileSystem::kXfs, wanted.get()), HasSubstr("is not encrypted (xfs)"));
-  marks.marks["EPHEMERAL"] = 503u << 20;
-  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "");
-  EXPECT_EQ(log, "clear unmark format");
-  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
-}
-
 // Catches: a header that was replaced and nobody hears of; keys that were removed, or a volume that
 // is gone, and whose backup is still there.
 TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   Volume volume;
   volume.device.name = kj::str("vda6");
   volume.content = Superblock{FileSystem::kLuks, kj::str()};
-  Wish a({{0, "a"}}), b({{0, "b"}});
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
   partitions.prepare(volume, "EPHEMERAL", a.get()).wait(scope);
   EXPECT_EQ(luks.kept, luks.slots);
   EXPECT_EQ(reported, "");
