@@ -142,8 +142,16 @@ class NodeConfigs {
     settings.timeServers = gateway;
     KJ_IF_MAYBE (own, secrets) {
       auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
-      return config::machineConfig(*own, type, cluster.getName(), kubernetes, options.generate,
-                                   settings);
+      auto generate = options.generate;
+      // As when it is not installed: a node that was reset waits for its config there.
+      auto address = addressArgument(cluster, node);
+      kj::Vector<kj::StringPtr> arguments;
+      if (generate.installArguments.size() > 0) {
+        arguments.addAll(generate.installArguments);
+        arguments.add(address);
+        generate.installArguments = arguments;
+      }
+      return config::machineConfig(*own, type, cluster.getName(), kubernetes, generate, settings);
     }
     auto text = existing(options.inputFolder, type);
     KJ_DEFER(zeroize(text));

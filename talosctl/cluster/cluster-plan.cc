@@ -97,21 +97,24 @@ kj::String escaped(kj::StringPtr path) {
 
 // What a node of a local cluster is always started with.
 kj::String usualArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
-  auto cidr = parseCidr(cluster.getCidr());
   auto source = cluster.getWithoutConfig()
                     ? kj::str()
                     : kj::str(" talos.config=http://", cluster.getGateway(), ":", kConfigPort, "/",
                               node.getName(), ".yaml");
-  // ip= gives the node a network before it has a config; the config names the same address and the
-  // default route. The kernel's tests of its own ciphers, at the start and for each signed module,
-  // would be a third of the time that an emulated processor takes to boot.
+  // The kernel's tests of its own ciphers, at the start and for each signed module, would be a
+  // third of the time that an emulated processor takes to boot.
   return kj::str("console=ttyS0 quiet panic=1 no_timer_check cryptomgr.notests slab_nomerge ",
-                 "init_on_alloc=1 talos.platform=metal", source, " ip=", node.getAddress(),
-                 "::", cluster.getGateway(), ":", maskOf(cidr.length), ":", node.getName(),
-                 ":eth0:off");
+                 "init_on_alloc=1 talos.platform=metal", source, " ",
+                 addressArgument(cluster, node));
 }
 
 }  // namespace
+
+kj::String addressArgument(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node) {
+  auto cidr = parseCidr(cluster.getCidr());
+  return kj::str("ip=", node.getAddress(), "::", cluster.getGateway(), ":", maskOf(cidr.length),
+                 ":", node.getName(), ":eth0:off");
+}
 
 void checkName(kj::StringPtr name) {
   bool good = name.size() > 0 && name.size() <= 40;

@@ -93,6 +93,10 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
 // from the host.
 kj::ArrayPtr<const kj::StringPtr> installedKernelArguments();
 
+// ip= of the kernel: the node's network before it has a config, which names the same address and
+// the default route.
+kj::String addressArgument(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
+
 // A file of the UEFI firmware in a tree; Debian's package ovmf.
 kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name);
 

@@ -127,6 +127,24 @@ kj::String endpointsOf(Talosconfig& config) {
   return kj::strArray(config.resolve().endpoints, " ");
 }
 
+// Catches: an installed node that nobody reaches when it was reset, since its disk does not know
+// its address; one that is not installed and gets kernel parameters.
+TEST(ClusterConfigs, AnInstalledNodeKnowsItsAddressBeforeItsConfig) {
+  Written written;
+  auto list = [&]() {
+    auto worker = written.node("demo-worker-1");
+    return kj::strArray(worker.get().getMachine().getInstall().getExtraKernelArgs(), " ");
+  };
+  written.write({});
+  EXPECT_STREQ(list().cStr(), "");
+  ConfigOptions options;
+  options.generate.installArguments = installedKernelArguments();
+  written.write(options);
+  EXPECT_THAT(list().cStr(), testing::StartsWith("console=ttyS0 quiet "));
+  EXPECT_THAT(list().cStr(),
+              testing::EndsWith(" ip=10.5.0.4::10.5.0.1:255.255.255.0:demo-worker-1:eth0:off"));
+}
+
 // Catches: nodes that are shut in and ask the gateway, or that can get out and ask nobody.
 TEST(ClusterConfigs, TheGatewayIsTheNameServerWhereThereIsAWayOut) {
   Written written;
