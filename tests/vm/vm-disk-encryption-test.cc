@@ -222,9 +222,10 @@ TEST_F(DiskEncryption, AsTheChapterSays) {
   node.expectOpen("EPHEMERAL", "1", 3 * kSlow);
   EXPECT_TRUE(node.opens("disk", "STATE", own + "STATE", 0));
   EXPECT_TRUE(hasRow("volumestatus", R"(STATE +\d+ +ready +)"));
-  EXPECT_TRUE(contains(run({"meta", "read", "9"}).out, R"("nodeID")"));
+  EXPECT_TRUE(contains(run({"meta", "read", "9"}).out, R"("KeyNodeID":{})"));
 
   // "and Vice Versa"
+  ASSERT_TRUE(isOverSince("")) << cluster.console(node.name);
   edit(kState);
   boot = bootId();
   runs({"apply-config", "-f", config, "-n", "10.5.0.2", "--on-reboot"});
