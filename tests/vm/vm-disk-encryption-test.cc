@@ -252,10 +252,11 @@ TEST_F(EncryptedDisk, KeysThatOnlyMetaHasAndADamagedHeader) {
 
   auto before = cluster.ok({"read", "/system/state/config.yaml"});
   auto patch = [&](const char* mode, const char* volume, const std::string& value) {
-    return cluster.talosctl({"patch", "machineconfig", std::string("--mode=") + mode, "-p",
-                             R"([{"op": "replace", "path": "/machine/systemDiskEncryption/)" +
-                                 std::string(volume) + R"(", "value": )" + value + "}]"},
-                            3 * kSlow);
+    return cluster.talosctl(
+        {"--timeout", "10m", "patch", "machineconfig", std::string("--mode=") + mode, "-p",
+         R"([{"op": "replace", "path": "/machine/systemDiskEncryption/)" + std::string(volume) +
+             R"(", "value": )" + value + "}]"},
+        3 * kSlow);
   };
   auto twice = patch("no-reboot", "ephemeral",
                      R"({"keys": [{"nodeID": {}, "slot": 4},
@@ -264,10 +265,13 @@ TEST_F(EncryptedDisk, KeysThatOnlyMetaHasAndADamagedHeader) {
   EXPECT_TRUE(contains(twice.err, "slot 4 is a duplicate")) << twice.err;
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
 
-  auto inMeta = patch("no-reboot", "state",
+  auto boot = bootId();
+  auto inMeta = patch("reboot", "state",
                       R"({"keys": [{"static": {"passphrase": "readable"}, "slot": 3}],
                           "options": ["readable_in_meta"]})");
   ASSERT_EQ(inMeta.status, 0) << inMeta.out << inMeta.err;
+  ASSERT_TRUE(isOverSince(boot)) << cluster.console(node.name);
+  node.expectOpen("STATE", "3");
   EXPECT_TRUE(node.opens("disk", "STATE", "readable", 3));
   EXPECT_FALSE(node.opens("disk", "STATE", node.uuid() + "STATE", 0));
 
