@@ -30,7 +30,9 @@ bool has(kj::ArrayPtr<const kj::StringPtr> labels, kj::StringPtr label) {
 }
 
 void addPartition(kj::Vector<EraseStep>& steps, kj::StringPtr label, const Place& place) {
-  auto zeroed = label == kState ? place.size : emptyHeadOf(place.size);
+  auto zeroed = label == kState       ? place.size
+                : label == kEphemeral ? emptyHeadOf(place.size)
+                                      : kj::min(place.size, kEmptyHead);
   steps.add(EraseStep{Kind::kZero, label, place.offset, zeroed});
   if (label == kEfi) steps.add(EraseStep{Kind::kFat, label, place.offset, place.size});
   if (label == kBoot) steps.add(EraseStep{Kind::kBootFileSystem, label, place.offset, place.size});
