@@ -156,10 +156,15 @@ struct Vlan {
   addresses @4 :List(Text) $A.since("v0.12") $A.doc("Additional static addresses with prefix lengths.");
   mtu @5 :UInt32 $A.since("v0.14") $A.default("that of the link below") $A.doc("MTU in bytes.");
   dhcpOptions @6 :DhcpOptions $A.since("v1.2") $A.doc("DHCP options; only with dhcp.");
+  vip @7 :Vip $A.since("v0.14")
+      $A.doc("Address shared by the control-plane nodes; one of them has it at a time. Only for control-plane nodes.");
 }
 
 struct Vip {
   ip @0 :Text $A.keepEmpty $A.doc("Shared address, without a prefix length.");
+  leaseTTL @1 :Text $A.default("2s")
+      $A.doc("How long a node that does not answer keeps the address, 2s to 60s; the same on all nodes. etcd raises it to one "
+             "and a half of its election timeout.");
 }
 
 struct Wireguard {
@@ -526,4 +531,8 @@ struct Etcd {
   ca @1 :CertificateAndKey $A.doc("CA of etcd.");
   extraArgs @2 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes. Arguments that the system sets itself are refused.");
+  advertisedSubnets @3 :List(Text) $A.since("v1.2") $A.default("all, except shared addresses")
+      $A.doc("Subnets of the address that other nodes reach etcd at.");
+  listenSubnets @4 :List(Text) $A.since("v1.2") $A.default("every address")
+      $A.doc("Subnets of the addresses that etcd listens on, in addition to 127.0.0.1.");
 }

@@ -8,6 +8,7 @@ using Node = import "node.capnp".Node;
 using Store = import "resources.capnp".Store;
 using Resource = import "resources.capnp".Resource;
 using Network = import "network.capnp".Network;
+using Etcd = import "etcd.capnp".Etcd;
 
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
@@ -37,4 +38,10 @@ interface Networkd {
   plan @2 (specs :List(Resource)) -> (steps :List(Text), problems :List(Text));
   # What would be done if these were all the specs (links, addresses, routes), in the form of LinkPlans.
   # Changes nothing.
+}
+interface EtcdSupervisor {
+  # Bootstrap of /run/talos/etcd-supervisor.sock.
+  etcd @0 () -> (etcd :Etcd);
+  ready @1 () -> ();               # health check: answers once it knows its config and its data directory
+  health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer as it should
 }

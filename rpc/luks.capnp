@@ -72,23 +72,18 @@ struct LuksAnswer {
     found :group {
       what @3 :Content;
       slots @4 :List(UInt32);        # in use
-      cipher @5 :Text;
-      keySize @6 :UInt32;            # bits
-      sectorSize @7 :UInt32;
-      uuid @8 :Text;
-      problem @9 :Text;              # why it must not be opened
-      fresh @10 :Bool;               # no file system was made in it yet
+      problem @5 :Text;              # why it must not be opened
     }
     opened :group {
-      slot @11 :UInt32;
-      key @12 :UInt32;               # its index in the request
-      fresh @13 :Bool;
+      slot @6 :UInt32;
+      key @7 :UInt32;                # its index in the request
+      fresh @8 :Bool;
     }
-    rejected @14 :Void;              # no key fits
-    tested @15 :List(Bool);
-    compared @16 :Comparison;
+    rejected @9 :Void;               # no key fits
+    tested @10 :List(Bool);
+    compared @11 :Comparison;
   }
   enum Kind { internal @0; precondition @1; busy @2; }
-  enum Comparison { none @0; same @1; other @2; changing @3; }
+  enum Comparison { none @0; same @1; other @2; changing @3; damaged @4; }
   enum Content { empty @0; luks @1; other @2; }
 }

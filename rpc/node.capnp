@@ -22,6 +22,7 @@ using Configuration = import "configuration.capnp".Configuration;
 using Storage = import "storage.capnp".Storage;
 using Containers = import "containers.capnp".Containers;
 using Upgrades = import "upgrade.capnp".Upgrades;
+using Etcd = import "etcd.capnp".Etcd;
 
 interface Cluster {
   # The bootstrap capability of TCP 50000.
@@ -53,6 +54,7 @@ interface Node {
   storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
   containers @10 () -> (containers :Containers) $allow("os:reader");
   upgrades @11 () -> (upgrades :Upgrades) $allow("os:reader");
+  etcd @12 () -> (etcd :Etcd) $allow("os:reader");
 }
 
 interface Logs {

@@ -295,6 +295,21 @@ struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespac
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
 }
+struct VipSpecSpec $A.resource((type = "VipSpecs.net.talos.dev", namespace = "network")) {
+  # An address that the control-plane nodes share. The id is the address.
+  linkName @0 :Text $A.column("Link");
+  leaseTtlMs @1 :UInt32;
+}
+struct VipStatusSpec $A.resource((type = "VipStatuses.net.talos.dev", namespace = "network")) {
+  # By vipd. The id is the address.
+  linkName @0 :Text $A.column("Link");
+  state @1 :Text $A.column("State");            # holder, waiting or idle
+  holder @2 :Text $A.column("Holder");          # name of the node that has it, as far as is known
+  since @3 :Text $A.column("Since");            # RFC 3339: of the state
+  leaseUntil @4 :Text $A.column("Lease until"); # RFC 3339; of the holder: when it ends unless it is renewed
+  reason @5 :Text $A.column("Reason");          # of the last change, or what it waits for
+  changes @6 :UInt64;                           # how often this node has become holder
+}
 struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", namespace = "network", aliases = ["netstatus", "netstatuses"])) {
   addressReady @0 :Bool $A.column("Address");
   connectivityReady @1 :Bool $A.column("Connectivity");
@@ -378,14 +393,61 @@ struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.tal
   notAfter @5 :Text $A.column("Valid until");
   fingerprint @6 :Text;                         # base64 of SHA-256 over the public key
 }
-struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  etcdPeer @0 :KeyPair;
+struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
+    aliases = ["es"])) {
+  # etcd: of the member itself; files in /etc/kubernetes/pki/etcd. client: what other programs of the node speak to
+  # etcd with, `client` and `ca` alone.
+  etcdPeer @0 :KeyPair;                         # towards other members, from them, and as a client
+  ca @1 :Data $A.base64;                        # PEM
+  server @2 :KeyPair;                           # of port 2379
+  client @3 :KeyPair;
+  api @4 :KeyPair;                              # O = os:reader, towards apid of other control-plane nodes
+  apiCa @5 :Data $A.base64;                     # PEM, one or more certificates
 }
 struct KubernetesSecretsSpec $A.resource((type = "KubernetesSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
   apiServer @0 :KeyPair;
   apiServerKubeletClient @1 :KeyPair;
   frontProxy @2 :KeyPair;
   adminKubeconfig @3 :Text $A.secret;
+}
+
+# --- etcd ----------------------------------------------------------------------------------------------
+struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespace = "etcd")) {
+  # What the config of a control-plane node says of etcd, and what follows from it. The id is etcd.
+  name @0 :Text $A.column("Name");              # of the member: the host name
+  image @1 :Text;                               # empty: etcd of the system
+  extraArgs @2 :List(Argument) $A.map;
+  addresses @3 :List(Text) $A.column("Addresses");  # of the node, shared ones excepted; the first is advertised
+  listenAddresses @4 :List(Text);               # empty: every address
+  peers @5 :List(Text);                         # names or addresses of the other control-plane nodes
+  bootstraps @6 :Bool;                          # machine.type: init
+  shared @7 :List(Text);                        # addresses that move between the control-plane nodes
+}
+struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = "etcd")) {
+  # How etcd is run here: by etcd-supervisor, for machined. The id is etcd.
+  waitsFor @0 :Text $A.column("Waits for");     # why it is not to run; empty: it is to
+  image @1 :Text;                               # empty: etcd of the system
+  arguments @2 :List(Argument) $A.map;          # without dashes, sorted
+  recoverFrom @3 :Text;                         # a snapshot, of which its data is made first; removed then
+  skipHashCheck @4 :Bool;                       # of it
+}
+struct EtcdStatusSpec $A.resource((type = "EtcdStatuses.etcd.talos.dev", namespace = "etcd")) {
+  # The id is etcd.
+  phase @0 :Text $A.column("Phase");            # waiting, bootstrapping, joining, learner, member, leaving or left
+  member @1 :Text $A.column("Member");          # its id, in hexadecimal
+  leader @2 :Text $A.column("Leader");          # name of the leader
+  voters @3 :UInt32 $A.column("Voters");        # of the whole cluster
+  tolerates @4 :UInt32 $A.column("Tolerates");  # how many more of them may fail
+  message @5 :Text $A.column("Message");        # what is under way, or waited for, and why
+  alarms @6 :List(Text);                        # master-1: NOSPACE
+  changed @7 :Text;                             # RFC 3339: when the phase began
+}
+struct EtcdMemberSpec $A.resource((type = "EtcdMembers.etcd.talos.dev", namespace = "etcd")) {
+  # The id is the member's, in hexadecimal.
+  name @0 :Text $A.column("Name");              # empty: it has not started yet
+  peerUrls @1 :List(Text) $A.column("Peer URLs");
+  clientUrls @2 :List(Text) $A.column("Client URLs");
+  learner @3 :Bool $A.column("Learner");
 }
 
 # --- Kubernetes ----------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ struct UpgradeRecord {
   stage @8 :Stage;
   reason @9 :Text;           # failed; while it is tried, what it waits for
   began @10 :Int64;          # ns since 1970
+  emptying @11 :Bool;        # that has begun: whichever system is started ends it
   enum Stage {
     writing @0;              # the other slot; it cannot be started
     written @1;              # the boot loader tries it next

@@ -1,0 +1,98 @@
+#include "etcd-supervisor/control/node-peers.h"
+
+#include "common/base/node-layout.h"
+#include "common/base/within.h"
+#include "common/net/resolver.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::supervisor {
+namespace {
+
+constexpr auto kConnect = 3 * kj::SECONDS, kAnswer = 5 * kj::SECONDS;
+
+struct Line {
+  kj::Own<Connection> connection;
+  rpc::Etcd::Client etcd;
+};
+
+kj::Promise<Line> dial(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address) {
+  auto secure = [&api, name = kj::str(address)](kj::Own<kj::AsyncIoStream> stream) {
+    return api.connect(kj::mv(stream), name);
+  };
+  auto connection = co_await connectTcp(*io.lowLevelProvider, io.provider->getTimer(), address,
+                                        kApidPort, kj::mv(secure), kConnect, &DialLimits::small);
+  auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
+  auto etcd = cluster.nodeRequest().send().getNode().etcdRequest().send().getEtcd();
+  co_return Line{kj::mv(connection), kj::mv(etcd)};
+}
+
+kj::Array<kj::String> texts(capnp::List<capnp::Text>::Reader list) {
+  return KJ_MAP(text, list) {
+    return kj::str(text);
+  };
+}
+
+kj::Promise<Standing> askStanding(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address) {
+  auto line = co_await dial(io, api, kj::mv(address));
+  auto answer = co_await line.etcd.standingRequest().send();
+  auto said = answer.getStanding();
+  // A state of a newer version is no consent.
+  auto state = Standing::State::kMember;
+  using State = rpc::Etcd::Standing::State;
+  switch (said.getState()) {
+    case State::NONE:
+      state = Standing::State::kNone;
+      break;
+    case State::CLAIMS:
+      state = Standing::State::kClaims;
+      break;
+    case State::MAKES:
+      state = Standing::State::kMakes;
+      break;
+    case State::MEMBER:
+      break;
+  }
+  co_return Standing{kj::str(said.getName()), state, said.getClusterId(), said.getSince()};
+}
+
+kj::Promise<kj::Array<etcd::Member>> askMembers(kj::AsyncIoContext& io, TlsEndpoint& api,
+                                                kj::String address) {
+  auto line = co_await dial(io, api, kj::mv(address));
+  // One whose etcd does not run would ask other nodes for them, which may ask this one.
+  co_await line.etcd.statusRequest().send();
+  auto answer = co_await line.etcd.membersRequest().send();
+  co_return KJ_MAP(member, answer.getMembers()) {
+    return etcd::Member{member.getId(), kj::str(member.getName()), texts(member.getPeerUrls()),
+                        texts(member.getClientUrls()), member.getLearner()};
+  };
+}
+
+}  // namespace
+
+kj::Promise<kj::Array<kj::String>> NodePeers::resolve(kj::StringPtr host) {
+  return within(io.provider->getTimer(), kAnswer,
+                talos::resolve(io.unixEventPort, io.provider->getTimer(), host),
+                kj::str("no answer of the name servers within 5 s"));
+}
+
+kj::Promise<Standing> NodePeers::standing(kj::StringPtr address) {
+  return within(io.provider->getTimer(), kAnswer, askStanding(io, api, kj::str(address)),
+                kj::str("no answer within 5 s"));
+}
+
+kj::Promise<kj::Array<etcd::Member>> NodePeers::members(kj::StringPtr address) {
+  return within(io.provider->getTimer(), kAnswer, askMembers(io, api, kj::str(address)),
+                kj::str("no answer within 5 s"));
+}
+
+etcd::Etcd& ClientDoors::at(kj::StringPtr address) {
+  KJ_IF_MAYBE (client, clients.find(address)) return **client;
+  auto client = kj::heap<etcd::EtcdClient>(*io.lowLevelProvider, io.provider->getTimer(),
+                                           credentials, Endpoint{Ip::require(address), kEtcdPort});
+  auto& result = *client;
+  clients.insert(kj::str(address), kj::mv(client));
+  return result;
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,43 @@
+// The machine APIs of other control-plane nodes (TCP 50000, mutual TLS, role os:reader), and the
+// client ports of etcd.
+//
+// A node is asked over a connection of its own: it is asked seldom, and by nobody once this node is
+// a member. Everything has a deadline; errors name the address and the cause.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/map.h>
+
+#include "common/etcd/etcd-client.h"
+#include "common/tls/tls.h"
+#include "etcd-supervisor/membership/edges.h"
+
+namespace talos::supervisor {
+
+class NodePeers final : public Peers {
+ public:
+  NodePeers(kj::AsyncIoContext& io, TlsEndpoint& api) : io(io), api(api) {}
+
+  kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
+  kj::Promise<Standing> standing(kj::StringPtr address) override;
+  kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) override;
+
+ private:
+  kj::AsyncIoContext& io;
+  TlsEndpoint& api;
+};
+
+class ClientDoors final : public Doors {
+ public:
+  ClientDoors(kj::AsyncIoContext& io, TlsEndpoint& credentials)
+      : io(io), credentials(credentials) {}
+
+  etcd::Etcd& at(kj::StringPtr address) override;
+
+ private:
+  kj::AsyncIoContext& io;
+  TlsEndpoint& credentials;
+  kj::TreeMap<kj::String, kj::Own<etcd::EtcdClient>> clients;  // by address
+};
+
+}  // namespace talos::supervisor

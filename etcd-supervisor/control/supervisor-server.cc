@@ -1,0 +1,193 @@
+#include "etcd-supervisor/control/supervisor-server.h"
+
+#include "common/base/error.h"
+#include "etcd-supervisor/control/snapshot-file.h"
+
+namespace talos::supervisor {
+namespace {
+
+constexpr size_t kMostPieceBytes = 64u << 10;
+
+void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> list) {
+  for (auto i : kj::indices(list)) out.set(i, list[i]);
+}
+
+void fill(rpc::Etcd::Member::Builder out, const SeenMember& seen, etcd::MemberId leader) {
+  auto& member = seen.member;
+  out.setId(member.id);
+  out.setName(member.name);
+  fill(out.initPeerUrls(member.peerUrls.size()), member.peerUrls);
+  fill(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
+  out.setLearner(member.learner);
+  out.setLeader(member.id == leader);
+  out.setHere(seen.here);
+  out.setProblem(seen.problem);
+  KJ_IF_MAYBE (status, seen.status) {
+    out.setVersion(status->version);
+    out.setDbSize(static_cast<uint64_t>(status->dbSize));
+  }
+}
+
+void fill(rpc::Etcd::MemberStatus::Builder out, const etcd::Status& status) {
+  out.setId(status.member);
+  out.setClusterId(status.cluster);
+  out.setLeader(status.leader);
+  out.setVersion(status.version);
+  out.setDbSize(static_cast<uint64_t>(status.dbSize));
+  out.setDbSizeInUse(static_cast<uint64_t>(status.dbSizeInUse));
+  out.setRaftIndex(status.raftIndex);
+  out.setRaftTerm(status.raftTerm);
+  out.setRaftAppliedIndex(status.raftAppliedIndex);
+  out.setLearner(status.learner);
+  fill(out.initErrors(status.errors.size()), status.errors);
+}
+
+kj::StringPtr nameOf(etcd::Alarm::Type type) {
+  return type == etcd::Alarm::Type::kNoSpace   ? "NOSPACE"_kj
+         : type == etcd::Alarm::Type::kCorrupt ? "CORRUPT"_kj
+                                               : "NONE"_kj;
+}
+
+void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::Alarm> alarms,
+          kj::ArrayPtr<const etcd::Member> members) {
+  for (auto i : kj::indices(alarms)) {
+    out[i].setMember(alarms[i].member);
+    out[i].setAlarm(nameOf(alarms[i].type));
+    for (auto& member : members) {
+      if (member.id == alarms[i].member) out[i].setName(member.name);
+    }
+  }
+}
+
+class EtcdServer final : public rpc::Etcd::Server {
+ public:
+  EtcdServer(kj::Timer& timer, Keeper& keeper, Files& files)
+      : timer(timer), keeper(keeper), files(files) {}
+
+  kj::Promise<void> members(MembersContext context) override {
+    auto seen = co_await keeper.look();
+    if (seen.members.empty()) fail(ErrorKind::kUnavailable, seen.problem);
+    etcd::MemberId leader = 0;
+    KJ_IF_MAYBE (leads, seen.leader()) leader = leads->member.id;
+    auto results = context.getResults();
+    auto list = results.initMembers(static_cast<unsigned>(seen.members.size()));
+    for (auto i : kj::indices(seen.members)) fill(list[i], seen.members[i], leader);
+    results.setQuorum(seen.quorum);
+  }
+
+  kj::Promise<void> status(StatusContext context) override {
+    auto status = co_await keeper.localMember().status();
+    fill(context.getResults().initStatus(), status);
+  }
+
+  kj::Promise<void> bootstrap(BootstrapContext context) override {
+    auto params = context.getParams();
+    BootstrapRequest request;
+    request.without = KJ_MAP(host, params.getWithout()) {
+      return kj::str(host);
+    };
+    if (params.hasRecovery() && params.getRecovery().hasBytes()) {
+      auto recovery = params.getRecovery();
+      request.skipHashCheck = recovery.getSkipHashCheck();
+      request.receive = [this, source = recovery.getBytes(), size = recovery.getSize(),
+                         skip = recovery.getSkipHashCheck()]() mutable {
+        return receiveSnapshot(timer, kj::mv(source), size, skip, kj::str(files.snapshot()));
+      };
+    }
+    context.getResults().setDone(co_await keeper.bootstrap(kj::mv(request)));
+  }
+
+  kj::Promise<void> leave(LeaveContext context) override {
+    return keeper.leave(context.getParams().getForce());
+  }
+
+  kj::Promise<void> removeMember(RemoveMemberContext context) override {
+    auto params = context.getParams();
+    return keeper.removeMember(kj::str(params.getMember()), params.getForce());
+  }
+
+  kj::Promise<void> forfeitLeadership(ForfeitLeadershipContext context) override {
+    context.getResults().setLeader(co_await keeper.forfeitLeadership());
+  }
+
+  kj::Promise<void> snapshot(SnapshotContext context) override {
+    auto sink = context.getParams().getSink();
+    co_await keeper.localMember().snapshot(
+        [&](kj::ArrayPtr<const kj::byte> bytes, uint64_t) { return send(sink, bytes); });
+  }
+
+  kj::Promise<void> alarms(AlarmsContext context) override {
+    auto& member = *co_await keeper.anyMember();
+    auto alarms = co_await member.alarms();
+    auto list = co_await member.members(true);
+    fill(context.getResults().initAlarms(alarms.size()), alarms, list.members);
+  }
+
+  kj::Promise<void> disarm(DisarmContext context) override {
+    auto& member = *co_await keeper.anyMember();
+    auto list = co_await member.members(true);
+    auto alarms = co_await member.disarm({});
+    fill(context.getResults().initAlarms(alarms.size()), alarms, list.members);
+    keeper.wake();
+  }
+
+  kj::Promise<void> defragment(DefragmentContext context) override {
+    auto& member = keeper.localMember();
+    auto before = co_await member.status();
+    co_await member.defragment();
+    auto after = co_await member.status();
+    context.getResults().setBefore(static_cast<uint64_t>(before.dbSize));
+    context.getResults().setAfter(static_cast<uint64_t>(after.dbSize));
+  }
+
+  kj::Promise<void> standing(StandingContext context) override {
+    using State = rpc::Etcd::Standing::State;
+    constexpr State kStates[] = {State::NONE, State::CLAIMS, State::MAKES, State::MEMBER};
+    auto standing = keeper.standing();
+    auto out = context.getResults().initStanding();
+    out.setName(standing.name);
+    out.setState(kStates[static_cast<size_t>(standing.state)]);
+    out.setClusterId(standing.cluster);
+    out.setSince(standing.since);
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::Timer& timer;
+  Keeper& keeper;
+  Files& files;
+
+  static kj::Promise<void> send(rpc::ByteSink::Client& sink, kj::ArrayPtr<const kj::byte> bytes) {
+    for (size_t at = 0; at < bytes.size(); at += kMostPieceBytes) {
+      auto request = sink.writeRequest();
+      request.setBytes(bytes.slice(at, kj::min(bytes.size(), at + kMostPieceBytes)));
+      co_await request.send();
+    }
+  }
+};
+
+class SupervisorServer final : public rpc::EtcdSupervisor::Server {
+ public:
+  SupervisorServer(kj::Timer& timer, Keeper& keeper, Files& files)
+      : timer(timer), keeper(keeper), files(files) {}
+
+  kj::Promise<void> etcd(EtcdContext context) override {
+    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, keeper, files));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> ready(ReadyContext context) override { return keeper.ready(); }
+  kj::Promise<void> health(HealthContext context) override { return keeper.health(); }
+
+ private:
+  kj::Timer& timer;
+  Keeper& keeper;
+  Files& files;
+};
+
+}  // namespace
+
+rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files) {
+  return kj::heap<SupervisorServer>(timer, keeper, files);
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,56 @@
+// etcd-supervisor: this node's membership in the cluster's etcd. Wiring only; what it does is told
+// in membership/keeper.h.
+//
+// Its environment tells it the listening unix socket that its supervisor holds, where machined
+// listens, and its own folder (common/base/node-layout.h). Runs as the user of etcd, whose data
+// directory it looks at; needs no capability and starts no program.
+#include <random>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "common/base/process-memory.h"
+#include "common/wire/rpc-server.h"
+#include "etcd-supervisor/control/node-peers.h"
+#include "etcd-supervisor/control/real-files.h"
+#include "etcd-supervisor/control/store-board.h"
+#include "etcd-supervisor/control/supervisor-server.h"
+
+namespace talos::supervisor {
+
+constexpr kj::StringPtr kUsualState = "/var/lib/etcd-supervisor"_kj;
+
+void run() {
+  refuseCoreDumps();
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  auto listening = inheritedSocket(kListenUnixVariable);
+  std::mt19937 generator(std::random_device{}());
+  std::uniform_real_distribution<double> unit(0, 1);
+
+  TlsEndpoint member, api;
+  RealFiles files(kDataFolder, fromEnvironment(kStateVariable, kUsualState));
+  StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("etcd-supervisor"));
+  kj::Maybe<Keeper> keeper;
+  StoreBoard board(store, member, api, [&] {
+    KJ_IF_MAYBE (k, keeper) k->wake();
+  });
+  NodePeers peers(io, api);
+  ClientDoors doors(io, member);
+  auto& keeps = keeper.emplace(Edges{timer, kj::systemPreciseCalendarClock(),
+                                     [&] { return unit(generator); }, files, board, peers, doors});
+  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
+                           [&](const UnixPeer&) { return makeServer(timer, keeps, files); });
+  log::info("listening");
+  keeps.run().exclusiveJoin(kj::mv(serving)).wait(io.waitScope);
+}
+
+}  // namespace talos::supervisor
+
+int main(int, char**) {
+  auto failure = kj::runCatchingExceptions([] { talos::supervisor::run(); });
+  KJ_IF_MAYBE (e, failure) {
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
+  }
+  return 1;  // it ends only by failing; its supervisor starts it again
+}

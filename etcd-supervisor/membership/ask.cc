@@ -1,0 +1,138 @@
+#include "etcd-supervisor/membership/ask.h"
+
+#include "common/base/error.h"
+#include "common/base/texts.h"
+#include "common/net/ip.h"
+
+namespace talos::supervisor {
+namespace {
+
+// The part of a URL that can be dialled: names are for others.
+void addHost(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr url) {
+  auto host = hostOf(url);
+  if (Ip::parse(host) != nullptr && !isOwn(config, host)) addOnce(to, kj::mv(host));
+}
+
+kj::String canonical(kj::StringPtr host) {
+  KJ_IF_MAYBE (ip, Ip::parse(host)) return ip->unmapped().toString();
+  return kj::str(host);
+}
+
+bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
+  for (auto& one : list) {
+    if (one == text) return true;
+  }
+  return false;
+}
+
+kj::Promise<Asked> askOne(Edges& edges, kj::String host, kj::String address, bool shared) {
+  Asked asked{host == address ? kj::str(host) : kj::str(host, " at ", address), kj::str(address),
+              shared, Standing()};
+  co_await edges.peers.standing(address).then(
+      [&](Standing&& standing) { asked.said = kj::mv(standing); },
+      [&](kj::Exception&& e) { asked.said = messageOf(e); });
+  co_return kj::mv(asked);
+}
+
+// What there is to ask: addresses, and names that have none.
+kj::Promise<kj::Array<Asked>> resolveOne(Edges& edges, const Config& config, kj::String host,
+                                         bool shared) {
+  kj::Vector<Asked> found;
+  kj::Array<kj::String> addresses;
+  kj::Maybe<kj::String> wrong;
+  co_await edges.peers.resolve(host).then(
+      [&](kj::Array<kj::String>&& result) { addresses = kj::mv(result); },
+      [&](kj::Exception&& e) { wrong = messageOf(e); });
+  KJ_IF_MAYBE (why, wrong) found.add(Asked{kj::str(host), kj::String(), shared, kj::mv(*why)});
+  for (auto& address : addresses) {
+    if (isOwn(config, address)) continue;
+    found.add(Asked{kj::str(host), canonical(address), shared, Standing()});
+  }
+  co_return found.releaseAsArray();
+}
+
+}  // namespace
+
+bool isOwn(const Config& config, kj::StringPtr address) {
+  return has(config.addresses, canonical(address));
+}
+
+Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without) {
+  for (auto& excepted : without) {
+    if (has(config.peers, canonical(excepted))) continue;
+    fail(ErrorKind::kInvalidArgument,
+         config.peers.empty()
+             ? kj::str("cannot do without ", excepted,
+                       ": the config names no other control-plane node")
+             : kj::str("cannot do without ", excepted, ": the config does not name it; it names ",
+                       joined(config.peers)));
+  }
+  Hosts hosts;
+  for (auto& peer : config.peers) {
+    bool excepted = false;
+    for (auto& one : without) excepted |= canonical(one) == peer;
+    if (!excepted) hosts.peers.add(kj::str(peer));
+  }
+  for (auto& address : config.shared) hosts.shared.add(kj::str(address));
+  return hosts;
+}
+
+kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts) {
+  kj::Vector<kj::Promise<kj::Array<Asked>>> resolving;
+  for (auto& host : hosts.peers) resolving.add(resolveOne(edges, config, kj::str(host), false));
+  for (auto& host : hosts.shared) resolving.add(resolveOne(edges, config, kj::str(host), true));
+  auto found = co_await kj::joinPromises(resolving.releaseAsArray());
+  kj::Vector<Asked> silent;
+  kj::Vector<kj::String> addresses;
+  kj::Vector<kj::Promise<Asked>> asking;
+  for (auto& list : found) {
+    for (auto& one : list) {
+      if (one.address.size() == 0) {
+        silent.add(kj::mv(one));
+      } else if (!has(addresses, one.address)) {
+        addresses.add(kj::str(one.address));
+        asking.add(askOne(edges, kj::mv(one.host), kj::mv(one.address), one.shared));
+      }
+    }
+  }
+  auto answers = co_await kj::joinPromises(asking.releaseAsArray());
+  kj::Vector<Asked> all;
+  for (auto& answer : answers) all.add(kj::mv(answer));
+  for (auto& one : silent) all.add(kj::mv(one));
+  co_return all.releaseAsArray();
+}
+
+void addHosts(kj::Vector<kj::String>& to, const Config& config, const etcd::Member& member) {
+  // Who has not started yet tells only where its peers will find it.
+  auto& urls = member.clientUrls.size() > 0 ? member.clientUrls : member.peerUrls;
+  for (auto& url : urls) addHost(to, config, url);
+}
+
+void addHosts(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr cluster) {
+  while (cluster.size() > 0) {
+    auto end = cluster.findFirst(',').orDefault(cluster.size());
+    auto entry = kj::str(cluster.slice(0, end));
+    cluster = cluster.slice(kj::min(end + 1, cluster.size()));
+    KJ_IF_MAYBE (equals, entry.findFirst('=')) addHost(to, config, entry.slice(*equals + 1));
+  }
+}
+
+kj::Promise<kj::Vector<kj::String>> membersAt(Edges& edges, const Config& config,
+                                              kj::ArrayPtr<const Asked> asked) {
+  kj::Vector<kj::Promise<kj::Array<etcd::Member>>> asking;
+  for (auto& one : asked) {
+    if (!one.said.is<Standing>() || one.said.get<Standing>().state != Standing::State::kMember)
+      continue;
+    asking.add(edges.peers.members(one.address).catch_([](kj::Exception&&) {
+      return kj::Array<etcd::Member>();
+    }));
+  }
+  auto lists = co_await kj::joinPromises(asking.releaseAsArray());
+  kj::Vector<kj::String> hosts;
+  for (auto& list : lists) {
+    for (auto& member : list) addHosts(hosts, config, member);
+  }
+  co_return hosts;
+}
+
+}  // namespace talos::supervisor

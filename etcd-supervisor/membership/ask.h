@@ -1,0 +1,29 @@
+// Asking other nodes: all of them at once, and never failing: who does not answer has not answered.
+#pragma once
+
+#include "etcd-supervisor/membership/edges.h"
+
+namespace talos::supervisor {
+
+struct Hosts {
+  kj::Vector<kj::String> peers, shared;
+};
+
+// The other nodes of the config, without those that are excepted. InvalidArgument for an exception
+// that names none of them.
+Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without);
+
+// A name counts with every address that it has, this node's own ones left out.
+kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts);
+
+// Addresses of etcd's members as other nodes' APIs tell them, own ones left out.
+kj::Promise<kj::Vector<kj::String>> membersAt(Edges& edges, const Config& config,
+                                              kj::ArrayPtr<const Asked> asked);
+
+// Where members are reached, own addresses left out.
+void addHosts(kj::Vector<kj::String>& to, const Config& config, const etcd::Member& member);
+// The same of initial-cluster.
+void addHosts(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr cluster);
+bool isOwn(const Config& config, kj::StringPtr address);
+
+}  // namespace talos::supervisor

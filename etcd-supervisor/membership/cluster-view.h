@@ -1,0 +1,61 @@
+// How the cluster is, as seen from here: its members, each asked how it is, and the local one.
+#pragma once
+
+#include "etcd-supervisor/membership/ask.h"
+#include "etcd-supervisor/plan/quorum.h"
+
+namespace talos::supervisor {
+
+struct SeenMember {
+  etcd::Member member;
+  kj::Maybe<etcd::Status> status;
+  kj::String problem;  // why there is none
+  bool here = false;
+};
+
+struct Seen {
+  kj::Maybe<etcd::Status> local;
+  kj::String problem;              // of the local member; empty: it answers as it should
+  kj::Vector<SeenMember> members;  // by name
+  bool certain = false;            // the list is what a quorum says
+  bool quorum = false;
+  kj::Vector<etcd::Alarm> alarms;
+
+  kj::Array<Voice> voices() const;
+  kj::Maybe<const SeenMember&> find(etcd::MemberId id) const;
+  // The leader that most recently led; none: nobody knows one.
+  kj::Maybe<const SeenMember&> leader() const;
+};
+
+class View {
+ public:
+  explicit View(Edges& edges) : edges(edges) {}
+
+  // Asks the local member if it runs, and all others; `known` besides those that it knows itself.
+  // Never rejects; each answer is waited for 2 s at most.
+  kj::Promise<Seen> look(const Config& config, kj::ArrayPtr<const kj::String> known);
+
+  // What a quorum says: linearizable, through whichever of these answers first. Unavailable with
+  // the reasons.
+  struct Answer {
+    etcd::MemberList list;
+    etcd::Etcd& through;
+  };
+  kj::Promise<Answer> members(kj::ArrayPtr<const kj::String> addresses);
+
+  // Each asked whether it answers.
+  kj::Promise<kj::Array<Voice>> voices(kj::ArrayPtr<const etcd::Member> members,
+                                       const Config& config);
+
+ private:
+  Edges& edges;
+
+  kj::Promise<SeenMember> lookAt(etcd::Member member, const Config& config,
+                                 kj::Maybe<etcd::Status>& local, kj::StringPtr localProblem,
+                                 bool here);
+  kj::Promise<kj::String> problemOf(const etcd::Status& local);
+};
+
+etcd::Status clone(const etcd::Status& status);
+
+}  // namespace talos::supervisor

@@ -1,0 +1,77 @@
+#include "etcd-supervisor/membership/here.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+
+namespace talos::supervisor {
+
+Config Here::config() {
+  KJ_IF_MAYBE (config, edges.board.config()) return config->clone();
+  fail(ErrorKind::kFailedPrecondition, "etcd runs on control-plane nodes only");
+}
+
+void Here::load() {
+  auto stored = edges.files.load();
+  auto data = edges.files.data();
+  bool sameBoot = edges.board.wanted() != nullptr;
+  // What was left to be removed of a cluster that this node has left.
+  if (stored.state == Intent::State::kLeft && data != Data::kNone && !sameBoot) {
+    edges.files.removeData();
+    data = edges.files.data();
+  }
+  auto next = atStart(stored, data, sameBoot);
+  if (next.state != stored.state) edges.files.store(next);
+  intent_ = kj::mv(next);
+  if (!intent_.recovers) edges.files.removeSnapshot();
+  loaded = true;
+  changed.raise();
+}
+
+void Here::record(Intent next) {
+  auto failure = kj::runCatchingExceptions([&] { edges.files.store(next); });
+  KJ_IF_MAYBE (e, failure) {
+    // It may have got as far as the name: then it counts, for the next start would find it.
+    intent_ = edges.files.load();
+    changed.raise();
+    kj::throwFatalException(kj::mv(*e));
+  }
+  if (next.state != intent_.state) {
+    log::info("intent", {{"from", nameOf(intent_.state)}, {"to", nameOf(next.state)}});
+  }
+  intent_ = kj::mv(next);
+  changed.raise();
+}
+
+Standing Here::standing() {
+  if (!loaded) fail(ErrorKind::kUnavailable, "etcd-supervisor is starting");
+  Standing standing;
+  standing.name = kj::str(config().name);
+  standing.state = standingOf(intent_, data(), claims());
+  KJ_IF_MAYBE (since, claim) standing.since = *since;
+  return standing;
+}
+
+kj::Own<Here::Turn> Here::take(kj::StringPtr what) {
+  if (busy()) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("this node is busy: ", turn, message_.size() > 0 ? " (" : "", message_,
+                 message_.size() > 0 ? ")" : "", "; wait, and look at talosctl get etcdstatus"));
+  }
+  turn = what;
+  return kj::heap<Turn>(*this);
+}
+
+kj::Own<Here::Claiming> Here::claimNow() {
+  auto since = (edges.clock.now() - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  told.raise();
+  return kj::heap<Claiming>(*this, since);
+}
+
+void Here::say(kj::String text) {
+  if (text == message_) return;
+  if (text.size() > 0) log::info(text);
+  message_ = kj::mv(text);
+  told.raise();
+}
+
+}  // namespace talos::supervisor

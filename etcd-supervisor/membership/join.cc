@@ -1,0 +1,95 @@
+#include "etcd-supervisor/membership/join.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "etcd-supervisor/membership/lock.h"
+#include "etcd-supervisor/plan/etcd-arguments.h"
+#include "etcd-supervisor/plan/join-plan.h"
+
+namespace talos::supervisor {
+
+void requireOneCluster(kj::ArrayPtr<const Asked> members) {
+  const Asked* first = nullptr;
+  for (auto& one : members) {
+    if (!one.said.is<Standing>() || one.said.get<Standing>().cluster == 0) continue;
+    if (first == nullptr) {
+      first = &one;
+    } else if (first->said.get<Standing>().cluster != one.said.get<Standing>().cluster) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(first->host, " and ", one.host, " are members of different clusters, ",
+                   hex(first->said.get<Standing>().cluster), " and ",
+                   hex(one.said.get<Standing>().cluster), "; reset those that do not belong here"));
+    }
+  }
+}
+
+kj::Promise<void> Join::attempt(kj::ArrayPtr<const Asked> members) {
+  auto config = here.config();
+  requireOneCluster(members);
+  auto turn = here.take("it joins a cluster");
+  auto hosts = co_await membersAt(edges, config, members);
+  if (hosts.empty()) {
+    fail(ErrorKind::kUnavailable, kj::str("no node tells the members of the cluster"));
+  }
+  auto answer = co_await view.members(hosts);
+  co_await underLock(edges, here, answer.through, config.name,
+                     [&] { return add(answer.through, config); });
+}
+
+kj::Promise<void> Join::add(etcd::Etcd& through, const Config& config) {
+  auto peerUrl = urlOf(config.addresses[0], kEtcdPeerPort);
+  for (;;) {
+    auto list = co_await through.members(true);
+    auto voices = co_await view.voices(list.members, config);
+    auto step = planJoin(config.name, peerUrl, voices);
+    if (step.what == JoinStep::What::kWait) fail(ErrorKind::kFailedPrecondition, step.why);
+    if (step.what == JoinStep::What::kAdd) break;
+    log::info("removing a member", {{"id", hex(step.member)}, {"reason", step.why}});
+    co_await through.removeMember(step.member);
+  }
+  auto added = co_await through.addMember(kj::arr(kj::str(peerUrl)), true);
+  Intent intent;
+  intent.state = Intent::State::kJoins;
+  intent.member = added.member.id;
+  intent.cluster = initialCluster(added.members, added.member.id, config.name);
+  here.record(kj::mv(intent));
+  here.say(kj::str("joining as a learner, id ", hex(added.member.id)));
+}
+
+kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
+  auto config = here.config();
+  auto own = here.intent().member;
+  auto answer = co_await view.members(known);
+  const etcd::Member* found = nullptr;
+  for (auto& member : answer.list.members) {
+    if (member.id == own) found = &member;
+  }
+  if (found == nullptr) {
+    if (here.data() != Data::kNone) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("the other members have removed this one, ", hex(own),
+                   "; run talosctl etcd leave on this node to join again"));
+    }
+    here.record(Intent());  // it has never been started: join anew
+    co_return false;
+  }
+  if (!found->learner) co_return true;
+  if (here.data() != Data::kWhole) {
+    // etcd starts only with the list that its cluster has, which may have changed meanwhile.
+    auto cluster = initialCluster(answer.list.members, own, config.name);
+    if (cluster != here.intent().cluster) {
+      auto intent = here.intent().clone();
+      intent.cluster = kj::mv(cluster);
+      here.record(kj::mv(intent));
+    }
+  }
+  if (here.data() != Data::kWhole || found->name.size() == 0) {
+    fail(ErrorKind::kUnavailable, kj::str("waiting until etcd has started here as a learner"));
+  }
+  co_await underLock(edges, here, answer.through, config.name,
+                     [&] { return answer.through.promoteMember(own).ignoreResult(); });
+  co_return true;
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,70 @@
+// The keeper of this node's membership: it publishes how etcd is to be run (EtcdSpecs) and how the
+// cluster is (EtcdStatuses, EtcdMembers), looks for a cluster to join, sees a learner to its vote,
+// and does what it is asked to.
+//
+// All that it must remember is the intent (plan/intent.h) and the data of etcd. So it may die at
+// any line: the next one reads both, asks the cluster, and goes on.
+#pragma once
+
+#include "common/base/backoff.h"
+#include "etcd-supervisor/membership/bootstrap.h"
+#include "etcd-supervisor/membership/join.h"
+#include "etcd-supervisor/membership/leave.h"
+
+namespace talos::supervisor {
+
+class Keeper {
+ public:
+  explicit Keeper(Edges edges);
+  KJ_DISALLOW_COPY_AND_MOVE(Keeper);
+
+  kj::Promise<void> run();  // never ends
+  // Something outside has changed: config, service.
+  void wake() { here.changed.raise(); }
+
+  kj::Promise<void> ready();
+  // Of the local member, asked now; rejects with what is wrong.
+  kj::Promise<void> health();
+  Standing standing();
+  kj::Promise<Seen> look();
+
+  // True: there was a cluster before. Resolves when the local member is healthy.
+  kj::Promise<bool> bootstrap(BootstrapRequest request);
+  kj::Promise<void> leave(bool force);  // resolves when the data is gone
+  kj::Promise<void> removeMember(kj::String member, bool force);
+  kj::Promise<kj::String> forfeitLeadership();
+  // A member that answers, the local one if it does. Unavailable without one.
+  kj::Promise<etcd::Etcd*> anyMember();
+  // FailedPrecondition as long as the node is in no cluster.
+  etcd::Etcd& localMember();
+
+ private:
+  Edges edges;
+  Here here;
+  View view;
+  Bootstrap bootstrap_;
+  Join join;
+  Leave leave_;
+  Seen seen;      // the last look
+  Signal looked;  // there is a new one
+  kj::Maybe<Phase> phase;
+  kj::String since;              // of the phase
+  kj::Vector<kj::String> hosts;  // of members, as last seen
+  Backoff searching, promoting;
+
+  kj::Promise<void> publishSpecs();
+  kj::Promise<void> move();
+  kj::Promise<void> watch();
+  kj::Promise<kj::Duration> step();
+  kj::Promise<kj::Duration> search();
+  kj::Promise<kj::Duration> promote();
+  kj::Promise<kj::Duration> settleLeaving();
+  kj::Promise<kj::Duration> purge();
+  kj::Promise<void> makeBySelf();
+  kj::Promise<kj::Vector<kj::String>> knownHosts();
+  void settle();
+  kj::Promise<void> tell();
+  Status status() const;
+};
+
+}  // namespace talos::supervisor

@@ -1,0 +1,219 @@
+#include "etcd-supervisor/membership/leave.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "common/base/texts.h"
+#include "etcd-supervisor/membership/lock.h"
+
+namespace talos::supervisor {
+namespace {
+
+// etcd takes members for healthy that have been connected for 5 s.
+constexpr auto kRemoval = 15 * kj::SECONDS, kAgain = 500 * kj::MILLISECONDS;
+
+void requireAllowed(kj::ArrayPtr<const Voice> voices, etcd::MemberId id, bool force,
+                    kj::StringPtr last) {
+  auto removal = removalOf(voices, id);
+  if (removal.last) fail(ErrorKind::kFailedPrecondition, last);
+  KJ_IF_MAYBE (why, removal.objection) {
+    if (!force) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("the cluster would lose its quorum: ", *why,
+                   "; start those members, remove them first, or use --force"));
+    }
+  }
+}
+
+kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running) {
+  kj::Vector<kj::String> all;
+  for (auto& one : known) all.add(kj::str(one));
+  if (running) addOnce(all, kj::str(kLocal));
+  return all;
+}
+
+kj::Maybe<const etcd::Member&> ownIn(kj::ArrayPtr<const etcd::Member> members, const Config& config,
+                                     etcd::MemberId id) {
+  for (auto& member : members) {
+    if (member.id == id) return member;
+  }
+  if (id != 0) return nullptr;
+  // Its place is its own; a name may be another's, too.
+  for (auto& member : members) {
+    for (auto& url : member.peerUrls) {
+      if (url == urlOf(config.addresses[0], kEtcdPeerPort)) return member;
+    }
+  }
+  for (auto& member : members) {
+    if (member.name == config.name) return member;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+etcd::MemberId findMember(kj::StringPtr name, kj::ArrayPtr<const etcd::Member> members) {
+  kj::Vector<kj::String> ids, all;
+  etcd::MemberId found = 0;
+  for (auto& member : members) {
+    all.add(kj::str(hex(member.id), member.name.size() > 0 ? " " : "", member.name));
+    if (member.name != name || name.size() == 0) continue;
+    ids.add(hex(member.id));
+    found = member.id;
+  }
+  if (ids.size() == 1) return found;
+  if (ids.size() > 1) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(ids.size(), " members have the name \"", name, "\"; use an id: ", joined(ids)));
+  }
+  auto digits = name.startsWith("0x") ? name.slice(2) : name;
+  while (digits.startsWith("0")) digits = digits.slice(1);
+  for (auto& member : members) {
+    if (hex(member.id) == digits) return member.id;
+  }
+  fail(ErrorKind::kNotFound,
+       kj::str("the cluster has no member \"", name, "\"; it has ", joined(all)));
+}
+
+void Leave::recordLeft() {
+  Intent left;
+  left.state = Intent::State::kLeft;
+  here.record(kj::mv(left));
+  here.say(kj::str("left the cluster; removing its data"));
+}
+
+// Another member leads before this one goes: nobody waits for an election then.
+kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const Voice> voices, etcd::MemberId own) {
+  for (auto& voice : voices) {
+    if (voice.member.id == own || voice.member.learner || !voice.answers) continue;
+    co_await edges.doors.at(kLocal).moveLeader(voice.member.id);
+    log::info("moved the leadership", {{"to", describe(voice.member)}});
+    co_return;
+  }
+}
+
+// etcd refuses for some seconds after a change of its leader or its members. A member that is gone
+// was removed by an attempt whose answer was lost.
+kj::Promise<void> Leave::removeSurely(etcd::Etcd& through, etcd::MemberId id) {
+  auto until = edges.timer.now() + kRemoval;
+  for (;;) {
+    kj::Maybe<kj::Exception> wrong;
+    co_await through.removeMember(id).ignoreResult().catch_(
+        [&](kj::Exception&& e) { wrong = kj::mv(e); });
+    KJ_IF_MAYBE (e, wrong) {
+      auto kind = kindOf(*e);
+      if (kind == ErrorKind::kNotFound) co_return;
+      bool passes = kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
+      if (!passes || edges.timer.now() >= until) kj::throwFatalException(kj::mv(*e));
+    } else {
+      co_return;
+    }
+    co_await edges.timer.afterDelay(kAgain);
+  }
+}
+
+kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, bool force,
+                                      const Config& config) {
+  auto list = co_await through.members(true);
+  auto voices = co_await view.voices(list.members, config);
+  requireAllowed(voices, own, force,
+                 "this is the only voting member: its cluster ends with it; erase it with talosctl "
+                 "reset --graceful=false");
+  if (edges.board.running()) {
+    co_await edges.doors.at(kLocal)
+        .status()
+        .then([&](etcd::Status&& status) -> kj::Promise<void> {
+          if (status.leader != own) return kj::READY_NOW;
+          return moveAway(voices, own);
+        })
+        .catch_([](kj::Exception&& e) {
+          log::warn("cannot move the leadership away", {{"error", messageOf(e)}});
+        });
+  }
+  Intent leaves;
+  leaves.state = Intent::State::kLeaves;
+  leaves.member = own;
+  here.record(kj::mv(leaves));
+  here.say(kj::str("leaving the cluster"));
+  co_await removeSurely(through, own);
+  recordLeft();
+}
+
+kj::Promise<void> Leave::leave(bool force, kj::ArrayPtr<const kj::String> known) {
+  auto config = here.config();
+  auto phase = here.phase();
+  if (phase == Phase::kLeft) co_return;
+  if (phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kDamaged) {
+    fail(ErrorKind::kFailedPrecondition, "this node is no member of a cluster");
+  }
+  auto turn = here.take("it leaves its cluster");
+  // Through another member, if there is one: the lock must outlive this one.
+  auto addresses = withLocal(known, edges.board.running());
+  auto answer = co_await view.members(addresses);
+  etcd::MemberId own = here.intent().member;
+  if (own == 0 && edges.board.running()) {
+    co_await edges.doors.at(kLocal).status().then(
+        [&](etcd::Status&& status) { own = status.member; }, [](kj::Exception&&) {});
+  }
+  KJ_IF_MAYBE (member, ownIn(answer.list.members, config, own)) {
+    own = member->id;
+  } else {
+    recordLeft();  // the others have removed it before
+    co_return;
+  }
+  co_await underLock(edges, here, answer.through, config.name,
+                     [&] { return removeLocked(answer.through, own, force, config); });
+}
+
+kj::Promise<void> Leave::settle(kj::ArrayPtr<const kj::String> known) {
+  auto config = here.config();
+  auto turn = here.take("it leaves its cluster");
+  auto addresses = withLocal(known, edges.board.running());
+  auto answer = co_await view.members(addresses);
+  if (ownIn(answer.list.members, config, here.intent().member) == nullptr) {
+    recordLeft();
+  } else {
+    log::info("the cluster has not removed this node: it stays a member");
+    here.record(Intent());
+    here.say(kj::String());
+  }
+}
+
+kj::Promise<void> Leave::remove(kj::StringPtr name, bool force,
+                                kj::ArrayPtr<const kj::String> known) {
+  auto config = here.config();
+  auto addresses = withLocal(known, edges.board.running());
+  auto answer = co_await view.members(addresses);
+  auto id = findMember(name, answer.list.members);
+  KJ_IF_MAYBE (own, ownIn(answer.list.members, config, here.intent().member)) {
+    if (own->id == id) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("\"", name, "\" is this node; use talosctl etcd leave"));
+    }
+  }
+  co_await underLock(edges, here, answer.through, config.name, [&]() -> kj::Promise<void> {
+    auto list = co_await answer.through.members(true);
+    auto voices = co_await view.voices(list.members, config);
+    requireAllowed(voices, id, force,
+                   "that is the only voting member; the cluster ends without it");
+    log::info("removing a member", {{"id", hex(id)}, {"reason", "asked for"}});
+    co_await removeSurely(answer.through, id);
+  });
+}
+
+kj::Promise<kj::String> Leave::forfeit() {
+  auto config = here.config();
+  auto status = co_await edges.doors.at(kLocal).status();
+  if (status.leader != status.member) co_return kj::String();
+  auto list = co_await edges.doors.at(kLocal).members(true);
+  auto voices = co_await view.voices(list.members, config);
+  for (auto& voice : voices) {
+    if (voice.member.id == status.member || voice.member.learner || !voice.answers) continue;
+    co_await edges.doors.at(kLocal).moveLeader(voice.member.id);
+    log::info("moved the leadership", {{"to", describe(voice.member)}});
+    co_return kj::str(voice.member.name);
+  }
+  fail(ErrorKind::kFailedPrecondition, "no other voting member answers that could lead");
+}
+
+}  // namespace talos::supervisor

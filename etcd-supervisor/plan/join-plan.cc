@@ -1,0 +1,60 @@
+#include "etcd-supervisor/plan/join-plan.h"
+
+#include "etcd-supervisor/plan/quorum.h"
+
+namespace talos::supervisor {
+namespace {
+
+JoinStep waitFor(kj::String why) {
+  return {JoinStep::What::kWait, 0, kj::mv(why)};
+}
+
+bool has(kj::ArrayPtr<const kj::String> urls, kj::StringPtr url) {
+  for (auto& one : urls) {
+    if (one == url) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl, kj::ArrayPtr<const Voice> members) {
+  for (auto& voice : members) {
+    auto& member = voice.member;
+    bool sameUrl = has(member.peerUrls, peerUrl), sameName = member.name == name;
+    if (!sameUrl && !sameName) continue;
+    // Silence is no proof that it is gone: it may reboot just now.
+    if (!sameUrl) {
+      auto what =
+          kj::str("another member, ", hex(member.id), " with ", joined(member.peerUrls),
+                  ", has the name ", name, " too; set machine.network.hostname of one of them");
+      if (voice.answers) return waitFor(kj::mv(what));
+      return waitFor(kj::str(what, ", or, if it was this node, run talosctl etcd remove-member ",
+                             hex(member.id)));
+    }
+    if (voice.answers) {
+      return waitFor(kj::str("an etcd that is not this node's answers at ", peerUrl));
+    }
+    auto removal = removalOf(members, member.id);
+    KJ_IF_MAYBE (why, removal.objection) {
+      return waitFor(kj::str("the cluster still has this node's former member ", hex(member.id),
+                             ", which cannot be removed: ", *why));
+    }
+    if (removal.last) {
+      return waitFor(kj::str("this node's former member ", hex(member.id),
+                             " is the only voter of the cluster, and its data is gone"));
+    }
+    return {JoinStep::What::kRemove, member.id,
+            kj::str("the former member ", hex(member.id), " of this node, whose data is gone")};
+  }
+  for (auto& voice : members) {
+    if (!voice.member.learner) continue;
+    return waitFor(kj::str("waiting until ", describe(voice.member),
+                           " votes: etcd takes one new member at a time; if its node is gone, run "
+                           "talosctl etcd remove-member ",
+                           hex(voice.member.id)));
+  }
+  return {};
+}
+
+}  // namespace talos::supervisor

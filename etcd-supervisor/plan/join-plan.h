@@ -1,0 +1,20 @@
+// What a node with an empty data directory does next to become a member. Pure.
+#pragma once
+
+#include "etcd-supervisor/plan/facts.h"
+
+namespace talos::supervisor {
+
+struct JoinStep {
+  enum class What { kAdd, kRemove, kWait };
+  What what = What::kAdd;
+  etcd::MemberId member = 0;  // kRemove
+  kj::String why;             // what it waits for; what is removed, and why
+};
+
+// `members`: all of the cluster, in the order of the list. An entry with this node's name or its
+// peer URL is what is left of an earlier life of the node, whose data is gone: it is removed, so
+// that nobody counts on a vote that was lost. One with this name that answers is another node.
+JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl, kj::ArrayPtr<const Voice> members);
+
+}  // namespace talos::supervisor
