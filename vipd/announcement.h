@@ -1,0 +1,43 @@
+// How the hosts of a link are told that an address is at this one now: gratuitous ARP, and
+// unsolicited neighbour advertisements for IPv6 (spec network.md §17, §20). The packets are pure
+// functions; sending keeps nothing open.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/time.h>
+
+#include "common/net/ip.h"
+#include "common/netlink/netlink-bond.h"
+
+namespace talos::vipd {
+
+using netlink::Mac;
+
+// Some hosts heed only requests, some only replies: they take turns.
+enum class ArpKind { kReply, kRequest };
+kj::Array<kj::byte> gratuitousArp(const Mac& mac, const Ip& address, ArpKind kind);
+// ICMPv6 without its checksum, which the kernel makes.
+kj::Array<kj::byte> unsolicitedAdvertisement(const Mac& mac, const Ip& address);
+
+// When the n-th announcement is due, counted from 0, after the address came.
+constexpr kj::Duration announcementAt(unsigned n) {
+  constexpr int kFirst[] = {0, 1, 2, 4, 8};
+  constexpr unsigned kCount = 5;
+  if (n < kCount) return kFirst[n] * kj::SECONDS;
+  return (8 + 60 * int64_t(n - kCount + 1)) * kj::SECONDS;
+}
+
+struct Segment {
+  kj::String link;
+  unsigned index = 0;
+  Mac mac{};
+};
+class Announcer {
+ public:
+  virtual ~Announcer() noexcept(false) = default;
+  // To everybody on the link.
+  virtual void announce(const Segment& segment, const Ip& address, unsigned n) = 0;
+};
+kj::Own<Announcer> makeAnnouncer();
+
+}  // namespace talos::vipd

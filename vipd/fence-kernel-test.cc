@@ -1,0 +1,129 @@
+// What the fence builds on, at the real kernel. Needs root.
+#include <gtest/gtest.h>
+#include <linux/if_addr.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "common/netlink/test-netlink.h"
+#include "common/testing/test-namespace.h"
+#include "vipd/fence-times.h"
+#include "vipd/guarded-section.h"
+
+namespace talos::vipd {
+namespace {
+
+auto& clock() {
+  return kj::systemPreciseMonotonicClock();
+}
+
+netlink::Change ending(unsigned link, kj::StringPtr ip, unsigned seconds) {
+  return netlink::AddAddress{.address = {.link = link,
+                                         .prefix = Prefix::host(Ip::require(ip)),
+                                         .flags = IFA_F_NODAD | IFA_F_NOPREFIXROUTE,
+                                         .protocol = netlink::kSharedAddress},
+                             .replace = true,
+                             .lifetime = seconds};
+}
+
+bool has(netlink::Kernel& kernel, kj::StringPtr ip) {
+  auto wanted = Ip::require(ip);
+  for (auto& address : kernel.addresses()) {
+    if (address.prefix.address == wanted) return true;
+  }
+  return false;
+}
+
+// Milliseconds until it is gone, from now on.
+int64_t untilGone(netlink::Kernel& kernel, kj::StringPtr ip) {
+  auto begin = clock().now();
+  while (has(kernel, ip)) {
+    KJ_REQUIRE(clock().now() - begin < 60 * kj::SECONDS, "it stays");
+    usleep(2000);
+  }
+  return (clock().now() - begin) / kj::MILLISECONDS;
+}
+
+// Catches: a kernel that takes an address away later than the fence reckons with, also when another
+// address changes shortly before the end, which puts its next look off by a second; and a lifetime
+// that does not begin anew. The bound has room for a busy host, the promise of which is
+// kKernelLate.
+TEST(FenceKernel, TakesAddressesAwayByItself) {
+  inNamespace([] {
+    auto kernel = netlink::openKernel();
+    unsigned link = netlink::addVeth(*kernel, "left", "right");
+    netlink::setUp(*kernel, link);
+    netlink::setUp(*kernel, netlink::indexOf(*kernel, "right"));
+    auto busy = 3000 * kj::MILLISECONDS;
+    for (auto ip : {"10.5.0.50"_kj, "fd00::50"_kj}) {
+      netlink::change(*kernel, ending(link, ip, 1));
+      usleep(700'000);
+      netlink::change(*kernel, ending(link, ip, 1));  // anew
+      usleep(700'000);
+      EXPECT_TRUE(has(*kernel, ip)) << ip.cStr();
+      auto plain = untilGone(*kernel, ip) + 700;
+      EXPECT_GE(plain, 970) << ip.cStr();
+      EXPECT_LE(plain, (1 * kj::SECONDS + kKernelLate + busy) / kj::MILLISECONDS) << ip.cStr();
+
+      netlink::change(*kernel, ending(link, ip, 1));
+      usleep(900'000);
+      auto other = ip.startsWith("10") ? "10.9.0.1"_kj : "fd00::99"_kj;
+      netlink::change(*kernel, ending(link, other, 60));
+      auto disturbed = untilGone(*kernel, ip) + 900;
+      EXPECT_LE(disturbed, (1 * kj::SECONDS + kKernelLate + busy) / kj::MILLISECONDS) << ip.cStr();
+      RecordProperty(kj::str(ip, " plain").cStr(), int(plain));
+      RecordProperty(kj::str(ip, " disturbed").cStr(), int(disturbed));
+      netlink::change(*kernel, netlink::DeleteAddress{
+                                   {.link = link, .prefix = Prefix::host(Ip::require(other))}});
+    }
+  });
+}
+
+// Catches: a guard that lets a late body begin, or that ends a process which was in time.
+TEST(GuardedSection, DoesWhatIsInTimeAndNothingElse) {
+  auto guard = makeGuard();
+  int done = 0;
+  EXPECT_TRUE(guard->before(clock().now() + 1 * kj::SECONDS, [&] { ++done; }));
+  EXPECT_FALSE(guard->before(clock().now(), [&] { ++done; }));
+  EXPECT_FALSE(guard->before(clock().now() - 1 * kj::SECONDS, [&] { ++done; }));
+  EXPECT_EQ(1, done);
+  // Nothing is left behind that ends it later.
+  EXPECT_TRUE(guard->before(clock().now() + 30 * kj::MILLISECONDS, [&] { ++done; }));
+  timespec rest{.tv_sec = 0, .tv_nsec = 60'000'000};
+  nanosleep(&rest, nullptr);
+  EXPECT_EQ(2, done);
+}
+
+// Catches: a process that was stopped between its look at the clock and the system call, and does
+// the call when it is let go on.
+TEST(GuardedSection, WhoWasStoppedInsideNeverComesToTheCall) {
+  int ends[2];
+  KJ_SYSCALL(pipe(ends));
+  pid_t child;
+  KJ_SYSCALL(child = fork());
+  if (child == 0) {
+    auto guard = makeGuard();
+    guard->before(clock().now() + 200 * kj::MILLISECONDS, [&] {
+      raise(SIGSTOP);
+      (void)!write(ends[1], "x", 1);  // the call
+    });
+    _exit(0);
+  }
+  close(ends[1]);
+  int status;
+  KJ_SYSCALL(waitpid(child, &status, WUNTRACED));
+  ASSERT_TRUE(WIFSTOPPED(status));
+  usleep(300'000);
+  kill(child, SIGCONT);
+  KJ_SYSCALL(waitpid(child, &status, 0));
+  char got;
+  EXPECT_EQ(0, read(ends[0], &got, 1));  // the end of the pipe, nothing before
+  close(ends[0]);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+}  // namespace
+}  // namespace talos::vipd

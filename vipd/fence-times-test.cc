@@ -1,0 +1,45 @@
+#include "vipd/fence-times.h"
+
+#include <gtest/gtest.h>
+
+namespace talos::vipd {
+namespace {
+
+constexpr auto kStart = kj::origin<kj::TimePoint>() + 1000 * kj::SECONDS;
+
+// Catches: a lifetime that is rounded up, or that forgets what the kernel may be late, the clocks'
+// drift, or that a renewal counts from its sending.
+TEST(FenceTimes, NoAddressOutlivesItsLeaseAndTheGuard) {
+  for (int ttl = 2; ttl <= 60; ++ttl) {
+    Term term{kStart, ttl * kj::SECONDS};
+    for (int ms = 0; ms <= ttl * 1000; ms += 7) {
+      auto now = kStart + ms * kj::MILLISECONDS;
+      auto stay = stayFor(term, now);
+      if (!stay) continue;
+      EXPECT_GE(stay->latest, now + kLeastSlack);
+      // The slowest kernel, and a clock that is slower than etcd's.
+      auto gone = stay->latest + stay->seconds * kj::SECONDS + kKernelLate;
+      auto others = kStart + ttl * kj::SECONDS - ttl * kj::MILLISECONDS + kGuard;
+      EXPECT_LE(gone, others) << ttl << " s, after " << ms << " ms";
+      EXPECT_LE(stay->seconds, kLongestStay);
+    }
+  }
+}
+
+// Catches: a fence so careful that nobody ever holds the address.
+TEST(FenceTimes, AFreshRenewalIsWorthALifetime) {
+  auto stay = [](int ttl, int ms) {
+    auto found = stayFor({kStart, ttl * kj::SECONDS}, kStart + ms * kj::MILLISECONDS);
+    return found ? int(found->seconds) : 0;
+  };
+  EXPECT_EQ(1, stay(2, 0));
+  EXPECT_EQ(1, stay(2, 190));
+  EXPECT_EQ(0, stay(2, 210));  // a kernel that is busy for 50 ms would be late
+  EXPECT_EQ(2, stay(3, 50));
+  EXPECT_EQ(13, stay(15, 50));
+  EXPECT_EQ(13, stay(60, 0)) << "a timer that is farther away is too coarse";
+  EXPECT_EQ(0, stay(60, 60000));
+}
+
+}  // namespace
+}  // namespace talos::vipd

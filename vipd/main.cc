@@ -1,0 +1,64 @@
+// vipd: holds the addresses that control-plane nodes share. Wiring only; how it is decided who has
+// one is told in candidate.h, what the kernel does for it in fence-times.h.
+//
+// Its environment tells it where machined listens (common/base/node-layout.h); etcd is asked on the
+// loopback interface. Wants CAP_NET_ADMIN and CAP_NET_RAW and nothing else. SIGTERM: hand over, and
+// exit.
+#include <signal.h>
+
+#include <random>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "common/base/process-memory.h"
+#include "common/etcd/etcd-client.h"
+#include "vipd/store-board.h"
+
+namespace talos::vipd {
+
+void run() {
+  refuseCoreDumps();
+  kj::UnixEventPort::captureSignal(SIGTERM);
+  auto io = kj::setupAsyncIo();
+  auto& lowLevel = *io.lowLevelProvider;
+  auto& timer = io.provider->getTimer();
+  std::mt19937 generator(std::random_device{}());
+  std::uniform_real_distribution<double> unit(0, 1);
+
+  auto kernel = netlink::openKernel();
+  auto monitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
+  auto guard = makeGuard();
+  auto announcer = makeAnnouncer();
+  TlsEndpoint tls;
+  etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
+  World world{etcd,
+              timer,
+              kj::systemPreciseMonotonicClock(),
+              kj::systemPreciseCalendarClock(),
+              *kernel,
+              *guard,
+              *announcer,
+              [&] { return unit(generator); }};
+  StoreClient store(lowLevel, timer, machinedSocket(), kj::str("vipd"));
+  Signal work;
+  StoreBoard board(store, tls, [&] { work.raise(); });
+  Vips vips(world, *monitor, board, work);
+  releaseStartMemory();
+  log::info("waiting for shared addresses");
+  auto told = io.unixEventPort.onSignal(SIGTERM).then(
+      [&](siginfo_t) { return vips.stop("vipd of this node has stopped"); });
+  vips.run().exclusiveJoin(kj::mv(told)).wait(io.waitScope);
+  log::info("exiting");
+}
+
+}  // namespace talos::vipd
+
+int main(int, char**) {
+  auto failure = kj::runCatchingExceptions([] { talos::vipd::run(); });
+  KJ_IF_MAYBE (e, failure) {
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
+    return 1;
+  }
+  return 0;
+}

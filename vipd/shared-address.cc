@@ -1,0 +1,356 @@
+#include "vipd/shared-address.h"
+
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <net/if_arp.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+
+namespace talos::vipd {
+
+namespace {
+
+// A host that leaves has no time to lose: others wait, and it is to be gone within 10 s.
+constexpr kj::Duration kLeavingCall = 500 * kj::MILLISECONDS;
+
+uint32_t flagsFor(const Ip& address) {
+  // Nobody else has it, says the election; and the network around it is the node's own business.
+  return address.family() == AF_INET6 ? IFA_F_NODAD | IFA_F_NOPREFIXROUTE : IFA_F_NOPREFIXROUTE;
+}
+
+}  // namespace
+
+void takeAway(netlink::Kernel& kernel, kj::Maybe<const Ip&> address) {
+  kj::Vector<netlink::Change> changes;
+  for (auto& there : kernel.addresses()) {
+    if (there.protocol != netlink::kSharedAddress) continue;
+    KJ_IF_MAYBE (only, address) {
+      if (there.prefix.address != *only) continue;
+    }
+    changes.add(netlink::DeleteAddress{there});
+  }
+  for (auto& result : kernel.apply(changes)) {
+    KJ_IF_MAYBE (failure, result) {
+      // It has gone by itself, or with its link.
+      if (failure->code == EADDRNOTAVAIL || failure->code == ENODEV) continue;
+      fail(ErrorKind::kFailedPrecondition, kj::str(failure->message));
+    }
+  }
+}
+
+SharedAddress::SharedAddress(World& world, const Ip& address, kj::String link, kj::Duration ttl,
+                             kj::Function<void()> changed)
+    : world(world),
+      address(address),
+      linkName(kj::mv(link)),
+      ttl(ttl),
+      changed(kj::mv(changed)),
+      candidate(address, ttl, [&world] { return world.chance(); }),
+      since(world.calendar.now()),
+      running(run().eagerlyEvaluate([](kj::Exception&& e) {
+        log::error("the election has failed", {{"error", messageOf(e)}});
+        kj::throwFatalException(kj::mv(e));
+      })) {}
+
+SharedAddress::~SharedAddress() noexcept(false) = default;
+
+// --- what is known
+
+// Why the link cannot have the address now.
+kj::Maybe<kj::String> SharedAddress::findSegment(const Seen& seen) {
+  segment = nullptr;
+  for (auto& link : seen.links) {
+    if (link.name != linkName) continue;
+    if (!link.up()) return kj::str("link ", linkName, " is down");
+    if (!link.carrier) return kj::str("link ", linkName, " has no carrier");
+    if (link.type != ARPHRD_ETHER || link.hardwareAddress.size() != sizeof(Mac)) {
+      return kj::str("link ", linkName, " is no Ethernet link");
+    }
+    auto& found = segment.emplace();
+    found.link = kj::str(linkName);
+    found.index = link.index;
+    memcpy(found.mac.data(), link.hardwareAddress.begin(), sizeof(Mac));
+    return nullptr;
+  }
+  return kj::str("there is no link ", linkName);
+}
+
+void SharedAddress::stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Seen& seen) {
+  auto onLink = findSegment(seen);
+  kj::Maybe<kj::String> all;
+  KJ_IF_MAYBE (why, retiring) {
+    all = kj::str(*why);
+  } else KJ_IF_MAYBE (why, obstacle) {
+    all = kj::str(*why);
+  } else {
+    all = kj::mv(onLink);
+  }
+  candidate.stand(world.clock.now(), host, kj::mv(all));
+  if (candidate.holds()) {
+    bool there = false;
+    for (auto& each : seen.addresses) {
+      there = there || (each.prefix.address == address && each.protocol == netlink::kSharedAddress);
+    }
+    if (!there) candidate.missing();
+  }
+  told.raise();
+}
+
+kj::Promise<void> SharedAddress::retire(kj::StringPtr why) {
+  retiring = kj::str(why);
+  candidate.stand(world.clock.now(), "", kj::str(why));
+  told.raise();
+  while (!candidate.gone()) co_await ended.wait();
+}
+
+// --- what is done
+
+kj::Promise<void> SharedAddress::run() {
+  for (;;) {
+    step();
+    tellChange();
+    auto now = world.clock.now();
+    auto wait = candidate.wake(now) - now;
+    co_await told.wait().exclusiveJoin(world.timer.afterDelay(wait));
+  }
+}
+
+void SharedAddress::step() {
+  for (;;) {
+    auto action = candidate.next(world.clock.now());
+    KJ_IF_MAYBE (what, action) {
+      perform(kj::mv(*what));
+    } else {
+      break;
+    }
+  }
+  if (!candidate.holds()) announcing = nullptr;
+  if (candidate.state() == Candidate::State::kIdle) following = nullptr;
+  if (candidate.gone()) ended.raise();
+}
+
+// A call of the chain, in the place of the one before.
+template <typename T, typename Then>
+void SharedAddress::call(kj::Promise<T> promise, Then&& then) {
+  chain =
+      promise
+          .then([then = kj::mv(then)](T&& result) mutable { then(kj::mv(result)); },
+                [this](kj::Exception&& e) { candidate.failed(world.clock.now(), messageOf(e)); })
+          .then([this] { told.raise(); })
+          .eagerlyEvaluate(nullptr);
+}
+
+void SharedAddress::perform(Action action) {
+  KJ_SWITCH_ONEOF(action) {
+    KJ_CASE_ONEOF(grant, Grant) {
+      return call(world.etcd.grant(grant.ttl),
+                  [this](etcd::Lease&& lease) { candidate.granted(world.clock.now(), lease); });
+    }
+    KJ_CASE_ONEOF(wish, Enter) {
+      return enter(kj::mv(wish));
+    }
+    KJ_CASE_ONEOF(look, Look) {
+      return call(world.etcd.range({.keys = {kj::mv(look.prefix), true}}),
+                  [this](etcd::RangeResult&& keys) { candidate.saw(world.clock.now(), keys); });
+    }
+    KJ_CASE_ONEOF(wish, Follow) {
+      following = follow(kj::mv(wish)).eagerlyEvaluate(nullptr);
+      return;
+    }
+    KJ_CASE_ONEOF(wish, Release) {
+      return release(kj::mv(wish));
+    }
+    KJ_CASE_ONEOF(end, Revoke) {
+      chain = world.timer.timeoutAfter(kLeavingCall, world.etcd.revoke(end.lease))
+                  .catch_([](kj::Exception&&) {})  // then it ends by itself
+                  .then([this] {
+                    candidate.left(world.clock.now());
+                    told.raise();
+                  })
+                  .eagerlyEvaluate(nullptr);
+      return;
+    }
+    KJ_CASE_ONEOF(beat, Renew) {
+      return renew(beat);
+    }
+    KJ_CASE_ONEOF(wish, Put) {
+      return put(wish.stay);
+    }
+    KJ_CASE_ONEOF(wish, Remove) {
+      return remove();
+    }
+  }
+}
+
+void SharedAddress::enter(Enter action) {
+  etcd::Txn txn;
+  txn.compare = kj::arr(etcd::Compare::absent(kj::str(action.key)));
+  txn.then =
+      kj::arr(etcd::Operation(etcd::Put{kj::str(action.key), kj::mv(action.value), action.lease}));
+  txn.otherwise = kj::arr(etcd::Operation(etcd::Range{.keys = {kj::mv(action.key)}}));
+  call(world.etcd.txn(kj::mv(txn)), [this](etcd::TxnResult&& result) {
+    auto revision = result.revision;
+    if (!result.succeeded) {
+      // Ours: nobody else has this lease. An answer was lost.
+      auto& kvs = result.results[0].get<etcd::RangeResult>().kvs;
+      if (kvs.size() == 0) return candidate.failed(world.clock.now(), "the key went again");
+      revision = kvs[0].createRevision;
+    }
+    candidate.entered(world.clock.now(), revision);
+  });
+}
+
+void SharedAddress::release(Release action) {
+  etcd::Txn txn;
+  txn.compare = kj::arr(etcd::Compare::created(kj::str(action.key), action.created));
+  txn.then =
+      kj::arr(etcd::Operation(etcd::Put{kj::mv(action.key), kj::str(kReleased), action.lease}));
+  chain = world.timer.timeoutAfter(kLeavingCall, world.etcd.txn(kj::mv(txn)))
+              .ignoreResult()
+              .catch_([](kj::Exception&&) {})  // then others wait a little longer
+              .then([this] {
+                candidate.left(world.clock.now());
+                told.raise();
+              })
+              .eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> SharedAddress::follow(Follow action) {
+  try {
+    etcd::WatchRequest request;
+    request.keys = {kj::mv(action.prefix), true};
+    request.from = action.from;
+    auto watch = co_await world.etcd.watch(kj::mv(request));
+    for (;;) {
+      auto events = co_await watch->next();
+      candidate.happened(world.clock.now(), events);
+      told.raise();
+    }
+  } catch (...) {
+    (void)kj::getCaughtExceptionAsKj();  // looked at anew, which fails again if etcd is the cause
+  }
+  candidate.followEnded(world.clock.now());
+  told.raise();
+}
+
+void SharedAddress::renew(const Renew& action) {
+  auto id = action.lease;
+  renewal = world.timer.timeoutAfter(action.within, world.etcd.keepAlive(id))
+                .then(
+                    [this](etcd::Lease&& lease) {
+                      candidate.renewed(world.clock.now(), lease);
+                      told.raise();
+                    },
+                    [this, id](kj::Exception&& e) {
+                      bool gone = kindOf(e) == ErrorKind::kNotFound;
+                      candidate.renewalFailed(world.clock.now(), id, gone, messageOf(e));
+                      told.raise();
+                    })
+                .eagerlyEvaluate(nullptr);
+}
+
+void SharedAddress::put(const Stay& stay) {
+  KJ_IF_MAYBE (at, segment) {
+    netlink::Change change = netlink::AddAddress{
+        .address = {.link = at->index,
+                    .prefix = Prefix::host(address),
+                    .flags = flagsFor(address),
+                    .protocol = netlink::kSharedAddress},
+        .replace = true,
+        .lifetime = stay.seconds,
+    };
+    kj::Maybe<kj::String> wrong;
+    bool inTime = world.guard.before(stay.latest, [&] {
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                     auto results = world.kernel.apply(kj::arrayPtr(&change, 1));
+                     KJ_IF_MAYBE (failure, results[0]) wrong = kj::mv(failure->message);
+                   })) {
+        wrong = messageOf(*e);
+      }
+    });
+    KJ_IF_MAYBE (why, wrong) {
+      candidate.putFailed(world.clock.now(), *why);
+    } else if (!inTime) {
+      candidate.late(world.clock.now());
+    } else if (announcing == nullptr) {
+      announcing = announce().eagerlyEvaluate(nullptr);
+    }
+  } else {
+    candidate.putFailed(world.clock.now(), kj::str("there is no link ", linkName));
+  }
+}
+
+void SharedAddress::remove() {
+  announcing = nullptr;
+  auto failure = kj::runCatchingExceptions([&] { takeAway(world.kernel, address); });
+  KJ_IF_MAYBE (e, failure) {
+    log::error("cannot take the shared address off its link; retrying",
+               {{"address", address}, {"link", linkName}, {"error", messageOf(*e)}});
+  }
+  candidate.removed(world.clock.now(), failure == nullptr);
+}
+
+kj::Promise<void> SharedAddress::announce() {
+  auto begin = world.timer.now();
+  bool failed = false;
+  for (unsigned n = 0;; ++n) {
+    co_await world.timer.atTime(begin + announcementAt(n));
+    auto end = candidate.leaseEnd();
+    KJ_IF_MAYBE (until, end) {
+      KJ_IF_MAYBE (at, segment) {
+        auto failure = kj::runCatchingExceptions([&] {
+          // To say it later would draw others to a host that has not got it any more.
+          world.guard.before(*until, [&] { world.announcer.announce(*at, address, n); });
+        });
+        KJ_IF_MAYBE (e, failure) {
+          if (!failed) {
+            log::warn("cannot announce the shared address; retrying",
+                      {{"address", address}, {"link", linkName}, {"error", messageOf(*e)}});
+          }
+          failed = true;
+        }
+      }
+    }
+  }
+}
+
+// --- how it is
+
+void SharedAddress::tellChange() {
+  auto state = candidate.state();
+  if (state == shown && candidate.holder() == shownHolder.c_str() &&
+      candidate.reason() == shownReason.c_str()) {
+    return;
+  }
+  if (state != shown) {
+    if (state == Candidate::State::kHolder) {
+      ++changes;
+      log::info("holds the shared address", {{"address", address}, {"link", linkName}});
+    } else if (shown == Candidate::State::kHolder) {
+      log::info("gave up the shared address",
+                {{"address", address}, {"link", linkName}, {"cause", candidate.reason()}});
+    }
+    since = world.calendar.now();
+  }
+  shown = state;
+  shownHolder = candidate.holder().cStr();
+  shownReason = candidate.reason().cStr();
+  changed();
+}
+
+SharedAddress::Status SharedAddress::status() const {
+  Status status;
+  status.state = candidate.state();
+  status.holder = kj::str(candidate.holder());
+  status.reason = kj::str(candidate.reason());
+  status.since = since;
+  status.changes = changes;
+  KJ_IF_MAYBE (end, candidate.leaseEnd()) {
+    status.leaseUntil = world.calendar.now() + (*end - world.clock.now());
+  }
+  return status;
+}
+
+}  // namespace talos::vipd
