@@ -47,6 +47,14 @@ void readAddressing(Reader link, bool dhcp, Target& target) {
   target.mtu = link.getMtu();
 }
 
+// Of a control-plane node; the config's checks have refused it elsewhere.
+kj::Maybe<NetworkConfig::Vip> vipOf(config::Vip::Reader vip) {
+  if (vip.getIp().size() == 0) return nullptr;
+  return NetworkConfig::Vip{
+      kj::str(vip.getIp()),
+      config::parseDuration(vip.getLeaseTTL()).orDefault(config::kDefaultVipLease)};
+}
+
 DeviceSelector selectorOf(config::DeviceSelector::Reader selector) {
   return {.busPath = kj::str(selector.getBusPath()),
           .hardwareAddress = kj::str(selector.getHardwareAddr()),
@@ -64,10 +72,12 @@ NetworkConfig::Device deviceOf(config::Interface::Reader interface) {
   // One that gets both is refused by the config's checks; the address would win.
   readAddressing(interface, interface.getDhcp() && interface.getCidr().size() == 0, device);
   device.dummy = interface.getDummy();
+  device.vip = vipOf(interface.getVip());
   for (auto entry : interface.getVlans()) {
     NetworkConfig::Vlan vlan;
     vlan.id = entry.getVlanId();
     readAddressing(entry, entry.getDhcp(), vlan);
+    vlan.vip = vipOf(entry.getVip());
     device.vlans.add(kj::mv(vlan));
   }
   if (interface.hasBond()) device.bond = std::make_shared<const BondConfig>(interface.getBond());
@@ -106,6 +116,20 @@ TrustConfig trustOf(config::Config::Reader config) {
   return result;
 }
 
+EtcdView etcdOf(config::Etcd::Reader etcd) {
+  EtcdView result;
+  result.authority = kj::str(etcd.getCa().getCrt().asChars());
+  result.authorityKey = pki::Pem(kj::str(etcd.getCa().getKey().asChars()));
+  result.image = kj::str(etcd.getImage());
+  for (auto argument : etcd.getExtraArgs()) {
+    result.extraArgs.add(
+        EtcdView::Argument{kj::str(argument.getKey()), kj::str(argument.getValue())});
+  }
+  for (auto subnet : etcd.getAdvertisedSubnets()) result.advertisedSubnets.add(kj::str(subnet));
+  for (auto subnet : etcd.getListenSubnets()) result.listenSubnets.add(kj::str(subnet));
+  return result;
+}
+
 kj::Vector<kj::String> trustdEndpointsOf(config::Cluster::Reader cluster) {
   kj::Vector<kj::String> result;
   auto url = cluster.getControlPlane().getEndpoint();
@@ -128,13 +152,17 @@ MachineConfigView viewOf(config::Config::Reader config) {
   for (auto san : machine.getCertSANs()) view.certSans.add(kj::str(san));
   // Whoever asks at the shared address may get to this machine.
   for (auto interface : machine.getNetwork().getInterfaces()) {
-    auto shared = interface.getVip().getIp();
-    if (shared.size() > 0) view.certSans.add(kj::str(shared));
+    auto add = [&](config::Vip::Reader shared) {
+      if (shared.getIp().size() > 0) view.certSans.add(kj::str(shared.getIp()));
+    };
+    add(interface.getVip());
+    for (auto vlan : interface.getVlans()) add(vlan.getVip());
   }
   view.trust = trustOf(config);
   view.authorityHash = kj::str(machine.getCaHash());
   view.trustdEndpoints = trustdEndpointsOf(config.getCluster());
   view.network = networkOf(machine.getNetwork());
+  view.etcd = etcdOf(config.getCluster().getEtcd());
   view.timeDisabled = machine.getTime().getDisabled();
   for (auto server : machine.getTime().getServers()) {
     view.timeServers.add(kj::str(server));

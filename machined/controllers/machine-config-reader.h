@@ -20,6 +20,18 @@ struct TrustConfig {
   bool anyAddress = false;
 };
 
+// cluster.etcd of the config.
+struct EtcdView {
+  kj::String authority;  // PEM; empty when the config has none
+  pki::Pem authorityKey;
+  kj::String image;
+  struct Argument {
+    kj::String key, value;
+  };
+  kj::Vector<Argument> extraArgs;
+  kj::Vector<kj::String> advertisedSubnets, listenSubnets;
+};
+
 struct MachineConfigView {
   rpc::MachineType type = rpc::MachineType::UNKNOWN;
   kj::String authority;  // machine.ca, PEM; empty when the config has none
@@ -30,6 +42,7 @@ struct MachineConfigView {
   // Where trustd is asked: the host of the Kubernetes API, then those of cluster.trustd, each once.
   kj::Vector<kj::String> trustdEndpoints;
   NetworkConfig network;
+  EtcdView etcd;
   bool timeDisabled = false;
   kj::Vector<kj::String> timeServers;  // as the config has them
 };

@@ -181,6 +181,36 @@ TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
   EXPECT_EQ(std::string(kj::strArray(asked, " ").cStr()), "ra/eth0.5 dhcp4/eth0.7 ra/eth0.7");
 }
 
+// Catches: an address that is shared by two links of one node.
+TEST(NetworkPlanTest, ASharedAddressIsOnOneLink) {
+  NetworkConfig config;
+  auto eth0 = device("eth0", "10.0.0.2/24"), eth1 = device("eth1");
+  eth0.vip = NetworkConfig::Vip{kj::str("10.0.0.9"), 5 * kj::SECONDS};
+  NetworkConfig::Vlan vlan;
+  vlan.id = 7;
+  vlan.vip = NetworkConfig::Vip{kj::str("fd00::9")};
+  eth0.vlans.add(kj::mv(vlan));
+  eth1.vip = NetworkConfig::Vip{kj::str("10.0.0.9")};
+  config.devices.add(kj::mv(eth0));
+  config.devices.add(kj::mv(eth1));
+  auto p = plan("", config);
+  ASSERT_EQ(2u, p.vips.size());
+  EXPECT_EQ("eth0 10.0.0.9", kj::str(p.vips[0].link, " ", p.vips[0].address));
+  EXPECT_EQ(5 * kj::SECONDS, p.vips[0].lease);
+  EXPECT_EQ("eth0.7 fd00::9", kj::str(p.vips[1].link, " ", p.vips[1].address));
+  EXPECT_EQ(config::kDefaultVipLease, p.vips[1].lease);
+  EXPECT_EQ("eth1: the shared address 10.0.0.9 is on eth0 already", kj::strArray(p.problems, "; "));
+
+  NetworkConfig other;
+  auto left = device("eth0");
+  left.ignore = true;
+  left.vip = NetworkConfig::Vip{kj::str("10.0.0.9")};
+  other.devices.add(kj::mv(left));
+  p = plan("", other);
+  ASSERT_EQ(1u, p.vips.size()) << "a link that somebody else configures";
+  EXPECT_EQ(0u, p.links.size());
+}
+
 // Catches: a route that is dropped in silence because another one has its place.
 TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
   NetworkConfig config;

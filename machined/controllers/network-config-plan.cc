@@ -136,6 +136,7 @@ class Planner {
       link.making.vlanId = vlan.id;
       addAddresses(*name, vlan.addresses);
       for (auto& route : vlan.routes) addConfigRoute(*name, route);
+      KJ_IF_MAYBE (vip, vlan.vip) addVip(*name, *vip);
       addOperators(*name, vlan.dhcp4, vlan.dhcp6, vlan.addresses.size() > 0, vlan.dhcpMetric);
     } else {
       problem(parent, ": the link name of VLAN ", vlan.id, ", ", parent, ".", vlan.id,
@@ -172,6 +173,19 @@ class Planner {
     }
   }
 
+  void addVip(kj::StringPtr link, const NetworkConfig::Vip& vip) {
+    KJ_IF_MAYBE (address, Ip::parse(vip.address)) {
+      for (auto& other : plan.vips) {
+        if (other.address != *address) continue;
+        problem(link, ": the shared address ", *address, " is on ", other.link, " already");
+        return;
+      }
+      plan.vips.add(NetworkPlan::Vip{kj::str(link), *address, vip.lease});
+    } else {
+      problem(link, ": \"", vip.address, "\" is not a valid shared address");
+    }
+  }
+
   // What the link belongs to; empty: nothing.
   kj::StringPtr masterOf(kj::StringPtr name) const {
     for (auto& link : plan.links) {
@@ -203,6 +217,17 @@ class Planner {
       }
     }
     plan.operators = kj::mv(operators);
+    kj::Vector<NetworkPlan::Vip> vips;
+    for (auto& vip : plan.vips) {
+      auto master = masterOf(vip.link);
+      if (master.size() == 0) {
+        vips.add(kj::mv(vip));
+      } else {
+        problem(vip.link, ": is part of ", master, " and cannot have the shared address ",
+                vip.address);
+      }
+    }
+    plan.vips = kj::mv(vips);
   }
 
   // The one that has the place of this route already.
@@ -257,7 +282,10 @@ class Planner {
     }
     KJ_IF_MAYBE (name, nameOf(device)) {
       named.add(kj::str(*name));
-      if (!device.ignore && !ignored(*name)) addDevice(device, *name);
+      if (ignored(*name)) return;
+      if (!device.ignore) return addDevice(device, *name);
+      // Somebody else configures it; the shared address is the node's all the same.
+      KJ_IF_MAYBE (vip, device.vip) addVip(*name, *vip);
     }
   }
 
@@ -271,6 +299,7 @@ class Planner {
     for (auto& route : device.routes) addConfigRoute(name, route);
     bool addressed = device.addresses.size() > 0 || device.wireguard != nullptr;
     addOperators(name, device.dhcp4, device.dhcp6, addressed, device.dhcpMetric);
+    KJ_IF_MAYBE (vip, device.vip) addVip(name, *vip);
     for (auto& vlan : device.vlans) addVlan(name, vlan);
   }
 

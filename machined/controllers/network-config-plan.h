@@ -25,6 +25,7 @@
 #include <kj/vector.h>
 
 #include "common/base/kernel-arguments.h"
+#include "common/config/config.h"
 #include "common/net/ip.h"
 #include "machined/controllers/network-cmdline.h"
 #include "machined/controllers/network-links.h"
@@ -49,6 +50,10 @@ struct NetworkConfig {
     bool onlink = false;
     config::RouteType type = config::RouteType::UNICAST;
   };
+  struct Vip {
+    kj::String address;
+    kj::Duration lease = config::kDefaultVipLease;
+  };
   struct Vlan {
     uint16_t id = 0;
     kj::Vector<kj::String> addresses;
@@ -56,6 +61,7 @@ struct NetworkConfig {
     unsigned mtu = 0;
     bool dhcp4 = false, dhcp6 = false;
     unsigned dhcpMetric = 0;  // 0: the default
+    kj::Maybe<Vip> vip;
   };
   struct Device {
     kj::String interface;
@@ -67,6 +73,7 @@ struct NetworkConfig {
     bool dhcp4 = false, dhcp6 = false;
     unsigned dhcpMetric = 0;  // 0: the default
     bool dummy = false;
+    kj::Maybe<Vip> vip;
     kj::Vector<Vlan> vlans;
     std::shared_ptr<const BondConfig> bond;
     std::shared_ptr<const BridgeConfig> bridge;
@@ -127,7 +134,14 @@ struct NetworkPlan {
     unsigned metric;
     kj::StringPtr layer;
   };
+  // An address that the control-plane nodes share, on the link of this one.
+  struct Vip {
+    kj::String link;
+    Ip address;
+    kj::Duration lease;
+  };
   kj::Vector<Link> links;
+  kj::Vector<Vip> vips;
   kj::Vector<Unresolved> unresolved;
   kj::Vector<Operator> operators;
   kj::Vector<Address> addresses;

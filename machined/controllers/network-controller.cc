@@ -167,6 +167,14 @@ void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& pl
   }
 }
 
+void addVips(Outputs<rpc::VipSpecSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& vip : plan.vips) {
+    auto spec = outputs.add(vip.address.toString());
+    spec.setLinkName(vip.link);
+    spec.setLeaseTtlMs(vip.lease / kj::MILLISECONDS);
+  }
+}
+
 void addTimeServers(Outputs<rpc::TimeServerSpecSpec>& outputs, const NetworkPlan& plan) {
   auto spec = outputs.add("timeservers");
   auto servers = spec.initTimeServers(plan.timeServers.size());
@@ -189,9 +197,10 @@ template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
 constexpr Kind kind(bool changesKernel) {
   return {typeName<Spec>, make<Spec, add>, changesKernel};
 }
-// The operators first: a lease is given back while its link is still there. The keys before the
-// links that want them.
-constexpr Kind kKinds[] = {kind<rpc::OperatorSpecSpec, addOperators>(false),
+// A shared address goes before its link does. The operators first: a lease is given back while its
+// link is still there. The keys before the links that want them.
+constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
+                           kind<rpc::OperatorSpecSpec, addOperators>(false),
                            kind<rpc::WireguardKeySpec, addKeys>(true),
                            kind<rpc::LinkSpecSpec, addLinks>(true),
                            kind<rpc::AddressSpecSpec, addAddresses>(true),

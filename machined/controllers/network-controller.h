@@ -1,6 +1,6 @@
 // network.ConfigController: what the network should be, as LinkSpecs, AddressSpecs, RouteSpecs,
-// OperatorSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret WireguardKeys, from
-// the kernel's command line, the machine config and what operators were given
+// OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
+// WireguardKeys, from the kernel's command line, the machine config and what operators were given
 // (network-config-plan.h). networkd makes it so; what cannot be understood goes to machined's log
 // once.
 #pragma once

@@ -15,7 +15,8 @@ struct ServiceController::Heard : public kj::Refcounted {
   void hear(rpc::Event::Reader event) {
     if (!event.isService()) return;
     auto service = event.getService();
-    bool runs = service.getState() == rpc::ServiceState::RUNNING;
+    using St = rpc::ServiceState;
+    bool runs = service.getState() == St::RUNNING || service.getState() == St::STOPPING;
     running.upsert(kj::str(service.getService()), runs, [](bool& old, bool fresh) { old = fresh; });
     KJ_IF_MAYBE (w, wake) {
       (*w)();

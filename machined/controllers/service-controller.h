@@ -1,6 +1,7 @@
 // v1alpha1.ServiceController: runtime/Services from the events of the services.
 //
-// A service that runs has a resource, any other has none (spec resources.md §4.2). Its `healthy` is
+// A service that runs has a resource, any other has none (spec resources.md §4.2). One that is
+// being stopped runs until it has ended: who cleans up behind it waits for that. Its `healthy` is
 // what the supervisor calls up: the last check was good, or there is no check; the original shows a
 // service without a check as unhealthy for ever, and everything that waits for it waits with it.
 #pragma once

@@ -53,7 +53,12 @@ TEST_F(StateTest, ServicesThatRunAreShownAndOthersAreNot) {
   event("networkd", rpc::ServiceState::RUNNING);  // its health changed
   scope.poll();
   EXPECT_EQ(services(), "apid+ networkd+");
+  // Catches: data that is removed under a service which is still about to end.
+  sick = "apid";
   event("apid", rpc::ServiceState::STOPPING);
+  scope.poll();
+  EXPECT_EQ(services(), "apid- networkd+");
+  event("apid", rpc::ServiceState::FINISHED);
   scope.poll();
   EXPECT_EQ(services(), "networkd+");
   EXPECT_TRUE(kj::StringPtr(log).endsWith("controller starting\n")) << log.cStr();

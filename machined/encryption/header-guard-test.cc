@@ -133,7 +133,23 @@ TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
   luks.slots.clear();
   luks.steps.clear();
   boot({{0, "b"}});
-  EXPECT_EQ(luks.steps, "mark, format, settle, backup");
+  EXPECT_EQ(luks.steps, "forget, mark, format, settle, backup");
+}
+
+// Catches: a guard that is off, and nobody knows, because its backup has rotten; a good volume that
+// is lost with it; one that is off for ever.
+TEST_F(HeaderGuardTest, ABackupThatIsDamagedIsTold) {
+  boot({{0, "a"}});
+  luks.rotten = true;
+  luks.steps.clear();
+  boot({{0, "a"}});
+  EXPECT_EQ(luks.steps, "backup");
+  EXPECT_THAT(said, HasSubstr("the backup of the LUKS2 header of /dev/vda6, /backups/EPHEMERAL, is "
+                              "damaged, so whether this node wrote that header is not known"));
+  said.clear();
+  luks.slots[7] = "theirs";
+  boot({{0, "a"}});
+  EXPECT_THAT(said, HasSubstr("it was replaced by its backup"));
 }
 
 // Catches: a header that is changed without its mark, since it could not be made, or because of a

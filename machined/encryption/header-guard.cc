@@ -8,13 +8,22 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
   if (file == nullptr) co_return nullptr;
   auto& backup = KJ_ASSERT_NONNULL(file);
   auto found = co_await luks.inspect(device);
-  if (found.content == Content::kEmpty) co_return nullptr;  // it is formatted, and that is a change
+  if (found.content == Content::kEmpty) {
+    // It is formatted, and that is a change; what the volume of before could be opened with goes.
+    co_await luks.forget(backup);
+    co_return nullptr;
+  }
   switch (co_await luks.compare(device, backup)) {
     case Comparison::kSame:
       co_return nullptr;
     case Comparison::kNone:
       missing = true;
       co_return nullptr;
+    case Comparison::kDamaged:
+      missing = true;
+      co_return kj::str("the backup of the LUKS2 header of ", device, ", ", backup,
+                        ", is damaged, so whether this node wrote that header is not known; a new "
+                        "backup is made of it");
     case Comparison::kChanging:
       marked = true;
       if (found.content == Content::kLuks) co_return nullptr;

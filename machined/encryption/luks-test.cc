@@ -109,7 +109,8 @@ TEST_F(LuksTest, HasRoomForAllSlots) {
   EXPECT_EQ(patienceFor(request), kLuksPatience + 32 * 32 * kLuksDerivation);
 }
 
-// Catches: a wrapper that does not let the program keep a backup, and with it no key be changed.
+// Catches: a wrapper that does not let the program keep a backup, and with it no key be changed; or
+// not end a restoration, so that no boot gets further.
 TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   auto& scope = io.waitScope;
   auto one = settings(0, "one");
@@ -119,12 +120,18 @@ TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kChanging);
   luks.backup(path, file, Luks::Change::kIsOver).wait(scope);
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  // A cut before the last step of a restoration has left this.
+  writeFileAtomically(kj::str(file, ".replaced"), "a header"_kj, 0600);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  EXPECT_EQ(readFile(kj::str(file, ".refused")), "a header");
   luks.settle(path).wait(scope);
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kOther);
   auto failure = kj::runCatchingExceptions([&]() { luks.restore(path, file, one).wait(scope); });
   EXPECT_NE(
       std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("opens the data with it"),
       std::string::npos);
+  writeFileAtomically(file, "half of a header"_kj, 0600);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kDamaged);
   luks.forget(file).wait(scope);
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
 }

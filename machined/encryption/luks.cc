@@ -54,7 +54,8 @@ void makeBackupFolder(kj::StringPtr file) {
 // What a request names.
 struct Named {
   kj::String device, backup;  // empty: none
-  bool written = false, begun = false;
+  bool begun = false;         // the folder of the backup, if need be
+  bool maps = false;          // a mapping is made or removed
 };
 // To close a mapping, libcryptsetup looks at the header below it.
 kj::String deviceBelow(kj::StringPtr mapping) {
@@ -64,25 +65,30 @@ kj::String deviceBelow(kj::StringPtr mapping) {
 }
 
 Named namedIn(rpc::LuksRequest::Reader request) {
-  if (request.isClose()) return {deviceBelow(request.getClose()), kj::String()};
+  if (request.isClose()) {
+    return {.device = deviceBelow(request.getClose()), .backup = kj::String(), .maps = true};
+  }
   auto device = kj::str(request.getDevice());
-  auto named = [&](kj::StringPtr file, bool written, bool begun) {
-    return Named{kj::mv(device), kj::str(file), written, begun};
+  auto named = [&](kj::StringPtr file, bool begun) {
+    return Named{kj::mv(device), kj::str(file), begun};
   };
   switch (request.which()) {
     case rpc::LuksRequest::COMPARE:
-      return named(request.getCompare(), false, false);
+      return named(request.getCompare(), false);
     case rpc::LuksRequest::MARK:
-      return named(request.getMark(), true, true);
+      return named(request.getMark(), true);
     case rpc::LuksRequest::BACKUP:
-      return named(request.getBackup().getFile(), true, true);
+      return named(request.getBackup().getFile(), true);
     case rpc::LuksRequest::RESTORE:
-      return named(request.getRestore().getFile(), true, false);
+      return named(request.getRestore().getFile(), false);
     case rpc::LuksRequest::FORGET:
-      return named(request.getForget(), true, false);
+      return named(request.getForget(), false);
     default:
-      return named(nullptr, false, false);
+      break;
   }
+  auto other = named(nullptr, false);
+  other.maps = request.isOpen() && request.getOpen().getMapping().size() > 0;
+  return other;
 }
 
 // What the program may open, as words for the wrapper, which insists on what it is told of.
@@ -97,10 +103,12 @@ kj::Vector<kj::String> filesFor(const Named& named) {
   allow("write", kLocks);
   for (auto path : kLibraries) allow("libraries", path);
   for (auto path : kReads) allow("read", path);
-  allow("device", kMapper);
+  // What is in the volumes that are open can be read there; the one that will be has no node yet.
+  if (named.maps) allow("device", kMapper);
   allow("device", named.device);
   if (named.begun) makeBackupFolder(named.backup);
-  if (named.backup.size() > 0) allow(named.written ? "write" : "read", folderOf(named.backup));
+  // To compare, too: that ends a restoration which was cut before its last step.
+  if (named.backup.size() > 0) allow("write", folderOf(named.backup));
   return words;
 }
 
@@ -236,10 +244,14 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   co_await before;
   // It is there before the first mapping is; udev, which would see to that, is not.
   capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto files = co_await uv.blocking([named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
+  auto preparing = uv.blocking([named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
     Modules::ofRunningKernel().load("dm_mod");
     return filesFor(named);
   });
+  // It syncs a folder of STATE, which may be on a disk that does not answer.
+  auto files = co_await within(io.provider->getTimer(), kLuksPatience, kj::mv(preparing),
+                               kj::str("preparing for an encrypted volume timed out after ",
+                                       kLuksPatience / kj::SECONDS, " s"));
   auto answer = co_await once(request, kj::mv(files));
   if (answer->get().isFailed()) {
     auto failed = answer->get().getFailed();
@@ -386,6 +398,8 @@ kj::Promise<Luks::Comparison> RealLuks::compare(kj::StringPtr device, kj::String
       co_return Comparison::kOther;
     case rpc::LuksAnswer::Comparison::CHANGING:
       co_return Comparison::kChanging;
+    case rpc::LuksAnswer::Comparison::DAMAGED:
+      co_return Comparison::kDamaged;
   }
   co_return Comparison::kNone;
 }

@@ -50,7 +50,7 @@ class Luks {
   virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
 
   // The backup of its header in a file (machined/luks/header-file.h).
-  enum class Comparison { kNone, kSame, kOther, kChanging };
+  enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
   virtual kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) = 0;
   virtual kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) = 0;
   enum class Change { kGoesOn, kIsOver };
@@ -68,8 +68,9 @@ constexpr auto kLuksPatience = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECON
 kj::Duration patienceFor(rpc::LuksRequest::Reader request);
 
 // One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets
-// the program open the device that it is asked about, the folder of the backup, the nodes of
-// mappings, and what libcryptsetup needs; no other device and no other file.
+// the program open the device that it is asked about, the folder of the backup, and what
+// libcryptsetup needs; no other device and no other file. Only a step that makes or removes a
+// mapping may open the nodes of mappings, all of them.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
   RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = derivationHere(),

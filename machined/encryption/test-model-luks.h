@@ -23,20 +23,29 @@ inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& 
   return settings;
 }
 
-// A volume's keys as a config has them.
+// A volume's keys as a config has them: passphrases by slot. "": the machine's own; "*": none that
+// the node has, for a recovery key; "!x" is x, and static keys are readable in META.
 struct EncryptionWish {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
-  // "": the machine's own.
   explicit EncryptionWish(const PassphrasesOfSlots& wanted) {
     auto keys = root.initKeys(static_cast<unsigned>(wanted.size()));
     unsigned i = 0;
+    bool readable = false;
     for (auto& [slot, passphrase] : wanted) {
-      keys[i].setSlot(slot);
-      if (passphrase.empty()) keys[i].initNodeID();
-      if (!passphrase.empty()) keys[i].initStatic().setPassphrase(passphrase.c_str());
-      ++i;
+      auto key = keys[i++];
+      key.setSlot(slot);
+      if (passphrase.empty()) {
+        key.initNodeID();
+      } else if (passphrase == "*") {
+        key.initRecovery();
+      } else {
+        bool marked = passphrase[0] == '!';
+        key.initStatic().setPassphrase(passphrase.c_str() + (marked ? 1 : 0));
+        readable = readable || marked;
+      }
     }
+    if (readable) root.initOptions(1).set(0, kReadableInMeta);
   }
   kj::Maybe<config::Encryption::Reader> get() { return root.asReader(); }
 };
@@ -135,11 +144,12 @@ struct ModelLuks final : public Luks {
   }
 
   std::map<unsigned, std::string> kept;  // of the backup
-  bool backedUp = false, marked = false, foreign = false;
+  bool backedUp = false, marked = false, foreign = false, rotten = false;
   kj::Promise<Comparison> compare(kj::StringPtr, kj::StringPtr) override {
     begin();
     if (marked) return Comparison::kChanging;
     if (!backedUp) return Comparison::kNone;
+    if (rotten) return Comparison::kDamaged;
     return content == Content::kLuks && kept == slots ? Comparison::kSame : Comparison::kOther;
   }
   kj::Promise<void> mark(kj::StringPtr, kj::StringPtr) override {
@@ -153,6 +163,7 @@ struct ModelLuks final : public Luks {
     KJ_REQUIRE(content == Content::kLuks);
     kept = slots;
     backedUp = true;
+    rotten = false;
     if (change == Change::kIsOver) marked = false;
     wrote(change == Change::kIsOver ? "backup" : "backup meanwhile");
     return kj::READY_NOW;
@@ -163,7 +174,7 @@ struct ModelLuks final : public Luks {
     for (auto& key : settings.keys) {
       for (auto& slot : kept) opens = opens || slot.second == textOf(key);
     }
-    if (!backedUp || content == Content::kEmpty || foreign || !opens) {
+    if (!backedUp || rotten || content == Content::kEmpty || foreign || !opens) {
       fail(ErrorKind::kFailedPrecondition, "the header is not restored");
     }
     content = Content::kLuks;
@@ -173,7 +184,8 @@ struct ModelLuks final : public Luks {
   }
   kj::Promise<void> forget(kj::StringPtr) override {
     begin();
-    backedUp = marked = false;
+    if (backedUp || marked) wrote("forget");
+    backedUp = marked = rotten = false;
     kept.clear();
     return kj::READY_NOW;
   }

@@ -48,8 +48,11 @@ Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {
   return {static_cast<uint32_t>(memory), kPasses, threads};
 }
 
-VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
-                          kj::StringPtr uuid) {
+namespace {
+// A key that cannot be made is left out, or refused.
+enum class Unmade { kRefused, kLeftOut };
+VolumeSettings readSettings(config::Encryption::Reader encryption, kj::StringPtr label,
+                            kj::StringPtr uuid, Unmade unmade) {
   VolumeSettings settings;
   settings.label = kj::str(label);
   bool slots[kKeySlots] = {}, textAtBoot = label != kStateName || isReadableInMeta(encryption);
@@ -61,16 +64,11 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
     if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID()) {
       settings.recovery.add(slot);
     } else {
+      bool makeable = key.hasStatic() || !key.hasNodeID() || weaknessOf(uuid) == nullptr;
+      if (unmade == Unmade::kLeftOut && !makeable) continue;
       settings.keys.add(keyOf(key, label, uuid, textAtBoot));
     }
   }
-  if (settings.keys.empty()) {
-    refuseConfig(kj::str("an encrypted partition needs at least one key that the node has"));
-  }
-  bool openable = false;
-  for (auto& key : settings.keys) openable = openable || key.atBoot;
-  if (!openable)
-    refuseConfig(kj::str("no key of ", label, " is one that a boot has without its config"));
   std::sort(settings.keys.begin(), settings.keys.end(),
             [](auto& a, auto& b) { return a.slot < b.slot; });
   std::sort(settings.recovery.begin(), settings.recovery.end());
@@ -82,6 +80,26 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
     if (option == "same_cpu_crypt") settings.sameCpu = true;
   }
   return settings;
+}
+
+}  // namespace
+
+VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
+                          kj::StringPtr uuid) {
+  auto settings = readSettings(encryption, label, uuid, Unmade::kRefused);
+  if (settings.keys.empty()) {
+    refuseConfig(kj::str("an encrypted partition needs at least one key that the node has"));
+  }
+  bool openable = false;
+  for (auto& key : settings.keys) openable = openable || key.atBoot;
+  if (!openable)
+    refuseConfig(kj::str("no key of ", label, " is one that a boot has without its config"));
+  return settings;
+}
+
+VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringPtr label,
+                              kj::StringPtr uuid) {
+  return readSettings(encryption, label, uuid, Unmade::kLeftOut);
 }
 
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {

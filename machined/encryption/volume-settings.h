@@ -71,6 +71,11 @@ struct VolumeSettings {
 VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
                           kj::StringPtr uuid);
 
+// The same of a list that was in force, on this machine or another: without the keys that this one
+// cannot make, which may leave none. Does not throw for what boots would have.
+VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringPtr label,
+                              kj::StringPtr uuid);
+
 // Whether the config lets static keys of STATE be stored where everybody can read them.
 bool isReadableInMeta(config::Encryption::Reader encryption);
 constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option

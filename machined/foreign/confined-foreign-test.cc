@@ -417,7 +417,7 @@ TEST_F(Confined, FetchesInPieces) {
 }
 
 // Catches: places of files that are not those of the archive; a process that has the brain read
-// more than was promised.
+// more than was promised; an archive that is blamed for its disk.
 TEST_F(Confined, LooksIntoArchives) {
   TestTar layer, tar;
   for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
@@ -428,6 +428,7 @@ TEST_F(Confined, LooksIntoArchives) {
   unsigned reads = 0;
   auto look = [&](ForeignBytes& foreign, uint64_t size) -> std::string {
     auto read = [&](uint64_t offset, size_t count) -> kj::Promise<kj::Array<const kj::byte>> {
+      if (size == 7) return error(ErrorKind::kInternal, "Input/output error");
       ++reads;
       auto begin = kj::min(offset, size);
       return kj::heapArray<const kj::byte>(bytes.slice(begin, kj::min(begin + count, size)));
@@ -444,6 +445,7 @@ TEST_F(Confined, LooksIntoArchives) {
   };
   EXPECT_EQ(look(good, bytes.size()), "vmlinuz initramfs rootfs.sqsh version SHA256SUMS ");
   EXPECT_THAT(look(good, 4096), HasSubstr("is cut off"));
+  EXPECT_THAT(look(good, 7), HasSubstr("Input/output error"));
   reads = 0;
   EXPECT_THAT(look(badly("greedy"), bytes.size()), HasSubstr("twice its answer was damaged"));
   EXPECT_EQ(reads, 0u);

@@ -289,16 +289,30 @@ kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, 
               Wiped(requestOf([size](rpc::ParseRequest::Builder out) { out.setArchive(size); })),
               kArchivePatience};
   piece.mostInterim = kMostArchiveReads + 1;
-  piece.interim = [&read](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+  // Of the disk that the archive is on; not the archive is to blame for that.
+  kj::Maybe<kj::Exception> refused;
+  piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes,
                "more than archives need");
     auto wanted = answer.getWanted();
-    return read(wanted.getOffset(), wanted.getSize()).then([](kj::Array<const kj::byte> bytes) {
-      return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
-    });
+    return read(wanted.getOffset(), wanted.getSize())
+        .then(
+            [](kj::Array<const kj::byte> bytes) -> kj::Promise<Words> {
+              return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
+            },
+            [&](kj::Exception&& e) -> kj::Promise<Words> {
+              refused = kj::cp(e);
+              return kj::mv(e);
+            });
   };
-  auto answer = co_await ask(kj::mv(piece));
-  co_return readArchive(answer->getRoot<rpc::ParseAnswer>(), size);
+  kj::Maybe<kj::Exception> wrong;
+  kj::Maybe<kj::Own<capnp::MessageReader>> answer;
+  co_await ask(kj::mv(piece))
+      .then([&](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
+            [&](kj::Exception&& e) { wrong = kj::mv(e); });
+  KJ_IF_MAYBE (e, refused) kj::throwFatalException(kj::mv(*e));
+  KJ_IF_MAYBE (e, wrong) kj::throwFatalException(kj::mv(*e));
+  co_return readArchive(KJ_ASSERT_NONNULL(answer)->getRoot<rpc::ParseAnswer>(), size);
 }
 
 kj::Promise<kj::Vector<ImageSignature>> ConfinedForeign::signatures(

@@ -116,8 +116,9 @@ void makeFolderOf(kj::StringPtr file) {
   KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
 }
 
-// A restoration is over.
+// A restoration is over, if there was one.
 void keepReplaced(kj::StringPtr file) {
+  if (!exists(replacedOf(file))) return;
   KJ_SYSCALL(rename(replacedOf(file).cStr(), refusedOf(file).cStr()), file);
   flushFolder(file);
 }
@@ -133,10 +134,10 @@ Comparison compareHeader(Device& device, kj::StringPtr file) {
   if (exists(markOf(file))) return Comparison::kChanging;
   KJ_IF_MAYBE (backup, readBackup(file)) {
     bool same = device.content() == Content::kLuks && device.header().asPtr() == *backup;
-    if (same && exists(replacedOf(file))) keepReplaced(file);
+    if (same) keepReplaced(file);
     return same ? Comparison::kSame : Comparison::kOther;
   }
-  return Comparison::kNone;
+  return exists(file) ? Comparison::kDamaged : Comparison::kNone;
 }
 
 void markHeader(kj::StringPtr file) {
@@ -149,6 +150,7 @@ void backupHeader(Device& device, kj::StringPtr file, bool last) {
   makeFolderOf(file);
   writeFile(file, device.header());
   if (!last) return;
+  keepReplaced(file);
   removeFile(markOf(file));
   flushFolder(file);
 }

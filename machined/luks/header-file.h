@@ -19,12 +19,13 @@
 
 namespace talos::luks {
 
-// Of the device's header with the backup. kNone: there is no backup, or it is damaged itself.
-enum class Comparison { kNone, kSame, kOther, kChanging };
+// Of the device's header with the backup. kNone: there is no backup; kDamaged: there is one that is
+// not whole, so nothing can be said. It ends a restoration that a cut has left without its end.
+enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
 Comparison compareHeader(Device& device, kj::StringPtr file);
 
 void markHeader(kj::StringPtr file);
-// `last`: the change is over.
+// `last`: the change is over, and with it a restoration that was cut off.
 void backupHeader(Device& device, kj::StringPtr file, bool last);
 // FailedPrecondition as said above, and for a device that is empty.
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys);

@@ -46,6 +46,8 @@ rpc::LuksAnswer::Comparison wire(Comparison comparison) {
       return rpc::LuksAnswer::Comparison::OTHER;
     case Comparison::kChanging:
       return rpc::LuksAnswer::Comparison::CHANGING;
+    case Comparison::kDamaged:
+      return rpc::LuksAnswer::Comparison::DAMAGED;
   }
   return rpc::LuksAnswer::Comparison::NONE;
 }
@@ -58,11 +60,6 @@ void inspect(Device& device, Answer answer) {
   auto used = device.slots();
   auto slots = out.initSlots(used.size());
   for (size_t i = 0; i < used.size(); ++i) slots.set(i, used[i]);
-  out.setCipher(device.cipher());
-  out.setKeySize(device.keySize());
-  out.setSectorSize(device.sectorSize());
-  out.setUuid(device.uuid());
-  out.setFresh(device.fresh());
   KJ_IF_MAYBE (why, device.weakness()) out.setProblem(*why);
 }
 

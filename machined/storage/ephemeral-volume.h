@@ -37,6 +37,9 @@ class EphemeralVolume {
   // Its source; none when nothing is mounted, or memory.
   kj::Maybe<kj::String> mounted();
 
+  // It is about to be erased: nothing stays on STATE that it could be opened with. Does not reject.
+  kj::Promise<void> forgetHeader() { return partitions.forgetHeader(kEphemeralName); }
+
   // Each says what is wrong, and leaves it to process 1. In this order; the partition last.
   kj::Promise<void> unmountBelow();
   kj::Promise<void> unmountOverlays();

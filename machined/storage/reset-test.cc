@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "machined/process1/test-process1.h"
+#include "machined/storage/meta-values.h"
+#include "machined/storage/test-sysfs.h"
 
 namespace talos::machined {
 namespace {
@@ -67,6 +70,7 @@ TEST(ResetMark, ComesBack) {
     auto back = KJ_ASSERT_NONNULL(wishOfMark(row.mark));
     EXPECT_EQ(back.reboot, row.reboot);
     EXPECT_EQ(markOf(back), row.mark);
+    EXPECT_EQ(erases(back, "EPHEMERAL"), row.mark != "off META");
   }
   for (auto bad : {""_kj, "rebooted"_kj, "reboot "_kj, " off"_kj, "off state"_kj, "off STATE\n"_kj,
                    "STATE"_kj, "reboot  STATE"_kj}) {
@@ -333,6 +337,31 @@ TEST_F(ResetOrder, OneAtATime) {
   EXPECT_EQ(disk.steps, "mark erase EPHEMERAL");
 }
 
+// Catches: a reset whose caller has hung up, of which process 1 or META knows and nothing comes:
+// until a crash, or the next boot, and then the disk is gone.
+TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
+  for (bool fails : {true, false}) {
+    FakeProcess1 process1(machine);
+    ModelReset reset(process1, disk);
+    auto gate = kj::newPromiseAndFulfiller<void>();
+    disk.ready = kj::mv(gate.promise);
+    disk.fails = fails ? "mark" : "";
+    unsigned begun = 0;
+    {
+      auto gone = reset.accept({labels({"STATE"}), true, true}, [&]() -> kj::Promise<void> {
+        ++begun;
+        return kj::READY_NOW;
+      });
+      EXPECT_FALSE(gone.poll(scope));
+    }
+    gate.fulfiller->fulfill();
+    scope.poll();
+    EXPECT_EQ(begun, fails ? 0u : 1u);
+    EXPECT_EQ(disk.mark == nullptr, fails);
+    EXPECT_EQ(promised(), !fails);
+  }
+}
+
 // Catches: an erasure without its mark, which a power cut would leave half done; one that is not
 // begun again by the next boot, or by the next brain; a node that stays because META is gone
 // already.
@@ -368,6 +397,39 @@ TEST_F(ResetOrder, TheMarkIsThereBeforeAnythingIsErased) {
   disk.fails = "mark";
   EXPECT_EQ(carryOut(), "DeadlineExceeded: mark timed out");
   EXPECT_EQ(disk.steps, "mark");
+}
+
+// Catches: a mark that is overlooked because META does not answer, and followed by a later boot,
+// when the node is in use; a node that has none and does not boot.
+TEST(DiskReset, AMarkIsReadOrTheBootFails) {
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  UvLoop uv(io.unixEventPort, timer);
+  ReadPool pool(io.unixEventPort, timer, {.threads = 2, .mostThreads = 2}, [](kj::StringPtr) {});
+  struct NoInstaller final : Installer {
+    kj::Promise<bool> run(Fill) override { KJ_FAIL_REQUIRE("it erases"); }
+    kj::Promise<void> slots(Fill, Hear, int) override { KJ_FAIL_REQUIRE("it writes"); }
+  } installer;
+  FakeMachine machine;
+  FakeProcess1 process1(machine);
+  Sysfs sys;
+  TestTree dev;
+  MetaPartition meta(timer, sys.root, dev.root);
+  auto reset = resetOfDisk(process1, uv, pool, meta, installer, [](kj::StringPtr) {});
+  auto finish = [&]() {
+    return failureOf([&] {
+      EXPECT_TRUE(reset->finishMarked([]() { ADD_FAILURE(); }).wait(io.waitScope) == nullptr);
+    });
+  };
+  EXPECT_EQ(finish(), "none") << "without a disk";
+  sys.disk("vda", "8192\n");
+  sys.partition("vda", "vda4", "META");
+  dev.file("vda4", "");
+  ASSERT_EQ(0, truncate(dev.at("vda4").cStr(), kMetaBytes));
+  EXPECT_EQ(finish(), "none") << "without a mark";
+  unlink(dev.at("vda4").cStr());
+  EXPECT_TRUE(finish().startsWith("Internal: whether a reset is pending is not known: META: "))
+      << finish().cStr();
 }
 
 }  // namespace

@@ -64,22 +64,20 @@ class DiskReset final : public Reset {
 
   kj::Promise<kj::Maybe<ResetWish>> marked() override {
     kj::Maybe<ResetWish> wish;
-    kj::Maybe<kj::Exception> failure;
-    try {
-      for (auto& value : co_await meta.read(pool.of(0), kMark)) {
-        wish = wishOfMark(value.value.asChars());
-        if (wish == nullptr) sayForeignMark(say, "META");
-      }
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
-    KJ_IF_MAYBE (e, failure) {
-      // None, or a node without the partition.
-      auto kind = kindOf(*e);
-      if (kind != ErrorKind::kNotFound && kind != ErrorKind::kFailedPrecondition) {
-        say(kj::str("warning: ", messageOf(*e), "; whether a reset is pending is not known"));
-      }
-    }
+    co_await meta.read(pool.of(0), kMark)
+        .then(
+            [&](kj::Vector<MetaValue> values) {
+              for (auto& value : values) {
+                wish = wishOfMark(value.value.asChars());
+                if (wish == nullptr) sayForeignMark(say, "META");
+              }
+            },
+            [](kj::Exception&& e) {
+              auto kind = kindOf(e);
+              // None, or a node without the partition.
+              if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
+              fail(kind, kj::str("whether a reset is pending is not known: ", messageOf(e)));
+            });
     co_return kj::mv(wish);
   }
 
@@ -232,6 +230,10 @@ ResetWish ResetWish::clone() const {
   return {copyOf(labels), reboot, graceful};
 }
 
+bool erases(const ResetWish& wish, kj::StringPtr label) {
+  return wish.labels.empty() || has(wish.labels, label);
+}
+
 kj::String markOf(const ResetWish& wish) {
   kj::Vector<kj::StringPtr> words;
   words.add(wish.reboot ? kReboot : kOff);
@@ -310,6 +312,19 @@ kj::Promise<void> Reset::promise(ResetWish wish) {
     kj::throwFatalException(kj::mv(*e));
   }
   kept = true;
+}
+
+void Reset::taskFailed(kj::Exception&&) {}  // told to the caller
+
+kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, kj::Function<kj::Promise<void>()> begin) {
+  co_await promise(kj::mv(wish));
+  co_await begin();
+}
+
+kj::Promise<void> Reset::accept(ResetWish wish, kj::Function<kj::Promise<void>()> begin) {
+  auto work = promiseAndBegin(kj::mv(wish), kj::mv(begin)).fork();
+  tasks.add(work.addBranch());
+  return work.addBranch();
 }
 
 kj::Promise<void> Reset::carryOutPromised() {

@@ -25,6 +25,8 @@ struct ResetWish {
 
   ResetWish clone() const;
 };
+// Of a partition with this label.
+bool erases(const ResetWish& wish, kj::StringPtr label);
 kj::String markOf(const ResetWish& wish);
 kj::Maybe<ResetWish> wishOfMark(kj::ArrayPtr<const char> mark);
 
@@ -40,9 +42,9 @@ struct ResetPlan {
 // not have, FailedPrecondition without META. Pure.
 ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices, kj::ArrayPtr<const kj::String> labels);
 
-class Reset {
+class Reset : private kj::TaskSet::ErrorHandler {
  public:
-  explicit Reset(Process1& process1) : held(process1, "reset") {}
+  explicit Reset(Process1& process1) : held(process1, "reset"), tasks(*this) {}
   virtual ~Reset() noexcept(false) = default;
 
   // Throws as planReset() does.
@@ -50,6 +52,10 @@ class Reset {
   // Resolves when it cannot be forgotten. Failed, nothing is left of it; if that cannot be made
   // sure of, the message says so.
   kj::Promise<void> promise(ResetWish wish);
+  // The same for a caller who may go away: then it is promised and `begin` called, or it has
+  // failed, all the same. One that is promised in part would be carried out by the next brain, or
+  // the next boot, whenever that is.
+  kj::Promise<void> accept(ResetWish wish, kj::Function<kj::Promise<void>()> begin);
   // What was promised to process 1 in this boot; none else.
   kj::Maybe<ResetWish> promised();
   // Carries out what was promised, with its mark made sure of first: a brain that died in promise()
@@ -57,7 +63,8 @@ class Reset {
   // already: it does nothing.
   kj::Promise<void> carryOutPromised();
   // The same for what an earlier boot has marked, and whether to reboot then; none: nothing is
-  // marked.
+  // marked. Rejects when that cannot be known: a mark that was overlooked would erase the node at a
+  // later boot.
   kj::Promise<kj::Maybe<bool>> finishMarked(kj::Function<void()> begins);
 
  protected:
@@ -71,6 +78,10 @@ class Reset {
   Held<rpc::HeldReset> held;
   kj::Maybe<ResetWish> known;
   bool asked = false;  // process 1
+  kj::TaskSet tasks;
+
+  kj::Promise<void> promiseAndBegin(ResetWish wish, kj::Function<kj::Promise<void>()> begin);
+  void taskFailed(kj::Exception&& e) override;
 };
 
 // Of the system disk.

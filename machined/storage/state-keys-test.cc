@@ -21,27 +21,7 @@ constexpr kj::StringPtr kMapping = "/dev/mapper/vda5-encrypted"_kj;
 constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj, kNoUuid = ""_kj;
 const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffSTATE";
 
-struct Wish {
-  capnp::MallocMessageBuilder message;
-  config::Encryption::Builder root = message.initRoot<config::Encryption>();
-  explicit Wish(const List& list) {
-    auto keys = root.initKeys(static_cast<unsigned>(list.size()));
-    unsigned i = 0;
-    bool readable = false;
-    for (auto& [slot, text] : list) {
-      keys[i].setSlot(slot);
-      if (text.empty()) {
-        keys[i].initNodeID();
-      } else {
-        keys[i].initStatic().setPassphrase(text.c_str() + (text[0] == '!' ? 1 : 0));
-        readable = readable || text[0] == '!';
-      }
-      ++i;
-    }
-    if (readable) root.initOptions(1).set(0, kReadableInMeta);
-  }
-  Encryption get() { return Encryption(root.asReader()); }
-};
+using Wish = EncryptionWish;
 
 // What the header has when it is as the list says.
 std::map<unsigned, std::string> slotsOf(const List& list) {

@@ -107,7 +107,7 @@ void SystemPartitions::checkChange(kj::StringPtr node, kj::StringPtr label, Encr
                                    Encryption after) {
   bool encrypted = partitionOfMapping(node) != nullptr, wanted = after != nullptr;
   if (encrypted && wanted && before != nullptr) {
-    auto from = settingsOf(KJ_ASSERT_NONNULL(before), label, deps.uuid());
+    auto from = settingsBefore(KJ_ASSERT_NONNULL(before), label, deps.uuid());
     auto to = settingsOf(KJ_ASSERT_NONNULL(after), label, deps.uuid());
     if (from.keySize == to.keySize && from.sectorSize == to.sectorSize) return;
     fail(ErrorKind::kFailedPrecondition, kj::str("keySize and blockSize take effect when ", label,
@@ -156,7 +156,7 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
   }
   // At once: what is waited for may replace the config.
   auto id = deps.uuid();
-  auto old = settingsOf(KJ_ASSERT_NONNULL(before), label, id);
+  auto old = settingsBefore(KJ_ASSERT_NONNULL(before), label, id);
   auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
   Turn turn(*this, label);
   co_await turn.before;
@@ -198,8 +198,23 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
               whole ? "its keys were changed" : "the next boot can open it with the new keys"));
 }
 
+// Without its caller, too: what is cut off leaves a slot without its key.
 kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::StringPtr label,
                                                          Encryption how, unsigned slot) {
+  auto made = kj::newPromiseAndFulfiller<kj::String>();
+  tasks.add(makeRecoveryKey(kj::mv(node), label, how, slot)
+                .then(
+                    [&caller = *made.fulfiller](kj::String passphrase) {
+                      if (caller.isWaiting()) return caller.fulfill(kj::mv(passphrase));
+                      zeroize(passphrase);
+                    },
+                    [&caller = *made.fulfiller](kj::Exception&& e) { caller.reject(kj::mv(e)); })
+                .attach(kj::mv(made.fulfiller)));
+  return kj::mv(made.promise);
+}
+
+kj::Promise<kj::String> SystemPartitions::makeRecoveryKey(kj::String node, kj::StringPtr label,
+                                                          Encryption how, unsigned slot) {
   auto partition = partitionOfMapping(node);
   if (partition == nullptr || how == nullptr) {
     fail(ErrorKind::kFailedPrecondition, kj::str(label, " is not encrypted, so it has no keys"));
@@ -219,7 +234,10 @@ kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::St
   };
   co_await putRecoveryKey(luks, kj::str(device), settings, kj::mv(key)).catch_(failed);
   co_await luks.finish().catch_(failed);
-  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  KJ_IF_MAYBE (e, failure) {
+    zeroize(passphrase);
+    kj::throwFatalException(kj::mv(*e));
+  }
   co_await tellKeys(label, kj::str(device), settings);
   deps.say(kj::str(label, ": a recovery key was made at slot ", slot));
   co_return kj::mv(passphrase);

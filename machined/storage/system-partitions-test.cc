@@ -97,13 +97,7 @@ TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
 // Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot
 // be made.
 TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
-  capnp::MallocMessageBuilder message;
-  auto recoverable = message.initRoot<config::Encryption>();
-  auto list = recoverable.initKeys(2);
-  list[0].initStatic().setPassphrase("a");
-  list[1].initRecovery();
-  list[1].setSlot(4);
-  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}}), recoverable({{0, "a"}, {4, "*"}});
   auto failLast = [&](const char* what, kj::Function<void()> work) {
     luks.failAt = 0;
     for (auto before = luks.slots; luks.failAt == 0; luks.slots = before) {
@@ -123,7 +117,7 @@ TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   failLast("boot", [&]() { partitions.prepare(encrypted(), "EPHEMERAL", a.get()).wait(scope); });
   std::string made;
   failLast("recovery key", [&]() {
-    made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", recoverable.asReader(), 4)
+    made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", recoverable.get(), 4)
                .wait(scope)
                .cStr();
   });
@@ -252,14 +246,7 @@ TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
 // key and needs the source for ever; a cut in between after which neither the machine nor the
 // source opens it; a recovery key that is lost by being used.
 TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
-  capnp::MallocMessageBuilder message;
-  auto stored = message.initRoot<config::Encryption>();
-  auto list = stored.initKeys(3);
-  list[0].initStatic().setPassphrase("b");
-  list[1].initNodeID();
-  list[1].setSlot(1);
-  list[2].initRecovery();
-  list[2].setSlot(7);
+  EncryptionWish stored({{0, "b"}, {1, ""}, {7, "*"}});
   EncryptionWish recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
   struct Row {
     EncryptionWish& source;
@@ -280,7 +267,7 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
       luks.backedUp = luks.marked = false;  // another volume each time
       partitions.prepare(encrypted(), "EPHEMERAL", row.source.get(), KeyCare::kLeave).wait(scope);
       luks.failAt = at;
-      auto said = putRight(kMapping, stored.asReader());
+      auto said = putRight(kMapping, stored.get());
       bool opens = false;
       for (auto& [slot, key] : luks.slots) {
         opens = opens || key == kMachineKey || key == row.opener;
@@ -296,7 +283,7 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
   luks.backedUp = luks.marked = false;
   partitions.prepare(encrypted(), "EPHEMERAL", recovering.get(), KeyCare::kLeave).wait(scope);
   luks.slots = {{7, "changed elsewhere"}};
-  EXPECT_THAT(putRight(kMapping, stored.asReader()), HasSubstr("(tried: static of slot 7)"));
+  EXPECT_THAT(putRight(kMapping, stored.get()), HasSubstr("(tried: static of slot 7)"));
 }
 
 // Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
@@ -315,19 +302,13 @@ TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
 // Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a
 // table of keys that does not know it.
 TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
-  capnp::MallocMessageBuilder message;
-  auto how = message.initRoot<config::Encryption>();
-  auto list = how.initKeys(2);
-  list[0].initStatic().setPassphrase("a");
-  list[1].initRecovery();
-  list[1].setSlot(4);
-  auto made =
-      partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.asReader(), 4).wait(scope);
+  EncryptionWish how({{0, "a"}, {4, "*"}});
+  auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4).wait(scope);
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {4, made.cStr()}}));
   EXPECT_EQ(keys, "0 static, 4 recovery");
   EXPECT_EQ(said.find(made.cStr()), std::string::npos) << "it was logged: " << said;
   auto failure = kj::runCatchingExceptions([&]() {
-    partitions.newRecoveryKey(kj::str("/dev/vda6"), "EPHEMERAL", how.asReader(), 4).wait(scope);
+    partitions.newRecoveryKey(kj::str("/dev/vda6"), "EPHEMERAL", how.get(), 4).wait(scope);
   });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
               HasSubstr("EPHEMERAL is not encrypted"));
@@ -357,6 +338,44 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
   second.wait(scope);
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+// Catches: a key that is half made because its caller has gone away: the one of before is gone, and
+// the header counts as one that is being changed.
+TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
+  EncryptionWish how({{0, "a"}, {4, "*"}});
+  luks.slots[4] = "of before";
+  {
+    auto gone = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4);
+  }
+  scope.poll();
+  EXPECT_EQ(luks.steps, "mark, remove 4, add 4, backup");
+  EXPECT_EQ(luks.kept, luks.slots);
+  EXPECT_FALSE(luks.marked);
+  EXPECT_THAT(said, HasSubstr("a recovery key was made at slot 4"));
+}
+
+// Catches: a machine with another UUID than the one that its keys were made of, and that takes no
+// config any more.
+TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
+  SystemPartitions weak({luks, stateKeys, installer, marks,
+                         []() { return kj::Vector<kj::String>(); }, []() { return kj::String(); },
+                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
+                         []() -> kj::Maybe<kj::String> { return nullptr; },
+                         [](kj::StringPtr, const KeysReport&) {}});
+  luks.slots = {{0, kMachineKey}, {1, "a"}};
+  EncryptionWish before({{0, ""}, {1, "a"}}), after({{1, "a"}, {2, "b"}}), alone({{0, ""}});
+  weak.checkChange(kMapping, "EPHEMERAL", before.get(), after.get());
+  auto change = [&](EncryptionWish& from) {
+    weak.change(kj::str(kMapping), "EPHEMERAL", from.get(), after.get(), KeyChangeExtent::kWhole,
+                []() -> kj::Promise<void> { return kj::READY_NOW; })
+        .wait(scope);
+  };
+  change(before);
+  EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
+  luks.slots[0] = kMachineKey;
+  change(alone);
+  EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
 }
 
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would
@@ -406,6 +425,9 @@ TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
 
   volume.content = Superblock{FileSystem::kXfs, kj::str()};
   partitions.prepare(volume, "EPHEMERAL", nullptr).wait(scope);
+  EXPECT_FALSE(luks.backedUp);
+  luks.backedUp = true;
+  partitions.forgetHeader("EPHEMERAL").wait(scope);
   EXPECT_FALSE(luks.backedUp);
 }
 

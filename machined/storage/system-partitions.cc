@@ -84,6 +84,10 @@ kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node) {
   return kj::heapString(name.slice(0, name.size() - end.size()));
 }
 
+void SystemPartitions::taskFailed(kj::Exception&& e) {
+  deps.say(kj::str("warning: ", messageOf(e)));
+}
+
 kj::Maybe<kj::String> SystemPartitions::backupOf(kj::StringPtr label) {
   if (label == kStateName) return nullptr;
   KJ_IF_MAYBE (folder, deps.backups()) return kj::str(*folder, "/", label);

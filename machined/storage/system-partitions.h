@@ -66,7 +66,7 @@ Encryption encryptionOfEphemeral(config::Machine::Reader machine);
 kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                    kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
 
-class SystemPartitions {
+class SystemPartitions : private kj::TaskSet::ErrorHandler {
  public:
   struct Dependencies {
     Luks& luks;
@@ -82,7 +82,7 @@ class SystemPartitions {
     // Of one that was reported.
     kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
   };
-  explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)) {}
+  explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
 
   struct Mountable {
     kj::String node;
@@ -116,6 +116,10 @@ class SystemPartitions {
 
   // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
   kj::Promise<void> release(kj::String node, kj::StringPtr label);
+
+  // The volume is about to be erased: the backup of its header, with its keys, is removed first.
+  // Does not reject: what is left is said.
+  kj::Promise<void> forgetHeader(kj::StringPtr label);
 
   // Mappings of ours that nothing uses are closed: a brain that died between opening one and
   // mounting it has left it, and its disk is in use as long as it is there. Does not reject: what
@@ -156,14 +160,17 @@ class SystemPartitions {
     kj::Maybe<VolumeSettings> settings;  // none: the machine's own key, at whatever slot, or META's
   };
   kj::Maybe<OpenedBy> openedBy;
+  kj::TaskSet tasks;
 
+  kj::Promise<kj::String> makeRecoveryKey(kj::String node, kj::StringPtr label, Encryption how,
+                                          unsigned slot);
+  void taskFailed(kj::Exception&& e) override;
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
   void reportKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
   // What its header has now. Does not reject: nothing depends on its being told.
   kj::Promise<void> tellKeys(kj::StringPtr label, kj::String device,
                              const VolumeSettings& settings);
   kj::Maybe<kj::String> backupOf(kj::StringPtr label);
-  kj::Promise<void> forgetHeader(kj::StringPtr label);
   kj::Promise<Mountable> makeMountable(Luks& luks, const Volume& volume, kj::StringPtr label,
                                        kj::String mapped, Luks::Opened opened);
   kj::Promise<kj::Maybe<VolumeSettings>> listInMeta();

@@ -4,8 +4,10 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/node-layout.h"
 #include "machined/system/system-tree.h"
 
 namespace talos::machined {
@@ -15,6 +17,16 @@ namespace {
 constexpr kj::StringPtr kOptions = "mode=0755,size=50%,nr_inodes=262144"_kj;
 constexpr kj::StringPtr kOverlays[] = {"/etc/kubernetes"_kj, "/etc/cni"_kj,
                                        "/usr/libexec/kubernetes"_kj, "/usr/etc/udev"_kj, "/opt"_kj};
+
+struct Folder {
+  kj::StringPtr path;
+  unsigned owner;
+};
+constexpr Folder kFolders[] = {{"log/pods"_kj, 0},
+                               {"lib/kubelet"_kj, 0},
+                               {"run/lock"_kj, 0},
+                               {"lib/etcd"_kj, kEtcdUid},
+                               {"lib/etcd-supervisor"_kj, kEtcdUid}};
 
 }  // namespace
 
@@ -31,11 +43,12 @@ bool mountEphemeral(kj::StringPtr root, Mounts& mounts) {
 
 void setupVarDirectory(kj::StringPtr root) {
   auto var = openTree(kj::str(root, "/var"));
-  for (auto path : {"log/pods"_kj, "lib/kubelet"_kj, "run/lock"_kj}) {
-    auto parts = split(path);
+  for (auto& folder : kFolders) {
+    auto parts = split(folder.path);
     makeDirectoriesIn(var, parts.directory, 0755);
-    auto made = makeDirectoriesIn(var, path, 0700);
-    KJ_SYSCALL(fchmod(made, 0700), path);
+    auto made = makeDirectoriesIn(var, folder.path, 0700);
+    KJ_SYSCALL(fchmod(made, 0700), folder.path);
+    KJ_SYSCALL(fchown(made, folder.owner, folder.owner), folder.path);
   }
 }
 

@@ -13,7 +13,8 @@ namespace talos::machined {
 // Mounts a tmpfs on /var if nothing is mounted there. Returns whether /var is memory.
 bool mountEphemeral(kj::StringPtr root, Mounts& mounts);
 
-// /var/log/pods, /var/lib/kubelet and /var/run/lock, 0700.
+// /var/log/pods, /var/lib/kubelet and /var/run/lock; /var/lib/etcd and /var/lib/etcd-supervisor,
+// which are etcd's user's: all 0700.
 void setupVarDirectory(kj::StringPtr root);
 
 // /etc/kubernetes, /etc/cni, /usr/libexec/kubernetes, /usr/etc/udev and /opt: overlays, whose upper

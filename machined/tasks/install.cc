@@ -1,12 +1,11 @@
-// The system onto its disk. install (install, install) writes it, finishInstall (install,
+// The system that runs onto its disk; another one that the config names comes later
+// (machined/upgrade/install-image.h). install (install, install) writes it, finishInstall (install,
 // finishInstall), when the config is on STATE, makes the disk one of an installed node
 // (machined/install/installation.h has the order, and what a cut leaves). mountNewState (install,
 // mountState) mounts STATE under the name that it has until then.
 //
 // Each may be run again by the next brain, after any line: what it begins with is looked up anew.
 #include "common/base/error.h"
-#include "common/base/version.h"
-#include "common/config/generate.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/install/layout.h"
@@ -26,23 +25,11 @@ kj::Promise<SystemDisk> systemDisk(UvLoop& uv, MachineConfigReader& config, Stor
   co_return chooseSystemDisk(disks, config.machine(store).getInstall());
 }
 
-// What is installed is what runs.
-void checkImage(kj::StringPtr image) {
-  auto own = kj::str(config::kInstallerImage, ":", buildVersion().tag);
-  if (image.size() == 0 || image == own) return;
-  fail(ErrorKind::kFailedPrecondition,
-       kj::str("machine.install.image: ", image,
-               " is not the system that runs, and installing another one is not supported yet; "
-               "leave it out, or set ",
-               own));
-}
-
 kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArguments& arguments,
                                 Store& store, MachineConfigReader& config, StateVolume& state,
                                 Process1& process1, Installer& installer) {
   co_await state.unmount();  // what a predecessor has mounted
   auto install = config.machine(store).getInstall();
-  checkImage(install.getImage());
   auto wipe = install.getWipe();
   auto words = bootArgumentsOf(arguments, install);
   auto disk = co_await systemDisk(uv, config, store);

@@ -1,6 +1,7 @@
-// finishReset (initialize, mountSystem): a reset that was cut off is carried out before anything is
-// mounted, and the node goes down again. stopPodsForReset (reset, cleanup), resetSystemDisk (reset,
-// reset) and endReset (reset, reboot) are the reset itself (machined/storage/reset.h).
+// finishReset (initialize, finishReset): a reset that was cut off is carried out before anything is
+// mounted, and the node goes down again. stopPodsForReset (reset, cleanup), forgetErasedHeaders
+// (reset, forget), resetSystemDisk (reset, reset) and endReset (reset, reboot) are the reset itself
+// (machined/storage/reset.h).
 //
 // What cannot be erased now, because something of the disk is still in use, is left to the next
 // boot: the node reboots then, also if it is to be off afterwards.
@@ -11,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/kernel-arguments.h"
 #include "machined/process1/process1.h"
+#include "machined/storage/ephemeral-volume.h"
 #include "machined/tasks/stop-pods.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/event-ring.h"
@@ -44,6 +46,14 @@ kj::Promise<void> stopPodsBefore(Reset& reset, Containerd& containerd, Console& 
   return stopPodsGently(containerd, console, timer);
 }
 
+// While STATE is mounted. After a cut the next boot that uses EPHEMERAL does it.
+kj::Promise<void> forgetErased(Reset& reset, EphemeralVolume& ephemeral) {
+  KJ_IF_MAYBE (wish, reset.promised()) {
+    if (erases(*wish, kEphemeralName)) return ephemeral.forgetHeader();
+  }
+  return kj::READY_NOW;
+}
+
 kj::Promise<void> eraseDisk(Reset& reset, Console& console, Events& events, Process1& process1,
                             const KernelArguments& arguments) {
   kj::Maybe<kj::Exception> failure;
@@ -67,6 +77,7 @@ kj::Promise<void> end(Reset& reset, Events& events, Process1& process1,
 
 extern const BootTask finishReset = task<finishPending>("finishReset");
 extern const BootTask stopPodsForReset = task<stopPodsBefore>("stopAllPods");
+extern const BootTask forgetErasedHeaders = task<forgetErased>("forgetErasedHeaders");
 extern const BootTask resetSystemDisk = task<eraseDisk>("resetSystemDisk");
 extern const BootTask endReset = task<end>("reboot");
 

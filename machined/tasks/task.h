@@ -26,6 +26,7 @@ class Containerd;
 class ControllerRuntime;
 class EphemeralVolume;
 class Events;
+class InstallImage;
 class Installer;
 class KernelClock;
 class MachineConfigReader;
@@ -44,7 +45,7 @@ using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&, Installer&,
-               EphemeralVolume&, Reset&, UserDisks&, Upgrader&>;
+               EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&>;
 
 struct BootTask {
   kj::StringPtr name;

@@ -213,6 +213,26 @@ TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
   EXPECT_EQ(fetch(at(server)), good()) << "of a server that always sends all of it";
 }
 
+// Catches: a part of a part that counts as the whole, and an image that is damaged for that.
+TEST_F(ArchivesTest, GoOnAfterAPartOfThePart) {
+  unsigned asked = 0;
+  TestServer server(io, [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
+    auto total = std::to_string(whole.size());
+    if (++asked == 1) {
+      return sendAll(stream, "HTTP/1.1 200 OK\r\nContent-Length: " + total + "\r\n\r\n" +
+                                 whole.substr(0, 200'000));
+    }
+    auto from = (asked + 1) * kMostPieceBytes;  // what has come whole
+    auto part = whole.substr(from, kMostPieceBytes);
+    return sendAll(stream, "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " +
+                               std::to_string(from) + "-" + std::to_string(from + part.size() - 1) +
+                               "/" + total + "\r\nContent-Length: " + std::to_string(part.size()) +
+                               "\r\n\r\n" + part);
+  });
+  EXPECT_EQ(fetch(at(server)), good());
+  EXPECT_GT(asked, 2u);
+}
+
 // Catches: an image that is used though it is not the one that was named; a server that is asked
 // for ever; a page that says "not found", unpacked.
 TEST_F(ArchivesTest, ThatAreNotWhatWasNamed) {

@@ -144,6 +144,7 @@ class RealImageArchives::Watched final : public HttpPieces {
 
   void begins(uint64_t from, uint64_t size) override {
     last = timer.now();
+    whole = size;
     target.begins(from, size);
   }
   kj::Promise<void> piece(kj::Array<kj::byte> bytes) override {
@@ -155,11 +156,17 @@ class RealImageArchives::Watched final : public HttpPieces {
     co_await target.piece(kj::mv(bytes));
   }
   kj::TimePoint heard() const { return taking > 0 ? timer.now() : last; }
+  // A server may send a part of what it was asked for, and that whole.
+  void requireWhole(uint64_t have) const {
+    if (have >= whole) return;
+    fail(ErrorKind::kUnavailable, kj::str("the server sent ", have, " of ", whole, " bytes"));
+  }
 
  private:
   HttpPieces& target;
   const kj::Timer& timer;
   kj::TimePoint last;
+  uint64_t whole = 0;  // as far as the server says it
   unsigned taking = 0;
 };
 
@@ -173,7 +180,7 @@ kj::Promise<void> RealImageArchives::attempt(const HttpSource& source, Target& t
     if (at->secure) authorities = co_await deps.authorities();
     auto next = co_await deps.foreign.pieces(kj::mv(stream), *at, authorities, deps.clock.now(),
                                              target.have(), state, watched);
-    if (next == nullptr) co_return;
+    if (next == nullptr) co_return watched.requireWhole(target.have());
     movedTo = kj::mv(next);
     at = &KJ_ASSERT_NONNULL(movedTo);
   }

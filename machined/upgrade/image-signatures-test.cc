@@ -85,7 +85,8 @@ TEST_F(ImageSignaturesTest, EverythingElseIsRefused) {
   EXPECT_THAT(problem(), AllOf(refused, HasSubstr("none of the signatures")));
 }
 
-// Catches: a registry that fills the memory, or whose absence is taken for that of a signature.
+// Catches: a registry that fills the memory, or whose absence is taken for that of a signature; a
+// layer that cannot be read and takes the signature beside it away.
 TEST_F(ImageSignaturesTest, WhatCannotBeRead) {
   publish("7");
   pulls.blobs[pulls.registry[kPlace]] = std::string(kMostSignatureManifest + 1, ' ');
@@ -93,6 +94,12 @@ TEST_F(ImageSignaturesTest, WhatCannotBeRead) {
                                HasSubstr("has 524289 bytes, and at most 524288 are read")));
   publish(layer(own, std::string(kMostSignedPayload + 1, ' ')));
   EXPECT_THAT(problem(), HasSubstr("bytes, and at most 16384 are read"));
+  // Beside one that counts.
+  auto gone =
+      signatureLayer(kOther, own.sign(kj::arrayPtr(kOther.data(), kOther.size()).asBytes()));
+  publish(layer(own, std::string(kMostSignedPayload + 1, ' ')) + "," + gone + "," +
+          layer(own, signedPayload(kImage)));
+  EXPECT_EQ(problem(), "");
   pulls.registry[kPlace] = pulls.put("{");
   EXPECT_THAT(problem(), HasSubstr("has no signatures that can be read: not valid JSON"));
   // More than one piece.

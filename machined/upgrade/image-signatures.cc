@@ -25,7 +25,8 @@ size_t digestAt(kj::StringPtr pinned) {
 struct Found {
   size_t signatures = 0;
   bool fits = false;
-  kj::String other = {};  // why one of the key does not count
+  kj::String other = {};   // why one of the key does not count
+  kj::String unread = {};  // why one cannot be read
 };
 
 kj::Promise<Found> look(Containerd& containerd, ForeignBytes& foreign, kj::StringPtr place,
@@ -34,8 +35,19 @@ kj::Promise<Found> look(Containerd& containerd, ForeignBytes& foreign, kj::Strin
   auto signatures = co_await foreign.signatures(place, manifest);
   Found found{.signatures = signatures.size()};
   for (auto& signature : signatures) {
-    auto payload =
-        co_await pulledContent(containerd, kj::str(signature.payload), kMostSignedPayload);
+    kj::Maybe<kj::Array<kj::byte>> read;
+    co_await pulledContent(containerd, kj::str(signature.payload), kMostSignedPayload)
+        .then([&](kj::Array<kj::byte> bytes) { read = kj::mv(bytes); },
+              [&](kj::Exception&& e) {
+                // Whoever may add a signature must not be able to take those of others away.
+                auto kind = kindOf(e);
+                if (kind != ErrorKind::kFailedPrecondition && kind != ErrorKind::kNotFound) {
+                  kj::throwFatalException(kj::mv(e));
+                }
+                found.unread = messageOf(e);
+              });
+    if (read == nullptr) continue;
+    auto& payload = KJ_ASSERT_NONNULL(read);
     if (!key.verifies(payload, signature.signature)) continue;
     kj::String about;
     co_await foreign.signedImage(place, payload)
@@ -95,6 +107,10 @@ kj::Promise<void> requireSignature(Containerd& containerd, ForeignBytes& foreign
   if (f.fits) co_return;
   if (f.other.size() > 0) {
     kj::throwFatalException(refuse(kj::str("the signature by it in ", place, " ", f.other)));
+  }
+  if (f.unread.size() > 0) {
+    kj::throwFatalException(refuse(kj::str(
+        "no signature in ", place, " that can be read fits the key, and one cannot: ", f.unread)));
   }
   kj::throwFatalException(refuse(
       f.signatures == 0

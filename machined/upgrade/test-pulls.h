@@ -68,6 +68,8 @@ class ModelPulls {
     on<cri::PullImageRequest>(pulls + "PullImage", [this](auto& request, auto& x) {
       auto name = request.image().image();
       auto found = registry.find(name);
+      ++asked;
+      if (silent) return;
       if (away) return x.finish(14, "dial tcp: i/o timeout");
       if (found == registry.end()) return x.finish(5, name + ": not found");
       pulled[name] = found->second;
@@ -147,6 +149,8 @@ class ModelPulls {
   std::map<std::string, std::string> pulled;
   std::map<std::string, std::string> blobs;
   bool runs = true, away = false;  // containerd; the registry
+  bool silent = false;             // it does not answer
+  unsigned asked = 0;
   unsigned viewed = 0;
   grpc::ModelServer server;
   Containerd containerd;

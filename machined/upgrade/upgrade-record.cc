@@ -16,6 +16,7 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
   record.toVersion = kj::str(in.getToVersion());
   record.healthTimeoutS = in.getHealthTimeoutS();
   record.empty = in.getEmpty();
+  record.emptying = in.getEmptying();
   KJ_REQUIRE(in.getStage() <= UpgradeRecord::Stage::FAILED);
   record.stage = in.getStage();
   record.reason = kj::str(in.getReason());
@@ -48,6 +49,7 @@ kj::Array<char> encodeRecord(const UpgradeRecord& record) {
   out.setToVersion(record.toVersion);
   out.setHealthTimeoutS(record.healthTimeoutS);
   out.setEmpty(record.empty);
+  out.setEmptying(record.emptying);
   out.setStage(record.stage);
   // What a system says of itself is as long as it likes, and a record is not.
   constexpr size_t kMostReason = 8192;

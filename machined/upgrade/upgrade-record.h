@@ -18,7 +18,7 @@ struct UpgradeRecord {
   install::Slot from = install::Slot::kA, to = install::Slot::kB;
   kj::String fromVersion = {}, toVersion = {};
   unsigned healthTimeoutS = install::kHealthTimeoutS;
-  bool empty = false;
+  bool empty = false, emptying = false;
   Stage stage = Stage::WRITING;
   kj::String reason = {};
   kj::Date began = kj::UNIX_EPOCH;

@@ -75,6 +75,7 @@ kj::Promise<void> Upgrader::keepOrTell() {
 kj::StringPtr Upgrader::stageName() const {
   if (fetching != nullptr) return "fetching";
   if (wanted != nullptr) return "writing";
+  if (awaited != nullptr) return "waiting";
   KJ_IF_MAYBE (r, record) {
     switch (r->stage) {
       case Stage::WRITING:
@@ -102,6 +103,9 @@ void Upgrader::publish() {
   KJ_IF_MAYBE (image, fetching) {
     spec.setImage(*image);
     spec.setReason(fetched);
+  } else KJ_IF_MAYBE (a, awaited) {
+    spec.setImage(a->image);
+    spec.setReason(a->reason);
   } else KJ_IF_MAYBE (r, record) {
     spec.setImage(r->image);
     spec.setDigest(r->digest);
@@ -116,6 +120,7 @@ kj::Promise<void> Upgrader::failed(kj::String reason) {
   auto& r = KJ_ASSERT_NONNULL(record);
   r.stage = Stage::FAILED;
   r.reason = kj::mv(reason);
+  awaited = nullptr;
   deps.tell(kj::str(r.image.size() > 0 ? "upgrade" : "rollback", " failed: ", r.reason,
                     "; running slot ", nameOf(r.from), " (", deps.version, ")"));
   publish();
@@ -133,29 +138,32 @@ kj::Promise<void> Upgrader::settle() {
 
 // --- at the start
 
-kj::Promise<void> Upgrader::resume() {
-  if (resumed || deps.container || deps.running == nullptr) co_return;
+kj::Promise<void> Upgrader::resume(kj::Maybe<kj::String> wished) {
+  if (resumed || !hasSlots()) co_return;
   resumed = true;
   co_await deps.load()
-      .then([this](kj::Maybe<UpgradeRecord> found) {
+      .then([this, wished = kj::mv(wished)](kj::Maybe<UpgradeRecord> found) mutable {
         record = kj::mv(found);
-        return findOut();
+        return findOut(kj::mv(wished));
       })
+      .then([this]() { return dropWord(); })
       .catch_([this](kj::Exception&& e) {
         deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
         publish();
       });
 }
 
-kj::Promise<void> Upgrader::findOut() {
+kj::Promise<void> Upgrader::findOut(kj::Maybe<kj::String> wished) {
   auto running = KJ_ASSERT_NONNULL(deps.running);
-  auto word = co_await takeWord();
+  auto word = co_await readWord();
   auto found = (co_await slots.look()).state;
   auto finding = findingOf(record, running, found);
   if (finding == UpgradeFinding::kOnTrial) {
     if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
     auto& r = KJ_ASSERT_NONNULL(record);
     bool first = r.stage != Stage::STARTED;
+    // One that was told to have failed has left the boot loader its choice, and keeps the data.
+    if (first && r.stage != Stage::WRITTEN) r.empty = false;
     r.stage = Stage::STARTED;
     if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
     publish();
@@ -170,9 +178,7 @@ kj::Promise<void> Upgrader::findOut() {
       co_await fellBack(running, kj::mv(word));
       break;
     case UpgradeFinding::kCutOff:
-      co_await failed(kj::str(
-          "it was interrupted (a power cut, or a restart of machined) before the new system was "
-          "ready to be tried"));
+      co_await cutOff(wished);
       break;
     case UpgradeFinding::kConfirmed: {
       auto& r = KJ_ASSERT_NONNULL(record);
@@ -184,6 +190,9 @@ kj::Promise<void> Upgrader::findOut() {
     }
     case UpgradeFinding::kWaiting:
       publish();
+      KJ_IF_MAYBE (r, record) {
+        if (r->isOver()) co_return co_await choose(running, nullptr);
+      }
       // A brain that died between telling the boot loader and the reboot.
       if (deps.process1.brainRestarts() > 0) tasks.add(rebootInto());
       break;
@@ -192,14 +201,47 @@ kj::Promise<void> Upgrader::findOut() {
   }
 }
 
-// One of an earlier trial is gone with it. A META that cannot be read has none.
-kj::Promise<kj::Maybe<kj::String>> Upgrader::takeWord() {
+// A machined that ends in the middle may do so each time; the power does not.
+kj::Promise<void> Upgrader::cutOff(const kj::Maybe<kj::String>& wished) {
+  KJ_IF_MAYBE (image, wished) {
+    if (*image == KJ_ASSERT_NONNULL(record).image && deps.process1.brainRestarts() == 0) {
+      record = nullptr;
+      publish();
+      return kj::READY_NOW;
+    }
+  }
+  return failed(kj::str(
+      "it was interrupted (a power cut, or a restart of machined) before the new system was "
+      "ready to be tried"));
+}
+
+// A META that cannot be read has none.
+kj::Promise<kj::Maybe<kj::String>> Upgrader::readWord() {
   kj::Maybe<kj::String> word;
-  co_await kj::evalNow([&]() { return deps.takeWord(); })
+  co_await kj::evalNow([&]() { return deps.readWord(); })
       .then([&](kj::Maybe<kj::String> left) { word = kj::mv(left); },
             [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  KJ_IF_MAYBE (text, word) co_return oneLine(*text, kMostWord);
+  KJ_IF_MAYBE (text, word) {
+    wordIsLeft = true;
+    co_return oneLine(*text, kMostWord);
+  }
   co_return nullptr;
+}
+
+// When the record has it. One of an earlier trial goes, too.
+kj::Promise<void> Upgrader::dropWord() {
+  if (!wordIsLeft) return kj::READY_NOW;
+  return kj::evalNow([&]() { return deps.dropWord(); }).catch_([this](kj::Exception&& e) {
+    taskFailed(kj::mv(e));
+  });
+}
+
+// A disk that has taken the choice and not said so would start the other system at some later boot.
+kj::Promise<void> Upgrader::revoke() {
+  return choose(KJ_ASSERT_NONNULL(deps.running), nullptr).catch_([this](kj::Exception&& e) {
+    deps.tell(kj::str("upgrade: the next start may be that of the other system, on trial: ",
+                      messageOf(e)));
+  });
 }
 
 kj::Promise<void> Upgrader::bootFailed(kj::String problems) {
@@ -228,10 +270,12 @@ kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> word) {
 
 kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
   KJ_IF_MAYBE (r, record) {
-    if (!onTrial || !r->empty) co_return;
+    if (!r->emptying && (!onTrial || !r->empty)) co_return;
     auto node = co_await slots.partition("EPHEMERAL");
+    r->emptying = true;
+    co_await keep();
     co_await deps.installer.clear(kj::str(node), kEmptyHead);
-    r->empty = false;
+    r->empty = r->emptying = false;
     co_await keep();
     deps.tell(kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
   }
@@ -284,7 +328,8 @@ kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
   co_await within(deps.timer, kReadyPatience, ready(registry),
                   kj::str("the node's boot is not over, or its containerd does not run; see "
                           "talosctl services"));
-  auto next = registry ? pulled(kj::str(wish.image)) : archived(wish, kj::mv(url));
+  auto next = registry ? pulled(kj::str(wish.image), kj::str(key))
+                       : archived(wish, kj::mv(url), kj::str(key));
   auto got = co_await next;
   // The config can change in the minutes that this takes.
   if (deps.imageKey() != key) {
@@ -300,12 +345,11 @@ kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
   tasks.add(carryOut());
 }
 
-kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image) {
+kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key) {
   // A view that a power cut has left would keep what was unpacked then.
   co_await dropView(deps.containerd, kj::str(kViewName));
   co_await forgetImage(deps.containerd, kj::str(image));
   auto unpacked = co_await pullImage(deps.containerd, kj::mv(image));
-  auto key = deps.imageKey();
   if (key.size() > 0) co_await deps.requireSignature(kj::str(unpacked.pinned), kj::mv(key));
   auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
   Wanted next{};
@@ -314,9 +358,9 @@ kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image) {
   co_return kj::mv(next);
 }
 
-kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url) {
+kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url,
+                                                 kj::String key) {
   kj::Maybe<ImageArchive> archive;
-  auto key = deps.imageKey();
   kj::String prefix;
   KJ_IF_MAYBE (u, url) {
     prefix = kj::str(u->place.shown, "#");
@@ -364,14 +408,8 @@ kj::Promise<void> Upgrader::carryOut() {
   KJ_IF_MAYBE (e, wrong) {
     bool begun = false;
     KJ_IF_MAYBE (r, record) begun = !r->isOver() && r->image == image;
-    if (!begun) {
-      auto running = KJ_ASSERT_NONNULL(deps.running);
-      record = UpgradeRecord{.image = kj::mv(image),
-                             .from = running,
-                             .to = install::otherThan(running),
-                             .fromVersion = kj::str(deps.version),
-                             .began = deps.clock.now()};
-    }
+    if (begun && KJ_ASSERT_NONNULL(record).stage == Stage::WRITTEN) co_await revoke();
+    if (!begun) record = newRecord(kj::mv(image));
     co_return co_await failed(problem.size() > 0 ? kj::mv(problem) : messageOf(*e));
   }
   co_await rebootInto();
@@ -387,22 +425,27 @@ kj::Promise<void> Upgrader::write() {
 
 kj::Promise<void> Upgrader::writeSlot() {
   auto& w = KJ_REQUIRE_NONNULL(wanted);
-  auto running = KJ_ASSERT_NONNULL(deps.running);
-  auto& r = record.emplace(UpgradeRecord{.image = kj::str(w.image),
-                                         .digest = kj::str(w.digest),
-                                         .from = running,
-                                         .to = install::otherThan(running),
-                                         .fromVersion = kj::str(deps.version),
-                                         .healthTimeoutS = w.healthTimeoutS,
-                                         .empty = !w.preserve,
-                                         .began = deps.clock.now()});
+  auto& r = record.emplace(newRecord(kj::str(w.image)));
+  r.digest = kj::str(w.digest);
+  r.healthTimeoutS = w.healthTimeoutS;
+  r.empty = !w.preserve;
+  awaited = nullptr;
   publish();
   co_await keep();
   deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.arguments());
   r.stage = Stage::WRITTEN;
   co_await keep();
-  co_await choose(running, r.to);
+  co_await choose(r.from, r.to);
+}
+
+UpgradeRecord Upgrader::newRecord(kj::String image) const {
+  auto running = KJ_ASSERT_NONNULL(deps.running);
+  return UpgradeRecord{.image = kj::mv(image),
+                       .from = running,
+                       .to = install::otherThan(running),
+                       .fromVersion = kj::str(deps.version),
+                       .began = deps.clock.now()};
 }
 
 // Goes on without its caller: the boot loader may be told already.
@@ -424,12 +467,9 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
          kj::str("slot ", nameOf(running), " runs, but slot ", nameOf(found.state.confirmed),
                  " is the confirmed one; reboot into that first"));
   }
-  UpgradeRecord next{.from = running,
-                     .to = install::otherThan(running),
-                     .fromVersion = kj::str(deps.version),
-                     .healthTimeoutS = timeout,
-                     .stage = Stage::WRITTEN,
-                     .began = deps.clock.now()};
+  auto next = newRecord(kj::String());
+  next.healthTimeoutS = timeout;
+  next.stage = Stage::WRITTEN;
   for (auto& system : found.systems) {
     if (system.slot == next.to) next.toVersion = kj::mv(system.version);
   }
@@ -438,11 +478,13 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
          kj::str("there is no system in slot ", nameOf(next.to), " that could be rolled back to"));
   }
   record = kj::mv(next);
+  awaited = nullptr;
   kj::Maybe<kj::Exception> wrong;
   co_await keep()
       .then([&]() { return choose(running, install::otherThan(running)); })
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
+    co_await revoke();
     co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is told
     kj::throwFatalException(kj::mv(*e));
   }
@@ -458,6 +500,29 @@ kj::Promise<void> Upgrader::rebootInto() {
   }
   publish();
   return deps.reboot("reboot into the system of the other slot, asked for through the API");
+}
+
+// --- what an installation has left
+
+kj::Maybe<const UpgradeRecord&> Upgrader::newest() const {
+  KJ_IF_MAYBE (r, record) return *r;
+  return nullptr;
+}
+
+bool Upgrader::isUnderWay() const {
+  if (fetching != nullptr || wanted != nullptr || rebooting) return true;
+  KJ_IF_MAYBE (r, record) return !r->isOver();
+  return false;
+}
+
+void Upgrader::await(kj::Maybe<Awaited> what) {
+  awaited = kj::mv(what);
+  publish();
+}
+
+kj::Promise<void> Upgrader::refuse(kj::String image, kj::String reason) {
+  record = newRecord(kj::mv(image));
+  return failed(kj::mv(reason));
 }
 
 // --- the trial

@@ -18,6 +18,9 @@
 //      boot has failed; if that was before it had STATE, and with it the record, it leaves its last
 //      word in META. Process 1 does the same a little later for a brain that does not
 //      (machined/init), and the kernel for process 1.
+//      Emptying EPHEMERAL, if that was asked for, begins after the record says so: a cut in it
+//      leaves something that is neither data nor empty, and whichever system is started then ends
+//      it.
 //   6. The old system finds that it runs again, and tells why: in the record, the resource
 //      UpgradeStatuses/node, the event log and on the console.
 #pragma once
@@ -74,19 +77,22 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     // The record on STATE; saved, it is on the disk when that resolves.
     kj::Function<kj::Promise<kj::Maybe<UpgradeRecord>>()> load;
     kj::Function<kj::Promise<void>(const UpgradeRecord&)> save;
-    // The last word of a system on trial, in META: taken, it is not there any more.
+    // The last word of a system on trial, in META, until it is dropped.
     kj::Function<kj::Promise<void>(kj::StringPtr)> leaveWord;
-    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> takeWord;
+    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> readWord;
+    kj::Function<kj::Promise<void>()> dropWord;
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
 
   // When STATE is mounted: what was found is told and recorded, a trial goes on. A second call does
-  // nothing. Does not throw.
-  kj::Promise<void> resume();
+  // nothing. Does not throw. An upgrade to `wished` (install-image.h) that a power cut has ended
+  // has not failed: nothing is known of it, and it may begin anew.
+  kj::Promise<void> resume(kj::Maybe<kj::String> wished = nullptr);
   // The boot has ended with these problems: a trial that has not begun, for want of STATE, ends.
   kj::Promise<void> bootFailed(kj::String problems);
-  // Before EPHEMERAL is mounted: the upgrade may have been one without --preserve.
+  // Before EPHEMERAL is mounted: the upgrade may have been one without --preserve, and emptying it
+  // may have been cut off.
   kj::Promise<void> emptyEphemeralIfAsked();
 
   // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
@@ -95,6 +101,18 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
 
   // The task of the sequence.
   kj::Promise<void> write();
+
+  // For the upgrade that an installation has left to the installed system (install-image.h).
+  kj::Maybe<const UpgradeRecord&> newest() const;
+  bool isUnderWay() const;  // from the fetch to the end of the trial
+  bool hasSlots() const { return !deps.container && deps.running != nullptr; }
+  // What is not there yet and why, as long as nothing newer happens. None: nothing is awaited.
+  struct Awaited {
+    kj::String image, reason;
+  };
+  void await(kj::Maybe<Awaited> what);
+  // The image is not to be had: recorded and told as an upgrade that has failed.
+  kj::Promise<void> refuse(kj::String image, kj::String reason);
 
  private:
   struct Wanted {
@@ -107,23 +125,29 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   BootSlots slots;
   bool resumed = false, onTrial = false, rebooting = false;
   bool settled = false;            // process 1 does not end a trial any more
+  bool wordIsLeft = false;         // in META
   kj::String problem;              // of write()
   kj::Maybe<kj::String> fetching;  // the image
   kj::String fetched;              // how far it is
   kj::Maybe<Wanted> wanted;
   kj::Maybe<UpgradeRecord> record;
+  kj::Maybe<Awaited> awaited;
   kj::TaskSet tasks;
 
   install::Slot requireIdle();
-  kj::Promise<Wanted> pulled(kj::String image);
-  kj::Promise<Wanted> archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url);
+  kj::Promise<Wanted> pulled(kj::String image, kj::String key);
+  kj::Promise<Wanted> archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
   kj::Promise<void> rollBack(unsigned healthTimeoutS);
   kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();
-  kj::Promise<void> findOut();
+  kj::Promise<void> findOut(kj::Maybe<kj::String> wished);
+  kj::Promise<void> cutOff(const kj::Maybe<kj::String>& wished);
+  UpgradeRecord newRecord(kj::String image) const;
   kj::Promise<void> fellBack(install::Slot running, kj::Maybe<kj::String> word);
-  kj::Promise<kj::Maybe<kj::String>> takeWord();
+  kj::Promise<kj::Maybe<kj::String>> readWord();
+  kj::Promise<void> dropWord();
+  kj::Promise<void> revoke();
   kj::Promise<void> carryOut();
   kj::Promise<void> rebootInto();
   kj::Promise<void> trial();

@@ -219,6 +219,7 @@ int runDisks(kj::ArrayPtr<const kj::StringPtr> words) {
     return io.lowLevelProvider->wrapSocketFd(inherited(word).release(), kOurs);
   };
   KJ_REQUIRE(words.size() >= 2 && words.size() % 2 == 0, "this command is the supervisor's");
+  KJ_SYSCALL(signal(SIGXFSZ, SIG_IGN) == SIG_ERR ? -1 : 0);  // the machine hears of the error
   MachineDisks disks;
   Clients clients;
   for (size_t i = 2; i < words.size(); i += 2) {

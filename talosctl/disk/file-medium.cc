@@ -13,7 +13,9 @@ namespace talos::disk {
 namespace {
 
 [[noreturn]] void failed(kj::StringPtr what) {
-  bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+  // QEMU halts a machine whose disk is full, until there is room. No room helps against a limit on
+  // the size of files (EFBIG): to the machine its disk has failed.
+  bool full = errno == ENOSPC || errno == EDQUOT;
   fail(full ? ErrorKind::kResourceExhausted : ErrorKind::kInternal,
        kj::str("cannot ", what, " the file of a disk: ", strerror(errno)));
 }

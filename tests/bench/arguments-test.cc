@@ -39,6 +39,7 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"container-bench a b 0", "container-bench: RUNS is"},
       {"containerd-bench /run/x 0", "containerd-bench: CALLS is"},
       {"dhcp-bench none", "dhcp-bench: RUNS is"},
+      {"etcd-bench 0", "etcd-bench: CALLS is"},
       {"luks-bench 0", "luks-bench: RUNS is"},
       {"meta-bench", "meta-bench: 0 arguments; usage: meta-bench FOLDER [RUNS]"},
       {"meta-bench /tmp 0", "meta-bench: RUNS is"},

@@ -74,13 +74,24 @@ class Installed : public ::testing::Test {
     }
     std::ofstream(config, std::ios::binary) << text;
   }
-  std::string bootId() {
+  // Empty while it does not answer.
+  std::string bootIdNow() {
     return cluster.talosctl({"--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20).out;
+  }
+  std::string bootId() {
+    std::string id;
+    EXPECT_TRUE(eventually(
+        [&] {
+          id = bootIdNow();
+          return !id.empty();
+        },
+        kSlow, 1));
+    return id;
   }
   bool isOverSince(const std::string& boot) {
     return eventually(
         [&] {
-          auto now = bootId();
+          auto now = bootIdNow();
           return !now.empty() && now != boot &&
                  contains(cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out,
                           "sequence boot: done");

@@ -1,11 +1,10 @@
 // Encrypted partitions: made when they are empty, opened at each boot, given other keys, and read
 // by Debian's cryptsetup on this host; and what becomes of a machine that is not the one whose disk
 // it is.
-#include <map>
-
 #include "common/config/config.h"
 #include "machined/storage/system-partitions.h"
 #include "tests/cuts/image.h"
+#include "tests/cuts/luks-keys.h"
 #include "tests/cuts/recording.h"
 #include "tests/vm/encrypted-node.h"
 
@@ -126,7 +125,7 @@ TEST(Encryption, OfAnInstalledNode) {
 class LockedAfterCut {
  public:
   LockedAfterCut(std::string image, std::string folder, std::string uuid)
-      : image(std::move(image)), folder(std::move(folder)), uuid(std::move(uuid)) {}
+      : image(image), folder(folder), uuid(std::move(uuid)), keys(image, "EPHEMERAL", folder) {}
 
   // The config that is stored.
   std::string look() {
@@ -135,33 +134,14 @@ class LockedAfterCut {
     auto config = config::parse(kj::arrayPtr(text.data(), text.size()));
     auto encryption = machined::encryptionOfEphemeral(config.get().getMachine());
     auto settings = machined::settingsOf(KJ_REQUIRE_NONNULL(encryption), "EPHEMERAL", uuid.c_str());
-    auto volume = cuts::part(image, "EPHEMERAL");
-    volume.size = kHeaderBytes;
-    auto header = cuts::contentKey(image, volume);
-    for (auto& key : settings.keys) {
-      if (opens(volume, header, key.passphrase)) return text;
-    }
-    KJ_FAIL_REQUIRE("no key of the stored config opens EPHEMERAL");
+    KJ_REQUIRE(keys.opensWithOneOf(settings), "no key of the stored config opens EPHEMERAL");
+    return text;
   }
-  size_t headers() const { return known.size(); }  // that were tried, with a key each
+  size_t headers() const { return keys.tried(); }
 
  private:
   std::string image, folder, uuid;
-  std::map<std::pair<size_t, std::string>, bool> known;  // deriving a key takes long
-
-  bool opens(const cuts::Part& volume, size_t header, kj::ArrayPtr<const kj::byte> passphrase) {
-    std::string words(passphrase.asChars().begin(), passphrase.size());
-    auto [it, isNew] = known.try_emplace({header, words}, false);
-    if (!isNew) return it->second;
-    cuts::PartCopy copy(image, volume, folder);
-    auto path = folder + "/passphrase";
-    std::ofstream(path, std::ios::binary) << words;
-    it->second = harness::run({"/usr/sbin/cryptsetup", "open", "--test-passphrase", "--key-file",
-                               path, copy.path()},
-                              kSlow)
-                     .status == 0;
-    return it->second;
-  }
+  cuts::LuksKeys keys;
 };
 
 // Catches, at any write, whatever of the unflushed arrives: a volume that no key opens which the

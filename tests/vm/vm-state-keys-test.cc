@@ -1,80 +1,38 @@
 // Power cuts while the keys of STATE itself are changed. The config, which has the list of them, is
 // in there; a boot has what META says, and the machine's own key.
-#include <gtest/gtest.h>
-#include <kj/debug.h>
-
-#include <fstream>
-#include <map>
-#include <regex>
-
 #include "machined/encryption/state-keys.h"
 #include "machined/storage/meta-values.h"
 #include "tests/cuts/image.h"
+#include "tests/cuts/luks-keys.h"
 #include "tests/cuts/recording.h"
-#include "tests/harness/cluster.h"
+#include "tests/vm/encrypted-node.h"
 
 namespace talos::vm {
 namespace {
 
-using harness::Cluster;
-using harness::contains;
-using harness::eventually;
-
-constexpr double kSlow = 480;  // seconds, in emulation beside others
 constexpr auto kName = "statekeys-master-1";
-constexpr uint64_t kHeaderBytes = 17 << 20;
-
-std::string uuidOf(const Cluster& cluster) {
-  auto text = harness::slurp(cluster.stateFolder() + "/state.yaml");
-  std::smatch match;
-  KJ_REQUIRE(std::regex_search(text, match, std::regex("uuid: \"?([-0-9a-f]{36})")));
-  return match[1].str();
-}
 
 // Whether a boot opens the STATE that a cut leaves.
 class StateAfterCut {
  public:
   StateAfterCut(std::string image, std::string folder, std::string uuid)
-      : image(std::move(image)), folder(std::move(folder)), uuid(std::move(uuid)) {}
+      : keys(image, "STATE", std::move(folder)), image(std::move(image)), uuid(std::move(uuid)) {}
 
   // The list in META. Throws when neither a key of it nor the machine's own opens STATE.
   std::string look() {
     auto list = cuts::metaValue(image, static_cast<uint32_t>(machined::MetaTag::kStateEncryption));
     auto own = machined::settingsOfMachine("STATE", uuid.c_str());
-    if (opensWithOneOf(own)) return list;
+    if (keys.opensWithOneOf(own)) return list;
     KJ_REQUIRE(
-        !list.empty() && opensWithOneOf(machined::readStateKeys(
+        !list.empty() && keys.opensWithOneOf(machined::readStateKeys(
                              kj::arrayPtr(list.data(), list.size()).asBytes(), uuid.c_str())),
         "no key that a boot has opens STATE", list.c_str());
     return list;
   }
-  bool opens(const std::string& passphrase) {
-    auto volume = cuts::part(image, "STATE");
-    volume.size = kHeaderBytes;
-    auto [it, isNew] = known.try_emplace({cuts::contentKey(image, volume), passphrase}, false);
-    if (!isNew) return it->second;
-    cuts::PartCopy copy(image, volume, folder);
-    auto path = folder + "/passphrase";
-    std::ofstream(path, std::ios::binary) << passphrase;
-    it->second = harness::run({"/usr/sbin/cryptsetup", "open", "--test-passphrase", "--key-file",
-                               path, copy.path()},
-                              kSlow)
-                     .status == 0;
-    return it->second;
-  }
-  size_t tried() const { return known.size(); }
+  cuts::LuksKeys keys;
 
  private:
-  std::string image, folder, uuid;
-  std::map<std::pair<size_t, std::string>, bool> known;  // deriving a key takes long
-
-  bool opensWithOneOf(const machined::VolumeSettings& settings) {
-    for (auto& key : settings.keys) {
-      auto words = key.passphrase.asChars();
-      if (opens(std::string(words.begin(), words.size()))) return true;
-    }
-    return false;
-  }
+  std::string image, uuid;
 };
 
 struct Change {
@@ -121,7 +79,7 @@ TEST(StateKeys, PowerCutsOfRotations) {
     kj::EventLoop loop;
     kj::WaitScope scope(loop);
     cuts::Replay replay(scope, recording.log(), folder.path());
-    auto uuid = uuidOf(cluster);
+    auto uuid = EncryptedNode{cluster, kName}.uuid();
     StateAfterCut state(replay.images()[1], folder.path(), uuid);
     cuts::Outcomes outcomes("changes of the keys of STATE");
     samples = cuts::replayCuts(
@@ -132,12 +90,13 @@ TEST(StateKeys, PowerCutsOfRotations) {
           bool fresh = contains(list, change.inMeta);
           if (cut.when == cuts::Replay::When::kBefore) {
             KJ_REQUIRE(fresh, "what was answered is not in META", list.c_str());
-            KJ_REQUIRE(state.opens("first") == change.hasStatic, "the keys are not those answered");
+            KJ_REQUIRE(state.keys.opens("first") == change.hasStatic,
+                       "the keys are not those answered");
           }
           return fresh ? "new list in META" : "old list in META";
         },
         cuts::samplesToBoot(), kept.path());
-    std::cerr << state.tried() << " pairs of a header and a key were tried\n";
+    std::cerr << state.keys.tried() << " pairs of a header and a key were tried\n";
     EXPECT_GT(outcomes.of("old list in META"), 0u);
     EXPECT_GT(outcomes.of("new list in META"), 0u);
   }

@@ -73,6 +73,33 @@ TEST_F(UpgradesTest, ToOneWithoutNetwork) {
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), config);
 }
 
+// Catches: a node that stays on the system which has installed it, though its config names another;
+// data that are lost with that; one that upgrades itself at each boot.
+TEST_F(UpgradesTest, AnotherReleaseAtTheInstallation) {
+  Images images(folder);
+  images.make(kGood, {});
+  auto good = images.inRegistry(kGood);
+  Cluster cluster("upgradeinstall",
+                  upgradeFlags({"--with-bootloader", "--wait=false", "--install-image", good}),
+                  kComesUp);
+  Machine node{cluster, "upgradeinstall-master-1"};
+  EXPECT_TRUE(eventually([&] { return contains(node.status(), "stage: done"); }, 2 * kComesUp, 1))
+      << cluster.console(node.name);
+  EXPECT_EQ(node.slot(), "B");
+  EXPECT_TRUE(contains(node.status(), "image: " + good + "\n")) << node.status();
+  EXPECT_TRUE(contains(node.status(), Images::digestOf(kGood))) << node.status();
+  EXPECT_TRUE(contains(cluster.ok({"image", "list"}), "installer")) << "EPHEMERAL was emptied";
+  auto state = cluster.ok({"list", "/system/state"});
+  EXPECT_FALSE(contains(state, "install-image")) << state;
+  auto began = node.status();
+
+  cluster.ok({"reboot"}, kComesUp);
+  EXPECT_EQ(node.slot(), "B");
+  EXPECT_TRUE(eventually([&] { return cluster.booted(); }, kComesUp, 1));
+  EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
+  EXPECT_TRUE(contains(began, "began: ")) << began;
+}
+
 // Catches: an image that nobody has signed, or somebody else has, and that is taken; a signature
 // that is not found where cosign puts it, or of which the node, with its own containerd and parser,
 // cannot tell that it fits.

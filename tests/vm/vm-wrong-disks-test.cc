@@ -6,6 +6,7 @@
 #include <kj/debug.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -56,12 +57,29 @@ void fill(const std::string& image, const cuts::Part& part, const std::string& f
   KJ_SYSCALL(fsync(fd));
 }
 
+// Who serves the disks of this machine; another one at each start.
+pid_t disksProcess(const std::string& machine) {
+  auto wanted = std::string("cluster-disks") + '\0' + machine + '\0';
+  for (auto& entry : fs::directory_iterator("/proc")) {
+    auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (contains(harness::slurp(entry.path() / "cmdline"), wanted)) return std::stoi(name);
+  }
+  KJ_FAIL_REQUIRE("nobody serves the disks");
+}
+
 struct Node {
   Cluster& cluster;
 
   std::string disk() const { return cluster.stateFolder() + "/" + kName + ".disk"; }
   std::string other() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
   void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
+  // Every write at or behind this place of a disk fails, as when its spare sectors are used up.
+  void failWritesFrom(uint64_t place) {
+    rlimit limit = {place, RLIM_INFINITY};
+    auto pid = disksProcess(cluster.stateFolder() + "/" + kName);
+    KJ_SYSCALL(prlimit(pid, RLIMIT_FSIZE, &limit, nullptr));
+  }
   bool says(const std::vector<std::string>& asked, const std::string& text) {
     auto words = asked;
     words.insert(words.begin(), {"--timeout", "5s"});
@@ -115,6 +133,16 @@ class WrongDisks : public ::testing::Test {
         << said();
     EXPECT_FALSE(contains(said(), "made an xfs file system")) << said();
     EXPECT_FALSE(contains(said(), "maintenance: ")) << said();
+    std::string told;
+    EXPECT_TRUE(eventually(
+        [&] {
+          told = cluster.talosctl({"-n", cluster.endpoint(), "status", "--insecure"}, 20).out;
+          return contains(told, console);
+        },
+        kUp, 1))
+        << "whoever asks is not told:\n"
+        << told;
+    node.failWritesFrom(RLIM_INFINITY);  // or the power cannot be cut
     node.power("kill");
     EXPECT_EQ(cuts::contentKey(node.disk(), cuts::part(kept, "STATE")), before)
         << "STATE was written to";
@@ -233,6 +261,64 @@ TEST_F(WrongDisks, ThatFail) {
     EXPECT_TRUE(node.says({"list", "-l", "/var"}, "filler"));
     node.power("kill");
     copy(kept, node.disk());
+  }
+  node.power("start");
+  EXPECT_TRUE(node.booted()) << cluster.console(kName);
+}
+
+// Catches: a disk that fails writes, at a boot or later, and a node that does not say so on its
+// console and to its administrator, or says that it is ready; a config that is in effect and not
+// stored; something lost of what was there, when the disk works again.
+TEST_F(WrongDisks, ThatCannotBeWritten) {
+  auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
+  auto repairedAndUp = [&] {
+    node.failWritesFrom(RLIM_INFINITY);
+    node.power("kill");
+    node.power("start");
+    EXPECT_TRUE(node.booted()) << cluster.console(kName);
+    EXPECT_TRUE(node.says({"get", "machinestatus"}, "running +true"));
+  };
+  {
+    SCOPED_TRACE("an EPHEMERAL that cannot be written");
+    node.power("start");
+    node.failWritesFrom(ephemeral.offset);
+    EXPECT_TRUE(
+        node.says({"status"}, R"(EPHEMERAL: cannot mount /dev/vda6 \(xfs\): Input/output error)"))
+        << cluster.console(kName);
+    EXPECT_TRUE(contains(cluster.console(kName),
+                         "EPHEMERAL: cannot mount /dev/vda6 (xfs): Input/output error"));
+    EXPECT_TRUE(node.says({"services"}, "apid +Running +OK"));
+    repairedAndUp();
+  }
+  auto config = cluster.ok({"read", "/system/state/config.yaml"});
+  {
+    SCOPED_TRACE("one that fails while the node runs");
+    node.failWritesFrom(ephemeral.offset);
+    auto problem =
+        "EPHEMERAL: the file system of /dev/vda6 does not work any more: Input/output error";
+    EXPECT_TRUE(node.says({"status"}, problem)) << cluster.console(kName);
+    EXPECT_TRUE(contains(cluster.console(kName), std::string("problem: ") + problem));
+    EXPECT_TRUE(node.says({"get", "machinestatus"}, "running +false"));
+    node.failWritesFrom(state.offset);
+    auto refused = cluster.talosctl(
+        {"patch", "machineconfig", "--mode=no-reboot", "-p",
+         R"([{"op": "add", "path": "/machine/sysctls", "value": {"vm.swappiness": "7"}}])"});
+    EXPECT_EQ(refused.status, 1) << refused.out << refused.err;
+    EXPECT_TRUE(contains(refused.err, "Input/output error")) << refused.err;
+    EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n")
+        << "in effect, and not stored";
+    EXPECT_TRUE(node.says({"status"}, "STATE: the file system of /dev/vda5 does not work any more"))
+        << cluster.console(kName);
+    EXPECT_TRUE(node.says({"services"}, "apid +Running +OK"));
+    repairedAndUp();
+  }
+  EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), config);
+  node.power("kill");
+  copy(kept, node.disk());
+  {
+    SCOPED_TRACE("a STATE that cannot be written");
+    expectRefused("STATE: cannot mount /dev/vda5 (xfs): Input/output error",
+                  [&] { node.failWritesFrom(state.offset); });
   }
   node.power("start");
   EXPECT_TRUE(node.booted()) << cluster.console(kName);

@@ -1,0 +1,79 @@
+// The image that machine.install.image names, when it is another one than what the installation has
+// put onto the disk. An installation writes the system that runs, because it runs before there is
+// anything that could fetch an image. So it leaves a wish on STATE, and the installed node upgrades
+// itself to that image, once, after its first boot: by the Upgrader, with all that it verifies, and
+// back to the old system if the new one is no good. EPHEMERAL is kept.
+//
+// The wish is there as soon as the node counts as installed (it is written before that), and until
+// one of these, whatever ends a machined or the power in between:
+//   * the node runs another system that was confirmed: this image, or what an administrator chose;
+//   * an administrator has begun an upgrade or a rollback of his own;
+//   * the config names no other release any more.
+// What can pass (a network that is down, a boot that takes long, a power cut) is tried again, with
+// growing pauses. An image that is refused, or whose system gave up, is marked so in the wish, and
+// not tried again until the config names another one.
+#pragma once
+
+#include "common/base/backoff.h"
+#include "machined/upgrade/upgrader.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kInstallWishFile = "/system/state/install-image"_kj;
+
+struct InstallWish {
+  kj::String image;      // as machine.install.image has it; of a URL also what is secret in it
+  bool refused = false;  // it was tried, and is not to be tried again
+};
+kj::Maybe<InstallWish> decodeWish(kj::StringPtr text);  // none for what is no wish
+kj::String encodeWish(const InstallWish& wish);
+// As the record of its upgrade calls it.
+kj::String nameInRecord(kj::StringPtr image);
+
+class InstallImage final : private kj::TaskSet::ErrorHandler {
+ public:
+  struct Dependencies {
+    kj::Timer& timer;
+    Upgrader& upgrader;
+    kj::String own;                                    // the image of this release
+    kj::Function<kj::Maybe<kj::String>()> configured;  // none: there is no config yet
+    kj::Function<double()> chance;                     // [0, 1)
+    kj::Function<void(kj::StringPtr)> tell;            // the console
+    kj::Function<kj::Promise<kj::Maybe<InstallWish>>()> load;
+    // On the disk when that resolves; none: removed, if there is one.
+    kj::Function<kj::Promise<void>(kj::Maybe<InstallWish>)> save;
+  };
+  explicit InstallImage(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
+  KJ_DISALLOW_COPY_AND_MOVE(InstallImage);
+
+  // During an installation, when the new STATE is mounted.
+  kj::Promise<void> leave();
+  // When STATE is mounted: takes up the wish, and what the Upgrader was in. A second call does
+  // nothing. Does not throw.
+  kj::Promise<void> resume();
+  // The config, or how far an upgrade is, may have changed.
+  void changed();
+
+ private:
+  Dependencies deps;
+  bool resumed = false;
+  kj::Maybe<InstallWish> wish;
+  Backoff pauses{{5 * kj::SECONDS, 10 * kj::MINUTES, 2, 0.5, 1}};
+  kj::TimePoint nextTry = kj::origin<kj::TimePoint>();
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waker;
+  kj::TaskSet tasks;
+
+  bool isOwn(kj::StringPtr image) const { return image.size() == 0 || image == deps.own; }
+  kj::Promise<void> follow();
+  kj::Promise<kj::Maybe<kj::Duration>> look();
+  kj::Promise<bool> settled();
+  kj::Promise<bool> compare(kj::StringPtr configured);
+  kj::Promise<kj::Maybe<kj::Duration>> attempt();
+  kj::Promise<void> untilAnotherIsNamed(kj::String image);
+  kj::Promise<void> drop();
+  kj::Promise<void> keep();
+  kj::Promise<void> nextChange();
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,263 @@
+// For tests: a node that changes its system, with a model of its disk.
+#pragma once
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "machined/init/init-protocol.h"
+#include "machined/process1/test-process1.h"
+#include "machined/upgrade/test-pulls.h"
+#include "machined/upgrade/upgrader.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+
+using install::Slot;
+using install::SlotState;
+
+// BOOT and STATE, and what a start makes of them: it outlives the systems on it.
+struct ModelDisk final : Installer {
+  SlotState environment;
+  std::string versions[2] = {"v1", "v2"};
+  kj::Maybe<UpgradeRecord> record;
+  bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
+  std::vector<std::string> cleared;
+  std::string written;  // from an archive
+  kj::Maybe<kj::String> word;
+  bool wordsFail = false, wordStays = false;
+  bool full = false;           // STATE
+  bool clearFails = false;     // in its middle
+  unsigned silentChoices = 0;  // that it takes, and says that it has not
+
+  kj::Promise<bool> run(Fill fill) override {
+    capnp::MallocMessageBuilder message;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    auto clear = request.asReader().getClear();
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(record).emptying);
+    cleared.push_back(clear.getDevice().cStr() + (" " + std::to_string(clear.getBytes())));
+    if (clearFails) fail(ErrorKind::kFailedPrecondition, "the power is gone");
+    return true;
+  }
+  kj::Promise<void> slots(Fill fill, Hear hear, int archive) override {
+    capnp::MallocMessageBuilder message, answer;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    if (hangs && request.isUpgrade()) return kj::NEVER_DONE;
+    if (request.isUpgradeFrom()) {
+      auto wish = request.asReader().getUpgradeFrom();
+      written = kj::str(wish.getSlot(), " ", wish.getParts()[0].getName(), " ",
+                        wish.getParts()[0].getOffset(), " ", wish.getArguments())
+                    .cStr();
+      versions[1] = "v3";
+    }
+    if (request.isChoose()) choose(request.asReader().getChoose());
+    auto out = answer.initRoot<rpc::Slots>();
+    out.setConfirmed(nameOf(environment.confirmed));
+    KJ_IF_MAYBE (slot, environment.attempt) out.setAttempt(nameOf(*slot));
+    out.setTries(environment.tries);
+    auto list = out.initSystems(versions[1].empty() ? 1 : 2);
+    for (unsigned i = 0; i < list.size(); ++i) {
+      list[i].setSlot(i == 0 ? "A" : "B");
+      list[i].setVersion(versions[i].c_str());
+    }
+    hear(out);
+    return kj::READY_NOW;
+  }
+  void choose(rpc::InstallRequest::Choose::Reader wish) {
+    if (refuses) fail(ErrorKind::kFailedPrecondition, "the disk does not take it");
+    EXPECT_STREQ(wish.getDevice().cStr(), "/dev/vda3");
+    environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(wish.getConfirmed()));
+    environment.attempt = install::slotNamed(wish.getAttempt());
+    environment.tries = environment.attempt == nullptr ? 0 : 1;
+    environment.healthTimeoutS = wish.getHealthTimeoutS();
+    if (silentChoices == 0) return;
+    --silentChoices;
+    fail(ErrorKind::kFailedPrecondition, "the disk did not answer");
+  }
+
+  // As the boot loader does.
+  Slot start() {
+    KJ_IF_MAYBE (slot, environment.attempt) {
+      if (environment.tries > 0) {
+        --environment.tries;
+        return *slot;
+      }
+    }
+    return environment.confirmed;
+  }
+};
+
+// Has what it is asked for, or says what is wrong.
+struct ModelArchives final : ImageArchives {
+  std::string asked, problem;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> held;  // while it is fetched
+
+  kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) override {
+    asked = kj::str("fetch ", url.place.target, " ", url.sha256.size(), " ", key).cStr();
+    return give(kj::mv(progress));
+  }
+  kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
+                                    Progress progress) override {
+    asked = kj::str("receive ", name, " ", file.size, " ", key).cStr();
+    return give(kj::mv(progress));
+  }
+
+ private:
+  kj::Promise<ImageArchive> give(Progress progress) {
+    progress(30 << 20, 100 << 20);
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    held = kj::mv(paf.fulfiller);
+    co_await paf.promise;
+    if (!problem.empty()) fail(ErrorKind::kInvalidArgument, problem.c_str());
+    ImageArchive archive{{}, {}, kj::str("12")};
+    archive.parts.add(ImagePart{kj::str("vmlinuz"), 512, 7});
+    co_return kj::mv(archive);
+  }
+};
+
+inline BlockDevice part(kj::StringPtr disk, unsigned number, kj::StringPtr name) {
+  return BlockDevice{.name = kj::str(disk, number),
+                     .disk = kj::str(disk),
+                     .partitionName = kj::str(name),
+                     .whole = false};
+}
+inline kj::Vector<BlockDevice> systemDisk(kj::StringPtr disk) {
+  kj::Vector<BlockDevice> devices;
+  devices.add(part(disk, 3, "BOOT"));
+  devices.add(part(disk, 5, "STATE"));
+  devices.add(part(disk, 6, "EPHEMERAL"));
+  return devices;
+}
+
+inline kj::Maybe<UpgradeRecord> copyOfRecord(const kj::Maybe<UpgradeRecord>& record) {
+  KJ_IF_MAYBE (r, record) return decodeRecord(encodeRecord(*r));
+  return nullptr;
+}
+
+// From one start to the next.
+class System {
+ public:
+  explicit System(ModelDisk& disk, bool container = false, unsigned earlierBrains = 0)
+      : disk(disk),
+        running(disk.start()),
+        process1(after(machine, earlierBrains)),
+        upgrader({timer,
+                  kj::systemPreciseCalendarClock(),
+                  process1,
+                  store,
+                  pulls.containerd,
+                  disk,
+                  archives,
+                  container,
+                  running,
+                  kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
+                  trialLeft(disk, running),
+                  []() { return kj::str("a=1"); },
+                  [this]() { return kj::str(key.c_str()); },
+                  [this](kj::String pinned, kj::String) -> kj::Promise<void> {
+                    verified = pinned.cStr();
+                    if (!unsignedImage.empty()) {
+                      return error(ErrorKind::kPermissionDenied, unsignedImage.c_str());
+                    }
+                    return kj::READY_NOW;
+                  },
+                  [this]() { return upgrader.write(); },
+                  [this](kj::StringPtr) -> kj::Promise<void> {
+                    ++reboots;
+                    return kj::READY_NOW;
+                  },
+                  [this]() -> kj::Promise<Health> {
+                    if (lacks.empty()) return Health{};
+                    return Health{kj::str(lacks.c_str()), hopeless};
+                  },
+                  []() { return true; },
+                  [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+                  []() -> kj::Promise<kj::Vector<BlockDevice>> { return systemDisk("vda"); },
+                  [&disk]() -> kj::Promise<kj::Maybe<UpgradeRecord>> {
+                    if (disk.unreadable) return error(ErrorKind::kInternal, "Input/output error");
+                    return copyOfRecord(disk.record);
+                  },
+                  [&disk](const UpgradeRecord& record) -> kj::Promise<void> {
+                    if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
+                    disk.record = decodeRecord(encodeRecord(record));
+                    return kj::READY_NOW;
+                  },
+                  [&disk](kj::StringPtr word) -> kj::Promise<void> {
+                    if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
+                    disk.word = kj::str(word);
+                    return kj::READY_NOW;
+                  },
+                  [&disk]() -> kj::Promise<kj::Maybe<kj::String>> {
+                    if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
+                    return disk.word.map([](kj::String& word) { return kj::str(word); });
+                  },
+                  [&disk]() -> kj::Promise<void> {
+                    if (disk.wordStays) return error(ErrorKind::kInternal, "META stays");
+                    disk.word = nullptr;
+                    return kj::READY_NOW;
+                  }}) {}
+  static kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
+    if (running == disk.environment.confirmed) return nullptr;
+    return disk.environment.healthTimeoutS * kj::SECONDS;
+  }
+
+  void boot(kj::WaitScope& scope) { upgrader.resume().wait(scope); }
+  std::string status() {
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::UpgradeStatusSpec>("node")) {
+      return kj::str(spec->getStage(), " ", spec->getSlot(), " ", spec->getVersion(), ": ",
+                     spec->getReason())
+          .cStr();
+    }
+    return "none";
+  }
+  static FakeMachine& after(FakeMachine& machine, unsigned brains) {
+    for (unsigned i = 0; i < brains; ++i) FakeProcess1 earlier(machine);
+    return machine;
+  }
+  bool settled() { return machine.holds(process1::kSettled); }
+
+  ModelDisk& disk;
+  Slot running;
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  FakeMachine machine;
+  FakeProcess1 process1;
+  Registry registry;
+  Store store{registry, kj::systemPreciseCalendarClock()};
+  ModelPulls pulls{timer};
+  ModelArchives archives;
+  std::string lacks, key, verified, unsignedImage;
+  bool hopeless = false;
+  unsigned reboots = 0;
+  std::vector<std::string> said;
+  Upgrader upgrader;
+};
+
+struct UpgraderTest : testing::Test {
+  ~UpgraderTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  ModelDisk disk;
+
+  // The old system goes back to the one in slot B, up to its reboot.
+  void rollBack(unsigned healthTimeoutS = 60) {
+    System old(disk);
+    old.boot(scope);
+    EXPECT_TRUE(old.settled());
+    old.upgrader.rollback(healthTimeoutS).wait(scope);
+    scope.poll();
+    EXPECT_EQ(old.reboots, 1u);
+    EXPECT_EQ(old.status(), "rebooting A v1: ");
+  }
+  std::string problem(kj::Promise<void> promise) {
+    std::string text;
+    promise.catch_([&](kj::Exception&& e) { text = messageOf(e).cStr(); }).wait(scope);
+    return text;
+  }
+};
+
+}  // namespace talos::machined

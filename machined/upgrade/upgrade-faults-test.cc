@@ -1,0 +1,150 @@
+// Disks that fail in the middle of an upgrade, and power that does.
+#include <gmock/gmock.h>
+
+#include "common/testing/virtual-time.h"
+#include "machined/upgrade/test-upgrader.h"
+
+namespace talos::machined {
+namespace {
+
+using install::Slot;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct UpgradeFaults : testing::Test {
+  ~UpgradeFaults() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  ModelDisk disk;
+
+  // Up to the reboot into slot B, with EPHEMERAL to be emptied.
+  void chooseOther() {
+    System old(disk);
+    old.boot(scope);
+    old.upgrader.rollback(60).wait(scope);
+    scope.poll();
+    KJ_ASSERT_NONNULL(disk.record).empty = true;
+  }
+  std::string problem(kj::Promise<void> promise) {
+    std::string text;
+    promise.catch_([&](kj::Exception&& e) { text = messageOf(e).cStr(); }).wait(scope);
+    return text;
+  }
+};
+
+}  // namespace
+
+// Catches: an EPHEMERAL of which a part is zeroed, and that no system mounts any more; one that is
+// zeroed before that is recorded, or once more when it has data again.
+TEST_F(UpgradeFaults, EmptyingIsEndedByWhicheverSystemIsStarted) {
+  for (bool again : {false, true}) {
+    disk.environment = {};
+    disk.record = nullptr;
+    disk.cleared.clear();
+    chooseOther();
+    disk.clearFails = true;
+    {
+      System fresh(disk);
+      ASSERT_EQ(fresh.running, Slot::kB);
+      fresh.lacks = "x";
+      fresh.boot(scope);
+      EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "the power is gone");
+    }
+    disk.clearFails = false;
+    if (again) ++disk.environment.tries;
+    System next(disk);
+    EXPECT_EQ(next.running, again ? Slot::kB : Slot::kA);
+    next.lacks = "x";
+    next.boot(scope);
+    EXPECT_EQ(problem(next.upgrader.emptyEphemeralIfAsked()), "");
+    EXPECT_EQ(problem(next.upgrader.emptyEphemeralIfAsked()), "");
+    EXPECT_THAT(disk.cleared, ElementsAre("/dev/vda6 16777216", "/dev/vda6 16777216"));
+    System last(disk);
+    last.boot(scope);
+    EXPECT_EQ(problem(last.upgrader.emptyEphemeralIfAsked()), "");
+    EXPECT_EQ(disk.cleared.size(), 2u);
+  }
+}
+
+// Catches: data that are emptied before that is recorded.
+TEST_F(UpgradeFaults, NothingIsEmptiedWithoutItsRecord) {
+  chooseOther();
+  System fresh(disk);
+  fresh.lacks = "x";
+  fresh.boot(scope);
+  disk.full = true;
+  EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "STATE is full");
+  EXPECT_THAT(disk.cleared, ElementsAre());
+}
+
+// Catches: a choice of the boot loader's that was told to have failed and starts the other system
+// some day, or that a restart of machined carries out.
+TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
+  disk.silentChoices = 1;
+  {
+    System node(disk);
+    node.boot(scope);
+    EXPECT_EQ(problem(node.upgrader.rollback(60)), "the disk did not answer");
+    EXPECT_EQ(node.status(), "failed A v1: the disk did not answer");
+    EXPECT_TRUE(disk.environment.attempt == nullptr);
+  }
+  disk.silentChoices = 1;
+  {
+    System node(disk);
+    node.boot(scope);
+    auto asking = node.upgrader.upgrade({kj::str("https://h.example/i.tar"), true, 60});
+    scope.poll();
+    KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+    asking.wait(scope);
+    scope.poll();
+    EXPECT_EQ(node.status(), "failed A v1: the disk did not answer");
+    EXPECT_EQ(node.reboots, 0u);
+    EXPECT_TRUE(disk.environment.attempt == nullptr);
+  }
+  // One that could not be revoked then.
+  System next(disk, false, 1);
+  disk.environment.attempt = Slot::kB;
+  disk.environment.tries = 1;
+  next.boot(scope);
+  EXPECT_TRUE(disk.environment.attempt == nullptr);
+  EXPECT_EQ(next.reboots, 0u);
+}
+
+// Catches: data that are emptied by a system which was started though its upgrade had failed.
+TEST_F(UpgradeFaults, WhatHasFailedKeepsTheData) {
+  chooseOther();
+  KJ_ASSERT_NONNULL(disk.record).stage = UpgradeRecord::Stage::FAILED;
+  System fresh(disk);
+  ASSERT_EQ(fresh.running, Slot::kB);
+  fresh.lacks = "x";
+  fresh.boot(scope);
+  EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "");
+  EXPECT_THAT(disk.cleared, ElementsAre());
+}
+
+// Catches: a last word that is gone before the record has it, or because it cannot be removed.
+TEST_F(UpgradeFaults, TheLastWordIsKeptUntilItIsRecorded) {
+  chooseOther();
+  disk.word = kj::str("its disk is gone");
+  disk.environment.tries = 0;
+  disk.full = disk.wordStays = true;
+  {
+    System old(disk);
+    old.boot(scope);
+    EXPECT_TRUE(disk.word != nullptr);
+  }
+  disk.full = false;
+  System old(disk);
+  old.boot(scope);
+  EXPECT_THAT(old.status(), HasSubstr("was given up: its disk is gone"));
+  EXPECT_THAT(KJ_ASSERT_NONNULL(disk.record).reason.cStr(), HasSubstr("its disk is gone"));
+  EXPECT_EQ(old.said.back(), "upgrade: META stays");
+  EXPECT_TRUE(disk.word != nullptr);
+  disk.wordStays = false;
+  System last(disk);
+  last.boot(scope);
+  EXPECT_TRUE(disk.word == nullptr);
+  EXPECT_THAT(last.status(), HasSubstr("its disk is gone"));
+}
+
+}  // namespace talos::machined
