@@ -30,7 +30,7 @@ rm -f "$work"/joined/*
 for file in $(sources '*.cc' | grep -v -- '-test\.cc$\|-fuzz\.cc$\|^tests/\|test-child\|harness'); do
   room=$(dirname "$file")
   case $file in
-    */main.cc) printf '#define main main_%s\n#include "%s"\n#undef main\n' "${room//\//_}" "$file" >>"$work/joined/mains.cc" ;;
+    */main.cc) printf '#define main main_%s\n#include "%s"\n#undef main\n' "${room//[^a-z0-9]/_}" "$file" >>"$work/joined/mains.cc" ;;
     cmake/*) ;;
     *) printf '#include "%s"\n' "$file" >>"$work/joined/${room//\//-}.cc" ;;
   esac

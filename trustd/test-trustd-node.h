@@ -238,7 +238,8 @@ class TestTrustd {
     p.serving =
         serveTls(
             *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
-            [this, &p](const Peer& peer) { return welcome(p.issuer, p.keep, timer, peer); }, limits)
+            [this, &p](const Peer& peer) { return welcome(p.issuer, p.keep, timer, peer, idle); },
+            limits)
             .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   // It is killed; the socket stays.
@@ -266,6 +267,7 @@ class TestTrustd {
   MovableClock clock;
   ModelStore model;
   Expiry::Limits keeps;  // from the next start() on
+  kj::Duration idle = kIdle;
   uint16_t port = 0;
 
  private:

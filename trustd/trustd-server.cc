@@ -26,10 +26,10 @@ struct Activity : kj::Refcounted {
   };
 };
 
-kj::Promise<void> idle(kj::Own<Activity> activity) {
+kj::Promise<void> idleFor(kj::Duration limit, kj::Own<Activity> activity) {
   for (;;) {
     auto now = activity->timer.now();
-    auto due = activity->idleSince().orDefault(now) + kIdle;
+    auto due = activity->idleSince().orDefault(now) + limit;
     if (due <= now) co_return;
     co_await activity->timer.atTime(due);
   }
@@ -64,11 +64,11 @@ class TrustServer final : public rpc::Trust::Server {
 
 }  // namespace
 
-Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer) {
+Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer, kj::Duration idle) {
   auto caller =
       KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "the peer has no IP address", peer.address);
   auto activity = kj::refcounted<Activity>(timer);
-  auto until = idle(kj::addRef(*activity));
+  auto until = idleFor(idle, kj::addRef(*activity));
   IdleSince idleSince = [activity = kj::addRef(*activity)] { return activity->idleSince(); };
   return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until),
                  kj::mv(idleSince));

@@ -27,6 +27,7 @@ constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
 using Keep = kj::Function<kj::Promise<void>(const Record&)>;
 
 // What one connection gets. All must outlive it.
-Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer);
+Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,
+                kj::Duration idle = kIdle);
 
 }  // namespace talos::trustd

@@ -133,6 +133,10 @@ class ModelNode final : public rpc::Node::Server {
     context.getResults().setUpgrades(kj::heap<rpc::Upgrades::Server>());
     return kj::READY_NOW;
   }
+  kj::Promise<void> etcd(EtcdContext context) override {
+    context.getResults().setEtcd(kj::heap<rpc::Etcd::Server>());
+    return kj::READY_NOW;
+  }
 
  private:
   Model& model;

@@ -8,8 +8,12 @@
 
 namespace talos {
 
-constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53;
+constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53,
+                   kVipdUid = 54;
+// Of etcd and of etcd-supervisor: they share its data.
+constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
+constexpr uint16_t kEtcdPort = 2379, kEtcdPeerPort = 2380;
 
 constexpr kj::StringPtr kConfine = "/usr/libexec/talos/confine"_kj;
 constexpr kj::StringPtr kParse = "/usr/libexec/talos/parse"_kj;
@@ -19,6 +23,8 @@ constexpr kj::StringPtr kLuks = "/usr/libexec/talos/luks"_kj;
 constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
+constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock"_kj;
+constexpr kj::StringPtr kEtcdSupervisorState = "/var/lib/etcd-supervisor"_kj;  // what it has begun
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
 
 // The listening socket that a daemon inherits, where machined listens, and networkd's own folder.

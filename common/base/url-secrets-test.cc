@@ -47,5 +47,15 @@ TEST(UrlSecrets, TheKernelsArguments) {
   }
 }
 
+// Catches: the token of an image's URL that lands in a log or a record; a digest that is lost with
+// it.
+TEST(UrlSecrets, TheQueryOfAnImage) {
+  auto url = splitImageName("https://h/a.tar?token=1#sha256=12");
+  EXPECT_EQ(url.name, "https://h/a.tar#sha256=12");
+  EXPECT_EQ(url.query, "token=1");
+  EXPECT_EQ(splitImageName("https://h/a.tar#b?c").query, "");
+  EXPECT_EQ(splitImageName("r/i:v1").name, "r/i:v1");
+}
+
 }  // namespace
 }  // namespace talos

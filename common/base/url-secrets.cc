@@ -101,4 +101,13 @@ kj::String withoutArgumentSecrets(kj::ArrayPtr<const char> text) {
   return kj::heapString(out.asPtr());
 }
 
+ImageName splitImageName(kj::StringPtr image) {
+  bool url = image.startsWith("http://") || image.startsWith("https://");
+  auto fragment = strcspn(image.cStr(), "#");
+  auto query = strcspn(image.cStr(), "?");
+  if (!url || query >= fragment) return {kj::str(image), kj::String()};
+  return {kj::str(image.slice(0, query), image.slice(fragment)),
+          kj::str(image.slice(query + 1, fragment))};
+}
+
 }  // namespace talos

@@ -25,4 +25,11 @@ kj::String withoutUrlPasswords(kj::ArrayPtr<const char> text);
 // talos.config only scheme, host, port and path are left, "?***" stands for a query or fragment.
 kj::String withoutArgumentSecrets(kj::ArrayPtr<const char> text);
 
+// The name of an image: "https://host/path?query#digest" without the query, and the query apart. Of
+// anything else: itself.
+struct ImageName {
+  kj::String name, query;
+};
+ImageName splitImageName(kj::StringPtr image);
+
 }  // namespace talos

@@ -31,6 +31,12 @@ constexpr kj::StringPtr kEtcdArguments[] = {
     "peer-key-file"_kj,
 };
 
+void checkSubnets(Report& report, kj::StringPtr path, capnp::List<capnp::Text>::Reader subnets) {
+  for (auto i : kj::range<size_t>(0, subnets.size())) {
+    report.cidr(kj::str(path, "[", i, "]"), subnets[i]);
+  }
+}
+
 void checkControlPlane(Report& report, ControlPlane::Reader controlPlane) {
   constexpr auto kPath = "cluster.controlPlane.endpoint"_kj;
   auto endpoint = controlPlane.getEndpoint();
@@ -147,7 +153,10 @@ void checkComponents(Report& report, Cluster::Reader cluster) {
   report.arguments("cluster.scheduler.extraArgs", scheduler.getExtraArgs());
   checkVolumes(report, "cluster.scheduler", scheduler.getExtraVolumes());
   report.arguments("cluster.proxy.extraArgs", cluster.getProxy().getExtraArgs());
-  report.arguments("cluster.etcd.extraArgs", cluster.getEtcd().getExtraArgs(), kEtcdArguments);
+  auto etcd = cluster.getEtcd();
+  report.arguments("cluster.etcd.extraArgs", etcd.getExtraArgs(), kEtcdArguments);
+  checkSubnets(report, "cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
+  checkSubnets(report, "cluster.etcd.listenSubnets", etcd.getListenSubnets());
 }
 
 void checkManifests(Report& report, Cluster::Reader cluster) {

@@ -135,8 +135,30 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link) {
   }
 }
 
+void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type) {
+  if (!isControlPlane(type)) {
+    report.error(path, kj::str("only control-plane nodes can have a shared address"),
+                 "remove vip, or set machine.type to controlplane");
+  }
+  auto place = kj::str(path, ".ip");
+  if (vip.getIp().size() == 0) {
+    report.error(place, kj::str("the shared address is missing"));
+  } else if (Ip::parse(vip.getIp()) == nullptr) {
+    report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
+                 Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
+  }
+  if (vip.getLeaseTTL().size() == 0) return;
+  auto ttl = parseDuration(vip.getLeaseTTL());
+  bool fits = false;
+  KJ_IF_MAYBE (t, ttl) fits = *t >= kShortestVipLease && *t <= kLongestVipLease;
+  if (!fits) {
+    report.error(kj::str(path, ".leaseTTL"),
+                 kj::str("\"", vip.getLeaseTTL(), "\" is not a valid lease time"), "use 2s to 60s");
+  }
+}
+
 void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu,
-               Taken& taken) {
+               MachineType type, Taken& taken) {
   if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
   checkFurther(report, path, vlan);
   checkMtu(report, path, vlan.getMtu());
@@ -146,9 +168,11 @@ void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned p
         kj::str(vlan.getMtu(), " is more than the MTU of the parent link (", parentMtu, ")"));
   }
   checkRoutes(report, path, taken, vlan.getRoutes());
+  if (vlan.hasVip()) checkVip(report, kj::str(path, ".vip"), vlan.getVip(), type);
 }
 
-void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, Taken& taken) {
+void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, MachineType type,
+                Taken& taken) {
   // Two selectors may choose one link; that shows when the links are there.
   std::set<unsigned> own;
   auto name = interface.getInterface();
@@ -163,7 +187,7 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
     } else if (report.has(place) && !seen.insert(vlan.getVlanId()).second) {
       report.error(place, kj::str("VLAN ", vlan.getVlanId(), " is a duplicate on this link"));
     }
-    checkVlan(report, path, vlan, interface.getMtu(), taken);
+    checkVlan(report, path, vlan, interface.getMtu(), type, taken);
   }
 }
 
@@ -172,20 +196,6 @@ void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader inter
     report.error(kj::str(path, ".dhcp"), kj::str("cidr is set as well"), "remove one of the two");
   if (interface.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), interface.getCidr());
   checkFurther(report, path, interface);
-}
-
-void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type) {
-  if (!isControlPlane(type)) {
-    report.error(path, kj::str("only control-plane nodes can have a shared address"),
-                 "remove vip, or set machine.type to controlplane");
-  }
-  auto place = kj::str(path, ".ip");
-  if (vip.getIp().size() == 0) {
-    report.error(place, kj::str("the shared address is missing"));
-  } else if (Ip::parse(vip.getIp()) == nullptr) {
-    report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
-                 Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
-  }
 }
 
 void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interface) {
@@ -242,7 +252,7 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
   checkAddressing(report, path, interface);
   checkMtu(report, path, interface.getMtu());
   checkRoutes(report, path, taken, interface.getRoutes());
-  checkVlans(report, path, interface, taken);
+  checkVlans(report, path, interface, type, taken);
   if (interface.hasBond() + interface.hasBridge() + interface.hasWireguard() +
           interface.getDummy() >
       1) {

@@ -34,7 +34,7 @@ machine:
       - interface: eth0
         dhcp: true
         dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
-        vip: {ip: 10.5.0.9}
+        vip: {ip: 10.5.0.9, leaseTTL: 5s}
       - interface: eth1
         cidr: 192.168.1.2/24
         addresses: [192.168.1.3/24]
@@ -53,6 +53,7 @@ machine:
           - vlanId: 101
             dhcp: true
             dhcpOptions: {routeMetric: 2048, ipv4: false, ipv6: true}
+            vip: {ip: 10.6.0.9, leaseTTL: 5s}
       - interface: eth2
         ignore: true
       - deviceSelector:
@@ -192,6 +193,8 @@ cluster:
     extraVolumes: [{hostPath: /var/scheduler, mountPath: /scheduler, readonly: true}]
   etcd:
     image: gcr.io/etcd-development/etcd:v3.4.15
+    advertisedSubnets: [10.5.0.0/24]
+    listenSubnets: [10.5.0.0/24]
     ca: @PAIR
     extraArgs: {election-timeout: 5000}
   podCheckpointer: {image: "unused:v1"}

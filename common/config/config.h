@@ -8,6 +8,7 @@
 
 #include <capnp/message.h>
 #include <kj/memory.h>
+#include <kj/time.h>
 
 #include "common/base/problem.h"
 #include "common/yaml/yaml-codec.h"
@@ -16,6 +17,9 @@
 namespace talos::config {
 
 constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret
+// vip.leaseTTL: etcd grants nothing shorter with its usual timeouts.
+constexpr auto kShortestVipLease = 2 * kj::SECONDS, kLongestVipLease = 60 * kj::SECONDS;
+constexpr auto kDefaultVipLease = 2 * kj::SECONDS;
 
 // What messages about them say that they should be.
 constexpr kj::StringPtr kTokenForm =

@@ -112,6 +112,7 @@ void setNetwork(Network::Builder network, const NodeSettings& node) {
   if (node.cidr.size() == 0 && !node.ignoreInterface) return;
   auto interface = network.initInterfaces(1)[0];
   interface.setInterface(node.interface);
+  if (node.vip.size() > 0) interface.initVip().setIp(node.vip);
   if (node.ignoreInterface) {
     interface.setIgnore(true);
     return;
@@ -164,13 +165,12 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
   network.initServiceSubnets(1).set(0, subnets.services);
   cluster.setToken(kj::StringPtr(secrets.clusterToken));
   setPair(cluster.initCa(), secrets.kubernetesAuthority, controlPlane);
-  if (!controlPlane) {
-    if (node.trustdEndpoints.size() > 0) {
-      auto list = cluster.initTrustd().initEndpoints(node.trustdEndpoints.size());
-      for (size_t i = 0; i < node.trustdEndpoints.size(); ++i) list.set(i, node.trustdEndpoints[i]);
-    }
-    return;
+  // Workers ask them for certificates, control-plane nodes before they make a cluster of etcd.
+  if (node.trustdEndpoints.size() > (controlPlane ? 1 : 0)) {
+    auto list = cluster.initTrustd().initEndpoints(node.trustdEndpoints.size());
+    for (size_t i = 0; i < node.trustdEndpoints.size(); ++i) list.set(i, node.trustdEndpoints[i]);
   }
+  if (!controlPlane) return;
 
   cluster.setClusterName(clusterName);
   cluster.setAescbcEncryptionSecret(kj::StringPtr(secrets.encryptionSecret));

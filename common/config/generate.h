@@ -45,11 +45,12 @@ struct NodeSettings {
   kj::StringPtr interface = "eth0";
   kj::StringPtr cidr = "";       // empty: no interface is named
   kj::StringPtr gateway = "";    // empty: no default route
+  kj::StringPtr vip = "";        // that the control-plane nodes share; empty: none
   bool ignoreInterface = false;  // somebody else configures it: neither cidr nor gateway
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
   kj::ArrayPtr<const kj::String> certSans = nullptr;  // of the machine API
   kj::ArrayPtr<const kj::String> timeServers = nullptr;
-  kj::ArrayPtr<const kj::String> trustdEndpoints = nullptr;  // that a worker asks
+  kj::ArrayPtr<const kj::String> trustdEndpoints = nullptr;  // of the control plane
 };
 
 // "https://host[:port]". Throws InvalidArgument that proposes the URL that was probably meant.

@@ -252,6 +252,60 @@ TEST_F(GrpcClientTest, ALostConnectionEndsItsCallsAndTheNextOneDials) {
   EXPECT_EQ("there", ask("/a.B/Echo", "there").wait(scope));
 }
 
+// Catches: a server that died without a word and is asked on and on, one that has nothing to say
+// and is taken for dead, pings that nobody needs.
+TEST_F(GrpcClientTest, ASilentServerIsPingedAndThenGivenUp) {
+  server.methods["/a.B/Never"] = [](auto&) {};
+  Client client{timer,
+                kj::str("model"),
+                [this]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> { return server.dial(); },
+                {.silence = 12 * kj::SECONDS}};
+  auto open = [&](kj::Maybe<kj::Duration> deadline) {
+    return client.open("/a.B/Never", nullptr, deadline).wait(scope);
+  };
+  {
+    auto watch = open(nullptr);
+    auto reading = watch->read();
+    advance(timer, scope, 5 * kj::SECONDS);
+    EXPECT_EQ(0, server.pings);
+    advance(timer, scope, 60 * kj::SECONDS);
+    EXPECT_FALSE(reading.poll(scope)) << "it answers pings";
+    EXPECT_EQ(10, server.pings);
+    server.deaf = true;
+    advance(timer, scope, 13 * kj::SECONDS);
+    EXPECT_TRUE(reading.poll(scope));
+    EXPECT_EQ("Unavailable: the connection to model was lost: no answer to a ping within 6 s",
+              failure(kj::mv(reading)));
+  }
+  server.deaf = false;
+  {
+    auto watch = open(nullptr);
+    auto reading = watch->read();
+    advance(timer, scope, 4 * kj::SECONDS);
+    server.deaf = true;
+    auto hasty = open(1 * kj::SECONDS);
+    auto late = hasty->read();
+    advance(timer, scope, 4 * kj::SECONDS);
+    EXPECT_FALSE(reading.poll(scope)) << "it was pinged 3 s ago";
+    advance(timer, scope, 4 * kj::SECONDS);
+    EXPECT_TRUE(reading.poll(scope));
+  }
+  server.deaf = false;
+  auto hasty = open(1 * kj::SECONDS);
+  auto late = hasty->read();
+  EXPECT_EQ(3, server.dialled);
+  server.deaf = true;
+  advance(timer, scope, 2 * kj::SECONDS);
+  EXPECT_THAT(failure(kj::mv(late)), HasSubstr("DeadlineExceeded"));
+  advance(timer, scope, 6 * kj::SECONDS);  // no call is open, but one was over its deadline
+  server.deaf = false;
+  open(nullptr);
+  EXPECT_EQ(4, server.dialled);
+  auto pings = server.pings;
+  advance(timer, scope, 60 * kj::SECONDS);
+  EXPECT_EQ(pings, server.pings) << "nothing is waited for";
+}
+
 // Catches: a server's garbage that is not the end of the connection; more calls than the limit.
 TEST_F(GrpcClientTest, WhatAHostileServerSendsEndsTheConnection) {
   auto pipe = kj::newTwoWayPipe();

@@ -11,18 +11,20 @@ struct Client::Impl {
   kj::Timer& timer;
   kj::String server;
   Dial dial;
+  Wire wire;
   kj::Maybe<kj::Own<Session>> session;
   // Of all who wait for one connection. Replaced by the next, never inside of itself.
   kj::Maybe<kj::ForkedPromise<void>> dialling;
   bool pending = false;
 
-  Impl(kj::Timer& timer, kj::String server, Dial dial)
-      : timer(timer), server(kj::mv(server)), dial(kj::mv(dial)) {}
+  Impl(kj::Timer& timer, kj::String server, Dial dial, Wire wire)
+      : timer(timer), server(kj::mv(server)), dial(kj::mv(dial)), wire(kj::mv(wire)) {}
 
   kj::Promise<void> connect() {
     KJ_DEFER(pending = false);
     auto stream = co_await dial();
-    session = beginSession(timer, kj::str(server), kj::mv(stream));
+    session = beginSession(timer, kj::str(server), kj::mv(stream),
+                           {wire.scheme, kj::str(wire.authority), wire.silence});
   }
 
   // Never the promise of one caller: it may be dropped while others wait.
@@ -45,8 +47,8 @@ struct Client::Impl {
   }
 };
 
-Client::Client(kj::Timer& timer, kj::String server, Dial dial)
-    : impl(kj::heap<Impl>(timer, kj::mv(server), kj::mv(dial))) {}
+Client::Client(kj::Timer& timer, kj::String server, Dial dial, Wire wire)
+    : impl(kj::heap<Impl>(timer, kj::mv(server), kj::mv(dial), kj::mv(wire))) {}
 Client::~Client() noexcept(false) = default;
 
 kj::Promise<kj::Own<Call>> Client::open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,

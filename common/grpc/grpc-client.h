@@ -1,5 +1,5 @@
-// A client of gRPC on one server: unary calls and streams in both directions, over HTTP/2 in clear
-// on whatever stream `dial` makes (a Unix socket), inside KJ's loop.
+// A client of gRPC on one server: unary calls and streams in both directions, over HTTP/2 on
+// whatever stream `dial` makes (a Unix socket, TLS), inside KJ's loop.
 //
 // Owns one connection, dialled when a call needs it and again when it was lost. What is open on a
 // connection that is lost rejects with Unavailable; nothing is repeated by itself, because only the
@@ -35,6 +35,17 @@ struct Metadata {
   kj::StringPtr name, value;  // lower case, not binary
 };
 
+// What a connection says of itself, and how long it may be silent.
+struct Wire {
+  kj::StringPtr scheme = "http"_kj;  // "https" on TLS
+  kj::String authority = kj::str("localhost");
+  // A server that has answered nothing for half of this, while a call is open or after one was over
+  // its deadline, gets a ping; after the other half the connection is lost. Without it a server
+  // whose machine has died is noticed by TCP alone, after minutes. At least 12 s for a server
+  // written in Go: one that is pinged more often than every 5 s ends the connection.
+  kj::Maybe<kj::Duration> silence;
+};
+
 // One call. Dropping it ends it.
 class Call {
  public:
@@ -53,7 +64,7 @@ class Client {
  public:
   using Dial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
   // `server` is what errors call it: "containerd".
-  Client(kj::Timer& timer, kj::String server, Dial dial);
+  Client(kj::Timer& timer, kj::String server, Dial dial, Wire wire = {});
   ~Client() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Client);
 

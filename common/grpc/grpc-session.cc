@@ -72,7 +72,7 @@ class CallImpl final : public Call {
 
 class SessionImpl final : public Session {
  public:
-  SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> stream);
+  SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> stream, Wire wire);
   ~SessionImpl() noexcept(false) override { nghttp2_session_del(h2); }
 
   bool usable() const override {
@@ -92,21 +92,34 @@ class SessionImpl final : public Session {
     flush();
   }
   void cancel(int32_t stream);
+  // A call was not answered in time: perhaps there is nobody any more.
+  void suspect();
 
   kj::Timer& timer;
   kj::String server;
 
  private:
   kj::Own<kj::AsyncIoStream> stream;
+  Wire wire;
   nghttp2_session* h2 = nullptr;
   std::map<int32_t, CallImpl*> open_;
   kj::Maybe<kj::String> lost;
-  bool writing = false;
-  kj::Promise<void> reads = nullptr, writes = nullptr;
+  bool writing = false, listening = false;
+  kj::TimePoint quietSince;
+  kj::Maybe<kj::TimePoint> pinged;  // and nothing was heard since
+  kj::Maybe<kj::TimePoint> lastPing;
+  kj::Promise<void> reads = nullptr, writes = nullptr, listens = nullptr;
 
   kj::Promise<void> readAll();
   kj::Promise<void> writeAll();
-  void lose(kj::String why);
+  void ping();
+  void listen();
+  kj::Promise<void> listenFor(kj::Duration half);
+  void lose(kj::String why, int code = 14);
+  void loseBy(const kj::Exception& e) {
+    // A certificate that the server refuses shows only in what is read or written later.
+    lose(messageOf(e), kindOf(e) == ErrorKind::kUnauthenticated ? 16 : 14);
+  }
   bool endedByProtocol();
   CallImpl* find(int32_t id) const {
     auto it = open_.find(id);
@@ -143,6 +156,7 @@ kj::Promise<void> CallImpl::change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>
   KJ_IF_MAYBE (d, deadline) {
     promise = promise.exclusiveJoin(session->timer.atTime(*d).then([this]() {
       end(4, kj::str(session->server, " has not answered ", path, " in time"));
+      session->suspect();
       session->cancel(stream);
     }));
   }
@@ -285,8 +299,13 @@ nghttp2_ssize SessionImpl::onFill(nghttp2_session*, int32_t id, uint8_t* buffer,
   return filled == 0 && !last ? NGHTTP2_ERR_DEFERRED : filled;
 }
 
-SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given)
-    : timer(timer), server(kj::mv(server)), stream(kj::mv(given)) {
+SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given,
+                         Wire givenWire)
+    : timer(timer),
+      server(kj::mv(server)),
+      stream(kj::mv(given)),
+      wire(kj::mv(givenWire)),
+      quietSince(timer.now()) {
   nghttp2_session_callbacks* callbacks;
   KJ_ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
   KJ_DEFER(nghttp2_session_callbacks_del(callbacks));
@@ -303,7 +322,7 @@ SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncI
   nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, kj::size(settings));
   nghttp2_session_set_local_window_size(h2, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
   reads = kj::evalLater([this]() { return readAll(); }).eagerlyEvaluate([this](kj::Exception&& e) {
-    lose(messageOf(e));
+    loseBy(e);
   });
   flush();
 }
@@ -324,9 +343,9 @@ kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata>
                            name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
   };
   add(":method", "POST");
-  add(":scheme", "http");
+  add(":scheme", wire.scheme);
   add(":path", path);
-  add(":authority", "localhost");
+  add(":authority", wire.authority);
   add("te", "trailers");
   add("content-type", "application/grpc");
   kj::String timeout;
@@ -345,7 +364,9 @@ kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata>
     fail(ErrorKind::kUnavailable, kj::str("cannot begin ", path, ": ", nghttp2_strerror(id)));
   }
   call->stream = id;
+  if (open_.empty()) quietSince = timer.now();
   open_[id] = call.get();
+  listen();
   flush();
   return call;
 }
@@ -362,7 +383,7 @@ void SessionImpl::flush() {
   writes =
       kj::evalLater([this]() { return writeAll(); }).eagerlyEvaluate([this](kj::Exception&& e) {
         writing = false;
-        lose(messageOf(e));
+        loseBy(e);
       });
 }
 
@@ -396,6 +417,8 @@ kj::Promise<void> SessionImpl::readAll() {
   for (;;) {
     auto got = co_await stream->tryRead(buffer.begin(), 1, buffer.size());
     if (got == 0) break;
+    quietSince = timer.now();
+    pinged = nullptr;
     auto used = nghttp2_session_mem_recv2(h2, buffer.begin(), got);
     if (used < 0) {
       lose(kj::str("not valid HTTP/2: ", nghttp2_strerror(static_cast<int>(used))));
@@ -407,12 +430,55 @@ kj::Promise<void> SessionImpl::readAll() {
   lose(kj::str("closed"));
 }
 
-void SessionImpl::lose(kj::String why) {
+// --- whether there is still somebody ---
+
+void SessionImpl::ping() {
+  nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, nullptr);
+  pinged = lastPing = timer.now();
+  flush();
+}
+
+void SessionImpl::suspect() {
+  KJ_IF_MAYBE (silence, wire.silence) {
+    if (lost != nullptr || pinged != nullptr) return;
+    KJ_IF_MAYBE (last, lastPing) {
+      if (timer.now() < *last + *silence / 2) return;
+    }
+    ping();
+    listen();
+  }
+}
+
+void SessionImpl::listen() {
+  KJ_IF_MAYBE (silence, wire.silence) {
+    if (listening) return;
+    listening = true;
+    listens = kj::evalLater([this, half = *silence / 2]() {
+                return listenFor(half);
+              }).eagerlyEvaluate([this](kj::Exception&& e) { lose(messageOf(e)); });
+  }
+}
+
+// As long as there is something to wait for.
+kj::Promise<void> SessionImpl::listenFor(kj::Duration half) {
+  KJ_DEFER(listening = false);
+  while (lost == nullptr && (!open_.empty() || pinged != nullptr)) {
+    co_await timer.atTime(pinged.orDefault(quietSince) + half);
+    KJ_IF_MAYBE (since, pinged) {
+      if (timer.now() < *since + half) continue;
+      lose(kj::str("no answer to a ping within ", half / kj::SECONDS, " s"));
+    } else if (!open_.empty() && timer.now() >= quietSince + half) {
+      ping();
+    }
+  }
+}
+
+void SessionImpl::lose(kj::String why, int code) {
   if (lost != nullptr) return;
   auto ended = kj::mv(open_);
   open_.clear();
   for (auto& item : ended) {
-    item.second->end(14, kj::str("the connection to ", server, " was lost: ", why));
+    item.second->end(code, kj::str("the connection to ", server, " was lost: ", why));
   }
   lost = kj::mv(why);
 }
@@ -420,8 +486,8 @@ void SessionImpl::lose(kj::String why) {
 }  // namespace
 
 kj::Own<Session> beginSession(kj::Timer& timer, kj::String server,
-                              kj::Own<kj::AsyncIoStream> stream) {
-  return kj::refcounted<SessionImpl>(timer, kj::mv(server), kj::mv(stream));
+                              kj::Own<kj::AsyncIoStream> stream, Wire wire) {
+  return kj::refcounted<SessionImpl>(timer, kj::mv(server), kj::mv(stream), kj::mv(wire));
 }
 
 }  // namespace talos::grpc

@@ -23,6 +23,6 @@ class Session : public kj::Refcounted {
 };
 
 kj::Own<Session> beginSession(kj::Timer& timer, kj::String server,
-                              kj::Own<kj::AsyncIoStream> stream);
+                              kj::Own<kj::AsyncIoStream> stream, Wire wire = {});
 
 }  // namespace talos::grpc

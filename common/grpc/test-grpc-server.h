@@ -72,7 +72,8 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
 
   std::map<std::string, Method> methods;
   std::string httpStatus = "200";
-  unsigned dialled = 0;
+  unsigned dialled = 0, pings = 0;
+  bool deaf = false;  // as a machine that has lost its power: nothing is answered any more
   std::vector<int32_t> cancelled;  // streams that the client has reset
   std::map<int32_t, Exchange> exchanges;
 
@@ -135,6 +136,7 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
             self(user).exchanges[frame->hd.stream_id].ended = true;
             self(user).call(frame->hd.stream_id);
           }
+          if (frame->hd.type == NGHTTP2_PING) ++self(user).pings;
           if (frame->hd.type == NGHTTP2_RST_STREAM) {
             self(user).cancelled.push_back(frame->hd.stream_id);
           }
@@ -217,6 +219,7 @@ class ModelServer final : private kj::TaskSet::ErrorHandler {
     for (;;) {
       auto got = co_await stream->tryRead(buffer, 1, sizeof(buffer));
       if (got == 0) co_return;
+      if (deaf) continue;
       nghttp2_session_mem_recv2(h2, buffer, got);
       flush();
     }

@@ -47,6 +47,57 @@ TEST(NetlinkCodec, AddressRequestByteForByte) {
                "74000000");  // IFA_PROTO
 }
 
+// Catches: an address that stays although it was to end, one that is refused because it is there,
+// and a lifetime that the kernel refuses (preferred longer than valid).
+TEST(NetlinkCodec, AddressThatEndsByteForByte) {
+  Address address{.link = 3,
+                  .prefix = prefix("10.5.0.50/32"),
+                  .flags = IFA_F_NOPREFIXROUTE,
+                  .protocol = kSharedAddress};
+  EXPECT_STREQ(
+      kj::encodeHex(encode(AddAddress{.address = address, .replace = true, .lifetime = 2})).cStr(),
+      // length 76, RTM_NEWADDR 20, REQUEST|ACK|REPLACE|CREATE, sequence, port
+      "4c000000"
+      "1400"
+      "0505"
+      "00000000"
+      "00000000"
+      "02200000"
+      "03000000"  // AF_INET, /32, no flags, global; index 3
+      "08000200"
+      "0a050032"  // IFA_LOCAL
+      "08000100"
+      "0a050032"  // IFA_ADDRESS
+      "08000800"
+      "00020000"  // IFA_FLAGS
+      "05000b00"
+      "76000000"  // IFA_PROTO
+      "14000600"
+      "00000000"  // IFA_CACHEINFO: preferred
+      "02000000"  // valid
+      "0000000000000000");
+}
+
+// Catches: a controller that looks at the whole network several times a second because the lifetime
+// of a shared address begins anew; and one that does not hear that it came.
+TEST(NetlinkCodec, RenewedLifetimesOfSharedAddressesAreNoNews) {
+  auto said = [](uint8_t protocol, uint32_t created, uint32_t updated) {
+    MessageBuilder out(RTM_NEWADDR, 0);
+    out.header<ifaddrmsg>().ifa_family = AF_INET;
+    out.putU8(IFA_PROTO, protocol);
+    ifa_cacheinfo times{.ifa_valid = 2, .cstamp = created, .tstamp = updated};
+    out.put(IFA_CACHEINFO, kj::arrayPtr(&times, 1).asBytes());
+    return noticeOf(out.finish()).addresses;
+  };
+  EXPECT_TRUE(said(kSharedAddress, 1000, 1000));
+  EXPECT_FALSE(said(kSharedAddress, 1000, 1033));
+  EXPECT_TRUE(said(0, 1000, 1033));
+  MessageBuilder gone(RTM_DELADDR, 0);
+  gone.header<ifaddrmsg>().ifa_family = AF_INET;
+  gone.putU8(IFA_PROTO, kSharedAddress);
+  EXPECT_TRUE(noticeOf(gone.finish()).addresses);
+}
+
 // Catches: the length of nested attributes not covering what is inside.
 TEST(NetlinkCodec, BridgeRequestByteForByte) {
   EXPECT_STREQ(kj::encodeHex(encode(AddLink{kj::str("br0"), Bridge{}})).cStr(),

@@ -92,7 +92,8 @@ kj::Array<kj::byte> encodeDeleteLink(const DeleteLink& del) {
   return out.finish();
 }
 
-kj::Array<kj::byte> encodeAddress(uint16_t type, uint16_t flags, const Address& address) {
+kj::Array<kj::byte> encodeAddress(uint16_t type, uint16_t flags, const Address& address,
+                                  std::optional<uint32_t> lifetime = {}) {
   MessageBuilder out(type, flags);
   auto& header = out.header<ifaddrmsg>();
   header.ifa_family = address.prefix.address.family();
@@ -107,6 +108,11 @@ kj::Array<kj::byte> encodeAddress(uint16_t type, uint16_t flags, const Address& 
     }
     if (address.flags != 0) out.putU32(IFA_FLAGS, address.flags);
     if (address.protocol != 0) out.putU8(IFA_PROTO, address.protocol);
+    if (lifetime) {
+      ifa_cacheinfo times{};
+      times.ifa_valid = *lifetime;
+      out.put(IFA_CACHEINFO, kj::arrayPtr(&times, 1).asBytes());
+    }
   }
   return out.finish();
 }
@@ -164,7 +170,7 @@ kj::Array<kj::byte> encode(const Change& change) {
       return encodeDeleteLink(c);
     }
     KJ_CASE_ONEOF(c, AddAddress) {
-      return encodeAddress(RTM_NEWADDR, kCreate, c.address);
+      return encodeAddress(RTM_NEWADDR, c.replace ? kReplace : kCreate, c.address, c.lifetime);
     }
     KJ_CASE_ONEOF(c, DeleteAddress) {
       return encodeAddress(RTM_DELADDR, kRequest, c.address);
@@ -475,6 +481,18 @@ bool isIp(const nlmsghdr* header) {
   auto family = fixedHeader<rtgenmsg>(header).orDefault(rtgenmsg{AF_UNSPEC}).rtgen_family;
   return family == AF_INET || family == AF_INET6;
 }
+
+// Whether it says only that the lifetime of a shared address has begun anew, which happens several
+// times a second and changes nothing that anybody acts on.
+bool isRenewal(const nlmsghdr* header) {
+  uint8_t protocol = 0;
+  ifa_cacheinfo times{};
+  eachAttribute(header, sizeof(ifaddrmsg), [&](unsigned type, const nlattr* attribute) {
+    if (type == IFA_PROTO) read(attribute, protocol);
+    if (type == IFA_CACHEINFO) read(attribute, times);
+  });
+  return protocol == kSharedAddress && times.cstamp != times.tstamp;
+}
 }  // namespace
 
 Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
@@ -491,6 +509,8 @@ Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram) {
         notice.links = true;
         break;
       case RTM_NEWADDR:
+        notice.addresses = notice.addresses || !isRenewal(header);
+        break;
       case RTM_DELADDR:
         notice.addresses = true;
         break;

@@ -325,6 +325,11 @@ kj::String story(Kernel& kernel, unsigned link) {
   note(AddAddress{address("10.5.0.2/24")});
   note(SetLink{.index = link, .up = true});
   note(AddAddress{address("10.5.0.2/24")});  // is there
+  note(AddAddress{.address = address("10.5.0.2/24"), .replace = true});
+  note(AddAddress{.address = address("10.5.0.50/32"), .replace = true, .lifetime = 60});
+  note(AddAddress{.address = address("10.5.0.50/32"), .replace = true, .lifetime = 50});
+  note(AddAddress{.address = address("10.5.0.50/32"), .lifetime = 50});  // is there
+  note(DeleteAddress{address("10.5.0.50/32")});
   note(AddAddress{address("10.5.0.3/24")});  // secondary
   note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});
   note(AddRoute{route("0.0.0.0/0", "10.5.0.1", 10)});  // is there

@@ -90,7 +90,7 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
       return 0;
     }
     KJ_CASE_ONEOF(c, AddAddress) {
-      return add(c.address);
+      return add(c.address, c.replace, c.lifetime.has_value());
     }
     KJ_CASE_ONEOF(c, DeleteAddress) {
       return remove(c.address);
@@ -116,6 +116,8 @@ ModelKernel::Device* ModelKernel::device(unsigned index) {
 
 void ModelKernel::addConnected(const Address& address) {
   bool v4 = is4(address.prefix);
+  if ((address.flags & IFA_F_NOPREFIXROUTE) != 0) return;
+  if (v4 && address.prefix.length == address.prefix.address.bits()) return;
   Route route{.destination = address.prefix.masked(),
               .link = address.link,
               .metric = v4 ? 0 : kConnectedMetric6,
@@ -142,19 +144,19 @@ void ModelKernel::dropConnected(const Address& address) {
   });
 }
 
-int ModelKernel::add(Address address) {
+int ModelKernel::add(Address address, bool replace, bool ends) {
   auto found = device(address.link);
   if (found == nullptr) return ENODEV;
   bool v4 = is4(address.prefix);
   if (!v4 && !ipv6) return EOPNOTSUPP;
   for (auto& other : addressList) {
     if (other.link != address.link) continue;
-    if (other.prefix == address.prefix) return EEXIST;
+    if (other.prefix == address.prefix) return replace ? 0 : EEXIST;
     // IPv6 keeps an address only once on a link, whatever its prefix length.
     if (!v4 && other.prefix.address == address.prefix.address) return EEXIST;
     if (v4 && other.prefix.masked() == address.prefix.masked()) address.flags |= IFA_F_SECONDARY;
   }
-  address.flags |= IFA_F_PERMANENT;
+  address.flags |= ends ? IFA_F_DEPRECATED : IFA_F_PERMANENT;
   addressList.add(address);
   if (found->link.up() || !v4) addConnected(address);
   notify({.addresses = true, .routes = true});

@@ -9,9 +9,9 @@
 // Modelled because planners get it wrong: addresses that loopback gets by itself, connected routes
 // that come and go with addresses, secondary addresses that go with their primary, routes that
 // vanish with their link or with its last address, gateways that must be reachable, EEXIST, ENODEV,
-// ENETDOWN. Figures and errno values were compared with Linux by netlink-kernel-test.cc and, for
-// bonds, VLANs and WireGuard, in a guest (tests/kernel). It has no routing rules and no neighbours,
-// which nobody plans.
+// ENETDOWN. Time does not pass in it: an address with a lifetime stays. Figures and errno values
+// were compared with Linux by netlink-kernel-test.cc and, for bonds, VLANs and WireGuard, in a
+// guest (tests/kernel). It has no routing rules and no neighbours, which nobody plans.
 #pragma once
 
 #include "common/netlink/netlink.h"
@@ -76,7 +76,7 @@ class ModelKernel : public Kernel {
   int set(const SetWireguard& set);
   int add(const AddLink& add, kj::String& message);
   int addVlan(const Vlan& vlan, unsigned mtu, unsigned index);
-  int add(Address address);
+  int add(Address address, bool replace, bool ends);
   int remove(const Address& address);
   int add(const Route& route, bool replace, kj::String& message);
   int remove(const Route& route);

@@ -80,6 +80,9 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
+// IFA_PROTO of an address that moves between nodes: vipd's. It is no address of the node itself.
+constexpr uint8_t kSharedAddress = 118;
+
 struct Route {
   Prefix destination;               // host bits zero
   kj::Maybe<Ip> gateway = nullptr;  // may be of the other family
@@ -145,6 +148,10 @@ struct DeleteLink {
 // EEXIST when it is there.
 struct AddAddress {
   Address address;
+  bool replace = false;  // the one that is there, if so: its lifetime begins anew
+  // Seconds after which the kernel takes it away by itself. It is deprecated from the beginning:
+  // no source of what this node asks of others, if there is another. None: it stays.
+  std::optional<uint32_t> lifetime = {};
 };
 struct DeleteAddress {
   Address address;

@@ -146,6 +146,16 @@ void harden(kj::TlsContext& context) {
   explainRefusals(context);
 }
 
+void speak(kj::TlsContext& context, kj::StringPtr protocol) {
+  auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
+  KJ_REQUIRE(protocol.size() < 256, "the name of a protocol is too long", protocol);
+  auto list = kj::str(static_cast<char>(protocol.size()), protocol);  // each with its length
+  bool failed = protocol.size() == 0
+                    ? SSL_CTX_set_alpn_protos(raw, nullptr, 0) != 0
+                    : SSL_CTX_set_alpn_protos(raw, list.asBytes().begin(), list.size()) != 0;
+  pki::check(!failed, "naming the protocol");
+}
+
 void acceptOnlyBy(kj::TlsContext& context, AcceptChain& accept) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
   SSL_CTX_set_cert_verify_callback(raw, judgeChain, &accept);

@@ -21,6 +21,10 @@ void explainRefusals(kj::TlsContext& context);
 // Spec machine-api.md §4.2: key exchange X25519, no session tickets; and explainRefusals().
 void harden(kj::TlsContext& context);
 
+// What a client says that it speaks (ALPN): "h2". Of the connections that begin from now on; empty:
+// nothing.
+void speak(kj::TlsContext& context, kj::StringPtr protocol);
+
 // Nobody's word but that of `accept` decides about the server's certificate, in place of
 // authorities, names and validity: it sees what the server sent as PEM, its own certificate first,
 // and says whether to go on. A refusal ends the handshake with an alert. For a context that one

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include <string>
+
 #include "common/base/date.h"
 #include "common/base/error.h"
 
@@ -92,6 +94,21 @@ TEST_F(Tls, ServerLearnsWhoCalls) {
   auto& connected = KJ_ASSERT_NONNULL(out.connected);
   expectEcho(*connected, *accepted.stream);
   expectEcho(*accepted.stream, *connected);
+}
+
+// Catches: a protocol that is not named, one that later connections of the endpoint name too.
+TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
+  TlsEndpoint client(talos.client());
+  auto hello = [&](kj::StringPtr protocol) {
+    auto pipe = io.provider->newTwoWayPipe();
+    auto connecting = client.connectAs(protocol, kj::mv(pipe.ends[1]), "node1");
+    char buffer[2048];
+    auto size = pipe.ends[0]->tryRead(buffer, 100, sizeof buffer).wait(io.waitScope);
+    return std::string(buffer, size);
+  };
+  const std::string kExtension("\0\x10\0\x05\0\x03\x02h2", 9);
+  EXPECT_NE(std::string::npos, hello("h2").find(kExtension));
+  EXPECT_EQ(std::string::npos, hello("").find(kExtension));
 }
 
 // Catches: a client that takes any server of the authority for the one that it dialled.

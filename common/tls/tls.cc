@@ -154,10 +154,18 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connect(kj::Own<kj::AsyncIoStream> stream,
                                                              kj::StringPtr expectedName) {
+  return connectAs("", kj::mv(stream), expectedName);
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connectAs(kj::StringPtr protocol,
+                                                               kj::Own<kj::AsyncIoStream> stream,
+                                                               kj::StringPtr expectedName) {
   auto context = state->use();
   auto name = kj::str(expectedName);
   kj::Maybe<kj::Exception> failure;
   try {
+    // A connection copies it from the context when it is made, which wrapClient() does at once.
+    speak(*context->tls, protocol);
     co_return explainRefusal(co_await context->tls->wrapClient(kj::mv(stream), name), context->own);
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);

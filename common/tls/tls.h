@@ -65,6 +65,12 @@ class TlsEndpoint {
   virtual kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
                                                           kj::StringPtr expectedName);
 
+  // The same, and the server is told which protocol comes ("h2", ALPN): one that speaks several on
+  // a port wants to know.
+  kj::Promise<kj::Own<kj::AsyncIoStream>> connectAs(kj::StringPtr protocol,
+                                                    kj::Own<kj::AsyncIoStream> stream,
+                                                    kj::StringPtr expectedName);
+
   // The same for a server that may have no certificate yet, or no new one
   // (apid/gate/unproven-peers.h): one that it signed itself is taken, and one that has expired;
   // then `unproven` says which. Whoever calls this tells apart what may go over such a stream.

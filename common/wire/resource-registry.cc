@@ -53,11 +53,13 @@ bool wellFormed(kj::StringPtr type) {
   return labelLength >= 2;
 }
 
-constexpr kj::StringPtr kNamespaces[] = {"config"_kj,  "controlplane"_kj, "extras"_kj, "meta"_kj,
-                                         "network"_kj, "runtime"_kj,      "secrets"_kj};
+constexpr kj::StringPtr kNamespaces[] = {"config"_kj,  "controlplane"_kj, "etcd"_kj,
+                                         "extras"_kj,  "meta"_kj,         "network"_kj,
+                                         "runtime"_kj, "secrets"_kj};
 constexpr kj::StringPtr kDescriptions[] = {
     "Machine configuration and what follows from it."_kj,
     "State of the Kubernetes control plane on this node."_kj,
+    "etcd of this node and its cluster."_kj,
     "Manifests that were downloaded."_kj,
     "Definitions of namespaces and resource types."_kj,
     "Wanted and observed state of the network."_kj,

@@ -252,7 +252,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Resources.get",        "Resources.list",    "Resources.types",    "Resources.watch",
       "Services.list",        "Logs.previous",     "Events.previous",    "Node.containers",
       "Containers.images",    "Containers.list",   "Containers.logs",    "Containers.stats",
-      "Node.upgrades",
+      "Node.upgrades",        "Node.etcd",         "Etcd.alarms",        "Etcd.members",
+      "Etcd.standing",        "Etcd.status",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
@@ -264,6 +265,12 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ByteSource.read",
       "Configuration.apply",
       "Configuration.generate",
+      "Etcd.bootstrap",
+      "Etcd.defragment",
+      "Etcd.disarm",
+      "Etcd.forfeitLeadership",
+      "Etcd.leave",
+      "Etcd.removeMember",
       "EventSink.events",
       "EventSink.missed",
       "FileSink.files",
@@ -289,6 +296,7 @@ TEST(RolesTable, EveryMethodIsListed) {
   for (auto method : kReader) expected.insert(kj::str(method), kRoleReader);
   for (auto method : kOperator) expected.insert(kj::str(method), kRoleOperator);
   for (auto method : kAdmin) expected.insert(kj::str(method), kRoleAdmin);
+  expected.insert(kj::str("Etcd.snapshot"), kRoleEtcdBackup);
 
   auto rules = Rules(capnp::Schema::from<rpc::Cluster>()).all();
   kj::Vector<kj::StringPtr> open;     // to anybody, where there is no config
@@ -308,8 +316,10 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Network.interfaces Node.configuration Node.machine Node.network Node.storage Storage.disks",
       kj::strArray(open, " "));
   EXPECT_EQ(
-      "Configuration.apply Containers.pull Containers.restart Machine.clientCertificate "
-      "Machine.reboot Machine.reset Machine.shutdown "
+      "Configuration.apply Containers.pull Containers.restart "
+      "Etcd.bootstrap Etcd.defragment Etcd.disarm Etcd.forfeitLeadership Etcd.leave "
+      "Etcd.removeMember "
+      "Etcd.snapshot Machine.clientCertificate Machine.reboot Machine.reset Machine.shutdown "
       "Services.kill Services.restart Services.start Services.stop "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
       "Upgrades.rollback Upgrades.upgrade",

@@ -61,6 +61,10 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setUpgrades(parts.upgrades);
     return kj::READY_NOW;
   }
+  kj::Promise<void> etcd(EtcdContext context) override {
+    context.getResults().setEtcd(parts.etcdSupervisor.etcdRequest().send().getEtcd());
+    return kj::READY_NOW;
+  }
 
  private:
   NodeParts parts;

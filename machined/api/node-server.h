@@ -22,6 +22,7 @@ struct NodeParts {
   rpc::Storage::Client storage;
   rpc::Containers::Client containers;
   rpc::Upgrades::Client upgrades;
+  rpc::EtcdSupervisor::Client etcdSupervisor;  // the same
 };
 
 rpc::Node::Client serveNode(NodeParts parts);

@@ -16,10 +16,17 @@ void MachineStatus::set(Stage stage, kj::Vector<kj::String> problems) {
   changed();
 }
 
+void MachineStatus::setFailing(kj::Vector<kj::String> problems) {
+  broken = kj::mv(problems);
+  changed();
+}
+
 void MachineStatus::fill(rpc::Status::Builder out) const {
   out.setStage(current);
-  auto list = out.initProblems(why.size());
-  for (size_t i = 0; i < why.size(); i++) list.set(i, why[i]);
+  auto list = out.initProblems(static_cast<unsigned>(why.size() + broken.size()));
+  unsigned at = 0;
+  for (auto& problem : why) list.set(at++, problem);
+  for (auto& problem : broken) list.set(at++, problem);
 }
 
 }  // namespace talos::machined

@@ -19,12 +19,15 @@ class MachineStatus {
   void set(Stage stage, kj::Vector<kj::String> problems = {});
   Stage stage() const { return current; }
   kj::ArrayPtr<const kj::String> problems() const { return why; }
-  void fill(rpc::Status::Builder out) const;  // stage and problems
+  // What is wrong with the machine whatever it is doing.
+  void setFailing(kj::Vector<kj::String> problems);
+  kj::ArrayPtr<const kj::String> failing() const { return broken; }
+  void fill(rpc::Status::Builder out) const;  // stage, and problems of both kinds
 
  private:
   kj::Function<void()> changed;
   Stage current = Stage::BOOTING;
-  kj::Vector<kj::String> why;
+  kj::Vector<kj::String> why, broken;
 };
 
 kj::StringPtr nameOf(rpc::Status::Stage stage);

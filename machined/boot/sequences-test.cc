@@ -60,7 +60,8 @@ TEST(Sequences, NamesAndOrder) {
   EXPECT_EQ(
       "install: validateConfig(validateConfig) env(setUserEnvVars) install(install) "
       "mountState(mountStatePartition) saveConfig(saveConfig) "
-      "unmountState(unmountStatePartition) finishInstall(finishInstall) "
+      "installImage(leaveInstallImage) unmountState(unmountStatePartition) "
+      "finishInstall(finishInstall) "
       "stopEverything(stopAllServices) reboot(reboot)",
       show("install", Mode::kMetal));
   EXPECT_EQ("upgrade: upgrade(upgrade)", show("upgrade", Mode::kMetal));
@@ -79,7 +80,7 @@ TEST(Sequences, NamesAndOrder) {
   EXPECT_EQ(
       "reset: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
       "unmountUser(unmountUserDisks) umount(unmountOverlayFilesystems,unmountPodMounts) "
-      "unmountBind(unmountSystemDiskBindMounts) "
+      "unmountBind(unmountSystemDiskBindMounts) forget(forgetErasedHeaders) "
       "unmountSystem(unmountEphemeralPartition,unmountStatePartition) reset(resetSystemDisk) "
       "reboot(reboot)",
       show("reset", Mode::kMetal));

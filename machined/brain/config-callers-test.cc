@@ -39,7 +39,8 @@ struct ConfigurationTest : public KeeperTest {
                       [this](auto& wanted) { return preview(wanted); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
-                  .upgrades = kj::cp(none)});
+                  .upgrades = kj::cp(none),
+                  .etcdSupervisor = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
     return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.tellsAnybody(); });
   }

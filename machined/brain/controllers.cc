@@ -5,11 +5,15 @@
 #include "machined/controllers/network-events.h"
 #include "machined/controllers/service-controller.h"
 #include "machined/controllers/time-status-controller.h"
+#include "machined/etcd/etcd-config.h"
+#include "machined/etcd/etcd-secrets.h"
 
 namespace talos::machined {
 
 void Wiring::addControllers() {
   addTo(controllers, controllerParts);
+  controllers.add(etcdConfigController(controllerParts));
+  controllers.add(etcdSecretsController(controllerParts));
   addStateControllers();
 }
 
@@ -32,6 +36,7 @@ void Wiring::addStateControllers() {
   if (!container) {
     controllers.add(discoveredVolumesOf(io.unixEventPort, timer, volumes));
     controllers.add(mountStatusOf(io.unixEventPort, timer, uv));
+    controllers.add(installImageController());
   }
   controllers.add(timeController());
   controllers.add(kj::heap<MachineStatusController>(KJ_BIND_METHOD(*this, machineState)));
@@ -67,6 +72,7 @@ MachineStatusController::State Wiring::machineState() {
   MachineStatusController::State state;
   state.stage = kj::str(nameOf(status.stage()));
   for (auto& problem : status.problems()) state.problems.add(kj::str(problem));
+  for (auto& problem : status.failing()) state.problems.add(kj::str(problem));
   state.revertsAt =
       config.revertsIn().map([this](kj::Duration left) { return clock.now() + left; });
   return state;

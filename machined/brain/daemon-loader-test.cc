@@ -26,6 +26,7 @@ struct DaemonLoaderTest : testing::Test {
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
   kj::Own<DaemonLoader> loader;
+  kj::ArrayPtr<const Daemon> table = onlyTrustd();
   unsigned listened = 0;
   bool cannotListen = false;
   Containerd containerd{*io.lowLevelProvider, timer};
@@ -60,17 +61,17 @@ struct DaemonLoaderTest : testing::Test {
     supervisor->load(kj::mv(networkd));
     supervisor->start("networkd");
     loader = kj::heap<DaemonLoader>(
-        onlyTrustd(), DaemonLoader::Dependencies{
-                          *supervisor,
-                          {*io.lowLevelProvider, store, nullptr, containerd},
-                          [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
-                            EXPECT_EQ(daemon.door.port, 50001);
-                            ++listened;
-                            if (cannotListen) {
-                              return error(ErrorKind::kUnavailable, "port 50001 is in use");
-                            }
-                            return FakeMachine::duplicate(port);
-                          }});
+        table, DaemonLoader::Dependencies{
+                   *supervisor,
+                   {*io.lowLevelProvider, store, nullptr, nullptr, containerd, nullptr},
+                   [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
+                     EXPECT_EQ(daemon.door.port, 50001);
+                     ++listened;
+                     if (cannotListen) {
+                       return error(ErrorKind::kUnavailable, "port 50001 is in use");
+                     }
+                     return FakeMachine::duplicate(port);
+                   }});
     loader->follow().wait(io.waitScope);
     run();
   }
@@ -155,6 +156,36 @@ TEST_F(DaemonLoaderTest, WithoutASocketTheNextChangeTriesAgain) {
   cannotListen = false;
   putSecrets("os", "zzzzzz.0123456789abcdef");
   EXPECT_TRUE(machine.runs("trustd"));
+}
+
+// Catches: two services of one name, where only one of two rows is meant; one that changes with
+// what it is chosen by.
+TEST_F(DaemonLoaderTest, OfRowsWithOneNameTheFirstThatFits) {
+  static bool first;
+  const Daemon rows[] = {{.id = "x",
+                          .uid = 7,
+                          .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
+                          .fits = [](DaemonParts&) { return first; }},
+                         {.id = "x",
+                          .uid = 8,
+                          .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
+                          .fits = [](DaemonParts&) { return !first; }}};
+  table = rows;
+  auto put = [this](kj::StringPtr id) {
+    putRecord<rpc::VipSpecSpec>(store, id, [](auto spec) { spec.setLinkName("eth0"); });
+    run();
+  };
+  first = false;
+  start();
+  EXPECT_FALSE(machine.runs("x"));
+  put("10.5.0.9");
+  ASSERT_TRUE(machine.runs("x"));
+  auto& child = machine.child("x");
+  auto pid = child.pid;
+  EXPECT_EQ("--uid=8", child.argv[1]);
+  first = true;
+  put("10.5.0.8");
+  EXPECT_EQ(pid, machine.child("x").pid);
 }
 
 }  // namespace

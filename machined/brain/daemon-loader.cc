@@ -18,12 +18,12 @@ kj::Promise<void> DaemonLoader::follow() {
 }
 
 kj::Promise<void> DaemonLoader::await(const Daemon& daemon) {
-  waiting[daemon.id].change =
+  waiting[&daemon].change =
       deps.parts.store.onChange("", daemon.wantedWith.type, [this, &daemon]() {
         if (!becomesWanted(daemon)) return;
-        waiting[daemon.id].loading =
+        waiting[&daemon].loading =
             loadAndStart(daemon).eagerlyEvaluate([this, &daemon](kj::Exception&& e) {
-              waiting[daemon.id].wanted = false;  // the next change tries again
+              waiting[&daemon].wanted = false;  // the next change tries again
               log::error("cannot start the service",
                          {{"service", daemon.id}, {"error", messageOf(e)}});
             });
@@ -34,10 +34,16 @@ kj::Promise<void> DaemonLoader::await(const Daemon& daemon) {
 
 // Whether it has become wanted just now.
 bool DaemonLoader::becomesWanted(const Daemon& daemon) {
-  auto& it = waiting[daemon.id];
   auto& with = daemon.wantedWith;
-  if (it.wanted || deps.parts.store.tryGet("", with.type, with.id) == nullptr) return false;
-  it.wanted = true;
+  for (auto& [other, state] : waiting) {
+    if (other->id == daemon.id && state.wanted) return false;
+  }
+  auto& store = deps.parts.store;
+  bool there = with.id.size() > 0 ? store.tryGet("", with.type, with.id) != nullptr
+                                  : store.list("", with.type).size() > 0;
+  if (!there) return false;
+  if (daemon.fits != nullptr && !daemon.fits(deps.parts)) return false;
+  waiting[&daemon].wanted = true;
   return true;
 }
 

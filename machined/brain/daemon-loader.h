@@ -37,7 +37,7 @@ class DaemonLoader {
     bool wanted = false;
     kj::Promise<void> loading = nullptr;
   };
-  std::map<kj::StringPtr, Waiting> waiting;
+  std::map<const Daemon*, Waiting> waiting;
   kj::Vector<kj::AutoCloseFd> doors;
 
   bool becomesWanted(const Daemon& daemon);

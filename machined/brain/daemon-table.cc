@@ -10,6 +10,8 @@
 #include "common/base/node-layout.h"
 #include "common/net/ip.h"
 #include "machined/controllers/join-controller.h"
+#include "machined/etcd/etcd-config.h"
+#include "machined/etcd/etcd-run.h"
 #include "machined/services/container-body.h"
 #include "machined/system/containerd-registries.h"
 
@@ -48,6 +50,40 @@ kj::Promise<void> trustdIsReady(DaemonParts& parts) {
   return serverTakesConnections(parts, kTrustdPort);
 }
 
+kj::Promise<void> etcdSupervisorIsReady(DaemonParts& parts) {
+  return parts.etcdSupervisor.readyRequest().send().ignoreResult();
+}
+
+kj::Promise<void> etcdIsHealthy(DaemonParts& parts) {
+  return parts.etcdSupervisor.healthRequest().send().ignoreResult();
+}
+
+kj::Promise<void> prepareEtcd(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
+  return KJ_REQUIRE_NONNULL(parts.etcd).prepare(kj::mv(note));
+}
+
+kj::Array<kj::String> etcdArguments(DaemonParts& parts) {
+  return KJ_REQUIRE_NONNULL(parts.etcd).arguments();
+}
+
+kj::StringPtr etcdImage(DaemonParts& parts) {
+  return KJ_REQUIRE_NONNULL(parts.etcd).image();
+}
+
+ContainerSpec etcdContainer(DaemonParts& parts) {
+  ContainerSpec spec;
+  spec.image = kj::str(etcdImage(parts));
+  auto arguments = etcdArguments(parts);
+  auto argv = kj::heapArrayBuilder<kj::String>(arguments.size() + 1);
+  argv.add(kj::str("/usr/local/bin/etcd"));
+  for (auto& argument : arguments) argv.add(kj::mv(argument));
+  spec.arguments = argv.finish();
+  spec.mounts = kj::arr(ContainerMount{kj::str(kEtcdPki), kj::str(kEtcdPki)},
+                        ContainerMount{kj::str(kEtcdData), kj::str(kEtcdData), true});
+  spec.uid = kEtcdUid;
+  return spec;
+}
+
 kj::Promise<void> containerdServes(DaemonParts& parts) {
   return parts.containerd.serving();
 }
@@ -79,6 +115,11 @@ constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 // processors as all of ours; both work without whom they give way to.
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
 constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
+
+constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
+// It resolves the names of other members: the files are links to here.
+constexpr kj::StringPtr kEtcdReads[] = {kEtcdPki, "/system/etc"_kj, kNetworkdState, "/proc"_kj,
+                                        "/sys/kernel/mm"_kj};
 
 constexpr uint64_t kMiB = 1u << 20;
 
@@ -132,6 +173,62 @@ const Daemon kDaemons[] = {
      .givesWayTo = kContainerdGivesWayTo,
      .check = containerdServes,
      .patience = 20 * kj::SECONDS},  // an emulated machine under load starts it in 10 s
+    // Decides how etcd is run, and answers for it. Shares etcd's user for its data.
+    {.id = "etcd-supervisor",
+     .uid = kEtcdUid,
+     .read = kApidReads,
+     .state = kEtcdSupervisorState,
+     .writes = kEtcdData,  // of a member that has left, it removes them
+     .memoryMax = 64 * kMiB,
+     .oomScore = -998,
+     .door = {.socket = kEtcdSupervisorSocket, .mode = 0600},
+     .after = "networkd",
+     .file = kEtcdData,
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
+     .check = etcdSupervisorIsReady},
+    // One of the two: of the system, or what cluster.etcd.image names. It waits for a cluster, for
+    // as long as it takes.
+    {.id = kEtcdService,
+     .prepare = prepareEtcd,
+     .arguments = etcdArguments,
+     .uid = kEtcdUid,
+     .filter = nullptr,
+     .read = kEtcdReads,
+     .state = kEtcdData,
+     .libraries = true,
+     .oomScore = -998,
+     .after = "networkd",
+     .file = kEtcdData,
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
+     .fits = [](DaemonParts& parts) { return etcdImage(parts).size() == 0; },
+     .check = etcdIsHealthy,
+     .patience = 15 * kj::SECONDS},
+    {.id = kEtcdService,
+     .container = etcdContainer,
+     .prepare = prepareEtcd,
+     .oomScore = -998,
+     .after = "networkd",
+     .file = kEtcdData,
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
+     .fits = [](DaemonParts& parts) { return etcdImage(parts).size() > 0; },
+     .check = etcdIsHealthy,
+     .patience = 15 * kj::SECONDS},
+    // After etcd, so that it ends before it.
+    {.id = "vipd",
+     .uid = kVipdUid,
+     .capabilities = "net_admin,net_raw",
+     .filter = "network",
+     .memoryMax = 64 * kMiB,
+     .oomScore = -998,
+     .after = kEtcdService,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
+     .check = nullptr},
 };
 
 constexpr int kListenAs = 3;  // the number of its door in a daemon
@@ -184,11 +281,18 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   if (daemon.capabilities != nullptr) {
     argv.add(kj::str("--capabilities=", daemon.capabilities));
   }
-  argv.add(kj::str("--seccomp=", daemon.filter));
+  if (daemon.filter != nullptr) argv.add(kj::str("--seccomp=", daemon.filter));
   // Naming the program makes a rule set even where nothing else may be read.
   argv.add(kj::str("--landlock-read=", program));
+  if (daemon.libraries) {
+    for (auto path : {"/usr/lib"_kj, "/usr/lib64"_kj}) {
+      argv.add(kj::str("--landlock-libraries=", path));
+    }
+  }
   for (auto path : daemon.read) argv.add(kj::str("--landlock-read=", path));
-  if (daemon.state != nullptr) argv.add(kj::str("--landlock-write=", daemon.state));
+  for (auto path : {daemon.state, daemon.writes}) {
+    if (path != nullptr) argv.add(kj::str("--landlock-write=", path));
+  }
   argv.add(kj::str("--oom-score=", daemon.oomScore));
   argv.add(kj::str("--"));
   argv.add(kj::str(program));
@@ -220,6 +324,15 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts&
   for (auto other : daemon.givesWayTo) d.givesWayTo.add(kj::str(other));
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
+  if (daemon.prepare != nullptr) {
+    d.prepare = [prepare = daemon.prepare, &parts](kj::Function<void(kj::StringPtr)> note) {
+      return prepare(parts, kj::mv(note));
+    };
+  }
+  if (daemon.arguments != nullptr) {
+    d.arguments = [arguments = daemon.arguments, &parts]() { return arguments(parts); };
+  }
+  d.awaited = daemon.awaited;
   d.mayBeStopped = daemon.mayBeStopped;
   d.carriesApi = daemon.carriesApi;
   if (daemon.check != nullptr) {

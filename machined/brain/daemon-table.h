@@ -5,6 +5,7 @@
 #include <kj/async-io.h>
 
 #include "machined/containers/container-run.h"
+#include "machined/etcd/etcd-run.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"
 #include "rpc/local.capnp.h"
@@ -19,12 +20,14 @@ struct DaemonDoor {
   int queue = 512;  // connections that the kernel takes before they are accepted
 };
 
-// What a health check can ask.
+// What health checks and starts can ask.
 struct DaemonParts {
   kj::LowLevelAsyncIoProvider& lowLevel;
   Store& store;
   rpc::Networkd::Client networkd;
+  rpc::EtcdSupervisor::Client etcdSupervisor;
   Containerd& containerd;
+  kj::Maybe<EtcdRun&> etcd;  // none: in tests without it
 };
 
 struct Daemon {
@@ -35,12 +38,18 @@ struct Daemon {
   // Instead: a container, after `cri`: its image, arguments and mounts, asked for before each
   // start. What is said below of users, rights, files and doors is not for it.
   ContainerSpec (*container)(DaemonParts& parts) = nullptr;
+  // Before each start, and what more of arguments it is started with (ServiceDefinition).
+  kj::Promise<void> (*prepare)(DaemonParts& parts,
+                               kj::Function<void(kj::StringPtr)> note) = nullptr;
+  kj::Array<kj::String> (*arguments)(DaemonParts& parts) = nullptr;
   unsigned uid = 0;
   kj::StringPtr capabilities = nullptr;  // none
   kj::StringPtr filter = "server"_kj;    // of system calls (machined/confine/seccomp.h)
   // The only files that it can read, beside the program; and the folder that it can write.
   kj::ArrayPtr<const kj::StringPtr> read = nullptr;
   kj::StringPtr state = nullptr;
+  kj::StringPtr writes = nullptr;  // another one
+  bool libraries = false;          // it is a program with shared ones
   // Of its cgroup, kernel memory included. With headroom over what was measured (docs/figures.md):
   // who reaches it has a leak or an attacker, and only he is killed and restarted.
   uint64_t memoryMax = 0;  // bytes; 0: none
@@ -55,10 +64,13 @@ struct Daemon {
   kj::ArrayPtr<const kj::StringPtr> givesWayTo = nullptr;
   bool mayBeStopped = true;  // by the API
   bool carriesApi = false;   // answers of the API go through it
-  // Wanted from the moment on that this resource is there; without a type: always.
+  bool awaited = true;       // the boot is not over before it is up
+  // Wanted from the moment on that this resource is there, without an id one of this type; without
+  // a type: always. Of several rows with one id it is the first that `fits` then.
   struct {
     kj::StringPtr type = nullptr, id = nullptr;
   } wantedWith = {};
+  bool (*fits)(DaemonParts& parts) = nullptr;
   kj::Promise<void> (*check)(DaemonParts& parts) = nullptr;  // rejects with the reason
   kj::Duration patience = 5 * kj::SECONDS;                   // with one check
 };

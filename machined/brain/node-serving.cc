@@ -85,7 +85,8 @@ NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
           .configuration = configuration(caller),
           .storage = nullptr,
           .containers = nullptr,
-          .upgrades = serveUpgrades(deps.upgrader, thisBootId())};
+          .upgrades = serveUpgrades(deps.upgrader, thisBootId()),
+          .etcdSupervisor = etcdSupervisor()};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
@@ -130,6 +131,11 @@ PreviousEvents NodeServing::previousEvents(kj::Own<ClientCalls> calls) {
 rpc::Networkd::Client NodeServing::networkd() {
   return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kNetworkdSocket))
       .castAs<rpc::Networkd>();
+}
+
+rpc::EtcdSupervisor::Client NodeServing::etcdSupervisor() {
+  return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kEtcdSupervisorSocket))
+      .castAs<rpc::EtcdSupervisor>();
 }
 
 rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller caller) {
@@ -193,8 +199,8 @@ kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels)
 }
 
 kj::Promise<void> NodeServing::resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
-  co_await deps.reset.promise({kj::mv(labels), reboot, graceful});
-  co_await deps.life.acceptReset();
+  return deps.reset.accept({kj::mv(labels), reboot, graceful},
+                           [&life = deps.life]() { return life.acceptReset(); });
 }
 
 kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {

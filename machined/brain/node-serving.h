@@ -59,8 +59,9 @@ class NodeServing {
 
   // Until dropped; rejects only if the socket itself fails.
   kj::Promise<void> serve(kj::AutoCloseFd listening);
-  // Dials again when networkd was restarted.
+  // Dial again when the daemon was restarted.
   rpc::Networkd::Client networkd();
+  rpc::EtcdSupervisor::Client etcdSupervisor();
   // " by admin (10.5.0.1)": who has just called what takes the machine down; empty if nobody has.
   kj::String askedBy() const;
 

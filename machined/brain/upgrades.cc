@@ -1,9 +1,12 @@
 // What an upgrade needs of the machine, and when a system that is on trial is healthy.
+#include <errno.h>
 #include <kj/debug.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/base/version.h"
+#include "common/config/generate.h"
 #include "machined/brain/wiring.h"
 #include "machined/storage/meta-values.h"
 #include "machined/tasks/boot-arguments.h"
@@ -28,6 +31,31 @@ kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments) {
     }
   }
   return nullptr;
+}
+
+// runtime.InstallImageController: wakes what follows machine.install.image.
+class InstallImageController final : public Controller {
+ public:
+  explicit InstallImageController(InstallImage& image) : image(image) {}
+
+  kj::StringPtr name() const override { return "runtime.InstallImageController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
+                   input<rpc::UpgradeStatusSpec>("node"));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store&) override {
+    image.changed();
+    return kj::READY_NOW;
+  }
+
+ private:
+  InstallImage& image;
+};
+
+void removeWish() {
+  if (unlink(kInstallWishFile.cStr()) == 0 || errno == ENOENT) return;
+  KJ_FAIL_SYSCALL("unlink", errno, kInstallWishFile);
 }
 
 }  // namespace
@@ -71,7 +99,42 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
           [this](kj::StringPtr word) {
             return meta.write(reads.of(0), kWord, kj::heapArray(word.asBytes()));
           },
-          KJ_BIND_METHOD(*this, takeLastWord)};
+          KJ_BIND_METHOD(*this, readLastWord),
+          [this]() { return meta.remove(reads.of(0), kWord); }};
+}
+
+InstallImage::Dependencies Wiring::installImageDependencies() {
+  return {timer,
+          upgrader,
+          kj::str(config::kInstallerImage, ":", buildVersion().tag),
+          [this]() {
+            return configReader.tryMachine(store).map([](config::Machine::Reader machine) {
+              return kj::str(machine.getInstall().getImage());
+            });
+          },
+          KJ_BIND_METHOD(*this, chance),
+          [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); },
+          [this]() {
+            return uv.blocking([]() -> kj::Maybe<InstallWish> {
+              KJ_IF_MAYBE (text, tryReadFile(kInstallWishFile, kMostRecord)) {
+                return decodeWish(*text);
+              }
+              return nullptr;
+            });
+          },
+          [this](kj::Maybe<InstallWish> wish) {
+            return uv.blocking([wish = kj::mv(wish)]() {
+              KJ_IF_MAYBE (w, wish) {
+                writeFileAtomically(kInstallWishFile, encodeWish(*w), 0600);
+              } else {
+                removeWish();
+              }
+            });
+          }};
+}
+
+kj::Own<Controller> Wiring::installImageController() {
+  return kj::heap<InstallImageController>(installImage);
 }
 
 RealImageArchives::Dependencies Wiring::archivesDependencies() {
@@ -90,7 +153,7 @@ RealImageArchives::Dependencies Wiring::archivesDependencies() {
           foreign};
 }
 
-kj::Promise<kj::Maybe<kj::String>> Wiring::takeLastWord() {
+kj::Promise<kj::Maybe<kj::String>> Wiring::readLastWord() {
   kj::Maybe<kj::String> word;
   co_await meta.read(reads.of(0), kWord)
       .then([&](kj::Vector<MetaValue> values) { word = kj::heapString(values[0].value.asChars()); },
@@ -100,7 +163,6 @@ kj::Promise<kj::Maybe<kj::String>> Wiring::takeLastWord() {
               if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
               kj::throwFatalException(kj::mv(e));
             });
-  if (word != nullptr) co_await meta.remove(reads.of(0), kWord);
   co_return kj::mv(word);
 }
 
@@ -127,6 +189,7 @@ kj::Promise<Health> Wiring::health() {
   KJ_IF_MAYBE (missing, co_await networkComplete(store, controllers, timer, kNetworkPatience)) {
     lacks.add(kj::str("the network is not complete: ", *missing));
   }
+  for (auto& problem : status.failing()) lacks.add(kj::str(problem));
   if (lacks.empty()) co_return Health{};
   co_return Health{kj::strArray(lacks, "; ")};
 }

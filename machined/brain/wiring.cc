@@ -29,6 +29,7 @@ kj::Promise<void> Wiring::run() {
   tasks.add(serving.serve(co_await openMachinedDoor(process1)));
   if (mode != Mode::kContainer) {
     tasks.add(listenForPowerButton(uv, process1, alarmAt("")));
+    tasks.add(fileSystems.watch());
   }
   addControllers();
   supervisor.loadSelf(kSelf);
@@ -37,6 +38,7 @@ kj::Promise<void> Wiring::run() {
     console.say(kj::str("machined: ", text), Tone::kAlarm);
     supervisor.note(kSelf, text);
   }
+  etcd.follow();
   co_await daemons.follow();  // adopts those that run
   maintenance.begin();
   bool anew = lost != nullptr && configReader.document(store) == nullptr;
@@ -59,7 +61,7 @@ kj::Promise<kj::Maybe<kj::String>> Wiring::recoverRecords() {
   co_await guard.done();
   if (state.isMounted()) {  // goes on with the predecessor's
     co_await recorder.begin(true);
-    co_await upgrader.resume();
+    co_await installImage.resume();
   }
   co_return kj::mv(lost);
 }
@@ -207,6 +209,16 @@ NodeServing::Dependencies Wiring::servingDependencies() {
           configReader, foreign,  status, sequencer, supervisor,
           time,         config,   life,   recorder,  containerd,
           upgrader,     reads,    meta,   *reset,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
+}
+
+void Wiring::fileSystemsChanged() {
+  kj::Vector<kj::String> problems;
+  for (auto& problem : fileSystems.problems()) {
+    console.say(kj::str("problem: ", problem), Tone::kAlarm);
+    problems.add(kj::str(problem));
+  }
+  if (problems.empty()) console.say("all file systems work again");
+  status.setFailing(kj::mv(problems));
 }
 
 void Wiring::statusChanged() {

@@ -28,16 +28,18 @@
 #include "machined/config/node-sources.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-status-controller.h"
+#include "machined/etcd/etcd-run.h"
 #include "machined/foreign/confined-foreign.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/process1/held.h"
+#include "machined/storage/file-system-watch.h"
 #include "machined/storage/installer.h"
 #include "machined/storage/reset.h"
 #include "machined/storage/user-disks.h"
 #include "machined/system/sysctls.h"
 #include "machined/system/system-mounts.h"
 #include "machined/time/kernel-clock.h"
-#include "machined/upgrade/upgrader.h"
+#include "machined/upgrade/install-image.h"
 #include "rpc/held.capnp.h"
 
 namespace talos::machined {
@@ -115,6 +117,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   EphemeralVolume ephemeral{uv, timer, volumes, installer, partitions, alarmAt("warning: ")};
   kj::Own<Reset> reset = makeReset();
   UserDisks userDisks{uv, timer, volumes, installer, alarmAt("warning: ")};
+  FileSystemWatch fileSystems{
+      fileSystemsOfDisks(timer, reads, KJ_BIND_METHOD(*this, fileSystemsChanged))};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
@@ -138,20 +142,30 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   ControllerParts controllerParts{partsOfControllers()};
   RealImageArchives archives{archivesDependencies()};
   Upgrader upgrader{upgraderDependencies()};
+  InstallImage installImage{installImageDependencies()};
 
   // Its life.
   TaskParts parts{arguments, uv,           timer,       process1,   events,      console,
                   store,     configReader, controllers, supervisor, kernelClock, mounts,
                   sysctls,   state,        recorder,    config,     containerd,  installer,
-                  ephemeral, *reset,       userDisks,   upgrader};
+                  ephemeral, *reset,       userDisks,   upgrader,   installImage};
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeDependencies()};
+
+  EtcdRun etcd{{.io = io,
+                .uv = uv,
+                .store = store,
+                .supervisor = supervisor,
+                .unpack = [this](auto spec, kj::StringPtr snapshot, kj::StringPtr folder) {
+                  return unpackSnapshot(io, spec, snapshot, folder);
+                }}};
 
   // Its doors.
   NodeServing serving{servingDependencies()};
   DaemonLoader daemons{machined::daemons(),
                        {supervisor,
-                        {*io.lowLevelProvider, store, serving.networkd(), containerd},
+                        {*io.lowLevelProvider, store, serving.networkd(), serving.etcdSupervisor(),
+                         containerd, etcd},
                         [this](const Daemon& daemon) { return openDoor(process1, daemon); }}};
   kj::TaskSet tasks{*this};
 
@@ -166,12 +180,14 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Own<Reset> makeReset();
   NodeServing::Dependencies servingDependencies();
   Upgrader::Dependencies upgraderDependencies();
+  InstallImage::Dependencies installImageDependencies();
   RealImageArchives::Dependencies archivesDependencies();
   kj::Promise<Health> health();
-  kj::Promise<kj::Maybe<kj::String>> takeLastWord();
+  kj::Promise<kj::Maybe<kj::String>> readLastWord();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
+  void fileSystemsChanged();
   kj::Maybe<kj::String> headerBackups();
   void timeChanged();
   void clockStepped();
@@ -190,6 +206,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   void addStateControllers();
   kj::Own<Controller> timeController();
   kj::Own<Controller> repairController();
+  kj::Own<Controller> installImageController();  // upgrades.cc
   MachineStatusController::State machineState();
 };
 

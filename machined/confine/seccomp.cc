@@ -199,6 +199,9 @@ constexpr const char* kVolumes[] = {
     "munlockall", "getpriority", "setpriority", "sync",        "syncfs",
 };
 
+// vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
+constexpr const char* kNetwork[] = {"timer_create", "timer_settime", "timer_delete"};
+
 enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
 enum class Ioctls { kOfFiles, kNetwork, kDevices };
 struct Profile {
@@ -210,7 +213,7 @@ struct Profile {
 };
 constexpr Profile kProfiles[] = {
     {"server"_kj, kServer, Sockets::kUnixToo},
-    {"network"_kj, kServer, Sockets::kNetwork, Ioctls::kNetwork},
+    {"network"_kj, kServer, Sockets::kNetwork, Ioctls::kNetwork, kNetwork},
     {"parser"_kj, {}, Sockets::kNone},
     {"resolver"_kj, kResolver, Sockets::kInternet},
     {"volumes"_kj, kServer, Sockets::kNone, Ioctls::kDevices, kVolumes}};

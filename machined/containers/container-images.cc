@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "common/base/backoff.h"
@@ -138,6 +139,13 @@ kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {
   auto key = co_await pullContent(containerd, kj::str(reference));
   auto status = co_await statusOf(containerd, reference);
+  // What somebody else pulls by this name meanwhile has another digest: who verifies that, and uses
+  // this, has verified nothing.
+  if (status.image().id() != key.cStr()) {
+    fail(ErrorKind::kConflict,
+         kj::str("cannot pull \"", reference,
+                 "\": another image was pulled by that name meanwhile, or it was removed; retry"));
+  }
   co_return co_await unpacked(containerd, key.cStr(), pinnedNameOf(status.image(), reference));
 }
 
@@ -195,17 +203,21 @@ kj::Promise<void> dropView(Containerd& containerd, kj::String name) {
       });
 }
 
-// The CRI has several names for one.
+// The CRI has several names for one, and writes what was asked for in its own way: with the
+// registry and the tag that go without saying, without a tag beside a digest.
 kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference) {
+  auto known = co_await statusOf(containerd, reference);
   auto listed = co_await containerd.call<named::ListImagesResponse>(kList, kPodNamespace,
                                                                     named::ListImagesRequest());
-  std::string digest;
+  std::set<std::string> digests;
   for (auto& image : listed.images()) {
-    if (image.name() == reference.cStr()) digest = image.target().digest();
+    // What is not unpacked the CRI does not know.
+    if (image.name() == reference.cStr() || image.name() == known.image().id()) {
+      digests.insert(image.target().digest());
+    }
   }
-  if (digest.empty()) co_return;
   for (auto& image : listed.images()) {
-    if (image.target().digest() != digest) continue;
+    if (digests.count(image.target().digest()) == 0) continue;
     named::DeleteImageRequest request;
     request.set_name(image.name());
     request.set_sync(true);

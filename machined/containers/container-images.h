@@ -29,15 +29,17 @@ struct UnpackedImage {
 kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference);
 
 // Pulls once, whatever is there. NotFound, InvalidArgument and PermissionDenied do not pass by
-// themselves; Unavailable and DeadlineExceeded may.
+// themselves; Unavailable, DeadlineExceeded and Conflict, when another one was pulled by that name
+// at the same time, may. All that it tells is of one and the same image.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 
 // Without asking what was unpacked: for what is not (container-content.h). Its digest, of the
 // config.
 kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference);
 
-// What was pulled by this name is removed, so that the next pull begins anew. containerd does not
-// sync what it unpacks: after a power cut an image can be there, and its files empty.
+// What was pulled by this name, however it is written, is removed, so that the next pull begins
+// anew. containerd does not sync what it unpacks: after a power cut an image can be there, and its
+// files empty.
 kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference);
 
 // For a service of the node: what is there is taken; otherwise it is pulled until that works, for

@@ -20,13 +20,14 @@ struct ContainerMount {
 };
 
 // What a service wants to run. The network, the names and the users are the node's; processes,
-// mounts and IPC are its own. It is root with the usual capabilities of a container.
+// mounts and IPC are its own. Root has the usual capabilities of a container.
 struct ContainerSpec {
   kj::String id, image;
   kj::Array<kj::String> arguments, environment;
   kj::Array<ContainerMount> mounts;  // besides /etc/hosts and /etc/resolv.conf
   kj::String cgroup;                 // below the root of the node's
   int oomScore = 0;
+  unsigned uid = 0;  // and its group; another one than root has no capabilities
 };
 
 // As the runtime takes it (OCI runtime specification 1.0). Pure.

@@ -135,8 +135,8 @@ TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
                                 "kube-system/own:main example.com/c-old 0 CONTAINER_EXITED"));
 }
 
-// Catches: an image of which a name is left, so that nothing is pulled anew; another one that goes
-// too.
+// Catches: an image of which a name is left, so that nothing is pulled anew, or that is there by
+// another name than it was asked for by; another one that goes too.
 TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
   namespace named = ::containerd::services::images::v1;
   on<named::ListImagesRequest, named::ListImagesResponse>(
@@ -144,7 +144,8 @@ TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
         named::ListImagesResponse list;
         for (auto& [name, digest] :
              {std::pair("r/i:v1", "sha256:1"), std::pair("r/i:v2", "sha256:2"),
-              std::pair("sha256:c", "sha256:2")}) {
+              std::pair("sha256:c", "sha256:2"), std::pair("r/i@sha256:4", "sha256:4"),
+              std::pair("sha256:d", "sha256:4")}) {
           auto& image = *list.add_images();
           image.set_name(name);
           image.mutable_target()->set_digest(digest);
@@ -157,11 +158,24 @@ TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
         asked.push_back(request.name());
         return named::ListImagesResponse();
       });
+  on<cri::ImageStatusRequest, cri::ImageStatusResponse>(
+      "/runtime.v1.ImageService/ImageStatus", [](auto& request) {
+        cri::ImageStatusResponse answer;
+        auto& name = request.image().image();
+        if (name == "r/i:v2") answer.mutable_image()->set_id("sha256:c");
+        if (name == "r/i:v4@sha256:4") answer.mutable_image()->set_id("sha256:d");
+        return answer;
+      });
   forgetImage(containerd, kj::str("r/i:v2")).wait(scope);
   EXPECT_THAT(asked, ElementsAre("r/i:v2", "sha256:c"));
   asked.clear();
+  forgetImage(containerd, kj::str("r/i:v4@sha256:4")).wait(scope);
+  EXPECT_THAT(asked, ElementsAre("r/i@sha256:4", "sha256:d")) << "the CRI drops the tag";
+  asked.clear();
   forgetImage(containerd, kj::str("r/i:v3")).wait(scope);
   EXPECT_THAT(asked, ElementsAre());
+  forgetImage(containerd, kj::str("r/i:v1")).wait(scope);
+  EXPECT_THAT(asked, ElementsAre("r/i:v1")) << "one that the CRI does not know";
 }
 
 // Catches: the node's network gone before the plugins of pods have taken theirs down; a container
@@ -244,6 +258,7 @@ TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
       "/runtime.v1.ImageService/ImageStatus", [&](auto&) {
         cri::ImageStatusResponse answer;
         if (there) answer.mutable_image()->add_repo_digests("x@sha256:3");
+        answer.mutable_image()->set_id(there ? "sha256:1" : "");
         return answer;
       });
   server.methods["/runtime.v1.ImageService/PullImage"] = [&](auto& x) {
@@ -290,6 +305,31 @@ TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
   auto image = need().wait(scope);
   EXPECT_EQ(image.snapshot, "sha256:2");
   EXPECT_EQ(image.pinned, "x@sha256:3") << "by which it is pulled again";
+}
+
+// Catches: the digest of another image, which somebody has pulled by the same name meanwhile and
+// which is the one that is signed, told of the image that was pulled here.
+TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsTold) {
+  on<cri::PullImageRequest, cri::PullImageResponse>("/runtime.v1.ImageService/PullImage",
+                                                    [](auto&) {
+                                                      cri::PullImageResponse answer;
+                                                      answer.set_image_ref("sha256:bad");
+                                                      return answer;
+                                                    });
+  for (auto now : {"sha256:good", ""}) {
+    on<cri::ImageStatusRequest, cri::ImageStatusResponse>(
+        "/runtime.v1.ImageService/ImageStatus", [now](auto&) {
+          cri::ImageStatusResponse answer;
+          answer.mutable_image()->set_id(now);
+          answer.mutable_image()->add_repo_digests("r/i@sha256:signed");
+          return answer;
+        });
+    auto failed =
+        kj::runCatchingExceptions([&]() { pullImage(containerd, kj::str("r/i:v1")).wait(scope); });
+    EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failed)), ErrorKind::kConflict);
+    EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failed)).cStr(),
+                HasSubstr("another image was pulled by that name meanwhile"));
+  }
 }
 
 // Catches: the digest of a config, which no registry gives an image by; another repository's name.

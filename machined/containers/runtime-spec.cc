@@ -78,10 +78,10 @@ kj::String runtimeSpec(const ContainerSpec& spec) {
   for (auto& m : kMounts) mounts.add(mountOf(m.destination, m.type, m.type, m.options));
   for (auto path : {"/etc/hosts"_kj, "/etc/resolv.conf"_kj}) mounts.add(bindOf(path, path, false));
   for (auto& m : spec.mounts) mounts.add(bindOf(m.source, m.destination, m.writable));
-  auto rights = listOf(kCapabilities);
+  auto rights = spec.uid == 0 ? listOf(kCapabilities) : listOf(kj::ArrayPtr<const kj::StringPtr>());
   return kj::str(
-      "{\"ociVersion\":\"1.0.2\",\"process\":{\"user\":{\"uid\":0,\"gid\":0},\"args\":",
-      listOf(spec.arguments), ",\"env\":", listOf(spec.environment),
+      "{\"ociVersion\":\"1.0.2\",\"process\":{\"user\":{\"uid\":", spec.uid, ",\"gid\":", spec.uid,
+      "},\"args\":", listOf(spec.arguments), ",\"env\":", listOf(spec.environment),
       ",\"cwd\":\"/\",\"noNewPrivileges\":true,\"oomScoreAdj\":", spec.oomScore,
       ",\"capabilities\":{\"bounding\":", rights, ",\"effective\":", rights,
       ",\"permitted\":", rights, "}},\"root\":{\"path\":\"rootfs\"},\"mounts\":[",

@@ -43,6 +43,9 @@ class Outputs final : public OutputSet {
   typename Spec::Builder add(kj::StringPtr id) {
     return resource(id).getSpec().template initAs<Spec>();
   }
+  void set(kj::StringPtr id, typename Spec::Reader spec) {
+    resource(id).getSpec().template setAs<Spec>(spec);
+  }
 };
 
 }  // namespace talos::machined

@@ -26,6 +26,19 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::NodeAddressSpec, rpc::HostnameSpecSpec>();
        may.allowWrite<rpc::IssuedCertificateSpec>();
      }},
+    // etcd itself runs under the same uid, and does not know of this socket.
+    {kEtcdUid, "etcd-supervisor"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec>();
+       may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
+       may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec>();
+     }},
+    {kVipdUid, "vipd"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec>();
+       may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
+       may.allowWrite<rpc::VipStatusSpec>();
+     }},
     {kNetworkdUid, "networkd"_kj,
      [](Access& may) {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,

@@ -18,9 +18,12 @@ kj::String ChildBody::startedWords(int pid) const {
 kj::Promise<ServiceBody::Started> ChildBody::start(Environment environment, int output) {
   Process1::SpawnRequest request;
   request.slot = kj::str(definition.id);
-  request.argv = KJ_MAP(a, definition.argv) {
-    return kj::str(a);
-  };
+  kj::Vector<kj::String> argv;
+  for (auto& word : definition.argv) argv.add(kj::str(word));
+  KJ_IF_MAYBE (more, definition.arguments) {
+    for (auto& word : (*more)()) argv.add(kj::mv(word));
+  }
+  request.argv = argv.releaseAsArray();
   request.environment = kj::mv(environment);
   request.cgroup = kj::str(definition.cgroup);
   request.memoryMax = definition.memoryMax;

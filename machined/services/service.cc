@@ -348,7 +348,7 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
 }
 
 kj::Promise<void> Service::prepare(uint64_t since) {
-  auto begin = [this, since]() { return body->prepare(noteFor(since)); };
+  auto begin = [this]() { return prepareBody(); };
   auto broken = co_await kj::evalNow(begin).then(
       []() -> kj::Maybe<kj::Exception> { return nullptr; },
       [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
@@ -367,12 +367,20 @@ kj::Function<void(kj::StringPtr)> Service::noteFor(uint64_t since) {
   };
 }
 
+kj::Promise<void> Service::prepareBody() {
+  auto since = turn;
+  preparing = true;
+  KJ_DEFER(preparing = false);
+  KJ_IF_MAYBE (first, is.prepare) co_await (*first)(noteFor(since));
+  co_await body->prepare(noteFor(since));
+}
+
 // What was there for the first start may be gone. False: it was stopped meanwhile.
 kj::Promise<bool> Service::prepareAgain() {
   auto stopped = [this]() -> kj::Promise<void> {
     while (phase == ServicePhase::kRestarting) co_await all.change();
   };
-  co_await body->prepare(noteFor(turn)).exclusiveJoin(stopped());
+  co_await prepareBody().exclusiveJoin(stopped());
   co_return phase != ServicePhase::kDooming;
 }
 
@@ -395,7 +403,8 @@ kj::Promise<ServiceBody::Started> Service::startBody() {
 kj::Promise<void> Service::spawn() {
   kj::Maybe<kj::Exception> broken;
   auto make = [this]() -> kj::Promise<kj::Maybe<ServiceBody::Started>> {
-    bool again = child == nullptr && phase == ServicePhase::kRestarting;
+    bool prepares = child == nullptr || is.prepare != nullptr;
+    bool again = prepares && phase == ServicePhase::kRestarting;
     if (again && !co_await prepareAgain()) co_return nullptr;
     co_return co_await startBody();
   };

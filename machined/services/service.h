@@ -57,9 +57,9 @@ class Service : public kj::Refcounted {
   bool isSelf() const { return self; }
   bool isUp() const;
   bool isDown() const { return machined::isDown(phase); }
+  // Its environment is made, and its process may not be there yet.
   bool isBeingStarted() const {
-    return phase == ServicePhase::kPreparing || phase == ServicePhase::kStarting ||
-           phase == ServicePhase::kRestarting;
+    return phase == ServicePhase::kStarting || (phase == ServicePhase::kRestarting && !preparing);
   }
   bool cannotBe() const { return phase == ServicePhase::kFailed || unloaded; }
   kj::StringPtr lastMessage() const { return record.lastMessage(); }
@@ -76,9 +76,10 @@ class Service : public kj::Refcounted {
   ServicePhase phase = ServicePhase::kIdle;
   ServiceRecord record;
   RestartPolicy policy;
-  int pid = 0;           // 0: no process
-  bool adopted = false;  // it ran before this brain did
-  bool sought = false;   // whether it runs is being found out
+  int pid = 0;             // 0: no process
+  bool adopted = false;    // it ran before this brain did
+  bool preparing = false;  // its pre work runs
+  bool sought = false;     // whether it runs is being found out
   kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
   kj::String reason;  // why the last thing ended or failed
   // What the phase is busy with; replaced at every step. An input that it gives belongs to `turn`.
@@ -97,7 +98,10 @@ class Service : public kj::Refcounted {
   Due due;
   uint64_t memoryKills = 0;  // of its cgroup, that were told
 
-  void tell(kj::StringPtr message) { tell(shown(phase), message); }
+  void tell(kj::StringPtr message) {
+    bool again = preparing && phase == ServicePhase::kRestarting;
+    tell(again ? rpc::ServiceState::PREPARING : shown(phase), message);
+  }
   void tell(rpc::ServiceState state, kj::StringPtr message);
 
   void replace(kj::Promise<void>& slot, kj::Promise<void> next);
@@ -121,6 +125,7 @@ class Service : public kj::Refcounted {
   kj::Promise<void> awaitConditions(uint64_t turn);
   kj::Promise<void> prepare(uint64_t turn);
   kj::Function<void(kj::StringPtr)> noteFor(uint64_t turn);
+  kj::Promise<void> prepareBody();
   kj::Promise<bool> prepareAgain();
   kj::Promise<ServiceBody::Started> startBody();
   kj::Promise<void> spawn();

@@ -62,6 +62,12 @@ struct ServiceDefinition {
     int as;
   };
   kj::Vector<Socket> sockets;
+  // Before each start, also after it has ended by itself: what may take long. Dropped when the
+  // service is stopped meanwhile; one that rejects is a start that failed. `note` is told what a
+  // user should know of.
+  kj::Maybe<kj::Function<kj::Promise<void>(kj::Function<void(kj::StringPtr)> note)>> prepare;
+  // Behind those of argv, asked for at each start of a process.
+  kj::Maybe<kj::ConstFunction<kj::Array<kj::String>()>> arguments;
   // Instead of a process: a part of this program. It runs until it is dropped, which is how it is
   // stopped; when it ends or rejects, it is begun again as a process would be. No successor adopts
   // it: that one begins its own.
@@ -114,7 +120,7 @@ class Supervisor {
   kj::Promise<void> stopAll();                 // dependants first, <= 30 s for them; for good
   kj::Promise<void> whenUp(kj::StringPtr id);  // rejects when it cannot start at all
   // Resolves when no start of it is under way, whose environment was made before: it has a process,
-  // or is to have none yet.
+  // or is to have none yet, because it is still being prepared or waits.
   kj::Promise<void> whenStarted(kj::StringPtr id);
   // Running and healthy, or stopped on request: who waits for it is then let go.
   bool isUp(kj::StringPtr id) const;

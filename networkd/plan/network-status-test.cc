@@ -133,6 +133,11 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
   netlink::change(kernel,
                   netlink::AddAddress{
                       {.link = eth0, .prefix = prefix("fd00::1/64"), .flags = IFA_F_TENTATIVE}});
+  // One that moves between nodes would name another node tomorrow.
+  netlink::change(kernel, netlink::AddAddress{.address = {.link = eth0,
+                                                          .prefix = prefix("10.5.0.1/32"),
+                                                          .protocol = netlink::kSharedAddress},
+                                              .lifetime = 2});
   auto first = nodeAddresses(observe(kernel), {});
   EXPECT_STREQ(text(first.chosen).cStr(), "10.5.0.3");  // the smallest of the first link by name
   EXPECT_STREQ(text(first.current).cStr(), "10.0.0.9 10.5.0.3 10.5.0.20");

@@ -179,12 +179,12 @@ TEST_F(CommandLine, HelpIsOutput) {
 // Catches commands of the documents that look like typing mistakes instead of saying that they are
 // missing.
 TEST_F(CommandLine, AbsentCommandsSaySo) {
-  EXPECT_EQ(run({"bootstrap", "--recover-from", "x.db", "-n", "10.0.0.2"}), 1);
-  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl bootstrap\" is not available"));
+  EXPECT_EQ(run({"recover", "--source", "etcd", "-n", "10.0.0.2"}), 1);
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl recover\" is not available"));
   EXPECT_EQ(run({"upgrade-k8s", "--to=x"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("not available"));
   EXPECT_EQ(run({"help"}), 0);
-  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("bootstrap")));
+  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("dashboard")));
 }
 
 // Catches two commands or aliases of one name, and two flags of one letter within reach of a

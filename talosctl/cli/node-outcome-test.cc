@@ -42,6 +42,24 @@ std::string answer(Outcome& outcome, Node&& node) {
 
 using Stage = rpc::Status::Stage;
 
+// Catches: a control-plane node that is never up, because nobody has made a cluster yet.
+TEST(Outcome, ANodeIsUpWithoutACluster) {
+  using State = rpc::ServiceState;
+  struct Row {
+    kj::StringPtr id;
+    State state;
+    const char* told;
+  } rows[] = {{"etcd", State::PREPARING, "done: booted, all services are up"},
+              {"vipd", State::WAITING, "done: booted, all services are up"},
+              {"etcd", State::WAITING, "wait: waiting for services: etcd"},
+              {"trustd", State::PREPARING, "wait: waiting for services: trustd"}};
+  for (auto& row : rows) {
+    Outcome o(Outcome::Kind::kBoot, "");
+    EXPECT_EQ(answer(o, kj::mv(Node("one", Stage::RUNNING).with(row.id, row.state, true, false))),
+              row.told);
+  }
+}
+
 // Catches a reboot that is reported done while the old boot still answers, or before the services
 // are up.
 TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
@@ -55,6 +73,9 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
   EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
                                  .with("apid", rpc::ServiceState::WAITING, true, false))),
             "wait: waiting for services: apid");
+  EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
+                                 .with("etcd", rpc::ServiceState::RUNNING, false, false))),
+            "wait: waiting for services: etcd");
   EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
                                  .with("apid", rpc::ServiceState::RUNNING, false, false))),
             "wait: waiting for services: apid");

@@ -21,6 +21,12 @@ bool isUp(rpc::Service::Reader service) {
   }
 }
 
+// Before somebody has made the cluster, a control-plane node is up without these.
+bool waitsForCluster(rpc::Service::Reader service) {
+  return (service.getId() == "etcd" && service.getState() == rpc::ServiceState::PREPARING) ||
+         (service.getId() == "vipd" && service.getState() == rpc::ServiceState::WAITING);
+}
+
 kj::String goingDown(rpc::Status::Reader status) {
   if (status.getSequence().size() == 0) return kj::str("stopping");
   if (status.getPhase().size() == 0) return kj::str(status.getSequence());
@@ -57,7 +63,7 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
   }
   kj::Vector<kj::StringPtr> missing;
   for (auto service : services) {
-    if (!isUp(service)) missing.add(service.getId());
+    if (!isUp(service) && !waitsForCluster(service)) missing.add(service.getId());
   }
   if (missing.size() > 0)
     return {Verdict::kWait, kj::str("waiting for services: ", kj::strArray(missing, ", "))};

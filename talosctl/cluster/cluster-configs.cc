@@ -37,6 +37,23 @@ kj::String existing(kj::StringPtr folder, config::MachineType type) {
   return text;
 }
 
+// The 50th address of the network. InvalidArgument when a node has it, or it is outside.
+Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
+  constexpr kj::byte kPlace = 50;
+  auto network = parseCidr(cluster.getCidr()).masked();
+  auto bytes = kj::heapArray<kj::byte>(network.address.bytes());
+  bytes.back() |= kPlace;
+  auto address = KJ_ASSERT_NONNULL(Ip::fromBytes(bytes));
+  bool taken = !network.contains(address) || network.length + 6 > network.address.bits();
+  for (auto node : cluster.getNodes()) taken = taken || address == Ip::require(node.getAddress());
+  if (taken) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("--use-vip: the nodes share the 50th address of the network, and ", network,
+                 " has no place for it"));
+  }
+  return address;
+}
+
 class NodeConfigs {
  public:
   NodeConfigs(rpc::LocalCluster::Reader cluster, const ConfigOptions& options)
@@ -136,12 +153,16 @@ class NodeConfigs {
     if (settings.nameservers.size() == 0 && !cluster.getWithoutUplink()) {
       settings.nameservers = gateway;
     }
+    auto vip = options.useVip ? sharedAddress(cluster).toString() : kj::String();
+    if (config::isControlPlane(type)) settings.vip = vip;
     // trustd signs nothing for a worker but the address that it calls from.
     if (config::isControlPlane(type)) settings.certSans = certSans;
     settings.trustdEndpoints = controlPlane;
     settings.timeServers = gateway;
     KJ_IF_MAYBE (own, secrets) {
-      auto kubernetes = kj::str("https://", cluster.getNodes()[0].getAddress(), ":6443");
+      kj::StringPtr host =
+          vip.size() > 0 ? kj::StringPtr(vip) : kj::StringPtr(cluster.getNodes()[0].getAddress());
+      auto kubernetes = kj::str("https://", host, ":6443");
       auto generate = options.generate;
       // As when it is not installed: a node that was reset waits for its config there.
       auto address = addressArgument(cluster, node);

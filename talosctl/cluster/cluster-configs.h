@@ -18,6 +18,7 @@ struct ConfigOptions {
   kj::ArrayPtr<const kj::String> insecureRegistries = nullptr;
   kj::StringPtr endpoint = "";  // of the talosconfig; empty: those of the nodes
   bool firstNodeIsEndpoint = false;
+  bool useVip = false;                                  // as the host of the Kubernetes API
   bool encryptState = false, encryptEphemeral = false;  // of virtual machines
   kj::Vector<UserDiskWish> userDisks = {};              // the same
   // For every node, and then for those of a kind.

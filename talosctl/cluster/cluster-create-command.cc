@@ -15,6 +15,7 @@
 #include "common/wire/rpc-server.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/cluster/cluster-bootstrap.h"
 #include "talosctl/cluster/cluster-configs.h"
 #include "talosctl/cluster/cluster-context.h"
 #include "talosctl/cluster/cluster-plan.h"
@@ -311,6 +312,10 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
   if (wait && (apply || !cluster.getWithoutConfig())) {
     call.out("waiting for API\n");
     co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
+    if (call.on("bootstrap")) {
+      call.out("bootstrapping etcd\n");
+      co_await cluster::bootstrapEtcd(call, cluster, state.path(), call.duration("wait-timeout"));
+    }
   }
   co_await readStates(call, state, cluster);
   call.out(kj::str("\n", cluster::renderShow(cluster)));
@@ -351,6 +356,21 @@ kj::Promise<int> runCreate(Invocation& call) {
     kj::throwFatalException(kj::mv(*e));
   }
   co_return 0;
+}
+
+// How the nodes come up, and what is waited for.
+void addStartFlags(Command& create) {
+  create.flag({.name = "with-apply-config",
+               .help = "boot the nodes without a config, then apply it through their API"});
+  create.flag({.name = "skip-injecting-config",
+               .help = "boot the nodes without a config and print where the files are"});
+  create.flag({.name = "bootstrap",
+               .fallback = "true",
+               .help = "make the cluster of etcd when the nodes are up, unless --wait=false"});
+  create.flag({.name = "with-init-node", .help = "make the first node one of type init"});
+  addWaitFlags(create);
+  create.flag({.name = "crashdump",
+               .help = "if the cluster does not come up, print the last lines of all logs"});
 }
 
 void addCreateFlags(Command& create) {
@@ -403,14 +423,7 @@ void addCreateFlags(Command& create) {
   create.flag({.name = "with-debug",
                .help = "set debug in the configs: copy the logs of all services to the console"});
   RolePatches::addFlags(create);
-  create.flag({.name = "with-apply-config",
-               .help = "boot the nodes without a config, then apply it through their API"});
-  create.flag({.name = "skip-injecting-config",
-               .help = "boot the nodes without a config and print where the files are"});
-  create.flag({.name = "with-init-node", .help = "make the first node one of type init"});
-  addWaitFlags(create);
-  create.flag({.name = "crashdump",
-               .help = "if the cluster does not come up, print the last lines of all logs"});
+  addStartFlags(create);
   cluster::addConfigFlags(create);
 }
 

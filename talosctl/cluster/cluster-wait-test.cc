@@ -1,6 +1,9 @@
 #include "talosctl/cluster/cluster-wait.h"
 
+#include <capnp/message.h>
 #include <gtest/gtest.h>
+
+#include "talosctl/cluster/cluster-bootstrap.h"
 
 namespace talos::cluster {
 namespace {
@@ -21,6 +24,35 @@ TEST(ConsoleFingerprint, TheLastWholeOneCounts) {
   EXPECT_EQ(on(kj::str("fingerprint ", kOne, "\nfingerprint ", kj::str(kTwo).slice(0, 43))), kOne);
   EXPECT_EQ(on(kj::str("fingerprint x", kOne)), "none");
   EXPECT_EQ(on(kj::str("fingerprint\n", kOne)), "none");
+}
+
+// Catches: a cluster that is called whole while a member does not vote, or does not answer.
+TEST(ClusterBootstrap, IsOverWhenAllVote) {
+  struct Row {
+    kj::StringPtr kinds;  // v: votes, l: learns, s: does not answer
+    size_t wanted;
+    kj::StringPtr text;
+    bool all;
+  } rows[] = {
+      {"v", 1, "1 of 1 control-plane node is a voting member", true},
+      {"vl", 2, "1 of 2 control-plane nodes are voting members", false},
+      {"vvs", 3, "2 of 3 control-plane nodes are voting members; m3: connection refused", false},
+      {"vvs", 2, "2 of 2 control-plane nodes are voting members; m3: connection refused", false},
+      {"vvv", 3, "3 of 3 control-plane nodes are voting members", true},
+      {"", 3, "0 of 3 control-plane nodes are voting members", false},
+  };
+  for (auto& row : rows) {
+    capnp::MallocMessageBuilder message;
+    auto members = message.initRoot<rpc::Etcd::MembersResults>().initMembers(row.kinds.size());
+    for (auto i : kj::indices(row.kinds)) {
+      members[i].setName(kj::str("m", i + 1));
+      members[i].setLearner(row.kinds[i] == 'l');
+      if (row.kinds[i] == 's') members[i].setProblem("connection refused");
+    }
+    bool all = !row.all;
+    EXPECT_EQ(row.text, votersText(members.asReader(), row.wanted, all));
+    EXPECT_EQ(row.all, all) << row.text.cStr();
+  }
 }
 
 }  // namespace

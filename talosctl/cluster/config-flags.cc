@@ -32,7 +32,6 @@ const Absent kAbsent[] = {
     {"ipv4", FlagKind::kBool, "true", "it waits for IPv6 between the nodes of local clusters"},
     {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
     {"skip-kubeconfig", FlagKind::kBool, "true", "it waits for Kubernetes: there is no kubeconfig"},
-    {"use-vip", FlagKind::kBool, "false", "it waits for the shared address (vipd)"},
 };
 
 kj::StringPtr letterOf(kj::StringPtr name) {
@@ -88,6 +87,9 @@ void addConfigFlags(talosctl::Command& create) {
   text("endpoint", "endpoint in the talosconfig (default: one for each control-plane node)");
   create.flag({.name = "init-node-as-endpoint",
                .help = "make the first node the only endpoint in the talosconfig"});
+  create.flag({.name = "use-vip",
+               .help = "make an address that the control-plane nodes share, the 50th of the "
+                       "network, the endpoint of Kubernetes"});
   create.flag({.name = "encrypt-state",
                .help = "encrypt the partition STATE with a key made of the machine's UUID"});
   create.flag({.name = "encrypt-ephemeral",
@@ -125,6 +127,7 @@ void readConfigFlags(const talosctl::Invocation& call, ConfigOptions& options) {
   options.customCniUrl = call.text("custom-cni-url");
   options.endpoint = call.text("endpoint");
   options.firstNodeIsEndpoint = call.on("init-node-as-endpoint");
+  options.useVip = call.on("use-vip");
   options.encryptState = call.on("encrypt-state");
   options.encryptEphemeral = call.on("encrypt-ephemeral");
   options.userDisks = parseUserDisks(call.list("user-disk"));

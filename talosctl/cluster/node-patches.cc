@@ -162,15 +162,18 @@ talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool control
   machine.add(kj::str("hostname: ", jsonString(settings.hostname)));
   auto link =
       settings.ignoreInterface ? kj::str("ignore: true") : kj::str("cidr: ", settings.cidr, route);
-  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", ", link, "}]"));
+  auto vip = settings.vip.size() == 0 ? kj::str() : kj::str(", vip: {ip: ", settings.vip, "}");
+  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", ", link, vip, "}]"));
   if (settings.nameservers.size() > 0) {
     machine.add(kj::str("nameservers: ", jsonList(settings.nameservers)));
   }
   auto sans = settings.certSans.size() == 0
                   ? kj::str()
                   : kj::str("  certSANs: ", jsonList(settings.certSans), "\n");
+  // Workers ask them for certificates, control-plane nodes before they make a cluster of etcd.
+  bool others = settings.trustdEndpoints.size() > (controlPlane ? 1 : 0);
   auto trustd =
-      controlPlane || settings.trustdEndpoints.size() == 0
+      !others
           ? kj::str()
           : kj::str("cluster: {trustd: {endpoints: ", jsonList(settings.trustdEndpoints), "}}\n");
   return {kj::str("the node's settings"),

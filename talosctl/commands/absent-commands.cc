@@ -27,9 +27,9 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 }  // namespace
 
 void addAbsentCommands(Command& root) {
-  for (kj::StringPtr name : {"bootstrap", "conformance", "convert-k8s", "dashboard", "etcd",
-                             "health", "images", "inspect", "kubeconfig", "machineconfig", "pcap",
-                             "recover", "rollback", "upgrade", "upgrade-k8s"}) {
+  for (kj::StringPtr name :
+       {"conformance", "convert-k8s", "dashboard", "health", "images", "inspect", "kubeconfig",
+        "machineconfig", "pcap", "recover", "upgrade-k8s"}) {
     addAbsent(root, name);
   }
 }

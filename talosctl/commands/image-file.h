@@ -6,6 +6,7 @@
 #include <kj/io.h>
 
 #include "rpc/upgrade.capnp.h"
+#include "talosctl/commands/sent-file.h"
 
 namespace talos::talosctl {
 
@@ -13,13 +14,7 @@ namespace talos::talosctl {
 // is a file here.
 bool isImageFile(kj::StringPtr image);
 
-// "https://host/path?query#digest" without the query, and the query. Of anything else: itself.
-struct ImageName {
-  kj::String name, query;
-};
-ImageName splitImageName(kj::StringPtr image);
-
-// Open, with what a node compares it with. It is read once for that, and once for each node.
+// With what a node compares it with. It is read once for that, and once for each node.
 class ImageFile {
  public:
   // Throws naming the file. A file beside it with .sig at its end is its signature.
@@ -30,9 +25,7 @@ class ImageFile {
   void fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t done, uint64_t size)> served);
 
  private:
-  kj::String path;
-  kj::AutoCloseFd fd;
-  uint64_t size = 0;
+  SentFile file;
   kj::Array<kj::byte> digest, signature;
 };
 

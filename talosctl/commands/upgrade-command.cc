@@ -3,6 +3,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/url-secrets.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/cli/table.h"

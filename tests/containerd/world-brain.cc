@@ -107,7 +107,7 @@ class Brain {
   Table table;
   DaemonLoader loader{table.all(),
                       {supervisor,
-                       {*io.lowLevelProvider, store, nullptr, containerd},
+                       {*io.lowLevelProvider, store, nullptr, nullptr, containerd, nullptr},
                        [](const Daemon&) -> kj::Promise<kj::AutoCloseFd> { KJ_UNREACHABLE; }}};
 
   void announce(rpc::ServiceStateEvent::Reader event) {
@@ -133,7 +133,8 @@ class Brain {
          .configuration = nullptr,
          .storage = nullptr,
          .containers = serveContainers(containerd, {pool, io.unixEventPort, timer}, mine()),
-         .upgrades = nullptr});
+         .upgrades = nullptr,
+         .etcdSupervisor = nullptr});
   }
 
   kj::Promise<void> takeDown() {

@@ -46,7 +46,8 @@ class MachinedWorld final : private kj::Clock {
              KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
              KJ_EXCEPTION(DISCONNECTED, "there are no disks here"),
              KJ_EXCEPTION(DISCONNECTED, "there are no containers here"),
-             KJ_EXCEPTION(DISCONNECTED, "there is no system to upgrade here")})) {
+             KJ_EXCEPTION(DISCONNECTED, "there is no system to upgrade here"),
+             KJ_EXCEPTION(DISCONNECTED, "there is no etcd here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;

@@ -1,0 +1,271 @@
+#include "machined/etcd/etcd-run.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/zeroize.h"
+#include "machined/etcd/etcd-config.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
+constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until it is whole
+
+kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
+  return store.tryGet<rpc::EtcdSpecSpec>(kEtcdId);
+}
+
+void writeFor(unsigned uid, kj::StringPtr path, capnp::Data::Reader content) {
+  auto made = kj::str(path, ".new");
+  unlink(made.cStr());
+  int raw;
+  KJ_SYSCALL(raw = open(made.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400),
+             made);
+  kj::AutoCloseFd file(raw);
+  kj::FdOutputStream(file.get()).write(content.begin(), content.size());
+  KJ_SYSCALL(fchown(file, uid, uid), made);
+  KJ_SYSCALL(fsync(file), made);
+  KJ_SYSCALL(rename(made.cStr(), path.cStr()), path);
+}
+
+bool isThere(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
+
+// What was unpacked becomes the data.
+void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
+  auto from = kj::str(unpacked, "/member"), to = kj::str(data, "/member");
+  KJ_SYSCALL(rename(from.cStr(), to.cStr()), to);
+  int raw;
+  KJ_SYSCALL(raw = open(data.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), data);
+  kj::AutoCloseFd folder(raw);
+  KJ_SYSCALL(fsync(folder), data);
+}
+
+}  // namespace
+
+// What a thread of the pool has found out.
+struct EtcdRun::Written final : public kj::Refcounted {
+  bool newAuthority = false;
+};
+
+kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec) {
+  kj::Vector<kj::String> result;
+  for (auto argument : spec.getArguments()) {
+    result.add(kj::str("--", argument.getKey(), "=", argument.getValue()));
+  }
+  return result;
+}
+
+kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec) {
+  if (spec.getWaitsFor().size() > 0) return false;
+  kj::Vector<kj::StringPtr> words;
+  for (size_t begin = 0; begin < cmdline.size();) {
+    words.add(cmdline.begin() + begin);
+    begin += words.back().size() + 1;
+  }
+  if (words.empty() || !words[0].endsWith("/etcd")) return nullptr;
+  auto wanted = etcdArguments(spec);
+  if (words.size() != wanted.size() + 1) return false;
+  for (auto i : kj::indices(wanted)) {
+    if (words[i + 1] != wanted[i]) return false;
+  }
+  return true;
+}
+
+bool writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
+  // etcd is not root: it has to get there.
+  makeDirectories(kj::heapString(folder.slice(0, KJ_ASSERT_NONNULL(folder.findLast('/')))), 0755);
+  makeEtcdData(folder, uid);
+  // True: something else was there.
+  auto write = [&](kj::StringPtr name, capnp::Data::Reader content) {
+    auto path = kj::str(folder, "/", name);
+    auto before = tryReadFile(path);
+    KJ_IF_MAYBE (b, before) {
+      KJ_DEFER(zeroize(b->asArray()));
+      if (b->asBytes() == content) return false;
+    }
+    writeFor(uid, path, content);
+    return before != nullptr;
+  };
+  bool newAuthority = write("ca.crt", secrets.getCa());
+  // The key first: between the two renames neither fits, and etcd asks again.
+  write("peer.key", secrets.getEtcdPeer().getKey());
+  write("peer.crt", secrets.getEtcdPeer().getCrt());
+  write("server.key", secrets.getServer().getKey());
+  write("server.crt", secrets.getServer().getCrt());
+  return newAuthority;
+}
+
+void makeEtcdData(kj::StringPtr folder, unsigned uid) {
+  makeDirectories(folder, 0700);
+  KJ_SYSCALL(chmod(folder.cStr(), 0700), folder);
+  KJ_SYSCALL(chown(folder.cStr(), uid, uid), folder);
+}
+
+EtcdRun::EtcdRun(Dependencies d) : deps(kj::mv(d)), timer(deps.io.provider->getTimer()) {}
+
+void EtcdRun::follow() {
+  specs = deps.store.onChange<rpc::EtcdSpecSpec>([this] { changed.raise(); });
+  secrets = deps.store.onChange<rpc::EtcdSecretsSpec>([this] { changed.raise(); });
+  services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  watching = watch().eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> EtcdRun::watch() {
+  for (;;) {
+    auto next = changed.wait();
+    bool sure = false;
+    try {
+      sure = compare();
+      // Only once it was prepared: before that there may be no place to write to.
+      if (isThere(deps.pki)) co_await writeFiles();
+    } catch (const kj::Exception& e) {
+      sure = false;
+      log::warn("cannot look after etcd; retry in 1 s", {{"error", messageOf(e)}});
+    }
+    if (!sure) next = next.exclusiveJoin(timer.afterDelay(kLookAgain));
+    co_await next;
+  }
+}
+
+// Without a spec nobody has decided anything: etcd-supervisor may be about to.
+bool EtcdRun::compare() {
+  KJ_IF_MAYBE (spec, specOf(deps.store)) {
+    bool loaded = false;
+    for (auto& id : deps.supervisor.ids()) loaded = loaded || id == kEtcdService;
+    if (!loaded) return true;
+    capnp::MallocMessageBuilder scratch;
+    auto service = scratch.initRoot<rpc::Service>();
+    deps.supervisor.fill(kEtcdService, service);
+    // Its image could not be had, say: that may pass.
+    if (service.getState() == rpc::ServiceState::FAILED) deps.supervisor.start(kEtcdService);
+    if (service.getPid() == 0) return service.getState() != rpc::ServiceState::FAILED;
+    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str("/proc/", service.getPid(), "/cmdline"))) {
+      auto judged = runsAsWanted(*cmdline, *spec);
+      if (judged == nullptr) return false;
+      if (!KJ_ASSERT_NONNULL(judged)) restart("it is to run in another way");
+    }
+  }
+  return true;
+}
+
+void EtcdRun::restart(kj::StringPtr why) {
+  log::info("etcd is started anew", {{"reason", why}});
+  deps.supervisor.restart(kEtcdService).detach([](kj::Exception&& e) {
+    log::warn("cannot restart etcd", {{"error", messageOf(e)}});
+  });
+}
+
+// One after the other, whoever asks, and each to its end.
+kj::Promise<void> EtcdRun::inOrder(kj::Function<void()> work) {
+  auto next = files.addBranch()
+                  .then([this, work = kj::mv(work)]() mutable {
+                    return deps.uv.blocking([work = kj::mv(work)]() mutable { work(); });
+                  })
+                  .fork();
+  files = next.addBranch().catch_([](kj::Exception&&) {}).fork();
+  return next.addBranch();
+}
+
+kj::Promise<void> EtcdRun::writeFiles() {
+  KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
+    auto copy = kj::heap<capnp::MallocMessageBuilder>();
+    copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
+    auto written = kj::refcounted<Written>();
+    co_await inOrder([this, copy = kj::mv(copy), result = kj::addRef(*written)]() mutable {
+      auto spec = copy->getRoot<rpc::EtcdSecretsSpec>().asReader();
+      result->newAuthority = writeEtcdFiles(deps.pki, spec, deps.uid);
+    });
+    // Of all of these it reads the CA only when it starts.
+    capnp::MallocMessageBuilder scratch;
+    auto service = scratch.initRoot<rpc::Service>();
+    if (!written->newAuthority) co_return;
+    deps.supervisor.fill(kEtcdService, service);
+    if (service.getPid() != 0) restart("its CA has changed");
+  }
+}
+
+kj::Promise<void> EtcdRun::wanted(kj::Function<void(kj::StringPtr)>& note) {
+  kj::String shown;
+  for (;;) {
+    auto next = changed.next();
+    kj::String why = kj::str("etcd-supervisor to decide");
+    KJ_IF_MAYBE (spec, specOf(deps.store)) why = kj::str(spec->getWaitsFor());
+    if (why.size() == 0 && deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId) == nullptr) {
+      why = kj::str("the certificates of etcd");
+    }
+    if (why.size() == 0) co_return;
+    if (why != shown) note(kj::str("Waiting for ", why));
+    shown = kj::mv(why);
+    co_await next;
+  }
+}
+
+kj::Promise<void> EtcdRun::prepare(kj::Function<void(kj::StringPtr)> note) {
+  for (;;) {
+    co_await wanted(note);
+    kj::Maybe<kj::String> problem;
+    co_await makeReady().catch_([&](kj::Exception&& e) { problem = kj::str(messageOf(e)); });
+    KJ_IF_MAYBE (p, problem) {
+      note(kj::str(*p, "; retry in ", kAgain / kj::SECONDS, " s"));
+    } else {
+      co_return;
+    }
+    co_await timer.afterDelay(kAgain);
+  }
+}
+
+kj::Promise<void> EtcdRun::makeReady() {
+  co_await inOrder([this]() { makeEtcdData(deps.data, deps.uid); });
+  co_await writeFiles();
+  co_await recover();
+}
+
+kj::Promise<void> EtcdRun::recover() {
+  // As it is now: the store may have another one when the first wait is over.
+  capnp::MallocMessageBuilder copy;
+  KJ_IF_MAYBE (found, specOf(deps.store)) {
+    copy.setRoot(static_cast<const rpc::EtcdSpecSpec::Reader&>(*found));
+  }
+  auto spec = copy.getRoot<rpc::EtcdSpecSpec>().asReader();
+  auto snapshot = kj::str(spec.getRecoverFrom());
+  auto unpacked = kj::str(deps.data, "/", kUnpacked);
+  bool needed = snapshot.size() > 0 && !isThere(kj::str(deps.data, "/member"));
+  co_await inOrder([path = kj::str(unpacked)]() { removeTree(path); });
+  if (!needed) co_return;
+  co_await deps.unpack(spec, snapshot, unpacked);
+  co_await inOrder(
+      [data = kj::str(deps.data), unpacked = kj::mv(unpacked), snapshot = kj::mv(snapshot)]() {
+        moveRecovered(data, unpacked);
+        removeTree(unpacked);
+        unlink(snapshot.cStr());
+      });
+}
+
+kj::StringPtr EtcdRun::image() {
+  if (chosen == nullptr) chosen = tryReadFile(deps.chosenImage);
+  KJ_IF_MAYBE (c, chosen) return *c;
+  KJ_IF_MAYBE (config, deps.store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+    writeFileAtomically(deps.chosenImage, config->getImage().asArray(), 0644);
+    return chosen.emplace(kj::str(config->getImage()));
+  }
+  return "";
+}
+
+kj::Array<kj::String> EtcdRun::arguments() {
+  KJ_IF_MAYBE (spec, specOf(deps.store)) {
+    if (spec->getWaitsFor().size() == 0) return etcdArguments(*spec).releaseAsArray();
+  }
+  // It was to run a moment ago. Without arguments etcd would make a cluster of its own.
+  fail(ErrorKind::kUnavailable, "etcd is not to run any more");
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,103 @@
+// Services that are prepared before each start.
+#include "machined/services/test-supervisor.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+struct PrepareTest : public SupervisorTest {
+  ~PrepareTest() noexcept override {}
+  int prepared = 0, dropped = 0;
+  kj::Own<kj::PromiseFulfiller<void>> ready;
+  kj::String word = kj::str("--first");
+
+  void load() {
+    auto d = define("p");
+    d.prepare = [this](kj::Function<void(kj::StringPtr)> note) -> kj::Promise<void> {
+      ++prepared;
+      note("Waiting for a cluster");
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      ready = kj::mv(paf.fulfiller);
+      return kj::mv(paf.promise).attach(kj::defer([this]() { ++dropped; }));
+    };
+    d.arguments = [this]() { return kj::arr(kj::str(word)); };
+    supervisor->load(kj::mv(d));
+  }
+  kj::String lastWord() {
+    auto& argv = machine.child("p").argv;
+    return kj::str(argv[argv.size() - 1]);
+  }
+};
+
+// Catches: a process that is there before what it needs is; one that is started with the words of
+// an earlier start; one that ends by itself and comes back unprepared.
+TEST_F(PrepareTest, BeforeEachStart) {
+  load();
+  supervisor->start("p");
+  run();
+  EXPECT_EQ(1, prepared);
+  EXPECT_FALSE(machine.runs("p"));
+  EXPECT_EQ(rpc::ServiceState::PREPARING, state("p"));
+  EXPECT_THAT(told, Contains("p Preparing Waiting for a cluster"));
+  ready->fulfill();
+  run();
+  ASSERT_TRUE(machine.runs("p"));
+  EXPECT_EQ("--first", lastWord());
+
+  word = kj::str("--second");
+  machine.exit("p", 0);
+  advance(10 * kj::SECONDS);
+  EXPECT_EQ(2, prepared);
+  EXPECT_FALSE(machine.runs("p"));
+  EXPECT_EQ(rpc::ServiceState::PREPARING, state("p"));
+  // Nothing of it is made that others could wait for.
+  auto waiting = supervisor->whenStarted("p");
+  EXPECT_TRUE(done(waiting));
+  ready->fulfill();
+  advance(1 * kj::SECONDS);
+  ASSERT_TRUE(machine.runs("p"));
+  EXPECT_EQ("--second", lastWord());
+}
+
+// Catches: a wait that cannot be ended.
+TEST_F(PrepareTest, AStopEndsIt) {
+  load();
+  for (bool again : {false, true}) {
+    supervisor->start("p");
+    run();
+    if (again) {
+      ready->fulfill();
+      run();
+      machine.exit("p", 0);
+      advance(10 * kj::SECONDS);
+    }
+    EXPECT_FALSE(machine.runs("p"));
+    auto stopped = supervisor->stop("p");
+    EXPECT_TRUE(done(stopped));
+    EXPECT_EQ(prepared, dropped);
+    EXPECT_EQ(rpc::ServiceState::FINISHED, state("p"));
+  }
+}
+
+// Catches: a brain that waits for what another one was waiting for, and never asks.
+TEST_F(PrepareTest, ASuccessorPreparesItAgain) {
+  load();
+  supervisor->start("p");
+  run();
+  crashBrain();
+  load();
+  run();
+  EXPECT_EQ(2, prepared);
+  ready->fulfill();
+  run();
+  EXPECT_TRUE(machine.runs("p"));
+  crashBrain();
+  load();
+  run();
+  EXPECT_EQ(2, prepared) << "it runs";
+}
+
+}  // namespace
+}  // namespace talos::machined

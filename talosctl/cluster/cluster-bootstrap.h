@@ -1,0 +1,19 @@
+// Makes the cluster of etcd of a new local cluster, and shows progress.
+#pragma once
+
+#include "rpc/cluster.capnp.h"
+#include "rpc/etcd.capnp.h"
+#include "talosctl/cli/command.h"
+
+namespace talos::cluster {
+
+// On the first node, unless its config says that it does so by itself; until every control-plane
+// node is a voting member and answers. Reads <stateFolder>/talosconfig. Throws what the node
+// answers, or DeadlineExceeded with what was last seen.
+kj::Promise<void> bootstrapEtcd(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                                kj::StringPtr stateFolder, kj::Duration deadline);
+
+// "2 of 3 control-plane nodes are voting members; master-3: connection refused". Pure.
+kj::String votersText(capnp::List<rpc::Etcd::Member>::Reader members, size_t wanted, bool& all);
+
+}  // namespace talos::cluster

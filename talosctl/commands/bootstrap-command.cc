@@ -1,0 +1,105 @@
+// bootstrap
+#include "common/base/error.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/cli/progress-lines.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/sent-file.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// A member starts within seconds; a node may have to fetch the image first.
+constexpr auto kBootstrap = 10 * kj::MINUTES;
+constexpr auto kStatusPause = 500 * kj::MILLISECONDS, kStatusAnswer = 5 * kj::SECONDS;
+
+// What the node is waiting for. Ends with whoever waits for that.
+kj::Promise<void> show(Invocation& call, rpc::Node::Client node, Progress& progress,
+                       kj::String& last) {
+  for (;;) {
+    co_await call.deps.timer.afterDelay(kStatusPause);
+    auto get = node.resourcesRequest().send().getResources().getRequest();
+    get.initKind().setType("EtcdStatuses.etcd.talos.dev");
+    get.setId("etcd");
+    co_await within(call.deps.timer, kStatusAnswer,
+                    kj::Promise<capnp::Response<rpc::Resources::GetResults>>(get.send()))
+        .then(
+            [&](capnp::Response<rpc::Resources::GetResults>&& found) {
+              auto status = found.getResource().getSpec().getAs<rpc::EtcdStatusSpec>();
+              auto message = status.getMessage();
+              last = message.size() == 0 ? kj::str(status.getPhase())
+                                         : kj::str(status.getPhase(), ": ", message);
+              progress.set(0, last);
+            },
+            [](kj::Exception&&) {});  // the request itself says what is wrong
+  }
+}
+
+kj::Promise<int> runBootstrap(Invocation& call) {
+  kj::Maybe<kj::Own<SentFile>> snapshot;
+  if (call.given("recover-from")) {
+    snapshot = kj::heap<SentFile>(call.text("recover-from"));
+  } else if (call.on("recover-skip-hash-check")) {
+    failUsage("--recover-skip-hash-check is of use with --recover-from only");
+  }
+  auto session = co_await openSingle(call, kBootstrap);
+  auto names = session->client.nodes();
+  auto node = session->client.node(names[0]);
+  Progress progress(call.deps.console, names);
+  auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
+  auto without = call.list("without");
+  auto list = request.initWithout(without.size());
+  for (auto i : kj::indices(without)) list.set(i, without[i]);
+  KJ_IF_MAYBE (file, snapshot) {
+    auto recovery = request.initRecovery();
+    recovery.setBytes((*file)->source([&](uint64_t done, uint64_t size) {
+      progress.set(0, kj::str("sending the snapshot: ", done * 20 / kj::max(size, uint64_t{1}) * 5,
+                              " % of ", size >> 20, " MiB"));
+    }));
+    recovery.setSize((*file)->size());
+    recovery.setSkipHashCheck(call.on("recover-skip-hash-check"));
+  }
+  bool done = false;
+  kj::String last;
+  kj::Maybe<kj::Exception> wrong;
+  co_await within(call.deps.timer, session->deadline,
+                  kj::Promise<capnp::Response<rpc::Etcd::BootstrapResults>>(request.send()))
+      .then([&](capnp::Response<rpc::Etcd::BootstrapResults>&& answer) { done = answer.getDone(); },
+            [&](kj::Exception&& e) { wrong = kj::mv(e); })
+      .exclusiveJoin(show(call, node, progress, last));
+  KJ_IF_MAYBE (e, wrong) {
+    progress.set(0, kj::str("failed: ", messageOf(*e)));
+    if (kindOf(*e) == ErrorKind::kDeadlineExceeded && last.size() > 0) {
+      call.err(kj::str("the node goes on; last seen: ", last, "\n"));
+    }
+    kj::Vector<Failure> failures;
+    failures.add(kj::str(names[0]), kj::mv(*e));
+    co_return conclude(call, failures, 0, Partial::kIsFailure);
+  }
+  progress.set(0, done ? "etcd was bootstrapped before" : "etcd is bootstrapped");
+  co_return 0;
+}
+
+}  // namespace
+
+void addBootstrapCommand(Command& root) {
+  auto& command = root.add("bootstrap", "Make the cluster of etcd, on one control-plane node");
+  command.details =
+      "Once in the life of a cluster, on one node; the others join by themselves. The node asks "
+      "the "
+      "other control-plane nodes first, and refuses if one of them has a cluster or cannot be "
+      "asked. Nothing is ever deleted. Returns when etcd is healthy.";
+  command.flag({.name = "recover-from",
+                .kind = FlagKind::kText,
+                .help = "a snapshot of etcd (talosctl etcd snapshot) to begin with"});
+  command.flag({.name = "recover-skip-hash-check",
+                .help = "the snapshot is a copy of the database of a member, without a hash"});
+  command.flag({.name = "without",
+                .kind = FlagKind::kList,
+                .help = "control-plane nodes that are not asked: they have no cluster, or are gone "
+                        "for good"});
+  command.run = runBootstrap;
+}
+
+}  // namespace talos::talosctl

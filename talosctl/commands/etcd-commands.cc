@@ -1,0 +1,258 @@
+// etcd members, status, leave, remove-member, forfeit-leadership, snapshot, alarm, defrag
+#include "common/base/error.h"
+#include "talosctl/client/node-streams.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/etcd-quorum.h"
+#include "talosctl/commands/etcd-snapshot.h"
+#include "talosctl/commands/render-answers.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+using rpc::Etcd;
+
+// A change of members waits for its turn in the cluster, and for etcd to end.
+constexpr auto kMemberChange = 2 * kj::MINUTES;
+constexpr auto kDefragment = 5 * kj::MINUTES;  // of some GB
+
+Etcd::Client etcdOf(rpc::Node::Client node) {
+  return node.etcdRequest().send().getEtcd();
+}
+
+kj::Promise<int> runEtcdMembers(Invocation& call) {
+  return tabulate<Etcd::MembersResults>(
+      call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).membersRequest().send(); },
+      [](Invocation& call, kj::ArrayPtr<const Reply<Etcd::MembersResults>> replies) {
+        for (auto& r : replies) {
+          if (r.value.getQuorum()) continue;
+          call.err(
+              kj::str(r.node, ": etcd has no quorum: these are the members that it had last\n"));
+        }
+        return renderEtcdMembers(replies);
+      });
+}
+
+kj::Promise<int> runEtcdStatus(Invocation& call) {
+  return tabulate<Etcd::StatusResults>(
+      call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).statusRequest().send(); },
+      [](Invocation&, kj::ArrayPtr<const Reply<Etcd::StatusResults>> replies) {
+        return renderEtcdStatus(replies);
+      });
+}
+
+kj::Promise<int> runAlarms(Invocation& call) {
+  return tabulate<Etcd::AlarmsResults>(
+      call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).alarmsRequest().send(); },
+      [](Invocation&, kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
+        return renderEtcdAlarms(replies);
+      });
+}
+
+kj::Promise<int> runDisarm(Invocation& call) {
+  return silently<Etcd::DisarmResults>(call, kDeadline, [](rpc::Node::Client node) {
+    return etcdOf(kj::mv(node)).disarmRequest().send();
+  });
+}
+
+// One member at a time: the others have to answer meanwhile.
+kj::Promise<int> runDefragment(Invocation& call) {
+  auto session = co_await openSingle(call, kDefragment);
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto answer = co_await within(call.deps.timer, session->deadline,
+                                kj::Promise<capnp::Response<Etcd::DefragmentResults>>(
+                                    etcdOf(node).defragmentRequest().send()));
+  call.out(kj::str("database: ", humanSize(answer.getBefore()), " before, ",
+                   humanSize(answer.getAfter()), " after\n"));
+  co_return 0;
+}
+
+kj::Promise<int> runForfeit(Invocation& call) {
+  auto session = co_await openSingle(call, kMemberChange);
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto answer = co_await within(call.deps.timer, session->deadline,
+                                kj::Promise<capnp::Response<Etcd::ForfeitLeadershipResults>>(
+                                    etcdOf(node).forfeitLeadershipRequest().send()));
+  auto leader = answer.getLeader();
+  call.err(leader.size() > 0 ? kj::str("the leader is now ", leader, "\n")
+                             : kj::str("this member was not the leader\n"));
+  co_return 0;
+}
+
+// What the change does to the cluster, before it is asked for. A cluster that cannot tell is no
+// reason not to ask: the node knows more, and refuses what it has to.
+kj::Promise<void> tellConsequence(Invocation& call, Session& session, kj::StringPtr member) {
+  auto members = etcdOf(session.client.node(session.client.nodes()[0])).membersRequest().send();
+  co_await within(call.deps.timer, session.deadline,
+                  kj::Promise<capnp::Response<Etcd::MembersResults>>(kj::mv(members)))
+      .then(
+          [&](capnp::Response<Etcd::MembersResults>&& answer) {
+            auto list = answer.getMembers();
+            auto old = answer.getQuorum() ? ""_kj : ", as this node knew it last"_kj;
+            call.err(kj::str(quorumText(list), old, "; ", quorumTextWithout(list, member), "\n"));
+          },
+          [&](kj::Exception&& e) {
+            call.err(kj::str("the members of etcd are not known: ", messageOf(e), "\n"));
+          });
+}
+
+kj::Promise<int> runLeave(Invocation& call) {
+  auto session = co_await openSingle(call, kMemberChange);
+  co_await tellConsequence(call, *session, "");
+  bool force = call.on("force");
+  auto answers = co_await askAll<Etcd::LeaveResults>(*session, [force](rpc::Node::Client node) {
+    auto request = etcdOf(kj::mv(node)).leaveRequest();
+    request.setForce(force);
+    return request.send();
+  });
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+}
+
+kj::Promise<int> runRemove(Invocation& call) {
+  kj::StringPtr member = call.arguments[0];
+  auto session = co_await openSingle(call, kMemberChange);
+  co_await tellConsequence(call, *session, member);
+  bool force = call.on("force");
+  auto answers = co_await askAll<Etcd::RemoveMemberResults>(*session, [&](rpc::Node::Client node) {
+    auto request = etcdOf(kj::mv(node)).removeMemberRequest();
+    request.setMember(member);
+    request.setForce(force);
+    return request.send();
+  });
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+}
+
+class SnapshotSink final : public rpc::ByteSink::Server {
+ public:
+  SnapshotSink(SnapshotFile& file, kj::Maybe<kj::Exception>& broken) : file(file), broken(broken) {}
+  kj::Promise<void> write(WriteContext context) override {
+    auto bytes = context.getParams().getBytes();
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { file.write(bytes); })) {
+      if (broken == nullptr) broken = kj::cp(*e);
+      kj::throwFatalException(kj::mv(*e));
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  SnapshotFile& file;
+  kj::Maybe<kj::Exception>& broken;  // the sink's own failure is clearer than the call that it ends
+};
+
+kj::Promise<int> runSnapshot(Invocation& call) {
+  auto& path = call.arguments[0];
+  auto session = co_await openSingle(call);
+  SnapshotFile file(path);
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto request = etcdOf(node).snapshotRequest();
+  kj::Maybe<kj::Exception> broken, failed;
+  request.setSink(kj::heap<SnapshotSink>(file, broken));
+  Alive alive;
+  co_await watched(*session, node, alive, request.send().ignoreResult())
+      .catch_([&](kj::Exception&& e) { failed = kj::mv(e); });
+  KJ_IF_MAYBE (e, broken) kj::throwFatalException(kj::cp(*e));
+  KJ_IF_MAYBE (e, failed) kj::throwFatalException(kj::mv(*e));
+  file.keep();
+  call.out(kj::str("etcd snapshot saved to \"", path, "\" (", file.size(), " bytes)\n"));
+  co_return 0;
+}
+
+kj::String commaList(capnp::List<capnp::Text>::Reader texts) {
+  return kj::strArray(texts, ",");
+}
+
+void addForce(Command& command) {
+  command.flag({.name = "force", .help = "also when the members that are left have no quorum"});
+}
+
+void addMemberCommands(Command& etcd) {
+  auto& members = etcd.add("members", "List the members of etcd, and how each is");
+  addOutputFlag(members);
+  members.run = runEtcdMembers;
+
+  auto& status = etcd.add("status", "Show the state of the member of each node");
+  addOutputFlag(status);
+  status.run = runEtcdStatus;
+
+  auto& leave = etcd.add("leave", "Make a node leave etcd, and remove its data");
+  leave.details =
+      "The node is no member any more when the command returns. It joins again after its next "
+      "boot. Prints how many members may fail before and after.";
+  addForce(leave);
+  leave.run = runLeave;
+
+  auto& remove = etcd.add("remove-member", "Remove another member, whose node is gone");
+  remove.arguments = "<id or host name>";
+  remove.least = remove.most = 1;
+  remove.details = "Touches no data of that node. For a node that is there, use etcd leave.";
+  addForce(remove);
+  remove.run = runRemove;
+
+  auto& forfeit = etcd.add("forfeit-leadership", "Make another member the leader of etcd");
+  forfeit.run = runForfeit;
+}
+
+}  // namespace
+
+kj::String renderEtcdMembers(kj::ArrayPtr<const Reply<Etcd::MembersResults>> replies) {
+  Table table(
+      {"NODE", "ID", "HOSTNAME", "PEER URLS", "CLIENT URLS", "LEARNER", "LEADER", "HEALTH"});
+  for (auto& r : replies) {
+    for (auto m : r.value.getMembers()) {
+      table.add(r.node, memberIdText(m.getId()), m.getName(), commaList(m.getPeerUrls()),
+                commaList(m.getClientUrls()), m.getLearner() ? "true" : "false",
+                m.getLeader() ? "true" : "false",
+                m.getProblem().size() > 0 ? m.getProblem() : kj::StringPtr("OK"));
+    }
+  }
+  return table.render();
+}
+
+kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<Etcd::StatusResults>> replies) {
+  Table table({"NODE", "MEMBER", "DB SIZE", "IN USE", "LEADER", "RAFT INDEX", "RAFT TERM",
+               "RAFT APPLIED INDEX", "LEARNER", "ERRORS"});
+  for (auto& r : replies) {
+    auto s = r.value.getStatus();
+    table.add(r.node, memberIdText(s.getId()), humanSize(s.getDbSize()),
+              humanSize(s.getDbSizeInUse()), memberIdText(s.getLeader()), s.getRaftIndex(),
+              s.getRaftTerm(), s.getRaftAppliedIndex(), s.getLearner() ? "true" : "false",
+              commaList(s.getErrors()));
+  }
+  return table.render();
+}
+
+kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
+  Table table({"NODE", "MEMBER", "HOSTNAME", "ALARM"});
+  for (auto& r : replies) {
+    for (auto a : r.value.getAlarms()) {
+      table.add(r.node, memberIdText(a.getMember()), a.getName(), a.getAlarm());
+    }
+  }
+  return table.render();
+}
+
+void addEtcdCommands(Command& root) {
+  auto& etcd = root.add("etcd", "Manage etcd and its members");
+  addMemberCommands(etcd);
+
+  auto& snapshot = etcd.add("snapshot", "Save a snapshot of etcd to a file");
+  snapshot.arguments = "<path>";
+  snapshot.least = snapshot.most = 1;
+  snapshot.details =
+      "The file holds every secret of the cluster. It is checked, and is there only when it is "
+      "whole. See talosctl bootstrap --recover-from.";
+  snapshot.run = runSnapshot;
+
+  auto& alarm = etcd.add("alarm", "List and disarm the alarms of etcd");
+  auto& list = alarm.add("list", "List the alarms of etcd");
+  addOutputFlag(list);
+  list.run = runAlarms;
+  auto& disarm = alarm.add("disarm", "Disarm all alarms of etcd");
+  disarm.run = runDisarm;
+
+  auto& defrag = etcd.add("defrag", "Give back what etcd's database does not use");
+  defrag.details = "The member of the node answers nothing meanwhile. Use one node at a time.";
+  defrag.run = runDefragment;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,22 @@
+// What a change of etcd's members does to how many of them may fail. Pure.
+#pragma once
+
+#include <kj/string.h>
+
+#include "rpc/etcd.capnp.h"
+
+namespace talos::talosctl {
+
+using EtcdMembers = capnp::List<rpc::Etcd::Member>::Reader;
+
+// "etcd has 3 voters, which tolerate 1 failure (1 does not answer)".
+kj::String quorumText(EtcdMembers members);
+
+// The same of what is left without this member: an id in hexadecimal or a name; empty: the one of
+// the node that answered. "without master-2 it has 2 voters, which tolerate no failure".
+kj::String quorumTextWithout(EtcdMembers members, kj::StringPtr member);
+
+// "8e9e05c52164694d".
+kj::String memberIdText(uint64_t id);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,34 @@
+// A snapshot of etcd as it comes from a node: the database, a multiple of 512 bytes, and behind it
+// its SHA-256 (spec kubernetes.md §7). Written beside its place and moved there when it is whole
+// and right, so a file of that name is one that can be recovered from.
+#pragma once
+
+#include <kj/io.h>
+
+#include "rpc/stream.capnp.h"
+
+namespace talos::talosctl {
+
+class SnapshotFile {
+ public:
+  // Throws naming the file when `path`.part cannot be made.
+  explicit SnapshotFile(kj::StringPtr path);
+  ~SnapshotFile() noexcept(false);  // without keep() nothing is left
+  KJ_DISALLOW_COPY_AND_MOVE(SnapshotFile);
+
+  void write(kj::ArrayPtr<const kj::byte> bytes);
+  uint64_t size() const { return written; }
+  // InvalidArgument when it is cut off or not what the node has read. Returns when it lasts.
+  void keep();
+
+ private:
+  struct Hash;
+  kj::String path, part;
+  kj::AutoCloseFd fd;
+  kj::Own<Hash> hash;
+  uint64_t written = 0;
+  kj::Vector<kj::byte> tail;  // the newest 32 bytes: not hashed, as they may be the hash
+  bool kept = false;
+};
+
+}  // namespace talos::talosctl

@@ -1,0 +1,28 @@
+// A file of this machine that a node reads, at its pace.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/io.h>
+
+#include "rpc/stream.capnp.h"
+
+namespace talos::talosctl {
+
+class SentFile {
+ public:
+  // Throws naming the file.
+  explicit SentFile(kj::StringPtr path);
+  KJ_DISALLOW_COPY_AND_MOVE(SentFile);
+
+  uint64_t size() const { return bytes; }
+  kj::Array<kj::byte> sha256() const;  // of all of it, read once for that
+  // `served` hears how far it was read. This object has to outlive the capability.
+  rpc::ByteSource::Client source(kj::Function<void(uint64_t done, uint64_t size)> served) const;
+
+ private:
+  kj::String path;
+  kj::AutoCloseFd fd;
+  uint64_t bytes = 0;
+};
+
+}  // namespace talos::talosctl

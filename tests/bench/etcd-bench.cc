@@ -1,0 +1,124 @@
+// What a call of etcd costs from our client, beside its JSON gateway from KJ's HTTP client, one
+// connection of mutual TLS each, and beside etcdctl, a process for each call. The same installed
+// etcd (one member, which does not wait for its disk), in turn.
+//
+//   etcd-bench [CALLS]      prints a line of JSON for each figure
+//
+// link: common-etcd kj-http
+#include <kj/compat/http.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+
+#include <deque>
+#include <vector>
+
+#include "common/etcd/test-worlds.h"
+#include "tests/bench/arguments.h"
+#include "tests/bench/processes.h"
+
+namespace talos::bench {
+namespace {
+
+using namespace etcd;
+
+constexpr unsigned kAtOnce = 64, kWarmUp = 200;
+
+void print(kj::StringPtr what, kj::Vector<uint64_t> took) {
+  printf("{\"what\":\"%s\",\"figure\":%s}\n", what.cStr(), json(figureOf(kj::mv(took))).cStr());
+}
+
+template <typename Run>
+void measureEach(kj::StringPtr what, unsigned calls, Run&& run) {
+  kj::Vector<uint64_t> took;
+  for (unsigned i = 0; i < calls + kWarmUp; ++i) {
+    auto began = nanoseconds();
+    run();
+    if (i >= kWarmUp) took.add(nanoseconds() - began);
+  }
+  print(what, kj::mv(took));
+}
+
+void measureClient(World& world, unsigned calls) {
+  auto& etcd = world.member(1);
+  auto& scope = world.scope();
+  auto put = [&]() { return etcd.put({kj::str("k"), kj::str("v")}); };
+  measureEach("put", calls, [&]() { put().wait(scope); });
+  measureEach("read", calls, [&]() { etcd.range({{kj::str("k")}}).wait(scope); });
+  auto lease = etcd.grant(60 * kj::SECONDS).wait(scope).id;
+  measureEach("beat of a lease", calls, [&]() { etcd.keepAlive(lease).wait(scope); });
+  auto watch = etcd.watch({{kj::str("k")}}).wait(scope);
+  measureEach("put and event of a watch", calls, [&]() {
+    auto event = watch->next();
+    put().wait(scope);
+    event.wait(scope);
+  });
+
+  std::deque<kj::Promise<PutResult>> open;
+  auto began = nanoseconds();
+  for (unsigned i = 0; i < calls; ++i) {
+    if (open.size() == kAtOnce) {
+      open.front().wait(scope);
+      open.pop_front();
+    }
+    open.push_back(put());
+  }
+  for (auto& p : open) p.wait(scope);
+  printf("{\"what\":\"puts, %u at once\",\"perSecond\":%.0f}\n", kAtOnce,
+         calls / (double(nanoseconds() - began) / 1e9));
+}
+
+void measureGateway(RealWorld& world, unsigned calls) {
+  auto& scope = world.scope();
+  auto server = RealEtcd::client(1);
+  auto name = server.address.toString();
+  auto address = world.io.provider->getNetwork().parseAddress(server.toString()).wait(scope);
+  auto stream = world.credentials.connect(address->connect().wait(scope), name).wait(scope);
+  kj::HttpHeaderTable table;
+  auto client = kj::newHttpClient(table, *stream);
+  kj::HttpHeaders headers(table);
+  headers.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
+  headers.set(kj::HttpHeaderId::HOST, server.toString());
+  auto body = kj::str("{\"key\":\"", kj::encodeBase64("k"_kj.asBytes()), "\",\"value\":\"",
+                      kj::encodeBase64("v"_kj.asBytes()), "\"}");
+  measureEach("put by the JSON gateway", calls, [&]() {
+    auto request = client->request(kj::HttpMethod::POST, "/v3/kv/put", headers, body.size());
+    request.body->write(body.begin(), body.size()).wait(scope);
+    request.body = nullptr;
+    auto answer = request.response.wait(scope);
+    KJ_REQUIRE(answer.statusCode == 200, answer.statusCode);
+    answer.body->readAllBytes().wait(scope);
+  });
+}
+
+void measureCtl(RealEtcd& real) {
+  kj::Vector<uint64_t> took;
+  for (int i = 0; i < 30; ++i) {
+    auto began = nanoseconds();
+    real.ctl({"put", "k", "v"});
+    real.finishCtl();
+    took.add(nanoseconds() - began);
+  }
+  print("put by etcdctl", kj::mv(took));
+}
+
+void measure(const Arguments& arguments) {
+  arguments.expect(0, 1);
+  auto calls = arguments.numberOr(5000, 1, "CALLS", 1, 1'000'000);
+  if (!RealEtcd::installed()) {
+    fail(ErrorKind::kInvalidArgument, kj::str(RealEtcd::kProgram, " is not installed"));
+  }
+  RealEtcd real;
+  real.start(1, {1});
+  RealWorld world(real);
+  world.ready(1);
+  measureClient(world, calls);
+  measureGateway(world, calls);
+  measureCtl(real);
+}
+
+}  // namespace
+}  // namespace talos::bench
+
+int main(int argc, char** argv) {
+  return talos::bench::runMain(argc, argv, "etcd-bench", "[CALLS]", talos::bench::measure);
+}
