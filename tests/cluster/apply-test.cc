@@ -113,12 +113,8 @@ class Config : public ::testing::Test {
           auto stage = cluster->talosctl({"-n", node, "--timeout", "5s", "status"}, 20);
           if (!std::regex_search(stage.out, std::regex(R"(\srunning\s)"))) return false;
           auto table = cluster->talosctl({"-n", node, "--timeout", "5s", "services"}, 20);
-          if (table.status != 0 || !table.err.empty()) return false;
-          auto rows = harness::lines(table.out);
-          for (size_t i = 1; i < rows.size(); ++i) {
-            if (!std::regex_search(rows[i], std::regex(R"(\sRunning\s+(OK|\?)\s)"))) return false;
-          }
-          return rows.size() >= 4;
+          return table.status == 0 && table.err.empty() && contains(table.out, "apid") &&
+                 harness::allServicesUp(table.out);
         },
         seconds, 0.5);
   }

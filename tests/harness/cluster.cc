@@ -121,7 +121,7 @@ std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
   auto table = talosctl({"-n", node, "processes"}).out;
   // NODE  PID  STATE  THREADS  CPU-TIME  VIRTMEM  RESMEM  COMMAND
   static const std::regex row(
-      R"(^\S+\s+(\d+)\s+\S+\s+\d+\s+\S+\s+.*\s(\S*/usr/bin/(machined|apid|networkd|trustd)|/sbin/init)\b)");
+      R"(^\S+\s+(\d+)\s+\S+\s+\d+\s+\S+\s+.*\s(\S*/usr/bin/(machined|apid|networkd|trustd|etcd-supervisor)|/sbin/init)\b)");
   for (auto& line : lines(table)) {
     std::smatch match;
     if (!std::regex_search(line, match, row)) continue;
@@ -133,6 +133,14 @@ std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
     }
   }
   return pids;
+}
+
+bool allServicesUp(const std::string& table) {
+  static const std::regex up(
+      R"(\sRunning\s+(OK|\?)\s|\setcd\s+Preparing\s.*\sWaiting for a cluster)");
+  auto rows = lines(table);
+  return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(),
+                                        [](auto& row) { return std::regex_search(row, up); });
 }
 
 }  // namespace talos::harness

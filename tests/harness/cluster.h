@@ -55,6 +55,11 @@ class Cluster {
   Result created;
 };
 
+// Whether in a table of `talosctl services` nothing is still to come: every service is Running and
+// healthy, or without a health check. Where nobody bootstrapped, etcd waits for it, and nothing
+// more is to come either.
+bool allServicesUp(const std::string& table);
+
 // The talosctl under test: $TALOSCTL, set by ctest.
 std::string talosctlPath();
 

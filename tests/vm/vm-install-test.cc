@@ -41,8 +41,7 @@ struct Node {
   bool isUp() {
     auto services = cluster.talosctl({"--timeout", "5s", "services"}, 20);
     return services.status == 0 && contains(services.out, "trustd") &&
-           !std::regex_search(services.out,
-                              std::regex("Waiting|Preparing|Initialized|Failed|Fail"));
+           harness::allServicesUp(services.out);
   }
   bool waitUp() {
     return eventually([&] { return isUp(); }, kUp, 1);

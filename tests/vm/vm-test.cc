@@ -49,13 +49,8 @@ bool allUp(double deadlineSeconds) {
   return eventually(
       [] {
         auto table = machine().talosctl({"services"}, 20);
-        if (table.status != 0) return false;
-        auto rows = lines(table.out);
-        if (rows.size() < 5) return false;
-        for (size_t i = 1; i < rows.size(); ++i) {
-          if (!std::regex_search(rows[i], std::regex(R"(\sRunning\s+(OK|\?)\s)"))) return false;
-        }
-        return true;
+        return table.status == 0 && contains(table.out, "trustd") &&
+               harness::allServicesUp(table.out);
       },
       deadlineSeconds);
 }
@@ -80,9 +75,10 @@ TEST(Vm, A1_TheClusterSaysWhatItMade) {
 TEST(Vm, A2_AllServicesRun) {
   EXPECT_TRUE(allUp(30));
   auto table = machine().ok({"services"});
-  EXPECT_TRUE(contains(lines(table)[0], "NODE       SERVICE    STATE     HEALTH   LAST CHANGE"))
+  EXPECT_TRUE(
+      contains(lines(table)[0], "NODE       SERVICE           STATE       HEALTH   LAST CHANGE"))
       << table;
-  for (auto service : {"machined", "networkd", "apid", "trustd", "timed"}) {
+  for (auto service : {"machined", "networkd", "apid", "trustd", "timed", "etcd-supervisor"}) {
     EXPECT_TRUE(std::regex_search(
         table, std::regex(std::string(R"(10\.5\.0\.2\s+)") + service + R"(\s+Running)")))
         << table;
@@ -243,7 +239,7 @@ bool anotherRuns(const std::string& service, int pid) {
 void killAndSeeItComeBack(const std::string& victim) {
   ASSERT_TRUE(allUp(60));
   auto before = machine().servicePids();
-  ASSERT_EQ(before.size(), 5) << "init, machined, networkd, apid and trustd";
+  ASSERT_EQ(before.size(), 6) << "init, machined, networkd, apid, trustd and etcd-supervisor";
   harness::Background follow(machine().command({"logs", "-f", "machined"}));
   ASSERT_TRUE(
       follow.waitFor([](const std::string& out, const std::string&) { return !out.empty(); }, 20));
@@ -288,6 +284,9 @@ TEST(Vm, B2_ApidEndsInGoodOrder) {
 TEST(Vm, B2_TrustdComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("trustd");
 }
+TEST(Vm, B2_EtcdSupervisorComesBackAndNothingElseIsDisturbed) {
+  killAndSeeItComeBack("etcd-supervisor");
+}
 
 // Catches: a process that holds the authority's key with a right more than it needs, or whose
 // memory ends in a core file.
@@ -313,9 +312,9 @@ TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
 TEST(Vm, B2_EveryDaemonIsConfined) {
   ASSERT_TRUE(allUp(60));
   auto pids = machine().servicePids();
-  for (auto name : {"networkd", "apid", "trustd"}) {
+  for (auto name : {"networkd", "apid", "trustd", "etcd-supervisor"}) {
     auto status = machine().ok({"read", "/proc/" + std::to_string(pids[name]) + "/status"});
-    for (auto line : {R"(NoNewPrivs:\s1)", R"(Seccomp:\s2)", R"(Uid:\s5\d\s)"}) {
+    for (auto line : {R"(NoNewPrivs:\s1)", R"(Seccomp:\s2)", R"(Uid:\s[56]\d\s)"}) {
       EXPECT_TRUE(std::regex_search(status, std::regex(line))) << name << " " << line << status;
     }
     auto limit =
