@@ -8,6 +8,7 @@
 
 #include <future>
 
+#include "common/netlink/netlink-codec.h"
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-namespace.h"
 #include "vipd/fence-times.h"
@@ -86,12 +87,12 @@ TEST(FenceKernel, TakesAddressesAwayByItself) {
 TEST(GuardedSection, DoesWhatIsInTimeAndNothingElse) {
   auto guard = makeGuard();
   int done = 0;
-  EXPECT_TRUE(guard->before(clock().now() + 1 * kj::SECONDS, [&] { ++done; }));
-  EXPECT_FALSE(guard->before(clock().now(), [&] { ++done; }));
-  EXPECT_FALSE(guard->before(clock().now() - 1 * kj::SECONDS, [&] { ++done; }));
+  EXPECT_TRUE(guard->before(clock().now() + 1 * kj::SECONDS, nullptr, [&] { ++done; }));
+  EXPECT_FALSE(guard->before(clock().now(), nullptr, [&] { ++done; }));
+  EXPECT_FALSE(guard->before(clock().now() - 1 * kj::SECONDS, nullptr, [&] { ++done; }));
   EXPECT_EQ(1, done);
   // Nothing is left behind that ends it later.
-  EXPECT_TRUE(guard->before(clock().now() + 30 * kj::MILLISECONDS, [&] { ++done; }));
+  EXPECT_TRUE(guard->before(clock().now() + 30 * kj::MILLISECONDS, nullptr, [&] { ++done; }));
   timespec rest{.tv_sec = 0, .tv_nsec = 60'000'000};
   nanosleep(&rest, nullptr);
   EXPECT_EQ(2, done);
@@ -106,7 +107,7 @@ TEST(GuardedSection, WhoWasStoppedInsideNeverComesToTheCall) {
   KJ_SYSCALL(child = fork());
   if (child == 0) {
     auto guard = makeGuard();
-    guard->before(clock().now() + 200 * kj::MILLISECONDS, [&] {
+    guard->before(clock().now() + 200 * kj::MILLISECONDS, nullptr, [&] {
       raise(SIGSTOP);
       (void)!write(ends[1], "x", 1);  // the call
     });
@@ -123,6 +124,48 @@ TEST(GuardedSection, WhoWasStoppedInsideNeverComesToTheCall) {
   EXPECT_EQ(0, read(ends[0], &got, 1));  // the end of the pipe, nothing before
   close(ends[0]);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+// Catches: an address that the kernel took in late, and that stays for its lifetime after its
+// holder has ended. The signal that is held back stands for a kernel that is late: it comes after
+// the call.
+TEST(LateAddress, IsTakenBackByWhoEndsForIt) {
+  inNamespace([] {
+    auto kernel = netlink::openKernel();
+    unsigned link = netlink::addVeth(*kernel, "left", "right");
+    netlink::setUp(*kernel, link);
+    for (auto ip : {"10.5.0.50"_kj, "fd00::50"_kj}) {
+      pid_t child;
+      KJ_SYSCALL(child = fork());
+      if (child == 0) {
+        auto mine = netlink::openKernel();
+        auto guard = makeGuard();
+        auto late = ending(link, ip, 60);
+        auto undo =
+            netlink::encode(netlink::DeleteAddress{late.get<netlink::AddAddress>().address});
+        auto latest = clock().now() + 50 * kj::MILLISECONDS;
+        guard->before(latest, undo, [&] {
+          sigset_t alarm;
+          sigemptyset(&alarm);
+          sigaddset(&alarm, SIGALRM);
+          KJ_SYSCALL(sigprocmask(SIG_BLOCK, &alarm, nullptr));
+          netlink::change(*mine, kj::mv(late));
+          if (!has(*mine, ip)) _exit(2);
+          sigset_t pending;
+          do {
+            KJ_SYSCALL(sigpending(&pending));
+          } while (sigismember(&pending, SIGALRM) == 0);
+          KJ_SYSCALL(sigprocmask(SIG_UNBLOCK, &alarm, nullptr));
+        });
+        _exit(3);
+      }
+      int status;
+      KJ_SYSCALL(waitpid(child, &status, 0));
+      EXPECT_TRUE(WIFEXITED(status));
+      EXPECT_EQ(1, WEXITSTATUS(status));
+      EXPECT_FALSE(has(*kernel, ip)) << ip.cStr();
+    }
+  });
 }
 
 }  // namespace

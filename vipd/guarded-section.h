@@ -8,10 +8,12 @@
 // nothing, for its clocks stand still as well.)
 //
 // What is inside must have no wait of its own. Where the kernel itself was late, inside of the one
-// system call, the process ends as well, right after it. One for each thread that uses it; the
-// signal is SIGALRM.
+// system call, the process ends as well, right after it; what came late is taken back first, by a
+// message that was made ready before, for there is nobody left who could do so later. One for each
+// process; the signal is SIGALRM.
 #pragma once
 
+#include <kj/array.h>
 #include <kj/function.h>
 #include <kj/time.h>
 
@@ -20,11 +22,13 @@ namespace talos::vipd {
 class Guard {
  public:
   virtual ~Guard() noexcept(false) = default;
-  // False, and nothing was done: it is too late already.
-  virtual bool before(kj::TimePoint latest, kj::FunctionParam<void()> body) = 0;
+  // False, and nothing was done: it is too late already. `undo`: for rtnetlink (netlink-codec.h),
+  // of what `body` does; may be empty, and may be of what is not there.
+  virtual bool before(kj::TimePoint latest, kj::ArrayPtr<const kj::byte> undo,
+                      kj::FunctionParam<void()> body) = 0;
 };
 
-// `latest` is of the system's monotonic clock.
+// `latest` is of the system's monotonic clock. Of the network namespace that the caller is in.
 kj::Own<Guard> makeGuard();
 
 }  // namespace talos::vipd

@@ -62,6 +62,7 @@ TEST(Model, FindsWhatMistakenProgramsDo) {
   } rows[] = {
       {"a lease that is reckoned from the answer to its renewal", &Model::Wishes::fromReceipt},
       {"a look at the clock instead of a guarded section", &Model::Wishes::noGuardedSection},
+      {"an address that came late and stays", &Model::Wishes::leavesWhatCameLate},
       {"the address goes after the key has", &Model::Wishes::keepsWhenLeaving},
       {"the age of keys does not count", &Model::Wishes::ignoresAge},
   };

@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/netlink/netlink-codec.h"
 
 namespace talos::vipd {
 
@@ -253,16 +254,15 @@ void SharedAddress::renew(const Renew& action) {
 
 void SharedAddress::put(const Stay& stay) {
   KJ_IF_MAYBE (at, segment) {
-    netlink::Change change = netlink::AddAddress{
-        .address = {.link = at->index,
-                    .prefix = Prefix::host(address),
-                    .flags = flagsFor(address),
-                    .protocol = netlink::kSharedAddress},
-        .replace = true,
-        .lifetime = stay.seconds,
-    };
+    netlink::Address there = {.link = at->index,
+                              .prefix = Prefix::host(address),
+                              .flags = flagsFor(address),
+                              .protocol = netlink::kSharedAddress};
+    auto undo = netlink::encode(netlink::DeleteAddress{there});
+    netlink::Change change =
+        netlink::AddAddress{.address = there, .replace = true, .lifetime = stay.seconds};
     kj::Maybe<kj::String> wrong;
-    bool inTime = world.guard.before(stay.latest, [&] {
+    bool inTime = world.guard.before(stay.latest, undo, [&] {
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
                      auto results = world.kernel.apply(kj::arrayPtr(&change, 1));
                      KJ_IF_MAYBE (failure, results[0]) wrong = kj::mv(failure->message);
@@ -302,7 +302,7 @@ kj::Promise<void> SharedAddress::announce() {
       KJ_IF_MAYBE (at, segment) {
         auto failure = kj::runCatchingExceptions([&] {
           // To say it later would draw others to a host that has not got it any more.
-          world.guard.before(*until, [&] { world.announcer.announce(*at, address, n); });
+          world.guard.before(*until, nullptr, [&] { world.announcer.announce(*at, address, n); });
         });
         KJ_IF_MAYBE (e, failure) {
           if (!failed) {

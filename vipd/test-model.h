@@ -32,6 +32,7 @@ class Model {
     // What a mistaken program would do.
     bool fromReceipt = false;       // reckons a lease from the answer to its renewal
     bool noGuardedSection = false;  // looks at the clock, and then does
+    bool leavesWhatCameLate = false;
     bool keepsWhenLeaving = false;  // says that it has let go before it has
     bool ignoresAge = false;        // of keys: takes the address when it has a key
   };
@@ -486,7 +487,8 @@ class Model {
         return true;
       }
       KJ_CASE_ONEOF(put, Put) {
-        return stalled() ? stall(i, put.stay) : this->put(i, put.stay);
+        if (stalled()) return oneIn(4) ? wait(i, put.stay) : stall(i, put.stay);
+        return this->put(i, put.stay);
       }
       KJ_CASE_ONEOF(remove, Remove) {
         if (wishes.keepsWhenLeaving && host.until > now) {
@@ -551,15 +553,41 @@ class Model {
     });
     return false;
   }
+  // The kernel is busy: the process waits in its system call. Late, it takes the address back and
+  // ends.
+  bool wait(unsigned i, Stay stay) {
+    auto& host = *hosts[i];
+    host.stopped = true;
+    at(now + Time(below(oneIn(2) ? 300 : 4000)) * kMs, [this, i, stay, life = host.life] {
+      if (hosts[i]->life != life) return;
+      hosts[i]->stopped = false;
+      bool late = clock(*hosts[i]) >= stay.latest;
+      if (!late || wishes.leavesWhatCameLate) take(i, stay);
+      if (late) {
+        end(i);
+      } else {
+        go(i);
+      }
+    });
+    return false;
+  }
   bool put(unsigned i, Stay stay) {
     auto& host = *hosts[i];
     if (clock(host) >= stay.latest && !wishes.noGuardedSection) {
-      // The timer of the guarded section ends the process.
-      ++outcome.exits;
-      kill(i);
-      at(now + 5 * kMs, [this, i] { start(i); });
+      end(i);
       return false;
     }
+    take(i, stay);
+    return true;
+  }
+  // The timer of the guarded section ends the process.
+  void end(unsigned i) {
+    ++outcome.exits;
+    kill(i);
+    at(now + 5 * kMs, [this, i] { start(i); });
+  }
+  void take(unsigned i, Stay stay) {
+    auto& host = *hosts[i];
     for (unsigned other = 0; other < hosts.size(); ++other) {
       if (other == i || hosts[other]->until <= now) continue;
       outcome.overlap =
@@ -570,7 +598,6 @@ class Model {
     host.until = now + stay.seconds * kSecond + kernelLate();
     if (last != int(i)) ++outcome.changes;
     last = int(i);
-    return true;
   }
   Time kernelLate() {
     // Another address changed shortly before it was due.

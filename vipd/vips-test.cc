@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/etcd/test-etcd.h"
+#include "common/netlink/netlink-codec.h"
 #include "common/netlink/test-kernel.h"
 #include "common/testing/test-ip.h"
 #include "common/testing/virtual-time.h"
@@ -18,8 +19,11 @@ class TestGuard final : public Guard {
  public:
   explicit TestGuard(kj::Timer& timer) : timer(timer) {}
   bool tooLate = false;
-  bool before(kj::TimePoint latest, kj::FunctionParam<void()> body) override {
+  kj::Array<kj::byte> undone;  // would have been, had the last one come late
+  bool before(kj::TimePoint latest, kj::ArrayPtr<const kj::byte> undo,
+              kj::FunctionParam<void()> body) override {
     if (tooLate || timer.now() >= latest) return false;
+    undone = kj::heapArray(undo);
     body();
     return true;
   }
@@ -146,6 +150,18 @@ TEST_F(Vipd, TheFirstCandidateHoldsTheAddress) {
   pass(9 * kj::SECONDS);
   EXPECT_EQ(10u, a.announcer.said.size());
   EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
+}
+
+// Catches: a late address of which another one, or nothing, is taken back.
+TEST_F(Vipd, WhatIsTakenBackIsWhatWasPut) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  for (auto& there : a.kernel.addresses()) {
+    if (there.protocol != netlink::kSharedAddress) continue;
+    EXPECT_EQ(netlink::encode(netlink::DeleteAddress{there}), a.guard.undone);
+    return;
+  }
+  FAIL() << "nothing was put";
 }
 
 // Catches: a second holder, a hand-over that takes a lease's time, and one in which the key is let

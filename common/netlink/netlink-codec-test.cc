@@ -85,7 +85,7 @@ TEST(NetlinkCodec, RenewedLifetimesOfSharedAddressesAreNoNews) {
     MessageBuilder out(RTM_NEWADDR, 0);
     out.header<ifaddrmsg>().ifa_family = AF_INET;
     out.putU8(IFA_PROTO, protocol);
-    ifa_cacheinfo times{.ifa_valid = 2, .cstamp = created, .tstamp = updated};
+    ifa_cacheinfo times{.ifa_prefered = 2, .ifa_valid = 2, .cstamp = created, .tstamp = updated};
     out.put(IFA_CACHEINFO, kj::arrayPtr(&times, 1).asBytes());
     return noticeOf(out.finish()).addresses;
   };
