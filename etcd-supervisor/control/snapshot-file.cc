@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <kj/io.h>
-#include <openssl/sha.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <deque>
 
 #include "common/base/error.h"
+#include "common/base/sha256.h"
 #include "common/base/within.h"
 
 namespace talos::supervisor {
@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kPiece = 64u << 10;
 constexpr size_t kAtOnce = 16;  // reads that are under way
 constexpr auto kSilence = 60 * kj::SECONDS;
-constexpr uint64_t kPage = 512, kTrailer = SHA256_DIGEST_LENGTH;
+constexpr uint64_t kPage = 512, kTrailer = Sha256::kBytes;
 // The first page of bbolt: its header, then the magic number, little-endian.
 constexpr size_t kMagicAt = 16;
 constexpr kj::byte kMagic[] = {0xed, 0xda, 0x0c, 0xed};
@@ -43,9 +43,7 @@ void checkSize(uint64_t size, bool skipHashCheck) {
 class Check {
  public:
   Check(uint64_t size, bool skipHashCheck)
-      : database(size % kPage == kTrailer ? size - kTrailer : size), skip(skipHashCheck) {
-    SHA256_Init(&hash);
-  }
+      : database(size % kPage == kTrailer ? size - kTrailer : size), skip(skipHashCheck) {}
 
   void add(kj::ArrayPtr<const kj::byte> bytes) {
     if (seen == 0 && (bytes.size() < kMagicAt + sizeof kMagic ||
@@ -53,14 +51,12 @@ class Check {
       refuse("is no database of etcd");
     }
     auto own = kj::min(bytes.size(), seen < database ? database - seen : 0);
-    SHA256_Update(&hash, bytes.begin(), own);
+    hash.add(bytes.slice(0, own));
     for (auto byte : bytes.slice(own, bytes.size())) trailer[trailed++] = byte;
     seen += bytes.size();
   }
   void finish() {
-    kj::byte digest[SHA256_DIGEST_LENGTH];
-    SHA256_Final(digest, &hash);
-    if (!skip && memcmp(digest, trailer, sizeof digest) != 0) {
+    if (!skip && hash.finish() != kj::arrayPtr(trailer, trailed)) {
       refuse("is damaged: its SHA-256 is not the one behind it");
     }
   }
@@ -68,8 +64,8 @@ class Check {
  private:
   uint64_t database, seen = 0;
   bool skip;
-  SHA256_CTX hash;
-  kj::byte trailer[SHA256_DIGEST_LENGTH] = {};
+  Sha256 hash;
+  kj::byte trailer[Sha256::kBytes] = {};
   size_t trailed = 0;
 };
 

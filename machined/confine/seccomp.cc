@@ -254,10 +254,14 @@ class Filter {
   }
 };
 
+scmp_arg_cmp is(unsigned argument, uint64_t value) {
+  return {argument, SCMP_CMP_EQ, value, 0};
+}
+
 void allowSockets(Filter& filter, Sockets which) {
   auto allow = [&](std::initializer_list<int> families) {
     for (int family : families) {
-      filter.allowIf("socket", SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(family)));
+      filter.allowIf("socket", is(0, static_cast<uint64_t>(family)));
     }
   };
   if (which >= Sockets::kInternet) allow({AF_INET, AF_INET6});
@@ -270,7 +274,7 @@ void allowIoctls(Filter& filter, Ioctls which) {
   for (unsigned long request :
        {0x5421ul /* FIONBIO */, 0x5451ul /* FIOCLEX */, 0x5450ul /* FIONCLEX */,
         0x541Bul /* FIONREAD */, 0x5411ul /* TIOCOUTQ */, 0x5401ul /* TCGETS */}) {
-    filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_EQ, request));
+    filter.allowIf("ioctl", is(1, request));
   }
   // All of 0x89xx: interfaces, addresses, bonds, bridges, ethtool.
   if (which == Ioctls::kNetwork)
@@ -297,9 +301,9 @@ void installFilter(kj::StringPtr profile, const char* program) {
   for (unsigned option :
        {15u /* PR_SET_NAME */, 16u /* PR_GET_NAME */, 38u /* PR_SET_NO_NEW_PRIVS */,
         3u /* PR_GET_DUMPABLE */, 4u /* PR_SET_DUMPABLE */, 0x53564d41u /* PR_SET_VMA */}) {
-    filter.allowIf("prctl", SCMP_A0(SCMP_CMP_EQ, option));
+    filter.allowIf("prctl", is(0, option));
   }
-  filter.allowIf("execve", SCMP_A0(SCMP_CMP_EQ, reinterpret_cast<uint64_t>(program)));
+  filter.allowIf("execve", is(0, reinterpret_cast<uint64_t>(program)));
   allowSockets(filter, found->sockets);
   allowIoctls(filter, found->ioctls);
   if (found->ioctls == Ioctls::kDevices) {

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/encoding.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,19 +16,6 @@ namespace talos::install {
 namespace {
 constexpr size_t kCopyPiece = 1u << 20;
 }  // namespace
-
-Digest::Digest() : context(EVP_MD_CTX_new()) {
-  KJ_REQUIRE(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
-}
-void Digest::add(kj::ArrayPtr<const kj::byte> bytes) {
-  KJ_REQUIRE(EVP_DigestUpdate(context, bytes.begin(), bytes.size()) == 1);
-}
-kj::String Digest::hex() {
-  kj::byte value[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  KJ_REQUIRE(EVP_DigestFinal_ex(context, value, &size) == 1);
-  return kj::encodeHex(kj::arrayPtr(value, size));
-}
 
 kj::AutoCloseFd openFile(kj::StringPtr path) {
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
@@ -75,7 +61,7 @@ FileRange wholeOf(int fd) {
   return {fd, 0, sizeOf(fd)};
 }
 
-void NewFile::addAll(FileRange from, kj::Maybe<Digest&> part) {
+void NewFile::addAll(FileRange from, kj::Maybe<Sha256&> part) {
   auto block = kj::heapArray<kj::byte>(kCopyPiece);
   for (uint64_t done = 0; done < from.size;) {
     ssize_t n;
@@ -125,9 +111,9 @@ kj::String writeInitramfs(int folder, kj::StringPtr name, FileRange early, FileR
                           kj::Maybe<InitramfsParts&> parts) {
   auto wrapping = wrapRootImage(image.size);
   NewFile file(folder, name, 0600);
-  file.addAll(early, parts.map([](InitramfsParts& p) -> Digest& { return p.early; }));
+  file.addAll(early, parts.map([](InitramfsParts& p) -> Sha256& { return p.early; }));
   file.add(wrapping.before);
-  file.addAll(image, parts.map([](InitramfsParts& p) -> Digest& { return p.image; }));
+  file.addAll(image, parts.map([](InitramfsParts& p) -> Sha256& { return p.image; }));
   file.add(wrapping.after);
   return file.sync();
 }

@@ -5,23 +5,11 @@
 
 #include <kj/io.h>
 #include <kj/string.h>
-#include <openssl/evp.h>
 #include <sys/types.h>
 
+#include "common/base/sha256.h"
+
 namespace talos::install {
-
-// SHA-256 of what it was given, in lower-case hex.
-class Digest {
- public:
-  Digest();
-  ~Digest() noexcept(false) { EVP_MD_CTX_free(context); }
-  KJ_DISALLOW_COPY_AND_MOVE(Digest);
-  void add(kj::ArrayPtr<const kj::byte> bytes);
-  kj::String hex();  // once
-
- private:
-  EVP_MD_CTX* context;
-};
 
 // Of this system: FailedPrecondition when it is not there.
 kj::AutoCloseFd openFile(kj::StringPtr path);
@@ -42,14 +30,14 @@ class NewFile {
   void add(kj::ArrayPtr<const char> text) { add(text.asBytes()); }
   void add(kj::ArrayPtr<const kj::byte> bytes);
   // `part` gets what was read as well. FailedPrecondition when there is less of it.
-  void addAll(FileRange from, kj::Maybe<Digest&> part = nullptr);
+  void addAll(FileRange from, kj::Maybe<Sha256&> part = nullptr);
   // Then nothing can be added. The digest of all of it.
   kj::String sync();
 
  private:
   kj::StringPtr name;
   kj::AutoCloseFd fd;
-  Digest digest;
+  Sha256 digest;
 };
 
 void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode_t mode);
@@ -60,7 +48,7 @@ void syncAll(int mount);
 // The early archive, and behind it one with the root image (archive.h). `parts` hear what was read
 // of the two. The digest of the whole.
 struct InitramfsParts {
-  Digest early, image;
+  Sha256 early, image;
 };
 kj::String writeInitramfs(int folder, kj::StringPtr name, FileRange early, FileRange image,
                           kj::Maybe<InitramfsParts&> parts = nullptr);

@@ -214,7 +214,7 @@ kj::String digestOn(int mount, Slot slot, kj::StringPtr name) {
   int raw;
   KJ_SYSCALL(raw = openat(mount, path.cStr(), O_RDONLY | O_CLOEXEC), path);
   kj::AutoCloseFd fd(raw);
-  Digest digest;
+  Sha256 digest;
   auto block = kj::heapArray<kj::byte>(1u << 20);
   for (;;) {
     ssize_t n;

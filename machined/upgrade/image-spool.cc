@@ -91,7 +91,7 @@ kj::Promise<void> ImageSpool::add(kj::Array<kj::byte> bytes) {
 
 kj::Promise<kj::String> ImageSpool::digest() {
   return uv.blocking([file = kj::atomicAddRef(*file), size = filled]() mutable {
-    install::Digest digest;
+    Sha256 digest;
     auto room = kj::heapArray<kj::byte>(kPiece);
     readAll(file->fd, size, room, [&](kj::ArrayPtr<const kj::byte> bytes) { digest.add(bytes); });
     return digest.hex();

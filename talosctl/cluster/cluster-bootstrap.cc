@@ -2,9 +2,9 @@
 
 #include "common/base/error.h"
 #include "common/config/talosconfig.h"
-#include "rpc/types.capnp.h"
-#include "talosctl/cli/progress-lines.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/etcd/etcd-progress.h"
+#include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::cluster {
 namespace {
@@ -39,33 +39,15 @@ class FirstNode {
   }
 };
 
-kj::Promise<void> showStatus(talosctl::Invocation& call, rpc::Node::Client node,
-                             talosctl::Progress& progress) {
-  for (;;) {
-    co_await call.deps.timer.afterDelay(kEtcdPause);
-    auto get = node.resourcesRequest().send().getResources().getRequest();
-    get.initKind().setType("EtcdStatuses.etcd.talos.dev");
-    get.setId("etcd");
-    co_await talosctl::within(call.deps.timer, kEtcdAnswer,
-                              kj::Promise<capnp::Response<rpc::Resources::GetResults>>(get.send()))
-        .then(
-            [&](capnp::Response<rpc::Resources::GetResults>&& found) {
-              auto status = found.getResource().getSpec().getAs<rpc::EtcdStatusSpec>();
-              progress.set(0, kj::str(status.getPhase(), status.getMessage().size() > 0 ? ": " : "",
-                                      status.getMessage()));
-            },
-            [](kj::Exception&&) {});  // the request itself says what is wrong
-  }
-}
-
 kj::Promise<void> makeCluster(talosctl::Invocation& call, FirstNode& first,
                               talosctl::Progress& progress, kj::TimePoint until) {
   auto node = co_await first.node();
   kj::Promise<void> asked =
       node.etcdRequest().send().getEtcd().bootstrapRequest().send().ignoreResult();
+  kj::String last;
   auto left = kj::max(until - call.deps.timer.now(), kEtcdAnswer);
   co_await talosctl::within(call.deps.timer, left, kj::mv(asked))
-      .exclusiveJoin(showStatus(call, node, progress));
+      .exclusiveJoin(talosctl::followEtcd(call, node, progress, last));
 }
 
 kj::Promise<kj::String> askVoters(FirstNode& first, size_t wanted, bool& all) {
@@ -106,7 +88,7 @@ kj::String votersText(capnp::List<rpc::Etcd::Member>::Reader members, size_t wan
     if (problem.size() > 0) {
       problems.add(kj::str("; ",
                            member.getName().size() > 0 ? kj::str(member.getName())
-                                                       : kj::str(kj::hex(member.getId())),
+                                                       : talosctl::memberIdText(member.getId()),
                            ": ", problem));
     } else if (!member.getLearner()) {
       ++voters;

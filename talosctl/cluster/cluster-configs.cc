@@ -37,19 +37,23 @@ kj::String existing(kj::StringPtr folder, config::MachineType type) {
   return text;
 }
 
-// The 50th address of the network. InvalidArgument when a node has it, or it is outside.
+// The 50th address of the network. InvalidArgument when it is outside, or a node has it.
 Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
   constexpr kj::byte kPlace = 50;
   auto network = parseCidr(cluster.getCidr()).masked();
   auto bytes = kj::heapArray<kj::byte>(network.address.bytes());
   bytes.back() |= kPlace;
   auto address = KJ_ASSERT_NONNULL(Ip::fromBytes(bytes));
-  bool taken = !network.contains(address) || network.length + 6 > network.address.bits();
-  for (auto node : cluster.getNodes()) taken = taken || address == Ip::require(node.getAddress());
-  if (taken) {
+  auto refuse = [](auto&&... why) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("--use-vip: the nodes share the 50th address of the network, and ", network,
-                 " has no place for it"));
+         kj::str("--use-vip: the nodes share the 50th address of the network, ", why...));
+  };
+  if (!network.contains(address) || network.length + 6 > network.address.bits()) {
+    refuse("and ", network, " has no place for it; use a larger --cidr");
+  }
+  for (auto node : cluster.getNodes()) {
+    if (address != Ip::require(node.getAddress())) continue;
+    refuse("and ", address, " is that of ", node.getName(), "; use fewer than 49 nodes");
   }
   return address;
 }

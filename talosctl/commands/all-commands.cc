@@ -1,11 +1,15 @@
 #include "talosctl/commands/all-commands.h"
 
+#include "talosctl/etcd/etcd-commands.h"
+
 namespace talos::talosctl {
 
 void addCommands(Command& root) {
 #define COMMANDS(add) add(root);
 #include "talosctl/commands/commands.inc"
 #undef COMMANDS
+  addBootstrapCommand(root);
+  addEtcdCommands(root);
 }
 
 }  // namespace talos::talosctl

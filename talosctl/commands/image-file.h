@@ -6,7 +6,7 @@
 #include <kj/io.h>
 
 #include "rpc/upgrade.capnp.h"
-#include "talosctl/commands/sent-file.h"
+#include "talosctl/client/sent-file.h"
 
 namespace talos::talosctl {
 

@@ -32,9 +32,6 @@ kj::String renderDisks(kj::ArrayPtr<const Reply<rpc::Storage::DisksResults>> rep
 kj::String renderMeta(kj::ArrayPtr<const Reply<rpc::Storage::ReadMetaResults>> replies);
 kj::String renderRecoveryKeys(
     kj::ArrayPtr<const Reply<rpc::Storage::NewRecoveryKeyResults>> replies);
-kj::String renderEtcdMembers(kj::ArrayPtr<const Reply<rpc::Etcd::MembersResults>> replies);
-kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<rpc::Etcd::StatusResults>> replies);
-kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<rpc::Etcd::AlarmsResults>> replies);
 kj::String renderTimes(kj::ArrayPtr<const Reply<rpc::Machine::TimeResults>> replies);
 
 // `now`: ns since 1970.

@@ -189,7 +189,7 @@ kj::Maybe<std::string> bootLoaderFile(const std::string& image, unsigned partiti
 }
 
 std::string digestOf(const std::string& text) {
-  install::Digest digest;
+  Sha256 digest;
   digest.add(kj::arrayPtr(text.data(), text.size()).asBytes());
   return digest.hex().cStr();
 }

@@ -5,7 +5,7 @@
 
 #include <kj/io.h>
 
-#include "rpc/stream.capnp.h"
+#include "common/base/sha256.h"
 
 namespace talos::talosctl {
 
@@ -22,10 +22,9 @@ class SnapshotFile {
   void keep();
 
  private:
-  struct Hash;
   kj::String path, part;
   kj::AutoCloseFd fd;
-  kj::Own<Hash> hash;
+  Sha256 hash;
   uint64_t written = 0;
   kj::Vector<kj::byte> tail;  // the newest 32 bytes: not hashed, as they may be the hash
   bool kept = false;

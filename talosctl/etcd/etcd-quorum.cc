@@ -1,4 +1,4 @@
-#include "talosctl/commands/etcd-quorum.h"
+#include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::talosctl {
 namespace {

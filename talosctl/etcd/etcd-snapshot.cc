@@ -1,9 +1,8 @@
-#include "talosctl/commands/etcd-snapshot.h"
+#include "talosctl/etcd/etcd-snapshot.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,24 +12,16 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr size_t kHash = 32, kPage = 512;
+constexpr size_t kHash = Sha256::kBytes, kPage = 512;
 
 }  // namespace
 
-struct SnapshotFile::Hash {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  Hash() {
-    KJ_REQUIRE(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
-  }
-  ~Hash() { EVP_MD_CTX_free(context); }
-  KJ_DISALLOW_COPY_AND_MOVE(Hash);
-};
-
-SnapshotFile::SnapshotFile(kj::StringPtr name)
-    : path(kj::str(name)), part(kj::str(name, ".part")), hash(kj::heap<Hash>()) {
+SnapshotFile::SnapshotFile(kj::StringPtr name) : path(kj::str(name)), part(kj::str(name, ".part")) {
   // It holds every secret of the cluster.
-  fd = kj::AutoCloseFd(open(part.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (fd.get() < 0 || fchmod(fd, 0600) != 0) {
+  unlink(part.cStr());  // of a run that was killed, or somebody else's
+  fd = kj::AutoCloseFd(
+      open(part.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (fd.get() < 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("cannot write ", part, ": ", strerror(errno)));
   }
 }
@@ -52,16 +43,15 @@ void SnapshotFile::write(kj::ArrayPtr<const kj::byte> bytes) {
   tail.addAll(bytes);
   if (tail.size() <= kHash) return;
   auto sure = tail.size() - kHash;
-  KJ_REQUIRE(EVP_DigestUpdate(hash->context, tail.begin(), sure) == 1);
+  hash.add(tail.slice(0, sure));
   kj::Vector<kj::byte> newest;
   newest.addAll(tail.slice(sure, tail.size()));
   tail = kj::mv(newest);
 }
 
 void SnapshotFile::keep() {
-  kj::byte digest[kHash];
-  KJ_REQUIRE(EVP_DigestFinal_ex(hash->context, digest, nullptr) == 1);
-  if (written % kPage != kHash || tail.asPtr() != kj::arrayPtr(digest, kHash)) {
+  auto digest = hash.finish();
+  if (written % kPage != kHash || tail.asPtr() != digest) {
     fail(ErrorKind::kInvalidArgument, kj::str("the snapshot is damaged or cut off after ", written,
                                               " bytes; ", path, " was not written"));
   }
@@ -70,7 +60,9 @@ void SnapshotFile::keep() {
   auto folder = kj::str(".");
   KJ_IF_MAYBE (slash, path.findLast('/')) folder = kj::str(path.slice(0, *slash), "/");
   kj::AutoCloseFd above(open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (above.get() >= 0) KJ_SYSCALL(fsync(above), folder);
+  if (above.get() >= 0) {
+    KJ_SYSCALL(fsync(above), folder);
+  }
   kept = true;
 }
 

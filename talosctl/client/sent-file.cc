@@ -1,14 +1,14 @@
-#include "talosctl/commands/sent-file.h"
+#include "talosctl/client/sent-file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
-#include <openssl/evp.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/sha256.h"
 
 namespace talos::talosctl {
 namespace {
@@ -69,19 +69,15 @@ SentFile::SentFile(kj::StringPtr name) : path(kj::str(name)) {
 }
 
 kj::Array<kj::byte> SentFile::sha256() const {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  KJ_DEFER(EVP_MD_CTX_free(context));
-  KJ_REQUIRE(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
+  Sha256 hash;
   auto block = kj::heapArray<kj::byte>(1u << 20);
   for (uint64_t at = 0; at < bytes;) {
     auto part = block.slice(0, kj::min(bytes - at, block.size()));
     readAll(fd, at, part, path);
-    KJ_REQUIRE(EVP_DigestUpdate(context, part.begin(), part.size()) == 1);
+    hash.add(part);
     at += part.size();
   }
-  auto digest = kj::heapArray<kj::byte>(32);
-  KJ_REQUIRE(EVP_DigestFinal_ex(context, digest.begin(), nullptr) == 1);
-  return digest;
+  return hash.finish();
 }
 
 rpc::ByteSource::Client SentFile::source(kj::Function<void(uint64_t, uint64_t)> served) const {

@@ -1,10 +1,9 @@
 // bootstrap
 #include "common/base/error.h"
-#include "rpc/types.capnp.h"
-#include "talosctl/cli/progress-lines.h"
 #include "talosctl/client/answer-output.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/sent-file.h"
+#include "talosctl/client/sent-file.h"
+#include "talosctl/etcd/etcd-commands.h"
+#include "talosctl/etcd/etcd-progress.h"
 
 namespace talos::talosctl {
 
@@ -12,29 +11,6 @@ namespace {
 
 // A member starts within seconds; a node may have to fetch the image first.
 constexpr auto kBootstrap = 10 * kj::MINUTES;
-constexpr auto kStatusPause = 500 * kj::MILLISECONDS, kStatusAnswer = 5 * kj::SECONDS;
-
-// What the node is waiting for. Ends with whoever waits for that.
-kj::Promise<void> show(Invocation& call, rpc::Node::Client node, Progress& progress,
-                       kj::String& last) {
-  for (;;) {
-    co_await call.deps.timer.afterDelay(kStatusPause);
-    auto get = node.resourcesRequest().send().getResources().getRequest();
-    get.initKind().setType("EtcdStatuses.etcd.talos.dev");
-    get.setId("etcd");
-    co_await within(call.deps.timer, kStatusAnswer,
-                    kj::Promise<capnp::Response<rpc::Resources::GetResults>>(get.send()))
-        .then(
-            [&](capnp::Response<rpc::Resources::GetResults>&& found) {
-              auto status = found.getResource().getSpec().getAs<rpc::EtcdStatusSpec>();
-              auto message = status.getMessage();
-              last = message.size() == 0 ? kj::str(status.getPhase())
-                                         : kj::str(status.getPhase(), ": ", message);
-              progress.set(0, last);
-            },
-            [](kj::Exception&&) {});  // the request itself says what is wrong
-  }
-}
 
 kj::Promise<int> runBootstrap(Invocation& call) {
   kj::Maybe<kj::Own<SentFile>> snapshot;
@@ -67,7 +43,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
                   kj::Promise<capnp::Response<rpc::Etcd::BootstrapResults>>(request.send()))
       .then([&](capnp::Response<rpc::Etcd::BootstrapResults>&& answer) { done = answer.getDone(); },
             [&](kj::Exception&& e) { wrong = kj::mv(e); })
-      .exclusiveJoin(show(call, node, progress, last));
+      .exclusiveJoin(followEtcd(call, node, progress, last));
   KJ_IF_MAYBE (e, wrong) {
     progress.set(0, kj::str("failed: ", messageOf(*e)));
     if (kindOf(*e) == ErrorKind::kDeadlineExceeded && last.size() > 0) {
@@ -87,8 +63,7 @@ void addBootstrapCommand(Command& root) {
   auto& command = root.add("bootstrap", "Make the cluster of etcd, on one control-plane node");
   command.details =
       "Once in the life of a cluster, on one node; the others join by themselves. The node asks "
-      "the "
-      "other control-plane nodes first, and refuses if one of them has a cluster or cannot be "
+      "the other control-plane nodes first, and refuses if one of them has a cluster or cannot be "
       "asked. Nothing is ever deleted. Returns when etcd is healthy.";
   command.flag({.name = "recover-from",
                 .kind = FlagKind::kText,

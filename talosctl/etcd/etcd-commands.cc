@@ -1,10 +1,11 @@
 // etcd members, status, leave, remove-member, forfeit-leadership, snapshot, alarm, defrag
+#include "talosctl/etcd/etcd-commands.h"
 #include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/table.h"
 #include "talosctl/client/node-streams.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/etcd-quorum.h"
-#include "talosctl/commands/etcd-snapshot.h"
-#include "talosctl/commands/render-answers.h"
+#include "talosctl/etcd/etcd-quorum.h"
+#include "talosctl/etcd/etcd-snapshot.h"
 
 namespace talos::talosctl {
 
@@ -19,6 +20,51 @@ constexpr auto kDefragment = 5 * kj::MINUTES;  // of some GB
 Etcd::Client etcdOf(rpc::Node::Client node) {
   return node.etcdRequest().send().getEtcd();
 }
+
+// --- tables (spec talosctl.md §7-10)
+
+kj::String commaList(capnp::List<capnp::Text>::Reader texts) {
+  return kj::strArray(texts, ",");
+}
+
+kj::String renderEtcdMembers(kj::ArrayPtr<const Reply<Etcd::MembersResults>> replies) {
+  Table table(
+      {"NODE", "ID", "HOSTNAME", "PEER URLS", "CLIENT URLS", "LEARNER", "LEADER", "HEALTH"});
+  for (auto& r : replies) {
+    for (auto m : r.value.getMembers()) {
+      table.add(r.node, memberIdText(m.getId()), m.getName(), commaList(m.getPeerUrls()),
+                commaList(m.getClientUrls()), m.getLearner() ? "true" : "false",
+                m.getLeader() ? "true" : "false",
+                m.getProblem().size() > 0 ? m.getProblem() : kj::StringPtr("OK"));
+    }
+  }
+  return table.render();
+}
+
+kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<Etcd::StatusResults>> replies) {
+  Table table({"NODE", "MEMBER", "DB SIZE", "IN USE", "LEADER", "RAFT INDEX", "RAFT TERM",
+               "RAFT APPLIED INDEX", "LEARNER", "ERRORS"});
+  for (auto& r : replies) {
+    auto s = r.value.getStatus();
+    table.add(r.node, memberIdText(s.getId()), humanSize(s.getDbSize()),
+              humanSize(s.getDbSizeInUse()), memberIdText(s.getLeader()), s.getRaftIndex(),
+              s.getRaftTerm(), s.getRaftAppliedIndex(), s.getLearner() ? "true" : "false",
+              commaList(s.getErrors()));
+  }
+  return table.render();
+}
+
+kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
+  Table table({"NODE", "MEMBER", "HOSTNAME", "ALARM"});
+  for (auto& r : replies) {
+    for (auto a : r.value.getAlarms()) {
+      table.add(r.node, memberIdText(a.getMember()), a.getName(), a.getAlarm());
+    }
+  }
+  return table.render();
+}
+
+// --- commands
 
 kj::Promise<int> runEtcdMembers(Invocation& call) {
   return tabulate<Etcd::MembersResults>(
@@ -157,10 +203,6 @@ kj::Promise<int> runSnapshot(Invocation& call) {
   co_return 0;
 }
 
-kj::String commaList(capnp::List<capnp::Text>::Reader texts) {
-  return kj::strArray(texts, ",");
-}
-
 void addForce(Command& command) {
   command.flag({.name = "force", .help = "also when the members that are left have no quorum"});
 }
@@ -193,43 +235,6 @@ void addMemberCommands(Command& etcd) {
 }
 
 }  // namespace
-
-kj::String renderEtcdMembers(kj::ArrayPtr<const Reply<Etcd::MembersResults>> replies) {
-  Table table(
-      {"NODE", "ID", "HOSTNAME", "PEER URLS", "CLIENT URLS", "LEARNER", "LEADER", "HEALTH"});
-  for (auto& r : replies) {
-    for (auto m : r.value.getMembers()) {
-      table.add(r.node, memberIdText(m.getId()), m.getName(), commaList(m.getPeerUrls()),
-                commaList(m.getClientUrls()), m.getLearner() ? "true" : "false",
-                m.getLeader() ? "true" : "false",
-                m.getProblem().size() > 0 ? m.getProblem() : kj::StringPtr("OK"));
-    }
-  }
-  return table.render();
-}
-
-kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<Etcd::StatusResults>> replies) {
-  Table table({"NODE", "MEMBER", "DB SIZE", "IN USE", "LEADER", "RAFT INDEX", "RAFT TERM",
-               "RAFT APPLIED INDEX", "LEARNER", "ERRORS"});
-  for (auto& r : replies) {
-    auto s = r.value.getStatus();
-    table.add(r.node, memberIdText(s.getId()), humanSize(s.getDbSize()),
-              humanSize(s.getDbSizeInUse()), memberIdText(s.getLeader()), s.getRaftIndex(),
-              s.getRaftTerm(), s.getRaftAppliedIndex(), s.getLearner() ? "true" : "false",
-              commaList(s.getErrors()));
-  }
-  return table.render();
-}
-
-kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
-  Table table({"NODE", "MEMBER", "HOSTNAME", "ALARM"});
-  for (auto& r : replies) {
-    for (auto a : r.value.getAlarms()) {
-      table.add(r.node, memberIdText(a.getMember()), a.getName(), a.getAlarm());
-    }
-  }
-  return table.render();
-}
 
 void addEtcdCommands(Command& root) {
   auto& etcd = root.add("etcd", "Manage etcd and its members");

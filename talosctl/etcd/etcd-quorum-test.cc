@@ -1,4 +1,4 @@
-#include "talosctl/commands/etcd-quorum.h"
+#include "talosctl/etcd/etcd-quorum.h"
 
 #include <capnp/message.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,11 @@
+// The commands for the cluster's etcd.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+void addBootstrapCommand(Command& root);
+void addEtcdCommands(Command& root);  // members, status, leave, remove-member, snapshot, …
+
+}  // namespace talos::talosctl

@@ -1,0 +1,34 @@
+#include "talosctl/etcd/etcd-progress.h"
+
+#include "rpc/types.capnp.h"
+#include "talosctl/client/node-answers.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kPause = 500 * kj::MILLISECONDS, kAnswer = 5 * kj::SECONDS;
+
+}  // namespace
+
+kj::Promise<void> followEtcd(Invocation& call, rpc::Node::Client node, Progress& progress,
+                             kj::String& last) {
+  for (;;) {
+    co_await call.deps.timer.afterDelay(kPause);
+    auto get = node.resourcesRequest().send().getResources().getRequest();
+    get.initKind().setType("EtcdStatuses.etcd.talos.dev");
+    get.setId("etcd");
+    co_await within(call.deps.timer, kAnswer,
+                    kj::Promise<capnp::Response<rpc::Resources::GetResults>>(get.send()))
+        .then(
+            [&](capnp::Response<rpc::Resources::GetResults>&& found) {
+              auto status = found.getResource().getSpec().getAs<rpc::EtcdStatusSpec>();
+              auto message = status.getMessage();
+              last = message.size() == 0 ? kj::str(status.getPhase())
+                                         : kj::str(status.getPhase(), ": ", message);
+              progress.set(0, last);
+            },
+            [](kj::Exception&&) {});  // the request itself says what is wrong
+  }
+}
+
+}  // namespace talos::talosctl

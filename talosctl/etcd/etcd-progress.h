@@ -1,0 +1,15 @@
+// What etcd of a node is doing, for whoever waits for it.
+#pragma once
+
+#include "rpc/machine.capnp.h"
+#include "talosctl/cli/command.h"
+#include "talosctl/cli/progress-lines.h"
+
+namespace talos::talosctl {
+
+// Reads the resource EtcdStatuses/etcd now and then, shows it in the first line of `progress`, and
+// keeps it in `last`: "joining: waits for the lock …". Until dropped.
+kj::Promise<void> followEtcd(Invocation& call, rpc::Node::Client node, Progress& progress,
+                             kj::String& last);
+
+}  // namespace talos::talosctl
