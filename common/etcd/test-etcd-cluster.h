@@ -12,7 +12,7 @@
 
 namespace talos::etcd {
 
-class ModelCluster : private kj::TaskSet::ErrorHandler {
+class ModelCluster final : private kj::TaskSet::ErrorHandler {
  public:
   struct Options {
     kj::Duration election = 1 * kj::SECONDS;

@@ -12,6 +12,7 @@
 #include "machined/brain/network-preview.h"
 #include "machined/brain/surroundings.h"
 #include "machined/config/configuration-server.h"
+#include "machined/etcd/etcd-config.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
 #include "machined/telemetry/telemetry-server.h"
@@ -30,6 +31,33 @@ MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
   return {kj::str(version.tag),      kj::str(version.sha), kj::str(version.built),
           kj::str(version.compiler), kj::str(platform),    kj::str(nameOf(mode))};
 }
+
+// On a worker there is no etcd-supervisor that could say so itself.
+class EtcdDoor final : public rpc::EtcdSupervisor::Server {
+ public:
+  EtcdDoor(rpc::EtcdSupervisor::Client supervisor, MachineConfigReader& config, Store& store)
+      : supervisor(kj::mv(supervisor)), config(config), store(store) {}
+
+  kj::Promise<void> etcd(EtcdContext context) override {
+    KJ_IF_MAYBE (view, config.view(store)) {
+      if (view->type == rpc::MachineType::JOIN) {
+        fail(ErrorKind::kFailedPrecondition,
+             "this node is a worker and has no etcd; name a control-plane node with -n");
+      }
+      if (!runsEtcd(*view)) {
+        fail(ErrorKind::kFailedPrecondition,
+             "there is no etcd without cluster.etcd.ca in the machine config");
+      }
+    }
+    context.getResults().setEtcd(supervisor.etcdRequest().send().getEtcd());
+    return kj::READY_NOW;
+  }
+
+ private:
+  rpc::EtcdSupervisor::Client supervisor;
+  MachineConfigReader& config;
+  Store& store;
+};
 
 }  // namespace
 
@@ -86,7 +114,7 @@ NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
           .storage = nullptr,
           .containers = nullptr,
           .upgrades = serveUpgrades(deps.upgrader, thisBootId()),
-          .etcdSupervisor = etcdSupervisor()};
+          .etcdSupervisor = kj::heap<EtcdDoor>(etcdSupervisor(), deps.reader, deps.store)};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {

@@ -152,13 +152,14 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   Sequencer sequencer{announcements, timer, kj::systemPreciseMonotonicClock()};
   MachineLife life{lifeDependencies()};
 
-  EtcdRun etcd{{.io = io,
-                .uv = uv,
+  EtcdRun etcd{{.timer = timer,
+                .blocking = [this](kj::Function<void()> work) { return uv.blocking(kj::mv(work)); },
                 .store = store,
                 .supervisor = supervisor,
-                .unpack = [this](auto spec, kj::StringPtr snapshot, kj::StringPtr folder) {
-                  return unpackSnapshot(io, spec, snapshot, folder);
-                }}};
+                .unpack =
+                    [this](auto spec, kj::StringPtr snapshot, kj::StringPtr folder) {
+                      return unpackSnapshot(io, spec, snapshot, folder);
+                    }}};
 
   // Its doors.
   NodeServing serving{servingDependencies()};

@@ -29,11 +29,15 @@ struct EtcdPlan : public testing::Test {
   }
   rpc::EtcdConfigSpec::Reader plan() {
     held = planEtcd(config, at);
-    return KJ_ASSERT_NONNULL(held)->getRoot<rpc::EtcdConfigSpec>();
+    return held.get<kj::Own<capnp::MallocMessageBuilder>>()->getRoot<rpc::EtcdConfigSpec>();
+  }
+  std::string waits() {
+    auto planned = planEtcd(config, at);
+    return planned.is<EtcdWaits>() ? planned.get<EtcdWaits>().what.cStr() : "";
   }
   MachineConfigView config;
   EtcdSurroundings at;
-  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> held;
+  kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> held;
 };
 
 TEST_F(EtcdPlan, HasTheNodesNameAndAddressesAndTheOtherNodes) {
@@ -70,16 +74,23 @@ TEST_F(EtcdPlan, KeepsToTheSubnetsOfTheConfig) {
   auto planned = plan();
   EXPECT_EQ("192.168.7.1", joinedTexts(planned.getAddresses()));
   EXPECT_EQ("10.5.0.2", joinedTexts(planned.getListenAddresses()));
+  // Catches as well: etcd that listens everywhere because the network it is to keep to is not
+  // there.
+  config.etcd.listenSubnets = list({"172.16.0.0/12", "fd00::/8"});
+  EXPECT_EQ("an address in 172.16.0.0/12 or fd00::/8 (cluster.etcd.listenSubnets)", waits());
+  config.etcd.listenSubnets = list({});
+  EXPECT_EQ("", waits());
   config.etcd.advertisedSubnets = list({"172.16.0.0/12"});
-  EXPECT_TRUE(planEtcd(config, at) == nullptr);
+  EXPECT_EQ("an address in 172.16.0.0/12 (cluster.etcd.advertisedSubnets)", waits());
 }
 
 TEST_F(EtcdPlan, WaitsForANameAndAnAddress) {
   at.hostname = kj::str();
-  EXPECT_TRUE(planEtcd(config, at) == nullptr);
+  EXPECT_EQ("the host name", waits());
   at.hostname = kj::str("master-1");
-  at.addresses.clear();
-  EXPECT_TRUE(planEtcd(config, at) == nullptr);
+  at.addresses = list({"10.5.0.9"});
+  at.shared = list({"10.5.0.9"});
+  EXPECT_EQ("an address of this node", waits());
 }
 
 TEST_F(EtcdPlan, IsOfControlPlaneNodesWithACaOnly) {

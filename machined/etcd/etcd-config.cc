@@ -1,5 +1,6 @@
 #include "machined/etcd/etcd-config.h"
 
+#include "common/base/log.h"
 #include "common/base/texts.h"
 #include "common/net/ip.h"
 #include "machined/controllers/controller-parts.h"
@@ -78,16 +79,25 @@ bool runsEtcd(const MachineConfigView& config) {
          kj::StringPtr(config.authorityKey).size() > 0;
 }
 
-kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> planEtcd(const MachineConfigView& config,
-                                                         const EtcdSurroundings& at) {
-  if (at.hostname.size() == 0) return nullptr;
+kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
+                                                                    const EtcdSurroundings& at) {
+  auto lacks = [](kj::StringPtr key, const kj::Vector<kj::String>& subnets) {
+    return EtcdWaits{kj::str("an address in ", kj::strArray(subnets, " or "), " (", key, ")")};
+  };
+  if (at.hostname.size() == 0) return EtcdWaits{kj::str("the host name")};
   kj::Vector<kj::String> own, shared;
   for (auto& address : at.shared) shared.add(canonical(address));
   for (auto& address : at.addresses) {
     if (!has(shared, canonical(address))) own.add(kj::str(address));
   }
   auto advertised = inSubnets(own, config.etcd.advertisedSubnets);
-  if (advertised.empty()) return nullptr;
+  if (own.empty()) return EtcdWaits{kj::str("an address of this node")};
+  if (advertised.empty()) {
+    return lacks("cluster.etcd.advertisedSubnets", config.etcd.advertisedSubnets);
+  }
+  // None of these would mean every address.
+  auto listen = inSubnets(own, config.etcd.listenSubnets);
+  if (listen.empty()) return lacks("cluster.etcd.listenSubnets", config.etcd.listenSubnets);
 
   kj::Vector<kj::String> peers;
   for (auto& host : config.trustdEndpoints) {
@@ -106,7 +116,6 @@ kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> planEtcd(const MachineConfigView
   }
   fill(spec.initAddresses(advertised.size()), advertised);
   if (!config.etcd.listenSubnets.empty()) {
-    auto listen = inSubnets(own, config.etcd.listenSubnets);
     fill(spec.initListenAddresses(listen.size()), listen);
   }
   fill(spec.initPeers(peers.size()), peers);
@@ -127,11 +136,18 @@ kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
   Outputs<rpc::EtcdConfigSpec> outputs(name());
   KJ_IF_MAYBE (config, readConfig(store)) {
     if (runsEtcd(*config)) {
-      KJ_IF_MAYBE (planned, planEtcd(*config, surroundings(store))) {
-        outputs.set(kEtcdId, (*planned)->getRoot<rpc::EtcdConfigSpec>());
-      } else if (store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr) {
-        // A link that is down for a moment takes no member out of its cluster.
-        return kj::READY_NOW;
+      auto planned = planEtcd(*config, surroundings(store));
+      KJ_SWITCH_ONEOF(planned) {
+        KJ_CASE_ONEOF(message, kj::Own<capnp::MallocMessageBuilder>) {
+          outputs.set(kEtcdId, message->getRoot<rpc::EtcdConfigSpec>());
+          told = kj::str();
+        }
+        KJ_CASE_ONEOF(waits, EtcdWaits) {
+          if (waits.what != told) log::info("etcd waits", {{"for", waits.what}});
+          told = kj::mv(waits.what);
+          // A link that is down for a moment takes no member out of its cluster.
+          if (store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr) return kj::READY_NOW;
+        }
       }
     }
   }

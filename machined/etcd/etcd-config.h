@@ -2,10 +2,13 @@
 // etcd and what follows from it: the member's name, the addresses that others may reach it at, and
 // the other control-plane nodes.
 //
-// There on machines of type init and controlplane that know their name and have an address;
-// elsewhere not. A shared address is none of the node's own: it moves. After a crash of the brain
-// it is made anew from the recovered store and comes out the same.
+// There on machines of type init and controlplane that know their name and have the addresses that
+// the config wants; elsewhere not, and the log says what it waits for. A shared address is none of
+// the node's own: it moves. After a crash of the brain it is made anew from the recovered store and
+// comes out the same.
 #pragma once
+
+#include <kj/one-of.h>
 
 #include "machined/controllers/controller-parts.h"
 #include "machined/resources/controller-runtime.h"
@@ -23,10 +26,13 @@ struct EtcdSurroundings {
 
 bool runsEtcd(const MachineConfigView& config);
 
-// None: as long as there is no name or no address. Subnets that do not parse were refused with the
-// config.
-kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> planEtcd(const MachineConfigView& config,
-                                                         const EtcdSurroundings& at);
+struct EtcdWaits {
+  kj::String what;
+};
+
+// Subnets that do not parse were refused with the config.
+kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
+                                                                    const EtcdSurroundings& at);
 
 class EtcdConfigController final : public Controller {
  public:
@@ -41,6 +47,7 @@ class EtcdConfigController final : public Controller {
 
  private:
   ReadConfig readConfig;
+  kj::String told;
 };
 
 // Not in the table of machined/controllers, which is below.

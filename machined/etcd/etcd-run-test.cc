@@ -6,9 +6,15 @@
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
+#include "machined/etcd/etcd-config.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+#include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
 namespace {
+
+using testing::Contains;
 
 struct Spec {
   explicit Spec(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> arguments) {
@@ -98,15 +104,142 @@ TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
     KJ_SYSCALL(stat(kj::str(folder, "/", name).cStr(), &info));
     return info.st_ino;
   };
-  EXPECT_FALSE(writeEtcdFiles(folder, secrets.asReader(), 60)) << "the first one is no change";
+  EXPECT_FALSE(hasOtherAuthority(folder, secrets.asReader())) << "the first one is no change";
+  writeEtcdFiles(folder, secrets.asReader(), 60);
   auto ca = inode("ca.crt"), key = inode("server.key");
   secrets.getServer().setKey("two"_kj.asBytes());
-  EXPECT_FALSE(writeEtcdFiles(folder, secrets.asReader(), 60));
+  EXPECT_FALSE(hasOtherAuthority(folder, secrets.asReader()));
+  writeEtcdFiles(folder, secrets.asReader(), 60);
   EXPECT_EQ(ca, inode("ca.crt"));
   EXPECT_NE(key, inode("server.key"));
   EXPECT_EQ("two", readFile(kj::str(folder, "/server.key")));
   secrets.setCa("another"_kj.asBytes());
-  EXPECT_TRUE(writeEtcdFiles(folder, secrets.asReader(), 60));
+  EXPECT_TRUE(hasOtherAuthority(folder, secrets.asReader()));
+}
+
+// --- the service
+
+struct EtcdService : public SupervisorTest {
+  ~EtcdService() noexcept override {}
+  TestTree tree;
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::Maybe<EtcdRun> etcd;
+  bool fails = false;
+  unsigned tries = 0;
+
+  EtcdService() {
+    makeDirectories(tree.at("var"), 0755);
+    makeDirectories(tree.at("pki"), 0755);
+    put<rpc::EtcdSecretsSpec>([](auto spec) { spec.setCa("ca"_kj.asBytes()); });
+    begin();
+  }
+  template <typename Spec, typename F>
+  void put(F&& fill) {
+    putRecord<Spec>(store, kEtcdId, kj::fwd<F>(fill), "test");
+  }
+  void begin() {
+    etcd.emplace(EtcdRun::Dependencies{.timer = timer,
+                                       .blocking =
+                                           [](kj::Function<void()> work) {
+                                             return kj::evalNow([&]() -> kj::Promise<void> {
+                                               work();
+                                               return kj::READY_NOW;
+                                             });
+                                           },
+                                       .store = store,
+                                       .supervisor = *supervisor,
+                                       .data = data,
+                                       .pki = pki,
+                                       .chosenImage = image,
+                                       .processes = processes,
+                                       .unpack = [](auto, kj::StringPtr, kj::StringPtr)
+                                           -> kj::Promise<void> { return kj::READY_NOW; }});
+    auto& run = KJ_ASSERT_NONNULL(etcd);
+    auto d = define("etcd");
+    d.prepare = [this, &run](kj::Function<void(kj::StringPtr)> note) -> kj::Promise<void> {
+      ++tries;
+      if (fails) return error(ErrorKind::kNotFound, kj::str("no such image"));
+      return run.prepare(kj::mv(note));
+    };
+    d.arguments = [&run] { return run.arguments(); };
+    supervisor->load(kj::mv(d));
+    run.follow();
+  }
+  void wants(kj::StringPtr waitsFor, kj::StringPtr name = "master-1") {
+    put<rpc::EtcdSpecSpec>([&](rpc::EtcdSpecSpec::Builder spec) {
+      spec.setWaitsFor(waitsFor);
+      auto argument = spec.initArguments(1)[0];
+      argument.setKey("name");
+      argument.setValue(name);
+    });
+    advance(1 * kj::SECONDS);
+  }
+  // The process is etcd by now, and no longer what confines it.
+  void isEtcd(kj::StringPtr argument) {
+    auto folder = kj::str(processes, "/", machine.child("etcd").pid);
+    makeDirectories(folder, 0755);
+    auto line = commandLine({"/usr/bin/etcd", argument});
+    writeFileAtomically(kj::str(folder, "/cmdline"), line.asArray(), 0644);
+    advance(2 * kj::SECONDS);
+  }
+  kj::String authority() { return readFile(kj::str(pki, "/ca.crt")); }
+  kj::String data = kj::str(tree.at("var"), "/etcd"), pki = kj::str(tree.at("pki"), "/etcd"),
+             image = tree.at("image"), processes = tree.at("proc");
+};
+
+// Catches: etcd that runs before it is to, with other words than the spec's, or on when it is not
+// to any more.
+TEST_F(EtcdService, RunsAsTheSpecWants) {
+  supervisor->start("etcd");
+  wants("a cluster");
+  EXPECT_FALSE(machine.runs("etcd"));
+  EXPECT_THAT(told, Contains("etcd Preparing Waiting for a cluster"));
+  wants("");
+  ASSERT_TRUE(machine.runs("etcd"));
+  EXPECT_EQ("ca", authority());
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  wants("", "master-1");
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  wants("", "master-2");
+  ASSERT_TRUE(machine.runs("etcd"));
+  EXPECT_NE(pid, machine.child("etcd").pid);
+  isEtcd("--name=master-2");
+  wants("a bootstrap");
+  EXPECT_FALSE(machine.runs("etcd"));
+}
+
+// Catches: etcd that runs on with a CA of yesterday because the brain died between writing the new
+// one and asking for the restart.
+TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
+  supervisor->start("etcd");
+  wants("");
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  machine.diesOf = [](auto&, int) { return false; };
+  put<rpc::EtcdSecretsSpec>([](auto spec) { spec.setCa("another"_kj.asBytes()); });
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ("ca", authority()) << "it still runs";
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  machine.exit("etcd", 0);
+  advance(10 * kj::SECONDS);
+  ASSERT_TRUE(machine.runs("etcd"));
+  EXPECT_EQ("another", authority());
+}
+
+// Catches: a start that failed and is never tried again, or every second for ever.
+TEST_F(EtcdService, AFailedStartIsTriedAgainAtALowerAndLowerPace) {
+  fails = true;
+  supervisor->start("etcd");
+  wants("");
+  advance(5 * kj::MINUTES);
+  EXPECT_GE(tries, 6u);
+  EXPECT_LE(tries, 14u);
+  fails = false;
+  advance(1 * kj::MINUTES);
+  EXPECT_TRUE(machine.runs("etcd"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/within.h"
 #include "common/base/zeroize.h"
 #include "machined/etcd/etcd-config.h"
 
@@ -16,6 +17,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
+constexpr auto kFiles = 1 * kj::MINUTES;
 constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until it is whole
 
 kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
@@ -52,8 +54,8 @@ void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
 }  // namespace
 
 // What a thread of the pool has found out.
-struct EtcdRun::Written final : public kj::Refcounted {
-  bool newAuthority = false;
+struct EtcdRun::Found final : public kj::Refcounted {
+  bool otherAuthority = false;
 };
 
 kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec) {
@@ -80,28 +82,31 @@ kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader sp
   return true;
 }
 
-bool writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
+bool hasOtherAuthority(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets) {
+  KJ_IF_MAYBE (there, tryReadFile(kj::str(folder, "/ca.crt"))) {
+    return there->asBytes() != secrets.getCa();
+  }
+  return false;
+}
+
+void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
   // etcd is not root: it has to get there.
   makeDirectories(kj::heapString(folder.slice(0, KJ_ASSERT_NONNULL(folder.findLast('/')))), 0755);
   makeEtcdData(folder, uid);
-  // True: something else was there.
   auto write = [&](kj::StringPtr name, capnp::Data::Reader content) {
     auto path = kj::str(folder, "/", name);
-    auto before = tryReadFile(path);
-    KJ_IF_MAYBE (b, before) {
-      KJ_DEFER(zeroize(b->asArray()));
-      if (b->asBytes() == content) return false;
+    KJ_IF_MAYBE (before, tryReadFile(path)) {
+      KJ_DEFER(zeroize(before->asArray()));
+      if (before->asBytes() == content) return;
     }
     writeFor(uid, path, content);
-    return before != nullptr;
   };
-  bool newAuthority = write("ca.crt", secrets.getCa());
   // The key first: between the two renames neither fits, and etcd asks again.
   write("peer.key", secrets.getEtcdPeer().getKey());
   write("peer.crt", secrets.getEtcdPeer().getCrt());
   write("server.key", secrets.getServer().getKey());
   write("server.crt", secrets.getServer().getCrt());
-  return newAuthority;
+  write("ca.crt", secrets.getCa());  // the last: with it nothing is left to do
 }
 
 void makeEtcdData(kj::StringPtr folder, unsigned uid) {
@@ -110,7 +115,7 @@ void makeEtcdData(kj::StringPtr folder, unsigned uid) {
   KJ_SYSCALL(chown(folder.cStr(), uid, uid), folder);
 }
 
-EtcdRun::EtcdRun(Dependencies d) : deps(kj::mv(d)), timer(deps.io.provider->getTimer()) {}
+EtcdRun::EtcdRun(Dependencies d) : deps(kj::mv(d)), timer(deps.timer) {}
 
 void EtcdRun::follow() {
   specs = deps.store.onChange<rpc::EtcdSpecSpec>([this] { changed.raise(); });
@@ -122,39 +127,64 @@ void EtcdRun::follow() {
 kj::Promise<void> EtcdRun::watch() {
   for (;;) {
     auto next = changed.wait();
-    bool sure = false;
+    kj::Maybe<kj::Duration> again;
     try {
-      sure = compare();
-      // Only once it was prepared: before that there may be no place to write to.
-      if (isThere(deps.pki)) co_await writeFiles();
+      again = compare();
+      co_await within(timer, kFiles, refreshFiles(),
+                      kj::str("the files of etcd were not written within 1 min"));
     } catch (const kj::Exception& e) {
-      sure = false;
-      log::warn("cannot look after etcd; retry in 1 s", {{"error", messageOf(e)}});
+      again = kAgain;
+      log::warn("cannot look after etcd; retry in 5 s", {{"error", messageOf(e)}});
     }
-    if (!sure) next = next.exclusiveJoin(timer.afterDelay(kLookAgain));
+    KJ_IF_MAYBE (pause, again) next = next.exclusiveJoin(timer.afterDelay(*pause));
     co_await next;
   }
 }
 
+bool EtcdRun::runs() {
+  capnp::MallocMessageBuilder scratch;
+  auto service = scratch.initRoot<rpc::Service>();
+  deps.supervisor.fill(kEtcdService, service);
+  return service.getPid() != 0;
+}
+
+// Its image could not be had, say: that may pass.
+kj::Maybe<kj::Duration> EtcdRun::tryAgain() {
+  auto now = timer.now();
+  KJ_IF_MAYBE (at, retry) {
+    if (now < *at) return *at - now;
+    retry = nullptr;
+    deps.supervisor.start(kEtcdService);
+    return kLookAgain;
+  }
+  auto pause = backoff.next();
+  retry = now + pause;
+  return pause;
+}
+
 // Without a spec nobody has decided anything: etcd-supervisor may be about to.
-bool EtcdRun::compare() {
+kj::Maybe<kj::Duration> EtcdRun::compare() {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     bool loaded = false;
     for (auto& id : deps.supervisor.ids()) loaded = loaded || id == kEtcdService;
-    if (!loaded) return true;
+    if (!loaded) return nullptr;
     capnp::MallocMessageBuilder scratch;
     auto service = scratch.initRoot<rpc::Service>();
     deps.supervisor.fill(kEtcdService, service);
-    // Its image could not be had, say: that may pass.
-    if (service.getState() == rpc::ServiceState::FAILED) deps.supervisor.start(kEtcdService);
-    if (service.getPid() == 0) return service.getState() != rpc::ServiceState::FAILED;
-    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str("/proc/", service.getPid(), "/cmdline"))) {
+    if (service.getState() == rpc::ServiceState::FAILED) return tryAgain();
+    if (service.getPid() == 0) {
+      // Nothing tells that a start has failed.
+      if (spec->getWaitsFor().size() == 0) return kLookAgain;
+      return nullptr;
+    }
+    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", service.getPid(), "/cmdline"))) {
       auto judged = runsAsWanted(*cmdline, *spec);
-      if (judged == nullptr) return false;
+      if (judged == nullptr) return kLookAgain;
+      backoff.reset();
       if (!KJ_ASSERT_NONNULL(judged)) restart("it is to run in another way");
     }
   }
-  return true;
+  return nullptr;
 }
 
 void EtcdRun::restart(kj::StringPtr why) {
@@ -166,30 +196,38 @@ void EtcdRun::restart(kj::StringPtr why) {
 
 // One after the other, whoever asks, and each to its end.
 kj::Promise<void> EtcdRun::inOrder(kj::Function<void()> work) {
-  auto next = files.addBranch()
-                  .then([this, work = kj::mv(work)]() mutable {
-                    return deps.uv.blocking([work = kj::mv(work)]() mutable { work(); });
-                  })
-                  .fork();
+  auto next =
+      files.addBranch()
+          .then([this, work = kj::mv(work)]() mutable { return deps.blocking(kj::mv(work)); })
+          .fork();
   files = next.addBranch().catch_([](kj::Exception&&) {}).fork();
   return next.addBranch();
 }
 
 kj::Promise<void> EtcdRun::writeFiles() {
   KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
-    auto copy = kj::heap<capnp::MallocMessageBuilder>();
+    auto copy = kj::heap<SecretMessage>();
     copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
-    auto written = kj::refcounted<Written>();
-    co_await inOrder([this, copy = kj::mv(copy), result = kj::addRef(*written)]() mutable {
-      auto spec = copy->getRoot<rpc::EtcdSecretsSpec>().asReader();
-      result->newAuthority = writeEtcdFiles(deps.pki, spec, deps.uid);
+    co_await inOrder([this, copy = kj::mv(copy)]() mutable {
+      writeEtcdFiles(deps.pki, copy->getRoot<rpc::EtcdSecretsSpec>().asReader(), deps.uid);
     });
-    // Of all of these it reads the CA only when it starts.
-    capnp::MallocMessageBuilder scratch;
-    auto service = scratch.initRoot<rpc::Service>();
-    if (!written->newAuthority) co_return;
-    deps.supervisor.fill(kEtcdService, service);
-    if (service.getPid() != 0) restart("its CA has changed");
+  }
+}
+
+kj::Promise<void> EtcdRun::refreshFiles() {
+  KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
+    // Before its first start there may be no place to write to.
+    if (!runs()) co_return;
+    auto copy = kj::heap<SecretMessage>();
+    copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
+    auto found = kj::refcounted<Found>();
+    co_await inOrder([this, copy = kj::mv(copy), found = kj::addRef(*found)]() mutable {
+      auto spec = copy->getRoot<rpc::EtcdSecretsSpec>().asReader();
+      found->otherAuthority = hasOtherAuthority(deps.pki, spec);
+      if (!found->otherAuthority) writeEtcdFiles(deps.pki, spec, deps.uid);
+    });
+    // Of all of these it reads the CA only when it starts, and they are written before that.
+    if (found->otherAuthority && runs()) restart("its CA has changed");
   }
 }
 

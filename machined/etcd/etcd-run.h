@@ -9,15 +9,17 @@
 //
 // What runs is asked for itself (/proc/<pid>/cmdline), so a brain that was restarted knows as well
 // whether it is what is wanted: if not, it is stopped, and started when the spec wants it. Renewed
-// certificates are written at once; etcd reads them at its next handshake, but for the CA, with
-// which it is started anew. Which image it is, is decided once in a boot and kept in /run.
+// certificates are written at once; etcd reads them at its next handshake. Those of another CA are
+// written only before a start, for which it is stopped: so as long as the file has the old CA, what
+// runs has it too, whoever crashes. A start that failed is tried again, after 1 s and then after up
+// to a minute. Which image it is, is decided once in a boot and kept in /run.
 #pragma once
 
 #include <kj/async-io.h>
 
+#include "common/base/backoff.h"
 #include "common/base/node-layout.h"
 #include "common/base/signal.h"
-#include "machined/process1/uv-loop.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"
 #include "rpc/types.capnp.h"
@@ -36,8 +38,10 @@ kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec);
 kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec);
 
 // ca.crt, peer.crt, peer.key, server.crt and server.key in a folder that belongs to `uid`, each
-// whole and readable for it alone. True when there was another CA before. Blocking.
-bool writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid);
+// whole and readable for it alone. What is there already is left. Blocking.
+void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid);
+// False where there is no file of it. Blocking.
+bool hasOtherAuthority(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets);
 
 // A folder for this uid alone. Blocking.
 void makeEtcdData(kj::StringPtr folder, unsigned uid);
@@ -45,11 +49,13 @@ void makeEtcdData(kj::StringPtr folder, unsigned uid);
 class EtcdRun {
  public:
   struct Dependencies {
-    kj::AsyncIoContext& io;
-    UvLoop& uv;
+    kj::Timer& timer;
+    // Runs what blocks where it holds up nobody.
+    kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     Store& store;
     Supervisor& supervisor;
     kj::StringPtr data = kEtcdData, pki = kEtcdPki, chosenImage = "/run/talos/etcd.image"_kj;
+    kj::StringPtr processes = "/proc"_kj;
     unsigned uid = kEtcdUid;
     // Unpacks a snapshot into a folder that is not there yet; rejects with the reason.
     kj::Function<kj::Promise<void>(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr snapshot,
@@ -70,19 +76,24 @@ class EtcdRun {
  private:
   Dependencies deps;
   kj::Timer& timer;
+  Backoff backoff{{.first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES}};
+  kj::Maybe<kj::TimePoint> retry;  // of a start that failed
   Signal changed;
   kj::Own<void> specs, secrets, services;
   kj::Maybe<kj::String> chosen;
   kj::ForkedPromise<void> files = kj::Promise<void>(kj::READY_NOW).fork();
-  struct Written;
+  struct Found;
   kj::Promise<void> watching = nullptr;
 
   kj::Promise<void> wanted(kj::Function<void(kj::StringPtr)>& note);
   kj::Promise<void> makeReady();
   kj::Promise<void> recover();
   kj::Promise<void> watch();
-  kj::Promise<void> writeFiles();
-  bool compare();  // false: look again
+  kj::Promise<void> writeFiles();    // before a start
+  kj::Promise<void> refreshFiles();  // of what may run
+  bool runs();
+  kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
+  kj::Maybe<kj::Duration> tryAgain();
   void restart(kj::StringPtr why);
   kj::Promise<void> inOrder(kj::Function<void()> work);
 };

@@ -117,6 +117,8 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
     EXPECT_FALSE(contains(version.out, "not authenticated"));
   }
   EXPECT_FALSE(contains(cluster.ok({"-n", kWorkers[0], "services"}), "kubelet"));
+  EXPECT_TRUE(contains(cluster.talosctl({"-n", kWorkers[0], "etcd", "members"}).err,
+                       "this node is a worker and has no etcd"));
   auto pids = cluster.servicePids(kWorkers[0]);
   ASSERT_EQ(pids.count("apid"), 1u);
 
