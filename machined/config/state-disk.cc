@@ -1,15 +1,13 @@
 #include "machined/config/state-disk.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/io.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/remove-file.h"
 #include "common/base/zeroize.h"
 #include "machined/config/config-sources.h"
 #include "machined/storage/mount-volume.h"
@@ -19,18 +17,6 @@ namespace {
 
 kj::String folderOf(kj::StringPtr path) {
   return kj::heapString(path.slice(0, KJ_ASSERT_NONNULL(path.findLast('/'))));
-}
-
-void removeDurably(kj::StringPtr path) {
-  if (unlink(path.cStr()) != 0) {
-    if (errno == ENOENT) return;
-    KJ_FAIL_SYSCALL("unlink", errno, path);
-  }
-  auto folder = folderOf(path);
-  int fd;
-  KJ_SYSCALL(fd = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
-  kj::AutoCloseFd owned(fd);
-  KJ_SYSCALL(fsync(fd), folder);
 }
 
 // Each boot saves what it has just read: not worth a write.

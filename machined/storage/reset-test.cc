@@ -234,9 +234,12 @@ struct ModelReset final : Reset {
     bool gone = false;                        // META is
     kj::Promise<void> ready = kj::READY_NOW;  // to take the next mark
     std::string steps;
+    kj::Vector<kj::String> said;
   };
   Disk& disk;
-  ModelReset(Process1& process1, Disk& disk) : Reset(process1), disk(disk) {}
+  ModelReset(Process1& process1, Disk& disk)
+      : Reset(process1, [&disk](kj::StringPtr line) { disk.said.add(kj::str(line)); }),
+        disk(disk) {}
 
   void step(kj::StringPtr name, kj::Function<void()> effect) {
     disk.steps += (disk.steps.empty() ? "" : " ") + std::string(name.cStr());
@@ -312,7 +315,7 @@ TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
     kj::Promise<void> unmark() override { fail(ErrorKind::kUnavailable, "still none"); }
   };
   FakeProcess1 process1(machine);
-  NeverUnmarked reset(process1);
+  NeverUnmarked reset(process1, [](kj::StringPtr) {});
   EXPECT_EQ(failureOf([&] { reset.promise({}).wait(scope); }),
             "Unavailable: no answer; whether the next boot resets the node is not known (still "
             "none); repeat the reset, or delete its mark from META");
@@ -338,7 +341,7 @@ TEST_F(ResetOrder, OneAtATime) {
 }
 
 // Catches: a reset whose caller has hung up, of which process 1 or META knows and nothing comes:
-// until a crash, or the next boot, and then the disk is gone.
+// until a crash, or the next boot, and then the disk is gone; one that failed, and nobody is told.
 TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
   for (bool fails : {true, false}) {
     FakeProcess1 process1(machine);
@@ -359,6 +362,8 @@ TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
     EXPECT_EQ(begun, fails ? 0u : 1u);
     EXPECT_EQ(disk.mark == nullptr, fails);
     EXPECT_EQ(promised(), !fails);
+    ASSERT_EQ(disk.said.size(), 1u);
+    EXPECT_EQ(disk.said[0], "warning: a reset was asked for and is not done: mark timed out");
   }
 }
 
@@ -428,8 +433,10 @@ TEST(DiskReset, AMarkIsReadOrTheBootFails) {
   ASSERT_EQ(0, truncate(dev.at("vda4").cStr(), kMetaBytes));
   EXPECT_EQ(finish(), "none") << "without a mark";
   unlink(dev.at("vda4").cStr());
-  EXPECT_TRUE(finish().startsWith("Internal: whether a reset is pending is not known: META: "))
-      << finish().cStr();
+  auto unknown = finish();
+  EXPECT_TRUE(unknown.startsWith("Internal: whether a reset is pending is not known: META: "))
+      << unknown.cStr();
+  EXPECT_TRUE(unknown.endsWith("repair or replace the disk, then reboot")) << unknown.cStr();
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <kj/debug.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/remove-file.h"
 #include "machined/storage/meta-values.h"
 #include "machined/storage/mount-volume.h"
 
@@ -54,7 +54,7 @@ class DiskReset final : public Reset {
  public:
   DiskReset(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,
             Installer& installer, kj::Function<void(kj::StringPtr)> say)
-      : Reset(process1), uv(uv), pool(pool), meta(meta), installer(installer), say(kj::mv(say)) {}
+      : Reset(process1, kj::mv(say)), uv(uv), pool(pool), meta(meta), installer(installer) {}
 
   kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) override {
     checkLabels(labels);  // at once
@@ -76,7 +76,10 @@ class DiskReset final : public Reset {
               auto kind = kindOf(e);
               // None, or a node without the partition.
               if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
-              fail(kind, kj::str("whether a reset is pending is not known: ", messageOf(e)));
+              fail(kind, kj::str("whether a reset is pending is not known: ", messageOf(e),
+                                 "; the boot ends here, since a reset that was overlooked would "
+                                 "erase the node some day; see the kernel's messages, repair or "
+                                 "replace the disk, then reboot"));
             });
     co_return kj::mv(wish);
   }
@@ -114,7 +117,6 @@ class DiskReset final : public Reset {
   ReadPool& pool;
   MetaPartition& meta;
   Installer& installer;
-  kj::Function<void(kj::StringPtr)> say;
 };
 
 // --- of folders
@@ -135,25 +137,12 @@ void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
   KJ_SYSCALL(syncfs(dirfd(stream)), folder);
 }
 
-// It must not come back with the power: what is in the folders by then is the next owner's.
-void removeMark(kj::StringPtr mark, kj::StringPtr folder) {
-  if (unlink(mark.cStr()) != 0) {
-    if (errno == ENOENT) return;
-    KJ_FAIL_SYSCALL("unlink", errno, mark);
-  }
-  int raw;
-  KJ_SYSCALL(raw = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
-  kj::AutoCloseFd fd(raw);
-  KJ_SYSCALL(fsync(fd), folder);
-}
-
 class FolderReset final : public Reset {
  public:
   FolderReset(Process1& process1, UvLoop& uv, kj::Function<void(kj::StringPtr)> say,
               kj::StringPtr state, kj::StringPtr var, kj::StringPtr mountinfo)
-      : Reset(process1),
+      : Reset(process1, kj::mv(say)),
         uv(uv),
-        say(kj::mv(say)),
         state(kj::str(state)),
         var(kj::str(var)),
         mountinfo(kj::str(mountinfo)),
@@ -175,11 +164,12 @@ class FolderReset final : public Reset {
     auto folders = KJ_MAP(target, plan.targets) {
       return kj::str(target.device);
     };
-    co_await uv.blocking(
-        [folders = kj::mv(folders), mark = kj::str(markPath), state = kj::str(state)]() {
-          for (auto& folder : folders) emptyFolder(folder, mark);
-          removeMark(mark, state);
-        });
+    co_await uv.blocking([folders = kj::mv(folders), mark = kj::str(markPath)]() {
+      for (auto& folder : folders) emptyFolder(folder, mark);
+      // It must not come back with the power: what is in the folders by then is the next
+      // owner's.
+      removeDurably(mark);
+    });
     say("reset: the folders of the node were emptied as asked");
   }
 
@@ -190,13 +180,11 @@ class FolderReset final : public Reset {
     });
   }
   kj::Promise<void> unmark() override {
-    return uv.blocking(
-        [mark = kj::str(markPath), state = kj::str(state)]() { removeMark(mark, state); });
+    return uv.blocking([mark = kj::str(markPath)]() { removeDurably(mark); });
   }
 
  private:
   UvLoop& uv;
-  kj::Function<void(kj::StringPtr)> say;
   kj::String state, var, mountinfo, markPath;
 
   ResetPlan foldersOf(kj::ArrayPtr<const kj::String> labels) {
@@ -314,7 +302,10 @@ kj::Promise<void> Reset::promise(ResetWish wish) {
   kept = true;
 }
 
-void Reset::taskFailed(kj::Exception&&) {}  // told to the caller
+// The caller is told as well, if he is still there.
+void Reset::taskFailed(kj::Exception&& e) {
+  say(kj::str("warning: a reset was asked for and is not done: ", messageOf(e)));
+}
 
 kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, kj::Function<kj::Promise<void>()> begin) {
   co_await promise(kj::mv(wish));

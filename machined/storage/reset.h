@@ -44,7 +44,9 @@ ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices, kj::ArrayPtr<const 
 
 class Reset : private kj::TaskSet::ErrorHandler {
  public:
-  explicit Reset(Process1& process1) : held(process1, "reset"), tasks(*this) {}
+  // `say`: the console.
+  Reset(Process1& process1, kj::Function<void(kj::StringPtr line)> say)
+      : say(kj::mv(say)), held(process1, "reset"), tasks(*this) {}
   virtual ~Reset() noexcept(false) = default;
 
   // Throws as planReset() does.
@@ -54,7 +56,7 @@ class Reset : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> promise(ResetWish wish);
   // The same for a caller who may go away: then it is promised and `begin` called, or it has
   // failed, all the same. One that is promised in part would be carried out by the next brain, or
-  // the next boot, whenever that is.
+  // the next boot, whenever that is. What went wrong is also said.
   kj::Promise<void> accept(ResetWish wish, kj::Function<kj::Promise<void>()> begin);
   // What was promised to process 1 in this boot; none else.
   kj::Maybe<ResetWish> promised();
@@ -73,6 +75,8 @@ class Reset : private kj::TaskSet::ErrorHandler {
   virtual kj::Promise<void> carryOut(ResetWish wish) = 0;
   virtual kj::Promise<void> mark(kj::String text) = 0;
   virtual kj::Promise<void> unmark() = 0;  // one that is not there is fine
+
+  kj::Function<void(kj::StringPtr line)> say;
 
  private:
   Held<rpc::HeldReset> held;
