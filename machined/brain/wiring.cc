@@ -211,12 +211,27 @@ NodeServing::Dependencies Wiring::servingDependencies() {
           upgrader,     reads,    meta,   *reset,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
-void Wiring::fileSystemsChanged() {
-  kj::Vector<kj::String> problems;
-  for (auto& problem : fileSystems.problems()) {
-    console.say(kj::str("problem: ", problem), Tone::kAlarm);
-    problems.add(kj::str(problem));
+// On the way down they are unmounted; in an installation STATE is mounted for a moment.
+kj::Vector<kj::String> Wiring::mountsToWatch() {
+  kj::Vector<kj::String> targets;
+  auto sequence = life.sequenceOrNext();
+  for (auto name : {kInstall, kReboot, kShutdown, kReset}) {
+    if (sequence == name) return targets;
   }
+  targets.add(kj::str(kStatePath));
+  targets.add(kj::str(kVarPath));
+  KJ_IF_MAYBE (machine, configReader.tryMachine(store)) {
+    for (auto disk : machine->getDisks()) {
+      for (auto p : disk.getPartitions()) targets.add(kj::str(p.getMountpoint()));
+    }
+  }
+  return targets;
+}
+
+void Wiring::fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh) {
+  for (auto problem : fresh) console.say(kj::str("problem: ", problem), Tone::kAlarm);
+  kj::Vector<kj::String> problems;
+  for (auto& problem : fileSystems.problems()) problems.add(kj::str(problem));
   if (problems.empty()) console.say("all file systems work again");
   status.setFailing(kj::mv(problems));
 }

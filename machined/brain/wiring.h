@@ -117,8 +117,9 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   EphemeralVolume ephemeral{uv, timer, volumes, installer, partitions, alarmAt("warning: ")};
   kj::Own<Reset> reset = makeReset();
   UserDisks userDisks{uv, timer, volumes, installer, alarmAt("warning: ")};
-  FileSystemWatch fileSystems{
-      fileSystemsOfDisks(timer, reads, KJ_BIND_METHOD(*this, fileSystemsChanged))};
+  ReadPool looks{io.unixEventPort, timer, {.threads = 16, .mostThreads = 32}, alarmAt("")};
+  FileSystemWatch fileSystems{fileSystemsOfDisks(timer, looks, KJ_BIND_METHOD(*this, mountsToWatch),
+                                                 KJ_BIND_METHOD(*this, fileSystemsChanged))};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
@@ -188,7 +189,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
-  void fileSystemsChanged();
+  kj::Vector<kj::String> mountsToWatch();
+  void fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh);
   kj::Maybe<kj::String> headerBackups();
   void timeChanged();
   void clockStepped();

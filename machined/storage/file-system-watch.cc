@@ -5,9 +5,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-#include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/within.h"
 #include "machined/storage/ephemeral-volume.h"
 #include "machined/storage/mount-table.h"
 #include "machined/storage/state-volume.h"
@@ -15,10 +13,10 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kLookPace = 10 * kj::SECONDS, kAnswerPatience = 35 * kj::SECONDS;
+// A disk that retries takes some seconds. All of them together are less than a minute.
+constexpr auto kLookPace = 10 * kj::SECONDS, kFirstAnswer = 1 * kj::SECONDS,
+               kAnswerPatience = 35 * kj::SECONDS;
 constexpr kj::StringPtr kMountsFile = "/proc/self/mountinfo"_kj;
-// Of the pool: no client of the API.
-constexpr uint64_t kPoolClient = UINT64_MAX;
 
 // What an administrator knows it by.
 kj::StringPtr shownName(kj::StringPtr target) {
@@ -31,12 +29,6 @@ bool isWritten(const DeviceMount& mount) {
   return mount.source.startsWith("/dev/") && mount.type != "squashfs" && mount.type != "iso9660";
 }
 
-kj::String failureOf(const DeviceMount& mount, const kj::Exception& e) {
-  return kj::str(shownName(mount.target), ": the file system of ", mount.source,
-                 " does not work any more: ", messageOf(e),
-                 "; see talosctl dmesg, then reboot, or replace the disk");
-}
-
 bool sameTexts(kj::ArrayPtr<const kj::String> a, kj::ArrayPtr<const kj::String> b) {
   if (a.size() != b.size()) return false;
   for (auto i : kj::indices(a)) {
@@ -45,13 +37,24 @@ bool sameTexts(kj::ArrayPtr<const kj::String> a, kj::ArrayPtr<const kj::String> 
   return true;
 }
 
-// One that was shut down has nothing to read.
-void readFirstEntry(kj::StringPtr folder) {
+bool has(kj::ArrayPtr<const kj::String> texts, kj::StringPtr text) {
+  for (auto& one : texts) {
+    if (one == text) return true;
+  }
+  return false;
+}
+
+// One that was shut down has nothing to read. One that is not there any more was unmounted.
+kj::Maybe<kj::String> readFirstEntry(kj::StringPtr folder) {
   DIR* open = opendir(folder.cStr());
-  if (open == nullptr) fail(ErrorKind::kUnavailable, strerror(errno));
+  if (open == nullptr) {
+    if (errno == ENOENT) return nullptr;
+    return kj::str(strerror(errno));
+  }
   KJ_DEFER(closedir(open));
   errno = 0;
-  if (readdir(open) == nullptr && errno != 0) fail(ErrorKind::kUnavailable, strerror(errno));
+  if (readdir(open) == nullptr && errno != 0) return kj::str(strerror(errno));
+  return nullptr;
 }
 
 }  // namespace
@@ -59,41 +62,85 @@ void readFirstEntry(kj::StringPtr folder) {
 kj::Promise<void> FileSystemWatch::watch() {
   for (;;) {
     co_await deps.timer.afterDelay(kLookPace);
-    kj::Maybe<kj::Vector<kj::String>> looked;
     // Of what cannot be looked at nothing new is known.
-    co_await look().then([&](kj::Vector<kj::String> wrong) { looked = kj::mv(wrong); },
-                         [](kj::Exception&&) {});
-    KJ_IF_MAYBE (now, looked) {
-      if (sameTexts(*now, found)) continue;
-      found = kj::mv(*now);
-      deps.changed();
+    co_await take().catch_([](kj::Exception&&) {});
+    tell();
+  }
+}
+
+// Begins a look at each, and waits for those that end soon.
+kj::Promise<void> FileSystemWatch::take() {
+  if (deps.targets().empty()) co_return;
+  auto text = co_await deps.mounts();
+  auto targets = deps.targets();  // as it is now
+  kj::Vector<kj::Own<Watched>> now;
+  for (auto& mount : deviceMounts(text)) {
+    if (!isWritten(mount) || !has(targets, mount.target)) continue;
+    kj::Own<Watched> watched;
+    for (auto& old : all) {
+      if (old && old->source == mount.source && old->target == mount.target) watched = kj::mv(old);
+    }
+    if (!watched) {
+      watched = kj::heap<Watched>(Watched{kj::str(mount.source), kj::str(mount.target)});
+    }
+    now.add(kj::mv(watched));
+  }
+  all = kj::mv(now);
+  kj::Vector<kj::Promise<void>> looks;
+  for (auto& watched : all) {
+    if (watched->since != nullptr) continue;
+    watched->look = begin(*watched).fork();
+    looks.add(watched->look.addBranch());
+  }
+  co_await kj::joinPromises(looks.releaseAsArray())
+      .exclusiveJoin(deps.timer.afterDelay(kFirstAnswer));
+}
+
+kj::Promise<void> FileSystemWatch::begin(Watched& watched) {
+  watched.since = deps.timer.now();
+  return kj::evalNow([&]() { return deps.readFolder(kj::str(watched.target)); })
+      .then(
+          [&watched](kj::Maybe<kj::String> wrong) {
+            watched.wrong = kj::mv(wrong);
+            watched.since = nullptr;
+          },
+          [&watched](kj::Exception&&) { watched.since = nullptr; });
+}
+
+void FileSystemWatch::tell() {
+  kj::Vector<kj::String> problems;
+  for (auto& watched : all) {
+    KJ_IF_MAYBE (since, watched->since) {
+      if (deps.timer.now() - *since >= kAnswerPatience) {
+        watched->wrong = kj::str("it did not answer within ", kAnswerPatience / kj::SECONDS, " s");
+      }
+    }
+    KJ_IF_MAYBE (wrong, watched->wrong) {
+      problems.add(kj::str(shownName(watched->target), ": the file system of ", watched->source,
+                           " does not work any more: ", *wrong,
+                           "; see talosctl dmesg, then reboot, or replace the disk"));
     }
   }
-}
-
-kj::Promise<kj::Vector<kj::String>> FileSystemWatch::look() {
-  kj::Vector<kj::String> wrong;
-  auto text = co_await deps.mounts();
-  for (auto& mount : deviceMounts(text)) {
-    if (!isWritten(mount)) continue;
-    co_await within(deps.timer, kAnswerPatience, deps.readFolder(kj::str(mount.target)),
-                    kj::str("it did not answer within ", kAnswerPatience / kj::SECONDS, " s"))
-        .catch_([&](kj::Exception&& e) { wrong.add(failureOf(mount, e)); });
+  if (sameTexts(problems, found)) return;
+  kj::Vector<kj::StringPtr> fresh;
+  for (auto& problem : problems) {
+    if (!has(found, problem)) fresh.add(problem);
   }
-  co_return kj::mv(wrong);
+  found = kj::mv(problems);
+  deps.changed(fresh);
 }
 
-FileSystemWatch::Dependencies fileSystemsOfDisks(kj::Timer& timer, ReadPool& pool,
-                                                 kj::Function<void()> changed) {
+FileSystemWatch::Dependencies fileSystemsOfDisks(
+    kj::Timer& timer, ReadPool& looks, kj::Function<kj::Vector<kj::String>()> targets,
+    kj::Function<void(kj::ArrayPtr<const kj::StringPtr> fresh)> changed) {
   return {timer,
-          [&pool]() {
-            return pool.run(
-                "reading the mounts", []() { return readFile(kMountsFile); }, kPoolClient);
+          [&looks]() {
+            return looks.run("reading the mounts", []() { return readFile(kMountsFile); });
           },
-          [&pool](kj::String target) {
-            return pool.run(
-                "looking at a file system", [target = kj::mv(target)]() { readFirstEntry(target); },
-                kPoolClient);
+          kj::mv(targets),
+          [&looks](kj::String target) {
+            auto doing = kj::str("looking at the file system at ", target);
+            return looks.run(doing, [target = kj::mv(target)]() { return readFirstEntry(target); });
           },
           kj::mv(changed)};
 }

@@ -2,9 +2,10 @@
 // journal, the kernel shuts an XFS down: from there on all that is done on it fails, and nothing
 // but the kernel's log says so. A disk that does not answer is no better.
 //
-// Each mounted one is looked at every few seconds, by reading its first folder, which costs no disk
-// anything. What is wrong is told when it changes; it is not remembered: a restarted brain looks
-// anew.
+// Each is looked at every few seconds, by reading its first folder, which costs no disk anything.
+// They are looked at side by side, and one whose look has not ended is not looked at again: a disk
+// that hangs costs one thread, and says nothing of the others. What is wrong is told within a
+// minute, and when it changes; it is not remembered: a restarted brain looks anew.
 #pragma once
 
 #include <kj/async.h>
@@ -20,9 +21,15 @@ class FileSystemWatch {
  public:
   struct Dependencies {
     kj::Timer& timer;
-    kj::Function<kj::Promise<kj::String>()> mounts;                 // the text of mountinfo
-    kj::Function<kj::Promise<void>(kj::String target)> readFolder;  // rejects with what is wrong
-    kj::Function<void()> changed;                                   // problems()
+    kj::Function<kj::Promise<kj::String>()> mounts;  // the text of mountinfo
+    // Where the file systems of the node are to be mounted; what else is mounted from a disk (a
+    // volume of a pod) comes and goes with others. Asked before each look; none while the machine
+    // goes down, when a folder that is open keeps a file system from being unmounted.
+    kj::Function<kj::Vector<kj::String>()> targets;
+    // What is wrong with it; none: nothing. Rejects when that cannot be found out now.
+    kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::String target)> readFolder;
+    // problems(); `fresh`: those of them that have not been told.
+    kj::Function<void(kj::ArrayPtr<const kj::StringPtr> fresh)> changed;
   };
   explicit FileSystemWatch(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(FileSystemWatch);
@@ -32,13 +39,24 @@ class FileSystemWatch {
   kj::ArrayPtr<const kj::String> problems() const { return found; }
 
  private:
+  struct Watched {
+    kj::String source, target;
+    kj::Maybe<kj::String> wrong = nullptr;
+    kj::Maybe<kj::TimePoint> since = nullptr;  // when the look began that has not ended
+    kj::ForkedPromise<void> look = nullptr;
+  };
   Dependencies deps;
+  kj::Vector<kj::Own<Watched>> all;  // in the order of mounts
   kj::Vector<kj::String> found;
 
-  kj::Promise<kj::Vector<kj::String>> look();
+  kj::Promise<void> take();
+  kj::Promise<void> begin(Watched& watched);
+  void tell();
 };
 
-FileSystemWatch::Dependencies fileSystemsOfDisks(kj::Timer& timer, ReadPool& pool,
-                                                 kj::Function<void()> changed);
+// `looks` has a thread for each that hangs; clients of the API have others.
+FileSystemWatch::Dependencies fileSystemsOfDisks(
+    kj::Timer& timer, ReadPool& looks, kj::Function<kj::Vector<kj::String>()> targets,
+    kj::Function<void(kj::ArrayPtr<const kj::StringPtr> fresh)> changed);
 
 }  // namespace talos::machined
