@@ -1,10 +1,9 @@
 // What an upgrade needs of the machine, and when a system that is on trial is healthy.
-#include <errno.h>
 #include <kj/debug.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/remove-file.h"
 #include "common/base/version.h"
 #include "common/config/generate.h"
 #include "machined/brain/wiring.h"
@@ -52,11 +51,6 @@ class InstallImageController final : public Controller {
  private:
   InstallImage& image;
 };
-
-void removeWish() {
-  if (unlink(kInstallWishFile.cStr()) == 0 || errno == ENOENT) return;
-  KJ_FAIL_SYSCALL("unlink", errno, kInstallWishFile);
-}
 
 }  // namespace
 
@@ -127,7 +121,7 @@ InstallImage::Dependencies Wiring::installImageDependencies() {
               KJ_IF_MAYBE (w, wish) {
                 writeFileAtomically(kInstallWishFile, encodeWish(*w), 0600);
               } else {
-                removeWish();
+                removeDurably(kInstallWishFile);
               }
             });
           }};

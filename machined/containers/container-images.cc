@@ -62,14 +62,14 @@ kj::String pinnedNameOf(const cri::Image& image, kj::StringPtr reference) {
   return kj::str(pinnedName(names, reference));
 }
 
-kj::Promise<UnpackedImage> unpacked(Containerd& containerd, std::string key, kj::String pinned) {
+// None: containerd has its content at most.
+kj::Promise<kj::Maybe<UnpackedImage>> unpacked(Containerd& containerd, std::string key,
+                                               kj::String pinned) {
   content::InfoRequest request;
   request.set_digest(key);
   auto answer = co_await containerd.call<content::InfoResponse>(kContent, kPodNamespace, request);
   auto label = answer.info().labels().find(kUnpackedLabel);
-  if (label == answer.info().labels().end()) {
-    fail(ErrorKind::kFailedPrecondition, kj::str("image ", key.c_str(), " is not unpacked"));
-  }
+  if (label == answer.info().labels().end()) co_return nullptr;
   co_return UnpackedImage{imageText(key), imageText(label->second), kj::mv(pinned)};
 }
 
@@ -116,11 +116,9 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
   if (answer.image().id().empty()) co_return nullptr;
   kj::Maybe<UnpackedImage> result;
   co_await unpacked(containerd, answer.image().id(), pinnedNameOf(answer.image(), reference))
-      .then([&](UnpackedImage image) { result = kj::mv(image); },
+      .then([&](kj::Maybe<UnpackedImage> image) { result = kj::mv(image); },
             [](kj::Exception&& e) {  // half of it is not enough
-              if (kindOf(e) == ErrorKind::kNotFound) return;
-              if (kindOf(e) == ErrorKind::kFailedPrecondition) return;
-              kj::throwFatalException(kj::mv(e));
+              if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
             });
   co_return kj::mv(result);
 }
@@ -146,7 +144,11 @@ kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String referenc
          kj::str("cannot pull \"", reference,
                  "\": another image was pulled by that name meanwhile, or it was removed; retry"));
   }
-  co_return co_await unpacked(containerd, key.cStr(), pinnedNameOf(status.image(), reference));
+  auto image = co_await unpacked(containerd, key.cStr(), pinnedNameOf(status.image(), reference));
+  KJ_IF_MAYBE (i, image) co_return kj::mv(*i);
+  // Somebody else's pull of the content alone came in between.
+  fail(ErrorKind::kUnavailable,
+       kj::str("cannot pull \"", reference, "\": it was not unpacked; retry"));
 }
 
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,

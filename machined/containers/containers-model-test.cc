@@ -332,6 +332,31 @@ TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsTold) {
   }
 }
 
+// Catches: an image of which containerd has the content alone, because somebody else has pulled
+// that meanwhile, told as one that nobody can use.
+TEST_F(ContainersModelTest, AnImageThatIsNotUnpackedMayBeSoon) {
+  on<cri::PullImageRequest, cri::PullImageResponse>("/runtime.v1.ImageService/PullImage",
+                                                    [](auto&) {
+                                                      cri::PullImageResponse answer;
+                                                      answer.set_image_ref("sha256:1");
+                                                      return answer;
+                                                    });
+  on<cri::ImageStatusRequest, cri::ImageStatusResponse>("/runtime.v1.ImageService/ImageStatus",
+                                                        [](auto&) {
+                                                          cri::ImageStatusResponse answer;
+                                                          answer.mutable_image()->set_id("sha256:1");
+                                                          return answer;
+                                                        });
+  on<content::InfoRequest, content::InfoResponse>("/containerd.services.content.v1.Content/Info",
+                                                  [](auto&) { return content::InfoResponse(); });
+  auto failed =
+      kj::runCatchingExceptions([&]() { pullImage(containerd, kj::str("r/i:v1")).wait(scope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failed)), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            "cannot pull \"r/i:v1\": it was not unpacked; retry");
+  EXPECT_TRUE(unpackedImage(containerd, kj::str("r/i:v1")).wait(scope) == nullptr);
+}
+
 // Catches: the digest of a config, which no registry gives an image by; another repository's name.
 TEST(PinnedName, IsOfWhatWasPulled) {
   kj::String names[] = {kj::str("mirror:5000/a/x@sha256:1"), kj::str("ghcr.io/a/x@sha256:2")};

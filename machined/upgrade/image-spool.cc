@@ -20,7 +20,7 @@ constexpr kj::StringPtr kName = "the image, on EPHEMERAL"_kj;
 [[noreturn]] void noRoom(int fd, uint64_t needed) {
   struct statvfs fs;
   uint64_t left = fstatvfs(fd, &fs) == 0 ? uint64_t{fs.f_bavail} * fs.f_frsize : 0;
-  fail(ErrorKind::kFailedPrecondition,
+  fail(ErrorKind::kResourceExhausted,
        kj::str("EPHEMERAL (/var) has no room for the image: it needs ", (needed >> 20) + 1,
                " MiB, and there are ", left >> 20, " MiB left"));
 }

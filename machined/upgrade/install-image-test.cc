@@ -67,6 +67,8 @@ struct InstallImageTest : UpgraderTest {
     KJ_IF_MAYBE (w, wish) return encodeWish(*w).cStr();
     return "";
   }
+  // Without what it knows of earlier tries.
+  std::string wanted() { return kept().substr(0, kept().find('\n') + 1); }
   // The node has been told by its record what has become of its other slot.
   void fallBack(const char* image) {
     Node fresh(disk, wish, image);
@@ -91,9 +93,14 @@ TEST_F(InstallImageTest, AnInstallationLeavesAWish) {
   }
   Node node(disk, wish, "https://h.example/i.tar?token=secret#sha256=12");
   node.image.leave().wait(scope);
-  EXPECT_EQ(kept(), "wanted https://h.example/i.tar?token=secret#sha256=12\n");
+  EXPECT_EQ(wanted(), "wanted https://h.example/i.tar?token=secret#sha256=12\n");
   EXPECT_THAT(node.system.said.back(), HasSubstr("after its first boot the node upgrades itself"));
   EXPECT_THAT(node.system.said.back(), testing::Not(HasSubstr("secret")));
+  auto back = KJ_ASSERT_NONNULL(decodeWish("refused x\n1234567890123456789 3\n"));
+  EXPECT_EQ(encodeWish(back), "refused x\n1234567890123456789 3\n");
+  for (auto old : {"wanted x\n", "wanted x\n?\n", "wanted x\n? ?\n"}) {
+    EXPECT_EQ(encodeWish(KJ_ASSERT_NONNULL(decodeWish(old))), "wanted x\n0 0\n");
+  }
   for (auto bad : {"", "wanted", "wanted \n", "wanted x", "x\n"}) {
     EXPECT_TRUE(decodeWish(bad) == nullptr) << bad;
   }
@@ -159,7 +166,7 @@ TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
       EXPECT_THAT(node.system.status(),
                   HasSubstr(unsignedOne ? "failed A v1: it is not signed"
                                         : "failed A v1: cannot pull \"r.example/i:v2\": "));
-      EXPECT_EQ(kept(), "refused r.example/i:v2\n");
+      EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
     }
   }
   Node node(disk, wish, kOther);
@@ -168,7 +175,7 @@ TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
   node.configured = "r.example/i:v3";
   node.pass(scope, 0 * kj::SECONDS);
   EXPECT_EQ(node.system.status(), "rebooting A v1: ");
-  EXPECT_EQ(kept(), "wanted r.example/i:v3\n");
+  EXPECT_EQ(wanted(), "wanted r.example/i:v3\n");
 }
 
 // Catches: a system that gave up, and is tried again and again.
@@ -185,7 +192,7 @@ TEST_F(InstallImageTest, NorIsOneThatGaveUp) {
     node.boot(scope);
     node.pass(scope, 1 * kj::HOURS);
     EXPECT_THAT(node.system.status(), HasSubstr("was given up: no network"));
-    EXPECT_EQ(kept(), "refused r.example/i:v2\n");
+    EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
   }
 }
 
@@ -268,6 +275,140 @@ TEST_F(InstallImageTest, OneFromAWebServer) {
     EXPECT_EQ(node.system.status(), "failed A v1: it is damaged");
     EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).image, "https://h.example/i.tar");
   }
+}
+
+// Catches: a failure of what was named before that is counted against what is named now, because
+// both have the same name without their secrets, or because it is named for the second time; a
+// node that says it tries again, and does not.
+TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherWish) {
+  auto withDigest = [](char digit) {
+    return "https://h.example/i.tar#sha256=" + std::string(64, digit);
+  };
+  wish = InstallWish{kj::str(withDigest('a').c_str())};
+  {
+    Node node(disk, wish, withDigest('a'));
+    node.system.archives.problem = "it is another one";
+    node.boot(scope);
+    KJ_ASSERT_NONNULL(node.system.archives.held)->fulfill();
+    node.pass(scope, 1 * kj::MINUTES);
+    EXPECT_EQ(node.system.status(), "failed A v1: it is another one");
+  }
+  for (auto digit : {'b', 'a'}) {
+    SCOPED_TRACE(digit);
+    for (unsigned start = 0; start < 2; ++start) {  // the wish is known from the disk, then
+      Node node(disk, wish, withDigest(digit));
+      node.system.archives.kind = ErrorKind::kUnavailable;
+      node.system.archives.problem = "no route";
+      node.boot(scope);
+      for (unsigned time = 0; time < 2; ++time) {
+        ASSERT_EQ(node.system.status(), "fetching A v1: 30 % of 100 MiB") << time;
+        KJ_ASSERT_NONNULL(node.system.archives.held)->fulfill();
+        scope.poll();
+        EXPECT_EQ(node.system.status(), "waiting A v1: no route; retrying");
+        node.pass(scope, 1 * kj::MINUTES);
+      }
+    }
+  }
+}
+
+// Catches: a record of a try that failed, which nobody has refused by then (the power was cut), and
+// a node that says for ever that it waits for the image.
+TEST_F(InstallImageTest, WhatIsRefusedIsNotAwaited) {
+  Node node(disk, wish, kOther);
+  node.system.pulls.away = true;
+  node.boot(scope);
+  EXPECT_THAT(node.system.status(), HasSubstr("waiting A v1: "));
+  auto asked = node.system.upgrader.upgrade({kj::str(kOther), true, 60});
+  EXPECT_THAT(problem(kj::mv(asked)), HasSubstr("i/o timeout"));
+  node.system.upgrader.refuse(kj::str(kOther), kj::str("it is no system")).wait(scope);
+  node.system.upgrader.await(Upgrader::Awaited{kj::str(kOther), kj::str("retrying")});
+  node.pass(scope, 1 * kj::HOURS);
+  EXPECT_EQ(node.system.status(), "failed A v1: it is no system");
+  EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
+}
+
+// Catches: an image for which EPHEMERAL has no room at the moment, and that is never asked for
+// again.
+TEST_F(InstallImageTest, RoomMayBeMade) {
+  const auto url = "https://h.example/i.tar#sha256=" + std::string(64, 'a');
+  wish = InstallWish{kj::str(url.c_str())};
+  Node node(disk, wish, url);
+  node.system.archives.kind = ErrorKind::kResourceExhausted;  // image-spool.cc
+  node.system.archives.problem = "EPHEMERAL has no room";
+  node.boot(scope);
+  KJ_ASSERT_NONNULL(node.system.archives.held)->fulfill();
+  scope.poll();
+  EXPECT_EQ(node.system.status(), "waiting A v1: EPHEMERAL has no room; retrying");
+  node.system.archives.problem = "";
+  node.pass(scope, 1 * kj::MINUTES);
+  KJ_ASSERT_NONNULL(node.system.archives.held)->fulfill();
+  scope.poll();
+  EXPECT_EQ(node.system.status(), "rebooting A v1: ");
+}
+
+// Catches: a machine that its watchdog resets in each write, and that writes again for ever; one
+// that is restarted for other reasons while the registry is away, and counts each start.
+TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
+  disk.hangs = true;
+  auto bootAway = [&](bool away) {
+    Node node(disk, wish, kOther);
+    node.system.pulls.away = away;
+    node.boot(scope);
+    return node.system.status();
+  };
+  for (unsigned cut = 0; cut < 5; ++cut) {
+    EXPECT_EQ(bootAway(false), "writing A v1: ") << cut;
+    if (cut == 4) break;
+    for (unsigned start = 0; start < 6; ++start) {
+      EXPECT_THAT(bootAway(true), HasSubstr("waiting A v1: "));
+    }
+  }
+  for (unsigned start = 0; start < 2; ++start) {
+    EXPECT_THAT(bootAway(false), HasSubstr("failed A v1: it was interrupted"));
+    EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
+  }
+}
+
+// Catches: an administrator who is told to wait for what nobody has asked for; a wish that his
+// choice does not end, or that an attempt of his ends which came to nothing.
+TEST_F(InstallImageTest, AnAdministratorComesFirst) {
+  disk.versions[1] = "";
+  Node node(disk, wish, kOther);
+  node.system.pulls.silent = true;
+  node.boot(scope);
+  EXPECT_EQ(node.system.status(), "fetching A v1: ");
+  EXPECT_THAT(problem(node.system.upgrader.rollback(60)),
+              HasSubstr("there is no system in slot B"));
+  node.pass(scope, 1 * kj::MINUTES);
+  EXPECT_EQ(node.system.status(), "fetching A v1: ");
+  EXPECT_EQ(wanted(), "wanted r.example/i:v2\n");
+
+  auto asked = node.system.upgrader.upgrade({kj::str("https://h.example/i.tar"), true, 60});
+  node.pass(scope, 1 * kj::MINUTES);
+  EXPECT_EQ(node.system.status(), "fetching A v1: 30 % of 100 MiB");
+  KJ_ASSERT_NONNULL(node.system.archives.held)->fulfill();
+  asked.wait(scope);
+  node.pass(scope, 1 * kj::MINUTES);
+  EXPECT_EQ(node.system.status(), "rebooting A v1: ");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).image, "https://h.example/i.tar");
+  EXPECT_EQ(kept(), "");
+}
+
+// Catches: a system on trial that could not read its record, and for which what it may not do
+// itself is a refusal of the image.
+TEST_F(InstallImageTest, ATrialIsNoRefusal) {
+  {
+    Node node(disk, wish, kOther);
+    node.boot(scope);
+    EXPECT_EQ(node.system.reboots, 1u);
+  }
+  disk.unreadable = true;
+  Node fresh(disk, wish, kOther);
+  ASSERT_EQ(fresh.system.running, Slot::kB);
+  fresh.boot(scope);
+  fresh.pass(scope, 1 * kj::HOURS);
+  EXPECT_EQ(wanted(), "wanted r.example/i:v2\n");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).stage, Stage::WRITTEN);
 }
 
 }  // namespace talos::machined

@@ -1,6 +1,7 @@
 #include "machined/upgrade/install-image.h"
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/base/url-secrets.h"
 
 namespace talos::machined {
@@ -9,6 +10,9 @@ namespace {
 using Stage = UpgradeRecord::Stage;
 
 constexpr kj::StringPtr kWanted = "wanted "_kj, kRefused = "refused "_kj;
+// A watchdog that resets the machine in each write, and a kernel that panics there, are power cuts
+// to the next system, and would be for ever.
+constexpr unsigned kMostCuts = 5;
 
 // Another try may go better. What is not known to be final is one of these: it costs a download.
 bool mayPass(ErrorKind kind) {
@@ -24,20 +28,36 @@ bool mayPass(ErrorKind kind) {
   }
 }
 
+// Without them nothing is known of earlier ones.
+void readTries(kj::StringPtr line, InstallWish& wish) {
+  KJ_IF_MAYBE (blank, line.findFirst(' ')) {
+    auto known = kj::str(line.slice(0, *blank)).tryParseAs<int64_t>();
+    wish.known = kj::UNIX_EPOCH + known.orDefault(0) * kj::NANOSECONDS;
+    wish.cuts = line.slice(*blank + 1).tryParseAs<unsigned>().orDefault(0);
+  }
+}
+
 }  // namespace
+
+InstallWish InstallWish::clone() const {
+  return {kj::str(image), refused, known, cuts};
+}
 
 kj::Maybe<InstallWish> decodeWish(kj::StringPtr text) {
   KJ_IF_MAYBE (end, text.findFirst('\n')) {
     for (auto word : {kWanted, kRefused}) {
       if (!text.startsWith(word) || *end <= word.size()) continue;
-      return InstallWish{kj::str(text.slice(word.size(), *end)), word == kRefused};
+      InstallWish wish{kj::str(text.slice(word.size(), *end)), word == kRefused};
+      readTries(firstLine(text.slice(*end + 1)), wish);
+      return kj::mv(wish);
     }
   }
   return nullptr;
 }
 
 kj::String encodeWish(const InstallWish& wish) {
-  return kj::str(wish.refused ? kRefused : kWanted, wish.image, "\n");
+  auto known = (wish.known - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  return kj::str(wish.refused ? kRefused : kWanted, wish.image, "\n", known, " ", wish.cuts, "\n");
 }
 
 kj::String nameInRecord(kj::StringPtr image) {
@@ -71,7 +91,8 @@ kj::Promise<void> InstallImage::resume() {
   resumed = true;
   co_await deps.load().then([this](kj::Maybe<InstallWish> found) { wish = kj::mv(found); },
                             [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  co_await deps.upgrader.resume(wish.map([](InstallWish& w) { return nameInRecord(w.image); }));
+  Upgrader::BeginsAnew ask = KJ_BIND_METHOD(*this, beginsAnew);
+  co_await deps.upgrader.resume(kj::mv(ask));
   if (wish != nullptr) tasks.add(follow());
 }
 
@@ -89,8 +110,7 @@ kj::Promise<void> InstallImage::nextChange() {
 
 // A STATE that cannot be written to is no reason to give up what is known.
 kj::Promise<void> InstallImage::keep() {
-  return deps
-      .save(wish.map([](InstallWish& w) { return InstallWish{kj::str(w.image), w.refused}; }))
+  return deps.save(wish.map([](InstallWish& w) { return w.clone(); }))
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
@@ -98,6 +118,21 @@ kj::Promise<void> InstallImage::drop() {
   wish = nullptr;
   deps.upgrader.await(nullptr);
   return keep();
+}
+
+// What the power has cut off, as it seems. A record that was counted is found again when the next
+// try has not come as far as a record of its own.
+kj::Promise<bool> InstallImage::beginsAnew(const UpgradeRecord& cut) {
+  KJ_IF_MAYBE (w, wish) {
+    if (w->refused || cut.image != nameInRecord(w->image)) co_return false;
+    if (cut.began != w->known) {
+      w->known = cut.began;
+      w->refused = ++w->cuts == kMostCuts;
+      co_await keep();
+    }
+    co_return !KJ_ASSERT_NONNULL(wish).refused;
+  }
+  co_return false;
 }
 
 kj::Promise<void> InstallImage::follow() {
@@ -146,13 +181,16 @@ kj::Promise<bool> InstallImage::compare(kj::StringPtr configured) {
   }
   if (configured != w.image) {
     w = InstallWish{kj::str(configured)};
+    // It says nothing of what is named now, even if it is called the same.
+    KJ_IF_MAYBE (r, deps.upgrader.newest()) w.known = r->began;
     pauses.reset();
     nextTry = deps.timer.now();
     co_await keep();
   } else KJ_IF_MAYBE (r, deps.upgrader.newest()) {
     bool failed = r->stage == Stage::FAILED && r->image == nameInRecord(w.image);
-    if (failed && !w.refused) {
+    if (failed && r->began != w.known && !w.refused) {
       w.refused = true;
+      deps.upgrader.await(nullptr);
       co_await keep();
     }
   }
@@ -164,11 +202,13 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
   auto parts = splitImageName(image);
   kj::Maybe<kj::Exception> wrong;
   UpgradeWish asked{.image = kj::mv(parts.name), .preserve = true, .query = kj::mv(parts.query)};
-  co_await deps.upgrader.upgrade(kj::mv(asked))
+  co_await deps.upgrader.upgradeUnasked(kj::mv(asked))
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(untilAnotherIsNamed(kj::str(image)));
   KJ_IF_MAYBE (e, wrong) {
-    if (!mayPass(kindOf(*e))) {
+    // What somebody has asked for meanwhile is in its way, and says nothing of the image.
+    bool others = deps.upgrader.isUnderWay();
+    if (!others && !mayPass(kindOf(*e))) {
       KJ_ASSERT_NONNULL(wish).refused = true;
       co_await deps.upgrader.refuse(nameInRecord(image), messageOf(*e))
           .catch_([this](kj::Exception&& f) { taskFailed(kj::mv(f)); });
@@ -177,8 +217,10 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
     }
     auto pause = pauses.next(deps.chance());
     nextTry = deps.timer.now() + pause;
-    deps.upgrader.await(
-        Upgrader::Awaited{nameInRecord(image), kj::str(messageOf(*e), "; retrying")});
+    if (!others) {
+      deps.upgrader.await(
+          Upgrader::Awaited{nameInRecord(image), kj::str(messageOf(*e), "; retrying")});
+    }
     co_return pause;
   }
   co_return 0 * kj::SECONDS;  // it is under way, or another one is to be tried

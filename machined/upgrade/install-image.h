@@ -7,11 +7,12 @@
 // The wish is there as soon as the node counts as installed (it is written before that), and until
 // one of these, whatever ends a machined or the power in between:
 //   * the node runs another system that was confirmed: this image, or what an administrator chose;
-//   * an administrator has begun an upgrade or a rollback of his own;
+//   * an administrator has begun an upgrade or a rollback of his own, which a fetch gives way to;
 //   * the config names no other release any more.
 // What can pass (a network that is down, a boot that takes long, a power cut) is tried again, with
-// growing pauses. An image that is refused, or whose system gave up, is marked so in the wish, and
-// not tried again until the config names another one.
+// growing pauses. An image that is refused, whose system gave up, or in whose write the machine was
+// cut off five times, is marked so in the wish, and not tried again until the config names another
+// one.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -24,6 +25,13 @@ constexpr kj::StringPtr kInstallWishFile = "/system/state/install-image"_kj;
 struct InstallWish {
   kj::String image;      // as machine.install.image has it; of a URL also what is secret in it
   bool refused = false;  // it was tried, and is not to be tried again
+  // What the newest record of an upgrade is known by, of those that say nothing more of this wish:
+  // it was there before, or was counted among the cuts. A name does not tell: two URLs may differ
+  // in what no record shows.
+  kj::Date known = kj::UNIX_EPOCH;
+  unsigned cuts = 0;  // how often the power was cut, as it seems, while the slot was written
+
+  InstallWish clone() const;
 };
 kj::Maybe<InstallWish> decodeWish(kj::StringPtr text);  // none for what is no wish
 kj::String encodeWish(const InstallWish& wish);
@@ -64,6 +72,7 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks;
 
   bool isOwn(kj::StringPtr image) const { return image.size() == 0 || image == deps.own; }
+  kj::Promise<bool> beginsAnew(const UpgradeRecord& cut);
   kj::Promise<void> follow();
   kj::Promise<kj::Maybe<kj::Duration>> look();
   kj::Promise<bool> settled();

@@ -29,8 +29,9 @@ struct ModelDisk final : Installer {
   std::string written;  // from an archive
   kj::Maybe<kj::String> word;
   bool wordsFail = false, wordStays = false;
-  bool full = false;           // STATE
-  bool clearFails = false;     // in its middle
+  bool full = false;        // STATE
+  bool clearFails = false;  // in its middle
+  kj::Promise<void> clears = kj::READY_NOW;
   unsigned silentChoices = 0;  // that it takes, and says that it has not
 
   kj::Promise<bool> run(Fill fill) override {
@@ -40,8 +41,10 @@ struct ModelDisk final : Installer {
     auto clear = request.asReader().getClear();
     EXPECT_TRUE(KJ_ASSERT_NONNULL(record).emptying);
     cleared.push_back(clear.getDevice().cStr() + (" " + std::to_string(clear.getBytes())));
+    co_await kj::mv(clears);
+    clears = kj::READY_NOW;
     if (clearFails) fail(ErrorKind::kFailedPrecondition, "the power is gone");
-    return true;
+    co_return true;
   }
   kj::Promise<void> slots(Fill fill, Hear hear, int archive) override {
     capnp::MallocMessageBuilder message, answer;
@@ -95,6 +98,7 @@ struct ModelDisk final : Installer {
 // Has what it is asked for, or says what is wrong.
 struct ModelArchives final : ImageArchives {
   std::string asked, problem;
+  ErrorKind kind = ErrorKind::kInvalidArgument;         // of the problem
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> held;  // while it is fetched
 
   kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) override {
@@ -113,7 +117,7 @@ struct ModelArchives final : ImageArchives {
     auto paf = kj::newPromiseAndFulfiller<void>();
     held = kj::mv(paf.fulfiller);
     co_await paf.promise;
-    if (!problem.empty()) fail(ErrorKind::kInvalidArgument, problem.c_str());
+    if (!problem.empty()) fail(kind, problem.c_str());
     ImageArchive archive{{}, {}, kj::str("12")};
     archive.parts.add(ImagePart{kj::str("vmlinuz"), 512, 7});
     co_return kj::mv(archive);

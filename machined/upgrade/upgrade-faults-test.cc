@@ -11,24 +11,13 @@ using install::Slot;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-struct UpgradeFaults : testing::Test {
+struct UpgradeFaults : UpgraderTest {
   ~UpgradeFaults() noexcept override {}
-  kj::EventLoop loop;
-  kj::WaitScope scope{loop};
-  ModelDisk disk;
 
   // Up to the reboot into slot B, with EPHEMERAL to be emptied.
   void chooseOther() {
-    System old(disk);
-    old.boot(scope);
-    old.upgrader.rollback(60).wait(scope);
-    scope.poll();
+    rollBack();
     KJ_ASSERT_NONNULL(disk.record).empty = true;
-  }
-  std::string problem(kj::Promise<void> promise) {
-    std::string text;
-    promise.catch_([&](kj::Exception&& e) { text = messageOf(e).cStr(); }).wait(scope);
-    return text;
   }
 };
 
@@ -63,6 +52,52 @@ TEST_F(UpgradeFaults, EmptyingIsEndedByWhicheverSystemIsStarted) {
     last.boot(scope);
     EXPECT_EQ(problem(last.upgrader.emptyEphemeralIfAsked()), "");
     EXPECT_EQ(disk.cleared.size(), 2u);
+  }
+}
+
+// Catches: an EPHEMERAL of which a part is zeroed, and that is forgotten with the upgrade that
+// asked for it, when a rollback takes its place: after the emptying has failed again, or during it.
+TEST_F(UpgradeFaults, EmptyingIsNotForgottenByARollback) {
+  for (bool during : {false, true}) {
+    disk.environment = {};
+    disk.record = nullptr;
+    disk.cleared.clear();
+    chooseOther();
+    disk.clearFails = true;
+    {
+      System fresh(disk);
+      fresh.lacks = "x";
+      fresh.boot(scope);
+      EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "the power is gone");
+    }
+    {
+      System old(disk);
+      ASSERT_EQ(old.running, Slot::kA);
+      old.boot(scope);
+      auto gate = kj::newPromiseAndFulfiller<void>();
+      if (during) disk.clears = kj::mv(gate.promise);
+      auto emptying = old.upgrader.emptyEphemeralIfAsked();
+      scope.poll();
+      if (!during) EXPECT_EQ(problem(kj::mv(emptying)), "the power is gone");
+      old.upgrader.rollback(60).wait(scope);
+      EXPECT_TRUE(KJ_ASSERT_NONNULL(disk.record).emptying);
+      EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).stage, UpgradeRecord::Stage::WRITTEN);
+      if (during) {
+        disk.clearFails = false;
+        gate.fulfiller->fulfill();
+        EXPECT_EQ(problem(kj::mv(emptying)), "");
+        EXPECT_FALSE(KJ_ASSERT_NONNULL(disk.record).emptying);
+        EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).stage, UpgradeRecord::Stage::WRITTEN);
+      }
+    }
+    disk.clearFails = false;
+    System fresh(disk);
+    ASSERT_EQ(fresh.running, Slot::kB);
+    fresh.lacks = "x";
+    fresh.boot(scope);
+    EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "");
+    EXPECT_EQ(disk.cleared.size(), during ? 2u : 3u);
+    EXPECT_FALSE(KJ_ASSERT_NONNULL(disk.record).emptying);
   }
 }
 

@@ -26,6 +26,10 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
 
 }  // namespace
 
+kj::String UpgradeRecord::target() const {
+  return kj::str(install::nameOf(to), toVersion.size() > 0 ? " " : "", toVersion);
+}
+
 kj::Maybe<UpgradeRecord> decodeRecord(kj::ArrayPtr<const char> bytes) {
   kj::Maybe<UpgradeRecord> result;
   // What cannot be read is of another version, or damaged: nothing is known.

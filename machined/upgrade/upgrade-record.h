@@ -23,6 +23,7 @@ struct UpgradeRecord {
   kj::String reason = {};
   kj::Date began = kj::UNIX_EPOCH;
 
+  kj::String target() const;  // slot and version
   bool isOver() const { return stage == Stage::DONE || stage == Stage::FAILED; }
 };
 

@@ -1,14 +1,11 @@
 #include "machined/upgrade/upgrader.h"
 
 #include <kj/debug.h>
-#include <sys/mman.h>
 
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "common/disk/empty-head.h"
 #include "machined/foreign/parse-messages.h"
-#include "machined/init/init-protocol.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/types.capnp.h"
 
@@ -20,23 +17,15 @@ using install::nameOf;
 using install::Slot;
 
 constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj, kViewName = "machined-upgrade"_kj;
-constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS,
-               kReadyPatience = 2 * kj::MINUTES;
-// A service that comes up and exits at once is not healthy.
-constexpr auto kHealthyFor = 5 * kj::SECONDS;
+constexpr auto kReadyPatience = 2 * kj::MINUTES;
 constexpr unsigned kLeastHealthTimeoutS = 30;
-constexpr size_t kMostName = 256, kMostWord = 4096;
-constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
+constexpr size_t kMostName = 256;
 
 unsigned healthTimeout(unsigned wish) {
   if (wish == 0) return install::kHealthTimeoutS;
   if (wish >= kLeastHealthTimeoutS && wish <= install::kMostHealthTimeoutS) return wish;
   fail(ErrorKind::kInvalidArgument, kj::str("the health timeout must be ", kLeastHealthTimeoutS,
                                             " s to ", install::kMostHealthTimeoutS, " s"));
-}
-
-kj::String targetOf(const UpgradeRecord& record) {
-  return kj::str(nameOf(record.to), record.toVersion.size() > 0 ? " " : "", record.toVersion);
 }
 
 }  // namespace
@@ -109,7 +98,7 @@ void Upgrader::publish() {
   } else KJ_IF_MAYBE (r, record) {
     spec.setImage(r->image);
     spec.setDigest(r->digest);
-    spec.setTarget(targetOf(*r));
+    spec.setTarget(r->target());
     spec.setBegan(dateText(r->began));
     spec.setReason(r->reason);
   }
@@ -127,160 +116,6 @@ kj::Promise<void> Upgrader::failed(kj::String reason) {
   return keep();
 }
 
-// Process 1 no longer has to end a trial.
-kj::Promise<void> Upgrader::settle() {
-  int raw;
-  KJ_SYSCALL(raw = memfd_create("settled", MFD_CLOEXEC));
-  kj::AutoCloseFd fd(raw);
-  co_await deps.process1.hold(process1::kSettled, fd);
-  settled = true;
-}
-
-// --- at the start
-
-kj::Promise<void> Upgrader::resume(kj::Maybe<kj::String> wished) {
-  if (resumed || !hasSlots()) co_return;
-  resumed = true;
-  co_await deps.load()
-      .then([this, wished = kj::mv(wished)](kj::Maybe<UpgradeRecord> found) mutable {
-        record = kj::mv(found);
-        return findOut(kj::mv(wished));
-      })
-      .then([this]() { return dropWord(); })
-      .catch_([this](kj::Exception&& e) {
-        deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
-        publish();
-      });
-}
-
-kj::Promise<void> Upgrader::findOut(kj::Maybe<kj::String> wished) {
-  auto running = KJ_ASSERT_NONNULL(deps.running);
-  auto word = co_await readWord();
-  auto found = (co_await slots.look()).state;
-  auto finding = findingOf(record, running, found);
-  if (finding == UpgradeFinding::kOnTrial) {
-    if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
-    auto& r = KJ_ASSERT_NONNULL(record);
-    bool first = r.stage != Stage::STARTED;
-    // One that was told to have failed has left the boot loader its choice, and keeps the data.
-    if (first && r.stage != Stage::WRITTEN) r.empty = false;
-    r.stage = Stage::STARTED;
-    if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
-    publish();
-    onTrial = true;
-    if (first) deps.tell(kj::str("slot ", nameOf(running), " (", deps.version, ") is on trial"));
-    tasks.add(trial());
-    co_return co_await keep();
-  }
-  co_await settle();
-  switch (finding) {
-    case UpgradeFinding::kFellBack:
-      co_await fellBack(running, kj::mv(word));
-      break;
-    case UpgradeFinding::kCutOff:
-      co_await cutOff(wished);
-      break;
-    case UpgradeFinding::kConfirmed: {
-      auto& r = KJ_ASSERT_NONNULL(record);
-      r.stage = Stage::DONE;
-      r.reason = kj::String();
-      publish();
-      co_await keep();
-      break;
-    }
-    case UpgradeFinding::kWaiting:
-      publish();
-      KJ_IF_MAYBE (r, record) {
-        if (r->isOver()) co_return co_await choose(running, nullptr);
-      }
-      // A brain that died between telling the boot loader and the reboot.
-      if (deps.process1.brainRestarts() > 0) tasks.add(rebootInto());
-      break;
-    default:
-      publish();
-  }
-}
-
-// A machined that ends in the middle may do so each time; the power does not.
-kj::Promise<void> Upgrader::cutOff(const kj::Maybe<kj::String>& wished) {
-  KJ_IF_MAYBE (image, wished) {
-    if (*image == KJ_ASSERT_NONNULL(record).image && deps.process1.brainRestarts() == 0) {
-      record = nullptr;
-      publish();
-      return kj::READY_NOW;
-    }
-  }
-  return failed(kj::str(
-      "it was interrupted (a power cut, or a restart of machined) before the new system was "
-      "ready to be tried"));
-}
-
-// A META that cannot be read has none.
-kj::Promise<kj::Maybe<kj::String>> Upgrader::readWord() {
-  kj::Maybe<kj::String> word;
-  co_await kj::evalNow([&]() { return deps.readWord(); })
-      .then([&](kj::Maybe<kj::String> left) { word = kj::mv(left); },
-            [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  KJ_IF_MAYBE (text, word) {
-    wordIsLeft = true;
-    co_return oneLine(*text, kMostWord);
-  }
-  co_return nullptr;
-}
-
-// When the record has it. One of an earlier trial goes, too.
-kj::Promise<void> Upgrader::dropWord() {
-  if (!wordIsLeft) return kj::READY_NOW;
-  return kj::evalNow([&]() { return deps.dropWord(); }).catch_([this](kj::Exception&& e) {
-    taskFailed(kj::mv(e));
-  });
-}
-
-// A disk that has taken the choice and not said so would start the other system at some later boot.
-kj::Promise<void> Upgrader::revoke() {
-  return choose(KJ_ASSERT_NONNULL(deps.running), nullptr).catch_([this](kj::Exception&& e) {
-    deps.tell(kj::str("upgrade: the next start may be that of the other system, on trial: ",
-                      messageOf(e)));
-  });
-}
-
-kj::Promise<void> Upgrader::bootFailed(kj::String problems) {
-  if (resumed || deps.trialLeft == nullptr) co_return;
-  auto slot = nameOf(KJ_REQUIRE_NONNULL(deps.running));
-  auto word = kj::str("its boot failed: ", problems);
-  co_await within(
-      deps.timer, kDiskPatience, deps.leaveWord(word),
-      kj::str("META did not take the reason within ", kDiskPatience / kj::SECONDS, " s"))
-      .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  deps.tell(kj::str("giving up slot ", slot, " (", deps.version, "): ", word,
-                    "; rebooting into the other slot"));
-  co_await deps.reboot(kNotHealthy);
-}
-
-kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> word) {
-  if (record == nullptr) {
-    record = UpgradeRecord{.from = running, .to = install::otherThan(running)};
-  }
-  auto& r = KJ_ASSERT_NONNULL(record);
-  if (!r.isOver())
-    co_await failed(whyFellBack(r, word.map([](kj::String& w) { return w.asPtr(); })));
-  co_await choose(running, nullptr);
-  publish();
-}
-
-kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
-  KJ_IF_MAYBE (r, record) {
-    if (!r->emptying && (!onTrial || !r->empty)) co_return;
-    auto node = co_await slots.partition("EPHEMERAL");
-    r->emptying = true;
-    co_await keep();
-    co_await deps.installer.clear(kj::str(node), kEmptyHead);
-    r->empty = r->emptying = false;
-    co_await keep();
-    deps.tell(kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
-  }
-}
-
 // --- what is asked for
 
 Slot Upgrader::requireIdle() {
@@ -294,7 +129,7 @@ Slot Upgrader::requireIdle() {
          "this node was not started from its disk, so there is no slot to upgrade; start it with "
          "another image instead");
   }
-  if (onTrial || (deps.trialLeft != nullptr && !settled)) {
+  if (isTried()) {
     fail(
         ErrorKind::kFailedPrecondition,
         "the system that runs is itself on trial; wait until talosctl get upgradestatus says done");
@@ -305,7 +140,22 @@ Slot Upgrader::requireIdle() {
   return KJ_ASSERT_NONNULL(deps.running);
 }
 
+// What is fetched without anybody having asked gives way to who asks.
+void Upgrader::giveWay() {
+  unasked.cancel(
+      error(ErrorKind::kConflict, "an upgrade or a rollback was asked for through the API"));
+}
+
 kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
+  giveWay();
+  return get(kj::mv(wish));
+}
+
+kj::Promise<void> Upgrader::upgradeUnasked(UpgradeWish wish) {
+  return unasked.wrap(get(kj::mv(wish)));
+}
+
+kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   requireIdle();
   auto timeout = healthTimeout(wish.healthTimeoutS);
   if (wish.image.size() == 0) fail(ErrorKind::kInvalidArgument, "which image? use --image");
@@ -441,15 +291,20 @@ kj::Promise<void> Upgrader::writeSlot() {
 
 UpgradeRecord Upgrader::newRecord(kj::String image) const {
   auto running = KJ_ASSERT_NONNULL(deps.running);
+  // What is half zeroed stays so, whatever is asked for meanwhile.
+  bool emptying = false;
+  KJ_IF_MAYBE (r, record) emptying = r->emptying;
   return UpgradeRecord{.image = kj::mv(image),
                        .from = running,
                        .to = install::otherThan(running),
                        .fromVersion = kj::str(deps.version),
+                       .emptying = emptying,
                        .began = deps.clock.now()};
 }
 
 // Goes on without its caller: the boot loader may be told already.
 kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS) {
+  giveWay();
   auto work = rollBack(healthTimeoutS).fork();
   tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // told to the caller
   return work.addBranch();
@@ -496,7 +351,7 @@ kj::Promise<void> Upgrader::rebootInto() {
   rebooting = true;
   KJ_IF_MAYBE (r, record) {
     deps.tell(kj::str(r->image.size() > 0 ? "upgrade" : "rollback", ": rebooting into slot ",
-                      targetOf(*r)));
+                      r->target()));
   }
   publish();
   return deps.reboot("reboot into the system of the other slot, asked for through the API");
@@ -509,8 +364,12 @@ kj::Maybe<const UpgradeRecord&> Upgrader::newest() const {
   return nullptr;
 }
 
+bool Upgrader::isTried() const {
+  return onTrial || (deps.trialLeft != nullptr && !settled);
+}
+
 bool Upgrader::isUnderWay() const {
-  if (fetching != nullptr || wanted != nullptr || rebooting) return true;
+  if (isTried() || fetching != nullptr || wanted != nullptr || rebooting) return true;
   KJ_IF_MAYBE (r, record) return !r->isOver();
   return false;
 }
@@ -523,70 +382,6 @@ void Upgrader::await(kj::Maybe<Awaited> what) {
 kj::Promise<void> Upgrader::refuse(kj::String image, kj::String reason) {
   record = newRecord(kj::mv(image));
   return failed(kj::mv(reason));
-}
-
-// --- the trial
-
-kj::Promise<void> Upgrader::trial() {
-  auto& r = KJ_ASSERT_NONNULL(record);
-  auto begin = deps.timer.now();
-  auto patience = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
-  kj::Maybe<kj::TimePoint> healthySince;
-  for (;;) {
-    auto health = co_await deps.health().catch_([](kj::Exception&& e) {
-      return Health{kj::str("its health cannot be told: ", messageOf(e))};
-    });
-    auto now = deps.timer.now();
-    KJ_IF_MAYBE (lacks, health.lacks) {
-      healthySince = nullptr;
-      if (health.hopeless) co_return co_await giveUp(kj::mv(*lacks));
-      if (r.reason != *lacks) {
-        r.reason = kj::mv(*lacks);
-        publish();
-        co_await keepOrTell();
-      }
-    } else {
-      if (healthySince == nullptr) healthySince = now;
-      bool steady = now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
-      if (steady && co_await confirm()) co_return;
-    }
-    if (now - begin >= patience) {
-      co_return co_await giveUp(
-          kj::str("it was not healthy within ", r.healthTimeoutS, " s: ", r.reason));
-    }
-    co_await deps.timer.afterDelay(kLookAgain);
-  }
-}
-
-// False: the disk does not take it; it may still.
-kj::Promise<bool> Upgrader::confirm() {
-  auto& r = KJ_ASSERT_NONNULL(record);
-  bool good = true;
-  co_await choose(r.to, nullptr).catch_([&](kj::Exception&& e) {
-    good = false;
-    r.reason = kj::str("cannot confirm it: ", messageOf(e));
-    publish();
-  });
-  if (!good) co_return false;
-  co_await settle();
-  onTrial = false;
-  r.stage = Stage::DONE;
-  r.reason = kj::String();
-  deps.tell(kj::str("slot ", targetOf(r), " is healthy and confirmed"));
-  publish();
-  co_await keepOrTell();
-  co_return true;
-}
-
-kj::Promise<void> Upgrader::giveUp(kj::String reason) {
-  auto& r = KJ_ASSERT_NONNULL(record);
-  r.stage = Stage::GIVING_UP;
-  r.reason = kj::mv(reason);
-  deps.tell(kj::str("giving up slot ", targetOf(r), ": ", r.reason, "; rebooting into slot ",
-                    nameOf(r.from)));
-  publish();
-  co_await keepOrTell();
-  co_await deps.reboot(kNotHealthy);
 }
 
 }  // namespace talos::machined

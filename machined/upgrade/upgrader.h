@@ -86,9 +86,10 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
 
   // When STATE is mounted: what was found is told and recorded, a trial goes on. A second call does
-  // nothing. Does not throw. An upgrade to `wished` (install-image.h) that a power cut has ended
-  // has not failed: nothing is known of it, and it may begin anew.
-  kj::Promise<void> resume(kj::Maybe<kj::String> wished = nullptr);
+  // nothing. Does not throw. An upgrade that the power has cut off has failed, unless `beginsAnew`
+  // says of its record that it is tried again: then nothing is known of it.
+  using BeginsAnew = kj::Function<kj::Promise<bool>(const UpgradeRecord& cut)>;
+  kj::Promise<void> resume(kj::Maybe<BeginsAnew> beginsAnew = nullptr);
   // The boot has ended with these problems: a trial that has not begun, for want of STATE, ends.
   kj::Promise<void> bootFailed(kj::String problems);
   // Before EPHEMERAL is mounted: the upgrade may have been one without --preserve, and emptying it
@@ -103,6 +104,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> write();
 
   // For the upgrade that an installation has left to the installed system (install-image.h).
+  // As upgrade(), until the image is there; a call of upgrade() or rollback() before that ends it:
+  // Conflict.
+  kj::Promise<void> upgradeUnasked(UpgradeWish wish);
   kj::Maybe<const UpgradeRecord&> newest() const;
   bool isUnderWay() const;  // from the fetch to the end of the trial
   bool hasSlots() const { return !deps.container && deps.running != nullptr; }
@@ -132,17 +136,23 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<Wanted> wanted;
   kj::Maybe<UpgradeRecord> record;
   kj::Maybe<Awaited> awaited;
+  kj::Canceler unasked;
   kj::TaskSet tasks;
+  static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS;
 
   install::Slot requireIdle();
+  bool isTried() const;  // the system that runs is on trial, or may be
+  void giveWay();
+  kj::Promise<void> get(UpgradeWish wish);
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
   kj::Promise<void> rollBack(unsigned healthTimeoutS);
   kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();
-  kj::Promise<void> findOut(kj::Maybe<kj::String> wished);
-  kj::Promise<void> cutOff(const kj::Maybe<kj::String>& wished);
+  kj::Promise<void> findOut(kj::Maybe<BeginsAnew>& beginsAnew);
+  kj::Promise<void> cutOff(kj::Maybe<BeginsAnew>& beginsAnew);
+  kj::Promise<void> recordEmptying(bool begins);
   UpgradeRecord newRecord(kj::String image) const;
   kj::Promise<void> fellBack(install::Slot running, kj::Maybe<kj::String> word);
   kj::Promise<kj::Maybe<kj::String>> readWord();
