@@ -47,7 +47,7 @@ annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
 # The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin";
-# common/wire/roles.h says which role includes which. Absent means os:admin.
+# "os:reader or os:etcd:backup" is on the way to methods of both. common/wire/roles.h says which role includes which. Absent means os:admin.
 
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
 # Other spellings that are read as this key or word; it is written by its own name.

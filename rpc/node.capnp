@@ -27,12 +27,12 @@ using Etcd = import "etcd.capnp".Etcd;
 interface Cluster {
   # The bootstrap capability of TCP 50000.
 
-  node @0 (address :Text) -> (node :Node) $allow("os:reader") $maintenance $joining;
+  node @0 (address :Text) -> (node :Node) $allow("os:reader or os:etcd:backup") $maintenance $joining;
   # The node at this address, through this one. Empty, or an address of this node: this node.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
   # roles go with the call, so forwarding never adds a right.
 
-  withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader") $joining;
+  withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader or os:etcd:backup") $joining;
   # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
   # carries os:impersonator, which may do nothing but this. `caller` is for the audit log of the other machine,
   # and is accepted from os:impersonator only.
@@ -54,7 +54,7 @@ interface Node {
   storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
   containers @10 () -> (containers :Containers) $allow("os:reader");
   upgrades @11 () -> (upgrades :Upgrades) $allow("os:reader");
-  etcd @12 () -> (etcd :Etcd) $allow("os:reader");
+  etcd @12 () -> (etcd :Etcd) $allow("os:reader or os:etcd:backup");
 }
 
 interface Logs {

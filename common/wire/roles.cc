@@ -151,6 +151,12 @@ void checkClientRoles(kj::ArrayPtr<const kj::String> roles, kj::StringPtr what) 
 }
 
 bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed) {
+  constexpr kj::StringPtr kOr = " or "_kj;
+  KJ_IF_MAYBE (blank, needed.findFirst(' ')) {
+    KJ_REQUIRE(needed.slice(*blank).startsWith(kOr), "not a role", needed);
+    return permits(held, kj::str(needed.slice(0, *blank))) ||
+           permits(held, needed.slice(*blank + kOr.size()));
+  }
   for (auto& role : held) {
     if (role == needed || role == kRoleAdmin) return true;
     if (role == kRoleOperator && needed == kRoleReader) return true;

@@ -2,8 +2,8 @@
 //
 // Which role a method needs is its $allow annotation in rpc/, read by reflection; a method without
 // one needs os:admin, so a new method is never open by mistake. os:admin includes all others;
-// os:operator includes os:reader; os:etcd:backup stands for its own methods alone, since a backup
-// holds every secret of the cluster. Any other word that begins with "os:" gives no right.
+// os:operator includes os:reader; os:etcd:backup stands for its own methods and the way to them
+// alone, since a backup holds every secret of the cluster. Any other word that begins with "os:" gives no right.
 // Capabilities that a call returns are inside the membrane too; capabilities that the caller passes
 // in (sinks) are its own and are not restricted. A refused call fails with PermissionDenied, naming
 // method, role held and role needed, and is reported to `denied`.
@@ -36,7 +36,7 @@ kj::ArrayPtr<const kj::StringPtr> clientRoles();
 // the message: "--roles".
 void checkClientRoles(kj::ArrayPtr<const kj::String> roles, kj::StringPtr what);
 
-// Whether somebody with these roles may call a method that needs `needed`.
+// Whether somebody with these roles may call a method that needs `needed`, or one of them.
 bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed);
 
 // What every method of an interface, and of all interfaces that its methods mention, needs.
@@ -46,7 +46,7 @@ class Rules {
 
   struct Rule {
     kj::String method;         // "Machine.reboot"
-    kj::String needed;         // "os:admin"
+    kj::String needed;         // "os:admin"; several: "os:reader or os:etcd:backup"
     bool maintenance = false;  // $maintenance: served to anybody by a machine without a config
     bool audit = false;        // $audit: changes something
     kj::Maybe<capnp::StructSchema> params;  // of a known method
