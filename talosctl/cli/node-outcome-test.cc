@@ -30,6 +30,11 @@ struct Node {
     s.setChecked(checked);
     return *this;
   }
+  // Of the service above.
+  Node& saying(kj::StringPtr message) {
+    services.getServices()[0].initEvents(1)[0].setMessage(message);
+    return *this;
+  }
 };
 
 std::string tell(const Judgement& j) {
@@ -42,20 +47,26 @@ std::string answer(Outcome& outcome, Node&& node) {
 
 using Stage = rpc::Status::Stage;
 
-// Catches: a control-plane node that is never up, because nobody has made a cluster yet.
+// Catches: a control-plane node that is never up, because nobody has made a cluster yet; and one
+// that is called up while its etcd cannot be had.
 TEST(Outcome, ANodeIsUpWithoutACluster) {
   using State = rpc::ServiceState;
   struct Row {
     kj::StringPtr id;
     State state;
+    kj::StringPtr message;
     const char* told;
-  } rows[] = {{"etcd", State::PREPARING, "done: booted, all services are up"},
-              {"vipd", State::WAITING, "done: booted, all services are up"},
-              {"etcd", State::WAITING, "wait: waiting for services: etcd"},
-              {"trustd", State::PREPARING, "wait: waiting for services: trustd"}};
+  } rows[] = {
+      {"etcd", State::PREPARING, "Waiting for a cluster: run", "done: booted, all services are up"},
+      {"vipd", State::WAITING, "", "done: booted, all services are up"},
+      {"etcd", State::PREPARING, "cannot pull", "wait: waiting for services: etcd"},
+      {"etcd", State::WAITING, "Waiting for a cluster", "wait: waiting for services: etcd"},
+      {"trustd", State::PREPARING, "Waiting for a cluster", "wait: waiting for services: trustd"}};
   for (auto& row : rows) {
     Outcome o(Outcome::Kind::kBoot, "");
-    EXPECT_EQ(answer(o, kj::mv(Node("one", Stage::RUNNING).with(row.id, row.state, true, false))),
+    EXPECT_EQ(answer(o, kj::mv(Node("one", Stage::RUNNING)
+                                   .with(row.id, row.state, true, false)
+                                   .saying(row.message))),
               row.told);
   }
 }

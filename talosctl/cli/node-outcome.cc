@@ -23,7 +23,10 @@ bool isUp(rpc::Service::Reader service) {
 
 // Before somebody has made the cluster, a control-plane node is up without these.
 bool waitsForCluster(rpc::Service::Reader service) {
-  return (service.getId() == "etcd" && service.getState() == rpc::ServiceState::PREPARING) ||
+  auto events = service.getEvents();
+  bool etcdWaits = service.getState() == rpc::ServiceState::PREPARING && events.size() > 0 &&
+                   events[events.size() - 1].getMessage().startsWith("Waiting for a cluster");
+  return (service.getId() == "etcd" && etcdWaits) ||
          (service.getId() == "vipd" && service.getState() == rpc::ServiceState::WAITING);
 }
 
