@@ -45,17 +45,6 @@ std::map<std::string, std::string> states(const Cluster& cluster) {
   return result;
 }
 
-// The process that a node stands and falls with, by the supervisor's log; its last line counts.
-pid_t processOf(const Cluster& cluster, const std::string& node) {
-  auto log = slurp(cluster.stateFolder() + "/supervisor.log");
-  std::regex line("message=\"node started\" node=" + node + " pid=([0-9]+)");
-  pid_t pid = 0;
-  for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it) {
-    pid = std::stoi((*it)[1].str());
-  }
-  return pid;
-}
-
 std::vector<fs::path> cgroupsOf(const std::string& name) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -72,7 +61,7 @@ std::vector<fs::path> cgroupsOf(const std::string& name) {
 
 // What the kernel says, without asking the supervisor.
 std::string truth(const Cluster& cluster, const std::string& node) {
-  auto stat = slurp("/proc/" + std::to_string(processOf(cluster, node)) + "/stat");
+  auto stat = slurp("/proc/" + std::to_string(cluster.process(node)) + "/stat");
   if (stat.empty()) return "off";
   if (stat[stat.rfind(')') + 2] == 'T') return "paused";
   for (auto& cgroup : cgroupsOf("power")) {
@@ -179,7 +168,7 @@ TEST(Power, AStartWaitsForNodesThatHaveTheirConfigs) {
 TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   Cluster cluster("power", kMixed);
   for (std::string node : {"power-master-1", "power-worker-1"}) {
-    kill(processOf(cluster, node), SIGKILL);
+    kill(cluster.process(node), SIGKILL);
     EXPECT_TRUE(eventually([&] { return states(cluster)[node] == "failed"; }, 10));
   }
   auto table = cluster.ok({"cluster", "show"});
@@ -261,7 +250,7 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
     auto supervisor = cluster.supervisor();
     std::vector<pid_t> pids = {supervisor};
     for (std::string node : {"power-master-1", "power-master-2", "power-worker-1"}) {
-      pids.push_back(processOf(cluster, node));
+      pids.push_back(cluster.process(node));
     }
     loops = loopDevicesOf(cluster.supervisor());
     EXPECT_EQ(loops.size(), 1u) << "the check below would see nothing";
@@ -303,7 +292,7 @@ TEST(Power, NamespacesGoWithTheCluster) {
     Cluster cluster("power", kMixed);
     std::vector<pid_t> pids = {cluster.supervisor()};
     for (std::string node : {"power-master-1", "power-master-2", "power-worker-1"}) {
-      pids.push_back(processOf(cluster, node));
+      pids.push_back(cluster.process(node));
     }
     for (auto& each : namespacesOf(pids)) {
       if (!ours.contains(each)) theirs.insert(each);

@@ -51,21 +51,12 @@ class Chapters : public harness::RegistryHost {
         "docker://" + name});
   }
 
-  // Process 1 of a node, as the supervisor's log names it.
-  static std::string processOf(const Cluster& cluster, const std::string& node) {
-    std::smatch match;
-    auto log = slurp(cluster.stateFolder() + "/supervisor.log");
-    std::regex line("message=\"node started\" node=" + node + " pid=([0-9]+)");
-    KJ_REQUIRE(std::regex_search(log, match, line), log.c_str());
-    return match[1];
-  }
-
   // A whole pull by a registry client in the node's network, as containerd there would do it.
   harness::Result pull(const Cluster& cluster, const std::string& node, const std::string& name) {
     static int number = 0;
     auto target = "oci:" + folder + "/pulled" + std::to_string(++number) + ":x";
-    return run({"nsenter", "--net=/proc/" + processOf(cluster, node) + "/ns/net", "skopeo", "copy",
-                "--src-tls-verify=false", "docker://" + name, target},
+    return run({"nsenter", "--net=/proc/" + std::to_string(cluster.process(node)) + "/ns/net",
+                "skopeo", "copy", "--src-tls-verify=false", "docker://" + name, target},
                60);
   }
 

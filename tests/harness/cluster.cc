@@ -116,6 +116,17 @@ pid_t Cluster::supervisor() const {
   KJ_FAIL_REQUIRE("the cluster has no supervisor", name.c_str());
 }
 
+// By the supervisor's log; its last line counts.
+pid_t Cluster::process(const std::string& nodeName) const {
+  auto log = slurp(stateFolder() + "/supervisor.log");
+  std::regex line("message=\"node started\" node=" + nodeName + " pid=([0-9]+)");
+  pid_t pid = 0;
+  for (std::sregex_iterator it(log.begin(), log.end(), line), end; it != end; ++it) {
+    pid = std::stoi((*it)[1].str());
+  }
+  return pid;
+}
+
 std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
   std::map<std::string, int> pids;
   auto table = talosctl({"-n", node, "processes"}).out;

@@ -47,6 +47,9 @@ class Cluster {
   // Of the process that owns the cluster's network namespace.
   pid_t supervisor() const;
 
+  // The process that the node of this name stands and falls with: a container's process 1, or QEMU.
+  pid_t process(const std::string& nodeName) const;
+
   // Main process of a service, 0 when it does not run; "machined" is the brain.
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
 

@@ -1,6 +1,7 @@
 // Asks the segment a hundred times a second who has the address, by ARP, as a client's kernel does,
-// and says whether ever two hosts answered one question, and how long nobody did. For tests; needs
-// root, and a link with an address of its own on the segment.
+// and says whether ever two hosts answered one question, how long nobody did, and who announced
+// that the address is at it. For tests; needs root, and a link with an address of its own on the
+// segment.
 #pragma once
 
 #include <kj/debug.h>
@@ -14,18 +15,25 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <set>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/net/ip.h"
+#include "common/netlink/netlink.h"
 
 namespace talos {
 
 class ArpProber {
  public:
   // Of the calling thread's namespace. `own`: that answers come to.
-  ArpProber(unsigned link, std::array<kj::byte, 6> mac, Ip own, Ip wanted)
-      : link(link), mac(mac), own(own), wanted(wanted) {
+  ArpProber(const netlink::Link& from, Ip own, Ip wanted)
+      : link(from.index), own(own), wanted(wanted) {
+    KJ_REQUIRE(from.hardwareAddress.size() == mac.size(), from.name);
+    memcpy(mac.data(), from.hardwareAddress.begin(), mac.size());
     int fd;
     KJ_SYSCALL(fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETHERTYPE_ARP)));
     socket_ = kj::AutoCloseFd(fd);
@@ -42,6 +50,15 @@ class ArpProber {
   std::atomic<unsigned> asked{0}, answered{0}, twice{0};
   // The longest time without an answer since it was asked last, in milliseconds.
   int64_t takeLongest() { return longest.exchange(0); }
+  // What was announced to everybody since it was asked last.
+  struct Claim {
+    kj::TimePoint at;
+    std::string mac;  // six bytes
+  };
+  std::vector<Claim> takeClaims() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return std::exchange(claims, {});
+  }
 
  private:
   static constexpr int kBetween = 10;  // ms
@@ -51,6 +68,8 @@ class ArpProber {
   kj::AutoCloseFd socket_;
   std::atomic<bool> over{false};
   std::atomic<int64_t> longest{0};
+  std::mutex mutex;
+  std::vector<Claim> claims;
   std::thread thread;
 
   sockaddr_ll to(std::array<kj::byte, 6> address) {
@@ -81,12 +100,14 @@ class ArpProber {
       if (poll(&ready, 1, left > 0 ? int(left) : 0) <= 0) return;
       kj::byte packet[64];
       auto size = recv(socket_, packet, sizeof(packet), MSG_DONTWAIT);
-      // Answers to us: an announcement is for everybody.
-      if (size < 28 || packet[7] != 2 || memcmp(packet + 14, wanted.bytes().begin(), 4) != 0 ||
-          memcmp(packet + 24, own.bytes().begin(), 4) != 0) {
-        continue;
+      if (size < 28 || memcmp(packet + 14, wanted.bytes().begin(), 4) != 0) continue;
+      std::string sender(reinterpret_cast<char*>(packet) + 8, 6);
+      if (memcmp(packet + 24, wanted.bytes().begin(), 4) == 0) {
+        std::lock_guard<std::mutex> lock(mutex);
+        claims.push_back({clock.now(), kj::mv(sender)});
+      } else if (packet[7] == 2 && memcmp(packet + 24, own.bytes().begin(), 4) == 0) {
+        who.insert(kj::mv(sender));
       }
-      who.insert(std::string(reinterpret_cast<char*>(packet) + 8, 6));
     }
   }
   void run() {

@@ -1,6 +1,5 @@
 // Three hosts on one segment, each a network namespace with etcd, vipd and a store, as on three
-// control-plane nodes; and a watcher that says whether two of them ever had the address at once.
-// For tests; needs root.
+// control-plane nodes; who has the address is told by holder-watch.h. For tests; needs root.
 #pragma once
 
 #include <fcntl.h>
@@ -27,6 +26,8 @@
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 #include "tests/vip/arp-prober.h"
+#include "tests/vip/holder-watch.h"
+#include "tests/vip/places.h"
 
 namespace talos {
 
@@ -34,14 +35,6 @@ constexpr auto kPatience = 120 * kj::SECONDS;
 constexpr kj::StringPtr kVip = "10.77.0.50"_kj;
 constexpr unsigned kHosts = 3;
 
-inline kj::AutoCloseFd thisNamespace() {
-  int fd;
-  KJ_SYSCALL(fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
-  return kj::AutoCloseFd(fd);
-}
-inline void enter(int place) {
-  KJ_SYSCALL(setns(place, CLONE_NEWNET));
-}
 inline kj::StringPtr required(kj::StringPtr variable) {
   auto value = getenv(variable.cStr());
   KJ_REQUIRE(value != nullptr, "not set", variable);
@@ -107,54 +100,6 @@ struct Host {
   }
 };
 
-// On a thread of its own, all the time: which host has the address, and whether two have.
-class Watcher {
- public:
-  explicit Watcher(kj::ArrayPtr<kj::Own<Host>> hosts) {
-    auto here = thisNamespace();
-    for (auto& host : hosts) {
-      enter(host->place);
-      kernels.add(netlink::openKernel());
-    }
-    enter(here);
-    thread = std::thread([this] { run(); });
-  }
-  ~Watcher() noexcept { end(); }
-  void end() {
-    over = true;
-    if (thread.joinable()) thread.join();
-  }
-
-  std::atomic<unsigned> overlaps{0}, looks{0};
-
- private:
-  kj::Vector<kj::Own<netlink::Kernel>> kernels;
-  std::atomic<bool> over{false};
-  std::thread thread;
-
-  bool has(size_t i) {
-    for (auto& address : kernels[i]->addresses()) {
-      if (address.prefix.address == vip) return true;
-    }
-    return false;
-  }
-  // One look at all is not at one instant: it counts when the first one still has it after the
-  // second one was seen to.
-  void run() {
-    while (!over) {
-      for (size_t a = 0; a < kernels.size(); ++a) {
-        if (!has(a)) continue;
-        for (size_t b = 0; b < kernels.size(); ++b) {
-          if (a != b && has(b) && has(a)) ++overlaps;
-        }
-      }
-      ++looks;
-      usleep(1000);
-    }
-  }
-  Ip vip = Ip::require(kVip);
-};
-
 class Hosts {
  public:
   kj::AsyncIoContext io = kj::setupAsyncIo();
@@ -176,7 +121,6 @@ class Hosts {
     writeFileAtomically(path("tls.key"), kj::StringPtr(pki::toPkcs8(both.key)), 0600);
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
     kernel = netlink::openKernel();
-    segment = thisNamespace();
     bridge = netlink::addLink(*kernel, "br0", netlink::Bridge{});
     netlink::setUp(*kernel, bridge);
     netlink::addAddress(*kernel, bridge, KJ_ASSERT_NONNULL(Prefix::parse("10.77.0.254/24")));
@@ -193,6 +137,35 @@ class Hosts {
   }
 
   kj::String path(kj::StringPtr name) const { return kj::str(directory, '/', name); }
+
+  void startEtcd(Host& host) {
+    kj::Vector<kj::String> all, line;
+    for (unsigned i = 1; i <= kHosts; ++i) {
+      all.add(kj::str("host-", i, "=https://10.77.0.", i, ":2380"));
+    }
+    line.add(kj::str("/usr/bin/etcd"));
+    auto flag = [&](kj::StringPtr name, kj::StringPtr value) {
+      line.add(kj::str("--", name, "=", value));
+    };
+    auto peer = kj::str("https://10.77.0.", host.number, ":2380");
+    flag("name", host.name());
+    flag("data-dir", path(host.name()));
+    flag("listen-client-urls", "https://127.0.0.1:2379");
+    flag("advertise-client-urls", "https://127.0.0.1:2379");
+    flag("listen-peer-urls", peer);
+    flag("initial-advertise-peer-urls", peer);
+    flag("initial-cluster", kj::strArray(all, ","));
+    for (auto prefix : {"", "peer-"}) {
+      flag(kj::str(prefix, "cert-file"), path("tls.crt"));
+      flag(kj::str(prefix, "key-file"), path("tls.key"));
+      flag(kj::str(prefix, "trusted-ca-file"), path("ca.crt"));
+      flag(kj::str(prefix, "client-cert-auth"), "true");
+    }
+    flag("listen-metrics-urls", "http://127.0.0.1:2381");
+    flag("log-level", "error");
+    flag("unsafe-no-fsync", "true");
+    host.etcd = spawn(host.place, path(kj::str(host.name(), "-etcd.log")), line, nullptr);
+  }
 
   void start(Host& host) {
     kj::Vector<kj::String> line;
@@ -230,9 +203,13 @@ class Hosts {
   kj::Own<ArpProber> probe() {
     // The bridge has its address from its ports.
     auto br0 = KJ_ASSERT_NONNULL(netlink::findLink(*kernel, "br0"));
-    std::array<kj::byte, 6> mac;
-    memcpy(mac.data(), br0.hardwareAddress.begin(), mac.size());
-    return kj::heap<ArpProber>(bridge, mac, Ip::require("10.77.0.254"), Ip::require(kVip));
+    return kj::heap<ArpProber>(br0, Ip::require("10.77.0.254"), Ip::require(kVip));
+  }
+  // Who has it, by what their kernels say.
+  kj::Own<HolderWatch> watch() {
+    auto result = kj::heap<HolderWatch>(Ip::require(kVip), hosts.size());
+    for (auto& host : hosts) result->put(host->number - 1, host->place);
+    return result;
   }
   // One has the address, and the others are ready to take it.
   Host& settled() {
@@ -251,6 +228,14 @@ class Hosts {
   // The other end of its cable.
   void plug(Host& host, bool in) {
     netlink::setUp(*kernel, netlink::indexOf(*kernel, kj::str("h", host.number)), in);
+  }
+
+  // Whoever has put it there.
+  void takeAway(Host& host) {
+    for (auto& each : host.kernel->addresses()) {
+      if (each.prefix.address != Ip::require(kVip)) continue;
+      netlink::change(*host.kernel, netlink::DeleteAddress{each});
+    }
   }
 
   template <typename F>
@@ -276,7 +261,6 @@ class Hosts {
  private:
   pki::CertificateAndKey authority;
   kj::Own<netlink::Kernel> kernel;
-  kj::AutoCloseFd segment;
   unsigned bridge = 0;
 
   pki::CertificateAndKey issue() const {
@@ -289,52 +273,11 @@ class Hosts {
 
   void add(unsigned number) {
     auto host = kj::heap<Host>(number);
-    KJ_SYSCALL(unshare(CLONE_NEWNET));
-    host->place = thisNamespace();
-    host->kernel = netlink::openKernel();
-    enter(segment);
-    auto near = kj::str("h", number), far = kj::str("far", number);
-    auto index = netlink::addVeth(*kernel, near, far);
-    netlink::setMaster(*kernel, index, bridge);
-    netlink::setUp(*kernel, index);
-    netlink::move(netlink::indexOf(*kernel, far), host->place);
-    enter(host->place);
-    auto eth0 = netlink::indexOf(*host->kernel, far);
-    netlink::rename(eth0, "eth0");
-    netlink::setUp(*host->kernel, netlink::indexOf(*host->kernel, "lo"));
-    netlink::setUp(*host->kernel, eth0);
-    netlink::addAddress(*host->kernel, eth0,
-                        KJ_ASSERT_NONNULL(Prefix::parse(kj::str("10.77.0.", number, "/24"))));
-    enter(segment);
+    host->place = newPlace();
+    host->kernel = inside(host->place, [] { return netlink::openKernel(); });
+    plugIn(*kernel, bridge, kj::str("h", number), host->place,
+           KJ_ASSERT_NONNULL(Prefix::parse(kj::str("10.77.0.", number, "/24"))));
     hosts.add(kj::mv(host));
-  }
-
-  void startEtcd(Host& host) {
-    kj::Vector<kj::String> all, line;
-    for (unsigned i = 1; i <= kHosts; ++i) {
-      all.add(kj::str("host-", i, "=https://10.77.0.", i, ":2380"));
-    }
-    line.add(kj::str("/usr/bin/etcd"));
-    auto flag = [&](kj::StringPtr name, kj::StringPtr value) {
-      line.add(kj::str("--", name, "=", value));
-    };
-    auto peer = kj::str("https://10.77.0.", host.number, ":2380");
-    flag("name", host.name());
-    flag("data-dir", path(host.name()));
-    flag("listen-client-urls", "https://127.0.0.1:2379");
-    flag("advertise-client-urls", "https://127.0.0.1:2379");
-    flag("listen-peer-urls", peer);
-    flag("initial-advertise-peer-urls", peer);
-    flag("initial-cluster", kj::strArray(all, ","));
-    for (auto prefix : {"", "peer-"}) {
-      flag(kj::str(prefix, "cert-file"), path("tls.crt"));
-      flag(kj::str(prefix, "key-file"), path("tls.key"));
-      flag(kj::str(prefix, "trusted-ca-file"), path("ca.crt"));
-      flag(kj::str(prefix, "client-cert-auth"), "true");
-    }
-    flag("log-level", "error");
-    flag("unsafe-no-fsync", "true");
-    host.etcd = spawn(host.place, path(kj::str(host.name(), "-etcd.log")), line, nullptr);
   }
 
   void serve(Host& host) {

@@ -15,7 +15,7 @@ unsigned rounds() {
 TEST(VipdProgram, OneOfThreeHostsHasTheAddressWhateverHappens) {
   if (access("/usr/bin/etcd", X_OK) != 0) GTEST_SKIP() << "etcd is not installed";
   Hosts world;
-  Watcher watcher(world.hosts);
+  auto watcher = world.watch();
   auto client = world.probe();
   for (auto& host : world.hosts) world.start(*host);
   auto* holder = &world.settled();
@@ -85,9 +85,9 @@ TEST(VipdProgram, OneOfThreeHostsHasTheAddressWhateverHappens) {
   }
   client->end();
   note("restarts", world.restarts);
-  watcher.end();
-  EXPECT_GT(watcher.looks.load(), 100u);
-  EXPECT_EQ(0u, watcher.overlaps.load()) << world.said().cStr();
+  watcher->end();
+  EXPECT_GT(watcher->looks.load(), 100u);
+  EXPECT_EQ(0u, watcher->overlaps.load()) << world.said().cStr();
   EXPECT_GT(client->answered.load(), 100u);
   EXPECT_EQ(0u, client->twice.load()) << world.said().cStr();
   EXPECT_LT(handOver, 1500)
