@@ -16,6 +16,8 @@ constexpr Backoff::Pace kPace = {
 constexpr kj::Duration kLookAgain = 200 * kj::MILLISECONDS, kRemoveAgain = 100 * kj::MILLISECONDS,
                        kRenewAgain = 250 * kj::MILLISECONDS, kUrgent = 50 * kj::MILLISECONDS,
                        kLongestRenewal = 1 * kj::SECONDS;
+// A watch that tells nothing may be broken, which nobody would notice.
+constexpr kj::Duration kLongestFollow = 15 * kj::SECONDS;
 // A holder's address has a second less than its lease, and wants a new lifetime more than once in
 // that time; whoever waits has only to keep its key.
 constexpr int kBeatsOfHolder = 6, kBeatsOfOthers = 3;
@@ -58,7 +60,7 @@ void Candidate::granted(TimePoint now, const etcd::Lease& given) {
   busy = false;
   lease = given.id;
   term = {given.sent, given.ttl};
-  renewing = false;
+  unanswered = 0;
   renewedAt = given.sent;
   phase = Phase::kEntering;
   key = kj::str(prefix, hex(lease));
@@ -99,6 +101,7 @@ void Candidate::saw(TimePoint now, const etcd::RangeResult& keys) {
   bool anew = !everSeen;
   everSeen = current = true;
   following = false;
+  lookAt = now + kLongestFollow;
   if (anew && first()) guard = now + kGuard;  // who was here a moment ago is not known
   tellHolder();
 }
@@ -136,7 +139,7 @@ void Candidate::followEnded(TimePoint now) {
 
 void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
   if (!standing() || given.id != lease) return;
-  renewing = false;
+  if (unanswered > 0) --unanswered;
   // Answers may overtake each other; what was longer once stays.
   Term newer{given.sent, given.ttl};
   if (newer.end() > term.end()) term = newer;
@@ -149,11 +152,13 @@ void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
   }
 }
 
-void Candidate::renewalFailed(TimePoint now, LeaseId id, bool gone, kj::StringPtr because) {
+void Candidate::renewalFailed(TimePoint now, LeaseId id, TimePoint sent, bool gone,
+                              kj::StringPtr because) {
   if (!standing() || id != lease) return;
-  renewing = false;
+  if (unanswered > 0) --unanswered;
   if (gone) return leave(now, "etcd has ended the lease", true, true);
-  renewAt = renewedAt + kj::min(beat(), kRenewAgain);
+  if (sent <= term.sent) return;  // a later one was answered
+  renewAt = kj::min(renewAt, renewedAt + kj::min(beat(), kRenewAgain));
   trouble = kj::str("cannot renew the lease: ", because);
 }
 
@@ -175,6 +180,13 @@ void Candidate::failed(TimePoint now, kj::StringPtr because) {
   } else {
     lookAt = now + kLookAgain;
   }
+}
+
+void Candidate::taken() {
+  if (phase != Phase::kHolding || placed) return;
+  placed = true;
+  why = kj::str("elected");
+  tellHolder();
 }
 
 void Candidate::putFailed(TimePoint now, kj::StringPtr because) {
@@ -203,6 +215,13 @@ bool Candidate::first() const {
   return everSeen;
 }
 
+// A holder's next renewal does not wait for the answer to the one before; but many that nobody
+// answers are of no use.
+TimePoint Candidate::renewalDue() const {
+  if (unanswered >= kRenewalsAtOnce) return kj::max(renewAt, renewedAt + kLongestRenewal);
+  return unanswered == 0 ? renewAt : kj::max(renewAt, renewedAt + beat());
+}
+
 kj::Duration Candidate::beat() const {
   bool near = phase == Phase::kHolding || (phase == Phase::kWaiting && first());
   return term.ttl / (near ? kBeatsOfHolder : kBeatsOfOthers);
@@ -210,7 +229,7 @@ kj::Duration Candidate::beat() const {
 
 void Candidate::forgetView() {
   rivals.clear();
-  everSeen = current = following = refresh = false;
+  everSeen = current = following = refresh = placed = false;
   guard.reset();
   holderName = nullptr;
   trouble = nullptr;
@@ -222,7 +241,8 @@ void Candidate::leave(TimePoint now, kj::StringPtr because, bool leaseGone, bool
   toRelease = phase == Phase::kHolding && !leaseGone;
   toRevoke = !leaseGone;
   phase = leaseGone ? Phase::kIdle : Phase::kLeaving;
-  busy = renewing = false;
+  busy = false;
+  unanswered = 0;
   forgetView();
   if (soon) backoff.reset();
   retryAt = now + backoff.next(chance());
@@ -232,7 +252,9 @@ kj::Maybe<Action> Candidate::next(TimePoint now) {
   if (standing()) {
     if (obstacle) {
       leave(now, obstacle->c_str(), false, true);
-    } else if (now >= term.end()) {
+    } else if (now >= term.end() && phase != Phase::kWaiting) {
+      // Whoever waits has nothing to lose: its key may live on, as those of all do when etcd gets a
+      // new leader, and only etcd knows.
       leave(now,
             trouble.size() > 0 ? kj::str("the lease has ended: ", trouble)
                                : kj::str("the lease has ended"),
@@ -288,13 +310,15 @@ kj::Maybe<Action> Candidate::stepRound(TimePoint now) {
 }
 
 kj::Maybe<Action> Candidate::stepRenewal(TimePoint now) {
-  if (renewing || now < renewAt) return nullptr;
-  renewing = true;
+  if (now < renewalDue()) return nullptr;
+  ++unanswered;
   renewedAt = now;
-  return Action(Renew{lease, kj::min(term.ttl / kBeatsOfHolder, kLongestRenewal)});
+  renewAt = now + beat();
+  return Action(Renew{lease, kj::min(term.ttl / 2, kLongestRenewal)});
 }
 
 kj::Maybe<Action> Candidate::stepView(TimePoint now) {
+  if (now >= lookAt) current = false;
   if (!current) {
     if (busy || now < lookAt) return nullptr;
     busy = true;
@@ -320,7 +344,7 @@ kj::Maybe<Action> Candidate::stepAddress(TimePoint now) {
   if (phase == Phase::kWaiting) {
     phase = Phase::kHolding;
     backoff.reset();
-    why = kj::str("elected");
+    why = kj::str("elected; the address is not on its link yet");
     tellHolder();
     renewAt = kj::min(renewAt, renewedAt + beat());
   }
@@ -338,10 +362,10 @@ TimePoint Candidate::wake(TimePoint now) const {
   }
   if (phase == Phase::kIdle && !obstacle) by(retryAt);
   if (!standing()) return at;
-  by(term.end());
-  if (!renewing) by(renewAt);
+  if (phase != Phase::kWaiting) by(term.end());
+  by(renewalDue());
   if (phase == Phase::kWaiting && guard && *guard > now) by(*guard);
-  if (phase >= Phase::kWaiting && !current && !busy) by(lookAt);
+  if (phase >= Phase::kWaiting && !busy) by(lookAt);
   return at;
 }
 
@@ -349,7 +373,7 @@ TimePoint Candidate::wake(TimePoint now) const {
 
 void Candidate::tellHolder() {
   holderName = nullptr;
-  if (phase == Phase::kHolding) {
+  if (placed) {
     holderName = kj::str(host);
     return;
   }
@@ -362,8 +386,8 @@ void Candidate::tellHolder() {
 }
 
 Candidate::State Candidate::state() const {
-  if (phase == Phase::kHolding) return State::kHolder;
-  return phase == Phase::kWaiting ? State::kWaiting : State::kIdle;
+  if (placed) return State::kHolder;
+  return phase >= Phase::kWaiting && phase <= Phase::kHolding ? State::kWaiting : State::kIdle;
 }
 
 kj::Maybe<TimePoint> Candidate::leaseEnd() const {

@@ -21,7 +21,8 @@
 //
 // Used so: tell it what has happened, then ask next() until there is nothing left to do, and again
 // at wake(). Of the calls to etcd all but renewals make a chain: a new one replaces the one before,
-// whose answer does not count any more.
+// whose answer does not count any more. A renewal that is not answered does not keep the next one
+// from being sent: kRenewalsAtOnce are under way at most.
 #pragma once
 
 #include <kj/function.h>
@@ -37,6 +38,8 @@
 #include "vipd/fence-times.h"
 
 namespace talos::vipd {
+
+constexpr unsigned kRenewalsAtOnce = 4;
 
 // The value of a key whose host has let go of the address. No host is called so.
 constexpr kj::StringPtr kReleased = "talos:released"_kj;
@@ -92,11 +95,15 @@ class Candidate {
   void happened(kj::TimePoint now, const etcd::Events& events);
   void followEnded(kj::TimePoint now);
   void renewed(kj::TimePoint now, const etcd::Lease& lease);
-  void renewalFailed(kj::TimePoint now, etcd::LeaseId lease, bool gone, kj::StringPtr why);
+  // `sent`: when next() told to renew it. `gone`: etcd says that there is no such lease.
+  void renewalFailed(kj::TimePoint now, etcd::LeaseId lease, kj::TimePoint sent, bool gone,
+                     kj::StringPtr why);
   // Release and Revoke have ended, however.
   void left(kj::TimePoint now);
   // Grant, Enter or Look.
   void failed(kj::TimePoint now, kj::StringPtr why);
+  // The kernel has the address.
+  void taken();
   void putFailed(kj::TimePoint now, kj::StringPtr why);
   // It was too late to put it, and nothing was done.
   void late(kj::TimePoint now);
@@ -110,6 +117,7 @@ class Candidate {
   kj::TimePoint wake(kj::TimePoint now) const;
 
   // --- how it is
+  // kHolder: the kernel has been given the address, and not only may be.
   enum class State { kIdle, kWaiting, kHolder };
   State state() const;
   kj::StringPtr holder() const { return holderName; }  // empty: not known
@@ -143,7 +151,7 @@ class Candidate {
 
   etcd::LeaseId lease = 0;
   Term term;
-  bool renewing = false;
+  unsigned unanswered = 0;  // renewals
   kj::TimePoint renewAt = kj::origin<kj::TimePoint>();
   kj::TimePoint renewedAt = kj::origin<kj::TimePoint>();  // when the last one was sent
 
@@ -151,13 +159,14 @@ class Candidate {
   etcd::Revision created = 0, seen = 0;
   std::map<std::string, Rival> rivals;  // that are older
   bool everSeen = false, current = false, following = false;
-  kj::TimePoint lookAt = kj::origin<kj::TimePoint>();
-  std::optional<kj::TimePoint> guard;  // the address may not be put before
-  bool refresh = false, toRelease = false, toRevoke = false;
+  kj::TimePoint lookAt = kj::origin<kj::TimePoint>();  // if not current; at the latest, if it is
+  std::optional<kj::TimePoint> guard;                  // the address may not be put before
+  bool refresh = false, placed = false, toRelease = false, toRevoke = false;
 
   bool standing() const { return phase >= Phase::kEntering && phase <= Phase::kHolding; }
   bool first() const;
   kj::Duration beat() const;
+  kj::TimePoint renewalDue() const;
   void beginRound(kj::TimePoint now);
   void leave(kj::TimePoint now, kj::StringPtr because, bool leaseGone, bool soon);
   void forgetView();

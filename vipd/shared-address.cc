@@ -78,8 +78,21 @@ kj::Maybe<kj::String> SharedAddress::findSegment(const Seen& seen) {
   return kj::str("there is no link ", linkName);
 }
 
+// Neighbours know another hardware address, or none at all at a link that is a new one: it has to
+// be given the address again, and they have to be told.
+void SharedAddress::announceAnew() {
+  announcing = nullptr;
+  candidate.missing();
+}
+
 void SharedAddress::stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Seen& seen) {
+  auto before = kj::mv(segment);
   auto onLink = findSegment(seen);
+  KJ_IF_MAYBE (old, before) {
+    KJ_IF_MAYBE (now, segment) {
+      if (old->index != now->index || old->mac != now->mac) announceAnew();
+    }
+  }
   kj::Maybe<kj::String> all;
   KJ_IF_MAYBE (why, retiring) {
     all = kj::str(*why);
@@ -238,18 +251,20 @@ kj::Promise<void> SharedAddress::follow(Follow action) {
 
 void SharedAddress::renew(const Renew& action) {
   auto id = action.lease;
-  renewal = world.timer.timeoutAfter(action.within, world.etcd.keepAlive(id))
-                .then(
-                    [this](etcd::Lease&& lease) {
-                      candidate.renewed(world.clock.now(), lease);
-                      told.raise();
-                    },
-                    [this, id](kj::Exception&& e) {
-                      bool gone = kindOf(e) == ErrorKind::kNotFound;
-                      candidate.renewalFailed(world.clock.now(), id, gone, messageOf(e));
-                      told.raise();
-                    })
-                .eagerlyEvaluate(nullptr);
+  auto sent = world.clock.now();
+  renewals[renewalCount++ % kRenewalsAtOnce] =
+      world.timer.timeoutAfter(action.within, world.etcd.keepAlive(id))
+          .then(
+              [this](etcd::Lease&& lease) {
+                candidate.renewed(world.clock.now(), lease);
+                told.raise();
+              },
+              [this, id, sent](kj::Exception&& e) {
+                bool gone = kindOf(e) == ErrorKind::kNotFound;
+                candidate.renewalFailed(world.clock.now(), id, sent, gone, messageOf(e));
+                told.raise();
+              })
+          .eagerlyEvaluate(nullptr);
 }
 
 void SharedAddress::put(const Stay& stay) {
@@ -274,8 +289,9 @@ void SharedAddress::put(const Stay& stay) {
       candidate.putFailed(world.clock.now(), *why);
     } else if (!inTime) {
       candidate.late(world.clock.now());
-    } else if (announcing == nullptr) {
-      announcing = announce().eagerlyEvaluate(nullptr);
+    } else {
+      candidate.taken();
+      if (announcing == nullptr) announcing = announce().eagerlyEvaluate(nullptr);
     }
   } else {
     candidate.putFailed(world.clock.now(), kj::str("there is no link ", linkName));

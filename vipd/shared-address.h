@@ -78,7 +78,9 @@ class SharedAddress {
   std::string shownHolder, shownReason;
   kj::Date since;
   uint64_t changes = 0;
-  kj::Maybe<kj::Promise<void>> chain, renewal, following, announcing;
+  kj::Maybe<kj::Promise<void>> chain, following, announcing;
+  kj::Maybe<kj::Promise<void>> renewals[kRenewalsAtOnce];
+  unsigned renewalCount = 0;
   kj::Promise<void> running;
 
   kj::Promise<void> run();
@@ -93,6 +95,7 @@ class SharedAddress {
   kj::Promise<void> announce();
   void tellChange();
   kj::Maybe<kj::String> findSegment(const Seen& seen);
+  void announceAnew();
   template <typename T, typename Then>
   void call(kj::Promise<T> promise, Then&& then);
 };

@@ -524,8 +524,8 @@ class Model {
         [this, id, sent, &host]() -> std::function<void(Candidate&)> {
           auto found = leases.find(id);
           if (found == leases.end()) {
-            return [this, id, &host](Candidate& process) {
-              process.renewalFailed(clock(host), id, true, "no such lease");
+            return [this, id, sent, &host](Candidate& process) {
+              process.renewalFailed(clock(host), id, sent, true, "no such lease");
             };
           }
           found->second.end = now + found->second.ttl;
@@ -534,8 +534,8 @@ class Model {
             process.renewed(clock(host), answer(id, sent, host));
           };
         },
-        [this, id, &host](Candidate& process) {
-          process.renewalFailed(clock(host), id, false, "timed out");
+        [this, id, sent, &host](Candidate& process) {
+          process.renewalFailed(clock(host), id, sent, false, "timed out");
         },
         [] { return true; });
   }
@@ -598,6 +598,7 @@ class Model {
     host.until = now + stay.seconds * kSecond + kernelLate();
     if (last != int(i)) ++outcome.changes;
     last = int(i);
+    host.process->taken();
   }
   Time kernelLate() {
     // Another address changed shortly before it was due.

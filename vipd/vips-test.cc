@@ -317,11 +317,90 @@ TEST_F(Vipd, WhatWasTooLateIsDoneAfterTheNextRenewal) {
   pass(1 * kj::SECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
   EXPECT_TRUE(a.announcer.said.empty());
+  // Nobody is told that it is the holder before it is.
+  EXPECT_EQ(a.told(), "waiting : elected; the address is not on its link yet");
   a.guard.tooLate = false;
   pass(400 * kj::MILLISECONDS);
   EXPECT_TRUE(a.has("10.5.0.50"));
   ASSERT_EQ(1u, a.announcer.said.size());
   EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
+  EXPECT_EQ(a.told(), "holder a: elected");
+}
+
+// Catches: neighbours that go on sending to a hardware address which the holder has no more.
+TEST_F(Vipd, AnotherHardwareAddressIsAnnounced) {
+  Host a(cluster, timer, "a");
+  pass(10 * kj::SECONDS);
+  ASSERT_EQ(5u, a.announcer.said.size());
+  a.kernel.readdress(a.eth0, kj::heapArray<kj::byte>({2, 0, 0, 0, 0, 99}));
+  pass(400 * kj::MILLISECONDS);
+  ASSERT_EQ(6u, a.announcer.said.size());
+  EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[5]);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+}
+
+size_t countOf(const etcd::ModelEtcd& etcd, const std::string& call) {
+  return std::count(etcd.calls.begin(), etcd.calls.end(), call);
+}
+
+// Catches: an election that is left and entered again and again because etcd takes longer than a
+// beat.
+TEST_F(Vipd, ASlowEtcdCostsNobodyTheLease) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(1 * kj::SECONDS);
+  for (auto* host : {&a, &b}) host->etcd.faults.answerAfter = 600 * kj::MILLISECONDS;
+  pass(20 * kj::SECONDS);
+  EXPECT_EQ(1u, countOf(a.etcd, "grant"));
+  EXPECT_EQ(1u, countOf(b.etcd, "grant"));
+  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+  EXPECT_TRUE(kj::StringPtr(a.told().c_str()).startsWith("holder a: etcd answers too slowly"))
+      << a.told();
+}
+
+// Catches: nodes that wait and give up their places while etcd has no leader; the next one keeps
+// all leases.
+TEST_F(Vipd, WhoWaitsKeepsItsPlaceWhileEtcdAnswersNobody) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(1 * kj::SECONDS);
+  b.etcd.faults.answersLost = true;
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(kj::StringPtr(b.told().c_str()).startsWith("waiting a: cannot renew the lease"))
+      << b.told();
+  b.etcd.faults.answersLost = false;
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(1u, countOf(b.etcd, "grant"));
+  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+}
+
+// Catches: a node that never hears that the holder has gone.
+TEST_F(Vipd, AWatchThatTellsNothingIsNotWaitedForForEver) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  b.etcd.faults.silent = true;
+  pass(5 * kj::SECONDS);
+  a.kill();
+  pass(20 * kj::SECONDS);
+  EXPECT_TRUE(b.has("10.5.0.50"));
+}
+
+// Catches: a list that cannot be read, and is asked for more often with every notice.
+TEST_F(Vipd, NoticesDoNotMultiplyTheTries) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  constexpr unsigned kNotices = 10, kSeconds = 10;
+  a.kernel.disturb(1000);
+  for (unsigned i = 0; i < kNotices; ++i) {
+    a.kernel.setCarrier(a.eth1, i % 2 == 0);
+    pass(1 * kj::MILLISECONDS);
+  }
+  pass(kSeconds * kj::SECONDS);
+  EXPECT_LE(1000 - a.kernel.stillDisturbed(), kNotices + kSeconds + 1);
+  a.kernel.disturb(0);
 }
 
 }  // namespace

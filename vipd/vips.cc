@@ -47,8 +47,13 @@ Seen Vips::look() {
 void Vips::apply() {
   auto failure = kj::runCatchingExceptions([this] { applyNow(); });
   KJ_IF_MAYBE (e, failure) {
+    if (again) return;  // notices of the kernel may be many
     log::error("cannot read links and addresses; retrying", {{"error", messageOf(*e)}});
-    tasks.add(world.timer.afterDelay(kReadAgain).then([this] { apply(); }));
+    again = true;
+    tasks.add(world.timer.afterDelay(kReadAgain).then([this] {
+      again = false;
+      apply();
+    }));
   }
 }
 

@@ -60,6 +60,7 @@ class Vips final : private kj::TaskSet::ErrorHandler {
   Signal tell;
   Addresses addresses, leaving;
   bool stopping = false, settled = false;
+  bool again = false;  // apply() is to be tried again already
   kj::TaskSet tasks;
 
   kj::Promise<void> followBoard();

@@ -24,6 +24,8 @@ constexpr unsigned kUsualMetric = 10;  // of a route that names none
 struct Taken {
   std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
   std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
+  std::map<Ip, std::string> addresses;                             // of this node; where they are
+  std::map<Ip, std::string> shared;
 };
 
 void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
@@ -120,11 +122,17 @@ void checkRoutes(Report& report, kj::StringPtr path, Taken& taken,
 
 // Of a link or of a VLAN.
 template <typename Reader>
-void checkFurther(Report& report, kj::StringPtr path, Reader link) {
+void checkFurther(Report& report, kj::StringPtr path, Reader link, Taken& taken) {
+  auto take = [&](kj::StringPtr place, kj::StringPtr text) {
+    KJ_IF_MAYBE (prefix, Prefix::parse(text)) taken.addresses[prefix->address] = place.cStr();
+    KJ_IF_MAYBE (address, Ip::parse(text)) taken.addresses[*address] = place.cStr();
+  };
+  take(kj::str(path, ".cidr"), link.getCidr());
   size_t i = 0;
   for (auto address : link.getAddresses()) {
     auto place = kj::str(path, ".addresses[", i++, "]");
     if (Ip::parse(address) == nullptr) report.cidr(place, address);
+    take(place, address);
   }
   if (!link.hasDhcpOptions()) return;
   auto place = kj::str(path, ".dhcpOptions");
@@ -135,7 +143,7 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link) {
   }
 }
 
-void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type) {
+void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type, Taken& taken) {
   if (!isControlPlane(type)) {
     report.error(path, kj::str("only control-plane nodes can have a shared address"),
                  "remove vip, or set machine.type to controlplane");
@@ -146,6 +154,8 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
   } else if (Ip::parse(vip.getIp()) == nullptr) {
     report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
                  Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
+  } else {
+    taken.shared[Ip::require(vip.getIp())] = place.cStr();
   }
   if (vip.getLeaseTTL().size() == 0) return;
   auto ttl = parseDuration(vip.getLeaseTTL());
@@ -160,7 +170,7 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
 void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned parentMtu,
                MachineType type, Taken& taken) {
   if (vlan.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), vlan.getCidr());
-  checkFurther(report, path, vlan);
+  checkFurther(report, path, vlan, taken);
   checkMtu(report, path, vlan.getMtu());
   if (parentMtu != 0 && vlan.getMtu() > parentMtu) {
     report.error(
@@ -168,7 +178,7 @@ void checkVlan(Report& report, kj::StringPtr path, Vlan::Reader vlan, unsigned p
         kj::str(vlan.getMtu(), " is more than the MTU of the parent link (", parentMtu, ")"));
   }
   checkRoutes(report, path, taken, vlan.getRoutes());
-  if (vlan.hasVip()) checkVip(report, kj::str(path, ".vip"), vlan.getVip(), type);
+  if (vlan.hasVip()) checkVip(report, kj::str(path, ".vip"), vlan.getVip(), type, taken);
 }
 
 void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interface, MachineType type,
@@ -191,11 +201,12 @@ void checkVlans(Report& report, kj::StringPtr parent, Interface::Reader interfac
   }
 }
 
-void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader interface) {
+void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader interface,
+                     Taken& taken) {
   if (interface.getDhcp() && interface.getCidr().size() > 0)
     report.error(kj::str(path, ".dhcp"), kj::str("cidr is set as well"), "remove one of the two");
   if (interface.getCidr().size() > 0) report.cidr(kj::str(path, ".cidr"), interface.getCidr());
-  checkFurther(report, path, interface);
+  checkFurther(report, path, interface, taken);
 }
 
 void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interface) {
@@ -249,7 +260,7 @@ void checkName(Report& report, kj::StringPtr path, Interface::Reader interface) 
 void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interface,
                     MachineType type, Taken& taken) {
   checkName(report, path, interface);
-  checkAddressing(report, path, interface);
+  checkAddressing(report, path, interface, taken);
   checkMtu(report, path, interface.getMtu());
   checkRoutes(report, path, taken, interface.getRoutes());
   checkVlans(report, path, interface, type, taken);
@@ -261,7 +272,7 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
   if (interface.hasBond()) checkBond(report, kj::str(path, ".bond"), interface.getBond());
   if (interface.hasWireguard())
     checkWireguard(report, kj::str(path, ".wireguard"), interface.getWireguard());
-  if (interface.hasVip()) checkVip(report, kj::str(path, ".vip"), interface.getVip(), type);
+  if (interface.hasVip()) checkVip(report, kj::str(path, ".vip"), interface.getVip(), type, taken);
 }
 
 using Masters = std::map<std::string, std::string>;  // by the name of the member
@@ -322,6 +333,17 @@ void checkMembers(Report& report, Network::Reader network) {
   }
 }
 
+// The address of a node goes nowhere: the others would take it as well, and both would have it.
+void checkShared(Report& report, const Taken& taken) {
+  for (auto& [address, place] : taken.shared) {
+    auto own = taken.addresses.find(address);
+    if (own == taken.addresses.end()) continue;
+    report.error(place.c_str(),
+                 kj::str(own->second.c_str(), " gives this node the same address, ", address),
+                 "use an address that no machine has");
+  }
+}
+
 void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
   size_t i = 0;
   for (auto entry : entries) {
@@ -368,6 +390,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
     }
   }
   checkMembers(report, network);
+  checkShared(report, taken);
   checkHostEntries(report, network.getExtraHostEntries());
 }
 

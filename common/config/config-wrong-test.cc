@@ -343,6 +343,13 @@ TEST(ConfigWrong, RulesFollowTheMachinesType) {
   auto vip = "network: {interfaces: [{interface: eth0, dhcp: true, vip: {ip: 10.5.0.9}}]}";
   EXPECT_EQ(1u, problems(false, Slot::kMachine, vip));
   EXPECT_EQ(0u, problems(true, Slot::kMachine, vip));
+  // An address of this node's own is nobody else's.
+  for (auto own : {"cidr: 10.5.0.9/24", "addresses: [10.5.0.8/24, 10.5.0.9/24]",
+                   "vlans: [{vlanId: 5, cidr: 10.5.0.9/24}]"}) {
+    auto both = std::string("network: {interfaces: [{interface: eth1, ") + own +
+                "}, {interface: eth0, dhcp: true, vip: {ip: 10.5.0.9}}]}";
+    EXPECT_EQ(1u, problems(true, Slot::kMachine, both.c_str())) << own;
+  }
   auto cni = "network: {dnsDomain: cluster.local, cni: {name: custom}}";
   EXPECT_EQ(0u, problems(false, Slot::kCluster, cni));
   EXPECT_EQ(1u, problems(true, Slot::kCluster, cni));

@@ -19,6 +19,7 @@ struct Faults {
   kj::Duration effectAfter = 0 * kj::SECONDS;  // the request is on its way so long
   kj::Duration answerAfter = 0 * kj::SECONDS;  // and its answer
   bool answersLost = false;                    // it is done, and nobody is told
+  bool silent = false;                         // watches begin, and tell nothing
   kj::Maybe<size_t> snapshotEnds = nullptr;    // the connection is lost after so many bytes
 };
 
@@ -62,7 +63,9 @@ class ModelEtcd final : public Etcd {
   kj::Promise<kj::Own<Watch>> watch(WatchRequest request) override {
     return serve<kj::Own<Watch>>(
         "watch", kLeader, deadlines.call,
-        [&c = cluster, id = id, name = kj::str(ownName), r = kj::mv(request)]() mutable {
+        [&c = cluster, id = id, name = kj::str(ownName), silent = faults.silent,
+         r = kj::mv(request)]() mutable {
+          if (silent) return kj::Own<Watch>(kj::heap<SilentWatch>());
           auto watcher = c.store.watch(kj::mv(r));
           c.watchedThrough(id, kj::addRef(*watcher));
           return kj::Own<Watch>(kj::heap<ModelWatch>(kj::mv(name), kj::mv(watcher)));
@@ -224,6 +227,10 @@ class ModelEtcd final : public Etcd {
   Deadlines deadlines;
   kj::String ownName;
 
+  class SilentWatch final : public Watch {
+   public:
+    kj::Promise<Events> next() override { return kj::NEVER_DONE; }
+  };
   class ModelWatch final : public Watch {
    public:
     ModelWatch(kj::String name, kj::Own<ModelStore::Watcher> watcher)

@@ -48,6 +48,10 @@ class TestKernel : public ModelKernel {
     device(index)->link.name = kj::str(name);
     notify({.links = true});
   }
+  void readdress(unsigned index, kj::Array<kj::byte> hardwareAddress) {
+    device(index)->link.hardwareAddress = kj::mv(hardwareAddress);
+    notify({.links = true});
+  }
   // The errno of changes that this link does not accept, or 0 again. It can still lose what it has.
   void refuse(unsigned index, int code) {
     refused.upsert(index, code, [](int& there, int now) { there = now; });
@@ -55,6 +59,7 @@ class TestKernel : public ModelKernel {
 
   // The next `times` lists of links change while they are read.
   void disturb(unsigned times) { disturbed = times; }
+  unsigned stillDisturbed() const { return disturbed; }
   kj::Vector<Link> links() override {
     if (disturbed > 0) {
       --disturbed;
