@@ -1,8 +1,7 @@
-// Foreign bytes through processes, good ones and such as somebody has taken over: this very
-// program, behind the wrapper, under the names of what it then does. As root.
+// Foreign bytes through processes, good ones and such as somebody has taken over
+// (bad-parser-test.cc). As root.
 #include "machined/foreign/confined-foreign.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,15 +12,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,129 +31,6 @@ namespace talos::machined {
 namespace {
 
 using testing::HasSubstr;
-
-// --- what a process does that was taken over ---
-
-void send(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
-  capnp::MallocMessageBuilder message;
-  fill(message.initRoot<rpc::ParseAnswer>());
-  auto words = frameOf(message);
-  auto size = static_cast<uint32_t>(words.size());
-  write(kParserRequestFd, &size, sizeof(size));
-  write(kParserRequestFd, words.begin(), words.size() * sizeof(capnp::word));
-}
-
-kj::Array<capnp::word> hear() {
-  kj::FdInputStream in(kParserRequestFd);
-  uint32_t size = 0;
-  in.read(&size, sizeof(size));
-  auto words = kj::heapArray<capnp::word>(size);
-  in.read(words.asBytes().begin(), words.asBytes().size());
-  return words;
-}
-
-void say(const std::string& text) {
-  send([&](rpc::ParseAnswer::Builder out) { out.initFailed().setMessage(text.c_str()); });
-}
-
-// NAME=ERRNO of all that must not work.
-void probe() {
-  std::string result;
-  auto tell = [&](const char* what, long code) {
-    result += kj::str(what, "=", code < 0 ? errno : 0, " ").cStr();
-  };
-  pid_t brain = getppid();
-  for (auto path : {"/", "/etc/passwd", "/proc/self/status", "/proc/1/environ", "/dev/null"}) {
-    tell("open", open(path, O_RDONLY | O_CLOEXEC));
-  }
-  for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET}) {
-    tell("socket", socket(family, SOCK_STREAM, 0));
-  }
-  tell("socketpair", syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, nullptr));
-  struct sockaddr_in address = {};
-  tell("connect", connect(kParserRequestFd, reinterpret_cast<sockaddr*>(&address), 16));
-  tell("kill", kill(brain, 0));
-  tell("kill", kill(-1, 0));
-  tell("tgkill", syscall(SYS_tgkill, brain, brain, 0));
-  tell("pidfd", syscall(SYS_pidfd_open, brain, 0));
-  tell("fork", fork());
-  tell("thread", syscall(SYS_clone, 0x10f00, nullptr));
-  tell("ptrace", ptrace(PTRACE_ATTACH, brain, nullptr, nullptr));
-  char byte;
-  struct iovec here = {&byte, 1};
-  tell("memory", process_vm_readv(brain, &here, 1, &here, 1, 0));
-  tell("mount", mount("none", "/", "tmpfs", 0, nullptr));
-  tell("setuid", syscall(SYS_setuid, 0));
-  tell("orphan", prctl(PR_SET_PDEATHSIG, 0));
-  // Its own memory would have to be enough.
-  tell("hoard", malloc(kParserMemory) == nullptr ? (errno = EPERM, -1) : 0);
-  result += kj::str("uid=", getauxval(AT_UID) == kParserUid ? EPERM : 0).cStr();
-  say(result);
-}
-
-void misbehave(const std::string& how) {
-  if (how == "deaf") {
-    write(kParserRequestFd, "x", 1);
-    for (;;) poll(nullptr, 0, -1);
-  }
-  auto request = hear();
-  capnp::FlatArrayMessageReader reader(request);
-  if (how == "crash") __builtin_memset(reinterpret_cast<void*>(uintptr_t{8}), 0, 8);
-  if (how == "exit") return;
-  if (how == "hang") {
-    for (;;) hear();  // what never comes
-  }
-  if (how == "spin") {
-    for (volatile unsigned i = 0;; i = i + 1) {
-    }
-  }
-  if (how == "probe") probe();
-  if (how == "huge") {
-    uint32_t size = 0xffffffff;
-    write(kParserRequestFd, &size, sizeof(size));
-    hear();
-  }
-  if (how == "noise") {
-    std::string noise(4096, '\x55');
-    uint32_t size = 512;
-    write(kParserRequestFd, &size, sizeof(size));
-    write(kParserRequestFd, noise.data(), noise.size());
-  }
-  if (how == "chatter") {
-    for (;;) send([](rpc::ParseAnswer::Builder out) { out.initDoing(); });
-  }
-  if (how == "greedy") {
-    send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(kMostSuperblockBytes + 1); });
-    hear();
-  }
-  if (how == "flood") {
-    send([](rpc::ParseAnswer::Builder out) { out.initPiece(kMostPieceBytes + 1); });
-  }
-  // Dies of bytes that begin with an exclamation mark.
-  if (how == "delicate") {
-    send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(1); });
-    auto words = hear();
-    capnp::FlatArrayMessageReader bytes(words);
-    if (bytes.getRoot<rpc::ParseRequest>().getBytes()[0] == '!') return;
-    send([](rpc::ParseAnswer::Builder out) { out.initSuperblock(); });
-  }
-}
-
-// Before main() and before what gtest does to begin: behind the wrapper this program is what its
-// name says.
-__attribute__((constructor(101))) void becomeParser(int argc, char** argv, char**) {
-  std::string name = argc == 1 ? argv[0] : "";
-  auto at = name.rfind("/parse-");
-  if (at == std::string::npos) return;
-  try {
-    misbehave(name.substr(at + 7));
-  } catch (...) {
-    _exit(3);
-  }
-  _exit(0);
-}
-
-// --- the brain ---
 
 constexpr auto kDocument =
     "version: v1alpha1\nmachine:\n  type: worker\n  token: aaaaaa.aaaaaaaaaaaaaaaa\n"
@@ -385,7 +255,7 @@ struct Collected final : HttpPieces {
 };
 
 // Catches: a filter that a long body cannot live with, a part of it that is lost or out of its
-// turn; a process that gives more than there is memory for.
+// turn; a process that gives more than there is memory for, or that is blamed for a full disk.
 TEST_F(Confined, FetchesInPieces) {
   std::string body;
   for (unsigned i = 0; body.size() < 300'000; ++i) body += std::to_string(i) + " ";
@@ -397,7 +267,7 @@ TEST_F(Confined, FetchesInPieces) {
         "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     co_await stream->write(text.data(), text.size());
   };
-  auto fetch = [&](ForeignBytes& foreign, Collected& to) -> std::string {
+  auto fetch = [&](ForeignBytes& foreign, HttpPieces& to) -> std::string {
     auto pipe = io.provider->newTwoWayPipe();
     auto serving = serve(kj::mv(pipe.ends[0])).eagerlyEvaluate([](kj::Exception&&) {});
     HttpProgress progress;
@@ -410,6 +280,13 @@ TEST_F(Confined, FetchesInPieces) {
   Collected whole;
   EXPECT_EQ(fetch(good, whole), "ended");
   EXPECT_TRUE(whole.body == body);
+  struct Full final : HttpPieces {
+    void begins(uint64_t, uint64_t) override {}
+    kj::Promise<void> piece(kj::Array<kj::byte>) override {
+      return error(ErrorKind::kResourceExhausted, "no room");
+    }
+  } full;
+  EXPECT_EQ(fetch(good, full), "ResourceExhausted: no room");
   Collected none;
   EXPECT_THAT(fetch(badly("flood"), none), HasSubstr("a piece that is too large"));
   EXPECT_THAT(fetch(badly("exit"), none), HasSubstr("Unavailable: the parser was killed"));

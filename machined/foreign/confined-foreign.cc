@@ -48,6 +48,13 @@ Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
   return frameOf(message);
 }
 
+auto remembering(kj::Maybe<kj::Exception>& refused) {
+  return [&refused](kj::Exception&& e) -> kj::Promise<Words> {
+    refused = kj::cp(e);
+    return kj::mv(e);
+  };
+}
+
 }  // namespace
 
 // What is asked about, and how.
@@ -249,6 +256,16 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
   co_return readHttp(answer->getRoot<rpc::ParseAnswer>(), from);
 }
 
+// What the brain itself refuses a process ends that, too, and is told instead of it.
+kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::askUnless(
+    const kj::Maybe<kj::Exception>& refused, Piece piece) {
+  return ask(kj::mv(piece))
+      .catch_([&refused](kj::Exception&& e) -> kj::Promise<kj::Own<capnp::MessageReader>> {
+        KJ_IF_MAYBE (r, refused) return kj::cp(*r);
+        return kj::mv(e);
+      });
+}
+
 kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoStream> connection,
                                                            const HttpSource& place,
                                                            kj::StringPtr authorities, kj::Date now,
@@ -267,20 +284,10 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
   kj::Maybe<kj::Exception> refused;
   piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     return kj::evalNow([&]() { return takePiece(answer, progress, to); })
-        .then([]() -> kj::Promise<Words> { return Words(); },
-              [&](kj::Exception&& e) -> kj::Promise<Words> {
-                refused = kj::cp(e);
-                return kj::mv(e);
-              });
+        .then([]() -> kj::Promise<Words> { return Words(); }, remembering(refused));
   };
-  kj::Maybe<kj::Exception> wrong;
-  kj::Maybe<kj::Own<capnp::MessageReader>> answer;
-  co_await ask(kj::mv(piece))
-      .then([&](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
-            [&](kj::Exception&& e) { wrong = kj::mv(e); });
-  KJ_IF_MAYBE (e, refused) kj::throwFatalException(kj::mv(*e));
-  KJ_IF_MAYBE (e, wrong) kj::throwFatalException(kj::mv(*e));
-  co_return readPiecesEnd(KJ_ASSERT_NONNULL(answer)->getRoot<rpc::ParseAnswer>(), asked);
+  auto answer = co_await askUnless(refused, kj::mv(piece));
+  co_return readPiecesEnd(answer->getRoot<rpc::ParseAnswer>(), asked);
 }
 
 kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, uint64_t size,
@@ -300,19 +307,10 @@ kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, 
             [](kj::Array<const kj::byte> bytes) -> kj::Promise<Words> {
               return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
             },
-            [&](kj::Exception&& e) -> kj::Promise<Words> {
-              refused = kj::cp(e);
-              return kj::mv(e);
-            });
+            remembering(refused));
   };
-  kj::Maybe<kj::Exception> wrong;
-  kj::Maybe<kj::Own<capnp::MessageReader>> answer;
-  co_await ask(kj::mv(piece))
-      .then([&](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
-            [&](kj::Exception&& e) { wrong = kj::mv(e); });
-  KJ_IF_MAYBE (e, refused) kj::throwFatalException(kj::mv(*e));
-  KJ_IF_MAYBE (e, wrong) kj::throwFatalException(kj::mv(*e));
-  co_return readArchive(KJ_ASSERT_NONNULL(answer)->getRoot<rpc::ParseAnswer>(), size);
+  auto answer = co_await askUnless(refused, kj::mv(piece));
+  co_return readArchive(answer->getRoot<rpc::ParseAnswer>(), size);
 }
 
 kj::Promise<kj::Vector<ImageSignature>> ConfinedForeign::signatures(

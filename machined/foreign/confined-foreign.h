@@ -73,6 +73,8 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
 
   // Rejects with InvalidArgument, naming what was read, when two processes died of it.
   kj::Promise<kj::Own<capnp::MessageReader>> ask(Piece piece);
+  kj::Promise<kj::Own<capnp::MessageReader>> askUnless(const kj::Maybe<kj::Exception>& refused,
+                                                       Piece piece);
   kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> once(Piece& piece);
   kj::Promise<kj::Own<capnp::MessageReader>> converse(ConfinedChild& child, Piece& piece);
   void taskFailed(kj::Exception&& e) override;
