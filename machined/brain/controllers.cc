@@ -30,7 +30,9 @@ ControllerParts Wiring::partsOfControllers() {
 
 // Those that tell how the machine is.
 void Wiring::addStateControllers() {
-  controllers.add(kj::heap<ServiceController>(events, KJ_BIND_METHOD(supervisor, isUp)));
+  auto services = kj::heap<ServiceController>(events, KJ_BIND_METHOD(supervisor, isUp));
+  auto isStopping = KJ_BIND_METHOD(*services, isStopping);
+  controllers.add(kj::mv(services));
   controllers.add(kj::heap<HostnameController>(applyHostname));
   controllers.add(repairController());
   if (!container) {
@@ -39,7 +41,8 @@ void Wiring::addStateControllers() {
     controllers.add(installImageController());
   }
   controllers.add(timeController());
-  controllers.add(kj::heap<MachineStatusController>(KJ_BIND_METHOD(*this, machineState)));
+  controllers.add(
+      kj::heap<MachineStatusController>(KJ_BIND_METHOD(*this, machineState), kj::mv(isStopping)));
 }
 
 kj::Own<Controller> Wiring::repairController() {

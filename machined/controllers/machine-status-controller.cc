@@ -22,7 +22,7 @@ kj::Promise<void> MachineStatusController::reconcile(Store& store) {
   kj::Vector<kj::String> problems;
   for (auto& problem : now.problems) problems.add(kj::str(problem));
   for (auto service : store.list<rpc::ServiceSpec>()) {
-    if (service.getHealthy()) continue;
+    if (service.getHealthy() || isStopping(service.id())) continue;
     problems.add(kj::str("service ", service.id(), " is not healthy"));
   }
   Outputs<rpc::MachineStatusSpec> outputs(name());

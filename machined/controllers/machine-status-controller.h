@@ -1,7 +1,8 @@
 // runtime.MachineStatusController: runtime/MachineStatuses[machine], why a machine is or is not
 // ready.
 //
-// Ready: it runs, nothing is wrong, and every service that runs is healthy.
+// Ready: it runs, nothing is wrong, and every service that runs is healthy. One that somebody stops
+// or restarts is no problem: it does what it was told.
 #pragma once
 
 #include <kj/time.h>
@@ -19,7 +20,9 @@ class MachineStatusController final : public Controller {
     kj::Maybe<kj::Date> revertsAt = nullptr;  // of a config on trial
   };
   // `state` is the brain's; whoever changes it pokes this controller.
-  explicit MachineStatusController(kj::Function<State()> state) : state(kj::mv(state)) {}
+  MachineStatusController(kj::Function<State()> state,
+                          kj::Function<bool(kj::StringPtr service)> isStopping)
+      : state(kj::mv(state)), isStopping(kj::mv(isStopping)) {}
 
   kj::StringPtr name() const override { return "runtime.MachineStatusController"; }
   kj::Array<Input> inputs() const override;
@@ -28,6 +31,7 @@ class MachineStatusController final : public Controller {
 
  private:
   kj::Function<State()> state;
+  kj::Function<bool(kj::StringPtr service)> isStopping;
   kj::Maybe<kj::Date> shown;  // revertsAt, which is computed anew from two clocks each time
 };
 

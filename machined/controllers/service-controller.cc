@@ -9,15 +9,14 @@
 namespace talos::machined {
 // Shared with the listener, which the ring of events keeps longer than the controller lives.
 struct ServiceController::Heard : public kj::Refcounted {
-  kj::TreeMap<kj::String, bool> running;  // by service id
+  kj::TreeMap<kj::String, rpc::ServiceState> states;  // by service id
   kj::Maybe<kj::Function<void()>> wake;
 
   void hear(rpc::Event::Reader event) {
     if (!event.isService()) return;
     auto service = event.getService();
-    using St = rpc::ServiceState;
-    bool runs = service.getState() == St::RUNNING || service.getState() == St::STOPPING;
-    running.upsert(kj::str(service.getService()), runs, [](bool& old, bool fresh) { old = fresh; });
+    states.upsert(kj::str(service.getService()), service.getState(),
+                  [](rpc::ServiceState& old, rpc::ServiceState fresh) { old = fresh; });
     KJ_IF_MAYBE (w, wake) {
       (*w)();
     }
@@ -38,14 +37,19 @@ kj::Array<kj::StringPtr> ServiceController::outputs() const {
   return typeNames<rpc::ServiceSpec>();
 }
 
+bool ServiceController::isStopping(kj::StringPtr id) const {
+  KJ_IF_MAYBE (state, heard->states.find(id)) return *state == rpc::ServiceState::STOPPING;
+  return false;
+}
+
 void ServiceController::wakeBy(kj::Function<void()> wake) {
   heard->wake = kj::mv(wake);
 }
 
 kj::Promise<void> ServiceController::reconcile(Store& store) {
   Outputs<rpc::ServiceSpec> outputs(name());
-  for (auto& entry : heard->running) {
-    if (!entry.value) continue;
+  for (auto& entry : heard->states) {
+    if (entry.value != rpc::ServiceState::RUNNING && !isStopping(entry.key)) continue;
     auto spec = outputs.add(entry.key);
     spec.setRunning(true);
     spec.setHealthy(isUp(entry.key));

@@ -1,7 +1,8 @@
 // v1alpha1.ServiceController: runtime/Services from the events of the services.
 //
 // A service that runs has a resource, any other has none (spec resources.md §4.2). One that is
-// being stopped runs until it has ended: who cleans up behind it waits for that. Its `healthy` is
+// being stopped runs until it has ended, also if that came while it was being started and its
+// process may not be there yet: who cleans up behind it waits for that. Its `healthy` is
 // what the supervisor calls up: the last check was good, or there is no check; the original shows a
 // service without a check as unhealthy for ever, and everything that waits for it waits with it.
 #pragma once
@@ -17,6 +18,9 @@ class ServiceController final : public Controller {
   // already, so it may be made after the services.
   ServiceController(Events& events, kj::Function<bool(kj::StringPtr)> isUp);
   ~ServiceController() noexcept(false);
+
+  // For who does not call that a problem.
+  bool isStopping(kj::StringPtr id) const;
 
   kj::StringPtr name() const override { return "v1alpha1.ServiceController"; }
   kj::Array<Input> inputs() const override { return nullptr; }

@@ -16,6 +16,7 @@ struct StateTest : public StoreTest {
   FakeProcess1 process1{machine};
   Events events{clock, process1};
   kj::StringPtr sick = "none";
+  kj::Maybe<ServiceController&> controller;
 
   void event(kj::StringPtr id, rpc::ServiceState state) {
     events.publish([&](rpc::Event::Builder event) {
@@ -34,8 +35,10 @@ struct StateTest : public StoreTest {
     return kj::strArray(parts, " ");
   }
   void addServices() {
-    runtime.add(
-        kj::heap<ServiceController>(events, [this](kj::StringPtr id) { return id != sick; }));
+    auto made =
+        kj::heap<ServiceController>(events, [this](kj::StringPtr id) { return id != sick; });
+    controller = *made;
+    runtime.add(kj::mv(made));
     scope.poll();
   }
 };
@@ -79,13 +82,15 @@ TEST_F(StateTest, EventsAfterTheControllerIsGoneAreHarmless) {
 TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   MachineStatusController::State state{kj::str("booting"), {}};
   kj::Maybe<kj::Date> revertsAt;
-  runtime.add(kj::heap<MachineStatusController>([&] {
-    MachineStatusController::State copy{kj::str(state.stage), {}};
-    for (auto& problem : state.problems) copy.problems.add(kj::str(problem));
-    copy.revertsAt = revertsAt;
-    return copy;
-  }));
   addServices();
+  runtime.add(kj::heap<MachineStatusController>(
+      [&] {
+        MachineStatusController::State copy{kj::str(state.stage), {}};
+        for (auto& problem : state.problems) copy.problems.add(kj::str(problem));
+        copy.revertsAt = revertsAt;
+        return copy;
+      },
+      [&](kj::StringPtr id) { return KJ_ASSERT_NONNULL(controller).isStopping(id); }));
   auto shown = [&] {
     scope.poll();
     auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineStatusSpec>("machine"));
@@ -98,6 +103,17 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   EXPECT_EQ(shown(), "running ready []");
   sick = "apid";
   event("apid", rpc::ServiceState::RUNNING);
+  EXPECT_EQ(shown(), "running [service apid is not healthy]");
+  sick = "";
+  event("apid", rpc::ServiceState::RUNNING);
+  EXPECT_EQ(shown(), "running ready []");
+  // Catches: a machine that is not well whenever somebody restarts a service.
+  sick = "apid";
+  event("apid", rpc::ServiceState::STOPPING);
+  EXPECT_EQ(shown(), "running ready []");
+  EXPECT_EQ(services(), "apid-");
+  event("apid", rpc::ServiceState::RUNNING);  // and does not come up
+  event("networkd", rpc::ServiceState::STOPPING);
   EXPECT_EQ(shown(), "running [service apid is not healthy]");
   sick = "";
   event("apid", rpc::ServiceState::RUNNING);
