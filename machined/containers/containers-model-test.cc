@@ -341,12 +341,12 @@ TEST_F(ContainersModelTest, AnImageThatIsNotUnpackedMayBeSoon) {
                                                       answer.set_image_ref("sha256:1");
                                                       return answer;
                                                     });
-  on<cri::ImageStatusRequest, cri::ImageStatusResponse>("/runtime.v1.ImageService/ImageStatus",
-                                                        [](auto&) {
-                                                          cri::ImageStatusResponse answer;
-                                                          answer.mutable_image()->set_id("sha256:1");
-                                                          return answer;
-                                                        });
+  on<cri::ImageStatusRequest, cri::ImageStatusResponse>(
+      "/runtime.v1.ImageService/ImageStatus", [](auto&) {
+        cri::ImageStatusResponse answer;
+        answer.mutable_image()->set_id("sha256:1");
+        return answer;
+      });
   on<content::InfoRequest, content::InfoResponse>("/containerd.services.content.v1.Content/Info",
                                                   [](auto&) { return content::InfoResponse(); });
   auto failed =

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -214,6 +215,11 @@ harness::Result Machine::upgradeTo(const std::string& image, std::vector<std::st
 
 std::string Machine::status() {
   return cluster.talosctl({"get", "upgradestatus", "-o", "yaml"}, 30).out;
+}
+
+std::string Machine::record() {
+  auto text = status();
+  return text.substr(std::min(text.size(), text.find("\nspec:")));
 }
 
 std::string Machine::slot() {

@@ -73,7 +73,8 @@ struct Machine {
 
   harness::Result upgradeTo(const std::string& image, std::vector<std::string> more = {});
   std::string status();
-  std::string slot();  // empty: it does not answer
+  std::string record();  // the same without what tells of the resource itself
+  std::string slot();    // empty: it does not answer
   bool tells(const std::string& text);
   void expectBackOn(const std::string& slotName, const harness::Result& result,
                     const std::string& reason);
