@@ -177,5 +177,32 @@ TEST_F(Chapters, TheWayOutEndsWithItsSupervisor) {
   EXPECT_TRUE(eventually([&] { return slirps() == 0; }, 10));
 }
 
+// Catches: etcd of an image that does not start, has other data or certificates than the system's
+// own, or is not told apart from it.
+TEST_F(Chapters, EtcdOfAnImage) {
+  Registry registry(folder, "127.0.0.1:6000");
+  for (auto [from, to] :
+       {std::pair("/usr/bin/etcd", "/usr/local/bin/etcd"),
+        std::pair("/lib64/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"),
+        std::pair("/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libc.so.6")}) {
+    ok({"umoci", "insert", "--image", folder + "/image:made", fs::canonical(from), to});
+  }
+  push("127.0.0.1:6000/etcd-development/etcd:v3.5.16");
+  Cluster cluster("etcdimage", {"--provisioner=container", "--workers", "0", "--registry-mirror",
+                                "*=http://10.5.0.1:6000", "--bootstrap", "--config-patch",
+                                R"([{"op": "add", "path": "/cluster/etcd/image",
+                        "value": "10.5.0.1:6000/etcd-development/etcd:v3.5.16"}])"});
+  auto members = cluster.ok({"etcd", "members"});
+  EXPECT_TRUE(std::regex_search(members, std::regex(R"(etcdimage-master-1 .*false +true +OK)")))
+      << members;
+  EXPECT_TRUE(contains(cluster.ok({"containers"}), "etcd-development/etcd:v3.5.16"))
+      << cluster.ok({"containers"});
+  EXPECT_TRUE(contains(cluster.ok({"logs", "etcd"}), "\"etcd-version\"")) << "its own log";
+  // It comes back to its data.
+  cluster.ok({"service", "etcd", "restart"});
+  EXPECT_TRUE(
+      eventually([&] { return contains(cluster.talosctl({"etcd", "members"}).out, " OK"); }, 60));
+}
+
 }  // namespace
 }  // namespace talos

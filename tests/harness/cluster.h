@@ -21,7 +21,7 @@ class Cluster {
   explicit Cluster(const std::string& name,
                    const std::vector<std::string>& createFlags = {"--masters", "1", "--workers",
                                                                   "0", "--memory", "512"},
-                   double deadlineSeconds = 300);
+                   double deadlineSeconds = 600);
   ~Cluster();
   Cluster(const Cluster&) = delete;
 
