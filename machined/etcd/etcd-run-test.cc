@@ -223,6 +223,7 @@ TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
   advance(1 * kj::SECONDS);
   EXPECT_EQ("ca", authority()) << "it still runs";
   EXPECT_EQ(pid, machine.child("etcd").pid);
+  EXPECT_EQ(1u, machine.child("etcd").signals.size()) << "it is asked to end";
   machine.exit("etcd", 0);
   advance(10 * kj::SECONDS);
   ASSERT_TRUE(machine.runs("etcd"));
