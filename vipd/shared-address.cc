@@ -276,6 +276,7 @@ void SharedAddress::put(const Stay& stay) {
     auto undo = netlink::encode(netlink::DeleteAddress{there});
     netlink::Change change =
         netlink::AddAddress{.address = there, .replace = true, .lifetime = stay.seconds};
+    auto until = world.clock.now() + stay.seconds * kj::SECONDS;
     kj::Maybe<kj::String> wrong;
     bool inTime = world.guard.before(stay.latest, undo, [&] {
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
@@ -290,6 +291,7 @@ void SharedAddress::put(const Stay& stay) {
     } else if (!inTime) {
       candidate.late(world.clock.now());
     } else {
+      presentUntil = until;
       candidate.taken();
       if (announcing == nullptr) announcing = announce().eagerlyEvaluate(nullptr);
     }
@@ -313,20 +315,20 @@ kj::Promise<void> SharedAddress::announce() {
   bool failed = false;
   for (unsigned n = 0;; ++n) {
     co_await world.timer.atTime(begin + announcementAt(n));
-    auto end = candidate.leaseEnd();
-    KJ_IF_MAYBE (until, end) {
-      KJ_IF_MAYBE (at, segment) {
-        auto failure = kj::runCatchingExceptions([&] {
-          // To say it later would draw others to a host that has not got it any more.
-          world.guard.before(*until, nullptr, [&] { world.announcer.announce(*at, address, n); });
-        });
-        KJ_IF_MAYBE (e, failure) {
-          if (!failed) {
-            log::warn("cannot announce the shared address; retrying",
-                      {{"address", address}, {"link", linkName}, {"error", messageOf(*e)}});
-          }
-          failed = true;
+    // To say it later would draw others to a host that has not got it any more. The process ends
+    // when the guard is too late, so nothing is begun right before that.
+    if (world.clock.now() + kLeastSlack > presentUntil) continue;
+    KJ_IF_MAYBE (at, segment) {
+      auto failure = kj::runCatchingExceptions([&] {
+        world.guard.before(presentUntil, nullptr,
+                           [&] { world.announcer.announce(*at, address, n); });
+      });
+      KJ_IF_MAYBE (e, failure) {
+        if (!failed) {
+          log::warn("cannot announce the shared address; retrying",
+                    {{"address", address}, {"link", linkName}, {"error", messageOf(*e)}});
         }
+        failed = true;
       }
     }
   }

@@ -78,6 +78,7 @@ class SharedAddress {
   std::string shownHolder, shownReason;
   kj::Date since;
   uint64_t changes = 0;
+  kj::TimePoint presentUntil = kj::origin<kj::TimePoint>();  // the kernel has it at least so long
   kj::Maybe<kj::Promise<void>> chain, following, announcing;
   kj::Maybe<kj::Promise<void>> renewals[kRenewalsAtOnce];
   unsigned renewalCount = 0;

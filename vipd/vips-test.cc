@@ -339,6 +339,21 @@ TEST_F(Vipd, AnotherHardwareAddressIsAnnounced) {
   EXPECT_TRUE(a.has("10.5.0.50"));
 }
 
+// Catches: an announcement by a host from which the kernel has taken the address, while its lease
+// lives.
+TEST_F(Vipd, WhatTheKernelHasTakenAwayIsNotAnnounced) {
+  Host a(cluster, timer, "a");
+  while (a.announcer.said.empty()) pass(1 * kj::MILLISECONDS);
+  pass(6500 * kj::MILLISECONDS);
+  ASSERT_EQ(4u, a.announcer.said.size());
+  a.etcd.faults.hanging = true;
+  pass(1520 * kj::MILLISECONDS);  // the next one was due, more than a second after the last renewal
+  EXPECT_EQ(
+      a.told(),
+      "holder a: cannot renew the lease: etcd at 10.5.0.2:2379 has not answered keepAlive in time");
+  EXPECT_EQ(4u, a.announcer.said.size());
+}
+
 size_t countOf(const etcd::ModelEtcd& etcd, const std::string& call) {
   return std::count(etcd.calls.begin(), etcd.calls.end(), call);
 }
