@@ -64,10 +64,8 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_NE(daemon.uid, 0u) << daemon.id.cStr();
     EXPECT_TRUE(has(d.argv, kj::str("--uid=", daemon.uid)));
     // etcd is the only program that is not ours.
-    EXPECT_EQ(daemon.filter == nullptr, daemon.id == "etcd");
-    if (daemon.filter != nullptr) {
-      EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
-    }
+    EXPECT_EQ(daemon.filter == "foreign", daemon.id == "etcd");
+    EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }
   EXPECT_TRUE(

@@ -193,7 +193,7 @@ const Daemon kDaemons[] = {
      .prepare = prepareEtcd,
      .arguments = etcdArguments,
      .uid = kEtcdUid,
-     .filter = nullptr,
+     .filter = "foreign",
      .read = kEtcdReads,
      .state = kEtcdData,
      .libraries = true,
@@ -281,7 +281,7 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   if (daemon.capabilities != nullptr) {
     argv.add(kj::str("--capabilities=", daemon.capabilities));
   }
-  if (daemon.filter != nullptr) argv.add(kj::str("--seccomp=", daemon.filter));
+  argv.add(kj::str("--seccomp=", daemon.filter));
   // Naming the program makes a rule set even where nothing else may be read.
   argv.add(kj::str("--landlock-read=", program));
   if (daemon.libraries) {

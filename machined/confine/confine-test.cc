@@ -275,6 +275,20 @@ TEST_F(Confined, VolumesProfile) {
   }
 }
 
+// Catches: a program that is not ours, which can talk to the node's own doors, start others, or
+// reach for the kernel; and one that lacks its threads.
+TEST_F(Confined, ForeignProfile) {
+  run({"--uid=60", "--seccomp=foreign"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"inet", "netlink", "thread", "read-read", "write-new"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied : {"unix", "packet", "vsock", "fork", "exec", "mount", "unshare", "ptrace",
+                       "bpf", "module", "keyctl", "reboot", "io_uring", "settime", "setuid"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
 // Catches: a path rule that opens more than it names. On a kernel without Landlock the wrapper
 // must go on, and that is what is tested there.
 TEST_F(Confined, Landlock) {

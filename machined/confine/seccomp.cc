@@ -202,6 +202,63 @@ constexpr const char* kVolumes[] = {
 // vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
 constexpr const char* kNetwork[] = {"timer_create", "timer_settime", "timer_delete"};
 
+// What is refused to a program that may everything else. With capabilities, which it has not got,
+// most of it would fail as well; the rest is how kernels are attacked.
+constexpr const char* kRefused[] = {
+    "ptrace",
+    "process_vm_readv",
+    "process_vm_writev",
+    "kcmp",
+    "pidfd_getfd",
+    "fork",
+    "vfork",
+    "execveat",
+    "mount",
+    "umount2",
+    "move_mount",
+    "open_tree",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+    "pivot_root",
+    "chroot",
+    "unshare",
+    "setns",
+    "bpf",
+    "perf_event_open",
+    "userfaultfd",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "kexec_load",
+    "kexec_file_load",
+    "init_module",
+    "finit_module",
+    "delete_module",
+    "reboot",
+    "swapon",
+    "swapoff",
+    "settimeofday",
+    "clock_settime",
+    "clock_adjtime",
+    "adjtimex",
+    "sethostname",
+    "setdomainname",
+    "iopl",
+    "ioperm",
+    "acct",
+    "quotactl",
+    "open_by_handle_at",
+    "mknod",
+    "mknodat",
+};
+constexpr kj::StringPtr kForeign = "foreign"_kj;
+
 enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
 enum class Ioctls { kOfFiles, kNetwork, kDevices };
 struct Profile {
@@ -220,7 +277,7 @@ constexpr Profile kProfiles[] = {
 
 class Filter {
  public:
-  Filter() : context(seccomp_init(SCMP_ACT_ERRNO(EPERM))) {
+  explicit Filter(uint32_t otherwise) : context(seccomp_init(otherwise)) {
     KJ_REQUIRE(context != nullptr, "no memory for a system call filter");
     set(SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     set(SCMP_FLTATR_CTL_OPTIMIZE, 2);  // a tree: tens of comparisons less for each call
@@ -233,6 +290,9 @@ class Filter {
     rule(SCMP_ACT_ALLOW, name, {condition});
   }
   void refuse(const char* name, int error) { rule(SCMP_ACT_ERRNO(error), name, {}); }
+  void refuseIf(const char* name, scmp_arg_cmp condition) {
+    rule(SCMP_ACT_ERRNO(EPERM), name, {condition});
+  }
   void load() {
     int result = seccomp_load(context);
     KJ_REQUIRE(result == 0, "the kernel refused the system call filter", strerror(-result));
@@ -281,9 +341,26 @@ void allowIoctls(Filter& filter, Ioctls which) {
     filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u));
 }
 
+void loadForeign(const char* program) {
+  Filter filter(SCMP_ACT_ALLOW);
+  for (auto* name : kRefused) filter.refuse(name, EPERM);
+  for (uint64_t family = 0; family < AF_MAX; ++family) {
+    if (family == AF_INET || family == AF_INET6 || family == AF_NETLINK) continue;
+    filter.refuseIf("socket", is(0, family));
+  }
+  filter.refuseIf("socket", {0, SCMP_CMP_GE, AF_MAX, 0});
+  filter.refuse("socketpair", EPERM);  // of Unix, all of them
+  filter.refuseIf("execve", {0, SCMP_CMP_NE, reinterpret_cast<uint64_t>(program), 0});
+  // Threads, and no processes, as below.
+  filter.refuseIf("clone", {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0});
+  filter.refuse("clone3", ENOSYS);
+  filter.load();
+}
+
 }  // namespace
 
 void installFilter(kj::StringPtr profile, const char* program) {
+  if (profile == kForeign) return loadForeign(program);
   const Profile* found = nullptr;
   for (auto& p : kProfiles) {
     if (p.name == profile) found = &p;
@@ -291,9 +368,9 @@ void installFilter(kj::StringPtr profile, const char* program) {
   if (found == nullptr) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", profile, "\" is not a valid seccomp profile; use one of ",
-                 kj::strArray(KJ_MAP(p, kProfiles) { return p.name; }, ", ")));
+                 kj::strArray(KJ_MAP(p, kProfiles) { return p.name; }, ", "), ", ", kForeign));
   }
-  Filter filter;
+  Filter filter(SCMP_ACT_ERRNO(EPERM));
   for (auto* name : kAlways) filter.allow(name);
   for (auto* name : found->calls) filter.allow(name);
   for (auto* name : found->more) filter.allow(name);

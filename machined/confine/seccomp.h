@@ -1,5 +1,6 @@
-// System call filters: allow-lists, by name of the profile. What is not on the list fails with
-// EPERM, so a library that tries something new falls back or says so; a foreign architecture kills.
+// System call filters, by name of the profile: allow-lists, but for the one for programs that are
+// not ours. What is not allowed fails with EPERM, so a library that tries something new falls back
+// or says so; a foreign architecture kills.
 //
 //   server    a KJ program with files and sockets of Unix and IP: apid, trustd
 //   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
@@ -8,10 +9,12 @@
 //   resolver  a parser that asks DNS servers: with sockets of IP, and files that Landlock names
 //   volumes   files, block devices and the device mapper, with threads and without sockets:
 //             machined/luks
+//   foreign   whatever a server of IP may need, whoever wrote it: etcd. It has no sockets of Unix,
+//             so none of the node's own doors, and of the rest only netlink besides IP
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
 // only with the very pointer that this wrapper passes, once it is gone nothing lies there; Landlock
-// closes the rest. New threads are possible for the last one only: all others of ours have one.
+// closes the rest. New threads are possible for the last two only: all others of ours have one.
 #pragma once
 
 #include <kj/string.h>

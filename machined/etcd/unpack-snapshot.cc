@@ -29,6 +29,7 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
   auto source = kj::heapString(snapshot.slice(0, snapshot.findLast('/').orDefault(0)));
   add(kConfine);
   add("--uid=", kEtcdUid);
+  add("--seccomp=foreign");
   add("--landlock-libraries=/usr/lib");
   add("--landlock-libraries=/usr/lib64");
   add("--landlock-read=", kTool);
