@@ -26,7 +26,7 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::NodeAddressSpec, rpc::HostnameSpecSpec>();
        may.allowWrite<rpc::IssuedCertificateSpec>();
      }},
-    // etcd itself runs under the same uid, and does not know of this socket.
+    // etcd itself runs under the same uid; its filter has no sockets of Unix (machined/confine).
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
        may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec>();
