@@ -37,7 +37,7 @@ bool sameTexts(kj::ArrayPtr<const kj::String> a, kj::ArrayPtr<const kj::String> 
   return true;
 }
 
-bool has(kj::ArrayPtr<const kj::String> texts, kj::StringPtr text) {
+bool among(kj::ArrayPtr<const kj::String> texts, kj::StringPtr text) {
   for (auto& one : texts) {
     if (one == text) return true;
   }
@@ -75,7 +75,7 @@ kj::Promise<void> FileSystemWatch::take() {
   auto targets = deps.targets();  // as it is now
   kj::Vector<kj::Own<Watched>> now;
   for (auto& mount : deviceMounts(text)) {
-    if (!isWritten(mount) || !has(targets, mount.target)) continue;
+    if (!isWritten(mount) || !among(targets, mount.target)) continue;
     kj::Own<Watched> watched;
     for (auto& old : all) {
       if (old && old->source == mount.source && old->target == mount.target) watched = kj::mv(old);
@@ -124,7 +124,7 @@ void FileSystemWatch::tell() {
   if (sameTexts(problems, found)) return;
   kj::Vector<kj::StringPtr> fresh;
   for (auto& problem : problems) {
-    if (!has(found, problem)) fresh.add(problem);
+    if (!among(found, problem)) fresh.add(problem);
   }
   found = kj::mv(problems);
   deps.changed(fresh);
