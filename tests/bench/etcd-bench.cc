@@ -2,6 +2,8 @@
 // connection of mutual TLS each, and beside etcdctl, a process for each call. The same installed
 // etcd (one member, which does not wait for its disk), in turn.
 //
+// And how long etcd itself takes to become three members, one after the other.
+//
 //   etcd-bench [CALLS]      prints a line of JSON for each figure
 //
 // link: common-etcd kj-http
@@ -101,12 +103,40 @@ void measureCtl(RealEtcd& real) {
   print("put by etcdctl", kj::mv(took));
 }
 
+// From nothing to three members that vote: the first one, and two learners that are promoted as
+// soon as etcd lets them be.
+void measureGrowth() {
+  auto began = nanoseconds();
+  RealEtcd real;
+  real.start(1, {1});
+  RealWorld world(real);
+  world.ready(1);
+  std::vector<unsigned> all = {1};
+  for (unsigned n = 2; n <= 3; ++n) {
+    kj::Maybe<MemberId> id;
+    // Not before the one before it was seen for long enough.
+    world.eventually(ErrorKind::kUnavailable, [&] {
+      return world.member(1)
+          .addMember(kj::arr(kj::str(RealEtcd::peerUrl(n))), true)
+          .then([&](MemberAdded&& added) { id = added.member.id; });
+    });
+    all.push_back(n);
+    real.start(n, all, true);
+    world.ready(n);
+    world.eventually(ErrorKind::kFailedPrecondition, [&] {
+      return world.member(1).promoteMember(KJ_ASSERT_NONNULL(id)).ignoreResult();
+    });
+  }
+  printf("{\"what\":\"three members\",\"seconds\":%.2f}\n", double(nanoseconds() - began) / 1e9);
+}
+
 void measure(const Arguments& arguments) {
   arguments.expect(0, 1);
   auto calls = arguments.numberOr(5000, 1, "CALLS", 1, 1'000'000);
   if (!RealEtcd::installed()) {
     fail(ErrorKind::kInvalidArgument, kj::str(RealEtcd::kProgram, " is not installed"));
   }
+  measureGrowth();
   RealEtcd real;
   real.start(1, {1});
   RealWorld world(real);

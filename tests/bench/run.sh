@@ -162,6 +162,31 @@ figure "changes sent by both" changes "$(jq -s 'map(.sentAgain // 0) | add' <<<"
 figure "4000 links read again after an overrun" ms "$(of resync .oursMs)" 50
 figure "PSS of networkd with 1000 links" KiB "$(of memory .pssKiB)" 12288
 
+# --- the shared address ------------------------------------------------------------------------------------------
+# keepalived in the same namespaces, after ours: it and vipd want the same address.
+say "the shared address"
+in_peers env VIPD="$inner/vipd" CONFINE="$inner/confine" "$inner/vip-bench" "$runs" >"$bench/vip"
+vip() { jq "select(.who == \"$1\" and .what == \"$2\") | $3" "$bench/vip"; }
+for row in "killed:holder killed (SIGKILL):2500" "lost:node lost that etcd's leader was on:5500" \
+  "link down:link down, which etcd is reached over as well:" "handed over:planned hand-over:100"; do
+  IFS=: read -r what name aim <<<"$row"
+  for peer in 1 0.1; do
+    figure "$name: another host has the address after, p50" ms "$(vip vipd "$what" .movedMs.p50)" "$aim" \
+      "keepalived, advert_int $peer" "$(vip "keepalived $peer" "$what" .movedMs.p50)"
+  done
+  figure "the same, the longest" ms "$(vip vipd "$what" .movedMs.longest)" "" \
+    "keepalived, advert_int 1" "$(vip "keepalived 1" "$what" .movedMs.longest)"
+  figure "the same: a client that connects 100 times a second has no connection for, p50" ms \
+    "$(vip vipd "$what" .darkMs.p50)" "" "keepalived, advert_int 1" "$(vip "keepalived 1" "$what" .darkMs.p50)"
+  figure "the same: connections that fail, p50" connections "$(vip vipd "$what" .failed.p50)" \
+    "$([ "$what" != "handed over" ] || echo 1)" "keepalived, advert_int 1" "$(vip "keepalived 1" "$what" .failed.p50)"
+done
+figure "all of these: two hosts have the address for" ms "$(vip vipd "two holders" .ms)" 0 \
+  "keepalived, advert_int 1, until the measurement takes it from the dead one" "$(vip "keepalived 1" "two holders" .ms)"
+figure "requests to etcd by three vipds at rest" 1/min "$(vip vipd "at rest" .requestsPerMinute)" ""
+say "etcd of three nodes"
+tests/bench/etcd.sh "$checkout" "$out" "$json" "$runs"
+
 # --- boot and memory ------------------------------------------------------------------------------------------
 say "boots"
 tests/bench/node.sh "$checkout" "$out" "$json" "$runs"
