@@ -252,14 +252,15 @@ kj::Maybe<Action> Candidate::next(TimePoint now) {
   if (standing()) {
     if (obstacle) {
       leave(now, obstacle->c_str(), false, true);
-    } else if (now >= term.end() && phase != Phase::kWaiting) {
-      // Whoever waits has nothing to lose: its key may live on, as those of all do when etcd gets a
-      // new leader, and only etcd knows.
-      leave(now,
-            trouble.size() > 0 ? kj::str("the lease has ended: ", trouble)
-                               : kj::str("the lease has ended"),
-            false, false);
-      toRelease = false;
+    } else if (now >= term.end() && phase == Phase::kEntering) {
+      leave(now, "the lease has ended", false, false);
+    } else if (now >= term.end() && phase == Phase::kHolding) {
+      // Only the address has to go. The key may live on, as all do when etcd gets a new leader, and
+      // only etcd knows: whoever waits has nothing to lose.
+      phase = Phase::kWaiting;
+      placed = refresh = false;
+      why = kj::str("the lease has not been renewed in time");
+      tellHolder();
     }
   }
   if (mayBePresent && phase != Phase::kHolding) {

@@ -391,6 +391,23 @@ TEST_F(Vipd, WhoWaitsKeepsItsPlaceWhileEtcdAnswersNobody) {
   EXPECT_EQ(b.told(), "waiting a: another node was there first");
 }
 
+// Catches: a holder that gives up its key as well when etcd answers nobody for a while, and has to
+// be waited for until its lease has ended.
+TEST_F(Vipd, AHolderHasTheAddressAgainWhenEtcdStillHasItsKey) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(1 * kj::SECONDS);
+  a.etcd.faults.answersLost = true;
+  pass(3 * kj::SECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_FALSE(b.has("10.5.0.50"));
+  a.etcd.faults.answersLost = false;
+  pass(400 * kj::MILLISECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  EXPECT_EQ(1u, countOf(a.etcd, "grant"));
+}
+
 // Catches: a node that never hears that the holder has gone.
 TEST_F(Vipd, AWatchThatTellsNothingIsNotWaitedForForEver) {
   Host a(cluster, timer, "a");
