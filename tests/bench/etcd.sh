@@ -33,7 +33,7 @@ for _ in $(seq "$runs"); do
   done
   awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f\n", b - a }' >>"$scratch/ours"
   "$checkout/rootfs/enter.sh" "$root" "$checkout" /build/out/etcd-bench 1 | jq 'select(.what == "three members").seconds' >>"$scratch/theirs"
-  for daemon in vipd etcd-superviso; do   # as the kernel cuts it off
+  for daemon in vipd etcd-supervisor; do
     for kind in Rss Pss Pss_Anon; do most $kind "$daemon" >>"$scratch/$daemon-$kind"; done
   done
   cluster destroy >/dev/null 2>&1
@@ -44,5 +44,5 @@ for kind in Rss Pss Pss_Anon; do
   case $kind in Rss) what="resident (all pages of programs that it has touched, shared ones too)" aim=6144 ;;
     Pss) what="its share of that (PSS)" aim= ;; *) what="its own memory" aim= ;; esac
   figure "vipd of a node in a container: $what" KiB "$(median <"$scratch/vipd-$kind")" "$aim"
-  figure "etcd-supervisor of a node in a container: $what" KiB "$(median <"$scratch/etcd-superviso-$kind")" "$aim"
+  figure "etcd-supervisor of a node in a container: $what" KiB "$(median <"$scratch/etcd-supervisor-$kind")" "$aim"
 done
