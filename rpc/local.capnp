@@ -44,4 +44,17 @@ interface EtcdSupervisor {
   etcd @0 () -> (etcd :Etcd);
   ready @1 () -> ();               # health check: answers once it knows its config and its data directory
   health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer as it should
+  outlook @3 (going :EtcdGoing) -> (members :List(Etcd.Member), objection :Text);
+  # What becomes of the cluster of etcd when this node goes; changes nothing. The members, as Etcd.members() has them;
+  # none: the node is in no cluster. `objection`: why it should not go, and what to do about it; empty: it may.
+  withdraw @4 (going :EtcdGoing, force :Bool) -> ();
+  # Makes the node leave its cluster, for a machine that is erased: like Etcd.leave(), but refused for each objection of
+  # outlook() (`force`: only for what Etcd.leave() with force refuses), and done when the node is no member any more:
+  # its data may still be there. In no cluster it has nothing to do. One that restarts stays a member: it waits for
+  # its turn to be away, a minute at most, and keeps it until it is gone, or for 5 minutes.
+}
+enum EtcdGoing {
+  leaves @0;                       # for good: a reset
+  rejoins @1;                      # its data goes, it joins anew when it is back: an upgrade without --preserve
+  restarts @2;                     # it keeps its data and is away for a while: an upgrade with --preserve
 }

@@ -9,6 +9,7 @@ using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
 using import "annotations.capnp".joining;
 using import "annotations.capnp".audit;
+using Etcd = import "etcd.capnp".Etcd;
 
 interface Machine {
   version @0 () -> Version $allow("os:reader") $maintenance $joining;
@@ -34,13 +35,19 @@ interface Machine {
   # A certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
   # PEM): the key stays with the caller. FailedPrecondition on a node without the CA's key.
 
-  previewReset @10 (labels :List(Text)) -> (disk :Text, targets :List(ResetTarget)) $allow("os:reader");
+  previewReset @10 (labels :List(Text), graceful :Bool)
+      -> (disk :Text, targets :List(ResetTarget), etcd :List(Etcd.Member), etcdProblem :Text) $allow("os:reader");
   # What reset() with these labels would erase, in its order; nothing is changed. Without labels all of the system
   # disk, whose partition table goes too. InvalidArgument for an unknown label, NotFound for a partition that is not
-  # there, FailedPrecondition on a node that nothing is installed on.
+  # there, FailedPrecondition on a node that nothing is installed on, and, if graceful, where reset() would refuse
+  # to leave etcd. `etcd`: the members of the node's cluster, its own among them; none: it is in none, or
+  # `etcdProblem` says why they are not known.
   reset @11 (graceful :Bool, reboot :Bool, labels :List(Text)) -> (bootId :Text) $allow("os:admin") $audit;
   # Answers, as reboot() does, when no crash and no power cut can make it forgotten: whatever happens then, the node
-  # erases what previewReset() says and reboots, or goes off. `graceful`: pods get the time to end.
+  # erases what previewReset() says and reboots, or goes off. `graceful`: the node leaves its cluster of etcd before
+  # that is promised, and pods get the time to end. FailedPrecondition, and nothing has been changed, when that would
+  # cost the cluster its quorum, or another voter is ill; Unavailable or DeadlineExceeded, and nothing has been erased,
+  # when it could not leave: a second reset goes on where the first one stopped.
 }
 
 struct ResetTarget {

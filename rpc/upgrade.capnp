@@ -12,7 +12,8 @@ using import "annotations.capnp".secret;
 using import "stream.capnp".ByteSource;
 
 interface Upgrades {
-  upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile)
+  upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile,
+      force :Bool)
       -> (bootId :Text) $allow("os:admin") $audit;
   # Fetches the installer image, and answers when it is there: with the id of the boot that ends. From there on it
   # goes on without the caller. 0 s: the default, 10 minutes. Without preserve the new system begins with an empty
@@ -21,6 +22,9 @@ interface Upgrades {
   # `image` is a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>; what such a URL
   # has behind a question mark is `query`. With `file`, `image` is only what that is called. InvalidArgument when the
   # bytes are not those of the digest.
+  # A control-plane node asks before the fetch, and before the reboot, what becomes of etcd: Unavailable when its cluster
+  # would be without a quorum, or is ill. Without preserve the node leaves its cluster before the reboot. `force`: the
+  # first is not asked, and the second may fail.
   rollback @1 (healthTimeoutS :UInt32) -> (bootId :Text) $allow("os:admin") $audit;
   # The system of the other slot, tried in the same way. NotFound when there is none.
 }

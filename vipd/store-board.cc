@@ -41,6 +41,7 @@ StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& tls, kj::Function<void()
         changed();
       },
       kClient);
+  memberships = store.watch<rpc::EtcdStatusSpec>([this] { changed(); }, kEtcd);
 }
 
 StoreBoard::~StoreBoard() noexcept(false) = default;
@@ -69,14 +70,20 @@ kj::Maybe<kj::String> StoreBoard::obstacle() {
   } else {
     return kj::str("etcd of this node does not run");
   }
+  // While etcd still answers, so that another node has the address at once.
+  KJ_IF_MAYBE (membership, memberships.find(kEtcd)) {
+    auto phase = membership->getPhase();
+    if (phase == "leaving" || phase == "left")
+      return kj::str("etcd of this node leaves its cluster");
+  }
   KJ_IF_MAYBE (why, noCredentials) return kj::str(*why);
   return nullptr;
 }
 
 kj::Maybe<Wanted> StoreBoard::wanted() {
-  if (!specs.synced() || !hostnames.synced() || !services.synced() || !secrets.synced()) {
-    return nullptr;
-  }
+  bool synced = specs.synced() && hostnames.synced() && services.synced() && secrets.synced() &&
+                memberships.synced();
+  if (!synced) return nullptr;
   Wanted wanted;
   for (auto spec : specs) {
     KJ_IF_MAYBE (address, Ip::parse(spec.id())) {

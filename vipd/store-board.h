@@ -1,8 +1,8 @@
 // What machined's store says of shared addresses and of etcd, and the way back: VipSpecs,
-// HostnameSpecs, the service etcd and EtcdSecrets/client, and VipStatuses.
+// HostnameSpecs, the service etcd, EtcdStatuses and EtcdSecrets/client, and VipStatuses.
 //
 // The certificate for etcd is given to the TLS endpoint whenever it changes. Without it, or while
-// etcd of this node is not healthy, the node is no candidate.
+// etcd of this node is not healthy or leaves its cluster, the node is no candidate.
 #pragma once
 
 #include "common/tls/tls.h"
@@ -29,6 +29,7 @@ class StoreBoard final : public Board {
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::ServiceSpec> services;
   Watched<rpc::EtcdSecretsSpec> secrets;
+  Watched<rpc::EtcdStatusSpec> memberships;
   kj::Maybe<kj::String> noCredentials;  // why there are none
 
   void takeCredentials();

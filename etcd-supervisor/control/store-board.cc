@@ -86,6 +86,7 @@ StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api
   secrets = store.watch<rpc::EtcdSecretsSpec>([this] { secretsChanged(); }, kId);
   services = store.watch<rpc::ServiceSpec>([this] { changed(); }, kId);
   specs = store.watch<rpc::EtcdSpecSpec>([this] { specsChanged(); }, kId);
+  vips = store.watch<rpc::VipStatusSpec>([this] { vipsChanged(); });
 }
 
 StoreBoard::~StoreBoard() noexcept(false) = default;
@@ -128,6 +129,23 @@ kj::Maybe<const Config&> StoreBoard::config() {
 bool StoreBoard::running() {
   KJ_IF_MAYBE (service, services.find(kId)) return service->getRunning();
   return false;
+}
+
+// A holder tells its lease once a second, which is no reason to look at the cluster.
+void StoreBoard::vipsChanged() {
+  auto now = kj::strArray(sharedAddresses(), " ");
+  if (now == shared) return;
+  shared = kj::mv(now);
+  changed();
+}
+
+// One that waits for its turn has a place among the others, too.
+kj::Vector<kj::String> StoreBoard::sharedAddresses() {
+  kj::Vector<kj::String> addresses;
+  for (auto status : vips) {
+    if (status.getState() != "idle") addresses.add(kj::str(status.id()));
+  }
+  return addresses;
 }
 
 kj::Maybe<const Wanted&> StoreBoard::wanted() {

@@ -20,6 +20,7 @@ class StoreBoard final : public Board {
 
   kj::Maybe<const Config&> config() override;
   bool running() override;
+  kj::Vector<kj::String> sharedAddresses() override;
   kj::Maybe<const Wanted&> wanted() override;
   kj::Promise<void> want(Wanted wanted) override;
   kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member> members) override;
@@ -33,13 +34,16 @@ class StoreBoard final : public Board {
   Watched<rpc::EtcdSecretsSpec> secrets;
   Watched<rpc::ServiceSpec> services;
   Watched<rpc::EtcdSpecSpec> specs;
+  Watched<rpc::VipStatusSpec> vips;
   kj::Maybe<Config> config_;
   kj::Maybe<Wanted> wanted_;
   bool hasSecrets = false;
+  kj::String shared;  // that were held when it was looked last
 
   void configChanged();
   void secretsChanged();
   void specsChanged();
+  void vipsChanged();
 };
 
 }  // namespace talos::supervisor

@@ -166,6 +166,18 @@ class EtcdServer final : public rpc::Etcd::Server {
   }
 };
 
+Going read(rpc::EtcdGoing going) {
+  switch (going) {
+    case rpc::EtcdGoing::LEAVES:
+      return Going::kLeaves;
+    case rpc::EtcdGoing::REJOINS:
+      return Going::kRejoins;
+    case rpc::EtcdGoing::RESTARTS:
+      return Going::kRestarts;
+  }
+  fail(ErrorKind::kInvalidArgument, "not a valid way to go");
+}
+
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
   SupervisorServer(kj::Timer& timer, Keeper& keeper, Files& files)
@@ -177,6 +189,17 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   }
   kj::Promise<void> ready(ReadyContext context) override { return keeper.ready(); }
   kj::Promise<void> health(HealthContext context) override { return keeper.health(); }
+  kj::Promise<void> outlook(OutlookContext context) override {
+    auto outlook = co_await keeper.outlook(read(context.getParams().getGoing()));
+    auto results = context.getResults();
+    auto list = results.initMembers(static_cast<unsigned>(outlook.members.size()));
+    for (auto i : kj::indices(outlook.members)) fill(list[i], outlook.members[i], outlook.leader);
+    KJ_IF_MAYBE (why, outlook.objection) results.setObjection(*why);
+  }
+  kj::Promise<void> withdraw(WithdrawContext context) override {
+    auto params = context.getParams();
+    return keeper.withdraw(read(params.getGoing()), params.getForce());
+  }
 
  private:
   kj::Timer& timer;

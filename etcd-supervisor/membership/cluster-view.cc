@@ -31,7 +31,7 @@ etcd::Status clone(const etcd::Status& status) {
 
 kj::Array<Voice> Seen::voices() const {
   return KJ_MAP(one, members) {
-    return Voice{supervisor::clone(one.member), one.status != nullptr};
+    return Voice{supervisor::clone(one.member), one.status != nullptr, kj::str(one.problem)};
   };
 }
 
@@ -83,13 +83,30 @@ kj::Promise<SeenMember> View::lookAt(etcd::Member member, const Config& config,
 kj::Promise<kj::String> View::problemOf(const etcd::Status& local) {
   if (local.learner) co_return kj::str("the local member is a learner: it does not vote yet");
   if (local.leader == 0) co_return kj::str("the cluster has no leader");
+  co_return co_await readThrough(edges.doors.at(kLocal));
+}
+
+// Why it cannot: it is cut off from the others, say, and of no help to them. Empty: it can.
+kj::Promise<kj::String> View::readThrough(etcd::Etcd& door) {
   etcd::Range request;
   request.keys.key = kj::str("health");
   kj::String problem;
-  co_await within(edges.timer, kPatience, edges.doors.at(kLocal).range(kj::mv(request)),
+  co_await within(edges.timer, kPatience, door.range(kj::mv(request)),
                   kj::str("no answer within 2 s to a read that needs a quorum"))
       .then([](etcd::RangeResult&&) {}, [&](kj::Exception&& e) { problem = messageOf(e); });
   co_return kj::mv(problem);
+}
+
+kj::Promise<Voice> View::voice(etcd::Member member, const Config& config,
+                               kj::Maybe<etcd::Status>& local, bool here) {
+  auto seen = co_await lookAt(kj::mv(member), config, local, "etcd does not run here", here);
+  if (seen.status != nullptr && !seen.member.learner) {
+    kj::Vector<kj::String> hosts;
+    addHosts(hosts, config, seen.member);
+    seen.problem = co_await readThrough(edges.doors.at(here ? kLocal : hosts[0]));
+  }
+  bool answers = seen.problem.size() == 0;
+  co_return Voice{kj::mv(seen.member), answers, kj::mv(seen.problem)};
 }
 
 kj::Promise<Seen> View::look(const Config& config, kj::ArrayPtr<const kj::String> known) {
@@ -169,16 +186,13 @@ kj::Promise<kj::Array<Voice>> View::voices(kj::ArrayPtr<const etcd::Member> memb
     co_await within(edges.timer, kPatience, edges.doors.at(kLocal).status(), kj::str("no answer"))
         .then([&](etcd::Status&& status) { local = kj::mv(status); }, [](kj::Exception&&) {});
   }
-  kj::Vector<kj::Promise<SeenMember>> asking;
+  kj::Vector<kj::Promise<Voice>> asking;
   for (auto& member : members) {
     bool here = false;
     KJ_IF_MAYBE (status, local) here = status->member == member.id;
-    asking.add(lookAt(supervisor::clone(member), config, local, "etcd does not run here", here));
+    asking.add(voice(supervisor::clone(member), config, local, here));
   }
-  auto answers = co_await kj::joinPromises(asking.releaseAsArray());
-  co_return KJ_MAP(answer, answers) {
-    return Voice{kj::mv(answer.member), answer.status != nullptr};
-  };
+  co_return co_await kj::joinPromises(asking.releaseAsArray());
 }
 
 }  // namespace talos::supervisor

@@ -43,7 +43,7 @@ class View {
   };
   kj::Promise<Answer> members(kj::ArrayPtr<const kj::String> addresses);
 
-  // Each asked whether it answers.
+  // Each asked whether it answers, and reads through it what a quorum says.
   kj::Promise<kj::Array<Voice>> voices(kj::ArrayPtr<const etcd::Member> members,
                                        const Config& config);
 
@@ -53,7 +53,10 @@ class View {
   kj::Promise<SeenMember> lookAt(etcd::Member member, const Config& config,
                                  kj::Maybe<etcd::Status>& local, kj::StringPtr localProblem,
                                  bool here);
+  kj::Promise<Voice> voice(etcd::Member member, const Config& config,
+                           kj::Maybe<etcd::Status>& local, bool here);
   kj::Promise<kj::String> problemOf(const etcd::Status& local);
+  kj::Promise<kj::String> readThrough(etcd::Etcd& door);
 };
 
 etcd::Status clone(const etcd::Status& status);

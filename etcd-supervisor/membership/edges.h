@@ -39,6 +39,8 @@ class Board {
   virtual ~Board() noexcept(false) = default;
   virtual kj::Maybe<const Config&> config() = 0;  // none: not known, or no control-plane node
   virtual bool running() = 0;                     // the process of service etcd
+  // Those that vipd of this node has not stepped down from. It does so when etcd is leaving.
+  virtual kj::Vector<kj::String> sharedAddresses() = 0;
   // What is wanted so far, by us or by who we were before a restart; none: nothing in this boot.
   virtual kj::Maybe<const Wanted&> wanted() = 0;
   virtual kj::Promise<void> want(Wanted wanted) = 0;

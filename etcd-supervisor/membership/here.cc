@@ -67,6 +67,10 @@ kj::Own<Here::Claiming> Here::claimNow() {
   return kj::heap<Claiming>(*this, since);
 }
 
+kj::Own<Here::Leaving> Here::leaveNow() {
+  return kj::heap<Leaving>(*this);
+}
+
 void Here::say(kj::String text) {
   if (text == message_) return;
   if (text.size() > 0) log::info(text);

@@ -36,6 +36,11 @@ class Here {
   kj::Own<Claiming> claimNow();
   bool claims() const { return claim != nullptr; }
 
+  // For EtcdStatus, before there is an intent: who needs etcd of this node lets go of it.
+  class Leaving;
+  kj::Own<Leaving> leaveNow();
+  bool leaves() const { return leaving; }
+
   // What is under way, for EtcdStatus.
   void say(kj::String text);
   kj::StringPtr message() const { return message_; }
@@ -49,6 +54,7 @@ class Here {
   bool loaded = false;
   kj::StringPtr turn;
   kj::Maybe<int64_t> claim;
+  bool leaving = false;
   kj::String message_;
 };
 
@@ -75,6 +81,21 @@ class Here::Claiming {
 
  private:
   Here& here;
+};
+
+class Here::Leaving {
+ public:
+  explicit Leaving(Here& here) : here(here) { tell(true); }
+  ~Leaving() noexcept(false) { tell(false); }
+  KJ_DISALLOW_COPY_AND_MOVE(Leaving);
+
+ private:
+  Here& here;
+
+  void tell(bool now) {
+    here.leaving = now;
+    here.told.raise();
+  }
 };
 
 }  // namespace talos::supervisor

@@ -18,6 +18,12 @@ constexpr auto kStoreRetry = 1 * kj::SECONDS;
 constexpr auto kStarting = 10 * kj::MINUTES;
 constexpr auto kEnding = 2 * kj::MINUTES;
 
+// Neither are there others that count on this node, nor does it have what they do not.
+bool inNoCluster(Phase phase) {
+  return phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kDamaged ||
+         phase == Phase::kLeft;
+}
+
 }  // namespace
 
 Keeper::Keeper(Edges given)
@@ -27,6 +33,7 @@ Keeper::Keeper(Edges given)
       bootstrap_(edges, here),
       join(edges, here, view),
       leave_(edges, here, view),
+      restart(edges, here, view),
       searching(kSearchPace),
       promoting(kPromotePace) {}
 
@@ -266,6 +273,7 @@ Status Keeper::status() const {
   Status status;
   auto now = KJ_ASSERT_NONNULL(phase);
   status.phase = kNames[static_cast<size_t>(now)];
+  if (here.leaves() && now != Phase::kLeft) status.phase = "leaving"_kj;
   bool empty = now == Phase::kWaiting || now == Phase::kLeft;
   if (empty && here.claims()) status.phase = "bootstrapping"_kj;
   status.changed = kj::str(since);
@@ -388,6 +396,45 @@ kj::Promise<void> Keeper::leave(bool force) {
     }
     co_await edges.timer.afterDelay(kUnsettled);
   }
+}
+
+kj::Promise<Outlook> Keeper::outlook(Going going) {
+  co_await ready();
+  auto config = here.config();
+  Outlook outlook;
+  if (inNoCluster(here.phase())) co_return kj::mv(outlook);
+  auto found = co_await look();
+  if (found.members.empty()) {
+    outlook.objection =
+        kj::str("no member of this node's cluster answers: ", found.problem, "; start its members");
+    co_return kj::mv(outlook);
+  }
+  auto own = here.intent().member;
+  kj::Vector<etcd::Member> members;
+  for (auto& one : found.members) {
+    if (one.here) own = one.member.id;
+    members.add(clone(one.member));
+  }
+  // Without a quorum there is nothing to be read through anybody.
+  auto voices = found.quorum ? co_await view.voices(members, config) : found.voices();
+  outlook.objection = objectionTo(going, voices, own, found.quorum);
+  for (auto i : kj::indices(found.members)) found.members[i].problem = kj::mv(voices[i].problem);
+  KJ_IF_MAYBE (leads, found.leader()) outlook.leader = leads->member.id;
+  outlook.members = kj::mv(found.members);
+  co_return kj::mv(outlook);
+}
+
+kj::Promise<void> Keeper::withdraw(Going going, bool force) {
+  co_await ready();
+  here.config();
+  if (inNoCluster(here.phase())) co_return;
+  KJ_DEFER(here.changed.raise());
+  auto known = co_await knownHosts();
+  if (going == Going::kRestarts) {
+    if (!force) co_await restart.take(known);
+    co_return;
+  }
+  co_await leave_.withdraw(going, force, known);
 }
 
 kj::Promise<void> Keeper::removeMember(kj::String member, bool force) {

@@ -10,8 +10,16 @@
 #include "etcd-supervisor/membership/bootstrap.h"
 #include "etcd-supervisor/membership/join.h"
 #include "etcd-supervisor/membership/leave.h"
+#include "etcd-supervisor/membership/restart.h"
 
 namespace talos::supervisor {
+
+// What becomes of the cluster when this node goes.
+struct Outlook {
+  kj::Vector<SeenMember> members;   // none: it is in no cluster
+  kj::Maybe<kj::String> objection;  // to its going
+  etcd::MemberId leader = 0;
+};
 
 class Keeper {
  public:
@@ -31,6 +39,10 @@ class Keeper {
   // True: there was a cluster before. Resolves when the local member is healthy.
   kj::Promise<bool> bootstrap(BootstrapRequest request);
   kj::Promise<void> leave(bool force);  // resolves when the data is gone
+  kj::Promise<Outlook> outlook(Going going);
+  // Resolves when the node is no member any more, or, if it restarts, has its turn to be away. In
+  // no cluster it has nothing to do.
+  kj::Promise<void> withdraw(Going going, bool force);
   kj::Promise<void> removeMember(kj::String member, bool force);
   kj::Promise<kj::String> forfeitLeadership();
   // A member that answers, the local one if it does. Unavailable without one.
@@ -45,6 +57,7 @@ class Keeper {
   Bootstrap bootstrap_;
   Join join;
   Leave leave_;
+  Restart restart;
   Seen seen;      // the last look
   Signal looked;  // there is a new one
   kj::Maybe<Phase> phase;

@@ -11,6 +11,12 @@ namespace {
 
 // etcd takes members for healthy that have been connected for 5 s.
 constexpr auto kRemoval = 15 * kj::SECONDS, kAgain = 500 * kj::MILLISECONDS;
+// vipd says good-bye within 6 s (vipd/vips.h).
+constexpr auto kAddresses = 8 * kj::SECONDS;
+
+constexpr kj::StringPtr kOnly =
+    "this is the only voting member: its cluster ends with it; erase it with talosctl reset "
+    "--graceful=false"_kj;
 
 void requireAllowed(kj::ArrayPtr<const Voice> voices, etcd::MemberId id, bool force,
                     kj::StringPtr last) {
@@ -112,13 +118,30 @@ kj::Promise<void> Leave::removeSurely(etcd::Etcd& through, etcd::MemberId id) {
   }
 }
 
-kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, bool force,
+// One that is not given up, by a vipd that hangs, goes when its lease ends.
+kj::Promise<void> Leave::giveUpAddresses() {
+  auto until = edges.timer.now() + kAddresses;
+  for (;;) {
+    auto changed = here.changed.next();
+    auto addresses = edges.board.sharedAddresses();
+    if (addresses.empty()) co_return;
+    here.say(kj::str("leaving the cluster; waiting until vipd has given up ", joined(addresses)));
+    if (edges.timer.now() >= until) {
+      log::warn("vipd has not given up its shared addresses; going on",
+                {{"addresses", joined(addresses)}, {"waited", "8 s"}});
+      co_return;
+    }
+    co_await edges.timer.atTime(until).exclusiveJoin(kj::mv(changed));
+  }
+}
+
+kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, Judge& judge,
                                       const Config& config) {
   auto list = co_await through.members(true);
   auto voices = co_await view.voices(list.members, config);
-  requireAllowed(voices, own, force,
-                 "this is the only voting member: its cluster ends with it; erase it with talosctl "
-                 "reset --graceful=false");
+  judge(voices, own);
+  auto leaving = here.leaveNow();
+  co_await giveUpAddresses();
   if (edges.board.running()) {
     co_await edges.doors.at(kLocal)
         .status()
@@ -140,6 +163,23 @@ kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, b
 }
 
 kj::Promise<void> Leave::leave(bool force, kj::ArrayPtr<const kj::String> known) {
+  return leaveUnless([force](kj::ArrayPtr<const Voice> voices,
+                             etcd::MemberId own) { requireAllowed(voices, own, force, kOnly); },
+                     known);
+}
+
+kj::Promise<void> Leave::withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known) {
+  return leaveUnless(
+      [going, force](kj::ArrayPtr<const Voice> voices, etcd::MemberId own) {
+        if (force) return requireAllowed(voices, own, true, kOnly);
+        KJ_IF_MAYBE (why, objectionTo(going, voices, own, true)) {
+          fail(ErrorKind::kFailedPrecondition, *why);
+        }
+      },
+      known);
+}
+
+kj::Promise<void> Leave::leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known) {
   auto config = here.config();
   auto phase = here.phase();
   if (phase == Phase::kLeft) co_return;
@@ -161,8 +201,13 @@ kj::Promise<void> Leave::leave(bool force, kj::ArrayPtr<const kj::String> known)
     recordLeft();  // the others have removed it before
     co_return;
   }
-  co_await underLock(edges, here, answer.through, config.name,
-                     [&] { return removeLocked(answer.through, own, force, config); });
+  co_await underLock(edges, here, answer.through, config.name, [&] {
+    return removeLocked(answer.through, own, judge, config);
+  }).catch_([&](kj::Exception&& e) {
+    // It waits for nobody any more.
+    if (here.intent().state != Intent::State::kLeaves) here.say(kj::String());
+    kj::throwFatalException(kj::mv(e));
+  });
 }
 
 kj::Promise<void> Leave::settle(kj::ArrayPtr<const kj::String> known) {

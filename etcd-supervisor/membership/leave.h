@@ -4,10 +4,14 @@
 // settle() asks the cluster whether it has: then this node has left, otherwise it is a member as
 // before. Data is removed only of a node that its cluster has removed, and only when its etcd has
 // ended.
+//
+// Before the cluster is asked, what needs this member lets go of it: a shared address moves to
+// another node, which etcd has to be told of, and so does the leadership.
 #pragma once
 
 #include "etcd-supervisor/membership/cluster-view.h"
 #include "etcd-supervisor/membership/here.h"
+#include "etcd-supervisor/plan/departure.h"
 
 namespace talos::supervisor {
 
@@ -17,6 +21,8 @@ class Leave {
 
   // Resolves when the intent is kLeft. `known`: addresses of members, as far as they are known.
   kj::Promise<void> leave(bool force, kj::ArrayPtr<const kj::String> known);
+  // The same, refused for each objection to this (../plan/departure.h); `force`: as leave().
+  kj::Promise<void> withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known);
   // Of an intent kLeaves that nobody is at: kLeft or none.
   kj::Promise<void> settle(kj::ArrayPtr<const kj::String> known);
   // Another member: by its name, or its id in hexadecimal.
@@ -29,9 +35,14 @@ class Leave {
   Here& here;
   View& view;
 
+  // Throws when the member `own` must stay.
+  using Judge = kj::Function<void(kj::ArrayPtr<const Voice> voices, etcd::MemberId own)>;
+
+  kj::Promise<void> leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known);
   kj::Promise<void> removeSurely(etcd::Etcd& through, etcd::MemberId id);
-  kj::Promise<void> removeLocked(etcd::Etcd& through, etcd::MemberId own, bool force,
+  kj::Promise<void> removeLocked(etcd::Etcd& through, etcd::MemberId own, Judge& judge,
                                  const Config& config);
+  kj::Promise<void> giveUpAddresses();
   kj::Promise<void> moveAway(kj::ArrayPtr<const Voice> voices, etcd::MemberId own);
   void recordLeft();
 };

@@ -19,9 +19,7 @@ class RoutedEtcd final : public etcd::Etcd {
         ownName(kj::str("etcd at ", address, ":2379")) {}
 
   kj::StringPtr name() const override { return ownName; }
-  kj::Promise<etcd::RangeResult> range(etcd::Range r) override {
-    return route<etcd::RangeResult>([&](auto& e) { return e.range(kj::mv(r)); });
-  }
+  kj::Promise<etcd::RangeResult> range(etcd::Range r) override;
   kj::Promise<etcd::PutResult> put(etcd::Put r) override {
     return route<etcd::PutResult>([&](auto& e) { return e.put(kj::mv(r)); });
   }
@@ -53,9 +51,7 @@ class RoutedEtcd final : public etcd::Etcd {
     return changing(
         route<etcd::MemberAdded>([&](auto& e) { return e.addMember(kj::mv(urls), learner); }));
   }
-  kj::Promise<kj::Array<etcd::Member>> removeMember(etcd::MemberId id) override {
-    return changing(route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
-  }
+  kj::Promise<kj::Array<etcd::Member>> removeMember(etcd::MemberId id) override;
   kj::Promise<kj::Array<etcd::Member>> updateMember(etcd::MemberId id,
                                                     kj::Array<kj::String> urls) override {
     return route<kj::Array<etcd::Member>>(

@@ -2,7 +2,8 @@
 // that fails, and etcd-supervisors that may die at any write. Time and chance are the test's.
 //
 // What must never happen is noted in `violations`: a second cluster, an etcd that is started
-// without its data, data that goes while it is needed, a quorum lost by a change of members.
+// without its data, data that goes while it is needed, a quorum lost by a change of members, a
+// member that leaves while its node holds a shared address.
 #pragma once
 
 #include <fcntl.h>
@@ -60,8 +61,12 @@ struct Node {
   kj::Maybe<Wanted> wanted;  // machined's store
   bool running = false;      // service etcd
   bool killed = false;       // etcd's process, by the test
+  bool cutOff = false;       // etcd from the other members only
   bool failsLate = false;    // writes take effect and are told to have failed
-  Signal changed;            // for machined
+  bool holds = false;        // vipd a shared address: whenever the node is a member
+  bool vipdHangs = false;    // and keeps it
+  kj::Promise<void> vipd = nullptr;
+  Signal changed;  // for machined
   kj::Promise<void> machined = nullptr;
   kj::Own<Process> process;  // etcd-supervisor; none: it is restarted
   Status status;
@@ -271,7 +276,14 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
   kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member>) override {
     node.status.phase = status.phase;
     node.message = status.message.cStr();
+    followPhase();
     return kj::READY_NOW;
+  }
+
+  kj::Vector<kj::String> sharedAddresses() override {
+    kj::Vector<kj::String> addresses;
+    if (node.holds) addresses.add(kj::str("10.0.0.100"));
+    return addresses;
   }
 
   // --- Peers ---
@@ -315,6 +327,19 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
 
  private:
   static constexpr kj::StringPtr kFull = "the disk is full"_kj;
+
+  // What vipd does.
+  void followPhase() {
+    if (node.status.phase == "member") node.holds = true;
+    bool goes = node.status.phase == "leaving" || node.status.phase == "left";
+    if (!node.holds || !goes || node.vipdHangs) return;
+    node.vipd = world.delay(500 * kj::MILLISECONDS)
+                    .then([&node = node] {
+                      node.holds = false;
+                      node.wake();
+                    })
+                    .eagerlyEvaluate(nullptr);
+  }
 
   void requireAlive() {
     if (dead) fail(ErrorKind::kInternal, "dead");
@@ -384,6 +409,22 @@ kj::Promise<T> RoutedEtcd::route(F&& call) {
   return call(model);
 }
 
+inline kj::Promise<etcd::RangeResult> RoutedEtcd::range(etcd::Range r) {
+  auto* node = process.world.at(address);
+  if (node != nullptr && node->cutOff && !r.serializable) {
+    return error(ErrorKind::kUnavailable, kj::str(ownName, ": etcdserver: no leader"));
+  }
+  return route<etcd::RangeResult>([&](auto& e) { return e.range(kj::mv(r)); });
+}
+
+inline kj::Promise<kj::Array<etcd::Member>> RoutedEtcd::removeMember(etcd::MemberId id) {
+  auto& node = process.node;
+  if (node.disk.member == id && node.holds && !node.vipdHangs && process.world.isMember(node)) {
+    process.world.never(kj::str(node.config.name, " leaves and holds a shared address"));
+  }
+  return changing(route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
+}
+
 template <typename T>
 kj::Promise<T> RoutedEtcd::changing(kj::Promise<T> change) {
   auto& world = process.world;
@@ -399,7 +440,7 @@ kj::Promise<T> RoutedEtcd::changing(kj::Promise<T> change) {
 inline void World::powerOn(Node& node) {
   node.on = true;
   node.wanted = nullptr;
-  node.running = node.killed = false;
+  node.running = node.killed = node.holds = false;
   node.machined = machined(node).eagerlyEvaluate(
       [this](kj::Exception&& e) { never(kj::str("machined failed: ", e)); });
   start(node);
@@ -410,6 +451,7 @@ inline void World::powerOff(Node& node) {
   node.on = false;
   node.process = nullptr;
   node.machined = nullptr;
+  node.vipd = nullptr;
   ++deaths;
   if (isMember(node)) node.disk.cluster->kill(node.disk.member);
   node.running = false;

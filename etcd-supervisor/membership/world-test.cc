@@ -23,6 +23,17 @@ void bootstrap(World& world, Node& node, std::vector<std::string> without = {},
 void leave(World& world, Node& node, bool force = false) {
   world.ask<void>(node, "leave", [force](Keeper& keeper) { return keeper.leave(force); });
 }
+void withdraw(World& world, Node& node, Going going, bool force = false) {
+  world.ask<void>(node, "withdraw", [=](Keeper& keeper) { return keeper.withdraw(going, force); });
+}
+// What a node says of its going.
+void lookOut(World& world, Node& node, Going going) {
+  world.ask<void>(node, "outlook", [=](Keeper& keeper) {
+    return keeper.outlook(going).then([](Outlook&& outlook) {
+      KJ_IF_MAYBE (why, outlook.objection) fail(ErrorKind::kFailedPrecondition, *why);
+    });
+  });
+}
 void removeMember(World& world, Node& node, const Node& other, bool force = false) {
   world.ask<void>(node, kj::str("remove ", other.config.name),
                   [name = kj::str(other.config.name), force](Keeper& keeper) {
@@ -226,6 +237,101 @@ TEST_F(Membership, WhatWouldCostTheQuorumIsRefusedUnlessForced) {
   EXPECT_EQ(world.clusters[0]->members.size(), 2u);
 }
 
+constexpr kj::StringPtr kOneIsOff =
+    "etcd has 3 voters (n1, n2, n3); n3 (etcd at 10.0.0.3:2379: Connection refused) is not "
+    "healthy: now no failure is tolerated, without this node there is no quorum (1 answers, 2 "
+    "must); start "
+    "n3, or remove it first with talosctl etcd remove-member"_kj;
+
+// Catches: a reset that is promised although it would cost the quorum, or that changes something
+// before it is refused; a node that does not go although it may, or not a second time.
+TEST_F(Membership, WithdrawsWhenTheOthersAreWellAndOnlyThen) {
+  formed();
+  world.powerOff(n3);
+  world.pass(10 * kj::SECONDS);
+  lookOut(world, n2, Going::kLeaves);
+  EXPECT_EQ(outcome(), kj::str("n2 outlook: ", kOneIsOff).cStr());
+  withdraw(world, n2, Going::kLeaves);
+  EXPECT_EQ(outcome(), kj::str("n2 withdraw: ", kOneIsOff).cStr());
+  EXPECT_EQ(n2.disk.intent.state, Intent::State::kNone);
+  EXPECT_TRUE(n2.holds);
+  EXPECT_EQ(world.clusters[0]->members.size(), 3u);
+
+  world.powerOn(n3);
+  ASSERT_TRUE(world.eventually(kPatience, [&] { return all(); }));
+  world.pass(10 * kj::SECONDS);
+  for (auto going : {Going::kLeaves, Going::kRejoins, Going::kRestarts}) {
+    lookOut(world, n2, going);
+    EXPECT_EQ(outcome(), "n2 outlook: done");
+  }
+  withdraw(world, n2, Going::kLeaves);
+  EXPECT_EQ(outcome(), "n2 withdraw: done");
+  EXPECT_FALSE(n2.holds);
+  EXPECT_EQ(world.clusters[0]->members.size(), 2u);
+  withdraw(world, n2, Going::kLeaves);
+  EXPECT_EQ(outcome(), "n2 withdraw: done");
+
+  // One of two may leave, and is not away while the other one needs it.
+  lookOut(world, n1, Going::kRestarts);
+  EXPECT_NE(outcome().find("while this node restarts there would be no quorum"), std::string::npos);
+  world.powerOff(n3);
+  world.pass(10 * kj::SECONDS);
+  lookOut(world, n1, Going::kLeaves);
+  EXPECT_NE(outcome().find("n1 outlook: etcd has 2 voters (n1, n3); "), std::string::npos)
+      << world.outcomes.back();
+  withdraw(world, n1, Going::kLeaves);
+  EXPECT_NE(outcome().find("no member answers: "), std::string::npos) << world.outcomes.back();
+  EXPECT_EQ(world.clusters[0]->members.size(), 2u);
+}
+
+// Catches: two nodes that restart at the same time, each of which the others could do without; a
+// turn that is kept for ever by one that never restarts.
+TEST_F(Membership, RestartsTakeTurns) {
+  formed();
+  withdraw(world, n1, Going::kRestarts);
+  EXPECT_EQ(outcome(), "n1 withdraw: done");
+  withdraw(world, n2, Going::kRestarts);
+  world.pass(30 * kj::SECONDS);
+  EXPECT_EQ(world.pending, 1u) << "it is the turn of n1";
+  world.powerOff(n1);
+  EXPECT_NE(outcome().find("n2 withdraw: "), std::string::npos);
+  EXPECT_EQ(outcome().find("done"), std::string::npos) << world.outcomes.back();
+  withdraw(world, n2, Going::kRestarts);
+  EXPECT_NE(outcome().find("n1 (etcd at 10.0.0.1:2379: Connection refused) is not healthy"),
+            std::string::npos)
+      << world.outcomes.back();
+  world.powerOn(n1);
+  ASSERT_TRUE(world.eventually(kPatience, [&] { return all(); }));
+  withdraw(world, n2, Going::kRestarts);
+  EXPECT_EQ(outcome(), "n2 withdraw: done");
+
+  world.pass(6 * kj::MINUTES);
+  withdraw(world, n3, Going::kRestarts);
+  EXPECT_EQ(outcome(), "n3 withdraw: done");
+}
+
+// Catches: a wait without an end for an address that nobody gives up.
+TEST_F(Membership, AnAddressThatIsNotGivenUpIsLeftToItsLease) {
+  formed();
+  n3.vipdHangs = true;
+  auto begun = world.timer.now();
+  leave(world, n3);
+  EXPECT_TRUE(world.eventually(30 * kj::SECONDS, [&] { return world.pending == 0; }));
+  EXPECT_EQ(outcome(), "n3 leave: done");
+  EXPECT_GE(world.timer.now() - begun, 8 * kj::SECONDS);
+  EXPECT_TRUE(n3.holds);
+}
+
+// Catches: a node that counts as healthy because it answers, and cannot read what the others have.
+TEST_F(Membership, AMemberThatIsCutOffFromTheOthersIsIll) {
+  formed();
+  n3.cutOff = true;
+  lookOut(world, n1, Going::kRestarts);
+  EXPECT_NE(outcome().find("n3 (etcd at 10.0.0.3:2379: etcdserver: no leader) is not healthy"),
+            std::string::npos)
+      << world.outcomes.back();
+}
+
 TEST_F(Membership, OnlyVoterDoesNotLeave) {
   world.powerOn(n1);
   world.pass(5 * kj::SECONDS);
@@ -236,6 +342,26 @@ TEST_F(Membership, OnlyVoterDoesNotLeave) {
     EXPECT_EQ(outcome(),
               "n1 leave: this is the only voting member: its cluster ends with it; erase it with "
               "talosctl reset --graceful=false");
+  }
+  withdraw(world, n1, Going::kLeaves);
+  EXPECT_EQ(outcome(),
+            "n1 withdraw: etcd has 1 voter (n1); this node is the only one: the cluster, and all "
+            "of its data, would end with it");
+  withdraw(world, n1, Going::kRejoins, true);
+  EXPECT_NE(outcome().find("this is the only voting member"), std::string::npos);
+  lookOut(world, n1, Going::kRestarts);
+  EXPECT_EQ(outcome(), "n1 outlook: done");
+}
+
+// Catches: a node without a cluster that cannot be reset.
+TEST_F(Membership, NodeInNoClusterHasNothingToLeave) {
+  world.powerOn(n1);
+  world.pass(5 * kj::SECONDS);
+  for (auto going : {Going::kLeaves, Going::kRejoins, Going::kRestarts}) {
+    lookOut(world, n1, going);
+    EXPECT_EQ(outcome(), "n1 outlook: done");
+    withdraw(world, n1, going);
+    EXPECT_EQ(outcome(), "n1 withdraw: done");
   }
 }
 
@@ -339,6 +465,7 @@ void something(World& world) {
       }
       return;
     case 6:
+      if (world.chance() < 0.5) return withdraw(world, node, Going::kLeaves);
       return leave(world, node);
     case 7:
       if (world.chance() < 0.3) removeMember(world, node, other);

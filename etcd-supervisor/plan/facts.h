@@ -56,6 +56,7 @@ struct Asked {
 struct Voice {
   etcd::Member member;
   bool answers = false;
+  kj::String problem = nullptr;  // why it did not
 };
 
 // "10.0.0.2" of "https://10.0.0.2:2379"; "fd00::1" of "https://[fd00::1]:2379". Empty: no such URL.

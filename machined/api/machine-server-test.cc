@@ -52,8 +52,9 @@ class Machine : public testing::Test {
               }
               return nullptr;
             },
-            [](kj::Vector<kj::String> labels) -> kj::Promise<ResetFacts> {
+            [this](kj::Vector<kj::String> labels, bool graceful) -> kj::Promise<ResetFacts> {
               ResetFacts facts{kj::str("/dev/vda"), {}};
+              asked = kj::str(graceful ? "graceful" : "");
               for (auto& label : labels) {
                 facts.targets.add(ResetFact{kj::mv(label), kj::str("/dev/vda5"), 7});
               }
@@ -77,6 +78,11 @@ TEST_F(Machine, AResetIsAskedForAsItWasSaid) {
   one.set(0, "STATE");
   auto plan = preview.send().wait(io.waitScope);
   EXPECT_EQ(plan.getDisk(), "/dev/vda");
+  EXPECT_EQ(asked, "");
+  preview = machine.previewResetRequest();
+  preview.setGraceful(true);
+  preview.send().wait(io.waitScope);
+  EXPECT_EQ(asked, "graceful");
   ASSERT_EQ(plan.getTargets().size(), 1u);
   EXPECT_EQ(plan.getTargets()[0].getLabel(), "STATE");
   EXPECT_EQ(plan.getTargets()[0].getDevice(), "/dev/vda5");

@@ -16,7 +16,8 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
-constexpr unsigned kMostRoles = 16;  // there are three
+constexpr kj::Duration kPreview = 25 * kj::SECONDS;  // etcd has 20 s
+constexpr unsigned kMostRoles = 16;                  // there are three
 constexpr unsigned kMostLabels = 16;
 
 uint64_t kernelUptimeMs() {
@@ -159,10 +160,11 @@ kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
 
 kj::Promise<void> MachineServer::previewReset(PreviewResetContext context) {
   auto slot = calls->enter(CallKind::kRead);
-  auto asked = hooks.previewReset(labelsOf(context.getParams().getLabels()));
-  auto facts =
-      co_await within(timer, kDeadline, kj::mv(asked),
-                      kj::str("reading the disks timed out after ", kDeadline / kj::SECONDS, " s"));
+  auto params = context.getParams();
+  auto asked = hooks.previewReset(labelsOf(params.getLabels()), params.getGraceful());
+  auto facts = co_await within(timer, kPreview, kj::mv(asked),
+                               kj::str("reading the disks, and asking etcd, timed out after ",
+                                       kPreview / kj::SECONDS, " s"));
   auto out = context.getResults();
   out.setDisk(facts.disk);
   fillList(out.initTargets(facts.targets.size()), facts.targets, [](auto out, auto& fact) {
@@ -170,6 +172,8 @@ kj::Promise<void> MachineServer::previewReset(PreviewResetContext context) {
     out.setDevice(fact.device);
     out.setSize(fact.bytes);
   });
+  KJ_IF_MAYBE (outlook, facts.etcd) out.setEtcd(outlook->getMembers());
+  out.setEtcdProblem(facts.etcdProblem);
 }
 
 kj::Promise<void> MachineServer::reset(ResetContext context) {

@@ -14,6 +14,7 @@
 #include "machined/api/facts.h"
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
+#include "rpc/local.capnp.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
@@ -37,6 +38,9 @@ struct ResetFact {
 struct ResetFacts {
   kj::String disk;  // empty in a container
   kj::Vector<ResetFact> targets;
+  // Of etcd's cluster that the node is in; none: in none, or not known why.
+  kj::Maybe<capnp::Response<rpc::EtcdSupervisor::OutlookResults>> etcd = nullptr;
+  kj::String etcdProblem = nullptr;
 };
 
 struct MachineHooks {
@@ -50,7 +54,7 @@ struct MachineHooks {
   // machine.ca of the config with its key; none on a machine that has not both.
   kj::Function<kj::Maybe<pki::CertificateAndKey>()> authority;
   // What a reset with these labels erases; rejects if it cannot be.
-  kj::Function<kj::Promise<ResetFacts>(kj::Vector<kj::String> labels)> previewReset;
+  kj::Function<kj::Promise<ResetFacts>(kj::Vector<kj::String> labels, bool graceful)> previewReset;
   // Resolves when it is promised, before it ends anything.
   kj::Function<kj::Promise<void>(kj::Vector<kj::String> labels, bool graceful, bool reboot)> reset;
 };

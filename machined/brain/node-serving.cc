@@ -26,6 +26,9 @@ constexpr unsigned kMostClients = 1536;
 // Between a call that takes the machine down and its record for the audit log.
 constexpr auto kAskedJustNow = 5 * kj::SECONDS;
 
+constexpr kj::StringPtr kWithoutLeaving =
+    "or use talosctl reset --graceful=false, which erases the node without leaving etcd"_kj;
+
 MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
   auto version = buildVersion();
   return {kj::str(version.tag),      kj::str(version.sha), kj::str(version.built),
@@ -217,9 +220,18 @@ kj::Promise<TimeAnswer> NodeServing::askTime(kj::String server) {
   co_return TimeAnswer{kj::mv(answer.server), answer.local, answer.remote};
 }
 
-kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels) {
+kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels, bool graceful) {
   auto plan = co_await deps.reset.plan(kj::mv(labels));
   ResetFacts facts{kj::mv(plan.disk), {}};
+  auto outlook = graceful ? deps.departure.require(rpc::EtcdGoing::LEAVES,
+                                                   ErrorKind::kFailedPrecondition, kWithoutLeaving)
+                          : deps.departure.outlook(rpc::EtcdGoing::LEAVES);
+  co_await outlook.then(
+      [&](kj::Maybe<EtcdDeparture::Outlook>&& found) { facts.etcd = kj::mv(found); },
+      [&](kj::Exception&& e) {
+        if (graceful) kj::throwFatalException(kj::mv(e));
+        facts.etcdProblem = messageOf(e);
+      });
   for (auto& target : plan.targets) {
     facts.targets.add(ResetFact{kj::mv(target.label), kj::mv(target.device), target.bytes});
   }
@@ -227,7 +239,13 @@ kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels)
 }
 
 kj::Promise<void> NodeServing::resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
-  return deps.reset.accept({kj::mv(labels), reboot, graceful},
+  // Before it is promised: a node that cannot leave stays as it is.
+  auto leave = [&departure = deps.departure, graceful]() -> kj::Promise<void> {
+    if (!graceful) return kj::READY_NOW;
+    return departure.leave(rpc::EtcdGoing::LEAVES, false, ErrorKind::kFailedPrecondition,
+                           kWithoutLeaving);
+  };
+  return deps.reset.accept({kj::mv(labels), reboot, graceful}, kj::mv(leave),
                            [&life = deps.life]() { return life.acceptReset(); });
 }
 

@@ -12,6 +12,7 @@
 #include "machined/boot/machine-stage.h"
 #include "machined/brain/machine-life.h"
 #include "machined/config/config-keeper.h"
+#include "machined/etcd/etcd-departure.h"
 #include "machined/history/boot-recorder.h"
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
@@ -52,6 +53,7 @@ class NodeServing {
     ReadPool& pool;  // of what clients read
     MetaPartition& meta;
     Reset& reset;
+    EtcdDeparture& departure;
     NewRecoveryKey newRecoveryKey;
   };
   explicit NodeServing(Dependencies deps);
@@ -92,7 +94,7 @@ class NodeServing {
   void fillStatus(rpc::Status::Builder out);
   kj::Vector<ServiceCgroup> cgroups();
   kj::Promise<TimeAnswer> askTime(kj::String server);
-  kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels);
+  kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful);
   kj::Promise<void> resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot);
   kj::Maybe<pki::CertificateAndKey> authority();
 };

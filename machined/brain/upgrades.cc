@@ -20,6 +20,15 @@ constexpr size_t kMostRecord = 64u << 10;
 constexpr auto kWord = static_cast<uint32_t>(MetaTag::kLastWord);
 constexpr auto kNetworkPatience = 1 * kj::SECONDS;
 
+// What etcd has against a reboot is another one's that is under way, or an illness: either may
+// pass.
+constexpr auto kMayPass = ErrorKind::kUnavailable;
+constexpr kj::StringPtr kAnyway = "or use talosctl upgrade --force"_kj;
+
+rpc::EtcdGoing goingOf(bool preserve) {
+  return preserve ? rpc::EtcdGoing::RESTARTS : rpc::EtcdGoing::REJOINS;
+}
+
 // Of the seconds that talos.trial gives the system from its start on.
 kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments) {
   KJ_IF_MAYBE (text, arguments.first(kTrialArgument)) {
@@ -94,7 +103,15 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
             return meta.write(reads.of(0), kWord, kj::heapArray(word.asBytes()));
           },
           KJ_BIND_METHOD(*this, readLastWord),
-          [this]() { return meta.remove(reads.of(0), kWord); }};
+          [this]() { return meta.remove(reads.of(0), kWord); },
+          [this](bool preserve) { return requireOfEtcd(preserve); },
+          [this](bool preserve, bool force) {
+            return departure.leave(goingOf(preserve), force, kMayPass, kAnyway);
+          }};
+}
+
+kj::Promise<void> Wiring::requireOfEtcd(bool preserve) {
+  return departure.require(goingOf(preserve), kMayPass, kAnyway).ignoreResult();
 }
 
 InstallImage::Dependencies Wiring::installImageDependencies() {

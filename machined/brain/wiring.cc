@@ -204,11 +204,19 @@ kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
 }
 
 NodeServing::Dependencies Wiring::servingDependencies() {
-  return {io,           uv,       clock,  arguments, platform,
-          mode,         process1, events, logs,      store,
-          configReader, foreign,  status, sequencer, supervisor,
-          time,         config,   life,   recorder,  containerd,
-          upgrader,     reads,    meta,   *reset,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
+  return {io,           uv,
+          clock,        arguments,
+          platform,     mode,
+          process1,     events,
+          logs,         store,
+          configReader, foreign,
+          status,       sequencer,
+          supervisor,   time,
+          config,       life,
+          recorder,     containerd,
+          upgrader,     reads,
+          meta,         *reset,
+          departure,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
 // On the way down they are unmounted; in an installation STATE is mounted for a moment.

@@ -28,6 +28,8 @@
 #include "machined/config/node-sources.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/controllers/machine-status-controller.h"
+#include "machined/etcd/etcd-config.h"
+#include "machined/etcd/etcd-departure.h"
 #include "machined/etcd/etcd-run.h"
 #include "machined/foreign/confined-foreign.h"
 #include "machined/history/boot-recorder.h"
@@ -162,6 +164,16 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                       return unpackSnapshot(io, spec, snapshot, folder);
                     }}};
 
+  EtcdDeparture departure{{timer,
+                           [this]() {
+                             return configReader.view(store)
+                                 .map([](MachineConfigView&& view) { return runsEtcd(view); })
+                                 .orDefault(false);
+                           },
+                           reconnecting(*io.lowLevelProvider, timer, kj::str(kEtcdSupervisorSocket))
+                               .castAs<rpc::EtcdSupervisor>(),
+                           [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); }}};
+
   // Its doors.
   NodeServing serving{servingDependencies()};
   DaemonLoader daemons{machined::daemons(),
@@ -184,6 +196,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   Upgrader::Dependencies upgraderDependencies();
   InstallImage::Dependencies installImageDependencies();
   RealImageArchives::Dependencies archivesDependencies();
+  kj::Promise<void> requireOfEtcd(bool preserve);
   kj::Promise<Health> health();
   kj::Promise<kj::Maybe<kj::String>> readLastWord();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);

@@ -29,13 +29,15 @@ const Daemon kDaemons[] = {
     // etcd itself runs under the same uid; its filter has no sockets of Unix (machined/confine).
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
-       may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec>();
+       may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec,
+                     rpc::VipStatusSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
        may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec>();
      }},
     {kVipdUid, "vipd"_kj,
      [](Access& may) {
-       may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec>();
+       may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec,
+                     rpc::EtcdStatusSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowWrite<rpc::VipStatusSpec>();
      }},

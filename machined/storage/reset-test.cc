@@ -268,6 +268,10 @@ struct ModelReset final : Reset {
   }
 };
 
+kj::Promise<void> nothing() {
+  return kj::READY_NOW;
+}
+
 struct ResetOrder : testing::Test {
   ~ResetOrder() noexcept override {}
   kj::EventLoop loop;
@@ -351,9 +355,9 @@ TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
     disk.fails = fails ? "mark" : "";
     unsigned begun = 0;
     {
-      auto gone = reset.accept({labels({"STATE"}), true, true}, [&]() -> kj::Promise<void> {
+      auto gone = reset.accept({labels({"STATE"}), true, true}, nothing, [&]() {
         ++begun;
-        return kj::READY_NOW;
+        return kj::Promise<void>(kj::READY_NOW);
       });
       EXPECT_FALSE(gone.poll(scope));
     }
@@ -365,6 +369,32 @@ TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
     ASSERT_EQ(disk.said.size(), 1u);
     EXPECT_EQ(disk.said[0], "warning: a reset was asked for and is not done: mark timed out");
   }
+}
+
+// Catches: a reset that is promised before what has to go first is done, or although that failed;
+// one that is refused for ever because of one that failed; two at once.
+TEST_F(ResetOrder, WhatGoesFirstIsDoneFirst) {
+  FakeProcess1 process1(machine);
+  ModelReset reset(process1, disk);
+  auto gate = kj::newPromiseAndFulfiller<void>();
+  auto accept = [&](kj::Promise<void> first) {
+    return reset.accept(
+        {labels({"STATE"}), true, true},
+        [first = kj::mv(first)]() mutable { return kj::mv(first); }, nothing);
+  };
+  auto waits = accept(kj::mv(gate.promise));
+  EXPECT_FALSE(waits.poll(scope));
+  EXPECT_EQ(disk.steps, "");
+  EXPECT_FALSE(promised());
+  EXPECT_EQ(failureOf([&] { accept(kj::READY_NOW).wait(scope); }),
+            "FailedPrecondition: this node is being reset already");
+  gate.fulfiller->reject(error(ErrorKind::kUnavailable, "cannot leave etcd"));
+  EXPECT_EQ(failureOf([&] { waits.wait(scope); }), "Unavailable: cannot leave etcd");
+  EXPECT_EQ(disk.steps, "");
+  EXPECT_FALSE(promised());
+  accept(kj::READY_NOW).wait(scope);
+  EXPECT_EQ(disk.steps, "mark");
+  EXPECT_TRUE(promised());
 }
 
 // Catches: an erasure without its mark, which a power cut would leave half done; one that is not

@@ -307,13 +307,20 @@ void Reset::taskFailed(kj::Exception&& e) {
   say(kj::str("warning: a reset was asked for and is not done: ", messageOf(e)));
 }
 
-kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, kj::Function<kj::Promise<void>()> begin) {
+kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begin) {
+  co_await plan(copyOf(wish.labels));
+  if (accepting || promised() != nullptr) {
+    fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
+  }
+  accepting = true;
+  KJ_DEFER(accepting = false);
+  co_await prepare();
   co_await promise(kj::mv(wish));
   co_await begin();
 }
 
-kj::Promise<void> Reset::accept(ResetWish wish, kj::Function<kj::Promise<void>()> begin) {
-  auto work = promiseAndBegin(kj::mv(wish), kj::mv(begin)).fork();
+kj::Promise<void> Reset::accept(ResetWish wish, Step prepare, Step begin) {
+  auto work = promiseAndBegin(kj::mv(wish), kj::mv(prepare), kj::mv(begin)).fork();
   tasks.add(work.addBranch());
   return work.addBranch();
 }

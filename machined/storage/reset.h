@@ -56,8 +56,10 @@ class Reset : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> promise(ResetWish wish);
   // The same for a caller who may go away: then it is promised and `begin` called, or it has
   // failed, all the same. One that is promised in part would be carried out by the next brain, or
-  // the next boot, whenever that is. What went wrong is also said.
-  kj::Promise<void> accept(ResetWish wish, kj::Function<kj::Promise<void>()> begin);
+  // the next boot, whenever that is. What went wrong is also said. `prepare` goes before, when the
+  // wish is known to be one that can be promised; what it rejects with ends it.
+  using Step = kj::Function<kj::Promise<void>()>;
+  kj::Promise<void> accept(ResetWish wish, Step prepare, Step begin);
   // What was promised to process 1 in this boot; none else.
   kj::Maybe<ResetWish> promised();
   // Carries out what was promised, with its mark made sure of first: a brain that died in promise()
@@ -81,10 +83,11 @@ class Reset : private kj::TaskSet::ErrorHandler {
  private:
   Held<rpc::HeldReset> held;
   kj::Maybe<ResetWish> known;
-  bool asked = false;  // process 1
+  bool asked = false;      // process 1
+  bool accepting = false;  // one that is not promised yet
   kj::TaskSet tasks;
 
-  kj::Promise<void> promiseAndBegin(ResetWish wish, kj::Function<kj::Promise<void>()> begin);
+  kj::Promise<void> promiseAndBegin(ResetWish wish, Step prepare, Step begin);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -204,7 +204,18 @@ class System {
                     if (disk.wordStays) return error(ErrorKind::kInternal, "META stays");
                     disk.word = nullptr;
                     return kj::READY_NOW;
+                  },
+                  [this](bool preserve) { return askEtcd(preserve ? "may restart" : "may leave"); },
+                  [this, &disk](bool preserve, bool force) {
+                    EXPECT_TRUE(disk.environment.attempt == nullptr);
+                    return askEtcd(
+                        kj::str(force ? "forced " : "", preserve ? "restarts" : "leaves"));
                   }}) {}
+  kj::Promise<void> askEtcd(kj::StringPtr what) {
+    etcdAsked.push_back(what.cStr());
+    if (etcdRefuses != what.cStr()) return kj::READY_NOW;
+    return error(ErrorKind::kUnavailable, "etcd has 1 voter");
+  }
   static kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
     if (running == disk.environment.confirmed) return nullptr;
     return disk.environment.healthTimeoutS * kj::SECONDS;
@@ -236,6 +247,8 @@ class System {
   ModelArchives archives;
   std::string lacks, key, verified, unsignedImage;
   bool hopeless = false;
+  std::string etcdRefuses;  // what of etcdAsked
+  std::vector<std::string> etcdAsked;
   unsigned reboots = 0;
   std::vector<std::string> said;
   Upgrader upgrader;

@@ -13,6 +13,7 @@ class UpgradesServer final : public rpc::Upgrades::Server {
     context.getResults().setBootId(bootId);
     UpgradeWish wish{kj::str(params.getImage()), params.getPreserve(), params.getHealthTimeoutS(),
                      kj::str(params.getQuery())};
+    wish.force = params.getForce();
     auto file = params.getFile();
     if (file.hasBytes()) {
       wish.file = ClientFile{file.getBytes(), file.getSize(), kj::heapArray(file.getSha256()),

@@ -209,6 +209,54 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
   }
 }
 
+// Catches: an image that is fetched for a node that etcd cannot do without; a node that is started
+// anew, or emptied, though etcd has come to need it meanwhile; a member whose data is emptied
+// though it has not left; a flag that is not passed on.
+TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
+  struct Row {
+    bool preserve, force;
+    const char* refuses;
+    std::vector<std::string> asked;
+  } rows[] = {
+      {false, false, "", {"may leave", "leaves"}},
+      {true, false, "", {"may restart", "restarts"}},
+      {false, true, "", {"forced leaves"}},
+      {true, true, "may restart", {"forced restarts"}},
+      {false, false, "may leave", {"may leave"}},
+      {false, false, "leaves", {"may leave", "leaves"}},
+      {true, false, "restarts", {"may restart", "restarts"}},
+  };
+  for (auto& row : rows) {
+    SCOPED_TRACE(row.asked.back() + " refuses " + row.refuses);
+    ModelDisk other;
+    System node(other);
+    node.boot(scope);
+    node.etcdRefuses = row.refuses;
+    UpgradeWish wish{kj::str("https://h.example/i.tar"), row.preserve, 60};
+    wish.force = row.force;
+    std::string refusal;
+    auto asking = node.upgrader.upgrade(kj::mv(wish))
+                      .catch_([&](kj::Exception&& e) { refusal = messageOf(e).cStr(); })
+                      .eagerlyEvaluate(nullptr);
+    scope.poll();
+    bool atOnce = row.asked.back() == row.refuses;
+    if (atOnce && row.asked.size() == 1) {
+      EXPECT_EQ(refusal, "etcd has 1 voter");
+      EXPECT_EQ(node.archives.asked, "") << "nothing is fetched";
+      EXPECT_EQ(node.status(), "none A v1: ");
+    } else {
+      KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
+      asking.wait(scope);
+      scope.poll();
+      EXPECT_EQ(refusal, "");
+      EXPECT_EQ(node.status(), atOnce ? "failed A v1: etcd has 1 voter" : "rebooting A v1: ");
+      EXPECT_EQ(node.reboots, atOnce ? 0u : 1u);
+      EXPECT_EQ(other.start() == Slot::kB, !atOnce);
+    }
+    EXPECT_EQ(node.etcdAsked, row.asked);
+  }
+}
+
 // Catches: an image of a registry that is unpacked for the slot though nobody has signed it, or of
 // which another digest is verified than is recorded; one that needs a signature though the config
 // names no key.

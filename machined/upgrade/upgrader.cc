@@ -178,6 +178,7 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   co_await within(deps.timer, kReadyPatience, ready(registry),
                   kj::str("the node's boot is not over, or its containerd does not run; see "
                           "talosctl services"));
+  if (!wish.force) co_await deps.mayGo(wish.preserve);
   auto next = registry ? pulled(kj::str(wish.image), kj::str(key))
                        : archived(wish, kj::mv(url), kj::str(key));
   auto got = co_await next;
@@ -191,6 +192,7 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   auto& w = KJ_ASSERT_NONNULL(wanted);
   w.image = kj::mv(wish.image);
   w.preserve = wish.preserve;
+  w.force = wish.force;
   w.healthTimeoutS = timeout;
   tasks.add(carryOut());
 }
@@ -284,6 +286,7 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await keep();
   deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.arguments());
+  co_await deps.goes(w.preserve, w.force);
   r.stage = Stage::WRITTEN;
   co_await keep();
   co_await choose(r.from, r.to);

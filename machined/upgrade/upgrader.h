@@ -8,9 +8,10 @@
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
 //      start, or the next brain, says that this one has failed.
-//   3. The boot loader is told to try the other slot once; that is one write. From there on the
-//   next
-//      start is that of the new system, and the node reboots.
+//   3. A control-plane node whose EPHEMERAL is to be emptied leaves etcd. Cut off, or when that
+//      fails, the upgrade has failed, and the node joins again at its next boot.
+//      The boot loader is told to try the other slot once; that is one write. From there on the
+//      next start is that of the new system, and the node reboots.
 //   4. The new system is on trial: the boot loader has counted its try before it started it, so
 //      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
 //      one again. When it has been healthy for a few seconds, one write confirms it.
@@ -48,6 +49,7 @@ struct UpgradeWish {
   unsigned healthTimeoutS = 0;  // 0: the default
   kj::String query = nullptr;   // of the URL
   kj::Maybe<ClientFile> file = nullptr;
+  bool force = false;  // whatever that means to etcd
 };
 
 class Upgrader final : private kj::TaskSet::ErrorHandler {
@@ -81,6 +83,12 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     kj::Function<kj::Promise<void>(kj::StringPtr)> leaveWord;
     kj::Function<kj::Promise<kj::Maybe<kj::String>>()> readWord;
     kj::Function<kj::Promise<void>()> dropWord;
+    // Whether the cluster of etcd can do without this node, asked before anything is done for it.
+    kj::Function<kj::Promise<void>(bool preserve)> mayGo = [](bool) { return kj::READY_NOW; };
+    // Asked once more when the new system is written; without `preserve` the node leaves etcd.
+    kj::Function<kj::Promise<void>(bool preserve, bool force)> goes = [](bool, bool) {
+      return kj::READY_NOW;
+    };
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
@@ -122,7 +130,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   struct Wanted {
     kj::String image, digest;
     NewSystem content;
-    bool preserve;
+    bool preserve, force;
     unsigned healthTimeoutS;
   };
   Dependencies deps;

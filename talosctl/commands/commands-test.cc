@@ -402,6 +402,18 @@ TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.3: this node has no partition META"));
   EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
 
+  // What etcd has against it is known before anybody is asked; what it is told is what was meant.
+  node("10.0.0.2").etcdVoters = 1;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset"}), 1);
+  EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: this node is the only voter"));
+  EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--graceful=false", "--wait=false"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: etcd has 1 voter, which tolerates no failure; m is the "
+                               "only voter: the cluster, and all of its data, end with it\n"));
+  EXPECT_EQ(node("10.0.0.2").resets.size(), 2u);
+  node("10.0.0.2").resets.removeLast();
+  node("10.0.0.2").etcdVoters = 0;
+
   c.test.console.terminal = true;
   for (kj::StringPtr said : {"n\n"_kj, ""_kj, "yes please\n"_kj, "y\n"_kj}) {
     int ends[2];

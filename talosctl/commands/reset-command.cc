@@ -4,6 +4,7 @@
 #include "talosctl/cli/table.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/take-down.h"
+#include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::talosctl {
 
@@ -11,6 +12,9 @@ namespace {
 
 using PreviewResults = rpc::Machine::PreviewResetResults;
 using ResetResults = rpc::Machine::ResetResults;
+
+// Before it is accepted the node leaves etcd.
+constexpr auto kAccepted = 3 * kj::MINUTES;
 
 struct Wish {
   bool graceful, reboot;
@@ -40,6 +44,19 @@ kj::String described(kj::StringPtr node, PreviewResults::Reader plan, const Wish
                  "\n");
 }
 
+// Empty of a node without etcd.
+kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan, const Wish& wish) {
+  if (plan.getEtcdProblem().size() > 0) {
+    return kj::str(printableText(node),
+                   ": the members of etcd are not known: ", printableText(plan.getEtcdProblem()),
+                   "\n");
+  }
+  if (plan.getEtcd().size() == 0) return kj::String();
+  auto departure = wish.graceful ? EtcdDeparture::kLeaves : EtcdDeparture::kErased;
+  return kj::str(printableText(node), ": ", printableText(departureText(plan.getEtcd(), departure)),
+                 "\n");
+}
+
 // One line of standard input; what ends without one is no answer.
 kj::Promise<bool> confirmed(Invocation& call, kj::StringPtr question) {
   call.err(kj::str(question, " [y/N] "));
@@ -57,12 +74,16 @@ kj::Promise<bool> announce(Invocation& call, const Wish& wish) {
   auto answers = co_await askAll<PreviewResults>(*session, [&](rpc::Node::Client node) {
     auto request = node.machineRequest().send().getMachine().previewResetRequest();
     setLabels(request, wish.labels);
+    request.setGraceful(wish.graceful);
     return request.send();
   });
   if (conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure) != 0) {
     co_return false;
   }
-  for (auto& a : answers.good) call.err(described(a.node, a.value, wish));
+  for (auto& a : answers.good) {
+    call.err(described(a.node, a.value, wish));
+    call.err(etcdDescribed(a.node, a.value, wish));
+  }
   if (call.on("yes") || !call.deps.console.errIsTerminal()) co_return true;
   auto nodes = answers.good.size();
   auto question =
@@ -84,13 +105,14 @@ kj::Promise<int> runReset(Invocation& call) {
   auto kind = !wish.reboot           ? Outcome::Kind::kShutdown
               : keepsItsConfig(wish) ? Outcome::Kind::kReboot
                                      : Outcome::Kind::kReset;
-  co_return co_await takeDownAll<ResetResults>(call, kind, [&](rpc::Machine::Client machine) {
-    auto request = machine.resetRequest();
-    request.setGraceful(wish.graceful);
-    request.setReboot(wish.reboot);
-    setLabels(request, wish.labels);
-    return request.send();
-  });
+  auto request = [&](rpc::Machine::Client machine) {
+    auto asked = machine.resetRequest();
+    asked.setGraceful(wish.graceful);
+    asked.setReboot(wish.reboot);
+    setLabels(asked, wish.labels);
+    return asked.send();
+  };
+  co_return co_await takeDownAll<ResetResults>(call, kind, request, kAccepted);
 }
 
 }  // namespace
@@ -98,11 +120,17 @@ kj::Promise<int> runReset(Invocation& call) {
 void addResetCommand(Command& root) {
   auto& reset = root.add("reset", "Erase the system disk of nodes, or partitions of it");
   reset.details =
-      "Prints what will be erased, and asks on a terminal. A reset that was accepted is finished "
+      "Prints what will be erased, and what becomes of etcd, and asks on a terminal. A "
+      "control-plane "
+      "node leaves etcd first; it is refused, and nothing is changed, when that would cost the "
+      "cluster its quorum, or another voter is not healthy: then mend that, or use "
+      "--graceful=false. A reset that was accepted is finished "
       "whatever happens, after a power cut by the next boot. Waits until each node is off, or up "
       "again, or, without its config, down, at most 10 minutes (--timeout), unless --wait=false is "
       "given.";
-  reset.flag({.name = "graceful", .fallback = "true", .help = "give pods the time to end"});
+  reset.flag({.name = "graceful",
+              .fallback = "true",
+              .help = "leave etcd first, and give pods the time to end"});
   reset.flag({.name = "reboot", .help = "reboot afterwards instead of going off"});
   reset.flag({.name = "system-labels-to-wipe",
               .kind = FlagKind::kList,

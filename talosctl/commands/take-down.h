@@ -52,10 +52,11 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& re
 }
 
 // `request` makes the call of the rpc::Machine::Client that it gets; its answer has the boot id.
+// `deadline` is that of the request itself; --timeout is that of the outcome when it is waited for.
 template <typename Results, typename F>
-kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request) {
-  // The deadline of the request itself; --timeout is that of the outcome when it is waited for.
-  auto session = co_await openSession(call, kDeadline);
+kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
+                             kj::Duration deadline = kDeadline) {
+  auto session = co_await openSession(call, deadline);
   auto names = session->client.nodes();
   auto turns = co_await takeTurns(*session, names);
   TakeDown task{.call = call,

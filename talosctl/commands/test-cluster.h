@@ -37,6 +37,7 @@ struct FakeNode {
   unsigned answersUntilReboot = 0;     // of version(), after reboot()
   bool rebooting = false, shuttingDown = false, notInstalled = false;
   kj::Vector<kj::String> resets;  // as they were asked for
+  unsigned etcdVoters = 0;
   unsigned calls = 0;
   kj::Vector<rpc::LogSink::Client> followers;
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
@@ -126,6 +127,16 @@ class FakeMachine final : public rpc::Machine::Server {
     target.setLabel("STATE");
     target.setDevice("/dev/vda5");
     target.setSize(100 << 20);
+    bool graceful = context.getParams().getGraceful();
+    if (node_.etcdVoters == 1 && graceful) {
+      fail(ErrorKind::kFailedPrecondition, "this node is the only voter");
+    }
+    auto members = out.initEtcd(node_.etcdVoters);
+    for (auto member : members) {
+      member.setName("m");
+      member.setId(7);
+      member.setHere(true);
+    }
     return kj::READY_NOW;
   }
   kj::Promise<void> reset(ResetContext context) override {

@@ -12,6 +12,7 @@
 #include "talosctl/client/follow-node.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/image-file.h"
+#include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::talosctl {
 
@@ -55,6 +56,7 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
   request.setImage(image.name);
   request.setQuery(image.query);
   request.setPreserve(call.on("preserve"));
+  request.setForce(call.on("force"));
   request.setHealthTimeoutS(healthSeconds(call));
   KJ_IF_MAYBE (file, change.file) {
     (*file)->fill(request.initFile(), [&change, index](uint64_t done, uint64_t size) {
@@ -180,6 +182,22 @@ kj::String acknowledged(const Change& change, kj::Date now) {
   return table.render();
 }
 
+// What it does to etcd, of each control-plane node. One that cannot tell is no reason not to ask:
+// the node knows more, and refuses what it has to.
+kj::Promise<void> tellDeparture(Invocation& call, Session& session, kj::StringPtr node) {
+  auto departure = call.on("preserve") ? EtcdDeparture::kRestarts : EtcdDeparture::kRejoins;
+  auto etcd = session.client.node(node).etcdRequest().send().getEtcd();
+  co_await within(
+      call.deps.timer, kDeadline,
+      kj::Promise<capnp::Response<rpc::Etcd::MembersResults>>(etcd.membersRequest().send()))
+      .then(
+          [&](capnp::Response<rpc::Etcd::MembersResults>&& answer) {
+            auto text = departureText(answer.getMembers(), departure);
+            call.err(kj::str(printableText(node), ": ", printableText(text), "\n"));
+          },
+          [](kj::Exception&&) {});  // it has no etcd, or is in no cluster yet
+}
+
 kj::Promise<int> runChange(Invocation& call) {
   healthSeconds(call);
   kj::Maybe<kj::Own<ImageFile>> file;
@@ -188,6 +206,9 @@ kj::Promise<int> runChange(Invocation& call) {
   }
   auto session = co_await openSession(call, kDeadline);
   auto names = session->client.nodes();
+  if (call.declared("image")) {
+    for (auto& name : names) co_await tellDeparture(call, *session, name);
+  }
   auto turns = co_await takeTurns(*session, names);
   Change change{.call = call,
                 .names = names,
@@ -231,13 +252,18 @@ void addUpgradeCommands(Command& root) {
   upgrade.flag({.name = "preserve",
                 .letter = "p",
                 .help = "keep what is on EPHEMERAL (/var); otherwise the new system empties it"});
+  upgrade.flag({.name = "force",
+                .letter = "f",
+                .help = "also when the cluster of etcd would be without a quorum, or is ill"});
   upgrade.flag({.name = "stage",
                 .letter = "s",
                 .help = "has no effect: the new system is always written beside the one that runs, "
                         "which nothing in use prevents"});
   upgrade.details =
       "The new system is started once. If it is not healthy in time (the API, the services, the "
-      "network), the node goes back to the old one by itself. Shows the progress until the "
+      "network), the node goes back to the old one by itself. A control-plane node is refused when "
+      "the cluster of etcd cannot do without it; without --preserve it leaves etcd, and joins it "
+      "again when the new system runs. Shows the progress until the "
       "new system is confirmed, unless --wait=false is given. See talosctl get upgradestatus.\n\n"
       "A path that begins with / ./ or ../ is a file of this machine, which is sent to the nodes; "
       "a "

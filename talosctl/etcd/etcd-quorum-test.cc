@@ -59,5 +59,54 @@ TEST(EtcdQuorum, TellsWhatIsLeft) {
   }
 }
 
+// Catches: a member that stays counted when it leaves, or is not when it only goes away; the end of
+// a cluster that is not told; a silent member counted twice.
+TEST(EtcdQuorum, TellsWhatANodeThatGoesDoes) {
+  using Departure = EtcdDeparture;
+  struct Row {
+    kj::StringPtr kinds;
+    Departure departure;
+    kj::StringPtr text;
+  } rows[] = {
+      {"vvv", Departure::kLeaves,
+       "etcd has 3 voters, which tolerate 1 failure; without m1 it has 2 voters, which tolerate no "
+       "failure"},
+      {"vvv", Departure::kRejoins,
+       "etcd has 3 voters, which tolerate 1 failure; without m1 it has 2 voters, which tolerate no "
+       "failure, until it has joined again"},
+      {"vvv", Departure::kRestarts,
+       "etcd has 3 voters, which tolerate 1 failure; while m1 restarts it has 3 voters, 1 of which "
+       "does not answer; they tolerate no failure"},
+      {"vvv", Departure::kErased,
+       "etcd has 3 voters, which tolerate 1 failure; m1 does not leave it: it has 3 voters, 1 of "
+       "which does not answer; they tolerate no failure, until talosctl etcd remove-member "
+       "0000000000000001 on another node"},
+      {"svv", Departure::kRestarts,
+       "etcd has 3 voters, 1 of which does not answer; they tolerate no failure; while m1 restarts "
+       "it has 3 voters, 1 of which does not answer; they tolerate no failure"},
+      {"vs", Departure::kErased,
+       "etcd has 2 voters, 1 of which does not answer: no quorum; m1 does not leave it: it has 2 "
+       "voters, 2 of which do not answer: no quorum, until talosctl etcd remove-member "
+       "0000000000000001 on another node"},
+      {"v", Departure::kErased,
+       "etcd has 1 voter, which tolerates no failure; m1 is the only voter: the cluster, and all "
+       "of "
+       "its data, end with it"},
+      {"v", Departure::kRejoins,
+       "etcd has 1 voter, which tolerates no failure; m1 is the only voter: the cluster, and all "
+       "of "
+       "its data, end with it"},
+      {"v", Departure::kRestarts,
+       "etcd has 1 voter, which tolerates no failure; while m1 restarts it has 1 voter, 1 of which "
+       "does not answer: no quorum"},
+      {"lvv", Departure::kErased,
+       "etcd has 2 voters, which tolerate no failure; without m1 it has 2 voters, which tolerate "
+       "no "
+       "failure"},
+  };
+  for (auto& row : rows)
+    EXPECT_EQ(row.text, departureText(Members(row.kinds).get(), row.departure));
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -9,14 +9,17 @@ struct Count {
   bool hasQuorum() const { return voters - silent >= majority(); }
 };
 
-Count count(EtcdMembers members, kj::Maybe<uint64_t> without = nullptr) {
+enum class Gone { kRemoved, kSilent };
+
+Count count(EtcdMembers members, kj::Maybe<uint64_t> without = nullptr,
+            Gone gone = Gone::kRemoved) {
   Count result;
   for (auto member : members) {
-    bool gone = false;
-    KJ_IF_MAYBE (id, without) gone = member.getId() == *id;
-    if (gone || member.getLearner()) continue;
+    bool goes = false;
+    KJ_IF_MAYBE (id, without) goes = member.getId() == *id;
+    if ((goes && gone == Gone::kRemoved) || member.getLearner()) continue;
     ++result.voters;
-    if (member.getProblem().size() > 0) ++result.silent;
+    if (goes || member.getProblem().size() > 0) ++result.silent;
   }
   return result;
 }
@@ -39,6 +42,17 @@ kj::String text(Count count) {
   return kj::str(voters, silent, "; they tolerate ", failures(more), more == 0 ? "" : " more");
 }
 
+kj::Maybe<rpc::Etcd::Member::Reader> memberHere(EtcdMembers members) {
+  for (auto member : members) {
+    if (member.getHere()) return member;
+  }
+  return nullptr;
+}
+
+kj::String nameOf(rpc::Etcd::Member::Reader member) {
+  return member.getName().size() > 0 ? kj::str(member.getName()) : memberIdText(member.getId());
+}
+
 }  // namespace
 
 kj::String memberIdText(uint64_t id) {
@@ -58,12 +72,37 @@ kj::String quorumTextWithout(EtcdMembers members, kj::StringPtr wanted) {
     bool named = member.getName() == wanted || id == wanted;
     if (wanted.size() == 0 ? !member.getHere() : !named) continue;
     auto left = count(members, member.getId());
-    auto name = member.getName().size() > 0 ? kj::str(member.getName()) : kj::mv(id);
-    if (left.voters == 0) return kj::str(name, " is the only voter");
-    return kj::str("without ", name, " it has ", text(left));
+    if (left.voters == 0) return kj::str(nameOf(member), " is the only voter");
+    return kj::str("without ", nameOf(member), " it has ", text(left));
   }
   if (wanted.size() == 0) return kj::str("this node is not a member");
   return kj::str(wanted, " is not a member");
+}
+
+kj::String departureText(EtcdMembers members, EtcdDeparture departure) {
+  auto now = quorumText(members);
+  auto here = memberHere(members);
+  KJ_IF_MAYBE (member, here) {
+    auto name = nameOf(*member);
+    bool only = !member->getLearner() && count(members, member->getId()).voters == 0;
+    bool stays = departure == EtcdDeparture::kErased || departure == EtcdDeparture::kRestarts;
+    if (only && departure != EtcdDeparture::kRestarts) {
+      return kj::str(now, "; ", name,
+                     " is the only voter: the cluster, and all of its data, end with it");
+    }
+    if (!stays || member->getLearner()) {
+      return kj::str(now, "; ", quorumTextWithout(members, ""),
+                     departure == EtcdDeparture::kRejoins ? ", until it has joined again" : "");
+    }
+    auto then = text(count(members, member->getId(), Gone::kSilent));
+    if (departure == EtcdDeparture::kRestarts) {
+      return kj::str(now, "; while ", name, " restarts it has ", then);
+    }
+    return kj::str(now, "; ", name, " does not leave it: it has ", then,
+                   ", until talosctl etcd remove-member ", memberIdText(member->getId()),
+                   " on another node");
+  }
+  return kj::str(now, "; this node is not a member");
 }
 
 }  // namespace talos::talosctl

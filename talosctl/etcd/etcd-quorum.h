@@ -16,6 +16,16 @@ kj::String quorumText(EtcdMembers members);
 // the node that answered. "without master-2 it has 2 voters, which tolerate no failure".
 kj::String quorumTextWithout(EtcdMembers members, kj::StringPtr member);
 
+// Of the member of the node that answered, before the node is erased or restarted: what the cluster
+// tolerates now, and then.
+enum class EtcdDeparture {
+  kLeaves,    // it leaves before
+  kErased,    // it does not: the others go on counting it
+  kRestarts,  // it comes back as it was
+  kRejoins,   // it leaves, and joins again with a new disk
+};
+kj::String departureText(EtcdMembers members, EtcdDeparture departure);
+
 // "8e9e05c52164694d".
 kj::String memberIdText(uint64_t id);
 

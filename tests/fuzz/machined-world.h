@@ -162,7 +162,7 @@ class MachinedWorld final : private kj::Clock {
     hooks.time = [](kj::String server) -> kj::Promise<machined::TimeAnswer> {
       return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
     };
-    hooks.previewReset = [](kj::Vector<kj::String>) -> kj::Promise<machined::ResetFacts> {
+    hooks.previewReset = [](kj::Vector<kj::String>, bool) -> kj::Promise<machined::ResetFacts> {
       return machined::ResetFacts{kj::str("/dev/vda"), {}};
     };
     hooks.reset = [this](kj::Vector<kj::String>, bool, bool) -> kj::Promise<void> {

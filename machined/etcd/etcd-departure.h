@@ -1,0 +1,51 @@
+// What etcd has to say before this machine is erased or restarted for good: whether its cluster can
+// do without this node, and leaving it.
+//
+// Every question has a deadline: an etcd that does not answer keeps nobody waiting for ever, and
+// who does not know may not go on as if all were well. Nothing is kept here. Leaving is
+// etcd-supervisor's work, which has it on disk (etcd-supervisor/membership/leave.h): cut off at any
+// line, the node is a member or has left, and asking again goes on from there.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/base/error.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+
+class EtcdDeparture {
+ public:
+  struct Dependencies {
+    kj::Timer& timer;
+    kj::Function<bool()> runsEtcd;  // by its config
+    rpc::EtcdSupervisor::Client supervisor;
+    kj::Function<void(kj::StringPtr)> tell;  // the console
+  };
+  explicit EtcdDeparture(Dependencies deps) : deps(kj::mv(deps)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(EtcdDeparture);
+
+  using Outlook = capnp::Response<rpc::EtcdSupervisor::OutlookResults>;
+
+  // None: this machine has no etcd. Rejects when etcd-supervisor does not tell, within 20 s.
+  kj::Promise<kj::Maybe<Outlook>> outlook(rpc::EtcdGoing going);
+
+  // The same, rejecting with `kind` when there is an objection, or nobody knows. `otherwise`: "or
+  // use --force", which does it all the same.
+  kj::Promise<kj::Maybe<Outlook>> require(rpc::EtcdGoing going, ErrorKind kind,
+                                          kj::StringPtr otherwise);
+
+  // Resolves when this node is in no cluster, or, if it restarts, has its turn; with `force`
+  // whatever became of it: then it is told. Rejects as require() does, and when it has not left
+  // within 100 s; repeat it.
+  kj::Promise<void> leave(rpc::EtcdGoing going, bool force, ErrorKind kind,
+                          kj::StringPtr otherwise);
+
+ private:
+  Dependencies deps;
+
+  kj::Promise<void> withdraw(rpc::EtcdGoing going, bool force);
+};
+
+}  // namespace talos::machined

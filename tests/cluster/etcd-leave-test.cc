@@ -1,0 +1,139 @@
+// Control-plane nodes that are reset, in containers: what becomes of etcd and of the shared address
+// that the node has, and what is refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::Result;
+
+constexpr double kPatience = 240;  // s; beside other tests
+
+struct Master {
+  std::string address, name;
+};
+const std::vector<Master> kMasters = {
+    {"10.5.0.2", "leave-master-1"}, {"10.5.0.3", "leave-master-2"}, {"10.5.0.4", "leave-master-3"}};
+
+struct EtcdLeave : public testing::Test {
+  ~EtcdLeave() noexcept override {}
+  Cluster cluster{"leave",
+                  {"--provisioner", "container", "--masters", "3", "--workers", "0", "--use-vip",
+                   "--bootstrap=true"}};
+
+  Result at(const Master& node, std::vector<std::string> arguments, double deadline = 200) {
+    std::vector<std::string> words = {"-e", cluster.endpoint(node.address), "-n", node.address};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return cluster.talosctl(words, deadline);
+  }
+  std::string members(const Master& node) {
+    auto shown = at(node, {"--timeout", "20s", "etcd", "members"});
+    return shown.out + shown.err;
+  }
+  // That answer, as this node sees them.
+  size_t voters(const Master& node) {
+    auto text = members(node);
+    static const std::regex voter("\\bfalse +(true|false) +OK");
+    return std::distance(std::sregex_iterator(text.begin(), text.end(), voter),
+                         std::sregex_iterator());
+  }
+  std::string addressOf(const Master& node) {
+    auto shown = at(node, {"--timeout", "20s", "get", "vipstatus"});
+    return shown.out + shown.err;
+  }
+  // The only one of these that has the shared address.
+  const Master* holder(const std::vector<Master>& nodes) {
+    const Master* found = nullptr;
+    for (auto& node : nodes) {
+      if (!contains(addressOf(node), " holder ")) continue;
+      if (found != nullptr) return nullptr;
+      found = &node;
+    }
+    return found;
+  }
+  std::string bootId(const Master& node) {
+    return at(node, {"--timeout", "20s", "read", "/proc/sys/kernel/random/boot_id"}).out;
+  }
+};
+
+}  // namespace
+
+// Catches: a reset that leaves a voter behind which does not answer, one that takes the shared
+// address along, one that is carried out though the others would have no quorum, or that has begun
+// to when it is refused.
+TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
+  for (auto& node : kMasters) {
+    ASSERT_TRUE(eventually([&] { return voters(node) == 3; }, kPatience)) << members(node);
+  }
+  const Master* first = nullptr;
+  ASSERT_TRUE(eventually([&] { return (first = holder(kMasters)) != nullptr; }, kPatience));
+  std::vector<Master> others;
+  for (auto& node : kMasters) {
+    if (&node != first) others.push_back(node);
+  }
+
+  // The holder of the address, which comes back and joins again.
+  auto reset = at(*first, {"reset", "--reboot", "--system-labels-to-wipe", "EPHEMERAL"});
+  EXPECT_EQ(0, reset.status) << reset.err;
+  EXPECT_TRUE(contains(reset.err, "etcd has 3 voters, which tolerate 1 failure; without " +
+                                      first->name + " it has 2 voters, which tolerate no failure"))
+      << reset.err;
+  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 3; }, kPatience)) << members(others[0]);
+  auto before = at(*first, {"logs", "etcd-supervisor", "--previous"}).out;
+  EXPECT_TRUE(contains(before, "leaving the cluster; waiting until vipd has given up 10.5.0.50"))
+      << before;
+  EXPECT_FALSE(contains(before, "vipd has not given up")) << before;
+  EXPECT_TRUE(
+      contains(at(*first, {"logs", "vipd", "--previous"}).out, "gave up the shared address"));
+  const Master* second = nullptr;
+  ASSERT_TRUE(eventually([&] { return (second = holder(kMasters)) != nullptr; }, kPatience));
+  EXPECT_NE(first->name, second->name);
+
+  // For good.
+  auto off = at(*first, {"reset"});
+  EXPECT_EQ(0, off.status) << off.err;
+  EXPECT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kPatience)) << members(others[0]);
+  EXPECT_FALSE(contains(members(others[0]), first->name));
+  EXPECT_TRUE(eventually([&] { return holder(others) != nullptr; }, kPatience));
+
+  // With one of the two that are left down, the other one may not go.
+  cluster.ok({"cluster", "node", "kill", others[1].name}, 120);
+  auto same = bootId(others[0]);
+  auto refused = at(others[0], {"reset"});
+  EXPECT_EQ(1, refused.status) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "etcd has 2 voters (")) << refused.err;
+  EXPECT_TRUE(std::regex_search(refused.err, std::regex("; " + others[1].name +
+                                                        " \\(.*\\) is not healthy: now there is no "
+                                                        "quorum \\(1 answers, 2 must\\)")))
+      << refused.err;
+  EXPECT_TRUE(contains(refused.err, "--graceful=false")) << refused.err;
+  EXPECT_EQ(same, bootId(others[0])) << "it has restarted";
+  EXPECT_FALSE(contains(at(others[0], {"get", "etcdstatus"}).out, " leaving "));
+
+  // When it is back, it may; and then the last one may not.
+  cluster.ok({"cluster", "node", "start", others[1].name}, 120);
+  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kPatience)) << members(others[0]);
+  ASSERT_TRUE(eventually([&] { return at(others[1], {"reset"}).status == 0; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 1; }, kPatience)) << members(others[0]);
+  auto last = at(others[0], {"reset"});
+  EXPECT_EQ(1, last.status) << last.err;
+  EXPECT_TRUE(contains(last.err,
+                       "this node is the only one: the cluster, and all of its data, "
+                       "would end with it"))
+      << last.err;
+  auto all = at(others[0], {"reset", "--graceful=false"});
+  EXPECT_EQ(0, all.status) << all.err;
+  EXPECT_TRUE(contains(all.err, others[0].name + " is the only voter: the cluster, and all of its "
+                                                 "data, end with it"))
+      << all.err;
+}
+
+}  // namespace talos
