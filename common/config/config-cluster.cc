@@ -31,6 +31,47 @@ constexpr kj::StringPtr kEtcdArguments[] = {
     "peer-key-file"_kj,
 };
 
+// What would make a second cluster, or take this node out of its own. Those that end in * are the
+// beginnings of several.
+struct Refused {
+  kj::StringPtr name, why, hint;
+};
+constexpr auto kHowItBegins =
+    "the node decides with the other control-plane nodes how etcd begins; with another beginning "
+    "there would be two clusters"_kj;
+constexpr auto kBootstrap = "remove it; talosctl bootstrap makes a cluster"_kj;
+constexpr Refused kRefusedEtcdArguments[] = {
+    {"force-new-cluster"_kj,
+     "the member would forget all others at each start, and be a cluster of its own"_kj,
+     "remove it; talosctl bootstrap --recover-from makes a new cluster of a snapshot"_kj},
+    {"initial-cluster"_kj, kHowItBegins, kBootstrap},
+    {"initial-cluster-state"_kj, kHowItBegins, kBootstrap},
+    {"initial-cluster-token"_kj, kHowItBegins, kBootstrap},
+    {"initial-advertise-peer-urls"_kj, kHowItBegins,
+     "remove it; use cluster.etcd.advertisedSubnets"_kj},
+    {"discovery*"_kj, kHowItBegins, kBootstrap},
+    {"proxy*"_kj, "it would make etcd a proxy, which is no member of the cluster"_kj,
+     "remove it"_kj},
+    {"config-file"_kj, "etcd would take its arguments from the file, and none of the node's"_kj,
+     "remove it"_kj},
+    {"wal-dir"_kj,
+     "the node looks for etcd's log in its data directory, and would take it for lost"_kj,
+     "remove it"_kj},
+};
+
+void checkEtcdArguments(Report& report, kj::StringPtr path,
+                        capnp::List<StringPair>::Reader arguments) {
+  for (auto argument : arguments) {
+    kj::StringPtr name = argument.getKey();
+    for (auto& refused : kRefusedEtcdArguments) {
+      bool several = refused.name.endsWith("*");
+      auto begin = kj::str(refused.name.slice(0, refused.name.size() - (several ? 1 : 0)));
+      if (several ? !name.startsWith(begin) : name != begin) continue;
+      report.error(keyPath(path, name), kj::str(refused.why), refused.hint);
+    }
+  }
+}
+
 void checkSubnets(Report& report, kj::StringPtr path, capnp::List<capnp::Text>::Reader subnets) {
   for (auto i : kj::range<size_t>(0, subnets.size())) {
     report.cidr(kj::str(path, "[", i, "]"), subnets[i]);
@@ -155,6 +196,7 @@ void checkComponents(Report& report, Cluster::Reader cluster) {
   report.arguments("cluster.proxy.extraArgs", cluster.getProxy().getExtraArgs());
   auto etcd = cluster.getEtcd();
   report.arguments("cluster.etcd.extraArgs", etcd.getExtraArgs(), kEtcdArguments);
+  checkEtcdArguments(report, "cluster.etcd.extraArgs", etcd.getExtraArgs());
   checkSubnets(report, "cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
   checkSubnets(report, "cluster.etcd.listenSubnets", etcd.getListenSubnets());
 }
