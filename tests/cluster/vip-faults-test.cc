@@ -4,8 +4,8 @@
 //
 //   VIP_FAULTS   how many; each kind comes first once (default: each kind once)
 //   VIP_SEED     which ones, and when
-//   VIP_BOUND    seconds after which an address that is not back is a failure (default: 60, which no
-//                busy machine needs; docs/vip.md says what to expect of an idle one)
+//   VIP_BOUND    seconds after which an address that is not back is a failure (default: 60, which
+//                no busy machine needs; docs/vip.md says what to expect of an idle one)
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
