@@ -59,7 +59,8 @@ TEST_F(Apid, NoRoleNoRight) {
   auto session = connectAs(a, {"system:masters", "admin"});
   auto e = failureOf(machine(session.cluster).versionRequest().send().ignoreResult());
   EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
-  EXPECT_EQ(messageOf(e), "Cluster.node needs the role os:reader; this caller has none"_kj);
+  EXPECT_EQ(messageOf(e),
+            "Cluster.node needs the role os:reader or os:etcd:backup; this caller has none"_kj);
 }
 
 // Catches: a reader that fills the memory with roles, which stay as long as the Cluster that it
