@@ -2,7 +2,7 @@
 # All tests, in order:  run.sh check|test|soak   (called by make, which sets CHECKOUT,
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
-#   test    everything once: build, lint, image, unit tests, fuzz targets for a moment, machines
+#   test    everything once: build, lint, image, unit tests with the corpora of the fuzz targets, machines
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
@@ -19,6 +19,7 @@ step() {  # step "what" command...
 in_root() { rootfs/enter.sh "$ROOT" "$CHECKOUT" "$@"; }
 ctest() { in_root /usr/bin/ctest --output-on-failure "$@"; }
 make() { command make --no-print-directory "$@"; }
+# With coverage and sanitizers: nearly everything is compiled once more.
 fuzz_build() {
   [ -e build/fuzz/build.ninja ] ||
     in_root cmake -S . -B /build/fuzz -G Ninja -DFUZZ=ON -DSANITIZE=fuzzer-no-link,address,undefined >/dev/null
@@ -48,8 +49,6 @@ everything() {
   step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
   step "unit tests" units
-  step "build of the fuzz targets" fuzz_build
-  step "fuzzing" ctest --test-dir /build/fuzz -L fuzz -j "$(nproc)"
   printf '== machines (after %s s)\n' $((SECONDS - began))
   machines
 }
