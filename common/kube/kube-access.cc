@@ -1,0 +1,128 @@
+#include "common/kube/kube-access.h"
+
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/base/zeroize.h"
+#include "common/kube/json-yaml.h"
+#include "common/net/ip.h"
+
+namespace talos::kube {
+namespace {
+
+constexpr uint16_t kHttps = 443;
+
+class AccessReader {
+ public:
+  AccessReader(const Json& document, kj::StringPtr file) : document(document), file(file) {}
+
+  KubeAccess read(kj::StringPtr wanted) {
+    auto name = wanted.size() > 0 ? wanted : textAt(document, {"current-context"});
+    if (name.size() == 0) wrong("it has no current-context");
+    auto& context = entry("contexts", "context", name);
+    readCluster(entry("clusters", "cluster", textAt(context, {"cluster"})));
+    readUser(entry("users", "user", textAt(context, {"user"})));
+    return kj::mv(access);
+  }
+
+ private:
+  const Json& document;
+  kj::StringPtr file;
+  KubeAccess access;
+
+  [[noreturn]] void wrong(kj::StringPtr why) {
+    fail(ErrorKind::kInvalidArgument, kj::str(file, ": cannot use this kubeconfig: ", why));
+  }
+
+  const Json& entry(kj::StringPtr list, kj::StringPtr noun, kj::StringPtr name) {
+    for (auto item : itemsAt(document, {list})) {
+      if (textAt(*item, {"name"}) != name) continue;
+      KJ_IF_MAYBE (content, find(*item, {noun})) {
+        return *content;
+      }
+    }
+    wrong(kj::str("it has no ", noun, " \"", name, "\""));
+  }
+
+  // Of a key that ends in -data.
+  kj::String data(const Json& from, kj::StringPtr key) {
+    auto text = textAt(from, {key});
+    auto decoded = kj::decodeBase64(text);
+    KJ_DEFER(zeroize(decoded));
+    if (decoded.hadErrors) wrong(kj::str(key, " is not valid base64"));
+    return kj::heapString(decoded.asChars());
+  }
+
+  void readCluster(const Json& cluster) {
+    auto server = kj::runCatchingExceptions([&]() {
+      auto address = readServer(textAt(cluster, {"server"}));
+      access.host = kj::mv(address.host);
+      access.port = address.port;
+    });
+    KJ_IF_MAYBE (e, server) wrong(messageOf(*e));
+    if (flagAt(cluster, {"insecure-skip-tls-verify"})) {
+      wrong("insecure-skip-tls-verify is not supported");
+    }
+    access.authority = data(cluster, "certificate-authority-data");
+    if (access.authority.size() == 0) wrong("its cluster lacks certificate-authority-data");
+    auto name = textAt(cluster, {"tls-server-name"});
+    access.tlsName = kj::str(name.size() > 0 ? name : kj::StringPtr(access.host));
+  }
+
+  void readUser(const Json& user) {
+    access.certificate = data(user, "client-certificate-data");
+    access.key = pki::Pem(data(user, "client-key-data"));
+    access.token = pki::Pem(kj::str(textAt(user, {"token"})));
+    bool pair = access.certificate.size() > 0 && access.key.bytes().size() > 0;
+    if (!pair && access.token.bytes().size() == 0) {
+      wrong("its user has neither client-certificate-data and client-key-data nor a token");
+    }
+  }
+};
+
+}  // namespace
+
+kj::String KubeAccess::name() const {
+  auto v6 = host.findFirst(':') != nullptr;
+  return kj::str(v6 ? "[" : "", host, v6 ? "]:" : ":", port);
+}
+
+ServerAddress readServer(kj::StringPtr url) {
+  auto refuse = [&]() {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", url, "\" is not a valid server; use https://HOST or https://HOST:PORT"));
+  };
+  if (!url.startsWith("https://")) refuse();
+  auto text = kj::str(url.slice(8));
+  if (text.endsWith("/")) text = kj::heapString(text.slice(0, text.size() - 1));
+  for (auto sign : {'/', '?', '#', '@', ' '}) {
+    if (text.findFirst(sign) != nullptr) refuse();
+  }
+  ServerAddress result{nullptr, kHttps};
+  // Of an IPv6 address only a colon behind its bracket.
+  auto hostEnd = text.findFirst(']').map([](size_t at) { return at + 1; }).orDefault(0);
+  KJ_IF_MAYBE (colon, text.slice(hostEnd).findFirst(':')) {
+    auto port = text.slice(hostEnd + *colon + 1).tryParseAs<uint16_t>().orDefault(0);
+    if (port == 0) refuse();
+    result.port = port;
+    text = kj::heapString(text.slice(0, hostEnd + *colon));
+  }
+  if (text.startsWith("[") && text.endsWith("]")) {
+    text = kj::heapString(text.slice(1, text.size() - 1));
+    if (Ip::parse(text) == nullptr) refuse();
+  }
+  if (text.size() == 0) refuse();
+  result.host = kj::mv(text);
+  return result;
+}
+
+KubeAccess readAccess(kj::StringPtr text, kj::StringPtr file, kj::StringPtr context) {
+  auto documents = readYaml(text, file);
+  KJ_DEFER(for (auto& document : documents) wipe(document));
+  if (documents.size() != 1 || !documents[0].is_object()) {
+    fail(ErrorKind::kInvalidArgument, kj::str(file, ": not a kubeconfig"));
+  }
+  return AccessReader(documents[0], file).read(context);
+}
+
+}  // namespace talos::kube

@@ -1,0 +1,80 @@
+// What Kubernetes' API looks like on the wire: paths of resources, answers that are errors, pages
+// of lists, lines of watches. Pure; every reader takes foreign bytes.
+#pragma once
+
+#include <kj/exception.h>
+#include <kj/time.h>
+
+#include "common/kube/json.h"
+
+namespace talos::kube {
+
+// A kind of object, as discovery tells of it.
+struct Resource {
+  kj::String group;    // empty: the core group
+  kj::String version;  // v1
+  kj::String plural;   // its name in paths: daemonsets
+  kj::String kind;     // DaemonSet
+  bool namespaced = true;
+
+  Resource clone() const;
+  // "v1", "apps/v1".
+  kj::String apiVersion() const;
+};
+
+Resource coreResource(kj::StringPtr plural, kj::StringPtr kind, bool namespaced = true);
+Resource appsResource(kj::StringPtr plural, kj::StringPtr kind);
+
+// Group and version of "apps/v1" or "v1". InvalidArgument for what is neither.
+struct GroupVersion {
+  kj::String group, version;
+};
+GroupVersion readApiVersion(kj::StringPtr text);
+
+// "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"; without a name: all of them;
+// without a namespace: of all namespaces. Every part is encoded.
+kj::String pathOf(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name = "",
+                  kj::StringPtr subresource = "");
+// "/apis/apps/v1", where the resources of a group and version are listed.
+kj::String pathOf(const GroupVersion& groupVersion);
+// Appends "?key=value", or "&key=value" behind another one.
+void addQuery(kj::String& path, kj::StringPtr key, kj::StringPtr value);
+
+// The resource of a kind in the answer to pathOf(GroupVersion); none: the group does not have it.
+kj::Maybe<Resource> resourceOf(const Json& discovery, const GroupVersion& groupVersion,
+                               kj::StringPtr kind);
+
+// What an answer with an HTTP status of 400 or more says, in the words of its Status object if it
+// has one. Kinds: NotFound, Conflict (also what is there already, or is too old for a watch),
+// PermissionDenied, Unauthenticated, InvalidArgument, ResourceExhausted (429), Unavailable (5xx).
+// `doing`: "get nodes/master-1".
+kj::Exception errorOf(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body,
+                      kj::StringPtr doing);
+// Whether it says that the object to be created is there already.
+bool saysAlreadyExists(unsigned status, kj::ArrayPtr<const char> body);
+// Seconds, as Retry-After has them; none for what is no such number. At most a minute.
+kj::Maybe<kj::Duration> readRetryAfter(kj::StringPtr header);
+
+struct WatchEvent {
+  enum class Type { kAdded, kModified, kDeleted, kBookmark };
+  Type type;
+  Json object;
+};
+// A line of a watch. Conflict when it says that what was to be watched from is too old; other
+// errors as errorOf() has them.
+WatchEvent readWatchEvent(kj::ArrayPtr<const char> line);
+
+// Puts bytes that come piece by piece together to lines.
+class LineAssembler {
+ public:
+  explicit LineAssembler(size_t longest) : longest(longest) {}
+  // The lines that are complete with it, without their ends, empty ones left out.
+  // ResourceExhausted when one is longer than the longest.
+  kj::Vector<kj::String> add(kj::ArrayPtr<const char> piece);
+
+ private:
+  size_t longest;
+  kj::Vector<char> begun;
+};
+
+}  // namespace talos::kube

@@ -1,0 +1,397 @@
+#include "common/kube/kube-client.h"
+
+#include <kj/compat/http.h>
+#include <kj/debug.h>
+
+#include "common/base/backoff.h"
+#include "common/base/secret-buffer.h"
+#include "common/base/within.h"
+
+namespace talos::kube {
+namespace {
+
+constexpr kj::StringPtr kUserAgent = "talos"_kj;
+constexpr size_t kMostErrorBody = 64u << 10;
+
+kj::StringPtr contentTypeOf(Patch how) {
+  switch (how) {
+    case Patch::kMerge:
+      return "application/merge-patch+json";
+    case Patch::kStrategic:
+      return "application/strategic-merge-patch+json";
+    case Patch::kApply:
+      return "application/apply-patch+yaml";
+  }
+  KJ_UNREACHABLE;
+}
+
+// KJ's client keeps connections to an address; ours is wherever `dial` leads.
+class DialedAddress final : public kj::NetworkAddress {
+ public:
+  explicit DialedAddress(KubeDial dial) : dial(kj::mv(dial)) {}
+  kj::Promise<kj::Own<kj::AsyncIoStream>> connect() override { return dial(); }
+  kj::Own<kj::ConnectionReceiver> listen() override { KJ_UNIMPLEMENTED("listen"); }
+  kj::Own<kj::NetworkAddress> clone() override { KJ_UNIMPLEMENTED("clone"); }
+  kj::String toString() override { return kj::str("Kubernetes"); }
+
+ private:
+  KubeDial dial;
+};
+
+struct KubeHeaders {
+  kj::HttpHeaderId accept, userAgent, authorization, retryAfter;
+  kj::Own<kj::HttpHeaderTable> table;
+
+  KubeHeaders() {
+    kj::HttpHeaderTable::Builder builder;
+    accept = builder.add("Accept");
+    userAgent = builder.add("User-Agent");
+    authorization = builder.add("Authorization");
+    retryAfter = builder.add("Retry-After");
+    table = builder.build();
+  }
+};
+
+struct KubeRequest {
+  kj::HttpMethod method = kj::HttpMethod::GET;
+  kj::String path;
+  kj::String doing;  // "get nodes/master-1"
+  kj::String body = nullptr;
+  kj::StringPtr contentType = "application/json";
+};
+
+struct KubeAnswer {
+  unsigned status;
+  kj::String statusText;
+  kj::Array<char> body;
+  kj::Maybe<kj::Duration> retryAfter;
+};
+
+kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& stream, size_t most) {
+  SecretBuffer content;
+  auto piece = kj::heapArray<char>(16384);
+  KJ_DEFER(zeroize(piece));
+  for (;;) {
+    auto size = co_await stream.tryRead(piece.begin(), 1, piece.size());
+    if (size == 0) break;
+    if (content.size() + size > most) {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str("the answer is larger than ", most >> 10, " KiB"));
+    }
+    content.add(piece.slice(0, size));
+  }
+  co_return content.copy();
+}
+
+class WatchStream final : public KubeWatch {
+ public:
+  WatchStream(kj::Timer& timer, kj::Own<kj::AsyncInputStream> body)
+      : timer(timer), end(timer.now() + kWatchTime + kCallDeadline), body(kj::mv(body)) {}
+
+  kj::Promise<kj::Maybe<WatchEvent>> next() override {
+    while (taken == lines.size()) {
+      auto size =
+          co_await within(timer, end - timer.now(), body->tryRead(piece.begin(), 1, piece.size()),
+                          kj::str("a watch that should have ended says nothing"));
+      if (size == 0) co_return nullptr;
+      lines = assembler.add(piece.slice(0, size));
+      taken = 0;
+    }
+    co_return readWatchEvent(lines[taken++]);
+  }
+
+ private:
+  kj::Timer& timer;
+  kj::TimePoint end;
+  kj::Own<kj::AsyncInputStream> body;
+  kj::Array<char> piece = kj::heapArray<char>(16384);
+  LineAssembler assembler{kMostWatchEvent};
+  kj::Vector<kj::String> lines;
+  size_t taken = 0;
+};
+
+kj::String wordsOf(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name) {
+  return kj::str(resource.plural, name.size() > 0 ? "/" : "", name,
+                 resource.namespaced && nameSpace.size() > 0 ? " in " : "",
+                 resource.namespaced ? nameSpace : ""_kj);
+}
+
+}  // namespace
+
+struct KubeClient::Impl {
+  kj::Timer& timer;
+  kj::Function<double()> random;
+  KubeAccess access;
+  kj::String name, authority;
+  KubeHeaders ids;
+  DialedAddress address;
+  kj::Own<kj::HttpClient> http;
+  kj::TreeMap<kj::String, Json> discovered;  // by apiVersion
+
+  Impl(kj::Timer& timer, kj::Function<double()> random, KubeDial dial, KubeAccess given)
+      : timer(timer),
+        random(kj::mv(random)),
+        access(kj::mv(given)),
+        name(kj::str("Kubernetes at ", access.name())),
+        authority(access.name()),
+        address(kj::mv(dial)),
+        http(kj::newHttpClient(timer, *ids.table, address)) {}
+
+  kj::Exception named(const kj::Exception& e) {
+    auto kind = kindOf(e);
+    if (kind == ErrorKind::kInternal && e.getType() == kj::Exception::Type::DISCONNECTED) {
+      kind = ErrorKind::kUnavailable;
+    }
+    return error(kind, kj::str(name, ": ", messageOf(e)));
+  }
+
+  kj::Promise<kj::HttpClient::Response> send(const KubeRequest& request) {
+    kj::HttpHeaders headers(*ids.table);
+    headers.set(kj::HttpHeaderId::HOST, authority);
+    headers.set(ids.accept, "application/json");
+    headers.set(ids.userAgent, kUserAgent);
+    auto token = kj::str("Bearer ", kj::StringPtr(access.token));
+    KJ_DEFER(zeroize(token.asArray()));
+    if (access.certificate.size() == 0) headers.set(ids.authorization, token);
+    if (request.body.size() > 0) headers.set(kj::HttpHeaderId::CONTENT_TYPE, request.contentType);
+    auto call = http->request(request.method, request.path, headers, request.body.size());
+    if (request.body.size() > 0) {
+      co_await call.body->write(request.body.begin(), request.body.size());
+    }
+    call.body = nullptr;
+    co_return co_await call.response;
+  }
+
+  kj::Promise<KubeAnswer> once(const KubeRequest& request) {
+    auto response = co_await send(request);
+    auto body =
+        co_await readBody(*response.body, response.statusCode < 400 ? kMostAnswer : kMostErrorBody);
+    auto retry =
+        response.headers->get(ids.retryAfter).map([](kj::StringPtr t) { return kj::str(t); });
+    kj::Maybe<kj::Duration> after;
+    KJ_IF_MAYBE (text, retry) after = readRetryAfter(*text);
+    co_return KubeAnswer{response.statusCode, kj::str(response.statusText), kj::mv(body), after};
+  }
+
+  // The kept connection may have gone: one more, if nothing is changed by it.
+  kj::Promise<KubeAnswer> onceMore(const KubeRequest& request) {
+    return once(request).catch_([&](kj::Exception&& e) -> kj::Promise<KubeAnswer> {
+      bool again = e.getType() == kj::Exception::Type::DISCONNECTED &&
+                   kindOf(e) == ErrorKind::kInternal && request.method == kj::HttpMethod::GET;
+      if (again) return once(request);
+      return kj::mv(e);
+    });
+  }
+
+  // How long the server wants us to wait; none: it has answered.
+  kj::Maybe<kj::Duration> pauseAfter(const KubeAnswer& answer, Backoff& backoff) {
+    KJ_IF_MAYBE (after, answer.retryAfter) {
+      if (answer.status == 429 || answer.status == 503) {
+        return kj::max(*after, backoff.next(random()));
+      }
+    }
+    return nullptr;
+  }
+
+  kj::Promise<KubeAnswer> insist(const KubeRequest& request) {
+    Backoff backoff({.first = 500 * kj::MILLISECONDS,
+                     .longest = 10 * kj::SECONDS,
+                     .chance0 = 0.5,
+                     .chance1 = 1});
+    auto end = timer.now() + kCallDeadline;
+    for (;;) {
+      auto answer = co_await onceMore(request);
+      auto pause = pauseAfter(answer, backoff);
+      if (pause == nullptr) co_return answer;
+      auto wait = KJ_ASSERT_NONNULL(pause);
+      if (timer.now() + wait >= end) co_return answer;
+      co_await timer.afterDelay(wait);
+    }
+  }
+
+  kj::Promise<KubeAnswer> answer(KubeRequest request) {
+    auto given = kj::heap(kj::mv(request));
+    auto& asked = *given;
+    return within(timer, kCallDeadline, kj::evalNow([&]() { return insist(asked); }),
+                  kj::str("cannot ", asked.doing, ": no answer within ", kCallDeadline))
+        .catch_([this](kj::Exception&& e) -> kj::Promise<KubeAnswer> { return named(e); })
+        .attach(kj::mv(given));
+  }
+
+  [[noreturn]] void refuse(const KubeAnswer& answer, kj::StringPtr doing) {
+    kj::throwFatalException(named(errorOf(answer.status, answer.statusText, answer.body, doing)));
+  }
+
+  kj::Promise<Json> ask(KubeRequest request) {
+    auto doing = kj::str(request.doing);
+    auto given = co_await answer(kj::mv(request));
+    if (given.status >= 400) refuse(given, doing);
+    co_return readJson(given.body, kj::str("the answer of ", name));
+  }
+
+  // False: not there.
+  kj::Promise<bool> askGone(KubeRequest request) {
+    auto doing = kj::str(request.doing);
+    auto given = co_await answer(kj::mv(request));
+    if (given.status == 404) co_return false;
+    if (given.status >= 400) refuse(given, doing);
+    co_return true;
+  }
+
+  kj::Promise<Listed> listFrom(kj::String path, kj::String doing) {
+    Listed result;
+    kj::String next;
+    do {
+      auto page = kj::str(path);
+      if (next.size() > 0) addQuery(page, "continue", next);
+      auto answer = co_await ask({.path = kj::mv(page), .doing = kj::str(doing)});
+      auto items = find(answer, {"items"});
+      KJ_IF_MAYBE (found, items) {
+        if (found->is_array()) {
+          for (auto& item : *found) result.items.add(item);
+        }
+      }
+      result.version = kj::str(textAt(answer, {"metadata", "resourceVersion"}));
+      next = kj::str(textAt(answer, {"metadata", "continue"}));
+    } while (next.size() > 0);
+    co_return result;
+  }
+
+  kj::Promise<kj::Maybe<Resource>> discover(GroupVersion groupVersion, kj::String kind) {
+    auto path = pathOf(groupVersion);
+    auto asked = KubeRequest{.path = kj::mv(path), .doing = kj::str("discover kinds")};
+    auto given = co_await answer(kj::mv(asked));
+    if (given.status == 404) co_return nullptr;
+    if (given.status >= 400) refuse(given, "discover kinds");
+    auto listed = readJson(given.body, kj::str("the answer of ", name));
+    auto found = resourceOf(listed, groupVersion, kind);
+    auto key = kj::str(groupVersion.group, "/", groupVersion.version);
+    discovered.upsert(kj::mv(key), kj::mv(listed),
+                      [](Json& old, Json&& fresh) { old = kj::mv(fresh); });
+    co_return found;
+  }
+};
+
+KubeClient::KubeClient(kj::Timer& timer, kj::Function<double()> random, KubeDial dial,
+                       KubeAccess access)
+    : impl(kj::heap<Impl>(timer, kj::mv(random), kj::mv(dial), kj::mv(access))) {}
+KubeClient::~KubeClient() noexcept(false) {}
+
+kj::StringPtr KubeClient::name() const {
+  return impl->name;
+}
+
+kj::Promise<Json> KubeClient::getJson(kj::StringPtr path) {
+  return impl->ask({.path = kj::str(path), .doing = kj::str("get ", path)});
+}
+
+kj::Promise<Json> KubeClient::get(const Resource& resource, kj::StringPtr nameSpace,
+                                  kj::StringPtr name) {
+  return impl->ask({.path = pathOf(resource, nameSpace, name),
+                    .doing = kj::str("get ", wordsOf(resource, nameSpace, name))});
+}
+
+kj::Promise<KubeClient::Listed> KubeClient::list(const Resource& resource, kj::StringPtr nameSpace,
+                                                 const ListOptions& options) {
+  auto path = pathOf(resource, nameSpace);
+  addQuery(path, "limit", kj::str(kPageSize));
+  if (options.labels.size() > 0) addQuery(path, "labelSelector", options.labels);
+  if (options.fields.size() > 0) addQuery(path, "fieldSelector", options.fields);
+  auto doing = kj::str("list ", wordsOf(resource, nameSpace, ""));
+  return impl->listFrom(kj::str(path), kj::str(doing))
+      .catch_([this, path = kj::mv(path),
+               doing = kj::mv(doing)](kj::Exception&& e) mutable -> kj::Promise<Listed> {
+        if (kindOf(e) != ErrorKind::kConflict) return kj::mv(e);
+        return impl->listFrom(kj::mv(path), kj::mv(doing));
+      });
+}
+
+kj::Promise<kj::Maybe<Json>> KubeClient::create(const Resource& resource, kj::StringPtr nameSpace,
+                                                const Json& object, kj::StringPtr fieldManager) {
+  auto path = pathOf(resource, nameSpace);
+  addQuery(path, "fieldManager", fieldManager);
+  auto doing =
+      kj::str("create ", wordsOf(resource, nameSpace, textAt(object, {"metadata", "name"})));
+  auto given = co_await impl->answer({.method = kj::HttpMethod::POST,
+                                      .path = kj::mv(path),
+                                      .doing = kj::str(doing),
+                                      .body = writeJson(object)});
+  if (saysAlreadyExists(given.status, given.body)) co_return nullptr;
+  if (given.status >= 400) impl->refuse(given, doing);
+  co_return readJson(given.body, kj::str("the answer of ", impl->name));
+}
+
+kj::Promise<Json> KubeClient::patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
+                                    kj::StringPtr name, const Json& object,
+                                    kj::StringPtr fieldManager) {
+  auto path = pathOf(resource, nameSpace, name);
+  addQuery(path, "fieldManager", fieldManager);
+  if (how == Patch::kApply) addQuery(path, "force", "true");
+  return impl->ask({.method = kj::HttpMethod::PATCH,
+                    .path = kj::mv(path),
+                    .doing = kj::str("patch ", wordsOf(resource, nameSpace, name)),
+                    .body = writeJson(object),
+                    .contentType = contentTypeOf(how)});
+}
+
+kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nameSpace,
+                                     kj::StringPtr name) {
+  return impl->askGone({.method = kj::HttpMethod::DELETE,
+                        .path = pathOf(resource, nameSpace, name),
+                        .doing = kj::str("delete ", wordsOf(resource, nameSpace, name))});
+}
+
+kj::Promise<bool> KubeClient::evict(kj::StringPtr nameSpace, kj::StringPtr pod,
+                                    kj::Duration grace) {
+  auto pods = coreResource("pods", "Pod");
+  Json eviction{{"apiVersion", "policy/v1"},
+                {"kind", "Eviction"},
+                {"metadata", {{"name", pod.cStr()}, {"namespace", nameSpace.cStr()}}},
+                {"deleteOptions", {{"gracePeriodSeconds", grace / kj::SECONDS}}}};
+  return impl->askGone({.method = kj::HttpMethod::POST,
+                        .path = pathOf(pods, nameSpace, pod, "eviction"),
+                        .doing = kj::str("evict ", wordsOf(pods, nameSpace, pod)),
+                        .body = writeJson(eviction)});
+}
+
+kj::Promise<kj::Own<KubeWatch>> KubeClient::watch(const Resource& resource, kj::StringPtr nameSpace,
+                                                  const ListOptions& options,
+                                                  kj::StringPtr fromVersion) {
+  auto path = pathOf(resource, nameSpace);
+  addQuery(path, "watch", "true");
+  addQuery(path, "allowWatchBookmarks", "true");
+  addQuery(path, "timeoutSeconds", kj::str(kWatchTime / kj::SECONDS));
+  addQuery(path, "resourceVersion", fromVersion);
+  if (options.labels.size() > 0) addQuery(path, "labelSelector", options.labels);
+  if (options.fields.size() > 0) addQuery(path, "fieldSelector", options.fields);
+  KubeRequest request{.path = kj::mv(path),
+                      .doing = kj::str("watch ", wordsOf(resource, nameSpace, ""))};
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto response =
+        co_await within(impl->timer, kCallDeadline, impl->send(request),
+                        kj::str("cannot ", request.doing, ": no answer within ", kCallDeadline));
+    if (response.statusCode < 400) {
+      co_return kj::heap<WatchStream>(impl->timer, kj::mv(response.body));
+    }
+    auto body = co_await readBody(*response.body, kMostErrorBody);
+    failure = errorOf(response.statusCode, response.statusText, body, request.doing);
+  } catch (...) {
+    failure = kj::getCaughtExceptionAsKj();
+  }
+  kj::throwFatalException(impl->named(KJ_ASSERT_NONNULL(failure)));
+}
+
+kj::Promise<Resource> KubeClient::resource(kj::StringPtr apiVersion, kj::StringPtr kind) {
+  auto groupVersion = readApiVersion(apiVersion);
+  auto key = kj::str(groupVersion.group, "/", groupVersion.version);
+  KJ_IF_MAYBE (known, impl->discovered.find(key)) {
+    KJ_IF_MAYBE (found, resourceOf(*known, groupVersion, kind)) co_return kj::mv(*found);
+  }
+  auto asked = kj::str(kind), version = kj::str(apiVersion);
+  auto found = co_await impl->discover(kj::mv(groupVersion), kj::str(kind));
+  KJ_IF_MAYBE (resource, found) co_return kj::mv(*resource);
+  fail(ErrorKind::kNotFound, kj::str(impl->name, ": it knows no kind ", asked, " of ", version));
+}
+
+}  // namespace talos::kube

@@ -1,0 +1,95 @@
+// The client of Kubernetes' API: objects as JSON, over HTTP/1.1 and TLS.
+//
+// Every call has a deadline, within which it waits as the server asks it to (429 and 503 with
+// Retry-After: the server has done nothing) and dials once more for a reading call whose kept
+// connection had gone. Nothing else is repeated: only the caller knows what may be done twice. A
+// promise that is dropped ends the call, but what it had asked for may have been done; so it is
+// after DeadlineExceeded and Unavailable: read before writing again, or write so that twice is
+// once. Answers are bounded (kMostAnswer). Nothing is kept but connections and what discovery said.
+//
+// Errors name the server and what was asked for ("Kubernetes at 10.5.0.1:6443: cannot get
+// nodes/master-1: …"); kinds are those of kube-api.h, and Unavailable when it is not reached.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/function.h>
+#include <kj/map.h>
+#include <kj/timer.h>
+
+#include "common/kube/kube-access.h"
+#include "common/kube/kube-api.h"
+
+namespace talos::kube {
+
+constexpr size_t kMostAnswer = 32u << 20;
+constexpr size_t kMostWatchEvent = 4u << 20;
+constexpr unsigned kPageSize = 500;
+constexpr auto kCallDeadline = 30 * kj::SECONDS;
+// The server ends a watch then, and the caller begins the next.
+constexpr auto kWatchTime = 5 * kj::MINUTES;
+
+// A new connection to the server, TLS included.
+using KubeDial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
+// To where and as whom `access` says: each address of the name, in their order, has 3 s. What is
+// passed outlives the function.
+KubeDial dialerOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::UnixEventPort& port, kj::Timer& timer,
+                  const KubeAccess& access);
+
+struct ListOptions {
+  kj::StringPtr labels = "";  // k8s-app=kube-proxy
+  kj::StringPtr fields = "";  // spec.nodeName=master-1
+};
+
+enum class Patch { kMerge, kStrategic, kApply };
+
+// Of events, until the server ends it.
+class KubeWatch {
+ public:
+  virtual ~KubeWatch() noexcept(false) = default;
+  // None: ended; go on from the newest version that was seen. Conflict: that is too old; list anew.
+  virtual kj::Promise<kj::Maybe<WatchEvent>> next() = 0;
+};
+
+class KubeClient {
+ public:
+  // `random` in [0,1) spreads what is tried again.
+  KubeClient(kj::Timer& timer, kj::Function<double()> random, KubeDial dial, KubeAccess access);
+  ~KubeClient() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(KubeClient);
+
+  kj::StringPtr name() const;  // "Kubernetes at 10.5.0.1:6443"
+
+  kj::Promise<Json> get(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
+  struct Listed {
+    kj::Vector<Json> items;
+    kj::String version;  // to watch from
+  };
+  // All pages; begins anew, once, when the server has forgotten where it was.
+  kj::Promise<Listed> list(const Resource& resource, kj::StringPtr nameSpace = "",
+                           const ListOptions& options = {});
+  // None: an object of this name is there already.
+  kj::Promise<kj::Maybe<Json>> create(const Resource& resource, kj::StringPtr nameSpace,
+                                      const Json& object, kj::StringPtr fieldManager);
+  // kApply: `object` is the whole intent of the field manager (server-side apply, forced).
+  kj::Promise<Json> patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
+                          kj::StringPtr name, const Json& object, kj::StringPtr fieldManager);
+  // False: it was not there.
+  kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
+  // ResourceExhausted while a PodDisruptionBudget forbids it. False: it was not there.
+  kj::Promise<bool> evict(kj::StringPtr nameSpace, kj::StringPtr pod, kj::Duration grace);
+  kj::Promise<kj::Own<KubeWatch>> watch(const Resource& resource, kj::StringPtr nameSpace,
+                                        const ListOptions& options, kj::StringPtr fromVersion);
+
+  // Where objects of this kind are; asked of the server once for each group and version, and again
+  // for a kind that was not there. NotFound when the server does not know it.
+  kj::Promise<Resource> resource(kj::StringPtr apiVersion, kj::StringPtr kind);
+
+  // Of a path that is no resource: "/readyz", the kubelet's "/pods".
+  kj::Promise<Json> getJson(kj::StringPtr path);
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::kube
