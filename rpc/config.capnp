@@ -56,6 +56,10 @@ struct Machine {
   caHash @14 :Text
       $A.doc("On workers, instead of the certificate in ca: sha256: and the hash of the CA's public key in "
              "hexadecimal, as talosctl gen ca writes it. The CA of trustd must have this hash.");
+  nodeLabels @15 :List(StringPair) $A.live $A.map $A.since("v1.3")
+      $A.doc("Labels of the node in Kubernetes.");
+  nodeTaints @16 :List(StringPair) $A.live $A.map $A.since("v1.6")
+      $A.doc("Taints of the node in Kubernetes; the value is VALUE:EFFECT or EFFECT, such as NoSchedule.");
 }
 
 enum MachineType $A.noun("machine type") {
@@ -71,6 +75,14 @@ struct Kubelet {
   extraMounts @2 :List(Mount) $A.doc("Additional mounts in the kubelet's container.");
   registerWithFQDN @3 :Bool $A.default("false")
       $A.doc("Register the node under its fully qualified domain name instead of its host name.");
+  clusterDNS @4 :List(Text) $A.since("v0.12") $A.default("the tenth address of each network of services")
+      $A.doc("Addresses of the DNS servers of pods.");
+  nodeIP @5 :NodeIp $A.since("v0.13") $A.doc("The address that the node registers with.");
+}
+
+struct NodeIp {
+  validSubnets @0 :List(Text) $A.default("all, except shared addresses and those of pods and services")
+      $A.doc("Subnets of the address, for IPv4 and IPv6. Those that begin with ! are excluded.");
 }
 
 struct Mount {
@@ -425,6 +437,13 @@ struct Cluster {
   adminKubeconfig @19 :AdminKubeconfig $A.doc("The kubeconfig that talosctl kubeconfig generates.");
   allowSchedulingOnMasters @20 :Bool $A.default("false") $A.doc("Allow workloads on control-plane nodes.");
   trustd @21 :Trustd $A.doc("API certificates of workers.");
+  secretboxEncryptionSecret @22 :Text $A.secret $A.since("v1.3")
+      $A.doc("Key with which Kubernetes encrypts secrets in etcd, by secretbox: 32 bytes in base64. It takes precedence "
+             "over aescbcEncryptionSecret, with which older secrets are still read.");
+  kubernetesVersion @23 :Text $A.default("that of the image's tag")
+      $A.doc("Version of Kubernetes, such as v1.34.4, of component images that are named without a tag (by a digest).");
+  allowSchedulingOnControlPlanes @24 :Bool $A.default("false") $A.since("v1.2")
+      $A.doc("The same as allowSchedulingOnMasters.");
 }
 
 struct Trustd {
@@ -491,6 +510,9 @@ struct ApiServer {
   extraArgs @2 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes; they take precedence over the built-in ones.");
   extraVolumes @3 :List(Volume) $A.doc("Directories of the machine that are mounted in the pod.");
+  disablePodSecurityPolicy @4 :Bool $A.default("false") $A.since("v0.12")
+      $A.doc("Run without the admission plugin PodSecurityPolicy, which Kubernetes has up to v1.24, and without the policy of "
+             "the system.");
 }
 
 struct ControllerManager {

@@ -361,6 +361,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     name @0 :Text; endpoint @1 :Text; certSANs @2 :List(Text); apiServerIPs @3 :List(Text); dnsDomain @4 :Text;
     ca @5 :KeyPair; serviceAccountKey @6 :Data $A.base64 $A.secret; aggregatorCA @7 :KeyPair;
     aesCBCEncryptionSecret @8 :Text $A.secret; bootstrapTokenID @9 :Text; bootstrapTokenSecret @10 :Text $A.secret;
+    secretboxEncryptionSecret @11 :Text $A.secret;
   }
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
@@ -404,11 +405,14 @@ struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", name
   api @4 :KeyPair;                              # O = os:reader, towards apid of other control-plane nodes
   apiCa @5 :Data $A.base64;                     # PEM, one or more certificates
 }
-struct KubernetesSecretsSpec $A.resource((type = "KubernetesSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+struct KubernetesSecretsSpec $A.resource((type = "KubernetesSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
+    aliases = ["ks"])) {
   apiServer @0 :KeyPair;
   apiServerKubeletClient @1 :KeyPair;
   frontProxy @2 :KeyPair;
-  adminKubeconfig @3 :Text $A.secret;
+  adminKubeconfig @3 :Text $A.secret;           # of the node itself: system:masters
+  controllerManagerKubeconfig @4 :Text $A.secret;
+  schedulerKubeconfig @5 :Text $A.secret;
 }
 
 # --- etcd ----------------------------------------------------------------------------------------------
@@ -474,10 +478,13 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
     server @0 :Text; clusterDomain @1 :Text; podCIDRs @2 :List(Text); firstPodCIDR @3 :Text; proxyEnabled @4 :Bool;
     proxyImage @5 :Text; proxyMode @6 :Text; proxyExtraArgs @7 :List(Argument) $A.map; coreDNSImage @8 :Text;
     dnsServiceIP @9 :Text; dnsServiceIPv6 @10 :Text; flannelEnabled @11 :Bool; flannelImage @12 :Text; flannelCNIImage @13 :Text;
+    kubernetesVersion @14 :Text;                # 1.34.4: that the manifests are for
+    podSecurityPolicyEnabled @15 :Bool;
   }
   struct ExtraManifests {
     extraManifests @0 :List(Manifest);
-    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map; }
+    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map;
+      contents @3 :Text; }                      # of an inline manifest, whose URL is its name
   }
 }
 struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
@@ -496,4 +503,41 @@ struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namesp
 }
 struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos.dev", namespace = "controlplane", aliases = ["ms"])) {
   manifestsApplied @0 :List(Text);
+  message @1 :Text $A.column("Message");        # what it waits for, or why it failed
+}
+struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
+  # What the config wants of this node's object in Kubernetes. The id is node.
+  nodename @0 :Text $A.column("Nodename");
+  controlPlane @1 :Bool $A.column("Control Plane");
+  schedulable @2 :Bool $A.column("Schedulable"); # for workloads, on a control-plane node
+  labels @3 :List(Argument) $A.map;
+  taints @4 :List(Argument) $A.map;             # value:Effect
+}
+struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+  # The node's object, as far as this node knows it. The id is node.
+  nodename @0 :Text $A.column("Nodename");
+  ready @1 :Bool $A.column("Ready");
+  unschedulable @2 :Bool $A.column("Unschedulable");
+  applied @3 :Bool $A.column("Applied");        # it is as the config wants it
+  message @4 :Text $A.column("Message");        # what it waits for, or why it failed
+}
+struct NodenameSpec $A.resource((type = "Nodenames.kubernetes.talos.dev", namespace = "controlplane")) {
+  # What this node is called in Kubernetes. The id is nodename.
+  nodename @0 :Text $A.column("Nodename");
+  hostname @1 :Text;                            # that it was made of
+}
+struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
+  # What the kubelet is run with. The id is kubelet.
+  image @0 :Text $A.column("Image");
+  nodename @1 :Text $A.column("Nodename");
+  nodeIPs @2 :List(Text) $A.column("Node IPs");
+  arguments @3 :List(Text);
+  config @4 :Text $A.raw;                       # kubelet.yaml
+  extraMounts @5 :List(Mount);
+  struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text); }
+}
+struct KubeletSecretsSpec $A.resource((type = "KubeletSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # The id is kubelet.
+  ca @0 :Data $A.base64;                        # of Kubernetes, PEM
+  bootstrapKubeconfig @1 :Text $A.secret;       # with the bootstrap token
 }

@@ -6,6 +6,7 @@
 #include "common/base/node-layout.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes-images.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
 #include "common/tls/node-certificate.h"
@@ -148,12 +149,14 @@ void checkSecrets(Report& report, Cluster::Reader cluster, bool controlPlane) {
   } else if (!isToken(cluster.getToken())) {
     report.error("cluster.token", kj::str("not a valid token"), kTokenForm);
   }
-  auto secret = cluster.getAescbcEncryptionSecret();
-  if (secret.size() > 0 && !isKey(secret, kEncryptionKeyBytes)) {
-    report.error("cluster.aescbcEncryptionSecret",
-                 kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
-                 kEncryptionKeyForm);
-  }
+  auto checkKey = [&](kj::StringPtr path, kj::StringPtr secret) {
+    if (secret.size() > 0 && !isKey(secret, kEncryptionKeyBytes)) {
+      report.error(path, kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
+                   kEncryptionKeyForm);
+    }
+  };
+  checkKey("cluster.aescbcEncryptionSecret", cluster.getAescbcEncryptionSecret());
+  checkKey("cluster.secretboxEncryptionSecret", cluster.getSecretboxEncryptionSecret());
   report.authority("cluster.ca", cluster.getCa(), controlPlane);
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), controlPlane);
   report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), controlPlane);
@@ -183,6 +186,12 @@ void checkVolumes(Report& report, kj::StringPtr component, capnp::List<Volume>::
 }
 
 void checkComponents(Report& report, Cluster::Reader cluster) {
+  auto version = cluster.getKubernetesVersion();
+  if (version.size() > 0 && parseKubernetesVersion(version) == nullptr) {
+    report.error("cluster.kubernetesVersion",
+                 kj::str("\"", version, "\" is not a valid version of Kubernetes"),
+                 "for example v1.34.4");
+  }
   auto api = cluster.getApiServer();
   report.hosts("cluster.apiServer.certSANs", api.getCertSANs());
   report.arguments("cluster.apiServer.extraArgs", api.getExtraArgs());

@@ -14,15 +14,12 @@ using codec::YamlStream;
 constexpr codec::LaterKey kLaterKeys[] = {
     {"machine.features"_kj, "v0.11"_kj},
     {"machine.install.legacyBIOSSupport"_kj, "v0.11"_kj},
-    {"machine.kubelet.clusterDNS"_kj, "v0.12"_kj},
-    {"cluster.apiServer.disablePodSecurityPolicy"_kj, "v0.12"_kj},
     {"cluster.id"_kj, "v0.12"_kj},
     {"cluster.secret"_kj, "v0.12"_kj},
     {"machine.network.interfaces[].vip.equinixMetal"_kj, "v0.13"_kj},
     {"machine.network.interfaces[].vip.hcloud"_kj, "v0.13"_kj},
     {"machine.network.kubespan"_kj, "v0.13"_kj},
     {"machine.time.bootTimeout"_kj, "v0.13"_kj},
-    {"machine.kubelet.nodeIP"_kj, "v0.13"_kj},
     {"cluster.discovery"_kj, "v0.13"_kj},
     {"cluster.etcd.subnet"_kj, "v0.13"_kj},
     {"machine.logging"_kj, "v0.14"_kj},
@@ -33,10 +30,7 @@ constexpr codec::LaterKey kLaterKeys[] = {
     {"machine.install.extensions"_kj, "v1.0"_kj},
     {"machine.kubelet.extraConfig"_kj, "v1.0"_kj},
     {"cluster.apiServer.admissionControl"_kj, "v1.0"_kj},
-    {"machine.nodeLabels"_kj, "v1.3"_kj},
     {"machine.seccompProfiles"_kj, "v1.3"_kj},
-    {"cluster.allowSchedulingOnControlPlanes"_kj, "v1.3"_kj},
-    {"cluster.secretboxEncryptionSecret"_kj, "v1.3"_kj},
 };
 
 enum class Treatment {

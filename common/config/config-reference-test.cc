@@ -27,6 +27,8 @@ machine:
     extraMounts:
       - {destination: /var/local, type: bind, source: /var/local, options: [rbind, rw]}
     registerWithFQDN: true
+    clusterDNS: [169.254.2.53]
+    nodeIP: {validSubnets: [10.5.0.0/24, "!10.5.0.9/32"]}
   network:
     hostname: node.example.org
     nameservers: [10.5.0.1, 1.1.1.1]
@@ -145,6 +147,8 @@ machine:
   env: {https_proxy: "http://proxy.example.org:3128"}
   time: {disabled: true, servers: [time.example.org]}
   sysctls: {net.ipv4.ip_forward: 1}
+  nodeLabels: {example.org/rack: r17}
+  nodeTaints: {example.org/gpu: "true:NoSchedule"}
   systemDiskEncryption:
     state:
       provider: luks2
@@ -178,6 +182,7 @@ cluster:
     certSANs: [api.example.org]
     extraArgs: {audit-log-maxage: 30}
     extraVolumes: [{hostPath: /var/audit, mountPath: /audit, readonly: true}]
+    disablePodSecurityPolicy: true
   controllerManager:
     image: k8s.gcr.io/kube-controller-manager:v1.20.6
     extraArgs: {node-cidr-mask-size: 25}
@@ -206,6 +211,9 @@ cluster:
   adminKubeconfig: {certLifetime: 24h}
   allowSchedulingOnMasters: true
   trustd: {endpoints: [10.5.0.3], certLifetime: 12h, anyAddress: true}
+  secretboxEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+  kubernetesVersion: v1.34.4
+  allowSchedulingOnControlPlanes: true
 )";
 
 // The one in the document; that of the example's authority is another one each time.

@@ -186,7 +186,7 @@ TEST(Generate, RefusesNonsense) {
                        "\"nine\" is not a valid version"));
   EXPECT_TRUE(
       contains(failureOf([]() { generate("t", "https://x", {.kubernetesVersion = "1 2"}); }),
-               "not a valid Kubernetes version"));
+               "is not a valid version of Kubernetes"));
   EXPECT_TRUE(
       contains(failureOf([]() { generate("t", "https://x", {.dnsDomain = "a b"}); }), "dnsDomain"));
   auto mirrors = kj::arr(kj::str("docker.io"));

@@ -8,14 +8,13 @@
 #include "common/base/zeroize.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
+#include "common/config/kubernetes-images.h"
 #include "common/net/ip.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::config {
 namespace {
 
-constexpr kj::StringPtr kKubelet = "ghcr.io/talos-systems/kubelet"_kj;
-constexpr kj::StringPtr kKubernetesImages = "k8s.gcr.io/"_kj;
 constexpr kj::Duration kAuthorityLifetime = 87600 * kj::HOURS;
 
 struct Subnets {
@@ -57,24 +56,28 @@ void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from, 
   if (withKey) to.setKey(from.key.bytes());
 }
 
-void setImages(Config::Builder config, kj::StringPtr version, bool controlPlane) {
-  if (version.size() == 0) return;
-  auto plain = version.startsWith("v") ? version.slice(1) : version;
+void setImages(Config::Builder config, kj::StringPtr text, bool controlPlane) {
+  if (text.size() == 0) return;
+  auto plain = text.startsWith("v") ? text.slice(1) : text;
+  auto parsed = parseKubernetesVersion(plain);
+  bool good = parsed != nullptr;
   for (char c : plain) {
-    bool allowed =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' || c == '+';
-    if (!allowed)
-      fail(ErrorKind::kInvalidArgument,
-           kj::str("\"", version, "\" is not a valid Kubernetes version"));
+    good = good && ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '-');
   }
-  auto image = [&](kj::StringPtr name) { return kj::str(kKubernetesImages, name, ":v", plain); };
-  config.getMachine().getKubelet().setImage(kj::str(kKubelet, ":v", plain));
+  if (!good) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", text, "\" is not a valid version of Kubernetes; for example v1.34.4"));
+  }
+  auto image = [&](KubernetesPart part) {
+    return kj::str(kubernetesRepository(part, KJ_ASSERT_NONNULL(parsed)), ":v", plain);
+  };
+  config.getMachine().getKubelet().setImage(image(KubernetesPart::kKubelet));
   if (!controlPlane) return;
   auto cluster = config.getCluster();
-  cluster.getApiServer().setImage(image("kube-apiserver"));
-  cluster.getControllerManager().setImage(image("kube-controller-manager"));
-  cluster.getProxy().setImage(image("kube-proxy"));
-  cluster.getScheduler().setImage(image("kube-scheduler"));
+  cluster.getApiServer().setImage(image(KubernetesPart::kApiServer));
+  cluster.getControllerManager().setImage(image(KubernetesPart::kControllerManager));
+  cluster.getProxy().setImage(image(KubernetesPart::kProxy));
+  cluster.getScheduler().setImage(image(KubernetesPart::kScheduler));
 }
 
 void setMirrors(Machine::Builder machine, kj::ArrayPtr<const kj::String> mirrors) {

@@ -1,0 +1,36 @@
+// Releases of Kubernetes by number, and the images of its parts where the config names none. Pure.
+//
+// An image says its release by its tag; one that is named by a digest alone does not, and the
+// config says it (cluster.kubernetesVersion). What differs between releases is not here
+// (machined/kubernetes/kube-versions.h).
+#pragma once
+
+#include <kj/string.h>
+
+#include <compare>
+
+namespace talos::config {
+
+struct KubernetesVersion {
+  unsigned major = 0, minor = 0, patch = 0;
+
+  auto operator<=>(const KubernetesVersion&) const = default;
+  kj::String toString() const { return kj::str(major, ".", minor, ".", patch); }
+};
+
+// v1.34.4, 1.34, v1.20.6-rc.0: the v and the patch may be missing, what is behind it counts for
+// nothing. None for anything else.
+kj::Maybe<KubernetesVersion> parseKubernetesVersion(kj::StringPtr text);
+
+// Of registry:port/name:v1.34.4, with a digest behind it or without. None without such a tag.
+kj::Maybe<KubernetesVersion> kubernetesVersionOf(kj::StringPtr image);
+
+// The newest release that the tests run for real.
+constexpr KubernetesVersion kDefaultKubernetes = {1, 34, 4};
+
+enum class KubernetesPart { kApiServer, kControllerManager, kScheduler, kProxy, kKubelet };
+// Where this release has it: ghcr.io/siderolabs/kubelet.
+kj::String kubernetesRepository(KubernetesPart part, KubernetesVersion version);
+kj::String kubernetesImage(KubernetesPart part, KubernetesVersion version = kDefaultKubernetes);
+
+}  // namespace talos::config
