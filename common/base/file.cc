@@ -14,17 +14,11 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/folder.h"
 #include "common/base/secret-buffer.h"
 
 namespace talos {
 namespace {
-
-kj::String directoryOf(kj::StringPtr path) {
-  KJ_IF_MAYBE (slash, path.findLast('/')) {
-    return *slash == 0 ? kj::str("/") : kj::heapString(path.slice(0, *slash));
-  }
-  return kj::str(".");
-}
 
 void writeAll(int fd, kj::ArrayPtr<const char> content, kj::StringPtr path) {
   while (content.size() > 0) {
@@ -62,7 +56,6 @@ void removeAt(int parent, const char* name, dev_t device) {
 }  // namespace
 
 void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode) {
-  auto directory = directoryOf(path);
   auto temporary = kj::str(path, ".XXXXXX");
   int raw;
   KJ_SYSCALL(raw = mkostemp(temporary.begin(), O_CLOEXEC), path);  // 0600: no reader before fchmod
@@ -74,34 +67,23 @@ void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, m
   KJ_SYSCALL(fsync(file), path);
   KJ_SYSCALL(rename(temporary.cStr(), path.cStr()), path);
   renamed = true;
-  int dir;
-  KJ_SYSCALL(dir = open(directory.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), directory);
-  kj::AutoCloseFd dirFd(dir);
-  KJ_SYSCALL(fsync(dirFd), directory);
+  syncFolder(folderOf(path));
 }
 
 void removeUnfinished(kj::StringPtr folder) {
   constexpr size_t kRandom = 6;
-  auto* directory = opendir(folder.cStr());
-  if (directory == nullptr) {
-    if (errno == ENOENT) return;
-    KJ_FAIL_SYSCALL("opendir", errno, folder);
-  }
-  KJ_DEFER(closedir(directory));
   bool removed = false;
-  while (auto* entry = readdir(directory)) {
-    kj::StringPtr name = entry->d_name;
+  for (auto& name : namesIn(folder)) {
     if (name.size() < kRandom + 2 || name[name.size() - kRandom - 1] != '.') continue;
     bool random = true;
     for (char c : name.slice(name.size() - kRandom)) random = random && isalnum(c) != 0;
     struct stat st;
-    if (!random || fstatat(dirfd(directory), name.cStr(), &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
-    if (!S_ISREG(st.st_mode)) continue;
-    KJ_SYSCALL(unlinkat(dirfd(directory), name.cStr(), 0), folder, name);
+    auto path = kj::str(folder, "/", name);
+    if (!random || lstat(path.cStr(), &st) < 0 || !S_ISREG(st.st_mode)) continue;
+    KJ_SYSCALL(unlink(path.cStr()), path);
     removed = true;
   }
-  if (!removed) return;
-  KJ_SYSCALL(fsync(dirfd(directory)), folder);
+  if (removed) syncFolder(folder);
 }
 
 kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit) {

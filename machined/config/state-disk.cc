@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/remove-file.h"
 #include "common/base/zeroize.h"
 #include "machined/config/config-sources.h"
@@ -14,10 +15,6 @@
 
 namespace talos::machined {
 namespace {
-
-kj::String folderOf(kj::StringPtr path) {
-  return kj::heapString(path.slice(0, KJ_ASSERT_NONNULL(path.findLast('/'))));
-}
 
 // Each boot saves what it has just read: not worth a write.
 bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {

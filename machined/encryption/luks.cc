@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/folder.h"
 #include "common/base/within.h"
 #include "common/base/zeroize.h"
 #include "machined/encryption/open-volume.h"
@@ -34,10 +35,6 @@ bool exists(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-kj::String folderOf(kj::StringPtr file) {
-  return kj::heapString(file.slice(0, KJ_REQUIRE_NONNULL(file.findLast('/'), file)));
-}
-
 // The folder is there before the program starts, which may write into no other one.
 void makeBackupFolder(kj::StringPtr file) {
   auto folder = folderOf(file);
@@ -45,10 +42,7 @@ void makeBackupFolder(kj::StringPtr file) {
     KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
     return;
   }
-  int raw;
-  KJ_SYSCALL(raw = ::open(folderOf(folder).cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
-  kj::AutoCloseFd above(raw);
-  KJ_SYSCALL(fsync(above), folder);
+  syncFolder(folderOf(folder));
 }
 
 // What a request names.

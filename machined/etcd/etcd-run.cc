@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/base/zeroize.h"
@@ -45,10 +46,7 @@ bool isThere(kj::StringPtr path) {
 void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
   auto from = kj::str(unpacked, "/member"), to = kj::str(data, "/member");
   KJ_SYSCALL(rename(from.cStr(), to.cStr()), to);
-  int raw;
-  KJ_SYSCALL(raw = open(data.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), data);
-  kj::AutoCloseFd folder(raw);
-  KJ_SYSCALL(fsync(folder), data);
+  syncFolder(data);
 }
 
 }  // namespace

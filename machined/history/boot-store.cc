@@ -1,8 +1,6 @@
 #include "machined/history/boot-store.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <stdio.h>
@@ -14,6 +12,7 @@
 
 #include "common/base/date.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/lines.h"
 #include "machined/history/frames.h"
 
@@ -38,25 +37,7 @@ bool isName(kj::StringPtr name) {
 }
 
 kj::Vector<kj::String> entriesOf(kj::StringPtr folder) {
-  kj::Vector<kj::String> names;
-  auto* directory = opendir(folder.cStr());
-  if (directory == nullptr) {
-    if (errno == ENOENT) return names;
-    KJ_FAIL_SYSCALL("opendir", errno, folder);
-  }
-  KJ_DEFER(closedir(directory));
-  while (auto* entry = readdir(directory)) {
-    if (names.size() < kMostEntries && entry->d_name[0] != '.') names.add(kj::str(entry->d_name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-void syncFolder(kj::StringPtr folder) {
-  int fd;
-  KJ_SYSCALL(fd = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
-  kj::AutoCloseFd owned(fd);
-  KJ_SYSCALL(fsync(fd), folder);
+  return namesIn(folder, kMostEntries);
 }
 
 // "source.00000001"

@@ -12,6 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 
 namespace talos::luks {
 namespace {
@@ -43,9 +44,7 @@ kj::AutoCloseFd openFile(kj::StringPtr path, int flags, mode_t mode = 0) {
 }
 
 void flushFolder(kj::StringPtr file) {
-  auto slash = KJ_ASSERT_NONNULL(file.findLast('/'));
-  auto fd = openFile(kj::heapString(file.slice(0, slash)), O_RDONLY | O_DIRECTORY);
-  KJ_SYSCALL(fsync(fd), file);
+  syncFolder(folderOf(file));
 }
 
 bool exists(kj::StringPtr path) {

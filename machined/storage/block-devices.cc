@@ -1,13 +1,12 @@
 #include "machined/storage/block-devices.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <kj/debug.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "common/base/folder.h"
 #include "common/base/lines.h"
 #include "machined/storage/sysfs.h"
 
@@ -61,19 +60,6 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
     device.partitionName = ofUevent(*uevent, "PARTNAME");
   }
   return kj::mv(device);
-}
-
-kj::Vector<kj::String> namesIn(kj::StringPtr path) {
-  kj::Vector<kj::String> names;
-  DIR* stream = opendir(path.cStr());
-  if (stream == nullptr && errno == ENOENT) return names;  // a kernel without block devices
-  if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, path);
-  KJ_DEFER(closedir(stream));
-  while (auto* entry = readdir(stream)) {
-    kj::StringPtr name = entry->d_name;
-    if (!name.startsWith(".")) names.add(kj::str(name));
-  }
-  return names;
 }
 
 kj::Vector<kj::String> blockDevicesIn(kj::StringPtr sys) {

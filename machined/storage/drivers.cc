@@ -1,9 +1,8 @@
 #include "machined/storage/drivers.h"
 
-#include <dirent.h>
-
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/lines.h"
 
 namespace talos::machined {
@@ -27,12 +26,9 @@ void loadDiskDrivers(const Modules& modules, kj::Function<void(kj::StringPtr)> f
 void loadScsiDrivers(const Modules& modules, bool cdroms, kj::Function<void(kj::StringPtr)>& failed,
                      kj::StringPtr sys) {
   auto path = kj::str(sys, "/bus/scsi/devices");
-  DIR* stream = opendir(path.cStr());
-  if (stream == nullptr) return;  // no such controller
-  KJ_DEFER(closedir(stream));
-  while (auto* entry = readdir(stream)) {
+  for (auto& name : namesIn(path)) {  // none without such a controller
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                   KJ_IF_MAYBE (text, tryReadFile(kj::str(path, "/", entry->d_name, "/modalias"))) {
+                   KJ_IF_MAYBE (text, tryReadFile(kj::str(path, "/", name, "/modalias"))) {
                      auto alias = firstLine(*text);
                      if (cdroms || !alias.startsWith(kCdrom)) modules.load(alias);
                    }

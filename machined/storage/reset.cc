@@ -1,13 +1,14 @@
 #include "machined/storage/reset.h"
 
-#include <dirent.h>
-#include <errno.h>
+#include <fcntl.h>
 #include <kj/debug.h>
+#include <kj/io.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/remove-file.h"
 #include "machined/storage/meta-values.h"
 #include "machined/storage/mount-volume.h"
@@ -125,16 +126,14 @@ constexpr kj::StringPtr kMarkFile = "reset"_kj;
 
 // All but `kept`. What is mounted below stays, and is told by the exception.
 void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
-  auto stream = opendir(folder.cStr());
-  if (stream == nullptr) KJ_FAIL_SYSCALL("opendir", errno, folder);
-  KJ_DEFER(closedir(stream));
-  kj::Vector<kj::String> names;
-  while (auto entry = readdir(stream)) {
-    kj::StringPtr name = entry->d_name;
-    if (name != "." && name != ".." && kj::str(folder, "/", name) != kept) names.add(kj::str(name));
+  for (auto& name : namesIn(folder)) {
+    auto path = kj::str(folder, "/", name);
+    if (path != kept) removeTree(path);
   }
-  for (auto& name : names) removeTree(kj::str(folder, "/", name));
-  KJ_SYSCALL(syncfs(dirfd(stream)), folder);
+  int raw;
+  KJ_SYSCALL(raw = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd owned(raw);
+  KJ_SYSCALL(syncfs(owned), folder);
 }
 
 class FolderReset final : public Reset {

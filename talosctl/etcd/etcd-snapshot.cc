@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/folder.h"
 
 namespace talos::talosctl {
 namespace {
@@ -57,12 +58,8 @@ void SnapshotFile::keep() {
   }
   KJ_SYSCALL(fsync(fd), part);
   KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);
-  auto folder = kj::str(".");
-  KJ_IF_MAYBE (slash, path.findLast('/')) folder = kj::str(path.slice(0, *slash), "/");
-  kj::AutoCloseFd above(open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (above.get() >= 0) {
-    KJ_SYSCALL(fsync(above), folder);
-  }
+  // One that may only be written to cannot be opened for that.
+  if (auto folder = folderOf(path); access(folder.cStr(), R_OK) == 0) syncFolder(folder);
   kept = true;
 }
 

@@ -1,0 +1,20 @@
+// What is in a folder, and that what was done in it is on the disk.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos {
+
+// The names directly in it, sorted by their bytes, without "." and ".."; none when there is no such
+// folder. Of more than `most`, any `most` of them. Throws kj::Exception naming the folder.
+kj::Vector<kj::String> namesIn(kj::StringPtr folder, size_t most = SIZE_MAX);
+
+// When it returns, no power cut undoes what was made, renamed or removed directly in it (fsync(2)).
+// Throws kj::Exception naming the folder.
+void syncFolder(kj::StringPtr folder);
+
+// Where a path's last part lies: "/" of "/a", "." of "a".
+kj::String folderOf(kj::StringPtr path);
+
+}  // namespace talos
