@@ -138,7 +138,7 @@ void Candidate::followEnded(TimePoint now) {
 }
 
 void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
-  if (!standing() || given.id != lease) return;
+  if (!takesPart() || given.id != lease) return;
   if (unanswered > 0) --unanswered;
   // Answers may overtake each other; what was longer once stays.
   Term newer{given.sent, given.ttl};
@@ -154,7 +154,7 @@ void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
 
 void Candidate::renewalFailed(TimePoint now, LeaseId id, TimePoint sent, bool gone,
                               kj::StringPtr because) {
-  if (!standing() || id != lease) return;
+  if (!takesPart() || id != lease) return;
   if (unanswered > 0) --unanswered;
   if (gone) return leave(now, "etcd has ended the lease", true, true);
   if (sent <= term.sent) return;  // a later one was answered
@@ -249,7 +249,7 @@ void Candidate::leave(TimePoint now, kj::StringPtr because, bool leaseGone, bool
 }
 
 kj::Maybe<Action> Candidate::next(TimePoint now) {
-  if (standing()) {
+  if (takesPart()) {
     if (obstacle) {
       leave(now, obstacle->c_str(), false, true);
     } else if (now >= term.end() && phase == Phase::kEntering) {
@@ -362,7 +362,7 @@ TimePoint Candidate::wake(TimePoint now) const {
     return at;
   }
   if (phase == Phase::kIdle && !obstacle) by(retryAt);
-  if (!standing()) return at;
+  if (!takesPart()) return at;
   if (phase != Phase::kWaiting) by(term.end());
   by(renewalDue());
   if (phase == Phase::kWaiting && guard && *guard > now) by(*guard);
@@ -388,7 +388,7 @@ void Candidate::tellHolder() {
 
 Candidate::State Candidate::state() const {
   if (placed) return State::kHolder;
-  return phase >= Phase::kWaiting && phase <= Phase::kHolding ? State::kWaiting : State::kIdle;
+  return phase >= Phase::kEntering || mayBePresent ? State::kWaiting : State::kIdle;
 }
 
 kj::Maybe<TimePoint> Candidate::leaseEnd() const {

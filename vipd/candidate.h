@@ -117,7 +117,8 @@ class Candidate {
   kj::TimePoint wake(kj::TimePoint now) const;
 
   // --- how it is
-  // kHolder: the kernel has been given the address, and not only may be.
+  // kHolder: the kernel has been given the address, and not only may be. kIdle: nothing of it is
+  // left anywhere: no lease in etcd, as far as that answered, and nothing in the kernel.
   enum class State { kIdle, kWaiting, kHolder };
   State state() const;
   kj::StringPtr holder() const { return holderName; }  // empty: not known
@@ -125,6 +126,8 @@ class Candidate {
   kj::StringPtr reason() const { return trouble.size() > 0 ? trouble : why; }
   kj::Maybe<kj::TimePoint> leaseEnd() const;  // of the holder
   bool holds() const { return phase == Phase::kHolding; }
+  // It has a lease, and a key with it or soon.
+  bool takesPart() const { return phase >= Phase::kEntering && phase <= Phase::kHolding; }
   // It has no lease, and nothing in the kernel.
   bool gone() const { return phase == Phase::kIdle && !mayBePresent; }
 
@@ -163,7 +166,6 @@ class Candidate {
   std::optional<kj::TimePoint> guard;                  // the address may not be put before
   bool refresh = false, placed = false, toRelease = false, toRevoke = false;
 
-  bool standing() const { return phase >= Phase::kEntering && phase <= Phase::kHolding; }
   bool first() const;
   kj::Duration beat() const;
   kj::TimePoint renewalDue() const;

@@ -141,7 +141,7 @@ void SharedAddress::step() {
     }
   }
   if (!candidate.holds()) announcing = nullptr;
-  if (candidate.state() == Candidate::State::kIdle) following = nullptr;
+  if (!candidate.takesPart()) following = nullptr;
   if (candidate.gone()) ended.raise();
 }
 

@@ -12,20 +12,17 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <queue>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "vipd/candidate.h"
+#include "vipd/test-timeline.h"
 
 namespace talos::vipd {
 
-class Model {
+// Its time is the true one.
+class Model final : public Timeline {
  public:
-  using Time = int64_t;  // true nanoseconds
-  static constexpr Time kMs = 1'000'000, kSecond = 1000 * kMs;
-
   struct Wishes {
     unsigned hosts = 3;
     Time trouble = 8 * kSecond;  // so long faults happen
@@ -47,7 +44,7 @@ class Model {
 
   Outcome outcome;
 
-  Model(uint64_t seed, Wishes wishes) : random(seed), wishes(wishes), calm(wishes.trouble == 0) {
+  Model(uint64_t seed, Wishes wishes) : Timeline(seed), wishes(wishes), calm(wishes.trouble == 0) {
     for (unsigned i = 0; i < wishes.hosts; ++i) hosts.push_back(std::make_unique<Host>());
     for (unsigned i = 0; i < hosts.size(); ++i) {
       hosts[i]->drift = double(int(below(1000)) - 500) / 1e6;
@@ -62,12 +59,7 @@ class Model {
     if (wishes.trouble > 0) at(below(500) * kMs, [this] { fault(); });
     at(wishes.trouble, [this] { heal(); });
     auto end = wishes.trouble + bound;
-    while (!events.empty() && outcome.overlap.empty()) {
-      if (events.top().when > end) break;
-      auto event = events.top();
-      events.pop();
-      now = event.when;
-      event.what();
+    while (outcome.overlap.empty() && happen(end)) {
       if (healed && holders() > 0) {
         outcome.recovered = true;
         outcome.away = now - wishes.trouble;
@@ -79,11 +71,7 @@ class Model {
 
   // --- for stories
   void runUntil(Time end) {
-    while (!events.empty() && events.top().when <= end) {
-      auto event = events.top();
-      events.pop();
-      now = event.when;
-      event.what();
+    while (happen(end)) {
     }
     now = end;
   }
@@ -137,14 +125,6 @@ class Model {
   Time time() const { return now; }
 
  private:
-  struct Event {
-    Time when;
-    uint64_t number;
-    std::function<void()> what;
-    bool operator<(const Event& other) const {
-      return std::pair(when, number) > std::pair(other.when, other.number);
-    }
-  };
   struct Host {
     kj::Own<Candidate> process;
     unsigned life = 0;
@@ -164,25 +144,17 @@ class Model {
     Time end, ttl;
   };
 
-  std::mt19937_64 random;
   Wishes wishes;
   std::vector<std::unique_ptr<Host>> hosts;
-  std::priority_queue<Event> events;
-  uint64_t eventCount = 0;
-  Time now = 0;
   bool calm;
   bool healed = false, leader = false;
   int last = -1;  // holder
   std::map<std::string, Key> keys;
   std::map<int64_t, Lease> leases;
   int64_t revision = 1, nextLease = 1000;
+  uint64_t followCount = 0;
   unsigned epoch = 0;  // of the leader
 
-  uint64_t below(uint64_t n) { return random() % n; }
-  bool oneIn(uint64_t n) { return below(n) == 0; }
-  void at(Time when, std::function<void()> what) {
-    events.push({when, ++eventCount, std::move(what)});
-  }
   kj::TimePoint clock(const Host& host) const {
     return kj::origin<kj::TimePoint>() +
            (host.offset + now + Time(double(now) * host.drift)) * kj::NANOSECONDS;
@@ -451,7 +423,7 @@ class Model {
         return true;
       }
       KJ_CASE_ONEOF(follow, Follow) {
-        host.followed = lost(host) ? 0 : ++eventCount;
+        host.followed = lost(host) ? 0 : ++followCount;
         // What changed since is told by a new look: as if the watch had begun too late.
         if (host.followed == 0 || revision >= follow.from) endFollowSoon(i);
         return true;
@@ -507,7 +479,7 @@ class Model {
   }
   void endFollowSoon(unsigned i) {
     auto& host = *hosts[i];
-    host.followed = ++eventCount;
+    host.followed = ++followCount;
     endFollow(i);
   }
 

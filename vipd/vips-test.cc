@@ -263,6 +263,23 @@ TEST_F(Vipd, LeavesWhenItIsNotWantedAnyMore) {
   EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);  // no lease is left
 }
 
+// Catches: a node that counts as gone from an election in which its key still stands, so that etcd
+// of it is stopped before anybody could be told.
+TEST_F(Vipd, IdleMeansThatNothingIsLeft) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  a.etcd.faults.hanging = true;
+  a.board.obstacle = "etcd is leaving";
+  a.work.raise();
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.told(), "waiting : etcd is leaving");
+  a.etcd.faults.hanging = false;
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(a.told(), "idle : etcd is leaving");
+  EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);
+}
+
 // Catches: a daemon that ends, and gives up its address, because the list of links changed while it
 // was read.
 TEST_F(Vipd, AKernelThatCannotBeReadIsAskedAgain) {
