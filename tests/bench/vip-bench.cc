@@ -99,11 +99,12 @@ class Bench {
   kj::Own<HolderWatch> watch;
 
   Host& settle() {
+    int now = -1;
     world.until("one host has the address, and the others are ready", [&] {
-      unsigned now = watch->holders;
-      return now != 0 && (now & (now - 1)) == 0 && peer.ready(*world.hosts[watch->holder()]);
+      now = watch->onlyHolder();
+      return now >= 0 && peer.ready(*world.hosts[now]);
     });
-    return *world.hosts[watch->holder()];
+    return *world.hosts[now];
   }
   template <typename Strike, typename Mend>
   void each(kj::StringPtr what, unsigned runs, ConnectProber& client, Strike&& strike,

@@ -82,9 +82,9 @@ void VipNodes::look(unsigned number) {
 bool VipNodes::settled(double deadlineSeconds) {
   return eventually(
       [&] {
-        unsigned now = watch.holders;
-        if (now == 0 || (now & (now - 1)) != 0) return false;
-        auto& holder = nodes[watch.holder()];
+        int now = watch.onlyHolder();
+        if (now < 0) return false;
+        auto& holder = nodes[now];
         auto answered = client->answered.load();
         auto statuses =
             cluster.talosctl({"-e", cluster.endpoint(holder.address), "-n",

@@ -53,6 +53,11 @@ class HolderWatch {
     unsigned now = holders;
     return now == 0 ? -1 : __builtin_ctz(now);
   }
+  // The same when nobody else has it, from one look: what is asked twice may have changed between.
+  int onlyHolder() const {
+    unsigned now = holders;
+    return now == 0 || (now & (now - 1)) != 0 ? -1 : __builtin_ctz(now);
+  }
   // For how long two had it, in milliseconds, as far as looks can tell.
   double overlapMs() const { return double(overlapTime.load()) / 1e6; }
   // Whether that host had it at any look between the two.
