@@ -19,6 +19,19 @@ struct UpgradeFaults : UpgraderTest {
     rollBack();
     KJ_ASSERT_NONNULL(disk.record).empty = true;
   }
+  // A new disk, as slot B has left it when the power went in the middle of emptying.
+  void emptyHalf() {
+    disk.environment = {};
+    disk.record = nullptr;
+    disk.cleared.clear();
+    chooseOther();
+    disk.clearFails = true;
+    System fresh(disk);
+    ASSERT_EQ(fresh.running, Slot::kB);
+    fresh.lacks = "x";
+    fresh.boot(scope);
+    EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "the power is gone");
+  }
 };
 
 }  // namespace
@@ -27,18 +40,7 @@ struct UpgradeFaults : UpgraderTest {
 // zeroed before that is recorded, or once more when it has data again.
 TEST_F(UpgradeFaults, EmptyingIsEndedByWhicheverSystemIsStarted) {
   for (bool again : {false, true}) {
-    disk.environment = {};
-    disk.record = nullptr;
-    disk.cleared.clear();
-    chooseOther();
-    disk.clearFails = true;
-    {
-      System fresh(disk);
-      ASSERT_EQ(fresh.running, Slot::kB);
-      fresh.lacks = "x";
-      fresh.boot(scope);
-      EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "the power is gone");
-    }
+    emptyHalf();
     disk.clearFails = false;
     if (again) ++disk.environment.tries;
     System next(disk);
@@ -59,17 +61,7 @@ TEST_F(UpgradeFaults, EmptyingIsEndedByWhicheverSystemIsStarted) {
 // asked for it, when a rollback takes its place: after the emptying has failed again, or during it.
 TEST_F(UpgradeFaults, EmptyingIsNotForgottenByARollback) {
   for (bool during : {false, true}) {
-    disk.environment = {};
-    disk.record = nullptr;
-    disk.cleared.clear();
-    chooseOther();
-    disk.clearFails = true;
-    {
-      System fresh(disk);
-      fresh.lacks = "x";
-      fresh.boot(scope);
-      EXPECT_EQ(problem(fresh.upgrader.emptyEphemeralIfAsked()), "the power is gone");
-    }
+    emptyHalf();
     {
       System old(disk);
       ASSERT_EQ(old.running, Slot::kA);
