@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/test-failing-fsync.h"
 #include "common/testing/test-tree.h"
 
 namespace talos {
@@ -44,6 +45,13 @@ TEST(Folder, SaysWhichOneItCannotRead) {
   auto absent = tree.at("absent");
   EXPECT_NE(nullptr, strstr(complaint([&] { syncFolder(absent); }).cStr(), absent.cStr()));
   EXPECT_STREQ("nothing", complaint([&] { syncFolder(tree.root); }).cStr());
+}
+
+// Catches: a folder that is opened and not flushed.
+TEST(Folder, IsFlushed) {
+  machined::TestTree tree;
+  auto failure = failureWithoutFsync([&] { syncFolder(tree.root); });
+  EXPECT_NE(nullptr, strstr(failure.cStr(), tree.root.cStr())) << failure.cStr();
 }
 
 TEST(Folder, OfAPath) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/test-failing-fsync.h"
 #include "common/testing/test-tree.h"
 
 namespace talos {
@@ -22,6 +23,16 @@ TEST(RemoveDurably, RemovesAFile) {
   removeDurably(tree.at("c/b"));
   auto e = kj::runCatchingExceptions([&] { removeDurably(tree.at("a")); });
   EXPECT_NE(nullptr, strstr(KJ_ASSERT_NONNULL(e).getDescription().cStr(), "/a"));
+}
+
+// Catches: a file that is back after a power cut, because its folder was not flushed; and a write
+// where there was nothing to remove.
+TEST(RemoveDurably, FlushesTheFolder) {
+  machined::TestTree tree;
+  tree.file("b", "x");
+  auto failure = failureWithoutFsync([&] { removeDurably(tree.at("b")); });
+  EXPECT_NE(nullptr, strstr(failure.cStr(), tree.root.cStr())) << failure.cStr();
+  EXPECT_STREQ("", failureWithoutFsync([&] { removeDurably(tree.at("b")); }).cStr());
 }
 
 }  // namespace talos
