@@ -138,11 +138,7 @@ struct KubeClient::Impl {
         http(kj::newHttpClient(timer, *ids.table, address)) {}
 
   kj::Exception named(const kj::Exception& e) {
-    auto kind = kindOf(e);
-    if (kind == ErrorKind::kInternal && e.getType() == kj::Exception::Type::DISCONNECTED) {
-      kind = ErrorKind::kUnavailable;
-    }
-    return error(kind, kj::str(name, ": ", messageOf(e)));
+    return error(kindOf(e), kj::str(name, ": ", messageOf(e)));
   }
 
   kj::Promise<kj::HttpClient::Response> send(const KubeRequest& request) {
@@ -176,9 +172,8 @@ struct KubeClient::Impl {
   // The kept connection may have gone: one more, if nothing is changed by it.
   kj::Promise<KubeAnswer> onceMore(const KubeRequest& request) {
     return once(request).catch_([&](kj::Exception&& e) -> kj::Promise<KubeAnswer> {
-      bool again = e.getType() == kj::Exception::Type::DISCONNECTED &&
-                   kindOf(e) == ErrorKind::kInternal && request.method == kj::HttpMethod::GET;
-      if (again) return once(request);
+      bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
+      if (gone && request.method == kj::HttpMethod::GET) return once(request);
       return kj::mv(e);
     });
   }
