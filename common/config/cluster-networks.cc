@@ -1,0 +1,64 @@
+#include "common/config/cluster-networks.h"
+
+#include "common/config/config.h"
+#include "common/net/ip.h"
+
+namespace talos::config {
+namespace {
+
+struct DefaultNetworks {
+  kj::StringPtr pods, services;
+};
+constexpr DefaultNetworks kOfIpv4 = {"10.244.0.0/16"_kj, "10.96.0.0/12"_kj};
+constexpr DefaultNetworks kOfIpv6 = {"fc00:db8:10::/56"_kj, "fc00:db8:20::/112"_kj};
+
+const DefaultNetworks& defaultsOf(Cluster::Reader cluster) {
+  auto endpoint = parseEndpoint(clusterEndpoint(cluster));
+  return endpoint.value.host.findFirst(':') == nullptr ? kOfIpv4 : kOfIpv6;
+}
+
+kj::Vector<kj::String> listOr(capnp::List<capnp::Text>::Reader list, kj::StringPtr otherwise) {
+  kj::Vector<kj::String> result;
+  for (auto text : list) result.add(kj::str(text));
+  if (result.empty()) result.add(kj::str(otherwise));
+  return result;
+}
+
+}  // namespace
+
+kj::String clusterEndpoint(Cluster::Reader cluster) {
+  return kj::str(cluster.getControlPlane().getEndpoint());
+}
+
+kj::String clusterName(Cluster::Reader cluster) {
+  return kj::str(cluster.getClusterName());
+}
+
+kj::String dnsDomain(Cluster::Reader cluster) {
+  auto domain = cluster.getNetwork().getDnsDomain();
+  return kj::str(domain.size() > 0 ? kj::StringPtr(domain) : "cluster.local"_kj);
+}
+
+kj::Vector<kj::String> podSubnets(Cluster::Reader cluster) {
+  return listOr(cluster.getNetwork().getPodSubnets(), defaultsOf(cluster).pods);
+}
+
+kj::Vector<kj::String> serviceSubnets(Cluster::Reader cluster) {
+  return listOr(cluster.getNetwork().getServiceSubnets(), defaultsOf(cluster).services);
+}
+
+kj::Vector<kj::String> serviceAddresses(Cluster::Reader cluster, unsigned number) {
+  kj::Vector<kj::String> result;
+  for (auto& subnet : serviceSubnets(cluster)) {
+    KJ_IF_MAYBE (prefix, Prefix::parse(subnet)) {  // others were refused with the config
+      auto address = prefix->masked().address;
+      auto bytes = kj::heapArray(address.bytes());
+      // A network has room for it by the config's checks: nothing is carried.
+      bytes.back() = static_cast<kj::byte>(bytes.back() + number);
+      KJ_IF_MAYBE (found, Ip::fromBytes(bytes)) result.add(found->toString());
+    }
+  }
+  return result;
+}
+
+}  // namespace talos::config

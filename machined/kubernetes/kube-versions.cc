@@ -1,0 +1,70 @@
+#include "machined/kubernetes/kube-versions.h"
+
+#include <iterator>
+
+namespace talos::machined {
+namespace {
+
+constexpr KubernetesVersion kFirst = {}, kOn = {~0u, 0, 0};
+constexpr KubernetesVersion v1_21 = {1, 21}, v1_22 = {1, 22}, v1_24 = {1, 24}, v1_25 = {1, 25},
+                            v1_26 = {1, 26}, v1_27 = {1, 27}, v1_30 = {1, 30}, v1_31 = {1, 31},
+                            v1_33 = {1, 33};
+
+struct Span {
+  KubernetesVersion from, until;
+};
+constexpr Span kFacts[] = {
+#define HAS(what, from, until) {from, until},
+#include "machined/kubernetes/kube-versions.inc"
+#undef HAS
+};
+
+// Minor releases of 1, each span with its ends.
+struct Tested {
+  unsigned first, last;
+};
+constexpr Tested kTested[] = {{19, 20}, {30, 35}};
+
+bool isTested(KubernetesVersion version) {
+  for (auto& span : kTested) {
+    if (version.major == 1 && version.minor >= span.first && version.minor <= span.last)
+      return true;
+  }
+  return false;
+}
+
+// The version itself where it is between tested ones: the table knows when things came and went.
+KubernetesVersion nearest(KubernetesVersion version) {
+  KubernetesVersion oldest = {1, std::begin(kTested)->first},
+                    newest = {1, std::rbegin(kTested)->last};
+  if (version < oldest) return oldest;
+  if (version >= KubernetesVersion{1, newest.minor + 1}) return newest;
+  return version;
+}
+
+kj::String minorOf(KubernetesVersion version) {
+  return kj::str(version.major, ".", version.minor);
+}
+
+}  // namespace
+
+bool has(KubernetesVersion version, KubeFact fact) {
+  auto& span = kFacts[static_cast<size_t>(fact)];
+  return version >= span.from && version < span.until;
+}
+
+AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said) {
+  auto version = config::kubernetesVersionOf(image);
+  if (version == nullptr && said.size() > 0) version = config::parseKubernetesVersion(said);
+  KJ_IF_MAYBE (known, version) {
+    if (isTested(*known)) return {*known, nullptr};
+    auto assumed = nearest(*known);
+    return {assumed, kj::str("Kubernetes ", minorOf(*known), " of ", image,
+                             " is not a tested release; run as ", minorOf(assumed))};
+  }
+  auto assumed = config::kDefaultKubernetes;
+  return {assumed, kj::str("the release of ", image, " is not known; run as ", minorOf(assumed),
+                           "; set cluster.kubernetesVersion, or name the image with a tag")};
+}
+
+}  // namespace talos::machined
