@@ -23,7 +23,8 @@ namespace talos::apid {
 constexpr ServerLimits kLimits = {
     .connections = 1280, .connectionsPerPeer = 320, .questions = 2048};
 
-// What a visitor's last call has to be answered in, once maintenance mode is over.
+// How long a visitor is told why nothing he asks is answered any more, once maintenance mode is
+// over.
 constexpr auto kFarewell = 2 * kj::SECONDS;
 
 void run() {

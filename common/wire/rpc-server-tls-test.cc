@@ -49,6 +49,8 @@ struct ServerTls : testing::Test {
   ServerLimits limits;
   FakeMachine::Reboots reboots;
   kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
+  kj::PromiseFulfillerPair<void> turnedOut = kj::newPromiseAndFulfiller<void>();
+  kj::ForkedPromise<void> over = turnedOut.promise.fork();
 
   static Credentials credentials(const pki::CertificateAndKey& signer, kj::StringPtr role,
                                  const pki::CertificateAndKey& trusted) {
@@ -62,10 +64,10 @@ struct ServerTls : testing::Test {
   void serve(kj::Timer& clock) {
     serving = serveTls(
                   *io.lowLevelProvider, clock, kj::mv(listening), server,
-                  [this](const Peer& peer) -> capnp::Capability::Client {
+                  [this](const Peer& peer) {
                     auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
                                        kj::strArray(peer.organizations, ","));
-                    return kj::heap<FakeMachine>(kj::mv(who), reboots);
+                    return Welcome(kj::heap<FakeMachine>(kj::mv(who), reboots), over.addBranch());
                   },
                   limits, kj::mv(stop.promise))
                   .eagerlyEvaluate(nullptr);
@@ -81,6 +83,14 @@ struct ServerTls : testing::Test {
     auto connection = connect(client, expectedName);
     return wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().then(
         [](auto&& response) { return kj::str(response.getTag()); }));
+  }
+  // One that the server has begun with.
+  kj::Promise<void> reboot(Connection& connection) {
+    auto before = reboots.size();
+    auto call = connection.bootstrap().castAs<rpc::Machine>().rebootRequest().send();
+    auto promise = call.ignoreResult().eagerlyEvaluate(nullptr);
+    while (reboots.size() == before) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    return promise;
   }
   template <typename F>
   kj::Exception failureOf(F&& f) {
@@ -162,15 +172,6 @@ TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
   TlsEndpoint client(credentials(authority, "os:reader", authority));
   auto idle = connect(client), busy = connect(client), stuck = connect(client);
   wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
-  auto reboot = [&](Connection& connection) {
-    auto before = reboots.size();
-    auto call = connection.bootstrap().castAs<rpc::Machine>().rebootRequest().send();
-    auto promise = call.ignoreResult().eagerlyEvaluate(nullptr);
-    while (reboots.size() == before) {
-      wait(timer.afterDelay(1 * kj::MILLISECONDS));
-    }
-    return promise;
-  };
   auto answered = reboot(*busy), never = reboot(*stuck);
   testing::internal::CaptureStderr();
   stop.fulfiller->fulfill();
@@ -189,6 +190,27 @@ TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
   EXPECT_EQ(kindOf(failureOf([&] { wait(kj::mv(never)); })), ErrorKind::kUnavailable);
   EXPECT_EQ(readAll(*late), 0u);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "an end in good order";
+}
+
+// Catches: an answer that is lost because its connection was good for a time only, and a call
+// without an end that keeps it.
+TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeAConnectionsTimeIsOver) {
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  serve(clock);
+  TlsEndpoint client(credentials(authority, "os:reader", authority));
+  auto idle = connect(client), busy = connect(client), stuck = connect(client);
+  wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
+  auto answered = reboot(*busy), never = reboot(*stuck);
+  turnedOut.fulfiller->fulfill();
+  wait(idle->onDisconnect());
+  EXPECT_TRUE(busy->alive() && stuck->alive());
+  clock.advanceTo(clock.now() + kLastAnswers - 1 * kj::MILLISECONDS);
+  reboots[0]->fulfill();
+  wait(kj::mv(answered));
+  wait(busy->onDisconnect());
+  EXPECT_TRUE(stuck->alive());
+  clock.advanceTo(clock.now() + 1 * kj::MILLISECONDS);
+  EXPECT_EQ(kindOf(failureOf([&] { wait(kj::mv(never)); })), ErrorKind::kUnavailable);
 }
 
 // Catches: a peer that opens connections, says nothing, and so keeps all others out.

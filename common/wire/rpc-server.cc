@@ -342,9 +342,13 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     auto established = co_await shakeHands(kj::mv(stream), connection);
     KJ_IF_MAYBE (ready, established) {
       connection.established(kj::mv(ready->welcome.idleSince));
+      auto until = ready->welcome.until.fork();
       auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
-                                    limits, stop.addBranch(), kj::mv(ready->welcome.account));
-      auto over = ready->welcome.until.then([]() -> kj::Maybe<kj::String> { return nullptr; });
+                                    limits, stop.addBranch().exclusiveJoin(until.addBranch()),
+                                    kj::mv(ready->welcome.account));
+      auto over = until.addBranch()
+                      .then([this]() { return timer.afterDelay(kLastAnswers); })
+                      .then([]() -> kj::Maybe<kj::String> { return nullptr; });
       auto reason =
           co_await connection.canceler.wrap(served.exclusiveJoin(kj::mv(over)))
               .catch_([](kj::Exception&& e) -> kj::Maybe<kj::String> { return messageOf(e); });

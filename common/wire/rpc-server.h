@@ -52,8 +52,10 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
 // Since when nothing was asked on a connection that its peer had a right to; none while something
 // is under way.
 using IdleSince = kj::Function<kj::Maybe<kj::TimePoint>()>;
-// What one connection gets, and how long it may last: it is closed when `until` resolves, and, if
-// the server can tell what it is good for, when newer ones need its place.
+// What one connection gets, and how long it may last: when `until` resolves, it ends as soon as
+// what was asked on it is answered, at the latest after kLastAnswers; and it is closed, if the
+// server can tell what it is good for, when newer ones need its place.
+constexpr auto kLastAnswers = 30 * kj::SECONDS;
 struct Welcome {
   Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
           kj::Maybe<IdleSince> idleSince = nullptr, kj::Own<Budget::Account> account = {})
