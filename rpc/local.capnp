@@ -51,7 +51,10 @@ interface EtcdSupervisor {
   # Makes the node leave its cluster, for a machine that is erased: like Etcd.leave(), but refused for each objection of
   # outlook() (`force`: only for what Etcd.leave() with force refuses), and done when the node is no member any more:
   # its data may still be there. In no cluster it has nothing to do. One that restarts stays a member: it waits for
-  # its turn to be away, a minute at most, and keeps it until it is gone, or for 5 minutes.
+  # its turn to be away, a minute at most, and keeps it until it is gone, for 5 minutes, or until stay().
+  # FailedPrecondition while it is asked already.
+  stay @5 () -> ();
+  # The node does not restart after all: another one may. Nothing to do for one that has no turn.
 }
 enum EtcdGoing {
   leaves @0;                       # for good: a reset

@@ -120,8 +120,14 @@ struct Service {
   health @3 :Health;
   pid @4 :Int32;                   # 0 when it does not run
   checked @5 :Bool;                # it has a health check: its health is unknown until the first one
+  uptime @6 :UInt64;               # of the node, now: ns by a clock that is never set
 }
-struct ServiceEvent { message @0 :Text; state @1 :ServiceState; time @2 :UInt64; }  # ns since 1970
+struct ServiceEvent {
+  message @0 :Text;
+  state @1 :ServiceState;
+  time @2 :UInt64;                 # ns since 1970, as the node's clock was set then
+  uptime @3 :UInt64;               # as Service.uptime, then; 0: not known
+}
 
 interface Events {
   watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");

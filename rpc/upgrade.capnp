@@ -22,11 +22,12 @@ interface Upgrades {
   # `image` is a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>; what such a URL
   # has behind a question mark is `query`. With `file`, `image` is only what that is called. InvalidArgument when the
   # bytes are not those of the digest.
-  # A control-plane node asks before the fetch, and before the reboot, what becomes of etcd: Unavailable when its cluster
-  # would be without a quorum, or is ill. Without preserve the node leaves its cluster before the reboot. `force`: the
-  # first is not asked, and the second may fail.
-  rollback @1 (healthTimeoutS :UInt32) -> (bootId :Text) $allow("os:admin") $audit;
-  # The system of the other slot, tried in the same way. NotFound when there is none.
+  # A control-plane node asks before the fetch, and after it, what becomes of etcd: Unavailable when its cluster would be
+  # without a quorum, is ill, or another node is restarting. Without preserve the node leaves its cluster before the
+  # reboot. `force`: the first is not asked, and the second may fail.
+  rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text) $allow("os:admin") $audit;
+  # The system of the other slot, tried in the same way. NotFound when there is none. EPHEMERAL is kept: a control-plane
+  # node asks etcd as an upgrade with preserve does.
 }
 
 struct ImageFile {
