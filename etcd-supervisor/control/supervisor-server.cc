@@ -200,6 +200,10 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
     auto params = context.getParams();
     return keeper.withdraw(read(params.getGoing()), params.getForce());
   }
+  kj::Promise<void> stay(StayContext context) override {
+    keeper.stay();
+    return kj::READY_NOW;
+  }
 
  private:
   kj::Timer& timer;

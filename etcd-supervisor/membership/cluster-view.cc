@@ -10,6 +10,8 @@ namespace talos::supervisor {
 namespace {
 
 constexpr auto kPatience = 2 * kj::SECONDS;
+// What the first one has before all others are asked at once.
+constexpr auto kHeadStart = 500 * kj::MILLISECONDS;
 
 bool isHere(const etcd::Member& member, const Config& config,
             const kj::Maybe<etcd::Status>& local) {
@@ -100,83 +102,141 @@ kj::Promise<kj::String> View::readThrough(etcd::Etcd& door) {
 kj::Promise<Voice> View::voice(etcd::Member member, const Config& config,
                                kj::Maybe<etcd::Status>& local, bool here) {
   auto seen = co_await lookAt(kj::mv(member), config, local, "etcd does not run here", here);
+  co_return co_await voice(kj::mv(seen), config);
+}
+
+kj::Promise<Voice> View::voice(SeenMember seen, const Config& config) {
   if (seen.status != nullptr && !seen.member.learner) {
     kj::Vector<kj::String> hosts;
     addHosts(hosts, config, seen.member);
-    seen.problem = co_await readThrough(edges.doors.at(here ? kLocal : hosts[0]));
+    seen.problem = co_await readThrough(edges.doors.at(seen.here ? kLocal : hosts[0]));
   }
   bool answers = seen.problem.size() == 0;
   co_return Voice{kj::mv(seen.member), answers, kj::mv(seen.problem)};
 }
 
-kj::Promise<Seen> View::look(const Config& config, kj::ArrayPtr<const kj::String> known) {
-  Seen seen;
-  kj::Vector<kj::String> addresses;
-  if (edges.board.running()) {
-    auto& door = edges.doors.at(kLocal);
-    co_await within(edges.timer, kPatience, door.status(), kj::str("no answer within 2 s"))
-        .then([&](etcd::Status&& status) { seen.local = kj::mv(status); },
-              [&](kj::Exception&& e) { seen.problem = messageOf(e); });
-    addresses.add(kj::str(kLocal));
-  } else {
-    seen.problem = kj::str("etcd does not run here");
-  }
-  for (auto& address : known) addOnce(addresses, kj::str(address));
+kj::Promise<void> View::lookHere(Seen& seen) {
+  seen.problem = kj::str("etcd does not run here");
+  if (!edges.board.running()) return kj::READY_NOW;
+  return within(edges.timer, kPatience, edges.doors.at(kLocal).status(),
+                kj::str("no answer within 2 s"))
+      .then(
+          [&seen](etcd::Status&& status) {
+            seen.local = kj::mv(status);
+            seen.problem = kj::String();
+          },
+          [&seen](kj::Exception&& e) { seen.problem = messageOf(e); });
+}
 
+// Without a quorum: what one of them knew last.
+kj::Promise<kj::Maybe<etcd::MemberList>> View::listFor(Seen& seen,
+                                                       kj::ArrayPtr<const kj::String> addresses) {
   kj::Maybe<etcd::MemberList> list;
-  co_await members(addresses).then(
-      [&](Answer&& answer) {
-        list = kj::mv(answer.list);
-        seen.certain = true;
-      },
-      [](kj::Exception&&) {});
-  // Without a quorum: what one of them knew last.
-  for (auto& address : addresses) {
+  for (bool linearizable : {true, false}) {
+    co_await firstOf(addresses, linearizable)
+        .then(
+            [&](Answer&& answer) {
+              list = kj::mv(answer.list);
+              seen.certain = linearizable;
+            },
+            [](kj::Exception&&) {});
     if (list != nullptr) break;
-    co_await within(edges.timer, kPatience, edges.doors.at(address).members(false),
-                    kj::str("no answer within 2 s"))
-        .then([&](etcd::MemberList&& found) { list = kj::mv(found); }, [](kj::Exception&&) {});
   }
-  KJ_IF_MAYBE (found, list) {
-    kj::Vector<kj::Promise<SeenMember>> asking;
-    for (auto& member : found->members) {
-      bool here = isHere(member, config, seen.local);
-      asking.add(lookAt(kj::mv(member), config, seen.local, seen.problem, here));
-    }
-    auto answers = co_await kj::joinPromises(asking.releaseAsArray());
-    for (auto& answer : answers) seen.members.add(kj::mv(answer));
-  }
+  co_return kj::mv(list);
+}
+
+kj::Promise<void> View::askMembers(Seen& seen, kj::Array<etcd::Member> members,
+                                   const Config& config) {
+  auto asking = KJ_MAP(member, members) {
+    bool here = isHere(member, config, seen.local);
+    return lookAt(kj::mv(member), config, seen.local, seen.problem, here);
+  };
+  auto answers = co_await kj::joinPromises(kj::mv(asking));
+  for (auto& answer : answers) seen.members.add(kj::mv(answer));
   std::sort(seen.members.begin(), seen.members.end(), [](auto& a, auto& b) {
     return a.member.name == b.member.name ? a.member.id < b.member.id
                                           : a.member.name < b.member.name;
   });
-  seen.quorum = seen.certain;
+}
+
+kj::Promise<void> View::askLocal(Seen& seen) {
   KJ_IF_MAYBE (status, seen.local) {
-    seen.problem = co_await problemOf(*status);
-    co_await within(edges.timer, kPatience, edges.doors.at(kLocal).alarms(), kj::str("no answer"))
-        .then(
-            [&](kj::Array<etcd::Alarm>&& alarms) {
-              for (auto& alarm : alarms) seen.alarms.add(alarm);
-            },
-            [](kj::Exception&&) {});
+    auto alarms =
+        within(edges.timer, kPatience, edges.doors.at(kLocal).alarms(), kj::str("no answer"))
+            .then(
+                [&seen](kj::Array<etcd::Alarm>&& alarms) {
+                  for (auto& alarm : alarms) seen.alarms.add(alarm);
+                },
+                [](kj::Exception&&) {})
+            .eagerlyEvaluate(nullptr);
+    auto problem = co_await problemOf(*status);
+    co_await alarms;
+    seen.problem = kj::mv(problem);
   }
+}
+
+kj::Promise<Seen> View::look(const Config& config, kj::ArrayPtr<const kj::String> known) {
+  Seen seen;
+  kj::Vector<kj::String> addresses;
+  if (edges.board.running()) addresses.add(kj::str(kLocal));
+  for (auto& address : known) addOnce(addresses, kj::str(address));
+
+  auto here = lookHere(seen).eagerlyEvaluate(nullptr);
+  auto list = co_await listFor(seen, addresses);
+  co_await here;
+  auto local = askLocal(seen).eagerlyEvaluate(nullptr);
+  KJ_IF_MAYBE (found, list) co_await askMembers(seen, kj::mv(found->members), config);
+  co_await local;
+  seen.quorum = seen.certain;
   co_return kj::mv(seen);
 }
 
-kj::Promise<View::Answer> View::members(kj::ArrayPtr<const kj::String> addresses) {
-  kj::Vector<kj::String> problems;
-  for (auto& address : addresses) {
-    kj::Maybe<etcd::MemberList> list;
-    auto& door = edges.doors.at(address);
-    co_await within(edges.timer, kPatience, door.members(true),
-                    kj::str(door.name(), ": no answer within 2 s"))
-        .then([&](etcd::MemberList&& found) { list = kj::mv(found); },
-              [&](kj::Exception&& e) { problems.add(messageOf(e)); });
-    KJ_IF_MAYBE (found, list) co_return Answer{kj::mv(*found), door};
-  }
+// The first one has a moment to itself: it mostly answers, and the others are left alone then.
+kj::Promise<View::Answer> View::firstOf(kj::ArrayPtr<const kj::String> addresses,
+                                        bool linearizable) {
   if (addresses.size() == 0)
     fail(ErrorKind::kUnavailable, "no member of the cluster is known here");
+  auto said = kj::heapArray<kj::OneOf<kj::String, etcd::MemberList>>(addresses.size());
+  auto ask = [&](size_t i) {
+    auto& door = edges.doors.at(addresses[i]);
+    return within(edges.timer, kPatience, door.members(linearizable),
+                  kj::str(door.name(), ": no answer within 2 s"))
+        .then([&one = said[i]](etcd::MemberList&& list) { one = kj::mv(list); },
+              [&one = said[i]](kj::Exception&& e) { one = messageOf(e); });
+  };
+  auto first = ask(0).fork();
+  auto failed = first.addBranch().then([&said]() -> kj::Promise<void> {
+    if (said[0].is<etcd::MemberList>()) return kj::NEVER_DONE;
+    return kj::READY_NOW;
+  });
+  auto next = edges.timer.afterDelay(kHeadStart).exclusiveJoin(kj::mv(failed)).fork();
+  kj::Vector<kj::Promise<void>> asking;
+  asking.add(first.addBranch());
+  for (size_t i = 1; i < addresses.size(); ++i) {
+    asking.add(next.addBranch().then([&ask, i] { return ask(i); }).eagerlyEvaluate(nullptr));
+  }
+  kj::Vector<kj::String> problems;
+  for (auto i : kj::indices(addresses)) {
+    co_await asking[i];
+    if (said[i].is<etcd::MemberList>()) {
+      co_return Answer{kj::mv(said[i].get<etcd::MemberList>()), edges.doors.at(addresses[i])};
+    }
+    problems.add(kj::mv(said[i].get<kj::String>()));
+  }
   fail(ErrorKind::kUnavailable, kj::str("no member answers: ", kj::strArray(problems, "; ")));
+}
+
+kj::Promise<View::Answer> View::members(kj::ArrayPtr<const kj::String> addresses) {
+  return firstOf(addresses, true);
+}
+
+kj::Promise<kj::Array<Voice>> View::voices(const Seen& seen, const Config& config) {
+  auto asking = KJ_MAP(one, seen.members) {
+    SeenMember copy{supervisor::clone(one.member), nullptr, kj::str(one.problem), one.here};
+    KJ_IF_MAYBE (status, one.status) copy.status = supervisor::clone(*status);
+    return voice(kj::mv(copy), config);
+  };
+  return kj::joinPromises(kj::mv(asking));
 }
 
 kj::Promise<kj::Array<Voice>> View::voices(kj::ArrayPtr<const etcd::Member> members,

@@ -32,11 +32,11 @@ class View {
   explicit View(Edges& edges) : edges(edges) {}
 
   // Asks the local member if it runs, and all others; `known` besides those that it knows itself.
-  // Never rejects; each answer is waited for 2 s at most.
+  // Never rejects, and takes 7 s at most, however many are silent.
   kj::Promise<Seen> look(const Config& config, kj::ArrayPtr<const kj::String> known);
 
-  // What a quorum says: linearizable, through whichever of these answers first. Unavailable with
-  // the reasons.
+  // What a quorum says: linearizable, through the first of these in their order that answers.
+  // Unavailable with the reasons, after 2.5 s at most.
   struct Answer {
     etcd::MemberList list;
     etcd::Etcd& through;
@@ -46,15 +46,24 @@ class View {
   // Each asked whether it answers, and reads through it what a quorum says.
   kj::Promise<kj::Array<Voice>> voices(kj::ArrayPtr<const etcd::Member> members,
                                        const Config& config);
+  // The same of those that have answered just now.
+  kj::Promise<kj::Array<Voice>> voices(const Seen& seen, const Config& config);
 
  private:
   Edges& edges;
 
+  kj::Promise<Answer> firstOf(kj::ArrayPtr<const kj::String> addresses, bool linearizable);
+  kj::Promise<void> lookHere(Seen& seen);
+  kj::Promise<kj::Maybe<etcd::MemberList>> listFor(Seen& seen,
+                                                   kj::ArrayPtr<const kj::String> addresses);
+  kj::Promise<void> askMembers(Seen& seen, kj::Array<etcd::Member> members, const Config& config);
+  kj::Promise<void> askLocal(Seen& seen);
   kj::Promise<SeenMember> lookAt(etcd::Member member, const Config& config,
                                  kj::Maybe<etcd::Status>& local, kj::StringPtr localProblem,
                                  bool here);
   kj::Promise<Voice> voice(etcd::Member member, const Config& config,
                            kj::Maybe<etcd::Status>& local, bool here);
+  kj::Promise<Voice> voice(SeenMember seen, const Config& config);
   kj::Promise<kj::String> problemOf(const etcd::Status& local);
   kj::Promise<kj::String> readThrough(etcd::Etcd& door);
 };

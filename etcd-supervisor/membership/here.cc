@@ -71,6 +71,15 @@ kj::Own<Here::Leaving> Here::leaveNow() {
   return kj::heap<Leaving>(*this);
 }
 
+void Here::leavingIsTold() {
+  knownToLeave = leaving;
+  heard.raise();
+}
+
+kj::Promise<void> Here::untilLeavingIsTold() {
+  while (!knownToLeave) co_await heard.next();
+}
+
 void Here::say(kj::String text) {
   if (text == message_) return;
   if (text.size() > 0) log::info(text);

@@ -40,6 +40,9 @@ class Here {
   class Leaving;
   kj::Own<Leaving> leaveNow();
   bool leaves() const { return leaving; }
+  // EtcdStatus says so, and those who need etcd can know.
+  void leavingIsTold();
+  kj::Promise<void> untilLeavingIsTold();
 
   // What is under way, for EtcdStatus.
   void say(kj::String text);
@@ -54,7 +57,8 @@ class Here {
   bool loaded = false;
   kj::StringPtr turn;
   kj::Maybe<int64_t> claim;
-  bool leaving = false;
+  bool leaving = false, knownToLeave = false;
+  Signal heard;  // knownToLeave
   kj::String message_;
 };
 
@@ -94,6 +98,7 @@ class Here::Leaving {
 
   void tell(bool now) {
     here.leaving = now;
+    here.knownToLeave = false;
     here.told.raise();
   }
 };

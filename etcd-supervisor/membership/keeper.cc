@@ -20,8 +20,7 @@ constexpr auto kEnding = 2 * kj::MINUTES;
 
 // Neither are there others that count on this node, nor does it have what they do not.
 bool inNoCluster(Phase phase) {
-  return phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kDamaged ||
-         phase == Phase::kLeft;
+  return phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kLeft;
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ kj::Promise<void> Keeper::run() {
     co_await changed;
   }
   here.load();
-  co_await publishSpecs().exclusiveJoin(move()).exclusiveJoin(watch());
+  co_await publishSpecs().exclusiveJoin(move()).exclusiveJoin(watch()).exclusiveJoin(publish());
 }
 
 // --- how etcd is to be run ---
@@ -228,15 +227,20 @@ void Keeper::settle() {
   }
 }
 
+Phase Keeper::findPhase() {
+  auto now = here.phase();
+  if (phase == nullptr || KJ_ASSERT_NONNULL(phase) != now) {
+    since = dateText(edges.clock.now());
+    phase = now;
+    here.changed.raise();
+  }
+  return now;
+}
+
 kj::Promise<void> Keeper::watch() {
   for (;;) {
-    auto changed = here.changed.next(), told = here.told.next();
-    auto now = here.phase();
-    if (phase == nullptr || KJ_ASSERT_NONNULL(phase) != now) {
-      since = dateText(edges.clock.now());
-      phase = now;
-      here.changed.raise();
-    }
+    auto changed = here.changed.next();
+    auto now = findPhase();
     kj::Maybe<kj::Exception> failure;
     auto once = [&]() -> kj::Promise<void> {
       bool member = now != Phase::kWaiting && now != Phase::kLeft && now != Phase::kDamaged;
@@ -251,19 +255,35 @@ kj::Promise<void> Keeper::watch() {
         hosts.clear();
       }
       settle();
+      everLooked = true;
       looked.raise();
-      co_await tell();
     };
     co_await once().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
-      log::warn("cannot tell how etcd is; retrying", {{"error", messageOf(*e)}});
+      log::warn("cannot see how etcd is; retrying", {{"error", messageOf(*e)}});
     }
     bool settled = now == Phase::kWaiting || now == Phase::kLeft || now == Phase::kDamaged ||
                    (now == Phase::kMember && seen.problem.size() == 0);
     auto pause = edges.timer.afterDelay(settled ? kAtRest : kUnsettled);
-    co_await pause.exclusiveJoin(kj::mv(changed)).exclusiveJoin(kj::mv(told));
+    co_await pause.exclusiveJoin(kj::mv(changed));
     // What comes in a bunch is one look.
     co_await edges.timer.afterDelay(kBunch);
+  }
+}
+
+// What is said is told at once, with what was seen last: a look may take seconds.
+kj::Promise<void> Keeper::publish() {
+  for (;;) {
+    auto seen = looked.next(), told = here.told.next();
+    kj::Maybe<kj::Exception> failure;
+    // What the one before has told stays until something is known.
+    if (everLooked) co_await tell().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      log::warn("cannot tell how etcd is; retrying", {{"error", messageOf(*e)}});
+      co_await edges.timer.afterDelay(kStoreRetry);
+      continue;
+    }
+    co_await seen.exclusiveJoin(kj::mv(told));
   }
 }
 
@@ -306,10 +326,13 @@ Status Keeper::status() const {
 }
 
 kj::Promise<void> Keeper::tell() {
+  findPhase();
   auto members = KJ_MAP(one, seen.members) {
     return clone(one.member);
   };
+  bool leaving = here.leaves();
   co_await edges.board.tell(status(), members);
+  if (leaving) here.leavingIsTold();
 }
 
 // --- what it is asked for ---
@@ -403,6 +426,13 @@ kj::Promise<Outlook> Keeper::outlook(Going going) {
   auto config = here.config();
   Outlook outlook;
   if (inNoCluster(here.phase())) co_return kj::mv(outlook);
+  if (here.phase() == Phase::kDamaged) {
+    if (going == Going::kRestarts) co_return kj::mv(outlook);  // it is away already
+    bool counts = true;
+    co_await isCounted().then([&](bool&& does) { counts = does; },
+                              [&](kj::Exception&& e) { outlook.objection = messageOf(e); });
+    if (!counts || outlook.objection != nullptr) co_return kj::mv(outlook);
+  }
   auto found = co_await look();
   if (found.members.empty()) {
     outlook.objection =
@@ -410,13 +440,11 @@ kj::Promise<Outlook> Keeper::outlook(Going going) {
     co_return kj::mv(outlook);
   }
   auto own = here.intent().member;
-  kj::Vector<etcd::Member> members;
   for (auto& one : found.members) {
     if (one.here) own = one.member.id;
-    members.add(clone(one.member));
   }
   // Without a quorum there is nothing to be read through anybody.
-  auto voices = found.quorum ? co_await view.voices(members, config) : found.voices();
+  auto voices = found.quorum ? co_await view.voices(found, config) : found.voices();
   outlook.objection = objectionTo(going, voices, own, found.quorum);
   for (auto i : kj::indices(found.members)) found.members[i].problem = kj::mv(voices[i].problem);
   KJ_IF_MAYBE (leads, found.leader()) outlook.leader = leads->member.id;
@@ -424,10 +452,37 @@ kj::Promise<Outlook> Keeper::outlook(Going going) {
   co_return kj::mv(outlook);
 }
 
+// Of a node that has lost the data of its member: what it was in it does not know.
+kj::Promise<bool> Keeper::isCounted() {
+  auto config = here.config();
+  auto asked = co_await askAll(edges, config, othersOf(config, nullptr));
+  kj::Vector<kj::String> silent;
+  for (auto& one : asked) {
+    if (!one.said.is<Standing>()) {
+      if (!one.shared) silent.add(kj::str(one.host));
+    } else if (one.said.get<Standing>().state == Standing::State::kMember) {
+      co_return true;
+    }
+  }
+  if (silent.empty()) co_return false;
+  fail(ErrorKind::kUnavailable,
+       kj::str("the data of etcd here is damaged, and whether the others count this node as a "
+               "member is not known: no answer from ",
+               joined(silent), "; start them"));
+}
+
+void Keeper::stay() {
+  restart.giveBack();
+}
+
 kj::Promise<void> Keeper::withdraw(Going going, bool force) {
   co_await ready();
   here.config();
   if (inNoCluster(here.phase())) co_return;
+  if (here.phase() == Phase::kDamaged) {
+    bool counts = going != Going::kRestarts && co_await isCounted();
+    if (!counts) co_return;
+  }
   KJ_DEFER(here.changed.raise());
   auto known = co_await knownHosts();
   if (going == Going::kRestarts) {

@@ -43,6 +43,7 @@ class Keeper {
   // Resolves when the node is no member any more, or, if it restarts, has its turn to be away. In
   // no cluster it has nothing to do.
   kj::Promise<void> withdraw(Going going, bool force);
+  void stay();  // it does not restart after all: another member may
   kj::Promise<void> removeMember(kj::String member, bool force);
   kj::Promise<kj::String> forfeitLeadership();
   // A member that answers, the local one if it does. Unavailable without one.
@@ -60,6 +61,7 @@ class Keeper {
   Restart restart;
   Seen seen;      // the last look
   Signal looked;  // there is a new one
+  bool everLooked = false;
   kj::Maybe<Phase> phase;
   kj::String since;              // of the phase
   kj::Vector<kj::String> hosts;  // of members, as last seen
@@ -76,6 +78,9 @@ class Keeper {
   kj::Promise<void> makeBySelf();
   kj::Promise<kj::Vector<kj::String>> knownHosts();
   void settle();
+  Phase findPhase();
+  kj::Promise<bool> isCounted();
+  kj::Promise<void> publish();
   kj::Promise<void> tell();
   Status status() const;
 };

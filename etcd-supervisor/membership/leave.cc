@@ -11,12 +11,14 @@ namespace {
 
 // etcd takes members for healthy that have been connected for 5 s.
 constexpr auto kRemoval = 15 * kj::SECONDS, kAgain = 500 * kj::MILLISECONDS;
-// vipd says good-bye within 6 s (vipd/vips.h).
-constexpr auto kAddresses = 8 * kj::SECONDS;
+// vipd says good-bye within 6 s (vipd/vips.h) of being told that the node leaves; machined's store
+// has that in a moment, if machined runs.
+constexpr auto kAddresses = 8 * kj::SECONDS, kTelling = 5 * kj::SECONDS;
 
 constexpr kj::StringPtr kOnly =
     "this is the only voting member: its cluster ends with it; erase it with talosctl reset "
     "--graceful=false"_kj;
+constexpr kj::StringPtr kNoMember = "this node is no member of a cluster"_kj;
 
 void requireAllowed(kj::ArrayPtr<const Voice> voices, etcd::MemberId id, bool force,
                     kj::StringPtr last) {
@@ -120,6 +122,7 @@ kj::Promise<void> Leave::removeSurely(etcd::Etcd& through, etcd::MemberId id) {
 
 // One that is not given up, by a vipd that hangs, goes when its lease ends.
 kj::Promise<void> Leave::giveUpAddresses() {
+  co_await here.untilLeavingIsTold().exclusiveJoin(edges.timer.afterDelay(kTelling));
   auto until = edges.timer.now() + kAddresses;
   for (;;) {
     auto changed = here.changed.next();
@@ -163,6 +166,8 @@ kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, J
 }
 
 kj::Promise<void> Leave::leave(bool force, kj::ArrayPtr<const kj::String> known) {
+  // What is left of its data may be worth recovering: it goes only with the machine.
+  if (here.phase() == Phase::kDamaged) fail(ErrorKind::kFailedPrecondition, kNoMember);
   return leaveUnless([force](kj::ArrayPtr<const Voice> voices,
                              etcd::MemberId own) { requireAllowed(voices, own, force, kOnly); },
                      known);
@@ -183,8 +188,8 @@ kj::Promise<void> Leave::leaveUnless(Judge judge, kj::ArrayPtr<const kj::String>
   auto config = here.config();
   auto phase = here.phase();
   if (phase == Phase::kLeft) co_return;
-  if (phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kDamaged) {
-    fail(ErrorKind::kFailedPrecondition, "this node is no member of a cluster");
+  if (phase == Phase::kWaiting || phase == Phase::kBootstrapping) {
+    fail(ErrorKind::kFailedPrecondition, kNoMember);
   }
   auto turn = here.take("it leaves its cluster");
   // Through another member, if there is one: the lock must outlive this one.
@@ -198,7 +203,8 @@ kj::Promise<void> Leave::leaveUnless(Judge judge, kj::ArrayPtr<const kj::String>
   KJ_IF_MAYBE (member, ownIn(answer.list.members, config, own)) {
     own = member->id;
   } else {
-    recordLeft();  // the others have removed it before
+    // The others have removed it before; or, of damaged data, have never had it.
+    if (phase != Phase::kDamaged) recordLeft();
     co_return;
   }
   co_await underLock(edges, here, answer.through, config.name, [&] {

@@ -21,7 +21,8 @@ class Leave {
 
   // Resolves when the intent is kLeft. `known`: addresses of members, as far as they are known.
   kj::Promise<void> leave(bool force, kj::ArrayPtr<const kj::String> known);
-  // The same, refused for each objection to this (../plan/departure.h); `force`: as leave().
+  // The same, refused for each objection to this (../plan/departure.h); `force`: as leave(). A node
+  // whose data is damaged, and which leave() refuses, is taken out by the others.
   kj::Promise<void> withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known);
   // Of an intent kLeaves that nobody is at: kLeft or none.
   kj::Promise<void> settle(kj::ArrayPtr<const kj::String> known);

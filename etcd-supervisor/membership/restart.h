@@ -19,17 +19,22 @@ class Restart {
   KJ_DISALLOW_COPY_AND_MOVE(Restart);
 
   // Resolves when this node may restart: it has the turn, and the others can do without it.
-  // FailedPrecondition when they cannot, DeadlineExceeded naming whose turn it is.
+  // FailedPrecondition when they cannot, or while it is asked already; DeadlineExceeded naming
+  // whose turn it is. A member that does not work is away already: only the others are asked.
   kj::Promise<void> take(kj::ArrayPtr<const kj::String> known);
+  // It stays after all: another one may. Without a turn there is nothing to do.
+  void giveBack();
 
  private:
   Edges& edges;
   Here& here;
   View& view;
+  kj::String holder;                      // what this node is called there
   kj::Maybe<kj::Own<etcd::Mutex>> mutex;  // kept by the local member
   kj::Maybe<kj::Own<etcd::Mutex::Lock>> turn;
   kj::Promise<void> end = nullptr;  // of the turn
 
+  kj::Promise<kj::Maybe<etcd::Status>> local();
   kj::Promise<void> requireAllowed(etcd::Etcd& through, const Config& config);
 };
 
