@@ -15,6 +15,7 @@
 #include "etcd-supervisor/control/real-files.h"
 #include "etcd-supervisor/control/store-board.h"
 #include "etcd-supervisor/control/supervisor-server.h"
+#include "etcd-supervisor/membership/bootstrap-status.h"
 
 namespace talos::supervisor {
 
@@ -39,10 +40,16 @@ void run() {
   ClientDoors doors(io, member);
   auto& keeps = keeper.emplace(Edges{timer, kj::systemPreciseCalendarClock(),
                                      [&] { return unit(generator); }, files, board, peers, doors});
+  BootstrapStatus bootstrapStatus(
+      {timer, [&] { return board.running(); }, doors,
+       [&](bool selfHosted) { return board.tellSelfHosted(selfHosted); }});
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(timer, keeps, files); });
   log::info("listening");
-  keeps.run().exclusiveJoin(kj::mv(serving)).wait(io.waitScope);
+  keeps.run()
+      .exclusiveJoin(bootstrapStatus.run())
+      .exclusiveJoin(kj::mv(serving))
+      .wait(io.waitScope);
 }
 
 }  // namespace talos::supervisor

@@ -431,7 +431,7 @@ struct Cluster {
   externalCloudProvider @15 :ExternalCloudProvider $A.since("v0.10")
       $A.doc("Cloud provider that runs as a workload of the cluster.");
   extraManifests @16 :List(Text) $A.doc("URLs of manifests to apply when the cluster is bootstrapped.");
-  extraManifestHeaders @17 :List(StringPair) $A.map $A.doc("HTTP headers for fetching extraManifests.");
+  extraManifestHeaders @17 :List(StringPair) $A.map $A.secret $A.doc("HTTP headers for fetching extraManifests.");
   inlineManifests @18 :List(InlineManifest) $A.since("v0.10")
       $A.doc("Manifests to apply when the cluster is bootstrapped.");
   adminKubeconfig @19 :AdminKubeconfig $A.doc("The kubeconfig that talosctl kubeconfig generates.");
@@ -469,7 +469,7 @@ struct ExternalCloudProvider {
 }
 struct InlineManifest {
   name @0 :Text $A.keepEmpty $A.doc("Name of the manifest; must be unique.");
-  contents @1 :Text $A.keepEmpty $A.doc("Content of the manifest.");
+  contents @1 :Text $A.secret $A.keepEmpty $A.doc("Content of the manifest.");
 }
 struct AdminKubeconfig {
   certLifetime @0 :Text $A.default("8760h (a year)") $A.doc("Lifetime of the certificate in the kubeconfig.");

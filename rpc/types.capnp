@@ -483,8 +483,8 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
   }
   struct ExtraManifests {
     extraManifests @0 :List(Manifest);
-    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map;
-      contents @3 :Text; }                      # of an inline manifest, whose URL is its name
+    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map $A.secret;
+      contents @3 :Text $A.secret; }                      # of an inline manifest, whose URL is its name
   }
 }
 struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev", namespace = "controlplane")) {

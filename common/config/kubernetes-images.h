@@ -33,4 +33,10 @@ enum class KubernetesPart { kApiServer, kControllerManager, kScheduler, kProxy, 
 kj::String kubernetesRepository(KubernetesPart part, KubernetesVersion version);
 kj::String kubernetesImage(KubernetesPart part, KubernetesVersion version = kDefaultKubernetes);
 
+// What else a cluster has in it.
+constexpr kj::StringPtr kCoreDnsImage = "docker.io/coredns/coredns:1.12.1"_kj;
+constexpr kj::StringPtr kOldCoreDnsImage = "docker.io/coredns/coredns:1.8.0"_kj;
+constexpr kj::StringPtr kFlannelImage = "ghcr.io/flannel-io/flannel:v0.28.4"_kj;
+constexpr kj::StringPtr kInstallCniImage = "ghcr.io/siderolabs/install-cni:v1.9.0"_kj;
+
 }  // namespace talos::config

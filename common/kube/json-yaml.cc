@@ -48,9 +48,9 @@ class NodeMaker {
 
 }  // namespace
 
-kj::String writeYaml(const Json& value) {
+kj::String writeYaml(const Json& value, unsigned indent) {
   NodeMaker maker;
-  return codec::renderYaml(maker.make(value), 2, 0);
+  return codec::renderYaml(maker.make(value), indent, 0);
 }
 
 }  // namespace talos::kube

@@ -8,8 +8,8 @@
 
 namespace talos::kube {
 
-// Block style, two spaces a level, ends with a newline.
-kj::String writeYaml(const Json& value);
+// Block style, so many spaces a level, ends with a newline.
+kj::String writeYaml(const Json& value, unsigned indent = 2);
 
 // The documents of a stream; those that are empty, or only comments, are left out.
 kj::Vector<Json> readYaml(kj::ArrayPtr<const char> text, kj::StringPtr file);

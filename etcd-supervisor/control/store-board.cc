@@ -6,7 +6,7 @@
 namespace talos::supervisor {
 namespace {
 
-constexpr kj::StringPtr kId = "etcd"_kj;
+constexpr kj::StringPtr kId = "etcd"_kj, kControlPlaneId = "control-plane"_kj;
 
 kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
   kj::Vector<kj::String> result;
@@ -175,6 +175,14 @@ kj::Promise<void> StoreBoard::tell(const Status& status, kj::ArrayPtr<const etcd
   statuses.insert(kj::str(kId), kj::mv(message));
   co_await store.replaceAll<rpc::EtcdMemberSpec>(kj::mv(all));
   co_await store.replaceAll<rpc::EtcdStatusSpec>(kj::mv(statuses));
+}
+
+kj::Promise<void> StoreBoard::tellSelfHosted(bool selfHosted) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  message->initRoot<rpc::BootstrapStatusSpec>().setSelfHostedControlPlane(selfHosted);
+  StoreClient::Wanted all;
+  all.insert(kj::str(kControlPlaneId), kj::mv(message));
+  return store.replaceAll<rpc::BootstrapStatusSpec>(kj::mv(all));
 }
 
 }  // namespace talos::supervisor

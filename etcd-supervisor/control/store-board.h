@@ -24,6 +24,7 @@ class StoreBoard final : public Board {
   kj::Maybe<const Wanted&> wanted() override;
   kj::Promise<void> want(Wanted wanted) override;
   kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member> members) override;
+  kj::Promise<void> tellSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
 
  private:
   StoreClient& store;

@@ -7,6 +7,10 @@
 #include "machined/controllers/time-status-controller.h"
 #include "machined/etcd/etcd-config.h"
 #include "machined/etcd/etcd-secrets.h"
+#include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/control-plane-pods.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/kubernetes/static-pod-files.h"
 
 namespace talos::machined {
 
@@ -14,7 +18,32 @@ void Wiring::addControllers() {
   addTo(controllers, controllerParts);
   controllers.add(etcdConfigController(controllerParts));
   controllers.add(etcdSecretsController(controllerParts));
+  addKubernetesControllers();
   addStateControllers();
+}
+
+void Wiring::addKubernetesControllers() {
+  auto blocking = [this]() {
+    return [this](kj::Function<void()> work) { return uv.blocking(kj::mv(work)); };
+  };
+  controllers.add(kj::heap<ControlPlaneConfigController>(ControlPlaneConfigController::Dependencies{
+      .readConfig = KJ_BIND_METHOD(configReader, tryConfig),
+      .kept = keptVersions,
+      .warn = [this](kj::StringPtr problem) { controllerParts.warn(problem); }}));
+  controllers.add(kj::heap<KubernetesController>(
+      KubernetesController::Dependencies{.uv = uv,
+                                         .timer = timer,
+                                         .clock = clock,
+                                         .readConfig = KJ_BIND_METHOD(configReader, tryConfig),
+                                         .isMounted = [this]() { return state.isMounted(); }}));
+  controllers.add(kj::heap<RenderSecretsController>(
+      RenderSecretsController::Dependencies{.blocking = blocking(), .kept = keptVersions}));
+  controllers.add(kj::heap<StaticPodController>());
+  controllers.add(kj::heap<StaticPodFilesController>(StaticPodFilesController::Dependencies{
+      .blocking = blocking(), .tell = [this](kj::StringPtr controller, kj::StringPtr message) {
+        auto line = kj::str(controllerLogLine(clock.now(), controller, message), "\n");
+        logs.append(kControllerLog, line);
+      }}));
 }
 
 ControllerParts Wiring::partsOfControllers() {

@@ -33,6 +33,7 @@
 #include "machined/etcd/etcd-run.h"
 #include "machined/foreign/confined-foreign.h"
 #include "machined/history/boot-recorder.h"
+#include "machined/kubernetes/kept-versions.h"
 #include "machined/process1/held.h"
 #include "machined/storage/file-system-watch.h"
 #include "machined/storage/installer.h"
@@ -143,6 +144,9 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   DebugConsole debugConsole{store, configReader, logs, console};
 
   ControllerParts controllerParts{partsOfControllers()};
+  KeptVersions keptVersions{
+      {[this](kj::Function<void()> work) { return uv.blocking(kj::mv(work)); },
+       [this]() { return state.isMounted(); }}};
   RealImageArchives archives{archivesDependencies()};
   Upgrader upgrader{upgraderDependencies()};
   InstallImage installImage{installImageDependencies()};
@@ -219,6 +223,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // controllers.cc
   void addControllers();
   ControllerParts partsOfControllers();
+  void addKubernetesControllers();
   void addStateControllers();
   kj::Own<Controller> timeController();
   kj::Own<Controller> repairController();

@@ -123,7 +123,7 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
     spec.setHostname("cp1");
     spec.setDomainname("example.org");
   });
-  runtime.add(kj::heap<RootController>(reader()));
+  runtime.add(kj::heap<RootController>(reader(), KJ_BIND_METHOD(config, tryConfig)));
   ASSERT_EQ(version(), 1u);
   auto os = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
   EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));

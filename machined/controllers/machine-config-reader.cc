@@ -192,9 +192,13 @@ kj::Maybe<const KnownConfig&> MachineConfigReader::document(Store& store) {
   return nullptr;
 }
 
-kj::Maybe<config::Machine::Reader> MachineConfigReader::tryMachine(Store& store) {
-  KJ_IF_MAYBE (config, document(store)) return config->get().getMachine();
+kj::Maybe<config::Config::Reader> MachineConfigReader::tryConfig(Store& store) {
+  KJ_IF_MAYBE (config, document(store)) return config->get();
   return nullptr;
+}
+
+kj::Maybe<config::Machine::Reader> MachineConfigReader::tryMachine(Store& store) {
+  return tryConfig(store).map([](config::Config::Reader config) { return config.getMachine(); });
 }
 
 config::Machine::Reader MachineConfigReader::machine(Store& store) {

@@ -62,7 +62,9 @@ class MachineConfigReader {
   kj::Maybe<MachineConfigView> view(Store& store);
   // Valid until the next know().
   kj::Maybe<const KnownConfig&> document(Store& store);
-  // Its key `machine`, as long valid: none while there is no config that can be used.
+  // All of it, as long valid: none while there is no config that can be used.
+  kj::Maybe<config::Config::Reader> tryConfig(Store& store);
+  // Its key `machine`.
   kj::Maybe<config::Machine::Reader> tryMachine(Store& store);
   config::Machine::Reader machine(Store& store);  // NotFound
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/config/cluster-networks.h"
+#include "common/config/config.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
@@ -42,6 +44,60 @@ kj::Vector<kj::String> reserved(Store& store, const MachineConfigView& config) {
   return tidy(kj::mv(hosts));
 }
 
+bool hasControlPlaneOfKubernetes(config::Config::Reader config) {
+  return config::isControlPlane(config.getMachine().getType()) &&
+         config.getCluster().getCa().getKey().size() > 0;
+}
+
+void copyPair(rpc::KeyPair::Builder to, config::CertificateAndKey::Reader from) {
+  to.setCrt(from.getCrt());
+  to.setKey(from.getKey());
+}
+
+// By which the API server is reached, whichever node it is on.
+kj::Vector<kj::String> apiServerNames(config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  kj::Vector<kj::String> sans;
+  auto endpoint = config::parseEndpoint(config::clusterEndpoint(cluster));
+  if (endpoint.problem.size() == 0) sans.add(kj::str(endpoint.value.host));
+  for (auto san : cluster.getApiServer().getCertSANs()) sans.add(kj::str(san));
+  auto domain = config::dnsDomain(cluster);
+  for (auto name : {"kubernetes"_kj, "kubernetes.default"_kj, "kubernetes.default.svc"_kj}) {
+    sans.add(kj::str(name));
+  }
+  sans.add(kj::str("kubernetes.default.svc.", domain));
+  auto add = [&](config::Vip::Reader shared) {
+    if (shared.getIp().size() > 0) sans.add(kj::str(shared.getIp()));
+  };
+  for (auto interface : config.getMachine().getNetwork().getInterfaces()) {
+    add(interface.getVip());
+    for (auto vlan : interface.getVlans()) add(vlan.getVip());
+  }
+  return tidy(kj::mv(sans));
+}
+
+void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
+                    config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  root.setName(config::clusterName(cluster));
+  root.setEndpoint(config::clusterEndpoint(cluster));
+  auto sans = apiServerNames(config);
+  fill(root.initCertSANs(sans.size()), sans);
+  auto addresses = config::apiServiceAddresses(cluster);
+  fill(root.initApiServerIPs(addresses.size()), addresses);
+  root.setDnsDomain(config::dnsDomain(cluster));
+  copyPair(root.initCa(), cluster.getCa());
+  root.setServiceAccountKey(cluster.getServiceAccount().getKey());
+  copyPair(root.initAggregatorCA(), cluster.getAggregatorCA());
+  root.setAesCBCEncryptionSecret(cluster.getAescbcEncryptionSecret());
+  root.setSecretboxEncryptionSecret(cluster.getSecretboxEncryptionSecret());
+  auto token = cluster.getToken();
+  KJ_IF_MAYBE (dot, token.findFirst('.')) {
+    root.setBootstrapTokenID(kj::heapString(token.slice(0, *dot)));
+    root.setBootstrapTokenSecret(token.slice(*dot + 1));
+  }
+}
+
 }  // namespace
 
 bool signsForOthers(const MachineConfigView& config) {
@@ -79,12 +135,18 @@ kj::Promise<void> RootController::reconcile(Store& store) {
       fill(os.initCertSANs(sans.size()), sans);
     }
   }
+  KJ_IF_MAYBE (config, readDocument(store)) {
+    if (hasControlPlaneOfKubernetes(*config)) {
+      fillKubernetes(outputs.add("k8s").initK8s(), *config);
+    }
+  }
   outputs.apply(store);
   return kj::READY_NOW;
 }
 
 kj::Own<Controller> rootController(ControllerParts& parts) {
-  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, view));
+  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, view),
+                                  KJ_BIND_METHOD(parts.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -1,8 +1,6 @@
 #include "machined/etcd/etcd-run.h"
 
-#include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/io.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include "common/base/within.h"
 #include "common/base/zeroize.h"
 #include "machined/etcd/etcd-config.h"
+#include "machined/system/owned-file.h"
 
 namespace talos::machined {
 namespace {
@@ -23,19 +22,6 @@ constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until i
 
 kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
   return store.tryGet<rpc::EtcdSpecSpec>(kEtcdId);
-}
-
-void writeFor(unsigned uid, kj::StringPtr path, capnp::Data::Reader content) {
-  auto made = kj::str(path, ".new");
-  unlink(made.cStr());
-  int raw;
-  KJ_SYSCALL(raw = open(made.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0400),
-             made);
-  kj::AutoCloseFd file(raw);
-  kj::FdOutputStream(file.get()).write(content.begin(), content.size());
-  KJ_SYSCALL(fchown(file, uid, uid), made);
-  KJ_SYSCALL(fsync(file), made);
-  KJ_SYSCALL(rename(made.cStr(), path.cStr()), path);
 }
 
 bool isThere(kj::StringPtr path) {
@@ -92,12 +78,7 @@ void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, 
   makeDirectories(kj::heapString(folder.slice(0, KJ_ASSERT_NONNULL(folder.findLast('/')))), 0755);
   makeEtcdData(folder, uid);
   auto write = [&](kj::StringPtr name, capnp::Data::Reader content) {
-    auto path = kj::str(folder, "/", name);
-    KJ_IF_MAYBE (before, tryReadFile(path)) {
-      KJ_DEFER(zeroize(before->asArray()));
-      if (before->asBytes() == content) return;
-    }
-    writeFor(uid, path, content);
+    writeOwnedFile(kj::str(folder, "/", name), content, uid);
   };
   // The key first: between the two renames neither fits, and etcd asks again.
   write("peer.key", secrets.getEtcdPeer().getKey());

@@ -24,6 +24,7 @@ TEST(KubeVersions, EachReleaseHasWhatItHas) {
       {KubeFact::kKubeletRefusesCgroup1, false, false, false, true},
       {KubeFact::kPodSecurityPolicies, true, true, false, false},
       {KubeFact::kMasterRole, true, true, false, false},
+      {KubeFact::kEndpointSlices, false, false, true, true},
       {KubeFact::kProxyUserspace, true, true, false, false},
       {KubeFact::kProxyNftables, false, false, false, true},
   };

@@ -21,6 +21,15 @@ rpc::Resource::Builder OutputSet::resource(kj::StringPtr id) {
   return resource;
 }
 
+kj::Maybe<rpc::Resource::Reader> OutputSet::tryResource(kj::StringPtr id) {
+  KJ_IF_MAYBE (message, wanted.find(id)) return (*message)->getRoot<rpc::Resource>().asReader();
+  return nullptr;
+}
+
+void OutputSet::beginAt(kj::StringPtr id, uint64_t version) {
+  firstVersions.upsert(kj::str(id), version);
+}
+
 void OutputSet::apply(Store& store) {
   for (auto stored : store.list("", type)) {
     auto metadata = stored.getMetadata();
@@ -40,7 +49,11 @@ void OutputSet::apply(Store& store) {
       (*message)->getRoot<rpc::Resource>().getMetadata().setVersion(0);
     }
   }
-  for (auto& entry : wanted) store.put(entry.value->getRoot<rpc::Resource>().asReader());
+  for (auto& entry : wanted) {
+    uint64_t first = 1;
+    KJ_IF_MAYBE (kept, firstVersions.find(entry.key)) first = *kept;
+    store.put(entry.value->getRoot<rpc::Resource>().asReader(), first);
+  }
 }
 
 }  // namespace talos::machined

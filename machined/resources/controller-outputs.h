@@ -19,6 +19,9 @@ class OutputSet {
     for (auto& entry : wanted) see(entry.value->getRoot<rpc::Resource>().asReader());
   }
 
+  // The version of the resource if it is made: kept ones go on where they were.
+  void beginAt(kj::StringPtr id, uint64_t version);
+
   // Makes the stored set that belongs to the owner what was added: creates, changes what differs,
   // tears down and destroys the rest. One that others still need (finalizers) stays, torn down,
   // until a later call finds it free; one that is wanted again meanwhile is made anew after that.
@@ -27,11 +30,13 @@ class OutputSet {
  protected:
   OutputSet(kj::StringPtr type, kj::StringPtr owner) : type(type), owner(kj::str(owner)) {}
   rpc::Resource::Builder resource(kj::StringPtr id);
+  kj::Maybe<rpc::Resource::Reader> tryResource(kj::StringPtr id);
 
  private:
   kj::StringPtr type;
   kj::String owner;
   kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> wanted;
+  kj::TreeMap<kj::String, uint64_t> firstVersions;  // where it is not 1
 };
 
 template <typename Spec>
@@ -42,6 +47,10 @@ class Outputs final : public OutputSet {
   // The spec of a resource that shall be there. Again with the same id: the same builder.
   typename Spec::Builder add(kj::StringPtr id) {
     return resource(id).getSpec().template initAs<Spec>();
+  }
+  kj::Maybe<typename Spec::Reader> find(kj::StringPtr id) {
+    return tryResource(id).map(
+        [](rpc::Resource::Reader found) { return found.getSpec().template getAs<Spec>(); });
   }
   void set(kj::StringPtr id, typename Spec::Reader spec) {
     resource(id).getSpec().template setAs<Spec>(spec);

@@ -176,7 +176,7 @@ ControllerRuntime::ControllerRuntime(Store& store, kj::Function<void(kj::StringP
 ControllerRuntime::ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer,
                                      const kj::Clock& clock, kj::Function<double()> random)
     : ControllerRuntime(
-          store, [&logs](kj::StringPtr line) { logs.append("controller-runtime", line.asArray()); },
+          store, [&logs](kj::StringPtr line) { logs.append(kControllerLog, line.asArray()); },
           timer, clock, kj::mv(random)) {}
 
 ControllerRuntime::~ControllerRuntime() noexcept(false) {}

@@ -42,7 +42,8 @@ class Controller {
 
 constexpr auto kReconcileDeadline = 2 * kj::MINUTES;
 
-// One line of the log "controller-runtime", without a newline; times are UTC.
+constexpr kj::StringPtr kControllerLog = "controller-runtime"_kj;
+// One line of it, without a newline; times are UTC.
 kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message);
 
 class ControllerRuntime {

@@ -32,7 +32,8 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec,
                      rpc::VipStatusSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
-       may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec>();
+       may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec,
+                      rpc::BootstrapStatusSpec>();
      }},
     {kVipdUid, "vipd"_kj,
      [](Access& may) {

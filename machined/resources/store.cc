@@ -190,7 +190,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
            kj::refcounted<Stored>(resource.asReader(), kind.type.sensitive));
   }
 
-  uint64_t create(Kind& kind, rpc::Resource::Reader resource) {
+  uint64_t create(Kind& kind, rpc::Resource::Reader resource, uint64_t first) {
     capnp::MallocMessageBuilder message(resource.totalSize().wordCount + 64);
     KJ_DEFER(zeroize(message));
     auto fresh = message.initRoot<rpc::Resource>();
@@ -199,16 +199,16 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     metadata.setType(kind.type.name);
     metadata.setId(resource.getMetadata().getId());
     metadata.setOwner(resource.getMetadata().getOwner());
-    metadata.setVersion(1);
+    metadata.setVersion(first);
     metadata.setCreated(now());
     metadata.setUpdated(metadata.getCreated());
     fresh.getSpec().set(resource.getSpec());
     commit(kind, rpc::Change::Event::CREATED,
            kj::refcounted<Stored>(fresh.asReader(), kind.type.sensitive));
-    return 1;
+    return first;
   }
 
-  uint64_t put(Kind& kind, rpc::Resource::Reader resource) {
+  uint64_t put(Kind& kind, rpc::Resource::Reader resource, uint64_t first = 1) {
     auto given = resource.getMetadata();
     checkId(given.getId());
     if (!resource.getSpec().isStruct()) {
@@ -226,7 +226,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
       fail(ErrorKind::kNotFound, kj::str(nameOf(kind, given.getId()), " not found; version ",
                                          given.getVersion(), " was to be replaced"));
     }
-    return create(kind, resource);
+    return create(kind, resource, first);
   }
 
   // Whoever has more than its quota, as it may be since an older version, can replace what it has
@@ -489,7 +489,7 @@ void requireWritable(const Kind& kind) {
 }
 }  // namespace
 
-uint64_t Store::put(rpc::Resource::Reader resource) {
+uint64_t Store::put(rpc::Resource::Reader resource, uint64_t first) {
   auto metadata = resource.getMetadata();
   auto& kind = impl->kindOf(metadata.getNamespace(), metadata.getType());
   access.requireWrite(kind.type);
@@ -497,7 +497,7 @@ uint64_t Store::put(rpc::Resource::Reader resource) {
   KJ_IF_MAYBE (quota, access.limit()) {
     impl->requireRoom(kind, resource, access.name(), *quota);
   }
-  return impl->put(kind, resource);
+  return impl->put(kind, resource, first);
 }
 
 void Store::destroy(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner) {

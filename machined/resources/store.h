@@ -75,7 +75,8 @@ class Store {
   // Rules: rpc/resources.capnp, Store.put. Of the metadata namespace, type, id, version and owner
   // count; phase and finalizers are changed by the methods below only. A resource that is being
   // torn down takes no new spec (Conflict).
-  uint64_t put(rpc::Resource::Reader resource);
+  // One that is new begins at version `first`, for who keeps versions over reboots.
+  uint64_t put(rpc::Resource::Reader resource, uint64_t first = 1);
   void destroy(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner);
   // True: no finalizers are left.
   bool teardown(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner);

@@ -1,0 +1,74 @@
+#include "etcd-supervisor/membership/bootstrap-status.h"
+
+#include <gtest/gtest.h>
+
+#include "common/etcd/test-etcd.h"
+
+namespace talos::supervisor {
+namespace {
+
+struct BootstrapStatusTest : public testing::Test, public Doors {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  etcd::ModelCluster cluster{timer};
+  etcd::ModelEtcd local{cluster};
+  bool runs = true;
+  std::string told;
+  BootstrapStatus status{{timer, [this] { return runs; }, *this,
+                          [this](bool selfHosted) -> kj::Promise<void> {
+                            told += selfHosted ? "y" : "n";
+                            return kj::READY_NOW;
+                          }}};
+  kj::Promise<void> running = nullptr;
+
+  BootstrapStatusTest() {}
+  ~BootstrapStatusTest() noexcept override {}
+  etcd::Etcd& at(kj::StringPtr address) override {
+    EXPECT_EQ(kLocal, address);
+    return local;
+  }
+  void begin() { running = status.run().eagerlyEvaluate(nullptr); }
+  void pass(kj::Duration time) {
+    for (auto end = timer.now() + time; timer.now() < end;) {
+      scope.poll();
+      timer.advanceTo(kj::min(end, timer.now() + 100 * kj::MILLISECONDS));
+    }
+    scope.poll();
+  }
+  void setKey(kj::StringPtr value) {
+    local.put({.key = kj::str("initialized"), .value = kj::str(value)}).wait(scope);
+  }
+};
+
+// Catches: static pods beside an etcd that has not answered yet, or beside an older control plane.
+TEST_F(BootstrapStatusTest, IsToldWhenEtcdAnswers) {
+  local.faults.unreachable = true;
+  begin();
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ("", told);
+  local.faults.unreachable = false;
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("n", told);
+}
+
+TEST_F(BootstrapStatusTest, NothingIsAskedWhileEtcdDoesNotRun) {
+  runs = false;
+  begin();
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ("", told);
+  EXPECT_TRUE(local.calls.empty());
+}
+
+TEST_F(BootstrapStatusTest, AnOlderControlPlaneIsInChargeUntilItsKeyGoes) {
+  setKey("true");
+  begin();
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("y", told.substr(0, 1));
+  local.remove({.keys = {kj::str("initialized")}}).wait(scope);
+  pass(6 * kj::SECONDS);
+  EXPECT_EQ('n', told.back());
+}
+
+}  // namespace
+}  // namespace talos::supervisor

@@ -1,0 +1,174 @@
+#include "machined/kubernetes/control-plane-config.h"
+
+#include "common/config/kubernetes-images.h"
+#include "machined/controllers/test-machine-config.h"
+
+namespace talos::machined {
+namespace {
+
+using Spec = rpc::ControlPlaneConfigSpec;
+
+constexpr kj::StringPtr kPlain =
+    "version: v1alpha1\n"
+    "machine: {type: controlplane, token: abcdef.0123456789abcdef}\n"
+    "cluster:\n"
+    "  clusterName: demo\n"
+    "  controlPlane: {endpoint: 'https://172.20.0.1:6443'}\n"_kj;
+
+struct ControlPlaneConfigs : public ConfigTest {
+  ~ControlPlaneConfigs() noexcept override {}
+  bool mounted = false;
+  KeptVersions kept{{[](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
+                     [this] { return mounted; }}};
+
+  void begin() {
+    runtime.add(kj::heap<ControlPlaneConfigController>(ControlPlaneConfigController::Dependencies{
+        .readConfig = KJ_BIND_METHOD(config, tryConfig),
+        .kept = kept,
+        .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); }}));
+  }
+  void publishPlain(kj::StringPtr more = "") {
+    publish(kj::str(kPlain, more));
+    poll();
+  }
+  ResourceOf<Spec> spec(kj::StringPtr id) { return KJ_ASSERT_NONNULL(store.tryGet<Spec>(id), id); }
+  static std::string arguments(capnp::List<rpc::Argument>::Reader list) {
+    std::string text;
+    for (auto argument : list) {
+      text += kj::str(argument.getKey(), "=", argument.getValue(), " ").cStr();
+    }
+    return text;
+  }
+};
+
+TEST_F(ControlPlaneConfigs, HaveWhatTheConfigLeavesOut) {
+  begin();
+  publishPlain();
+  auto api = spec(kApiServerId).getApiServer();
+  EXPECT_EQ(config::kubernetesImage(config::KubernetesPart::kApiServer),
+            kj::StringPtr(api.getImage()));
+  EXPECT_STREQ("https://172.20.0.1:6443", api.getControlPlaneEndpoint().cStr());
+  EXPECT_STREQ("https://127.0.0.1:2379", api.getEtcdServers()[0].cStr());
+  EXPECT_EQ(6443, api.getLocalPort());
+  EXPECT_STREQ("10.96.0.0/12", api.getServiceCIDR().cStr());
+  EXPECT_STREQ("", api.getCloudProvider().cStr());
+  EXPECT_STREQ("10.244.0.0/16",
+               spec(kControllerManagerId).getControllerManager().getPodCIDR().cStr());
+  auto system = spec(kSystemManifestsId).getSystemManifests();
+  EXPECT_TRUE(system.getProxyEnabled() && system.getFlannelEnabled());
+  EXPECT_FALSE(system.getPodSecurityPolicyEnabled());
+  EXPECT_STREQ("10.96.0.10", system.getDnsServiceIP().cStr());
+  EXPECT_STREQ("iptables", system.getProxyMode().cStr());
+  EXPECT_STREQ("1.34.4", system.getKubernetesVersion().cStr());
+  EXPECT_EQ(0u, spec(kExtraManifestsId).getExtraManifests().getExtraManifests().size());
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
+  begin();
+  publishPlain(
+      "  network:\n"
+      "    dnsDomain: example.org\n"
+      "    serviceSubnets: [10.96.0.0/12, 'fd00:1::/112']\n"
+      "    cni: {name: custom, urls: ['https://example.org/cni.yaml']}\n"
+      "  apiServer:\n"
+      "    image: r/kube-apiserver:v1.20.6\n"
+      "    extraArgs: {v: 4, audit-log-maxage: 7}\n"
+      "    extraVolumes:\n"
+      "      - {hostPath: /a, mountPath: /etc/Audit_logs.d/, readonly: true}\n"
+      "      - {hostPath: /b, mountPath: /etc/audit/logs.d}\n"
+      "      - {hostPath: /c, mountPath: /secrets}\n"
+      "  proxy: {mode: ipvs, disabled: true}\n"
+      "  externalCloudProvider: {enabled: true, manifests: ['https://example.org/cloud.yaml']}\n"
+      "  extraManifests: ['https://example.org/more.yaml']\n"
+      "  extraManifestHeaders: {X-B: two, X-A: one}\n"
+      "  inlineManifests: [{name: mine, contents: 'kind: Namespace'}]\n");
+  auto api = spec(kApiServerId).getApiServer();
+  EXPECT_EQ("audit-log-maxage=7 v=4 ", arguments(api.getExtraArgs()));
+  EXPECT_STREQ("external", api.getCloudProvider().cStr());
+  auto volumes = api.getExtraVolumes();
+  // Catches: names that Kubernetes refuses, and with them the pod.
+  EXPECT_STREQ("etc-audit-logs-d", volumes[0].getName().cStr());
+  EXPECT_STREQ("etc-audit-logs-d-2", volumes[1].getName().cStr());
+  EXPECT_STREQ("secrets-2", volumes[2].getName().cStr());
+  EXPECT_TRUE(volumes[0].getReadonly());
+  auto system = spec(kSystemManifestsId).getSystemManifests();
+  EXPECT_STREQ("10.96.0.10", system.getDnsServiceIP().cStr());
+  EXPECT_STREQ("fd00:1::a", system.getDnsServiceIPv6().cStr());
+  EXPECT_FALSE(system.getProxyEnabled() || system.getFlannelEnabled());
+  EXPECT_TRUE(system.getPodSecurityPolicyEnabled());
+  EXPECT_EQ(config::kOldCoreDnsImage, kj::StringPtr(system.getCoreDNSImage()));
+  std::string manifests;
+  for (auto m : spec(kExtraManifestsId).getExtraManifests().getExtraManifests()) {
+    manifests += kj::str(m.getPriority(), "-", m.getUrl(), " ").cStr();
+    manifests += arguments(m.getExtraHeaders()) + m.getContents().cStr() + ";";
+  }
+  EXPECT_EQ(
+      "05-https://example.org/cni.yaml ;30-https://example.org/cloud.yaml ;"
+      "99-https://example.org/more.yaml X-A=one X-B=two ;99-mine kind: Namespace;",
+      manifests);
+}
+
+// Catches: pods that are started anew because the keys of the config changed places.
+TEST_F(ControlPlaneConfigs, AnOrderOfKeysIsNoChange) {
+  begin();
+  publishPlain("  scheduler: {extraArgs: {v: 2, a: 1}}\n");
+  auto before = spec(kSchedulerId).version();
+  publishPlain("  scheduler: {extraArgs: {a: 1, v: 2}}\n");
+  EXPECT_EQ(before, spec(kSchedulerId).version());
+  publishPlain("  scheduler: {extraArgs: {a: 1, v: 3}}\n");
+  EXPECT_EQ(before + 1, spec(kSchedulerId).version());
+  EXPECT_EQ(1u, spec(kApiServerId).version());
+}
+
+// Catches: a pod whose annotation says another number after each reboot.
+TEST_F(ControlPlaneConfigs, TheVersionsGoOnAfterAReboot) {
+  auto of = [&](kj::StringPtr name, Outputs<Spec>& outputs) {
+    auto words = capnp::canonicalize(KJ_ASSERT_NONNULL(outputs.find(name)));
+    return kept.of(name, words.asBytes()).wait(io.waitScope);
+  };
+  // What was there before the reboot: the third config of this machine.
+  for (auto extra : {"1"_kj, "2"_kj, "3"_kj}) {
+    Outputs<Spec> outputs("before");
+    auto text = kj::str(kPlain, "  scheduler: {extraArgs: {v: ", extra, "}}\n");
+    auto parsed = config::parse(text.asArray());
+    planControlPlane(parsed.get(), outputs);
+    of(kSchedulerId, outputs);
+  }
+  begin();
+  publishPlain("  scheduler: {extraArgs: {v: 3}}\n");
+  EXPECT_EQ(3u, spec(kSchedulerId).version());
+  publishPlain("  scheduler: {extraArgs: {v: 4}}\n");
+  EXPECT_EQ(4u, spec(kSchedulerId).version());
+}
+
+TEST_F(ControlPlaneConfigs, WhatWasAssumedIsToldOnce) {
+  begin();
+  publishPlain("  apiServer: {image: 'r/a@sha256:00'}\n");
+  ASSERT_EQ(1u, warnings.size());
+  EXPECT_STREQ(
+      "the release of r/a@sha256:00 is not known; run as 1.34; set cluster.kubernetesVersion, or "
+      "name the image with a tag",
+      warnings[0].cStr());
+  runtime.poke("config.K8sControlPlaneController");
+  poll();
+  EXPECT_EQ(1u, warnings.size());
+  publishPlain("  apiServer: {image: 'r/a@sha256:00'}\n  kubernetesVersion: v1.30.1\n");
+  EXPECT_EQ(1u, warnings.size());
+  EXPECT_STREQ("1.30.1",
+               spec(kSystemManifestsId).getSystemManifests().getKubernetesVersion().cStr());
+}
+
+TEST_F(ControlPlaneConfigs, AreOfControlPlaneNodesOnly) {
+  begin();
+  publishPlain();
+  EXPECT_EQ(5u, store.list<Spec>().size());
+  publish(
+      "version: v1alpha1\nmachine: {type: worker, token: abcdef.0123456789abcdef}\n"
+      "cluster: {controlPlane: {endpoint: 'https://172.20.0.1:6443'}}\n");
+  poll();
+  EXPECT_EQ(0u, store.list<Spec>().size());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,253 @@
+#include "machined/kubernetes/control-plane-config.h"
+
+#include <algorithm>
+
+#include "common/base/ascii.h"
+#include "common/config/cluster-networks.h"
+#include "common/config/config.h"
+#include "common/net/ip.h"
+#include "machined/kubernetes/kube-versions.h"
+
+namespace talos::machined {
+namespace {
+
+using config::KubernetesPart;
+using Spec = rpc::ControlPlaneConfigSpec;
+using Arguments = capnp::List<config::StringPair>::Reader;
+
+constexpr size_t kMostVolumeName = 50;              // of 63: a number may follow
+constexpr kj::StringPtr kExternal = "external"_kj;  // a cloud provider that is a workload
+constexpr kj::StringPtr kCniPriority = "05"_kj, kCloudPriority = "30"_kj, kExtraPriority = "99"_kj;
+
+kj::String imageOr(kj::StringPtr image, KubernetesPart part) {
+  return image.size() > 0 ? kj::str(image) : config::kubernetesImage(part);
+}
+
+void copySorted(capnp::List<rpc::Argument>::Builder to, Arguments from) {
+  kj::Vector<config::StringPair::Reader> sorted;
+  for (auto argument : from) sorted.add(argument);
+  std::sort(sorted.begin(), sorted.end(), [](auto a, auto b) { return a.getKey() < b.getKey(); });
+  for (auto i : kj::indices(sorted)) {
+    to[i].setKey(sorted[i].getKey());
+    to[i].setValue(sorted[i].getValue());
+  }
+}
+
+// The volume that is mounted there, as a DNS label (RFC 1123): /etc/audit_logs is etc-audit-logs.
+kj::String volumeName(kj::StringPtr path) {
+  kj::Vector<char> name;
+  for (char c : lowerCase(path)) {
+    bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (plain || !name.empty()) name.add(plain ? c : '-');
+    if (name.size() == kMostVolumeName) break;
+  }
+  while (!name.empty() && name.back() == '-') name.removeLast();
+  return name.empty() ? kj::str("root") : kj::heapString(name.asPtr());
+}
+
+// Each has another name, and none that of our own.
+class VolumeNames {
+ public:
+  VolumeNames() { taken.add(kj::str("secrets")); }
+  kj::String next(kj::StringPtr path) {
+    auto plain = volumeName(path);
+    auto name = kj::str(plain);
+    for (unsigned number = 2; isTaken(name); ++number) name = kj::str(plain, "-", number);
+    taken.add(kj::str(name));
+    return name;
+  }
+
+ private:
+  kj::Vector<kj::String> taken;
+  bool isTaken(kj::StringPtr name) {
+    for (auto& other : taken) {
+      if (other == name) return true;
+    }
+    return false;
+  }
+};
+
+void copyVolumes(capnp::List<rpc::ExtraVolume>::Builder to,
+                 capnp::List<config::Volume>::Reader from) {
+  VolumeNames names;
+  for (auto i : kj::indices(from)) {
+    to[i].setName(names.next(from[i].getMountPath()));
+    to[i].setHostPath(from[i].getHostPath());
+    to[i].setMountPath(from[i].getMountPath());
+    to[i].setReadonly(from[i].getReadonly());
+  }
+}
+
+template <typename To, typename From>
+void copyExtras(To to, From from) {
+  copySorted(to.initExtraArgs(from.getExtraArgs().size()), from.getExtraArgs());
+  copyVolumes(to.initExtraVolumes(from.getExtraVolumes().size()), from.getExtraVolumes());
+}
+
+kj::StringPtr cloudProvider(config::Cluster::Reader cluster) {
+  return cluster.getExternalCloudProvider().getEnabled() ? kExternal : ""_kj;
+}
+
+void fillApiServer(Spec::ApiServer::Builder out, config::Cluster::Reader cluster) {
+  out.setImage(imageOr(cluster.getApiServer().getImage(), KubernetesPart::kApiServer));
+  out.setCloudProvider(cloudProvider(cluster));
+  out.setControlPlaneEndpoint(config::clusterEndpoint(cluster));
+  out.initEtcdServers(1).set(0, "https://127.0.0.1:2379");
+  out.setLocalPort(cluster.getControlPlane().getLocalAPIServerPort());
+  out.setServiceCIDR(kj::strArray(config::serviceSubnets(cluster), ","));
+  copyExtras(out, cluster.getApiServer());
+}
+
+void fillControllerManager(Spec::ControllerManager::Builder out, config::Cluster::Reader cluster) {
+  auto from = cluster.getControllerManager();
+  out.setImage(imageOr(from.getImage(), KubernetesPart::kControllerManager));
+  out.setCloudProvider(cloudProvider(cluster));
+  out.setPodCIDR(kj::strArray(config::podSubnets(cluster), ","));
+  out.setServiceCIDR(kj::strArray(config::serviceSubnets(cluster), ","));
+  copyExtras(out, from);
+}
+
+void fillScheduler(Spec::Scheduler::Builder out, config::Cluster::Reader cluster) {
+  out.setImage(imageOr(cluster.getScheduler().getImage(), KubernetesPart::kScheduler));
+  copyExtras(out, cluster.getScheduler());
+}
+
+kj::StringPtr nameOf(config::ProxyMode mode) {
+  switch (mode) {
+    case config::ProxyMode::IPTABLES:
+      return "iptables"_kj;
+    case config::ProxyMode::IPVS:
+      return "ipvs"_kj;
+    case config::ProxyMode::USERSPACE:
+      return "userspace"_kj;
+    case config::ProxyMode::NFTABLES:
+      return "nftables"_kj;
+  }
+  return "iptables"_kj;
+}
+
+// One address: whichever it is. Two: the first of each family.
+void fillDns(Spec::SystemManifests::Builder out, config::Cluster::Reader cluster) {
+  auto addresses = config::dnsServiceAddresses(cluster);
+  if (addresses.size() == 1) return out.setDnsServiceIP(addresses[0]);
+  for (auto& address : addresses) {
+    bool v6 = address.findFirst(':') != nullptr;
+    if (v6 && out.getDnsServiceIPv6().size() == 0) out.setDnsServiceIPv6(address);
+    if (!v6 && out.getDnsServiceIP().size() == 0) out.setDnsServiceIP(address);
+  }
+}
+
+void fillSystemManifests(Spec::SystemManifests::Builder out, config::Cluster::Reader cluster,
+                         KubernetesVersion version) {
+  out.setServer(config::clusterEndpoint(cluster));
+  out.setClusterDomain(config::dnsDomain(cluster));
+  auto pods = config::podSubnets(cluster);
+  auto subnets = out.initPodCIDRs(static_cast<unsigned>(pods.size()));
+  for (auto i : kj::indices(pods)) subnets.set(i, pods[i]);
+  out.setFirstPodCIDR(pods[0]);
+  auto proxy = cluster.getProxy();
+  out.setProxyEnabled(!proxy.getDisabled());
+  out.setProxyImage(imageOr(proxy.getImage(), KubernetesPart::kProxy));
+  out.setProxyMode(nameOf(proxy.getMode()));
+  copySorted(out.initProxyExtraArgs(proxy.getExtraArgs().size()), proxy.getExtraArgs());
+  auto coreDns = cluster.getCoreDNS().getImage();
+  out.setCoreDNSImage(coreDns.size() > 0                        ? kj::StringPtr(coreDns)
+                      : has(version, KubeFact::kEndpointSlices) ? config::kCoreDnsImage
+                                                                : config::kOldCoreDnsImage);
+  fillDns(out, cluster);
+  auto network = cluster.getNetwork();
+  out.setFlannelEnabled(!network.hasCni() ||
+                        network.getCni().getName() == config::CniName::FLANNEL);
+  out.setFlannelImage(config::kFlannelImage);
+  out.setFlannelCNIImage(config::kInstallCniImage);
+  out.setKubernetesVersion(version.toString());
+  out.setPodSecurityPolicyEnabled(has(version, KubeFact::kPodSecurityPolicies) &&
+                                  !cluster.getApiServer().getDisablePodSecurityPolicy());
+}
+
+void fillExtraManifests(Spec::ExtraManifests::Builder out, config::Cluster::Reader cluster) {
+  auto cni = cluster.getNetwork().getCni().getUrls();
+  auto cloud = cluster.getExternalCloudProvider().getManifests();
+  auto extra = cluster.getExtraManifests();
+  auto lines = cluster.getInlineManifests();
+  auto list = out.initExtraManifests(cni.size() + cloud.size() + extra.size() + lines.size());
+  unsigned next = 0;
+  auto add = [&](kj::StringPtr url, kj::StringPtr priority) {
+    auto manifest = list[next++];
+    manifest.setUrl(url);
+    manifest.setPriority(priority);
+    return manifest;
+  };
+  for (auto url : cni) add(url, kCniPriority);
+  for (auto url : cloud) add(url, kCloudPriority);
+  auto headers = cluster.getExtraManifestHeaders();
+  for (auto url : extra) {
+    copySorted(add(url, kExtraPriority).initExtraHeaders(headers.size()), headers);
+  }
+  for (auto manifest : lines) {
+    add(manifest.getName(), kExtraPriority).setContents(manifest.getContents());
+  }
+}
+
+}  // namespace
+
+kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<Spec>& outputs) {
+  auto cluster = config.getCluster();
+  kj::Vector<kj::String> warnings;
+  auto look = [&](kj::StringPtr image) {
+    auto assumed = versionOf(image, cluster.getKubernetesVersion());
+    KJ_IF_MAYBE (warning, assumed.warning) warnings.add(kj::mv(*warning));
+    return assumed.version;
+  };
+  auto apiServer = outputs.add(kApiServerId).initApiServer();
+  fillApiServer(apiServer, cluster);
+  auto version = look(apiServer.getImage());
+  auto manager = outputs.add(kControllerManagerId).initControllerManager();
+  fillControllerManager(manager, cluster);
+  look(manager.getImage());
+  auto scheduler = outputs.add(kSchedulerId).initScheduler();
+  fillScheduler(scheduler, cluster);
+  look(scheduler.getImage());
+  fillSystemManifests(outputs.add(kSystemManifestsId).initSystemManifests(), cluster, version);
+  fillExtraManifests(outputs.add(kExtraManifestsId).initExtraManifests(), cluster);
+  return warnings;
+}
+
+kj::Array<Controller::Input> ControlPlaneConfigController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+}
+kj::Array<kj::StringPtr> ControlPlaneConfigController::outputs() const {
+  return typeNames<Spec>();
+}
+
+void ControlPlaneConfigController::tell(kj::Vector<kj::String> warnings) {
+  auto now = kj::strArray(warnings, "\n");
+  if (now == told) return;
+  for (auto& warning : warnings) deps.warn(warning);
+  told = kj::mv(now);
+}
+
+kj::Promise<void> ControlPlaneConfigController::reconcile(Store& store) {
+  Outputs<Spec> outputs(name());
+  KJ_IF_MAYBE (config, deps.readConfig(store)) {
+    if (config::isControlPlane(config->getMachine().getType())) {
+      tell(planControlPlane(*config, outputs));
+    }
+  }
+  struct Counted {
+    kj::String id;
+    uint64_t version;
+  };
+  kj::Vector<Counted> counted;
+  for (auto id : {kApiServerId, kControllerManagerId, kSchedulerId}) {
+    KJ_IF_MAYBE (spec, outputs.find(id)) {
+      auto words = capnp::canonicalize(*spec);
+      counted.add(Counted{kj::str(id), co_await deps.kept.of(id, words.asBytes())});
+    }
+  }
+  // What the store does not have yet begins where it was before the reboot.
+  for (auto& one : counted) outputs.beginAt(one.id, one.version);
+  outputs.apply(store);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,117 @@
+#include "machined/kubernetes/control-plane-pods.h"
+
+#include "machined/etcd/etcd-secrets.h"
+#include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+using ConfigSpec = rpc::ControlPlaneConfigSpec;
+
+kj::Maybe<kj::String> secretsVersion(Store& store, kj::StringPtr component) {
+  return store.tryGet<rpc::SecretStatusSpec>(component).map(
+      [](auto status) { return kj::str(status.getVersion()); });
+}
+
+// What images that do not say their release are.
+kj::String saidVersion(Store& store) {
+  KJ_IF_MAYBE (manifests, store.tryGet<ConfigSpec>(kSystemManifestsId)) {
+    return kj::str(manifests->getSystemManifests().getKubernetesVersion());
+  }
+  return kj::String();
+}
+
+bool wantsPodSecurityPolicy(Store& store) {
+  KJ_IF_MAYBE (manifests, store.tryGet<ConfigSpec>(kSystemManifestsId)) {
+    return manifests->getSystemManifests().getPodSecurityPolicyEnabled();
+  }
+  return false;
+}
+
+kj::String renderPod(const ResourceOf<ConfigSpec>& config, kj::StringPtr secrets, Store& store) {
+  auto said = saidVersion(store);
+  PodContext context{.podSecurityPolicy = wantsPodSecurityPolicy(store),
+                     .configVersion = config.version(),
+                     .secretsVersion = secrets};
+  auto pod = [&](auto spec) {
+    context.version = versionOf(spec.getImage(), said).version;
+    return staticPod(spec, context);
+  };
+  if (config.isApiServer()) return pod(config.getApiServer());
+  if (config.isControllerManager()) return pod(config.getControllerManager());
+  return pod(config.getScheduler());
+}
+
+}  // namespace
+
+kj::Array<Controller::Input> RenderSecretsController::inputs() const {
+  return kj::arr(input<rpc::RootSecretSpec>(kKubernetesRootId),
+                 input<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId),
+                 input<rpc::EtcdSecretsSpec>(kEtcdClientId));
+}
+kj::Array<kj::StringPtr> RenderSecretsController::outputs() const {
+  return typeNames<rpc::SecretStatusSpec>();
+}
+
+kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
+  KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
+    KJ_IF_MAYBE (secrets, store.tryGet<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId)) {
+      KJ_IF_MAYBE (etcd, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdClientId)) {
+        return render(store, secretFiles(root->getK8s(), *secrets, *etcd));
+      }
+    }
+  }
+  Outputs<rpc::SecretStatusSpec>(name()).apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<SecretFile> list) {
+  struct Files : public kj::Refcounted {
+    kj::Vector<SecretFile> list;
+  };
+  auto held = kj::refcounted<Files>();  // by the thread too, which goes on when this is dropped
+  held->list = kj::mv(list);
+  auto& files = held->list;
+  co_await deps.blocking([this, held = kj::addRef(*held)]() mutable {
+    writeSecretFiles(deps.folder, held->list, deps.ownerOf);
+  });
+  Outputs<rpc::SecretStatusSpec> outputs(name());
+  uint64_t highest = 0;
+  for (auto component : kComponents) {
+    auto version = co_await deps.kept.of(kj::str("secrets/", nameOf(component)),
+                                         restartsFor(component, files));
+    auto status = outputs.add(nameOf(component));
+    status.setReady(true);
+    status.setVersion(kj::str(version));
+    highest = kj::max(highest, version);
+  }
+  auto all = outputs.add(kStaticPodsId);
+  all.setReady(true);
+  all.setVersion(kj::str(highest));
+  outputs.apply(store);
+}
+
+kj::Array<Controller::Input> StaticPodController::inputs() const {
+  return kj::arr(input<ConfigSpec>(), input<rpc::SecretStatusSpec>());
+}
+kj::Array<kj::StringPtr> StaticPodController::outputs() const {
+  return typeNames<rpc::StaticPodSpec>();
+}
+
+kj::Promise<void> StaticPodController::reconcile(Store& store) {
+  Outputs<rpc::StaticPodSpec> outputs(name());
+  for (auto component : kComponents) {
+    auto id = nameOf(component);
+    KJ_IF_MAYBE (config, store.tryGet<ConfigSpec>(id)) {
+      KJ_IF_MAYBE (secrets, secretsVersion(store, id)) {
+        outputs.add(id).setPod(renderPod(*config, *secrets, store));
+      }
+    }
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+}  // namespace talos::machined

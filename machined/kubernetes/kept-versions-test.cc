@@ -1,0 +1,89 @@
+#include "machined/kubernetes/kept-versions.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::machined {
+namespace {
+
+struct KeptTest : public testing::Test {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  char folder[32] = "/tmp/kept-versions-XXXXXX";
+  kj::String file;
+  bool mounted = true;
+
+  KeptTest() {
+    KJ_ASSERT(mkdtemp(folder) != nullptr);
+    file = kj::str(folder, "/versions");
+  }
+  ~KeptTest() noexcept override { removeTree(folder); }
+
+  kj::Own<KeptVersions> boot() {
+    return kj::heap<KeptVersions>(KeptVersions::Dependencies{
+        [](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
+        [this] { return mounted; }, file});
+  }
+  uint64_t of(KeptVersions& kept, kj::StringPtr name, kj::StringPtr content) {
+    return kept.of(name, content.asBytes()).wait(scope);
+  }
+};
+
+// Catches: a pod that is another one after each reboot; a number that is used for two contents.
+TEST_F(KeptTest, TheSameContentHasTheSameVersionForEver) {
+  auto first = boot();
+  EXPECT_EQ(1u, of(*first, "kube-apiserver", "a"));
+  EXPECT_EQ(1u, of(*first, "kube-scheduler", "x"));
+  EXPECT_EQ(2u, of(*first, "kube-apiserver", "b"));
+  EXPECT_EQ(2u, of(*first, "kube-apiserver", "b"));
+  auto second = boot();
+  EXPECT_EQ(2u, of(*second, "kube-apiserver", "b"));
+  EXPECT_EQ(1u, of(*second, "kube-scheduler", "x"));
+  // Back to what it was is a change as well.
+  EXPECT_EQ(3u, of(*second, "kube-apiserver", "a"));
+  EXPECT_EQ(3u, of(*boot(), "kube-apiserver", "a"));
+}
+
+// Catches: a version that is told before it is on the disk.
+TEST_F(KeptTest, NobodyHearsAVersionThatIsNotKept) {
+  auto kept = boot();
+  EXPECT_EQ(1u, of(*kept, "kube-apiserver", "a"));
+  removeTree(folder);
+  EXPECT_THROW(of(*kept, "kube-apiserver", "b"), kj::Exception);
+  EXPECT_THROW(of(*kept, "kube-apiserver", "b"), kj::Exception);
+  makeDirectories(folder);
+  EXPECT_EQ(2u, of(*kept, "kube-apiserver", "b"));
+}
+
+TEST_F(KeptTest, AskedTogetherEachIsCounted) {
+  auto kept = boot();
+  auto a = kept->of("a", "1"_kj.asBytes()), b = kept->of("b", "1"_kj.asBytes()),
+       again = kept->of("a", "2"_kj.asBytes());
+  EXPECT_EQ(2u, again.wait(scope));
+  a.wait(scope);
+  EXPECT_EQ(1u, b.wait(scope));
+  EXPECT_EQ(2u, of(*boot(), "a", "2"));
+}
+
+TEST_F(KeptTest, WithoutStateTheyLastAsLongAsTheBrain) {
+  mounted = false;
+  auto kept = boot();
+  EXPECT_EQ(1u, of(*kept, "a", "1"));
+  EXPECT_EQ(2u, of(*kept, "a", "2"));
+  EXPECT_TRUE(tryReadFile(file) == nullptr);
+}
+
+TEST_F(KeptTest, DamageIsFoundAndIsNoReasonToStop) {
+  for (auto text : {"kube-apiserver", "kube-apiserver 1", "kube-apiserver 0 ab", " 1 2", "a b c\n",
+                    "kube-apiserver 1 ab cd\n"}) {
+    EXPECT_THROW(readKeptVersions(text), kj::Exception) << text;
+  }
+  writeFileAtomically(file, "damaged"_kj, 0600);
+  EXPECT_EQ(1u, of(*boot(), "a", "1"));
+}
+
+}  // namespace
+}  // namespace talos::machined

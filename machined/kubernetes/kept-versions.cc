@@ -1,0 +1,111 @@
+#include "machined/kubernetes/kept-versions.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "common/base/log.h"
+#include "common/base/sha256.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostKept = 64u << 10;
+
+kj::String digestOf(kj::ArrayPtr<const kj::byte> content) {
+  Sha256 hash;
+  hash.add(content);
+  return hash.hex();
+}
+
+}  // namespace
+
+KeptVersionMap readKeptVersions(kj::StringPtr text) {
+  KeptVersionMap result;
+  while (text.size() > 0) {
+    auto end = text.findFirst('\n').orDefault(text.size());
+    auto line = kj::heapString(text.slice(0, end));
+    text = text.slice(kj::min(end + 1, text.size()));
+    auto first = line.findFirst(' ').orDefault(0);
+    auto second = line.findLast(' ').orDefault(0);
+    auto version =
+        second > first
+            ? kj::heapString(line.slice(first + 1, second)).tryParseAs<uint64_t>().orDefault(0)
+            : 0;
+    auto digest = kj::str(line.slice(second + 1));
+    if (first == 0 || version == 0 || digest.size() != 2 * Sha256::kBytes) {
+      fail(ErrorKind::kInvalidArgument, kj::str("\"", line, "\" is not a kept version"));
+    }
+    result.upsert(kj::heapString(line.slice(0, first)), KeptVersion{version, kj::mv(digest)});
+  }
+  return result;
+}
+
+kj::String writeKeptVersions(const KeptVersionMap& versions) {
+  return kj::strArray(
+      KJ_MAP(entry, versions) {
+        return kj::str(entry.key, " ", entry.value.version, " ", entry.value.digest, "\n");
+      },
+      "");
+}
+
+kj::Promise<void> KeptVersions::load() {
+  struct Read : public kj::Refcounted {
+    KeptVersionMap found;
+  };
+  auto read = kj::refcounted<Read>();
+  auto failure = co_await deps
+                     .blocking([file = deps.file, read = kj::addRef(*read)]() mutable {
+                       KJ_IF_MAYBE (text, tryReadFile(file, kMostKept)) {
+                         read->found = readKeptVersions(*text);
+                       }
+                     })
+                     .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                           [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    log::error("cannot read the kept versions; counting begins anew",
+               {{"file", deps.file}, {"error", messageOf(*e)}});
+  }
+  for (auto& entry : read->found) {
+    versions.findOrCreate(entry.key, [&]() -> KeptVersionMap::Entry {
+      return {kj::str(entry.key), KeptVersion{entry.value.version, kj::mv(entry.value.digest)}};
+    });
+  }
+  loaded = true;
+}
+
+kj::Promise<void> KeptVersions::save() {
+  return deps.blocking([file = deps.file, text = writeKeptVersions(versions)]() {
+    writeFileAtomically(file, text, 0600);
+  });
+}
+
+kj::Promise<void> KeptVersions::count(kj::StringPtr name, kj::String digest) {
+  if (!loaded && deps.isMounted()) co_await load();
+  auto& kept = versions.findOrCreate(
+      name, [&]() -> KeptVersionMap::Entry { return {kj::str(name), KeptVersion{}}; });
+  if (kept.digest == digest) co_return;
+  KeptVersion before{kept.version, kj::mv(kept.digest)};
+  kept = {before.version + 1, kj::mv(digest)};
+  if (!deps.isMounted()) co_return;
+  kj::Maybe<kj::Exception> failure;
+  co_await save().catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    kept = kj::mv(before);
+    kj::throwFatalException(kj::mv(*e));
+  }
+}
+
+// One after the other: each finds what the one before it has counted.
+kj::Promise<uint64_t> KeptVersions::of(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content) {
+  auto counted = last.addBranch()
+                     .then([this, name = kj::str(name), digest = digestOf(content)]() mutable {
+                       auto counting = count(name, kj::mv(digest));
+                       return counting.attach(kj::mv(name));
+                     })
+                     .fork();
+  last = counted.addBranch().catch_([](kj::Exception&&) {}).fork();
+  return counted.addBranch().then(
+      [this, name = kj::str(name)]() { return KJ_ASSERT_NONNULL(versions.find(name)).version; });
+}
+
+}  // namespace talos::machined

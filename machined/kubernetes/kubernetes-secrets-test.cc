@@ -1,0 +1,286 @@
+#include "machined/kubernetes/kubernetes-secrets.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/config/generate.h"
+#include "common/kube/kube-access.h"
+#include "common/tls/public-key.h"
+#include "machined/controllers/root-secrets-controller.h"
+#include "machined/controllers/stored-names.h"
+#include "machined/controllers/test-machine-config.h"
+#include "machined/etcd/etcd-secrets.h"
+#include "machined/kubernetes/control-plane-pods.h"
+
+namespace talos::machined {
+namespace {
+
+using Secrets = rpc::KubernetesSecretsSpec;
+
+struct KubernetesControllers : public ConfigTest {
+  char folder[40] = "/tmp/kubernetes-secrets-XXXXXX";
+  KeptVersions kept{{[](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
+                     [] { return false; }}};
+  config::Secrets secrets;
+  kj::String keptFile;
+  pki::CertificateAndKey etcdAuthority =
+      pki::makeAuthority({.organization = "etcd", .keyType = pki::KeyType::kEcdsaP256});
+
+  KubernetesControllers() {
+    KJ_ASSERT(mkdtemp(folder) != nullptr);
+    keptFile = kj::str(folder, ".kept");
+    clock.time = kj::systemPreciseCalendarClock().now();
+    secrets = config::makeSecrets({});
+  }
+  ~KubernetesControllers() noexcept override {
+    removeTree(folder);
+    removeTree(keptFile);
+  }
+
+  kj::String document(kj::StringPtr host = "10.5.0.9") {
+    return config::generate(secrets, "demo", kj::str("https://", host, ":6443"), {}).controlplane;
+  }
+  void begin() {
+    runtime.add(kj::heap<RootController>(reader(), KJ_BIND_METHOD(config, tryConfig)));
+    runtime.add(kj::heap<KubernetesController>(
+        KubernetesController::Dependencies{.uv = uv,
+                                           .timer = timer,
+                                           .clock = clock,
+                                           .readConfig = KJ_BIND_METHOD(config, tryConfig),
+                                           .isMounted = [] { return true; },
+                                           .file = keptFile}));
+    runtime.add(kj::heap<RenderSecretsController>(RenderSecretsController::Dependencies{
+        .blocking = [](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
+        .kept = kept,
+        .folder = folder,
+        .ownerOf = [](Component) { return static_cast<unsigned>(getuid()); }}));
+    runtime.add(kj::heap<StaticPodController>());
+    put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
+    putAddresses({"10.5.0.2"});
+    putEtcd();
+    publish(document());
+    settle();
+  }
+  void putAddresses(std::initializer_list<kj::StringPtr> list) {
+    for (auto id : {"default"_kj, "current"_kj, "accumulative"_kj}) {
+      put<rpc::NodeAddressSpec>(id, [&](auto spec) {
+        auto addresses = spec.initAddresses(static_cast<unsigned>(list.size()));
+        for (auto i : kj::indices(list)) addresses.set(i, list.begin()[i]);
+      });
+    }
+  }
+  void putEtcd() {
+    auto pair = pki::issue(etcdAuthority.certificate, etcdAuthority.key, {.commonName = "a"});
+    putRecord<rpc::EtcdSecretsSpec>(store, kEtcdClientId, [&](auto spec) {
+      spec.setCa(etcdAuthority.certificate.asBytes());
+      spec.initClient().setCrt(pair.certificate.asBytes());
+      spec.getClient().setKey(pair.key.bytes());
+    });
+  }
+  void settle() {
+    auto& real = io.provider->getTimer();
+    real.timeoutAfter(2 * kj::MINUTES, runtime.whenIdle()).wait(io.waitScope);
+  }
+  void renew() {
+    runtime.poke("secrets.KubernetesController");
+    settle();
+  }
+  ResourceOf<Secrets> stored() {
+    return KJ_ASSERT_NONNULL(store.tryGet<Secrets>(kKubernetesSecretsId), log);
+  }
+  static pki::CertificateInfo inspect(rpc::KeyPair::Reader pair) {
+    pki::checkPair(kj::str(pair.getCrt().asChars()), kj::str(pair.getKey().asChars()));
+    return pki::inspect(kj::str(pair.getCrt().asChars()));
+  }
+  static kj::String crt(rpc::KeyPair::Reader pair) { return kj::str(pair.getCrt().asChars()); }
+  std::string version(kj::StringPtr id) {
+    return KJ_ASSERT_NONNULL(store.tryGet<rpc::SecretStatusSpec>(id), log).getVersion().cStr();
+  }
+  // Of static-pods, kube-apiserver, kube-controller-manager, kube-scheduler.
+  std::string versions() {
+    std::string text;
+    for (auto id :
+         {kStaticPodsId, "kube-apiserver"_kj, "kube-controller-manager"_kj, "kube-scheduler"_kj}) {
+      text += version(id) + " ";
+    }
+    return text;
+  }
+};
+
+// Catches: a client that does not trust the API server by the name that it calls it by; a component
+// with more rights than it needs.
+TEST_F(KubernetesControllers, EachCertificateIsOfItsOwn) {
+  begin();
+  auto api = inspect(stored().getApiServer());
+  EXPECT_EQ("kube-apiserver", std::string(api.commonName.cStr()));
+  EXPECT_EQ("kube-master", joined(api.organizations));
+  EXPECT_EQ("10.5.0.2 10.5.0.9 10.96.0.1 127.0.0.1 ::1", joined(api.addresses));
+  EXPECT_EQ(
+      "kubernetes kubernetes.default kubernetes.default.svc "
+      "kubernetes.default.svc.cluster.local localhost master-1",
+      joined(api.dnsNames));
+  EXPECT_EQ("system:masters", joined(inspect(stored().getApiServerKubeletClient()).organizations));
+  auto front = crt(stored().getFrontProxy());
+  EXPECT_EQ("front-proxy-client", std::string(pki::inspect(front).commonName.cStr()));
+  EXPECT_TRUE(pki::isSignedBy(front, secrets.aggregatorAuthority.certificate));
+  auto who = [](kj::StringPtr kubeconfig) {
+    auto access = kube::readAccess(kubeconfig, "test");
+    EXPECT_EQ("127.0.0.1:6443", std::string(access.name().cStr()));
+    auto info = pki::inspect(access.certificate);
+    return std::string(kj::str(info.commonName, "/", joined(info.organizations)).cStr());
+  };
+  EXPECT_EQ("talos:admin/system:masters", who(stored().getAdminKubeconfig()));
+  EXPECT_EQ("system:kube-controller-manager/system:kube-controller-manager",
+            who(stored().getControllerManagerKubeconfig()));
+  EXPECT_EQ("system:kube-scheduler/system:kube-scheduler", who(stored().getSchedulerKubeconfig()));
+}
+
+// The quirk of the original: new certificates, and with them other pods, on every wake-up.
+TEST_F(KubernetesControllers, EachIsMadeAnewForAReasonOfItsOwn) {
+  begin();
+  auto first = stored().version();
+  auto kubelet = crt(stored().getApiServerKubeletClient());
+  renew();
+  EXPECT_EQ(first, stored().version());
+  // Addresses of pods and of services, and shared ones, are none of the node's.
+  putAddresses({"10.5.0.2", "10.244.0.1", "10.96.0.1"});
+  settle();
+  EXPECT_EQ(first, stored().version());
+  putAddresses({"10.5.0.2", "10.5.0.3"});
+  settle();
+  EXPECT_EQ(first + 1, stored().version());
+  EXPECT_EQ(kubelet, crt(stored().getApiServerKubeletClient()));
+  EXPECT_EQ("1 1 1 1 ", versions()) << "a program reads such a certificate again by itself";
+  clock.time += 200 * kj::DAYS;
+  renew();
+  EXPECT_EQ(first + 2, stored().version());
+  EXPECT_NE(kubelet, crt(stored().getApiServerKubeletClient()));
+  EXPECT_EQ("2 1 2 2 ", versions()) << "kubeconfigs are read once";
+}
+
+// Catches: pods that are started anew after each reboot because their kubeconfigs are new.
+TEST_F(KubernetesControllers, AfterARebootTheyAreAsTheyWere) {
+  begin();
+  auto api = crt(stored().getApiServer()), kubeconfig = kj::str(stored().getSchedulerKubeconfig());
+  struct stat found;
+  ASSERT_EQ(0, stat(keptFile.cStr(), &found));
+  EXPECT_EQ(0600u, found.st_mode & 07777);
+  auto kept = KJ_ASSERT_NONNULL(readKeptSecrets(keptFile));
+  capnp::MallocMessageBuilder message;
+  auto again = message.initRoot<Secrets>();
+  auto identity = [&]() {
+    auto root = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId));
+    return identityOf(root.getK8s(), 6443, storedNames(store, nullptr), nullptr);
+  };
+  EXPECT_FALSE(
+      renewKubernetesSecrets(identity(), kept->getRoot<Secrets>().asReader(), clock.now(), again));
+  EXPECT_EQ(api, crt(again.getApiServer()));
+  EXPECT_EQ(kubeconfig, kj::StringPtr(again.getSchedulerKubeconfig()));
+  // What is damaged is made anew, each by itself.
+  auto damaged = kept->getRoot<Secrets>();
+  damaged.getApiServer().setCrt("damaged"_kj.asBytes());
+  damaged.setAdminKubeconfig("damaged");
+  EXPECT_TRUE(renewKubernetesSecrets(identity(), damaged.asReader(), clock.now(), again));
+  EXPECT_NE(api, crt(again.getApiServer()));
+  EXPECT_EQ(kubeconfig, kj::StringPtr(again.getSchedulerKubeconfig()));
+  writeFileAtomically(keptFile, "damaged damaged damaged"_kj, 0600);
+  EXPECT_THROW(readKeptSecrets(keptFile), kj::Exception);
+}
+
+TEST_F(KubernetesControllers, ANewAuthorityIsANewCertificate) {
+  begin();
+  auto front = crt(stored().getFrontProxy()), api = crt(stored().getApiServer());
+  auto other = config::makeSecrets({});
+  secrets.aggregatorAuthority = kj::mv(other.aggregatorAuthority);
+  publish(document());
+  settle();
+  EXPECT_NE(front, crt(stored().getFrontProxy()));
+  EXPECT_EQ(api, crt(stored().getApiServer()));
+  secrets.kubernetesAuthority = kj::mv(other.kubernetesAuthority);
+  publish(document());
+  settle();
+  EXPECT_TRUE(
+      pki::isSignedBy(crt(stored().getApiServer()), secrets.kubernetesAuthority.certificate));
+}
+
+// The state of a node of v0.8 before its control plane is converted.
+TEST_F(KubernetesControllers, WhatTheConfigLacksIsSaid) {
+  capnp::MallocMessageBuilder message;
+  auto root = message.initRoot<rpc::RootSecretSpec>().initK8s();
+  auto pair = [](rpc::KeyPair::Builder out) {
+    out.setCrt("crt"_kj.asBytes());
+    out.setKey("key"_kj.asBytes());
+  };
+  auto text = [&]() {
+    auto e = kj::runCatchingExceptions([&] { identityOf(root, 6443, NodeNames(), nullptr); });
+    return std::string(messageOf(KJ_ASSERT_NONNULL(e)).cStr());
+  };
+  EXPECT_EQ("missing cluster.ca secret", text());
+  pair(root.initCa());
+  EXPECT_EQ("missing cluster.aggregatorCA secret", text());
+  pair(root.initAggregatorCA());
+  EXPECT_EQ("missing cluster.serviceAccount secret", text());
+}
+
+// Catches: a file that another user can read, a key that a component gets without need, a status
+// before the files.
+TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
+  begin();
+  auto names = [&](kj::StringPtr component) {
+    return std::string(kj::strArray(namesIn(kj::str(folder, "/", component)), " ").cStr());
+  };
+  EXPECT_EQ(
+      "aggregator-ca.crt apiserver-kubelet-client.crt apiserver-kubelet-client.key apiserver.crt "
+      "apiserver.key auditpolicy.yaml ca.crt encryptionconfig.yaml etcd-client-ca.crt "
+      "etcd-client.crt etcd-client.key front-proxy-client.crt front-proxy-client.key "
+      "service-account.key service-account.pub",
+      names("kube-apiserver"));
+  EXPECT_EQ("ca.crt ca.key kubeconfig service-account.key", names("kube-controller-manager"));
+  EXPECT_EQ("kubeconfig", names("kube-scheduler"));
+  struct stat found;
+  ASSERT_EQ(0, stat(kj::str(folder, "/kube-scheduler").cStr(), &found));
+  EXPECT_EQ(0755u, found.st_mode & 07777);
+  auto path = kj::str(folder, "/kube-apiserver/encryptionconfig.yaml");
+  ASSERT_EQ(0, stat(path.cStr(), &found));
+  EXPECT_EQ(0400u, found.st_mode & 07777);
+  EXPECT_EQ(kj::str("apiVersion: apiserver.config.k8s.io/v1\n"
+                    "kind: EncryptionConfiguration\n"
+                    "resources:\n"
+                    "  - resources:\n"
+                    "      - secrets\n"
+                    "    providers:\n"
+                    "      - aescbc:\n"
+                    "          keys:\n"
+                    "            - name: key1\n"
+                    "              secret: ",
+                    kj::StringPtr(secrets.encryptionSecret), "\n      - identity: {}\n"),
+            readFile(path));
+  EXPECT_EQ(pki::publicKeyOf(secrets.serviceAccountKey),
+            readFile(kj::str(folder, "/kube-apiserver/service-account.pub")));
+  EXPECT_EQ(65534u, uidOf(Component::kApiServer));
+  EXPECT_NE(uidOf(Component::kControllerManager), uidOf(Component::kScheduler));
+}
+
+// Catches: an API server that goes on with the key of before, and one that is started anew for a
+// certificate of etcd.
+TEST_F(KubernetesControllers, VersionsRiseWithWhatIsReadOnce) {
+  begin();
+  EXPECT_EQ("1 1 1 1 ", versions());
+  putEtcd();
+  settle();
+  EXPECT_EQ("1 1 1 1 ", versions());
+  secrets.encryptionSecret = config::makeSecrets({}).encryptionSecret.clone();
+  publish(document());
+  settle();
+  EXPECT_EQ("2 2 1 1 ", versions());
+  secrets.serviceAccountKey = pki::makeKey(pki::KeyType::kEcdsaP256);
+  publish(document());
+  settle();
+  EXPECT_EQ("3 3 2 1 ", versions());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,354 @@
+#include "machined/kubernetes/kubernetes-secrets.h"
+
+#include <capnp/serialize.h>
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/config/cluster-networks.h"
+#include "common/net/ip.h"
+#include "common/tls/public-key.h"
+#include "machined/controllers/stored-names.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+// The wall clock may be set meanwhile: so often it is looked at again.
+constexpr auto kLongestSleep = 1 * kj::HOURS;
+constexpr size_t kMostKept = 1u << 20;
+constexpr kj::StringPtr kMasters = "system:masters"_kj;
+constexpr kj::StringPtr kCertificateKey = "client-certificate-data: "_kj;
+constexpr kj::StringPtr kKeyKey = "client-key-data: "_kj;
+
+// Who a client is in the cluster.
+struct ClusterClient {
+  kj::StringPtr commonName, organization;
+};
+constexpr ClusterClient kKubeletClient = {"apiserver-kubelet-client"_kj, kMasters};
+constexpr ClusterClient kFrontProxy = {"front-proxy-client"_kj, ""_kj};
+constexpr ClusterClient kAdmin = {"talos:admin"_kj, kMasters};
+constexpr ClusterClient kControllerManager = {"system:kube-controller-manager"_kj,
+                                              "system:kube-controller-manager"_kj};
+constexpr ClusterClient kScheduler = {"system:kube-scheduler"_kj, "system:kube-scheduler"_kj};
+constexpr kj::StringPtr kServerOrganization = "kube-master"_kj;
+
+using Pair = pki::CertificateAndKey;
+
+kj::String textOf(capnp::Data::Reader pem) {
+  return kj::str(pem.asChars());
+}
+
+kj::Array<kj::String> organizationsOf(const ClusterClient& client) {
+  if (client.organization.size() == 0) return nullptr;
+  return kj::arr(kj::str(client.organization));
+}
+
+Pair issueClient(const ClusterClient& client, kj::StringPtr authority, kj::StringPtr key,
+                 kj::Date now) {
+  return pki::issue(authority, key,
+                    {.commonName = client.commonName,
+                     .organizations = organizationsOf(client),
+                     .server = false,
+                     .lifetime = kKubernetesLifetime + kBackdated,
+                     .notBefore = now - kBackdated});
+}
+
+// Made for somebody else or too long ago, or by another CA than this.
+bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringPtr authority,
+             kj::Date now) {
+  auto info = pki::inspect(certificate);
+  bool isHis =
+      info.commonName == client.commonName &&
+      (client.organization.size() == 0
+           ? info.organizations.empty() || info.organizations[0].size() == 0
+           : info.organizations.size() == 1 && info.organizations[0] == client.organization);
+  return !isHis || !pki::isSignedBy(certificate, authority) ||
+         whyRenew(info, kKubernetesLifetime, now) != nullptr;
+}
+
+// What of these cannot be read is made anew.
+template <typename F>
+bool orIfDamaged(F&& look) {
+  bool result = true;
+  kj::runCatchingExceptions([&] { result = look(); });
+  return result;
+}
+
+void put(rpc::KeyPair::Builder out, const Pair& pair) {
+  out.setCrt(pair.certificate.asBytes());
+  out.setKey(pair.key.bytes());
+}
+
+// Ours are written with the two in a line each.
+kj::Maybe<pki::Pem> dataIn(kj::StringPtr kubeconfig, kj::StringPtr key) {
+  for (size_t at = 0; at + key.size() <= kubeconfig.size(); ++at) {
+    if (!kubeconfig.slice(at).startsWith(key)) continue;
+    auto rest = kubeconfig.slice(at + key.size());
+    auto end = rest.findFirst('\n').orDefault(rest.size());
+    auto decoded = kj::decodeBase64(rest.slice(0, end));
+    KJ_DEFER(zeroize(decoded.asBytes()));
+    return pki::Pem(kj::str(decoded.asChars()));
+  }
+  return nullptr;
+}
+
+pki::Pem kubeconfigOf(const KubernetesIdentity& identity, const ClusterClient& client,
+                      kj::StringPtr certificate, kj::StringPtr key) {
+  auto context = kj::str(client.commonName, "@", identity.cluster);
+  kube::KubeconfigContent content{.cluster = identity.cluster,
+                                  .server = identity.server,
+                                  .authority = identity.authority,
+                                  .user = client.commonName,
+                                  .credentials = kube::ClientPair{certificate, key},
+                                  .context = context,
+                                  .nameSpace = "default"};
+  return kube::writeKubeconfig(content);
+}
+
+// Makes one after the other, or keeps it.
+class Renewal {
+ public:
+  Renewal(const KubernetesIdentity& identity, kj::Date now) : identity(identity), now(now) {}
+  bool made = false;
+
+  void server(rpc::KeyPair::Builder out, kj::Maybe<rpc::KeyPair::Reader> stored) {
+    bool anew = orIfDamaged([&] {
+      auto crt = textOf(KJ_REQUIRE_NONNULL(stored).getCrt());
+      auto info = pki::inspect(crt);
+      return !pki::isSignedBy(crt, identity.authority) ||
+             whyRenew(info, identity.names, kKubernetesLifetime, now) != nullptr;
+    });
+    if (!anew) return keep(out, KJ_ASSERT_NONNULL(stored));
+    auto options = serverOptions(identity.names, kKubernetesLifetime, now);
+    options.organizations = kj::arr(kj::str(kServerOrganization));
+    put(out, pki::issue(identity.authority, identity.authorityKey, kj::mv(options)));
+    made = true;
+  }
+
+  void client(rpc::KeyPair::Builder out, kj::Maybe<rpc::KeyPair::Reader> stored,
+              const ClusterClient& who, kj::StringPtr authority, kj::StringPtr key) {
+    bool anew = orIfDamaged(
+        [&] { return isStale(textOf(KJ_REQUIRE_NONNULL(stored).getCrt()), who, authority, now); });
+    if (!anew) return keep(out, KJ_ASSERT_NONNULL(stored));
+    put(out, issueClient(who, authority, key, now));
+    made = true;
+  }
+
+  pki::Pem kubeconfig(kj::Maybe<kj::StringPtr> stored, const ClusterClient& who) {
+    kj::Maybe<pki::Pem> kept;
+    orIfDamaged([&] {
+      auto text = KJ_REQUIRE_NONNULL(stored);
+      auto crt = KJ_REQUIRE_NONNULL(dataIn(text, kCertificateKey));
+      auto key = KJ_REQUIRE_NONNULL(dataIn(text, kKeyKey));
+      if (!isStale(crt, who, identity.authority, now)) {
+        auto same = kubeconfigOf(identity, who, crt, key);
+        if (kj::StringPtr(same) == text) kept = kj::mv(same);
+      }
+      return false;
+    });
+    KJ_IF_MAYBE (k, kept) return kj::mv(*k);
+    made = true;
+    auto pair = issueClient(who, identity.authority, identity.authorityKey, now);
+    return kubeconfigOf(identity, who, pair.certificate, pair.key);
+  }
+
+ private:
+  const KubernetesIdentity& identity;
+  kj::Date now;
+
+  static void keep(rpc::KeyPair::Builder out, rpc::KeyPair::Reader stored) {
+    out.setCrt(stored.getCrt());
+    out.setKey(stored.getKey());
+  }
+};
+
+// Not an address of the node, but of pods, services or whoever holds it now.
+bool isForeign(kj::StringPtr address, kj::ArrayPtr<const kj::String> networks) {
+  KJ_IF_MAYBE (ip, Ip::parse(address)) {
+    if (ip->isLinkLocal()) return true;
+    for (auto& network : networks) {
+      KJ_IF_MAYBE (prefix, Prefix::parse(network)) {
+        if (prefix->contains(*ip)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+kj::Vector<kj::String> otherNetworks(config::Config::Reader config) {
+  auto networks = config::podSubnets(config.getCluster());
+  for (auto& subnet : config::serviceSubnets(config.getCluster())) networks.add(kj::mv(subnet));
+  auto add = [&](config::Vip::Reader shared) {
+    KJ_IF_MAYBE (ip, Ip::parse(shared.getIp())) networks.add(Prefix::host(*ip).toString());
+  };
+  for (auto interface : config.getMachine().getNetwork().getInterfaces()) {
+    add(interface.getVip());
+    for (auto vlan : interface.getVlans()) add(vlan.getVip());
+  }
+  return networks;
+}
+
+kj::Maybe<kj::Own<SecretMessage>> tryKeptSecrets(kj::StringPtr file) {
+  kj::Maybe<kj::Own<SecretMessage>> result;
+  auto failure = kj::runCatchingExceptions([&] { result = readKeptSecrets(file); });
+  KJ_IF_MAYBE (e, failure) {
+    log::error("cannot read the kept certificates of Kubernetes; they are made anew",
+               {{"file", file}, {"error", messageOf(*e)}});
+  }
+  return result;
+}
+
+}  // namespace
+
+kj::Maybe<kj::Own<SecretMessage>> readKeptSecrets(kj::StringPtr file) {
+  KJ_IF_MAYBE (text, tryReadFile(file, kMostKept)) {
+    KJ_DEFER(zeroize(text->asArray()));
+    auto words = kj::heapArray<capnp::word>(text->size() / sizeof(capnp::word));
+    KJ_DEFER(zeroize(words.asBytes()));
+    if (words.size() > 0) memcpy(words.begin(), text->begin(), words.asBytes().size());
+    capnp::FlatArrayMessageReader reader(words);
+    auto message = kj::heap<SecretMessage>();
+    message->setRoot(reader.getRoot<rpc::KubernetesSecretsSpec>());
+    return kj::mv(message);
+  }
+  return nullptr;
+}
+
+void writeKeptSecrets(kj::StringPtr file, SecretMessage& message) {
+  auto words = capnp::messageToFlatArray(message);
+  KJ_DEFER(zeroize(words.asBytes()));
+  writeFileAtomically(file, words.asChars(), 0600);
+}
+
+KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,
+                              NodeNames node, kj::ArrayPtr<const kj::String> otherNetworks) {
+  auto need = [](bool there, kj::StringPtr key) {
+    if (!there) fail(ErrorKind::kFailedPrecondition, kj::str("missing ", key, " secret"));
+  };
+  need(root.getCa().getCrt().size() > 0 && root.getCa().getKey().size() > 0, "cluster.ca");
+  need(root.getAggregatorCA().getCrt().size() > 0 && root.getAggregatorCA().getKey().size() > 0,
+       "cluster.aggregatorCA");
+  need(root.getServiceAccountKey().size() > 0, "cluster.serviceAccount");
+  kj::Vector<kj::String> sans, addresses;
+  for (auto san : root.getCertSANs()) sans.add(kj::str(san));
+  for (auto ip : root.getApiServerIPs()) sans.add(kj::str(ip));
+  for (auto& name : node.dns) sans.add(kj::mv(name));
+  for (auto& address : node.addresses) {
+    if (!isForeign(address, otherNetworks)) addresses.add(kj::mv(address));
+  }
+  KubernetesIdentity identity{
+      .cluster = kj::str(root.getName().size() > 0 ? kj::StringPtr(root.getName()) : "local"_kj),
+      .server = kj::str("https://127.0.0.1:", localPort),
+      .authority = textOf(root.getCa().getCrt()),
+      .aggregator = textOf(root.getAggregatorCA().getCrt()),
+      .authorityKey = pki::Pem(textOf(root.getCa().getKey())),
+      .aggregatorKey = pki::Pem(textOf(root.getAggregatorCA().getKey())),
+      .names = nodeNames("", "", addresses, sans)};
+  identity.names.commonName = kj::str("kube-apiserver");
+  return identity;
+}
+
+bool renewKubernetesSecrets(const KubernetesIdentity& identity,
+                            kj::Maybe<rpc::KubernetesSecretsSpec::Reader> stored, kj::Date now,
+                            rpc::KubernetesSecretsSpec::Builder out) {
+  Renewal renewal(identity, now);
+  using Reader = rpc::KubernetesSecretsSpec::Reader;
+  auto old = [&](auto get) { return stored.map([&](Reader& s) { return get(s); }); };
+  renewal.server(out.initApiServer(), old([](Reader& s) { return s.getApiServer(); }));
+  renewal.client(out.initApiServerKubeletClient(),
+                 old([](Reader& s) { return s.getApiServerKubeletClient(); }), kKubeletClient,
+                 identity.authority, identity.authorityKey);
+  renewal.client(out.initFrontProxy(), old([](Reader& s) { return s.getFrontProxy(); }),
+                 kFrontProxy, identity.aggregator, identity.aggregatorKey);
+  auto text = [&](auto get) {
+    return stored.map([&](Reader& s) -> kj::StringPtr { return get(s); });
+  };
+  out.setAdminKubeconfig(kj::StringPtr(
+      renewal.kubeconfig(text([](Reader& s) { return s.getAdminKubeconfig(); }), kAdmin)));
+  out.setControllerManagerKubeconfig(kj::StringPtr(renewal.kubeconfig(
+      text([](Reader& s) { return s.getControllerManagerKubeconfig(); }), kControllerManager)));
+  out.setSchedulerKubeconfig(kj::StringPtr(
+      renewal.kubeconfig(text([](Reader& s) { return s.getSchedulerKubeconfig(); }), kScheduler)));
+  return renewal.made;
+}
+
+kj::Date halfLife(rpc::KubernetesSecretsSpec::Reader secrets) {
+  auto first = talos::halfLife(pki::inspect(textOf(secrets.getApiServer().getCrt())));
+  auto add = [&](kj::StringPtr certificate) {
+    first = kj::min(first, talos::halfLife(pki::inspect(certificate)));
+  };
+  add(textOf(secrets.getApiServerKubeletClient().getCrt()));
+  add(textOf(secrets.getFrontProxy().getCrt()));
+  for (auto text : {secrets.getAdminKubeconfig(), secrets.getControllerManagerKubeconfig(),
+                    secrets.getSchedulerKubeconfig()}) {
+    add(KJ_REQUIRE_NONNULL(dataIn(text, kCertificateKey)));
+  }
+  return first;
+}
+
+kj::Array<Controller::Input> KubernetesController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
+                 input<rpc::RootSecretSpec>(kKubernetesRootId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>(), input<rpc::TimeStatusSpec>());
+}
+kj::Array<kj::StringPtr> KubernetesController::outputs() const {
+  return typeNames<rpc::KubernetesSecretsSpec>();
+}
+
+void KubernetesController::renewAt(kj::Date due) {
+  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - deps.clock.now(), kLongestSleep));
+  renewal = deps.timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> KubernetesController::reconcile(Store& store) {
+  KJ_IF_MAYBE (config, deps.readConfig(store)) {
+    KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
+      auto names = storedNames(store, nullptr);
+      // Without a name or an address there would be another certificate in a moment.
+      bool known = names.commonName.size() > 0 && !storedAddresses(store).empty();
+      if (!known) return kj::READY_NOW;
+      auto port = config->getCluster().getControlPlane().getLocalAPIServerPort();
+      return maintain(store,
+                      identityOf(root->getK8s(), port, kj::mv(names), otherNetworks(*config)));
+    }
+  }
+  Outputs<rpc::KubernetesSecretsSpec>(name()).apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> KubernetesController::maintain(Store& store, KubernetesIdentity identity) {
+  kj::Maybe<kj::Own<SecretMessage>> stored;
+  KJ_IF_MAYBE (there, store.tryGet<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId)) {
+    auto copy = kj::heap<SecretMessage>();
+    copy->setRoot(static_cast<const rpc::KubernetesSecretsSpec::Reader&>(*there));
+    stored = kj::mv(copy);
+  }
+  kj::Maybe<kj::StringPtr> file;
+  if (deps.isMounted()) file = deps.file;
+  auto made = co_await deps.uv.blocking([identity = kj::mv(identity), stored = kj::mv(stored), file,
+                                         now = deps.clock.now()]() mutable {
+    KJ_IF_MAYBE (path, file) {
+      if (stored == nullptr) stored = tryKeptSecrets(*path);
+    }
+    auto result = kj::heap<SecretMessage>();
+    auto old = stored.map([](kj::Own<SecretMessage>& message) {
+      return message->getRoot<rpc::KubernetesSecretsSpec>().asReader();
+    });
+    bool isNew =
+        renewKubernetesSecrets(identity, old, now, result->initRoot<rpc::KubernetesSecretsSpec>());
+    KJ_IF_MAYBE (path, file) {
+      if (isNew) writeKeptSecrets(*path, *result);
+    }
+    return result;
+  });
+  auto secrets = made->getRoot<rpc::KubernetesSecretsSpec>().asReader();
+  Outputs<rpc::KubernetesSecretsSpec> outputs(name());
+  outputs.set(kKubernetesSecretsId, secrets);
+  outputs.apply(store);
+  renewAt(halfLife(secrets));
+}
+
+}  // namespace talos::machined

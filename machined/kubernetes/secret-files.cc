@@ -1,0 +1,152 @@
+#include "machined/kubernetes/secret-files.h"
+
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/secret-buffer.h"
+#include "common/tls/public-key.h"
+#include "machined/system/owned-file.h"
+
+namespace talos::machined {
+namespace {
+
+struct ComponentRow {
+  kj::StringPtr name;
+  unsigned uid;
+};
+constexpr ComponentRow kRows[] = {
+    {"kube-apiserver"_kj, 65534},
+    {"kube-controller-manager"_kj, 65535},
+    {"kube-scheduler"_kj, 65536},
+};
+
+// Of every request its metadata: who, what, when; never what is in it.
+constexpr kj::StringPtr kAuditPolicy =
+    "apiVersion: audit.k8s.io/v1\n"
+    "kind: Policy\n"
+    "rules:\n"
+    "  - level: Metadata\n"_kj;
+
+// Secrets are written with the first provider, and read with whichever has written them.
+kj::Array<kj::byte> encryptionConfig(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
+  SecretBuffer text;
+  text.add(
+      "apiVersion: apiserver.config.k8s.io/v1\n"
+      "kind: EncryptionConfiguration\n"
+      "resources:\n"
+      "  - resources:\n"
+      "      - secrets\n"
+      "    providers:\n"_kj);
+  auto provider = [&](kj::StringPtr name, kj::StringPtr key, kj::StringPtr secret) {
+    if (secret.size() == 0) return;
+    for (auto part : {"      - "_kj, name, ":\n          keys:\n            - name: "_kj, key,
+                      "\n              secret: "_kj, secret, "\n"_kj}) {
+      text.add(part);
+    }
+  };
+  provider("secretbox", "key2", root.getSecretboxEncryptionSecret());
+  provider("aescbc", "key1", root.getAesCBCEncryptionSecret());
+  text.add("      - identity: {}\n"_kj);
+  auto pem = text.copyText();
+  KJ_DEFER(zeroize(pem.asArray()));
+  return secretArray(pem.asBytes());
+}
+
+class FileList {
+ public:
+  explicit FileList(Component component) : component(component) {}
+  kj::Vector<SecretFile> files;
+
+  void add(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content, bool isReloaded = false) {
+    files.add(SecretFile{component, name, secretArray(content), isReloaded});
+  }
+  // Both are read again when one of them changes.
+  void addPair(kj::StringPtr crt, kj::StringPtr key, rpc::KeyPair::Reader pair) {
+    add(key, pair.getKey(), true);
+    add(crt, pair.getCrt(), true);
+  }
+
+ private:
+  Component component;
+};
+
+kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Reader root,
+                                        rpc::KubernetesSecretsSpec::Reader secrets,
+                                        rpc::EtcdSecretsSpec::Reader etcd) {
+  FileList list(Component::kApiServer);
+  list.add("etcd-client-ca.crt", etcd.getCa());
+  list.addPair("etcd-client.crt", "etcd-client.key", etcd.getClient());
+  list.add("ca.crt", root.getCa().getCrt());
+  list.addPair("apiserver.crt", "apiserver.key", secrets.getApiServer());
+  list.addPair("apiserver-kubelet-client.crt", "apiserver-kubelet-client.key",
+               secrets.getApiServerKubeletClient());
+  auto key = root.getServiceAccountKey();
+  list.add("service-account.pub", pki::publicKeyOf(kj::str(key.asChars())).asBytes());
+  list.add("service-account.key", key);
+  list.add("aggregator-ca.crt", root.getAggregatorCA().getCrt());
+  list.addPair("front-proxy-client.crt", "front-proxy-client.key", secrets.getFrontProxy());
+  list.add("encryptionconfig.yaml", encryptionConfig(root));
+  list.add("auditpolicy.yaml", kAuditPolicy.asBytes());
+  return kj::mv(list.files);
+}
+
+bool isWanted(Component component, kj::StringPtr name, kj::ArrayPtr<const SecretFile> files) {
+  for (auto& file : files) {
+    if (file.component == component && file.name == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+kj::StringPtr nameOf(Component component) {
+  return kRows[static_cast<size_t>(component)].name;
+}
+unsigned uidOf(Component component) {
+  return kRows[static_cast<size_t>(component)].uid;
+}
+
+kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader root,
+                                   rpc::KubernetesSecretsSpec::Reader secrets,
+                                   rpc::EtcdSecretsSpec::Reader etcd) {
+  auto files = filesOfApiServer(root, secrets, etcd);
+  FileList manager(Component::kControllerManager);
+  manager.add("ca.crt", root.getCa().getCrt());
+  manager.add("ca.key", root.getCa().getKey());
+  manager.add("service-account.key", root.getServiceAccountKey());
+  manager.add("kubeconfig", secrets.getControllerManagerKubeconfig().asBytes());
+  for (auto& file : manager.files) files.add(kj::mv(file));
+  FileList scheduler(Component::kScheduler);
+  scheduler.add("kubeconfig", secrets.getSchedulerKubeconfig().asBytes());
+  for (auto& file : scheduler.files) files.add(kj::mv(file));
+  return files;
+}
+
+kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files) {
+  SecretBuffer all;
+  for (auto& file : files) {
+    if (file.component != component || file.isReloaded) continue;
+    // Sizes, so that no two lists look the same.
+    all.add(kj::str(file.name, " ", file.content.size(), "\n"));
+    all.add(file.content.asChars());
+  }
+  auto text = all.copyText();
+  KJ_DEFER(zeroize(text.asArray()));
+  return secretArray(text.asBytes());
+}
+
+void writeSecretFiles(kj::StringPtr folder, kj::ArrayPtr<const SecretFile> files,
+                      unsigned (*ownerOf)(Component)) {
+  for (auto component : kComponents) {
+    auto own = kj::str(folder, "/", nameOf(component));
+    makeDirectories(own, 0755);
+    for (auto& file : files) {
+      if (file.component != component) continue;
+      writeOwnedFile(kj::str(own, "/", file.name), file.content, ownerOf(component));
+    }
+    for (auto& name : namesIn(own)) {
+      if (!isWanted(component, name, files)) removeTree(kj::str(own, "/", name));
+    }
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,44 @@
+// The files that the pods of the Kubernetes control plane read, below
+// /system/secrets/kubernetes/<component>, and what they are annotated with for them.
+//
+// Each component runs as a user of its own, and only that user (and root) can read its files: 0400,
+// in folders that anybody may enter. A file is replaced whole. They lie in memory: a reboot removes
+// them, and they are there again before the kubelet starts.
+//
+// A component is started anew when something changed that it reads at its start only. Certificates
+// it reads again when they change (client-go and the API server do so since 1.19), so a renewal
+// restarts nothing; kubeconfigs have theirs inside and count.
+#pragma once
+
+#include "common/base/secret-array.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kKubernetesSecretsFolder = "/system/secrets/kubernetes"_kj;
+
+// A part of the control plane that runs as a static pod.
+enum class Component { kApiServer, kControllerManager, kScheduler };
+constexpr Component kComponents[] = {Component::kApiServer, Component::kControllerManager,
+                                     Component::kScheduler};
+kj::StringPtr nameOf(Component component);  // kube-apiserver
+unsigned uidOf(Component component);        // its group has the same number
+
+struct SecretFile {
+  Component component;
+  kj::StringPtr name;
+  kj::Array<kj::byte> content;
+  bool isReloaded = false;  // by the program, when it changes
+};
+kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader root,
+                                   rpc::KubernetesSecretsSpec::Reader secrets,
+                                   rpc::EtcdSecretsSpec::Reader etcd);
+
+// What of it a component is restarted for, to be hashed.
+kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files);
+
+// Writes what is not there yet, and removes what is there and is none of these. Blocking.
+void writeSecretFiles(kj::StringPtr folder, kj::ArrayPtr<const SecretFile> files,
+                      unsigned (*ownerOf)(Component) = uidOf);
+
+}  // namespace talos::machined

@@ -1,0 +1,111 @@
+#include "machined/kubernetes/static-pod-files.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "machined/controllers/test-machine-config.h"
+#include "machined/kubernetes/control-plane-pods.h"
+
+namespace talos::machined {
+namespace {
+
+kj::Vector<StaticPodFile> files(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> of) {
+  kj::Vector<StaticPodFile> result;
+  for (auto& [name, content] : of) result.add(StaticPodFile{kj::str(name), kj::str(content)});
+  return result;
+}
+
+// "-removed +written", and what is skipped.
+std::string planned(StaticPodGates gates, kj::Vector<StaticPodFile> wanted,
+                    kj::Vector<StaticPodFile> there) {
+  auto plan = planStaticPods(gates, wanted, there);
+  std::string text;
+  for (auto& name : plan.remove) text += kj::str("-", name, " ").cStr();
+  for (auto file : plan.write) text += kj::str("+", file->name, " ").cStr();
+  if (plan.skipped != nullptr) text += "skipped";
+  return text;
+}
+
+TEST(StaticPodPlan, NothingIsWrittenBeforeItCanRun) {
+  auto wanted = [] { return files({{"talos-a.yaml", "1"}}); };
+  EXPECT_EQ("+talos-a.yaml ", planned({true, true, false}, wanted(), {}));
+  EXPECT_EQ("", planned({true, false, false}, wanted(), {}));
+  EXPECT_EQ("", planned({true, true, nullptr}, wanted(), {}));
+  // Catches: pods of before the reboot that crash because their secrets are not there yet.
+  EXPECT_EQ("-talos-a.yaml ",
+            planned({false, false, nullptr}, wanted(), files({{"talos-a.yaml", "1"}})));
+  EXPECT_EQ("-talos-a.yaml skipped",
+            planned({true, true, true}, wanted(), files({{"talos-a.yaml", "1"}})));
+}
+
+TEST(StaticPodPlan, OnlyDifferencesAreWritten) {
+  auto wanted = [] { return files({{"talos-a.yaml", "1"}, {"talos-b.yaml", "2"}}); };
+  auto there = [] { return files({{"talos-a.yaml", "1"}, {"talos-b.yaml", "1"}}); };
+  EXPECT_EQ("+talos-b.yaml ", planned({true, true, false}, wanted(), there()));
+  // Without the kubelet, or before etcd has told, what is there stays.
+  EXPECT_EQ("", planned({true, false, nullptr}, wanted(), there()));
+  EXPECT_EQ("-talos-b.yaml ",
+            planned({true, true, false}, files({{"talos-a.yaml", "1"}}), there()));
+}
+
+struct StaticPodFiles : public ConfigTest {
+  char base[32] = "/tmp/static-pods-XXXXXX";
+  kj::String folder;
+  kj::Vector<kj::String> told;
+
+  StaticPodFiles() {
+    KJ_ASSERT(mkdtemp(base) != nullptr);
+    folder = kj::str(base, "/manifests");
+    runtime.add(kj::heap<StaticPodFilesController>(StaticPodFilesController::Dependencies{
+        .blocking = [](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
+        .tell = [this](kj::StringPtr controller,
+                       kj::StringPtr message) { told.add(kj::str(controller, ": ", message)); },
+        .folder = folder}));
+  }
+  ~StaticPodFiles() noexcept override { removeTree(base); }
+
+  void putPod(kj::StringPtr id, kj::StringPtr text) {
+    putRecord<rpc::StaticPodSpec>(store, id, [&](auto spec) { spec.setPod(text); });
+  }
+  void openGates() {
+    putRecord<rpc::SecretStatusSpec>(store, kStaticPodsId, [](auto spec) { spec.setReady(true); });
+    putRecord<rpc::ServiceSpec>(store, "kubelet", [](auto spec) { spec.setRunning(true); });
+    putRecord<rpc::BootstrapStatusSpec>(store, "control-plane", [](auto) {});
+  }
+  std::string there() { return kj::strArray(namesIn(folder), " ").cStr(); }
+};
+
+TEST_F(StaticPodFiles, FollowThePods) {
+  putPod("kube-apiserver", "kind: Pod\n");
+  poll();
+  EXPECT_EQ("", there());
+  openGates();
+  poll();
+  EXPECT_EQ("talos-kube-apiserver.yaml", there());
+  auto path = kj::str(folder, "/talos-kube-apiserver.yaml");
+  EXPECT_EQ(kj::str("kind: Pod\n"), readFile(path));
+  struct stat found;
+  ASSERT_EQ(0, stat(path.cStr(), &found));
+  EXPECT_EQ(0600u, found.st_mode & 07777);
+  ASSERT_EQ(1u, told.size());
+  EXPECT_EQ(kj::str("k8s.KubeletStaticPodController: writing static pod \"", path, "\""), told[0]);
+  // Catches: a temporary file that the kubelet takes for a pod, or a user's that is removed.
+  auto users = kj::str(folder, "/mine.yaml");
+  writeFileAtomically(users, "kind: Pod\n"_kj, 0644);
+  putPod("kube-apiserver", "kind: Pod # another\n");
+  poll();
+  EXPECT_EQ("mine.yaml talos-kube-apiserver.yaml", there());
+  EXPECT_EQ(kj::str("kind: Pod # another\n"), readFile(path));
+  EXPECT_EQ(kj::str(base, "/manifests"), folder);
+  EXPECT_EQ("manifests", std::string(kj::strArray(namesIn(base), " ").cStr()));
+  destroyRecord<rpc::StaticPodSpec>(store, "kube-apiserver");
+  poll();
+  EXPECT_EQ("mine.yaml", there());
+  EXPECT_EQ(kj::str("k8s.KubeletStaticPodController: removed static pod \"", path, "\""),
+            told.back());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,137 @@
+#include "machined/kubernetes/static-pod-files.h"
+
+#include <kj/debug.h>
+#include <stdio.h>
+
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/remove-file.h"
+#include "machined/kubernetes/control-plane-pods.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kPrefix = "talos-"_kj, kSuffix = ".yaml"_kj;
+constexpr kj::StringPtr kControlPlaneStatus = "control-plane"_kj, kKubeletService = "kubelet"_kj;
+constexpr size_t kMostPodFile = 1u << 20;
+
+kj::Maybe<const StaticPodFile&> findFile(kj::ArrayPtr<const StaticPodFile> files,
+                                         kj::StringPtr name) {
+  for (auto& file : files) {
+    if (file.name == name) return file;
+  }
+  return nullptr;
+}
+
+// Ours that are there; one that is too large to be ours has another content.
+kj::Vector<StaticPodFile> readPodFiles(kj::StringPtr folder) {
+  kj::Vector<StaticPodFile> result;
+  for (auto& name : namesIn(folder)) {
+    if (!name.startsWith(kPrefix)) continue;
+    kj::String content;
+    kj::runCatchingExceptions([&] {
+      KJ_IF_MAYBE (text, tryReadFile(kj::str(folder, "/", name), kMostPodFile)) {
+        content = kj::mv(*text);
+      }
+    });
+    result.add(StaticPodFile{kj::str(name), kj::mv(content)});
+  }
+  return result;
+}
+
+void renameInto(kj::StringPtr folder, const StaticPodFile& file) {
+  makeDirectories(folder, 0755);
+  auto beside = kj::str(folder, ".", file.name);
+  auto path = kj::str(folder, "/", file.name);
+  writeFileAtomically(beside, file.content, 0600);
+  KJ_SYSCALL(rename(beside.cStr(), path.cStr()), path);
+  syncFolder(folder);
+}
+
+kj::Vector<StaticPodFile> wantedFiles(Store& store) {
+  kj::Vector<StaticPodFile> result;
+  for (auto pod : store.list<rpc::StaticPodSpec>()) {
+    if (pod.metadata().getPhase() != rpc::Metadata::Phase::RUNNING) continue;
+    result.add(StaticPodFile{kj::str(kPrefix, pod.id(), kSuffix), kj::str(pod.getPod())});
+  }
+  return result;
+}
+
+StaticPodGates gatesOf(Store& store) {
+  StaticPodGates gates;
+  KJ_IF_MAYBE (status, store.tryGet<rpc::SecretStatusSpec>(kStaticPodsId)) {
+    gates.secretsReady = status->getReady();
+  }
+  KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kKubeletService)) {
+    gates.kubeletRuns = service->getRunning();
+  }
+  KJ_IF_MAYBE (status, store.tryGet<rpc::BootstrapStatusSpec>(kControlPlaneStatus)) {
+    gates.selfHosted = status->getSelfHostedControlPlane();
+  }
+  return gates;
+}
+
+}  // namespace
+
+StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const StaticPodFile> wanted,
+                             kj::ArrayPtr<const StaticPodFile> there) {
+  StaticPodPlan plan;
+  bool selfHosted = gates.selfHosted.orDefault(false);
+  bool none = !gates.secretsReady || selfHosted;
+  if (selfHosted) plan.skipped = "the control plane is self-hosted: no static pods are written"_kj;
+  for (auto& file : there) {
+    if (none || findFile(wanted, file.name) == nullptr) plan.remove.add(kj::str(file.name));
+  }
+  if (none || !gates.kubeletRuns || gates.selfHosted == nullptr) return plan;
+  for (auto& file : wanted) {
+    KJ_IF_MAYBE (old, findFile(there, file.name)) {
+      if (old->content == file.content) continue;
+    }
+    plan.write.add(&file);
+  }
+  return plan;
+}
+
+kj::Array<Controller::Input> StaticPodFilesController::inputs() const {
+  return kj::arr(input<rpc::StaticPodSpec>(), input<rpc::SecretStatusSpec>(kStaticPodsId),
+                 input<rpc::ServiceSpec>(kKubeletService),
+                 input<rpc::BootstrapStatusSpec>(kControlPlaneStatus));
+}
+
+kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
+  // What is told comes back from the thread that does it, and which goes on when this is dropped.
+  struct Work : public kj::Refcounted {
+    StaticPodGates gates;
+    kj::Vector<StaticPodFile> wanted;
+    kj::Vector<kj::String> lines;
+    kj::StringPtr skipped = nullptr;
+  };
+  auto done = kj::refcounted<Work>();
+  done->gates = gatesOf(store);
+  done->wanted = wantedFiles(store);
+  kj::Maybe<kj::Exception> failure;
+  co_await deps
+      .blocking([folder = deps.folder, held = kj::addRef(*done)]() mutable {
+        auto& work = *held;
+        auto there = readPodFiles(folder);
+        auto plan = planStaticPods(work.gates, work.wanted, there);
+        work.skipped = plan.skipped;
+        for (auto& name : plan.remove) {
+          auto path = kj::str(folder, "/", name);
+          removeDurably(path);
+          work.lines.add(kj::str("removed static pod \"", path, "\""));
+        }
+        for (auto file : plan.write) {
+          work.lines.add(kj::str("writing static pod \"", folder, "/", file->name, "\""));
+          renameInto(folder, *file);
+        }
+      })
+      .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  for (auto& line : done->lines) deps.tell(name(), line);
+  if (done->skipped != nullptr && skipped == nullptr) deps.tell(name(), done->skipped);
+  skipped = done->skipped;
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+}
+
+}  // namespace talos::machined

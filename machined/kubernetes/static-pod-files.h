@@ -1,0 +1,58 @@
+// k8s.KubeletStaticPodController: the files in /etc/kubernetes/manifests by which the kubelet runs
+// the control plane: talos-<component>.yaml.
+//
+// They are written while the service kubelet runs, when the secrets of the pods are there and etcd
+// of this node has been healthy once (BootstrapStatuses): what the kubelet starts finds what it
+// needs. Where the secrets are not there, as after a reboot, those of before are removed, and so
+// they are while an older control plane, which runs in the cluster itself, is in charge. A file is
+// written beside the folder and renamed into it, so the kubelet sees a pod whole or not at all, and
+// only when a byte of it differs. Files of other names are never touched. After a crash at any line
+// the next run comes to the same end.
+#pragma once
+
+#include "machined/controllers/controller-parts.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kManifestsFolder = "/etc/kubernetes/manifests"_kj;
+
+// What is to be so, pure.
+struct StaticPodFile {
+  kj::String name;  // talos-kube-apiserver.yaml
+  kj::String content;
+};
+struct StaticPodGates {
+  bool secretsReady = false;
+  bool kubeletRuns = false;
+  kj::Maybe<bool> selfHosted;  // none: etcd has not told yet
+};
+struct StaticPodPlan {
+  kj::Vector<kj::String> remove;  // names
+  kj::Vector<const StaticPodFile*> write;
+  kj::StringPtr skipped = nullptr;  // why nothing is written for good
+};
+StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const StaticPodFile> wanted,
+                             kj::ArrayPtr<const StaticPodFile> there);
+
+class StaticPodFilesController final : public Controller {
+ public:
+  struct Dependencies {
+    // Runs what blocks where it holds up nobody.
+    kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
+    // A line of the log of controllers.
+    kj::Function<void(kj::StringPtr controller, kj::StringPtr message)> tell;
+    kj::StringPtr folder = kManifestsFolder;
+  };
+  explicit StaticPodFilesController(Dependencies deps) : deps(kj::mv(deps)) {}
+
+  kj::StringPtr name() const override { return "k8s.KubeletStaticPodController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Dependencies deps;
+  kj::StringPtr skipped = nullptr;  // as it was told
+};
+
+}  // namespace talos::machined

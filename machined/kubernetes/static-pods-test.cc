@@ -1,0 +1,162 @@
+#include "machined/kubernetes/static-pods.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace talos::machined {
+namespace {
+
+using Spec = rpc::ControlPlaneConfigSpec;
+
+struct StaticPods : public testing::Test {
+  capnp::MallocMessageBuilder message;
+  PodContext context{
+      .version = {1, 34, 4}, .podSecurityPolicy = true, .configVersion = 2, .secretsVersion = "1"};
+  ~StaticPods() noexcept override {}
+
+  static kj::String image(kj::StringPtr name, KubernetesVersion version) {
+    return kj::str("registry.k8s.io/", name, ":v", version.toString());
+  }
+  Spec::ApiServer::Builder apiServer() {
+    auto spec = message.initRoot<Spec>().initApiServer();
+    spec.setImage(image("kube-apiserver", context.version));
+    spec.setControlPlaneEndpoint("https://172.20.0.1:6443");
+    spec.initEtcdServers(1).set(0, "https://127.0.0.1:2379");
+    spec.setLocalPort(6443);
+    spec.setServiceCIDR("10.96.0.0/12");
+    return spec;
+  }
+  Spec::ControllerManager::Builder controllerManager() {
+    auto spec = message.initRoot<Spec>().initControllerManager();
+    spec.setImage(image("kube-controller-manager", context.version));
+    spec.setPodCIDR("10.244.0.0/16");
+    spec.setServiceCIDR("10.96.0.0/12");
+    return spec;
+  }
+  Spec::Scheduler::Builder scheduler() {
+    auto spec = message.initRoot<Spec>().initScheduler();
+    spec.setImage(image("kube-scheduler", context.version));
+    return spec;
+  }
+  kj::String pod() { return staticPod(apiServer().asReader(), context); }
+  static void set(capnp::List<rpc::Argument>::Builder list, unsigned i, kj::StringPtr key,
+                  kj::StringPtr value) {
+    list[i].setKey(key);
+    list[i].setValue(value);
+  }
+};
+
+// As it is in testdata; UPDATE_GOLDEN=1 writes it anew.
+void expectGolden(kj::StringPtr name, kj::StringPtr made) {
+  auto path = std::string(TALOS_TESTDATA "/") + name.cStr() + ".yaml";
+  if (getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << made.cStr();
+  std::ifstream file(path);
+  std::string golden((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(golden, made.cStr()) << path;
+}
+
+// Catches: a flag that a release does not have, which would keep its program from starting.
+TEST_F(StaticPods, AreTheReleasesOwn) {
+  for (auto version :
+       {KubernetesVersion{1, 20, 6}, KubernetesVersion{1, 30, 14}, KubernetesVersion{1, 35, 4}}) {
+    context.version = version;
+    auto suffix = kj::str("-", version.major, ".", version.minor);
+    expectGolden(kj::str("kube-apiserver", suffix), pod());
+    expectGolden(kj::str("kube-controller-manager", suffix),
+                 staticPod(controllerManager().asReader(), context));
+    expectGolden(kj::str("kube-scheduler", suffix), staticPod(scheduler().asReader(), context));
+  }
+}
+
+// Catches: an argument that is given twice, where some flags add up; an order that changes.
+TEST_F(StaticPods, ArgumentsOfTheConfigTakeThePlaceOfOurs) {
+  auto spec = apiServer();
+  auto extra = spec.initExtraArgs(3);
+  set(extra, 0, "v", "4");
+  set(extra, 1, "audit-log-maxage", "7");
+  set(extra, 2, "feature-gates", "A=true");
+  auto made = staticPod(spec.asReader(), context);
+  kj::StringPtr text = made;
+  auto at = [&](const char* part) { return std::string(text.cStr()).find(part); };
+  EXPECT_NE(std::string::npos, at("- --audit-log-maxage=7\n"));
+  EXPECT_EQ(std::string::npos, at("--audit-log-maxage=30"));
+  EXPECT_LT(at("--kubelet-preferred-address-types"), at("--feature-gates=A=true"));
+  EXPECT_LT(at("--feature-gates=A=true"), at("- --v=4"));
+}
+
+TEST_F(StaticPods, VolumesOfTheConfigAreMounted) {
+  auto spec = scheduler();
+  auto volume = spec.initExtraVolumes(1)[0];
+  volume.setName("etc-scheduler");
+  volume.setHostPath("/var/lib/scheduler");
+  volume.setMountPath("/etc/scheduler");
+  volume.setReadonly(true);
+  std::string text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_NE(std::string::npos, text.find("            - mountPath: /etc/scheduler\n"
+                                         "              name: etc-scheduler\n"
+                                         "              readOnly: true\n"))
+      << text;
+  EXPECT_NE(std::string::npos, text.find("        - hostPath:\n"
+                                         "            path: /var/lib/scheduler\n"
+                                         "          name: etc-scheduler\n"));
+}
+
+TEST_F(StaticPods, PolicyOfPodsIsAdmittedWhereItIsWantedAndKnown) {
+  auto has = [&]() {
+    return std::string(pod().cStr()).find("PodSecurityPolicy") != std::string::npos;
+  };
+  context.version = {1, 20, 6};
+  EXPECT_TRUE(has());
+  context.podSecurityPolicy = false;
+  EXPECT_FALSE(has());
+}
+
+// The cloud's controllers are a workload: the API server of 1.33 does not know the flag any more.
+TEST_F(StaticPods, ACloudProviderIsToldToWhoKnowsIt) {
+  auto of = [&](KubernetesVersion version) {
+    context.version = version;
+    auto api = apiServer();
+    api.setCloudProvider("external");
+    auto first = kj::str(staticPod(api.asReader(), context));
+    auto manager = controllerManager();
+    manager.setCloudProvider("external");
+    auto both = std::string(first.cStr()) + staticPod(manager.asReader(), context).cStr();
+    size_t count = 0;
+    for (size_t i = 0; (i = both.find("--cloud-provider=external", i)) != std::string::npos; ++i)
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(2u, of({1, 32, 0}));
+  EXPECT_EQ(1u, of({1, 33, 0}));
+}
+
+// Catches: an API server that nobody reaches on a cluster of IPv6.
+TEST_F(StaticPods, TheApiListensWhereTheClusterIs) {
+  auto listensAt = [&](kj::StringPtr services) {
+    auto spec = apiServer();
+    spec.setServiceCIDR(services);
+    std::string text = staticPod(spec.asReader(), context).cStr();
+    return text.find("--bind-address=::\n") != std::string::npos ||
+           text.find("--bind-address=::\"") != std::string::npos;
+  };
+  EXPECT_FALSE(listensAt("10.96.0.0/12"));
+  EXPECT_FALSE(listensAt("10.96.0.0/12,fd00:1::/112"));
+  EXPECT_TRUE(listensAt("fd00:1::/112"));
+}
+
+// Catches: a pod that is started anew for nothing, or not for something.
+TEST_F(StaticPods, EqualInputGivesEqualBytes) {
+  auto first = pod();
+  EXPECT_EQ(first, pod());
+  context.secretsVersion = "2";
+  EXPECT_NE(first, pod());
+  context.secretsVersion = "1";
+  context.configVersion = 3;
+  EXPECT_NE(first, pod());
+}
+
+}  // namespace
+}  // namespace talos::machined

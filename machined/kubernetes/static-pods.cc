@@ -1,0 +1,347 @@
+#include "machined/kubernetes/static-pods.h"
+
+#include <algorithm>
+
+#include "common/kube/json-yaml.h"
+
+namespace talos::machined {
+namespace {
+
+using kube::Json;
+using Arguments = capnp::List<rpc::Argument>::Reader;
+using Volumes = capnp::List<rpc::ExtraVolume>::Reader;
+
+constexpr kj::StringPtr kAdmissionPlugins[] = {
+    "NamespaceLifecycle"_kj,
+    "LimitRanger"_kj,
+    "ServiceAccount"_kj,
+    "PersistentVolumeClaimResize"_kj,
+    "DefaultStorageClass"_kj,
+    "DefaultTolerationSeconds"_kj,
+    "MutatingAdmissionWebhook"_kj,
+    "ValidatingAdmissionWebhook"_kj,
+    "ResourceQuota"_kj,
+    "Priority"_kj,
+    "NodeRestriction"_kj,
+};
+constexpr kj::StringPtr kPodSecurityPolicy = "PodSecurityPolicy"_kj;
+
+constexpr kj::StringPtr kCiphers[] = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"_kj, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"_kj,
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305"_kj,  "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"_kj,
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"_kj,    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"_kj,
+};
+constexpr kj::StringPtr kCiphersWithoutForwardSecrecy[] = {
+    "TLS_RSA_WITH_AES_256_GCM_SHA384"_kj,
+    "TLS_RSA_WITH_AES_128_GCM_SHA256"_kj,
+};
+
+struct Ports {
+  int plain, tls;
+};
+constexpr Ports kControllerManagerHealth = {10252, 10257}, kSchedulerHealth = {10251, 10259};
+constexpr int kProbeSeconds = 15;
+
+std::string std_(kj::StringPtr text) {
+  return std::string(text.begin(), text.size());
+}
+
+kj::String joined(kj::ArrayPtr<const kj::StringPtr> list, kj::ArrayPtr<const kj::StringPtr> more) {
+  kj::Vector<kj::StringPtr> all;
+  for (auto text : list) all.add(text);
+  for (auto text : more) all.add(text);
+  return kj::strArray(all, ",");
+}
+
+// The arguments of a program, in the order in which they are added.
+class ArgumentList {
+ public:
+  void add(kj::StringPtr key, kj::StringPtr value) { list.add(Item{kj::str(key), kj::str(value)}); }
+  // Those of the config: each in the place of ours of that name, or behind them.
+  void merge(Arguments extra) {
+    kj::Vector<Item> more;
+    for (auto argument : extra) {
+      bool replaced = false;
+      for (auto& item : list) {
+        if (item.key == argument.getKey()) {
+          item.value = kj::str(argument.getValue());
+          replaced = true;
+        }
+      }
+      if (!replaced) more.add(Item{kj::str(argument.getKey()), kj::str(argument.getValue())});
+    }
+    std::sort(more.begin(), more.end(), [](const Item& a, const Item& b) { return a.key < b.key; });
+    for (auto& item : more) list.add(kj::mv(item));
+  }
+  Json command(kj::StringPtr program) const {
+    auto words = Json::array();
+    words.push_back("/go-runner");
+    words.push_back(std_(kj::str("/usr/local/bin/", program)));
+    for (auto& item : list) words.push_back(std_(kj::str("--", item.key, "=", item.value)));
+    return words;
+  }
+
+ private:
+  struct Item {
+    kj::String key, value;
+  };
+  kj::Vector<Item> list;
+};
+
+// What is the pod's own, beside what all of them have.
+struct PodParts {
+  Component component;
+  kj::StringPtr image;
+  Volumes volumes;
+  kj::StringPtr cpu, memory;  // that it asks for
+  ArgumentList arguments;
+  Json environment = nullptr;
+  Json probe = nullptr;
+  // Its image's file has the capability, and could not be executed where it may not have it.
+  bool mayBindLowPorts = false;
+};
+
+kj::String folderOf(Component component) {
+  return kj::str(kKubernetesSecretsFolder, "/", nameOf(component));
+}
+
+Json mountOf(kj::StringPtr name, kj::StringPtr path, bool readOnly) {
+  Json mount;
+  mount["mountPath"] = std_(path);
+  mount["name"] = std_(name);
+  if (readOnly) mount["readOnly"] = true;
+  return mount;
+}
+
+Json volumeOf(kj::StringPtr name, kj::StringPtr path) {
+  Json volume;
+  volume["hostPath"]["path"] = std_(path);
+  volume["name"] = std_(name);
+  return volume;
+}
+
+Json containerOf(const PodParts& parts) {
+  Json container;
+  container["command"] = parts.arguments.command(nameOf(parts.component));
+  if (!parts.environment.is_null()) container["env"] = parts.environment;
+  container["image"] = std_(parts.image);
+  if (!parts.probe.is_null()) container["livenessProbe"] = parts.probe;
+  container["name"] = std_(nameOf(parts.component));
+  container["resources"]["requests"]["cpu"] = std_(parts.cpu);
+  container["resources"]["requests"]["memory"] = std_(parts.memory);
+  auto& security = container["securityContext"];
+  if (!parts.mayBindLowPorts) security["allowPrivilegeEscalation"] = false;
+  if (parts.mayBindLowPorts) {
+    security["capabilities"]["add"] = Json::array({"NET_BIND_SERVICE"});
+  }
+  security["capabilities"]["drop"] = Json::array({"ALL"});
+  security["seccompProfile"]["type"] = "RuntimeDefault";
+  auto folder = folderOf(parts.component);
+  auto mounts = Json::array({mountOf("secrets", folder, true)});
+  for (auto volume : parts.volumes) {
+    mounts.push_back(mountOf(volume.getName(), volume.getMountPath(), volume.getReadonly()));
+  }
+  container["volumeMounts"] = mounts;
+  return container;
+}
+
+// Keys in the alphabet's order, as Kubernetes' own tools print them.
+kj::String podOf(const PodParts& parts, const PodContext& context) {
+  auto name = std_(nameOf(parts.component));
+  Json pod;
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  auto& metadata = pod["metadata"];
+  metadata["annotations"]["talos.dev/config-version"] = std_(kj::str(context.configVersion));
+  metadata["annotations"]["talos.dev/secrets-version"] = std_(context.secretsVersion);
+  metadata["creationTimestamp"] = nullptr;
+  metadata["labels"]["k8s-app"] = name;
+  metadata["labels"]["tier"] = "control-plane";
+  metadata["name"] = name;
+  metadata["namespace"] = "kube-system";
+  auto& spec = pod["spec"];
+  spec["containers"] = Json::array({containerOf(parts)});
+  spec["hostNetwork"] = true;
+  spec["priorityClassName"] = "system-cluster-critical";
+  spec["securityContext"]["runAsGroup"] = uidOf(parts.component);
+  spec["securityContext"]["runAsNonRoot"] = true;
+  spec["securityContext"]["runAsUser"] = uidOf(parts.component);
+  auto volumes = Json::array({volumeOf("secrets", folderOf(parts.component))});
+  for (auto volume : parts.volumes) {
+    volumes.push_back(volumeOf(volume.getName(), volume.getHostPath()));
+  }
+  spec["volumes"] = volumes;
+  return kube::writeYaml(pod, 4);
+}
+
+Json probeOf(const Ports& ports, KubernetesVersion version) {
+  bool plain = has(version, KubeFact::kPlainHealthPorts);
+  Json probe;
+  if (!plain) probe["httpGet"]["host"] = "127.0.0.1";
+  probe["httpGet"]["path"] = "/healthz";
+  probe["httpGet"]["port"] = plain ? ports.plain : ports.tls;
+  if (!plain) probe["httpGet"]["scheme"] = "HTTPS";
+  probe["initialDelaySeconds"] = kProbeSeconds;
+  probe["timeoutSeconds"] = kProbeSeconds;
+  return probe;
+}
+
+// Health and metrics by TLS, on this node, to whom the API server lets ask.
+void addSecurePort(ArgumentList& arguments, kj::StringPtr folder, KubernetesVersion version) {
+  if (has(version, KubeFact::kPlainHealthPorts)) return;
+  arguments.add("authentication-kubeconfig", kj::str(folder, "/kubeconfig"));
+  arguments.add("authorization-kubeconfig", kj::str(folder, "/kubeconfig"));
+  arguments.add("bind-address", "127.0.0.1");
+}
+
+void addCloudProvider(ArgumentList& arguments, kj::StringPtr provider, KubernetesVersion version) {
+  if (provider.size() == 0 && !has(version, KubeFact::kEmptyCloudProvider)) return;
+  arguments.add("cloud-provider", provider);
+}
+
+// Argument by argument, in the order of the documents.
+ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
+                                const PodContext& context) {
+  auto version = context.version;
+  auto folder = folderOf(Component::kApiServer);
+  auto file = [&](kj::StringPtr name) { return kj::str(folder, "/", name); };
+  bool policies =
+      context.podSecurityPolicy && has(version, KubeFact::kAdmissionOfPodSecurityPolicy);
+  auto first = kj::arr(kPodSecurityPolicy);
+  bool old = has(version, KubeFact::kCiphersWithoutForwardSecrecy);
+  ArgumentList list;
+  list.add("enable-admission-plugins",
+           joined(policies ? first.asPtr() : nullptr, kAdmissionPlugins));
+  list.add("advertise-address", "$(POD_IP)");
+  list.add("allow-privileged", "true");
+  list.add("api-audiences", spec.getControlPlaneEndpoint());
+  list.add("authorization-mode", "Node,RBAC");
+  // Of both families where the cluster's first one is IPv6.
+  auto services = spec.getServiceCIDR();
+  auto comma = services.findFirst(',').orDefault(services.size());
+  bool v6 = services.findFirst(':').orDefault(services.size()) < comma;
+  list.add("bind-address", v6 ? "::" : "0.0.0.0");
+  list.add("client-ca-file", file("ca.crt"));
+  list.add("requestheader-client-ca-file", file("aggregator-ca.crt"));
+  list.add("requestheader-allowed-names", "front-proxy-client");
+  list.add("requestheader-extra-headers-prefix", "X-Remote-Extra-");
+  list.add("requestheader-group-headers", "X-Remote-Group");
+  list.add("requestheader-username-headers", "X-Remote-User");
+  list.add("proxy-client-cert-file", file("front-proxy-client.crt"));
+  list.add("proxy-client-key-file", file("front-proxy-client.key"));
+  if (has(version, KubeFact::kApiServerCloudProvider)) {
+    addCloudProvider(list, spec.getCloudProvider(), version);
+  }
+  list.add("enable-bootstrap-token-auth", "true");
+  list.add("tls-cipher-suites",
+           joined(kCiphers, old ? kj::ArrayPtr<const kj::StringPtr>(kCiphersWithoutForwardSecrecy)
+                                : nullptr));
+  list.add("encryption-provider-config", file("encryptionconfig.yaml"));
+  list.add("audit-policy-file", file("auditpolicy.yaml"));
+  list.add("audit-log-path", "-");
+  list.add("audit-log-maxage", "30");
+  list.add("audit-log-maxbackup", "3");
+  list.add("audit-log-maxsize", "50");
+  list.add("profiling", "false");
+  list.add("etcd-cafile", file("etcd-client-ca.crt"));
+  list.add("etcd-certfile", file("etcd-client.crt"));
+  list.add("etcd-keyfile", file("etcd-client.key"));
+  list.add("etcd-servers", kj::strArray(spec.getEtcdServers(), ","));
+  if (has(version, KubeFact::kInsecurePort)) list.add("insecure-port", "0");
+  list.add("kubelet-client-certificate", file("apiserver-kubelet-client.crt"));
+  list.add("kubelet-client-key", file("apiserver-kubelet-client.key"));
+  list.add("secure-port", kj::str(spec.getLocalPort()));
+  list.add("service-account-issuer", spec.getControlPlaneEndpoint());
+  list.add("service-account-key-file", file("service-account.pub"));
+  list.add("service-account-signing-key-file", file("service-account.key"));
+  list.add("service-cluster-ip-range", spec.getServiceCIDR());
+  list.add("tls-cert-file", file("apiserver.crt"));
+  list.add("tls-private-key-file", file("apiserver.key"));
+  list.add("kubelet-preferred-address-types", "InternalIP,ExternalIP,Hostname");
+  list.merge(spec.getExtraArgs());
+  return list;
+}
+
+ArgumentList controllerManagerArguments(rpc::ControlPlaneConfigSpec::ControllerManager::Reader spec,
+                                        KubernetesVersion version) {
+  auto folder = folderOf(Component::kControllerManager);
+  auto file = [&](kj::StringPtr name) { return kj::str(folder, "/", name); };
+  ArgumentList list;
+  list.add("allocate-node-cidrs", "true");
+  addCloudProvider(list, spec.getCloudProvider(), version);
+  list.add("cluster-cidr", spec.getPodCIDR());
+  list.add("service-cluster-ip-range", spec.getServiceCIDR());
+  list.add("cluster-signing-cert-file", file("ca.crt"));
+  list.add("cluster-signing-key-file", file("ca.key"));
+  list.add("configure-cloud-routes", "false");
+  list.add("kubeconfig", file("kubeconfig"));
+  list.add("leader-elect", "true");
+  list.add("root-ca-file", file("ca.crt"));
+  list.add("service-account-private-key-file", file("service-account.key"));
+  list.add("profiling", "false");
+  // Its own identity may do little; each controller has one that may do what it needs.
+  list.add("use-service-account-credentials", "true");
+  addSecurePort(list, folder, version);
+  list.merge(spec.getExtraArgs());
+  return list;
+}
+
+ArgumentList schedulerArguments(rpc::ControlPlaneConfigSpec::Scheduler::Reader spec,
+                                KubernetesVersion version) {
+  auto folder = folderOf(Component::kScheduler);
+  ArgumentList list;
+  list.add("kubeconfig", kj::str(folder, "/kubeconfig"));
+  list.add("leader-elect", "true");
+  list.add("profiling", "false");
+  addSecurePort(list, folder, version);
+  list.merge(spec.getExtraArgs());
+  return list;
+}
+
+Json podAddress() {
+  Json variable;
+  variable["name"] = "POD_IP";
+  variable["valueFrom"]["fieldRef"]["fieldPath"] = "status.podIP";
+  return Json::array({variable});
+}
+
+}  // namespace
+
+kj::String staticPod(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
+                     const PodContext& context) {
+  return podOf({.component = Component::kApiServer,
+                .image = spec.getImage(),
+                .volumes = spec.getExtraVolumes(),
+                .cpu = "200m",
+                .memory = "512Mi",
+                .arguments = apiServerArguments(spec, context),
+                .environment = podAddress(),
+                .mayBindLowPorts = true},
+               context);
+}
+
+kj::String staticPod(rpc::ControlPlaneConfigSpec::ControllerManager::Reader spec,
+                     const PodContext& context) {
+  return podOf({.component = Component::kControllerManager,
+                .image = spec.getImage(),
+                .volumes = spec.getExtraVolumes(),
+                .cpu = "50m",
+                .memory = "256Mi",
+                .arguments = controllerManagerArguments(spec, context.version),
+                .probe = probeOf(kControllerManagerHealth, context.version)},
+               context);
+}
+
+kj::String staticPod(rpc::ControlPlaneConfigSpec::Scheduler::Reader spec,
+                     const PodContext& context) {
+  return podOf({.component = Component::kScheduler,
+                .image = spec.getImage(),
+                .volumes = spec.getExtraVolumes(),
+                .cpu = "10m",
+                .memory = "64Mi",
+                .arguments = schedulerArguments(spec, context.version),
+                .probe = probeOf(kSchedulerHealth, context.version)},
+               context);
+}
+
+}  // namespace talos::machined
