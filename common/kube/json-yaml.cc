@@ -34,16 +34,34 @@ class NodeMaker {
       case Json::value_t::null:
         node.kind = YamlNode::Kind::kNull;
         break;
-      default:
-        node.kind = YamlNode::Kind::kScalar;
-        node.plain = true;
-        node.text = writeJson(value);
+      // Not by Json's own writer: its streams bring YAML's parser into the brain (talos_lacks).
+      case Json::value_t::boolean:
+        plain(node, kj::str(value.get<bool>()));
+        break;
+      case Json::value_t::number_integer:
+        plain(node, kj::str(value.get<int64_t>()));
+        break;
+      case Json::value_t::number_unsigned:
+        plain(node, kj::str(value.get<uint64_t>()));
+        break;
+      case Json::value_t::number_float:
+        plain(node, kj::str(value.get<double>()));
+        break;
+      case Json::value_t::binary:
+      case Json::value_t::discarded:
+        KJ_FAIL_REQUIRE("not a value of JSON");
     }
     return node;
   }
 
  private:
   kj::Arena arena;
+
+  static void plain(YamlNode& node, kj::String text) {
+    node.kind = YamlNode::Kind::kScalar;
+    node.plain = true;
+    node.text = kj::mv(text);
+  }
 };
 
 }  // namespace

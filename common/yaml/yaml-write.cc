@@ -1,9 +1,9 @@
-// The way back: trees of nodes as YAML or JSON text.
+// The way back: trees of nodes as YAML text. Nothing here parses, so who only writes has no parser
+// in it (json-write.cc has one).
 
-#include <cmath>
-#include <cstdlib>
 
 #include "common/base/ascii.h"
+#include "common/base/zeroize.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {
@@ -299,106 +299,11 @@ class YamlWriter {
   }
 };
 
-class JsonWriter {
- public:
-  explicit JsonWriter(unsigned unit) : unit(unit) {}
-
-  kj::String document(const YamlNode& node) {
-    value(node, 0);
-    return take(out);
-  }
-
- private:
-  kj::Vector<char> out;
-  unsigned unit;
-
-  void line(unsigned level) {
-    if (unit == 0) return;
-    out.add('\n');
-    for (unsigned i = 0; i < level * unit; ++i) out.add(' ');
-  }
-
-  void value(const YamlNode& node, unsigned level) {
-    switch (node.kind) {
-      case YamlNode::Kind::kNull:
-        out.addAll("null"_kj);
-        break;
-      case YamlNode::Kind::kScalar:
-        scalar(node);
-        break;
-      case YamlNode::Kind::kRaw:
-        raw(node, level);
-        break;
-      case YamlNode::Kind::kSequence: {
-        out.add('[');
-        bool first = true;
-        for (auto* item : node.items) {
-          if (!first) out.add(',');
-          first = false;
-          line(level + 1);
-          value(*item, level + 1);
-        }
-        if (!first) line(level);
-        out.add(']');
-        break;
-      }
-      case YamlNode::Kind::kMapping: {
-        out.add('{');
-        bool first = true;
-        for (auto& entry : node.entries) {
-          if (!first) out.add(',');
-          first = false;
-          line(level + 1);
-          addQuoted(out, entry.key, Quotes::kJson);
-          out.addAll(unit == 0 ? ":"_kj : ": "_kj);
-          value(*entry.value, level + 1);
-        }
-        if (!first) line(level);
-        out.add('}');
-      }
-    }
-  }
-
-  void scalar(const YamlNode& node) {
-    auto type = node.plain ? scalarType(node.text) : ScalarType::kText;
-    switch (type) {
-      case ScalarType::kNull:
-        out.addAll("null"_kj);
-        return;
-      case ScalarType::kBool:
-        out.addAll(KJ_ASSERT_NONNULL(parseBool(node.text)) ? "true"_kj : "false"_kj);
-        return;
-      case ScalarType::kInteger: {
-        auto integer = KJ_ASSERT_NONNULL(parseInteger(node.text));
-        out.addAll(kj::str(integer.negative ? "-" : "", integer.magnitude));
-        return;
-      }
-      case ScalarType::kFloat: {
-        double number = strtod(node.text.cStr(), nullptr);
-        if (!std::isfinite(number) || node.text.findFirst('n') != nullptr) break;
-        out.addAll(kj::str(number));
-        return;
-      }
-      case ScalarType::kText:
-        break;
-    }
-    addQuoted(out, node.text, Quotes::kJson);
-  }
-
-  void raw(const YamlNode& node, unsigned level) {
-    Problems problems;
-    YamlStream stream(node.text, "", problems);
-    if (hasErrors(problems)) {
-      addQuoted(out, node.text, Quotes::kJson);
-    } else if (stream.documents().size() == 0) {
-      out.addAll("null"_kj);
-    } else {
-      value(*stream.documents()[0], level);
-    }
-  }
-};
-
 }  // namespace
+
+YamlNode::~YamlNode() noexcept(false) {
+  zeroize(text.asArray());
+}
 
 kj::String yamlScalar(kj::StringPtr text) {
   if (isSafePlain(text)) return kj::str(text);
@@ -420,10 +325,6 @@ kj::String renderYaml(const YamlNode& node, unsigned indent, unsigned startColum
 kj::String renderYamlEntry(kj::StringPtr key, const YamlNode& node, unsigned indent,
                            unsigned startColumn) {
   return YamlWriter(indent, startColumn).entry(key, node);
-}
-
-kj::String renderJson(const YamlNode& node, unsigned indent) {
-  return JsonWriter(indent).document(node);
 }
 
 }  // namespace talos::codec

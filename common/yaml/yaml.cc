@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 
 namespace talos::codec {
 namespace {
@@ -382,10 +381,6 @@ size_t cutAtMarker(kj::ArrayPtr<const char> text, size_t begin, size_t end) {
 }
 
 }  // namespace
-
-YamlNode::~YamlNode() noexcept(false) {
-  zeroize(text.asArray());
-}
 
 YamlStream::YamlStream(kj::ArrayPtr<const char> text, kj::StringPtr file, Problems& problems)
     : source(withoutMark(text)) {

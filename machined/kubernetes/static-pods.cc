@@ -190,6 +190,8 @@ Json probeOf(const Ports& ports, KubernetesVersion version) {
 void addSecurePort(ArgumentList& arguments, kj::StringPtr folder, KubernetesVersion version) {
   if (has(version, KubeFact::kPlainHealthPorts)) return;
   arguments.add("authentication-kubeconfig", kj::str(folder, "/kubeconfig"));
+  // It starts beside the API server, and is not to end because that is not up yet.
+  arguments.add("authentication-tolerate-lookup-failure", "true");
   arguments.add("authorization-kubeconfig", kj::str(folder, "/kubeconfig"));
   arguments.add("bind-address", "127.0.0.1");
 }
