@@ -457,7 +457,8 @@ struct EtcdMemberSpec $A.resource((type = "EtcdMembers.etcd.talos.dev", namespac
 # --- Kubernetes ----------------------------------------------------------------------------------------
 struct Argument { key @0 :Text; value @1 :Text; }
 struct ExtraVolume { name @0 :Text; hostPath @1 :Text; mountPath @2 :Text; readonly @3 :Bool; }
-struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs.config.talos.dev", namespace = "config")) $A.inline {
+struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs.config.talos.dev", namespace = "config",
+    sensitive = true)) $A.inline {
   union {
     apiServer @0 :ApiServer;
     controllerManager @1 :ControllerManager;
@@ -483,8 +484,8 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
   }
   struct ExtraManifests {
     extraManifests @0 :List(Manifest);
-    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map $A.secret;
-      contents @3 :Text $A.secret; }                      # of an inline manifest, whose URL is its name
+    struct Manifest { url @0 :Text; priority @1 :Text; extraHeaders @2 :List(Argument) $A.map;
+      contents @3 :Text; }                      # of an inline manifest, whose URL is its name
   }
 }
 struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
@@ -498,7 +499,8 @@ struct StaticPodStatusSpec $A.resource((type = "StaticPodStatuses.kubernetes.tal
     aliases = ["podstatus"])) $A.inline {
   status @0 :Text $A.raw $A.column("Ready");    # the column is the status of the Ready condition
 }
-struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
+struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namespace = "controlplane", sensitive = true))
+    $A.inline {
   objects @0 :Text $A.raw;
 }
 struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos.dev", namespace = "controlplane", aliases = ["ms"])) {

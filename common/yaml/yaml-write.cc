@@ -1,7 +1,6 @@
 // The way back: trees of nodes as YAML text. Nothing here parses, so who only writes has no parser
 // in it (json-write.cc has one).
 
-
 #include "common/base/ascii.h"
 #include "common/base/zeroize.h"
 #include "common/yaml/yaml.h"

@@ -38,7 +38,7 @@ void Wiring::addKubernetesControllers() {
                                          .isMounted = [this]() { return state.isMounted(); }}));
   controllers.add(kj::heap<RenderSecretsController>(
       RenderSecretsController::Dependencies{.blocking = blocking(), .kept = keptVersions}));
-  controllers.add(kj::heap<StaticPodController>());
+  controllers.add(kj::heap<StaticPodController>(KJ_BIND_METHOD(configReader, tryConfig)));
   controllers.add(kj::heap<StaticPodFilesController>(StaticPodFilesController::Dependencies{
       .blocking = blocking(), .tell = [this](kj::StringPtr controller, kj::StringPtr message) {
         auto line = kj::str(controllerLogLine(clock.now(), controller, message), "\n");

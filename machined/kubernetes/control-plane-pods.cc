@@ -15,14 +15,6 @@ kj::Maybe<kj::String> secretsVersion(Store& store, kj::StringPtr component) {
       [](auto status) { return kj::str(status.getVersion()); });
 }
 
-// What images that do not say their release are.
-kj::String saidVersion(Store& store) {
-  KJ_IF_MAYBE (manifests, store.tryGet<ConfigSpec>(kSystemManifestsId)) {
-    return kj::str(manifests->getSystemManifests().getKubernetesVersion());
-  }
-  return kj::String();
-}
-
 bool wantsPodSecurityPolicy(Store& store) {
   KJ_IF_MAYBE (manifests, store.tryGet<ConfigSpec>(kSystemManifestsId)) {
     return manifests->getSystemManifests().getPodSecurityPolicyEnabled();
@@ -30,9 +22,10 @@ bool wantsPodSecurityPolicy(Store& store) {
   return false;
 }
 
-kj::String renderPod(const ResourceOf<ConfigSpec>& config, kj::StringPtr secrets, Store& store) {
-  auto said = saidVersion(store);
-  PodContext context{.podSecurityPolicy = wantsPodSecurityPolicy(store),
+kj::String renderPod(const ResourceOf<ConfigSpec>& config, kj::StringPtr secrets,
+                     kj::StringPtr said, Store& store) {
+  PodContext context{.version = {},
+                     .podSecurityPolicy = wantsPodSecurityPolicy(store),
                      .configVersion = config.version(),
                      .secretsVersion = secrets};
   auto pod = [&](auto spec) {
@@ -94,7 +87,8 @@ kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<Secre
 }
 
 kj::Array<Controller::Input> StaticPodController::inputs() const {
-  return kj::arr(input<ConfigSpec>(), input<rpc::SecretStatusSpec>());
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<ConfigSpec>(),
+                 input<rpc::SecretStatusSpec>());
 }
 kj::Array<kj::StringPtr> StaticPodController::outputs() const {
   return typeNames<rpc::StaticPodSpec>();
@@ -102,11 +96,15 @@ kj::Array<kj::StringPtr> StaticPodController::outputs() const {
 
 kj::Promise<void> StaticPodController::reconcile(Store& store) {
   Outputs<rpc::StaticPodSpec> outputs(name());
+  kj::String said;  // of images that do not say their release
+  KJ_IF_MAYBE (config, readConfig(store)) {
+    said = kj::str(config->getCluster().getKubernetesVersion());
+  }
   for (auto component : kComponents) {
     auto id = nameOf(component);
     KJ_IF_MAYBE (config, store.tryGet<ConfigSpec>(id)) {
       KJ_IF_MAYBE (secrets, secretsVersion(store, id)) {
-        outputs.add(id).setPod(renderPod(*config, *secrets, store));
+        outputs.add(id).setPod(renderPod(*config, *secrets, said, store));
       }
     }
   }

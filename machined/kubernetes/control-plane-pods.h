@@ -45,10 +45,16 @@ class RenderSecretsController final : public Controller {
 
 class StaticPodController final : public Controller {
  public:
+  using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
+  explicit StaticPodController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
+
   kj::StringPtr name() const override { return "k8s.ControlPlaneStaticPodController"; }
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  ReadConfig readConfig;
 };
 
 }  // namespace talos::machined

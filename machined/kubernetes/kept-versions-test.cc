@@ -76,6 +76,22 @@ TEST_F(KeptTest, WithoutStateTheyLastAsLongAsTheBrain) {
   EXPECT_TRUE(tryReadFile(file) == nullptr);
 }
 
+TEST_F(KeptTest, WhatWasCountedBeforeStateGoesOnAboveBoth) {
+  auto before = boot();
+  of(*before, "a", "1");
+  of(*before, "a", "2");
+  EXPECT_EQ(3u, of(*before, "a", "3"));
+  of(*before, "b", "1");
+  mounted = false;
+  auto kept = boot();
+  EXPECT_EQ(1u, of(*kept, "a", "4"));
+  EXPECT_EQ(1u, of(*kept, "b", "1"));
+  mounted = true;
+  EXPECT_EQ(4u, of(*kept, "a", "4"));
+  EXPECT_EQ(5u, of(*kept, "a", "5"));
+  EXPECT_EQ(1u, of(*kept, "b", "1"));
+}
+
 TEST_F(KeptTest, DamageIsFoundAndIsNoReasonToStop) {
   for (auto text : {"kube-apiserver", "kube-apiserver 1", "kube-apiserver 0 ab", " 1 2", "a b c\n",
                     "kube-apiserver 1 ab cd\n"}) {

@@ -66,9 +66,12 @@ kj::Promise<void> KeptVersions::load() {
                {{"file", deps.file}, {"error", messageOf(*e)}});
   }
   for (auto& entry : read->found) {
-    versions.findOrCreate(entry.key, [&]() -> KeptVersionMap::Entry {
-      return {kj::str(entry.key), KeptVersion{entry.value.version, kj::mv(entry.value.digest)}};
-    });
+    auto& kept = versions.findOrCreate(
+        entry.key, [&]() -> KeptVersionMap::Entry { return {kj::str(entry.key), KeptVersion{}}; });
+    // What was counted before STATE was there goes on above both.
+    bool same = kept.version == 0 || kept.digest == entry.value.digest;
+    if (kept.version == 0) kept.digest = kj::mv(entry.value.digest);
+    kept.version = kj::max(kept.version, entry.value.version + (same ? 0 : 1));
   }
   loaded = true;
 }

@@ -6,8 +6,8 @@
 // number for ever, another one the next.
 //
 // A number is on the disk before anybody hears it, so after a crash at any line it is never lower
-// than one that was heard. Where STATE is not mounted they last as long as the brain. A file that
-// cannot be read is told, and counting begins anew.
+// than one that was heard while STATE was mounted. Where it is not they last as long as the brain.
+// A file that cannot be read is told, and counting begins anew.
 #pragma once
 
 #include <kj/async.h>

@@ -20,23 +20,23 @@ constexpr Span kFacts[] = {
 };
 
 // Minor releases of 1, each span with its ends.
-struct Tested {
+struct Supported {
   unsigned first, last;
 };
-constexpr Tested kTested[] = {{19, 20}, {30, 35}};
+constexpr Supported kSupported[] = {{19, 20}, {30, 35}};
 
-bool isTested(KubernetesVersion version) {
-  for (auto& span : kTested) {
+bool isSupported(KubernetesVersion version) {
+  for (auto& span : kSupported) {
     if (version.major == 1 && version.minor >= span.first && version.minor <= span.last)
       return true;
   }
   return false;
 }
 
-// The version itself where it is between tested ones: the table knows when things came and went.
+// The version itself where it is between supported ones: the table knows when things came and went.
 KubernetesVersion nearest(KubernetesVersion version) {
-  KubernetesVersion oldest = {1, std::begin(kTested)->first},
-                    newest = {1, std::rbegin(kTested)->last};
+  KubernetesVersion oldest = {1, std::begin(kSupported)->first},
+                    newest = {1, std::rbegin(kSupported)->last};
   if (version < oldest) return oldest;
   if (version >= KubernetesVersion{1, newest.minor + 1}) return newest;
   return version;
@@ -57,10 +57,10 @@ AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said) {
   auto version = config::kubernetesVersionOf(image);
   if (version == nullptr && said.size() > 0) version = config::parseKubernetesVersion(said);
   KJ_IF_MAYBE (known, version) {
-    if (isTested(*known)) return {*known, nullptr};
+    if (isSupported(*known)) return {*known, nullptr};
     auto assumed = nearest(*known);
     return {assumed, kj::str("Kubernetes ", minorOf(*known), " of ", image,
-                             " is not a tested release; run as ", minorOf(assumed))};
+                             " is not supported; run as ", minorOf(assumed))};
   }
   auto assumed = config::kDefaultKubernetes;
   return {assumed, kj::str("the release of ", image, " is not known; run as ", minorOf(assumed),

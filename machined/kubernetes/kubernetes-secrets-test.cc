@@ -57,7 +57,7 @@ struct KubernetesControllers : public ConfigTest {
         .kept = kept,
         .folder = folder,
         .ownerOf = [](Component) { return static_cast<unsigned>(getuid()); }}));
-    runtime.add(kj::heap<StaticPodController>());
+    runtime.add(kj::heap<StaticPodController>(KJ_BIND_METHOD(config, tryConfig)));
     put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
     putAddresses({"10.5.0.2"});
     putEtcd();
@@ -204,6 +204,26 @@ TEST_F(KubernetesControllers, ANewAuthorityIsANewCertificate) {
   settle();
   EXPECT_TRUE(
       pki::isSignedBy(crt(stored().getApiServer()), secrets.kubernetesAuthority.certificate));
+}
+
+// A machine without a clock of its own begins in 1970. Catches: certificates of 1970, twice at each
+// boot.
+TEST_F(KubernetesControllers, AClockThatNobodyHasSetMakesNothing) {
+  auto right = clock.time;
+  clock.time = kj::UNIX_EPOCH + 1 * kj::DAYS;
+  begin();
+  EXPECT_TRUE(store.tryGet<Secrets>(kKubernetesSecretsId) == nullptr);
+  clock.time = right;
+  put<rpc::TimeStatusSpec>("node", [](auto spec) { spec.setSynced(true); });
+  settle();
+  auto first = stored().version();
+  put<rpc::TimeStatusSpec>("node", [](auto spec) { spec.setSynced(false); });
+  clock.time = right - 1 * kj::HOURS;
+  renew();
+  EXPECT_EQ(first, stored().version());
+  put<rpc::TimeStatusSpec>("node", [](auto spec) { spec.setSynced(true); });
+  settle();
+  EXPECT_EQ(first + 1, stored().version()) << "the clock was set back";
 }
 
 // The state of a node of v0.8 before its control plane is converted.

@@ -191,6 +191,35 @@ kj::Vector<kj::String> otherNetworks(config::Config::Reader config) {
   return networks;
 }
 
+kj::Vector<pki::CertificateInfo> certificatesIn(rpc::KubernetesSecretsSpec::Reader secrets) {
+  kj::Vector<pki::CertificateInfo> infos;
+  for (auto pair :
+       {secrets.getApiServer(), secrets.getApiServerKubeletClient(), secrets.getFrontProxy()}) {
+    infos.add(pki::inspect(textOf(pair.getCrt())));
+  }
+  for (auto text : {secrets.getAdminKubeconfig(), secrets.getControllerManagerKubeconfig(),
+                    secrets.getSchedulerKubeconfig()}) {
+    infos.add(pki::inspect(KJ_REQUIRE_NONNULL(dataIn(text, kCertificateKey))));
+  }
+  return infos;
+}
+
+bool isTimeKnown(Store& store) {
+  KJ_IF_MAYBE (status, store.tryGet<rpc::TimeStatusSpec>("node")) return status->getSynced();
+  return false;
+}
+
+// A clock that nobody has set may be at its beginning: what was made is no newer than now.
+kj::Date plausible(kj::Date now, bool timeKnown,
+                   const kj::Maybe<rpc::KubernetesSecretsSpec::Reader>& stored) {
+  if (!timeKnown) {
+    kj::runCatchingExceptions([&] {
+      KJ_IF_MAYBE (s, stored) now = kj::max(now, notBefore(*s));
+    });
+  }
+  return now;
+}
+
 kj::Maybe<kj::Own<SecretMessage>> tryKeptSecrets(kj::StringPtr file) {
   kj::Maybe<kj::Own<SecretMessage>> result;
   auto failure = kj::runCatchingExceptions([&] { result = readKeptSecrets(file); });
@@ -276,17 +305,16 @@ bool renewKubernetesSecrets(const KubernetesIdentity& identity,
 }
 
 kj::Date halfLife(rpc::KubernetesSecretsSpec::Reader secrets) {
-  auto first = talos::halfLife(pki::inspect(textOf(secrets.getApiServer().getCrt())));
-  auto add = [&](kj::StringPtr certificate) {
-    first = kj::min(first, talos::halfLife(pki::inspect(certificate)));
-  };
-  add(textOf(secrets.getApiServerKubeletClient().getCrt()));
-  add(textOf(secrets.getFrontProxy().getCrt()));
-  for (auto text : {secrets.getAdminKubeconfig(), secrets.getControllerManagerKubeconfig(),
-                    secrets.getSchedulerKubeconfig()}) {
-    add(KJ_REQUIRE_NONNULL(dataIn(text, kCertificateKey)));
-  }
+  auto infos = certificatesIn(secrets);
+  auto first = talos::halfLife(infos[0]);
+  for (auto& info : infos) first = kj::min(first, talos::halfLife(info));
   return first;
+}
+
+kj::Date notBefore(rpc::KubernetesSecretsSpec::Reader secrets) {
+  auto newest = kj::UNIX_EPOCH;
+  for (auto& info : certificatesIn(secrets)) newest = kj::max(newest, info.notBefore);
+  return newest;
 }
 
 kj::Array<Controller::Input> KubernetesController::inputs() const {
@@ -310,6 +338,9 @@ kj::Promise<void> KubernetesController::reconcile(Store& store) {
       // Without a name or an address there would be another certificate in a moment.
       bool known = names.commonName.size() > 0 && !storedAddresses(store).empty();
       if (!known) return kj::READY_NOW;
+      // Before the CA was made it cannot be: the clock is to be set yet.
+      auto authority = pki::inspect(textOf(root->getK8s().getCa().getCrt()));
+      if (!isTimeKnown(store) && deps.clock.now() < authority.notBefore) return kj::READY_NOW;
       auto port = config->getCluster().getControlPlane().getLocalAPIServerPort();
       return maintain(store,
                       identityOf(root->getK8s(), port, kj::mv(names), otherNetworks(*config)));
@@ -328,22 +359,23 @@ kj::Promise<void> KubernetesController::maintain(Store& store, KubernetesIdentit
   }
   kj::Maybe<kj::StringPtr> file;
   if (deps.isMounted()) file = deps.file;
-  auto made = co_await deps.uv.blocking([identity = kj::mv(identity), stored = kj::mv(stored), file,
-                                         now = deps.clock.now()]() mutable {
-    KJ_IF_MAYBE (path, file) {
-      if (stored == nullptr) stored = tryKeptSecrets(*path);
-    }
-    auto result = kj::heap<SecretMessage>();
-    auto old = stored.map([](kj::Own<SecretMessage>& message) {
-      return message->getRoot<rpc::KubernetesSecretsSpec>().asReader();
-    });
-    bool isNew =
-        renewKubernetesSecrets(identity, old, now, result->initRoot<rpc::KubernetesSecretsSpec>());
-    KJ_IF_MAYBE (path, file) {
-      if (isNew) writeKeptSecrets(*path, *result);
-    }
-    return result;
-  });
+  auto made =
+      co_await deps.uv.blocking([identity = kj::mv(identity), stored = kj::mv(stored), file,
+                                 now = deps.clock.now(), timeKnown = isTimeKnown(store)]() mutable {
+        KJ_IF_MAYBE (path, file) {
+          if (stored == nullptr) stored = tryKeptSecrets(*path);
+        }
+        auto result = kj::heap<SecretMessage>();
+        auto old = stored.map([](kj::Own<SecretMessage>& message) {
+          return message->getRoot<rpc::KubernetesSecretsSpec>().asReader();
+        });
+        bool isNew = renewKubernetesSecrets(identity, old, now,
+                                            result->initRoot<rpc::KubernetesSecretsSpec>());
+        KJ_IF_MAYBE (path, file) {
+          if (isNew) writeKeptSecrets(*path, *result);
+        }
+        return result;
+      });
   auto secrets = made->getRoot<rpc::KubernetesSecretsSpec>().asReader();
   Outputs<rpc::KubernetesSecretsSpec> outputs(name());
   outputs.set(kKubernetesSecretsId, secrets);

@@ -15,7 +15,8 @@
 //
 // After a crash of the brain they are as they were; after a reboot too, for they are kept on STATE,
 // beside the keys that they could be made with. A file that cannot be read is told, and they are
-// made anew.
+// made anew. As long as the clock is not known to be right (TimeStatuses), none is renewed for
+// being of the future, and none is made before the CA was.
 #pragma once
 
 #include <kj/timer.h>
@@ -55,6 +56,8 @@ void writeKeptSecrets(kj::StringPtr file, SecretMessage& message);
 
 // When half of the life of the first of them is over.
 kj::Date halfLife(rpc::KubernetesSecretsSpec::Reader secrets);
+// Before this moment one of them is not valid yet.
+kj::Date notBefore(rpc::KubernetesSecretsSpec::Reader secrets);
 
 class KubernetesController final : public Controller {
  public:

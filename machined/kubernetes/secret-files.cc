@@ -3,6 +3,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/secret-buffer.h"
+#include "common/tls/pki.h"
 #include "common/tls/public-key.h"
 #include "machined/system/owned-file.h"
 
@@ -80,7 +81,7 @@ kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Rea
   list.addPair("apiserver-kubelet-client.crt", "apiserver-kubelet-client.key",
                secrets.getApiServerKubeletClient());
   auto key = root.getServiceAccountKey();
-  list.add("service-account.pub", pki::publicKeyOf(kj::str(key.asChars())).asBytes());
+  list.add("service-account.pub", pki::publicKeyOf(pki::Pem(kj::str(key.asChars()))).asBytes());
   list.add("service-account.key", key);
   list.add("aggregator-ca.crt", root.getAggregatorCA().getCrt());
   list.addPair("front-proxy-client.crt", "front-proxy-client.key", secrets.getFrontProxy());

@@ -5,7 +5,6 @@
 
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "common/base/remove-file.h"
 #include "machined/kubernetes/control-plane-pods.h"
 #include "rpc/types.capnp.h"
 
@@ -117,14 +116,15 @@ kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
         auto there = readPodFiles(folder);
         auto plan = planStaticPods(work.gates, work.wanted, there);
         work.skipped = plan.skipped;
-        for (auto& name : plan.remove) {
-          auto path = kj::str(folder, "/", name);
-          removeDurably(path);
-          work.lines.add(kj::str("removed static pod \"", path, "\""));
-        }
         for (auto file : plan.write) {
           work.lines.add(kj::str("writing static pod \"", folder, "/", file->name, "\""));
           renameInto(folder, *file);
+        }
+        for (auto& name : plan.remove) {
+          auto path = kj::str(folder, "/", name);
+          removeTree(path);
+          syncFolder(folder);
+          work.lines.add(kj::str("removed static pod \"", path, "\""));
         }
       })
       .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
