@@ -9,7 +9,7 @@
 namespace talos {
 
 constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53,
-                   kVipdUid = 54;
+                   kVipdUid = 54, kKubedUid = 55;
 // Of etcd and of etcd-supervisor: they share its data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
@@ -25,6 +25,7 @@ constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorState = "/var/lib/etcd-supervisor"_kj;  // what it has begun
+constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
 
 // The listening socket that a daemon inherits, where machined listens, and networkd's own folder.

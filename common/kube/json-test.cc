@@ -37,6 +37,10 @@ TEST(KubeJson, BadTextIsRefusedWithItsName) {
   auto deep = kj::heapString(kMostJsonDepth + 1);
   for (auto& c : deep) c = '[';
   EXPECT_EQ(why(deep), "the answer has more than 200 levels of JSON"_kj);
+  kj::Vector<kj::String> members;
+  for (unsigned i = 0; i <= kMostJsonMembers; ++i) members.add(kj::str("\"k", i, "\":0"));
+  EXPECT_EQ(why(kj::str("{", kj::strArray(members, ","), "}")),
+            "the answer has more than 5000 members in an object of JSON"_kj);
   // Brackets in texts are no levels.
   EXPECT_EQ(writeJson(json(kj::str("\"", deep, "\\\"", deep, "\""))).size(), 2 * deep.size() + 4);
 }

@@ -6,36 +6,35 @@
 namespace talos::kube {
 namespace {
 
-// The library's writer and comparison call themselves once a level.
-bool isTooDeep(kj::ArrayPtr<const char> text) {
+// The library's writer and comparison call themselves once a level, and it looks through all
+// members of an object for each that it adds.
+kj::Maybe<kj::String> excessOf(kj::ArrayPtr<const char> text) {
   unsigned depth = 0;
+  unsigned members[kMostJsonDepth + 1] = {};
   bool quoted = false, escaped = false;
   for (char c : text) {
     if (quoted) {
-      if (escaped) {
-        escaped = false;
-      } else if (c == '\\') {
-        escaped = true;
-      } else if (c == '"') {
-        quoted = false;
-      }
+      quoted = escaped || c != '"';
+      escaped = !escaped && c == '\\';
     } else if (c == '"') {
       quoted = true;
     } else if (c == '[' || c == '{') {
-      if (++depth > kMostJsonDepth) return true;
+      if (++depth > kMostJsonDepth) return kj::str(kMostJsonDepth, " levels");
+      members[depth] = 0;
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
+    } else if (c == ':' && ++members[depth] > kMostJsonMembers) {
+      return kj::str(kMostJsonMembers, " members in an object");
     }
   }
-  return false;
+  return nullptr;
 }
 
 }  // namespace
 
 Json readJson(kj::ArrayPtr<const char> text, kj::StringPtr what) {
-  if (isTooDeep(text)) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str(what, " has more than ", kMostJsonDepth, " levels of JSON"));
+  KJ_IF_MAYBE (excess, excessOf(text)) {
+    fail(ErrorKind::kInvalidArgument, kj::str(what, " has more than ", *excess, " of JSON"));
   }
   auto value = Json::parse(text.begin(), text.end(), nullptr, false);
   if (value.is_discarded()) fail(ErrorKind::kInvalidArgument, kj::str(what, " is not valid JSON"));

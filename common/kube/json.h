@@ -1,9 +1,9 @@
 // Kubernetes' objects as JSON values: read from foreign bytes, asked for fields, written as JSON
 // and as YAML.
 //
-// Reading is bounded (kMostJsonDepth, and the caller bounds the bytes) and ends in a value or in
-// InvalidArgument. Asking never throws: what is absent, or of another type than was asked for, is
-// as if it were not there. Keys keep their order, so equal values give equal bytes.
+// Reading is bounded (levels, members of an object, and the caller bounds the bytes) and ends in a
+// value or in InvalidArgument. Asking never throws: what is absent, or of another type than was
+// asked for, is as if it were not there. Keys keep their order, so equal values give equal bytes.
 #pragma once
 
 #include <kj/string.h>
@@ -16,7 +16,7 @@ namespace talos::kube {
 using Json = nlohmann::ordered_json;
 using JsonPath = std::initializer_list<kj::StringPtr>;
 
-constexpr unsigned kMostJsonDepth = 200;
+constexpr unsigned kMostJsonDepth = 200, kMostJsonMembers = 5000;
 
 // `what` is for the message: "the answer of the API server".
 Json readJson(kj::ArrayPtr<const char> text, kj::StringPtr what);

@@ -39,6 +39,7 @@ TEST(KubeAccess, WhatWeWriteWeRead) {
                                .context = "admin@c1",
                                .nameSpace = "default"});
   auto access = readAccess(text, "kubeconfig");
+  EXPECT_EQ(access.cluster, "c1"_kj);
   EXPECT_EQ(access.host, "fd00::1"_kj);
   EXPECT_EQ(access.port, 6443);
   EXPECT_EQ(access.tlsName, "fd00::1"_kj);

@@ -20,7 +20,8 @@ class AccessReader {
     auto name = wanted.size() > 0 ? wanted : textAt(document, {"current-context"});
     if (name.size() == 0) wrong("it has no current-context");
     auto& context = entry("contexts", "context", name);
-    readCluster(entry("clusters", "cluster", textAt(context, {"cluster"})));
+    access.cluster = kj::str(textAt(context, {"cluster"}));
+    readCluster(entry("clusters", "cluster", access.cluster));
     readUser(entry("users", "user", textAt(context, {"user"})));
     return kj::mv(access);
   }

@@ -7,6 +7,7 @@
 namespace talos::kube {
 
 struct KubeAccess {
+  kj::String cluster;  // its name
   kj::String host;  // name or address, without brackets
   uint16_t port = 443;
   kj::String authority;    // PEM

@@ -103,14 +103,10 @@ TEST_F(KubeClientTest, PatchesSayOfWhichKindTheyAre) {
   EXPECT_EQ(model.asked.back().path, "/api/v1/nodes/m-1?fieldManager=talos&force=true");
 }
 
-TEST_F(KubeClientTest, DeletedAndEvictedOnce) {
+TEST_F(KubeClientTest, DeletedOnce) {
   model.put("/api/v1/namespaces/a/pods/x", named("x"));
-  model.put("/api/v1/namespaces/a/pods/y", named("y"));
   EXPECT_TRUE(client.remove(pods(), "a", "x").wait(scope));
   EXPECT_FALSE(client.remove(pods(), "a", "x").wait(scope));
-  EXPECT_TRUE(client.evict("a", "y", 60 * kj::SECONDS).wait(scope));
-  EXPECT_EQ(numberAt(model.asked.back().body, {"deleteOptions", "gracePeriodSeconds"}), 60);
-  EXPECT_FALSE(client.evict("a", "y", 60 * kj::SECONDS).wait(scope));
 }
 
 // Catches: a client that hammers a server that asks for a pause, or that waits for ever.
@@ -290,7 +286,7 @@ class KubeDialTest : public testing::Test {
   }
   kj::Promise<Json> getWith(KubeAccess access) {
     auto& timer = io.provider->getTimer();
-    auto dial = dialerOf(*io.lowLevelProvider, io.unixEventPort, timer, access);
+    auto dial = dialerOf({*io.lowLevelProvider, io.unixEventPort, timer}, access);
     auto client = kj::heap<KubeClient>(timer, [] { return 0.0; }, kj::mv(dial), kj::mv(access));
     auto asking = client->get(coreResource("nodes", "Node", false), "", "m-1");
     return asking.attach(kj::mv(client));

@@ -248,6 +248,10 @@ struct KubeClient::Impl {
       }
       result.version = kj::str(textAt(answer, {"metadata", "resourceVersion"}));
       next = kj::str(textAt(answer, {"metadata", "continue"}));
+      if (result.items.size() > kMostListed) {
+        fail(ErrorKind::kResourceExhausted,
+             kj::str(name, ": cannot ", doing, ": there are more than ", kMostListed));
+      }
     } while (next.size() > 0);
     co_return result;
   }
@@ -336,19 +340,6 @@ kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nam
                         .doing = kj::str("delete ", wordsOf(resource, nameSpace, name))});
 }
 
-kj::Promise<bool> KubeClient::evict(kj::StringPtr nameSpace, kj::StringPtr pod,
-                                    kj::Duration grace) {
-  auto pods = coreResource("pods", "Pod");
-  Json eviction{{"apiVersion", "policy/v1"},
-                {"kind", "Eviction"},
-                {"metadata", {{"name", pod.cStr()}, {"namespace", nameSpace.cStr()}}},
-                {"deleteOptions", {{"gracePeriodSeconds", grace / kj::SECONDS}}}};
-  return impl->askGone({.method = kj::HttpMethod::POST,
-                        .path = pathOf(pods, nameSpace, pod, "eviction"),
-                        .doing = kj::str("evict ", wordsOf(pods, nameSpace, pod)),
-                        .body = writeJson(eviction)});
-}
-
 kj::Promise<kj::Own<KubeWatch>> KubeClient::watch(const Resource& resource, kj::StringPtr nameSpace,
                                                   const ListOptions& options,
                                                   kj::StringPtr fromVersion) {
@@ -369,7 +360,9 @@ kj::Promise<kj::Own<KubeWatch>> KubeClient::watch(const Resource& resource, kj::
     if (response.statusCode < 400) {
       co_return kj::heap<WatchStream>(impl->timer, kj::mv(response.body));
     }
-    auto body = co_await readBody(*response.body, kMostErrorBody);
+    auto body =
+        co_await within(impl->timer, kCallDeadline, readBody(*response.body, kMostErrorBody),
+                        kj::str("cannot ", request.doing, ": the answer was cut off"));
     failure = errorOf(response.statusCode, response.statusText, body, request.doing);
   } catch (...) {
     failure = kj::getCaughtExceptionAsKj();

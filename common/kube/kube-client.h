@@ -16,6 +16,7 @@
 #include <kj/map.h>
 #include <kj/timer.h>
 
+#include "common/kube/host-dial.h"
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
 
@@ -23,17 +24,15 @@ namespace talos::kube {
 
 constexpr size_t kMostAnswer = 32u << 20;
 constexpr size_t kMostWatchEvent = 4u << 20;
-constexpr unsigned kPageSize = 500;
+constexpr unsigned kPageSize = 500, kMostListed = 20'000;
 constexpr auto kCallDeadline = 30 * kj::SECONDS;
 // The server ends a watch then, and the caller begins the next.
 constexpr auto kWatchTime = 5 * kj::MINUTES;
 
 // A new connection to the server, TLS included.
 using KubeDial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
-// To where and as whom `access` says: each address of the name, in their order, has 3 s. What is
-// passed outlives the function.
-KubeDial dialerOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::UnixEventPort& port, kj::Timer& timer,
-                  const KubeAccess& access);
+// To where and as whom `access` says.
+KubeDial dialerOf(DialEdges edges, const KubeAccess& access);
 
 struct ListOptions {
   kj::StringPtr labels = "";  // k8s-app=kube-proxy
@@ -64,7 +63,8 @@ class KubeClient {
     kj::Vector<Json> items;
     kj::String version;  // to watch from
   };
-  // All pages; begins anew, once, when the server has forgotten where it was.
+  // All pages, at most kMostListed objects; begins anew, once, when the server has forgotten where
+  // it was.
   kj::Promise<Listed> list(const Resource& resource, kj::StringPtr nameSpace = "",
                            const ListOptions& options = {});
   // None: an object of this name is there already.
@@ -75,8 +75,6 @@ class KubeClient {
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager);
   // False: it was not there.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
-  // ResourceExhausted while a PodDisruptionBudget forbids it. False: it was not there.
-  kj::Promise<bool> evict(kj::StringPtr nameSpace, kj::StringPtr pod, kj::Duration grace);
   kj::Promise<kj::Own<KubeWatch>> watch(const Resource& resource, kj::StringPtr nameSpace,
                                         const ListOptions& options, kj::StringPtr fromVersion);
 

@@ -1,5 +1,5 @@
 // For tests: an API server of Kubernetes in this process, as far as our client goes: discovery,
-// get, list in pages, create, patch, delete, eviction and watch. Objects are what was put there; it
+// get, list in pages, create, patch, delete and watch. Objects are what was put there; it
 // validates nothing but that an object has a name and its namespace is there.
 #pragma once
 
@@ -235,12 +235,6 @@ class ModelKube final : public kj::HttpService {
   }
 
   Reply create(const Asked& one, const std::string& path) {
-    if (path.ends_with("/eviction")) {
-      auto pod = parentOf(path);
-      if (objects.count(pod) == 0) return status(404, "NotFound", "no such pod");
-      drop(pod.c_str());
-      return {201, "{}", ""};
-    }
     auto name = toStd(textAt(one.body, {"metadata", "name"}));
     if (name.empty()) return status(422, "Invalid", "metadata.name: Required value");
     auto at = path + "/" + name;

@@ -38,6 +38,10 @@ Json scalarOf(const YamlNode& node) {
 Json valueOf(const YamlNode& node) {
   switch (node.kind) {
     case YamlNode::Kind::kMapping: {
+      if (node.entries.size() > kMostJsonMembers) {
+        fail(ErrorKind::kInvalidArgument,
+             kj::str("a mapping has more than ", kMostJsonMembers, " keys"));
+      }
       auto value = Json::object();
       for (auto& entry : node.entries) value[textOf(entry.key)] = valueOf(*entry.value);
       return value;

@@ -11,6 +11,8 @@
 #include "machined/kubernetes/control-plane-pods.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/kubernetes/static-pod-files.h"
+#include "machined/manifests/manifest-controller.h"
+#include "machined/manifests/node-spec-controller.h"
 
 namespace talos::machined {
 
@@ -19,6 +21,8 @@ void Wiring::addControllers() {
   controllers.add(etcdConfigController(controllerParts));
   controllers.add(etcdSecretsController(controllerParts));
   addKubernetesControllers();
+  controllers.add(manifestController(controllerParts));
+  controllers.add(nodeSpecController(controllerParts));
   addStateControllers();
 }
 

@@ -111,6 +111,11 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // It resolves the names of control-plane machines: the files are links to here.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
+// The same, and the CAs of the servers that it fetches manifests from. The bundle may be another
+// file, of machine.files.
+constexpr kj::StringPtr kKubedReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj,
+                                         "/var/etc"_kj};
+
 // A node is of use from the moment on that it answers. containerd alone takes as much of the
 // processors as all of ours; both work without whom they give way to.
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
@@ -228,6 +233,17 @@ const Daemon kDaemons[] = {
      .after = kEtcdService,
      .awaited = false,
      .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
+     .check = nullptr},
+    // Waits for etcd and for Kubernetes itself, and tells for what.
+    {.id = "kubed",
+     .uid = kKubedUid,
+     .read = kKubedReads,
+     .memoryMax = 128 * kMiB,  // an answer of the API server has at most 32 MiB
+     .oomScore = -900,         // it begins anew where it was
+     .after = "networkd",
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::KubernetesSecretsSpec>(), "k8s-certs"},
      .check = nullptr},
 };
 

@@ -42,6 +42,15 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowWrite<rpc::VipStatusSpec>();
      }},
+    {kKubedUid, "kubed"_kj,
+     [](Access& may) {
+       may.allowRead("", typeName<rpc::KubernetesSecretsSpec>(), "k8s-certs");
+       may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
+       may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
+       may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
+                     rpc::ControlPlaneConfigSpec>();
+       may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec>();
+     }},
     {kNetworkdUid, "networkd"_kj,
      [](Access& may) {
        may.allowRead<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec,

@@ -1,0 +1,59 @@
+#include "common/kube/host-dial.h"
+
+#include <kj/debug.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "common/base/within.h"
+#include "common/net/ip.h"
+#include "common/net/resolver.h"
+
+namespace talos::kube {
+namespace {
+
+constexpr auto kEachAddress = 3 * kj::SECONDS;
+
+// "connect(): Connection refused" -> "Connection refused".
+kj::String dialCause(const kj::Exception& e) {
+  auto text = messageOf(e);
+  constexpr kj::StringPtr kMark = "(): "_kj;
+  for (size_t i = 0; i + kMark.size() < text.size(); ++i) {
+    if (text.slice(i).startsWith(kMark)) return kj::str(text.slice(i + kMark.size()));
+  }
+  return text;
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialAddress(DialEdges edges, kj::StringPtr address,
+                                                    uint16_t port) {
+  auto at = Endpoint{Ip::require(address), port}.socketName();
+  int fd;
+  KJ_SYSCALL(fd = socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  kj::AutoCloseFd owned(fd);
+  int on = 1;  // requests are small and somebody waits for each
+  KJ_SYSCALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
+  co_return co_await edges.lowLevel.wrapConnectingSocketFd(kj::mv(owned), at.get(), at.size());
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialEdges edges, kj::String host, uint16_t port) {
+  auto addresses = co_await resolve(edges.port, edges.timer, host);
+  kj::String why;
+  for (auto& address : addresses) {
+    kj::Maybe<kj::Own<kj::AsyncIoStream>> reached;
+    co_await within(edges.timer, kEachAddress, dialAddress(edges, address, port),
+                    kj::str("no answer"))
+        .then([&](auto&& stream) { reached = kj::mv(stream); },
+              [&](kj::Exception&& e) { why = dialCause(e); });
+    KJ_IF_MAYBE (stream, reached) co_return kj::mv(*stream);
+  }
+  fail(ErrorKind::kUnavailable, kj::str("cannot connect: ", why));
+}
+
+}  // namespace
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialEdges edges, kj::String host, uint16_t port) {
+  return within(edges.timer, kDialDeadline, dialEach(edges, kj::mv(host), port),
+                kj::str("cannot connect: no answer within ", kDialDeadline),
+                ErrorKind::kUnavailable);
+}
+
+}  // namespace talos::kube

@@ -1,0 +1,137 @@
+#include "kubed/kubernetes-board.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/kube/json-yaml.h"
+
+namespace talos::kubed {
+namespace {
+
+constexpr kj::StringPtr kSecretsId = "k8s-certs"_kj, kEtcdClientId = "client"_kj,
+                        kKubeletId = "kubelet"_kj, kBootstrapId = "control-plane"_kj,
+                        kNodeId = "node"_kj, kExtraManifestsId = "extra-manifests"_kj;
+
+kj::String pemOf(capnp::Data::Reader data) {
+  return kj::heapString(data.asChars().begin(), data.size());
+}
+
+}  // namespace
+
+KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make,
+                                 Signal& changed)
+    : etcd(etcd), make(kj::mv(make)), changed(changed) {
+  auto raise = [&changed] { changed.raise(); };
+  secrets = store.watch<rpc::KubernetesSecretsSpec>(
+      [this] {
+        takeKubeconfig();
+        this->changed.raise();
+      },
+      kSecretsId);
+  etcdSecrets = store.watch<rpc::EtcdSecretsSpec>(
+      [this] {
+        takeEtcdCredentials();
+        this->changed.raise();
+      },
+      kEtcdClientId);
+  kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>(raise, kKubeletId);
+  manifestSpecs = store.watch<rpc::ManifestSpec>(raise);
+  bootstrap = store.watch<rpc::BootstrapStatusSpec>(raise, kBootstrapId);
+  hostnames = store.watch<rpc::HostnameSpecSpec>(raise);
+  nodes = store.watch<rpc::NodeSpecSpec>(raise, kNodeId);
+  configs = store.watch<rpc::ControlPlaneConfigSpec>(raise, kExtraManifestsId);
+}
+
+KubernetesBoard::~KubernetesBoard() noexcept(false) = default;
+
+void KubernetesBoard::takeKubeconfig() {
+  current = nullptr;
+  noClient = kj::str("waiting for the certificates of Kubernetes");
+  KJ_IF_MAYBE (found, secrets.find(kSecretsId)) {
+    auto failure = kj::runCatchingExceptions([&] {
+      auto access = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
+      current = kj::refcounted<SharedKube>(make(kj::mv(access)));
+    });
+    KJ_IF_MAYBE (e, failure) {
+      noClient = messageOf(*e);
+      log::error("cannot use the admin kubeconfig", {{"error", noClient}});
+    }
+  }
+}
+
+void KubernetesBoard::takeEtcdCredentials() {
+  noEtcd = kj::str("waiting for the certificate of etcd's clients");
+  KJ_IF_MAYBE (found, etcdSecrets.find(kEtcdClientId)) {
+    auto pair = found->getClient();
+    auto failure = kj::runCatchingExceptions([&] {
+      etcd.replace({pemOf(found->getCa()), pemOf(pair.getCrt()), pki::Pem(pemOf(pair.getKey()))});
+    });
+    noEtcd = failure.map([](kj::Exception& e) {
+      return kj::str("the certificate of etcd's clients is not valid: ", messageOf(e));
+    });
+  } else {
+    etcd.close();
+  }
+}
+
+kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::client() {
+  KJ_IF_MAYBE (known, current) return kj::addRef(**known);
+  return kj::str(noClient);
+}
+
+kj::Maybe<kj::String> KubernetesBoard::obstacle() const {
+  KJ_IF_MAYBE (why, noEtcd) return kj::str(*why);
+  KJ_IF_MAYBE (status, bootstrap.find(kBootstrapId)) {
+    if (status->getSelfHostedControlPlane()) {
+      return kj::str("the control plane is self-hosted: its manifests are left alone");
+    }
+  } else {
+    return kj::str("waiting for etcd");
+  }
+  return nullptr;
+}
+
+kj::Vector<ManifestText> KubernetesBoard::manifests() const {
+  kj::Vector<ManifestText> all;
+  for (auto manifest : manifestSpecs) {
+    all.add(ManifestText{manifest.id(), manifest.getObjects()});
+  }
+  return all;
+}
+
+kj::String KubernetesBoard::manifestState() const {
+  kj::Vector<kj::String> parts;
+  for (auto manifest : manifestSpecs) {
+    parts.add(kj::str(manifest.id(), " ", manifest.version()));
+  }
+  KJ_IF_MAYBE (found, secrets.find(kSecretsId)) parts.add(kj::str(found->version()));
+  return kj::strArray(parts, "\n");
+}
+
+pki::Pem KubernetesBoard::tokenSecret() const {
+  KJ_IF_MAYBE (found, kubeletSecrets.find(kKubeletId)) {
+    auto documents = kube::readYaml(found->getBootstrapKubeconfig(), "bootstrapKubeconfig");
+    KJ_DEFER(for (auto& document : documents) kube::wipe(document));
+    for (auto& document : documents) {
+      for (auto user : kube::itemsAt(document, {"users"})) {
+        auto token = kube::textAt(*user, {"user", "token"});
+        KJ_IF_MAYBE (dot, token.findFirst('.')) return pki::Pem(kj::str(token.slice(*dot + 1)));
+      }
+    }
+  }
+  return {};
+}
+
+kj::String KubernetesBoard::hostname() const {
+  for (auto name : hostnames) return kj::str(name.getHostname());
+  return kj::str();
+}
+
+kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> KubernetesBoard::node() const {
+  return nodes.find(kNodeId);
+}
+
+kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> KubernetesBoard::extraManifests() const {
+  return configs.find(kExtraManifestsId);
+}
+
+}  // namespace talos::kubed

@@ -1,0 +1,69 @@
+// What machined's store says of Kubernetes, and how it is reached: the admin kubeconfig as a
+// client, the certificate of etcd's clients, manifests, and what this node is to be there.
+//
+// The client is made anew when the kubeconfig changes; whoever uses it holds it.
+#pragma once
+
+#include "common/base/signal.h"
+#include "common/kube/kube-client.h"
+#include "common/tls/tls.h"
+#include "common/wire/store-client.h"
+#include "kubed/manifest-objects.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::kubed {
+
+// Counts those who hold it.
+class SharedKube : public kj::Refcounted {
+ public:
+  using Make = kj::Function<kj::Own<kube::KubeClient>(kube::KubeAccess)>;
+  explicit SharedKube(kj::Own<kube::KubeClient> client) : client(kj::mv(client)) {}
+  kube::KubeClient& operator*() { return *client; }
+
+ private:
+  kj::Own<kube::KubeClient> client;
+};
+
+class KubernetesBoard {
+ public:
+  // All outlive it. `changed` is raised after each change.
+  KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make, Signal& changed);
+  ~KubernetesBoard() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(KubernetesBoard);
+
+  // The client; none, with the reason, when there is nothing to make it of.
+  kj::OneOf<kj::Own<SharedKube>, kj::String> client();
+  // Why manifests are not to be applied now; none: they are.
+  kj::Maybe<kj::String> obstacle() const;
+  // Of machined and of kubed. Valid until the loop runs again.
+  kj::Vector<ManifestText> manifests() const;
+  // The secret half of the bootstrap token; empty: not known yet.
+  pki::Pem tokenSecret() const;
+  kj::String hostname() const;
+  kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const;
+  kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> extraManifests() const;
+
+  // What anything but the node's name says, as numbers that are equal as long as nothing changed.
+  kj::String manifestState() const;
+
+ private:
+  TlsEndpoint& etcd;
+  SharedKube::Make make;
+  Signal& changed;
+  Watched<rpc::KubernetesSecretsSpec> secrets;
+  Watched<rpc::EtcdSecretsSpec> etcdSecrets;
+  Watched<rpc::KubeletSecretsSpec> kubeletSecrets;
+  Watched<rpc::ManifestSpec> manifestSpecs;
+  Watched<rpc::BootstrapStatusSpec> bootstrap;
+  Watched<rpc::HostnameSpecSpec> hostnames;
+  Watched<rpc::NodeSpecSpec> nodes;
+  Watched<rpc::ControlPlaneConfigSpec> configs;
+  kj::Maybe<kj::Own<SharedKube>> current;
+  kj::String noClient = kj::str("waiting for the certificates of Kubernetes");
+  kj::Maybe<kj::String> noEtcd = kj::str("waiting for the certificate of etcd's clients");
+
+  void takeKubeconfig();
+  void takeEtcdCredentials();
+};
+
+}  // namespace talos::kubed

@@ -1,0 +1,58 @@
+// kubed: what a control-plane node does in Kubernetes itself. Wiring only; manifests are told of in
+// manifest-keeper.h, the node's own object in node-keeper.h.
+//
+// Its environment tells it where machined listens (common/base/node-layout.h); etcd is asked on the
+// loopback interface, the Kubernetes API at its endpoint. Needs no capability and writes no file.
+#include <random>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "common/base/process-memory.h"
+#include "common/etcd/etcd-client.h"
+#include "kubed/extra-manifests.h"
+#include "kubed/node-keeper.h"
+
+namespace talos::kubed {
+
+constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
+
+void run() {
+  refuseCoreDumps();
+  auto io = kj::setupAsyncIo();
+  auto& lowLevel = *io.lowLevelProvider;
+  auto& timer = io.provider->getTimer();
+  std::mt19937 generator(std::random_device{}());
+  std::uniform_real_distribution<double> unit(0, 1);
+  kj::Function<double()> random = [&] { return unit(generator); };
+
+  kube::DialEdges edges{lowLevel, io.unixEventPort, timer};
+  TlsEndpoint tls;
+  etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
+  StoreClient store(lowLevel, timer, machinedSocket(), kj::str("kubed"));
+  Signal changed;
+  auto make = [&](kube::KubeAccess access) {
+    auto dial = kube::dialerOf(edges, access);
+    return kj::heap<kube::KubeClient>(
+        timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
+  };
+  KubernetesBoard board(store, tls, kj::mv(make), changed);
+  KubedWorld world{timer, random, store, board, changed};
+  ExtraManifests extra(world, edges, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
+  ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
+  NodeKeeper node(world);
+  releaseStartMemory();
+  log::info("waiting for Kubernetes");
+  manifests.run().exclusiveJoin(extra.run()).exclusiveJoin(node.run()).wait(io.waitScope);
+}
+
+}  // namespace talos::kubed
+
+int main(int, char**) {
+  auto failure = kj::runCatchingExceptions([] { talos::kubed::run(); });
+  KJ_IF_MAYBE (e, failure) {
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
+  }
+  return 1;  // it ends only by failing; its supervisor starts it again
+}

@@ -1,0 +1,80 @@
+#include "kubed/manifest-creation.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/kube/test-kube-server.h"
+
+namespace talos::kubed {
+namespace {
+
+class ManifestCreation : public testing::Test {
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kube::ModelKube model{timer};
+  kube::KubeClient client{timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access()};
+  kj::Vector<kj::String> created;
+
+  ManifestCreation() { model.addUsualKinds(); }
+  ~ManifestCreation() noexcept override {}
+
+  void create(kj::StringPtr text) {
+    kj::Vector<ManifestText> manifests;
+    manifests.add(ManifestText{"05-x", text});
+    auto objects = objectsOf(kj::mv(manifests), "secret");
+    created.clear();
+    createObjects(client, objects, [&](const ManifestObject& one) {
+      created.add(one.words());
+    }).wait(scope);
+  }
+};
+
+constexpr kj::StringPtr kThree = R"(
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: kube-system}, data: {k: v}}
+- {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: b, namespace: kube-system}}
+- {apiVersion: v1, kind: Node, metadata: {name: c}}
+)"_kj;
+
+// Catches: an object of somebody else that is changed; one that is created twice.
+TEST_F(ManifestCreation, WhatIsThereIsLeft) {
+  model.put("/api/v1/namespaces/kube-system/configmaps/a",
+            {{"metadata", {{"name", "a"}}}, {"data", {{"k", "another"}}}});
+  create(kThree);
+  EXPECT_EQ(kj::strArray(created, " "), "apps/v1/DaemonSet/b /v1/Node/c"_kj);
+  auto there = KJ_ASSERT_NONNULL(model.find("/api/v1/namespaces/kube-system/configmaps/a"));
+  EXPECT_EQ(kube::textAt(there, {"data", "k"}), "another"_kj);
+  EXPECT_NE(model.find("/api/v1/nodes/c"), nullptr);
+  for (auto& asked : model.asked) EXPECT_TRUE(asked.method == "GET" || asked.method == "POST");
+
+  auto version = model.count();
+  create(kThree);
+  EXPECT_EQ(created.size(), 0u);
+  EXPECT_EQ(model.count(), version);
+}
+
+// Catches: a pass that goes on after what failed, so that an order that was needed is lost.
+TEST_F(ManifestCreation, AFailureEndsThePassAndIsNamed) {
+  model.strictNamespaces = true;
+  auto failed = kj::runCatchingExceptions([&]() { create(kThree); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            "Kubernetes at model:6443: cannot create configmaps/a in kube-system: namespaces "
+            "\"kube-system\" not found"_kj);
+  EXPECT_EQ(model.count(), 0u);
+  model.put("/api/v1/namespaces/kube-system", {{"metadata", {{"name", "kube-system"}}}});
+  create(kThree);
+  EXPECT_EQ(created.size(), 3u);
+}
+
+TEST_F(ManifestCreation, AnotherNodeMayBeFaster) {
+  model.instead = [&](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+    if (asked.method != "POST") return nullptr;
+    return kube::ModelKube::Reply{409, R"({"kind":"Status","reason":"AlreadyExists"})", ""};
+  };
+  create(kThree);
+  EXPECT_EQ(created.size(), 0u);
+}
+
+}  // namespace
+}  // namespace talos::kubed

@@ -1,0 +1,26 @@
+// The manifests that a cluster begins with (spec kubernetes.md §12): tokens and rights of kubelets,
+// the network of pods, kube-proxy, CoreDNS. Pure: equal input gives equal bytes.
+//
+// Each is a YAML list of objects, with an id by which they are ordered. The secret half of the
+// bootstrap token is not in them, since everybody who may read resources may read these: kubed,
+// which creates the objects, puts it in.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+
+struct BootstrapManifest {
+  kj::String id;
+  kj::String objects;
+};
+
+using SystemManifests = rpc::ControlPlaneConfigSpec::SystemManifests::Reader;
+
+// In the order of their ids.
+kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::StringPtr tokenId);
+
+}  // namespace talos::machined

@@ -1,0 +1,99 @@
+#include "machined/manifests/node-spec-controller.h"
+
+#include <map>
+#include <string>
+
+#include "common/config/cluster-networks.h"
+#include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/kube-versions.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kControlPlaneRole = "node-role.kubernetes.io/control-plane"_kj,
+                        kMasterRoleKey = "node-role.kubernetes.io/master"_kj;
+
+using Pairs = std::map<std::string, std::string>;
+
+void fillPairs(capnp::List<rpc::Argument>::Builder out, const Pairs& pairs) {
+  size_t i = 0;
+  for (auto& [key, value] : pairs) {
+    out[i].setKey(key.c_str());
+    out[i].setValue(value.c_str());
+    ++i;
+  }
+}
+
+class NodeSpecController final : public Controller {
+ public:
+  explicit NodeSpecController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "k8s.NodeSpecController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodenameSpec>(),
+                   input<rpc::ControlPlaneConfigSpec>(kSystemManifestsId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::NodeSpecSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::NodeSpecSpec> outputs(name());
+    KJ_IF_MAYBE (document, config.document(store)) {
+      if (config::isControlPlane(document->get().getMachine().getType())) {
+        for (auto nodename : store.list<rpc::NodenameSpec>()) {
+          fillNodeSpec(outputs.add("node"), document->get(), nodename.getNodename(),
+                       versionIn(store));
+        }
+      }
+    }
+    outputs.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+
+  static KubernetesVersion versionIn(Store& store) {
+    KJ_IF_MAYBE (found, store.tryGet<rpc::ControlPlaneConfigSpec>(kSystemManifestsId)) {
+      if (found->isSystemManifests()) {
+        auto text = found->getSystemManifests().getKubernetesVersion();
+        return config::parseKubernetesVersion(text).orDefault(config::kDefaultKubernetes);
+      }
+    }
+    return config::kDefaultKubernetes;
+  }
+};
+
+}  // namespace
+
+void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
+                  kj::StringPtr nodename, config::KubernetesVersion version) {
+  auto machine = config.getMachine();
+  auto cluster = config.getCluster();
+  bool master = has(version, KubeFact::kMasterRole);
+  bool schedulable =
+      cluster.getAllowSchedulingOnMasters() || cluster.getAllowSchedulingOnControlPlanes();
+  out.setNodename(nodename);
+  out.setControlPlane(true);
+  out.setSchedulable(schedulable);
+  Pairs labels, taints;
+  labels[kControlPlaneRole.cStr()] = "";
+  if (master) labels[kMasterRoleKey.cStr()] = "";
+  if (!schedulable) {
+    taints[(master ? kMasterRoleKey : kControlPlaneRole).cStr()] = ":NoSchedule";
+  }
+  for (auto label : machine.getNodeLabels()) {
+    labels[label.getKey().cStr()] = label.getValue().cStr();
+  }
+  for (auto taint : machine.getNodeTaints()) {
+    taints[taint.getKey().cStr()] = taint.getValue().cStr();
+  }
+  fillPairs(out.initLabels(labels.size()), labels);
+  fillPairs(out.initTaints(taints.size()), taints);
+}
+
+kj::Own<Controller> nodeSpecController(ControllerParts& parts) {
+  return kj::heap<NodeSpecController>(parts.config);
+}
+
+}  // namespace talos::machined

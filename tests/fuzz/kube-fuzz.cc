@@ -1,0 +1,55 @@
+// link: kubed-lib
+// What an API server of Kubernetes, a kubeconfig and a manifest say: any bytes.
+#include <kj/debug.h>
+
+#include "common/kube/json-yaml.h"
+#include "common/kube/kube-access.h"
+#include "common/kube/kube-api.h"
+#include "kubed/manifest-objects.h"
+#include "kubed/node-plan.h"
+
+namespace {
+
+// Not an exception, which would be taken for a refusal.
+void must(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace talos;
+  auto text = kj::heapString(reinterpret_cast<const char*>(data), size);
+  auto attempt = [](kj::FunctionParam<void()> work) {
+    (void)kj::runCatchingExceptions(kj::mv(work));
+  };
+  attempt([&]() {
+    auto access = kube::readAccess(text, "f");
+    must(access.host.size() > 0 && access.port > 0 && access.authority.size() > 0);
+  });
+  attempt([&]() { kube::readWatchEvent(text); });
+  auto e = kube::errorOf(size > 0 ? 400 + data[0] : 400, "text", text, "x");
+  for (char c : e.getDescription()) must(c == '\n' || (c >= ' ' || c < 0));
+  attempt([&]() {
+    auto value = kube::readJson(text, "x");
+    auto again = kube::writeJson(value);
+    must(kube::writeJson(kube::readJson(again, "x")) == again);
+    (void)kube::resourceOf(value, kube::readApiVersion("v1"), "Pod");
+    capnp::MallocMessageBuilder message;
+    auto wanted = message.initRoot<rpc::NodeSpecSpec>();
+    auto plan = kubed::planNode(wanted, value);
+    KJ_IF_MAYBE (patch, plan) {
+      value.merge_patch(*patch);
+      must(kubed::planNode(wanted, value) == nullptr);
+    }
+  });
+  attempt([&]() {
+    kj::Vector<kubed::ManifestText> manifests;
+    manifests.add(kubed::ManifestText{"05-x", text});
+    for (auto& one : kubed::objectsOf(kj::mv(manifests), "secret")) {
+      auto yaml = kube::writeYaml(one.object);
+      must(kube::writeJson(kube::readYaml(yaml, "x")[0]) == kube::writeJson(one.object));
+    }
+  });
+  return 0;
+}
