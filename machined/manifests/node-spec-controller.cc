@@ -1,8 +1,5 @@
 #include "machined/manifests/node-spec-controller.h"
 
-#include <map>
-#include <string>
-
 #include "common/config/cluster-networks.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
@@ -14,13 +11,19 @@ namespace {
 constexpr kj::StringPtr kControlPlaneRole = "node-role.kubernetes.io/control-plane"_kj,
                         kMasterRoleKey = "node-role.kubernetes.io/master"_kj;
 
-using Pairs = std::map<std::string, std::string>;
+// Sorted, so that the resource is the same whatever came first.
+using Pairs = kj::TreeMap<kj::String, kj::String>;
+
+void put(Pairs& pairs, kj::StringPtr key, kj::StringPtr value) {
+  pairs.upsert(kj::str(key), kj::str(value),
+               [](kj::String& there, kj::String&& given) { there = kj::mv(given); });
+}
 
 void fillPairs(capnp::List<rpc::Argument>::Builder out, const Pairs& pairs) {
   size_t i = 0;
-  for (auto& [key, value] : pairs) {
-    out[i].setKey(key.c_str());
-    out[i].setValue(value.c_str());
+  for (auto& pair : pairs) {
+    out[i].setKey(pair.key);
+    out[i].setValue(pair.value);
     ++i;
   }
 }
@@ -77,17 +80,11 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
   out.setControlPlane(true);
   out.setSchedulable(schedulable);
   Pairs labels, taints;
-  labels[kControlPlaneRole.cStr()] = "";
-  if (master) labels[kMasterRoleKey.cStr()] = "";
-  if (!schedulable) {
-    taints[(master ? kMasterRoleKey : kControlPlaneRole).cStr()] = ":NoSchedule";
-  }
-  for (auto label : machine.getNodeLabels()) {
-    labels[label.getKey().cStr()] = label.getValue().cStr();
-  }
-  for (auto taint : machine.getNodeTaints()) {
-    taints[taint.getKey().cStr()] = taint.getValue().cStr();
-  }
+  put(labels, kControlPlaneRole, "");
+  if (master) put(labels, kMasterRoleKey, "");
+  if (!schedulable) put(taints, master ? kMasterRoleKey : kControlPlaneRole, ":NoSchedule");
+  for (auto label : machine.getNodeLabels()) put(labels, label.getKey(), label.getValue());
+  for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());
   fillPairs(out.initLabels(labels.size()), labels);
   fillPairs(out.initTaints(taints.size()), taints);
 }

@@ -1,6 +1,7 @@
 #include "talosctl/commands/all-commands.h"
 
 #include "talosctl/etcd/etcd-commands.h"
+#include "talosctl/kube/kube-commands.h"
 
 namespace talos::talosctl {
 
@@ -10,6 +11,7 @@ void addCommands(Command& root) {
 #undef COMMANDS
   addBootstrapCommand(root);
   addEtcdCommands(root);
+  addKubeconfigCommand(root);
 }
 
 }  // namespace talos::talosctl

@@ -1,0 +1,123 @@
+#include "common/kube/kubeconfig-merge.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/kube/json-yaml.h"
+#include "common/kube/kubeconfig.h"
+
+namespace talos::kube {
+namespace {
+
+class KubeconfigMerge : public testing::Test {
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  MergeChoice choice = MergeChoice::kRename;
+  kj::Vector<kj::String> asked;
+
+  ~KubeconfigMerge() noexcept override {}
+
+  static Json of(kj::StringPtr cluster, kj::StringPtr server = "https://10.5.0.1:6443") {
+    auto user = kj::str("admin@", cluster);
+    auto text = writeKubeconfig({.cluster = cluster,
+                                 .server = server,
+                                 .authority = "CA",
+                                 .user = user,
+                                 .credentials = ClientPair{"CERT", server},
+                                 .context = user,
+                                 .nameSpace = "default"});
+    return kj::mv(readYaml(kj::StringPtr(text), "kubeconfig")[0]);
+  }
+  MergedKubeconfig merge(Json existing, Json added, kj::StringPtr contextName = "") {
+    asked.clear();
+    MergeOptions options{
+        contextName, [this](const MergeKind& kind, kj::StringPtr name) -> kj::Promise<MergeChoice> {
+          asked.add(kj::str(kind.asked, " ", name));
+          return choice;
+        }};
+    return mergeKubeconfig(kj::mv(existing), kj::mv(added), kj::mv(options)).wait(scope);
+  }
+  static kj::String namesOf(const Json& config) {
+    kj::Vector<kj::String> names;
+    for (auto list : {"clusters", "users", "contexts"}) {
+      for (auto entry : itemsAt(config, {list})) names.add(kj::str(textAt(*entry, {"name"})));
+    }
+    return kj::strArray(names, " ");
+  }
+};
+
+TEST_F(KubeconfigMerge, AnEmptyFileGetsEverything) {
+  auto merged = merge(nullptr, of("c1"));
+  EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
+  EXPECT_EQ(textAt(merged.config, {"current-context"}), "admin@c1"_kj);
+  EXPECT_EQ(textAt(merged.config, {"kind"}), "Config"_kj);
+}
+
+// Catches: the same file merged twice that grows, and a question about nothing.
+TEST_F(KubeconfigMerge, WhatIsTheSameIsNoConflict) {
+  auto merged = merge(of("c1"), of("c1"));
+  EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
+  EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
+}
+
+// Catches: anything of another cluster that is lost or changed.
+TEST_F(KubeconfigMerge, WhatElseIsThereStays) {
+  auto existing = of("other");
+  existing["preferences"] = {{"colors", true}};
+  existing["users"].push_back({{"name", "aws"}, {"user", {{"exec", {{"command", "aws"}}}}}});
+  auto merged = merge(existing, of("c1"));
+  EXPECT_EQ(namesOf(merged.config), "other c1 admin@other aws admin@c1 admin@other admin@c1"_kj);
+  EXPECT_TRUE(flagAt(merged.config, {"preferences", "colors"}));
+  EXPECT_EQ(textAt(merged.config["users"][1], {"user", "exec", "command"}), "aws"_kj);
+  EXPECT_EQ(textAt(merged.config, {"current-context"}), "admin@c1"_kj);
+}
+
+// Catches: a reference that still leads to the other cluster.
+TEST_F(KubeconfigMerge, ARenameGoesThroughEverything) {
+  auto merged = merge(of("c1"), of("c1", "https://10.6.0.1:6443"));
+  EXPECT_EQ(kj::strArray(merged.renames, "; "),
+            "renamed cluster \"c1\" -> \"c1-1\"; "
+            "renamed auth info \"admin@c1\" -> \"admin@c1-1\"; "
+            "renamed context \"admin@c1\" -> \"admin@c1-1\""_kj);
+  EXPECT_EQ(kj::strArray(asked, "; "), "cluster c1"_kj);
+  auto& context = merged.config["contexts"][1]["context"];
+  EXPECT_EQ(textAt(context, {"cluster"}), "c1-1"_kj);
+  EXPECT_EQ(textAt(context, {"user"}), "admin@c1-1"_kj);
+  EXPECT_EQ(textAt(context, {"namespace"}), "default"_kj);
+  EXPECT_EQ(textAt(merged.config, {"current-context"}), "admin@c1-1"_kj);
+  auto again = merge(merged.config, of("c1", "https://10.7.0.1:6443"));
+  EXPECT_EQ(textAt(again.config, {"current-context"}), "admin@c1-2"_kj);
+}
+
+TEST_F(KubeconfigMerge, OverwritingKeepsTheNames) {
+  choice = MergeChoice::kOverwrite;
+  auto merged = merge(of("c1"), of("c1", "https://10.6.0.1:6443"));
+  EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
+  EXPECT_EQ(textAt(merged.config["clusters"][0], {"cluster", "server"}),
+            "https://10.6.0.1:6443"_kj);
+  EXPECT_EQ(merged.renames.size(), 0u);
+  EXPECT_EQ(kj::strArray(asked, "; "), "cluster c1; user admin@c1"_kj);
+}
+
+// Catches: a context that is looked for among the clusters.
+TEST_F(KubeconfigMerge, TheContextCanHaveANameOfItsOwn) {
+  auto merged = merge(of("work"), of("c1"), "work");
+  EXPECT_EQ(namesOf(merged.config), "work c1 admin@work admin@c1 admin@work work"_kj);
+  EXPECT_EQ(asked.size(), 0u);
+  EXPECT_EQ(textAt(merged.config, {"current-context"}), "work"_kj);
+}
+
+TEST_F(KubeconfigMerge, WhatIsNoKubeconfigIsRefused) {
+  auto why = [&](Json existing, Json added) {
+    auto failed = kj::runCatchingExceptions([&]() { merge(kj::mv(existing), kj::mv(added)); });
+    return messageOf(KJ_ASSERT_NONNULL(failed));
+  };
+  EXPECT_EQ(why(Json::array(), of("c1")), "the existing file is not a kubeconfig"_kj);
+  EXPECT_EQ(why(Json{{"users", 1}}, of("c1")), "the existing file is not a kubeconfig"_kj);
+  EXPECT_EQ(why(nullptr, Json::object()),
+            "what the node sent is not a kubeconfig: it has no context \"\""_kj);
+}
+
+}  // namespace
+}  // namespace talos::kube

@@ -1,0 +1,10 @@
+// The commands for Kubernetes.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+void addKubeconfigCommand(Command& root);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,123 @@
+// kubeconfig
+#include "common/base/resource.h"
+#include "common/kube/kube-access.h"
+#include "common/kube/kubeconfig.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/kube/kube-commands.h"
+#include "talosctl/kube/kubeconfig-file.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::StringPtr kSecretsId = "k8s-certs"_kj, kManifestsId = "system-manifests"_kj;
+
+// A resource of the node, with its specs.
+template <typename Spec>
+kj::Promise<capnp::Response<rpc::Resources::GetResults>> fetchResource(Session& session,
+                                                                       kj::StringPtr node,
+                                                                       kj::StringPtr id) {
+  auto request = session.client.node(node)
+                     .sensitiveResourcesRequest()
+                     .send()
+                     .getResources()
+                     .getRequest();
+  request.initKind().setType(typeName<Spec>());
+  request.setId(id);
+  auto asked = kj::Promise<capnp::Response<rpc::Resources::GetResults>>(request.send());
+  return within(session.client.deps.timer, session.deadline, kj::mv(asked))
+      .catch_([node = kj::str(node)](kj::Exception&& e)
+                  -> kj::Promise<capnp::Response<rpc::Resources::GetResults>> {
+        if (kindOf(e) != ErrorKind::kNotFound) {
+          return error(kindOf(e), kj::str(node, ": ", messageOf(e)));
+        }
+        return error(ErrorKind::kFailedPrecondition,
+                     kj::str(node,
+                             ": this node has no admin kubeconfig: it is a worker, or does not "
+                             "know its addresses yet; name a control-plane node with -n"));
+      });
+}
+
+// What the node uses itself, with the endpoint of the cluster in the place of its own API server.
+kj::Promise<pki::Pem> fetchKubeconfig(Session& session) {
+  auto node = kj::str(session.client.nodes()[0]);
+  auto secrets = co_await fetchResource<rpc::KubernetesSecretsSpec>(session, node, kSecretsId);
+  auto config = co_await fetchResource<rpc::ControlPlaneConfigSpec>(session, node, kManifestsId);
+  ResourceOf<rpc::KubernetesSecretsSpec> held(secrets.getResource());
+  ResourceOf<rpc::ControlPlaneConfigSpec> wanted(config.getResource());
+  auto access = kube::readAccess(held.getAdminKubeconfig(), node);
+  auto user = kj::str("admin@", access.cluster);
+  co_return kube::writeKubeconfig(
+      {.cluster = access.cluster,
+       .server = wanted.getSystemManifests().getServer(),
+       .authority = access.authority,
+       .user = user,
+       .credentials = kube::ClientPair{access.certificate, kj::StringPtr(access.key)},
+       .context = user,
+       .nameSpace = "default"});
+}
+
+// Until it is one of the answers.
+kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind& kind,
+                                        kj::StringPtr name) {
+  auto input = call.deps.lowLevel.wrapInputFd(call.deps.input);
+  for (;;) {
+    call.err(kj::str(kind.asked, " \"", name, "\" already exists [rename/overwrite]: "));
+    kj::Vector<char> line;
+    char c = 0;
+    while (line.size() < 16 && co_await input->tryRead(&c, 1, 1) == 1 && c != '\n') line.add(c);
+    auto said = kj::heapString(line.asPtr());
+    if (said == "r" || said == "rename") co_return kube::MergeChoice::kRename;
+    if (said == "o" || said == "overwrite") co_return kube::MergeChoice::kOverwrite;
+    if (c != '\n' && line.size() < 16) {
+      fail(ErrorKind::kFailedPrecondition, "not answered; nothing was written");
+    }
+  }
+}
+
+kj::Promise<int> runKubeconfig(Invocation& call) {
+  KubeconfigTarget target;
+  target.merge = call.on("merge");
+  target.force = call.on("force");
+  target.contextName = kj::str(call.text("force-context-name"));
+  auto home = call.deps.environment("HOME");
+  auto given = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : ""_kj;
+  target.path = kubeconfigPath(given, target.merge,
+                               home.map([](kj::String& text) { return kj::StringPtr(text); }));
+  auto session = co_await openSingle(call);
+  auto text = co_await fetchKubeconfig(*session);
+  auto decide = [&call, force = target.force](
+                    const kube::MergeKind& kind,
+                    kj::StringPtr name) -> kj::Promise<kube::MergeChoice> {
+    if (force) return kube::MergeChoice::kOverwrite;
+    if (!call.deps.console.outIsTerminal()) return kube::MergeChoice::kRename;
+    return askWhich(call, kind, name);
+  };
+  auto renames = co_await storeKubeconfig(kj::mv(target), text, kj::mv(decide));
+  for (auto& rename : renames) call.out(kj::str(rename, "\n"));
+  co_return 0;
+}
+
+}  // namespace
+
+void addKubeconfigCommand(Command& root) {
+  auto& command = root.add("kubeconfig", "Fetch the admin kubeconfig from a control-plane node");
+  command.arguments = "[<local-path>]", command.most = 1;
+  command.details =
+      "Merged into ~/.kube/config, or into the file at the path; with --merge=false written to "
+      "./kubeconfig or to the path. In a directory the file is called kubeconfig. Works before "
+      "Kubernetes does.";
+  command.flag({.name = "force",
+                .letter = "f",
+                .help = "replace a file that exists; when merging, entries that exist"});
+  command.flag({.name = "merge",
+                .letter = "m",
+                .fallback = "true",
+                .help = "merge with a kubeconfig that exists"});
+  command.flag({.name = "force-context-name",
+                .kind = FlagKind::kText,
+                .help = "name of the context when merging"});
+  command.run = runKubeconfig;
+}
+
+}  // namespace talos::talosctl

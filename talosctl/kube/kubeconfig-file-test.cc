@@ -1,0 +1,98 @@
+#include "talosctl/kube/kubeconfig-file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/kube/json-yaml.h"
+#include "common/kube/kubeconfig.h"
+#include "common/testing/test-tree.h"
+
+namespace talos::talosctl {
+namespace {
+
+class KubeconfigFile : public testing::Test {
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  machined::TestTree tree;
+  unsigned asked = 0;
+
+  ~KubeconfigFile() noexcept override {}
+
+  static kj::String of(kj::StringPtr cluster, kj::StringPtr key = "KEY") {
+    auto user = kj::str("admin@", cluster);
+    return kj::str(kj::StringPtr(kube::writeKubeconfig({.cluster = cluster,
+                                                        .server = "https://10.5.0.1:6443",
+                                                        .authority = "CA",
+                                                        .user = user,
+                                                        .credentials = kube::ClientPair{"C", key},
+                                                        .context = user})));
+  }
+  kj::String path(kj::StringPtr name) { return tree.at(name); }
+  kj::String store(kj::StringPtr name, kj::StringPtr text, bool merge, bool force = false) {
+    auto lines = storeKubeconfig({path(name), merge, force, kj::str()}, text,
+                                 [&](auto&, auto) -> kj::Promise<kube::MergeChoice> {
+                                   ++asked;
+                                   return kube::MergeChoice::kRename;
+                                 })
+                     .wait(scope);
+    return kj::strArray(lines, "; ");
+  }
+  mode_t mode(kj::StringPtr name) {
+    struct stat found;
+    KJ_SYSCALL(stat(path(name).cStr(), &found));
+    return found.st_mode & 07777;
+  }
+};
+
+TEST_F(KubeconfigFile, WhereItGoes) {
+  auto home = kj::str(tree.root);
+  EXPECT_EQ(kubeconfigPath("", true, home.asPtr()), kj::str(home, "/.kube/config"));
+  EXPECT_EQ(kubeconfigPath("", false, home.asPtr()), "./kubeconfig"_kj);
+  EXPECT_EQ(kubeconfigPath(home, true, nullptr), kj::str(home, "/kubeconfig"));
+  EXPECT_EQ(kubeconfigPath("/a/b", true, nullptr), "/a/b"_kj);
+  auto failed = kj::runCatchingExceptions([&]() { kubeconfigPath("", true, nullptr); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            "HOME is not set; name the file of the kubeconfig"_kj);
+}
+
+TEST_F(KubeconfigFile, ANewFileIsWhatTheNodeSent) {
+  EXPECT_EQ(store("a/b/config", of("c1"), true), ""_kj);
+  EXPECT_EQ(readFile(path("a/b/config")), of("c1"));
+  EXPECT_EQ(mode("a/b/config"), 0640u);
+}
+
+// Catches: a file of the user that is lost.
+TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
+  store("config", of("c1"), false);
+  KJ_SYSCALL(chmod(path("config").cStr(), 0600));
+  auto failed = kj::runCatchingExceptions([&]() { store("config", of("c2"), false); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            kj::str(path("config"), " exists; use --force to replace it, or --merge"));
+  EXPECT_EQ(readFile(path("config")), of("c1"));
+
+  EXPECT_EQ(store("config", of("c2"), true), ""_kj);
+  auto merged = kube::readYaml(readFile(path("config")), "config");
+  EXPECT_EQ(kube::itemsAt(merged[0], {"clusters"}).size(), 2u);
+  EXPECT_EQ(mode("config"), 0600u);
+  EXPECT_EQ(asked, 0u);
+  EXPECT_EQ(store("config", of("c2", "OTHER"), true),
+            "renamed auth info \"admin@c2\" -> \"admin@c2-1\"; "
+            "renamed context \"admin@c2\" -> \"admin@c2-1\""_kj);
+  EXPECT_EQ(asked, 1u);
+
+  store("config", of("c3"), false, true);
+  EXPECT_EQ(readFile(path("config")), of("c3"));
+}
+
+TEST_F(KubeconfigFile, WhatIsNoKubeconfigIsNotTouched) {
+  writeFileAtomically(path("config"), "- a\n"_kj, 0600);
+  auto failed = kj::runCatchingExceptions([&]() { store("config", of("c1"), true); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)), "the existing file is not a kubeconfig"_kj);
+  EXPECT_EQ(readFile(path("config")), "- a\n"_kj);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

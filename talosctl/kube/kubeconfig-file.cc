@@ -1,0 +1,80 @@
+#include "talosctl/kube/kubeconfig-file.h"
+
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/zeroize.h"
+#include "common/kube/json-yaml.h"
+#include "common/tls/pki.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr mode_t kNewFile = 0640;
+constexpr size_t kLargestKubeconfig = 4u << 20;
+
+mode_t modeOf(kj::StringPtr path) {
+  struct stat found;
+  return stat(path.cStr(), &found) == 0 ? found.st_mode & 07777 : kNewFile;
+}
+
+bool isFolder(kj::StringPtr path) {
+  struct stat found;
+  return stat(path.cStr(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+void makeFoldersAbove(kj::StringPtr path) {
+  KJ_IF_MAYBE (slash, path.findLast('/')) {
+    if (*slash > 0) makeDirectories(kj::heapString(path.slice(0, *slash)), 0755);
+  }
+}
+
+kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
+  auto documents = kube::readYaml(text, file);
+  if (documents.empty()) return nullptr;
+  if (documents.size() > 1) {
+    fail(ErrorKind::kInvalidArgument, kj::str(file, ": a kubeconfig has one document"));
+  }
+  return kj::mv(documents[0]);
+}
+
+}  // namespace
+
+kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home) {
+  auto path = kj::str(given);
+  if (path.size() == 0 && merge) {
+    KJ_IF_MAYBE (folder, home) return kj::str(*folder, "/.kube/config");
+    fail(ErrorKind::kInvalidArgument, "HOME is not set; name the file of the kubeconfig");
+  }
+  if (path.size() == 0) path = kj::str(".");
+  return isFolder(path) ? kj::str(path, path.endsWith("/") ? "" : "/", "kubeconfig") : kj::mv(path);
+}
+
+kj::Promise<kj::Vector<kj::String>> storeKubeconfig(
+    KubeconfigTarget target, kj::StringPtr given,
+    kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide) {
+  auto text = pki::Pem(kj::str(given));
+  auto old = tryReadFile(target.path, kLargestKubeconfig);
+  kj::Vector<kj::String> renames;
+  KJ_IF_MAYBE (there, old) {
+    KJ_DEFER(zeroize(there->asArray()));
+    if (!target.merge && !target.force) {
+      fail(ErrorKind::kConflict,
+           kj::str(target.path, " exists; use --force to replace it, or --merge"));
+    }
+    if (target.merge) {
+      kube::MergeOptions options{target.contextName, kj::mv(decide)};
+      auto merged = co_await kube::mergeKubeconfig(
+          onlyDocument(*there, target.path), onlyDocument(text, "kubeconfig"), kj::mv(options));
+      KJ_DEFER(kube::wipe(merged.config));
+      text = pki::Pem(kube::writeYaml(merged.config));
+      renames = kj::mv(merged.renames);
+    }
+  }
+  makeFoldersAbove(target.path);
+  writeFileAtomically(target.path, kj::StringPtr(text), modeOf(target.path));
+  co_return kj::mv(renames);
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,30 @@
+// Where a kubeconfig is put, and how it gets there.
+//
+// A file is replaced as a whole: after a crash it is the old one or the new one. One that is new is
+// readable for its group (0640), as kubectl's users expect; one that is there keeps its mode.
+#pragma once
+
+#include <kj/async.h>
+
+#include "common/kube/kubeconfig-merge.h"
+
+namespace talos::talosctl {
+
+struct KubeconfigTarget {
+  kj::String path;
+  bool merge = true, force = false;
+  kj::String contextName;  // of --force-context-name
+};
+
+// `given`: what the user named, or empty. ~/.kube/config when it is merged, else ./kubeconfig; in a
+// directory the file `kubeconfig`. InvalidArgument without a home directory.
+kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home);
+
+// Writes what the node sent (YAML), merged or not, and makes the folders above it. Conflict when
+// there is a file and it is neither to be merged nor replaced. `decide` is asked about entries that
+// are there already, unless they are to be replaced. Returns one line for each that was renamed.
+kj::Promise<kj::Vector<kj::String>> storeKubeconfig(
+    KubeconfigTarget target, kj::StringPtr text,
+    kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide);
+
+}  // namespace talos::talosctl
