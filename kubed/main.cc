@@ -1,5 +1,6 @@
 // kubed: what a control-plane node does in Kubernetes itself. Wiring only; manifests are told of in
-// manifest-keeper.h, the node's own object in node-keeper.h.
+// manifest-keeper.h, the node's own object in node-keeper.h, its static pods in
+// static-pod-keeper.h.
 //
 // Its environment tells it where machined listens (common/base/node-layout.h); etcd is asked on the
 // loopback interface, the Kubernetes API at its endpoint. Needs no capability and writes no file.
@@ -13,6 +14,7 @@
 #include "common/etcd/etcd-client.h"
 #include "kubed/extra-manifests.h"
 #include "kubed/node-keeper.h"
+#include "kubed/static-pod-keeper.h"
 
 namespace talos::kubed {
 
@@ -42,9 +44,14 @@ void run() {
   ExtraManifests extra(world, edges, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
   ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
   NodeKeeper node(world);
+  StaticPodKeeper staticPods(world);
   releaseStartMemory();
   log::info("waiting for Kubernetes");
-  manifests.run().exclusiveJoin(extra.run()).exclusiveJoin(node.run()).wait(io.waitScope);
+  manifests.run()
+      .exclusiveJoin(extra.run())
+      .exclusiveJoin(node.run())
+      .exclusiveJoin(staticPods.run())
+      .wait(io.waitScope);
 }
 
 }  // namespace talos::kubed

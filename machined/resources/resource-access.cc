@@ -49,7 +49,8 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
                      rpc::ControlPlaneConfigSpec>();
-       may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec>();
+       may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
+                      rpc::StaticPodStatusSpec>();
      }},
     {kNetworkdUid, "networkd"_kj,
      [](Access& may) {

@@ -1,0 +1,89 @@
+#include "kubed/static-pod-keeper.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/kube/json-yaml.h"
+
+namespace talos::kubed {
+namespace {
+
+// What the kubelet writes on the mirror of a pod that it has from a file.
+constexpr kj::StringPtr kSourceAnnotation = "kubernetes.io/config.source"_kj, kFile = "file"_kj;
+constexpr unsigned kStatusIndent = 4;  // as `get` writes what is around it
+
+}  // namespace
+
+kj::Maybe<StaticPodStatus> staticPodStatus(const kube::Json& pod) {
+  if (kube::textAt(pod, {"metadata", "annotations", kSourceAnnotation}) != kFile) return nullptr;
+  KJ_IF_MAYBE (status, kube::find(pod, {"status"})) {
+    return StaticPodStatus{kube::nameOf(pod), kube::writeYaml(*status, kStatusIndent)};
+  }
+  return nullptr;
+}
+
+kj::Promise<void> StaticPodKeeper::run() {
+  for (;;) {
+    auto change = world.changed.next().fork();
+    kj::Maybe<kj::String> failure;
+    auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
+    co_await following.exclusiveJoin(change.addBranch());
+    known.clear();
+    KJ_IF_MAYBE (why, failure) {
+      if (told != *why) log::warn("cannot tell how the static pods are", {{"error", *why}});
+      told = kj::mv(*why);
+      co_await publish().catch_([](kj::Exception&&) {});
+      auto pause = world.timer.afterDelay(backoff.next(world.random()));
+      co_await change.addBranch().exclusiveJoin(kj::mv(pause));
+    }
+  }
+}
+
+kj::Promise<void> StaticPodKeeper::follow() {
+  kj::String nodename;
+  KJ_IF_MAYBE (wanted, world.board.node()) nodename = kj::str(wanted->getNodename());
+  auto client = world.board.client();
+  KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
+    while (nodename.size() > 0) co_await watch(**kubernetes, nodename);
+  }
+  co_await kj::Promise<void>(kj::NEVER_DONE);
+}
+
+kj::Promise<void> StaticPodKeeper::watch(SharedKube& kubernetes, kj::StringPtr nodename) {
+  auto field = kj::str("spec.nodeName=", nodename);
+  kube::ListOptions here{.labels = "", .fields = field};
+  auto pods = kube::coreResource("pods", "Pod");
+  auto listed = co_await (*kubernetes).list(pods, "", here);
+  known.clear();
+  for (auto& pod : listed.items) take(pod, false);
+  co_await publish();
+  backoff.reset();
+  told = kj::str();
+  auto watch = co_await (*kubernetes).watch(pods, "", here, listed.version);
+  for (;;) {
+    auto event = co_await watch->next();
+    if (event == nullptr) co_return;
+    auto& one = KJ_ASSERT_NONNULL(event);
+    if (one.type == kube::WatchEvent::Type::kBookmark) continue;
+    take(one.object, one.type == kube::WatchEvent::Type::kDeleted);
+    co_await publish();
+  }
+}
+
+void StaticPodKeeper::take(const kube::Json& pod, bool deleted) {
+  KJ_IF_MAYBE (found, staticPodStatus(pod)) {
+    known.erase(found->id);
+    if (!deleted) known.insert(kj::mv(found->id), kj::mv(found->status));
+  }
+}
+
+kj::Promise<void> StaticPodKeeper::publish() {
+  StoreClient::Wanted wanted;
+  for (auto& entry : known) {
+    auto record = kj::heap<capnp::MallocMessageBuilder>();
+    record->initRoot<rpc::StaticPodStatusSpec>().setStatus(entry.value);
+    wanted.insert(kj::str(entry.key), kj::mv(record));
+  }
+  return world.store.replaceAll<rpc::StaticPodStatusSpec>(kj::mv(wanted));
+}
+
+}  // namespace talos::kubed

@@ -1,0 +1,40 @@
+// Tells how the static pods of this node are: StaticPodStatuses, one for each, with the pod's whole
+// status as Kubernetes has it.
+//
+// The kubelet mirrors its static pods to the API server, and there they are watched. So they are
+// told as soon as they change, and while the API server of this node does not answer there are
+// none, rather than what they were: the log says why. Tried again after half a second and then
+// after up to 10 s. Nothing is kept.
+#pragma once
+
+#include "kubed/manifest-keeper.h"
+
+namespace talos::kubed {
+
+// Of a pod that is a static one; none: it is not. Pure.
+struct StaticPodStatus {
+  kj::String id;      // kube-system/kube-apiserver-master-1
+  kj::String status;  // YAML
+};
+kj::Maybe<StaticPodStatus> staticPodStatus(const kube::Json& pod);
+
+class StaticPodKeeper {
+ public:
+  explicit StaticPodKeeper(KubedWorld world) : world(world), backoff(kRetryPace) {}
+  KJ_DISALLOW_COPY_AND_MOVE(StaticPodKeeper);
+
+  kj::Promise<void> run();  // until dropped
+
+ private:
+  KubedWorld world;
+  Backoff backoff;
+  kj::TreeMap<kj::String, kj::String> known;  // status by id
+  kj::String told;                            // why they are not known
+
+  kj::Promise<void> follow();  // until what is wanted changes
+  kj::Promise<void> watch(SharedKube& kubernetes, kj::StringPtr nodename);
+  void take(const kube::Json& pod, bool deleted);
+  kj::Promise<void> publish();
+};
+
+}  // namespace talos::kubed
