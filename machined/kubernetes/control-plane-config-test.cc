@@ -159,6 +159,19 @@ TEST_F(ControlPlaneConfigs, WhatWasAssumedIsToldOnce) {
                spec(kSystemManifestsId).getSystemManifests().getKubernetesVersion().cStr());
 }
 
+TEST_F(ControlPlaneConfigs, AModeThatTheProxyDoesNotHaveIsTold) {
+  begin();
+  publishPlain("  proxy: {mode: userspace}\n");
+  ASSERT_EQ(1u, warnings.size());
+  EXPECT_STREQ("cluster.proxy.mode: kube-proxy of Kubernetes 1.34 has no mode userspace",
+               warnings[0].cStr());
+  publishPlain("  proxy: {mode: userspace, image: 'r/kube-proxy:v1.20.6'}\n");
+  publishPlain("  proxy: {mode: nftables}\n");
+  EXPECT_EQ(1u, warnings.size());
+  publishPlain("  proxy: {mode: nftables, image: 'r/kube-proxy:v1.30.1'}\n");
+  EXPECT_EQ(2u, warnings.size());
+}
+
 TEST_F(ControlPlaneConfigs, AreOfControlPlaneNodesOnly) {
   begin();
   publishPlain();

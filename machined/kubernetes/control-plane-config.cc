@@ -209,6 +209,18 @@ kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<S
   fillScheduler(scheduler, cluster);
   look(scheduler.getImage());
   fillSystemManifests(outputs.add(kSystemManifestsId).initSystemManifests(), cluster, version);
+  auto proxy = cluster.getProxy();
+  if (!proxy.getDisabled()) {
+    auto proxyVersion = look(imageOr(proxy.getImage(), KubernetesPart::kProxy));
+    auto mode = proxy.getMode();
+    bool lacks =
+        (mode == config::ProxyMode::USERSPACE && !has(proxyVersion, KubeFact::kProxyUserspace)) ||
+        (mode == config::ProxyMode::NFTABLES && !has(proxyVersion, KubeFact::kProxyNftables));
+    if (lacks) {
+      warnings.add(kj::str("cluster.proxy.mode: kube-proxy of Kubernetes ", proxyVersion.major, ".",
+                           proxyVersion.minor, " has no mode ", nameOf(mode)));
+    }
+  }
   fillExtraManifests(outputs.add(kExtraManifestsId).initExtraManifests(), cluster);
   return warnings;
 }
