@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/kube/json-yaml.h"
+
 namespace talos::kubed {
 namespace {
 
@@ -19,11 +21,31 @@ TEST(StaticPodStatuses, AreOfPodsThatTheKubeletHasFromFiles) {
       "conditions:\n"
       "    - type: Ready\n"
       "      status: \"True\"\n",
-      found.status.cStr());
+      kube::writeYaml(found.status, 4).cStr());
   pod["metadata"]["annotations"]["kubernetes.io/config.source"] = "api";
   EXPECT_TRUE(staticPodStatus(pod) == nullptr);
   pod["metadata"].erase("annotations");
   EXPECT_TRUE(staticPodStatus(pod) == nullptr);
+}
+
+// Catches: an API server that has crashed and is shown as ready.
+TEST(StaticPodStatuses, AreUnknownWhileNobodyAnswers) {
+  auto status = kube::readJson(
+      R"({"conditions": [{"type": "Initialized", "status": "True"},
+                         {"type": "Ready", "status": "True"}]})"_kj,
+      "the test");
+  setUnknown(status);
+  EXPECT_STREQ(
+      "conditions:\n"
+      "    - type: Initialized\n"
+      "      status: \"True\"\n"
+      "    - type: Ready\n"
+      "      status: Unknown\n",
+      kube::writeYaml(status, 4).cStr());
+  for (auto text : {"{}", R"({"conditions": 1})", "null"}) {
+    auto odd = kube::readJson(kj::StringPtr(text), "the test");
+    setUnknown(odd);
+  }
 }
 
 }  // namespace

@@ -16,9 +16,17 @@ constexpr unsigned kStatusIndent = 4;  // as `get` writes what is around it
 kj::Maybe<StaticPodStatus> staticPodStatus(const kube::Json& pod) {
   if (kube::textAt(pod, {"metadata", "annotations", kSourceAnnotation}) != kFile) return nullptr;
   KJ_IF_MAYBE (status, kube::find(pod, {"status"})) {
-    return StaticPodStatus{kube::nameOf(pod), kube::writeYaml(*status, kStatusIndent)};
+    return StaticPodStatus{kube::nameOf(pod), *status};
   }
   return nullptr;
+}
+
+void setUnknown(kube::Json& status) {
+  auto conditions = status.find("conditions");
+  if (conditions == status.end() || !conditions->is_array()) return;
+  for (auto& condition : *conditions) {
+    if (kube::textAt(condition, {"type"}) == "Ready") condition["status"] = "Unknown";
+  }
 }
 
 kj::Promise<void> StaticPodKeeper::run() {
@@ -27,8 +35,8 @@ kj::Promise<void> StaticPodKeeper::run() {
     kj::Maybe<kj::String> failure;
     auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
     co_await following.exclusiveJoin(change.addBranch());
-    known.clear();
     KJ_IF_MAYBE (why, failure) {
+      for (auto& entry : known) setUnknown(entry.value);
       if (told != *why) log::warn("cannot tell how the static pods are", {{"error", *why}});
       told = kj::mv(*why);
       co_await publish().catch_([](kj::Exception&&) {});
@@ -80,7 +88,8 @@ kj::Promise<void> StaticPodKeeper::publish() {
   StoreClient::Wanted wanted;
   for (auto& entry : known) {
     auto record = kj::heap<capnp::MallocMessageBuilder>();
-    record->initRoot<rpc::StaticPodStatusSpec>().setStatus(entry.value);
+    record->initRoot<rpc::StaticPodStatusSpec>().setStatus(
+        kube::writeYaml(entry.value, kStatusIndent));
     wanted.insert(kj::str(entry.key), kj::mv(record));
   }
   return world.store.replaceAll<rpc::StaticPodStatusSpec>(kj::mv(wanted));

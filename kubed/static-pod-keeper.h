@@ -13,10 +13,12 @@ namespace talos::kubed {
 
 // Of a pod that is a static one; none: it is not. Pure.
 struct StaticPodStatus {
-  kj::String id;      // kube-system/kube-apiserver-master-1
-  kj::String status;  // YAML
+  kj::String id;  // kube-system/kube-apiserver-master-1
+  kube::Json status;
 };
 kj::Maybe<StaticPodStatus> staticPodStatus(const kube::Json& pod);
+// As long as nobody knows.
+void setUnknown(kube::Json& status);
 
 class StaticPodKeeper {
  public:
@@ -28,7 +30,7 @@ class StaticPodKeeper {
  private:
   KubedWorld world;
   Backoff backoff;
-  kj::TreeMap<kj::String, kj::String> known;  // status by id
+  kj::TreeMap<kj::String, kube::Json> known;  // status by id
   kj::String told;                            // why they are not known
 
   kj::Promise<void> follow();  // until what is wanted changes
