@@ -23,7 +23,7 @@ constexpr auto kNetworkPatience = 1 * kj::SECONDS;
 // What etcd has against a reboot is another one's that is under way, or an illness: either may
 // pass.
 constexpr auto kMayPass = ErrorKind::kUnavailable;
-constexpr kj::StringPtr kAnyway = "or use talosctl upgrade --force"_kj;
+constexpr kj::StringPtr kAnyway = "or use --force"_kj;
 
 rpc::EtcdGoing goingOf(bool preserve) {
   return preserve ? rpc::EtcdGoing::RESTARTS : rpc::EtcdGoing::REJOINS;
@@ -107,7 +107,8 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
           [this](bool preserve) { return requireOfEtcd(preserve); },
           [this](bool preserve, bool force) {
             return departure.leave(goingOf(preserve), force, kMayPass, kAnyway);
-          }};
+          },
+          [this]() { return departure.stay(); }};
 }
 
 kj::Promise<void> Wiring::requireOfEtcd(bool preserve) {

@@ -15,7 +15,8 @@ constexpr kj::StringPtr kOtherwise = "or use --anyway"_kj;
 
 // What an etcd-supervisor says.
 struct Said {
-  std::string objection, problem, leaves;  // leaves: why it does not
+  std::string objection, problem, leaves;    // leaves: why it does not
+  ErrorKind kind = ErrorKind::kUnavailable;  // of that
   bool silent = false, hangs = false;
   std::vector<std::string> asked;
 };
@@ -37,8 +38,12 @@ class ModelSupervisor final : public rpc::EtcdSupervisor::Server {
     said.asked.push_back(std::string(context.getParams().getForce() ? "forced " : "") +
                          (going == EtcdGoing::LEAVES ? "leaves" : "rejoins"));
     if (said.hangs) return kj::NEVER_DONE;
-    if (!said.leaves.empty()) return error(ErrorKind::kUnavailable, said.leaves.c_str());
+    if (!said.leaves.empty()) return error(said.kind, said.leaves.c_str());
     return kj::READY_NOW;
+  }
+  kj::Promise<void> stay(StayContext) override {
+    said.asked.push_back("stays");
+    return said.hangs ? kj::Promise<void>(kj::NEVER_DONE) : kj::READY_NOW;
   }
 
  private:
@@ -73,7 +78,7 @@ struct EtcdDepartureTest : testing::Test {
   std::string require() {
     return outcome(departure.require(EtcdGoing::LEAVES, ErrorKind::kFailedPrecondition, kOtherwise)
                        .ignoreResult(),
-                   20 * kj::SECONDS);
+                   30 * kj::SECONDS);
   }
   std::string leave(bool force = false) {
     return outcome(
@@ -95,7 +100,7 @@ TEST_F(EtcdDepartureTest, WhoDoesNotKnowMayNotGo) {
   said.silent = true;
   EXPECT_EQ(require(),
             "FailedPrecondition: whether the cluster of etcd can do without this node is not "
-            "known: no answer of etcd-supervisor within 20 s; or use --anyway");
+            "known: no answer of etcd-supervisor within 30 s; or use --anyway");
   said.asked.clear();
   runs = false;
   EXPECT_EQ(require(), "done");
@@ -111,6 +116,7 @@ TEST_F(EtcdDepartureTest, LeavesOrSaysWhyNot) {
   said.leaves = "etcdserver: no leader";
   EXPECT_EQ(leave(),
             "Unavailable: cannot leave etcd: etcdserver: no leader; repeat it, or use --anyway");
+  EXPECT_EQ(told.back(), "etcd: leaving the cluster") << "the caller tells why it has not";
   said.hangs = true;
   EXPECT_EQ(leave(),
             "DeadlineExceeded: cannot leave etcd: not done within 100 s; talosctl get etcdstatus "
@@ -119,6 +125,28 @@ TEST_F(EtcdDepartureTest, LeavesOrSaysWhyNot) {
   said.objection = "etcd has 1 voter";
   EXPECT_EQ(leave(), "FailedPrecondition: etcd has 1 voter; or use --anyway");
   EXPECT_EQ(said.asked, std::vector<std::string>{"outlook"});
+}
+
+// Catches: an objection that only etcd-supervisor has, with a kind of its own, which the caller
+// takes for one that never passes.
+TEST_F(EtcdDepartureTest, AnObjectionIsOfTheKindThatTheCallerSays) {
+  said.leaves = "etcd has 1 voter";
+  said.kind = ErrorKind::kFailedPrecondition;
+  EXPECT_EQ(
+      outcome(departure.leave(EtcdGoing::RESTARTS, false, ErrorKind::kUnavailable, kOtherwise)),
+      "Unavailable: etcd cannot do without this node yet: etcd has 1 voter; repeat it, or "
+      "use --anyway");
+}
+
+// Catches: a turn that nobody gives back; a node without etcd, or one whose etcd hangs, that waits.
+TEST_F(EtcdDepartureTest, OneThatStaysSaysSo) {
+  EXPECT_EQ(outcome(departure.stay()), "done");
+  EXPECT_EQ(said.asked, std::vector<std::string>{"stays"});
+  said.hangs = true;
+  EXPECT_EQ(outcome(departure.stay(), 5 * kj::SECONDS), "done");
+  runs = false;
+  EXPECT_EQ(outcome(departure.stay()), "done");
+  EXPECT_EQ(said.asked.size(), 2u);
 }
 
 // Catches: a flag that does not help when etcd is ill, or that leaves silently undone what it was

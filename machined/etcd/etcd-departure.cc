@@ -5,8 +5,9 @@
 namespace talos::machined {
 namespace {
 
-// It waits 2 s for each of some six answers, when nobody gives any.
-constexpr auto kAnswer = 20 * kj::SECONDS;
+// It waits 7 s for members of which none answers, and before that for nodes that might know some.
+constexpr auto kAnswer = 30 * kj::SECONDS;
+constexpr auto kStaying = 5 * kj::SECONDS;
 // Another change of members may take its turn first, and etcd refuses for some seconds after one.
 constexpr auto kLeaving = 100 * kj::SECONDS;
 
@@ -63,11 +64,20 @@ kj::Promise<void> EtcdDeparture::leave(rpc::EtcdGoing going, bool force, ErrorKi
   KJ_IF_MAYBE (e, wrong) {
     auto why = kj::str(stays ? "etcd cannot do without this node yet: " : "cannot leave etcd: ",
                        messageOf(*e));
+    auto found = kindOf(*e);
+    if (found == ErrorKind::kFailedPrecondition) found = kind;  // an objection
+    if (!force) fail(found, kj::str(why, "; repeat it, ", otherwise));
     deps.tell(why);
-    if (!force) fail(kindOf(*e), kj::str(why, "; repeat it, ", otherwise));
   } else {
     deps.tell(stays ? "etcd: this node may restart"_kj : "etcd: this node is in no cluster"_kj);
   }
+}
+
+kj::Promise<void> EtcdDeparture::stay() {
+  if (!deps.runsEtcd()) return kj::READY_NOW;
+  return within(deps.timer, kStaying, deps.supervisor.stayRequest().send().ignoreResult(),
+                kj::str("no answer"))
+      .catch_([](kj::Exception&&) {});
 }
 
 }  // namespace talos::machined

@@ -28,7 +28,7 @@ class EtcdDeparture {
 
   using Outlook = capnp::Response<rpc::EtcdSupervisor::OutlookResults>;
 
-  // None: this machine has no etcd. Rejects when etcd-supervisor does not tell, within 20 s.
+  // None: this machine has no etcd. Rejects when etcd-supervisor does not tell, within 30 s.
   kj::Promise<kj::Maybe<Outlook>> outlook(rpc::EtcdGoing going);
 
   // The same, rejecting with `kind` when there is an objection, or nobody knows. `otherwise`: "or
@@ -37,10 +37,14 @@ class EtcdDeparture {
                                           kj::StringPtr otherwise);
 
   // Resolves when this node is in no cluster, or, if it restarts, has its turn; with `force`
-  // whatever became of it: then it is told. Rejects as require() does, and when it has not left
-  // within 100 s; repeat it.
+  // whatever became of it: then it is told, as nobody else would. Rejects as require() does, also
+  // with what was found only now, and when it has not left within 100 s; repeat it.
   kj::Promise<void> leave(rpc::EtcdGoing going, bool force, ErrorKind kind,
                           kj::StringPtr otherwise);
+
+  // One that has its turn does not restart after all: it is given back. Does not reject: the turn
+  // ends by itself.
+  kj::Promise<void> stay();
 
  private:
   Dependencies deps;

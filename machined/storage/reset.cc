@@ -314,7 +314,7 @@ kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begi
   accepting = true;
   KJ_DEFER(accepting = false);
   co_await prepare();
-  co_await promise(kj::mv(wish));
+  co_await promise(kj::mv(wish));  // looks once more: leaving etcd may have taken minutes
   co_await begin();
 }
 

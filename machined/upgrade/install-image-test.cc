@@ -151,6 +151,17 @@ TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
 // Catches: an image that nobody has, or has not signed, or whose system gave up, and that is asked
 // for at each start; a reason that is gone with the start; a config that names another image in
 // vain, or at the next start only.
+TEST_F(InstallImageTest, WhatEtcdNeedsIsNoFaultOfTheImage) {
+  Node node(disk, wish, kOther);
+  node.system.etcdRefuses = "restarts";
+  node.boot(scope);
+  EXPECT_EQ(node.system.status(), "waiting A v1: etcd has 1 voter; retrying");
+  EXPECT_EQ(wanted(), kj::str("wanted ", kOther, "\n").cStr());
+  node.system.etcdRefuses = "";
+  node.pass(scope, 1 * kj::HOURS);
+  EXPECT_EQ(node.system.reboots, 1u);
+}
+
 TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
   for (bool unsignedOne : {false, true}) {
     disk.record = nullptr;

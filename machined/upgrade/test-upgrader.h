@@ -29,7 +29,9 @@ struct ModelDisk final : Installer {
   std::string written;  // from an archive
   kj::Maybe<kj::String> word;
   bool wordsFail = false, wordStays = false;
-  bool full = false;        // STATE
+  bool full = false;  // STATE
+  bool slow = false;  // STATE: until the test lets it write
+  std::vector<kj::Own<kj::PromiseFulfiller<void>>> saves;
   bool clearFails = false;  // in its middle
   kj::Promise<void> clears = kj::READY_NOW;
   unsigned silentChoices = 0;  // that it takes, and says that it has not
@@ -81,6 +83,18 @@ struct ModelDisk final : Installer {
     if (silentChoices == 0) return;
     --silentChoices;
     fail(ErrorKind::kFailedPrecondition, "the disk did not answer");
+  }
+
+  // What it is given to write is written when it gets to it.
+  kj::Promise<void> save(const UpgradeRecord& given) {
+    if (!slow) {
+      record = decodeRecord(encodeRecord(given));
+      return kj::READY_NOW;
+    }
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    saves.push_back(kj::mv(paf.fulfiller));
+    return paf.promise.then(
+        [this, bytes = encodeRecord(given)]() { record = decodeRecord(bytes); });
   }
 
   // As the boot loader does.
@@ -188,8 +202,7 @@ class System {
                   },
                   [&disk](const UpgradeRecord& record) -> kj::Promise<void> {
                     if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
-                    disk.record = decodeRecord(encodeRecord(record));
-                    return kj::READY_NOW;
+                    return disk.save(record);
                   },
                   [&disk](kj::StringPtr word) -> kj::Promise<void> {
                     if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
@@ -210,6 +223,10 @@ class System {
                     EXPECT_TRUE(disk.environment.attempt == nullptr);
                     return askEtcd(
                         kj::str(force ? "forced " : "", preserve ? "restarts" : "leaves"));
+                  },
+                  [this]() -> kj::Promise<void> {
+                    etcdAsked.push_back("stays");
+                    return kj::READY_NOW;
                   }}) {}
   kj::Promise<void> askEtcd(kj::StringPtr what) {
     etcdAsked.push_back(what.cStr());

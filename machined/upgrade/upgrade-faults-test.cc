@@ -93,6 +93,53 @@ TEST_F(UpgradeFaults, EmptyingIsNotForgottenByARollback) {
   }
 }
 
+// Catches: an EPHEMERAL of which a part is zeroed, forgotten with an upgrade that the power has cut
+// off and that is tried again as if nothing were known of it.
+TEST_F(UpgradeFaults, EmptyingIsNotForgottenWhenAnotherTryBegins) {
+  emptyHalf();
+  disk.environment = {};
+  auto& record = KJ_ASSERT_NONNULL(disk.record);
+  record.stage = UpgradeRecord::Stage::WRITING;
+  record.from = Slot::kA;
+  record.to = Slot::kB;
+  disk.clearFails = false;
+  System old(disk);
+  Upgrader::BeginsAnew again = [](const UpgradeRecord&) -> kj::Promise<bool> { return true; };
+  old.upgrader.resume(kj::mv(again)).wait(scope);
+  EXPECT_FALSE(old.upgrader.isUnderWay());
+  EXPECT_TRUE(old.said.empty()) << "it is no failure";
+  EXPECT_EQ(problem(old.upgrader.emptyEphemeralIfAsked()), "");
+  EXPECT_EQ(disk.cleared.size(), 2u);
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(disk.record).emptying);
+}
+
+// Catches: a record that is replaced by an older one, which was given to the disk before it and is
+// written after it.
+TEST_F(UpgradeFaults, TheNewestRecordIsTheLastThatIsWritten) {
+  emptyHalf();
+  disk.clearFails = false;
+  System old(disk);
+  ASSERT_EQ(old.running, Slot::kA);
+  old.boot(scope);
+  disk.slow = true;
+  auto emptying = old.upgrader.emptyEphemeralIfAsked();
+  scope.poll();
+  auto rollback = old.upgrader.rollback(60);
+  // The last that is given is the first that is written.
+  for (unsigned i = 0; i < 10 && scope.poll() + disk.saves.size() > 0; ++i) {
+    if (disk.saves.empty()) continue;
+    auto last = kj::mv(disk.saves.back());
+    disk.saves.pop_back();
+    last->fulfill();
+  }
+  EXPECT_EQ(problem(kj::mv(emptying)), "");
+  EXPECT_EQ(problem(kj::mv(rollback)), "");
+  auto& kept = KJ_ASSERT_NONNULL(disk.record);
+  EXPECT_EQ(kept.image, "") << "the rollback's";
+  EXPECT_EQ(kept.stage, UpgradeRecord::Stage::WRITTEN);
+  EXPECT_FALSE(kept.emptying);
+}
+
 // Catches: data that are emptied before that is recorded.
 TEST_F(UpgradeFaults, NothingIsEmptiedWithoutItsRecord) {
   chooseOther();
@@ -125,6 +172,7 @@ TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
     asking.wait(scope);
     scope.poll();
     EXPECT_EQ(node.status(), "failed A v1: the disk did not answer");
+    EXPECT_EQ(node.etcdAsked.back(), "stays");
     EXPECT_EQ(node.reboots, 0u);
     EXPECT_TRUE(disk.environment.attempt == nullptr);
   }

@@ -23,7 +23,8 @@ class UpgradesServer final : public rpc::Upgrades::Server {
   }
   kj::Promise<void> rollback(RollbackContext context) override {
     context.getResults().setBootId(bootId);
-    return upgrader.rollback(context.getParams().getHealthTimeoutS());
+    auto params = context.getParams();
+    return upgrader.rollback(params.getHealthTimeoutS(), params.getForce());
   }
 
  private:

@@ -99,8 +99,16 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
 kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
   KJ_IF_MAYBE (ask, beginsAnew) {
     if (deps.process1.brainRestarts() == 0 && co_await (*ask)(KJ_ASSERT_NONNULL(record))) {
-      record = nullptr;
-      co_return publish();
+      auto& r = KJ_ASSERT_NONNULL(record);
+      if (!r.emptying) {
+        record = nullptr;
+        co_return publish();
+      }
+      // The only one who knows of an EPHEMERAL that is half zeroed.
+      r.stage = Stage::FAILED;
+      r.reason = kj::str("it was interrupted; it is tried again");
+      publish();
+      co_return co_await keep();
     }
   }
   co_await failed(kj::str(

@@ -211,7 +211,9 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
 
 // Catches: an image that is fetched for a node that etcd cannot do without; a node that is started
 // anew, or emptied, though etcd has come to need it meanwhile; a member whose data is emptied
-// though it has not left; a flag that is not passed on.
+// though it has not left; a flag that is not passed on; a turn to restart that is taken before the
+// image is there, or kept by a node that does not restart; an image that has failed because another
+// node was restarting.
 TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
   struct Row {
     bool preserve, force;
@@ -224,10 +226,10 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
       {true, true, "may restart", {"forced restarts"}},
       {false, false, "may leave", {"may leave"}},
       {false, false, "leaves", {"may leave", "leaves"}},
-      {true, false, "restarts", {"may restart", "restarts"}},
+      {true, false, "restarts", {"may restart", "restarts", "stays"}},
   };
   for (auto& row : rows) {
-    SCOPED_TRACE(row.asked.back() + " refuses " + row.refuses);
+    SCOPED_TRACE(row.asked.front() + ", refused: " + row.refuses);
     ModelDisk other;
     System node(other);
     node.boot(scope);
@@ -239,19 +241,23 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
                       .catch_([&](kj::Exception&& e) { refusal = messageOf(e).cStr(); })
                       .eagerlyEvaluate(nullptr);
     scope.poll();
-    bool atOnce = row.asked.back() == row.refuses;
-    if (atOnce && row.asked.size() == 1) {
+    bool refused = row.asked.back() == row.refuses || row.asked.back() == "stays";
+    if (refused && row.asked.size() == 1) {
       EXPECT_EQ(refusal, "etcd has 1 voter");
       EXPECT_EQ(node.archives.asked, "") << "nothing is fetched";
       EXPECT_EQ(node.status(), "none A v1: ");
     } else {
+      EXPECT_EQ(node.etcdAsked.size(), row.force ? 0u : 1u) << "the image is not there yet";
       KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
       asking.wait(scope);
       scope.poll();
-      EXPECT_EQ(refusal, "");
-      EXPECT_EQ(node.status(), atOnce ? "failed A v1: etcd has 1 voter" : "rebooting A v1: ");
-      EXPECT_EQ(node.reboots, atOnce ? 0u : 1u);
-      EXPECT_EQ(other.start() == Slot::kB, !atOnce);
+      bool ofImage = refused && !row.preserve;
+      EXPECT_EQ(refusal, refused && row.preserve ? "etcd has 1 voter" : "");
+      EXPECT_EQ(node.status(), ofImage   ? "failed A v1: etcd has 1 voter"
+                               : refused ? "none A v1: "
+                                         : "rebooting A v1: ");
+      EXPECT_EQ(node.reboots, refused ? 0u : 1u);
+      EXPECT_EQ(other.start() == Slot::kB, !refused);
     }
     EXPECT_EQ(node.etcdAsked, row.asked);
   }
@@ -331,6 +337,7 @@ TEST_F(UpgraderTest, TheKeyIsStillThatOfTheConfigWhenItIsWritten) {
     node.key = "another PEM";
     KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
     EXPECT_THAT(problem(kj::mv(asking)), HasSubstr("machine.install.imageKey was changed"));
+    EXPECT_EQ(node.etcdAsked.back(), "stays");
     scope.poll();
     EXPECT_EQ(node.status(), "none A v1: ");
     EXPECT_EQ(disk.written, "");
@@ -366,6 +373,38 @@ TEST_F(UpgraderTest, ARollbackGoesOnOrIsOver) {
   EXPECT_EQ(problem(other.upgrader.rollback(0)), "the disk does not take it");
   EXPECT_EQ(other.status(), "failed A v1: the disk does not take it");
   EXPECT_EQ(other.reboots, 0u);
+}
+
+// Catches: a voter that restarts into its other system while the cluster cannot do without it; a
+// flag that is not passed on; a turn that is kept by a node that does not restart.
+TEST_F(UpgraderTest, ARollbackAsksEtcdToo) {
+  struct Row {
+    bool force, disk;
+    const char* refuses;
+    std::vector<std::string> asked;
+  } rows[] = {
+      {false, true, "", {"may restart", "restarts"}},
+      {true, true, "", {"forced restarts"}},
+      {false, true, "may restart", {"may restart"}},
+      {false, true, "restarts", {"may restart", "restarts"}},
+      {false, false, "", {"may restart", "restarts", "stays"}},
+  };
+  for (auto& row : rows) {
+    SCOPED_TRACE(row.asked.back() + ", refused: " + row.refuses);
+    ModelDisk other;
+    System node(other);
+    node.boot(scope);
+    node.etcdRefuses = row.refuses;
+    other.refuses = !row.disk;
+    auto refusal = problem(node.upgrader.rollback(0, row.force));
+    scope.poll();
+    bool goes = row.disk && row.asked.back() != row.refuses;
+    EXPECT_EQ(refusal, goes ? "" : row.disk ? "etcd has 1 voter" : "the disk does not take it");
+    EXPECT_EQ(node.reboots, goes ? 1u : 0u);
+    EXPECT_EQ(other.start() == Slot::kB, goes);
+    if (row.disk && !goes) EXPECT_EQ(node.status(), "none A v1: ");
+    EXPECT_EQ(node.etcdAsked, row.asked);
+  }
 }
 
 // Catches: a good system whose boot fails because of what it knows of an earlier upgrade.

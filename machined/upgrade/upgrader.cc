@@ -45,14 +45,19 @@ kj::Promise<void> Upgrader::choose(Slot confirmed, kj::Maybe<Slot> attempt) {
 
 // --- what is known
 
-// A disk that does not answer is no reason to wait for ever.
+// One at a time, each with what is so when its turn comes: of two at once the older one may be the
+// last. A disk that does not answer is no reason to wait for ever.
 kj::Promise<void> Upgrader::keep() {
-  KJ_IF_MAYBE (r, record) {
-    return within(deps.timer, kDiskPatience, deps.save(*r),
-                  kj::str("STATE did not take the record of the upgrade within ",
-                          kDiskPatience / kj::SECONDS, " s"));
-  }
-  return kj::READY_NOW;
+  saving = saving.addBranch()
+               .catch_([](kj::Exception&&) {})  // told to who asked for it
+               .then([this]() -> kj::Promise<void> {
+                 KJ_IF_MAYBE (r, record) return deps.save(*r);
+                 return kj::READY_NOW;
+               })
+               .fork();
+  return within(deps.timer, kDiskPatience, saving.addBranch(),
+                kj::str("STATE did not take the record of the upgrade within ",
+                        kDiskPatience / kj::SECONDS, " s"));
 }
 
 // During a trial: a STATE that cannot be written must not keep a bad system alive, nor end a good
@@ -182,6 +187,9 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   auto next = registry ? pulled(kj::str(wish.image), kj::str(key))
                        : archived(wish, kj::mv(url), kj::str(key));
   auto got = co_await next;
+  bool goesOn = false;
+  KJ_DEFER(if (wish.preserve && !goesOn) tasks.add(deps.stays()));
+  if (wish.preserve) co_await goRestarting(wish.force);
   // The config can change in the minutes that this takes.
   if (deps.imageKey() != key) {
     fail(ErrorKind::kConflict,
@@ -194,7 +202,15 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   w.preserve = wish.preserve;
   w.force = wish.force;
   w.healthTimeoutS = timeout;
+  goesOn = true;
   tasks.add(carryOut());
+}
+
+// Another control-plane node may be restarting just now.
+kj::Promise<void> Upgrader::goRestarting(bool force) {
+  fetched = kj::str("waiting until the cluster of etcd can do without this node");
+  publish();
+  return deps.goes(true, force);
 }
 
 kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key) {
@@ -251,6 +267,7 @@ kj::Promise<void> Upgrader::carryOut() {
   co_await deps.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   auto image = kj::mv(KJ_ASSERT_NONNULL(wanted).image);
   bool viewed = KJ_ASSERT_NONNULL(wanted).content.is<ImageView>();
+  bool hasTurn = KJ_ASSERT_NONNULL(wanted).preserve;
   rebooting = wrong == nullptr;  // no other one begins from here to the reboot
   wanted = nullptr;
   // Of no use any more; what cannot be dropped now is replaced by the next one.
@@ -258,6 +275,7 @@ kj::Promise<void> Upgrader::carryOut() {
     co_await dropView(deps.containerd, kj::str(kViewName)).catch_([](kj::Exception&&) {});
   }
   KJ_IF_MAYBE (e, wrong) {
+    if (hasTurn) tasks.add(deps.stays());
     bool begun = false;
     KJ_IF_MAYBE (r, record) begun = !r->isOver() && r->image == image;
     if (begun && KJ_ASSERT_NONNULL(record).stage == Stage::WRITTEN) co_await revoke();
@@ -286,7 +304,7 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await keep();
   deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.arguments());
-  co_await deps.goes(w.preserve, w.force);
+  if (!w.preserve) co_await deps.goes(false, w.force);
   r.stage = Stage::WRITTEN;
   co_await keep();
   co_await choose(r.from, r.to);
@@ -306,14 +324,14 @@ UpgradeRecord Upgrader::newRecord(kj::String image) const {
 }
 
 // Goes on without its caller: the boot loader may be told already.
-kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS) {
+kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
   giveWay();
-  auto work = rollBack(healthTimeoutS).fork();
+  auto work = rollBack(healthTimeoutS, force).fork();
   tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // told to the caller
   return work.addBranch();
 }
 
-kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
+kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
   auto running = requireIdle();
   auto timeout = healthTimeout(healthTimeoutS);
   rebooting = true;
@@ -335,6 +353,8 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
     fail(ErrorKind::kNotFound,
          kj::str("there is no system in slot ", nameOf(next.to), " that could be rolled back to"));
   }
+  if (!force) co_await deps.mayGo(true);
+  co_await deps.goes(true, force);
   record = kj::mv(next);
   awaited = nullptr;
   kj::Maybe<kj::Exception> wrong;
@@ -343,6 +363,7 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS) {
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
     co_await revoke();
+    co_await deps.stays();
     co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is told
     kj::throwFatalException(kj::mv(*e));
   }

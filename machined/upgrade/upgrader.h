@@ -3,8 +3,10 @@
 //
 // The order, and what a crash or a power cut leaves at any line:
 //   1. The image is pulled, or its archive is fetched or received and compared with its digest, and
-//      its signature is verified if the config names a key; nothing has changed. A caller who goes
-//      away ends it.
+//      its signature is verified if the config names a key. A control-plane node that keeps its
+//      EPHEMERAL then waits for its turn to be away from etcd; it gives that back if it does not
+//      reboot after all. Nothing has changed, and whatever is wrong is no failure of the image. A
+//      caller who goes away ends it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
 //      start, or the next brain, says that this one has failed.
@@ -85,10 +87,12 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     kj::Function<kj::Promise<void>()> dropWord;
     // Whether the cluster of etcd can do without this node, asked before anything is done for it.
     kj::Function<kj::Promise<void>(bool preserve)> mayGo = [](bool) { return kj::READY_NOW; };
-    // Asked once more when the new system is written; without `preserve` the node leaves etcd.
+    // It goes now: with `preserve` it takes its turn to restart, without the node leaves etcd.
     kj::Function<kj::Promise<void>(bool preserve, bool force)> goes = [](bool, bool) {
       return kj::READY_NOW;
     };
+    // One that has its turn does not restart after all. Does not reject.
+    kj::Function<kj::Promise<void>()> stays = []() -> kj::Promise<void> { return kj::READY_NOW; };
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
@@ -106,7 +110,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
 
   // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
   kj::Promise<void> upgrade(UpgradeWish wish);
-  kj::Promise<void> rollback(unsigned healthTimeoutS);
+  // A rollback keeps EPHEMERAL, and asks etcd as an upgrade that does.
+  kj::Promise<void> rollback(unsigned healthTimeoutS, bool force = false);
 
   // The task of the sequence.
   kj::Promise<void> write();
@@ -143,9 +148,10 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::String fetched;              // how far it is
   kj::Maybe<Wanted> wanted;
   kj::Maybe<UpgradeRecord> record;
+  kj::ForkedPromise<void> saving = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Maybe<Awaited> awaited;
-  kj::Canceler unasked;
   kj::TaskSet tasks;
+  kj::Canceler unasked;  // what it ends may leave a task
   static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS;
 
   install::Slot requireIdle();
@@ -155,7 +161,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
-  kj::Promise<void> rollBack(unsigned healthTimeoutS);
+  kj::Promise<void> goRestarting(bool force);
+  kj::Promise<void> rollBack(unsigned healthTimeoutS, bool force);
   kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();
   kj::Promise<void> findOut(kj::Maybe<BeginsAnew>& beginsAnew);

@@ -19,6 +19,7 @@
 #include "talosctl/cli/test-console-world.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/test-node-config.h"
+#include "talosctl/commands/test-node-upgrades.h"
 
 namespace talos::talosctl {
 
@@ -44,6 +45,7 @@ struct FakeNode {
   kj::Vector<uint64_t> logFrom;  // `from` of each read()
   FakeConfig config;
   FakeMeta meta;
+  FakeUpgrades upgrades;
   kj::String timeServer;                              // that was asked for
   const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
   kj::String certificateAsked;                        // "os:reader for 3600 s"
@@ -429,6 +431,14 @@ class FakeNodeServer final : public rpc::Node::Server {
   }
   kj::Promise<void> storage(StorageContext context) override {
     context.getResults().setStorage(kj::heap<FakeStorage>(node_.meta));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> etcd(EtcdContext context) override {
+    context.getResults().setEtcd(kj::heap<FakeEtcdServer>(node_.upgrades));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> upgrades(UpgradesContext context) override {
+    context.getResults().setUpgrades(kj::heap<FakeUpgradesServer>(node_.upgrades));
     return kj::READY_NOW;
   }
   kj::Promise<void> resources(ResourcesContext context) override {

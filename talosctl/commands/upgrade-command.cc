@@ -49,6 +49,7 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
   if (!call.declared("image")) {
     auto request = upgrades.rollbackRequest();
     request.setHealthTimeoutS(healthSeconds(call));
+    request.setForce(call.on("force"));
     co_return kj::str((co_await request.send()).getBootId());
   }
   auto request = upgrades.upgradeRequest();
@@ -182,20 +183,36 @@ kj::String acknowledged(const Change& change, kj::Date now) {
   return table.render();
 }
 
-// What it does to etcd, of each control-plane node. One that cannot tell is no reason not to ask:
-// the node knows more, and refuses what it has to.
-kj::Promise<void> tellDeparture(Invocation& call, Session& session, kj::StringPtr node) {
-  auto departure = call.on("preserve") ? EtcdDeparture::kRestarts : EtcdDeparture::kRejoins;
+// What it does to etcd; empty for a node that has none. One that cannot tell is no reason not to
+// ask: the node knows more, and refuses what it has to.
+kj::Promise<kj::String> departureOf(Invocation& call, Session& session, kj::StringPtr node) {
+  bool restarts = call.on("preserve") || !call.declared("image");
+  auto departure = restarts ? EtcdDeparture::kRestarts : EtcdDeparture::kRejoins;
   auto etcd = session.client.node(node).etcdRequest().send().getEtcd();
-  co_await within(
-      call.deps.timer, kDeadline,
-      kj::Promise<capnp::Response<rpc::Etcd::MembersResults>>(etcd.membersRequest().send()))
+  return within(
+             call.deps.timer, kDeadline,
+             kj::Promise<capnp::Response<rpc::Etcd::MembersResults>>(etcd.membersRequest().send()))
       .then(
-          [&](capnp::Response<rpc::Etcd::MembersResults>&& answer) {
-            auto text = departureText(answer.getMembers(), departure);
-            call.err(kj::str(printableText(node), ": ", printableText(text), "\n"));
+          [departure](capnp::Response<rpc::Etcd::MembersResults>&& answer) {
+            return departureText(answer.getMembers(), departure);
           },
-          [](kj::Exception&&) {});  // it has no etcd, or is in no cluster yet
+          [](kj::Exception&& e) {
+            if (kindOf(e) == ErrorKind::kFailedPrecondition) return kj::String();
+            return kj::str("cannot tell what becomes of etcd: ", messageOf(e));
+          });
+}
+
+// Of all at once, in their order.
+kj::Promise<void> tellDepartures(Invocation& call, Session& session,
+                                 kj::ArrayPtr<const kj::String> names) {
+  auto asking = KJ_MAP(name, names) {
+    return departureOf(call, session, name);
+  };
+  auto texts = co_await kj::joinPromises(kj::mv(asking));
+  for (auto i : kj::indices(texts)) {
+    if (texts[i].size() == 0) continue;
+    call.err(kj::str(printableText(names[i]), ": ", printableText(texts[i]), "\n"));
+  }
 }
 
 kj::Promise<int> runChange(Invocation& call) {
@@ -206,9 +223,7 @@ kj::Promise<int> runChange(Invocation& call) {
   }
   auto session = co_await openSession(call, kDeadline);
   auto names = session->client.nodes();
-  if (call.declared("image")) {
-    for (auto& name : names) co_await tellDeparture(call, *session, name);
-  }
+  co_await tellDepartures(call, *session, names);
   auto turns = co_await takeTurns(*session, names);
   Change change{.call = call,
                 .names = names,
@@ -254,7 +269,8 @@ void addUpgradeCommands(Command& root) {
                 .help = "keep what is on EPHEMERAL (/var); otherwise the new system empties it"});
   upgrade.flag({.name = "force",
                 .letter = "f",
-                .help = "also when the cluster of etcd would be without a quorum, or is ill"});
+                .help = "also when the cluster of etcd would be without a quorum, or is ill; with "
+                        "the only voter it ends, unless --preserve is given"});
   upgrade.flag({.name = "stage",
                 .letter = "s",
                 .help = "has no effect: the new system is always written beside the one that runs, "
@@ -273,7 +289,11 @@ void addUpgradeCommands(Command& root) {
   auto& rollback = root.add("rollback", "Go back to the system of the other slot");
   rollback.details =
       "It is tried as a new one is: if it is not healthy in time, the node comes back to the "
-      "system that runs now.";
+      "system that runs now. A control-plane node is refused when the cluster of etcd cannot do "
+      "without it while it restarts.";
+  rollback.flag({.name = "force",
+                 .letter = "f",
+                 .help = "also when the cluster of etcd would be without a quorum, or is ill"});
   addHealthFlags(rollback);
 }
 

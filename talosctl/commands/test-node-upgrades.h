@@ -1,0 +1,56 @@
+// For tests: what a node says of its etcd before it goes, and what it is asked to change to.
+#pragma once
+
+#include "common/base/error.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::talosctl {
+
+struct FakeUpgrades {
+  unsigned voters = 0;  // of etcd; 0: the node has none
+  bool etcdHangs = false;
+  kj::Vector<kj::String> asked;  // "upgrade x:y preserve", "rollback forced"
+};
+
+class FakeEtcdServer final : public rpc::Etcd::Server {
+ public:
+  explicit FakeEtcdServer(FakeUpgrades& node) : node(node) {}
+
+  kj::Promise<void> members(MembersContext context) override {
+    if (node.etcdHangs) return kj::NEVER_DONE;
+    if (node.voters == 0) fail(ErrorKind::kFailedPrecondition, "this node is a worker");
+    auto members = context.getResults().initMembers(node.voters);
+    for (auto i : kj::zeroTo(node.voters)) {
+      members[i].setName(kj::str("m", i + 1));
+      members[i].setId(i + 1);
+      members[i].setHere(i == 0);
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeUpgrades& node;
+};
+
+class FakeUpgradesServer final : public rpc::Upgrades::Server {
+ public:
+  explicit FakeUpgradesServer(FakeUpgrades& node) : node(node) {}
+
+  kj::Promise<void> upgrade(UpgradeContext context) override {
+    auto params = context.getParams();
+    node.asked.add(kj::str("upgrade ", params.getImage(), params.getPreserve() ? " preserve" : "",
+                           params.getForce() ? " forced" : ""));
+    context.getResults().setBootId("boot-1");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> rollback(RollbackContext context) override {
+    node.asked.add(kj::str("rollback", context.getParams().getForce() ? " forced" : ""));
+    context.getResults().setBootId("boot-1");
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeUpgrades& node;
+};
+
+}  // namespace talos::talosctl

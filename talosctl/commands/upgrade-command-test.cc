@@ -1,0 +1,63 @@
+// upgrade and rollback, as far as they go before the node acts by itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct UpgradeCommands : public ::testing::Test {
+  TestCluster c;
+  ~UpgradeCommands() noexcept override {}
+
+  FakeUpgrades& node(kj::StringPtr address) {
+    return c.nodes
+        .findOrCreate(address,
+                      [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
+                        return {kj::str(address), FakeNode()};
+                      })
+        .upgrades;
+  }
+  std::string err() { return c.test.console.takeErr().cStr(); }
+};
+
+// Catches: what becomes of etcd told of one node after the other, so that each that hangs holds up
+// the others; a node that cannot tell, of which nothing is said; a worker of which something is.
+TEST_F(UpgradeCommands, WhatBecomesOfEtcdIsToldFirst) {
+  node("10.0.0.2").voters = 3;
+  node("10.0.0.3").etcdHangs = node("10.0.0.4").etcdHangs = true;
+  node("10.0.0.5");
+  auto before = c.clock.now();
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5", "upgrade", "--image", "x/i:v2",
+                   "--wait=false"}),
+            0);
+  EXPECT_LT(c.clock.now() - before, 2 * kDeadline);
+  auto text = err();
+  EXPECT_THAT(text,
+              HasSubstr("10.0.0.2: etcd has 3 voters, which tolerate 1 failure; without m1 it "
+                        "has 2 voters, which tolerate no failure, until it has joined again\n"
+                        "10.0.0.3: cannot tell what becomes of etcd: no answer within 30s\n"
+                        "10.0.0.4: cannot tell what becomes of etcd: "));
+  EXPECT_THAT(text, Not(HasSubstr("10.0.0.5: cannot tell")));
+  EXPECT_THAT(text, Not(HasSubstr("10.0.0.5: etcd")));
+  EXPECT_STREQ("upgrade x/i:v2", node("10.0.0.5").asked[0].cStr());
+}
+
+// Catches: a rollback that does not say what it does to etcd; a flag that does not arrive.
+TEST_F(UpgradeCommands, ARollbackIsARestart) {
+  node("10.0.0.2").voters = 2;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "rollback", "--wait=false"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: etcd has 2 voters, which tolerate no failure; while m1 "
+                               "restarts it has 2 voters, 1 of which does not answer: no quorum"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "rollback", "--force", "--wait=false"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2", "-p", "-f", "--wait=false"}), 0);
+  EXPECT_STREQ("rollback; rollback forced; upgrade x/i:v2 preserve forced",
+               kj::strArray(node("10.0.0.2").asked, "; ").cStr());
+}
+
+}  // namespace
+}  // namespace talos::talosctl
