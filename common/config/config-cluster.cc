@@ -26,14 +26,17 @@ constexpr kj::StringPtr kEtcdArguments[] = {
     "cert-file"_kj,
     "key-file"_kj,
     "trusted-ca-file"_kj,
+    "client-cert-auth"_kj,
+    "auto-tls"_kj,
     "peer-client-cert-auth"_kj,
     "peer-cert-file"_kj,
     "peer-trusted-ca-file"_kj,
     "peer-key-file"_kj,
+    "peer-auto-tls"_kj,
 };
 
-// What would make a second cluster, or take this node out of its own. Those that end in * are the
-// beginnings of several.
+// What would make a second cluster, take this node out of its own, or etcd away from the node.
+// Those that end in * are the beginnings of several.
 struct Refused {
   kj::StringPtr name, why, hint;
 };
@@ -41,6 +44,8 @@ constexpr auto kHowItBegins =
     "the node decides with the other control-plane nodes how etcd begins; with another beginning "
     "there would be two clusters"_kj;
 constexpr auto kBootstrap = "remove it; talosctl bootstrap makes a cluster"_kj;
+constexpr auto kHowItIsAsked =
+    "the node itself asks etcd over HTTP, through its gateway on port 2379"_kj;
 constexpr Refused kRefusedEtcdArguments[] = {
     {"force-new-cluster"_kj,
      "the member would forget all others at each start, and be a cluster of its own"_kj,
@@ -58,6 +63,10 @@ constexpr Refused kRefusedEtcdArguments[] = {
     {"wal-dir"_kj,
      "the node looks for etcd's log in its data directory, and would take it for lost"_kj,
      "remove it"_kj},
+    {"strict-reconfig-check"_kj, "etcd refuses changes of members that cost the quorum"_kj,
+     "remove it"_kj},
+    {"listen-client-http-urls"_kj, kHowItIsAsked, "remove it"_kj},
+    {"enable-grpc-gateway"_kj, kHowItIsAsked, "remove it"_kj},
 };
 
 void checkEtcdArguments(Report& report, kj::StringPtr path,
