@@ -13,7 +13,7 @@ namespace {
 
 using config::KubernetesPart;
 using Spec = rpc::ControlPlaneConfigSpec;
-using Arguments = capnp::List<config::StringPair>::Reader;
+using PairList = capnp::List<config::StringPair>::Reader;
 
 constexpr size_t kMostVolumeName = 50;              // of 63: a number may follow
 constexpr kj::StringPtr kExternal = "external"_kj;  // a cloud provider that is a workload
@@ -23,7 +23,7 @@ kj::String imageOr(kj::StringPtr image, KubernetesPart part) {
   return image.size() > 0 ? kj::str(image) : config::kubernetesImage(part);
 }
 
-void copySorted(capnp::List<rpc::Argument>::Builder to, Arguments from) {
+void copySorted(capnp::List<rpc::Argument>::Builder to, PairList from) {
   kj::Vector<config::StringPair::Reader> sorted;
   for (auto argument : from) sorted.add(argument);
   std::sort(sorted.begin(), sorted.end(), [](auto a, auto b) { return a.getKey() < b.getKey(); });

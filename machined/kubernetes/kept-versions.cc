@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr size_t kMostKept = 64u << 10;
+constexpr size_t kMostVersionsFile = 64u << 10;
 
 kj::String digestOf(kj::ArrayPtr<const kj::byte> content) {
   Sha256 hash;
@@ -55,7 +55,7 @@ kj::Promise<void> KeptVersions::load() {
   auto read = kj::refcounted<Read>();
   auto failure = co_await deps
                      .blocking([file = deps.file, read = kj::addRef(*read)]() mutable {
-                       KJ_IF_MAYBE (text, tryReadFile(file, kMostKept)) {
+                       KJ_IF_MAYBE (text, tryReadFile(file, kMostVersionsFile)) {
                          read->found = readKeptVersions(*text);
                        }
                      })
