@@ -7,6 +7,7 @@
 #include "machined/controllers/time-status-controller.h"
 #include "machined/etcd/etcd-config.h"
 #include "machined/etcd/etcd-secrets.h"
+#include "machined/kubelet/kubelet-controller.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/control-plane-pods.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
@@ -20,6 +21,7 @@ void Wiring::addControllers() {
   addTo(controllers, controllerParts);
   controllers.add(etcdConfigController(controllerParts));
   controllers.add(etcdSecretsController(controllerParts));
+  controllers.add(kubeletController(controllerParts));
   addKubernetesControllers();
   controllers.add(manifestController(controllerParts));
   controllers.add(nodeSpecController(controllerParts));

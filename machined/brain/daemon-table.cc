@@ -18,16 +18,20 @@
 namespace talos::machined {
 namespace {
 
-// Connects, sends nothing and waits until the server closes: it does that only if it accepts
-// connections and looks at them. A socket that process 1 holds takes connections even when nobody
-// serves it.
-kj::Promise<void> serverTakesConnections(DaemonParts& parts, uint16_t port) {
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(DaemonParts& parts, uint16_t port) {
   auto server = Endpoint{Ip::require("127.0.0.1"), port}.socketName();
   int fd;
   KJ_SYSCALL(fd = socket(server.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);
-  auto stream =
-      co_await parts.lowLevel.wrapConnectingSocketFd(kj::mv(owned), server.get(), server.size());
+  co_return co_await parts.lowLevel.wrapConnectingSocketFd(kj::mv(owned), server.get(),
+                                                           server.size());
+}
+
+// Connects, sends nothing and waits until the server closes: it does that only if it accepts
+// connections and looks at them. A socket that process 1 holds takes connections even when nobody
+// serves it.
+kj::Promise<void> serverTakesConnections(DaemonParts& parts, uint16_t port) {
+  auto stream = co_await connectTo(parts, port);
   stream->shutdownWrite();
   char byte;
   // A reset is an answer as well.
@@ -82,6 +86,26 @@ ContainerSpec etcdContainer(DaemonParts& parts) {
                         ContainerMount{kj::str(kEtcdData), kj::str(kEtcdData), true});
   spec.uid = kEtcdUid;
   return spec;
+}
+
+// The kubelet's own answer (200): a line of HTTP, of which the first words are looked at.
+kj::Promise<void> kubeletIsHealthy(DaemonParts& parts) {
+  auto stream = co_await connectTo(parts, kKubeletHealthPort);
+  constexpr kj::StringPtr kRequest = "GET /healthz HTTP/1.0\r\n\r\n"_kj;
+  co_await stream->write(kRequest.begin(), kRequest.size());
+  constexpr size_t kStatusLine = 12;  // HTTP/1.0 200
+  char answer[kStatusLine];
+  auto size = co_await stream->tryRead(answer, sizeof answer, sizeof answer);
+  if (size == sizeof answer && kj::arrayPtr(answer + 9, 3) == "200"_kj.asArray()) co_return;
+  fail(ErrorKind::kUnavailable, "the kubelet does not say that it is healthy");
+}
+
+kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
+  return KJ_REQUIRE_NONNULL(parts.kubelet).prepare(kj::mv(note));
+}
+
+ContainerSpec kubeletSpec(DaemonParts& parts) {
+  return KJ_REQUIRE_NONNULL(parts.kubelet).container();
 }
 
 kj::Promise<void> containerdServes(DaemonParts& parts) {
@@ -223,6 +247,18 @@ const Daemon kDaemons[] = {
      .fits = [](DaemonParts& parts) { return etcdImage(parts).size() > 0; },
      .check = etcdIsHealthy,
      .patience = 15 * kj::SECONDS},
+    // On every node of a cluster. It waits for an API server by itself, for as long as it takes.
+    // What it has started goes on without it.
+    {.id = kKubeletService,
+     .container = kubeletSpec,
+     .prepare = prepareKubelet,
+     .oomScore = -998,
+     .after = "networkd",
+     .file = "/var/lib/kubelet",
+     .givesWayTo = kContainerdGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
+     .check = kubeletIsHealthy},
     // After etcd, so that it ends before it.
     {.id = "vipd",
      .uid = kVipdUid,

@@ -6,6 +6,7 @@
 
 #include "machined/containers/container-run.h"
 #include "machined/etcd/etcd-run.h"
+#include "machined/kubelet/kubelet-run.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"
 #include "rpc/local.capnp.h"
@@ -28,6 +29,7 @@ struct DaemonParts {
   rpc::EtcdSupervisor::Client etcdSupervisor;
   Containerd& containerd;
   kj::Maybe<EtcdRun&> etcd;  // none: in tests without it
+  kj::Maybe<KubeletRun&> kubelet = nullptr;
 };
 
 struct Daemon {

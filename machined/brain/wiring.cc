@@ -39,6 +39,7 @@ kj::Promise<void> Wiring::run() {
     supervisor.note(kSelf, text);
   }
   etcd.follow();
+  kubelet.follow();
   co_await daemons.follow();  // adopts those that run
   maintenance.begin();
   bool anew = lost != nullptr && configReader.document(store) == nullptr;

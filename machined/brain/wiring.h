@@ -168,6 +168,12 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                       return unpackSnapshot(io, spec, snapshot, folder);
                     }}};
 
+  KubeletRun kubelet{
+      {.timer = timer,
+       .blocking = [this](kj::Function<void()> work) { return uv.blocking(kj::mv(work)); },
+       .store = store,
+       .supervisor = supervisor}};
+
   EtcdDeparture departure{{timer,
                            [this]() {
                              return configReader.view(store)
@@ -183,7 +189,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   DaemonLoader daemons{machined::daemons(),
                        {supervisor,
                         {*io.lowLevelProvider, store, serving.networkd(), serving.etcdSupervisor(),
-                         containerd, etcd},
+                         containerd, etcd, kubelet},
                         [this](const Daemon& daemon) { return openDoor(process1, daemon); }}};
   kj::TaskSet tasks{*this};
 

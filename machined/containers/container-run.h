@@ -17,10 +17,17 @@ namespace talos::machined {
 struct ContainerMount {
   kj::String source, destination;
   bool writable = false;
+  // As the runtime takes them, instead of a bind of what is there and of what is mounted below it.
+  kj::String type = nullptr;
+  kj::Array<kj::String> options = nullptr;
 };
 
 // What a service wants to run. The network, the names and the users are the node's; processes,
 // mounts and IPC are its own. Root has the usual capabilities of a container.
+//
+// A privileged one is a part of the node in the form of an image: it has the node's processes and
+// devices, every capability that is told, and sees no file system of the kernel but those that it
+// is given. What it mounts in a place that it shares (rshared) is mounted in the node.
 struct ContainerSpec {
   kj::String id, image;
   kj::Array<kj::String> arguments, environment;
@@ -28,7 +35,12 @@ struct ContainerSpec {
   kj::String cgroup;                 // below the root of the node's
   int oomScore = 0;
   unsigned uid = 0;  // and its group; another one than root has no capabilities
+  bool privileged = false;
+  kj::Array<kj::StringPtr> capabilities = nullptr;  // of a privileged one
 };
+
+// Those that a process of this node can have, as the runtime names them.
+kj::Array<kj::StringPtr> capabilitiesHere();
 
 // As the runtime takes it (OCI runtime specification 1.0). Pure.
 kj::String runtimeSpec(const ContainerSpec& spec);

@@ -1,5 +1,6 @@
-// runtimeSpec() of container-run.h.
+// runtimeSpec() and capabilitiesHere() of container-run.h.
 #include <kj/vector.h>
+#include <sys/prctl.h>
 
 #include "machined/containers/container-run.h"
 
@@ -71,24 +72,108 @@ kj::String bindOf(kj::StringPtr source, kj::StringPtr destination, bool writable
   return mountOf(destination, "bind", source, options);
 }
 
+kj::String bindOf(const ContainerMount& m) {
+  if (m.options == nullptr && m.type == nullptr) return bindOf(m.source, m.destination, m.writable);
+  auto options = KJ_MAP(o, m.options)->kj::StringPtr {
+    return o;
+  };
+  return mountOf(m.destination, m.type == nullptr ? "bind"_kj : kj::StringPtr(m.type), m.source,
+                 options);
+}
+
+// By their numbers (capabilities(7)).
+constexpr kj::StringPtr kAllCapabilities[] = {"CAP_CHOWN"_kj,
+                                              "CAP_DAC_OVERRIDE"_kj,
+                                              "CAP_DAC_READ_SEARCH"_kj,
+                                              "CAP_FOWNER"_kj,
+                                              "CAP_FSETID"_kj,
+                                              "CAP_KILL"_kj,
+                                              "CAP_SETGID"_kj,
+                                              "CAP_SETUID"_kj,
+                                              "CAP_SETPCAP"_kj,
+                                              "CAP_LINUX_IMMUTABLE"_kj,
+                                              "CAP_NET_BIND_SERVICE"_kj,
+                                              "CAP_NET_BROADCAST"_kj,
+                                              "CAP_NET_ADMIN"_kj,
+                                              "CAP_NET_RAW"_kj,
+                                              "CAP_IPC_LOCK"_kj,
+                                              "CAP_IPC_OWNER"_kj,
+                                              "CAP_SYS_MODULE"_kj,
+                                              "CAP_SYS_RAWIO"_kj,
+                                              "CAP_SYS_CHROOT"_kj,
+                                              "CAP_SYS_PTRACE"_kj,
+                                              "CAP_SYS_PACCT"_kj,
+                                              "CAP_SYS_ADMIN"_kj,
+                                              "CAP_SYS_BOOT"_kj,
+                                              "CAP_SYS_NICE"_kj,
+                                              "CAP_SYS_RESOURCE"_kj,
+                                              "CAP_SYS_TIME"_kj,
+                                              "CAP_SYS_TTY_CONFIG"_kj,
+                                              "CAP_MKNOD"_kj,
+                                              "CAP_LEASE"_kj,
+                                              "CAP_AUDIT_WRITE"_kj,
+                                              "CAP_AUDIT_CONTROL"_kj,
+                                              "CAP_SETFCAP"_kj,
+                                              "CAP_MAC_OVERRIDE"_kj,
+                                              "CAP_MAC_ADMIN"_kj,
+                                              "CAP_SYSLOG"_kj,
+                                              "CAP_WAKE_ALARM"_kj,
+                                              "CAP_BLOCK_SUSPEND"_kj,
+                                              "CAP_AUDIT_READ"_kj,
+                                              "CAP_PERFMON"_kj,
+                                              "CAP_BPF"_kj,
+                                              "CAP_CHECKPOINT_RESTORE"_kj};
+
+kj::String rightsOf(const ContainerSpec& spec) {
+  if (spec.privileged) return listOf(spec.capabilities);
+  return spec.uid == 0 ? listOf(kCapabilities) : listOf(kj::ArrayPtr<const kj::StringPtr>());
+}
+
+kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
+  kj::Vector<kj::String> mounts;
+  if (spec.privileged) {
+    // The node's own, with what hides parts of it: a new one would show all of the kernel's.
+    mounts.add(bindOf("/proc", "/proc", true));
+  } else {
+    for (auto& m : kMounts) mounts.add(mountOf(m.destination, m.type, m.type, m.options));
+  }
+  for (auto path : {"/etc/hosts"_kj, "/etc/resolv.conf"_kj}) mounts.add(bindOf(path, path, false));
+  for (auto& m : spec.mounts) mounts.add(bindOf(m));
+  return mounts;
+}
+
+// What it shares with the node, and what of the kernel it may reach.
+kj::String boundsOf(const ContainerSpec& spec) {
+  if (spec.privileged) {
+    return kj::str("\"rootfsPropagation\":\"shared\",\"namespaces\":[{\"type\":\"mount\"}],",
+                   "\"resources\":{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]}");
+  }
+  return kj::str("\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"mount\"}],",
+                 "\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]},",
+                 "\"maskedPaths\":", listOf(kMasked), ",\"readonlyPaths\":", listOf(kReadOnly));
+}
+
 }  // namespace
 
+kj::Array<kj::StringPtr> capabilitiesHere() {
+  kj::Vector<kj::StringPtr> here;
+  for (auto i : kj::indices(kAllCapabilities)) {
+    if (prctl(PR_CAPBSET_READ, i) == 1) here.add(kAllCapabilities[i]);
+  }
+  return here.releaseAsArray();
+}
+
 kj::String runtimeSpec(const ContainerSpec& spec) {
-  kj::Vector<kj::String> mounts;
-  for (auto& m : kMounts) mounts.add(mountOf(m.destination, m.type, m.type, m.options));
-  for (auto path : {"/etc/hosts"_kj, "/etc/resolv.conf"_kj}) mounts.add(bindOf(path, path, false));
-  for (auto& m : spec.mounts) mounts.add(bindOf(m.source, m.destination, m.writable));
-  auto rights = spec.uid == 0 ? listOf(kCapabilities) : listOf(kj::ArrayPtr<const kj::StringPtr>());
+  auto rights = rightsOf(spec);
   return kj::str(
       "{\"ociVersion\":\"1.0.2\",\"process\":{\"user\":{\"uid\":", spec.uid, ",\"gid\":", spec.uid,
       "},\"args\":", listOf(spec.arguments), ",\"env\":", listOf(spec.environment),
-      ",\"cwd\":\"/\",\"noNewPrivileges\":true,\"oomScoreAdj\":", spec.oomScore,
-      ",\"capabilities\":{\"bounding\":", rights, ",\"effective\":", rights,
-      ",\"permitted\":", rights, "}},\"root\":{\"path\":\"rootfs\"},\"mounts\":[",
-      kj::strArray(mounts, ","), "],\"linux\":{\"cgroupsPath\":", quoted(kj::str("/", spec.cgroup)),
-      ",\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"mount\"}],",
-      "\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]},\"maskedPaths\":",
-      listOf(kMasked), ",\"readonlyPaths\":", listOf(kReadOnly), "}}");
+      ",\"cwd\":\"/\",\"noNewPrivileges\":", spec.privileged ? "false" : "true",
+      ",\"oomScoreAdj\":", spec.oomScore, ",\"capabilities\":{\"bounding\":", rights,
+      ",\"effective\":", rights, ",\"permitted\":", rights,
+      "}},\"root\":{\"path\":\"rootfs\"},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
+      "],\"linux\":{\"cgroupsPath\":", quoted(kj::str("/", spec.cgroup)), ",", boundsOf(spec),
+      "}}");
 }
 
 }  // namespace talos::machined

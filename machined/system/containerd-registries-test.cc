@@ -146,7 +146,11 @@ TEST(RegistryFiles, Credentials) {
       "t}}\n"
       "      b: {auth: {identityToken: t, auth: dTpw}}\n");
   EXPECT_EQ(
-      "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = "
+      "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\"]\n"
+      "sandbox_image = \"registry.k8s.io/pause:3.10\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".cni]\n"
+      "bin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n"
+      "[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = "
       "\"/f/certs.d\"\n\n"
       "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"a\".auth]\n"
       "username = \"u\\\"\\\\\\u000A\"\npassword = \"p\\u0001\"\n\n"

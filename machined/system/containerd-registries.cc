@@ -208,11 +208,11 @@ class Renderer {
   }
 
   void addPlugin() {
-    auto own = scores == OomScores::kAny
-                   ? kj::str()
-                   : kj::str("[", kPlugin, "]\nrestrict_oom_score_adj = true\n\n");
-    auto text = kj::str(kNotice, "version = 2\n\n", own, "[", kPlugin,
-                        ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
+    auto text =
+        kj::str(kNotice, "version = 2\n\n[", kPlugin, "]\nsandbox_image = ", quoted(kPauseImage),
+                "\n", scores == OomScores::kAny ? "" : "restrict_oom_score_adj = true\n", "\n[",
+                kPlugin, ".cni]\nbin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n[",
+                kPlugin, ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
     for (auto entry : registries.getConfig()) {
       if (!entry.getValue().hasAuth()) continue;
       auto host = defaultHost(entry.getKey());

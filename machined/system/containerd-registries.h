@@ -18,6 +18,8 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kCriFolder = "/system/etc/cri"_kj;
+// Of every pod: what holds its network. Pods of all releases do with it.
+constexpr kj::StringPtr kPauseImage = "registry.k8s.io/pause:3.10"_kj;
 
 struct RegistryFile {
   kj::String path;     // below the folder

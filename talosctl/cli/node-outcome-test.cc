@@ -61,6 +61,7 @@ TEST(Outcome, ANodeIsUpWithoutACluster) {
       {"vipd", State::WAITING, "", "done: booted, all services are up"},
       {"etcd", State::PREPARING, "cannot pull", "wait: waiting for services: etcd"},
       {"etcd", State::WAITING, "Waiting for a cluster", "wait: waiting for services: etcd"},
+      {"kubelet", State::PREPARING, "cannot pull", "done: booted, all services are up"},
       {"trustd", State::PREPARING, "Waiting for a cluster", "wait: waiting for services: trustd"}};
   for (auto& row : rows) {
     Outcome o(Outcome::Kind::kBoot, "");

@@ -21,12 +21,13 @@ bool isUp(rpc::Service::Reader service) {
   }
 }
 
-// Before somebody has made the cluster, a control-plane node is up without these.
+// Before somebody has made the cluster, a control-plane node is up without etcd and vipd; and any
+// node is without the kubelet, whose image may be nowhere yet: `health` asks for Kubernetes.
 bool waitsForCluster(rpc::Service::Reader service) {
   auto events = service.getEvents();
   bool etcdWaits = service.getState() == rpc::ServiceState::PREPARING && events.size() > 0 &&
                    events[events.size() - 1].getMessage().startsWith("Waiting for a cluster");
-  return (service.getId() == "etcd" && etcdWaits) ||
+  return service.getId() == "kubelet" || (service.getId() == "etcd" && etcdWaits) ||
          (service.getId() == "vipd" && service.getState() == rpc::ServiceState::WAITING);
 }
 

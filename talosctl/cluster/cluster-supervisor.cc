@@ -23,6 +23,13 @@
 namespace talos::cluster {
 namespace {
 
+// A port of a node, as the host reaches it.
+struct Door {
+  kj::AutoCloseFd listening;
+  kj::String node;
+  uint16_t port;
+};
+
 class Supervisor final : private kj::TaskSet::ErrorHandler {
  public:
   Supervisor(kj::AsyncIoContext& io, const StateDirectory& state)
@@ -35,17 +42,27 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
 
   // The order matters: sockets of the host first, then this thread leaves the host's network.
   void start() {
-    kj::Vector<kj::AutoCloseFd> doors;
-    for (auto node : cluster.getNodes()) doors.add(listenTcp(node.getEndpoint(), kApidPort));
+    kj::Vector<Door> doors;
+    for (auto node : cluster.getNodes()) {
+      auto open = [&](uint16_t port) {
+        doors.add(Door{listenTcp(node.getEndpoint(), port), kj::str(node.getAddress()), port});
+      };
+      open(kApidPort);
+      if (node.getType() == "join") continue;
+      // Somebody on this host may have a Kubernetes on all of its addresses.
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { open(kKubernetesPort); })) {
+        log::warn("the host cannot reach this Kubernetes API at a loopback address",
+                  {{"node", node.getName()}, {"error", messageOf(*e)}});
+      }
+    }
     host = kj::heap<HostNetwork>();
     nodes = kj::heap<ClusterNodes>(io, cluster, state.path());
     serveConfigFiles();
     tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
                                                 {Ip::require(cluster.getGateway()), ntp::kPort})));
-    auto doorOf = doors.begin();
-    for (auto node : cluster.getNodes()) {
-      tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(*doorOf++), kj::str(node.getAddress()),
-                        kApidPort));
+    for (auto& door : doors) {
+      tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(door.listening), kj::mv(door.node),
+                        door.port));
     }
     tasks.add(serveControl(io, state.path(), *nodes));
     nodes->startAll();

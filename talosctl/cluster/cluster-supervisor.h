@@ -6,14 +6,19 @@
 // be removed; and the host's own network is never changed.
 //
 //   host 127.a.b.N:50000 ──accepted here──> namespace ──> node N:50000
+//   host 127.a.b.N:6443 ──the same, of a control-plane node──> its Kubernetes API
 //   node ──http──> gateway:8080/<node>.yaml   (each node gets its own config and no other's)
 //   node ──ntp───> gateway:123                (the host's clock)
 //   node ──> gateway:53, gateway:PORT and the world: uplink.h
 #pragma once
 
 #include <kj/string.h>
+#include <stdint.h>
 
 namespace talos::cluster {
+
+// Of the Kubernetes API, on nodes and where the host reaches it.
+constexpr uint16_t kKubernetesPort = 6443;
 
 // Runs until SIGTERM or SIGINT. Writes "ready\n", or "error: <why>\n", to `readyFd` and closes it.
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd);

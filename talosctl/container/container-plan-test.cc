@@ -106,6 +106,28 @@ TEST(ContainerPlan, StateAndEphemeralAreTheHostsFolders) {
   EXPECT_STREQ(file->source.cStr(), "id\n");
 }
 
+// Catches: a kubelet that sets the host's parameters, or does not start because it may not; one
+// that another mount covers; a kernel without one of them on which nothing starts.
+TEST(ContainerPlan, KernelParametersOfTheKubeletAreFilesOfTheNode) {
+  auto steps = unifiedPlan();
+  for (auto [path, file, value] :
+       {std::tuple("proc/sys/vm/overcommit_memory"_kj, "run/.sysctl/vm.overcommit_memory"_kj,
+                   "1\n"),
+        std::tuple("proc/sys/kernel/panic"_kj, "run/.sysctl/kernel.panic"_kj, "10\n"),
+        std::tuple("proc/sys/kernel/keys/root_maxkeys"_kj,
+                   "run/.sysctl/kernel.keys.root_maxkeys"_kj, "1000000\n")}) {
+    auto shown = on(steps, path);
+    EXPECT_EQ(shown.from, file);
+    EXPECT_TRUE(shown.optional);
+    EXPECT_GT(shown.at, on(steps, "proc/sys").at) << path.cStr();
+    auto made = std::find_if(steps.begin(), steps.end(),
+                             [&](const Step& step) { return step.path == file; });
+    ASSERT_NE(made, steps.end()) << file.cStr();
+    EXPECT_STREQ(made->source.cStr(), value);
+    EXPECT_LT(made - steps.begin(), shown.at);
+  }
+}
+
 // Catches: a hybrid host's controllers that are missing or at a place where nobody looks.
 TEST(ContainerPlan, CgroupsAreWhereProgramsLookForThem) {
   EXPECT_EQ(on(unifiedPlan(), "sys/fs/cgroup").from, "cgroup2");

@@ -52,6 +52,20 @@ constexpr kj::StringPtr kHiddenFolders[] = {
     "sys/kernel/tracing"_kj, "sys/kernel/security"_kj, "sys/fs/pstore"_kj, "sys/fs/bpf"_kj,
 };
 
+// The kubelet wants these of the machine and sets those that differ: a container has them as it
+// wants them, and the host keeps its own (kernel documentation, admin-guide/sysctl).
+struct ShownSetting {
+  kj::StringPtr path, value;
+};
+constexpr ShownSetting kShownSettings[] = {
+    {"vm/overcommit_memory"_kj, "1"_kj},
+    {"vm/panic_on_oom"_kj, "0"_kj},
+    {"kernel/panic"_kj, "10"_kj},
+    {"kernel/panic_on_oops"_kj, "1"_kj},
+    {"kernel/keys/root_maxkeys"_kj, "1000000"_kj},
+    {"kernel/keys/root_maxbytes"_kj, "25000000"_kj},
+};
+
 // What each of them reaches is not in any namespace: modules, the clock, ports and memory, the
 // kernel's log, suspend, security modules, accounting, audit, terminals, performance counters.
 constexpr int kDropped[] = {
@@ -147,6 +161,19 @@ void planMasks(Plan& plan) {
   }
 }
 
+void planSettings(Plan& plan) {
+  plan.folder("run/.sysctl", 0755);
+  for (auto& setting : kShownSettings) {
+    auto name = kj::str(setting.path);
+    for (char& c : name.asArray()) {
+      if (c == '/') c = '.';
+    }
+    auto file = kj::str("run/.sysctl/", name);
+    plan.file(file, kj::str(setting.value, "\n"));
+    plan.bind(file, kj::str("proc/sys/", setting.path), true);
+  }
+}
+
 }  // namespace
 
 kj::Vector<Step> planContainer(const ContainerSettings& settings) {
@@ -157,6 +184,7 @@ kj::Vector<Step> planContainer(const ContainerSettings& settings) {
   planDevices(plan);
   planCgroups(plan, settings.cgroups);
   planMasks(plan);
+  planSettings(plan);
   plan.file("run/.boot-id", kj::str(settings.bootId, "\n"));
   plan.bind("run/.boot-id", "proc/sys/kernel/random/boot_id");
   return kj::mv(plan.steps);

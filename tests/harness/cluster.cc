@@ -148,7 +148,7 @@ std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
 
 bool allServicesUp(const std::string& table) {
   static const std::regex up(
-      R"(\sRunning\s+(OK|\?)\s|\setcd\s+Preparing\s.*\sWaiting for a cluster)");
+      R"(\sRunning\s+(OK|\?)\s|\setcd\s+Preparing\s.*\sWaiting for a cluster|\skubelet\s+(Preparing|Waiting)\s)");
   auto rows = lines(table);
   return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(),
                                         [](auto& row) { return std::regex_search(row, up); });

@@ -60,7 +60,7 @@ class Cluster {
 
 // Whether in a table of `talosctl services` nothing is still to come: every service is Running and
 // healthy, or without a health check. Where nobody bootstrapped, etcd waits for it, and nothing
-// more is to come either.
+// more is to come either; nor of the kubelet, whose image most tests have nowhere.
 bool allServicesUp(const std::string& table);
 
 // The talosctl under test: $TALOSCTL, set by ctest.
