@@ -1,8 +1,9 @@
 #!/bin/bash
-# All tests, in order:  run.sh check|test|soak   (called by make, which sets CHECKOUT,
+# All tests, in order:  run.sh check|test|soak|e2e   (called by make, which sets CHECKOUT,
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
 #   test    everything once: build, lint, image, unit tests with the corpora of the fuzz targets, machines
+#   e2e     Kubernetes on nodes in containers, of the releases in RELEASES
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
@@ -75,6 +76,21 @@ soak() {
   done
 }
 
+kubernetes() {
+  local name value found
+  step "build" make image all
+  printf '== Kubernetes: programs and images\n'
+  found=$(rootfs/kubernetes/make.sh "$CHECKOUT" ${RELEASES:-})
+  while read -r name value; do
+    case $name in   # build/ of the checkout is /build in the build root, its cache /cache
+      kubectl) export KUBECTL=/cache${value#build/cache} ;;
+      images) export KUBERNETES_IMAGES=/cache${value#build/cache} ;;
+    esac
+  done <<<"$found"
+  in_root env KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" \
+    /usr/bin/ctest --output-on-failure --test-dir "$INNER" -L e2e
+}
+
 if [ -n "${SAN:-}" ]; then
   step "build with $SAN" make all
   ctest --test-dir "$INNER" -L unit
@@ -87,5 +103,6 @@ case ${1:-} in
   check) check ;;
   test) everything ;;
   soak) soak ;;
-  *) echo "run.sh: say check, test or soak" >&2; exit 1 ;;
+  e2e) kubernetes ;;
+  *) echo "run.sh: say check, test, soak or e2e" >&2; exit 1 ;;
 esac

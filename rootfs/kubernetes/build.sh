@@ -1,0 +1,62 @@
+#!/bin/bash
+# Compiles Kubernetes' programs:  build.sh CACHE WORK [FOLDER…]      (inside build/kubernetes/root; make.sh calls it)
+# Each folder below go/ is a Go module that wants one program of others at one version, with the checksums of all that it
+# is made of. The results are in CACHE/<folder>-<key>, the key being of everything that they are made of; what is there
+# is not compiled again. Go's own caches are in WORK, gigabytes that can be removed afterwards.
+# The last line of stdout for a folder is "<folder> <folder of the results>".
+set -euo pipefail
+umask 022
+cache=$1 work=$2
+shift 2
+here=$(cd "$(dirname "$0")" && pwd)
+export PATH=/usr/lib/go-1.26/bin:$PATH CGO_ENABLED=0 GOTOOLCHAIN=local
+options="-mod=readonly -buildvcs=false -trimpath"
+export GOFLAGS="${GOFLAGS:-} $options -p=2"
+export GOPATH=$work/go GOCACHE=$work/cache GOMODCACHE=$work/modules
+say() { printf 'kubernetes: %s\n' "$*" >&2; }
+
+linker_flags() {  # FOLDER: without them a program calls itself v0.0.0-master
+  printf '%s' '-s -w -buildid='
+  case $1 in kubernetes-*)
+    local release=${1#kubernetes-} package=k8s.io/component-base/version
+    local minor=${release#*.}
+    printf " -X $package.%s" "gitVersion=v$release" "gitMajor=${release%%.*}" "gitMinor=${minor%%.*}" gitTreeState=clean \
+      buildDate=1970-01-01T00:00:00Z ;;
+  esac
+}
+
+# flanneld's own main without two ways to carry packets that are not wanted: one needs cgo, the other a module that
+# the proxy does not have.
+flannel_main() {
+  go mod download github.com/flannel-io/flannel
+  sed -E '/backend\/(tencentvpc|udp)"/d' "$(go list -m -f '{{.Dir}}' github.com/flannel-io/flannel)/main.go" >main.go
+}
+
+compile() {  # FOLDER PACKAGE PROGRAM…
+  local folder=$1 package=$2 key out began=$SECONDS
+  shift 2
+  key=$({ go version; cat "$here/go/$folder"/go.{mod,sum}; echo "$options $(linker_flags "$folder") $package $*"; } | sha256sum | cut -c1-16)
+  out=$cache/$folder-$key
+  if [ ! -e "$out" ]; then
+    say "compiling $folder"
+    rm -rf "$out.new" "$work/$folder"
+    mkdir -p "$out.new" "$work"
+    cp -r "$here/go/$folder" "$work/$folder"
+    cd "$work/$folder"
+    [ "$folder" != flannel ] || flannel_main
+    local packages=("$package") program
+    if [ $# -gt 0 ]; then
+      packages=()
+      for program in "$@"; do packages+=("$package$program"); done
+    fi
+    go build -ldflags "$(linker_flags "$folder")" -o "$out.new/" "${packages[@]}"
+    mv "$out.new" "$out"
+    say "$folder: $((SECONDS - began)) s"
+  fi
+  echo "$folder $out"
+}
+
+while read -r folder package programs; do
+  [ $# -eq 0 ] || case " $* " in *" $folder "*) ;; *) continue ;; esac
+  compile "$folder" "$package" $programs
+done < <(sed 's/#.*//; /^ *$/d' "$here/programs.list")

@@ -1,0 +1,44 @@
+#!/bin/bash
+# Kubernetes of the releases that the tests run, from its Go modules to images in a registry's storage:
+#   make.sh CHECKOUT [RELEASE…]     (make e2e calls it; as root)
+# The build root is build/kubernetes/root; what was compiled and the images stay in build/cache/kubernetes by what they are
+# made of. stdout has two lines: "kubectl FILE" (of the first release) and "images FOLDER", the storage.
+# The Go modules come from where this host's go environment says (GOPROXY, GOSUMDB …), each with its checksum in go.sum.
+set -euo pipefail
+umask 022
+checkout=$1
+shift
+releases=("${@:-1.34.4}")
+cd "$checkout"
+here=rootfs/kubernetes
+build=build/kubernetes
+mkdir -p $build build/cache/kubernetes
+rootfs/buildroot.sh "$checkout/$build/root" "$checkout/build/cache" rootfs/packages/kubernetes.list >&2
+
+passed=()
+for name in GOPROXY GOSUMDB GONOSUMDB GOPRIVATE GOFLAGS HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
+  [ -z "${!name+x}" ] || passed+=("$name=${!name}")
+done
+# The authorities that this host trusts.
+if [ -n "${SSL_CERT_FILE:-}" ]; then
+  cp "$SSL_CERT_FILE" $build/authorities.pem
+  passed+=(SSL_CERT_FILE=/$build/authorities.pem)
+fi
+in_root() { rootfs/enter.sh "$checkout/$build/root" "$checkout" env "${passed[@]}" "$@"; }
+
+folders=(coredns flannel flannel-cni)
+for release in "${releases[@]}"; do folders+=("kubernetes-$release"); done
+in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs
+rm -rf $build/work   # Go's caches; module files are read-only
+key=$(cat $build/programs $here/images.sh $here/*.c $here/install-cni.sh $build/root/.stamp | sha256sum | cut -c1-16)
+storage=build/cache/kubernetes/images-$key
+if [ ! -e $storage ]; then
+  rm -rf $storage.new
+  mkdir $storage.new
+  # In a network of its own: the registry there meets nobody else's.
+  unshare --net bash -euc 'ip link set lo up; exec "$@"' images rootfs/enter.sh "$checkout/$build/root" "$checkout" \
+    $here/images.sh /$build/programs /cache/kubernetes/images-$key.new "${releases[@]}" >&2
+  mv $storage.new $storage
+fi
+awk -v cache=build/cache/kubernetes '$1 == "kubernetes-'"${releases[0]}"'" { sub("/cache/kubernetes", cache, $2); print "kubectl " $2 "/kubectl" }' $build/programs
+echo "images $storage"

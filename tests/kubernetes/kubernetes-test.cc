@@ -1,0 +1,139 @@
+// Kubernetes for real: programs as upstream has them, an untouched kubectl, nodes in containers
+// that pull every image from a registry.
+#include <gmock/gmock.h>
+
+#include <set>
+#include <sstream>
+
+#include "tests/container/host-state.h"
+#include "tests/kubernetes/kube-cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+using testing::HasSubstr;
+
+// Seconds, from an empty store on a busy machine with two processors.
+constexpr double kUp = 420, kPods = 240;
+
+// A server on each node that says where it runs, and a name for all of them.
+constexpr const char* kWeb = R"(apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      tolerations: [{operator: Exists}]
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: busybox:1.37
+        command: [sh, -c, "mkdir /tmp/w; echo $NODE >/tmp/w/index.html; echo serving; exec httpd -f -p 8080 -h /tmp/w"]
+        env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+)";
+
+struct Pod {
+  std::string name, node, address;
+};
+std::vector<Pod> webPods(const KubeCluster& cluster) {
+  auto text = cluster.ok({"get", "pods", "-l", "app=web", "-o",
+                          "jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} "
+                          "{.status.podIP}{\"\\n\"}{end}"});
+  std::vector<Pod> pods;
+  for (auto& line : harness::lines(text)) {
+    std::istringstream words(line);
+    Pod pod;
+    if (words >> pod.name >> pod.node >> pod.address) pods.push_back(pod);
+  }
+  return pods;
+}
+
+// What a pod gets from there.
+std::string fetched(const KubeCluster& cluster, const Pod& from, const std::string& url) {
+  auto result = cluster.kubectl({"exec", from.name, "--", "wget", "-q", "-T", "3", "-O", "-", url});
+  return result.status == 0 ? result.out : "error: " + result.err;
+}
+
+// How often containers of pods were started, by pod.
+std::set<std::string> restarts(const KubeCluster& cluster) {
+  auto lines = cluster.each("pods", "{.metadata.name} {.status.containerStatuses[*].restartCount}");
+  return {lines.begin(), lines.end()};
+}
+
+void checkPodNetwork(const KubeCluster& cluster) {
+  auto pods = webPods(cluster);
+  ASSERT_GE(pods.size(), 2u);
+  for (auto& from : pods) {
+    for (auto& to : pods) {
+      EXPECT_EQ(fetched(cluster, from, "http://" + to.address + ":8080/"), to.node + "\n")
+          << "from " << from.node;
+    }
+    // By name, until each of them has answered: DNS, and a Service that chooses.
+    std::set<std::string> answered;
+    bool all = eventually(
+        [&] {
+          answered.insert(fetched(cluster, from, "http://web.default.svc.cluster.local/"));
+          size_t known = 0;
+          for (auto& pod : pods) known += answered.count(pod.node + "\n");
+          return known == pods.size();
+        },
+        60, 0.1);
+    EXPECT_TRUE(all) << "from " << from.node << ": " << testing::PrintToString(answered);
+  }
+}
+
+// Catches: a cluster that does not come up from nothing, one whose pods cannot reach each other, a
+// name that does not resolve; a kubelet, or what it does, that is not there after its death; a node
+// that changes its host.
+TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
+  auto before = HostState::now();
+  {
+    KubeCluster cluster("kube", 1, 1);
+    cluster.awaitReady(2, kUp);
+    if (HasFailure()) return;
+    EXPECT_THAT(cluster.ok({"version"}), HasSubstr("Server Version: v1."));
+    for (auto part : {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}) {
+      cluster.awaitPods("kube-system", std::string("k8s-app=") + part, 1, kPods);
+    }
+    cluster.awaitPods("kube-system", "k8s-app=kube-proxy", 2, kPods);
+    cluster.awaitPods("kube-system", "k8s-app=kube-dns", 2, kPods);
+    cluster.apply(kWeb);
+    cluster.awaitPods("default", "app=web", 2, kPods);
+    if (HasFailure()) return;
+    checkPodNetwork(cluster);
+    EXPECT_EQ(cluster.ok({"logs", webPods(cluster)[0].name}), "serving\n");
+
+    // The kubelet's death is nobody else's.
+    auto started = restarts(cluster);
+    ASSERT_GE(started.size(), 8u) << "pods of the system are missing";
+    for (auto node : {"10.5.0.2", "10.5.0.3"}) {
+      auto pid = cluster.talos.servicePids(node)["kubelet"];
+      ASSERT_GT(pid, 0) << node;
+      cluster.talos.ok({"-n", node, "service", "kubelet", "restart"});
+      EXPECT_TRUE(eventually(
+          [&] {
+            auto now = cluster.talos.servicePids(node)["kubelet"];
+            return now > 0 && now != pid;
+          },
+          60))
+          << node;
+    }
+    cluster.awaitReady(2, 60);
+    checkPodNetwork(cluster);
+    EXPECT_EQ(restarts(cluster), started);
+  }
+  EXPECT_THAT(differences(before, HostState::now()), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace talos
