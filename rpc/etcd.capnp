@@ -18,12 +18,12 @@ interface Etcd {
   status @1 () -> (status :MemberStatus) $allow("os:reader");
   # Of the local member. Unavailable when it does not run.
 
-  bootstrap @2 (recovery :Recovery, without :List(Text)) -> (done :Bool) $allow("os:admin") $audit;
+  bootstrap @2 (recovery :Recovery, without :List(Text), among :List(Text)) -> (done :Bool) $allow("os:admin") $audit;
   # Makes a new cluster with this node as its first member, and answers when that is healthy; done: it was so
-  # before. Nothing is ever deleted. The other control-plane nodes that the config names are asked first:
-  # FailedPrecondition when one of them has a cluster, or the data directory here is not empty; Conflict while
-  # another one makes a cluster; Unavailable, with their names, when some cannot be reached. Those in `without` are
-  # not asked: who names one says that it has no cluster.
+  # before. Nothing is ever deleted. The other nodes that the config names, those in `among` (64 names or addresses at
+  # most) and those that have asked this one are asked first: FailedPrecondition when one of them has a cluster, or the
+  # data directory here is not empty; Conflict while another one makes a cluster; Unavailable, with their names, when
+  # some cannot be reached. Those in `without` are not asked: who names one says that it has no cluster.
   leave @3 (force :Bool) -> () $allow("os:admin") $audit;
   # This node is no member any more when it answers, its etcd has ended and its data is gone. FailedPrecondition
   # for the only member, and, unless forced, when the others would have no quorum.
@@ -40,8 +40,10 @@ interface Etcd {
   defragment @9 () -> (before :UInt64, after :UInt64) $allow("os:admin") $audit;
   # The local member answers nothing meanwhile. Bytes of its database.
 
-  standing @10 () -> (standing :Standing) $allow("os:reader");
-  # What the etcd-supervisors of other nodes ask before one of them makes a cluster.
+  standing @10 (asker :Text) -> (standing :Standing) $allow("os:reader");
+  # What the etcd-supervisors of other nodes ask before one of them makes a cluster. `asker`: the address of the one
+  # that is about to; it is on disk here before this answers, and is asked before this node makes one. A worker has no
+  # cluster.
 
   struct Member {
     id @0 :UInt64;

@@ -55,7 +55,16 @@ interface EtcdSupervisor {
   # FailedPrecondition while it is asked already.
   stay @5 () -> ();
   # The node does not restart after all: another one may. Nothing to do for one that has no turn.
+  recoveryFailed @6 (why :Text) -> ();
+  # From machined: the snapshot of the spec cannot be unpacked, and nothing of it is left in the data directory.
+  # Etcd.bootstrap() rejects with this. When it answers, no spec wants the snapshot any more.
+  rerun @7 () -> (turn :EtcdTurn);
+  # From machined, before it restarts an etcd that runs as was wanted once: resolves when the others can do without it
+  # for a moment and no change of members is under way, in which no other node restarts its own. FailedPrecondition
+  # when the member is needed, DeadlineExceeded when others had their turn for a minute. It ends when `turn` is dropped
+  # and the member is well again, or after 2 minutes.
 }
+interface EtcdTurn {}
 enum EtcdGoing {
   leaves @0;                       # for good: a reset
   rejoins @1;                      # its data goes, it joins anew when it is back: an upgrade without --preserve

@@ -33,9 +33,12 @@ kj::Array<kj::String> texts(capnp::List<capnp::Text>::Reader list) {
   };
 }
 
-kj::Promise<Standing> askStanding(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address) {
+kj::Promise<Standing> askStanding(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address,
+                                  kj::String asker) {
   auto line = co_await dial(io, api, kj::mv(address));
-  auto answer = co_await line.etcd.standingRequest().send();
+  auto request = line.etcd.standingRequest();
+  request.setAsker(asker);
+  auto answer = co_await request.send();
   auto said = answer.getStanding();
   // A state of a newer version is no consent.
   auto state = Standing::State::kMember;
@@ -76,8 +79,9 @@ kj::Promise<kj::Array<kj::String>> NodePeers::resolve(kj::StringPtr host) {
                 kj::str("no answer of the name servers within 5 s"));
 }
 
-kj::Promise<Standing> NodePeers::standing(kj::StringPtr address) {
-  return within(io.provider->getTimer(), kAnswer, askStanding(io, api, kj::str(address)),
+kj::Promise<Standing> NodePeers::standing(kj::StringPtr address, kj::StringPtr asker) {
+  return within(io.provider->getTimer(), kAnswer,
+                askStanding(io, api, kj::str(address), kj::str(asker)),
                 kj::str("no answer within 5 s"));
 }
 

@@ -19,7 +19,7 @@ class NodePeers final : public Peers {
   NodePeers(kj::AsyncIoContext& io, TlsEndpoint& api) : io(io), api(api) {}
 
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
-  kj::Promise<Standing> standing(kj::StringPtr address) override;
+  kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) override;
   kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) override;
 
  private:

@@ -37,15 +37,20 @@ TEST_F(RealFilesTest, OnlyALogOfEtcdIsData) {
 
 TEST_F(RealFilesTest, IntentIsThereAfterARestartUntilItIsOver) {
   EXPECT_EQ(files().load().state, Intent::State::kNone);
-  Intent joins{Intent::State::kJoins, 0x8e05, kj::str("a=https://10.0.0.1:2380"), false, false};
+  Intent joins{Intent::State::kJoins, 0x8e05, kj::str("a=https://10.0.0.1:2380"), false, false, {}};
   files().store(joins);
   auto read = files().load();
   EXPECT_EQ(format(read), format(joins));
   struct stat status;
   ASSERT_EQ(stat(tree.at("state/intent").cStr(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
+  Intent heard;
+  heard.heardOf.add(kj::str("10.0.0.2"));
+  files().store(heard);
+  EXPECT_EQ(files().load().heardOf.size(), 1u);
   files().store({});
   EXPECT_EQ(files().load().state, Intent::State::kNone);
+  EXPECT_TRUE(files().load().heardOf.empty());
   files().store({});  // twice is once
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <kj/debug.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -34,6 +35,12 @@ Data RealFiles::data() {
   return namesIn(dataFolder).empty() ? Data::kNone : Data::kPartial;
 }
 
+uint64_t RealFiles::freeBytes() {
+  struct statvfs disk;
+  KJ_SYSCALL(statvfs(dataFolder.cStr(), &disk), dataFolder);
+  return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
 Intent RealFiles::load() {
   KJ_IF_MAYBE (text, tryReadFile(intentPath, kMostIntentBytes)) {
     KJ_CONTEXT(intentPath);
@@ -43,7 +50,7 @@ Intent RealFiles::load() {
 }
 
 void RealFiles::store(const Intent& intent) {
-  if (intent.state == Intent::State::kNone) {
+  if (format(intent) == format(Intent())) {
     removeFile(intentPath);
     syncFolder(stateFolder);
   } else {

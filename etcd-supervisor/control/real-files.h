@@ -13,6 +13,7 @@ class RealFiles final : public Files {
   RealFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder);
 
   Data data() override;
+  uint64_t freeBytes() override;
   Intent load() override;
   void store(const Intent& intent) override;
   void removeData() override;

@@ -7,6 +7,7 @@ namespace talos::supervisor {
 namespace {
 
 constexpr size_t kMostPieceBytes = 64u << 10;
+constexpr unsigned kMostAmong = 64;
 
 void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> list) {
   for (auto i : kj::indices(list)) out.set(i, list[i]);
@@ -83,6 +84,13 @@ class EtcdServer final : public rpc::Etcd::Server {
   kj::Promise<void> bootstrap(BootstrapContext context) override {
     auto params = context.getParams();
     BootstrapRequest request;
+    if (params.getAmong().size() > kMostAmong) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str(params.getAmong().size(), " nodes to ask; name ", kMostAmong, " at most"));
+    }
+    request.among = KJ_MAP(host, params.getAmong()) {
+      return kj::str(host);
+    };
     request.without = KJ_MAP(host, params.getWithout()) {
       return kj::str(host);
     };
@@ -143,7 +151,7 @@ class EtcdServer final : public rpc::Etcd::Server {
   kj::Promise<void> standing(StandingContext context) override {
     using State = rpc::Etcd::Standing::State;
     constexpr State kStates[] = {State::NONE, State::CLAIMS, State::MAKES, State::MEMBER};
-    auto standing = keeper.standing();
+    auto standing = keeper.standing(context.getParams().getAsker());
     auto out = context.getResults().initStanding();
     out.setName(standing.name);
     out.setState(kStates[static_cast<size_t>(standing.state)]);
@@ -178,6 +186,15 @@ Going read(rpc::EtcdGoing going) {
   fail(ErrorKind::kInvalidArgument, "not a valid way to go");
 }
 
+// Ends with the reference to it.
+class TurnServer final : public rpc::EtcdTurn::Server {
+ public:
+  explicit TurnServer(kj::Own<void> turn) : turn(kj::mv(turn)) {}
+
+ private:
+  kj::Own<void> turn;
+};
+
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
   SupervisorServer(kj::Timer& timer, Keeper& keeper, Files& files)
@@ -195,6 +212,12 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
     auto list = results.initMembers(static_cast<unsigned>(outlook.members.size()));
     for (auto i : kj::indices(outlook.members)) fill(list[i], outlook.members[i], outlook.leader);
     KJ_IF_MAYBE (why, outlook.objection) results.setObjection(*why);
+  }
+  kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
+    return keeper.recoveryFailed(context.getParams().getWhy());
+  }
+  kj::Promise<void> rerun(RerunContext context) override {
+    context.getResults().setTurn(kj::heap<TurnServer>(co_await keeper.rerun()));
   }
   kj::Promise<void> withdraw(WithdrawContext context) override {
     auto params = context.getParams();

@@ -25,12 +25,13 @@ bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
   return false;
 }
 
-kj::Promise<Asked> askOne(Edges& edges, kj::String host, kj::String address, bool shared) {
+kj::Promise<Asked> askOne(Edges& edges, kj::String host, kj::String address, bool shared,
+                          kj::StringPtr asker) {
   Asked asked{host == address ? kj::str(host) : kj::str(host, " at ", address), kj::str(address),
               shared, Standing()};
-  co_await edges.peers.standing(address).then(
-      [&](Standing&& standing) { asked.said = kj::mv(standing); },
-      [&](kj::Exception&& e) { asked.said = messageOf(e); });
+  co_await edges.peers.standing(address, asker)
+      .then([&](Standing&& standing) { asked.said = kj::mv(standing); },
+            [&](kj::Exception&& e) { asked.said = messageOf(e); });
   co_return kj::mv(asked);
 }
 
@@ -46,7 +47,9 @@ kj::Promise<kj::Array<Asked>> resolveOne(Edges& edges, const Config& config, kj:
   KJ_IF_MAYBE (why, wrong) found.add(Asked{kj::str(host), kj::String(), shared, kj::mv(*why)});
   for (auto& address : addresses) {
     if (isOwn(config, address)) continue;
-    found.add(Asked{kj::str(host), canonical(address), shared, Standing()});
+    auto text = canonical(address);
+    bool moves = shared || has(config.shared, text);
+    found.add(Asked{kj::str(host), kj::mv(text), moves, Standing()});
   }
   co_return found.releaseAsArray();
 }
@@ -54,18 +57,28 @@ kj::Promise<kj::Array<Asked>> resolveOne(Edges& edges, const Config& config, kj:
 }  // namespace
 
 bool isOwn(const Config& config, kj::StringPtr address) {
+  KJ_IF_MAYBE (ip, Ip::parse(address)) {
+    if (ip->unmapped().isLoopback()) return true;
+  }
   return has(config.addresses, canonical(address));
+}
+
+void addPeers(Config& config, kj::ArrayPtr<const kj::String> hosts) {
+  for (auto& host : hosts) {
+    auto text = canonical(host);
+    if (isOwn(config, text) || has(config.shared, text) || text == config.name) continue;
+    addOnce(config.peers, kj::mv(text));
+  }
 }
 
 Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without) {
   for (auto& excepted : without) {
     if (has(config.peers, canonical(excepted))) continue;
     fail(ErrorKind::kInvalidArgument,
-         config.peers.empty()
-             ? kj::str("cannot do without ", excepted,
-                       ": the config names no other control-plane node")
-             : kj::str("cannot do without ", excepted, ": the config does not name it; it names ",
-                       joined(config.peers)));
+         kj::str("cannot do without ", excepted, ": this node ",
+                 config.peers.empty()
+                     ? kj::str("does not know of any other one")
+                     : kj::str("would not ask it; it would ask ", joined(config.peers))));
   }
   Hosts hosts;
   for (auto& peer : config.peers) {
@@ -77,7 +90,8 @@ Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without) {
   return hosts;
 }
 
-kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts) {
+kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts,
+                                     kj::StringPtr asker) {
   kj::Vector<kj::Promise<kj::Array<Asked>>> resolving;
   for (auto& host : hosts.peers) resolving.add(resolveOne(edges, config, kj::str(host), false));
   for (auto& host : hosts.shared) resolving.add(resolveOne(edges, config, kj::str(host), true));
@@ -91,7 +105,7 @@ kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts h
         silent.add(kj::mv(one));
       } else if (!has(addresses, one.address)) {
         addresses.add(kj::str(one.address));
-        asking.add(askOne(edges, kj::mv(one.host), kj::mv(one.address), one.shared));
+        asking.add(askOne(edges, kj::mv(one.host), kj::mv(one.address), one.shared, asker));
       }
     }
   }
@@ -115,6 +129,13 @@ void addHosts(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr cl
     cluster = cluster.slice(kj::min(end + 1, cluster.size()));
     KJ_IF_MAYBE (equals, entry.findFirst('=')) addHost(to, config, entry.slice(*equals + 1));
   }
+}
+
+kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running) {
+  kj::Vector<kj::String> all;
+  for (auto& one : known) all.add(kj::str(one));
+  if (running) addOnce(all, kj::str(kLocal));
+  return all;
 }
 
 kj::Promise<kj::Vector<kj::String>> membersAt(Edges& edges, const Config& config,

@@ -9,21 +9,31 @@ struct Hosts {
   kj::Vector<kj::String> peers, shared;
 };
 
+// Names or addresses that this node knows from elsewhere are peers like those that its config
+// names, unless they are its own, or shared.
+void addPeers(Config& config, kj::ArrayPtr<const kj::String> hosts);
+
 // The other nodes of the config, without those that are excepted. InvalidArgument for an exception
 // that names none of them.
 Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without);
 
-// A name counts with every address that it has, this node's own ones left out.
-kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts);
+// A name counts with every address that it has, this node's own ones left out. `asker`: as of
+// Peers::standing().
+kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts,
+                                     kj::StringPtr asker = nullptr);
 
 // Addresses of etcd's members as other nodes' APIs tell them, own ones left out.
 kj::Promise<kj::Vector<kj::String>> membersAt(Edges& edges, const Config& config,
                                               kj::ArrayPtr<const Asked> asked);
 
+// Addresses of members, that of the local one last.
+kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running);
+
 // Where members are reached, own addresses left out.
 void addHosts(kj::Vector<kj::String>& to, const Config& config, const etcd::Member& member);
 // The same of initial-cluster.
 void addHosts(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr cluster);
+// Loopback addresses are every node's own.
 bool isOwn(const Config& config, kj::StringPtr address);
 
 }  // namespace talos::supervisor

@@ -31,13 +31,18 @@ kj::String Bootstrap::token() {
 }
 
 kj::Promise<void> Bootstrap::claim(const BootstrapRequest& request) {
-  auto config = here.config();
+  auto config = known(request);
   auto claiming = here.claimNow();
   auto until = edges.timer.now() + request.patience;
   for (;;) {
-    auto answers = co_await askAll(edges, config, othersOf(config, request.without));
+    auto answers =
+        co_await askAll(edges, config, othersOf(config, request.without), config.addresses[0]);
     auto verdict = judge({config.name, claiming->since}, answers);
-    if (verdict.what == Verdict::What::kWithdraw) fail(verdict.kind, verdict.why);
+    if (verdict.what == Verdict::What::kWithdraw) {
+      // Where this node will find the cluster, though its config may not name it.
+      if (verdict.whose.size() > 0) here.hearOf(verdict.whose);
+      fail(verdict.kind, verdict.why);
+    }
     if (verdict.what == Verdict::What::kMake) {
       // In the same turn of the loop: whoever asks from now on hears of `makes`.
       Intent intent;
@@ -59,13 +64,19 @@ kj::Promise<void> Bootstrap::claim(const BootstrapRequest& request) {
                : kj::mv(verdict.why));
     }
     co_await edges.timer.afterDelay(kPause);
+    config = known(request);  // somebody may have asked meanwhile
   }
 }
 
-kj::Promise<void> Bootstrap::decide(BootstrapRequest request) {
+Config Bootstrap::known(const BootstrapRequest& request) {
   auto config = here.config();
+  addPeers(config, request.among);
+  return config;
+}
+
+kj::Promise<void> Bootstrap::decide(BootstrapRequest request) {
   requireEmpty();
-  othersOf(config, request.without);  // wrong names are told before anything is done
+  othersOf(known(request), request.without);  // wrong names are told before anything is done
   auto turn = here.take("it is told to make a cluster");
   bool receives = request.receive != nullptr;
   KJ_DEFER({

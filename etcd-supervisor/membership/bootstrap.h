@@ -10,6 +10,7 @@
 namespace talos::supervisor {
 
 struct BootstrapRequest {
+  kj::Array<kj::String> among;  // asked besides those that this node knows of
   kj::Array<kj::String> without;
   // Brings the snapshot to Files::snapshot(), verified, when it is time to; none: a new cluster.
   kj::Maybe<kj::Function<kj::Promise<void>()>> receive;
@@ -30,6 +31,7 @@ class Bootstrap {
   Here& here;
 
   void requireEmpty();
+  Config known(const BootstrapRequest& request);
   kj::Promise<void> claim(const BootstrapRequest& request);
   kj::String token();
 };

@@ -5,6 +5,7 @@
 #include "common/base/node-layout.h"
 #include "common/base/texts.h"
 #include "common/base/within.h"
+#include "etcd-supervisor/plan/departure.h"
 
 namespace talos::supervisor {
 namespace {
@@ -16,6 +17,7 @@ constexpr auto kHeadStart = 500 * kj::MILLISECONDS;
 bool isHere(const etcd::Member& member, const Config& config,
             const kj::Maybe<etcd::Status>& local) {
   KJ_IF_MAYBE (status, local) return member.id == status->member;
+  if (config.member != 0) return member.id == config.member;
   // A host name may have changed since; the place may have, too.
   for (auto& url : member.peerUrls) {
     if (url == urlOf(config.addresses[0], kEtcdPeerPort)) return true;
@@ -237,6 +239,25 @@ kj::Promise<kj::Array<Voice>> View::voices(const Seen& seen, const Config& confi
     return voice(kj::mv(copy), config);
   };
   return kj::joinPromises(kj::mv(asking));
+}
+
+// None: it does not run, or does not answer.
+kj::Promise<kj::Maybe<etcd::Status>> View::local() {
+  kj::Maybe<etcd::Status> found;
+  if (!edges.board.running()) co_return kj::mv(found);
+  co_await within(edges.timer, kPatience, edges.doors.at(kLocal).status(), kj::str("no answer"))
+      .then([&](etcd::Status&& status) { found = kj::mv(status); }, [](kj::Exception&&) {});
+  co_return kj::mv(found);
+}
+
+kj::Promise<void> View::requireSpare(etcd::Etcd& through, const Config& config) {
+  auto list = co_await through.members(true);
+  auto all = co_await voices(list.members, config);
+  auto status = co_await local();
+  auto own = status.map([](etcd::Status& s) { return s.member; }).orDefault(0);
+  KJ_IF_MAYBE (why, objectionTo(Going::kRestarts, all, own, true)) {
+    fail(ErrorKind::kFailedPrecondition, *why);
+  }
 }
 
 kj::Promise<kj::Array<Voice>> View::voices(kj::ArrayPtr<const etcd::Member> members,

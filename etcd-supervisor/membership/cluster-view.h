@@ -43,6 +43,13 @@ class View {
   };
   kj::Promise<Answer> members(kj::ArrayPtr<const kj::String> addresses);
 
+  // None: it does not run, or does not answer.
+  kj::Promise<kj::Maybe<etcd::Status>> local();
+
+  // Resolves when the others can do without the local member for a while, by what is read through
+  // one that answers; FailedPrecondition says why they cannot.
+  kj::Promise<void> requireSpare(etcd::Etcd& through, const Config& config);
+
   // Each asked whether it answers, and reads through it what a quorum says.
   kj::Promise<kj::Array<Voice>> voices(kj::ArrayPtr<const etcd::Member> members,
                                        const Config& config);

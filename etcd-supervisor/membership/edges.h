@@ -16,7 +16,8 @@ class Files {
  public:
   virtual ~Files() noexcept(false) = default;
   virtual Data data() = 0;
-  virtual Intent load() = 0;  // kNone when there is none; throws when it cannot be read
+  virtual uint64_t freeBytes() = 0;  // where the data is
+  virtual Intent load() = 0;         // kNone when there is none; throws when it cannot be read
   // On disk when it returns. When it throws, load() says which one counts.
   virtual void store(const Intent& intent) = 0;
   virtual void removeData() = 0;
@@ -53,7 +54,8 @@ class Peers {
  public:
   virtual ~Peers() noexcept(false) = default;
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
-  virtual kj::Promise<Standing> standing(kj::StringPtr address) = 0;
+  // `asker`: the address of this node when it is about to make a cluster, else empty.
+  virtual kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) = 0;
   virtual kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) = 0;
 };
 

@@ -2,11 +2,25 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/net/ip.h"
+#include "etcd-supervisor/membership/ask.h"
 
 namespace talos::supervisor {
+namespace {
+
+// More control-plane nodes than any cluster has.
+constexpr size_t kMostHeardOf = 16;
+
+}  // namespace
 
 Config Here::config() {
-  KJ_IF_MAYBE (config, edges.board.config()) return config->clone();
+  KJ_IF_MAYBE (config, edges.board.config()) {
+    auto copy = config->clone();
+    addPeers(copy, intent_.heardOf);
+    copy.member = intent_.member;
+    return copy;
+  }
   fail(ErrorKind::kFailedPrecondition, "etcd runs on control-plane nodes only");
 }
 
@@ -20,7 +34,7 @@ void Here::load() {
     data = edges.files.data();
   }
   auto next = atStart(stored, data, sameBoot);
-  if (next.state != stored.state) edges.files.store(next);
+  if (next.state != stored.state || next.member != stored.member) edges.files.store(next);
   intent_ = kj::mv(next);
   if (!intent_.recovers) edges.files.removeSnapshot();
   loaded = true;
@@ -28,6 +42,11 @@ void Here::load() {
 }
 
 void Here::record(Intent next) {
+  // Until it is one of the cluster, whatever it tries meanwhile.
+  bool votes = next.state == Intent::State::kNone && data() == Data::kWhole;
+  if (!votes) {
+    for (auto& one : intent_.heardOf) addOnce(next.heardOf, kj::str(one));
+  }
   auto failure = kj::runCatchingExceptions([&] { edges.files.store(next); });
   KJ_IF_MAYBE (e, failure) {
     // It may have got as far as the name: then it counts, for the next start would find it.
@@ -42,6 +61,12 @@ void Here::record(Intent next) {
   changed.raise();
 }
 
+void Here::recordMember(etcd::MemberId member) {
+  Intent next;
+  next.member = member;
+  record(kj::mv(next));
+}
+
 Standing Here::standing() {
   if (!loaded) fail(ErrorKind::kUnavailable, "etcd-supervisor is starting");
   Standing standing;
@@ -49,6 +74,23 @@ Standing Here::standing() {
   standing.state = standingOf(intent_, data(), claims());
   KJ_IF_MAYBE (since, claim) standing.since = *since;
   return standing;
+}
+
+void Here::hearOf(kj::StringPtr address) {
+  auto standing = standingOf(intent_, data(), claims());
+  if (standing == Standing::State::kMakes || standing == Standing::State::kMember) return;
+  auto ip = Ip::require(address).unmapped();
+  auto text = ip.toString();
+  auto known = config();
+  addPeers(known, kj::arr(kj::str(text)));
+  if (known.peers.size() == config().peers.size()) return;
+  if (intent_.heardOf.size() >= kMostHeardOf) {
+    fail(ErrorKind::kUnavailable, kj::str("this node has heard of ", kMostHeardOf,
+                                          " others before ", text, "; bootstrap it, or reset it"));
+  }
+  auto next = intent_.clone();
+  next.heardOf.add(kj::mv(text));
+  record(kj::mv(next));
 }
 
 kj::Own<Here::Turn> Here::take(kj::StringPtr what) {

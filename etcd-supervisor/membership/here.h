@@ -16,16 +16,22 @@ class Here {
  public:
   explicit Here(Edges& edges) : edges(edges) {}
 
-  // FailedPrecondition elsewhere than on a control-plane node.
+  // With the nodes that this one has heard of among the peers. FailedPrecondition elsewhere than on
+  // a control-plane node.
   Config config();
   bool known() const { return loaded; }
   void load();  // and drops what is over
 
   const Intent& intent() const { return intent_; }
   void record(Intent next);
+  // Nothing is under way; it is this member.
+  void recordMember(etcd::MemberId member);
   Data data() { return edges.files.data(); }
   Phase phase() { return phaseOf(intent_, data()); }
   Standing standing();
+  // Another node of the cluster to be, which is asked from now on; on disk when it returns. Of no
+  // interest to a node that is in a cluster.
+  void hearOf(kj::StringPtr address);
 
   // bootstrap, join and leave exclude each other. Given back when it is dropped.
   class Turn;

@@ -60,7 +60,9 @@ kj::Promise<void> Join::add(etcd::Etcd& through, const Config& config) {
 kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
   auto config = here.config();
   auto own = here.intent().member;
-  auto answer = co_await view.members(known);
+  // Itself is asked last: it may be the only one that is left since it votes.
+  auto addresses = withLocal(known, edges.board.running());
+  auto answer = co_await view.members(addresses);
   const etcd::Member* found = nullptr;
   for (auto& member : answer.list.members) {
     if (member.id == own) found = &member;
@@ -75,6 +77,9 @@ kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
     co_return false;
   }
   if (!found->learner) co_return true;
+  if (&answer.through == &edges.doors.at(kLocal)) {
+    fail(ErrorKind::kUnavailable, "no other member answers, which could give it its vote");
+  }
   if (here.data() != Data::kWhole) {
     // etcd starts only with the list that its cluster has, which may have changed meanwhile.
     auto cluster = initialCluster(answer.list.members, own, config.name);

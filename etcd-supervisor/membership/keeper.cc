@@ -17,6 +17,7 @@ constexpr auto kStoreRetry = 1 * kj::SECONDS;
 // Of a new cluster, until it answers: etcd needs a second, its image may have to be pulled.
 constexpr auto kStarting = 10 * kj::MINUTES;
 constexpr auto kEnding = 2 * kj::MINUTES;
+constexpr uint64_t kLogBytes = 64u << 20;  // a segment of etcd's log is made in one piece
 
 // Neither are there others that count on this node, nor does it have what they do not.
 bool inNoCluster(Phase phase) {
@@ -33,6 +34,7 @@ Keeper::Keeper(Edges given)
       join(edges, here, view),
       leave_(edges, here, view),
       restart(edges, here, view),
+      rerun_(edges, here, view),
       searching(kSearchPace),
       promoting(kPromotePace) {}
 
@@ -154,7 +156,7 @@ kj::Promise<kj::Duration> Keeper::promote() {
                                     [&](kj::Exception&& e) { failure = kj::mv(e); });
   if (votes && here.phase() == Phase::kJoining) {
     promoting.reset();
-    here.record(Intent());
+    here.recordMember(here.intent().member);
     here.say(kj::String());
     log::info("this node is a voting member");
     co_return kUnsettled;
@@ -205,7 +207,17 @@ kj::Promise<Seen> Keeper::look() {
   // nobody who could.
   bool makes = here.intent().state == Intent::State::kMakes;
   if (known.empty() && !edges.board.running() && !makes) known = co_await knownHosts();
-  co_return co_await view.look(config, known);
+  auto found = co_await view.look(config, known);
+  if (found.problem.size() > 0) found.problem = withSpace(kj::mv(found.problem));
+  co_return kj::mv(found);
+}
+
+// A full disk is the cause of whatever else is wrong with etcd here.
+kj::String Keeper::withSpace(kj::String problem) {
+  auto left = edges.files.freeBytes();
+  if (left >= kLogBytes) return problem;
+  return kj::str("the disk of ", kDataFolder, " is full (", left >> 20,
+                 " MiB left, etcd needs 64 to go on); make room: ", problem);
 }
 
 // What is over by what was seen.
@@ -218,11 +230,14 @@ void Keeper::settle() {
   }
   // As after leaving failed, or when the file of intents was lost.
   KJ_IF_MAYBE (local, seen.local) {
-    if (here.phase() == Phase::kMember && local->learner && !here.busy()) {
+    if (here.phase() != Phase::kMember || here.busy()) return;
+    if (local->learner) {
       Intent joins;
       joins.state = Intent::State::kJoins;
       joins.member = local->member;
       here.record(kj::mv(joins));
+    } else if (local->member != here.intent().member) {
+      here.recordMember(local->member);
     }
   }
 }
@@ -254,7 +269,8 @@ kj::Promise<void> Keeper::watch() {
         seen = Seen();
         hosts.clear();
       }
-      settle();
+      // What cannot be written, on a full disk, is told all the same.
+      failure = kj::runCatchingExceptions([&] { settle(); });
       everLooked = true;
       looked.raise();
     };
@@ -297,7 +313,7 @@ Status Keeper::status() const {
   bool empty = now == Phase::kWaiting || now == Phase::kLeft;
   if (empty && here.claims()) status.phase = "bootstrapping"_kj;
   status.changed = kj::str(since);
-  status.message = kj::str(here.message());
+  status.message = kj::str(here.message().size() > 0 ? here.message() : rerun_.waits());
   KJ_IF_MAYBE (local, seen.local) {
     status.member = hex(local->member);
     if (local->learner) status.phase = "learner"_kj;
@@ -307,7 +323,8 @@ Status Keeper::status() const {
   status.voters = votes.voters;
   status.tolerates = votes.tolerates();
   bool runs = now == Phase::kMember || now == Phase::kBootstrapping;
-  if (runs && status.message.size() == 0) status.message = kj::str(seen.problem);
+  bool full = now == Phase::kJoining && seen.problem.startsWith("the disk of ");
+  if ((runs && status.message.size() == 0) || full) status.message = kj::str(seen.problem);
   if (now == Phase::kMember && seen.certain && seen.local == nullptr) {
     bool listed = false;
     for (auto& one : seen.members) listed |= one.here;
@@ -337,8 +354,9 @@ kj::Promise<void> Keeper::tell() {
 
 // --- what it is asked for ---
 
-Standing Keeper::standing() {
+Standing Keeper::standing(kj::StringPtr asker) {
   auto standing = here.standing();
+  if (asker.size() > 0) here.hearOf(asker);
   KJ_IF_MAYBE (local, seen.local) {
     if (standing.state == Standing::State::kMember) standing.cluster = local->cluster;
   }
@@ -390,18 +408,43 @@ kj::Promise<bool> Keeper::bootstrap(BootstrapRequest request) {
   }
   if (!before) {
     KJ_DEFER(here.changed.raise());  // whoever waited for this turn goes on
+    unrecovered = nullptr;
     co_await bootstrap_.decide(kj::mv(request));
   }
   auto until = edges.timer.now() + kStarting;
   for (;;) {
     auto next = looked.next();
     if (seen.local != nullptr && seen.problem.size() == 0) co_return before;
+    KJ_IF_MAYBE (why, unrecovered) fail(ErrorKind::kInvalidArgument, *why);
     if (edges.timer.now() >= until) {
       fail(ErrorKind::kDeadlineExceeded,
            kj::str("the cluster is made, but its member is not healthy yet: ", seen.problem));
     }
     co_await next;
   }
+}
+
+kj::Promise<void> Keeper::recoveryFailed(kj::StringPtr given) {
+  auto why = kj::str("cannot restore the snapshot: ", given,
+                     "; nothing was changed, and another one can be tried");
+  co_await ready();
+  // First machined's store, then the disk: a crash in between begins the recovery anew, and no
+  // snapshot is unpacked by a spec of which nothing is left to say that it counts.
+  auto isIt = [&] {
+    return here.intent().state == Intent::State::kMakes && here.intent().recovers;
+  };
+  if (!isIt()) co_return;
+  if (here.data() != Data::kNone) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("there is data in ", kDataFolder));
+  }
+  auto config = here.config();
+  co_await edges.board.want(wantedOf(config, Intent(), Data::kNone, nullptr, nullptr));
+  if (!isIt() || here.data() != Data::kNone) co_return;
+  here.record(Intent());
+  edges.files.removeSnapshot();
+  here.say(kj::str(why));
+  unrecovered = kj::mv(why);
+  looked.raise();
 }
 
 kj::Promise<void> Keeper::leave(bool force) {
@@ -490,6 +533,13 @@ kj::Promise<void> Keeper::withdraw(Going going, bool force) {
     co_return;
   }
   co_await leave_.withdraw(going, force, known);
+}
+
+kj::Promise<kj::Own<void>> Keeper::rerun() {
+  co_await ready();
+  here.config();
+  auto known = co_await knownHosts();
+  co_return co_await rerun_.take(known);
 }
 
 kj::Promise<void> Keeper::removeMember(kj::String member, bool force) {

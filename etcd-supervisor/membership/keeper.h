@@ -10,6 +10,7 @@
 #include "etcd-supervisor/membership/bootstrap.h"
 #include "etcd-supervisor/membership/join.h"
 #include "etcd-supervisor/membership/leave.h"
+#include "etcd-supervisor/membership/rerun.h"
 #include "etcd-supervisor/membership/restart.h"
 
 namespace talos::supervisor {
@@ -33,17 +34,23 @@ class Keeper {
   kj::Promise<void> ready();
   // Of the local member, asked now; rejects with what is wrong.
   kj::Promise<void> health();
-  Standing standing();
+  // `asker`: as of Peers::standing().
+  Standing standing(kj::StringPtr asker);
   kj::Promise<Seen> look();
 
   // True: there was a cluster before. Resolves when the local member is healthy.
   kj::Promise<bool> bootstrap(BootstrapRequest request);
+  // The snapshot with which this node is to make a cluster cannot be unpacked; there is no data.
+  // Resolves when nothing wants it any more.
+  kj::Promise<void> recoveryFailed(kj::StringPtr why);
   kj::Promise<void> leave(bool force);  // resolves when the data is gone
   kj::Promise<Outlook> outlook(Going going);
   // Resolves when the node is no member any more, or, if it restarts, has its turn to be away. In
   // no cluster it has nothing to do.
   kj::Promise<void> withdraw(Going going, bool force);
   void stay();  // it does not restart after all: another member may
+  // As of Rerun::take().
+  kj::Promise<kj::Own<void>> rerun();
   kj::Promise<void> removeMember(kj::String member, bool force);
   kj::Promise<kj::String> forfeitLeadership();
   // A member that answers, the local one if it does. Unavailable without one.
@@ -59,9 +66,11 @@ class Keeper {
   Join join;
   Leave leave_;
   Restart restart;
+  Rerun rerun_;
   Seen seen;      // the last look
   Signal looked;  // there is a new one
   bool everLooked = false;
+  kj::Maybe<kj::String> unrecovered;  // why the last recovery has failed
   kj::Maybe<Phase> phase;
   kj::String since;              // of the phase
   kj::Vector<kj::String> hosts;  // of members, as last seen
@@ -77,6 +86,7 @@ class Keeper {
   kj::Promise<kj::Duration> purge();
   kj::Promise<void> makeBySelf();
   kj::Promise<kj::Vector<kj::String>> knownHosts();
+  kj::String withSpace(kj::String problem);
   void settle();
   Phase findPhase();
   kj::Promise<bool> isCounted();

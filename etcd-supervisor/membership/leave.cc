@@ -3,7 +3,6 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/base/texts.h"
 #include "etcd-supervisor/membership/lock.h"
 
 namespace talos::supervisor {
@@ -31,13 +30,6 @@ void requireAllowed(kj::ArrayPtr<const Voice> voices, etcd::MemberId id, bool fo
                    "; start those members, remove them first, or use --force"));
     }
   }
-}
-
-kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running) {
-  kj::Vector<kj::String> all;
-  for (auto& one : known) all.add(kj::str(one));
-  if (running) addOnce(all, kj::str(kLocal));
-  return all;
 }
 
 kj::Maybe<const etcd::Member&> ownIn(kj::ArrayPtr<const etcd::Member> members, const Config& config,
@@ -225,7 +217,7 @@ kj::Promise<void> Leave::settle(kj::ArrayPtr<const kj::String> known) {
     recordLeft();
   } else {
     log::info("the cluster has not removed this node: it stays a member");
-    here.record(Intent());
+    here.recordMember(here.intent().member);
     here.say(kj::String());
   }
 }

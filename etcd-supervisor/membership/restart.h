@@ -9,7 +9,6 @@
 #include "common/etcd/mutex.h"
 #include "etcd-supervisor/membership/cluster-view.h"
 #include "etcd-supervisor/membership/here.h"
-#include "etcd-supervisor/plan/departure.h"
 
 namespace talos::supervisor {
 
@@ -33,9 +32,6 @@ class Restart {
   kj::Maybe<kj::Own<etcd::Mutex>> mutex;  // kept by the local member
   kj::Maybe<kj::Own<etcd::Mutex::Lock>> turn;
   kj::Promise<void> end = nullptr;  // of the turn
-
-  kj::Promise<kj::Maybe<etcd::Status>> local();
-  kj::Promise<void> requireAllowed(etcd::Etcd& through, const Config& config);
 };
 
 }  // namespace talos::supervisor

@@ -1,192 +1,8 @@
-// Membership as a whole, on a model of everything that it stands on (test-world.h): stories of
-// single operations, and random schedules of everything that people and machines do to it.
-#include <stdlib.h>
-
-#include "etcd-supervisor/membership/test-world.h"
+// Leaving, removing, restarting, on a model of everything that membership stands on (test-world.h).
+#include "etcd-supervisor/membership/test-calls.h"
 
 namespace talos::supervisor {
 namespace {
-
-constexpr auto kPatience = 5 * kj::MINUTES;
-
-void bootstrap(World& world, Node& node, std::vector<std::string> without = {},
-               kj::Duration patience = 60 * kj::SECONDS) {
-  world.ask<bool>(node, "bootstrap", [without, patience](Keeper& keeper) {
-    BootstrapRequest request;
-    kj::Vector<kj::String> hosts;
-    for (auto& host : without) hosts.add(kj::str(host.c_str()));
-    request.without = hosts.releaseAsArray();
-    request.patience = patience;
-    return keeper.bootstrap(kj::mv(request));
-  });
-}
-void leave(World& world, Node& node, bool force = false) {
-  world.ask<void>(node, "leave", [force](Keeper& keeper) { return keeper.leave(force); });
-}
-void withdraw(World& world, Node& node, Going going, bool force = false) {
-  world.ask<void>(node, "withdraw", [=](Keeper& keeper) { return keeper.withdraw(going, force); });
-}
-// What a node says of its going.
-void lookOut(World& world, Node& node, Going going) {
-  world.ask<void>(node, "outlook", [=](Keeper& keeper) {
-    return keeper.outlook(going).then([](Outlook&& outlook) {
-      KJ_IF_MAYBE (why, outlook.objection) fail(ErrorKind::kFailedPrecondition, *why);
-    });
-  });
-}
-void removeMember(World& world, Node& node, const Node& other, bool force = false) {
-  world.ask<void>(node, kj::str("remove ", other.config.name),
-                  [name = kj::str(other.config.name), force](Keeper& keeper) {
-                    return keeper.removeMember(kj::str(name), force);
-                  });
-}
-
-class Membership : public testing::Test {
- protected:
-  Quiet quiet;
-  World world{1, 3};
-  Node& n1 = *world.nodes[0];
-  Node& n2 = *world.nodes[1];
-  Node& n3 = *world.nodes[2];
-
-  void boot() {
-    for (auto& node : world.nodes) world.powerOn(*node);
-  }
-  bool all() {
-    return world.votes(n1) && world.votes(n2) && world.votes(n3) && n1.status.phase == "member" &&
-           n2.status.phase == "member" && n3.status.phase == "member";
-  }
-  void formed() {
-    boot();
-    world.pass(5 * kj::SECONDS);
-    bootstrap(world, n1);
-    ASSERT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-    world.outcomes.clear();
-    // The model's etcd, like the real one, counts a member after it was up for a while.
-    world.pass(10 * kj::SECONDS);
-  }
-  std::string outcome() {
-    EXPECT_TRUE(world.eventually(kPatience, [&] { return world.pending == 0; }));
-    return world.outcomes.empty() ? "none" : world.outcomes.back();
-  }
-
-  ~Membership() noexcept override {
-    for (auto& what : world.violations) ADD_FAILURE() << what;
-  }
-};
-
-TEST_F(Membership, WaitsUntilItIsToldAndThenEverybodyVotes) {
-  boot();
-  world.pass(60 * kj::SECONDS);
-  EXPECT_EQ(world.clusters.size(), 0u);
-  EXPECT_EQ(n1.status.phase, "waiting");
-  EXPECT_EQ(n1.message,
-            "waiting for a cluster: run talosctl bootstrap on one control-plane node, unless that "
-            "was done");
-  bootstrap(world, n2);
-  EXPECT_EQ(outcome(), "n2 bootstrap: done");
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-}
-
-TEST_F(Membership, TwiceOnOneNodeIsDoneAndOnAnotherRefused) {
-  formed();
-  bootstrap(world, n1);
-  EXPECT_EQ(outcome(), "n1 bootstrap: done");
-  world.reinstall(n3);
-  world.cuts.insert({&n3, &n1});
-  bootstrap(world, n3);
-  EXPECT_EQ(outcome(),
-            "n3 bootstrap: n2 (10.0.0.2) has a cluster already; this node joins it by itself");
-}
-
-TEST_F(Membership, AtOnceOnAllNodesMakesOneCluster) {
-  boot();
-  world.pass(5 * kj::SECONDS);
-  for (auto& node : world.nodes) bootstrap(world, *node);
-  EXPECT_TRUE(world.eventually(15 * kj::SECONDS, [&] { return world.clusters.size() == 1; }));
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() && world.pending == 0; }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-  std::set<std::string> outcomes(world.outcomes.begin(), world.outcomes.end());
-  std::set<std::string> expected = {
-      "n1 bootstrap: done",
-      "n2 bootstrap: n1 (10.0.0.1) was told the same and goes first; this node will join it",
-      "n3 bootstrap: n1 (10.0.0.1) was told the same and goes first; this node will join it"};
-  EXPECT_EQ(outcomes, expected);
-}
-
-// n2 has asked n1 when n1 had not claimed yet, and may still make the cluster.
-TEST_F(Membership, WhoGoesFirstWaitsUntilTheOtherHasGivenWay) {
-  boot();
-  world.pass(5 * kj::SECONDS);
-  world.slow[&n3] = 4 * kj::SECONDS;
-  bootstrap(world, n2);
-  world.pass(1 * kj::SECONDS);
-  bootstrap(world, n1);
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() && world.pending == 0; }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-}
-
-TEST_F(Membership, NodeThatDoesNotAnswerIsNamedAndCanBeLeftOut) {
-  world.powerOn(n1);
-  world.powerOn(n2);
-  world.pass(5 * kj::SECONDS);
-  bootstrap(world, n1);
-  EXPECT_EQ(outcome(),
-            "n1 bootstrap: no answer from 10.0.0.3 (connection refused); a node that cannot be "
-            "asked may have a cluster: start it, or, if it has none, leave it out with talosctl "
-            "bootstrap --without");
-  bootstrap(world, n1, {"10.0.0.4"});
-  EXPECT_EQ(outcome(),
-            "n1 bootstrap: cannot do without 10.0.0.4: the config does not name it; it names "
-            "10.0.0.2, 10.0.0.3");
-  EXPECT_EQ(world.clusters.size(), 0u);
-  bootstrap(world, n1, {"10.0.0.3"});
-  EXPECT_EQ(outcome(), "n1 bootstrap: done");
-}
-
-TEST_F(Membership, IntentToMakeSurvivesADeathAndKeepsOthersAway) {
-  boot();
-  world.pass(5 * kj::SECONDS);
-  bootstrap(world, n1);
-  auto until = world.timer.now() + kPatience;
-  while (n1.disk.intent.state != Intent::State::kMakes) {
-    ASSERT_LT(world.timer.now(), until);
-    world.pass(1 * kj::MILLISECONDS);
-  }
-  ASSERT_EQ(n1.disk.data, Data::kNone);
-  world.crash(n1);
-  world.outcomes.clear();
-  bootstrap(world, n2);
-  EXPECT_NE(outcome().find("n2 bootstrap: "), std::string::npos);
-  EXPECT_EQ(world.outcomes.back().find("done"), std::string::npos) << world.outcomes.back();
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  EXPECT_EQ(n1.disk.intent.state, Intent::State::kNone);
-}
-
-TEST_F(Membership, IntentThatIsOnDiskCountsThoughItsWriteFailed) {
-  boot();
-  world.pass(5 * kj::SECONDS);
-  n1.failsLate = true;
-  bootstrap(world, n1);
-  EXPECT_EQ(outcome(), "n1 bootstrap: the disk is full");
-  n1.failsLate = false;
-  bootstrap(world, n2);
-  EXPECT_EQ(outcome().find("done"), std::string::npos) << world.outcomes.back();
-  world.crash(n1);
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-}
-
-TEST_F(Membership, InitNodeMakesTheClusterByItselfAndJoinsItWhenReinstalled) {
-  n1.config.bootstraps = true;
-  boot();
-  ASSERT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  world.reinstall(n1);
-  EXPECT_FALSE(world.votes(n1));
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-  EXPECT_EQ(world.clusters[0]->members.size(), 3u);
-}
 
 TEST_F(Membership, LeavesAndJoinsAgainAfterTheNextBootOnly) {
   formed();
@@ -332,6 +148,24 @@ TEST_F(Membership, AMemberThatIsCutOffFromTheOthersIsIll) {
       << world.outcomes.back();
 }
 
+// Catches: a full disk that is told as an etcd that does not answer.
+TEST_F(Membership, AFullDiskIsNamed) {
+  formed();
+  n3.freeBytes = 3 << 20;
+  world.pass(20 * kj::SECONDS);
+  EXPECT_EQ(n3.message, "") << "it runs";
+  n3.killed = true;
+  n3.changed.raise();
+  EXPECT_TRUE(world.eventually(kPatience, [&] {
+    return n3.message.find(
+               "the disk of /var/lib/etcd is full (3 MiB left, etcd needs 64 to go on); "
+               "make room: ") == 0;
+  })) << n3.message;
+  n3.freeBytes = 1 << 30;
+  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() && n3.message.empty(); }))
+      << n3.message;
+}
+
 TEST_F(Membership, OnlyVoterDoesNotLeave) {
   world.powerOn(n1);
   world.pass(5 * kj::SECONDS);
@@ -382,6 +216,43 @@ TEST_F(Membership, NodeThatOthersRemovedSaysSoAndKeepsItsData) {
   EXPECT_EQ(outcome(), "n1 remove n1: \"n1\" is this node; use talosctl etcd leave");
   removeMember(world, n1, n3);
   EXPECT_NE(outcome().find("the cluster has no member \"n3\"; it has "), std::string::npos);
+}
+
+// Catches: a removed member that takes a new one with its name for itself, and removes it.
+TEST(Names, ARemovedMemberIsNotTheNewOneWithItsName) {
+  Quiet quiet;
+  World world(1, 4);
+  auto &n1 = *world.nodes[0], &old = *world.nodes[2], &fresh = *world.nodes[3];
+  fresh.config.name = kj::str("n3");
+  for (auto i : {0, 1, 2}) world.powerOn(*world.nodes[i]);
+  world.pass(5 * kj::SECONDS);
+  bootstrap(world, n1, {"10.0.0.4"});
+  ASSERT_TRUE(world.eventually(kPatience, [&] {
+    return world.votes(n1) && world.votes(*world.nodes[1]) && old.status.phase == "member" &&
+           old.disk.intent.member == old.disk.member;
+  }));
+  world.pass(10 * kj::SECONDS);
+  world.powerOff(old);
+  world.pass(10 * kj::SECONDS);
+  world.outcomes.clear();
+  removeMember(world, n1, old);
+  ASSERT_TRUE(world.eventually(kPatience, [&] { return world.pending == 0; }));
+  EXPECT_EQ(world.outcomes.back(), "n1 remove n3: done");
+  world.powerOn(fresh);
+  ASSERT_TRUE(world.eventually(kPatience, [&] { return world.votes(fresh); }));
+
+  world.powerOn(old);
+  EXPECT_TRUE(world.eventually(kPatience, [&] {
+    return old.message.find("the other members have removed this one") == 0;
+  })) << old.message;
+  world.outcomes.clear();
+  leave(world, old);
+  ASSERT_TRUE(world.eventually(kPatience, [&] { return world.pending == 0; }));
+  EXPECT_EQ(world.outcomes.back(), "n3 leave: done");
+  EXPECT_EQ(old.disk.data, Data::kNone);
+  EXPECT_TRUE(world.votes(fresh));
+  EXPECT_EQ(world.clusters[0]->members.size(), 3u);
+  for (auto& what : world.violations) ADD_FAILURE() << what;
 }
 
 TEST_F(Membership, DeathBetweenTheRemovalAndItsRecordIsSettledByTheOthers) {
@@ -439,130 +310,6 @@ TEST_F(Membership, LeadershipGoesToAnotherVoter) {
                         [](Keeper& keeper) { return keeper.forfeitLeadership(); });
   EXPECT_NE(outcome().find("done"), std::string::npos);
   EXPECT_NE(world.clusters[0]->leader, leader);
-}
-
-// --- random schedules ---
-
-// What happens next to some node, as people and machines do it. Two things people do not do: they
-// erase no node without which there is no quorum, and none that is just making the cluster.
-void something(World& world) {
-  auto& node = *world.nodes[world.pick(static_cast<unsigned>(world.nodes.size()))];
-  auto& other = *world.nodes[world.pick(static_cast<unsigned>(world.nodes.size()))];
-  switch (world.pick(11)) {
-    case 0:
-    case 1:
-      return bootstrap(world, node, {}, 20 * kj::SECONDS);
-    case 2:
-    case 3:
-      return world.crash(node);
-    case 4:
-      world.powerOff(node);
-      if (world.chance() < 0.8) world.powerOn(node);
-      return;
-    case 5:
-      if (world.quorumWithout(node) && node.disk.intent.state != Intent::State::kMakes) {
-        world.reinstall(node);
-      }
-      return;
-    case 6:
-      if (world.chance() < 0.5) return withdraw(world, node, Going::kLeaves);
-      return leave(world, node);
-    case 7:
-      if (world.chance() < 0.3) removeMember(world, node, other);
-      return;
-    case 8:
-      if (&node != &other) world.cuts.insert({&node, &other});
-      return;
-    case 9:
-      world.cuts.clear();
-      for (auto& one : world.nodes) {
-        if (!one->on) world.powerOn(*one);
-      }
-      return;
-    default:
-      node.killed = true;
-      node.changed.raise();
-  }
-}
-
-// Empty: all is well at the end.
-std::string endOf(World& world) {
-  world.crashes = world.losses = world.failures = 0;
-  world.cuts.clear();
-  for (auto& node : world.nodes) {
-    if (!node->on) world.powerOn(*node);
-  }
-  if (!world.eventually(15 * kj::MINUTES, [&] { return world.pending == 0; })) {
-    return "an operation does not end";
-  }
-  bool formed = world.eventually(15 * kj::MINUTES, [&] {
-    if (world.clusters.empty()) {
-      if (world.pending == 0) bootstrap(world, *world.nodes[0]);
-      return false;
-    }
-    // Who left, or was removed, joins when it is told to.
-    for (auto& node : world.nodes) {
-      bool removed = node->disk.data == Data::kWhole && !world.isMember(*node);
-      if (removed && world.pending == 0) leave(world, *node);
-      if (node->disk.intent.state == Intent::State::kLeft && world.pending == 0) {
-        world.powerOff(*node);
-        world.powerOn(*node);
-      }
-    }
-    for (auto& node : world.nodes) {
-      if (!world.votes(*node) || node->status.phase != "member") return false;
-    }
-    return world.clusters[0]->members.size() == world.nodes.size();
-  });
-  if (formed) return "";
-  std::string how = "not everybody votes in the end:";
-  for (auto& node : world.nodes) {
-    how += kj::str(" ", node->config.name, " is ", node->status.phase, " (", node->message.c_str(),
-                   ")")
-               .cStr();
-  }
-  how += "; the last calls: ";
-  for (size_t i = world.outcomes.size() > 4 ? world.outcomes.size() - 4 : 0;
-       i < world.outcomes.size(); ++i) {
-    how += world.outcomes[i] + "; ";
-  }
-  return how;
-}
-
-void schedules(unsigned from, unsigned count) {
-  unsigned made = 0;
-  for (unsigned seed = from; seed < from + count; ++seed) {
-    std::string ending;
-    std::vector<std::string> violations;
-    {
-      Quiet quiet;
-      World world(seed, 2 + seed % 3);
-      for (auto& node : world.nodes) world.powerOn(*node);
-      world.crashes = 0.1;
-      world.losses = 0.02;
-      world.failures = 0.1;
-      for (unsigned i = 0; i < 25; ++i) {
-        world.pass(int64_t(world.chance() * (world.chance() < 0.5 ? 500 : 15000)) *
-                   kj::MILLISECONDS);
-        something(world);
-      }
-      if (!world.clusters.empty()) ++made;
-      ending = endOf(world);
-      violations = world.violations;
-    }
-    ASSERT_EQ(ending, "") << "schedule " << seed;
-    for (auto& what : violations) FAIL() << what << ", schedule " << seed;
-  }
-  // Otherwise they show nothing.
-  EXPECT_GT(made, count / 2);
-}
-
-// How many: $SCHEDULES, else few.
-TEST(Schedules, NeverTwoClustersAndEverybodyVotesInTheEnd) {
-  auto asked = getenv("SCHEDULES");
-  auto from = getenv("SCHEDULES_FROM");
-  schedules(from == nullptr ? 1 : static_cast<unsigned>(atoi(from)),
-            asked == nullptr ? 60 : static_cast<unsigned>(atoi(asked)));
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 namespace talos::supervisor {
 namespace {
 
-Verdict withdraw(ErrorKind kind, kj::String why) {
-  return {Verdict::What::kWithdraw, kind, kj::mv(why)};
+Verdict withdraw(ErrorKind kind, kj::String why, kj::StringPtr whose = nullptr) {
+  return {Verdict::What::kWithdraw, kind, kj::mv(why), kj::str(whose)};
 }
 
 kj::String called(const Asked& asked, const Standing& standing) {
@@ -19,11 +19,13 @@ kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked, const Stand
   if (standing.state == State::kMember) {
     return withdraw(
         ErrorKind::kFailedPrecondition,
-        kj::str(called(asked, standing), " has a cluster already; this node joins it by itself"));
+        kj::str(called(asked, standing), " has a cluster already; this node joins it by itself"),
+        asked.address);
   }
   if (standing.state == State::kMakes) {
     return withdraw(ErrorKind::kConflict,
-                    kj::str(called(asked, standing), " makes the cluster; this node will join it"));
+                    kj::str(called(asked, standing), " makes the cluster; this node will join it"),
+                    asked.address);
   }
   if (standing.name == claim.name) {
     return withdraw(ErrorKind::kFailedPrecondition,
@@ -33,7 +35,8 @@ kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked, const Stand
   if (standing.state == State::kClaims && standing.name < claim.name) {
     return withdraw(ErrorKind::kConflict,
                     kj::str(called(asked, standing),
-                            " was told the same and goes first; this node will join it"));
+                            " was told the same and goes first; this node will join it"),
+                    asked.address);
   }
   return nullptr;
 }
@@ -62,11 +65,11 @@ Verdict judge(const Claim& claim, kj::ArrayPtr<const Asked> all) {
   }
   if (!silent.empty()) {
     return {Verdict::What::kAsk, ErrorKind::kUnavailable,
-            kj::str("no answer from ", joined(silent))};
+            kj::str("no answer from ", joined(silent)), kj::String()};
   }
   KJ_IF_MAYBE (name, rival) {
     return {Verdict::What::kAsk, ErrorKind::kConflict,
-            kj::str("waiting for ", *name, ", which was told the same, to give way")};
+            kj::str("waiting for ", *name, ", which was told the same, to give way"), kj::String()};
   }
   return {};
 }

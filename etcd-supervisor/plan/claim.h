@@ -12,8 +12,13 @@
 // make anything by that claim. `makes` is on disk before etcd is started, so a node that restarts
 // in the middle says it again before it says anything else, and is the only one that may go on.
 //
-// This holds for nodes that know of each other. One that a config does not name is not asked, and
-// one that an operator excepts (`without`) neither: who excepts it says that it has no cluster.
+// It is enough that one of the two knows of the other. Let only A do: who is asked for a claim has
+// the asker on disk before it says `none`, and asks it from then on. So if A heard `none` from B
+// before B claimed, B asks A during its claim, and hears no `none`; otherwise A hears B's claim.
+//
+// What a node knows is what its config names, what the operator's client names (`among`), and who
+// has asked it. One that none of these name is not asked, and one that the operator excepts
+// (`without`) neither: who excepts it says that it has no cluster.
 //
 // Why one of them goes on: of two that claim, the one whose name sorts first keeps its claim and
 // asks until the other has withdrawn; the other withdraws as soon as it hears of the first.
@@ -34,6 +39,7 @@ struct Verdict {
   What what = What::kMake;
   ErrorKind kind = ErrorKind::kInternal;  // kWithdraw
   kj::String why;                         // not yet, or not at all
+  kj::String whose;                       // kWithdraw: the address of who has the cluster, or will
 };
 
 // `asked` is what came of one round, all of it asked after the claim.

@@ -140,16 +140,24 @@ TEST(EtcdArguments, MembersWithoutANameHaveOneInTheList) {
 TEST(Intent, IsReadAsItWasWritten) {
   Intent intents[] = {
       {},
-      {Intent::State::kMakes, 0, kj::str("0123456789abcdef"), true, true},
-      {Intent::State::kJoins, 0xfedcba9876543210, kj::str("a=https://10.0.0.1:2380"), false, false},
-      {Intent::State::kLeft, 7, kj::String(), false, false},
+      {Intent::State::kMakes, 0, kj::str("0123456789abcdef"), true, true, {}},
+      {Intent::State::kJoins,
+       0xfedcba9876543210,
+       kj::str("a=https://10.0.0.1:2380"),
+       false,
+       false,
+       {}},
+      {Intent::State::kLeft, 7, kj::String(), false, false, {}},
   };
+  intents[0].heardOf.add(kj::str("10.0.0.2"));
+  intents[0].heardOf.add(kj::str("fd00::2"));
   for (auto& intent : intents) {
     auto read = parseIntent(format(intent));
     EXPECT_EQ(format(read), format(intent));
     EXPECT_EQ(read.member, intent.member);
     EXPECT_EQ(read.cluster, intent.cluster);
     EXPECT_EQ(read.recovers, intent.recovers);
+    EXPECT_EQ(joined(read.heardOf), joined(intent.heardOf));
   }
 }
 

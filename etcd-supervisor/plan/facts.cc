@@ -15,8 +15,15 @@ kj::Vector<kj::String> copied(const kj::Vector<kj::String>& texts) {
 }  // namespace
 
 Config Config::clone() const {
-  Config copy{kj::str(name), kj::str(image), {},        copied(addresses), copied(listenAddresses),
-              copied(peers), copied(shared), bootstraps};
+  Config copy{kj::str(name),
+              kj::str(image),
+              {},
+              copied(addresses),
+              copied(listenAddresses),
+              copied(peers),
+              copied(shared),
+              bootstraps,
+              member};
   for (auto& argument : extraArgs) {
     copy.extraArgs.add(Argument{kj::str(argument.key), kj::str(argument.value)});
   }

@@ -27,6 +27,8 @@ struct Config {
   kj::Vector<kj::String> peers;            // names or addresses of the other control-plane nodes
   kj::Vector<kj::String> shared;           // addresses that move between them
   bool bootstraps = false;
+  // Not of the config: this node's member as it was last seen; 0: not known, or none.
+  etcd::MemberId member = 0;
 
   Config clone() const;
 };

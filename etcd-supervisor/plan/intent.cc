@@ -38,6 +38,8 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
     intent.recovers = true;
   } else if (line == "skip-hash-check") {
     intent.skipHashCheck = true;
+  } else if (key == "heard-of") {
+    intent.heardOf.add(kj::str(value));
   } else {
     damaged(line);
   }
@@ -45,16 +47,26 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
 
 }  // namespace
 
+Intent Intent::clone() const {
+  Intent copy{state, member, kj::str(cluster), recovers, skipHashCheck, {}};
+  for (auto& one : heardOf) copy.heardOf.add(kj::str(one));
+  return copy;
+}
+
 kj::StringPtr nameOf(Intent::State state) {
   return kNames[static_cast<size_t>(state)];
 }
 
 kj::String format(const Intent& intent) {
+  auto heardOf = KJ_MAP(one, intent.heardOf) {
+    return kj::str("heard-of ", one, "\n");
+  };
   return kj::str(
       "state ", nameOf(intent.state), "\n",
       intent.member == 0 ? kj::String() : kj::str("member ", hex(intent.member), "\n"),
       intent.cluster.size() == 0 ? kj::String() : kj::str("cluster ", intent.cluster, "\n"),
-      intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "");
+      intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "",
+      kj::strArray(heardOf, ""));
 }
 
 Intent parseIntent(kj::StringPtr text) {

@@ -84,7 +84,11 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
 Intent atStart(const Intent& intent, Data data, bool sameBoot) {
   bool over = (intent.state == Intent::State::kMakes && data == Data::kWhole) ||
               (intent.state == Intent::State::kLeft && data == Data::kNone && !sameBoot);
-  return over ? Intent() : intent.clone();
+  if (over) return {};
+  auto next = intent.clone();
+  // Somebody has taken the data away.
+  if (next.state == Intent::State::kNone && data == Data::kNone) next.member = 0;
+  return next;
 }
 
 Standing::State standingOf(const Intent& intent, Data data, bool claims) {

@@ -35,6 +35,33 @@ MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
           kj::str(version.compiler), kj::str(platform),    kj::str(nameOf(mode))};
 }
 
+// etcd of a worker: it has none, which it says to those who are about to make a cluster.
+class NoEtcd final : public rpc::Etcd::Server {
+ public:
+  explicit NoEtcd(Store& store) : store(store) {}
+
+  DispatchCallResult dispatchCall(
+      uint64_t interfaceId, uint16_t methodId,
+      capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
+    auto standing = capnp::Schema::from<rpc::Etcd>().getMethodByName("standing").getIndex();
+    if (methodId != standing) {
+      fail(ErrorKind::kFailedPrecondition,
+           "this node is a worker and has no etcd; name a control-plane node with -n");
+    }
+    return rpc::Etcd::Server::dispatchCall(interfaceId, methodId, kj::mv(context));
+  }
+
+  kj::Promise<void> standing(StandingContext context) override {
+    auto out = context.getResults().initStanding();
+    for (auto spec : store.list<rpc::HostnameSpecSpec>()) out.setName(spec.getHostname());
+    out.setState(rpc::Etcd::Standing::State::NONE);
+    return kj::READY_NOW;
+  }
+
+ private:
+  Store& store;
+};
+
 // On a worker there is no etcd-supervisor that could say so itself.
 class EtcdDoor final : public rpc::EtcdSupervisor::Server {
  public:
@@ -44,8 +71,8 @@ class EtcdDoor final : public rpc::EtcdSupervisor::Server {
   kj::Promise<void> etcd(EtcdContext context) override {
     KJ_IF_MAYBE (view, config.view(store)) {
       if (view->type == rpc::MachineType::JOIN) {
-        fail(ErrorKind::kFailedPrecondition,
-             "this node is a worker and has no etcd; name a control-plane node with -n");
+        context.getResults().setEtcd(kj::heap<NoEtcd>(store));
+        return kj::READY_NOW;
       }
       if (!runsEtcd(*view)) {
         fail(ErrorKind::kFailedPrecondition,

@@ -166,7 +166,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                 .unpack =
                     [this](auto spec, kj::StringPtr snapshot, kj::StringPtr folder) {
                       return unpackSnapshot(io, spec, snapshot, folder);
-                    }}};
+                    },
+                .membership = etcdMembership()}};
 
   KubeletRun kubelet{
       {.timer = timer,
@@ -180,8 +181,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
                                  .map([](MachineConfigView&& view) { return runsEtcd(view); })
                                  .orDefault(false);
                            },
-                           reconnecting(*io.lowLevelProvider, timer, kj::str(kEtcdSupervisorSocket))
-                               .castAs<rpc::EtcdSupervisor>(),
+                           etcdMembership(),
                            [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); }}};
 
   // Its doors.
@@ -194,6 +194,10 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks{*this};
 
   // What the parts are connected by.
+  rpc::EtcdSupervisor::Client etcdMembership() {
+    return reconnecting(*io.lowLevelProvider, timer, kj::str(kEtcdSupervisorSocket))
+        .castAs<rpc::EtcdSupervisor>();
+  }
   TimeFollower::Dependencies timeDependencies();
   Supervisor::Dependencies supervisorDependencies();
   NodeConfigSources::Dependencies sourcesDependencies();

@@ -87,9 +87,12 @@ void dieWith(pid_t parent) {
 }
 
 // Before the filter, which may not know the call: what fails later is told by the exit status only.
-void silence(int nothing) {
-  for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    KJ_SYSCALL(dup2(nothing, number), number);
+constexpr int kSocketFd = 3;
+
+void redirect(int nothing, Options::Output output) {
+  KJ_SYSCALL(dup2(nothing, STDIN_FILENO));
+  for (int number : {STDOUT_FILENO, STDERR_FILENO}) {
+    KJ_SYSCALL(dup2(output == Options::Output::kSocket ? kSocketFd : nothing, number), number);
   }
 }
 
@@ -115,7 +118,7 @@ void run(const Options& options) {
   auto argv = arguments.finish();
   const char* program = argv[0];
   int nothing = -1;
-  if (!options.output) {
+  if (options.output != Options::Output::kInherited) {
     KJ_SYSCALL(nothing = open("/dev/null", O_RDWR | O_CLOEXEC));
   }
 
@@ -129,7 +132,7 @@ void run(const Options& options) {
   KJ_IF_MAYBE (l, landlock) {
     (*l)->enter();
   }
-  if (nothing >= 0) silence(nothing);
+  if (nothing >= 0) redirect(nothing, options.output);
   KJ_IF_MAYBE (profile, options.seccomp) {
     installFilter(*profile, program);
   }

@@ -40,9 +40,10 @@ TEST(ConfineOptions, OfAParser) {
   auto o = read({"--uid=53", "--rlimit=cpu=11", "--lifetime=77", "--output=none", "--", "/x"});
   EXPECT_EQ(RLIMIT_CPU, o.limits[0].resource);
   EXPECT_EQ(77, KJ_ASSERT_NONNULL(o.parent));
-  EXPECT_FALSE(o.output);
+  EXPECT_EQ(Options::Output::kNone, o.output);
+  EXPECT_EQ(Options::Output::kSocket, read({"--uid=53", "--output=socket", "--", "/x"}).output);
   auto usual = read({"--uid=53", "--", "/x"});
-  EXPECT_TRUE(usual.output && usual.parent == nullptr);
+  EXPECT_TRUE(usual.output == Options::Output::kInherited && usual.parent == nullptr);
 }
 
 TEST(ConfineOptions, GroupIsTheUsersNumberUnlessGiven) {
@@ -69,7 +70,7 @@ TEST(ConfineOptions, Refused) {
       {{"--uid=50", "--rlimit=files=3", "--", "/x"}, "use one of as"},
       {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "must be -1000"},
       {{"--uid=50", "--lifetime=mine", "--", "/x"}, "a number"},
-      {{"--uid=50", "--output=all", "--", "/x"}, "must be none"},
+      {{"--uid=50", "--output=all", "--", "/x"}, "must be none or socket"},
       {{"--uid=50", "stray", "--", "/x"}, "comes after --"},
       {{"--uid", "--", "/x"}, "needs a value"},
   };

@@ -108,10 +108,11 @@ void set(Options& options, kj::StringPtr name, kj::StringPtr value, bool& gidGiv
   } else if (name == "--lifetime") {
     options.parent = number<pid_t>(name, value);
   } else if (name == "--output") {
-    if (value != "none") {
-      fail(ErrorKind::kInvalidArgument, kj::str("--output must be none, not \"", value, "\""));
+    if (value != "none" && value != "socket") {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("--output must be none or socket, not \"", value, "\""));
     }
-    options.output = false;
+    options.output = value == "none" ? Options::Output::kNone : Options::Output::kSocket;
   } else {
     fail(ErrorKind::kInvalidArgument, kj::str("unknown option ", name));
   }

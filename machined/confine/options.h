@@ -3,13 +3,14 @@
 //   confine --uid=N [--gid=N] [--capabilities=a,b] [--seccomp=PROFILE] [--landlock-read=PATH]…
 //           [--landlock-write=PATH]… [--landlock-list=PATH]… [--landlock-libraries=PATH]…
 //           [--landlock-device=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
-//           [--output=none] -- PROGRAM ARGUMENTS…
+//           [--output=none|socket] -- PROGRAM ARGUMENTS…
 //
 // What each --landlock- allows is in landlock.h.
 //
 // --lifetime: the program is killed when its parent dies, which is the process with this number; it
 // is not started when that is gone already. --output=none: it has no standard input, output and
-// error, so that it can write nothing into the log of whoever starts it.
+// error, so that it can write nothing into the log of whoever starts it; =socket: output and error
+// are descriptor 3.
 //
 // A value may also be the next argument. No-new-privileges is always set; the supplementary groups
 // are always none; capabilities that are not named are dropped from every set, the bounding set
@@ -39,7 +40,8 @@ struct Options {
   kj::Vector<Limit> limits;
   kj::Maybe<int> oomScore;
   kj::Maybe<pid_t> parent;  // that it does not outlive
-  bool output = true;
+  enum class Output { kInherited, kNone, kSocket };
+  Output output = Output::kInherited;
   kj::Vector<kj::String> command;  // the program is an absolute path
 };
 

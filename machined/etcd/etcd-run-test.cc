@@ -119,13 +119,42 @@ TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
 
 // --- the service
 
+// etcd-supervisor, as it is asked by machined.
+struct Membership final : public rpc::EtcdSupervisor::Server {
+  struct Turn final : public rpc::EtcdTurn::Server {
+    explicit Turn(Membership& membership) : membership(membership) { ++membership.turns; }
+    ~Turn() noexcept(false) { --membership.turns; }
+    Membership& membership;
+  };
+  bool refuses = false, deaf = false;
+  int turns = 0;
+  kj::String failed;
+  kj::Function<void()> whenFailed = [] {};
+
+  kj::Promise<void> rerun(RerunContext context) override {
+    if (refuses) return error(ErrorKind::kFailedPrecondition, kj::str("the others need it"));
+    context.getResults().setTurn(kj::heap<Turn>(*this));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
+    if (deaf) return error(ErrorKind::kUnavailable, kj::str("starting"));
+    failed = kj::str(context.getParams().getWhy());
+    whenFailed();
+    return kj::READY_NOW;
+  }
+};
+
 struct EtcdService : public SupervisorTest {
   ~EtcdService() noexcept override {}
   TestTree tree;
   Registry registry;
   TestClock clock;
   Store store{registry, clock};
+  kj::Own<Membership> owned = kj::heap<Membership>();
+  Membership& membership = *owned;
+  rpc::EtcdSupervisor::Client client = kj::mv(owned);
   kj::Maybe<EtcdRun> etcd;
+  kj::String unpackFails;
   bool fails = false;
   unsigned tries = 0;
 
@@ -140,22 +169,27 @@ struct EtcdService : public SupervisorTest {
     putRecord<Spec>(store, kEtcdId, kj::fwd<F>(fill), "test");
   }
   void begin() {
-    etcd.emplace(EtcdRun::Dependencies{.timer = timer,
-                                       .blocking =
-                                           [](kj::Function<void()> work) {
-                                             return kj::evalNow([&]() -> kj::Promise<void> {
-                                               work();
-                                               return kj::READY_NOW;
-                                             });
-                                           },
-                                       .store = store,
-                                       .supervisor = *supervisor,
-                                       .data = data,
-                                       .pki = pki,
-                                       .chosenImage = image,
-                                       .processes = processes,
-                                       .unpack = [](auto, kj::StringPtr, kj::StringPtr)
-                                           -> kj::Promise<void> { return kj::READY_NOW; }});
+    etcd.emplace(EtcdRun::Dependencies{
+        .timer = timer,
+        .blocking =
+            [](kj::Function<void()> work) {
+              return kj::evalNow([&]() -> kj::Promise<void> {
+                work();
+                return kj::READY_NOW;
+              });
+            },
+        .store = store,
+        .supervisor = *supervisor,
+        .data = data,
+        .pki = pki,
+        .chosenImage = image,
+        .processes = processes,
+        .unpack = [this](auto, kj::StringPtr, kj::StringPtr folder) -> kj::Promise<void> {
+          makeDirectories(kj::str(folder, "/member"), 0700);
+          if (unpackFails.size() == 0) return kj::READY_NOW;
+          return error(ErrorKind::kInvalidArgument, kj::str(unpackFails));
+        },
+        .membership = client});
     auto& run = KJ_ASSERT_NONNULL(etcd);
     auto d = define("etcd");
     d.prepare = [this, &run](kj::Function<void(kj::StringPtr)> note) -> kj::Promise<void> {
@@ -228,6 +262,82 @@ TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
   advance(10 * kj::SECONDS);
   ASSERT_TRUE(machine.runs("etcd"));
   EXPECT_EQ("another", authority());
+}
+
+// Catches: an etcd that is stopped though the others need it, or never restarted; a turn that is
+// given back while it is on its way.
+TEST_F(EtcdService, RestartsWhenItIsItsTurn) {
+  supervisor->start("etcd");
+  wants("");
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  membership.refuses = true;
+  wants("", "master-2");
+  advance(1 * kj::MINUTES);
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  membership.refuses = false;
+  advance(10 * kj::SECONDS);
+  EXPECT_NE(pid, machine.child("etcd").pid);
+  EXPECT_EQ(1, membership.turns) << "it is not etcd yet";
+  isEtcd("--name=master-2");
+  EXPECT_EQ(0, membership.turns);
+
+  // What is not to run any more asks nobody.
+  membership.refuses = true;
+  wants("the next reboot");
+  EXPECT_FALSE(machine.runs("etcd"));
+}
+
+// Catches: a snapshot that is unpacked for ever, a start without it, leftovers that no bootstrap
+// would begin over.
+TEST_F(EtcdService, ASnapshotThatCannotBeUnpackedIsGivenUp) {
+  unpackFails = kj::str("etcdutl exited with status 2: failed to open database");
+  tree.file("snapshot", "x");
+  auto snapshot = tree.at("snapshot");
+  auto wantsRecovery = [&] {
+    put<rpc::EtcdSpecSpec>([&](rpc::EtcdSpecSpec::Builder spec) {
+      spec.setRecoverFrom(snapshot);
+      spec.initArguments(1)[0].setKey("name");
+    });
+  };
+  membership.deaf = true;
+  membership.whenFailed = [&] {
+    EXPECT_NE(0, access(kj::str(data, "/recovered").cStr(), F_OK));
+    wants("a cluster");
+  };
+  supervisor->start("etcd");
+  wantsRecovery();
+  advance(20 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("etcd"));
+  EXPECT_EQ(membership.failed, "");
+  membership.deaf = false;
+  advance(10 * kj::SECONDS);
+  EXPECT_EQ(membership.failed, unpackFails);
+  EXPECT_FALSE(machine.runs("etcd"));
+
+  unpackFails = nullptr;
+  wantsRecovery();
+  advance(10 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("etcd"));
+  EXPECT_EQ(0, access(kj::str(data, "/member").cStr(), F_OK));
+  EXPECT_NE(0, access(snapshot.cStr(), F_OK)) << "it is not needed any more";
+}
+
+// As etcdutl 3.5.16 wrote it.
+TEST(EtcdRun, WordsOfTheTool) {
+  struct Row {
+    kj::StringPtr output, words;
+  } rows[] = {
+      {"2026-01-01T00:00:00Z\tinfo\trestoring snapshot\nError: write /x: no space left on device\n",
+       ": write /x: no space left on device"},
+      {"2026-01-01T00:00:00Z\tinfo\trestoring\npanic: failed to open database\n\ngoroutine 1 "
+       "[run]:\n",
+       ": failed to open database"},
+      {"unexpected fault address 0x7f\nfatal error: fault\n[signal SIGBUS]\n", ": fault"},
+      {"cannot\x1b[0m\n\n", ": cannot [0m"},
+      {"", ""},
+  };
+  for (auto& row : rows) EXPECT_EQ(wordsOfTool(row.output), row.words);
 }
 
 // Catches: a start that failed and is never tried again, or every second for ever.

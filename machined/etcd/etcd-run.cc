@@ -17,7 +17,9 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
-constexpr auto kFiles = 1 * kj::MINUTES;
+constexpr auto kFiles = 1 * kj::MINUTES, kAnswers = 20 * kj::SECONDS;
+// Two minutes for two locks, and some for answers.
+constexpr auto kTurn = 3 * kj::MINUTES, kStarts = 1 * kj::MINUTES;
 constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until it is whole
 
 kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
@@ -120,11 +122,21 @@ kj::Promise<void> EtcdRun::watch() {
   }
 }
 
-bool EtcdRun::runs() {
+unsigned EtcdRun::pid() {
   capnp::MallocMessageBuilder scratch;
   auto service = scratch.initRoot<rpc::Service>();
   deps.supervisor.fill(kEtcdService, service);
-  return service.getPid() != 0;
+  return service.getPid();
+}
+
+// None: not etcd yet, or no more.
+kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
+  KJ_IF_MAYBE (spec, specOf(deps.store)) {
+    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", pid, "/cmdline"))) {
+      return runsAsWanted(*cmdline, *spec);
+    }
+  }
+  return nullptr;
 }
 
 // Its image could not be had, say: that may pass.
@@ -156,11 +168,16 @@ kj::Maybe<kj::Duration> EtcdRun::compare() {
       if (spec->getWaitsFor().size() == 0) return kLookAgain;
       return nullptr;
     }
-    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", service.getPid(), "/cmdline"))) {
-      auto judged = runsAsWanted(*cmdline, *spec);
-      if (judged == nullptr) return kLookAgain;
+    KJ_IF_MAYBE (same, asWanted(service.getPid())) {
       backoff.reset();
-      if (!KJ_ASSERT_NONNULL(judged)) restart("it is to run in another way");
+      if (*same) return nullptr;
+      if (spec->getWaitsFor().size() > 0) {
+        restart("it is not to run any more");
+      } else {
+        askToRestart("it is to run in another way");
+      }
+    } else {
+      return kLookAgain;
     }
   }
   return nullptr;
@@ -171,6 +188,51 @@ void EtcdRun::restart(kj::StringPtr why) {
   deps.supervisor.restart(kEtcdService).detach([](kj::Exception&& e) {
     log::warn("cannot restart etcd", {{"error", messageOf(e)}});
   });
+}
+
+void EtcdRun::askToRestart(kj::StringPtr why) {
+  if (reruns) return;
+  reruns = true;
+  rerunning = rerun(kj::str(why)).eagerlyEvaluate([](kj::Exception&& e) {
+    log::warn("cannot restart etcd; retrying", {{"error", messageOf(e)}});
+  });
+}
+
+kj::Promise<void> EtcdRun::rerun(kj::String why) {
+  KJ_DEFER({
+    reruns = false;
+    changed.raise();
+  });
+  kj::Maybe<rpc::EtcdTurn::Client> turn;
+  kj::Maybe<kj::String> refused;
+  using Answer = capnp::Response<rpc::EtcdSupervisor::RerunResults>;
+  co_await within(timer, kTurn, kj::Promise<Answer>(deps.membership.rerunRequest().send()),
+                  kj::str("no answer of etcd-supervisor within 3 min"))
+      .then([&](Answer&& answer) { turn = answer.getTurn(); },
+            [&](kj::Exception&& e) { refused = kj::str(messageOf(e)); });
+  KJ_IF_MAYBE (problem, refused) {
+    if (*problem != refusal) {
+      log::warn("etcd cannot be restarted yet; retrying", {{"error", *problem}});
+    }
+    refusal = kj::mv(*problem);
+    co_await timer.afterDelay(kAgain);
+    co_return;
+  }
+  refusal = nullptr;
+  auto before = pid();
+  if (before == 0) co_return;
+  log::info("etcd is started anew", {{"reason", why}});
+  co_await deps.supervisor.restart(kEtcdService);
+  // Those who come next must find it on its way.
+  auto until = timer.now() + kStarts;
+  for (;;) {
+    auto next = changed.next();
+    auto now = pid();
+    if (now != 0 && now != before && asWanted(now).orDefault(false)) co_return;
+    if (timer.now() >= until) break;
+    co_await timer.afterDelay(kLookAgain).exclusiveJoin(kj::mv(next));
+  }
+  log::warn("etcd does not run yet after its restart", {{"waited", "1 min"}});
 }
 
 // One after the other, whoever asks, and each to its end.
@@ -196,7 +258,7 @@ kj::Promise<void> EtcdRun::writeFiles() {
 kj::Promise<void> EtcdRun::refreshFiles() {
   KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
     // Before its first start there may be no place to write to.
-    if (!runs()) co_return;
+    if (pid() == 0) co_return;
     auto copy = kj::heap<SecretMessage>();
     copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
     auto found = kj::refcounted<Found>();
@@ -206,7 +268,7 @@ kj::Promise<void> EtcdRun::refreshFiles() {
       if (!found->otherAuthority) writeEtcdFiles(deps.pki, spec, deps.uid);
     });
     // Of all of these it reads the CA only when it starts, and they are written before that.
-    if (found->otherAuthority && runs()) restart("its CA has changed");
+    if (found->otherAuthority && pid() != 0) askToRestart("its CA has changed");
   }
 }
 
@@ -258,7 +320,19 @@ kj::Promise<void> EtcdRun::recover() {
   bool needed = snapshot.size() > 0 && !isThere(kj::str(deps.data, "/member"));
   co_await inOrder([path = kj::str(unpacked)]() { removeTree(path); });
   if (!needed) co_return;
-  co_await deps.unpack(spec, snapshot, unpacked);
+  kj::Maybe<kj::String> problem;
+  co_await deps.unpack(spec, snapshot, unpacked).catch_([&](kj::Exception&& e) {
+    problem = kj::str(messageOf(e));
+  });
+  KJ_IF_MAYBE (why, problem) {
+    log::warn("cannot unpack the snapshot", {{"error", *why}});
+    co_await inOrder([path = kj::str(unpacked)]() { removeTree(path); });
+    auto request = deps.membership.recoveryFailedRequest();
+    request.setWhy(*why);
+    co_await within(timer, kAnswers, request.send().ignoreResult(),
+                    kj::str("etcd-supervisor has not taken notice within 20 s"));
+    fail(ErrorKind::kInvalidArgument, kj::str("cannot restore the snapshot: ", *why));
+  }
   co_await inOrder(
       [data = kj::str(deps.data), unpacked = kj::mv(unpacked), snapshot = kj::mv(snapshot)]() {
         moveRecovered(data, unpacked);

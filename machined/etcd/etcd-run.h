@@ -5,14 +5,18 @@
 // Before a start: the spec wants it to run; /var/lib/etcd is there, its uid's alone; the
 // certificates are in /etc/kubernetes/pki/etcd; what is to be recovered from a snapshot is. A
 // snapshot is unpacked beside the data and becomes the data by one rename, so after a crash at any
-// line there is nothing, and it is unpacked again, or all of it.
+// line there is nothing, and it is unpacked again, or all of it. One that cannot be is etcd-
+// supervisor's to give up: it is told when nothing of it is left, and the spec wants it no more
+// when that is answered.
 //
 // What runs is asked for itself (/proc/<pid>/cmdline), so a brain that was restarted knows as well
 // whether it is what is wanted: if not, it is stopped, and started when the spec wants it. Renewed
 // certificates are written at once; etcd reads them at its next handshake. Those of another CA are
 // written only before a start, for which it is stopped: so as long as the file has the old CA, what
 // runs has it too, whoever crashes. A start that failed is tried again, after 1 s and then after up
-// to a minute. Which image it is, is decided once in a boot and kept in /run.
+// to a minute. One that runs is restarted when etcd-supervisor gives it its turn, which is kept
+// until it runs as is wanted; one that is not to run any more is stopped at once. Which image it
+// is, is decided once in a boot and kept in /run.
 #pragma once
 
 #include <kj/async-io.h>
@@ -22,6 +26,7 @@
 #include "common/base/signal.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"
+#include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {
@@ -61,6 +66,7 @@ class EtcdRun {
     kj::Function<kj::Promise<void>(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr snapshot,
                                    kj::StringPtr folder)>
         unpack;
+    rpc::EtcdSupervisor::Client membership;
   };
   explicit EtcdRun(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(EtcdRun);
@@ -83,22 +89,31 @@ class EtcdRun {
   kj::Maybe<kj::String> chosen;
   kj::ForkedPromise<void> files = kj::Promise<void>(kj::READY_NOW).fork();
   struct Found;
-  kj::Promise<void> watching = nullptr;
+  kj::Promise<void> watching = nullptr, rerunning = nullptr;
+  bool reruns = false;
+  kj::String refusal;  // of its turn, that was logged
 
   kj::Promise<void> wanted(kj::Function<void(kj::StringPtr)>& note);
   kj::Promise<void> makeReady();
   kj::Promise<void> recover();
   kj::Promise<void> watch();
-  kj::Promise<void> writeFiles();    // before a start
-  kj::Promise<void> refreshFiles();  // of what may run
-  bool runs();
+  kj::Promise<void> writeFiles();     // before a start
+  kj::Promise<void> refreshFiles();   // of what may run
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
   kj::Maybe<kj::Duration> tryAgain();
-  void restart(kj::StringPtr why);
+  kj::Maybe<bool> asWanted(unsigned pid);
+  unsigned pid();
+  void restart(kj::StringPtr why);  // at once
+  void askToRestart(kj::StringPtr why);
+  kj::Promise<void> rerun(kj::String why);
   kj::Promise<void> inOrder(kj::Function<void()> work);
 };
 
-// The unpacking of a snapshot by etcdutl, as etcd's uid, confined to the two folders.
+// What is wrong, ": …", of what etcdutl has written when it failed.
+kj::String wordsOfTool(kj::ArrayPtr<const char> output);
+
+// The unpacking of a snapshot by etcdutl, as etcd's uid, confined to the two folders. Rejects with
+// its words.
 kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Reader spec,
                                  kj::StringPtr snapshot, kj::StringPtr folder);
 

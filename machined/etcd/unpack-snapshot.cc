@@ -12,6 +12,16 @@ namespace {
 constexpr kj::StringPtr kTool = "/usr/bin/etcdutl"_kj;
 constexpr auto kPatience = 10 * kj::MINUTES;  // of 8 GB, the most that etcd takes
 
+constexpr size_t kMostOutput = 16u << 10, kMostLine = 300;
+
+kj::String printable(kj::ArrayPtr<const char> line) {
+  auto copy = kj::heapString(line.slice(0, kj::min(line.size(), kMostLine)));
+  for (char& c : copy) {
+    if (c < ' ' || c > '~') c = ' ';
+  }
+  return copy;
+}
+
 kj::StringPtr valueOf(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr key) {
   for (auto argument : spec.getArguments()) {
     if (argument.getKey() == key) return argument.getValue();
@@ -19,7 +29,35 @@ kj::StringPtr valueOf(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr key) {
   return "";
 }
 
+// To its end, of which only the beginning is kept.
+kj::Promise<void> readAll(kj::AsyncIoStream& stream, kj::Vector<char>& output) {
+  kj::byte piece[4096];
+  for (;;) {
+    size_t n = 0;
+    co_await stream.tryRead(piece, 1, sizeof piece)
+        .then([&](size_t read) { n = read; }, [](kj::Exception&&) {});
+    if (n == 0) co_return;
+    auto room = kMostOutput - output.size();
+    output.addAll(kj::arrayPtr(piece, kj::min(n, room)).asChars());
+  }
+}
+
 }  // namespace
+
+kj::String wordsOfTool(kj::ArrayPtr<const char> output) {
+  kj::String last;
+  for (size_t at = 0; at < output.size();) {
+    auto end = at;
+    while (end < output.size() && output[end] != '\n') ++end;
+    auto line = printable(output.slice(at, end));
+    for (auto mark : {"Error: "_kj, "panic: "_kj, "fatal error: "_kj}) {
+      if (line.startsWith(mark)) return kj::str(": ", line.slice(mark.size()));
+    }
+    if (line.size() > 0) last = kj::mv(line);
+    at = end + 1;
+  }
+  return last.size() > 0 ? kj::str(": ", last) : kj::String();
+}
 
 kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Reader spec,
                                  kj::StringPtr snapshot, kj::StringPtr folder) {
@@ -38,7 +76,7 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
   add("--oom-score=1000");
   add("--rlimit=core=0");
   add("--lifetime=", getpid());
-  add("--output=none");
+  add("--output=socket");
   add("--");
   add(kTool);
   add("snapshot");
@@ -52,17 +90,13 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
   if (spec.getSkipHashCheck()) add("--skip-hash-check");
 
   auto child = kj::heap<ConfinedChild>(io, argv);
-  // It has the other end of the socket and says nothing there: its end is the end of the stream.
-  kj::byte none;
+  kj::Vector<char> output;
   auto& stream = child->stream();
-  co_await within(io.provider->getTimer(), kPatience,
-                  stream.tryRead(&none, 1, 1).ignoreResult().catch_([](kj::Exception&&) {}),
+  co_await within(io.provider->getTimer(), kPatience, readAll(stream, output),
                   kj::str("etcdutl has not unpacked ", snapshot, " within 10 minutes"));
   auto ended = co_await ConfinedChild::end(kj::mv(child));
-  if (ended != "exited with status 0") {
-    fail(ErrorKind::kInternal,
-         kj::str("cannot unpack the snapshot ", snapshot, ": etcdutl ", ended));
-  }
+  if (ended == "exited with status 0") co_return;
+  fail(ErrorKind::kInvalidArgument, kj::str("etcdutl ", ended, wordsOfTool(output)));
 }
 
 }  // namespace talos::machined

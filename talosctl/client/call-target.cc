@@ -115,6 +115,18 @@ Target resolveTarget(Invocation& call) {
   return target;
 }
 
+kj::Vector<kj::String> namedHosts(Invocation& call) {
+  auto config = Talosconfig::load(configPath(call));
+  auto& context = config.resolve(call.text("context"));
+  kj::Vector<kj::String> all;
+  using Hosts = kj::ArrayPtr<const kj::String>;
+  for (Hosts list : {Hosts(context.endpoints), Hosts(context.nodes), call.list("endpoints"),
+                     call.list("nodes")}) {
+    for (auto& host : list) all.add(kj::str(host));
+  }
+  return copy(all);
+}
+
 kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into) {
   auto config = Talosconfig::load(into);
   auto renames = config.merge(Talosconfig::load(from));

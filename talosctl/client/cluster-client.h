@@ -37,6 +37,8 @@ bool isInsecure(const Invocation& call);
 // and column, or with what is missing and how to set it. With --insecure no file is read, and
 // exactly one node is named by --nodes.
 Target resolveTarget(Invocation& call);
+// Every endpoint and node that the context and the flags name, each once.
+kj::Vector<kj::String> namedHosts(Invocation& call);
 // Of the client configuration: --talosconfig, $TALOSCONFIG, or ~/.talos/config.
 kj::String configPath(Invocation& call);
 

@@ -24,6 +24,12 @@ kj::Promise<int> runBootstrap(Invocation& call) {
   auto node = session->client.node(names[0]);
   Progress progress(call.deps.console, names);
   auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
+  kj::Vector<kj::String> others;
+  for (auto& host : namedHosts(call)) {
+    if (host != names[0]) others.add(kj::mv(host));
+  }
+  auto among = request.initAmong(static_cast<unsigned>(others.size()));
+  for (auto i : kj::indices(others)) among.set(i, others[i]);
   auto without = call.list("without");
   auto list = request.initWithout(without.size());
   for (auto i : kj::indices(without)) list.set(i, without[i]);
@@ -62,9 +68,10 @@ kj::Promise<int> runBootstrap(Invocation& call) {
 void addBootstrapCommand(Command& root) {
   auto& command = root.add("bootstrap", "Make the cluster of etcd, on one control-plane node");
   command.details =
-      "Once in the life of a cluster, on one node; the others join by themselves. The node asks "
-      "the other control-plane nodes first, and refuses if one of them has a cluster or cannot be "
-      "asked. Nothing is ever deleted. Returns when etcd is healthy.";
+      "Once in the life of a cluster, on one node; the others join by themselves. The node first "
+      "asks all that its config or your talosconfig names, and refuses if one of them has a "
+      "cluster "
+      "or cannot be asked. Nothing is ever deleted. Returns when etcd is healthy.";
   command.flag({.name = "recover-from",
                 .kind = FlagKind::kText,
                 .help = "a snapshot of etcd (talosctl etcd snapshot) to begin with"});
@@ -72,8 +79,7 @@ void addBootstrapCommand(Command& root) {
                 .help = "the snapshot is a copy of the database of a member, without a hash"});
   command.flag({.name = "without",
                 .kind = FlagKind::kList,
-                .help = "control-plane nodes that are not asked: they have no cluster, or are gone "
-                        "for good"});
+                .help = "nodes that are not asked: they have no cluster, or are gone for good"});
   command.run = runBootstrap;
 }
 
