@@ -84,6 +84,12 @@ void probe(const std::string& directory) {
   tell("keyctl", syscall(SYS_keyctl, 0, 0, 0, 0, 0));
   tell("reboot", syscall(SYS_reboot, 0, 0, 0, nullptr));
   tell("io_uring", syscall(SYS_io_uring_setup, 1, nullptr));
+  tell("syslog", syscall(SYS_syslog, 10, nullptr, 0));
+  tell("quota", syscall(SYS_quotactl_fd, -1, 0, 0, nullptr));
+  tell("fanotify", syscall(SYS_fanotify_init, 0x200, 0));  // what nobody needs a capability for
+  tell("handle", syscall(SYS_name_to_handle_at, -1, "", nullptr, nullptr, 0));
+  tell("ldt", syscall(SYS_modify_ldt, 0, nullptr, 0));
+  tell("personality", syscall(SYS_personality, 0xffffffff));
   tell("settime", syscall(SYS_settimeofday, nullptr, nullptr));
   tell("setuid", syscall(SYS_setuid, 0));
   tell("tiocsti", ioctl(0, TIOCSTI, "x"));
@@ -283,8 +289,10 @@ TEST_F(Confined, ForeignProfile) {
   for (auto* good : {"inet", "netlink", "thread", "read-read", "write-new"}) {
     EXPECT_EQ(0, result(good)) << good;
   }
-  for (auto* denied : {"unix", "packet", "vsock", "fork", "exec", "mount", "unshare", "ptrace",
-                       "bpf", "module", "keyctl", "reboot", "io_uring", "settime", "setuid"}) {
+  for (auto* denied :
+       {"unix",   "packet", "vsock",   "fork",   "exec",    "mount",      "unshare", "ptrace",
+        "bpf",    "module", "keyctl",  "reboot", "syslog",  "io_uring",   "quota",   "fanotify",
+        "handle", "ldt",    "settime", "setuid", "tiocsti", "personality"}) {
     EXPECT_EQ(EPERM, result(denied)) << denied;
   }
 }

@@ -1,5 +1,6 @@
 #include "machined/confine/seccomp.h"
 
+#include <asm/ioctls.h>
 #include <asm/termbits.h>
 #include <errno.h>
 #include <kj/debug.h>
@@ -252,8 +253,16 @@ constexpr const char* kRefused[] = {
     "iopl",
     "ioperm",
     "acct",
+    "vhangup",
+    "syslog",
     "quotactl",
+    "quotactl_fd",
+    "fanotify_init",
+    "fanotify_mark",
+    "name_to_handle_at",
     "open_by_handle_at",
+    "modify_ldt",
+    "personality",
     "mknod",
     "mknodat",
 };
@@ -354,6 +363,8 @@ void loadForeign(const char* program) {
   // Threads, and no processes, as below.
   filter.refuseIf("clone", {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0});
   filter.refuse("clone3", ENOSYS);
+  // Input of a terminal, typed by a program.
+  for (uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuseIf("ioctl", is(1, request));
   filter.load();
 }
 
