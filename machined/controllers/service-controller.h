@@ -19,7 +19,9 @@ class ServiceController final : public Controller {
   ServiceController(Events& events, kj::Function<bool(kj::StringPtr)> isUp);
   ~ServiceController() noexcept(false);
 
-  // For who does not call that a problem.
+  // For who does not call that a problem. Not in the spec, whose fields are a contract with
+  // scripts: `running` has to stay as long as there is something to clean up behind, and what it
+  // would say more is for one reader in this process, whom each change of the spec wakes.
   bool isStopping(kj::StringPtr id) const;
 
   kj::StringPtr name() const override { return "v1alpha1.ServiceController"; }
