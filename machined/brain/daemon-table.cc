@@ -136,9 +136,8 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
 // The same, and the CAs of the servers that it fetches manifests from. The bundle may be another
-// file, of machine.files.
-constexpr kj::StringPtr kKubedReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj,
-                                         "/var/etc"_kj};
+// file, of machine.files, which is mounted there.
+constexpr kj::StringPtr kKubedReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
 
 // A node is of use from the moment on that it answers. containerd alone takes as much of the
 // processors as all of ours; both work without whom they give way to.
