@@ -140,6 +140,30 @@ TEST_F(Membership, ASnapshotThatCannotBeUnpackedEndsTheCallAndNothingElse) {
   EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
 }
 
+// Catches: a claim that is given up while machined may still unpack the snapshot, and start etcd.
+TEST_F(Membership, AClaimOutlivesTheWishForItsSnapshot) {
+  boot();
+  world.pass(5 * kj::SECONDS);
+  world.unpackFails = true;
+  recover(world, n1);
+  auto wishes = [&] {
+    return n1.wanted.map([](Wanted& wanted) { return wanted.recoverFrom.size(); }).orDefault(0) > 0;
+  };
+  auto until = world.timer.now() + kPatience;
+  while (!wishes()) {
+    ASSERT_LT(world.timer.now(), until);
+    world.pass(1 * kj::MILLISECONDS);
+  }
+  n1.storeFails = true;
+  world.pass(20 * kj::SECONDS);
+  bootstrap(world, n2);
+  world.pass(2 * kj::SECONDS);
+  world.unpackFails = false;  // what was wrong was the space
+  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() || world.clusters.size() > 1; }));
+  EXPECT_EQ(world.clusters.size(), 1u);
+  n1.storeFails = false;
+}
+
 // Catches: a claim that is given up while something may still make the cluster by it.
 TEST(Recovery, ThatFailsMakesNoClusterWhoeverDies) {
   unsigned failed = 0;

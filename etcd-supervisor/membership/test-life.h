@@ -73,6 +73,7 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
   kj::Promise<void> want(Wanted next) override {
     co_await world.delay(5 * kj::MILLISECONDS);
     if (dead) co_await kj::Promise<void>(kj::NEVER_DONE);
+    if (node.storeFails) fail(ErrorKind::kUnavailable, "machined is starting");
     node.wanted = kj::mv(next);
     node.changed.raise();
     keeper.wake();
