@@ -11,24 +11,41 @@ kj::Promise<void> ExtraManifests::run() {
     auto change = world.changed.next();
     auto wanted = entries();
     kj::Vector<kj::String> failures;
-    for (auto& entry : wanted) {
-      auto failed = co_await fetch(entry);
-      KJ_IF_MAYBE (why, failed) failures.add(kj::mv(*why));
-    }
-    co_await publish(wanted);
+    auto fetches = KJ_MAP(entry, wanted) {
+      return fetch(entry).then([&](kj::Maybe<kj::String>&& failed) {
+        KJ_IF_MAYBE (why, failed) failures.add(kj::mv(*why));
+        return publishNext(wanted);
+      });
+    };
+    bool published = true;
+    auto all = fetches.size() > 0 ? kj::joinPromises(kj::mv(fetches)) : publishNext(wanted);
+    co_await all.catch_([&](kj::Exception&& e) {
+      published = false;
+      log::warn("cannot publish the manifests; retrying", {{"error", messageOf(e)}});
+    });
     auto now = kj::strArray(failures, "; ");
     if (now != problems) {
       for (auto& failure : failures) log::error(failure);
       problems = kj::mv(now);
       world.changed.raise();  // whoever tells it
     }
-    if (failures.empty()) {
+    if (failures.empty() && published) {
       backoff.reset();
       co_await change;
     } else {
       co_await world.timer.afterDelay(backoff.next(world.random()));
     }
   }
+}
+
+// One after the other.
+kj::Promise<void> ExtraManifests::publishNext(kj::ArrayPtr<const Entry> wanted) {
+  auto before = kj::mv(publishing);
+  auto forked = before.catch_([](kj::Exception&&) {})
+                    .then([this, wanted]() { return publish(wanted); })
+                    .fork();
+  publishing = forked.addBranch();
+  return forked.addBranch();
 }
 
 kj::Vector<ExtraManifests::Entry> ExtraManifests::entries() const {

@@ -44,9 +44,11 @@ class ExtraManifests {
   Backoff backoff;
   kj::TreeMap<kj::String, Fetched> fetched;  // by id
   kj::String problems;
+  kj::Promise<void> publishing = kj::READY_NOW;  // the newest
 
   kj::Vector<Entry> entries() const;
   kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // why it could not be
+  kj::Promise<void> publishNext(kj::ArrayPtr<const Entry> wanted);
   kj::Promise<void> publish(kj::ArrayPtr<const Entry> wanted);
 };
 

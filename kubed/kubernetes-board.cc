@@ -93,7 +93,8 @@ kj::Maybe<kj::String> KubernetesBoard::obstacle() const {
 kj::Vector<ManifestText> KubernetesBoard::manifests() const {
   kj::Vector<ManifestText> all;
   for (auto manifest : manifestSpecs) {
-    all.add(ManifestText{manifest.id(), manifest.getObjects()});
+    auto metadata = manifest.metadata();
+    all.add(ManifestText{manifest.id(), manifest.getObjects(), metadata.getOwner() == kOwner});
   }
   return all;
 }

@@ -13,6 +13,8 @@
 
 namespace talos::kubed {
 
+constexpr kj::StringPtr kOwner = "kubed"_kj;  // of what this program writes into the store
+
 // Counts those who hold it.
 class SharedKube : public kj::Refcounted {
  public:

@@ -32,7 +32,7 @@ void run() {
   kube::DialEdges edges{lowLevel, io.unixEventPort, timer};
   TlsEndpoint tls;
   etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
-  StoreClient store(lowLevel, timer, machinedSocket(), kj::str("kubed"));
+  StoreClient store(lowLevel, timer, machinedSocket(), kj::str(kOwner));
   Signal changed;
   auto make = [&](kube::KubeAccess access) {
     auto dial = kube::dialerOf(edges, access);

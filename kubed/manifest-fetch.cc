@@ -1,6 +1,8 @@
 #include "kubed/manifest-fetch.h"
 
+#include <ctype.h>
 #include <kj/compat/http.h>
+#include <strings.h>
 
 #include "common/base/secret-buffer.h"
 #include "common/base/within.h"
@@ -8,6 +10,24 @@
 
 namespace talos::kubed {
 namespace {
+
+// A value may be a secret: what is wrong with it does not show it.
+void requireHeader(kj::StringPtr name, kj::StringPtr value) {
+  for (auto ours : {"host", "content-length", "connection", "transfer-encoding", "accept",
+                    "user-agent", "upgrade", "te", "trailer", "keep-alive"}) {
+    if (strcasecmp(name.cStr(), ours) == 0) {
+      fail(ErrorKind::kInvalidArgument, kj::str("the header ", name, " cannot be set"));
+    }
+  }
+  bool fine = name.size() > 0;
+  for (char c : name)
+    fine = fine && (isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_');
+  for (char c : value) fine = fine && (c == '\t' || (c >= ' ' && c != 0x7f) || c < 0);
+  if (!fine) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the header \"", name, "\" or its value has characters that headers do not have"));
+  }
+}
 
 class ManifestFetch {
  public:
@@ -17,7 +37,10 @@ class ManifestFetch {
     kj::HttpHeaderTable::Builder builder;
     accept = builder.add("Accept");
     userAgent = builder.add("User-Agent");
-    for (auto& [name, value] : headers) ids.add(builder.add(name));
+    for (auto& [name, value] : headers) {
+      requireHeader(name, value);
+      ids.add(builder.add(name));
+    }
     table = builder.build();
   }
 

@@ -1,10 +1,11 @@
 // Sees to it that the cluster has the objects of this node's manifests.
 //
 // They are created under a mutex of the whole cluster, in etcd: every control-plane node does this
-// on its own, one at a time. A pass that fails is begun anew, after half a second and then after up
-// to 10 s; one that succeeds is repeated only when a manifest has changed. What it waits for, why
-// it failed and what was applied is ManifestStatuses[manifests]. Nothing is kept: after a crash the
-// pass is repeated, and finds everything there.
+// on its own, one at a time. Those of machined come first; each extra one is created by itself, so
+// one that is wrong holds up no other. A pass that fails is begun anew, after half a second and
+// then after up to 10 s; one that succeeds is repeated only when a manifest has changed. What it
+// waits for, why it failed and what was applied is ManifestStatuses[manifests]. Nothing is kept:
+// after a crash the pass is repeated, and finds everything there.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -47,7 +48,13 @@ class ManifestKeeper {
   kj::Promise<void> tellApplied();
   kj::Promise<void> pass();
   kj::Promise<void> apply(kj::Own<SharedKube> kubernetes);
+  struct HeldManifest {
+    kj::String id, objects;
+    bool extra;
+  };
   kj::Promise<void> create(SharedKube& kubernetes);
+  kj::Promise<void> createOf(SharedKube& kubernetes, kj::ArrayPtr<const HeldManifest> manifests,
+                             kj::StringPtr secret, bool extra = false);
 };
 
 }  // namespace talos::kubed

@@ -9,6 +9,7 @@ namespace talos::kubed {
 struct ManifestText {
   kj::StringPtr id;
   kj::StringPtr objects;  // YAML: a list
+  bool extra = false;     // not of machined: of a URL, or of the config
 };
 
 struct ManifestObject {

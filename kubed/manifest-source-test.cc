@@ -61,6 +61,8 @@ TEST(ManifestSource, ServersSendUsOnButNotToLess) {
   EXPECT_EQ(next.shown, "https://a/y.yaml"_kj);
   EXPECT_EQ(KJ_ASSERT_NONNULL(next.sha256), kDigest);
   EXPECT_EQ(redirected(source, "https://b/z").host(), "b"_kj);
+  // Of somebody else's, who signs what is there.
+  EXPECT_EQ(redirected(source, "/z?checksum=crc32").target(), "/z?checksum=crc32"_kj);
   EXPECT_NE(kj::runCatchingExceptions([&]() { redirected(source, "http://a/"); }), nullptr);
   EXPECT_NE(kj::runCatchingExceptions([&]() { redirected(source, "file:///etc"); }), nullptr);
 }

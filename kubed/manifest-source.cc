@@ -62,6 +62,26 @@ size_t portAt(kj::StringPtr host) {
       .orDefault(host.size());
 }
 
+ManifestSource readPlace(kj::StringPtr text) {
+  auto parsed = kj::Url::tryParse(kj::str(text), kj::Url::REMOTE_HREF);
+  KJ_IF_MAYBE (url, parsed) {
+    requireWeb(*url, text);
+    if (url->userInfo != nullptr) {
+      refuseUrl(text, "has a user name; use cluster.extraManifestHeaders to log in");
+    }
+    ManifestSource source{kj::mv(*url), nullptr, nullptr};
+    source.url.fragment = nullptr;
+    if (source.port() == 0 || source.host().size() == 0) {
+      refuseUrl(text, "has no valid host and port");
+    }
+    source.shown =
+        kj::str(source.url.scheme, "://", source.url.host,
+                kj::strArray(KJ_MAP(part, source.url.path) { return kj::str("/", part); }, ""));
+    return source;
+  }
+  refuseUrl(text, "is not a valid URL of a manifest; use http:// or https://");
+}
+
 }  // namespace
 
 kj::String ManifestSource::host() const {
@@ -81,31 +101,16 @@ kj::String ManifestSource::target() const {
 }
 
 ManifestSource readSource(kj::StringPtr text) {
-  auto parsed = kj::Url::tryParse(kj::str(text), kj::Url::REMOTE_HREF);
-  KJ_IF_MAYBE (url, parsed) {
-    requireWeb(*url, text);
-    if (url->userInfo != nullptr) {
-      refuseUrl(text, "has a user name; use cluster.extraManifestHeaders to log in");
-    }
-    ManifestSource source{kj::mv(*url), nullptr, nullptr};
-    source.url.fragment = nullptr;
-    takeChecksum(source, text);
-    if (source.port() == 0 || source.host().size() == 0) {
-      refuseUrl(text, "has no valid host and port");
-    }
-    source.shown =
-        kj::str(source.url.scheme, "://", source.url.host,
-                kj::strArray(KJ_MAP(part, source.url.path) { return kj::str("/", part); }, ""));
-    return source;
-  }
-  refuseUrl(text, "is not a valid URL of a manifest; use http:// or https://");
+  auto source = readPlace(text);
+  takeChecksum(source, text);
+  return source;
 }
 
 ManifestSource redirected(const ManifestSource& from, kj::StringPtr location) {
   auto next = from.url.tryParseRelative(location);
   KJ_IF_MAYBE (url, next) {
     url->fragment = nullptr;
-    auto source = readSource(url->toString());
+    auto source = readPlace(url->toString());
     if (from.secure() && !source.secure()) {
       refuseUrl(source.shown, "is where the server sends us, from https to http");
     }

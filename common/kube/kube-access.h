@@ -8,7 +8,7 @@ namespace talos::kube {
 
 struct KubeAccess {
   kj::String cluster;  // its name
-  kj::String host;  // name or address, without brackets
+  kj::String host;     // name or address, without brackets
   uint16_t port = 443;
   kj::String authority;    // PEM
   kj::String tlsName;      // that the server's certificate must have

@@ -183,7 +183,7 @@ TEST_F(KubeClientTest, AnAnswerThatIsTooLargeIsRefused) {
     return ModelKube::Reply{200, std::string(kMostAnswer + 1, ' '), ""};
   };
   EXPECT_EQ(failureOf(client.get(nodes(), "", "m-1")),
-            "ResourceExhausted Kubernetes at model:6443: the answer is larger than 32768 KiB"_kj);
+            "ResourceExhausted Kubernetes at model:6443: the answer is larger than 8192 KiB"_kj);
 }
 
 TEST_F(KubeClientTest, KindsAreAskedForOnce) {

@@ -236,6 +236,7 @@ struct KubeClient::Impl {
   kj::Promise<Listed> listFrom(kj::String path, kj::String doing) {
     Listed result;
     kj::String next;
+    unsigned pages = 0;
     do {
       auto page = kj::str(path);
       if (next.size() > 0) addQuery(page, "continue", next);
@@ -248,7 +249,7 @@ struct KubeClient::Impl {
       }
       result.version = kj::str(textAt(answer, {"metadata", "resourceVersion"}));
       next = kj::str(textAt(answer, {"metadata", "continue"}));
-      if (result.items.size() > kMostListed) {
+      if (result.items.size() > kMostListed || ++pages > kMostListed / kPageSize) {
         fail(ErrorKind::kResourceExhausted,
              kj::str(name, ": cannot ", doing, ": there are more than ", kMostListed));
       }

@@ -22,9 +22,9 @@
 
 namespace talos::kube {
 
-constexpr size_t kMostAnswer = 32u << 20;
+constexpr size_t kMostAnswer = 8u << 20;
 constexpr size_t kMostWatchEvent = 4u << 20;
-constexpr unsigned kPageSize = 500, kMostListed = 20'000;
+constexpr unsigned kPageSize = 100, kMostListed = 20'000;
 constexpr auto kCallDeadline = 30 * kj::SECONDS;
 // The server ends a watch then, and the caller begins the next.
 constexpr auto kWatchTime = 5 * kj::MINUTES;

@@ -32,6 +32,7 @@ kj::Maybe<Json&> entryOf(Json& config, const MergeKind& kind, kj::StringPtr name
 }
 
 void replaceAll(std::string& text, const std::string& from, const std::string& to) {
+  if (from.empty()) return;
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
     text.replace(at, from.size(), to);
   }

@@ -27,9 +27,18 @@ Json scalarOf(const YamlNode& node) {
         if (integer->magnitude <= uint64_t(INT64_MAX)) return -int64_t(integer->magnitude);
       }
       return strtod(node.text.cStr(), nullptr);
-    case codec::ScalarType::kFloat:
-      return strtod(node.text.cStr(), nullptr);
+    case codec::ScalarType::kFloat: {
+      auto number = strtod(node.text.cStr(), nullptr);
+      if (node.text.findFirst('i') != nullptr || node.text.findFirst('n') != nullptr ||
+          node.text.findFirst('I') != nullptr || node.text.findFirst('N') != nullptr) {
+        fail(ErrorKind::kInvalidArgument, kj::str(node.place.line, ":", node.place.column, ": ",
+                                                  node.text, " is no number of JSON; quote it"));
+      }
+      return number;
+    }
     case codec::ScalarType::kText:
+      // As kubectl reads manifests: yes, no, on and off of YAML 1.1.
+      KJ_IF_MAYBE (flag, codec::parseBool(node.text)) return *flag;
       break;
   }
   return textOf(node.text);

@@ -17,17 +17,14 @@ template <typename Spec>
 kj::Promise<capnp::Response<rpc::Resources::GetResults>> fetchResource(Session& session,
                                                                        kj::StringPtr node,
                                                                        kj::StringPtr id) {
-  auto request = session.client.node(node)
-                     .sensitiveResourcesRequest()
-                     .send()
-                     .getResources()
-                     .getRequest();
+  auto request =
+      session.client.node(node).sensitiveResourcesRequest().send().getResources().getRequest();
   request.initKind().setType(typeName<Spec>());
   request.setId(id);
   auto asked = kj::Promise<capnp::Response<rpc::Resources::GetResults>>(request.send());
   return within(session.client.deps.timer, session.deadline, kj::mv(asked))
-      .catch_([node = kj::str(node)](kj::Exception&& e)
-                  -> kj::Promise<capnp::Response<rpc::Resources::GetResults>> {
+      .catch_([node = kj::str(node)](
+                  kj::Exception&& e) -> kj::Promise<capnp::Response<rpc::Resources::GetResults>> {
         if (kindOf(e) != ErrorKind::kNotFound) {
           return error(kindOf(e), kj::str(node, ": ", messageOf(e)));
         }

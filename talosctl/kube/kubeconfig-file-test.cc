@@ -87,6 +87,17 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
   EXPECT_EQ(readFile(path("config")), of("c3"));
 }
 
+TEST_F(KubeconfigFile, ALinkStaysALink) {
+  store("real", of("c1"), true);
+  tree.link("config", path("real"));
+  store("config", of("c2"), true);
+  struct stat found;
+  KJ_SYSCALL(lstat(path("config").cStr(), &found));
+  EXPECT_TRUE(S_ISLNK(found.st_mode));
+  auto merged = kube::readYaml(readFile(path("real")), "real");
+  EXPECT_EQ(kube::itemsAt(merged[0], {"clusters"}).size(), 2u);
+}
+
 TEST_F(KubeconfigFile, WhatIsNoKubeconfigIsNotTouched) {
   writeFileAtomically(path("config"), "- a\n"_kj, 0600);
   auto failed = kj::runCatchingExceptions([&]() { store("config", of("c1"), true); });

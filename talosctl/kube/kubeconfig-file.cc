@@ -1,5 +1,6 @@
 #include "talosctl/kube/kubeconfig-file.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
@@ -22,6 +23,14 @@ mode_t modeOf(kj::StringPtr path) {
 bool isFolder(kj::StringPtr path) {
   struct stat found;
   return stat(path.cStr(), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+// A link stays one: what it leads to is replaced.
+kj::String followed(kj::String path) {
+  auto real = realpath(path.cStr(), nullptr);
+  if (real == nullptr) return path;
+  KJ_DEFER(free(real));
+  return kj::str(real);
 }
 
 void makeFoldersAbove(kj::StringPtr path) {
@@ -55,6 +64,7 @@ kj::Promise<kj::Vector<kj::String>> storeKubeconfig(
     KubeconfigTarget target, kj::StringPtr given,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide) {
   auto text = pki::Pem(kj::str(given));
+  target.path = followed(kj::mv(target.path));
   auto old = tryReadFile(target.path, kLargestKubeconfig);
   kj::Vector<kj::String> renames;
   KJ_IF_MAYBE (there, old) {
