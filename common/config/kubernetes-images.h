@@ -38,5 +38,6 @@ constexpr kj::StringPtr kCoreDnsImage = "docker.io/coredns/coredns:1.12.1"_kj;
 constexpr kj::StringPtr kOldCoreDnsImage = "docker.io/coredns/coredns:1.8.0"_kj;
 constexpr kj::StringPtr kFlannelImage = "ghcr.io/flannel-io/flannel:v0.28.4"_kj;
 constexpr kj::StringPtr kInstallCniImage = "ghcr.io/siderolabs/install-cni:v1.9.0"_kj;
+constexpr kj::StringPtr kPauseImage = "registry.k8s.io/pause:3.10"_kj;  // the sandbox of a pod
 
 }  // namespace talos::config

@@ -162,6 +162,26 @@ TEST_F(KubernetesControllers, EachIsMadeAnewForAReasonOfItsOwn) {
 }
 
 // Catches: pods that are started anew after each reboot because their kubeconfigs are new.
+// Catches: a key of the config that nobody reads.
+TEST_F(KubernetesControllers, TheAdminsCertificateLivesAsLongAsTheConfigSays) {
+  begin();
+  auto life = [&]() {
+    auto access = kube::readAccess(stored().getAdminKubeconfig(), "adminKubeconfig");
+    auto info = pki::inspect(access.certificate);
+    return (info.notAfter - clock.time + 1 * kj::SECONDS) / kj::HOURS;  // it has whole seconds
+  };
+  EXPECT_EQ(life(), 365 * 24);
+  publish(kj::str(document(), "    adminKubeconfig:\n        certLifetime: 48h\n"));
+  settle();
+  EXPECT_EQ(life(), 48);
+  auto before = kj::str(stored().getAdminKubeconfig());
+  renew();
+  EXPECT_EQ(before, stored().getAdminKubeconfig());
+  publish(kj::str(document(), "    adminKubeconfig:\n        certLifetime: 1s\n"));
+  settle();
+  EXPECT_EQ(life(), 1);
+}
+
 TEST_F(KubernetesControllers, AfterARebootTheyAreAsTheyWere) {
   begin();
   auto api = crt(stored().getApiServer()), kubeconfig = kj::str(stored().getSchedulerKubeconfig());

@@ -39,6 +39,7 @@ struct KubernetesIdentity {
   kj::String authority, aggregator;  // PEM
   pki::Pem authorityKey, aggregatorKey;
   NodeNames names;  // of the API server
+  kj::Duration adminLifetime = kKubernetesLifetime;  // of the certificate in the admin kubeconfig
 };
 // FailedPrecondition naming the key of the config that is missing.
 KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,

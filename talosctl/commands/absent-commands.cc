@@ -28,7 +28,7 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 
 void addAbsentCommands(Command& root) {
   for (kj::StringPtr name :
-       {"conformance", "convert-k8s", "dashboard", "health", "images", "inspect",
+       {"conformance", "convert-k8s", "dashboard", "health", "inspect",
         "machineconfig", "pcap", "recover", "upgrade-k8s"}) {
     addAbsent(root, name);
   }

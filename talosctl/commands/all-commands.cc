@@ -12,6 +12,7 @@ void addCommands(Command& root) {
   addBootstrapCommand(root);
   addEtcdCommands(root);
   addKubeconfigCommand(root);
+  addImagesCommand(root);
 }
 
 }  // namespace talos::talosctl

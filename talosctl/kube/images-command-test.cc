@@ -1,0 +1,38 @@
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "talosctl/kube/kube-commands.h"
+
+namespace talos::talosctl {
+namespace {
+
+// Catches: a name that `docker pull` does not take, one that comes twice, another order.
+TEST(Images, AreWholeReferencesInTheirOrder) {
+  constexpr kj::StringPtr kNames[] = {"/flannel:"_kj,
+                                      "/install-cni:"_kj,
+                                      "/coredns:"_kj,
+                                      "/kube-apiserver:"_kj,
+                                      "/kube-controller-manager:"_kj,
+                                      "/kube-scheduler:"_kj,
+                                      "/kube-proxy:"_kj,
+                                      "/kubelet:"_kj,
+                                      "/installer:"_kj,
+                                      "/pause:"_kj};
+  auto images = clusterImages();
+  ASSERT_EQ(images.size(), kj::size(kNames));
+  std::set<std::string> seen;
+  for (auto i : kj::indices(images)) {
+    std::string image = images[i].cStr();
+    auto at = image.find(kNames[i].cStr());
+    ASSERT_NE(at, std::string::npos) << image;
+    EXPECT_GT(image.size(), at + kNames[i].size()) << image;  // a tag
+    EXPECT_LT(image.find('.'), image.find('/')) << image;     // a registry
+    EXPECT_EQ(image.find_first_of(" \n"), std::string::npos);
+    EXPECT_TRUE(seen.insert(image).second) << image;
+  }
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,36 @@
+// images
+#include "common/base/version.h"
+#include "common/config/generate.h"
+#include "common/config/kubernetes-images.h"
+#include "talosctl/kube/kube-commands.h"
+
+namespace talos::talosctl {
+namespace {
+
+kj::Promise<int> runClusterImages(Invocation& call) {
+  for (auto& image : clusterImages()) call.out(kj::str(image, "\n"));
+  co_return 0;
+}
+
+}  // namespace
+
+kj::Array<kj::String> clusterImages() {
+  using config::KubernetesPart, config::kubernetesImage;
+  return kj::arr(kj::str(config::kFlannelImage), kj::str(config::kInstallCniImage),
+                 kj::str(config::kCoreDnsImage), kubernetesImage(KubernetesPart::kApiServer),
+                 kubernetesImage(KubernetesPart::kControllerManager),
+                 kubernetesImage(KubernetesPart::kScheduler),
+                 kubernetesImage(KubernetesPart::kProxy), kubernetesImage(KubernetesPart::kKubelet),
+                 kj::str(config::kInstallerImage, ":", buildVersion().tag),
+                 kj::str(config::kPauseImage));
+}
+
+void addImagesCommand(Command& root) {
+  auto& command = root.add("images", "Print the images that a cluster pulls by default");
+  command.details =
+      "One a line, for a registry that is to have them. Talks to no node. etcd is not among them: "
+      "it is part of the system, unless cluster.etcd.image names one.";
+  command.run = runClusterImages;
+}
+
+}  // namespace talos::talosctl
