@@ -16,6 +16,9 @@ class ManifestCreation : public testing::Test {
   kube::ModelKube model{timer};
   kube::KubeClient client{timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access()};
   kj::Vector<kj::String> created;
+  kj::Function<void(const ManifestObject&)> hears = [this](const ManifestObject& one) {
+    created.add(one.words());
+  };
 
   ManifestCreation() { model.addUsualKinds(); }
   ~ManifestCreation() noexcept override {}
@@ -25,9 +28,7 @@ class ManifestCreation : public testing::Test {
     manifests.add(ManifestText{"05-x", text});
     auto objects = objectsOf(kj::mv(manifests), "secret");
     created.clear();
-    createObjects(client, objects, [&](const ManifestObject& one) {
-      created.add(one.words());
-    }).wait(scope);
+    createObjects(client, objects, hears).wait(scope);
   }
 };
 
@@ -74,6 +75,31 @@ TEST_F(ManifestCreation, AnotherNodeMayBeFaster) {
   };
   create(kThree);
   EXPECT_EQ(created.size(), 0u);
+}
+
+// Catches: a cluster without a network because somebody's manifest is wrong.
+TEST_F(ManifestCreation, AnExtraManifestThatIsWrongHoldsUpNoOther) {
+  constexpr ManifestText kAll[] = {
+      {"05-bad"_kj, "- {kind: List}\n"_kj, true},
+      {"06-page"_kj, "<html>: [\n"_kj, true},
+      {"10-own"_kj, "- {apiVersion: v1, kind: ConfigMap, metadata: {name: own}}\n"_kj},
+      {"99-good"_kj, "- {apiVersion: v1, kind: Namespace, metadata: {name: good}}\n"_kj, true},
+      {"99-kind"_kj, "- {apiVersion: v1, kind: Widget, metadata: {name: w}}\n"_kj, true}};
+  auto result = createManifests(client, kAll, "secret", [&](auto& one) { hears(one); }).wait(scope);
+  EXPECT_EQ(kj::strArray(created, " "), "/v1/ConfigMap/own /v1/Namespace/good"_kj);
+  EXPECT_EQ(kj::strArray(result.applied, " "), "10-own 99-good"_kj);
+  ASSERT_EQ(result.failures.size(), 3u);
+  EXPECT_EQ(result.failures[0],
+            "manifest 05-bad: an object lacks apiVersion, kind or metadata.name"_kj);
+  EXPECT_TRUE(result.failures[1].startsWith("06-page:")) << result.failures[1].cStr();
+  EXPECT_EQ(result.failures[2], "Kubernetes at model:6443: it knows no kind Widget of v1"_kj);
+
+  model.instead = [&](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
+    return kube::ModelKube::Reply{503, "", ""};
+  };
+  EXPECT_NE(kj::runCatchingExceptions(
+                [&]() { createManifests(client, kAll, "secret", [](auto&) {}).wait(scope); }),
+            nullptr);
 }
 
 }  // namespace

@@ -13,6 +13,17 @@ constexpr kj::StringPtr kFieldManager = "talos"_kj;
 // each that is.
 kj::Promise<void> createObjects(kube::KubeClient& kubernetes,
                                 kj::ArrayPtr<const ManifestObject> objects,
-                                kj::FunctionParam<void(const ManifestObject&)> created);
+                                kj::Function<void(const ManifestObject&)>& created);
+
+struct CreatedManifests {
+  kj::Vector<kj::String> applied;   // ids of those whose objects are all there
+  kj::Vector<kj::String> failures;  // of extra ones
+};
+// Those of machined first and together: what fails there rejects. Each extra one is read and
+// created by itself: whatever is wrong with it is nobody else's trouble.
+kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
+                                              kj::ArrayPtr<const ManifestText> manifests,
+                                              kj::StringPtr tokenSecret,
+                                              kj::Function<void(const ManifestObject&)> created);
 
 }  // namespace talos::kubed

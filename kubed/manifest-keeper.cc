@@ -103,34 +103,15 @@ kj::Promise<void> ManifestKeeper::create(SharedKube& kubernetes) {
   auto manifests = KJ_MAP(one, world.board.manifests()) {
     return HeldManifest{kj::str(one.id), kj::str(one.objects), one.extra};
   };
-  applied.clear();
-  co_await createOf(kubernetes, manifests, secret);
-  kj::Vector<kj::String> failures;
-  for (auto& manifest : manifests) {
-    if (!manifest.extra) continue;
-    co_await createOf(kubernetes, kj::arrayPtr(&manifest, 1), secret, true)
-        .catch_([&](kj::Exception&& e) { failures.add(messageOf(e)); });
-  }
-  if (failures.size() > 0) fail(ErrorKind::kUnavailable, kj::strArray(failures, "; "));
-}
-
-// Those of machined, or an extra one: whatever is wrong with that is nobody else's trouble.
-kj::Promise<void> ManifestKeeper::createOf(SharedKube& kubernetes,
-                                           kj::ArrayPtr<const HeldManifest> manifests,
-                                           kj::StringPtr secret, bool extra) {
-  kj::Vector<ManifestText> texts;
-  for (auto& one : manifests) {
-    if (one.extra == extra) texts.add(ManifestText{one.id, one.objects, extra});
-  }
-  auto ids = KJ_MAP(one, texts) {
-    return kj::str(one.id);
+  auto texts = KJ_MAP(one, manifests) {
+    return ManifestText{one.id, one.objects, one.extra};
   };
-  auto objects = objectsOf(kj::mv(texts), secret);
-  KJ_DEFER(for (auto& one : objects) kube::wipe(one.object));
-  co_await createObjects(*kubernetes, objects, [](const ManifestObject& one) {
-    log::info(kj::str("created ", one.words()));
-  });
-  for (auto& id : ids) applied.add(kj::mv(id));
+  auto result = co_await createManifests(
+      *kubernetes, texts, secret, [](auto& one) { log::info(kj::str("created ", one.words())); });
+  applied = kj::mv(result.applied);
+  if (result.failures.size() > 0) {
+    fail(ErrorKind::kUnavailable, kj::strArray(result.failures, "; "));
+  }
 }
 
 }  // namespace talos::kubed

@@ -53,8 +53,6 @@ class ManifestKeeper {
     bool extra;
   };
   kj::Promise<void> create(SharedKube& kubernetes);
-  kj::Promise<void> createOf(SharedKube& kubernetes, kj::ArrayPtr<const HeldManifest> manifests,
-                             kj::StringPtr secret, bool extra = false);
 };
 
 }  // namespace talos::kubed

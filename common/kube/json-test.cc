@@ -63,10 +63,10 @@ TEST(KubeJson, YamlAndBackIsTheSame) {
 
 TEST(KubeJson, AStreamOfDocuments) {
   auto documents = readYaml(
-      "# only a comment\n---\nmode: 0644\non: \"yes\"\nyes: no\n---\n---\n{\"a\": [1, 2.5, ~]}\n"_kj,
+      "# only a comment\n---\nmode: 0644\non: \"yes\"\nyes: no\nn: y\n---\n---\n{\"a\": [1, 2.5, ~]}\n"_kj,
       "m.yaml");
   ASSERT_EQ(documents.size(), 2u);
-  EXPECT_EQ(writeJson(documents[0]), "{\"mode\":420,\"on\":\"yes\",\"yes\":false}"_kj);
+  EXPECT_EQ(writeJson(documents[0]), "{\"mode\":420,\"on\":\"yes\",\"yes\":false,\"n\":\"y\"}"_kj);
   EXPECT_EQ(writeJson(documents[1]), "{\"a\":[1,2.5,null]}"_kj);
 }
 

@@ -347,8 +347,8 @@ kj::Promise<void> KubernetesController::reconcile(Store& store) {
       if (!isTimeKnown(store) && deps.clock.now() < authority.notBefore) return kj::READY_NOW;
       auto port = config->getCluster().getControlPlane().getLocalAPIServerPort();
       auto identity = identityOf(root->getK8s(), port, kj::mv(names), otherNetworks(*config));
-      KJ_IF_MAYBE (lifetime,
-                   parseDuration(config->getCluster().getAdminKubeconfig().getCertLifetime())) {
+      KJ_IF_MAYBE (lifetime, config::parseDuration(
+                                 config->getCluster().getAdminKubeconfig().getCertLifetime())) {
         identity.adminLifetime = kj::max(*lifetime, kShortestAdminLifetime);
       }
       return maintain(store, kj::mv(identity));
