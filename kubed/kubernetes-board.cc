@@ -18,27 +18,27 @@ kj::String pemOf(capnp::Data::Reader data) {
 }  // namespace
 
 KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make,
-                                 Signal& changed)
-    : etcd(etcd), make(kj::mv(make)), changed(changed) {
-  auto raise = [&changed] { changed.raise(); };
+                                 Signal& changedSignal)
+    : etcd(etcd), make(kj::mv(make)), changed(changedSignal) {
   secrets = store.watch<rpc::KubernetesSecretsSpec>(
       [this] {
         takeKubeconfig();
-        this->changed.raise();
+        changed.raise();
       },
       kSecretsId);
   etcdSecrets = store.watch<rpc::EtcdSecretsSpec>(
       [this] {
         takeEtcdCredentials();
-        this->changed.raise();
+        changed.raise();
       },
       kEtcdClientId);
-  kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>(raise, kKubeletId);
-  manifestSpecs = store.watch<rpc::ManifestSpec>(raise);
-  bootstrap = store.watch<rpc::BootstrapStatusSpec>(raise, kBootstrapId);
-  hostnames = store.watch<rpc::HostnameSpecSpec>(raise);
-  nodes = store.watch<rpc::NodeSpecSpec>(raise, kNodeId);
-  configs = store.watch<rpc::ControlPlaneConfigSpec>(raise, kExtraManifestsId);
+  kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>([this] { changed.raise(); }, kKubeletId);
+  manifestSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); });
+  bootstrap = store.watch<rpc::BootstrapStatusSpec>([this] { changed.raise(); }, kBootstrapId);
+  hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed.raise(); });
+  nodes = store.watch<rpc::NodeSpecSpec>([this] { changed.raise(); }, kNodeId);
+  configs =
+      store.watch<rpc::ControlPlaneConfigSpec>([this] { changed.raise(); }, kExtraManifestsId);
 }
 
 KubernetesBoard::~KubernetesBoard() noexcept(false) = default;
