@@ -31,8 +31,9 @@ class KubeconfigFile : public testing::Test {
                                                         .context = user})));
   }
   kj::String path(kj::StringPtr name) { return tree.at(name); }
-  kj::String store(kj::StringPtr name, kj::StringPtr text, bool merge, bool force = false) {
-    auto lines = storeKubeconfig({path(name), merge, force, kj::str()}, text,
+  kj::String store(kj::StringPtr name, kj::StringPtr text, bool merge, bool force = false,
+                   kj::StringPtr context = "") {
+    auto lines = storeKubeconfig({path(name), merge, force, kj::str(context)}, text,
                                  [&](auto&, auto) -> kj::Promise<kube::MergeChoice> {
                                    ++asked;
                                    return kube::MergeChoice::kRename;
@@ -62,6 +63,14 @@ TEST_F(KubeconfigFile, ANewFileIsWhatTheNodeSent) {
   EXPECT_EQ(store("a/b/config", of("c1"), true), ""_kj);
   EXPECT_EQ(readFile(path("a/b/config")), of("c1"));
   EXPECT_EQ(mode("a/b/config"), 0640u);
+}
+
+// Catches: a name that counts only when there is a file already.
+TEST_F(KubeconfigFile, ANewFileCanHaveAnotherContextName) {
+  store("config", of("c1"), true, false, "work");
+  auto written = kube::readYaml(readFile(path("config")), "config");
+  EXPECT_EQ(kube::textAt(written[0], {"current-context"}), "work"_kj);
+  EXPECT_EQ(kube::itemsAt(written[0], {"contexts"}).size(), 1u);
 }
 
 // Catches: a file of the user that is lost.

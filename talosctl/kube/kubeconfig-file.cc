@@ -66,21 +66,21 @@ kj::Promise<kj::Vector<kj::String>> storeKubeconfig(
   auto text = pki::Pem(kj::str(given));
   target.path = followed(kj::mv(target.path));
   auto old = tryReadFile(target.path, kLargestKubeconfig);
+  KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
   kj::Vector<kj::String> renames;
-  KJ_IF_MAYBE (there, old) {
-    KJ_DEFER(zeroize(there->asArray()));
-    if (!target.merge && !target.force) {
-      fail(ErrorKind::kConflict,
-           kj::str(target.path, " exists; use --force to replace it, or --merge"));
-    }
-    if (target.merge) {
-      kube::MergeOptions options{target.contextName, kj::mv(decide)};
-      auto merged = co_await kube::mergeKubeconfig(
-          onlyDocument(*there, target.path), onlyDocument(text, "kubeconfig"), kj::mv(options));
-      KJ_DEFER(kube::wipe(merged.config));
-      text = pki::Pem(kube::writeYaml(merged.config));
-      renames = kj::mv(merged.renames);
-    }
+  if (old != nullptr && !target.merge && !target.force) {
+    fail(ErrorKind::kConflict,
+         kj::str(target.path, " exists; use --force to replace it, or --merge"));
+  }
+  if (target.merge && (old != nullptr || target.contextName.size() > 0)) {
+    kube::Json existing;
+    KJ_IF_MAYBE (there, old) existing = onlyDocument(*there, target.path);
+    kube::MergeOptions options{target.contextName, kj::mv(decide)};
+    auto merged = co_await kube::mergeKubeconfig(kj::mv(existing), onlyDocument(text, "kubeconfig"),
+                                                 kj::mv(options));
+    KJ_DEFER(kube::wipe(merged.config));
+    text = pki::Pem(kube::writeYaml(merged.config));
+    renames = kj::mv(merged.renames);
   }
   makeFoldersAbove(target.path);
   writeFileAtomically(target.path, kj::StringPtr(text), modeOf(target.path));
