@@ -8,6 +8,7 @@ namespace talos::kubed {
 namespace {
 
 constexpr kj::StringPtr kNodeStatusId = "node"_kj;
+constexpr auto kBetweenPatches = 2 * kj::SECONDS;
 
 kube::Resource nodeResource() {
   return kube::coreResource("nodes", "Node", false);
@@ -82,6 +83,8 @@ kj::Promise<void> NodeKeeper::adjust(SharedKube& kubernetes, const kube::Json& n
           .patch(kube::Patch::kMerge, nodeResource(), "", name, *patch, kFieldManager)
           .ignoreResult();
       log::info("adjusted labels and taints", {{"node", name}});
+      // Somebody who wants it otherwise is not answered at once.
+      co_await world.timer.afterDelay(kBetweenPatches);
     }
     co_await tell(true, kj::str());
   }
