@@ -14,7 +14,8 @@ namespace talos::machined {
 namespace {
 
 // Catches: a change of keys that hides where the volume is, or by which slot it was opened; keys of
-// a volume that nobody has looked at yet; a failure that goes on showing keys.
+// a volume that nobody has looked at yet; a failure that goes on showing keys; one that cannot be
+// mounted and is said to be ready.
 TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -49,6 +50,13 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   EXPECT_EQ(shown.getEncryptionKeys(), "0 static, 5 nodeID");
   ASSERT_EQ(shown.getEncryptionSlots().size(), 2u);
   EXPECT_EQ(shown.getEncryptionSlots()[1], 5u);
+
+  putVolumeFailure(store, "STATE", "/dev/vda5: Input/output error");
+  auto broken = KJ_ASSERT_NONNULL(store.tryGet<rpc::VolumeStatusSpec>("STATE"));
+  EXPECT_EQ(broken.getPhase(), "failed");
+  EXPECT_EQ(broken.getErrorMessage(), "/dev/vda5: Input/output error");
+  EXPECT_EQ(broken.getLocation(), "/dev/vda5");
+  EXPECT_EQ(broken.getEncryptionKeys(), "0 static, 5 nodeID");
 
   VolumeReport failed;
   failed.phase = VolumePhase::kFailed;

@@ -139,7 +139,10 @@ void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report) {
   });
 }
 
-void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report) {
+namespace {
+
+// What is known of it stays, but for this change.
+void changeVolume(Store& store, kj::StringPtr label, kj::Function<void(Status::Builder)> change) {
   KJ_IF_MAYBE (there, store.tryGet<Status>(label)) {
     putRecord<Status>(store, label, [&](Status::Builder out) {
       out.setPhase(there->getPhase());
@@ -147,13 +150,30 @@ void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report) 
       out.setMountLocation(there->getMountLocation());
       out.setFilesystem(there->getFilesystem());
       out.setEncryptionProvider(there->getEncryptionProvider());
+      out.setEncryptionSlots(there->getEncryptionSlots());
       out.setEncryptionSlot(there->getEncryptionSlot());
       out.setErrorMessage(there->getErrorMessage());
-      auto slots = out.initEncryptionSlots(static_cast<unsigned>(report.slots.size()));
-      for (unsigned i = 0; i < report.slots.size(); ++i) slots.set(i, report.slots[i]);
-      out.setEncryptionKeys(report.keys);
+      out.setEncryptionKeys(there->getEncryptionKeys());
+      change(out);
     });
   }
+}
+
+}  // namespace
+
+void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report) {
+  changeVolume(store, label, [&](Status::Builder out) {
+    auto slots = out.initEncryptionSlots(static_cast<unsigned>(report.slots.size()));
+    for (unsigned i = 0; i < report.slots.size(); ++i) slots.set(i, report.slots[i]);
+    out.setEncryptionKeys(report.keys);
+  });
+}
+
+void putVolumeFailure(Store& store, kj::StringPtr label, kj::StringPtr why) {
+  changeVolume(store, label, [&](Status::Builder out) {
+    out.setPhase(nameOf(VolumePhase::kFailed));
+    out.setErrorMessage(why);
+  });
 }
 
 }  // namespace talos::machined

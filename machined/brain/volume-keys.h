@@ -58,6 +58,8 @@ class StateKeysInMeta final : public StateKeys {
 
 // The resource VolumeStatuses/<label>.
 void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report);
+// Of one that is there.
 void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report);
+void putVolumeFailure(Store& store, kj::StringPtr label, kj::StringPtr why);
 
 }  // namespace talos::machined

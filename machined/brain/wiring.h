@@ -110,7 +110,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
        KJ_BIND_METHOD(*this, headerBackups),
        [this](kj::StringPtr label, const KeysReport& report) {
          putVolumeKeys(store, label, report);
-       }}};
+       },
+       [this](kj::StringPtr label, kj::StringPtr why) { putVolumeFailure(store, label, why); }}};
   StateVolume state{uv,
                     timer,
                     volumes,
@@ -120,6 +121,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   EphemeralVolume ephemeral{uv, timer, volumes, installer, partitions, alarmAt("warning: ")};
   kj::Own<Reset> reset = makeReset();
   UserDisks userDisks{uv, timer, volumes, installer, alarmAt("warning: ")};
+  // Each file system whose disk hangs keeps a thread of its own, and none of the API's clients.
   ReadPool looks{io.unixEventPort, timer, {.threads = 16, .mostThreads = 32}, alarmAt("")};
   FileSystemWatch fileSystems{fileSystemsOfDisks(timer, looks, KJ_BIND_METHOD(*this, mountsToWatch),
                                                  KJ_BIND_METHOD(*this, fileSystemsChanged))};

@@ -80,7 +80,11 @@ kj::Promise<bool> EphemeralVolume::mount(Encryption how) {
   auto found = co_await volumes.look();
   KJ_IF_MAYBE (volume, partitions.find(found, kEphemeralName, kEphemeralName)) {
     if (canGrow(*volume, found)) co_await growPartition(*volume);
-    co_await mountIt(*volume, how).catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });
+    auto work = [&]() -> kj::Promise<void> {
+      auto ready = co_await partitions.prepare(*volume, kEphemeralName, how);
+      co_await partitions.mounting(kEphemeralName, mountIt(kj::mv(ready)));
+    };
+    co_await work().catch_([](kj::Exception&& e) { refuseVar(messageOf(e)); });
     co_return true;
   }
   co_return false;
@@ -101,8 +105,7 @@ kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
           });
 }
 
-kj::Promise<void> EphemeralVolume::mountIt(const Volume& volume, Encryption how) {
-  auto it = co_await partitions.prepare(volume, kEphemeralName, how);
+kj::Promise<void> EphemeralVolume::mountIt(SystemPartitions::Mountable it) {
   auto& node = it.node;
   auto type = it.type;
   struct Opened {

@@ -57,7 +57,7 @@ class EphemeralVolume {
 
   bool onDisk();
   kj::Promise<void> growPartition(const Volume& volume);
-  kj::Promise<void> mountIt(const Volume& volume, Encryption how);
+  kj::Promise<void> mountIt(SystemPartitions::Mountable it);
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);
 };
 

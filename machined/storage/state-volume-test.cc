@@ -95,7 +95,7 @@ struct StateVolumeTest : testing::Test {
   StateOn on = StateOn::kDisk;
   Config config = Config::kUnknown;
   unsigned looks = 0;
-  std::string said, phases;
+  std::string said, phases, broken;
   bool locked = false;
   SystemPartitions partitions{
       {luks, stateKeys, installer, marks,
@@ -109,7 +109,10 @@ struct StateVolumeTest : testing::Test {
        [this](kj::StringPtr label, const VolumeReport& report) {
          phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
        },
-       []() -> kj::Maybe<kj::String> { return nullptr; }, [](kj::StringPtr, const KeysReport&) {}}};
+       []() -> kj::Maybe<kj::String> { return nullptr; }, [](kj::StringPtr, const KeysReport&) {},
+       [this](kj::StringPtr label, kj::StringPtr why) {
+         broken += kj::str(label, ": ", why, "\n").cStr();
+       }}};
 
   // What mounting comes to: "" when the boot goes on, the error when it does not.
   template <typename... V>
@@ -162,10 +165,12 @@ TEST(FindState, OfAnInstallationIsOnItsDisk) {
 }
 
 // Catches: a node that was configured and whose disk cannot be mounted: it must not be taken for
-// one that was never configured, which takes a config from anybody.
+// one that was never configured, which takes a config from anybody; a volume that is said to be
+// ready and is not mounted.
 TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
   EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
               HasSubstr("cannot mount /dev/absent1 (xfs): "));
+  EXPECT_THAT(broken, HasSubstr("STATE: cannot mount /dev/absent1 (xfs): "));
 }
 
 // Catches: a STATE that is there and useless, for which the machine goes on without one.

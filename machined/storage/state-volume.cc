@@ -101,7 +101,9 @@ kj::Maybe<kj::String> StateVolume::whyLocked() {
 // One that is empty is nobody's.
 kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
   auto early = co_await partitions.prepareEarly(volume, kStateName);
-  KJ_IF_MAYBE (it, early.open) co_return co_await mountIt(kj::mv(*it));
+  KJ_IF_MAYBE (it, early.open) {
+    co_return co_await partitions.mounting(kStateName, mountIt(kj::mv(*it)));
+  }
   locked = early.locked;
   seen = Seen::kWaiting;
 }
@@ -130,7 +132,8 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
       bool waits = known == Known::kNothing &&
                    (!plain || co_await partitions.isUnfinished(*volume, kStateName));
       if (waits) co_return co_await mountEarly(*volume);
-      co_await mountIt(co_await partitions.prepare(*volume, kStateName, how, KeyCare::kLeave));
+      auto ready = co_await partitions.prepare(*volume, kStateName, how, KeyCare::kLeave);
+      co_await partitions.mounting(kStateName, mountIt(kj::mv(ready)));
     };
     co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else if (known == Known::kNothing) {

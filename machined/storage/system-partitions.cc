@@ -263,6 +263,13 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
   co_return kj::mv(mountable);
 }
 
+kj::Promise<void> SystemPartitions::mounting(kj::StringPtr label, kj::Promise<void> work) {
+  return work.catch_([this, label](kj::Exception&& e) {
+    deps.reportFailure(label, messageOf(e));
+    kj::throwFatalException(kj::mv(e));
+  });
+}
+
 kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
     const Volume& volume, kj::StringPtr label, config::Encryption::Reader how, KeyCare care,
     VolumeReport& report) {

@@ -81,6 +81,9 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     kj::Function<kj::Maybe<kj::String>()> backups;
     // Of one that was reported.
     kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
+    // The same: why it cannot be used, although it is as it should be.
+    kj::Function<void(kj::StringPtr label, kj::StringPtr why)> reportFailure = [](kj::StringPtr,
+                                                                                  kj::StringPtr) {};
   };
   explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
 
@@ -91,6 +94,9 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   // Throws naming the device. With kLeave its keys wait for putRight().
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, Encryption how,
                                  KeyCare care = KeyCare::kPutRight);
+
+  // The mounting of what is ready. One that fails is reported: its disk may have stopped working.
+  kj::Promise<void> mounting(kj::StringPtr label, kj::Promise<void> work);
 
   // What findNamed() finds. What it refuses is reported, for then nothing else is looked at.
   kj::Maybe<const Volume&> find(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
