@@ -9,9 +9,14 @@ uint64_t nanoseconds(kj::Date date) {
 
 }  // namespace
 
-void ServiceRecord::add(rpc::ServiceState state, kj::StringPtr message, kj::Date now) {
+uint64_t nanosecondsOf(kj::TimePoint uptime) {
+  return (uptime - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
+}
+
+void ServiceRecord::add(rpc::ServiceState state, kj::StringPtr message, kj::Date now,
+                        kj::TimePoint uptime) {
   newest = state;
-  events.push_back({kj::heapString(message), state, nanoseconds(now)});
+  events.push_back({kj::heapString(message), state, nanoseconds(now), nanosecondsOf(uptime)});
   while (events.size() > kKept) events.pop_front();
 }
 
@@ -46,6 +51,7 @@ void ServiceRecord::fill(rpc::Service::Builder out) const {
     list[i].setMessage(events[i].message);
     list[i].setState(events[i].state);
     list[i].setTime(events[i].time);
+    list[i].setUptime(events[i].uptime);
   }
 }
 
@@ -54,7 +60,8 @@ void ServiceRecord::restore(rpc::Service::Reader in) {
   auto list = in.getEvents();
   size_t first = list.size() > kKept ? list.size() - kKept : 0;
   for (size_t i = first; i < list.size(); i++) {
-    events.push_back({kj::heapString(list[i].getMessage()), list[i].getState(), list[i].getTime()});
+    events.push_back({kj::heapString(list[i].getMessage()), list[i].getState(), list[i].getTime(),
+                      list[i].getUptime()});
   }
   newest = in.getState();
   auto health = in.getHealth();

@@ -16,11 +16,16 @@
 
 namespace talos::machined {
 
+// As Service.uptime. KJ's monotonic clock is the kernel's, so it goes on over a restart of the
+// brain.
+uint64_t nanosecondsOf(kj::TimePoint uptime);
+
 class ServiceRecord {
  public:
   static constexpr size_t kKept = 64;
 
-  void add(rpc::ServiceState state, kj::StringPtr message, kj::Date now);
+  // `uptime`: by the clock that is never set, for how long ago it is.
+  void add(rpc::ServiceState state, kj::StringPtr message, kj::Date now, kj::TimePoint uptime);
   // True when this is a change (of which there is an event to tell).
   bool setHealth(bool healthy, kj::StringPtr message, kj::Date now);
   void forgetHealth();
@@ -40,7 +45,8 @@ class ServiceRecord {
   struct Event {
     kj::String message;
     rpc::ServiceState state;
-    uint64_t time;  // ns since 1970
+    uint64_t time;    // ns since 1970
+    uint64_t uptime;  // ns since the start of the node; 0: not known
   };
   std::deque<Event> events;  // oldest first
   rpc::ServiceState newest = rpc::ServiceState::INITIALIZED;

@@ -48,12 +48,13 @@ void Service::fill(rpc::Service::Builder out) const {
   out.setId(is.id);
   out.setPid(pid);
   record.fill(out);
+  out.setUptime(nanosecondsOf(all.deps().timer.now()));
   out.setChecked(is.health != nullptr);
 }
 
 void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
   auto& deps = all.deps();
-  record.add(state, message, deps.clock.now());
+  record.add(state, message, deps.clock.now(), deps.timer.now());
   capnp::MallocMessageBuilder scratch;
   auto event = scratch.initRoot<rpc::ServiceStateEvent>();
   event.setService(is.id);

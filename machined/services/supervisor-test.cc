@@ -1,5 +1,7 @@
 #include "machined/services/test-supervisor.h"
 
+#include "machined/services/service-record.h"
+
 namespace talos::machined {
 namespace {
 
@@ -358,6 +360,26 @@ TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
   ASSERT_EQ(64u, s.getEvents().size());
   EXPECT_EQ(kj::str("Started /usr/bin/a (PID ", s.getPid(), ")"), s.getEvents()[63].getMessage());
   EXPECT_LE(s.getEvents()[0].getTime(), s.getEvents()[63].getTime());
+}
+
+// Catches: an event whose age is lost with the brain, or is by a clock that may be set.
+TEST_F(SupervisorTest, EventsTellHowLongAgo) {
+  advance(7 * kj::SECONDS);
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  advance(5 * kj::SECONDS);
+  capnp::MallocMessageBuilder m, again;
+  auto s = m.initRoot<rpc::Service>();
+  supervisor->fill("a", s);
+  auto last = s.getEvents()[s.getEvents().size() - 1];
+  constexpr uint64_t kFive = 5'000'000'000;
+  EXPECT_EQ(kFive, s.getUptime() - last.getUptime());
+  ServiceRecord successor;
+  successor.restore(s);
+  auto restored = again.initRoot<rpc::Service>();
+  successor.fill(restored);
+  EXPECT_EQ(last.getUptime(), restored.getEvents()[s.getEvents().size() - 1].getUptime());
 }
 
 // Catches: a restart that ends with its caller (who hangs on this service), or starts before the

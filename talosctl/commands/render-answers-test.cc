@@ -111,6 +111,29 @@ TEST(Render, ServiceList) {
             "172.20.0.2   etcd      Initialized   ?        <none>        <none>\n");
 }
 
+// Catches: a service of this boot that has run for 50 years, because the node's clock was set after
+// it was started.
+TEST(Render, HowLongAgoIsNotByAClockThatIsSet) {
+  uint64_t now = 1'615'000'000 * kSecond;
+  Made<rpc::Services::ListResults> made;
+  auto service = made.value.initServices(1)[0];
+  service.setId("apid");
+  service.setUptime(60 * kSecond);
+  auto event = service.initEvents(1)[0];
+  event.setMessage("Started");
+  event.setTime(3 * kSecond);
+  event.setUptime(7 * kSecond);
+  EXPECT_EQ(renderServices(replies<rpc::Services::ListResults>(made.from("n")), now),
+            "NODE   SERVICE   STATE         HEALTH   LAST CHANGE   LAST EVENT\n"
+            "n      apid      Initialized   ?        53s ago       Started\n");
+  EXPECT_EQ(renderService("n", service, now),
+            "NODE     n\n"
+            "ID       apid\n"
+            "STATE    Initialized\n"
+            "HEALTH   ?\n"
+            "EVENTS   [Initialized]: Started (53s ago)\n");
+}
+
 TEST(Render, Version) {
   EXPECT_EQ(renderClientVersion(
                 {"v0.9.0", "abcdef01", "2021-03-06T03:06:40Z", "clang 19.1.7", "linux", "amd64"}),

@@ -156,6 +156,13 @@ kj::Promise<int> runService(Invocation& call) {
                     "\" of command \"service\": use start, stop, restart, kill or status"));
 }
 
+// By the node's clock that is never set; the other one may have been, since: in a boot the first
+// time server answers after most services have been started. Older nodes do not tell it.
+kj::String ageOf(rpc::ServiceEvent::Reader event, rpc::Service::Reader service, uint64_t now) {
+  bool known = event.getUptime() > 0 && service.getUptime() > 0;
+  return known ? age(event.getUptime(), service.getUptime()) : age(event.getTime(), now);
+}
+
 }  // namespace
 
 kj::String renderServices(kj::ArrayPtr<const Reply<List>> replies, uint64_t now) {
@@ -166,7 +173,7 @@ kj::String renderServices(kj::ArrayPtr<const Reply<List>> replies, uint64_t now)
       kj::String change = kj::str("<none>"), message = kj::str("<none>");
       if (events.size() > 0) {
         auto last = events[events.size() - 1];
-        change = kj::str(age(last.getTime(), now), " ago");
+        change = kj::str(ageOf(last, s, now), " ago");
         message = kj::str(last.getMessage());
       }
       table.add(r.node, s.getId(), stateName(s.getState()), healthName(s.getHealth()), change,
@@ -193,7 +200,7 @@ kj::String renderService(kj::StringPtr node, rpc::Service::Reader service, uint6
   for (size_t i = events.size(); i-- > 0;) {
     auto e = events[i];
     add(i + 1 == events.size() ? "EVENTS"_kj : ""_kj,
-        kj::str("[", stateName(e.getState()), "]: ", e.getMessage(), " (", age(e.getTime(), now),
+        kj::str("[", stateName(e.getState()), "]: ", e.getMessage(), " (", ageOf(e, service, now),
                 " ago)"));
   }
   size_t width = 0;
