@@ -35,7 +35,7 @@ TEST_F(UpgradeCommands, WhatBecomesOfEtcdIsToldFirst) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5", "upgrade", "--image", "x/i:v2",
                    "--wait=false"}),
             0);
-  EXPECT_LT(c.clock.now() - before, 2 * kDeadline);
+  EXPECT_LT(c.clock.now() - before, 50 * kj::SECONDS);
   auto text = err();
   EXPECT_THAT(text,
               HasSubstr("10.0.0.2: etcd has 3 voters, which tolerate 1 failure; without m1 it "

@@ -186,7 +186,7 @@ kj::String acknowledged(const Change& change, kj::Date now) {
 // What it does to etcd; empty for a node that has none. One that cannot tell is no reason not to
 // ask: the node knows more, and refuses what it has to.
 kj::Promise<kj::String> departureOf(Invocation& call, Session& session, kj::StringPtr node) {
-  bool restarts = call.on("preserve") || !call.declared("image");
+  bool restarts = !call.declared("image") || call.on("preserve");
   auto departure = restarts ? EtcdDeparture::kRestarts : EtcdDeparture::kRejoins;
   auto etcd = session.client.node(node).etcdRequest().send().getEtcd();
   return within(
