@@ -27,12 +27,14 @@ class RoutedEtcd final : public etcd::Etcd {
     return route<etcd::DeleteResult>([&](auto& e) { return e.remove(kj::mv(r)); });
   }
   kj::Promise<etcd::TxnResult> txn(etcd::Txn r) override {
+    if (alone(process)) return noLeader();
     return route<etcd::TxnResult>([&](auto& e) { return e.txn(kj::mv(r)); });
   }
   kj::Promise<kj::Own<etcd::Watch>> watch(etcd::WatchRequest r) override {
     return route<kj::Own<etcd::Watch>>([&](auto& e) { return e.watch(kj::mv(r)); });
   }
   kj::Promise<etcd::Lease> grant(kj::Duration ttl) override {
+    if (alone(process)) return noLeader();
     return route<etcd::Lease>([&](auto& e) { return e.grant(ttl); });
   }
   kj::Promise<etcd::Lease> keepAlive(etcd::LeaseId id) override {
@@ -45,6 +47,7 @@ class RoutedEtcd final : public etcd::Etcd {
     return route<etcd::LeaseStatus>([&](auto& e) { return e.timeToLive(id); });
   }
   kj::Promise<etcd::MemberList> members(bool linearizable = true) override {
+    if (linearizable && alone(process)) return noLeader();
     return route<etcd::MemberList>([&](auto& e) { return e.members(linearizable); });
   }
   kj::Promise<etcd::MemberAdded> addMember(kj::Array<kj::String> urls, bool learner) override {
@@ -60,9 +63,7 @@ class RoutedEtcd final : public etcd::Etcd {
   kj::Promise<kj::Array<etcd::Member>> promoteMember(etcd::MemberId id) override {
     return changing(route<kj::Array<etcd::Member>>([&](auto& e) { return e.promoteMember(id); }));
   }
-  kj::Promise<etcd::Status> status() override {
-    return route<etcd::Status>([&](auto& e) { return e.status(); });
-  }
+  kj::Promise<etcd::Status> status() override { return status(process); }
   kj::Promise<void> moveLeader(etcd::MemberId to) override {
     return route<void>([&](auto& e) { return e.moveLeader(to); });
   }
@@ -83,6 +84,27 @@ class RoutedEtcd final : public etcd::Etcd {
   }
 
  private:
+  // Of the member here that is cut off from the others. Templates, because a process is not known
+  // yet.
+  template <typename P>
+  bool alone(P& process) const {
+    return process.node.cutOff && address == "127.0.0.1";
+  }
+  template <typename P>
+  kj::Promise<etcd::Status> status(P& process) {
+    auto answer = route<etcd::Status>([&](auto& e) { return e.status(); });
+    auto* node = address == "127.0.0.1" ? &process.node : process.world.at(address);
+    if (process.world.slow.contains(node)) {
+      co_await process.world.timer.afterDelay(process.world.slow.at(node));
+    }
+    auto status = co_await answer;
+    if (alone(process)) status.leader = 0;
+    co_return kj::mv(status);
+  }
+  kj::Exception noLeader() const {
+    return error(ErrorKind::kUnavailable, kj::str(ownName, ": etcdserver: no leader"));
+  }
+
   Process& process;
   kj::String address, ownName;
   std::vector<kj::Own<etcd::ModelEtcd>> models;
