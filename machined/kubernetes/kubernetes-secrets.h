@@ -38,7 +38,7 @@ struct KubernetesIdentity {
   kj::String cluster, server;
   kj::String authority, aggregator;  // PEM
   pki::Pem authorityKey, aggregatorKey;
-  NodeNames names;  // of the API server
+  NodeNames names;                                   // of the API server
   kj::Duration adminLifetime = kKubernetesLifetime;  // of the certificate in the admin kubeconfig
 };
 // FailedPrecondition naming the key of the config that is missing.
