@@ -1,12 +1,12 @@
-// link: kubed-lib
+// link: machined-kubed
 // What an API server of Kubernetes, a kubeconfig and a manifest say: any bytes.
 #include <kj/debug.h>
 
 #include "common/kube/json-yaml.h"
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
-#include "kubed/manifest-objects.h"
-#include "kubed/node-plan.h"
+#include "machined/kubed/manifest-objects.h"
+#include "machined/kubed/node-plan.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "kubed/manifest-source.h"
+#include "machined/kubed/manifest-source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kubed/manifest-source.h"
+#include "machined/kubed/manifest-source.h"
 
 #include "common/base/error.h"
 #include "common/base/sha256.h"

@@ -6,8 +6,8 @@
 // then after up to 10 s. Nothing is kept: after a crash the object is read anew.
 #pragma once
 
-#include "kubed/manifest-keeper.h"
-#include "kubed/node-plan.h"
+#include "machined/kubed/manifest-keeper.h"
+#include "machined/kubed/node-plan.h"
 
 namespace talos::kubed {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/kube/kube-client.h"
-#include "kubed/manifest-objects.h"
+#include "machined/kubed/manifest-objects.h"
 
 namespace talos::kubed {
 

@@ -1,4 +1,4 @@
-#include "kubed/node-plan.h"
+#include "machined/kubed/node-plan.h"
 
 #include <capnp/message.h>
 #include <gtest/gtest.h>

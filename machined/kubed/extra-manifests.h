@@ -7,8 +7,8 @@
 // any more go from the resources; in the cluster they stay.
 #pragma once
 
-#include "kubed/manifest-fetch.h"
-#include "kubed/manifest-keeper.h"
+#include "machined/kubed/manifest-fetch.h"
+#include "machined/kubed/manifest-keeper.h"
 
 namespace talos::kubed {
 

@@ -1,4 +1,4 @@
-#include "kubed/manifest-fetch.h"
+#include "machined/kubed/manifest-fetch.h"
 
 #include <ctype.h>
 #include <kj/compat/http.h>

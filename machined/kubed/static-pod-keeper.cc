@@ -1,4 +1,4 @@
-#include "kubed/static-pod-keeper.h"
+#include "machined/kubed/static-pod-keeper.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"

@@ -12,9 +12,9 @@
 #include "common/base/node-layout.h"
 #include "common/base/process-memory.h"
 #include "common/etcd/etcd-client.h"
-#include "kubed/extra-manifests.h"
-#include "kubed/node-keeper.h"
-#include "kubed/static-pod-keeper.h"
+#include "machined/kubed/extra-manifests.h"
+#include "machined/kubed/node-keeper.h"
+#include "machined/kubed/static-pod-keeper.h"
 
 namespace talos::kubed {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/kube/host-dial.h"
-#include "kubed/manifest-source.h"
+#include "machined/kubed/manifest-source.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::kubed {

@@ -7,7 +7,7 @@
 // after up to 10 s. Nothing is kept.
 #pragma once
 
-#include "kubed/manifest-keeper.h"
+#include "machined/kubed/manifest-keeper.h"
 
 namespace talos::kubed {
 

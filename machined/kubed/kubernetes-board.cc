@@ -1,4 +1,4 @@
-#include "kubed/kubernetes-board.h"
+#include "machined/kubed/kubernetes-board.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"

@@ -8,7 +8,7 @@
 #include "common/kube/kube-client.h"
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
-#include "kubed/manifest-objects.h"
+#include "machined/kubed/manifest-objects.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::kubed {

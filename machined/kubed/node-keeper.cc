@@ -1,8 +1,8 @@
-#include "kubed/node-keeper.h"
+#include "machined/kubed/node-keeper.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "kubed/manifest-creation.h"
+#include "machined/kubed/manifest-creation.h"
 
 namespace talos::kubed {
 namespace {

@@ -1,4 +1,4 @@
-#include "kubed/extra-manifests.h"
+#include "machined/kubed/extra-manifests.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"

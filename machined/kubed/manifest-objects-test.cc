@@ -1,4 +1,4 @@
-#include "kubed/manifest-objects.h"
+#include "machined/kubed/manifest-objects.h"
 
 #include <gtest/gtest.h>
 

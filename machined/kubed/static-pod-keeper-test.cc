@@ -1,4 +1,4 @@
-#include "kubed/static-pod-keeper.h"
+#include "machined/kubed/static-pod-keeper.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "kubed/manifest-keeper.h"
+#include "machined/kubed/manifest-keeper.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/etcd/mutex.h"
-#include "kubed/manifest-creation.h"
+#include "machined/kubed/manifest-creation.h"
 
 namespace talos::kubed {
 namespace {

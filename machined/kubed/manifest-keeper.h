@@ -10,7 +10,7 @@
 
 #include "common/base/backoff.h"
 #include "common/etcd/etcd.h"
-#include "kubed/kubernetes-board.h"
+#include "machined/kubed/kubernetes-board.h"
 
 namespace talos::kubed {
 

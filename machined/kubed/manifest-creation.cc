@@ -1,4 +1,4 @@
-#include "kubed/manifest-creation.h"
+#include "machined/kubed/manifest-creation.h"
 
 #include "common/base/error.h"
 
