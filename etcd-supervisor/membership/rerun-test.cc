@@ -61,6 +61,23 @@ TEST_F(Membership, AMemberThatIsNeededWaitsAndSaysSo) {
   EXPECT_TRUE(world.eventually(kPatience, [&] { return n1.message.empty(); })) << n1.message;
 }
 
+// Catches: a refused turn whose locks stay taken, so that the node which would end the wait stands
+// in line behind two that want nothing.
+TEST_F(Membership, ARefusedTurnKeepsNobodyWaiting) {
+  world.powerOn(n1);
+  world.powerOn(n2);
+  world.pass(5 * kj::SECONDS);
+  bootstrap(world, n1, {"10.0.0.3"});
+  ASSERT_TRUE(world.eventually(kPatience, [&] { return world.votes(n1) && world.votes(n2); }));
+  world.pass(10 * kj::SECONDS);
+  for (auto node : {&n1, &n2}) change(*node, "7");
+  ASSERT_TRUE(world.eventually(
+      kPatience, [&] { return says(n1, "is to be restarted") && says(n2, "is to be restarted"); }));
+  world.powerOn(n3);
+  EXPECT_TRUE(world.eventually(30 * kj::SECONDS, [&] { return world.votes(n3); })) << n3.message;
+  EXPECT_TRUE(world.eventually(kPatience, [&] { return has(n1, "7") && has(n2, "7"); }));
+}
+
 // Catches: a message that stays when there is nothing to wait for.
 TEST_F(Membership, AChangeThatIsTakenBackWaitsForNothing) {
   formed();

@@ -34,41 +34,48 @@ void Rerun::say(kj::StringPtr text) {
   if (!same) here.told.raise();
 }
 
-// Others count on its vote. One that does not answer is away already.
+// Others count on its vote: slow is not away.
 kj::Promise<bool> Rerun::isNeeded(etcd::Etcd& through) {
-  auto local = co_await view.local();
-  if (local == nullptr) co_return false;
-  auto& status = KJ_ASSERT_NONNULL(local);
+  auto own = here.intent().member;
+  KJ_IF_MAYBE (status, co_await view.local()) own = status->member;
   auto list = co_await through.members(true);
   unsigned voters = 0;
   bool votes = false;
   for (auto& member : list.members) {
     if (member.learner) continue;
     ++voters;
-    votes |= member.id == status.member;
+    votes |= member.id == own;
   }
   co_return votes&& voters > 1;
 }
 
 kj::Promise<kj::Own<void>> Rerun::takeLocks(etcd::Etcd& through) {
   auto config = here.config();
-  auto tell = [this](kj::String text) { say(text); };
-  Held locks;
-  locks.away = mutexFor(Exclusive::kAway, edges, through, config.name);
-  locks.members = mutexFor(Exclusive::kMembers, edges, through, config.name);
-  locks.awayLock = co_await lockFor(Exclusive::kAway, *locks.away, tell);
-  locks.membersLock = co_await lockFor(Exclusive::kMembers, *locks.members, tell);
+  // Who cannot have its turn keeps nobody else waiting.
   co_await view.requireSpare(through, config);
-  held = kj::mv(locks);
+  auto tell = [this](kj::String text) { say(text); };
+  attempt = Held{};
+  // Given up without a turn, its places in both queues are etcd's to remove: its mutexes stay for
+  // that.
+  KJ_DEFER({
+    attempt.membersLock = nullptr;
+    attempt.awayLock = nullptr;
+  });
+  attempt.away = mutexFor(Exclusive::kAway, edges, through, config.name);
+  attempt.members = mutexFor(Exclusive::kMembers, edges, through, config.name);
+  attempt.awayLock = co_await lockFor(Exclusive::kAway, *attempt.away, tell);
+  attempt.membersLock = co_await lockFor(Exclusive::kMembers, *attempt.members, tell);
+  co_await view.requireSpare(through, config);
+  held = kj::mv(attempt);
   co_return kj::heap<Turn>(*this);
 }
 
 kj::Promise<kj::Own<void>> Rerun::take(kj::ArrayPtr<const kj::String> known) {
   if (held != nullptr) fail(ErrorKind::kConflict, "the last restart of etcd is not over yet");
-  // A member that does not run, or is none, is missed by nobody.
-  if (!edges.board.running() || here.phase() != Phase::kMember) {
-    co_return kj::heap<NoTurn>();
-  }
+  if (asking) fail(ErrorKind::kConflict, "a turn to restart etcd is asked for already");
+  if (!edges.board.running()) co_return kj::heap<NoTurn>();
+  asking = true;
+  KJ_DEFER(asking = false);
   kj::Own<void> turn = kj::heap<NoTurn>();
   kj::Maybe<kj::Exception> wrong;
   auto addresses = withLocal(known, true);

@@ -38,6 +38,8 @@ class Rerun {
   View& view;
   kj::String why;
   kj::TimePoint until = kj::origin<kj::TimePoint>();
+  bool asking = false;
+  Held attempt;
   kj::Maybe<Held> held;
   kj::Promise<void> ending = nullptr;
 

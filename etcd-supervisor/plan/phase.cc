@@ -84,8 +84,15 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
 Intent atStart(const Intent& intent, Data data, bool sameBoot) {
   bool over = (intent.state == Intent::State::kMakes && data == Data::kWhole) ||
               (intent.state == Intent::State::kLeft && data == Data::kNone && !sameBoot);
-  if (over) return {};
   auto next = intent.clone();
+  if (over) {
+    // Who has asked this node may have made a cluster since: only a vote of its own makes that
+    // known.
+    auto heardOf = kj::mv(next.heardOf);
+    next = {};
+    if (intent.state == Intent::State::kLeft) next.heardOf = kj::mv(heardOf);
+    return next;
+  }
   // Somebody has taken the data away.
   if (next.state == Intent::State::kNone && data == Data::kNone) next.member = 0;
   return next;

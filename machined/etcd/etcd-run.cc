@@ -268,7 +268,8 @@ kj::Promise<void> EtcdRun::refreshFiles() {
       if (!found->otherAuthority) writeEtcdFiles(deps.pki, spec, deps.uid);
     });
     // Of all of these it reads the CA only when it starts, and they are written before that.
-    if (found->otherAuthority && pid() != 0) askToRestart("its CA has changed");
+    // The others are of the old one until they do the same, so they cannot be asked for a turn.
+    if (found->otherAuthority && pid() != 0) restart("its CA has changed");
   }
 }
 
