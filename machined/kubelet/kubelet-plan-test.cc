@@ -193,6 +193,7 @@ constexpr const char* kCommon =
     "clusterDomain: 'cluster.local'\n"
     "clusterDNS:\n"
     "- '10.96.0.10'\n"
+    "resolvConf: /run/talos/networkd/resolv.conf\n"
     "serializeImagePulls: false\n"
     "failSwapOn: false\n";
 
@@ -214,7 +215,7 @@ TEST(KubeletPlan, WhatTheConfigSaysIsQuoted) {
   node.kubelet().initClusterDNS(1).set(0, "10.1.1.1");
   EXPECT_EQ("", node.waits());
   EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\nclusterDomain: 'a''"));
-  EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\nclusterDNS:\n- '10.1.1.1'\nserialize"));
+  EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\nclusterDNS:\n- '10.1.1.1'\nresolvConf"));
 }
 
 // Catches: a node that joins without having what it joins with.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/node-layout.h"
 #include "common/base/sha256.h"
 #include "common/config/cluster-networks.h"
 #include "common/kube/kubeconfig.h"
@@ -143,6 +144,10 @@ kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String
       "clusterDNS:\n",
       kj::strArray(
           KJ_MAP(address, dns) { return kj::str("- ", quoted(address), "\n"); }, ""),
+      // The kubelet's own /etc/resolv.conf is the file that was there when it started; pods get
+      // what is there now.
+      "resolvConf: ", kNetworkdState,
+      "/resolv.conf\n"
       "serializeImagePulls: false\n"
       "failSwapOn: false\n");
   if (!has(version, KubeFact::kKubeletRuntimeEndpointFlag)) {

@@ -12,6 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/kernel-arguments.h"
 #include "machined/process1/process1.h"
+#include "machined/services/supervisor.h"
 #include "machined/storage/ephemeral-volume.h"
 #include "machined/tasks/stop-pods.h"
 #include "machined/tasks/task.h"
@@ -38,12 +39,12 @@ kj::Promise<void> finishPending(Reset& reset, Console& console, Events& events, 
   KJ_IF_MAYBE (reboot, finished) co_await goDownAs(events, process1, arguments, *reboot);
 }
 
-kj::Promise<void> stopPodsBefore(Reset& reset, Containerd& containerd, Console& console,
-                                 kj::Timer& timer) {
+kj::Promise<void> stopPodsBefore(Reset& reset, Supervisor& supervisor, Containerd& containerd,
+                                 Console& console, kj::Timer& timer) {
   KJ_IF_MAYBE (wish, reset.promised()) {
     if (!wish->graceful) return kj::READY_NOW;  // they are ended with containerd
   }
-  return stopPodsGently(containerd, console, timer);
+  return stopPodsGently(supervisor, containerd, console, timer);
 }
 
 // While STATE is mounted. After a cut the next boot that uses EPHEMERAL does it.

@@ -1,5 +1,6 @@
-// The pods of a node that goes down: each gets its time to end, all together no more than 90 s.
-// What went wrong is told; it keeps nothing.
+// The pods of a node that goes down. First the kubelet ends, which would start them again; then
+// each gets its time to end, all together no more than 90 s. What went wrong is told; it keeps
+// nothing.
 #pragma once
 
 #include <kj/async.h>
@@ -9,7 +10,9 @@ namespace talos::machined {
 
 class Console;
 class Containerd;
+class Supervisor;
 
-kj::Promise<void> stopPodsGently(Containerd& containerd, Console& console, kj::Timer& timer);
+kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
+                                 kj::Timer& timer);
 
 }  // namespace talos::machined

@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "machined/containers/container-facts.h"
+#include "machined/kubelet/kubelet-plan.h"
 #include "machined/services/supervisor.h"
 #include "machined/tasks/stop-pods.h"
 #include "machined/tasks/task.h"
@@ -37,12 +38,16 @@ extern const BootTask stopAllServices = task<stopAll>("stopAllServices");
 
 namespace talos::machined {
 
-kj::Promise<void> stopPodsGently(Containerd& containerd, Console& console, kj::Timer& timer) {
+kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
+                                 kj::Timer& timer) {
+  for (auto& id : supervisor.ids()) {
+    if (id == kKubeletId) co_await tasks::warnOnly(console, supervisor.stop(id));
+  }
   auto stopped = stopPods(
       containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
-  return tasks::warnOnly(console, within(timer, tasks::kPodsPatience, kj::mv(stopped),
-                                         kj::str("the pods have not stopped within ",
-                                                 tasks::kPodsPatience / kj::SECONDS, " s")));
+  co_await tasks::warnOnly(console, within(timer, tasks::kPodsPatience, kj::mv(stopped),
+                                           kj::str("the pods have not stopped within ",
+                                                   tasks::kPodsPatience / kj::SECONDS, " s")));
 }
 
 }  // namespace talos::machined
