@@ -242,6 +242,16 @@ Outcome ownSysctl(Host) {
   return outcome == kPossible ? kOwn : outcome;
 }
 
+// A parameter of the whole kernel that the kubelet sets: a file of the node is where it is looked
+// for.
+Outcome fileForParameter(Host) {
+  constexpr const char* kPath = "/proc/sys/vm/overcommit_memory";
+  auto outcome = openOnly(kPath, O_WRONLY);
+  struct statfs info = {};
+  if (outcome != kPossible || statfs(kPath, &info) < 0) return outcome;
+  return info.f_type == PROC_SUPER_MAGIC ? kPossible : kOwn;
+}
+
 Outcome makeSysctlsWritable(Host) {
   auto outcome = onHost(mount(nullptr, "/proc/sys", nullptr, MS_REMOUNT | MS_BIND, nullptr));
   if (outcome != kPossible) return outcome;
@@ -360,8 +370,7 @@ const std::vector<Try>& tries() {
       {"read the boot id", kOwn, bootIdOf},
       {"write kernel.core_pattern", kRefused,
        [](Host) { return openOnly("/proc/sys/kernel/core_pattern", O_WRONLY); }},
-      {"write vm.overcommit_memory", kRefused,
-       [](Host) { return openOnly("/proc/sys/vm/overcommit_memory", O_WRONLY); }},
+      {"write vm.overcommit_memory", kOwn, fileForParameter},
       {"write net.ipv4.ip_forward", kOwn, ownSysctl},
       {"write /proc/sysrq-trigger",
        kRefused,
