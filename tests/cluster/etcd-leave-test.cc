@@ -2,65 +2,41 @@
 // that the node has, and what is refused.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <regex>
 
-#include "tests/harness/cluster.h"
+#include "tests/cluster/etcd-nodes.h"
 
 namespace talos {
 namespace {
 
-using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 using harness::Result;
 
-constexpr double kPatience = 240;  // s; beside other tests
-
-struct Master {
-  std::string address, name;
-};
-const std::vector<Master> kMasters = {
-    {"10.5.0.2", "leave-master-1"}, {"10.5.0.3", "leave-master-2"}, {"10.5.0.4", "leave-master-3"}};
+constexpr double kPatience = EtcdNodes::kPatience;
 
 struct EtcdLeave : public testing::Test {
   ~EtcdLeave() noexcept override {}
-  Cluster cluster{"leave",
-                  {"--provisioner", "container", "--masters", "3", "--workers", "0", "--use-vip",
-                   "--bootstrap=true"}};
+  EtcdNodes nodes{"leave", 3, {"--use-vip", "--bootstrap=true"}};
 
-  Result at(const Master& node, std::vector<std::string> arguments, double deadline = 200) {
-    std::vector<std::string> words = {"-e", cluster.endpoint(node.address), "-n", node.address};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    return cluster.talosctl(words, deadline);
+  std::string members(const EtcdNode& node) { return nodes.members(node); }
+  size_t voters(const EtcdNode& node) { return nodes.voters(node); }
+  Result at(const EtcdNode& node, std::vector<std::string> arguments) {
+    return nodes.at(node, std::move(arguments));
   }
-  std::string members(const Master& node) {
-    auto shown = at(node, {"--timeout", "20s", "etcd", "members"});
-    return shown.out + shown.err;
-  }
-  // That answer, as this node sees them.
-  size_t voters(const Master& node) {
-    auto text = members(node);
-    static const std::regex voter("\\bfalse +(true|false) +OK");
-    return std::distance(std::sregex_iterator(text.begin(), text.end(), voter),
-                         std::sregex_iterator());
-  }
-  std::string addressOf(const Master& node) {
+  std::string addressOf(const EtcdNode& node) {
     auto shown = at(node, {"--timeout", "20s", "get", "vipstatus"});
     return shown.out + shown.err;
   }
   // The only one of these that has the shared address.
-  const Master* holder(const std::vector<Master>& nodes) {
-    const Master* found = nullptr;
+  const EtcdNode* holder(const std::vector<EtcdNode>& nodes) {
+    const EtcdNode* found = nullptr;
     for (auto& node : nodes) {
       if (!contains(addressOf(node), " holder ")) continue;
       if (found != nullptr) return nullptr;
       found = &node;
     }
     return found;
-  }
-  std::string bootId(const Master& node) {
-    return at(node, {"--timeout", "20s", "read", "/proc/sys/kernel/random/boot_id"}).out;
   }
 };
 
@@ -70,13 +46,13 @@ struct EtcdLeave : public testing::Test {
 // address along, one that is carried out though the others would have no quorum, or that has begun
 // to when it is refused.
 TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
-  for (auto& node : kMasters) {
+  for (auto& node : nodes.all()) {
     ASSERT_TRUE(eventually([&] { return voters(node) == 3; }, kPatience)) << members(node);
   }
-  const Master* first = nullptr;
-  ASSERT_TRUE(eventually([&] { return (first = holder(kMasters)) != nullptr; }, kPatience));
-  std::vector<Master> others;
-  for (auto& node : kMasters) {
+  const EtcdNode* first = nullptr;
+  ASSERT_TRUE(eventually([&] { return (first = holder(nodes.all())) != nullptr; }, kPatience));
+  std::vector<EtcdNode> others;
+  for (auto& node : nodes.all()) {
     if (&node != first) others.push_back(node);
   }
 
@@ -93,8 +69,8 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   EXPECT_FALSE(contains(before, "vipd has not given up")) << before;
   EXPECT_TRUE(
       contains(at(*first, {"logs", "vipd", "--previous"}).out, "gave up the shared address"));
-  const Master* second = nullptr;
-  ASSERT_TRUE(eventually([&] { return (second = holder(kMasters)) != nullptr; }, kPatience));
+  const EtcdNode* second = nullptr;
+  ASSERT_TRUE(eventually([&] { return (second = holder(nodes.all())) != nullptr; }, kPatience));
   EXPECT_NE(first->name, second->name);
 
   // For good.
@@ -105,8 +81,8 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   EXPECT_TRUE(eventually([&] { return holder(others) != nullptr; }, kPatience));
 
   // With one of the two that are left down, the other one may not go.
-  cluster.ok({"cluster", "node", "kill", others[1].name}, 120);
-  auto same = bootId(others[0]);
+  nodes.kill(others[1]);
+  auto same = nodes.bootId(others[0]);
   auto refused = at(others[0], {"reset"});
   EXPECT_EQ(1, refused.status) << refused.err;
   EXPECT_TRUE(contains(refused.err, "etcd has 2 voters (")) << refused.err;
@@ -115,11 +91,11 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
                                                         "quorum \\(1 answers, 2 must\\)")))
       << refused.err;
   EXPECT_TRUE(contains(refused.err, "--graceful=false")) << refused.err;
-  EXPECT_EQ(same, bootId(others[0])) << "it has restarted";
+  EXPECT_EQ(same, nodes.bootId(others[0])) << "it has restarted";
   EXPECT_FALSE(contains(at(others[0], {"get", "etcdstatus"}).out, " leaving "));
 
   // When it is back, it may; and then the last one may not.
-  cluster.ok({"cluster", "node", "start", others[1].name}, 120);
+  nodes.start(others[1]);
   ASSERT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kPatience)) << members(others[0]);
   ASSERT_TRUE(eventually([&] { return at(others[1], {"reset"}).status == 0; }, kPatience));
   ASSERT_TRUE(eventually([&] { return voters(others[0]) == 1; }, kPatience)) << members(others[0]);

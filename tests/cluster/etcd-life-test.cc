@@ -1,0 +1,156 @@
+// The life of a cluster of etcd on control-plane nodes in containers: it grows, a node is
+// reinstalled, the config of all members changes, it shrinks; its data stays.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "tests/cluster/etcd-nodes.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+
+struct EtcdLife : public testing::Test {
+  ~EtcdLife() noexcept override {}
+  EtcdNodes nodes{"life", 5, {"--workers", "1", "--bootstrap=false"}};
+  unsigned written = 0;
+
+  // What was written before is there, and more can be.
+  void useIt(const EtcdNode& node) {
+    for (unsigned i = 0; i < written; ++i) {
+      EXPECT_EQ(std::to_string(i) + "\n", nodes.get(node, "/life/" + std::to_string(i)));
+    }
+    EXPECT_TRUE(nodes.put(node, "/life/" + std::to_string(written), std::to_string(written)));
+    ++written;
+  }
+  void tolerates(const EtcdNode& node, unsigned voters, unsigned failures) {
+    ASSERT_TRUE(nodes.haveVoters(node, voters)) << nodes.members(node);
+    EXPECT_TRUE(nodes.says(node, "voters: " + std::to_string(voters)) &&
+                nodes.says(node, "tolerates: " + std::to_string(failures)))
+        << nodes.statusOf(node);
+  }
+  std::string memberOf(const EtcdNode& node) {
+    std::smatch match;
+    auto text = nodes.statusOf(node);
+    return std::regex_search(text, match, std::regex("member: \"?([0-9a-f]+)")) ? match[1].str()
+                                                                                : std::string();
+  }
+};
+
+}  // namespace
+
+// Catches: data that a change of members costs; a tolerance that is not told; a node that comes
+// back empty and is not taken in, or is counted twice.
+TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
+  auto& first = nodes[0];
+  std::vector<std::string> words = {"bootstrap"};
+  for (auto i : {1, 2, 3, 4}) {
+    nodes.kill(nodes[i]);
+    words.insert(words.end(), {"--without", nodes[i].address});
+  }
+  auto made = nodes.at(first, words);
+  ASSERT_EQ(0, made.status) << made.err;
+  tolerates(first, 1, 0);
+  auto id = nodes.clusterId(first);
+  useIt(first);
+
+  nodes.start(nodes[1]);
+  nodes.start(nodes[2]);
+  tolerates(first, 3, 1);
+  useIt(nodes[1]);
+
+  auto before = memberOf(nodes[2]);
+  nodes.reinstall(nodes[2]);
+  ASSERT_TRUE(
+      eventually([&] { return memberOf(nodes[2]) != before && !memberOf(nodes[2]).empty(); },
+                 EtcdNodes::kPatience));
+  tolerates(first, 3, 1);
+  useIt(nodes[2]);
+
+  nodes.start(nodes[3]);
+  nodes.start(nodes[4]);
+  tolerates(first, 5, 2);
+  useIt(nodes[4]);
+
+  struct Step {
+    unsigned node, voters, failures;
+    std::string words;
+  } steps[] = {
+      {4, 4, 1,
+       "etcd has 5 voters, which tolerate 2 failures; without life-master-5 it has 4 "
+       "voters, which tolerate 1 failure"},
+      {3, 3, 1,
+       "etcd has 4 voters, which tolerate 1 failure; without life-master-4 it has 3 "
+       "voters, which tolerate 1 failure"},
+      {2, 2, 0,
+       "etcd has 3 voters, which tolerate 1 failure; without life-master-3 it has 2 "
+       "voters, which tolerate no failure"},
+      {1, 1, 0,
+       "etcd has 2 voters, which tolerate no failure; without life-master-2 it has 1 "
+       "voter, which tolerates no failure"},
+  };
+  for (auto& step : steps) {
+    SCOPED_TRACE(step.voters);
+    auto reset = nodes.at(nodes[step.node], {"reset"});
+    EXPECT_EQ(0, reset.status) << reset.err;
+    EXPECT_TRUE(contains(reset.err, step.words)) << reset.err;
+    tolerates(first, step.voters, step.failures);
+    useIt(first);
+  }
+  EXPECT_EQ(id, nodes.clusterId(first));
+}
+
+// Catches: members that restart together when the config of all of them changes, and one that does
+// though the others need it.
+TEST(EtcdChange, RestartsOneMemberAfterAnother) {
+  EtcdNodes nodes("change", 3, {"--bootstrap=true"});
+  ASSERT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
+  auto change = [&](const EtcdNode& node, const std::string& value) {
+    auto patched =
+        nodes.at(node, {"patch", "machineconfig", "--mode=no-reboot", "-p",
+                        "cluster: {etcd: {extraArgs: {snapshot-count: \"" + value + "\"}}}"});
+    EXPECT_EQ(0, patched.status) << patched.err;
+  };
+  auto runsWith = [&](const EtcdNode& node, const std::string& value) {
+    return contains(nodes.at(node, {"--timeout", "10s", "processes"}).out,
+                    "--snapshot-count=" + value);
+  };
+  nodes.kill(nodes[2]);
+  change(nodes[0], "7777");
+  EXPECT_TRUE(nodes.says(nodes[0],
+                         "etcd is to be restarted, because the config has changed, and waits: etcd "
+                         "has 3 voters ("))
+      << nodes.statusOf(nodes[0]);
+  EXPECT_TRUE(contains(nodes.statusOf(nodes[0]), "; change-master-3 ("))
+      << nodes.statusOf(nodes[0]);
+  EXPECT_FALSE(runsWith(nodes[0], "7777"));
+  EXPECT_TRUE(nodes.put(nodes[1], "/quorum", "is there"));
+
+  nodes.start(nodes[2]);
+  ASSERT_TRUE(eventually([&] { return runsWith(nodes[0], "7777"); }, EtcdNodes::kPatience))
+      << nodes.statusOf(nodes[0]);
+  ASSERT_TRUE(nodes.haveVoters(nodes[1], 3)) << nodes.members(nodes[1]);
+
+  // What was refused its turn has kept none.
+  EXPECT_FALSE(contains(nodes.at(nodes[0], {"logs", "etcd-supervisor"}).out,
+                        "waiting until change-master-1 has restarted"));
+
+  // Somebody writes all the time.
+  for (auto& node : nodes.all()) change(node, "8888");
+  unsigned writes = 0;
+  EXPECT_TRUE(eventually(
+      [&] {
+        bool any = false;
+        for (auto& node : nodes.all()) any |= nodes.put(node, "/quorum", std::to_string(++writes));
+        EXPECT_TRUE(any) << "no member takes a write";
+        return std::all_of(nodes.all().begin(), nodes.all().end(),
+                           [&](auto& node) { return runsWith(node, "8888"); });
+      },
+      EtcdNodes::kPatience));
+  EXPECT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
+}
+
+}  // namespace talos

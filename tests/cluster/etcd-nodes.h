@@ -1,0 +1,59 @@
+// Control-plane nodes in containers and their etcd, for tests: what they say of it, and what is in
+// it by etcdctl with the certificates of a node, as a program beside ours sees it. Needs root.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+
+struct EtcdNode {
+  std::string name, address;
+};
+
+class EtcdNodes {
+ public:
+  static constexpr double kPatience = 240;  // s; beside other tests
+
+  // "<name>-master-1" at 10.5.0.2 and so on.
+  EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags);
+
+  const EtcdNode& operator[](size_t i) const { return nodes[i]; }
+  const std::vector<EtcdNode>& all() const { return nodes; }
+
+  // By the node's own endpoint: no other one has to be up.
+  harness::Result at(const EtcdNode& node, std::vector<std::string> arguments,
+                     double deadline = 200) const;
+  std::string members(const EtcdNode& node) const;
+  // That answer, as this node sees them.
+  size_t voters(const EtcdNode& node) const;
+  bool haveVoters(const EtcdNode& node, size_t count, double deadline = kPatience) const;
+  std::string statusOf(const EtcdNode& node) const;  // etcdstatus in YAML
+  bool says(const EtcdNode& node, const std::string& words, double deadline = kPatience) const;
+  // Of the cluster that a node is in, by its own word.
+  std::string clusterId(const EtcdNode& node) const;
+  std::string bootId(const EtcdNode& node) const;
+
+  void kill(const EtcdNode& node) const;
+  void start(const EtcdNode& node) const;
+  // Loses all that it had but its config, without a word to the others, and comes back.
+  void reinstall(const EtcdNode& node) const;
+  // The same of a node that is off, which stays off.
+  void erase(const EtcdNode& node) const;
+
+  // etcdctl at the node's etcd.
+  harness::Result etcdctl(const EtcdNode& node, std::vector<std::string> arguments) const;
+  bool put(const EtcdNode& node, const std::string& key, const std::string& value) const;
+  std::string get(const EtcdNode& node, const std::string& key) const;
+
+  const harness::Cluster& cluster() const { return cluster_; }
+
+ private:
+  harness::Cluster cluster_;
+  std::vector<EtcdNode> nodes;
+};
+
+}  // namespace talos

@@ -1,0 +1,151 @@
+// What goes wrong with etcd of control-plane nodes in containers, as docs/troubleshooting.md has
+// it: each time a message that names the cause, and the others keep running.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <regex>
+
+#include "tests/cluster/etcd-nodes.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+using harness::slurp;
+
+// In the mount namespace of this process, by a child, which stays in it.
+void inMountsOf(pid_t pid, const std::function<int()>& work) {
+  pid_t child = fork();
+  KJ_REQUIRE(child >= 0);
+  if (child == 0) {
+    int fd = open(("/proc/" + std::to_string(pid) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
+    _exit(fd < 0 || setns(fd, CLONE_NEWNS) < 0 || work() < 0 ? 1 : 0);
+  }
+  int status = 0;
+  KJ_SYSCALL(waitpid(child, &status, 0));
+  EXPECT_EQ(0, status);
+}
+
+struct EtcdTroubles : public testing::Test {
+  ~EtcdTroubles() noexcept override {}
+  EtcdNodes nodes{"troubles", 3, {"--bootstrap=false"}};
+  const EtcdNode &first = nodes[0], &second = nodes[1], &third = nodes[2];
+
+  void patch(const EtcdNode& node, const std::string& text) {
+    auto result = nodes.at(node, {"patch", "machineconfig", "--mode=no-reboot", "-p", text});
+    ASSERT_EQ(0, result.status) << result.err;
+  }
+  void isWaiting() {
+    for (auto& node : nodes.all()) {
+      ASSERT_TRUE(nodes.says(node, "phase: waiting")) << nodes.statusOf(node);
+    }
+  }
+  void rename(const EtcdNode& node, const std::string& name) {
+    patch(node, "machine: {network: {hostname: " + name + "}}");
+    ASSERT_TRUE(eventually(
+        [&] { return contains(nodes.at(node, {"get", "etcdconfigs"}).out, name + " "); }, 60))
+        << nodes.at(node, {"get", "etcdconfigs"}).out;
+  }
+  void power(const std::string& action, const EtcdNode& node) {
+    nodes.cluster().ok({"cluster", "node", action, node.name}, 120);
+  }
+  pid_t pid(const EtcdNode& node) { return nodes.cluster().process(node.name); }
+
+  void duplicateNames() {
+    rename(third, "troubles-master-1");
+    auto refused = nodes.at(first, {"bootstrap"});
+    EXPECT_EQ(1, refused.status);
+    EXPECT_TRUE(contains(refused.err,
+                         "10.5.0.4 is another node with the name troubles-master-1, which must be "
+                         "unique; set machine.network.hostname"))
+        << refused.err;
+    rename(third, "troubles-master-3");
+  }
+  // The name leads where nobody is.
+  void dnsThatLies() {
+    patch(first,
+          "machine: {network: {extraHostEntries: [{ip: 10.5.0.99, aliases: [cp.example.org]}]}}\n"
+          "cluster: {trustd: {endpoints: [cp.example.org]}}");
+    auto refused = nodes.at(first, {"--timeout", "10s", "bootstrap"});
+    EXPECT_EQ(1, refused.status);
+    EXPECT_TRUE(contains(refused.err, "no answer from cp.example.org at 10.5.0.99 ("))
+        << refused.err;
+  }
+  void fullDisk() {
+    constexpr const char* kData = "/var/lib/etcd";
+    inMountsOf(pid(third), [&] {
+      return mount("tmpfs", kData, "tmpfs", 0, "size=40m,uid=60,gid=60,mode=0700");
+    });
+    power("pause", third);  // etcd takes one new member at a time
+    auto made =
+        nodes.at(first, {"bootstrap", "--without", "cp.example.org", "--without", third.address});
+    ASSERT_EQ(0, made.status) << made.err;
+    ASSERT_TRUE(nodes.haveVoters(first, 2)) << nodes.members(first);
+    power("resume", third);
+    EXPECT_TRUE(nodes.says(third, "the disk of /var/lib/etcd is full (")) << nodes.statusOf(third);
+    EXPECT_TRUE(nodes.haveVoters(first, 2)) << nodes.members(first);
+    EXPECT_TRUE(nodes.put(first, "/others", "keep running"));
+    inMountsOf(pid(third), [&] { return umount2(kData, MNT_DETACH); });
+    EXPECT_TRUE(nodes.haveVoters(first, 3)) << nodes.members(first) << nodes.statusOf(third);
+  }
+  // Signed by the cluster's CA, for a month that is over.
+  void expire(const EtcdNode& node) {
+    auto folder = nodes.cluster().folder();
+    auto config = slurp(nodes.cluster().stateFolder() + "/" + node.name + ".yaml");
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(
+        config, match,
+        std::regex(
+            "etcd:\\s+(?:.*\\n\\s+)*?ca:\\s+crt: \"?([^\"\\s]+)\"?\\s+key: \"?([^\"\\s]+)")));
+    std::ofstream(folder + "/ca.b64") << match[1].str() << "\n";
+    std::ofstream(folder + "/key.b64") << match[2].str() << "\n";
+    auto pki = "/proc/" + std::to_string(pid(node)) + "/root/etc/kubernetes/pki/etcd";
+    auto made = harness::run(
+        {"bash", "-ec",
+         "cd " + folder +
+             "; base64 -d <ca.b64 >ca.crt; base64 -d <key.b64 >ca.key\n"
+             "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout old.key -out "
+             "old.csr -subj /CN=old -addext subjectAltName=IP:10.5.0.4,IP:127.0.0.1\n"
+             "openssl x509 -req -in old.csr -CA ca.crt -CAkey ca.key -copy_extensions copyall "
+             "-not_before 20240101000000Z -not_after 20240201000000Z -out old.crt\n"
+             "for kind in peer server; do for part in crt key; do cat old.$part >" +
+             pki + "/$kind.$part; done; done"},
+        60);
+    ASSERT_EQ(0, made.status) << made.err;
+  }
+  void expiredCertificates() {
+    expire(third);
+    nodes.kill(second);  // who comes back connects anew
+    nodes.start(second);
+    EXPECT_TRUE(
+        eventually([&] { return contains(nodes.members(second), "certificate has expired"); },
+                   EtcdNodes::kPatience))
+        << nodes.members(second);
+    EXPECT_TRUE(nodes.haveVoters(second, 2)) << nodes.members(second);
+    EXPECT_TRUE(nodes.put(second, "/others", "keep running"));
+    EXPECT_TRUE(contains(nodes.at(second, {"logs", "etcd"}).out, "certificate has expired"));
+    // Certificates are written before each start.
+    EXPECT_EQ(0, nodes.at(third, {"service", "etcd", "restart"}).status);
+    EXPECT_TRUE(nodes.haveVoters(second, 3)) << nodes.members(second);
+  }
+};
+
+}  // namespace
+
+TEST_F(EtcdTroubles, AreNamedAndTheOthersKeepRunning) {
+  isWaiting();
+  duplicateNames();
+  dnsThatLies();
+  fullDisk();
+  expiredCertificates();
+}
+
+}  // namespace talos
