@@ -17,19 +17,15 @@ Registry::Registry(const std::string& folder, const std::string& address,
   std::ofstream(config) << "version: 0.1\nstorage: {filesystem: {rootdirectory: " << storage
                         << "/data}}\nhttp: {addr: '" << address << "'}\n"
                         << (remote.empty() ? "" : "proxy: {remoteurl: '" + remote + "'}\n");
-  process =
-      std::make_unique<Background>(std::vector<std::string>{"docker-registry", "serve", config});
-  bool listens =
-      process->waitFor([](const std::string& out,
-                          const std::string& err) { return contains(out + err, "listening on"); },
-                       30);
-  KJ_REQUIRE(listens, "docker-registry does not listen", address.c_str(), process->err().c_str());
+  log = storage + "/log";
+  process = std::make_unique<Background>(std::vector<std::string>{
+      "sh", "-c", "exec docker-registry serve \"$0\" >\"$1\" 2>&1", config, log});
+  bool listens = eventually([this] { return contains(slurp(log), "listening on"); }, 30);
+  KJ_REQUIRE(listens, "docker-registry does not listen", address.c_str(), slurp(log).c_str());
 }
 
 bool Registry::wasAsked(const std::string& part) {
-  return process->waitFor(
-      [&](const std::string& out, const std::string& err) { return contains(out + err, part); },
-      10);
+  return eventually([&] { return contains(slurp(log), part); }, 10);
 }
 
 void RegistryHost::SetUp() {

@@ -21,6 +21,8 @@ class Registry {
   void stop() { process.reset(); }
 
  private:
+  // Its lines: more than a pipe takes that nobody reads for a while.
+  std::string log;
   std::unique_ptr<Background> process;
 };
 
