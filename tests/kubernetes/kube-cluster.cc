@@ -20,13 +20,16 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-std::vector<std::string> flags(unsigned masters, unsigned workers) {
-  return {"--provisioner=container",
-          "--masters=" + std::to_string(masters),
-          "--workers=" + std::to_string(workers),
-          "--bootstrap",
-          "--registry-mirror",
-          "*=http://10.5.0.1:5000"};
+std::vector<std::string> flags(unsigned masters, unsigned workers,
+                               const std::vector<std::string>& more) {
+  std::vector<std::string> all = {"--provisioner=container",
+                                  "--masters=" + std::to_string(masters),
+                                  "--workers=" + std::to_string(workers),
+                                  "--bootstrap",
+                                  "--registry-mirror",
+                                  "*=http://10.5.0.1:5000"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 }  // namespace
@@ -42,12 +45,16 @@ void KubeHost::SetUp() {
   registry = std::make_unique<harness::Registry>(folder, kRegistry);
 }
 
-KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned workers)
-    : talos(name, flags(masters, workers)), name(name), kubeconfig(talos.folder() + "/kubeconfig") {
+KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned workers,
+                         const std::vector<std::string>& more)
+    : talos(name, flags(masters, workers, more)),
+      name(name),
+      kubeconfig(talos.folder() + "/kubeconfig") {
   Result last;
   bool written = eventually(
       [&] {
-        last = talos.talosctl({"kubeconfig", "--force", "--merge=false", kubeconfig});
+        last = talos.talosctl(
+            {"-n", "10.5.0.2", "kubeconfig", "--force", "--merge=false", kubeconfig});
         return last.status == 0;
       },
       60, 1);

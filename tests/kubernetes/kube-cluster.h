@@ -27,7 +27,8 @@ class KubeHost : public harness::RegistryHost {
 class KubeCluster {
  public:
   // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives.
-  KubeCluster(const std::string& name, unsigned masters, unsigned workers);
+  KubeCluster(const std::string& name, unsigned masters, unsigned workers,
+              const std::vector<std::string>& more = {});
 
   harness::Cluster talos;
 

@@ -108,6 +108,17 @@ void checkPodNetwork(const KubeCluster& cluster) {
   }
 }
 
+// All that a cluster begins with, on each of its nodes.
+void awaitSystem(const KubeCluster& cluster, size_t masters, size_t nodes) {
+  cluster.awaitReady(nodes, kUp);
+  for (auto part : {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}) {
+    cluster.awaitPods("kube-system", std::string("k8s-app=") + part, masters, kPods);
+  }
+  cluster.awaitPods("kube-system", "k8s-app=kube-proxy", nodes, kPods);
+  cluster.awaitPods("kube-system", "k8s-app=flannel", nodes, kPods);
+  cluster.awaitPods("kube-system", "k8s-app=kube-dns", 2, kPods);
+}
+
 // Catches: a cluster that does not come up from nothing, one whose pods cannot reach each other, a
 // name that does not resolve; a kubelet, or what it does, that is not there after its death; a node
 // that changes its host.
@@ -115,14 +126,9 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   auto host = HostState::now();
   {
     KubeCluster cluster("kube", 1, 1);
-    cluster.awaitReady(2, kUp);
+    awaitSystem(cluster, 1, 2);
     if (HasFailure()) return;
     EXPECT_THAT(cluster.ok({"version"}), HasSubstr("Server Version: v1."));
-    for (auto part : {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}) {
-      cluster.awaitPods("kube-system", std::string("k8s-app=") + part, 1, kPods);
-    }
-    cluster.awaitPods("kube-system", "k8s-app=kube-proxy", 2, kPods);
-    cluster.awaitPods("kube-system", "k8s-app=kube-dns", 2, kPods);
     cluster.apply(kWeb);
     cluster.awaitPods("default", "app=web", 2, kPods);
     if (HasFailure()) return;
@@ -149,6 +155,37 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
     EXPECT_EQ(restarts(cluster), started);
   }
   EXPECT_THAT(differences(host, HostState::now()), testing::IsEmpty());
+}
+
+// Catches: control planes that do not share a cluster, an endpoint that is not shared, a node that
+// is not back after a reboot, or with pods that were never told to end.
+TEST_F(KubeHost, ThreeControlPlanesAndTwoWorkers) {
+  KubeCluster cluster("kube3", 3, 2, {"--use-vip"});
+  awaitSystem(cluster, 3, 5);
+  cluster.apply(kWeb);
+  cluster.awaitPods("default", "app=web", 5, kPods);
+  if (HasFailure()) return;
+  checkPodNetwork(cluster);
+  for (auto node : {"10.5.0.6", "10.5.0.3"}) {
+    auto bootId = [&] {
+      return cluster.talos
+          .talosctl({"-n", node, "--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20)
+          .out;
+    };
+    auto before = bootId();
+    ASSERT_NE(before, "") << node;
+    cluster.talos.ok({"-n", node, "reboot"}, kUp);
+    EXPECT_TRUE(eventually(
+        [&] {
+          auto now = bootId();
+          return now != "" && now != before;
+        },
+        kUp, 0.5))
+        << node;
+    awaitSystem(cluster, 3, 5);
+    cluster.awaitPods("default", "app=web", 5, kPods);
+  }
+  checkPodNetwork(cluster);
 }
 
 }  // namespace
