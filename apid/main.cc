@@ -13,7 +13,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 

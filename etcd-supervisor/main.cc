@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "etcd-supervisor/control/node-peers.h"
 #include "etcd-supervisor/control/real-files.h"

@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 #include "machined/brain/wiring.h"
 #include "machined/process1/process1-socket.h"
 

@@ -6,7 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 #include "trustd/issuance-records.h"
 #include "trustd/signing-secrets.h"
 #include "trustd/trustd-server.h"

@@ -3,7 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 
 namespace talos::trustd {
 namespace {

@@ -11,8 +11,8 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/base/process-memory.h"
 #include "common/etcd/etcd-client.h"
+#include "common/memory/process-memory.h"
 #include "vipd/store-board.h"
 
 namespace talos::vipd {

@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 
 namespace talos::vipd {
 namespace {

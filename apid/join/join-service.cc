@@ -4,7 +4,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/net/resolver.h"
 #include "rpc/types.capnp.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/testing/freed-secrets.h"
 
 namespace talos {

@@ -15,7 +15,7 @@
 
 #include "common/base/error.h"
 #include "common/base/folder.h"
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-buffer.h"
 
 namespace talos {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
+#include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
 #include "common/tls/pki.h"
 

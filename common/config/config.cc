@@ -1,7 +1,7 @@
 #include "common/config/config.h"
 
-#include "common/base/zeroize.h"
 #include "common/config/config-check.h"
+#include "common/memory/zeroize.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::config {

@@ -5,10 +5,10 @@
 
 #include "common/base/error.h"
 #include "common/base/version.h"
-#include "common/base/zeroize.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/kubernetes-images.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/yaml/yaml-codec.h"
 

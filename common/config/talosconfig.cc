@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/talosconfig.capnp.h"
 

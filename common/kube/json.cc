@@ -1,7 +1,7 @@
 #include "common/kube/json.h"
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::kube {
 namespace {

@@ -3,8 +3,8 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
 #include "common/kube/json-yaml.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 
 namespace talos::kube {

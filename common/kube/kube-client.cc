@@ -4,8 +4,8 @@
 #include <kj/debug.h>
 
 #include "common/base/backoff.h"
-#include "common/base/secret-buffer.h"
 #include "common/base/within.h"
+#include "common/memory/secret-buffer.h"
 
 namespace talos::kube {
 namespace {

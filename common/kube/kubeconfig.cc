@@ -2,7 +2,7 @@
 
 #include <kj/encoding.h>
 
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-buffer.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::kube {

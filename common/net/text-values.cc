@@ -4,7 +4,7 @@
 
 #include "common/base/ascii.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 
 namespace talos::config {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos {
 

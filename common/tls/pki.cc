@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/tls/openssl.h"
 

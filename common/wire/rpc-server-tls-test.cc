@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/testing/sanitizers.h"
 #include "common/testing/secrets-in-memory.h"
 #include "common/testing/test-port.h"
@@ -43,6 +43,7 @@ struct ServerTls : testing::Test {
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   pki::CertificateAndKey foreign = pki::makeAuthority({.organization = "other"});
   TlsEndpoint server{credentials(authority, "", authority)};
+  TlsEndpoint reader{credentials(authority, "os:reader", authority)};
   kj::AutoCloseFd listening = listenTcp("127.0.0.1", 0);
   uint16_t port = portOf(listening);
   kj::Maybe<kj::Promise<void>> serving;
@@ -91,6 +92,17 @@ struct ServerTls : testing::Test {
     auto promise = call.ignoreResult().eagerlyEvaluate(nullptr);
     while (reboots.size() == before) wait(timer.afterDelay(1 * kj::MILLISECONDS));
     return promise;
+  }
+  // Three connections: nothing left to answer, and two calls that the server has begun with.
+  struct UnderWay {
+    kj::Own<Connection> idle, busy, stuck;
+    kj::Promise<void> answered, never;
+  };
+  UnderWay underWay() {
+    auto idle = connect(reader), busy = connect(reader), stuck = connect(reader);
+    wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
+    auto answered = reboot(*busy), never = reboot(*stuck);
+    return {kj::mv(idle), kj::mv(busy), kj::mv(stuck), kj::mv(answered), kj::mv(never)};
   }
   template <typename F>
   kj::Exception failureOf(F&& f) {
@@ -169,10 +181,7 @@ TEST_F(ServerTls, StrangersAreRefused) {
 TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
   serve(clock);
-  TlsEndpoint client(credentials(authority, "os:reader", authority));
-  auto idle = connect(client), busy = connect(client), stuck = connect(client);
-  wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
-  auto answered = reboot(*busy), never = reboot(*stuck);
+  auto [idle, busy, stuck, answered, never] = underWay();
   testing::internal::CaptureStderr();
   stop.fulfiller->fulfill();
   wait(idle->onDisconnect());
@@ -197,10 +206,7 @@ TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
 TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeAConnectionsTimeIsOver) {
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
   serve(clock);
-  TlsEndpoint client(credentials(authority, "os:reader", authority));
-  auto idle = connect(client), busy = connect(client), stuck = connect(client);
-  wait(idle->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
-  auto answered = reboot(*busy), never = reboot(*stuck);
+  auto [idle, busy, stuck, answered, never] = underWay();
   turnedOut.fulfiller->fulfill();
   wait(idle->onDisconnect());
   EXPECT_TRUE(busy->alive() && stuck->alive());

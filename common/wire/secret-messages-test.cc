@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/testing/sanitizers.h"
 #include "common/testing/secrets-in-memory.h"
 #include "common/wire/rpc-server.h"

@@ -5,7 +5,7 @@
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/annotation.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml.h"
 

@@ -2,7 +2,7 @@
 // in it (json-write.cc has one).
 
 #include "common/base/ascii.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {

@@ -2,8 +2,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/process-memory.h"
 #include "common/base/version.h"
+#include "common/memory/process-memory.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/doors.h"
 #include "machined/brain/power-button.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/testing/test-zip.h"
 #include "common/tls/pki.h"
 #include "machined/foreign/test-web-server.h"

@@ -4,7 +4,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-buffer.h"
 #include "machined/foreign/http-connect.h"
 
 namespace talos::machined {

@@ -1,5 +1,5 @@
 // Configs on trial: what ConfigKeeper does from the begin of one to its end.
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/config/config-keeper.h"
 
 namespace talos::machined {

@@ -7,7 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/resources/store-records.h"
 #include "rpc/types.capnp.h"
 

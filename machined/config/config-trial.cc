@@ -1,7 +1,7 @@
 #include "machined/config/config-trial.h"
 
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/process1/held.h"
 #include "rpc/held.capnp.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
 #include "common/config/config.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::machined {
 namespace {

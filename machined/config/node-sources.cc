@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/storage/mount-volume.h"
 
 namespace talos::machined {

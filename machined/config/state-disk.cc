@@ -9,7 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/remove-file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/config/config-sources.h"
 #include "machined/storage/mount-volume.h"
 

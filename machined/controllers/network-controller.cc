@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/log.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/resources/controller-outputs.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/folder.h"
 #include "common/base/within.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/encryption/open-volume.h"
 #include "machined/foreign/confined-child.h"
 #include "machined/foreign/frame-stream.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/encryption/key-change.h"
 
 namespace talos::machined {

@@ -1,8 +1,8 @@
 #include "machined/encryption/state-keys.h"
 
 #include "common/base/error.h"
-#include "common/base/secret-array.h"
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-array.h"
+#include "common/memory/secret-buffer.h"
 #include "machined/encryption/node-key.h"
 
 namespace talos::machined {

@@ -11,7 +11,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "rpc/config.capnp.h"
 #include "rpc/luks.capnp.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/folder.h"
 #include "common/base/log.h"
 #include "common/base/within.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/etcd/etcd-config.h"
 #include "machined/system/owned-file.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/resolver.h"
 #include "machined/foreign/frame-stream.h"
 #include "machined/foreign/parse-messages.h"

@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::machined {
 

@@ -8,7 +8,7 @@
 
 #include <kj/memory.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::machined {

@@ -3,8 +3,8 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
 #include "common/disk/empty-head.h"
+#include "common/memory/zeroize.h"
 #include "machined/install/disk.h"
 #include "machined/install/file-systems.h"
 

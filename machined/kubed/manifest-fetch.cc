@@ -4,8 +4,8 @@
 #include <kj/compat/http.h>
 #include <strings.h>
 
-#include "common/base/secret-buffer.h"
 #include "common/base/within.h"
+#include "common/memory/secret-buffer.h"
 #include "common/tls/tls.h"
 
 namespace talos::kubed {

@@ -17,7 +17,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/signal.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/kubelet/kubelet-plan.h"
 #include "machined/resources/store.h"
 #include "machined/services/supervisor.h"

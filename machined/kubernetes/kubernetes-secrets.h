@@ -21,8 +21,8 @@
 
 #include <kj/timer.h>
 
-#include "common/base/zeroize.h"
 #include "common/kube/kubeconfig.h"
+#include "common/memory/zeroize.h"
 #include "machined/controllers/controller-parts.h"
 #include "machined/process1/uv-loop.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-buffer.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
 #include "machined/system/owned-file.h"

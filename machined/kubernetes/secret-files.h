@@ -10,7 +10,7 @@
 // restarts nothing; kubeconfigs have theirs inside and count.
 #pragma once
 
-#include "common/base/secret-array.h"
+#include "common/memory/secret-array.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {

@@ -13,8 +13,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 #include "common/disk/unfinished-xfs.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::luks {
 namespace {

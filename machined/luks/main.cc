@@ -1,5 +1,5 @@
 // The program that handles encrypted volumes for the brain (machined/encryption/luks.h).
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 #include "machined/foreign/confined-child.h"
 #include "machined/luks/serve.h"
 

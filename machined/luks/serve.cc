@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/foreign/frame-stream.h"
 #include "machined/luks/device.h"
 #include "machined/luks/header-file.h"

@@ -3,9 +3,9 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
 #include "common/config/config-redact.h"
 #include "common/config/config.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ntp.h"
 #include "machined/foreign/parse-messages.h"
 #include "machined/parse/generate-configs.h"

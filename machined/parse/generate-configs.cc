@@ -1,8 +1,8 @@
 #include "machined/parse/generate-configs.h"
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
 #include "common/config/generate.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::parse {
 namespace {

@@ -1,5 +1,5 @@
 // The process that parses foreign bytes for the brain (machined/foreign/confined-child.h).
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 #include "machined/foreign/confined-child.h"
 #include "machined/parse/serve.h"
 

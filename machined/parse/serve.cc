@@ -3,7 +3,7 @@
 #include <kj/async-io.h>
 #include <kj/debug.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/resolver.h"
 #include "machined/foreign/frame-stream.h"
 #include "machined/parse/answer.h"

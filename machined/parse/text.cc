@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-buffer.h"
 #include "machined/foreign/foreign.h"
 
 namespace talos::parse {

@@ -14,7 +14,7 @@
 #include <capnp/serialize.h>
 #include <kj/function.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/process1/process1.h"
 
 namespace talos::machined {

@@ -1,6 +1,6 @@
 #include "machined/resources/controller-outputs.h"
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::machined {
 

@@ -1,6 +1,6 @@
 #include "machined/resources/resource-kind.h"
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {

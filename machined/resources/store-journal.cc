@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::machined::journal {
 namespace {

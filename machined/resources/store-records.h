@@ -3,7 +3,7 @@
 
 #include <capnp/message.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {

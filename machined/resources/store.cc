@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/resources/resource-definitions.h"
 #include "machined/resources/resource-kind.h"
 #include "machined/resources/store-journal-file.h"

@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
-#include "common/base/secret-array.h"
+#include "common/memory/secret-array.h"
 #include "machined/storage/sysfs.h"
 
 namespace talos::machined {

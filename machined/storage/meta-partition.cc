@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "common/base/secret-array.h"
 #include "common/base/within.h"
+#include "common/memory/secret-array.h"
 #include "machined/storage/meta-values.h"
 
 namespace talos::machined {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/secret-array.h"
+#include "common/memory/secret-array.h"
 
 namespace talos::machined {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
-#include "common/base/secret-buffer.h"
+#include "common/memory/secret-buffer.h"
 #include "machined/modprobe/kernel-modules.h"
 #include "machined/storage/mount-table.h"
 

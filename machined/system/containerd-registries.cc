@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/system/system-tree.h"
 
 namespace talos::machined {

@@ -11,7 +11,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
 #include "machined/system/appended-block.h"
 #include "machined/system/system-tree.h"

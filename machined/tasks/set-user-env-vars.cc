@@ -5,7 +5,7 @@
 
 #include "common/base/file.h"
 #include "common/base/within.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "machined/controllers/machine-config-reader.h"
 #include "machined/services/supervisor.h"
 #include "machined/system/service-environment.h"

@@ -2,9 +2,9 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 #include "common/config/config.h"
 #include "common/config/generate.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/node-patches.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/netlink/netlink-wireguard.h"
 #include "common/tls/pki.h"

@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/apply-configs.h"

@@ -1,6 +1,6 @@
 // encryption recovery-key
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 

@@ -3,8 +3,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 #include "common/config/generate.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/apply-configs.h"
 #include "talosctl/commands/gen-config-on-node.h"

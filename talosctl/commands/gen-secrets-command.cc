@@ -3,7 +3,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/config/secrets-bundle.h"
 

@@ -1,6 +1,6 @@
 // meta read, write, delete
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"

@@ -1,7 +1,7 @@
 // validate: validates a machine config without a node.
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 #include "common/config/config.h"
+#include "common/memory/zeroize.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"

@@ -1,7 +1,7 @@
 #include "talosctl/config/patch.h"
 
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/config/patch-value.h"
 
 namespace talos {

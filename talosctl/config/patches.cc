@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 #include "talosctl/config/patch.h"
 
 namespace talos::talosctl {

@@ -3,9 +3,9 @@
 #include <kj/function.h>
 
 #include "common/base/error.h"
-#include "common/base/zeroize.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
+#include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
 #include "rpc/secrets.capnp.h"
 

@@ -5,8 +5,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/zeroize.h"
 #include "common/kube/json-yaml.h"
+#include "common/memory/zeroize.h"
 #include "common/tls/pki.h"
 
 namespace talos::talosctl {

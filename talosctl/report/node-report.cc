@@ -2,9 +2,9 @@
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
-#include "common/base/zeroize.h"
 #include "common/config/config-redact.h"
 #include "common/config/talosconfig.h"
+#include "common/memory/zeroize.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/types.capnp.h"
 

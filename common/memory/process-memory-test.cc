@@ -1,4 +1,4 @@
-#include "common/base/process-memory.h"
+#include "common/memory/process-memory.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>

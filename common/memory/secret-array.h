@@ -5,7 +5,7 @@
 
 #include <new>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos {
 

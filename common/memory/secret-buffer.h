@@ -6,7 +6,7 @@
 #include <kj/string.h>
 #include <string.h>
 
-#include "common/base/zeroize.h"
+#include "common/memory/zeroize.h"
 
 namespace talos {
 

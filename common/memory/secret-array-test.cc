@@ -1,4 +1,4 @@
-#include "common/base/secret-array.h"
+#include "common/memory/secret-array.h"
 
 #include <gtest/gtest.h>
 
