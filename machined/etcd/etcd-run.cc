@@ -96,7 +96,8 @@ void makeEtcdData(kj::StringPtr folder, unsigned uid) {
   KJ_SYSCALL(chown(folder.cStr(), uid, uid), folder);
 }
 
-EtcdRun::EtcdRun(Dependencies d) : deps(kj::mv(d)), timer(deps.timer) {}
+EtcdRun::EtcdRun(Dependencies d)
+    : deps(kj::mv(d)), timer(deps.timer), failedStart(deps.supervisor, timer, kEtcdService) {}
 
 void EtcdRun::follow() {
   specs = deps.store.onChange<rpc::EtcdSpecSpec>([this] { changed.raise(); });
@@ -139,20 +140,6 @@ kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
   return nullptr;
 }
 
-// Its image could not be had, say: that may pass.
-kj::Maybe<kj::Duration> EtcdRun::tryAgain() {
-  auto now = timer.now();
-  KJ_IF_MAYBE (at, retry) {
-    if (now < *at) return *at - now;
-    retry = nullptr;
-    deps.supervisor.start(kEtcdService);
-    return kLookAgain;
-  }
-  auto pause = backoff.next();
-  retry = now + pause;
-  return pause;
-}
-
 // Without a spec nobody has decided anything: etcd-supervisor may be about to.
 kj::Maybe<kj::Duration> EtcdRun::compare() {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
@@ -162,14 +149,14 @@ kj::Maybe<kj::Duration> EtcdRun::compare() {
     capnp::MallocMessageBuilder scratch;
     auto service = scratch.initRoot<rpc::Service>();
     deps.supervisor.fill(kEtcdService, service);
-    if (service.getState() == rpc::ServiceState::FAILED) return tryAgain();
+    if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
     if (service.getPid() == 0) {
       // Nothing tells that a start has failed.
       if (spec->getWaitsFor().size() == 0) return kLookAgain;
       return nullptr;
     }
     KJ_IF_MAYBE (same, asWanted(service.getPid())) {
-      backoff.reset();
+      failedStart.works();
       if (*same) return nullptr;
       if (spec->getWaitsFor().size() > 0) {
         restart("it is not to run any more");

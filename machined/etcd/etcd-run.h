@@ -21,11 +21,10 @@
 
 #include <kj/async-io.h>
 
-#include "common/base/backoff.h"
 #include "common/base/node-layout.h"
 #include "common/base/signal.h"
 #include "machined/resources/store.h"
-#include "machined/services/supervisor.h"
+#include "machined/services/failed-start.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 
@@ -82,8 +81,7 @@ class EtcdRun {
  private:
   Dependencies deps;
   kj::Timer& timer;
-  Backoff backoff{{.first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES}};
-  kj::Maybe<kj::TimePoint> retry;  // of a start that failed
+  FailedStart failedStart;
   Signal changed;
   kj::Own<void> specs, secrets, services;
   kj::Maybe<kj::String> chosen;
@@ -100,7 +98,6 @@ class EtcdRun {
   kj::Promise<void> writeFiles();     // before a start
   kj::Promise<void> refreshFiles();   // of what may run
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
-  kj::Maybe<kj::Duration> tryAgain();
   kj::Maybe<bool> asWanted(unsigned pid);
   unsigned pid();
   void restart(kj::StringPtr why);  // at once

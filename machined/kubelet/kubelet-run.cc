@@ -176,20 +176,6 @@ kj::Promise<void> KubeletRun::watch() {
   }
 }
 
-// Its image could not be had, say: that may pass.
-kj::Maybe<kj::Duration> KubeletRun::tryAgain() {
-  auto now = timer.now();
-  KJ_IF_MAYBE (at, retry) {
-    if (now < *at) return *at - now;
-    retry = nullptr;
-    deps.supervisor.start(kKubeletService);
-    return kLookAgain;
-  }
-  auto pause = backoff.next();
-  retry = now + pause;
-  return pause;
-}
-
 kj::Maybe<kj::Duration> KubeletRun::compare() {
   auto what = wanted();
   if (what == nullptr) return nullptr;
@@ -199,11 +185,11 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   capnp::MallocMessageBuilder scratch;
   auto service = scratch.initRoot<rpc::Service>();
   deps.supervisor.fill(kKubeletService, service);
-  if (service.getState() == rpc::ServiceState::FAILED) return tryAgain();
+  if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
   if (service.getPid() == 0) return kLookAgain;  // nothing tells that a start has failed
   KJ_IF_MAYBE (digest, tryReadFile(deps.startedWith)) {
     if (*digest == KJ_ASSERT_NONNULL(what).digest()) {
-      backoff.reset();
+      failedStart.works();
       return nullptr;
     }
   }

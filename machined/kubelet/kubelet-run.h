@@ -15,12 +15,11 @@
 
 #include <kj/timer.h>
 
-#include "common/base/backoff.h"
 #include "common/base/signal.h"
 #include "common/memory/zeroize.h"
 #include "machined/kubelet/kubelet-plan.h"
 #include "machined/resources/store.h"
-#include "machined/services/supervisor.h"
+#include "machined/services/failed-start.h"
 
 namespace talos::machined {
 
@@ -44,7 +43,10 @@ class KubeletRun {
     Supervisor& supervisor;
     kj::StringPtr root = "", startedWith = "/run/talos/kubelet.digest"_kj;
   };
-  explicit KubeletRun(Dependencies deps) : deps(kj::mv(deps)), timer(this->deps.timer) {}
+  explicit KubeletRun(Dependencies deps)
+      : deps(kj::mv(deps)),
+        timer(this->deps.timer),
+        failedStart(this->deps.supervisor, timer, kKubeletService) {}
   KJ_DISALLOW_COPY_AND_MOVE(KubeletRun);
 
   // Resolves when the kubelet may be started; what cannot be done is told and tried again.
@@ -57,8 +59,7 @@ class KubeletRun {
  private:
   Dependencies deps;
   kj::Timer& timer;
-  Backoff backoff{{.first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES}};
-  kj::Maybe<kj::TimePoint> retry;  // of a start that failed
+  FailedStart failedStart;
   Signal changed;
   kj::Own<void> specs, secrets, services;
   // A copy of both.
@@ -91,7 +92,6 @@ class KubeletRun {
   kj::Promise<void> makeReady(Wanted what);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
-  kj::Maybe<kj::Duration> tryAgain();
   void restart(int pid);
 };
 

@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "machined/containers/container-facts.h"
-#include "machined/kubelet/kubelet-plan.h"
+#include "machined/kubelet/kubelet-run.h"
 #include "machined/services/supervisor.h"
 #include "machined/tasks/stop-pods.h"
 #include "machined/tasks/task.h"
@@ -41,7 +41,7 @@ namespace talos::machined {
 kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
                                  kj::Timer& timer) {
   for (auto& id : supervisor.ids()) {
-    if (id == kKubeletId) co_await tasks::warnOnly(console, supervisor.stop(id));
+    if (id == kKubeletService) co_await tasks::warnOnly(console, supervisor.stop(id));
   }
   auto stopped = stopPods(
       containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });

@@ -1,0 +1,42 @@
+// A service whose start has failed though that may pass, because its image could not be had, say:
+// it is started again after longer and longer pauses. Who looks after it asks at each look.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "common/base/backoff.h"
+#include "machined/services/supervisor.h"
+
+namespace talos::machined {
+
+class FailedStart {
+ public:
+  FailedStart(Supervisor& supervisor, kj::Timer& timer, kj::StringPtr id)
+      : supervisor(supervisor), timer(timer), id(id) {}
+
+  // It is FAILED: starts it when its pause is over. When to look again.
+  kj::Duration again() {
+    auto now = timer.now();
+    KJ_IF_MAYBE (at, retry) {
+      if (now < *at) return *at - now;
+      retry = nullptr;
+      supervisor.start(id);
+      return kLook;
+    }
+    auto pause = backoff.next();
+    retry = now + pause;
+    return pause;
+  }
+  void works() { backoff.reset(); }
+
+ private:
+  static constexpr auto kLook = 1 * kj::SECONDS;
+
+  Supervisor& supervisor;
+  kj::Timer& timer;
+  kj::StringPtr id;
+  Backoff backoff{{.first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES}};
+  kj::Maybe<kj::TimePoint> retry;
+};
+
+}  // namespace talos::machined
