@@ -48,6 +48,9 @@ interface Machine {
   # that is promised, and pods get the time to end. FailedPrecondition, and nothing has been changed, when that would
   # cost the cluster its quorum, or another voter is ill; Unavailable or DeadlineExceeded, and nothing has been erased,
   # when it could not leave: a second reset goes on where the first one stopped.
+  kubeconfig @12 () -> (kubeconfig :Data) $allow("os:admin") $audit;
+  # An admin kubeconfig with a new pair of its own (PEM in YAML), for the endpoint of the cluster; lasts as long as
+  # cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
 }
 
 struct ResetTarget {

@@ -23,6 +23,7 @@ using Storage = import "storage.capnp".Storage;
 using Containers = import "containers.capnp".Containers;
 using Upgrades = import "upgrade.capnp".Upgrades;
 using Etcd = import "etcd.capnp".Etcd;
+using Kubernetes = import "kubernetes.capnp".Kubernetes;
 
 interface Cluster {
   # The bootstrap capability of TCP 50000.
@@ -55,6 +56,7 @@ interface Node {
   containers @10 () -> (containers :Containers) $allow("os:reader");
   upgrades @11 () -> (upgrades :Upgrades) $allow("os:reader");
   etcd @12 () -> (etcd :Etcd) $allow("os:reader or os:etcd:backup");
+  kubernetes @13 () -> (kubernetes :Kubernetes) $allow("os:reader");
 }
 
 interface Logs {
