@@ -87,6 +87,28 @@ struct MountStatusSpec $A.resource((type = "MountStatuses.runtime.talos.dev", na
   options @3 :List(Text);
   encrypted @4 :Bool $A.column("Encrypted");
 }
+struct ShutdownRequestSpec $A.resource((type = "ShutdownRequests.runtime.talos.dev", namespace = "runtime")) {
+  # The node goes down: login1 tells who has asked to be told, and waits for them. The id is node.
+  kind @0 :Text $A.column("Kind");              # reboot or shutdown
+  number @1 :UInt64;                            # of the request: another one has another number
+}
+struct ShutdownDelaySpec $A.resource((type = "ShutdownDelays.runtime.talos.dev", namespace = "runtime")) {
+  # login1's answer to it. The id is node.
+  state @0 :Text $A.column("State");            # waiting or over
+  waitsFor @1 :List(Text) $A.column("Waits for");  # names of those who hold a lock
+  message @2 :Text $A.column("Message");        # how it ended
+  number @3 :UInt64;                            # of the request
+}
+struct InhibitorSpec $A.resource((type = "Inhibitors.runtime.talos.dev", namespace = "runtime")) {
+  # A lock that delays a shutdown, as org.freedesktop.login1 has them. The id is its number.
+  who @0 :Text $A.column("Who");
+  what @1 :Text $A.column("What");
+  why @2 :Text $A.column("Why");
+  mode @3 :Text $A.column("Mode");
+  uid @4 :UInt32 $A.column("UID");
+  pid @5 :UInt32 $A.column("PID");
+  since @6 :Text;                               # RFC 3339
+}
 struct OperationSpec $A.resource((type = "Operations.runtime.talos.dev", namespace = "runtime")) {
   # Work that goes on after the call that began it was answered. The id says whose: apply-config.
   what @0 :Text $A.column("What");
@@ -527,6 +549,31 @@ struct NodenameSpec $A.resource((type = "Nodenames.kubernetes.talos.dev", namesp
   # What this node is called in Kubernetes. The id is nodename.
   nodename @0 :Text $A.column("Nodename");
   hostname @1 :Text;                            # that it was made of
+}
+struct NodeDrainSpec $A.resource((type = "NodeDrains.kubernetes.talos.dev", namespace = "controlplane")) {
+  # What machined wants of this node before it goes, and when it is back: kubed does it. The id is node.
+  action @0 :Text $A.column("Action");          # drain: cordon first; or uncordon, if it was us who cordoned
+  nodename @1 :Text $A.column("Nodename");
+  number @2 :UInt64;                            # of the wish: another one has another number
+}
+struct NodeDrainStatusSpec $A.resource((type = "NodeDrainStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+  # How far kubed is with it. The id is node.
+  state @0 :Text $A.column("State");            # waiting, cordoning, draining, uncordoning, done or failed
+  message @1 :Text $A.column("Message");        # what is under way or waited for, or why it failed
+  pods @2 :List(Text) $A.column("Pods");        # that have not left yet, namespace/name
+  warnings @3 :List(Text);                      # what did not go as it should
+  number @4 :UInt64;                            # of the wish
+}
+struct KubeletClientSpec $A.resource((type = "KubeletClients.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # With what the kubelet is known to the API server, while kubed needs it for a drain. The id is kubelet.
+  kubeconfig @0 :Text $A.secret;
+}
+struct LocalApiStatusSpec $A.resource((type = "LocalApiStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+  # Whether kube-apiserver of this node answers /readyz, by kubed. The id is kube-apiserver.
+  ready @0 :Bool $A.column("Ready");            # a few answers in a row, or failures, change it
+  everReady @1 :Bool $A.column("Ever ready");   # since the node was started
+  message @2 :Text $A.column("Message");        # why it is not ready
+  since @3 :Text $A.column("Since");            # RFC 3339: of `ready`
 }
 struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
   # What the kubelet is run with. The id is kubelet.

@@ -10,6 +10,8 @@ namespace talos {
 
 constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53,
                    kVipdUid = 54, kKubedUid = 55;
+// Of login1 and of dbus-daemon: nobody but they and root can reach the bus.
+constexpr unsigned kLogin1Uid = 56;
 // Of etcd and of etcd-supervisor: they share its data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
@@ -26,6 +28,8 @@ constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorState = "/var/lib/etcd-supervisor"_kj;  // what it has begun
 constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
+constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
+constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;
 constexpr kj::StringPtr kNetworkdState = "/run/talos/networkd"_kj;  // resolv.conf and leases
 
 // The listening socket that a daemon inherits, where machined listens, and networkd's own folder.

@@ -38,7 +38,7 @@ const Daemon kDaemons[] = {
     {kVipdUid, "vipd"_kj,
      [](Access& may) {
        may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec,
-                     rpc::EtcdStatusSpec>();
+                     rpc::EtcdStatusSpec, rpc::LocalApiStatusSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowWrite<rpc::VipStatusSpec>();
      }},
@@ -48,9 +48,15 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
-                     rpc::ControlPlaneConfigSpec>();
+                     rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletClientSpec>();
        may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
-                      rpc::StaticPodStatusSpec>();
+                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
+                      rpc::LocalApiStatusSpec>();
+     }},
+    {kLogin1Uid, "login1"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::ShutdownRequestSpec>();
+       may.allowWrite<rpc::ShutdownDelaySpec, rpc::InhibitorSpec>();
      }},
     {kNetworkdUid, "networkd"_kj,
      [](Access& may) {
