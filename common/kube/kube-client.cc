@@ -116,6 +116,14 @@ kj::String wordsOf(const Resource& resource, kj::StringPtr nameSpace, kj::String
                  resource.namespaced ? nameSpace : ""_kj);
 }
 
+kj::String listPath(const Resource& resource, kj::StringPtr nameSpace, const ListOptions& options) {
+  auto path = pathOf(resource, nameSpace);
+  addQuery(path, "limit", kj::str(kPageSize));
+  if (options.labels.size() > 0) addQuery(path, "labelSelector", options.labels);
+  if (options.fields.size() > 0) addQuery(path, "fieldSelector", options.fields);
+  return path;
+}
+
 }  // namespace
 
 struct KubeClient::Impl {
@@ -233,28 +241,33 @@ struct KubeClient::Impl {
     co_return true;
   }
 
-  kj::Promise<Listed> listFrom(kj::String path, kj::String doing) {
-    Listed result;
-    kj::String next;
+  kj::Promise<kj::String> visitFrom(kj::String path, kj::String doing,
+                                    kj::Function<void(const Json&)> take) {
+    kj::String next, version;
     unsigned pages = 0;
+    size_t count = 0;
     do {
       auto page = kj::str(path);
       if (next.size() > 0) addQuery(page, "continue", next);
       auto answer = co_await ask({.path = kj::mv(page), .doing = kj::str(doing)});
-      auto items = find(answer, {"items"});
-      KJ_IF_MAYBE (found, items) {
-        if (found->is_array()) {
-          for (auto& item : *found) result.items.add(item);
-        }
-      }
-      result.version = kj::str(textAt(answer, {"metadata", "resourceVersion"}));
+      auto items = itemsAt(answer, {"items"});
+      for (auto item : items) take(*item);
+      count += items.size();
+      version = kj::str(textAt(answer, {"metadata", "resourceVersion"}));
       next = kj::str(textAt(answer, {"metadata", "continue"}));
-      if (result.items.size() > kMostListed || ++pages > kMostListed / kPageSize) {
+      if (count > kMostListed || ++pages > kMostListed / kPageSize) {
         fail(ErrorKind::kResourceExhausted,
              kj::str(name, ": cannot ", doing, ": there are more than ", kMostListed));
       }
     } while (next.size() > 0);
-    co_return result;
+    co_return kj::mv(version);
+  }
+
+  kj::Promise<Listed> listFrom(kj::String path, kj::String doing) {
+    Listed result;
+    result.version = co_await visitFrom(kj::mv(path), kj::mv(doing),
+                                        [&](const Json& item) { result.items.add(item); });
+    co_return kj::mv(result);
   }
 
   kj::Promise<kj::Maybe<Resource>> discover(GroupVersion groupVersion, kj::String kind) {
@@ -281,6 +294,10 @@ kj::StringPtr KubeClient::name() const {
   return impl->name;
 }
 
+kj::StringPtr KubeClient::server() const {
+  return impl->authority;
+}
+
 kj::Promise<Json> KubeClient::getJson(kj::StringPtr path) {
   return impl->ask({.path = kj::str(path), .doing = kj::str("get ", path)});
 }
@@ -293,10 +310,7 @@ kj::Promise<Json> KubeClient::get(const Resource& resource, kj::StringPtr nameSp
 
 kj::Promise<KubeClient::Listed> KubeClient::list(const Resource& resource, kj::StringPtr nameSpace,
                                                  const ListOptions& options) {
-  auto path = pathOf(resource, nameSpace);
-  addQuery(path, "limit", kj::str(kPageSize));
-  if (options.labels.size() > 0) addQuery(path, "labelSelector", options.labels);
-  if (options.fields.size() > 0) addQuery(path, "fieldSelector", options.fields);
+  auto path = listPath(resource, nameSpace, options);
   auto doing = kj::str("list ", wordsOf(resource, nameSpace, ""));
   return impl->listFrom(kj::str(path), kj::str(doing))
       .catch_([this, path = kj::mv(path),
@@ -304,6 +318,13 @@ kj::Promise<KubeClient::Listed> KubeClient::list(const Resource& resource, kj::S
         if (kindOf(e) != ErrorKind::kConflict) return kj::mv(e);
         return impl->listFrom(kj::mv(path), kj::mv(doing));
       });
+}
+
+kj::Promise<kj::String> KubeClient::visit(const Resource& resource, kj::StringPtr nameSpace,
+                                          const ListOptions& options,
+                                          kj::Function<void(const Json&)> take) {
+  return impl->visitFrom(listPath(resource, nameSpace, options),
+                         kj::str("list ", wordsOf(resource, nameSpace, "")), kj::mv(take));
 }
 
 kj::Promise<kj::Maybe<Json>> KubeClient::create(const Resource& resource, kj::StringPtr nameSpace,

@@ -56,7 +56,8 @@ class KubeClient {
   ~KubeClient() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(KubeClient);
 
-  kj::StringPtr name() const;  // "Kubernetes at 10.5.0.1:6443"
+  kj::StringPtr name() const;    // "Kubernetes at 10.5.0.1:6443"
+  kj::StringPtr server() const;  // "10.5.0.1:6443"
 
   kj::Promise<Json> get(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
   struct Listed {
@@ -67,6 +68,9 @@ class KubeClient {
   // it was.
   kj::Promise<Listed> list(const Resource& resource, kj::StringPtr nameSpace = "",
                            const ListOptions& options = {});
+  // The same one by one, none of them kept; what was given stays given when it fails. The version.
+  kj::Promise<kj::String> visit(const Resource& resource, kj::StringPtr nameSpace,
+                                const ListOptions& options, kj::Function<void(const Json&)> take);
   // None: an object of this name is there already.
   kj::Promise<kj::Maybe<Json>> create(const Resource& resource, kj::StringPtr nameSpace,
                                       const Json& object, kj::StringPtr fieldManager);

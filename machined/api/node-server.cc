@@ -65,6 +65,10 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setEtcd(parts.etcdSupervisor.etcdRequest().send().getEtcd());
     return kj::READY_NOW;
   }
+  kj::Promise<void> kubernetes(KubernetesContext context) override {
+    context.getResults().setKubernetes(parts.kubernetes);
+    return kj::READY_NOW;
+  }
 
  private:
   NodeParts parts;

@@ -23,6 +23,7 @@ struct NodeParts {
   rpc::Containers::Client containers;
   rpc::Upgrades::Client upgrades;
   rpc::EtcdSupervisor::Client etcdSupervisor;  // the same
+  rpc::Kubernetes::Client kubernetes;          // kubed's; the same
 };
 
 rpc::Node::Client serveNode(NodeParts parts);

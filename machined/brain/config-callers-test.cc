@@ -40,7 +40,8 @@ struct ConfigurationTest : public KeeperTest {
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
                   .upgrades = kj::cp(none),
-                  .etcdSupervisor = kj::cp(none)});
+                  .etcdSupervisor = kj::cp(none),
+                  .kubernetes = kj::cp(none)});
     if (caller == ConfigKeeper::Caller::kAdmin) return served;
     return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.tellsAnybody(); });
   }

@@ -275,6 +275,7 @@ const Daemon kDaemons[] = {
      .read = kKubedReads,
      .memoryMax = 128 * kMiB,  // an answer of the API server has at most 8 MiB
      .oomScore = -900,         // it begins anew where it was
+     .door = {.socket = kKubedSocket, .mode = 0600},
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,

@@ -89,6 +89,29 @@ class EtcdDoor final : public rpc::EtcdSupervisor::Server {
   Store& store;
 };
 
+// On a worker there is no kubed that could say so itself.
+class KubernetesDoor final : public rpc::Kubernetes::Server {
+ public:
+  KubernetesDoor(rpc::Kubernetes::Client kubed, MachineConfigReader& config, Store& store)
+      : kubed(kj::mv(kubed)), config(config), store(store) {}
+
+  kj::Promise<void> survey(SurveyContext context) override {
+    KJ_IF_MAYBE (view, config.view(store)) {
+      if (view->type == rpc::MachineType::JOIN) {
+        fail(ErrorKind::kFailedPrecondition,
+             "this node is a worker and has no API server of Kubernetes; name a control-plane node "
+             "with -n");
+      }
+    }
+    return context.tailCall(kubed.surveyRequest());
+  }
+
+ private:
+  rpc::Kubernetes::Client kubed;
+  MachineConfigReader& config;
+  Store& store;
+};
+
 }  // namespace
 
 NodeServing::NodeServing(Dependencies d)
@@ -144,7 +167,8 @@ NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
           .storage = nullptr,
           .containers = nullptr,
           .upgrades = serveUpgrades(deps.upgrader, thisBootId()),
-          .etcdSupervisor = kj::heap<EtcdDoor>(etcdSupervisor(), deps.reader, deps.store)};
+          .etcdSupervisor = kj::heap<EtcdDoor>(etcdSupervisor(), deps.reader, deps.store),
+          .kubernetes = kj::heap<KubernetesDoor>(kubernetes(), deps.reader, deps.store)};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
@@ -194,6 +218,11 @@ rpc::Networkd::Client NodeServing::networkd() {
 rpc::EtcdSupervisor::Client NodeServing::etcdSupervisor() {
   return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kEtcdSupervisorSocket))
       .castAs<rpc::EtcdSupervisor>();
+}
+
+rpc::Kubernetes::Client NodeServing::kubernetes() {
+  return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kKubedSocket))
+      .castAs<rpc::Kubernetes>();
 }
 
 rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller caller) {

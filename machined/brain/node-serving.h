@@ -64,6 +64,7 @@ class NodeServing {
   // Dial again when the daemon was restarted.
   rpc::Networkd::Client networkd();
   rpc::EtcdSupervisor::Client etcdSupervisor();
+  rpc::Kubernetes::Client kubernetes();
   // " by admin (10.5.0.1)": who has just called what takes the machine down; empty if nobody has.
   kj::String askedBy() const;
 

@@ -1,8 +1,9 @@
 // kubed: what a control-plane node does in Kubernetes itself. Wiring only; manifests are told of in
 // manifest-keeper.h, the node's own object in node-keeper.h, its static pods in
-// static-pod-keeper.h.
+// static-pod-keeper.h, what others may ask it in survey-server.h.
 //
-// Its environment tells it where machined listens (common/base/node-layout.h); etcd is asked on the
+// Its environment tells it the listening unix socket that its supervisor holds, and where machined
+// listens (common/base/node-layout.h); etcd is asked on the
 // loopback interface, the Kubernetes API at its endpoint. Needs no capability and writes no file.
 #include <random>
 
@@ -11,14 +12,24 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/etcd/etcd-client.h"
+#include "common/kube/survey.h"
 #include "common/memory/process-memory.h"
+#include "common/wire/rpc-server.h"
 #include "machined/kubed/extra-manifests.h"
 #include "machined/kubed/node-keeper.h"
 #include "machined/kubed/static-pod-keeper.h"
+#include "machined/kubed/survey-server.h"
 
 namespace talos::kubed {
 
 constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
+
+kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesBoard& board) {
+  auto client = board.client();
+  KJ_IF_MAYBE (why, client.tryGet<kj::String>()) fail(ErrorKind::kUnavailable, *why);
+  auto& kubernetes = client.get<kj::Own<SharedKube>>();
+  co_return co_await kube::readSurvey(timer, **kubernetes);
+}
 
 void run() {
   refuseCoreDumps();
@@ -45,12 +56,17 @@ void run() {
   ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
   NodeKeeper node(world);
   StaticPodKeeper staticPods(world);
+  rpc::Kubernetes::Client surveys =
+      kj::heap<SurveyServer>([&]() { return readSurvey(timer, board); });
+  auto serving = serveUnix(lowLevel, timer, inheritedSocket(kListenUnixVariable),
+                           [&](const UnixPeer&) { return surveys; });
   releaseStartMemory();
   log::info("waiting for Kubernetes");
   manifests.run()
       .exclusiveJoin(extra.run())
       .exclusiveJoin(node.run())
       .exclusiveJoin(staticPods.run())
+      .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }
 

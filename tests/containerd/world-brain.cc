@@ -134,7 +134,8 @@ class Brain {
          .storage = nullptr,
          .containers = serveContainers(containerd, {pool, io.unixEventPort, timer}, mine()),
          .upgrades = nullptr,
-         .etcdSupervisor = nullptr});
+         .etcdSupervisor = nullptr,
+         .kubernetes = nullptr});
   }
 
   kj::Promise<void> takeDown() {

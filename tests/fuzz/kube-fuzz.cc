@@ -5,6 +5,7 @@
 #include "common/kube/json-yaml.h"
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
+#include "common/kube/survey.h"
 #include "machined/kubed/manifest-objects.h"
 #include "machined/kubed/node-plan.h"
 
@@ -13,6 +14,29 @@ namespace {
 // Not an exception, which would be taken for a refusal.
 void must(bool holds) {
   if (!holds) __builtin_trap();
+}
+
+// An object as every part of a survey, and its items as each.
+void surveyOf(const talos::kube::Json& value) {
+  using namespace talos::kube;
+  SurveyObjects objects;
+  auto take = [&](const Json& one) {
+    objects.addVersion(one);
+    objects.addNode(one);
+    objects.addWorkload("DaemonSet", one);
+    objects.addWorkload("Deployment", one);
+    objects.addPod(one);
+    objects.addEvent(one);
+    objects.addService(one);
+    objects.addEndpoints(one);
+    objects.addEndpointSlice(one);
+  };
+  take(value);
+  for (auto item : itemsAt(value, {"items"})) take(*item);
+  capnp::MallocMessageBuilder message;
+  auto survey = message.initRoot<talos::rpc::Survey>();
+  objects.fill(survey);
+  for (auto pod : survey.getPods()) must(pod.getMessage().size() <= kMostSurveyText + 3);
 }
 
 }  // namespace
@@ -34,6 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto value = kube::readJson(text, "x");
     auto again = kube::writeJson(value);
     must(kube::writeJson(kube::readJson(again, "x")) == again);
+    surveyOf(value);
     (void)kube::resourceOf(value, kube::readApiVersion("v1"), "Pod");
     capnp::MallocMessageBuilder message;
     auto wanted = message.initRoot<rpc::NodeSpecSpec>();

@@ -1,0 +1,71 @@
+// The state of a Kubernetes cluster, as its health and its diagnosis look at it
+// (rpc/kubernetes.capnp, Survey), made of Kubernetes' own objects. Contents of Secrets, ConfigMaps
+// and environments are in no object that is asked for, or are not taken from it.
+//
+// Objects are foreign: a field that is absent or of another type counts as not there, texts are cut
+// to kMostSurveyText bytes, lists to what an answer of 8 MiB has room for; what was left out is a
+// problem. Nothing is kept of an object but what the survey shows, so a cluster of any size is read
+// in little memory.
+#pragma once
+
+#include <capnp/message.h>
+#include <capnp/orphan.h>
+
+#include "common/kube/kube-client.h"
+#include "rpc/kubernetes.capnp.h"
+
+namespace talos::kube {
+
+constexpr size_t kMostSurveyText = 512;
+constexpr size_t kMostSurveyNodes = 5000, kMostSurveyWorkloads = 1000, kMostSystemPods = 10'000,
+                 kMostOtherPods = 500, kMostSurveyEvents = 50;
+
+// Takes objects one by one, in any order. Pure.
+class SurveyObjects {
+ public:
+  SurveyObjects() = default;
+  KJ_DISALLOW_COPY_AND_MOVE(SurveyObjects);
+
+  void addVersion(const Json& version);  // of /version
+  void addNode(const Json& node);
+  void addWorkload(kj::StringPtr kind, const Json& workload);  // of kube-system
+  void addPod(const Json& pod);                                // of any namespace
+  void addEvent(const Json& event);
+  void addService(const Json& service);
+  // Of a service that was added, or is added later.
+  void addEndpoints(const Json& endpoints);  // before 1.21
+  void addEndpointSlice(const Json& slice);  // since
+  void addProblem(kj::StringPtr text);
+
+  // Sorted and cut as the schema says.
+  void fill(rpc::Survey::Builder out);
+
+ private:
+  template <typename T>
+  using Rows = kj::Vector<capnp::Orphan<T>>;
+  struct ServiceEnds {
+    kj::String service, clusterIp;
+    kj::Vector<kj::String> ready, notReady;
+  };
+  capnp::MallocMessageBuilder scratch;
+  kj::String version;
+  Rows<rpc::Survey::Node> nodes;
+  Rows<rpc::Survey::Workload> workloads;
+  Rows<rpc::Survey::Pod> systemPods, otherPods;
+  Rows<rpc::Survey::Event> events;
+  kj::Vector<ServiceEnds> services;
+  kj::Vector<kj::String> problems;
+  uint32_t unreadPods = 0;
+  size_t leftOut = 0;  // nodes, workloads and pods of kube-system
+
+  ServiceEnds& endsOf(kj::String service);
+  template <typename T>
+  kj::Maybe<typename T::Builder> addRow(Rows<T>& rows, size_t most);
+};
+
+// Reads a cluster's survey. Each part has 10 s, all of them kSurveyDeadline; what fails is told in
+// `problems`. Unavailable when the API server does not answer at all.
+constexpr auto kSurveyDeadline = 15 * kj::SECONDS;
+kj::Promise<kj::Own<capnp::MallocMessageBuilder>> readSurvey(kj::Timer& timer, KubeClient& client);
+
+}  // namespace talos::kube
