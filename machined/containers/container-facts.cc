@@ -27,6 +27,7 @@ constexpr kj::StringPtr kListTasks = "/containerd.services.tasks.v1.Tasks/List"_
                         kStopPod = "/runtime.v1.RuntimeService/StopPodSandbox"_kj,
                         kListMembers = "/runtime.v1.RuntimeService/ListContainers"_kj,
                         kMemberStatus = "/runtime.v1.RuntimeService/ContainerStatus"_kj,
+                        kListImages = "/runtime.v1.ImageService/ListImages"_kj,
                         kStopMember = "/runtime.v1.RuntimeService/StopContainer"_kj,
                         kMemberStats = "/runtime.v1.RuntimeService/ListContainerStats"_kj;
 
@@ -92,6 +93,35 @@ kj::Promise<cri::ListPodSandboxResponse> readyPods(Containerd& containerd) {
 kj::Promise<cri::ListContainersResponse> members(Containerd& containerd) {
   return containerd.call<cri::ListContainersResponse>(kListMembers, kPodNamespace,
                                                       cri::ListContainersRequest());
+}
+
+// Images by their ids, which is how the kubelet asks for those of its containers.
+kj::Promise<std::map<std::string, std::string>> namesOfImages(Containerd& containerd) {
+  auto listed = co_await containerd.call<cri::ListImagesResponse>(kListImages, kPodNamespace,
+                                                                  cri::ListImagesRequest());
+  std::map<std::string, std::string> names;
+  for (auto& image : listed.images()) {
+    if (image.repo_tags_size() > 0) {
+      names[image.id()] = image.repo_tags(0);
+    } else if (image.repo_digests_size() > 0) {
+      names[image.id()] = image.repo_digests(0);
+    }
+  }
+  co_return names;
+}
+
+// What containers were made of; the CRI does not tell it of pods.
+kj::Promise<std::map<std::string, std::string>> imagesOfStored(Containerd& containerd) {
+  auto stored = co_await containerd.call<store::ListContainersResponse>(
+      kListStored, kPodNamespace, store::ListContainersRequest());
+  std::map<std::string, std::string> images;
+  for (auto& container : stored.containers()) images[container.id()] = container.image();
+  co_return images;
+}
+
+kj::String nameOfImage(const std::map<std::string, std::string>& names, const std::string& image) {
+  auto found = names.find(image);
+  return text(found == names.end() ? image : found->second);
 }
 
 // By text alone the pod "web-db" would come between "web" and its containers. Of those with one id
@@ -162,6 +192,8 @@ kj::Promise<kj::Vector<ContainerFact>> podContainers(Containerd& containerd) {
   auto pods = co_await readyPods(containerd);
   auto inside = co_await members(containerd);
   auto running = co_await tasksOf(containerd, kPodNamespace);
+  auto imageNames = co_await namesOfImages(containerd);
+  auto made = co_await imagesOfStored(containerd);
   kj::Vector<ContainerFact> facts;
   std::map<std::string, kj::String> names;
   for (auto& pod : pods.items()) {
@@ -171,6 +203,7 @@ kj::Promise<kj::Vector<ContainerFact>> podContainers(Containerd& containerd) {
     fact.id = kj::str(name);
     fact.pod = kj::str(name);
     fact.key = text(pod.id());
+    fact.image = nameOfImage(imageNames, made[pod.id()]);
     fact.status = kj::str("SANDBOX_READY");
     fact.pid = pidIn(running, pod.id());
     fact.isPod = true;
@@ -185,7 +218,7 @@ kj::Promise<kj::Vector<ContainerFact>> podContainers(Containerd& containerd) {
     fact.id = kj::str(pod->second, ":", container.metadata().name().c_str());
     fact.pod = kj::str(pod->second);
     fact.key = text(container.id());
-    fact.image = text(container.image().image());
+    fact.image = nameOfImage(imageNames, container.image().image());
     fact.status = kj::str(nameOfState(container.state()));
     fact.pid = pidIn(running, container.id());
     fact.attempt = container.metadata().attempt();

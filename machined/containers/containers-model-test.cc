@@ -4,6 +4,7 @@
 
 #include "common/grpc/test-grpc-server.h"
 #include "common/testing/virtual-time.h"
+#include "github.com/containerd/containerd/api/services/containers/v1/containers.pb.h"
 #include "github.com/containerd/containerd/api/services/content/v1/content.pb.h"
 #include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
 #include "github.com/containerd/containerd/api/services/tasks/v1/tasks.pb.h"
@@ -18,6 +19,7 @@ namespace {
 
 namespace cri = ::runtime::v1;
 namespace tasks = ::containerd::services::tasks::v1;
+namespace store = ::containerd::services::containers::v1;
 namespace content = ::containerd::services::content::v1;
 using grpc::ModelServer;
 using testing::ElementsAre;
@@ -57,12 +59,13 @@ class ContainersModelTest : public testing::Test {
     pod.mutable_metadata()->set_name(name);
   }
   static void addMember(cri::ListContainersResponse& list, std::string id, std::string pod,
-                        cri::ContainerState state = cri::CONTAINER_RUNNING) {
+                        cri::ContainerState state = cri::CONTAINER_RUNNING,
+                        std::string image = "") {
     auto& container = *list.add_containers();
     container.set_id(id);
     container.set_pod_sandbox_id(pod);
     container.mutable_metadata()->set_name("main");
-    container.mutable_image()->set_image("example.com/" + id);
+    container.mutable_image()->set_image(image.empty() ? "example.com/" + id : image);
     container.set_state(state);
   }
   // Two pods: "own" with a network of its own, "node" with the node's.
@@ -80,8 +83,8 @@ class ContainersModelTest : public testing::Test {
         "/runtime.v1.RuntimeService/ListContainers", [](auto&) {
           cri::ListContainersResponse list;
           addMember(list, "c-node", "p-node");
-          addMember(list, "c-own", "p-own");
-          addMember(list, "c-old", "p-own", cri::CONTAINER_EXITED);
+          addMember(list, "c-own", "p-own", cri::CONTAINER_RUNNING, "sha256:1");
+          addMember(list, "c-old", "p-own", cri::CONTAINER_EXITED, "sha256:3");
           addMember(list, "c-stray", "p-gone");
           return list;
         });
@@ -95,6 +98,26 @@ class ContainersModelTest : public testing::Test {
               ->mutable_options()
               ->set_network(network);
           return answer;
+        });
+    on<cri::ListImagesRequest, cri::ListImagesResponse>(
+        "/runtime.v1.ImageService/ListImages", [](auto&) {
+          cri::ListImagesResponse list;
+          for (auto& [id, tag, digest] : {std::tuple("sha256:1", "r/own:v1", "r/own@sha256:2"),
+                                          std::tuple("sha256:3", "", "r/old@sha256:4")}) {
+            auto& image = *list.add_images();
+            image.set_id(id);
+            if (*tag != 0) image.add_repo_tags(tag);
+            image.add_repo_digests(digest);
+          }
+          return list;
+        });
+    on<store::ListContainersRequest, store::ListContainersResponse>(
+        "/containerd.services.containers.v1.Containers/List", [](auto&) {
+          store::ListContainersResponse list;
+          auto& pod = *list.add_containers();
+          pod.set_id("p-own");
+          pod.set_image("r/pause:3");
+          return list;
         });
     on<tasks::ListTasksRequest, tasks::ListTasksResponse>(
         "/containerd.services.tasks.v1.Tasks/List", [](auto&) {
@@ -119,7 +142,7 @@ class ContainersModelTest : public testing::Test {
 };
 
 // Catches: containers of pods that are gone or not ready, a container before its pod, a name that
-// is not the one that logs -k takes.
+// is not the one that logs -k takes; an image by an id that nobody knows, though it has a name.
 TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
   twoPods();
   auto facts = podContainers(containerd).wait(scope);
@@ -130,9 +153,9 @@ TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
   }
   EXPECT_THAT(rows, ElementsAre("kube-system/node  0 SANDBOX_READY",
                                 "kube-system/node:main example.com/c-node 0 CONTAINER_RUNNING",
-                                "kube-system/own  7 SANDBOX_READY",
-                                "kube-system/own:main example.com/c-own 8 CONTAINER_RUNNING",
-                                "kube-system/own:main example.com/c-old 0 CONTAINER_EXITED"));
+                                "kube-system/own r/pause:3 7 SANDBOX_READY",
+                                "kube-system/own:main r/own:v1 8 CONTAINER_RUNNING",
+                                "kube-system/own:main r/old@sha256:4 0 CONTAINER_EXITED"));
 }
 
 // Catches: an image of which a name is left, so that nothing is pulled anew, or that is there by
