@@ -1,5 +1,6 @@
 #include "talosctl/commands/all-commands.h"
 
+#include "talosctl/diagnose/diagnose-command.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/kube/kube-commands.h"
 
@@ -13,6 +14,7 @@ void addCommands(Command& root) {
   addEtcdCommands(root);
   addKubeconfigCommand(root);
   addImagesCommand(root);
+  addDiagnoseCommand(root);
 }
 
 }  // namespace talos::talosctl

@@ -1,0 +1,224 @@
+// The kubelet, the static pods, the API server, and the endpoint that leads to it.
+#include <string.h>
+
+#include "talosctl/diagnose/pull.h"
+#include "talosctl/diagnose/seen.h"
+
+namespace talos::talosctl {
+namespace {
+
+// A line of the kubelet or of Kubernetes' programs that says why it does not go on.
+kj::StringPtr fatalLine(SeenNode node, kj::StringPtr log) {
+  auto flag = newestLine(node, log, {"unknown flag", "invalid argument", "failed to parse"});
+  if (flag.size() > 0) return flag;
+  return newestLine(node, log,
+                    {"Error: ", "error: ", "command failed", "panic: ", "fatal",
+                     "failed to run Kubelet", "failed to validate", "address already in use"});
+}
+
+bool isPartOf(kj::StringPtr id, kj::StringPtr part) {
+  return id.endsWith(kj::str(":", part));
+}
+
+bool tellsContainers(SeenNode node) {
+  if (!answers(node)) return false;
+  for (auto one : node.getUnanswered()) {
+    if (one.getQuestion() == Question::CONTAINERS) return false;
+  }
+  return true;
+}
+
+kj::StringPtr keyOfPart(kj::StringPtr part) {
+  if (part == "kube-apiserver") return "apiServer";
+  return part == "kube-scheduler" ? "scheduler" : "controllerManager";
+}
+
+}  // namespace
+
+void checkKubelet(Seen seen, Report& report) {
+  for (auto node : seen.getNodes()) {
+    if (!answers(node)) continue;
+    KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
+      if (isUp(*service)) continue;
+      auto told = tells(*service);
+      auto line = fatalLine(node, "kubelet");
+      bool waits = service->getState() == rpc::ServiceState::WAITING ||
+                   service->getState() == rpc::ServiceState::PREPARING;
+      bool crashes = has(told.text, "exited with status");
+      auto text = crashes ? kj::str("the kubelet ends again and again")
+                  : waits ? kj::str("the kubelet does not run yet")
+                          : kj::str("the kubelet is not healthy");
+      auto& finding =
+          crashes ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
+      finding.shows(node, "service kubelet", told.text, told.time);
+      if (!waits) finding.shows(node, "logs kubelet", line);
+      finding.mend(node, "logs kubelet    # and machine.kubelet of its config");
+    }
+  }
+}
+
+void checkStaticPodFiles(Seen seen, Report& report) {
+  for (auto node : seen.getNodes()) {
+    if (!answers(node) || !isControlPlane(node)) continue;
+    if (!node.getSecretsReady()) {
+      report.likely(node, kj::str("the certificates of Kubernetes are not there yet"))
+          .shows(node, "get secretstatus", "READY false")
+          .shows(node, "logs controller-runtime",
+                 newestLine(node, "controller-runtime", {"controller failed: "}))
+          .mend(node, "logs controller-runtime");
+    } else if (node.getStaticPods().size() == 0 && node.hasStaticPods()) {
+      report.likely(node, kj::str("the definitions of the static pods are not made"))
+          .shows(node, "get staticpods", "none")
+          .shows(node, "logs controller-runtime",
+                 newestLine(node, "controller-runtime", {"controller failed: "}))
+          .mend(node, "logs controller-runtime");
+    }
+  }
+}
+
+void checkControlPlanePods(Seen seen, Report& report) {
+  for (auto node : seen.getNodes()) {
+    if (!isControlPlane(node) || !tellsContainers(node)) continue;
+    for (auto part : {"kube-apiserver"_kj, "kube-controller-manager"_kj, "kube-scheduler"_kj}) {
+      kj::StringPtr id, status;
+      bool runs = false;
+      for (auto container : node.getContainers()) {
+        if (!isPartOf(container.getId(), part)) continue;
+        id = container.getId();
+        status = container.getStatus();
+        runs = runs || status == "CONTAINER_RUNNING";
+      }
+      auto line = id.size() > 0 ? fatalLine(node, id) : ""_kj;
+      auto what = kj::str("logs -k ", id);
+      if (id.size() > 0 && !runs) {
+        bool flag = hasAny(line, {"unknown flag", "invalid argument", "failed to parse"});
+        auto& finding =
+            report.certain(node, flag ? kj::str(part, " does not start: an argument of cluster.",
+                                                keyOfPart(part), ".extraArgs is wrong")
+                                      : kj::str(part, " ends again and again"));
+        finding.shows(node, "containers -k", kj::str(id, " ", status))
+            .shows(node, what, line.size() > 0 ? line : lastLine(node, id))
+            .mend(node, flag ? kj::str("edit machineconfig --mode=no-reboot    # cluster.",
+                                       keyOfPart(part), ".extraArgs")
+                             : kj::str(what));
+      } else if (id.size() == 0) {
+        report.likely(node, kj::str(part, " does not run: it has no container"))
+            .shows(node, "containers -k", "no container of that name")
+            .shows(node, "logs kubelet", newestLine(node, "kubelet", {part}))
+            .mend(node, "logs kubelet");
+      }
+    }
+  }
+}
+
+// What is left when none of the links before is broken.
+void checkApiServer(Seen seen, Report& report) {
+  if (seen.hasSurvey() || seen.getSurveyProblem().size() == 0) return;
+  bool controlPlane = false;
+  for (auto node : seen.getNodes()) controlPlane = controlPlane || isControlPlane(node);
+  if (!controlPlane) return;
+  report.certain(kj::str("no API server of Kubernetes answers"))
+      .shows("talosctl get nodestatus", seen.getSurveyProblem())
+      .mend(kj::str("talosctl containers -k, on the control-plane nodes"));
+}
+
+void checkVip(Seen seen, Report& report) {
+  kj::Vector<kj::StringPtr> told;
+  for (auto node : seen.getNodes()) {
+    for (auto vip : node.getVips()) {
+      auto address = vip.getAddress();
+      bool before = false;
+      for (auto& one : told) before = before || one == address;
+      if (before) continue;
+      told.add(address);
+      unsigned holders = 0;
+      bool all = true;
+      for (auto other : seen.getNodes()) {
+        if (!answers(other) && (isControlPlane(other) || other.getReach() == Reach::SILENT))
+          all = false;
+        for (auto there : other.getVips()) {
+          holders += there.getAddress() == address && there.getStatus().getState() == "holder";
+        }
+      }
+      if (holders > 0) continue;
+      auto& finding = all ? report.certain(kj::str("nobody holds the shared address ", address))
+                          : report.likely(kj::str("none of the nodes that answer holds the shared "
+                                                  "address ",
+                                                  address));
+      for (auto other : seen.getNodes()) {
+        for (auto there : other.getVips()) {
+          if (there.getAddress() != address) continue;
+          auto status = there.getStatus();
+          finding.shows(other, "get vipstatus",
+                        kj::str(status.getState(), ": ", status.getReason()));
+        }
+      }
+      finding.mend(node, "get vipstatus -w");
+    }
+  }
+}
+
+// The API servers answer, but not where the config says.
+void checkEndpoint(Seen seen, Report& report) {
+  for (auto node : seen.getNodes()) {
+    auto url = node.getFacts().getEndpoint();
+    if (!answers(node) || url.size() == 0) continue;
+    auto to = hostOf(url);
+    auto target = kj::str(to.host, ":", to.port);
+    bool registered = false;
+    for (auto one : seen.getSurvey().getNodes()) {
+      registered =
+          registered || (one.getReady() && one.getName() == node.getKubelet().getNodename());
+    }
+    if (registered) continue;  // its kubelet reaches it
+    for (auto log : node.getLogs()) {
+      if (log.getId() != "kubelet") continue;
+      auto lines = log.getLines();
+      kj::StringPtr newest;
+      for (size_t i = lines.size(); i-- > 0 && newest.size() == 0;) {
+        if (has(lines[i], to.host) && failureOf(lines[i]) != Failure::kOther) newest = lines[i];
+      }
+      if (newest.size() == 0) continue;
+      auto failure = failureOf(newest);
+      auto text = failure == Failure::kCertificate
+                      ? kj::str("the control plane endpoint ", url,
+                                " answers with another CA than "
+                                "cluster.ca: it leads to another cluster, or the config is of one")
+                      : kj::str("the control plane endpoint ", url,
+                                " does not lead to an API server: ", wordsOf(failure));
+      bool sure = failure == Failure::kCertificate || seen.hasSurvey();
+      auto& finding = sure ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
+      finding.shows(node, "logs kubelet", newest)
+          .mend(setInConfig(node, "/cluster/controlPlane/endpoint", "\"https://<address>:6443\""));
+    }
+  }
+}
+
+void checkRegistration(Seen seen, Report& report) {
+  if (!seen.hasSurvey()) return;
+  auto survey = seen.getSurvey();
+  if (survey.getNodes().size() == 0 && survey.getProblems().size() > 0)
+    return;  // could not be read
+  for (auto node : seen.getNodes()) {
+    auto name = node.getKubelet().getNodename();
+    if (!answers(node) || name.size() == 0) continue;
+    bool there = false;
+    for (auto one : survey.getNodes()) there = there || one.getName() == name;
+    if (there) continue;
+    auto line = newestLine(node, "kubelet",
+                           {"Unauthorized", "forbidden", "x509: ", "certificate signing request"});
+    bool token = has(line, "Unauthorized");
+    auto text = token ? kj::str(
+                            "Kubernetes refuses the bootstrap token of the kubelet: its "
+                            "cluster.token is not that of the control plane")
+                      : kj::str("the kubelet has not registered the node ", name, " in Kubernetes");
+    auto& finding = token ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
+    finding.shows(kj::str("kubectl get node ", name), kj::str("nodes \"", name, "\" not found"))
+        .shows(node, "logs kubelet", line)
+        .mend(token ? setInConfig(node, "/cluster/token",
+                                  "\"<cluster.token of a control-plane node>\"")
+                    : kj::str("kubectl get csr; talosctl -n ", node.getAddress(), " logs kubelet"));
+  }
+}
+
+}  // namespace talos::talosctl

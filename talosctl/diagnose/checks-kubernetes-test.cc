@@ -1,0 +1,269 @@
+// Cases of the checks of Kubernetes, and chains from a cause to what follows from it.
+#include "talosctl/diagnose/test-observations.h"
+
+namespace talos::talosctl {
+
+std::vector<CheckCase> kubernetesCases() {
+  return {
+      {"image-control-plane", "the image of kube-scheduler cannot be pulled: r/kube-scheduler:v9",
+       true,
+       R"(nodes: [{address: a, controlPlane: true, logs: [{id: kubelet, lines: ['E1122 pod_workers.go: "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-scheduler\" with ErrImagePull: \"rpc error: code = NotFound desc = failed to pull and unpack image \\\"r/kube-scheduler:v9\\\": r/kube-scheduler:v9: not found\""']}]}])",
+       // It is there by now.
+       R"(nodes: [{address: a, controlPlane: true, containers: [{id: 'kube-system/kube-scheduler-a:kube-scheduler', status: CONTAINER_RUNNING}], logs: [{id: kubelet, lines: ['E1122 pod_workers.go: "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-scheduler\" with ErrImagePull: \"rpc error: code = NotFound desc = failed to pull and unpack image \\\"r/kube-scheduler:v9\\\": r/kube-scheduler:v9: not found\""']}]}])"},
+      {"kubelet", "the kubelet ends again and again", true,
+       "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
+       "kubelet "
+       "(PID 82) exited with status 1; restarting in 3 s}]}], logs: [{id: kubelet, lines: ['Error: "
+       "failed to parse kubelet flag: unknown flag: --bogus']}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
+      {"kubelet", "the kubelet is not healthy", false,
+       "nodes: [{address: a, services: [{id: kubelet, state: running, health: {unknown: false, "
+       "lastMessage: '127.0.0.1:10248: Connection refused'}}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: running, health: {unknown: false, "
+       "healthy: "
+       "true}}]}]"},
+      {"static-pod-files", "missing cluster.aggregatorCA secret", false,
+       "nodes: [{address: a, controlPlane: true, secretsReady: false, logs: [{id: "
+       "controller-runtime, "
+       "lines: ['secrets.KubernetesController: controller failed: missing cluster.aggregatorCA "
+       "secret']}]}]",
+       "nodes: [{address: a, controlPlane: true, staticPods: [kube-apiserver]}]"},
+      {"control-plane-pod", "an argument of cluster.apiServer.extraArgs is wrong", true,
+       "nodes: [{address: a, controlPlane: true, containers: [{id: "
+       "'kube-system/kube-apiserver-a:kube-apiserver', status: CONTAINER_EXITED}, {id: "
+       "'x:kube-scheduler', "
+       "status: CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}], "
+       "logs: "
+       "[{id: 'kube-system/kube-apiserver-a:kube-apiserver', lines: ['2026-11-22T10:00:00Z stderr "
+       "F "
+       "Error: unknown flag: --bogus']}]}]",
+       "nodes: [{address: a, controlPlane: true, containers: [{id: "
+       "'kube-system/kube-apiserver-a:kube-apiserver', status: CONTAINER_EXITED}, {id: "
+       "'kube-system/kube-apiserver-a:kube-apiserver', status: CONTAINER_RUNNING}, {id: "
+       "'x:kube-scheduler', status: CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: "
+       "CONTAINER_RUNNING}]}]"},
+      {"control-plane-pod", "kube-scheduler does not run: it has no container", false,
+       "nodes: [{address: a, controlPlane: true, containers: [{id: 'x:kube-apiserver', status: "
+       "CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}]}]",
+       // Nobody has told.
+       "nodes: [{address: a, controlPlane: true, unanswered: [{question: containers, why: no "
+       "answer}]}]"},
+      {"api-server", "no API server of Kubernetes answers", true,
+       "{surveyProblem: '10.5.0.2: Kubernetes at 127.0.0.1:6443: Connection refused', nodes: "
+       "[{address: a, "
+       "controlPlane: true}]}",
+       "{survey: {server: '10.5.0.2:6443'}, nodes: [{address: a, controlPlane: true}]}"},
+      {"vip", "nobody holds the shared address 10.5.0.9", true,
+       "nodes: [{address: a, vips: [{address: 10.5.0.9, status: {state: idle, reason: etcd is not "
+       "healthy}}]}]",
+       "nodes: [{address: a, vips: [{address: 10.5.0.9, status: {state: waiting}}]}, {address: b, "
+       "vips: "
+       "[{address: 10.5.0.9, status: {state: holder}}]}]"},
+      {"endpoint", "does not lead to an API server: nothing listens there", true,
+       "{survey: {server: x}, nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, "
+       "kubelet: "
+       "{nodename: m-1}, logs: [{id: kubelet, lines: ['dial tcp 10.5.0.77:6443: connect: "
+       "connection "
+       "refused']}]}]}",
+       // Its kubelet reports by now.
+       "{survey: {nodes: [{name: m-1, ready: true}]}, nodes: [{address: a, facts: {endpoint: "
+       "'https://10.5.0.77:6443'}, kubelet: {nodename: m-1}, logs: [{id: kubelet, lines: ['dial "
+       "tcp "
+       "10.5.0.77:6443: connect: connection refused']}]}]}"},
+      {"endpoint", "answers with another CA", true,
+       "nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, logs: [{id: kubelet, "
+       "lines: "
+       "['Get \"https://10.5.0.77:6443/api\": tls: failed to verify certificate: x509: certificate "
+       "signed "
+       "by unknown authority']}]}]",
+       "nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, logs: [{id: kubelet, "
+       "lines: "
+       "['Get \"https://10.5.0.78:5000/v2\": x509: certificate signed by unknown authority']}]}]"},
+      {"node-registration", "refuses the bootstrap token", true,
+       "{survey: {nodes: [{name: m-1}]}, nodes: [{address: b, kubelet: {nodename: w-1}, logs: "
+       "[{id: "
+       "kubelet, lines: ['failed to run Kubelet: unable to load bootstrap kubeconfig: "
+       "Unauthorized']}]}]}",
+       "{survey: {nodes: [{name: w-1}]}, nodes: [{address: b, kubelet: {nodename: w-1}}]}"},
+      {"manifest",
+       "the manifest https://e.example/cni.yaml cannot be fetched: the server answered 404", true,
+       "nodes: [{address: a, manifests: {message: 'applied; cannot read the manifest "
+       "https://e.example/cni.yaml: the server answered 404 Not Found'}}]",
+       "nodes: [{address: a, manifests: {message: applied}}]"},
+      {"manifest", "the inline manifest broken cannot be read", true,
+       "nodes: [{address: a, manifests: {message: 'applied; cannot read the manifest broken: 1:3: "
+       "a key is "
+       "missing; cannot read the manifest https://e.example/b.yaml: no answer within 60s'}}]",
+       "nodes: [{address: a, manifests: {message: waiting for etcd}}]"},
+      {"image-pod", "an image of the pod default/web cannot be pulled", true,
+       "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: ImagePullBackOff, "
+       "message: "
+       "'Back-off pulling image \"nosuch:v1\"', container: web}]}",
+       "survey: {pods: [{namespace: default, name: web, phase: Running, ready: true}]}"},
+      {"cni", "cluster.network.cni.name is none", true,
+       "{survey: {nodes: [{name: m-1, reason: KubeletNotReady, message: 'container runtime network "
+       "not "
+       "ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns "
+       "error: cni "
+       "plugin not initialized'}]}, nodes: [{address: a, facts: {cni: none}, kubelet: {nodename: "
+       "m-1}}]}",
+       "{survey: {nodes: [{name: m-1, reason: KubeletNotReady, message: PLEG is not healthy}]}, "
+       "nodes: "
+       "[{address: a, facts: {cni: none}}]}"},
+      {"cni", "the network plugin (CNI) of cluster.network.cni.urls does not run", false,
+       "{survey: {nodes: [{name: m-1, message: cni plugin not initialized}]}, nodes: [{address: a, "
+       "facts: "
+       "{cni: custom}}]}",
+       "{survey: {nodes: [{name: m-1, ready: true}]}, nodes: [{address: a, facts: {cni: "
+       "custom}}]}"},
+      {"node-pressure", "DiskPressure", true,
+       "survey: {nodes: [{name: m-1, ready: true, pressures: ['DiskPressure: kubelet has disk "
+       "pressure']}]}",
+       "survey: {nodes: [{name: m-1, ready: true}]}"},
+      {"node-ready", "its kubelet has stopped reporting", true,
+       "survey: {nodes: [{name: w-1, reason: NodeStatusUnknown, message: Kubelet stopped posting "
+       "node "
+       "status., since: 1700000000}]}",
+       "survey: {nodes: [{name: w-1, ready: true}]}"},
+      {"node-cordoned", "is cordoned", true,
+       "survey: {nodes: [{name: w-1, ready: true, unschedulable: true}]}",
+       "survey: {nodes: [{name: w-1, ready: true}]}"},
+      {"workload", "pods of Deployment kube-system/x cannot be made", true,
+       "survey: {workloads: [{kind: Deployment, name: x, desired: 1, message: 'FailedCreate: "
+       "exceeded "
+       "quota'}]}",
+       "survey: {workloads: [{kind: Deployment, name: x, desired: 1, message: does not have "
+       "minimum "
+       "availability}]}"},
+      {"kube-proxy", "kube-proxy of w-1 does not run", true,
+       "survey: {nodes: [{name: w-1, ready: true}], workloads: [{kind: DaemonSet, name: "
+       "kube-proxy, app: "
+       "kube-proxy, desired: 1}], pods: [{namespace: kube-system, name: kube-proxy-x, app: "
+       "kube-proxy, "
+       "node: w-1, phase: Running, reason: CrashLoopBackOff, message: exit status 1}]}",
+       "survey: {nodes: [{name: w-1, ready: true}], workloads: [{kind: DaemonSet, name: "
+       "kube-proxy, app: "
+       "kube-proxy, desired: 1, ready: 1}]}"},
+      {"kube-proxy", "there is no kube-proxy", false,
+       "{survey: {nodes: [{name: w-1, ready: true}], workloads: []}, nodes: [{address: a, facts: "
+       "{proxyDisabled: true}}]}",
+       "{survey: {nodes: [{name: w-1, ready: true}], workloads: [{kind: DaemonSet, name: "
+       "cilium}]}, nodes: "
+       "[{address: a, facts: {proxyDisabled: true}}]}"},
+      {"core-dns", "because of taints", true,
+       "survey: {nodes: [{name: w-1, ready: true, taints: ['special=true:NoSchedule']}], "
+       "workloads: "
+       "[{kind: Deployment, name: coredns, app: kube-dns, desired: 2}], pods: [{namespace: "
+       "kube-system, "
+       "name: coredns-1, app: kube-dns, phase: Pending, reason: Unschedulable, message: '0/1 nodes "
+       "are "
+       "available: 1 node(s) had untolerated taint {special: true}'}]}",
+       "survey: {workloads: [{kind: Deployment, name: coredns, app: kube-dns, desired: 2, ready: "
+       "2}]}"},
+      {"pod", "the pod default/web is not ready: CrashLoopBackOff", true,
+       "survey: {pods: [{namespace: default, name: web, phase: Running, reason: CrashLoopBackOff, "
+       "message: "
+       "exited with status 3, container: web}]}",
+       "survey: {pods: [{namespace: default, name: web, phase: Succeeded}]}"},
+  };
+}
+
+namespace {
+
+// One manifest that cannot be fetched, and all that it costs.
+TEST(Causes, AManifestThatIsNotThereIsTheCauseOfAll) {
+  Diagnosed all(R"(
+survey:
+    nodes:
+        - {name: m-1, addresses: [10.5.0.2], reason: KubeletNotReady, message: cni plugin not initialized}
+    workloads: [{kind: Deployment, name: coredns, app: kube-dns, desired: 2}]
+    pods:
+        - {namespace: kube-system, name: coredns-1, app: kube-dns, phase: Pending, reason: Unschedulable, message: "0/1 nodes are available: untolerated taint {node.kubernetes.io/not-ready}"}
+nodes:
+    - address: 10.5.0.2
+      controlPlane: true
+      facts: {cni: custom}
+      manifests: {message: "applied; cannot read the manifest https://e.example/cni.yaml: the server answered 404 Not Found"}
+      containers: [{id: "x:kube-apiserver", status: CONTAINER_RUNNING}, {id: "x:kube-scheduler", status: CONTAINER_RUNNING}, {id: "x:kube-controller-manager", status: CONTAINER_RUNNING}]
+)");
+  EXPECT_THAT(all.causes(), testing::ElementsAre("manifest")) << all.text();
+  EXPECT_EQ(all.chain("core-dns"), "manifest > cni > node-ready > core-dns") << all.text();
+}
+
+// A registry that refuses connections is one cause, however much waits for it.
+TEST(Causes, ARegistryThatIsDown) {
+  Diagnosed all(R"(
+surveyProblem: "10.5.0.2: Kubernetes at 127.0.0.1:6443: Connection refused"
+nodes:
+    - address: 10.5.0.2
+      controlPlane: true
+      services:
+        - {id: kubelet, state: preparing, events: [{message: "cannot pull \"10.5.0.1:5000/kubelet:v1\": dial tcp 10.5.0.1:5000: connect: connection refused; retrying in 5 s"}]}
+      containers: []
+)");
+  EXPECT_THAT(all.causes(), testing::ElementsAre("registry")) << all.text();
+  EXPECT_EQ(all.chain("kubelet"), "registry > image-kubelet > kubelet");
+  EXPECT_EQ(all.chain("api-server"),
+            "registry > image-kubelet > kubelet > control-plane-pod > api-server");
+}
+
+// Two of three members are down with their nodes: the nodes are the causes.
+TEST(Causes, NodesThatAreDownTakeTheQuorumWithThem) {
+  Diagnosed all(R"(
+nodes:
+    - address: 10.5.0.2
+      controlPlane: true
+      quorum: false
+      etcd: {phase: member, message: no quorum}
+      staticPods: [kube-apiserver]
+      services: [{id: etcd, state: running, health: {unknown: false, lastMessage: no answer within 5s}}]
+      members:
+        - {name: m-1}
+        - {name: m-2, peerUrls: ["https://10.5.0.3:2380"], problem: no answer within 2 s}
+        - {name: m-3, peerUrls: ["https://10.5.0.4:2380"], problem: no answer within 2 s}
+      containers: [{id: "x:kube-apiserver", status: CONTAINER_RUNNING}, {id: "x:kube-scheduler", status: CONTAINER_RUNNING}, {id: "x:kube-controller-manager", status: CONTAINER_RUNNING}]
+    - {address: 10.5.0.3, controlPlane: true, reach: silent, why: no answer within 10s}
+    - {address: 10.5.0.4, controlPlane: true, reach: silent, why: no answer within 10s}
+)");
+  EXPECT_THAT(all.causes(), testing::ElementsAre("node-down", "node-down")) << all.text();
+  EXPECT_THAT(all.chain("etcd"), testing::HasSubstr("etcd-quorum > etcd"));
+  // What could not be looked at is said.
+  EXPECT_THAT(all.text(), testing::HasSubstr("not checked on 10.5.0.3: "));
+}
+
+TEST(Causes, TwoThatHaveNothingToDoWithEachOtherStayTwo) {
+  Diagnosed all(R"(
+survey:
+    nodes:
+        - {name: w-1, addresses: [10.5.0.3], ready: true, unschedulable: true}
+nodes:
+    - address: 10.5.0.2
+      hostname: m-1
+      time: {problem: "10.5.0.1: no answer within 1000 ms"}
+    - {address: 10.5.0.3, hostname: w-1, time: {synced: true}}
+)");
+  EXPECT_THAT(all.causes(), testing::ElementsAre("time-sync", "node-cordoned")) << all.text();
+}
+
+TEST(Causes, NothingWrongIsSaidAfterAllChecksOnly) {
+  Diagnosed all("{survey: {server: x}, nodes: [{address: 10.5.0.2}]}");
+  EXPECT_THAT(all.text(),
+              testing::MatchesRegex("nothing wrong found by [0-9]+ checks of 1 node\n"));
+  Diagnosed some(
+      "{survey: {server: x}, nodes: [{address: 10.5.0.2, unanswered: [{question: disks, why: no "
+      "answer "
+      "within 10s}]}]}");
+  EXPECT_THAT(some.text(),
+              testing::HasSubstr("not checked on 10.5.0.2: volume, disk-full (no answer"));
+  EXPECT_THAT(some.text(), testing::HasSubstr("of which some were not made"));
+}
+
+// Catches: control characters of a node on the user's terminal.
+TEST(Causes, EvidenceIsPrintedHarmlessly) {
+  Diagnosed all("nodes: [{address: a, status: {stage: failed, problems: [\"a\\u001b[2Jb\"]}}]");
+  EXPECT_THAT(all.text(), testing::Not(testing::HasSubstr("\x1b")));
+  EXPECT_THAT(all.text(), testing::HasSubstr("mend:     talosctl -n a logs machined"));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,312 @@
+// What the cluster begins with, its nodes and its pods.
+#include <string.h>
+
+#include "talosctl/diagnose/seen.h"
+
+namespace talos::talosctl {
+namespace {
+
+using Pod = rpc::Survey::Pod::Reader;
+using KubeNode = rpc::Survey::Node::Reader;
+
+constexpr kj::StringPtr kUnreadable = "cannot read the manifest "_kj;
+
+uint64_t since(KubeNode node) {
+  return static_cast<uint64_t>(node.getSince()) * 1'000'000'000;
+}
+
+bool isNetworkMissing(KubeNode node) {
+  return hasAny(node.getMessage(), {"cni plugin not initialized", "NetworkPluginNotReady",
+                                    "network plugin is not ready", "cni config uninitialized"});
+}
+
+// The node's address where it is known, so that findings of one node meet.
+Finding& about(Seen seen, Finding& finding, kj::StringPtr name) {
+  KJ_IF_MAYBE (node, nodeNamed(seen, name)) finding.nodes.add(kj::str(node->getAddress()));
+  return finding;
+}
+
+kj::String nameOfPod(Pod pod) {
+  return kj::str(pod.getNamespace(), "/", pod.getName());
+}
+
+// Its newest warning that says more than the pod itself.
+kj::StringPtr warningOf(Seen seen, Pod pod) {
+  auto object = kj::str("Pod ", pod.getNamespace(), "/", pod.getName());
+  for (auto event : seen.getSurvey().getWarnings()) {
+    if (event.getObject() == object && event.getReason() != "BackOff") return event.getMessage();
+  }
+  return "";
+}
+
+bool isImageReason(kj::StringPtr reason) {
+  return hasAny(reason,
+                {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"});
+}
+
+// Without those that end, and those of nodes that are said to be down.
+bool isIll(Pod pod) {
+  return !pod.getReady() && !pod.getDeleted() && pod.getPhase() != "Succeeded";
+}
+
+kj::Maybe<rpc::Survey::Workload::Reader> workloadOf(Seen seen, kj::StringPtr app) {
+  for (auto workload : seen.getSurvey().getWorkloads()) {
+    bool named = workload.getApp() == app || (app == "kube-dns" && workload.getName() == "coredns");
+    if (named && workload.getKind() != "ReplicaSet") return workload;
+  }
+  return nullptr;
+}
+
+bool isReadable(Seen seen, kj::StringPtr what) {
+  for (auto problem : seen.getSurvey().getProblems()) {
+    if (has(problem, what)) return false;
+  }
+  return seen.hasSurvey();
+}
+
+void showPods(Seen seen, Finding& finding, kj::StringPtr app) {
+  unsigned shown = 0;
+  for (auto pod : seen.getSurvey().getPods()) {
+    if (pod.getApp() != app || !isIll(pod) || ++shown > 3) continue;
+    finding.shows(
+        kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()),
+        kj::str(pod.getReason(), pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()));
+  }
+}
+
+}  // namespace
+
+// One for each manifest; every control-plane node says the same.
+void checkManifests(Seen seen, Report& report) {
+  kj::Vector<kj::String> told;
+  for (auto node : seen.getNodes()) {
+    kj::StringPtr message = node.getManifests().getMessage();
+    const char* at = message.cStr();
+    while ((at = strstr(at, kUnreadable.cStr())) != nullptr) {
+      auto next = strstr(at + 1, kUnreadable.cStr());
+      size_t size = next == nullptr ? strlen(at) : next - at;
+      auto text = kj::heapString(at, size);
+      at += kUnreadable.size();
+      while (text.endsWith("; ")) text = kj::heapString(text.slice(0, text.size() - 2));
+      bool before = false;
+      for (auto& one : told) before = before || one == text;
+      if (before) continue;
+      auto rest = text.slice(kUnreadable.size());
+      auto end = strstr(rest.cStr(), ": ");
+      auto name = end == nullptr ? kj::str(rest) : kj::heapString(rest.cStr(), end - rest.cStr());
+      bool url = has(name, "://");
+      report
+          .certain(node,
+                   kj::str("the ", url ? "manifest " : "inline manifest ", name, " cannot be ",
+                           url ? "fetched" : "read", ": ", end == nullptr ? "" : end + 2))
+          .shows(node, "get manifeststatus", text)
+          .mend(node,
+                url ? kj::str("edit machineconfig --mode=no-reboot    # cluster.extraManifests, "
+                              "cluster.network.cni.urls")
+                    : kj::str("edit machineconfig --mode=no-reboot    # cluster.inlineManifests"));
+      told.add(kj::mv(text));
+    }
+    bool refused = told.empty() && message.size() > 0 && !message.startsWith("applied") &&
+                   !message.startsWith("waiting") && !has(message, "no answer") &&
+                   failureOf(message) == Failure::kOther && !has(message, "self-hosted");
+    if (!refused) continue;
+    told.add(kj::str(message));
+    report.likely(node, kj::str("the manifests of the cluster are not all applied"))
+        .shows(node, "get manifeststatus", message)
+        .mend(node, "logs kubed");
+  }
+}
+
+void checkPodImages(Seen seen, Report& report) {
+  for (auto pod : seen.getSurvey().getPods()) {
+    if (!isIll(pod) || !isImageReason(pod.getReason())) continue;
+    auto& finding = about(
+        seen, report.certain(kj::str("an image of the pod ", nameOfPod(pod), " cannot be pulled")),
+        pod.getNode());
+    auto warning = warningOf(seen, pod);
+    auto source = kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName());
+    finding.shows(source, kj::str(pod.getReason(), ": ", pod.getMessage())).shows(source, warning);
+    finding.mend(kj::str(
+        "kubectl -n ", pod.getNamespace(), " edit ",
+        pod.getOwner().size() > 0 ? kj::str(pod.getOwner()) : kj::str("pod/", pod.getName()),
+        "    # the image of container ", pod.getContainer()));
+  }
+}
+
+void checkCni(Seen seen, Report& report) {
+  kj::StringPtr cni;
+  for (auto node : seen.getNodes()) {
+    if (node.getFacts().getCni().size() > 0) cni = node.getFacts().getCni();
+  }
+  for (auto node : seen.getSurvey().getNodes()) {
+    if (node.getReady() || !isNetworkMissing(node)) continue;
+    bool flannel = cni == "flannel" || cni.size() == 0;
+    auto workload = workloadOf(seen, "flannel");
+    bool missing = flannel && workload == nullptr;
+    auto text = cni == "none"
+                    ? kj::str(
+                          "no network plugin (CNI) is installed: cluster.network.cni.name "
+                          "is none, and nobody has applied one")
+                : cni == "custom"
+                    ? kj::str("the network plugin (CNI) of cluster.network.cni.urls does not run")
+                : missing ? kj::str("the network plugin (CNI) flannel is not installed")
+                          : kj::str("the network plugin (CNI) flannel does not run");
+    auto& finding = about(
+        seen, cni == "none" || missing ? report.certain(kj::mv(text)) : report.likely(kj::mv(text)),
+        node.getName());
+    finding.shows(kj::str("kubectl get node ", node.getName()),
+                  kj::str(node.getReason(), ": ", node.getMessage()), since(node));
+    if (flannel) showPods(seen, finding, "flannel");
+    finding.mend(cni == "none" ? kj::str("kubectl apply -f <the manifest of a network plugin>")
+                 : flannel
+                     ? kj::str("kubectl -n kube-system get pods -l k8s-app=flannel")
+                     : kj::str("talosctl get manifeststatus; kubectl -n kube-system get pods"));
+  }
+}
+
+void checkPressure(Seen seen, Report& report) {
+  for (auto node : seen.getSurvey().getNodes()) {
+    for (auto pressure : node.getPressures()) {
+      auto& finding =
+          about(seen, report.certain(kj::str("the node ", node.getName(), " has ", pressure)),
+                node.getName());
+      bool disk = has(pressure, "Disk");
+      finding.shows(kj::str("kubectl describe node ", node.getName()), pressure);
+      KJ_IF_MAYBE (there, nodeNamed(seen, node.getName())) {
+        finding.mend(*there, disk ? "usage /var --depth 3" : "stats -k");
+      }
+    }
+  }
+}
+
+void checkNodesReady(Seen seen, Report& report) {
+  for (auto node : seen.getSurvey().getNodes()) {
+    if (node.getReady()) continue;
+    bool silent =
+        node.getReason() == "NodeStatusUnknown" || has(node.getMessage(), "stopped posting");
+    auto text = silent ? kj::str("the node ", node.getName(),
+                                 " is not Ready: its kubelet has stopped "
+                                 "reporting")
+                       : kj::str("the node ", node.getName(), " is not Ready");
+    auto& finding = about(
+        seen, isNetworkMissing(node) ? report.likely(kj::mv(text)) : report.certain(kj::mv(text)),
+        node.getName());
+    finding.shows(kj::str("kubectl get node ", node.getName()),
+                  kj::str(node.getReason(), ": ", node.getMessage()), since(node));
+    KJ_IF_MAYBE (there, nodeNamed(seen, node.getName())) finding.mend(*there, "service kubelet");
+  }
+}
+
+void checkCordoned(Seen seen, Report& report) {
+  for (auto node : seen.getSurvey().getNodes()) {
+    if (!node.getUnschedulable()) continue;
+    about(seen,
+          report.certain(kj::str("the node ", node.getName(), " is cordoned: it gets no new pods")),
+          node.getName())
+        .shows(kj::str("kubectl get node ", node.getName()), "SchedulingDisabled")
+        .mend(kj::str("kubectl uncordon ", node.getName()));
+  }
+}
+
+void checkWorkloads(Seen seen, Report& report) {
+  for (auto workload : seen.getSurvey().getWorkloads()) {
+    bool refused =
+        workload.getMessage().size() > 0 && workload.getReady() < workload.getDesired() &&
+        hasAny(workload.getMessage(), {"forbidden", "exceeded quota", "FailedCreate", "denied"});
+    if (!refused) continue;
+    report
+        .certain(kj::str("pods of ", workload.getKind(), " kube-system/", workload.getName(),
+                         " cannot be made"))
+        .shows(kj::str("kubectl -n kube-system describe ", workload.getKind(), " ",
+                       workload.getName()),
+               workload.getMessage());
+  }
+}
+
+void checkKubeProxy(Seen seen, Report& report) {
+  if (!isReadable(seen, "daemonsets") || seen.getSurvey().getNodes().size() == 0) return;
+  bool disabled = false;
+  for (auto node : seen.getNodes()) disabled = disabled || node.getFacts().getProxyDisabled();
+  KJ_IF_MAYBE (proxy, workloadOf(seen, "kube-proxy")) {
+    if (proxy->getReady() >= proxy->getDesired()) return;
+    for (auto pod : seen.getSurvey().getPods()) {
+      if (pod.getApp() != "kube-proxy" || !isIll(pod)) continue;
+      auto& finding =
+          about(seen,
+                report.certain(kj::str("kube-proxy of ", pod.getNode(),
+                                       " does not run: services are not reachable there")),
+                pod.getNode());
+      finding
+          .shows(kj::str("kubectl -n kube-system describe pod ", pod.getName()),
+                 kj::str(pod.getReason(), ": ", pod.getMessage()))
+          .mend(kj::str("kubectl -n kube-system logs ", pod.getName(),
+                        "    # cluster.proxy.extraArgs"));
+    }
+    return;
+  }
+  if (!disabled) return;  // the manifest that brings it is told
+  constexpr kj::StringPtr kOthers[] = {"cilium"_kj, "kube-router"_kj, "calico"_kj, "antrea"_kj,
+                                       "proxy"_kj};
+  for (auto workload : seen.getSurvey().getWorkloads()) {
+    for (auto other : kOthers) {
+      if (has(workload.getName(), other)) return;
+    }
+  }
+  report
+      .likely(kj::str("there is no kube-proxy (cluster.proxy.disabled), and nothing in kube-system "
+                      "looks like a replacement: services are not reachable"))
+      .shows("kubectl -n kube-system get daemonsets", "no kube-proxy")
+      .mend(kj::str("set cluster.proxy.disabled: false, or install what replaces it"));
+}
+
+void checkCoreDns(Seen seen, Report& report) {
+  if (!isReadable(seen, "deployments")) return;
+  KJ_IF_MAYBE (dns, workloadOf(seen, "kube-dns")) {
+    if (dns->getReady() >= dns->getDesired()) return;
+    kj::StringPtr reason;
+    for (auto pod : seen.getSurvey().getPods()) {
+      if (pod.getApp() == "kube-dns" && isIll(pod) && pod.getReason().size() > 0)
+        reason = pod.getMessage();
+    }
+    bool taint = has(reason, "untolerated taint") || has(reason, "had taint");
+    auto text = dns->getReady() == 0
+                    ? kj::str("CoreDNS does not run: names of the cluster are not resolved")
+                    : kj::str("CoreDNS runs ", dns->getReady(), " of ", dns->getDesired(), " pods");
+    if (taint) text = kj::str(text, "; no node takes its pods, because of taints");
+    auto& finding = report.certain(kj::mv(text));
+    showPods(seen, finding, "kube-dns");
+    if (taint) {
+      for (auto node : seen.getSurvey().getNodes()) {
+        if (node.getTaints().size() == 0) continue;
+        finding.shows(kj::str("kubectl get node ", node.getName()),
+                      kj::str("taints: ", kj::strArray(node.getTaints(), ", ")));
+      }
+      finding.mend(kj::str(
+          "kubectl taint node <node> <taint>-    # or machine.nodeTaints, or add a worker"));
+    } else {
+      finding.mend(kj::str("kubectl -n kube-system logs -l k8s-app=kube-dns"));
+    }
+  }
+}
+
+// Those that no check before has spoken of.
+void checkPods(Seen seen, Report& report) {
+  for (auto pod : seen.getSurvey().getPods()) {
+    auto app = pod.getApp();
+    bool told = isImageReason(pod.getReason()) || app == "kube-dns" || app == "kube-proxy";
+    if (!isIll(pod) || told) continue;
+    auto why = pod.getReason().size() > 0 ? kj::str(pod.getReason()) : kj::str(pod.getPhase());
+    auto& finding =
+        about(seen, report.certain(kj::str("the pod ", nameOfPod(pod), " is not ready: ", why)),
+              pod.getNode());
+    finding
+        .shows(kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()),
+               kj::str(why, pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()))
+        .mend(pod.getContainer().size() > 0
+                  ? kj::str("kubectl -n ", pod.getNamespace(), " logs ", pod.getName(), " -c ",
+                            pod.getContainer(), " --previous")
+                  : kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()));
+  }
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,303 @@
+// Each check on what was seen: what it finds, and the same without its cause.
+#include <set>
+
+#include "talosctl/diagnose/test-observations.h"
+
+namespace talos::talosctl {
+
+void checkCases(const std::vector<CheckCase>& cases) {
+  for (auto& one : cases) {
+    SCOPED_TRACE(std::string(one.check) + ": " + one.words);
+    Diagnosed ill(one.fires);
+    KJ_IF_MAYBE (finding, ill.find(one.check)) {
+      std::string all = finding->getSummary().cStr();
+      for (auto evidence : finding->getEvidence())
+        all += std::string("\n") + evidence.getText().cStr();
+      EXPECT_THAT(all, testing::HasSubstr(one.words));
+      bool consequence = finding->getConfidence() == "consequence";
+      if (!consequence) EXPECT_EQ(finding->getConfidence() == "certain", one.certain) << all;
+      EXPECT_GT(finding->getEvidence().size(), 0u) << "a finding without evidence: " << all;
+    } else {
+      ADD_FAILURE() << "nothing found in\n" << one.fires << ill.text();
+    }
+    Diagnosed well(one.silent);
+    EXPECT_TRUE(well.find(one.check) == nullptr) << well.text();
+  }
+}
+
+namespace {
+
+// The way to a node, its network, its time, its trust, its services.
+std::vector<CheckCase> cases() {
+  return {
+      {"client-certificate", "has expired", true,
+       "{now: 1700000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1650000000}",
+       "{now: 1700000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1800000000}"},
+      {"client-certificate", "not yet valid", false,
+       "{now: 1500000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1650000000, "
+       "endpoints: [{host: a, why: 'tlsv1 alert bad certificate'}]}",
+       "{now: 1500000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1650000000}"},
+      {"endpoint-unreachable", "nothing listens on its port", true,
+       "endpoints: [{host: 10.5.0.2, why: 'cannot connect to endpoint 10.5.0.2: Connection "
+       "refused'}]",
+       "endpoints: []"},
+      {"endpoint-unreachable", "do not trust each other", true,
+       "endpoints: [{host: 10.5.0.2, why: 'TLS handshake with 10.5.0.2: certificate verify "
+       "failed'}]",
+       "endpoints: []"},
+      {"endpoint-unreachable", "maintenance mode", true,
+       "endpoints: [{host: 10.5.0.2, why: 'stage maintenance', maintenance: true}]",
+       "endpoints: []"},
+      {"endpoint-unreachable", "cannot be resolved", true,
+       "endpoints: [{host: cp.example.org, why: 'cannot resolve \"cp.example.org\": Domain name "
+       "not "
+       "found'}]",
+       "endpoints: []"},
+      {"endpoint-unreachable", "does not answer", false,
+       "endpoints: [{host: 10.5.0.2, why: 'no answer within 10s'}]", "endpoints: []"},
+      {"node-down", "is down, or cut off", false,
+       "nodes: [{address: 10.5.0.3, reach: silent, why: no answer within 10s}]",
+       "nodes: [{address: 10.5.0.3}]"},
+      {"node-down", "its apid does not listen", true,
+       "nodes: [{address: 10.5.0.3, reach: silent, why: '10.5.0.3: Connection refused'}]",
+       "nodes: [{address: 10.5.0.3}]"},
+      {"node-certificate", "not of one CA", true,
+       "nodes: [{address: 10.5.0.3, reach: refused, why: 'TLS handshake: certificate verify "
+       "failed'}]",
+       "nodes: [{address: 10.5.0.3}]"},
+      {"maintenance", "no config", true,
+       "nodes: [{address: 10.5.0.3, reach: maintenance, why: stage maintenance}]",
+       "nodes: [{address: 10.5.0.3}]"},
+      {"volume", "EPHEMERAL cannot be used", true,
+       "nodes: [{address: a, volumes: [{label: EPHEMERAL, status: {phase: failed, errorMessage: no "
+       "key opens it}}]}]",
+       "nodes: [{address: a, volumes: [{label: EPHEMERAL, status: {phase: ready}}]}]"},
+      {"boot", "userDisks: /dev/vdb", true,
+       "nodes: [{address: a, status: {stage: failed, problems: ['userDisks: /dev/vdb is in "
+       "use']}}]",
+       "nodes: [{address: a, status: {stage: running}}]"},
+      {"upgrade", "was not healthy", true,
+       "nodes: [{address: a, upgrade: {stage: failed, version: v0.9.0, reason: it was not healthy "
+       "within "
+       "5m}}]",
+       "nodes: [{address: a, upgrade: {stage: done}}]"},
+      {"hostname-duplicate", "two nodes have the host name m-1", true,
+       "nodes: [{address: a, hostname: m-1}, {address: b, hostname: m-1}]",
+       "nodes: [{address: a, hostname: m-1}, {address: b, hostname: m-2}]"},
+      {"disk-full", "is full", true,
+       "nodes: [{address: a, mounts: [{filesystem: /dev/vda6, size: 10000000000, available: 4096, "
+       "mountedOn: /var}]}]",
+       "nodes: [{address: a, mounts: [{filesystem: /dev/vda6, size: 10000000000, available: "
+       "2000000000, "
+       "mountedOn: /var}]}]"},
+      {"disk-full", "nearly full", false,
+       "nodes: [{address: a, mounts: [{size: 10000000000, available: 400000000, mountedOn: "
+       "/var}]}]",
+       "nodes: [{address: a, mounts: [{size: 10000000000, available: 4096, mountedOn: /boot}]}]"},
+      {"link-carrier", "eth0 has no carrier", true,
+       "nodes: [{address: a, links: [{name: eth0, status: {type: ether, linkState: false}}], "
+       "network: "
+       "{addressReady: true, problems: ['eth0: no carrier: no cable; waiting for carrier']}}]",
+       // Nobody has asked for the second one.
+       "nodes: [{address: a, links: [{name: eth1, status: {type: ether, linkState: false}}], "
+       "network: "
+       "{addressReady: true}}]"},
+      {"network-plan", "another host on this network has this address", true,
+       "nodes: [{address: a, network: {addressReady: true, problems: ['10.5.0.2/24 on eth0: "
+       "another host "
+       "on this network has this address']}}]",
+       "nodes: [{address: a, network: {addressReady: true, problems: ['eth0: no carrier: no "
+       "cable']}}]"},
+      {"address", "no DHCP server has given eth0", false,
+       "nodes: [{address: a, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
+       "dhcp4/eth0, "
+       "operator: dhcp4, linkName: eth0, state: selecting}]}]",
+       "nodes: [{address: a, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
+       "dhcp4/eth0, "
+       "operator: dhcp4, linkName: eth0, state: bound, addresses: [10.5.0.2/24]}]}]"},
+      {"address", "no address of its own", true,
+       "nodes: [{address: a, network: {addressReady: false}}]",
+       "nodes: [{address: a, network: {addressReady: true}, nodeAddresses: [10.5.0.2]}]"},
+      {"network-overlap", "podSubnets 10.5.0.0/16 overlaps the network of the node, 10.5.0.0/24",
+       true,
+       "nodes: [{address: a, linkSpecs: [eth0], facts: {podSubnets: [10.5.0.0/16], serviceSubnets: "
+       "[10.96.0.0/12]}, addresses: [{address: 10.5.0.2/24, linkName: eth0}]}]",
+       // Of the pods' bridge it is no wonder.
+       "nodes: [{address: a, linkSpecs: [eth0], facts: {podSubnets: [10.244.0.0/16], "
+       "serviceSubnets: "
+       "[10.96.0.0/12]}, addresses: [{address: 10.5.0.2/24, linkName: eth0}, {address: "
+       "10.244.0.1/24, "
+       "linkName: cni0}]}]"},
+      {"network-overlap", "overlaps the network of services", true,
+       "nodes: [{address: a, facts: {podSubnets: [10.96.0.0/16], serviceSubnets: [10.96.0.0/12]}}]",
+       "nodes: [{address: a, facts: {podSubnets: [10.244.0.0/16], serviceSubnets: "
+       "[10.96.0.0/12]}}]"},
+      {"default-route", "no default route", false,
+       "nodes: [{address: a, routes: [{dst: 10.5.0.0/24}], time: {problem: '10.9.0.1: network is "
+       "unreachable'}}]",
+       "nodes: [{address: a, routes: [{dst: 10.5.0.0/24}, {gateway: 10.5.0.1}], time: {problem: "
+       "'10.9.0.1: network is unreachable'}}]"},
+      // Without a need for one there is nothing wrong.
+      {"default-route", "no default route", false,
+       "nodes: [{address: a, routes: [{dst: 10.5.0.0/24}], time: {problem: '10.9.0.1: no answer "
+       "within 1000 ms'}}]",
+       "nodes: [{address: a, routes: [{dst: 10.5.0.0/24}], time: {synced: true}}]"},
+      {"resolver", "the name servers do not answer (10.5.0.1)", false,
+       "nodes: [{address: a, resolvers: [10.5.0.1], time: {problem: 'cannot resolve "
+       "\"pool.ntp.org\" "
+       "within 5 s'}}]",
+       "nodes: [{address: a, resolvers: [10.5.0.1], time: {synced: true}}]"},
+      {"resolver", "a name is not known", false,
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
+       "pull "
+       "\"r.example/kubelet:v1\": lookup r.example on 10.5.0.1:53: no such host; retrying in 5 "
+       "s'}]}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
+       "pull "
+       "\"r.example/kubelet:v1\": connection refused'}]}]}]"},
+      {"time-sync", "not synchronised", true,
+       "nodes: [{address: a, time: {problem: '10.5.0.1: no answer within 1000 ms'}}]",
+       "nodes: [{address: a, time: {syncDisabled: true}}]"},
+      {"clock", "2 years ahead of those of the others", true,
+       "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000}, {address: "
+       "b, "
+       "clock: 1700000001000000000, clockAt: 1700000000000000000}]",
+       "nodes: [{address: a, clock: 1700000000000000000, clockAt: 1700000000000000000}, {address: "
+       "b, "
+       "clock: 1700000001000000000, clockAt: 1700000000000000000}]"},
+      {"clock", "the clock of this host is", false,
+       "nodes: [{address: a, clock: 1794608000000000000, clockAt: 1700000000000000000}, {address: "
+       "b, "
+       "clock: 1794608000000000000, clockAt: 1700000000000000000}]",
+       "nodes: [{address: a}, {address: b}]"},
+      {"authority-expired", "the CA of Kubernetes (cluster.ca) has expired", true,
+       "{now: 1700000000000000000, nodes: [{address: a, facts: {authorities: [{key: cluster.ca, "
+       "notBefore: 1600000000, notAfter: 1650000000}]}}]}",
+       "{now: 1700000000000000000, nodes: [{address: a, facts: {authorities: [{key: cluster.ca, "
+       "notBefore: 1600000000, notAfter: 1800000000}]}}]}"},
+      {"authority-differs", "cluster.ca is not that of a", true,
+       "{now: 5000000000, nodes: [{address: a, controlPlane: true, facts: {authorities: [{key: "
+       "cluster.ca, fingerprint: one, notAfter: 9}]}}, {address: b, facts: {authorities: [{key: "
+       "cluster.ca, fingerprint: two, notAfter: 9}]}}]}",
+       "{now: 5000000000, nodes: [{address: a, controlPlane: true, facts: {authorities: [{key: "
+       "cluster.ca, fingerprint: one, notAfter: 9}]}}, {address: b, facts: {authorities: [{key: "
+       "cluster.ca, fingerprint: one, notAfter: 9}]}}]}"},
+      {"join", "refuses the token", true,
+       "nodes: [{address: b, reach: unverified, services: [{id: apid, state: running, health: "
+       "{unknown: "
+       "false, lastMessage: '10.5.0.2: wrong token; use machine.token of the control-plane "
+       "nodes'}}]}]",
+       "nodes: [{address: b, joins: true, join: {ready: true}}]"},
+      {"join", "nothing listens there", false,
+       "nodes: [{address: b, joins: true, join: {message: '10.5.0.2:50001: Connection refused; "
+       "next try "
+       "in 5 s'}}]",
+       "nodes: [{address: b}]"},
+      {"containerd", "containerd does not run", true,
+       "nodes: [{address: a, services: [{id: cri, state: waiting, checked: true, events: "
+       "[{message: "
+       "Process (PID 82) exited with status 1; restarting in 3.3 s}]}]}]",
+       "nodes: [{address: a, services: [{id: cri, state: running, checked: true, health: {unknown: "
+       "false, healthy: true}}]}]"},
+      {"service", "the service networkd is not healthy", true,
+       "nodes: [{address: a, services: [{id: networkd, state: running, health: {unknown: false, "
+       "lastMessage: no answer}}]}]",
+       "nodes: [{address: a, services: [{id: networkd, state: running, health: {unknown: false, "
+       "healthy: "
+       "true}}]}]"},
+      {"registry", "the registry 10.5.0.1:5000 gives no images: it refuses connections", true,
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
+       "pull "
+       "\"10.5.0.1:5000/kubelet:v1\": dial tcp 10.5.0.1:5000: connect: connection refused; "
+       "retrying in "
+       "5 s'}]}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: running, events: [{message: 'cannot "
+       "pull "
+       "\"10.5.0.1:5000/kubelet:v1\": connection refused'}]}]}]"},
+      {"registry", "its certificate is not trusted", true,
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
+       "pull "
+       "\"r.example/kubelet:v1\": Head \"https://r.example/v2/kubelet/manifests/v1\": x509: "
+       "certificate "
+       "signed by unknown authority; set machine.registries.config.<host>.tls.ca'}]}]}]",
+       "nodes: [{address: a}]"},
+      {"image-kubelet", "the registry has no such image", true,
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
+       "pull "
+       "\"registry.k8s.io/kubelet:v9\": the registry has no such image; check the name and the "
+       "tag'}]}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
+      {"image-etcd", "e:v9", true,
+       "nodes: [{address: a, services: [{id: etcd, state: preparing, events: [{message: 'cannot "
+       "pull "
+       "\"e:v9\": the registry has no such image'}]}]}]",
+       "nodes: [{address: a, services: [{id: etcd, state: running}]}]"},
+      {"etcd-bootstrap", "nobody has bootstrapped etcd", true,
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'waiting for a "
+       "cluster: "
+       "run talosctl bootstrap on one control-plane node, unless that was done'}}]",
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: member}, members: [{name: a}]}]"},
+      {"etcd-bootstrap", "unless a node did", false,
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'waiting for a "
+       "cluster'}}, {address: b, reach: silent, why: no answer}]",
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: bootstrapping}}]"},
+      {"etcd-certificate", "has expired", true,
+       "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2, peerUrls: "
+       "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: certificate has expired'}]}]",
+       "nodes: [{address: a, controlPlane: true, members: [{name: m-1}]}]"},
+      {"etcd-member", "the member m-2 of etcd does not answer", true,
+       "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2, peerUrls: "
+       "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: Connection refused'}]}]",
+       "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2}]}]"},
+      {"etcd-quorum", "of 3 members 2 do not answer: m-2 10.5.0.3, m-3 10.5.0.4", true,
+       "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
+       "peerUrls: ['https://10.5.0.3:2380'], problem: x}, {name: m-3, peerUrls: "
+       "['https://10.5.0.4:2380'], "
+       "problem: y}]}]",
+       "nodes: [{address: a, controlPlane: true, quorum: true, members: [{name: m-1}, {name: m-2}, "
+       "{name: "
+       "m-3, problem: y}]}]"},
+      {"etcd-alarm", "m-1: NOSPACE", true,
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: member, alarms: ['m-1: NOSPACE']}}]",
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: member}}]"},
+      {"etcd-join", "has the name m-1 too", true,
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'cannot join yet: "
+       "another "
+       "member has the name m-1 too; set machine.network.hostname of one of them'}}]",
+       "nodes: [{address: a, controlPlane: true, etcd: {phase: member}}]"},
+      {"etcd", "an argument of cluster.etcd.extraArgs is wrong", true,
+       "nodes: [{address: a, services: [{id: etcd, state: waiting, events: [{message: Process (PID "
+       "82) "
+       "exited with status 2}]}], logs: [{id: etcd, lines: ['flag provided but not defined: "
+       "-quota-backend-bites']}]}]",
+       "nodes: [{address: a, services: [{id: etcd, state: running}], logs: [{id: etcd, lines: "
+       "['flag "
+       "provided but not defined: -quota-backend-bites']}]}]"},
+  };
+}
+
+TEST(Checks, FindWhatIsWrongWithANode) {
+  checkCases(cases());
+}
+
+TEST(Checks, FindWhatIsWrongWithKubernetes) {
+  checkCases(kubernetesCases());
+}
+
+// Catches: a check that nobody has tried, a cause that no check has or that comes too late.
+TEST(Checks, HaveACaseEachAndNameEarlierOnes) {
+  std::set<std::string> tried, earlier;
+  for (auto& one : cases()) tried.insert(one.check);
+  for (auto& one : kubernetesCases()) tried.insert(one.check);
+  for (auto& check : allChecks()) {
+    EXPECT_EQ(tried.count(check.name.cStr()), 1u) << check.name.cStr();
+    for (auto name : check.because) {
+      std::string bare = name.startsWith("*") ? name.slice(1).cStr() : name.cStr();
+      EXPECT_EQ(earlier.count(bare), 1u) << check.name.cStr() << " because of " << bare;
+    }
+    EXPECT_TRUE(earlier.insert(check.name.cStr()).second) << check.name.cStr();
+  }
+}
+
+}  // namespace
+}  // namespace talos::talosctl

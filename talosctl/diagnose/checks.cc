@@ -1,0 +1,16 @@
+#include "talosctl/diagnose/check.h"
+
+namespace talos::talosctl {
+
+kj::ArrayPtr<const Check> allChecks() {
+#define LIST(...) {__VA_ARGS__}
+#define CHECK(name, layer, function, needs, because) {name, layer, function, needs, because},
+  static const Check kChecks[] = {
+#include "talosctl/diagnose/checks.inc"
+  };
+#undef CHECK
+#undef LIST
+  return kChecks;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,77 @@
+// The command on nodes of the test's own process: what it prints, its exit status, and that it ends
+// whatever a node does.
+#include "talosctl/commands/test-cluster.h"
+
+#include <gmock/gmock.h>
+
+namespace talos::talosctl {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Diagnose : public ::testing::Test {
+  TestCluster c;
+  ~Diagnose() noexcept override {}
+  Diagnose() {
+    c.test.clock.time = kj::systemPreciseCalendarClock().now();
+    add("10.0.0.2");
+    add("10.0.0.3");
+  }
+  FakeNode& add(kj::StringPtr address) {
+    FakeNode node;
+    node.serviceIds.add(kj::str("apid"));
+    return c.nodes.insert(kj::str(address), kj::mv(node)).value;
+  }
+  FakeNode& node(kj::StringPtr address) { return KJ_ASSERT_NONNULL(c.nodes.find(address)); }
+  static bool contains(const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  }
+  std::string out() { return c.test.console.takeOut().cStr(); }
+};
+
+// Catches: a node that is down and is not named, a command that fails because of it.
+TEST_F(Diagnose, NamesANodeThatIsDown) {
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: the node is up, but its apid does not listen"));
+  EXPECT_THAT(text, HasSubstr("not checked on 10.0.0.3: "));
+  EXPECT_THAT(text, Not(HasSubstr("10.0.0.2: the node")));
+}
+
+// Catches: a node that takes the call and never answers, which would keep the command for ever.
+TEST_F(Diagnose, EndsWhenANodeHangs) {
+  node("10.0.0.3").hangs = true;
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
+  EXPECT_THAT(out(), HasSubstr("10.0.0.3: the node does not answer: it is down, or cut off"));
+}
+
+TEST_F(Diagnose, SaysWhyNoEndpointAnswers) {
+  c.writeConfig(c.authority, "[127.0.0.3]");
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("1. the endpoint 127.0.0.3 is up, but nothing listens on its port"));
+  EXPECT_THAT(text, HasSubstr("so:       10.0.0.2: the node does not answer"));
+}
+
+TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
+  auto other = pki::makeAuthority({.organization = "talos"});
+  c.writeConfig(other);
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
+  EXPECT_THAT(out(),
+              HasSubstr("the endpoint 127.0.0.1 and the talosconfig do not trust each other"));
+}
+
+TEST_F(Diagnose, PrintsJsonAndYaml) {
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3", "-o", "json"}), 1);
+  auto json = out();
+  EXPECT_TRUE(contains(json, "\"check\": \"node-down\""));
+  EXPECT_TRUE(contains(json, "\"confidence\": \"certain\""));
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3", "-o", "yaml"}), 1);
+  EXPECT_THAT(out(), HasSubstr("check: node-down"));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,47 @@
+#include "talosctl/diagnose/diagnose-command.h"
+
+#include "common/yaml/yaml-codec.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/diagnose/diagnosis.h"
+#include "talosctl/diagnose/gather.h"
+
+namespace talos::talosctl {
+namespace {
+
+kj::Promise<int> runDiagnose(Invocation& call) {
+  auto format = formatOf(call);
+  auto message = co_await gatherObservations(call);
+  auto seen = message->getRoot<rpc::Observations>().asReader();
+  capnp::MallocMessageBuilder result;
+  auto diagnosis = result.initRoot<rpc::Diagnosis>();
+  diagnose(seen, diagnosis);
+  auto found = diagnosis.asReader();
+  switch (format) {
+    case Format::kTable:
+      call.out(diagnosisText(found));
+      break;
+    case Format::kYaml:
+      call.out(codec::writeYaml(capnp::DynamicStruct::Reader(found)));
+      break;
+    case Format::kJson:
+      call.out(kj::str(codec::writeJson(capnp::DynamicStruct::Reader(found)), "\n"));
+      break;
+  }
+  co_return found.getCauses().size() > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void addDiagnoseCommand(Command& root) {
+  auto& command = root.add("diagnose", "Find what is wrong with a cluster");
+  command.details =
+      "Asks all nodes at once (those of --nodes, else those of the talosconfig and all that the "
+      "cluster names), and Kubernetes through a control-plane node. Prints the causes, the first "
+      "broken link first, each with its evidence, the command that mends it, and what follows from "
+      "it. Changes nothing. Exit status: 0 nothing wrong was found, 1 something was, or the "
+      "command failed.";
+  addOutputFlag(command);
+  command.run = runDiagnose;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,18 @@
+// Everything that `talosctl diagnose` looks at, of all nodes at once.
+//
+// The nodes are those of -n, else those of the talosconfig and every other one that the cluster
+// names: etcd's members and the nodes of Kubernetes. A node that is down is among them. Nothing on
+// a node is changed; every question has a deadline, so all of it has.
+#pragma once
+
+#include <capnp/message.h>
+
+#include "rpc/diagnosis.capnp.h"
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+// Fails only when there is no talosconfig, or a flag is wrong.
+kj::Promise<kj::Own<capnp::MallocMessageBuilder>> gatherObservations(Invocation& call);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,152 @@
+#include "talosctl/diagnose/pull.h"
+
+#include <string.h>
+
+#include "talosctl/diagnose/seen.h"
+
+namespace talos::talosctl {
+namespace {
+
+using Reason = PullFailure::Reason;
+
+// What stands between the first `before` and the next `after`; empty: it does not.
+kj::String between(kj::StringPtr text, kj::StringPtr before, kj::StringPtr after) {
+  auto begin = strstr(text.cStr(), before.cStr());
+  if (begin == nullptr) return kj::String();
+  begin += before.size();
+  auto end = strstr(begin, after.cStr());
+  if (end == nullptr) return kj::String();
+  return kj::heapString(begin, end - begin);
+}
+
+// Quotes within quotes of the kubelet's log: \" and \\\".
+kj::String withoutBackslashes(kj::StringPtr text) {
+  kj::Vector<char> plain(text.size());
+  for (char c : text) {
+    if (c != '\\') plain.add(c);
+  }
+  return kj::heapString(plain.asPtr());
+}
+
+bool runs(SeenNode node, kj::StringPtr container) {
+  for (auto one : node.getContainers()) {
+    if (one.getStatus() == "CONTAINER_RUNNING" && one.getId().endsWith(kj::str(":", container))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+kj::StringPtr wordsOf(Reason reason) {
+  switch (reason) {
+    case Reason::kNoSuchImage:
+      return "the registry has no such image; check the name and the tag";
+    case Reason::kReference:
+      return "that is not a valid image reference";
+    case Reason::kName:
+      return "its name cannot be resolved";
+    case Reason::kRefused:
+      return "it refuses connections";
+    case Reason::kUnreachable:
+      return "there is no route to it";
+    case Reason::kSilent:
+      return "it does not answer";
+    case Reason::kCertificate:
+      return "its certificate is not trusted";
+    case Reason::kCredentials:
+      return "it wants other credentials";
+    case Reason::kOther:
+      break;
+  }
+  return "see the evidence";
+}
+
+Reason pullReason(kj::StringPtr text) {
+  if (hasAny(text,
+             {"not a valid image reference", "invalid reference format", "InvalidImageName"})) {
+    return Reason::kReference;
+  }
+  if (hasAny(text, {"authorization failed", "no basic auth", "401 Unauthorized", "403 Forbidden",
+                    "pull access denied"})) {
+    return Reason::kCredentials;
+  }
+  if (hasAny(text, {"no such image", "NotFound", ": not found"})) return Reason::kNoSuchImage;
+  if (hasAny(text,
+             {"server gave HTTP response to HTTPS client", "first record does not look like"})) {
+    return Reason::kCertificate;
+  }
+  switch (failureOf(text)) {
+    case Failure::kUnknownName:
+    case Failure::kNoNameServer:
+      return Reason::kName;
+    case Failure::kRefused:
+      return Reason::kRefused;
+    case Failure::kUnreachable:
+      return Reason::kUnreachable;
+    case Failure::kSilent:
+      return Reason::kSilent;
+    case Failure::kCertificate:
+      return Reason::kCertificate;
+    case Failure::kOther:
+      break;
+  }
+  return Reason::kOther;
+}
+
+kj::String registryOf(kj::StringPtr image) {
+  KJ_IF_MAYBE (slash, image.findFirst('/')) {
+    auto host = kj::heapString(image.slice(0, *slash));
+    if (hasAny(host, {".", ":"}) || host == "localhost") return host;
+  }
+  return kj::str("docker.io");
+}
+
+kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text) {
+  auto plain = withoutBackslashes(text);
+  kj::String image = between(plain, "cannot pull \"", "\"");
+  if (image.size() == 0) image = between(plain, "failed to pull and unpack image \"", "\"");
+  if (image.size() == 0) image = between(plain, "failed to resolve reference \"", "\"");
+  if (image.size() == 0) image = between(plain, "Back-off pulling image \"", "\"");
+  if (image.size() == 0) return nullptr;
+  PullFailure failure;
+  failure.reason = pullReason(plain);
+  // A mirror is what does not answer, where one is asked.
+  auto mirror = between(plain, "\"http", "/v2/");
+  KJ_IF_MAYBE (host, mirror.findFirst('/')) {
+    auto rest = mirror.slice(*host);
+    while (rest.size() > 0 && rest[0] == '/') rest = rest.slice(1);
+    failure.host = kj::str(rest);
+  } else {
+    failure.host = registryOf(image);
+  }
+  failure.image = kj::mv(image);
+  failure.text = kj::str(text);
+  return kj::mv(failure);
+}
+
+kj::Vector<PullFailure> podPullsOf(SeenNode node) {
+  kj::Vector<PullFailure> all;
+  for (auto log : node.getLogs()) {
+    if (log.getId() != "kubelet") continue;
+    auto lines = log.getLines();
+    for (size_t i = lines.size(); i-- > 0;) {
+      auto line = lines[i];
+      if (!has(line, "ErrImagePull") && !has(line, "InvalidImageName")) continue;
+      auto plain = withoutBackslashes(line);
+      auto container = between(plain, "\"StartContainer\" for \"", "\"");
+      bool known = container.size() == 0 || runs(node, container);
+      for (auto& one : all) known = known || one.container == container;
+      if (known) continue;
+      KJ_IF_MAYBE (failure, readPullFailure(line)) {
+        failure->container = kj::mv(container);
+        failure->source = kj::str("logs kubelet");
+        all.add(kj::mv(*failure));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace talos::talosctl

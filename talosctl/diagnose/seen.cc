@@ -1,0 +1,201 @@
+#include "talosctl/diagnose/seen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/config/config.h"
+#include "common/net/ip.h"
+
+namespace talos::talosctl {
+
+bool has(kj::StringPtr text, kj::StringPtr part) {
+  return strcasestr(text.cStr(), part.cStr()) != nullptr;
+}
+
+bool hasAny(kj::StringPtr text, std::initializer_list<kj::StringPtr> parts) {
+  for (auto part : parts) {
+    if (has(text, part)) return true;
+  }
+  return false;
+}
+
+bool answers(SeenNode node) {
+  return node.getReach() == Reach::ANSWERS;
+}
+
+bool isControlPlane(SeenNode node) {
+  return node.getControlPlane();
+}
+
+kj::Maybe<SeenNode> nodeAt(Seen seen, kj::StringPtr address) {
+  for (auto node : seen.getNodes()) {
+    if (node.getAddress() == address) return node;
+    for (auto own : node.getNodeAddresses()) {
+      if (own == address) return node;
+    }
+  }
+  return nullptr;
+}
+
+kj::Maybe<SeenNode> nodeNamed(Seen seen, kj::StringPtr name) {
+  for (auto node : seen.getNodes()) {
+    if (node.getKubelet().getNodename() == name || node.getHostname() == name) return node;
+  }
+  // One that is down is known by its address alone.
+  for (auto one : seen.getSurvey().getNodes()) {
+    if (one.getName() != name) continue;
+    for (auto address : one.getAddresses()) {
+      KJ_IF_MAYBE (node, nodeAt(seen, address)) return *node;
+    }
+  }
+  return nullptr;
+}
+
+kj::Maybe<rpc::Service::Reader> serviceOf(SeenNode node, kj::StringPtr id) {
+  for (auto service : node.getServices()) {
+    if (service.getId() == id) return service;
+  }
+  return nullptr;
+}
+
+bool isUp(rpc::Service::Reader service) {
+  if (service.getState() != rpc::ServiceState::RUNNING) return false;
+  auto health = service.getHealth();
+  return health.getUnknown() ? !service.getChecked() : health.getHealthy();
+}
+
+Told tells(rpc::Service::Reader service) {
+  auto health = service.getHealth();
+  bool running = service.getState() == rpc::ServiceState::RUNNING;
+  if (running && !health.getUnknown() && !health.getHealthy()) {
+    return {health.getLastMessage(), health.getLastChange()};
+  }
+  auto events = service.getEvents();
+  if (events.size() == 0) return {};
+  // Why a process ended stands before what was done about it.
+  for (size_t i = events.size(); i-- > 0 && i + 4 > events.size();) {
+    auto text = events[i].getMessage();
+    if (hasAny(text, {"cannot ", "exited", "killed", "failed"})) {
+      return {text, events[i].getTime()};
+    }
+  }
+  auto newest = events[events.size() - 1];
+  return {newest.getMessage(), newest.getTime()};
+}
+
+kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
+                         std::initializer_list<kj::StringPtr> words) {
+  for (auto one : node.getLogs()) {
+    if (one.getId() != log) continue;
+    auto lines = one.getLines();
+    for (size_t i = lines.size(); i-- > 0;) {
+      if (hasAny(lines[i], words)) return lines[i];
+    }
+  }
+  return "";
+}
+
+kj::StringPtr lastLine(SeenNode node, kj::StringPtr log) {
+  for (auto one : node.getLogs()) {
+    auto lines = one.getLines();
+    if (one.getId() == log && lines.size() > 0) return lines[lines.size() - 1];
+  }
+  return "";
+}
+
+Failure failureOf(kj::StringPtr text) {
+  if (hasAny(text, {"x509: ", "certificate", "TLS handshake", "tls: "})) {
+    return Failure::kCertificate;
+  }
+  if (hasAny(text,
+             {"no such host", "Domain name not found", "DNS server returned answer with no "})) {
+    return Failure::kUnknownName;
+  }
+  bool aboutNames = hasAny(text, {"lookup ", "cannot resolve", "name server", "DNS server"});
+  if (aboutNames) return Failure::kNoNameServer;
+  if (has(text, "connection refused")) return Failure::kRefused;
+  if (hasAny(text, {"network is unreachable", "no route to host", "host is unreachable"})) {
+    return Failure::kUnreachable;
+  }
+  if (hasAny(text, {"timeout", "timed out", "no answer", "deadline exceeded"})) {
+    return Failure::kSilent;
+  }
+  return Failure::kOther;
+}
+
+kj::StringPtr wordsOf(Failure failure) {
+  switch (failure) {
+    case Failure::kUnknownName:
+      return "its name is not known to the name servers";
+    case Failure::kNoNameServer:
+      return "its name cannot be resolved: no name server answers";
+    case Failure::kRefused:
+      return "nothing listens there";
+    case Failure::kUnreachable:
+      return "there is no route to it";
+    case Failure::kSilent:
+      return "it does not answer";
+    case Failure::kCertificate:
+      return "its certificate is not trusted";
+    case Failure::kOther:
+      break;
+  }
+  return "it answers with an error";
+}
+
+kj::Vector<Complaint> complaintsOf(SeenNode node) {
+  kj::Vector<Complaint> all;
+  auto add = [&](kj::String source, kj::StringPtr text, uint64_t time = 0) {
+    if (text.size() > 0) all.add(Complaint{kj::mv(source), kj::str(text), time});
+  };
+  for (auto service : node.getServices()) {
+    if (isUp(service)) continue;
+    auto told = tells(service);
+    add(kj::str("service ", service.getId()), told.text, told.time);
+  }
+  auto time = node.getTime();
+  if (!time.getSynced() && !time.getSyncDisabled())
+    add(kj::str("get timestatus"), time.getProblem());
+  if (node.getJoins() && !node.getJoin().getReady()) {
+    add(kj::str("get joinstatus"), node.getJoin().getMessage());
+  }
+  auto etcd = node.getEtcd();
+  if (etcd.getPhase() != "member") add(kj::str("get etcdstatus"), etcd.getMessage());
+  add(kj::str("get manifeststatus"), node.getManifests().getMessage());
+  if (!node.getNodeStatus().getApplied()) {
+    add(kj::str("get nodestatus"), node.getNodeStatus().getMessage());
+  }
+  return all;
+}
+
+HostPort hostOf(kj::StringPtr url) {
+  auto endpoint = config::parseEndpoint(url).value;
+  return {kj::mv(endpoint.host), endpoint.port.orDefault(443)};
+}
+
+kj::String setInConfig(SeenNode node, kj::StringPtr path, kj::StringPtr value) {
+  return kj::str("talosctl -n ", node.getAddress(),
+                 " patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", \"path\": \"", path,
+                 "\", \"value\": ", value, "}]'");
+}
+
+kj::String apart(int64_t nanoseconds) {
+  uint64_t seconds =
+      static_cast<uint64_t>(nanoseconds < 0 ? -nanoseconds : nanoseconds) / 1000000000;
+  struct Unit {
+    uint64_t seconds;
+    kj::StringPtr name;
+  };
+  constexpr Unit kUnits[] = {{365 * 86400, "year"_kj},
+                             {86400, "day"_kj},
+                             {3600, "hour"_kj},
+                             {60, "minute"_kj},
+                             {1, "second"_kj}};
+  for (auto& unit : kUnits) {
+    auto count = seconds / unit.seconds;
+    if (count > 0) return kj::str(count, " ", unit.name, count == 1 ? "" : "s");
+  }
+  return kj::str("less than a second");
+}
+
+}  // namespace talos::talosctl
