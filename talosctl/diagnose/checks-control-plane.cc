@@ -176,17 +176,17 @@ void checkEndpoint(Seen seen, Report& report) {
       auto lines = log.getLines();
       kj::StringPtr newest;
       for (size_t i = lines.size(); i-- > 0 && newest.size() == 0;) {
-        if (has(lines[i], to.host) && failureOf(lines[i]) != Failure::kOther) newest = lines[i];
+        if (has(lines[i], to.host) && failureOf(lines[i]) != DialFailure::kOther) newest = lines[i];
       }
       if (newest.size() == 0) continue;
       auto failure = failureOf(newest);
-      auto text = failure == Failure::kCertificate
+      auto text = failure == DialFailure::kCertificate
                       ? kj::str("the control plane endpoint ", url,
                                 " answers with another CA than "
                                 "cluster.ca: it leads to another cluster, or the config is of one")
                       : kj::str("the control plane endpoint ", url,
                                 " does not lead to an API server: ", wordsOf(failure));
-      bool sure = failure == Failure::kCertificate || seen.hasSurvey();
+      bool sure = failure == DialFailure::kCertificate || seen.hasSurvey();
       auto& finding = sure ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
       finding.shows(node, "logs kubelet", newest)
           .mend(setInConfig(node, "/cluster/controlPlane/endpoint", "\"https://<address>:6443\""));

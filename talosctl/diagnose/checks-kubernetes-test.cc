@@ -225,10 +225,25 @@ nodes:
     - {address: 10.5.0.3, controlPlane: true, reach: silent, why: no answer within 10s}
     - {address: 10.5.0.4, controlPlane: true, reach: silent, why: no answer within 10s}
 )");
-  EXPECT_THAT(all.causes(), testing::ElementsAre("node-down", "node-down")) << all.text();
+  EXPECT_THAT(all.causes(), testing::ElementsAre("node-down")) << all.text();
   EXPECT_THAT(all.chain("etcd"), testing::HasSubstr("etcd-quorum > etcd"));
   // What could not be looked at is said.
   EXPECT_THAT(all.text(), testing::HasSubstr("not checked on 10.5.0.3: "));
+}
+
+// What ails three nodes in one way is one cause with one command, and so is what follows from it.
+TEST(Causes, NodesWithOneProblemAreNamedTogether) {
+  Diagnosed all(R"(
+nodes:
+    - {address: 10.5.0.2, time: {problem: no answer}, services: [{id: timed, state: waiting}]}
+    - {address: 10.5.0.3, time: {synced: true}}
+    - {address: 10.5.0.4, time: {problem: no answer}, services: [{id: timed, state: waiting}]}
+)");
+  EXPECT_THAT(all.text(),
+              testing::HasSubstr("1. 10.5.0.2, 10.5.0.4: the clock is not synchronised"));
+  EXPECT_THAT(all.text(), testing::HasSubstr("talosctl -n 10.5.0.2,10.5.0.4 patch machineconfig"));
+  EXPECT_THAT(all.text(), testing::HasSubstr("so:       10.5.0.2, 10.5.0.4: the service timed is"));
+  EXPECT_EQ(all.causes().size(), 1u) << all.text();
 }
 
 TEST(Causes, TwoThatHaveNothingToDoWithEachOtherStayTwo) {

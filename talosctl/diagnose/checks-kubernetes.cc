@@ -108,7 +108,7 @@ void checkManifests(Seen seen, Report& report) {
     }
     bool refused = told.empty() && message.size() > 0 && !message.startsWith("applied") &&
                    !message.startsWith("waiting") && !has(message, "no answer") &&
-                   failureOf(message) == Failure::kOther && !has(message, "self-hosted");
+                   failureOf(message) == DialFailure::kOther && !has(message, "self-hosted");
     if (!refused) continue;
     told.add(kj::str(message));
     report.likely(node, kj::str("the manifests of the cluster are not all applied"))

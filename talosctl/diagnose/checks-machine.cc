@@ -48,7 +48,7 @@ void checkEndpoints(Seen seen, Report& report) {
     }
     auto source = kj::str("talosctl -e ", host, " -n ", host, " version");
     switch (failureOf(endpoint.getWhy())) {
-      case Failure::kCertificate:
+      case DialFailure::kCertificate:
         report
             .certain(
                 kj::str("the endpoint ", host,
@@ -57,13 +57,13 @@ void checkEndpoints(Seen seen, Report& report) {
             .shows(source, endpoint.getWhy())
             .mend(kj::str("talosctl config merge <the talosconfig of this cluster>"));
         break;
-      case Failure::kUnknownName:
-      case Failure::kNoNameServer:
+      case DialFailure::kUnknownName:
+      case DialFailure::kNoNameServer:
         report.certain(kj::str("the name of endpoint ", host, " cannot be resolved here"))
             .shows(source, endpoint.getWhy())
             .mend(kj::str("talosctl config endpoint <address of a control-plane node>"));
         break;
-      case Failure::kRefused:
+      case DialFailure::kRefused:
         report
             .certain(kj::str("the endpoint ", host,
                              " is up, but nothing listens on its port "
@@ -85,7 +85,7 @@ void checkNodeDown(Seen seen, Report& report) {
     if (node.getReach() != Reach::SILENT) continue;
     auto failure = failureOf(node.getWhy());
     auto& finding =
-        failure == Failure::kRefused
+        failure == DialFailure::kRefused
             ? report.certain(node, kj::str("the node is up, but its apid does not listen"))
             : report.likely(node, kj::str("the node does not answer: it is down, or cut off from "
                                           "the others"));
@@ -98,7 +98,7 @@ void checkNodeDown(Seen seen, Report& report) {
                       static_cast<uint64_t>(one.getSince()) * kSecondNs);
       }
     }
-    finding.mend(failure == Failure::kRefused
+    finding.mend(failure == DialFailure::kRefused
                      ? kj::str("look at its console: apid starts when the node has its config")
                      : kj::str("start it, and look at its console and its network"));
   }

@@ -148,10 +148,10 @@ void checkResolver(Seen seen, Report& report) {
   for (auto node : seen.getNodes()) {
     for (auto& complaint : complaintsOf(node)) {
       auto failure = failureOf(complaint.text);
-      if (failure != Failure::kNoNameServer && failure != Failure::kUnknownName) continue;
+      if (failure != DialFailure::kNoNameServer && failure != DialFailure::kUnknownName) continue;
       auto servers = kj::strArray(node.getResolvers(), ", ");
       auto& finding =
-          failure == Failure::kNoNameServer
+          failure == DialFailure::kNoNameServer
               ? report.likely(node, kj::str("the name servers do not answer (", servers, ")"))
               : report.likely(node,
                               kj::str("a name is not known to the name servers (", servers, ")"));

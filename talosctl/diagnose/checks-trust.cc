@@ -89,7 +89,7 @@ void checkJoin(Seen seen, Report& report) {
                            "of the control plane"))
           .shows(node, source, why)
           .mend(setInConfig(node, "/machine/token", "\"<machine.token of a control-plane node>\""));
-    } else if (failureOf(why) == Failure::kCertificate) {
+    } else if (failureOf(why) == DialFailure::kCertificate) {
       report
           .certain(node, kj::str("trustd and the node do not trust each other, so it gets no "
                                  "certificate for its API"))
@@ -99,8 +99,8 @@ void checkJoin(Seen seen, Report& report) {
       auto failure = failureOf(why);
       report
           .likely(node, kj::str("the node gets no certificate for its API from trustd",
-                                failure == Failure::kOther ? ""_kj : ": "_kj,
-                                failure == Failure::kOther ? ""_kj : wordsOf(failure)))
+                                failure == DialFailure::kOther ? ""_kj : ": "_kj,
+                                failure == DialFailure::kOther ? ""_kj : wordsOf(failure)))
           .shows(node, source, why)
           .mend(kj::str("make port 50001 of the control plane reachable from it: "
                         "cluster.controlPlane.endpoint, cluster.trustd.endpoints"));

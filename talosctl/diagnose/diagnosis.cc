@@ -1,5 +1,7 @@
 #include "talosctl/diagnose/diagnosis.h"
 
+#include <string.h>
+
 #include "common/base/date.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/diagnose/seen.h"
@@ -87,6 +89,45 @@ void linkCauses(kj::ArrayPtr<kj::Own<Finding>> findings) {
       break;
     }
   }
+}
+
+// "-n 10.5.0.2 " of a command becomes "-n 10.5.0.2,10.5.0.3 ".
+kj::String commandFor(kj::StringPtr command, kj::StringPtr before, kj::StringPtr after) {
+  auto words = kj::str("-n ", before, " ");
+  auto at = strstr(command.cStr(), words.cStr());
+  if (at == nullptr) return kj::str(command);
+  return kj::str(kj::heapString(command.cStr(), at - command.cStr()), "-n ", after, " ",
+                 at + words.size());
+}
+
+// What is said of several nodes with the same cause is said once.
+void mergeEqual(kj::Vector<kj::Own<Finding>>& findings) {
+  kj::Vector<kj::Own<Finding>> kept;
+  kj::Vector<size_t> place;  // of each finding, in `kept`
+  for (auto& finding : findings) {
+    KJ_IF_MAYBE (cause, finding->cause) finding->cause = place[*cause];
+    kj::Maybe<size_t> equal;
+    for (auto i : kj::indices(kept)) {
+      auto& other = *kept[i];
+      if (other.check == finding->check && other.summary == finding->summary &&
+          other.cause == finding->cause && other.nodes.size() > 0 && finding->nodes.size() == 1) {
+        equal = i;
+      }
+    }
+    KJ_IF_MAYBE (i, equal) {
+      auto& other = *kept[*i];
+      auto before = kj::strArray(other.nodes, ",");
+      other.nodes.add(kj::mv(finding->nodes[0]));
+      other.command = commandFor(other.command, before, kj::strArray(other.nodes, ","));
+      for (auto& evidence : finding->evidence) other.evidence.add(kj::mv(evidence));
+      other.certain = other.certain && finding->certain;
+      place.add(*i);
+    } else {
+      place.add(kept.size());
+      kept.add(kj::mv(finding));
+    }
+  }
+  findings = kj::mv(kept);
 }
 
 class DiagnosisWriter {
@@ -186,6 +227,7 @@ void diagnose(Seen seen, kj::ArrayPtr<const Check> checks, rpc::Diagnosis::Build
     for (auto& gap : gapsOf(seen, check)) gaps.add(kj::mv(gap));
   }
   linkCauses(report.findings);
+  mergeEqual(report.findings);
   DiagnosisWriter(report.findings).causes(out);
   out.setChecks(static_cast<uint32_t>(checks.size()));
   auto nodes = out.initNodes(seen.getNodes().size());

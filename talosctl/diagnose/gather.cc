@@ -94,7 +94,7 @@ kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   co_await one->connect(kEndpointWithin).catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
     Trouble trouble{kj::str(host), messageText(*e)};
-    if (failureOf(trouble.why) == Failure::kCertificate) {
+    if (failureOf(trouble.why) == DialFailure::kCertificate) {
       auto bare = co_await withoutConfig(host);
       KJ_IF_MAYBE (text, bare) {
         trouble.maintenance = true;

@@ -30,7 +30,7 @@ typename Spec::Reader specOf(rpc::Resource::Reader resource) {
 }
 
 bool tellsOfTrust(kj::StringPtr why) {
-  return failureOf(why) == Failure::kCertificate;
+  return failureOf(why) == DialFailure::kCertificate;
 }
 
 }  // namespace

@@ -78,18 +78,18 @@ Reason pullReason(kj::StringPtr text) {
     return Reason::kCertificate;
   }
   switch (failureOf(text)) {
-    case Failure::kUnknownName:
-    case Failure::kNoNameServer:
+    case DialFailure::kUnknownName:
+    case DialFailure::kNoNameServer:
       return Reason::kName;
-    case Failure::kRefused:
+    case DialFailure::kRefused:
       return Reason::kRefused;
-    case Failure::kUnreachable:
+    case DialFailure::kUnreachable:
       return Reason::kUnreachable;
-    case Failure::kSilent:
+    case DialFailure::kSilent:
       return Reason::kSilent;
-    case Failure::kCertificate:
+    case DialFailure::kCertificate:
       return Reason::kCertificate;
-    case Failure::kOther:
+    case DialFailure::kOther:
       break;
   }
   return Reason::kOther;

@@ -73,10 +73,12 @@ Told tells(rpc::Service::Reader service) {
   auto events = service.getEvents();
   if (events.size() == 0) return {};
   // Why a process ended stands before what was done about it.
-  for (size_t i = events.size(); i-- > 0 && i + 4 > events.size();) {
-    auto text = events[i].getMessage();
-    if (hasAny(text, {"cannot ", "exited", "killed", "failed"})) {
-      return {text, events[i].getTime()};
+  constexpr size_t kLooked = 3;
+  auto oldest = events.size() - kj::min(kLooked, size_t(events.size()));
+  for (size_t i = events.size(); i > oldest; --i) {
+    auto event = events[i - 1];
+    if (hasAny(event.getMessage(), {"cannot ", "exited", "killed", "failed"})) {
+      return {event.getMessage(), event.getTime()};
     }
   }
   auto newest = events[events.size() - 1];
@@ -103,41 +105,41 @@ kj::StringPtr lastLine(SeenNode node, kj::StringPtr log) {
   return "";
 }
 
-Failure failureOf(kj::StringPtr text) {
+DialFailure failureOf(kj::StringPtr text) {
   if (hasAny(text, {"x509: ", "certificate", "TLS handshake", "tls: "})) {
-    return Failure::kCertificate;
+    return DialFailure::kCertificate;
   }
   if (hasAny(text,
              {"no such host", "Domain name not found", "DNS server returned answer with no "})) {
-    return Failure::kUnknownName;
+    return DialFailure::kUnknownName;
   }
   bool aboutNames = hasAny(text, {"lookup ", "cannot resolve", "name server", "DNS server"});
-  if (aboutNames) return Failure::kNoNameServer;
-  if (has(text, "connection refused")) return Failure::kRefused;
+  if (aboutNames) return DialFailure::kNoNameServer;
+  if (has(text, "connection refused")) return DialFailure::kRefused;
   if (hasAny(text, {"network is unreachable", "no route to host", "host is unreachable"})) {
-    return Failure::kUnreachable;
+    return DialFailure::kUnreachable;
   }
   if (hasAny(text, {"timeout", "timed out", "no answer", "deadline exceeded"})) {
-    return Failure::kSilent;
+    return DialFailure::kSilent;
   }
-  return Failure::kOther;
+  return DialFailure::kOther;
 }
 
-kj::StringPtr wordsOf(Failure failure) {
+kj::StringPtr wordsOf(DialFailure failure) {
   switch (failure) {
-    case Failure::kUnknownName:
+    case DialFailure::kUnknownName:
       return "its name is not known to the name servers";
-    case Failure::kNoNameServer:
+    case DialFailure::kNoNameServer:
       return "its name cannot be resolved: no name server answers";
-    case Failure::kRefused:
+    case DialFailure::kRefused:
       return "nothing listens there";
-    case Failure::kUnreachable:
+    case DialFailure::kUnreachable:
       return "there is no route to it";
-    case Failure::kSilent:
+    case DialFailure::kSilent:
       return "it does not answer";
-    case Failure::kCertificate:
+    case DialFailure::kCertificate:
       return "its certificate is not trusted";
-    case Failure::kOther:
+    case DialFailure::kOther:
       break;
   }
   return "it answers with an error";

@@ -32,7 +32,7 @@ kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
 kj::StringPtr lastLine(SeenNode node, kj::StringPtr log);
 
 // What a message of a failed connection says.
-enum class Failure {
+enum class DialFailure {
   kOther,
   kUnknownName,   // the name servers answered that there is no such name
   kNoNameServer,  // they did not answer
@@ -41,8 +41,8 @@ enum class Failure {
   kSilent,        // no answer
   kCertificate,   // of another CA, for another name, or out of its times
 };
-Failure failureOf(kj::StringPtr text);
-kj::StringPtr wordsOf(Failure failure);  // "nothing listens there"
+DialFailure failureOf(kj::StringPtr text);
+kj::StringPtr wordsOf(DialFailure failure);  // "nothing listens there"
 
 // Everything that a node says about what it cannot do: of its services, of names, time, joining,
 // etcd and manifests, with the command that shows it.
