@@ -64,7 +64,8 @@ class Machine : public testing::Test {
               asked = kj::str(kj::strArray(labels, "+"), graceful ? " graceful" : "",
                               reboot ? " reboot" : "");
               return kj::READY_NOW;
-            }},
+            },
+            []() -> kj::Promise<pki::Pem> { return pki::Pem(kj::str("apiVersion: v1\n")); }},
         ClientCalls::alone(), paths);
   }
 };
@@ -189,6 +190,11 @@ TEST_F(Machine, MountsAreReadFromTheSameProc) {
   ASSERT_EQ(mounts.getMounts().size(), 1u);
   EXPECT_EQ(kj::StringPtr(mounts.getMounts()[0].getMountedOn()), proc.root);
   EXPECT_GT(mounts.getMounts()[0].getSize(), 0u);
+}
+
+TEST_F(Machine, AKubeconfigIsSentAsItIs) {
+  auto answer = client().kubeconfigRequest().send().wait(io.waitScope);
+  EXPECT_EQ(kj::heapString(answer.getKubeconfig().asChars()), "apiVersion: v1\n"_kj);
 }
 
 // Catches: a certificate of somebody else's authority, one without it, and a machine without the

@@ -192,6 +192,11 @@ kj::Promise<void> MachineServer::time(TimeContext context) {
   out.setRemote(nanoseconds(answer.remote));
 }
 
+kj::Promise<void> MachineServer::kubeconfig(KubeconfigContext context) {
+  auto text = co_await hooks.kubeconfig();
+  context.getResults().setKubeconfig(text.bytes());
+}
+
 kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext context) {
   auto found = hooks.authority();
   if (found == nullptr) {

@@ -57,6 +57,8 @@ struct MachineHooks {
   kj::Function<kj::Promise<ResetFacts>(kj::Vector<kj::String> labels, bool graceful)> previewReset;
   // Resolves when it is promised, before it ends anything.
   kj::Function<kj::Promise<void>(kj::Vector<kj::String> labels, bool graceful, bool reboot)> reset;
+  // A kubeconfig that was made for this call; rejects on a machine that cannot make one.
+  kj::Function<kj::Promise<pki::Pem>()> kubeconfig;
 };
 
 struct MachinePaths {
@@ -81,6 +83,7 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> clientCertificate(ClientCertificateContext context) override;
   kj::Promise<void> previewReset(PreviewResetContext context) override;
   kj::Promise<void> reset(ResetContext context) override;
+  kj::Promise<void> kubeconfig(KubeconfigContext context) override;
 
  private:
   ReadPool& pool;

@@ -13,6 +13,8 @@
 #include "machined/brain/surroundings.h"
 #include "machined/config/configuration-server.h"
 #include "machined/etcd/etcd-config.h"
+#include "machined/kubernetes/admin-kubeconfig.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
 #include "machined/telemetry/telemetry-server.h"
@@ -244,6 +246,7 @@ MachineHooks NodeServing::hooks() {
   hooks.authority = KJ_BIND_METHOD(*this, authority);
   hooks.previewReset = KJ_BIND_METHOD(*this, previewReset);
   hooks.reset = KJ_BIND_METHOD(*this, resetAs);
+  hooks.kubeconfig = KJ_BIND_METHOD(*this, kubeconfig);
   return hooks;
 }
 
@@ -311,6 +314,21 @@ kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {
     return pki::CertificateAndKey{kj::mv(config->authority), kj::mv(config->authorityKey)};
   }
   return nullptr;
+}
+
+kj::Promise<pki::Pem> NodeServing::kubeconfig() {
+  KJ_IF_MAYBE (config, deps.reader.tryConfig(deps.store)) {
+    KJ_IF_MAYBE (root, deps.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
+      auto wanted = adminKubeconfigOf(root->getK8s(),
+                                      config->getCluster().getAdminKubeconfig().getCertLifetime());
+      co_return co_await deps.uv.blocking([wanted = kj::mv(wanted), now = deps.clock.now()] {
+        return writeAdminKubeconfig(wanted, now);
+      });
+    }
+  }
+  fail(ErrorKind::kFailedPrecondition,
+       "this node does not have the key of cluster.ca: it is a worker, or has no config; name a "
+       "control-plane node with -n");
 }
 
 }  // namespace talos::machined

@@ -98,6 +98,7 @@ class NodeServing {
   kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful);
   kj::Promise<void> resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot);
   kj::Maybe<pki::CertificateAndKey> authority();
+  kj::Promise<pki::Pem> kubeconfig();
 };
 
 }  // namespace talos::machined

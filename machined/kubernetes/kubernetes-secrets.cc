@@ -9,7 +9,6 @@
 #include "common/base/texts.h"
 #include "common/config/cluster-networks.h"
 #include "common/net/ip.h"
-#include "common/net/text-values.h"
 #include "common/tls/public-key.h"
 #include "machined/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
@@ -34,8 +33,6 @@ constexpr ClusterClient kAdmin = {"talos:admin"_kj, kMasters};
 constexpr ClusterClient kControllerManager = {"system:kube-controller-manager"_kj,
                                               "system:kube-controller-manager"_kj};
 constexpr ClusterClient kScheduler = {"system:kube-scheduler"_kj, "system:kube-scheduler"_kj};
-// Less is no use to who fetches it, and the node uses it as well.
-constexpr auto kShortestAdminLifetime = 1 * kj::HOURS;
 constexpr kj::StringPtr kServerOrganization = "kube-master"_kj;
 
 using Pair = pki::CertificateAndKey;
@@ -50,18 +47,18 @@ kj::Array<kj::String> organizationsOf(const ClusterClient& client) {
 }
 
 Pair issueClient(const ClusterClient& client, kj::StringPtr authority, kj::StringPtr key,
-                 kj::Date now, kj::Duration lifetime = kKubernetesLifetime) {
+                 kj::Date now) {
   return pki::issue(authority, key,
                     {.commonName = client.commonName,
                      .organizations = organizationsOf(client),
                      .server = false,
-                     .lifetime = lifetime + kBackdated,
+                     .lifetime = kKubernetesLifetime + kBackdated,
                      .notBefore = now - kBackdated});
 }
 
 // Made for somebody else or too long ago, or by another CA than this.
 bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringPtr authority,
-             kj::Date now, kj::Duration lifetime = kKubernetesLifetime) {
+             kj::Date now) {
   auto info = pki::inspect(certificate);
   bool isHis =
       info.commonName == client.commonName &&
@@ -69,7 +66,7 @@ bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringP
            ? info.organizations.empty() || info.organizations[0].size() == 0
            : info.organizations.size() == 1 && info.organizations[0] == client.organization);
   return !isHis || !pki::isSignedBy(certificate, authority) ||
-         whyRenew(info, lifetime, now) != nullptr;
+         whyRenew(info, kKubernetesLifetime, now) != nullptr;
 }
 
 // What of these cannot be read is made anew.
@@ -140,14 +137,13 @@ class Renewal {
     made = true;
   }
 
-  pki::Pem kubeconfig(kj::Maybe<kj::StringPtr> stored, const ClusterClient& who,
-                      kj::Duration lifetime = kKubernetesLifetime) {
+  pki::Pem kubeconfig(kj::Maybe<kj::StringPtr> stored, const ClusterClient& who) {
     kj::Maybe<pki::Pem> kept;
     orIfDamaged([&] {
       auto text = KJ_REQUIRE_NONNULL(stored);
       auto crt = KJ_REQUIRE_NONNULL(dataIn(text, kCertificateKey));
       auto key = KJ_REQUIRE_NONNULL(dataIn(text, kKeyKey));
-      if (!isStale(crt, who, identity.authority, now, lifetime)) {
+      if (!isStale(crt, who, identity.authority, now)) {
         auto same = kubeconfigOf(identity, who, crt, key);
         if (kj::StringPtr(same) == text) kept = kj::mv(same);
       }
@@ -155,7 +151,7 @@ class Renewal {
     });
     KJ_IF_MAYBE (k, kept) return kj::mv(*k);
     made = true;
-    auto pair = issueClient(who, identity.authority, identity.authorityKey, now, lifetime);
+    auto pair = issueClient(who, identity.authority, identity.authorityKey, now);
     return kubeconfigOf(identity, who, pair.certificate, pair.key);
   }
 
@@ -299,8 +295,8 @@ bool renewKubernetesSecrets(const KubernetesIdentity& identity,
   auto text = [&](auto get) {
     return stored.map([&](Reader& s) -> kj::StringPtr { return get(s); });
   };
-  out.setAdminKubeconfig(kj::StringPtr(renewal.kubeconfig(
-      text([](Reader& s) { return s.getAdminKubeconfig(); }), kAdmin, identity.adminLifetime)));
+  out.setAdminKubeconfig(kj::StringPtr(
+      renewal.kubeconfig(text([](Reader& s) { return s.getAdminKubeconfig(); }), kAdmin)));
   out.setControllerManagerKubeconfig(kj::StringPtr(renewal.kubeconfig(
       text([](Reader& s) { return s.getControllerManagerKubeconfig(); }), kControllerManager)));
   out.setSchedulerKubeconfig(kj::StringPtr(
@@ -347,10 +343,6 @@ kj::Promise<void> KubernetesController::reconcile(Store& store) {
       if (!isTimeKnown(store) && deps.clock.now() < authority.notBefore) return kj::READY_NOW;
       auto port = config->getCluster().getControlPlane().getLocalAPIServerPort();
       auto identity = identityOf(root->getK8s(), port, kj::mv(names), otherNetworks(*config));
-      KJ_IF_MAYBE (lifetime, config::parseDuration(
-                                 config->getCluster().getAdminKubeconfig().getCertLifetime())) {
-        identity.adminLifetime = kj::max(*lifetime, kShortestAdminLifetime);
-      }
       return maintain(store, kj::mv(identity));
     }
   }
@@ -377,7 +369,7 @@ kj::Promise<void> KubernetesController::maintain(Store& store, KubernetesIdentit
         auto old = stored.map([](kj::Own<SecretMessage>& message) {
           return message->getRoot<rpc::KubernetesSecretsSpec>().asReader();
         });
-        bool isNew = renewKubernetesSecrets(identity, old, now,
+        bool isNew = renewKubernetesSecrets(identity, old, plausible(now, timeKnown, old),
                                             result->initRoot<rpc::KubernetesSecretsSpec>());
         KJ_IF_MAYBE (path, file) {
           if (isNew) writeKeptSecrets(*path, *result);

@@ -4,7 +4,7 @@
 //   apiServer                    of port 6443
 //   apiServerKubeletClient       towards kubelets
 //   frontProxy                   towards aggregated APIs, by the aggregator's CA
-//   adminKubeconfig              the node's own, system:masters
+//   adminKubeconfig              the node's own, system:masters; nobody else is given it
 //   controllerManagerKubeconfig  system:kube-controller-manager; RBAC says what it may
 //   schedulerKubeconfig          system:kube-scheduler
 //
@@ -38,8 +38,7 @@ struct KubernetesIdentity {
   kj::String cluster, server;
   kj::String authority, aggregator;  // PEM
   pki::Pem authorityKey, aggregatorKey;
-  NodeNames names;                                   // of the API server
-  kj::Duration adminLifetime = kKubernetesLifetime;  // of the certificate in the admin kubeconfig
+  NodeNames names;  // of the API server
 };
 // FailedPrecondition naming the key of the config that is missing.
 KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,

@@ -1,58 +1,11 @@
 // kubeconfig
-#include "common/base/resource.h"
-#include "common/kube/kube-access.h"
-#include "common/kube/kubeconfig.h"
-#include "rpc/types.capnp.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/kube/fetch-kubeconfig.h"
 #include "talosctl/kube/kube-commands.h"
 #include "talosctl/kube/kubeconfig-file.h"
 
 namespace talos::talosctl {
 namespace {
-
-constexpr kj::StringPtr kSecretsId = "k8s-certs"_kj, kManifestsId = "system-manifests"_kj;
-
-// A resource of the node, with its specs.
-template <typename Spec>
-kj::Promise<capnp::Response<rpc::Resources::GetResults>> fetchResource(Session& session,
-                                                                       kj::StringPtr node,
-                                                                       kj::StringPtr id) {
-  auto request =
-      session.client.node(node).sensitiveResourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<Spec>());
-  request.setId(id);
-  auto asked = kj::Promise<capnp::Response<rpc::Resources::GetResults>>(request.send());
-  return within(session.client.deps.timer, session.deadline, kj::mv(asked))
-      .catch_([node = kj::str(node)](
-                  kj::Exception&& e) -> kj::Promise<capnp::Response<rpc::Resources::GetResults>> {
-        if (kindOf(e) != ErrorKind::kNotFound) {
-          return error(kindOf(e), kj::str(node, ": ", messageOf(e)));
-        }
-        return error(ErrorKind::kFailedPrecondition,
-                     kj::str(node,
-                             ": this node has no admin kubeconfig: it is a worker, or does not "
-                             "know its addresses yet; name a control-plane node with -n"));
-      });
-}
-
-// What the node uses itself, with the endpoint of the cluster in the place of its own API server.
-kj::Promise<pki::Pem> fetchKubeconfig(Session& session) {
-  auto node = kj::str(session.client.nodes()[0]);
-  auto secrets = co_await fetchResource<rpc::KubernetesSecretsSpec>(session, node, kSecretsId);
-  auto config = co_await fetchResource<rpc::ControlPlaneConfigSpec>(session, node, kManifestsId);
-  ResourceOf<rpc::KubernetesSecretsSpec> held(secrets.getResource());
-  ResourceOf<rpc::ControlPlaneConfigSpec> wanted(config.getResource());
-  auto access = kube::readAccess(held.getAdminKubeconfig(), node);
-  auto user = kj::str("admin@", access.cluster);
-  co_return kube::writeKubeconfig(
-      {.cluster = access.cluster,
-       .server = wanted.getSystemManifests().getServer(),
-       .authority = access.authority,
-       .user = user,
-       .credentials = kube::ClientPair{access.certificate, kj::StringPtr(access.key)},
-       .context = user,
-       .nameSpace = "default"});
-}
 
 // Until it is one of the answers.
 kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind& kind,
@@ -82,7 +35,8 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
   target.path = kubeconfigPath(given, target.merge,
                                home.map([](kj::String& text) { return kj::StringPtr(text); }));
   auto session = co_await openSingle(call);
-  auto text = co_await fetchKubeconfig(*session);
+  auto text =
+      co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
   auto decide = [&call, force = target.force](
                     const kube::MergeKind& kind,
                     kj::StringPtr name) -> kj::Promise<kube::MergeChoice> {
@@ -98,7 +52,7 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
 }  // namespace
 
 void addKubeconfigCommand(Command& root) {
-  auto& command = root.add("kubeconfig", "Fetch the admin kubeconfig from a control-plane node");
+  auto& command = root.add("kubeconfig", "Fetch an admin kubeconfig from a control-plane node");
   command.arguments = "[<local-path>]", command.most = 1;
   command.details =
       "Merged into ~/.kube/config, or into the file at the path; with --merge=false written to "

@@ -62,7 +62,7 @@ TEST_F(KubeconfigFile, WhereItGoes) {
 TEST_F(KubeconfigFile, ANewFileIsWhatTheNodeSent) {
   EXPECT_EQ(store("a/b/config", of("c1"), true), ""_kj);
   EXPECT_EQ(readFile(path("a/b/config")), of("c1"));
-  EXPECT_EQ(mode("a/b/config"), 0640u);
+  EXPECT_EQ(mode("a/b/config"), 0600u);
 }
 
 // Catches: a name that counts only when there is a file already.

@@ -12,7 +12,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr mode_t kNewFile = 0640;
+constexpr mode_t kNewFile = 0600;
 constexpr size_t kLargestKubeconfig = 4u << 20;
 
 mode_t modeOf(kj::StringPtr path) {

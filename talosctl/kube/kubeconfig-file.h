@@ -1,7 +1,7 @@
 // Where a kubeconfig is put, and how it gets there.
 //
-// A file is replaced as a whole: after a crash it is the old one or the new one. One that is new is
-// readable for its group (0640), as kubectl's users expect; one that is there keeps its mode.
+// A file is replaced as a whole: after a crash it is the old one or the new one. One that is new
+// has the mode 0600, for it holds a key; one that is there keeps its mode.
 #pragma once
 
 #include <kj/async.h>

@@ -1,0 +1,15 @@
+#include "talosctl/kube/fetch-kubeconfig.h"
+
+namespace talos::talosctl {
+
+kj::Promise<pki::Pem> fetchKubeconfig(Client& client, kj::StringPtr node, kj::Duration deadline) {
+  auto asked = client.node(node).machineRequest().send().getMachine().kubeconfigRequest().send();
+  using Answer = capnp::Response<rpc::Machine::KubeconfigResults>;
+  return within(client.deps.timer, deadline, kj::Promise<Answer>(kj::mv(asked)))
+      .then([](Answer&& answer) { return pki::Pem(kj::str(answer.getKubeconfig().asChars())); })
+      .catch_([node = kj::str(node)](kj::Exception&& e) -> kj::Promise<pki::Pem> {
+        return error(kindOf(e), kj::str(node, ": ", messageOf(e)));
+      });
+}
+
+}  // namespace talos::talosctl
