@@ -27,8 +27,8 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 }  // namespace
 
 void addAbsentCommands(Command& root) {
-  for (kj::StringPtr name : {"conformance", "convert-k8s", "dashboard", "health", "inspect",
-                             "machineconfig", "pcap", "recover", "upgrade-k8s"}) {
+  for (kj::StringPtr name : {"conformance", "convert-k8s", "dashboard", "inspect", "machineconfig",
+                             "pcap", "recover", "upgrade-k8s"}) {
     addAbsent(root, name);
   }
 }

@@ -2,6 +2,7 @@
 
 #include "talosctl/diagnose/diagnose-command.h"
 #include "talosctl/etcd/etcd-commands.h"
+#include "talosctl/health/health-command.h"
 #include "talosctl/kube/kube-commands.h"
 
 namespace talos::talosctl {
@@ -15,6 +16,7 @@ void addCommands(Command& root) {
   addKubeconfigCommand(root);
   addImagesCommand(root);
   addDiagnoseCommand(root);
+  addHealthCommand(root);
 }
 
 }  // namespace talos::talosctl

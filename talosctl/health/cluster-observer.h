@@ -1,0 +1,41 @@
+// Observes a cluster from a client: nodes through its endpoints, Kubernetes through one of them or
+// directly.
+#pragma once
+
+#include "common/kube/kube-client.h"
+#include "talosctl/health/run-health.h"
+
+namespace talos::talosctl {
+
+// Asks kubed of this node; empty: of the endpoint.
+class NodeObserver final : public HealthObserver {
+ public:
+  NodeObserver(Client& client, kj::StringPtr node) : client(client), node(kj::str(node)) {}
+  kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
+                                          kj::Duration deadline) override;
+  kj::Promise<Survey> survey(kj::Duration deadline) override;
+
+ private:
+  Client& client;
+  kj::String node;
+};
+
+// Asks the API server itself, with a kubeconfig that the node gives (empty: the endpoint) when it
+// is asked for the first time. `server`: a host instead of the one in it, port 6443.
+class ApiObserver final : public HealthObserver {
+ public:
+  ApiObserver(Client& client, kj::StringPtr node, kj::StringPtr server)
+      : client(client), node(kj::str(node)), server(kj::str(server)) {}
+  kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
+                                          kj::Duration deadline) override;
+  kj::Promise<Survey> survey(kj::Duration deadline) override;
+
+ private:
+  Client& client;
+  kj::String node, server;
+  kj::Maybe<kj::Own<kube::KubeClient>> kubernetes;
+
+  kj::Promise<void> connect(kj::Duration deadline);
+};
+
+}  // namespace talos::talosctl

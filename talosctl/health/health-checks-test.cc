@@ -1,0 +1,208 @@
+#include "talosctl/health/health-checks.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "talosctl/health/test-health.h"
+
+namespace talos::talosctl {
+namespace {
+
+// What the check of this name says: "OK", "SKIP" or what it waits for.
+kj::String judged(ModelHealth& model, kj::StringPtr name) {
+  for (auto& check : healthChecks()) {
+    if (check.name != name) continue;
+    HealthView view{.expected = model.expected};
+    auto all = model.expected.all();
+    auto facts = model.facts(check.about == HealthCheck::About::kControlPlane
+                                 ? model.expected.controlPlane.asPtr()
+                                 : all.asPtr());
+    view.nodes = facts;
+    view.survey = model.survey.asReader();
+    auto result = check.judge(view);
+    if (result.state == CheckState::kPassed) return kj::str("OK");
+    return result.state == CheckState::kSkipped ? kj::str("SKIP") : kj::mv(result.text);
+  }
+  KJ_FAIL_REQUIRE("no such check", name);
+}
+
+struct HealthCase {
+  kj::StringPtr check;
+  void (*change)(ModelHealth& model);
+  kj::StringPtr told;
+};
+
+rpc::Survey::Node::Builder surveyNode(ModelHealth& m, unsigned index) {
+  return m.survey.getNodes()[index];
+}
+
+constexpr kj::StringPtr kEtcd = "etcd to be healthy"_kj, kBootkube = "bootkube to finish"_kj,
+                        kApid = "apid to be ready"_kj, kKubelet = "kubelet to be healthy"_kj,
+                        kBoot = "all nodes to finish boot sequence"_kj,
+                        kReport = "all k8s nodes to report"_kj,
+                        kReady = "all k8s nodes to report ready"_kj,
+                        kComponentsReady = "all control plane components to be ready"_kj,
+                        kProxy = "kube-proxy to report ready"_kj,
+                        kDns = "coredns to report ready"_kj,
+                        kSchedulable = "all k8s nodes to report schedulable"_kj;
+
+// Scripts match these texts and their order. Catches: another word, another limit.
+TEST(HealthChecks, TheTable) {
+  kj::Vector<kj::String> rows;
+  for (auto& check : healthChecks()) {
+    rows.add(kj::str(check.name, " ", check.limit / kj::MINUTES, "m ", check.interval / kj::SECONDS,
+                     "s"));
+  }
+  EXPECT_EQ(kj::strArray(rows, "\n"),
+            "etcd to be healthy 5m 5s\n"
+            "bootkube to finish 5m 5s\n"
+            "apid to be ready 5m 5s\n"
+            "kubelet to be healthy 5m 5s\n"
+            "all nodes to finish boot sequence 5m 5s\n"
+            "all k8s nodes to report 5m 30s\n"
+            "all k8s nodes to report ready 10m 5s\n"
+            "all control plane components to be ready 5m 5s\n"
+            "kube-proxy to report ready 3m 5s\n"
+            "coredns to report ready 3m 5s\n"
+            "all k8s nodes to report schedulable 5m 5s"_kj);
+}
+
+TEST(HealthChecks, AClusterThatIsWellPassesAll) {
+  ModelHealth model;
+  for (auto& check : healthChecks()) EXPECT_EQ(judged(model, check.name), "OK"_kj);
+}
+
+// Catches: a trouble that a check does not see; one of several nodes that is not named; a trouble
+// of another kind of node that counts.
+TEST(HealthChecks, WhatTheySay) {
+  const HealthCase cases[] = {
+      {kEtcd, [](auto& m) { m.nodes[1].silence = kj::str("no answer within 5s"); },
+       "10.5.0.3: no answer within 5s"},
+      {kEtcd,
+       [](auto& m) {
+         m.nodes[0].service(0).setState(rpc::ServiceState::PREPARING);
+         m.nodes[0].service(0).initEvents(1)[0].setMessage("pulling the image");
+         m.nodes[1].service(0).getHealth().setHealthy(false);
+         m.nodes[1].service(0).getHealth().setLastMessage("no leader");
+       },
+       "10.5.0.2: service etcd is Preparing: pulling the image; "
+       "10.5.0.3: service etcd is not healthy: no leader"},
+      {kEtcd, [](auto& m) { m.nodes[0].service(0).setId("other"); },
+       "10.5.0.2: service etcd is unknown"},
+      {kEtcd, [](auto& m) { m.nodes[2].silence = kj::str("off"); }, "OK"},
+      {kEtcd,
+       [](auto& m) {
+         m.nodes[0].service(0).getHealth().setHealthy(false);
+         m.nodes[0].service(0).getHealth().setUnknown(true);
+       },
+       "10.5.0.2: service etcd was not checked yet"},
+      {kBootkube,
+       [](auto& m) { m.nodes[0].addService("bootkube").setState(rpc::ServiceState::RUNNING); },
+       "10.5.0.2: service bootkube is Running"},
+      {kBootkube,
+       [](auto& m) { m.nodes[0].addService("bootkube").setState(rpc::ServiceState::SKIPPED); },
+       "OK"},
+      {kApid, [](auto& m) { m.nodes[2].silence = kj::str("connection refused"); },
+       "10.5.0.4: connection refused"},
+      {kKubelet, [](auto& m) { m.nodes[1].service(1).setState(rpc::ServiceState::FAILED); },
+       "10.5.0.3: service kubelet is Failed"},
+      {kBoot,
+       [](auto& m) {
+         m.nodes[0].state().setStage(rpc::Status::Stage::BOOTING);
+         m.nodes[0].state().setPhase("etcd");
+         m.nodes[2].state().setStage(rpc::Status::Stage::FAILED);
+         m.nodes[2].state().initProblems(1).set(0, "no disk");
+       },
+       "10.5.0.2: booting, phase etcd; 10.5.0.4: the boot has failed: no disk"},
+      {kReport, [](auto& m) { m.expected.workers.add(kj::str("10.5.0.5")); },
+       "expected nodes [\"10.5.0.2\" \"10.5.0.3\" \"10.5.0.4\" \"10.5.0.5\"], Kubernetes has "
+       "[\"10.5.0.2\" \"10.5.0.3\" \"10.5.0.4\"]"},
+      {kReport, [](auto& m) { m.expected.workers.clear(); },
+       "expected nodes [\"10.5.0.2\" \"10.5.0.3\"], Kubernetes has [\"10.5.0.2\" \"10.5.0.3\" "
+       "\"10.5.0.4\"]"},
+      // By its name, and by its second address.
+      {kReport,
+       [](auto& m) {
+         m.expected.workers[0] = kj::str("n3");
+         auto addresses = surveyNode(m, 0).initAddresses(2);
+         addresses.set(0, "fd00::2");
+         addresses.set(1, "10.5.0.2");
+       },
+       "OK"},
+      {kReport, [](auto& m) { m.survey.initProblems(1).set(0, "cannot list nodes"); },
+       "cannot list nodes"},
+      {kReady,
+       [](auto& m) {
+         surveyNode(m, 0).setReady(false);
+         surveyNode(m, 2).setReady(false);
+         surveyNode(m, 2).setReason("KubeletNotReady");
+         surveyNode(m, 2).setMessage("no CNI");
+       },
+       "nodes are not ready: n1; n3 (KubeletNotReady): no CNI"},
+      {kComponentsReady,
+       [](auto& m) {
+         m.pod("kube-scheduler", 1).setReady(false);
+         m.pod("kube-scheduler", 1).setReason("CrashLoopBackOff");
+       },
+       "kube-scheduler-1: CrashLoopBackOff"},
+      {kComponentsReady,
+       [](auto& m) {
+         m.pod("kube-apiserver", 1).setCheckpoint(true);
+         auto legacy = m.survey.getWorkloads()[0];
+         legacy.setName("kube-scheduler");
+         legacy.setReady(1);
+       },
+       "kube-apiserver: expected 2 pods, there are 1; DaemonSet kube-scheduler: 1 of 3 pods are "
+       "ready"},
+      {kComponentsReady, [](auto& m) { surveyNode(m, 1).setControlPlane(false); },
+       "expected control-plane nodes [\"10.5.0.2\" \"10.5.0.3\"], Kubernetes has [\"10.5.0.2\"]"},
+      {kProxy, [](auto& m) { m.survey.getWorkloads()[0].setApp("other"); }, "SKIP"},
+      {kProxy,
+       [](auto& m) {
+         m.pod("kube-proxy", 1).setReady(false);
+         m.pod("kube-proxy", 2).setReady(false);
+         m.pod("kube-proxy", 2).setMessage("no image");
+       },
+       "kube-proxy-1: Running; kube-proxy-2: Running: no image"},
+      {kProxy,
+       [](auto& m) {
+         for (auto pod : m.survey.getPods()) pod.setDeleted(true);
+       },
+       "there is no pod of kube-proxy"},
+      {kDns, [](auto& m) { m.survey.getWorkloads()[1].setDesired(0); }, "SKIP"},
+      // What an eviction has left behind is nobody's any more.
+      {kDns,
+       [](auto& m) {
+         m.pod("kube-dns", 1).setReady(false);
+         m.pod("kube-dns", 1).setPhase("Failed");
+       },
+       "OK"},
+      {kDns,
+       [](auto& m) {
+         m.survey.initWorkloads(0);
+         m.survey.initProblems(1).set(0, "cannot list replicasets");
+       },
+       "cannot list replicasets"},
+      {kSchedulable,
+       [](auto& m) {
+         surveyNode(m, 0).setUnschedulable(true);
+         surveyNode(m, 2).setUnschedulable(true);
+       },
+       "unschedulable: [\"n1\" \"n3\"]"},
+  };
+  for (auto& one : cases) {
+    ModelHealth model;
+    one.change(model);
+    EXPECT_EQ(judged(model, one.check), one.told);
+  }
+}
+
+TEST(HealthChecks, NodesAreDiscovered) {
+  ModelHealth model;
+  EXPECT_EQ(discoveredLine(discoveredNodes(model.survey)),
+            "discovered nodes: control plane: [\"10.5.0.2\" \"10.5.0.3\"], worker: "
+            "[\"10.5.0.4\"]"_kj);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

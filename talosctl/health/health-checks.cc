@@ -1,0 +1,349 @@
+#include "talosctl/health/health-checks.h"
+
+#include <algorithm>
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kUsualLimit = 5 * kj::MINUTES, kUsualInterval = 5 * kj::SECONDS;
+constexpr kj::StringPtr kComponents[] = {"kube-apiserver"_kj, "kube-controller-manager"_kj,
+                                         "kube-scheduler"_kj};
+
+// Why not, of everything that is looked at; passed when there is no such reason.
+class Reasons {
+ public:
+  void add(kj::String reason) { reasons.add(kj::mv(reason)); }
+  CheckResult result(kj::StringPtr before = "") {
+    if (reasons.empty()) return CheckResult::passed();
+    return CheckResult::waiting(kj::str(before, kj::strArray(reasons, "; ")));
+  }
+
+ private:
+  kj::Vector<kj::String> reasons;
+};
+
+kj::StringPtr wordOf(rpc::ServiceState state) {
+  switch (state) {
+    case rpc::ServiceState::INITIALIZED:
+      return "Initialized";
+    case rpc::ServiceState::PREPARING:
+      return "Preparing";
+    case rpc::ServiceState::WAITING:
+      return "Waiting";
+    case rpc::ServiceState::RUNNING:
+      return "Running";
+    case rpc::ServiceState::STOPPING:
+      return "Stopping";
+    case rpc::ServiceState::FINISHED:
+      return "Finished";
+    case rpc::ServiceState::FAILED:
+      return "Failed";
+    case rpc::ServiceState::SKIPPED:
+      return "Skipped";
+  }
+  return "Unknown";
+}
+
+kj::Maybe<rpc::Service::Reader> serviceOf(const NodeFacts& facts, kj::StringPtr id) {
+  for (auto service : facts.services) {
+    if (service.getId() == id) return service;
+  }
+  return nullptr;
+}
+
+// Why a service is not up; none: it is.
+kj::Maybe<kj::String> whyNotHealthy(const NodeFacts& facts, kj::StringPtr id) {
+  KJ_IF_MAYBE (service, serviceOf(facts, id)) {
+    auto state = service->getState();
+    auto events = service->getEvents();
+    auto health = service->getHealth();
+    if (state != rpc::ServiceState::RUNNING) {
+      auto last =
+          events.size() > 0 ? kj::str(": ", events[events.size() - 1].getMessage()) : kj::String();
+      return kj::str("service ", id, " is ", wordOf(state), last);
+    }
+    if (health.getHealthy()) return nullptr;
+    if (health.getUnknown()) return kj::str("service ", id, " was not checked yet");
+    return kj::str("service ", id, " is not healthy: ", health.getLastMessage());
+  }
+  return kj::str("service ", id, " is unknown");
+}
+
+// `why` of each node; one that does not answer is a reason of its own.
+template <typename Why>
+CheckResult judgeNodes(const HealthView& view, Why why) {
+  Reasons reasons;
+  for (auto& facts : view.nodes) {
+    KJ_IF_MAYBE (silence, facts.silence) {
+      reasons.add(kj::str(facts.node, ": ", *silence));
+      continue;
+    }
+    kj::Maybe<kj::String> reason = why(facts);
+    KJ_IF_MAYBE (text, reason) reasons.add(kj::str(facts.node, ": ", *text));
+  }
+  return reasons.result();
+}
+
+CheckResult etcdIsHealthy(const HealthView& view) {
+  return judgeNodes(view, [](const NodeFacts& facts) { return whyNotHealthy(facts, "etcd"); });
+}
+
+CheckResult bootkubeHasFinished(const HealthView& view) {
+  return judgeNodes(view, [](const NodeFacts& facts) -> kj::Maybe<kj::String> {
+    KJ_IF_MAYBE (service, serviceOf(facts, "bootkube")) {
+      auto state = service->getState();
+      if (state == rpc::ServiceState::FINISHED || state == rpc::ServiceState::SKIPPED) {
+        return nullptr;
+      }
+      return kj::str("service bootkube is ", wordOf(state));
+    }
+    return nullptr;
+  });
+}
+
+CheckResult apidIsReady(const HealthView& view) {
+  return judgeNodes(view, [](const NodeFacts&) -> kj::Maybe<kj::String> { return nullptr; });
+}
+
+CheckResult kubeletIsHealthy(const HealthView& view) {
+  return judgeNodes(view, [](const NodeFacts& facts) { return whyNotHealthy(facts, "kubelet"); });
+}
+
+CheckResult bootIsFinished(const HealthView& view) {
+  return judgeNodes(view, [](const NodeFacts& facts) -> kj::Maybe<kj::String> {
+    auto status = facts.status;
+    auto because =
+        status.getProblems().size() > 0 ? kj::str(": ", status.getProblems()[0]) : kj::String();
+    switch (status.getStage()) {
+      case rpc::Status::Stage::RUNNING:
+        return nullptr;
+      case rpc::Status::Stage::BOOTING:
+        return kj::str("booting, phase ", status.getPhase(), because);
+      case rpc::Status::Stage::FAILED:
+        return kj::str("the boot has failed", because);
+      case rpc::Status::Stage::REBOOTING:
+        return kj::str("rebooting");
+      case rpc::Status::Stage::SHUTTING_DOWN:
+        return kj::str("shutting down");
+      case rpc::Status::Stage::MAINTENANCE:
+        return kj::str("in maintenance mode: it has no config");
+      case rpc::Status::Stage::RESETTING:
+        return kj::str("resetting");
+    }
+    return kj::str("in an unknown stage");
+  });
+}
+
+// ["10.5.0.2" "10.5.0.3"]
+template <typename Texts>
+kj::String quotedList(const Texts& texts) {
+  kj::Vector<kj::String> quoted;
+  for (auto& text : texts) quoted.add(kj::str('"', text, '"'));
+  return kj::str("[", kj::strArray(quoted, " "), "]");
+}
+
+bool isNode(rpc::Survey::Node::Reader node, kj::StringPtr expected) {
+  if (node.getName() == expected) return true;
+  for (auto address : node.getAddresses()) {
+    if (address == expected) return true;
+  }
+  return false;
+}
+
+kj::StringPtr addressOf(rpc::Survey::Node::Reader node) {
+  auto addresses = node.getAddresses();
+  return addresses.size() > 0 ? kj::StringPtr(addresses[0]) : kj::StringPtr(node.getName());
+}
+
+kj::Vector<kj::String> sorted(kj::Vector<kj::String> texts) {
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+// Each is one of the others, and none is left over.
+CheckResult judgeMembers(kj::StringPtr what, const kj::Vector<kj::String>& expected,
+                         kj::ArrayPtr<const rpc::Survey::Node::Reader> nodes) {
+  size_t found = 0;
+  for (auto& one : expected) {
+    for (auto& node : nodes) {
+      if (isNode(node, one)) {
+        ++found;
+        break;
+      }
+    }
+  }
+  if (found == expected.size() && nodes.size() == expected.size()) return CheckResult::passed();
+  kj::Vector<kj::String> wanted, there;
+  for (auto& one : expected) wanted.add(kj::str(one));
+  for (auto& node : nodes) there.add(kj::str(addressOf(node)));
+  return CheckResult::waiting(kj::str("expected ", what, " ", quotedList(sorted(kj::mv(wanted))),
+                                      ", Kubernetes has ", quotedList(sorted(kj::mv(there)))));
+}
+
+template <typename Judge>
+CheckResult judgeKubernetes(const HealthView& view, Judge judge) {
+  KJ_IF_MAYBE (survey, view.survey) {
+    // What could not be read is not known to be well.
+    for (auto problem : survey->getProblems()) return CheckResult::waiting(kj::str(problem));
+    return judge(*survey);
+  }
+  return CheckResult::waiting(kj::str(view.surveyProblem));
+}
+
+CheckResult allNodesReport(const HealthView& view) {
+  return judgeKubernetes(view, [&](rpc::Survey::Reader survey) {
+    kj::Vector<rpc::Survey::Node::Reader> nodes;
+    for (auto node : survey.getNodes()) nodes.add(node);
+    return judgeMembers("nodes", view.expected.all(), nodes);
+  });
+}
+
+CheckResult allNodesAreReady(const HealthView& view) {
+  return judgeKubernetes(view, [](rpc::Survey::Reader survey) {
+    Reasons reasons;
+    for (auto node : survey.getNodes()) {
+      if (node.getReady()) continue;
+      auto reason =
+          node.getReason().size() > 0 ? kj::str(" (", node.getReason(), ")") : kj::String();
+      reasons.add(kj::str(node.getName(), reason, node.getMessage().size() > 0 ? ": " : "",
+                          node.getMessage()));
+    }
+    return reasons.result("nodes are not ready: ");
+  });
+}
+
+bool counts(rpc::Survey::Pod::Reader pod) {
+  return pod.getNamespace() == "kube-system" && !pod.getDeleted() && !pod.getCheckpoint() &&
+         pod.getPhase() != "Failed" && pod.getPhase() != "Succeeded";
+}
+
+kj::String unreadyText(rpc::Survey::Pod::Reader pod) {
+  auto reason =
+      pod.getReason().size() > 0 ? kj::StringPtr(pod.getReason()) : kj::StringPtr(pod.getPhase());
+  return kj::str(pod.getName(), reason.size() > 0 ? ": " : "", reason,
+                 pod.getMessage().size() > 0 ? ": " : "", pod.getMessage());
+}
+
+CheckResult controlPlaneIsReady(const HealthView& view) {
+  return judgeKubernetes(view, [&](rpc::Survey::Reader survey) {
+    kj::Vector<rpc::Survey::Node::Reader> nodes;
+    for (auto node : survey.getNodes()) {
+      if (node.getControlPlane()) nodes.add(node);
+    }
+    auto members = judgeMembers("control-plane nodes", view.expected.controlPlane, nodes);
+    if (members.state != CheckState::kPassed) return members;
+    Reasons reasons;
+    for (auto component : kComponents) {
+      size_t pods = 0;
+      for (auto workload : survey.getWorkloads()) {
+        bool legacy = workload.getKind() == "DaemonSet" && workload.getName() == component;
+        if (!legacy || workload.getReady() == workload.getDesired()) continue;
+        reasons.add(kj::str("DaemonSet ", component, ": ", workload.getReady(), " of ",
+                            workload.getDesired(), " pods are ready"));
+      }
+      for (auto pod : survey.getPods()) {
+        if (!counts(pod) || (pod.getApp() != component && pod.getComponent() != component)) {
+          continue;
+        }
+        ++pods;
+        if (!pod.getReady()) reasons.add(unreadyText(pod));
+      }
+      if (pods != nodes.size()) {
+        reasons.add(kj::str(component, ": expected ", nodes.size(), " pods, there are ", pods));
+      }
+    }
+    return reasons.result();
+  });
+}
+
+// All pods of an app are ready, and it has some; skipped when nothing wants any.
+CheckResult judgeApp(const HealthView& view, kj::StringPtr kind, kj::StringPtr app) {
+  return judgeKubernetes(view, [&](rpc::Survey::Reader survey) {
+    bool wanted = false;
+    for (auto workload : survey.getWorkloads()) {
+      if (workload.getKind() != kind || workload.getApp() != app) continue;
+      wanted = wanted || workload.getDesired() > 0 || kind == "DaemonSet";
+    }
+    if (!wanted) return CheckResult::skipped();
+    Reasons reasons;
+    size_t pods = 0;
+    for (auto pod : survey.getPods()) {
+      if (!counts(pod) || pod.getApp() != app) continue;
+      ++pods;
+      if (!pod.getReady()) reasons.add(unreadyText(pod));
+    }
+    if (pods == 0) reasons.add(kj::str("there is no pod of ", app));
+    return reasons.result();
+  });
+}
+
+CheckResult proxyIsReady(const HealthView& view) {
+  return judgeApp(view, "DaemonSet", "kube-proxy");
+}
+
+CheckResult dnsIsReady(const HealthView& view) {
+  return judgeApp(view, "ReplicaSet", "kube-dns");
+}
+
+CheckResult allNodesAreSchedulable(const HealthView& view) {
+  return judgeKubernetes(view, [](rpc::Survey::Reader survey) {
+    kj::Vector<kj::String> names;
+    for (auto node : survey.getNodes()) {
+      if (node.getUnschedulable()) names.add(kj::str(node.getName()));
+    }
+    if (names.empty()) return CheckResult::passed();
+    return CheckResult::waiting(kj::str("unschedulable: ", quotedList(names)));
+  });
+}
+
+using About = HealthCheck::About;
+constexpr HealthCheck kHealthChecks[] = {
+    {"etcd to be healthy"_kj, kUsualLimit, kUsualInterval, About::kControlPlane, etcdIsHealthy},
+    {"bootkube to finish"_kj, kUsualLimit, kUsualInterval, About::kControlPlane,
+     bootkubeHasFinished},
+    {"apid to be ready"_kj, kUsualLimit, kUsualInterval, About::kAllNodes, apidIsReady},
+    {"kubelet to be healthy"_kj, kUsualLimit, kUsualInterval, About::kControlPlane,
+     kubeletIsHealthy},
+    {"all nodes to finish boot sequence"_kj, kUsualLimit, kUsualInterval, About::kAllNodes,
+     bootIsFinished},
+    {"all k8s nodes to report"_kj, kUsualLimit, 30 * kj::SECONDS, About::kKubernetes,
+     allNodesReport},
+    {"all k8s nodes to report ready"_kj, 10 * kj::MINUTES, kUsualInterval, About::kKubernetes,
+     allNodesAreReady},
+    {"all control plane components to be ready"_kj, kUsualLimit, kUsualInterval, About::kKubernetes,
+     controlPlaneIsReady},
+    {"kube-proxy to report ready"_kj, 3 * kj::MINUTES, kUsualInterval, About::kKubernetes,
+     proxyIsReady},
+    {"coredns to report ready"_kj, 3 * kj::MINUTES, kUsualInterval, About::kKubernetes, dnsIsReady},
+    {"all k8s nodes to report schedulable"_kj, kUsualLimit, kUsualInterval, About::kKubernetes,
+     allNodesAreSchedulable},
+};
+
+}  // namespace
+
+kj::Vector<kj::String> ClusterNodes::all() const {
+  kj::Vector<kj::String> nodes;
+  for (auto& node : controlPlane) nodes.add(kj::str(node));
+  for (auto& node : workers) nodes.add(kj::str(node));
+  return nodes;
+}
+
+kj::ArrayPtr<const HealthCheck> healthChecks() {
+  return kHealthChecks;
+}
+
+ClusterNodes discoveredNodes(rpc::Survey::Reader survey) {
+  ClusterNodes nodes;
+  for (auto node : survey.getNodes()) {
+    auto& list = node.getControlPlane() ? nodes.controlPlane : nodes.workers;
+    list.add(kj::str(addressOf(node)));
+  }
+  return nodes;
+}
+
+kj::String discoveredLine(const ClusterNodes& nodes) {
+  return kj::str("discovered nodes: control plane: ", quotedList(nodes.controlPlane),
+                 ", worker: ", quotedList(nodes.workers));
+}
+
+}  // namespace talos::talosctl

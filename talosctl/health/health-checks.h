@@ -1,0 +1,52 @@
+// The checks of `talosctl health` (spec kubernetes.md §18): what is looked at, in which order, and
+// when it is as it should be. Pure: from what was observed to passed, skipped or what is waited
+// for.
+#pragma once
+
+#include <kj/time.h>
+
+#include "rpc/kubernetes.capnp.h"
+#include "talosctl/client/node-facts.h"
+
+namespace talos::talosctl {
+
+enum class CheckState { kPassed, kSkipped, kWaiting };
+struct CheckResult {
+  CheckState state;
+  kj::String text;  // what is waited for; empty otherwise
+
+  static CheckResult passed() { return {CheckState::kPassed, kj::String()}; }
+  static CheckResult skipped() { return {CheckState::kSkipped, kj::String()}; }
+  static CheckResult waiting(kj::String text) { return {CheckState::kWaiting, kj::mv(text)}; }
+};
+
+// The nodes that a cluster should have, as they are addressed.
+struct ClusterNodes {
+  kj::Vector<kj::String> controlPlane, workers;
+  kj::Vector<kj::String> all() const;  // in this order
+};
+
+struct HealthView {
+  const ClusterNodes& expected;
+  // Of the nodes that the check is about, in the order of `expected`.
+  kj::ArrayPtr<const NodeFacts> nodes = nullptr;
+  // Of Kubernetes; none: why.
+  kj::Maybe<rpc::Survey::Reader> survey = nullptr;
+  kj::StringPtr surveyProblem = "";
+};
+
+struct HealthCheck {
+  enum class About { kControlPlane, kAllNodes, kKubernetes };
+  kj::StringPtr name;  // what stands after "waiting for "
+  kj::Duration limit, interval;
+  About about;
+  CheckResult (*judge)(const HealthView& view);
+};
+kj::ArrayPtr<const HealthCheck> healthChecks();
+
+// The nodes that Kubernetes knows, by their first addresses: the control plane by its label.
+ClusterNodes discoveredNodes(rpc::Survey::Reader survey);
+// `discovered nodes: control plane: ["10.5.0.2"], worker: ["10.5.0.3" "10.5.0.4"]`
+kj::String discoveredLine(const ClusterNodes& nodes);
+
+}  // namespace talos::talosctl

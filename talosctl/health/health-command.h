@@ -1,0 +1,16 @@
+// The command `health`, and its checks for who waits for a new cluster.
+#pragma once
+
+#include "talosctl/cli/command.h"
+#include "talosctl/health/health-checks.h"
+
+namespace talos::talosctl {
+
+void addHealthCommand(Command& root);
+
+// Waits until these nodes are a healthy cluster, with progress on stderr; Kubernetes is asked
+// through the endpoint of `client`. DeadlineExceeded with what was waited for.
+kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected,
+                                kj::Duration patience);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,116 @@
+#include "talosctl/health/health-lines.h"
+
+#include "common/kube/json.h"
+#include "talosctl/cli/table.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kTurnTime = 200 * kj::MILLISECONDS;
+constexpr kj::StringPtr kSigns[] = {"◰"_kj, "◳"_kj, "◲"_kj, "◱"_kj};
+constexpr kj::StringPtr kYellow = "\x1b[33m"_kj, kRed = "\x1b[31m"_kj, kGreen = "\x1b[32m"_kj,
+                        kBlue = "\x1b[34m"_kj, kPlain = "\x1b[0m"_kj;
+
+kj::StringPtr wordOf(const CheckResult& result) {
+  switch (result.state) {
+    case CheckState::kPassed:
+      return "OK";
+    case CheckState::kSkipped:
+      return "SKIP";
+    case CheckState::kWaiting:
+      return result.text.size() == 0 ? "..."_kj : kj::StringPtr(result.text);
+  }
+  return "";
+}
+
+kj::StringPtr colourOf(const CheckResult& result) {
+  switch (result.state) {
+    case CheckState::kPassed:
+      return kGreen;
+    case CheckState::kSkipped:
+      return kBlue;
+    case CheckState::kWaiting:
+      return result.text.size() == 0 ? kYellow : kRed;
+  }
+  return kPlain;
+}
+
+kj::StringPtr resultOf(const CheckResult& result) {
+  switch (result.state) {
+    case CheckState::kPassed:
+      return "ok";
+    case CheckState::kSkipped:
+      return "skipped";
+    case CheckState::kWaiting:
+      return "failed";
+  }
+  return "";
+}
+
+// What a terminal of this width has room for: a line that wraps could not be rewritten.
+kj::ArrayPtr<const char> shortened(kj::StringPtr line, size_t columns) {
+  size_t shown = 0, characters = 0;
+  while (shown < line.size()) {
+    if ((line[shown] & 0xc0) != 0x80 && ++characters >= columns) break;
+    ++shown;
+  }
+  return line.slice(0, shown);
+}
+
+}  // namespace
+
+void HealthLines::discovered(const ClusterNodes& nodes) {
+  console.err(printable(discoveredLine(nodes)));
+  console.err("\n"_kj);
+}
+
+void HealthLines::begin(kj::StringPtr name) {
+  check = kj::str(name);
+  last = CheckResult::waiting(kj::String());
+  begun = timer.now();
+  turns = 0;
+  open = true;
+  draw();
+}
+
+void HealthLines::state(const CheckResult& result) {
+  if (result.state == last.state && result.text == last.text) return;
+  last = {result.state, kj::str(result.text)};
+  draw();
+}
+
+void HealthLines::end() {
+  open = false;
+  if (console.errIsTerminal()) console.err("\n"_kj);
+  if (!json) return;
+  kube::Json line{{"check", check.cStr()},
+                  {"result", resultOf(last).cStr()},
+                  {"message", last.text.cStr()},
+                  {"seconds", (timer.now() - begun) / kj::SECONDS}};
+  console.out(kj::str(kube::writeJson(line), "\n"));
+}
+
+void HealthLines::draw() {
+  auto before = kj::str("waiting for ", check, ": ");
+  auto line = printable(kj::str(before, wordOf(last)));
+  if (!console.errIsTerminal()) {
+    console.err(kj::str(line, "\n"));
+    return;
+  }
+  auto text = shortened(line, console.columns() - 2);
+  auto split = kj::min(before.size(), text.size());
+  auto sign = last.state == CheckState::kWaiting ? kSigns[turns % kj::size(kSigns)] : " "_kj;
+  console.err(kj::str("\r", sign, " ", text.slice(0, split), colourOf(last),
+                      text.slice(split, text.size()), kPlain, "\x1b[K"));
+}
+
+kj::Promise<void> HealthLines::turn() {
+  if (!console.errIsTerminal()) co_await kj::Promise<void>(kj::NEVER_DONE);
+  for (;;) {
+    co_await timer.afterDelay(kTurnTime);
+    ++turns;
+    if (open) draw();
+  }
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,37 @@
+// The progress of the checks, on stderr: `waiting for etcd to be healthy: OK`. On a terminal each
+// check has one line that is rewritten in place, with colours and a sign that turns; otherwise
+// there is a line for each change. With results on stdout as JSON, one line for each check as well.
+#pragma once
+
+#include "talosctl/cli/command.h"
+#include "talosctl/health/run-health.h"
+
+namespace talos::talosctl {
+
+class HealthLines final : public HealthReport {
+ public:
+  HealthLines(Console& console, kj::Timer& timer, bool json)
+      : console(console), timer(timer), json(json) {}
+
+  void discovered(const ClusterNodes& nodes) override;
+  void begin(kj::StringPtr check) override;
+  void state(const CheckResult& result) override;
+  void end() override;
+
+  // Turns the sign; until dropped.
+  kj::Promise<void> turn();
+
+ private:
+  Console& console;
+  kj::Timer& timer;
+  bool json;
+  kj::String check;
+  CheckResult last = CheckResult::waiting(kj::String());
+  bool open = false;  // a line of the terminal is being rewritten
+  unsigned turns = 0;
+  kj::TimePoint begun = kj::origin<kj::TimePoint>();
+
+  void draw();
+};
+
+}  // namespace talos::talosctl

@@ -1,0 +1,169 @@
+#include "talosctl/health/run-health.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/testing/virtual-time.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/health/health-lines.h"
+#include "talosctl/health/test-health.h"
+
+namespace talos::talosctl {
+namespace {
+
+class ModelObserver final : public HealthObserver {
+ public:
+  explicit ModelObserver(ModelHealth& model) : model(model) {}
+  kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
+                                          kj::Duration deadline) override {
+    ++attempts;
+    return model.facts(names);
+  }
+  kj::Promise<Survey> survey(kj::Duration deadline) override {
+    ++attempts;
+    KJ_IF_MAYBE (e, failure) return kj::cp(*e);
+    return Survey{model.survey.asReader(), {}};
+  }
+  kj::Maybe<kj::Exception> failure;
+  unsigned attempts = 0;
+
+ private:
+  ModelHealth& model;
+};
+
+class HealthRuns : public testing::Test {
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestConsole console;
+  ModelHealth model;
+  ModelObserver observer{model};
+  HealthLines lines{console, timer, true};
+
+  ~HealthRuns() noexcept override {}
+
+  void pass(kj::Duration time) { advance(timer, scope, time); }
+  static kj::String failureOf(kj::Promise<void>& run, kj::WaitScope& scope) {
+    auto failed = kj::runCatchingExceptions([&]() { run.wait(scope); });
+    KJ_IF_MAYBE (e, failed) return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
+    return kj::str("it did not fail");
+  }
+};
+
+// Scripts match these lines.
+TEST_F(HealthRuns, AClusterThatIsWell) {
+  HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
+  model.survey.getWorkloads()[0].setApp("none");
+  auto found = run.discover().wait(scope);
+  run.check(found).wait(scope);
+  EXPECT_EQ(console.takeErr(),
+            "discovered nodes: control plane: [\"10.5.0.2\" \"10.5.0.3\"], worker: [\"10.5.0.4\"]\n"
+            "waiting for etcd to be healthy: ...\n"
+            "waiting for etcd to be healthy: OK\n"
+            "waiting for bootkube to finish: ...\n"
+            "waiting for bootkube to finish: OK\n"
+            "waiting for apid to be ready: ...\n"
+            "waiting for apid to be ready: OK\n"
+            "waiting for kubelet to be healthy: ...\n"
+            "waiting for kubelet to be healthy: OK\n"
+            "waiting for all nodes to finish boot sequence: ...\n"
+            "waiting for all nodes to finish boot sequence: OK\n"
+            "waiting for all k8s nodes to report: ...\n"
+            "waiting for all k8s nodes to report: OK\n"
+            "waiting for all k8s nodes to report ready: ...\n"
+            "waiting for all k8s nodes to report ready: OK\n"
+            "waiting for all control plane components to be ready: ...\n"
+            "waiting for all control plane components to be ready: OK\n"
+            "waiting for kube-proxy to report ready: ...\n"
+            "waiting for kube-proxy to report ready: SKIP\n"
+            "waiting for coredns to report ready: ...\n"
+            "waiting for coredns to report ready: OK\n"
+            "waiting for all k8s nodes to report schedulable: ...\n"
+            "waiting for all k8s nodes to report schedulable: OK\n"_kj);
+  auto json = console.takeOut();
+  EXPECT_TRUE(
+      json.startsWith("{\"check\":\"etcd to be healthy\",\"result\":\"ok\",\"message\":\"\","
+                      "\"seconds\":0}\n{\"check\":\"bootkube"))
+      << json.cStr();
+  EXPECT_EQ(observer.attempts, 12u);
+}
+
+// Catches: a check that is tried more often than its interval says, or gives up early; a text that
+// is printed again at each attempt; a failure that does not say what was waited for.
+TEST_F(HealthRuns, ACheckIsTriedInItsIntervalUntilItsLimit) {
+  model.nodes[0].silence = kj::str("no answer within 5s");
+  HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
+  auto checking = run.check(model.expected);
+  pass(4 * kj::SECONDS);
+  EXPECT_EQ(observer.attempts, 1u);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(observer.attempts, 2u);
+  pass(294 * kj::SECONDS);
+  EXPECT_FALSE(checking.poll(scope));
+  EXPECT_EQ(observer.attempts, 60u);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(
+      failureOf(checking, scope),
+      "DeadlineExceeded: timed out waiting for etcd to be healthy: 10.5.0.2: no answer within "
+      "5s"_kj);
+  EXPECT_EQ(observer.attempts, 61u);
+  EXPECT_EQ(console.takeErr(),
+            "waiting for etcd to be healthy: ...\n"
+            "waiting for etcd to be healthy: 10.5.0.2: no answer within 5s\n"_kj);
+  EXPECT_EQ(console.takeOut(),
+            "{\"check\":\"etcd to be healthy\",\"result\":\"failed\",\"message\":\"10.5.0.2: no "
+            "answer within 5s\",\"seconds\":300}\n"_kj);
+}
+
+// Catches: a check that begins anew what the others have used up.
+TEST_F(HealthRuns, TheTimeForAllOfThemIsALimitToo) {
+  model.nodes[0].silence = kj::str("off");
+  HealthRun run(timer, observer, lines, 7 * kj::SECONDS);
+  auto checking = run.check(model.expected);
+  pass(6 * kj::SECONDS);
+  EXPECT_FALSE(checking.poll(scope));
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(checking.poll(scope));
+  EXPECT_EQ(observer.attempts, 3u);
+}
+
+// Catches: five minutes of waiting for a worker to become a control plane.
+TEST_F(HealthRuns, WhatNoWaitingMakesGoodEndsIt) {
+  observer.failure = error(ErrorKind::kUnavailable, "not yet");
+  HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
+  kj::Promise<void> discovering = run.discover().ignoreResult();
+  pass(6 * kj::SECONDS);
+  EXPECT_FALSE(discovering.poll(scope));
+  EXPECT_EQ(console.takeErr(),
+            "waiting for Kubernetes to list its nodes: ...\n"
+            "waiting for Kubernetes to list its nodes: not yet\n"_kj);
+  observer.failure = error(ErrorKind::kFailedPrecondition, "this node is a worker");
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(failureOf(discovering, scope), "FailedPrecondition: this node is a worker"_kj);
+}
+
+// Catches: a line that is not rewritten, or one that wraps; a colour that runs on.
+TEST_F(HealthRuns, OnATerminalALineIsRewritten) {
+  console.terminal = true;
+  HealthLines terminal(console, timer, false);
+  terminal.begin("x");
+  EXPECT_EQ(console.takeErr(), "\r◰ waiting for x: \x1b[33m...\x1b[0m\x1b[K"_kj);
+  auto turning = terminal.turn();
+  scope.poll();
+  timer.advanceTo(timer.now() + 200 * kj::MILLISECONDS);
+  scope.poll();
+  EXPECT_EQ(console.takeErr(), "\r◳ waiting for x: \x1b[33m...\x1b[0m\x1b[K"_kj);
+  terminal.state(CheckResult::waiting(kj::str(kj::repeat('y', 200))));
+  EXPECT_EQ(console.takeErr(),
+            kj::str("\r◳ waiting for x: \x1b[31m", kj::repeat('y', 62), "\x1b[0m\x1b[K"));
+  terminal.state(CheckResult::passed());
+  terminal.end();
+  EXPECT_EQ(console.takeErr(), "\r  waiting for x: \x1b[32mOK\x1b[0m\x1b[K\n"_kj);
+  timer.advanceTo(timer.now() + 1 * kj::SECONDS);
+  scope.poll();
+  EXPECT_EQ(console.takeErr(), ""_kj);
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,95 @@
+#include "talosctl/health/run-health.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kDiscoveryLimit = 5 * kj::MINUTES, kDiscoveryInterval = 5 * kj::SECONDS;
+// What no waiting makes good.
+void throwIfFinal(const kj::Exception& e) {
+  auto kind = kindOf(e);
+  if (kind == ErrorKind::kFailedPrecondition || kind == ErrorKind::kPermissionDenied ||
+      kind == ErrorKind::kUnimplemented || kind == ErrorKind::kInvalidArgument) {
+    kj::throwFatalException(kj::cp(e));
+  }
+}
+
+constexpr kj::StringPtr kDiscovery = "Kubernetes to list its nodes"_kj;
+
+}  // namespace
+
+kj::Promise<void> HealthRun::await(Wait wait, kj::Function<kj::Promise<CheckResult>()> attempt) {
+  auto until = kj::min(timer.now() + wait.limit, end);
+  if (wait.told) report.begin(wait.name);
+  for (;;) {
+    auto begun = timer.now();
+    auto result = co_await attempt();
+    bool over = result.state != CheckState::kWaiting;
+    if (!wait.told && over) co_return;
+    if (!wait.told) report.begin(wait.name);
+    wait.told = true;
+    report.state(result);
+    if (over) break;
+    if (timer.now() >= until) {
+      report.end();
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("timed out waiting for ", wait.name, ": ", result.text));
+    }
+    co_await timer.atTime(kj::min(kj::max(begun + wait.interval, timer.now()), until));
+  }
+  report.end();
+}
+
+kj::Promise<ClusterNodes> HealthRun::discover() {
+  ClusterNodes nodes;
+  co_await await({kDiscovery, kDiscoveryLimit, kDiscoveryInterval, false},
+                 [&]() -> kj::Promise<CheckResult> {
+                   kj::String why;
+                   try {
+                     auto found = co_await observer.survey(kSurveyPatience);
+                     nodes = discoveredNodes(found.survey);
+                     if (!nodes.controlPlane.empty()) co_return CheckResult::passed();
+                     why = kj::str("Kubernetes knows no control-plane node yet");
+                     for (auto problem : found.survey.getProblems()) why = kj::str(problem);
+                   } catch (...) {
+                     auto e = kj::getCaughtExceptionAsKj();
+                     throwIfFinal(e);
+                     why = messageOf(e);
+                   }
+                   co_return CheckResult::waiting(kj::mv(why));
+                 });
+  report.discovered(nodes);
+  co_return kj::mv(nodes);
+}
+
+kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
+                                            const ClusterNodes& expected) {
+  HealthView view{.expected = expected};
+  if (check.about == HealthCheck::About::kKubernetes) {
+    kj::String problem;
+    HealthObserver::Survey found;
+    try {
+      found = co_await observer.survey(kSurveyPatience);
+      view.survey = found.survey;
+    } catch (...) {
+      auto e = kj::getCaughtExceptionAsKj();
+      throwIfFinal(e);
+      problem = messageOf(e);
+      view.surveyProblem = problem;
+    }
+    co_return check.judge(view);
+  }
+  auto all = expected.all();
+  bool some = check.about == HealthCheck::About::kControlPlane;
+  auto names = some ? expected.controlPlane.asPtr() : all.asPtr();
+  auto facts = co_await observer.nodes(names, check.interval);
+  view.nodes = facts;
+  co_return check.judge(view);
+}
+
+kj::Promise<void> HealthRun::check(const ClusterNodes& expected) {
+  for (auto& one : healthChecks()) {
+    co_await await({one.name, one.limit, one.interval}, [&]() { return observe(one, expected); });
+  }
+}
+
+}  // namespace talos::talosctl
