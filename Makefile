@@ -80,7 +80,7 @@ format: root
 demo: image
 	@case "$$($(OUT)/talosctl cluster show --name demo 2>&1 >/dev/null)" in '') exit ;; \
 	  *'is not running'*) $(OUT)/talosctl cluster start --name demo ;; \
-	  *) $(OUT)/talosctl cluster create --name demo --provisioner $(PROVISIONER) ;; esac
+	  *) $(OUT)/talosctl cluster create --name demo --provisioner $(PROVISIONER) --wait-kubernetes=false ;; esac
 	@tests/demo.sh $(OUT)/talosctl
 
 demo-destroy:

@@ -18,6 +18,7 @@
 #include "talosctl/cluster/cluster-bootstrap.h"
 #include "talosctl/cluster/cluster-configs.h"
 #include "talosctl/cluster/cluster-context.h"
+#include "talosctl/cluster/cluster-kubernetes.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-show.h"
 #include "talosctl/cluster/cluster-state.h"
@@ -277,7 +278,28 @@ void sayWhatIsMade(Invocation& call, rpc::LocalCluster::Reader cluster) {
   if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
 }
 
-kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
+// How far a new cluster has come: one that has etcd stays, whatever Kubernetes does.
+enum class Stage { kIncomplete, kHasEtcd };
+
+// Without a way to a registry there is nothing to wait for.
+bool waitsForKubernetes(Invocation& call) {
+  if (!call.on("wait") || !call.on("bootstrap") || !call.on("wait-kubernetes")) return false;
+  if (!call.on("no-uplink")) return true;
+  call.err("NOTE: with --no-uplink the nodes can pull no images: not waiting for Kubernetes\n");
+  return false;
+}
+
+kj::Promise<void> awaitKubernetes(Invocation& call, rpc::LocalCluster::Reader cluster,
+                                  const StateDirectory& state) {
+  if (!waitsForKubernetes(call)) co_return;
+  bool merge = !call.on("skip-kubeconfig");
+  auto path = merge ? cluster::userKubeconfig(call) : kj::String();
+  call.out("waiting for Kubernetes\n");
+  co_await cluster::waitForKubernetes(call, cluster, state.path(), call.duration("wait-timeout"));
+  if (merge) co_await cluster::mergeUserKubeconfig(call, cluster, state.path(), kj::mv(path));
+}
+
+kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& stage) {
   call.out("validating CIDR and reserving IPs\n");
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();
@@ -315,7 +337,9 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state) {
     if (call.on("bootstrap")) {
       call.out("bootstrapping etcd\n");
       co_await cluster::bootstrapEtcd(call, cluster, state.path(), call.duration("wait-timeout"));
+      stage = Stage::kHasEtcd;
     }
+    co_await awaitKubernetes(call, cluster, state);
   }
   co_await readStates(call, state, cluster);
   call.out(kj::str("\n", cluster::renderShow(cluster)));
@@ -342,9 +366,10 @@ kj::Promise<int> runCreate(Invocation& call) {
   bool stopped = false;
   auto interrupted = call.interrupted().then([&stopped]() -> kj::Promise<void> {
     stopped = true;
-    return error(ErrorKind::kUnavailable, "interrupted; the incomplete cluster was removed");
+    return error(ErrorKind::kUnavailable, "interrupted");
   });
-  auto made = create(call, state).exclusiveJoin(kj::mv(interrupted));
+  auto stage = Stage::kIncomplete;
+  auto made = create(call, state, stage).exclusiveJoin(kj::mv(interrupted));
   auto failure =
       co_await made.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                          [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
@@ -352,7 +377,12 @@ kj::Promise<int> runCreate(Invocation& call) {
     if (call.on("crashdump") && !stopped && state.exists()) {
       co_await dumpLocalCluster(call, state.path()).exclusiveJoin(call.interrupted());
     }
+    if (stage == Stage::kHasEtcd) {
+      fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster is left as it is: look at it with ",
+                               "`talosctl health`, remove it with ", state.command("destroy")));
+    }
     discard(call, state);
+    if (stopped) fail(kindOf(*e), "interrupted; the incomplete cluster was removed");
     kj::throwFatalException(kj::mv(*e));
   }
   co_return 0;
@@ -369,6 +399,12 @@ void addStartFlags(Command& create) {
                .help = "make the cluster of etcd when the nodes are up, unless --wait=false"});
   create.flag({.name = "with-init-node", .help = "make the first node one of type init"});
   addWaitFlags(create);
+  create.flag({.name = "wait-kubernetes",
+               .fallback = "true",
+               .help = "wait until Kubernetes is healthy as well, unless --wait=false or "
+                       "--bootstrap=false"});
+  create.flag({.name = "skip-kubeconfig",
+               .help = "do not merge an admin kubeconfig into ~/.kube/config then"});
   create.flag({.name = "crashdump",
                .help = "if the cluster does not come up, print the last lines of all logs"});
 }

@@ -70,8 +70,6 @@ TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
       {{"--user-disk", "/opt:1GB"}, "\"/opt\" is not a path below /var"},
       {{"--arch", "amd64"}, ""},
       {{"--arch", "arm64"}, "is for amd64"},
-      {{"--skip-kubeconfig"}, ""},
-      {{"--skip-kubeconfig=false"}, "waits for Kubernetes"},
       {{"--use-vip=false"}, ""},
       {{"--use-vip"}, ""},
       {{"--cni-bin-path", "/x"}, "without CNI plugins"},

@@ -31,7 +31,6 @@ const Absent kAbsent[] = {
     {"exposed-ports", FlagKind::kText, "", kNoPorts},
     {"ipv4", FlagKind::kBool, "true", "it waits for IPv6 between the nodes of local clusters"},
     {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
-    {"skip-kubeconfig", FlagKind::kBool, "true", "it waits for Kubernetes: there is no kubeconfig"},
 };
 
 kj::StringPtr letterOf(kj::StringPtr name) {

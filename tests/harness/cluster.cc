@@ -41,6 +41,10 @@ Cluster::Cluster(const std::string& name, const std::vector<std::string>& create
   bool says = std::any_of(createFlags.begin(), createFlags.end(),
                           [](auto& flag) { return flag.starts_with("--bootstrap"); });
   if (!says) arguments.push_back("--bootstrap=false");
+  // Nor do most have a registry. Nothing is merged into the user's kubeconfig.
+  bool waits = std::any_of(createFlags.begin(), createFlags.end(),
+                           [](auto& flag) { return flag.starts_with("--wait-kubernetes"); });
+  if (!waits) arguments.push_back("--wait-kubernetes=false");
   created = talosctl(arguments, deadlineSeconds);
   if (created.status != 0) {
     std::string consoles;

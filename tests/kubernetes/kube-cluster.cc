@@ -61,10 +61,21 @@ KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned wor
   EXPECT_TRUE(written) << last.out << last.err;
 }
 
-Result KubeCluster::kubectl(std::vector<std::string> arguments, double deadlineSeconds) const {
+std::vector<std::string> KubeCluster::onFirstNode() const {
   auto node = talos.process(name + "-master-1");
-  std::vector<std::string> words = {"nsenter", "--net=/proc/" + std::to_string(node) + "/ns/net",
-                                    environment("KUBECTL"), "--kubeconfig", kubeconfig};
+  return {"nsenter", "--net=/proc/" + std::to_string(node) + "/ns/net"};
+}
+
+Result KubeCluster::inside(std::vector<std::string> flags) const {
+  auto words = onFirstNode();
+  flags.insert(flags.begin(), {"-e", "10.5.0.2", "-n", "10.5.0.2", "health"});
+  for (auto& word : talos.command(flags)) words.push_back(word);
+  return harness::run(words, 120);
+}
+
+Result KubeCluster::kubectl(std::vector<std::string> arguments, double deadlineSeconds) const {
+  auto words = onFirstNode();
+  words.insert(words.end(), {environment("KUBECTL"), "--kubeconfig", kubeconfig});
   words.insert(words.end(), arguments.begin(), arguments.end());
   return harness::run(words, deadlineSeconds);
 }

@@ -35,6 +35,8 @@ class KubeCluster {
   harness::Result kubectl(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
+  // `talosctl health` with these flags in the nodes' network, where the API's endpoint is.
+  harness::Result inside(std::vector<std::string> flags) const;
   // What `kubectl get KIND -A -o jsonpath` gives for each object, a line each.
   std::vector<std::string> each(const std::string& kind, const std::string& path) const;
   void apply(const std::string& yaml) const;
@@ -49,6 +51,8 @@ class KubeCluster {
 
  private:
   std::string name, kubeconfig;
+
+  std::vector<std::string> onFirstNode() const;
 };
 
 }  // namespace talos

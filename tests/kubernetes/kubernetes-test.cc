@@ -79,6 +79,65 @@ std::string kubelet(const KubeCluster& cluster, const std::string& node) {
   return std::regex_search(shown, match, started) ? match[1].str() : std::string();
 }
 
+// All that it is to say when a cluster is well, in this order; scripts match it.
+constexpr const char* kHealthy =
+    "discovered nodes: control plane: [\"10.5.0.2\"], worker: [\"10.5.0.3\"]\n"
+    "waiting for etcd to be healthy: ...\n"
+    "waiting for etcd to be healthy: OK\n"
+    "waiting for bootkube to finish: ...\n"
+    "waiting for bootkube to finish: OK\n"
+    "waiting for apid to be ready: ...\n"
+    "waiting for apid to be ready: OK\n"
+    "waiting for kubelet to be healthy: ...\n"
+    "waiting for kubelet to be healthy: OK\n"
+    "waiting for all nodes to finish boot sequence: ...\n"
+    "waiting for all nodes to finish boot sequence: OK\n"
+    "waiting for all k8s nodes to report: ...\n"
+    "waiting for all k8s nodes to report: OK\n"
+    "waiting for all k8s nodes to report ready: ...\n"
+    "waiting for all k8s nodes to report ready: OK\n"
+    "waiting for all control plane components to be ready: ...\n"
+    "waiting for all control plane components to be ready: OK\n"
+    "waiting for kube-proxy to report ready: ...\n"
+    "waiting for kube-proxy to report ready: OK\n"
+    "waiting for coredns to report ready: ...\n"
+    "waiting for coredns to report ready: OK\n"
+    "waiting for all k8s nodes to report schedulable: ...\n"
+    "waiting for all k8s nodes to report schedulable: OK\n";
+
+// Catches: a check that a cluster which is well does not pass, by either way; a trouble that is not
+// told; a kubeconfig that two people share, or that kubectl does not accept.
+void checkHealth(const KubeCluster& cluster) {
+  auto health = cluster.talos.talosctl({"-n", "10.5.0.2", "health"}, 120);
+  EXPECT_EQ(health.status, 0);
+  EXPECT_EQ(health.err, kHealthy);
+  auto direct = cluster.inside({"--wait-timeout=60s", "--server=false"});
+  EXPECT_EQ(direct.status, 0) << direct.err;
+  EXPECT_EQ(direct.err, kHealthy);
+  auto worker = cluster.talos.talosctl({"-n", "10.5.0.3", "health"}, 60);
+  EXPECT_EQ(worker.status, 1);
+  EXPECT_THAT(worker.err, HasSubstr("this node is a worker"));
+
+  cluster.ok({"cordon", "kube-worker-1"});
+  auto cordoned = cluster.talos.talosctl({"-n", "10.5.0.2", "health", "--wait-timeout=1s"}, 60);
+  EXPECT_EQ(cordoned.status, 1);
+  EXPECT_THAT(cordoned.err, HasSubstr("timed out waiting for all k8s nodes to report schedulable: "
+                                      "unschedulable: [\"kube-worker-1\"]"));
+  cluster.ok({"uncordon", "kube-worker-1"});
+
+  std::set<std::string> keys;
+  for (auto name : {"/first", "/second"}) {
+    auto path = cluster.talos.folder() + name;
+    cluster.talos.ok({"-n", "10.5.0.2", "kubeconfig", "--merge=false", path});
+    auto config = harness::slurp(path);
+    auto at = config.find("client-key-data: ");
+    ASSERT_NE(at, std::string::npos);
+    keys.insert(config.substr(at, 200));
+    EXPECT_THAT(cluster.ok({"--kubeconfig", path, "auth", "whoami"}), HasSubstr("system:masters"));
+  }
+  EXPECT_EQ(keys.size(), 2u);
+}
+
 void checkPodNetwork(const KubeCluster& cluster) {
   auto pods = webPods(cluster);
   ASSERT_GE(pods.size(), 2u);
@@ -125,9 +184,12 @@ void awaitSystem(const KubeCluster& cluster, size_t masters, size_t nodes) {
 TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   auto host = HostState::now();
   {
-    KubeCluster cluster("kube", 1, 1);
+    KubeCluster cluster("kube", 1, 1, {"--wait-kubernetes", "--skip-kubeconfig"});
+    EXPECT_THAT(cluster.talos.creation().err,
+                HasSubstr("waiting for all k8s nodes to report schedulable: OK\n"));
     awaitSystem(cluster, 1, 2);
     if (HasFailure()) return;
+    checkHealth(cluster);
     EXPECT_THAT(cluster.ok({"version"}), HasSubstr("Server Version: v1."));
     cluster.apply(kWeb);
     cluster.awaitPods("default", "app=web", 2, kPods);

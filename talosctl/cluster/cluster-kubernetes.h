@@ -1,0 +1,30 @@
+// Kubernetes of a new local cluster: waits until it is healthy (talosctl/health), and puts an admin
+// kubeconfig into the user's.
+//
+// The nodes' network is not the host's. So the kubeconfig names the loopback address that leads to
+// the first control-plane node's API server (cluster-supervisor.h), and the name that the server's
+// certificate has.
+#pragma once
+
+#include "common/tls/pki.h"
+#include "rpc/cluster.capnp.h"
+#include "talosctl/cli/command.h"
+
+namespace talos::cluster {
+
+// DeadlineExceeded with the check and what it waited for.
+kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                                    kj::StringPtr stateFolder, kj::Duration deadline);
+
+// A kubeconfig as a node gives it, for a server at another host, whose certificate is that of the
+// one in it. Pure.
+pki::Pem throughHost(kj::StringPtr kubeconfig, kj::StringPtr host);
+
+// ~/.kube/config. InvalidArgument without a home directory.
+kj::String userKubeconfig(talosctl::Invocation& call);
+// Fetches one from the first control-plane node and merges it there: an entry of the same name with
+// another content is renamed, which is told on stdout.
+kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                                      kj::StringPtr stateFolder, kj::String path);
+
+}  // namespace talos::cluster
