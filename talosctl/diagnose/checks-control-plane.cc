@@ -7,6 +7,8 @@
 namespace talos::talosctl {
 namespace {
 
+constexpr auto kEndpointAgain = 2 * kj::MINUTES;  // the kubelet asks it several times a minute
+
 // A line of the kubelet or of Kubernetes' programs that says why it does not go on.
 kj::StringPtr fatalLine(SeenNode node, kj::StringPtr log) {
   auto flag = newestLine(node, log, {"unknown flag", "invalid argument", "failed to parse"});
@@ -92,10 +94,12 @@ void checkControlPlanePods(Seen seen, Report& report) {
       auto what = kj::str("logs -k ", id);
       if (id.size() > 0 && !runs) {
         bool flag = hasAny(line, {"unknown flag", "invalid argument", "failed to parse"});
-        auto& finding =
-            report.certain(node, flag ? kj::str(part, " does not start: an argument of cluster.",
+        auto text = flag              ? kj::str(part, " does not start: an argument of cluster.",
                                                 keyOfPart(part), ".extraArgs is wrong")
-                                      : kj::str(part, " ends again and again"));
+                    : line.size() > 0 ? kj::str(part, " ends again and again")
+                                      : kj::str(part, " has ended, or is being started anew");
+        auto& finding = line.size() > 0 ? report.certain(node, kj::mv(text))
+                                        : report.likely(node, kj::mv(text));
         finding.shows(node, "containers -k", kj::str(id, " ", status))
             .shows(node, what, line.size() > 0 ? line : lastLine(node, id))
             .mend(node, flag ? kj::str("edit machineconfig --mode=no-reboot    # cluster.",
@@ -167,8 +171,8 @@ void checkEndpoint(Seen seen, Report& report) {
     auto target = kj::str(to.host, ":", to.port);
     bool registered = false;
     for (auto one : seen.getSurvey().getNodes()) {
-      registered =
-          registered || (one.getReady() && one.getName() == node.getKubelet().getNodename());
+      bool reports = one.getReady() || one.getReason() != "NodeStatusUnknown";
+      registered = registered || (reports && one.getName() == node.getKubelet().getNodename());
     }
     if (registered) continue;  // its kubelet reaches it
     for (auto log : node.getLogs()) {
@@ -176,7 +180,8 @@ void checkEndpoint(Seen seen, Report& report) {
       auto lines = log.getLines();
       kj::StringPtr newest;
       for (size_t i = lines.size(); i-- > 0 && newest.size() == 0;) {
-        if (has(lines[i], to.host) && failureOf(lines[i]) != DialFailure::kOther) newest = lines[i];
+        bool told = has(lines[i], to.host) && failureOf(lines[i]) != DialFailure::kOther;
+        if (told && isRecent(seen, node, lines[i], kEndpointAgain)) newest = lines[i];
       }
       if (newest.size() == 0) continue;
       auto failure = failureOf(newest);

@@ -70,6 +70,16 @@ std::vector<CheckCase> kubernetesCases() {
        "'https://10.5.0.77:6443'}, kubelet: {nodename: m-1}, logs: [{id: kubelet, lines: ['dial "
        "tcp "
        "10.5.0.77:6443: connect: connection refused']}]}]}"},
+      // What the kubelet said while the API server started is over.
+      {"endpoint", "nothing listens there", true,
+       "{now: 1700000000000000000, survey: {server: x}, nodes: [{address: a, facts: {endpoint: "
+       "'https://10.5.0.77:6443'}, logs: [{id: kubelet, lines: ['E1114 22:13:15.000001 1 x.go:1] "
+       "dial tcp "
+       "10.5.0.77:6443: connect: connection refused']}]}]}",
+       "{now: 1700000000000000000, survey: {server: x}, nodes: [{address: a, facts: {endpoint: "
+       "'https://10.5.0.77:6443'}, logs: [{id: kubelet, lines: ['E1114 22:03:15.000001 1 x.go:1] "
+       "dial tcp "
+       "10.5.0.77:6443: connect: connection refused']}]}]}"},
       {"endpoint", "answers with another CA", true,
        "nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, logs: [{id: kubelet, "
        "lines: "

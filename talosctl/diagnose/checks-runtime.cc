@@ -84,7 +84,7 @@ void checkServiceImage(Seen seen, Report& report, kj::StringPtr id, kj::StringPt
 }
 
 // Failed pulls that the node tells of: of services, and of pods in the kubelet's log.
-kj::Vector<PullFailure> pullsOf(SeenNode node) {
+kj::Vector<PullFailure> pullsOf(Seen seen, SeenNode node) {
   kj::Vector<PullFailure> all;
   for (auto& complaint : complaintsOf(node)) {
     if (!complaint.source.startsWith("service ")) continue;
@@ -94,7 +94,7 @@ kj::Vector<PullFailure> pullsOf(SeenNode node) {
       all.add(kj::mv(*pull));
     }
   }
-  for (auto& pull : podPullsOf(node)) all.add(kj::mv(pull));
+  for (auto& pull : podPullsOf(seen, node)) all.add(kj::mv(pull));
   return all;
 }
 
@@ -110,7 +110,7 @@ bool isOfRegistry(PullFailure::Reason reason) {
 void checkRegistries(Seen seen, Report& report) {
   for (auto node : seen.getNodes()) {
     kj::Vector<kj::String> told;
-    for (auto& pull : pullsOf(node)) {
+    for (auto& pull : pullsOf(seen, node)) {
       if (!isOfRegistry(pull.reason)) continue;
       auto key = kj::str(pull.host, " ", wordsOf(pull.reason));
       bool before = false;
@@ -143,7 +143,7 @@ void checkControlPlaneImages(Seen seen, Report& report) {
                              {"kube-scheduler"_kj, "/cluster/scheduler/image"_kj}};
   for (auto node : seen.getNodes()) {
     if (!isControlPlane(node)) continue;
-    auto pulls = podPullsOf(node);
+    auto pulls = podPullsOf(seen, node);
     for (auto& part : kParts) {
       for (auto& pull : pulls) {
         if (pull.container != part.name) continue;

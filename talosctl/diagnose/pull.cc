@@ -9,6 +9,8 @@ namespace {
 
 using Reason = PullFailure::Reason;
 
+constexpr auto kPullAgain = 6 * kj::MINUTES;  // the kubelet tries again after at most 5
+
 // What stands between the first `before` and the next `after`; empty: it does not.
 kj::String between(kj::StringPtr text, kj::StringPtr before, kj::StringPtr after) {
   auto begin = strstr(text.cStr(), before.cStr());
@@ -126,7 +128,7 @@ kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text) {
   return kj::mv(failure);
 }
 
-kj::Vector<PullFailure> podPullsOf(SeenNode node) {
+kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node) {
   kj::Vector<PullFailure> all;
   for (auto log : node.getLogs()) {
     if (log.getId() != "kubelet") continue;
@@ -134,6 +136,7 @@ kj::Vector<PullFailure> podPullsOf(SeenNode node) {
     for (size_t i = lines.size(); i-- > 0;) {
       auto line = lines[i];
       if (!has(line, "ErrImagePull") && !has(line, "InvalidImageName")) continue;
+      if (!isRecent(seen, node, line, kPullAgain)) continue;
       auto plain = withoutBackslashes(line);
       auto container = between(plain, "\"StartContainer\" for \"", "\"");
       bool known = container.size() == 0 || runs(node, container);

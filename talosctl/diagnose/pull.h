@@ -36,8 +36,8 @@ kj::String registryOf(kj::StringPtr image);
 // None: the text tells of no failed pull.
 kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text);
 
-// Of pods on this node whose image is still missing: the newest line for each container, and not of
-// one that runs.
-kj::Vector<PullFailure> podPullsOf(SeenNode node);
+// Of pods on this node whose image is still missing: the newest line for each container, not of
+// one that runs, and not older than the kubelet waits before it tries again.
+kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node);
 
 }  // namespace talos::talosctl

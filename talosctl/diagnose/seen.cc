@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/config/config.h"
 #include "common/net/ip.h"
@@ -103,6 +104,22 @@ kj::StringPtr lastLine(SeenNode node, kj::StringPtr log) {
     if (one.getId() == log && lines.size() > 0) return lines[lines.size() - 1];
   }
   return "";
+}
+
+bool isRecent(Seen seen, SeenNode node, kj::StringPtr line, kj::Duration within) {
+  tm written{};
+  auto rest = line.size() > 1 ? strptime(line.cStr() + 1, "%m%d %H:%M:%S", &written) : nullptr;
+  bool klog = rest != nullptr && *rest == '.' && strchr("IWEF", line[0]) != nullptr;
+  if (!klog) return true;
+  constexpr int64_t kSecond = 1'000'000'000;
+  time_t now = (node.getClock() != 0 ? node.getClock() : seen.getNow()) / kSecond;
+  tm today{};
+  gmtime_r(&now, &today);
+  written.tm_year = today.tm_year;
+  auto age = now - timegm(&written);
+  constexpr int64_t kYear = 365 * 86400;
+  if (age < -kYear / 2) age += kYear;  // of last December
+  return age <= within / kj::SECONDS;
 }
 
 DialFailure failureOf(kj::StringPtr text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kj/map.h>
+#include <kj/time.h>
 
 #include "talosctl/diagnose/check.h"
 
@@ -30,6 +31,10 @@ Told tells(rpc::Service::Reader service);
 kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
                          std::initializer_list<kj::StringPtr> words);
 kj::StringPtr lastLine(SeenNode node, kj::StringPtr log);
+
+// Whether the kubelet, or another program with klog's lines (I1122 15:41:14.123456 …), wrote the
+// line within this time before the node's clock; without a time in it, it is taken as new.
+bool isRecent(Seen seen, SeenNode node, kj::StringPtr line, kj::Duration within);
 
 // What a message of a failed connection says.
 enum class DialFailure {
