@@ -276,7 +276,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Resources.types",    "Resources.watch",    "Services.list",        "Logs.previous",
       "Events.previous",    "Node.containers",    "Containers.images",    "Containers.list",
       "Containers.logs",    "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
-      "Etcd.members",       "Etcd.standing",      "Etcd.status",
+      "Etcd.members",       "Etcd.standing",      "Etcd.status",          "Kubernetes.survey",
+      "Node.kubernetes",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
@@ -302,6 +303,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "LogSink.missed",
       "LogSink.write",
       "Machine.clientCertificate",
+      "Machine.kubeconfig",
       "Machine.reset",
       "Node.sensitiveResources",
       "ResourceSink.changes",
@@ -345,7 +347,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Configuration.apply Containers.pull Containers.restart "
       "Etcd.bootstrap Etcd.defragment Etcd.disarm Etcd.forfeitLeadership Etcd.leave "
       "Etcd.removeMember "
-      "Etcd.snapshot Machine.clientCertificate Machine.reboot Machine.reset Machine.shutdown "
+      "Etcd.snapshot Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
+      "Machine.shutdown "
       "Services.kill Services.restart Services.start Services.stop "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
       "Upgrades.rollback Upgrades.upgrade",

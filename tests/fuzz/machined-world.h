@@ -47,7 +47,8 @@ class MachinedWorld final : private kj::Clock {
              KJ_EXCEPTION(DISCONNECTED, "there are no disks here"),
              KJ_EXCEPTION(DISCONNECTED, "there are no containers here"),
              KJ_EXCEPTION(DISCONNECTED, "there is no system to upgrade here"),
-             KJ_EXCEPTION(DISCONNECTED, "there is no etcd here")})) {
+             KJ_EXCEPTION(DISCONNECTED, "there is no etcd here"),
+             KJ_EXCEPTION(DISCONNECTED, "there is no Kubernetes here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;
