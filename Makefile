@@ -5,6 +5,7 @@
 #                   tests, lint of what changed    make bench         figures, next to those of peers
 #   make test       everything once                make soak          everything that takes long
 #   make e2e        Kubernetes for real, compiled from its modules once (7 to 20 minutes), on nodes in containers
+#   make conformance  120 of upstream's conformance tests on such nodes
 #   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
 #   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
 #   make clean      remove what was built          make docs          write the generated pages
@@ -33,7 +34,7 @@ PROVISIONER ?= qemu
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-.PHONY: all root configure programs image iso installer-image check test soak e2e bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER)
 
@@ -60,7 +61,7 @@ iso: image
 installer-image: programs
 	@rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
 
-check test soak e2e:
+check test soak e2e conformance:
 	@tests/run.sh $@
 
 lint: configure

@@ -1,9 +1,10 @@
 #!/bin/bash
-# All tests, in order:  run.sh check|test|soak|e2e   (called by make, which sets CHECKOUT,
+# All tests, in order:  run.sh check|test|soak|e2e|conformance   (called by make, which sets CHECKOUT,
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
 #   test    everything once: build, lint, image, unit tests with the corpora of the fuzz targets, machines
 #   e2e     Kubernetes on nodes in containers, of the releases in RELEASES
+#   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
@@ -85,10 +86,11 @@ kubernetes() {
     case $name in   # build/ of the checkout is /build in the build root, its cache /cache
       kubectl) export KUBECTL=/cache${value#build/cache} ;;
       images) export KUBERNETES_IMAGES=/cache${value#build/cache} ;;
+      conformance) export CONFORMANCE_TESTS=/cache${value#build/cache} ;;
     esac
   done <<<"$found"
-  in_root env KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" \
-    /usr/bin/ctest --output-on-failure --test-dir "$INNER" -L e2e
+  in_root env KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
+    /usr/bin/ctest --output-on-failure --test-dir "$INNER" "$@"
 }
 
 if [ -n "${SAN:-}" ]; then
@@ -103,6 +105,7 @@ case ${1:-} in
   check) check ;;
   test) everything ;;
   soak) soak ;;
-  e2e) kubernetes ;;
-  *) echo "run.sh: say check, test, soak or e2e" >&2; exit 1 ;;
+  e2e) kubernetes -L e2e ;;
+  conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
+  *) echo "run.sh: say check, test, soak, e2e or conformance" >&2; exit 1 ;;
 esac

@@ -17,8 +17,8 @@ say() { printf 'kubernetes: %s\n' "$*" >&2; }
 
 linker_flags() {  # FOLDER: without them a program calls itself v0.0.0-master
   printf '%s' '-s -w -buildid='
-  case $1 in kubernetes-*)
-    local release=${1#kubernetes-} package=k8s.io/component-base/version
+  case $1 in kubernetes-*|conformance-*)
+    local release=${1#*-} package=k8s.io/component-base/version
     local minor=${release#*.}
     printf " -X $package.%s" "gitVersion=v$release" "gitMajor=${release%%.*}" "gitMinor=${minor%%.*}" gitTreeState=clean \
       buildDate=1970-01-01T00:00:00Z ;;
@@ -50,6 +50,10 @@ compile() {  # FOLDER PACKAGE PROGRAM…
       for program in "$@"; do packages+=("$package$program"); done
     fi
     go build -ldflags "$(linker_flags "$folder")" -o "$out.new/" "${packages[@]}"
+    case $folder in conformance-*)   # a test program, and what the other one serves
+      go test -ldflags "$(linker_flags "$folder")" -c -o "$out.new/e2e.test" k8s.io/kubernetes/test/e2e
+      install -m 0644 "$(go list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost)"/porter/localhost.* "$out.new/" ;;
+    esac
     mv "$out.new" "$out"
     say "$folder: $((SECONDS - began)) s"
   fi

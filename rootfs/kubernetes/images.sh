@@ -63,14 +63,14 @@ busybox() {
 registry=127.0.0.1:5999
 blob() { install -D -m 0644 "$1" "$work/image/blobs/sha256/$(sha256sum <"$1" | cut -d' ' -f1)"; }
 sum() { printf 'sha256:%s' "$(sha256sum <"$1" | cut -d' ' -f1)"; }
-image() {  # NAME ENTRYPOINT…: of the tree
+image() {  # NAME ENTRYPOINT…: of the tree; its arguments are COMMAND, if any
   local name=$1 media=application/vnd.oci.image
   shift
   rm -rf "$work/image"
   mkdir -p "$work/image"
   tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$tree" -cf "$work/layer" .
-  jq -nc --arg layer "$(sum "$work/layer")" '{architecture: "amd64", os: "linux", rootfs: {type: "layers", diff_ids: [$layer]},
-    config: {Entrypoint: $ARGS.positional, Env: ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}}' --args "$@" >"$work/config"
+  jq -nc --arg layer "$(sum "$work/layer")" --arg command "${COMMAND:-}" '{architecture: "amd64", os: "linux", rootfs: {type: "layers", diff_ids: [$layer]},
+    config: {Entrypoint: $ARGS.positional, Cmd: ($command | if . == "" then null else [.] end), Env: ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]}}' --args "$@" >"$work/config"
   jq -nc --arg m $media --arg layer "$(sum "$work/layer")" --arg config "$(sum "$work/config")" \
     --argjson layers "$(stat -c %s "$work/layer")" --argjson configs "$(stat -c %s "$work/config")" '{schemaVersion: 2,
     mediaType: ($m + ".manifest.v1+json"), config: {mediaType: ($m + ".config.v1+json"), digest: $config, size: $configs},
@@ -147,3 +147,24 @@ image siderolabs/install-cni:v1.9.0 /install-cni.sh
 new_tree
 busybox sh httpd wget nslookup sleep cat ls ip ping hostname id env
 image library/busybox:1.37 /usr/bin/busybox
+
+# What upstream's conformance tests run in their pods, under the names that they ask for.
+conformance=$(built "conformance-${1}")
+[ -n "$conformance" ] || exit 0
+new_tree
+busybox $(/usr/bin/busybox --list | grep -vx busybox)
+image e2e-test-images/busybox:1.37.0-1 /usr/bin/sh
+with_libraries /usr/bin/dig
+put /usr/bin/bash /usr/bin/bash
+with_libraries /usr/bin/bash
+image e2e-test-images/jessie-dnsutils:1.7 /usr/bin/sleep 3600
+put "$conformance/agnhost" /agnhost
+ln -s agnhost "$tree/agnhost-2"
+mkdir -p "$tree/uploads"
+printf 'user-defined-in-image:x:1000:1000::/:/bin/sh\n' >>"$tree/etc/passwd"
+printf 'user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n' >>"$tree/etc/group"
+for name in crt key; do install -m 0644 "$conformance/localhost.$name" "$tree/localhost.$name"; done
+COMMAND=pause image e2e-test-images/agnhost:2.56 /agnhost
+new_tree
+put "$work/pause" /pause
+image pause:3.10.1 /pause

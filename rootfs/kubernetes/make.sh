@@ -2,7 +2,8 @@
 # Kubernetes of the releases that the tests run, from its Go modules to images in a registry's storage:
 #   make.sh CHECKOUT [RELEASE…]     (make e2e calls it; as root)
 # The build root is build/kubernetes/root; what was compiled and the images stay in build/cache/kubernetes by what they are
-# made of. stdout has two lines: "kubectl FILE" (of the first release) and "images FOLDER", the storage.
+# made of. stdout has the lines "kubectl FILE" (of the first release), "images FOLDER", the storage, and, with CONFORMANCE in
+# the environment, "conformance FILE", the program of that release's conformance tests.
 # The Go modules come from where this host's go environment says (GOPROXY, GOSUMDB …), each with its checksum in go.sum.
 set -euo pipefail
 umask 022
@@ -28,6 +29,7 @@ in_root() { rootfs/enter.sh "$checkout/$build/root" "$checkout" env "${passed[@]
 
 folders=(coredns flannel flannel-cni)
 for release in "${releases[@]}"; do folders+=("kubernetes-$release"); done
+[ -z "${CONFORMANCE:-}" ] || folders+=("conformance-${releases[0]}")
 in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs
 rm -rf $build/work   # Go's caches; module files are read-only
 key=$(cat $build/programs $here/images.sh $here/*.c $here/install-cni.sh $build/root/.stamp | sha256sum | cut -c1-16)
@@ -40,5 +42,10 @@ if [ ! -e $storage ]; then
     $here/images.sh /$build/programs /cache/kubernetes/images-$key.new "${releases[@]}" >&2
   mv $storage.new $storage
 fi
-awk -v cache=build/cache/kubernetes '$1 == "kubernetes-'"${releases[0]}"'" { sub("/cache/kubernetes", cache, $2); print "kubectl " $2 "/kubectl" }' $build/programs
+# What no run has used for a month is not kept.
+touch $storage $(awk '{ sub("/cache/kubernetes", "build/cache/kubernetes", $2); print $2 }' $build/programs)
+find build/cache/kubernetes -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
+awk -v cache=build/cache/kubernetes -v release="${releases[0]}" '{ sub("/cache/kubernetes", cache, $2) }
+  $1 == "kubernetes-" release { print "kubectl " $2 "/kubectl" }
+  $1 == "conformance-" release { print "conformance " $2 "/e2e.test" }' $build/programs
 echo "images $storage"

@@ -73,11 +73,16 @@ Result KubeCluster::inside(std::vector<std::string> flags) const {
   return harness::run(words, 120);
 }
 
+Result KubeCluster::onNode(std::vector<std::string> words, double deadlineSeconds) const {
+  auto all = onFirstNode();
+  words.insert(words.begin() + 1, {"--kubeconfig", kubeconfig});
+  all.insert(all.end(), words.begin(), words.end());
+  return harness::run(all, deadlineSeconds);
+}
+
 Result KubeCluster::kubectl(std::vector<std::string> arguments, double deadlineSeconds) const {
-  auto words = onFirstNode();
-  words.insert(words.end(), {environment("KUBECTL"), "--kubeconfig", kubeconfig});
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return harness::run(words, deadlineSeconds);
+  arguments.insert(arguments.begin(), environment("KUBECTL"));
+  return onNode(arguments, deadlineSeconds);
 }
 
 std::string KubeCluster::ok(std::vector<std::string> arguments, double deadlineSeconds) const {

@@ -32,6 +32,8 @@ class KubeCluster {
 
   harness::Cluster talos;
 
+  // A program on the first control plane's network, with --kubeconfig as its first argument.
+  harness::Result onNode(std::vector<std::string> words, double deadlineSeconds) const;
   harness::Result kubectl(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
