@@ -44,8 +44,6 @@ constexpr auto kHowItBegins =
     "the node decides with the other control-plane nodes how etcd begins; with another beginning "
     "there would be two clusters"_kj;
 constexpr auto kBootstrap = "remove it; talosctl bootstrap makes a cluster"_kj;
-constexpr auto kHowItIsAsked =
-    "the node itself asks etcd over HTTP, through its gateway on port 2379"_kj;
 constexpr Refused kRefusedEtcdArguments[] = {
     {"force-new-cluster"_kj,
      "the member would forget all others at each start, and be a cluster of its own"_kj,
@@ -65,8 +63,6 @@ constexpr Refused kRefusedEtcdArguments[] = {
      "remove it"_kj},
     {"strict-reconfig-check"_kj, "etcd refuses changes of members that cost the quorum"_kj,
      "remove it"_kj},
-    {"listen-client-http-urls"_kj, kHowItIsAsked, "remove it"_kj},
-    {"enable-grpc-gateway"_kj, kHowItIsAsked, "remove it"_kj},
 };
 
 void checkEtcdArguments(Report& report, kj::StringPtr path,
