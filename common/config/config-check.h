@@ -49,6 +49,7 @@ class Report {
 };
 
 void checkMachine(Report& report, Machine::Reader machine);
+void checkKubelet(Report& report, Machine::Reader machine);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard);

@@ -1,4 +1,4 @@
-// machine: identity, kubelet, time, environment and kernel parameters.
+// machine: identity, time, environment and kernel parameters.
 
 #include "common/config/config-check.h"
 #include "common/config/config.h"
@@ -10,32 +10,6 @@ namespace {
 
 // Of what a child of process 1 can be given.
 constexpr size_t kMostEnvironment = 16384, kMostVariables = 256;
-
-constexpr kj::StringPtr kKubeletArguments[] = {
-    "bootstrap-kubeconfig"_kj,
-    "kubeconfig"_kj,
-    "container-runtime"_kj,
-    "config"_kj,
-    "dynamic-config-dir"_kj,
-    "container-runtime-endpoint"_kj,
-    "cert-dir"_kj,
-    "cni-conf-dir"_kj,
-    "hostname-override"_kj,
-};
-
-void checkKubelet(Report& report, Kubelet::Reader kubelet) {
-  report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
-  size_t i = 0;
-  for (auto mount : kubelet.getExtraMounts()) {
-    auto path = kj::str("machine.kubelet.extraMounts[", i++, "]");
-    report.absolutePath(kj::str(path, ".destination"), mount.getDestination());
-    // The source of a bind mount is a path; of others it is whatever the file system takes.
-    bool bind = mount.getType() == "bind";
-    if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
-    if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
-      report.error(kj::str(path, ".source"), kj::str("a bind mount needs a source"));
-  }
-}
 
 void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables) {
   size_t size = 0;
@@ -116,7 +90,7 @@ void checkIdentity(Report& report, Machine::Reader machine) {
 
 void checkMachine(Report& report, Machine::Reader machine) {
   checkIdentity(report, machine);
-  checkKubelet(report, machine.getKubelet());
+  checkKubelet(report, machine);
   if (machine.hasNetwork()) checkNetwork(report, machine.getNetwork(), machine.getType());
   size_t i = 0;
   for (auto server : machine.getTime().getServers()) {

@@ -62,7 +62,9 @@ KubeletSurroundings surroundings(Store& store) {
     auto link = address.getLinkName();
     kj::String kind;
     KJ_IF_MAYBE (status, store.tryGet<rpc::LinkStatusSpec>(link)) kind = kj::str(status->getKind());
-    if (isInner(link, kind)) at.inner.add(withoutLength(address.getAddress()));
+    auto text = withoutLength(address.getAddress());
+    if (store.tryGet<rpc::VipSpecSpec>(text) == nullptr) at.assigned.add(kj::str(text));
+    if (isInner(link, kind)) at.inner.add(kj::mv(text));
   }
   return at;
 }
@@ -105,6 +107,7 @@ kj::Promise<void> KubeletController::reconcile(Store& store) {
     }
     told = kj::str();
     warnOfLabels(config->getMachine());
+    warnOfRelease(*config);
     auto nodename = names.add(kNodenameId);
     nodename.setNodename(spec.getNodename());
     nodename.setHostname(at.hostname);
@@ -119,6 +122,12 @@ void KubeletController::warnOfLabels(config::Machine::Reader machine) {
               {{"labels", labels}});
   }
   refused = kj::mv(labels);
+}
+
+void KubeletController::warnOfRelease(config::Config::Reader config) {
+  auto warning = assumedRelease(config).orDefault([] { return kj::String(); });
+  if (warning != assumed && warning.size() > 0) log::warn(warning);
+  assumed = kj::mv(warning);
 }
 
 kj::Own<Controller> kubeletController(ControllerParts& parts) {

@@ -26,9 +26,10 @@ class KubeletController final : public Controller {
 
  private:
   ReadConfig readConfig;
-  kj::String told, refused;
+  kj::String told, refused, assumed;
 
   void warnOfLabels(config::Machine::Reader machine);
+  void warnOfRelease(config::Config::Reader config);
 };
 
 // Not in the table of machined/controllers, which is below.

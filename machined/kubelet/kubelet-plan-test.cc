@@ -21,7 +21,9 @@ struct Node {
   KubeletSurroundings at;
 
   explicit Node(kj::StringPtr image = "ghcr.io/siderolabs/kubelet:v1.34.4") {
-    config.initMachine().initKubelet().setImage(image);
+    auto machine = config.initMachine();
+    machine.setType(config::MachineType::WORKER);
+    machine.initKubelet().setImage(image);
     auto cluster = config.initCluster();
     cluster.initControlPlane().setEndpoint("https://10.5.0.2:6443");
     cluster.setToken("abcdef.0123456789abcdef");
@@ -82,6 +84,9 @@ TEST(KubeletPlan, Addresses) {
   EXPECT_EQ("10.5.0.3", node.chosen());
   EXPECT_EQ("10.5.0.4", node.chosen({"10.5.0.4"})) << "it is registered by this one";
   EXPECT_EQ("10.5.0.3", node.chosen({"10.5.0.9"}));
+  node.at.assigned.add(kj::str("10.5.0.9"));
+  EXPECT_EQ("10.5.0.9", node.chosen({"10.5.0.9"})) << "its link is without a carrier for a moment";
+  EXPECT_EQ("10.5.0.3", node.chosen()) << "nobody knows it by that one";
   node.at.inner.add(kj::str("10.5.0.3"));
   EXPECT_EQ("10.5.0.4", node.chosen());
   node.subnets({"10.5.0.3/32"});
@@ -157,7 +162,36 @@ TEST(KubeletPlan, LabelsAndTaintsOfAWorker) {
   EXPECT_EQ("node-role.kubernetes.io/gpu xnode.kubernetes.io/a topology.kubernetes.io/x",
             kj::strArray(refusedLabels(machine), " "));
   machine.setType(config::MachineType::CONTROLPLANE);
-  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("gpu"))));
+  EXPECT_THAT(node.arguments(), testing::Contains("--register-with-taints=node-role.kubernetes.io/"
+                                                  "control-plane=:NoSchedule,gpu=yes:NoSchedule,"
+                                                  "slow=:NoExecute"));
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("node-labels"))));
+}
+
+// Catches: workloads on a control-plane node that was just registered; one that may have them and
+// does not get them; a node that the cloud's controller does not know of.
+TEST(KubeletPlan, WhatKeepsPodsAwayAtFirst) {
+  Node node;
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
+  node.config.getMachine().setType(config::MachineType::CONTROLPLANE);
+  node.kubelet().setImage("kubelet:v1.20.6");
+  EXPECT_THAT(
+      node.arguments(),
+      testing::Contains("--register-with-taints=node-role.kubernetes.io/master=:NoSchedule"));
+  node.config.getCluster().setAllowSchedulingOnControlPlanes(true);
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("cloud"))));
+  node.config.getCluster().initExternalCloudProvider().setEnabled(true);
+  EXPECT_THAT(node.arguments(), testing::Contains("--cloud-provider=external"));
+}
+
+// Catches: a release that is assumed in silence.
+TEST(KubeletPlan, AnImageOfAnUnknownReleaseIsTold) {
+  Node node;
+  EXPECT_TRUE(assumedRelease(node.config) == nullptr);
+  node.kubelet().setImage(
+      "kubelet@sha256:0123456789012345678901234567890123456789012345678901234567890123");
+  EXPECT_TRUE(assumedRelease(node.config) != nullptr);
 }
 
 // Catches: an argument of the user's that does not replace ours, or another order with each start.
@@ -260,11 +294,14 @@ TEST(KubeletPlan, EveryDifferenceCounts) {
 // Catches: a kubelet that sees another node than its own, or whose mounts nobody else sees.
 TEST(KubeletPlan, ContainerIsPartOfTheNode) {
   Node node;
-  auto mount = node.kubelet().initExtraMounts(1)[0];
+  auto mounts = node.kubelet().initExtraMounts(2);
+  auto mount = mounts[0];
   mount.setDestination("/data");
   mount.setSource("/var/data");
   mount.setType("bind");
   mount.initOptions(1).set(0, "rshared");
+  mounts[1].setDestination("/more");
+  mounts[1].setSource("/var/more");
   EXPECT_EQ("", node.waits());
   auto container = kubeletContainer(node.spec);
   container.capabilities = kj::arr("CAP_SYS_ADMIN"_kj);
@@ -279,7 +316,9 @@ TEST(KubeletPlan, ContainerIsPartOfTheNode) {
         "{\"destination\":\"/run\",\"type\":\"bind\",\"source\":\"/run\"",
         "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\"",
         "{\"destination\":\"/data\",\"type\":\"bind\",\"source\":\"/var/data\",\"options\":["
-        "\"rshared\"]}"}) {
+        "\"rshared\",\"rbind\"]}",
+        "{\"destination\":\"/more\",\"type\":\"bind\",\"source\":\"/var/more\",\"options\":["
+        "\"rbind\"]}"}) {
     EXPECT_THAT(text.cStr(), HasSubstr(part));
   }
   EXPECT_THAT(text.cStr(), Not(HasSubstr("maskedPaths")));

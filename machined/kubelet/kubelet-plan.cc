@@ -8,6 +8,7 @@
 #include "common/kube/kubeconfig.h"
 #include "common/net/ip.h"
 #include "machined/containers/containerd.h"
+#include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
 
 namespace talos::machined {
@@ -63,12 +64,18 @@ Wanted wantedSubnets(config::Kubelet::Reader kubelet) {
   return wanted;
 }
 
-kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletSurroundings& at) {
+kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletSurroundings& at,
+                          kj::ArrayPtr<const kj::String> before) {
   auto wanted = wantedSubnets(config.getMachine().getKubelet());
   auto pods = config::podSubnets(config.getCluster()),
        services = config::serviceSubnets(config.getCluster());
   kj::Vector<Ip> result;
-  for (auto& text : at.addresses) {
+  kj::Vector<kj::StringPtr> own;
+  for (auto& text : at.addresses) own.add(text);
+  for (auto& text : before) {
+    if (!has(at.addresses, text) && has(at.assigned, text)) own.add(text);
+  }
+  for (auto text : own) {
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
       if (!ip->isUnicast() || ip->isLoopback() || ip->isLinkLocal()) continue;
       if (inSubnets(*ip, wanted.out)) continue;
@@ -193,12 +200,19 @@ bool isWorker(config::Machine::Reader machine) {
   return machine.getType() == config::MachineType::WORKER;
 }
 
-// machine.nodeLabels and nodeTaints of a worker, which asks for them when it registers itself. On
-// control-plane nodes kubed keeps them as they are in the config.
-void addNodeSettings(config::Machine::Reader machine, kj::Vector<Argument>& arguments) {
+// machine.nodeLabels and nodeTaints, which a node asks for when it registers itself. On
+// control-plane nodes kubed keeps both as they are in the config, and sets the labels; a taint that
+// came only then would come after the first pods.
+void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
+                     kj::Vector<Argument>& arguments) {
+  auto machine = config.getMachine();
   kj::Vector<kj::String> labels, taints;
-  for (auto label : machine.getNodeLabels()) {
-    if (mayGiveItself(label.getKey())) labels.add(kj::str(label.getKey(), "=", label.getValue()));
+  if (isWorker(machine)) {
+    for (auto label : machine.getNodeLabels()) {
+      if (mayGiveItself(label.getKey())) labels.add(kj::str(label.getKey(), "=", label.getValue()));
+    }
+  } else if (!takesWorkloads(config.getCluster())) {
+    taints.add(kj::str(roleTaint(version), "=:NoSchedule"));
   }
   for (auto taint : machine.getNodeTaints()) {
     // "VALUE:EFFECT", or the effect alone.
@@ -210,7 +224,7 @@ void addNodeSettings(config::Machine::Reader machine, kj::Vector<Argument>& argu
   if (!taints.empty()) setArgument(arguments, "register-with-taints", kj::strArray(taints, ","));
 }
 
-kj::Vector<Argument> argumentsOf(config::Machine::Reader machine, kj::StringPtr name,
+kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr name,
                                  kj::ArrayPtr<const kj::String> nodeIps,
                                  KubernetesVersion version) {
   kj::Vector<Argument> arguments;
@@ -229,8 +243,12 @@ kj::Vector<Argument> argumentsOf(config::Machine::Reader machine, kj::StringPtr 
   ifHas(KubeFact::kKubeletDynamicConfig, "dynamic-config-dir", "/etc/kubernetes/kubelet");
   ifHas(KubeFact::kKubeletRemoteRuntimeFlag, "container-runtime", "remote");
   ifHas(KubeFact::kKubeletRuntimeEndpointFlag, "container-runtime-endpoint", kRuntimeEndpoint);
-  if (isWorker(machine)) addNodeSettings(machine, arguments);
-  for (auto extra : machine.getKubelet().getExtraArgs()) set(extra.getKey(), extra.getValue());
+  // Until the controller of the cloud has told what the node is, nothing is scheduled to it.
+  if (config.getCluster().getExternalCloudProvider().getEnabled())
+    set("cloud-provider", "external");
+  addNodeSettings(config, version, arguments);
+  for (auto extra : config.getMachine().getKubelet().getExtraArgs())
+    set(extra.getKey(), extra.getValue());
   std::sort(arguments.begin(), arguments.end(),
             [](auto& a, auto& b) { return kj::StringPtr(a.name) < b.name; });
   return arguments;
@@ -250,7 +268,8 @@ constexpr kj::StringPtr kShared[] = {"/dev"_kj,
                                      "/run"_kj,
                                      "/var/lib/containerd"_kj,
                                      "/var/lib/kubelet"_kj,
-                                     "/var/log/pods"_kj};
+                                     "/var/log/pods"_kj,
+                                     "/var/log/containers"_kj};
 constexpr kj::StringPtr kLookedAt[] = {"/lib/modules"_kj, "/etc/os-release"_kj};
 
 ContainerMount mountWith(kj::StringPtr source, kj::StringPtr destination,
@@ -266,6 +285,21 @@ ContainerMount mountWith(kj::StringPtr source, kj::StringPtr destination,
 template <typename List>
 void fill(List out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+// A bind mount needs to be told so in its options as well.
+kj::Array<kj::String> optionsOf(rpc::KubeletSpecSpec::Mount::Reader mount) {
+  kj::Vector<kj::String> options;
+  for (auto option : mount.getOptions()) options.add(kj::str(option));
+  if (mount.getType() == "bind" && !has(options, "bind") && !has(options, "rbind")) {
+    options.add(kj::str("rbind"));
+  }
+  return options.releaseAsArray();
+}
+
+kj::String imageOf(config::Kubelet::Reader kubelet) {
+  return kubelet.getImage().size() > 0 ? kj::str(kubelet.getImage())
+                                       : config::kubernetesImage(config::KubernetesPart::kKubelet);
 }
 
 bool complete(config::CertificateAndKey::Reader authority) {
@@ -286,7 +320,7 @@ kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool quali
 
 kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletSurroundings& at,
                                      kj::ArrayPtr<const kj::String> before) {
-  auto own = candidates(config, at);
+  auto own = candidates(config, at, before);
   kj::Vector<kj::String> chosen;
   for (int family : familiesOf(config.getCluster())) {
     KJ_IF_MAYBE (address, ofFamily(family, own, before)) chosen.add(kj::mv(*address));
@@ -303,6 +337,11 @@ kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine) {
   return refused;
 }
 
+kj::Maybe<kj::String> assumedRelease(config::Config::Reader config) {
+  auto image = imageOf(config.getMachine().getKubelet());
+  return versionOf(image, config.getCluster().getKubernetesVersion()).warning;
+}
+
 kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletSurroundings& at,
                                     kj::ArrayPtr<const kj::String> before,
                                     rpc::KubeletSpecSpec::Builder out) {
@@ -315,14 +354,12 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
                             ? kj::str("an address in machine.kubelet.nodeIP.validSubnets")
                             : kj::str("an address of this node")};
   }
-  auto image = kubelet.getImage().size() > 0
-                   ? kj::str(kubelet.getImage())
-                   : config::kubernetesImage(config::KubernetesPart::kKubelet);
+  auto image = imageOf(kubelet);
   auto version = versionOf(image, config.getCluster().getKubernetesVersion()).version;
   out.setImage(image);
   out.setNodename(name);
   fill(out.initNodeIPs(addresses.size()), addresses);
-  auto arguments = argumentsOf(config.getMachine(), name, addresses, version);
+  auto arguments = argumentsOf(config, name, addresses, version);
   auto words = KJ_MAP(a, arguments) {
     return kj::str("--", a.name, "=", a.value);
   };
@@ -332,7 +369,7 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
   auto mounts = out.initExtraMounts(extra.size());
   for (auto i : kj::indices(extra)) {
     mounts[i].setDestination(extra[i].getDestination());
-    mounts[i].setType(extra[i].getType());
+    mounts[i].setType(extra[i].getType().size() > 0 ? extra[i].getType() : "bind"_kj);
     mounts[i].setSource(extra[i].getSource());
     mounts[i].setOptions(extra[i].getOptions());
   }
@@ -376,13 +413,11 @@ ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
     mounts.add(ContainerMount{.source = kj::str(extra.getSource()),
                               .destination = kj::str(extra.getDestination()),
                               .type = kj::str(extra.getType()),
-                              .options = KJ_MAP(o, extra.getOptions()) { return kj::str(o);
+                              .options = optionsOf(extra)});
   }
-});
-}  // namespace talos::machined
-container.mounts = mounts.releaseAsArray();
-container.privileged = true;
-return container;
+  container.mounts = mounts.releaseAsArray();
+  container.privileged = true;
+  return container;
 }
 
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,

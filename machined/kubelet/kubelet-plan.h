@@ -29,6 +29,8 @@ struct KubeletSurroundings {
   // Of the links of WireGuard and of pods: a node has them, and is not known by them unless
   // machine.kubelet.nodeIP.validSubnets asks for it.
   kj::Vector<kj::String> inner;
+  // All that its links have, those without a carrier too.
+  kj::Vector<kj::String> assigned;
 };
 
 // What it waits for, in words that follow "waiting for".
@@ -41,7 +43,8 @@ struct KubeletWaits {
 kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool qualified);
 
 // One address, or one of each family where the subnets of the cluster have two, that of the first
-// subnet first. Those that the node is known by already stay as long as it has them.
+// subnet first. Those that the node is known by already stay as long as its links have them, with a
+// carrier or without.
 kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletSurroundings& at,
                                      kj::ArrayPtr<const kj::String> before);
 
@@ -56,6 +59,9 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
 // The same of the files with which it joins the cluster.
 kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
                                            rpc::KubeletSecretsSpec::Builder out);
+
+// Why it is not certain which release of the kubelet that is, and what was assumed.
+kj::Maybe<kj::String> assumedRelease(config::Config::Reader config);
 
 // What it runs as: arguments, mounts and rights. Without image, id and environment of the service.
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec);

@@ -191,6 +191,10 @@ void fillExtraManifests(Spec::ExtraManifests::Builder out, config::Cluster::Read
 
 }  // namespace
 
+bool takesWorkloads(config::Cluster::Reader cluster) {
+  return cluster.getAllowSchedulingOnMasters() || cluster.getAllowSchedulingOnControlPlanes();
+}
+
 kj::Vector<kj::String> planControlPlane(config::Config::Reader config, Outputs<Spec>& outputs) {
   auto cluster = config.getCluster();
   kj::Vector<kj::String> warnings;

@@ -26,6 +26,9 @@ constexpr kj::StringPtr kSchedulerId = "kube-scheduler"_kj;
 constexpr kj::StringPtr kSystemManifestsId = "system-manifests"_kj;
 constexpr kj::StringPtr kExtraManifestsId = "extra-manifests"_kj;
 
+// Whether a control-plane node takes workloads as any other does.
+bool takesWorkloads(config::Cluster::Reader cluster);
+
 // What was assumed of images.
 kj::Vector<kj::String> planControlPlane(config::Config::Reader config,
                                         Outputs<rpc::ControlPlaneConfigSpec>& outputs);

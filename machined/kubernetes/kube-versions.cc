@@ -67,4 +67,8 @@ AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said) {
                            "; set cluster.kubernetesVersion, or name the image with a tag")};
 }
 
+kj::StringPtr roleTaint(KubernetesVersion version) {
+  return has(version, KubeFact::kMasterRole) ? kMasterRoleLabel : kControlPlaneRole;
+}
+
 }  // namespace talos::machined

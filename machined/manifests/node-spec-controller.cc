@@ -8,9 +8,6 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kControlPlaneRole = "node-role.kubernetes.io/control-plane"_kj,
-                        kMasterRoleKey = "node-role.kubernetes.io/master"_kj;
-
 // Sorted, so that the resource is the same whatever came first.
 using Pairs = kj::TreeMap<kj::String, kj::String>;
 
@@ -73,16 +70,14 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
                   kj::StringPtr nodename, config::KubernetesVersion version) {
   auto machine = config.getMachine();
   auto cluster = config.getCluster();
-  bool master = has(version, KubeFact::kMasterRole);
-  bool schedulable =
-      cluster.getAllowSchedulingOnMasters() || cluster.getAllowSchedulingOnControlPlanes();
+  bool schedulable = takesWorkloads(cluster);
   out.setNodename(nodename);
   out.setControlPlane(true);
   out.setSchedulable(schedulable);
   Pairs labels, taints;
   put(labels, kControlPlaneRole, "");
-  if (master) put(labels, kMasterRoleKey, "");
-  if (!schedulable) put(taints, master ? kMasterRoleKey : kControlPlaneRole, ":NoSchedule");
+  if (has(version, KubeFact::kMasterRole)) put(labels, kMasterRoleLabel, "");
+  if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
   for (auto label : machine.getNodeLabels()) put(labels, label.getKey(), label.getValue());
   for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());
   fillPairs(out.initLabels(labels.size()), labels);

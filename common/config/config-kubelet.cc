@@ -1,0 +1,127 @@
+// machine.kubelet, machine.nodeLabels and machine.nodeTaints: what the kubelet, or the API server
+// when the node is registered, refuses with all that comes with it.
+//
+// Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations".
+
+#include "common/config/config-check.h"
+#include "common/net/ip.h"
+#include "common/net/text-values.h"
+
+namespace talos::config {
+namespace {
+
+constexpr kj::StringPtr kKubeletArguments[] = {
+    "bootstrap-kubeconfig"_kj,
+    "kubeconfig"_kj,
+    "container-runtime"_kj,
+    "config"_kj,
+    "dynamic-config-dir"_kj,
+    "container-runtime-endpoint"_kj,
+    "cert-dir"_kj,
+    "cni-conf-dir"_kj,
+    "hostname-override"_kj,
+};
+
+constexpr kj::StringPtr kEffects[] = {"NoSchedule"_kj, "PreferNoSchedule"_kj, "NoExecute"_kj};
+constexpr size_t kLongestLabelPart = 63, kLongestLabelPrefix = 253;
+
+bool isAlphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// The name of a label without its prefix; also what its value is if it is not empty.
+bool isLabelPart(kj::ArrayPtr<const char> text) {
+  if (text.size() == 0 || text.size() > kLongestLabelPart) return false;
+  for (char c : text) {
+    if (!isAlphanumeric(c) && c != '-' && c != '_' && c != '.') return false;
+  }
+  return isAlphanumeric(text.front()) && isAlphanumeric(text.back());
+}
+
+bool isLabelKey(kj::StringPtr key) {
+  KJ_IF_MAYBE (slash, key.findFirst('/')) {
+    auto prefix = kj::heapString(key.slice(0, *slash));
+    for (char c : prefix) {
+      if (c >= 'A' && c <= 'Z') return false;
+    }
+    return prefix.size() <= kLongestLabelPrefix && isDnsName(prefix) &&
+           isLabelPart(key.slice(*slash + 1).asArray());
+  }
+  return isLabelPart(key.asArray());
+}
+
+bool isLabelValue(kj::ArrayPtr<const char> value) {
+  return value.size() == 0 || isLabelPart(value);
+}
+
+void checkKey(Report& report, kj::StringPtr path, kj::StringPtr key, kj::StringPtr what) {
+  if (isLabelKey(key)) return;
+  report.error(path, kj::str("\"", key, "\" is not a valid name of a ", what),
+               "use letters, digits, - _ and ., at most 63, with or without example.org/ before");
+}
+
+void checkLabels(Report& report, capnp::List<StringPair>::Reader labels) {
+  for (auto label : labels) {
+    auto path = keyPath("machine.nodeLabels", label.getKey());
+    checkKey(report, path, label.getKey(), "label");
+    if (!isLabelValue(label.getValue())) {
+      report.error(path, kj::str("\"", label.getValue(), "\" is not a valid value of a label"),
+                   "use letters, digits, - _ and ., at most 63, or nothing");
+    }
+  }
+}
+
+void checkTaints(Report& report, capnp::List<StringPair>::Reader taints) {
+  for (auto taint : taints) {
+    auto path = keyPath("machine.nodeTaints", taint.getKey());
+    checkKey(report, path, taint.getKey(), "taint");
+    kj::StringPtr text = taint.getValue(), effect = text;
+    bool known = false, good = true;
+    KJ_IF_MAYBE (colon, text.findLast(':')) {
+      effect = text.slice(*colon + 1);
+      good = isLabelValue(text.slice(0, *colon));
+    }
+    for (auto e : kEffects) known = known || e == effect;
+    if (!known || !good) {
+      report.error(path, kj::str("\"", text, "\" is not a valid taint"),
+                   "use VALUE:EFFECT or EFFECT; an effect is NoSchedule, PreferNoSchedule or "
+                   "NoExecute");
+    }
+  }
+}
+
+void checkMounts(Report& report, Kubelet::Reader kubelet) {
+  size_t i = 0;
+  for (auto mount : kubelet.getExtraMounts()) {
+    auto path = kj::str("machine.kubelet.extraMounts[", i++, "]");
+    report.absolutePath(kj::str(path, ".destination"), mount.getDestination());
+    // The source of a bind mount is a path; of others it is whatever the file system takes.
+    bool bind = mount.getType() == "bind" || mount.getType() == "";
+    if (bind) report.absolutePath(kj::str(path, ".source"), mount.getSource());
+    if (bind && mount.getSource().size() == 0 && !report.has(kj::str(path, ".source")))
+      report.error(kj::str(path, ".source"), kj::str("a bind mount needs a source"));
+  }
+}
+
+}  // namespace
+
+void checkKubelet(Report& report, Machine::Reader machine) {
+  auto kubelet = machine.getKubelet();
+  report.arguments("machine.kubelet.extraArgs", kubelet.getExtraArgs(), kKubeletArguments);
+  checkMounts(report, kubelet);
+  size_t i = 0;
+  for (auto address : kubelet.getClusterDNS()) {
+    auto path = kj::str("machine.kubelet.clusterDNS[", i++, "]");
+    if (Ip::parse(address) == nullptr)
+      report.error(path, kj::str("\"", address, "\" is not an IP address"));
+  }
+  i = 0;
+  for (auto subnet : kubelet.getNodeIP().getValidSubnets()) {
+    report.cidr(kj::str("machine.kubelet.nodeIP.validSubnets[", i++, "]"),
+                subnet.startsWith("!") ? subnet.slice(1) : kj::StringPtr(subnet));
+  }
+  checkLabels(report, machine.getNodeLabels());
+  checkTaints(report, machine.getNodeTaints());
+}
+
+}  // namespace talos::config
