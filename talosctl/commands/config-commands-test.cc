@@ -89,6 +89,15 @@ TEST_F(Config, ContextsAreSwitched) {
   EXPECT_EQ(run({"config", "info", "--context", "one"}), 0);
   EXPECT_THAT(out(), AllOf(HasSubstr("Context:               one\n"),
                            HasSubstr("Roles:                 os:admin\n")));
+  // Of another context than the current one.
+  EXPECT_EQ(run({"config", "endpoint", "--context", "one", "10.0.0.9"}), 0) << err();
+  EXPECT_EQ(run({"config", "node", "--context", "one", "10.0.0.8"}), 0) << err();
+  EXPECT_EQ(run({"config", "contexts"}), 0);
+  EXPECT_THAT(out(), HasSubstr("\n          one    10.0.0.9    10.0.0.8\n*         two"));
+  // Two files at once, or none of them.
+  auto all = in("all");
+  EXPECT_EQ(run({"config", "merge", "--talosconfig", all, in(".talos/config"), in("nothing")}), 1);
+  EXPECT_EQ(tryReadFile(all), nullptr);
 }
 
 TEST_F(Config, MistakesAreTold) {

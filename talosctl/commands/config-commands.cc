@@ -34,13 +34,20 @@ kj::Vector<kj::String> hosts(Invocation& call, kj::StringPtr what) {
   return result;
 }
 
+// That of --context, or the current one.
+Context& contextOf(Invocation& call, Talosconfig& config) {
+  return config.resolve(call.text("context"));
+}
+
 kj::Promise<int> runEndpoint(Invocation& call) {
-  return edit(call,
-              [&](Talosconfig& config) { config.resolve().endpoints = hosts(call, "endpoint"); });
+  return edit(call, [&](Talosconfig& config) {
+    contextOf(call, config).endpoints = hosts(call, "endpoint");
+  });
 }
 
 kj::Promise<int> runNode(Invocation& call) {
-  return edit(call, [&](Talosconfig& config) { config.resolve().nodes = hosts(call, "node"); });
+  return edit(call,
+              [&](Talosconfig& config) { contextOf(call, config).nodes = hosts(call, "node"); });
 }
 
 kj::Promise<int> runContext(Invocation& call) {
@@ -59,9 +66,12 @@ kj::Promise<int> runAdd(Invocation& call) {
 }
 
 kj::Promise<int> runMerge(Invocation& call) {
-  auto& from = call.arguments[0];
-  if (tryReadFile(from) == nullptr) fail(ErrorKind::kNotFound, kj::str(from, ": no such file"));
-  for (auto& line : mergeTalosconfigFile(from, configPath(call))) call.out(kj::str(line, "\n"));
+  for (auto& from : call.arguments) {
+    if (tryReadFile(from) == nullptr) fail(ErrorKind::kNotFound, kj::str(from, ": no such file"));
+  }
+  for (auto& from : call.arguments) {
+    for (auto& line : mergeTalosconfigFile(from, configPath(call))) call.out(kj::str(line, "\n"));
+  }
   return 0;
 }
 
@@ -140,7 +150,7 @@ void addConfigCommands(Command& root) {
   auto& contexts = declare(config, "contexts", "List the contexts", "", 0, 0, runContexts);
   contexts.aliases = {"get-contexts"};
   addStreamOutputFlag(contexts);
-  declare(config, "merge", "Merge the contexts of another file into this one", "<file>", 1,
+  declare(config, "merge", "Merge the contexts of other files into this one", "<file>...", 1,
           kj::maxValue, runMerge);
   declare(config, "info",
           "Show the current context: endpoints, nodes, roles, expiry of the certificate", "", 0, 0,

@@ -72,7 +72,7 @@ class EventPrinter final : public rpc::EventSink::Server {
 
 void fillTail(const Invocation& call, rpc::Tail::Builder tail) {
   auto last = call.number("tail");
-  auto seconds = call.duration("duration") / kj::SECONDS;
+  auto seconds = (call.duration("duration") + kj::SECONDS - kj::NANOSECONDS) / kj::SECONDS;
   auto after = call.text("since");
   if ((last != 0) + (seconds != 0) + (after.size() > 0) > 1) {
     failUsage("only one of the flags --tail, --duration and --since can be given");

@@ -192,6 +192,8 @@ kj::Promise<int> runLogs(Invocation& call) {
 }
 
 kj::Promise<int> runDmesg(Invocation& call) {
+  if (call.on("tail") && !call.on("follow"))
+    failUsage("--tail needs --follow: it shows new messages only");
   auto session = co_await openSession(call);
   co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestKernel});
 }

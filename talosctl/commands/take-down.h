@@ -57,6 +57,7 @@ template <typename Results, typename F>
 kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
                              kj::Duration deadline = kDeadline) {
   auto session = co_await openSession(call, deadline);
+  if (call.on("wait")) session->deadline = deadline;
   auto names = session->client.nodes();
   auto turns = co_await takeTurns(*session, names);
   TakeDown task{.call = call,

@@ -1,5 +1,6 @@
 // bootstrap
 #include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/sent-file.h"
 #include "talosctl/etcd/etcd-commands.h"
@@ -53,7 +54,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
   KJ_IF_MAYBE (e, wrong) {
     progress.set(0, kj::str("failed: ", messageOf(*e)));
     if (kindOf(*e) == ErrorKind::kDeadlineExceeded && last.size() > 0) {
-      call.err(kj::str("the node goes on; last seen: ", last, "\n"));
+      call.err(kj::str("the node goes on; last seen: ", printableText(last), "\n"));
     }
     kj::Vector<Failure> failures;
     failures.add(kj::str(names[0]), kj::mv(*e));

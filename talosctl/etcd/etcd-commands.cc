@@ -120,7 +120,7 @@ kj::Promise<int> runForfeit(Invocation& call) {
                                 kj::Promise<capnp::Response<Etcd::ForfeitLeadershipResults>>(
                                     etcdOf(node).forfeitLeadershipRequest().send()));
   auto leader = answer.getLeader();
-  call.err(leader.size() > 0 ? kj::str("the leader is now ", leader, "\n")
+  call.err(leader.size() > 0 ? kj::str("the leader is now ", printableText(leader), "\n")
                              : kj::str("this member was not the leader\n"));
   co_return 0;
 }
@@ -135,10 +135,13 @@ kj::Promise<void> tellConsequence(Invocation& call, Session& session, kj::String
           [&](capnp::Response<Etcd::MembersResults>&& answer) {
             auto list = answer.getMembers();
             auto old = answer.getQuorum() ? ""_kj : ", as this node knew it last"_kj;
-            call.err(kj::str(quorumText(list), old, "; ", quorumTextWithout(list, member), "\n"));
+            call.err(kj::str(printableText(kj::str(quorumText(list), old, "; ",
+                                                   quorumTextWithout(list, member))),
+                             "\n"));
           },
           [&](kj::Exception&& e) {
-            call.err(kj::str("the members of etcd are not known: ", messageOf(e), "\n"));
+            call.err(
+                kj::str("the members of etcd are not known: ", printableText(messageOf(e)), "\n"));
           });
 }
 
