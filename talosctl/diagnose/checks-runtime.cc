@@ -117,8 +117,10 @@ void checkRegistries(Seen seen, Report& report) {
       for (auto& one : told) before = before || one == key;
       if (before) continue;
       told.add(kj::mv(key));
-      auto& finding = report.certain(
-          node, kj::str("the registry ", pull.host, " gives no images: ", wordsOf(pull.reason)));
+      // Without Kubernetes' word the pod of a line may be gone.
+      bool sure = pull.container.size() == 0 || seen.hasSurvey();
+      auto text = kj::str("the registry ", pull.host, " gives no images: ", wordsOf(pull.reason));
+      auto& finding = sure ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
       finding.shows(node, pull.source, pull.text, pull.time);
       mendPull(finding, node, pull, "");
     }

@@ -221,6 +221,10 @@ std::vector<CheckCase> cases() {
        "certificate "
        "signed by unknown authority; set machine.registries.config.<host>.tls.ca'}]}]}]",
        "nodes: [{address: a}]"},
+      {"registry", "the registry docker.io gives no images: its name cannot be resolved", true,
+       R"({survey: {pods: [{namespace: default, name: web, phase: Pending, reason: ErrImagePull}]}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})",
+       // The pod was deleted.
+       R"({survey: {pods: []}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})"},
       {"image-kubelet", "the registry has no such image", true,
        "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
        "pull "

@@ -39,6 +39,16 @@ bool runs(SeenNode node, kj::StringPtr container) {
   return false;
 }
 
+// Kubernetes knows whether the pod of a line is still there, and still waits.
+bool isOver(Seen seen, kj::StringPtr pod) {
+  if (!seen.hasSurvey() || pod.size() == 0) return false;
+  for (auto one : seen.getSurvey().getPods()) {
+    if (kj::str(one.getNamespace(), "/", one.getName()) != pod) continue;
+    return one.getReady() || one.getDeleted();
+  }
+  return true;
+}
+
 }  // namespace
 
 kj::StringPtr wordsOf(Reason reason) {
@@ -138,6 +148,7 @@ kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node) {
       if (!has(line, "ErrImagePull") && !has(line, "InvalidImageName")) continue;
       if (!isRecent(seen, node, line, kPullAgain)) continue;
       auto plain = withoutBackslashes(line);
+      if (isOver(seen, between(plain, "pod=\"", "\""))) continue;
       auto container = between(plain, "\"StartContainer\" for \"", "\"");
       bool known = container.size() == 0 || runs(node, container);
       for (auto& one : all) known = known || one.container == container;

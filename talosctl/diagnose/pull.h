@@ -37,7 +37,8 @@ kj::String registryOf(kj::StringPtr image);
 kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text);
 
 // Of pods on this node whose image is still missing: the newest line for each container, not of
-// one that runs, and not older than the kubelet waits before it tries again.
+// one that runs, not of a pod that Kubernetes has no more, and not older than the kubelet waits
+// before it tries again.
 kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node);
 
 }  // namespace talos::talosctl
