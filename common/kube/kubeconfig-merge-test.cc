@@ -61,6 +61,18 @@ TEST_F(KubeconfigMerge, WhatIsTheSameIsNoConflict) {
   EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
 }
 
+// Catches: a file that kubectl has written anew, with its keys sorted, as a conflict.
+TEST_F(KubeconfigMerge, TheOrderOfKeysDoesNotMatter) {
+  auto sorted = readJson(toPtr(nlohmann::json(of("c1")).dump()), "the test");
+  ASSERT_NE(writeJson(sorted), writeJson(of("c1")));
+  auto merged = merge(sorted, of("c1"));
+  EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
+  EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
+  sorted["clusters"][0]["cluster"]["proxy-url"] = "http://10.0.0.1";
+  merge(sorted, of("c1"));
+  EXPECT_GT(asked.size(), 0u);
+}
+
 // Catches: anything of another cluster that is lost or changed.
 TEST_F(KubeconfigMerge, WhatElseIsThereStays) {
   auto existing = of("other");

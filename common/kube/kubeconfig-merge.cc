@@ -38,6 +38,17 @@ void replaceAll(std::string& text, const std::string& from, const std::string& t
   }
 }
 
+// Whatever the order of keys: kubectl writes a file anew with its keys sorted.
+bool isSame(const Json& a, const Json& b) {
+  if (!a.is_object() || !b.is_object()) return a == b;
+  if (a.size() != b.size()) return false;
+  for (auto& member : a.items()) {
+    auto there = b.find(member.key());
+    if (there == b.end() || !isSame(member.value(), *there)) return false;
+  }
+  return true;
+}
+
 class KubeconfigMerger {
  public:
   KubeconfigMerger(Json existing, Json added, MergeOptions options)
@@ -98,7 +109,8 @@ class KubeconfigMerger {
                                       std::string before) {
     auto there = entryOf(result.config, kind, name.c_str());
     KJ_IF_MAYBE (entry, there) {
-      auto same = find(*entry, {kind.content}).map([&](const Json& c) { return c == content; });
+      auto same =
+          find(*entry, {kind.content}).map([&](const Json& c) { return isSame(c, content); });
       if (same.orDefault(false)) co_return name;
       if (co_await options.decide(kind, name.c_str()) == MergeChoice::kOverwrite) {
         KJ_ASSERT_NONNULL(entryOf(result.config, kind, name.c_str()))
