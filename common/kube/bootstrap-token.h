@@ -1,5 +1,5 @@
-// What stands in a manifest for the secret half of a bootstrap token: manifests are shown to
-// everybody who may read resources. Who creates the object puts the secret in.
+// What stands in a manifest for the secret half of a bootstrap token: manifests are stored and
+// shown (to os:admin). Who creates the object puts the secret in.
 #pragma once
 
 #include <kj/string.h>

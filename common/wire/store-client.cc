@@ -17,6 +17,11 @@ constexpr auto kPatience = 30 * kj::SECONDS;  // with a machined that is away
 constexpr unsigned kRounds = 5;               // of reading again after a conflict
 constexpr uint64_t kMetadataWords = 64;       // about; a message grows when it has to
 
+void fillKind(rpc::Kind::Builder out, StoreKind kind) {
+  out.setNamespace(kind.nameSpace);
+  out.setType(kind.type);
+}
+
 using ById = kj::TreeMap<kj::String, HeldResource>;
 
 void keep(ById& resources, rpc::Resource::Reader resource) {
@@ -26,11 +31,12 @@ void keep(ById& resources, rpc::Resource::Reader resource) {
 
 class WatchedImpl final : public WatchedResources {
  public:
-  WatchedImpl(rpc::Store::Client store, kj::Timer& timer, kj::StringPtr type, kj::StringPtr id,
+  WatchedImpl(rpc::Store::Client store, kj::Timer& timer, StoreKind kind, kj::StringPtr id,
               kj::Function<void()> changed)
       : store_(kj::mv(store)),
         timer(timer),
-        type(kj::str(type)),
+        nameSpace(kj::str(kind.nameSpace)),
+        type(kj::str(kind.type)),
         id(kj::str(id)),
         changed(kj::mv(changed)),
         running(run().eagerlyEvaluate([this](kj::Exception&& e) {
@@ -74,7 +80,7 @@ class WatchedImpl final : public WatchedResources {
 
   rpc::Store::Client store_;
   kj::Timer& timer;
-  kj::String type, id;
+  kj::String nameSpace, type, id;
   kj::Function<void()> changed;
   ById current;
   bool hasSnapshot = false;
@@ -103,7 +109,7 @@ class WatchedImpl final : public WatchedResources {
       capnp::RevocableServer<rpc::ResourceSink> revocable(
           sink);  // nothing reaches it after this turn
       auto request = store_.watchRequest();
-      request.initKind().setType(type);
+      fillKind(request.initKind(), {nameSpace, type});
       request.setId(id);
       request.setSink(revocable.getClient());
       auto reason =
@@ -157,43 +163,48 @@ struct StoreClient::Impl {
               }).castAs<rpc::Store>()) {}
 
   // One pass of reading and writing. Conflict: somebody wrote in between.
-  kj::Promise<void> replaceOnce(kj::StringPtr type, Wanted& wanted) {
+  kj::Promise<void> replaceOnce(StoreKind kind, Wanted& wanted) {
     auto list = store.listRequest();
-    list.initKind().setType(type);
+    fillKind(list.initKind(), kind);
     auto stored = co_await list.send();
     kj::TreeMap<kj::String, rpc::Resource::Reader> byId;
     for (auto resource : stored.getResources()) {
       byId.insert(kj::str(resource.getMetadata().getId()), resource);
     }
+    kj::Maybe<kj::Exception> tooLarge;
     for (auto& entry : wanted) {
       uint64_t version = 0;
       KJ_IF_MAYBE (resource, byId.find(entry.key)) {
         auto metadata = resource->getMetadata();
         if (metadata.getPhase() == rpc::Metadata::Phase::TEARING_DOWN) {
           requireNoFinalizers(metadata);
-          co_await remove(type, entry.key);  // wanted again: the old one goes, a new one comes
+          co_await remove(kind, entry.key);  // wanted again: the old one goes, a new one comes
         } else if (equalSpecs(*resource, *entry.value)) {
           continue;
         } else {
           version = metadata.getVersion();
         }
       }
-      co_await put(type, entry.key, *entry.value, version);
+      co_await put(kind, entry.key, *entry.value, version).catch_([&](kj::Exception&& e) {
+        if (kindOf(e) != ErrorKind::kResourceExhausted) kj::throwFatalException(kj::mv(e));
+        tooLarge = kj::mv(e);
+      });
     }
     for (auto& entry : byId) {
       auto metadata = entry.value.getMetadata();
       kj::StringPtr ownerOf = metadata.getOwner();
       if (ownerOf != owner || wanted.find(entry.key) != nullptr) continue;
       if (metadata.getFinalizers().size() == 0) {
-        co_await remove(type, entry.key);
+        co_await remove(kind, entry.key);
       } else if (metadata.getPhase() == rpc::Metadata::Phase::RUNNING) {
         auto teardown = store.teardownRequest();
-        teardown.initKind().setType(type);
+        fillKind(teardown.initKind(), kind);
         teardown.setId(entry.key);
         teardown.setOwner(owner);
         co_await teardown.send();
       }
     }
+    KJ_IF_MAYBE (e, tooLarge) kj::throwFatalException(kj::mv(*e));
   }
 
   static void requireNoFinalizers(rpc::Metadata::Reader metadata) {
@@ -203,18 +214,19 @@ struct StoreClient::Impl {
                                           " is still held by ", kj::strArray(finalizers, ", ")));
   }
 
-  kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::MallocMessageBuilder& spec,
+  kj::Promise<void> put(StoreKind kind, kj::StringPtr id, capnp::MallocMessageBuilder& spec,
                         uint64_t version) {
-    return put(type, id, spec.getRoot<capnp::AnyStruct>().asReader(), version);
+    return put(kind, id, spec.getRoot<capnp::AnyStruct>().asReader(), version);
   }
-  kj::Promise<void> put(kj::StringPtr type, kj::StringPtr id, capnp::AnyStruct::Reader spec,
+  kj::Promise<void> put(StoreKind kind, kj::StringPtr id, capnp::AnyStruct::Reader spec,
                         uint64_t version) {
     auto size = spec.totalSize();
     size.wordCount += kMetadataWords;
     auto request = store.putRequest(size);
     auto resource = request.initResource();
     auto metadata = resource.initMetadata();
-    metadata.setType(type);
+    metadata.setNamespace(kind.nameSpace);
+    metadata.setType(kind.type);
     metadata.setId(id);
     metadata.setOwner(owner);
     metadata.setVersion(version);
@@ -222,9 +234,9 @@ struct StoreClient::Impl {
     return request.send().ignoreResult();
   }
 
-  kj::Promise<void> remove(kj::StringPtr type, kj::StringPtr id) {
+  kj::Promise<void> remove(StoreKind kind, kj::StringPtr id) {
     auto request = store.destroyRequest();
-    request.initKind().setType(type);
+    fillKind(request.initKind(), kind);
     request.setId(id);
     request.setOwner(owner);
     return request.send().ignoreResult();
@@ -236,35 +248,35 @@ StoreClient::StoreClient(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer
     : impl(kj::heap<Impl>(lowLevel, timer, socketPath, kj::mv(owner))) {}
 StoreClient::~StoreClient() noexcept(false) = default;
 
-kj::Own<WatchedResources> StoreClient::watch(kj::StringPtr type, kj::Function<void()> changed,
+kj::Own<WatchedResources> StoreClient::watch(StoreKind kind, kj::Function<void()> changed,
                                              kj::StringPtr id) {
-  return kj::heap<WatchedImpl>(impl->store, impl->timer, type, id, kj::mv(changed));
+  return kj::heap<WatchedImpl>(impl->store, impl->timer, kind, id, kj::mv(changed));
 }
 
-kj::Promise<void> StoreClient::create(kj::StringPtr type, kj::StringPtr id,
+kj::Promise<void> StoreClient::create(StoreKind kind, kj::StringPtr id,
                                       capnp::AnyStruct::Reader spec) {
-  return impl->put(type, id, spec, 0);
+  return impl->put(kind, id, spec, 0);
 }
 
-kj::Promise<void> StoreClient::destroy(kj::StringPtr type, kj::StringPtr id) {
-  return impl->remove(type, id);
+kj::Promise<void> StoreClient::destroy(StoreKind kind, kj::StringPtr id) {
+  return impl->remove(kind, id);
 }
 
-kj::Promise<void> StoreClient::visit(kj::StringPtr type,
+kj::Promise<void> StoreClient::visit(StoreKind kind,
                                      kj::Function<void(rpc::Resource::Reader)> visitor) {
   auto request = impl->store.listRequest();
-  request.initKind().setType(type);
+  fillKind(request.initKind(), kind);
   auto stored = co_await request.send();
   for (auto resource : stored.getResources()) visitor(resource);
 }
 
-kj::Promise<void> StoreClient::replaceAll(kj::StringPtr typeRef, Wanted wanted) {
-  auto type = kj::str(typeRef);
+kj::Promise<void> StoreClient::replaceAll(StoreKind wantedKind, Wanted wanted) {
+  auto nameSpace = kj::str(wantedKind.nameSpace), type = kj::str(wantedKind.type);
   auto started = impl->timer.now();
   Backoff backoff(kStorePace);
   for (unsigned round = 1;;) {
     kj::Maybe<kj::Exception> failure;
-    co_await impl->replaceOnce(type, wanted).catch_([&](kj::Exception&& e) {
+    co_await impl->replaceOnce({nameSpace, type}, wanted).catch_([&](kj::Exception&& e) {
       failure = kj::mv(e);
     });
     KJ_IF_MAYBE (e, failure) {

@@ -77,7 +77,12 @@ class Watched {
   kj::Own<WatchedResources> held;
 };
 
-// Which type a call is about, its Spec says: a struct of rpc/types.capnp.
+struct StoreKind {
+  kj::StringPtr nameSpace, type;
+};
+
+// Which type a call is about, its Spec says: a struct of rpc/types.capnp. `nameSpace` of a call:
+// empty is the type's own.
 class StoreClient {
  public:
   // `owner` names the controller in metadata.owner.
@@ -88,8 +93,9 @@ class StoreClient {
   // The client must outlive it. With an id: that one resource alone, if there is one. `changed` is
   // called once per batch, after it was applied; it must not drop the Watched that calls it.
   template <typename Spec>
-  Watched<Spec> watch(kj::Function<void()> changed, kj::StringPtr id = "") {
-    return Watched<Spec>(watch(typeName<Spec>(), kj::mv(changed), id));
+  Watched<Spec> watch(kj::Function<void()> changed, kj::StringPtr id = "",
+                      kj::StringPtr nameSpace = "") {
+    return Watched<Spec>(watch(StoreKind{nameSpace, typeName<Spec>()}, kj::mv(changed), id));
   }
 
   // id -> spec, a message whose root is the Spec.
@@ -98,10 +104,11 @@ class StoreClient {
   // Makes the stored set that belongs to this owner exactly `wanted`: creates, updates only what
   // differs, destroys the rest. What others still hold by finalizers is marked as tearing down and
   // goes with a later call. Rejects with Unavailable when machined does not come back within half a
-  // minute, and with Conflict when somebody else keeps changing the same resources.
+  // minute, with Conflict when somebody else keeps changing the same resources, and with
+  // ResourceExhausted when some are too large: those are left out, all others are as wanted.
   template <typename Spec>
-  kj::Promise<void> replaceAll(Wanted wanted) {
-    return replaceAll(typeName<Spec>(), kj::mv(wanted));
+  kj::Promise<void> replaceAll(Wanted wanted, kj::StringPtr nameSpace = "") {
+    return replaceAll(StoreKind{nameSpace, typeName<Spec>()}, kj::mv(wanted));
   }
 
   // For sets that are too large to be replaced as a whole. Each is one call: Unavailable when
@@ -109,16 +116,16 @@ class StoreClient {
   // is another's, is refused too.
   template <typename Spec>
   kj::Promise<void> create(kj::StringPtr id, typename Spec::Reader spec) {
-    return create(typeName<Spec>(), id, spec);
+    return create({"", typeName<Spec>()}, id, spec);
   }
   template <typename Spec>
   kj::Promise<void> destroy(kj::StringPtr id) {
-    return destroy(typeName<Spec>(), id);
+    return destroy({"", typeName<Spec>()}, id);
   }
   // What there is of it, one after the other, and forgotten again.
   template <typename Spec>
   kj::Promise<void> visit(kj::Function<void(ResourceOf<Spec>)> visitor) {
-    return visit(typeName<Spec>(), [visitor = kj::mv(visitor)](auto resource) mutable {
+    return visit({"", typeName<Spec>()}, [visitor = kj::mv(visitor)](auto resource) mutable {
       visitor(ResourceOf<Spec>(resource));
     });
   }
@@ -126,12 +133,11 @@ class StoreClient {
  private:
   struct Impl;
   kj::Own<Impl> impl;
-  kj::Own<WatchedResources> watch(kj::StringPtr type, kj::Function<void()> changed,
-                                  kj::StringPtr id);
-  kj::Promise<void> replaceAll(kj::StringPtr type, Wanted wanted);
-  kj::Promise<void> create(kj::StringPtr type, kj::StringPtr id, capnp::AnyStruct::Reader spec);
-  kj::Promise<void> destroy(kj::StringPtr type, kj::StringPtr id);
-  kj::Promise<void> visit(kj::StringPtr type, kj::Function<void(rpc::Resource::Reader)> visitor);
+  kj::Own<WatchedResources> watch(StoreKind kind, kj::Function<void()> changed, kj::StringPtr id);
+  kj::Promise<void> replaceAll(StoreKind kind, Wanted wanted);
+  kj::Promise<void> create(StoreKind kind, kj::StringPtr id, capnp::AnyStruct::Reader spec);
+  kj::Promise<void> destroy(StoreKind kind, kj::StringPtr id);
+  kj::Promise<void> visit(StoreKind kind, kj::Function<void(rpc::Resource::Reader)> visitor);
 };
 
 }  // namespace talos

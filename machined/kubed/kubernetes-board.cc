@@ -34,6 +34,7 @@ KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKu
       kEtcdClientId);
   kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>([this] { changed.raise(); }, kKubeletId);
   manifestSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); });
+  extraSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); }, "", kExtras);
   bootstrap = store.watch<rpc::BootstrapStatusSpec>([this] { changed.raise(); }, kBootstrapId);
   hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed.raise(); });
   nodes = store.watch<rpc::NodeSpecSpec>([this] { changed.raise(); }, kNodeId);
@@ -92,10 +93,13 @@ kj::Maybe<kj::String> KubernetesBoard::obstacle() const {
 
 kj::Vector<ManifestText> KubernetesBoard::manifests() const {
   kj::Vector<ManifestText> all;
-  for (auto manifest : manifestSpecs) {
-    auto metadata = manifest.metadata();
-    all.add(ManifestText{manifest.id(), manifest.getObjects(), metadata.getOwner() == kOwner});
-  }
+  auto add = [&](auto& manifests, bool extra) {
+    for (auto one : manifests) {
+      all.add(ManifestText{one.id(), one.getObjects(), extra, one.version()});
+    }
+  };
+  add(manifestSpecs, false);
+  add(extraSpecs, true);
   return all;
 }
 

@@ -13,7 +13,8 @@
 
 namespace talos::kubed {
 
-constexpr kj::StringPtr kOwner = "kubed"_kj;  // of what this program writes into the store
+constexpr kj::StringPtr kOwner = "kubed"_kj;    // of what this program writes into the store
+constexpr kj::StringPtr kExtras = "extras"_kj;  // the namespace of its manifests
 
 // Counts those who hold it.
 class SharedKube : public kj::Refcounted {
@@ -44,6 +45,8 @@ class KubernetesBoard {
   kj::String hostname() const;
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const;
   kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> extraManifests() const;
+  // The store has told which extra manifests are wanted, and which there are.
+  bool extrasKnown() const { return configs.synced() && extraSpecs.synced(); }
 
   // What anything but the node's name says, as numbers that are equal as long as nothing changed.
   kj::String manifestState() const;
@@ -55,7 +58,7 @@ class KubernetesBoard {
   Watched<rpc::KubernetesSecretsSpec> secrets;
   Watched<rpc::EtcdSecretsSpec> etcdSecrets;
   Watched<rpc::KubeletSecretsSpec> kubeletSecrets;
-  Watched<rpc::ManifestSpec> manifestSpecs;
+  Watched<rpc::ManifestSpec> manifestSpecs, extraSpecs;
   Watched<rpc::BootstrapStatusSpec> bootstrap;
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::NodeSpecSpec> nodes;

@@ -6,7 +6,6 @@
 
 #include "common/base/within.h"
 #include "common/memory/secret-buffer.h"
-#include "common/tls/tls.h"
 
 namespace talos::kubed {
 namespace {
@@ -31,9 +30,8 @@ void requireHeader(kj::StringPtr name, kj::StringPtr value) {
 
 class ManifestFetch {
  public:
-  ManifestFetch(kube::DialEdges edges, FetchHeaders headers,
-                kj::Function<kj::String()>& authorities)
-      : edges(edges), headers(headers), authorities(authorities) {
+  ManifestFetch(kube::DialEdges edges, FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier)
+      : edges(edges), headers(headers), verifier(verifier) {
     kj::HttpHeaderTable::Builder builder;
     accept = builder.add("Accept");
     userAgent = builder.add("User-Agent");
@@ -65,7 +63,7 @@ class ManifestFetch {
  private:
   kube::DialEdges edges;
   FetchHeaders headers;
-  kj::Function<kj::String()>& authorities;
+  kj::Function<TlsVerifier&()>& verifier;
   kj::Own<kj::HttpHeaderTable> table;
   kj::HttpHeaderId accept, userAgent;
   kj::Vector<kj::HttpHeaderId> ids;
@@ -74,10 +72,7 @@ class ManifestFetch {
 
   kj::Promise<Got> get(const ManifestSource& source, bool withHeaders) {
     auto stream = co_await kube::dialHost(edges, source.host(), source.port());
-    if (source.secure()) {
-      TlsVerifier verifier(authorities());
-      stream = co_await verifier.connect(kj::mv(stream), source.host());
-    }
+    if (source.secure()) stream = co_await verifier().connect(kj::mv(stream), source.host());
     auto client = kj::newHttpClient(*table, *stream);
     kj::HttpHeaders sent(*table);
     sent.set(kj::HttpHeaderId::HOST, source.url.host);
@@ -118,8 +113,8 @@ class ManifestFetch {
 
 kj::Promise<kj::String> fetchManifest(kube::DialEdges edges, ManifestSource source,
                                       FetchHeaders headers,
-                                      kj::Function<kj::String()>& authorities) {
-  auto fetch = kj::heap<ManifestFetch>(edges, headers, authorities);
+                                      kj::Function<TlsVerifier&()>& verifier) {
+  auto fetch = kj::heap<ManifestFetch>(edges, headers, verifier);
   auto& running = *fetch;
   return within(edges.timer, kFetchDeadline, running.run(kj::mv(source)),
                 kj::str("no answer within ", kFetchDeadline))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/kube/host-dial.h"
+#include "common/tls/tls.h"
 #include "machined/kubed/manifest-source.h"
 #include "rpc/types.capnp.h"
 
@@ -14,10 +15,9 @@ constexpr unsigned kMostManifestRedirects = 5;
 using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 
 // The objects as YAML. `headers` go to the host that the URL names, and to no other one.
-// `authorities` gives the CAs of servers (PEM) when they are needed. Rejects with the reason,
+// `verifier` says who is trusted, and is asked when a server wants TLS. Rejects with the reason,
 // without the URL.
 kj::Promise<kj::String> fetchManifest(kube::DialEdges edges, ManifestSource source,
-                                      FetchHeaders headers,
-                                      kj::Function<kj::String()>& authorities);
+                                      FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 
 }  // namespace talos::kubed

@@ -10,6 +10,7 @@ struct ManifestText {
   kj::StringPtr id;
   kj::StringPtr objects;  // YAML: a list
   bool extra = false;     // not of machined: of a URL, or of the config
+  uint64_t version = 0;   // of the resource
 };
 
 struct ManifestObject {

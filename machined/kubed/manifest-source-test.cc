@@ -51,8 +51,20 @@ TEST(ManifestSource, WhatIsNoUrlOfAManifestIsRefused) {
   EXPECT_EQ(whyNot([] { readSource("https://u:secret@a/"); }),
             "\"https://u:***@a/\" has a user name; use cluster.extraManifestHeaders to log in"_kj);
   EXPECT_EQ(whyNot([] { readSource("https://a/m?checksum=md5:1"); }),
-            "\"https://a/m?checksum=md5:1\" has no valid checksum; use checksum=sha256:<64 digits "
-            "of hex>"_kj);
+            "\"https://a/m\" has no valid checksum; use checksum=sha256:<64 digits of hex>"_kj);
+  EXPECT_EQ(whyNot([] { readSource("ftp://a/m?token=secret"); }),
+            "\"ftp://a/m\" is not a valid URL of a manifest; use http:// or https://"_kj);
+}
+
+// Catches: a token of a URL in what everybody may read; two manifests that become one.
+TEST(ManifestSource, IdsDoNotShowWhatMayBeSecret) {
+  EXPECT_EQ(manifestId("05", "https://a/b/m.yaml"), "05-https://a/b/m.yaml"_kj);
+  auto one = manifestId("99", "https://a/m.yaml?token=AAA");
+  EXPECT_EQ(one.slice(0, one.size() - 8), "99-https://a/m.yaml-"_kj);
+  for (char c : one.slice(one.size() - 8)) EXPECT_TRUE(isxdigit(c)) << one.cStr();
+  EXPECT_NE(one, manifestId("99", "https://a/m.yaml?token=AAB"));
+  EXPECT_EQ(one, manifestId("99", "https://a/m.yaml?token=AAA"));
+  EXPECT_EQ(shownUrl("https://u:p@a/m#x"), "https://u:***@a/m"_kj);
 }
 
 TEST(ManifestSource, ServersSendUsOnButNotToLess) {

@@ -9,9 +9,10 @@ namespace talos::kubed {
 namespace {
 
 constexpr kj::StringPtr kSha256 = "sha256:"_kj;
+constexpr size_t kIdDigits = 8;
 
 [[noreturn]] void refuseUrl(kj::StringPtr url, kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, kj::str("\"", withoutUrlPasswords(url), "\" ", why));
+  fail(ErrorKind::kInvalidArgument, kj::str("\"", shownUrl(url), "\" ", why));
 }
 
 bool isDigest(kj::StringPtr hex) {
@@ -83,6 +84,21 @@ ManifestSource readPlace(kj::StringPtr text) {
 }
 
 }  // namespace
+
+kj::String shownUrl(kj::StringPtr url) {
+  auto shown = withoutUrlPasswords(url);
+  size_t end = 0;
+  while (end < shown.size() && shown[end] != '?' && shown[end] != '#') ++end;
+  return kj::heapString(shown.slice(0, end));
+}
+
+kj::String manifestId(kj::StringPtr priority, kj::StringPtr url) {
+  auto shown = shownUrl(url);
+  if (shown == url) return kj::str(priority, "-", shown);
+  Sha256 digest;
+  digest.add(url.asBytes());
+  return kj::str(priority, "-", shown, "-", digest.hex().slice(0, kIdDigits));
+}
 
 kj::String ManifestSource::host() const {
   auto name = kj::heapString(url.host.slice(0, portAt(url.host)));

@@ -20,6 +20,12 @@ struct ManifestSource {
   kj::String target() const;  // path and query, as they go on the wire
 };
 
+// What may be shown of an address that somebody wrote: without passwords, query and fragment.
+kj::String shownUrl(kj::StringPtr url);
+// "05-https://example.org/a.yaml"; where something is not shown, the first digits of the SHA-256 of
+// the whole URL follow, so that two are not one.
+kj::String manifestId(kj::StringPtr priority, kj::StringPtr url);
+
 // InvalidArgument saying what would be right.
 ManifestSource readSource(kj::StringPtr url);
 // Where its server sends us on. InvalidArgument when that is no http or https URL, or leads from

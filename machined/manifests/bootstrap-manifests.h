@@ -2,8 +2,8 @@
 // the network of pods, kube-proxy, CoreDNS. Pure: equal input gives equal bytes.
 //
 // Each is a YAML list of objects, with an id by which they are ordered. The secret half of the
-// bootstrap token is not in them, since everybody who may read resources may read these: kubed,
-// which creates the objects, puts it in.
+// bootstrap token is not in them, since they are stored and shown (to os:admin): kubed, which
+// creates the objects, puts it in.
 #pragma once
 
 #include <kj/string.h>
