@@ -105,6 +105,12 @@ std::vector<CheckCase> kubernetesCases() {
        "a key is "
        "missing; cannot read the manifest https://e.example/b.yaml: no answer within 60s'}}]",
        "nodes: [{address: a, manifests: {message: waiting for etcd}}]"},
+      {"manifest", "the manifests of the cluster are not all applied", false,
+       "nodes: [{address: a, manifests: {message: 'applied; cannot store the manifest big: it is "
+       "too "
+       "large'}}]",
+       "nodes: [{address: a, manifests: {message: 'Kubernetes at 127.0.0.1:6443: cannot connect: "
+       "Connection refused'}}]"},
       {"image-pod", "an image of the pod default/web cannot be pulled", true,
        "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: ImagePullBackOff, "
        "message: "

@@ -106,9 +106,12 @@ void checkManifests(Seen seen, Report& report) {
                     : kj::str("edit machineconfig --mode=no-reboot    # cluster.inlineManifests"));
       told.add(kj::mv(text));
     }
-    bool refused = told.empty() && message.size() > 0 && !message.startsWith("applied") &&
-                   !message.startsWith("waiting") && !has(message, "no answer") &&
-                   failureOf(message) == DialFailure::kOther && !has(message, "self-hosted");
+    // What waits for etcd or the API server is told there.
+    bool partly = message.startsWith("applied; ");
+    bool waits = message.startsWith("waiting") || has(message, "self-hosted") ||
+                 failureOf(message) != DialFailure::kOther;
+    bool failed = message.size() > 0 && message != "applied" && !waits;
+    bool refused = told.empty() && (partly || failed) && !has(message, kUnreadable);
     if (!refused) continue;
     told.add(kj::str(message));
     report.likely(node, kj::str("the manifests of the cluster are not all applied"))
