@@ -138,6 +138,13 @@ TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
   EXPECT_EQ(body.startedWords(7), "Started task etcd (PID 7) for container etcd");
 }
 
+// Catches: a kubelet that waits for 45 s for an API server whose address went to another node.
+TEST_F(DaemonTableTest, TheKubeletGivesUpASilentConnection) {
+  EXPECT_EQ(kj::strArray(definition("kubelet", -1).environment, " "),
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "
+            "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10 HTTP2_PING_TIMEOUT_SECONDS=5");
+}
+
 // Catches: a node that answers late, because containerd starts beside the services that answer; and
 // one that runs no containers, because it cannot join and apid is never up.
 TEST_F(DaemonTableTest, WhatAnswersStartsFirst) {

@@ -104,6 +104,12 @@ kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::Strin
   return KJ_REQUIRE_NONNULL(parts.kubelet).prepare(kj::mv(note));
 }
 
+// A connection to a shared address is silent on the node that had the address when another one gets
+// it. Kubernetes' clients give it up after 45 s unless these say otherwise, which is nearly as long
+// as it takes until the node is NotReady.
+constexpr kj::StringPtr kKubeletEnvironment[] = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS=10"_kj,
+                                                 "HTTP2_PING_TIMEOUT_SECONDS=5"_kj};
+
 ContainerSpec kubeletSpec(DaemonParts& parts) {
   return KJ_REQUIRE_NONNULL(parts.kubelet).container();
 }
@@ -250,6 +256,7 @@ const Daemon kDaemons[] = {
     // What it has started goes on without it.
     {.id = kKubeletService,
      .container = kubeletSpec,
+     .environment = kKubeletEnvironment,
      .prepare = prepareKubelet,
      .oomScore = -998,
      .after = "networkd",
@@ -290,6 +297,7 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon) {
   auto add = [&](kj::StringPtr name, auto&& value) { environment.add(kj::str(name, "=", value)); };
   if (daemon.command != nullptr || daemon.container != nullptr) {
     environment.add(kj::str(daemon.container == nullptr ? kForeignPath : kContainerPath));
+    for (auto variable : daemon.environment) environment.add(kj::str(variable));
     return environment.releaseAsArray();
   }
   if (daemon.door.port != 0) {

@@ -44,6 +44,8 @@ struct Daemon {
   kj::Promise<void> (*prepare)(DaemonParts& parts,
                                kj::Function<void(kj::StringPtr)> note) = nullptr;
   kj::Array<kj::String> (*arguments)(DaemonParts& parts) = nullptr;
+  // Of a program of others: NAME=value, besides the search path.
+  kj::ArrayPtr<const kj::StringPtr> environment = nullptr;
   unsigned uid = 0;
   kj::StringPtr capabilities = nullptr;  // none
   kj::StringPtr filter = "server"_kj;    // of system calls (machined/confine/seccomp.h)

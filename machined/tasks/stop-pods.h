@@ -1,6 +1,6 @@
-// The pods of a node that goes down. First the kubelet ends, which would start them again; then
-// each gets its time to end, all together no more than 90 s. What went wrong is told; it keeps
-// nothing.
+// The pods of a node that goes down. First it gives up its shared addresses, so that nobody waits
+// for its API server; then the kubelet ends, which would start the pods again; then each gets its
+// time to end, all together no more than 90 s. What went wrong is told; it keeps nothing.
 #pragma once
 
 #include <kj/async.h>

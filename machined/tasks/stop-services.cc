@@ -15,6 +15,7 @@ namespace {
 
 // Two groups of pods, of which each has 30 s to exit, and what taking down a network takes.
 constexpr auto kPodsPatience = 90 * kj::SECONDS;
+constexpr kj::StringPtr kVipService = "vipd"_kj;
 
 kj::Promise<void> warnOnly(Console& console, kj::Promise<void> promise) {
   return promise.catch_(
@@ -40,8 +41,11 @@ namespace talos::machined {
 
 kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
                                  kj::Timer& timer) {
-  for (auto& id : supervisor.ids()) {
-    if (id == kKubeletService) co_await tasks::warnOnly(console, supervisor.stop(id));
+  // Shared addresses lead to the API server of this node, which ends with its pod.
+  for (auto first : {tasks::kVipService, kKubeletService}) {
+    for (auto& id : supervisor.ids()) {
+      if (id == first) co_await tasks::warnOnly(console, supervisor.stop(id));
+    }
   }
   auto stopped = stopPods(
       containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });

@@ -4,24 +4,17 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <regex>
 
 namespace talos {
 namespace {
 
-namespace fs = std::filesystem;
 using harness::eventually;
-using harness::slurp;
 
 const std::string kVip = "10.5.0.50";
 constexpr auto kStopped = std::chrono::milliseconds(450), kRunning = std::chrono::milliseconds(50);
-
-std::string namespaceOf(const fs::path& process) {
-  std::error_code gone;
-  return fs::read_symlink(process / "ns/pid", gone).string();
-}
 
 size_t countOf(const std::string& text, const std::string& pattern) {
   std::regex regex(pattern);
@@ -98,17 +91,10 @@ bool VipNodes::settled(double deadlineSeconds) {
 }
 
 int VipNodes::leader() const {
-  for (unsigned i = 0; i < kCount; ++i) {
-    auto& node = nodes[i];
-    auto status = cluster.talosctl({"-e", cluster.endpoint(node.address), "-n", node.address,
-                                    "--timeout", "3s", "etcd", "status"},
-                                   10);
-    // NODE MEMBER DB-SIZE IN-USE LEADER
-    static const std::regex row("\n\\S+ +([0-9a-f]{8,16}) +.*? ([0-9a-f]{8,16}) ");
-    std::smatch match;
-    if (std::regex_search(status.out, match, row) && match[1] == match[2]) return int(i);
-  }
-  return -1;
+  std::vector<std::string> addresses;
+  for (auto& node : nodes) addresses.push_back(node.address);
+  auto leads = std::find(addresses.begin(), addresses.end(), cluster.etcdLeader(addresses));
+  return leads == addresses.end() ? -1 : int(leads - addresses.begin());
 }
 
 int VipNodes::ownerOf(const std::string& mac) const {
@@ -140,18 +126,7 @@ std::string VipNodes::said() const {
 
 // 0: it does not run.
 pid_t VipNodes::pidOf(unsigned number, const std::string& program) const {
-  auto process1 = cluster.process(nodes[number].name);
-  auto space = namespaceOf("/proc/" + std::to_string(process1));
-  if (space.empty()) return 0;
-  std::error_code gone;
-  for (auto& entry : fs::directory_iterator("/proc", gone)) {
-    auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (namespaceOf(entry.path()) != space) continue;
-    auto path = std::string(slurp(entry.path() / "cmdline").c_str());
-    if (path == "/usr/bin/" + program) return std::stoi(name);
-  }
-  return 0;
+  return cluster.program(nodes[number].name, program);
 }
 
 // Not to a later process that has got its number.

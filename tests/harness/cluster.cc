@@ -14,6 +14,23 @@
 namespace talos::harness {
 namespace {
 
+// 0: it has none, or is gone.
+pid_t parentOf(pid_t pid) {
+  auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
+  auto nameEnds = stat.rfind(") ");
+  pid_t parent = 0;
+  char state;
+  if (nameEnds != std::string::npos) {
+    std::istringstream(stat.substr(nameEnds + 2)) >> state >> parent;
+  }
+  return parent;
+}
+
+std::string programOf(pid_t pid) {
+  auto path = std::string(slurp("/proc/" + std::to_string(pid) + "/cmdline").c_str());
+  return path.substr(path.rfind('/') + 1);
+}
+
 std::string tail(const std::string& text, size_t count) {
   return text.size() <= count ? text : "…" + text.substr(text.size() - count);
 }
@@ -129,6 +146,33 @@ pid_t Cluster::process(const std::string& nodeName) const {
     pid = std::stoi((*it)[1].str());
   }
   return pid;
+}
+
+// Below the node's process 1. The first of its name on the way down: what a program has started
+// may bear its name, too.
+pid_t Cluster::program(const std::string& nodeName, const std::string& program) const {
+  auto process1 = process(nodeName);
+  if (process1 <= 0) return 0;
+  for (int pid : processesWith(program)) {
+    if (programOf(pid) != program) continue;
+    auto parent = parentOf(pid);
+    bool first = programOf(parent) != program;
+    while (parent > 1 && parent != process1) parent = parentOf(parent);
+    if (parent == process1 && first) return pid;
+  }
+  return 0;
+}
+
+std::string Cluster::etcdLeader(const std::vector<std::string>& addresses) const {
+  for (auto& address : addresses) {
+    auto status =
+        talosctl({"-e", endpoint(address), "-n", address, "--timeout", "3s", "etcd", "status"}, 10);
+    // NODE MEMBER DB-SIZE IN-USE LEADER
+    static const std::regex row("\n\\S+ +([0-9a-f]{8,16}) +.*? ([0-9a-f]{8,16}) ");
+    std::smatch match;
+    if (std::regex_search(status.out, match, row) && match[1] == match[2]) return address;
+  }
+  return {};
 }
 
 std::map<std::string, int> Cluster::servicePids(const std::string& node) const {

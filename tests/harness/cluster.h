@@ -50,6 +50,13 @@ class Cluster {
   // The process that the node of this name stands and falls with: a container's process 1, or QEMU.
   pid_t process(const std::string& nodeName) const;
 
+  // The process of a node in a container whose program has this name ("vipd", "kube-apiserver"),
+  // whatever container of the node it is in; 0 when none runs.
+  pid_t program(const std::string& nodeName, const std::string& program) const;
+
+  // The one of these addresses whose etcd leads, as it says itself; empty: none is known.
+  std::string etcdLeader(const std::vector<std::string>& addresses) const;
+
   // Main process of a service, 0 when it does not run; "machined" is the brain.
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
 

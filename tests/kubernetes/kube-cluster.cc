@@ -2,8 +2,10 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace talos {
 namespace {
@@ -26,6 +28,7 @@ std::vector<std::string> flags(unsigned masters, unsigned workers,
                                   "--masters=" + std::to_string(masters),
                                   "--workers=" + std::to_string(workers),
                                   "--bootstrap",
+                                  "--skip-kubeconfig",
                                   "--registry-mirror",
                                   "*=http://10.5.0.1:5000"};
   all.insert(all.end(), more.begin(), more.end());
@@ -48,41 +51,61 @@ void KubeHost::SetUp() {
 KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned workers,
                          const std::vector<std::string>& more)
     : talos(name, flags(masters, workers, more)),
-      name(name),
-      kubeconfig(talos.folder() + "/kubeconfig") {
+      kubeconfig(talos.folder() + "/kubeconfig"),
+      supervisor(talos.supervisor()) {
+  for (unsigned i = 0; i < masters + workers; ++i) {
+    bool master = i < masters;
+    nodes.push_back({name + (master ? "-master-" : "-worker-") +
+                         std::to_string(master ? i + 1 : i - masters + 1),
+                     "10.5.0." + std::to_string(i + 2), master});
+  }
   Result last;
   bool written = eventually(
       [&] {
         last = talos.talosctl(
-            {"-n", "10.5.0.2", "kubeconfig", "--force", "--merge=false", kubeconfig});
+            {"-n", nodes[0].address, "kubeconfig", "--force", "--merge=false", kubeconfig});
         return last.status == 0;
       },
       60, 1);
   EXPECT_TRUE(written) << last.out << last.err;
 }
 
-std::vector<std::string> KubeCluster::onFirstNode() const {
-  auto node = talos.process(name + "-master-1");
-  return {"nsenter", "--net=/proc/" + std::to_string(node) + "/ns/net"};
-}
-
 Result KubeCluster::inside(std::vector<std::string> flags) const {
-  auto words = onFirstNode();
-  flags.insert(flags.begin(), {"-e", "10.5.0.2", "-n", "10.5.0.2", "health"});
-  for (auto& word : talos.command(flags)) words.push_back(word);
-  return harness::run(words, 120);
+  flags.insert(flags.begin(), {"-e", nodes[0].address, "-n", nodes[0].address, "health"});
+  return in(supervisor, talos.command(flags), 120);
 }
 
-Result KubeCluster::onNode(std::vector<std::string> words, double deadlineSeconds) const {
-  auto all = onFirstNode();
-  words.insert(words.begin() + 1, {"--kubeconfig", kubeconfig});
+Result KubeCluster::in(pid_t process, std::vector<std::string> words,
+                       double deadlineSeconds) const {
+  std::vector<std::string> all = {"nsenter", "--net=/proc/" + std::to_string(process) + "/ns/net"};
   all.insert(all.end(), words.begin(), words.end());
   return harness::run(all, deadlineSeconds);
 }
 
+std::string KubeCluster::fetched(pid_t process, const std::string& address, unsigned port) const {
+  auto answer =
+      in(process,
+         {"bash", "-c",
+          "exec 3<>\"/dev/tcp/$0/$1\" && printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3",
+          address, std::to_string(port)},
+         5);
+  auto body = answer.out.find("\r\n\r\n");
+  return body == std::string::npos ? "" : answer.out.substr(body + 4);
+}
+
+std::vector<std::string> KubeCluster::kubectlCommand(std::vector<std::string> arguments) const {
+  std::vector<std::string> words = {environment("KUBECTL"), "--kubeconfig", kubeconfig};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+Result KubeCluster::onNode(std::vector<std::string> words, double deadlineSeconds) const {
+  words.insert(words.begin() + 1, {"--kubeconfig", kubeconfig});
+  return in(talos.process(nodes[0].name), words, deadlineSeconds);
+}
+
 Result KubeCluster::kubectl(std::vector<std::string> arguments, double deadlineSeconds) const {
-  arguments.insert(arguments.begin(), environment("KUBECTL"));
-  return onNode(arguments, deadlineSeconds);
+  return in(supervisor, kubectlCommand(std::move(arguments)), deadlineSeconds);
 }
 
 std::string KubeCluster::ok(std::vector<std::string> arguments, double deadlineSeconds) const {
@@ -131,6 +154,48 @@ void KubeCluster::awaitPods(const std::string& nameSpace, const std::string& lab
   EXPECT_TRUE(eventually(running, deadlineSeconds, 0.5))
       << count << " pods with " << label << " are not ready within " << deadlineSeconds << " s:\n"
       << overview();
+}
+
+void KubeCluster::awaitSystem() const {
+  size_t masters =
+      std::count_if(nodes.begin(), nodes.end(), [](auto& n) { return n.controlPlane; });
+  awaitReady(nodes.size(), kClusterUp);
+  for (auto part : {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}) {
+    awaitPods("kube-system", std::string("k8s-app=") + part, masters, kPodsUp);
+  }
+  awaitPods("kube-system", "k8s-app=kube-proxy", nodes.size(), kPodsUp);
+  awaitPods("kube-system", "k8s-app=flannel", nodes.size(), kPodsUp);
+  awaitPods("kube-system", "k8s-app=kube-dns", 2, kPodsUp);
+}
+
+std::map<std::string, KubePod> KubeCluster::pods() const {
+  std::map<std::string, KubePod> all;
+  for (auto& line : each("pods",
+                         "{.metadata.namespace}/{.metadata.name} {.status.phase}"
+                         "{.status.conditions[?(@.type==\"Ready\")].status} "
+                         "node={.spec.nodeName} {.status.containerStatuses[*].restartCount}")) {
+    std::istringstream words(line);
+    std::string name, state, node;
+    words >> name >> state >> node;
+    KubePod pod{.node = node.substr(node.find('=') + 1), .good = state == "RunningTrue"};
+    for (unsigned count; words >> count;) pod.restarts += count;
+    all.emplace(name, pod);
+  }
+  return all;
+}
+
+std::vector<std::string> KubeCluster::at(const KubeNode& node,
+                                         std::vector<std::string> arguments) const {
+  std::vector<std::string> words = {"-n", node.address};
+  if (node.controlPlane) words.insert(words.end(), {"-e", talos.endpoint(node.address)});
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+std::string KubeCluster::bootId(const KubeNode& node) const {
+  return talos
+      .talosctl(at(node, {"--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}), 20)
+      .out;
 }
 
 std::string KubeCluster::overview() const {

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,20 @@ class KubeHost : public harness::RegistryHost {
   std::unique_ptr<harness::Registry> registry;
 };
 
+// Seconds, from an empty store on a busy machine with two processors.
+constexpr double kClusterUp = 420, kPodsUp = 240;
+
+struct KubeNode {
+  std::string name, address;
+  bool controlPlane;
+};
+
+struct KubePod {
+  std::string node;
+  bool good = false;      // Running and ready
+  unsigned restarts = 0;  // of all its containers
+};
+
 class KubeCluster {
  public:
   // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives.
@@ -31,10 +46,16 @@ class KubeCluster {
               const std::vector<std::string>& more = {});
 
   harness::Cluster talos;
+  std::vector<KubeNode> nodes;  // control planes first
 
   // A program on the first control plane's network, with --kubeconfig as its first argument.
   harness::Result onNode(std::vector<std::string> words, double deadlineSeconds) const;
+  // As a client at the nodes' segment.
   harness::Result kubectl(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
+  // Its words, for who runs it otherwise: harness::Background, in the namespace of segment().
+  std::vector<std::string> kubectlCommand(std::vector<std::string> arguments) const;
+  // What an HTTP server answers to a program in that process's namespace; empty: nothing.
+  std::string fetched(pid_t process, const std::string& address, unsigned port) const;
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
   // `talosctl health` with these flags in the nodes' network, where the API's endpoint is.
@@ -42,6 +63,20 @@ class KubeCluster {
   // What `kubectl get KIND -A -o jsonpath` gives for each object, a line each.
   std::vector<std::string> each(const std::string& kind, const std::string& path) const;
   void apply(const std::string& yaml) const;
+  // Of all namespaces, by "namespace/name"; empty when the API does not answer.
+  std::map<std::string, KubePod> pods() const;
+  // What another program in the namespace of that process says: of a node, of the segment.
+  harness::Result in(pid_t process, std::vector<std::string> words, double deadlineSeconds) const;
+  pid_t segment() const { return supervisor; }
+  const std::string& kubeconfigPath() const { return kubeconfig; }
+
+  // All that a cluster begins with, on each of its nodes.
+  void awaitSystem() const;
+  // talosctl at that node. A control plane is asked itself, so that no other one has to be up; a
+  // worker by way of them.
+  std::vector<std::string> at(const KubeNode& node, std::vector<std::string> arguments) const;
+  // Of the node's boot; empty when it does not answer.
+  std::string bootId(const KubeNode& node) const;
 
   // Waits until so many nodes say that they are Ready; fails the test with what there is otherwise.
   void awaitReady(size_t nodes, double deadlineSeconds) const;
@@ -52,9 +87,8 @@ class KubeCluster {
   std::string overview() const;
 
  private:
-  std::string name, kubeconfig;
-
-  std::vector<std::string> onFirstNode() const;
+  std::string kubeconfig;
+  pid_t supervisor;
 };
 
 }  // namespace talos

@@ -2,12 +2,14 @@
 // that pull every image from a registry.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "tests/container/host-state.h"
 #include "tests/kubernetes/kube-cluster.h"
+#include "tests/kubernetes/web-servers.h"
 
 namespace talos {
 namespace {
@@ -15,55 +17,6 @@ namespace {
 using harness::contains;
 using harness::eventually;
 using testing::HasSubstr;
-
-// Seconds, from an empty store on a busy machine with two processors.
-constexpr double kUp = 420, kPods = 240;
-
-// A server on each node that says where it runs, and a name for all of them.
-constexpr const char* kWeb = R"(apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: web}
-spec:
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      tolerations: [{operator: Exists}]
-      terminationGracePeriodSeconds: 0
-      containers:
-      - name: web
-        image: busybox:1.37
-        command: [sh, -c, "mkdir /tmp/w; echo $NODE >/tmp/w/index.html; echo serving; exec httpd -f -p 8080 -h /tmp/w"]
-        env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
-        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
-)";
-
-struct Pod {
-  std::string name, node, address;
-};
-std::vector<Pod> webPods(const KubeCluster& cluster) {
-  auto text = cluster.ok({"get", "pods", "-l", "app=web", "-o",
-                          "jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} "
-                          "{.status.podIP}{\"\\n\"}{end}"});
-  std::vector<Pod> pods;
-  for (auto& line : harness::lines(text)) {
-    std::istringstream words(line);
-    Pod pod;
-    if (words >> pod.name >> pod.node >> pod.address) pods.push_back(pod);
-  }
-  return pods;
-}
-
-// What a pod gets from there.
-std::string fetched(const KubeCluster& cluster, const Pod& from, const std::string& url) {
-  auto result = cluster.kubectl({"exec", from.name, "--", "wget", "-q", "-T", "3", "-O", "-", url});
-  return result.status == 0 ? result.out : "error: " + result.err;
-}
 
 // How often containers of pods were started, by pod.
 std::set<std::string> restarts(const KubeCluster& cluster) {
@@ -138,64 +91,146 @@ void checkHealth(const KubeCluster& cluster) {
   EXPECT_EQ(keys.size(), 2u);
 }
 
-void checkPodNetwork(const KubeCluster& cluster) {
-  auto pods = webPods(cluster);
-  ASSERT_GE(pods.size(), 2u);
-  for (auto& from : pods) {
-    for (auto& to : pods) {
-      // A kubelet that was just started learns of its pods first.
-      std::string got;
-      bool answered = eventually(
+// Three servers that the scheduler places, behind an address and a port of every node.
+constexpr const char* kReplicas = R"(apiVersion: apps/v1
+kind: Deployment
+metadata: {name: three}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: three}}
+  template:
+    metadata: {labels: {app: three}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: busybox:1.37
+        command: [sh, -c, "mkdir /tmp/w; echo $POD >/tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w"]
+        env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: three}
+spec: {type: NodePort, selector: {app: three}, ports: [{port: 80, targetPort: 8080, nodePort: 30080}]}
+)";
+
+// Each of the replicas answers programs of each node, at the Service's address and at the nodes'.
+void checkReplicas(const KubeCluster& cluster) {
+  cluster.apply(kReplicas);
+  cluster.awaitPods("default", "app=three", 3, kPodsUp);
+  std::set<std::string> all;
+  for (auto& line :
+       harness::lines(cluster.ok({"get", "pods", "-l", "app=three", "-o",
+                                  "jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}"}))) {
+    all.insert(line + "\n");
+  }
+  ASSERT_EQ(all.size(), 3u);
+  auto service = cluster.ok({"get", "service", "three", "-o", "jsonpath={.spec.clusterIP}"});
+  for (auto& from : cluster.nodes) {
+    std::vector<std::pair<std::string, unsigned>> places = {{service, 80}};
+    for (auto& to : cluster.nodes) places.emplace_back(to.address, 30080);
+    for (auto& [address, port] : places) {
+      std::set<std::string> answered;
+      EXPECT_TRUE(eventually(
           [&] {
-            got = fetched(cluster, from, "http://" + to.address + ":8080/");
-            return got == to.node + "\n";
+            auto who = cluster.fetched(cluster.talos.process(from.name), address, port);
+            if (!who.empty()) answered.insert(who);
+            return answered == all;
           },
-          60, 0.5);
-      EXPECT_TRUE(answered) << "from " << from.node << " to " << to.node << ": " << got;
+          60))
+          << "from " << from.name << " at " << address << ": " << testing::PrintToString(answered);
     }
-    // By name, until each of them has answered: DNS, and a Service that chooses.
-    std::set<std::string> answered;
-    bool all = eventually(
-        [&] {
-          answered.insert(fetched(cluster, from, "http://web.default.svc.cluster.local/"));
-          size_t known = 0;
-          for (auto& pod : pods) known += answered.count(pod.node + "\n");
-          return known == pods.size();
-        },
-        60, 0.1);
-    EXPECT_TRUE(all) << "from " << from.node << ": " << testing::PrintToString(answered);
   }
 }
 
-// All that a cluster begins with, on each of its nodes.
-void awaitSystem(const KubeCluster& cluster, size_t masters, size_t nodes) {
-  cluster.awaitReady(nodes, kUp);
-  for (auto part : {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}) {
-    cluster.awaitPods("kube-system", std::string("k8s-app=") + part, masters, kPods);
+// To a pod on each node, by way of its kubelet.
+void checkPortForward(const KubeCluster& cluster) {
+  for (auto& pod : webPods(cluster)) {
+    std::vector<std::string> words = {
+        "nsenter", "--net=/proc/" + std::to_string(cluster.segment()) + "/ns/net"};
+    auto kubectl = cluster.kubectlCommand(
+        {"port-forward", "--address", "10.5.0.1", "pod/" + pod.name, "18080:8080"});
+    words.insert(words.end(), kubectl.begin(), kubectl.end());
+    harness::Background forward(words);
+    ASSERT_TRUE(forward.waitFor(
+        [](auto& out, auto&) { return contains(out, "Forwarding from 10.5.0.1:18080"); }, 30))
+        << pod.node << forward.err();
+    EXPECT_EQ(cluster.fetched(cluster.segment(), "10.5.0.1", 18080), pod.node + "\n");
   }
-  cluster.awaitPods("kube-system", "k8s-app=kube-proxy", nodes, kPods);
-  cluster.awaitPods("kube-system", "k8s-app=flannel", nodes, kPods);
-  cluster.awaitPods("kube-system", "k8s-app=kube-dns", 2, kPods);
+}
+
+// What a worker's kubelet may do with its own certificate, read from the node's disk as who has
+// stolen it would.
+void checkKubeletRights(const KubeCluster& cluster) {
+  auto &worker = cluster.nodes.back(), &other = cluster.nodes.front();
+  for (auto& node : {worker, other}) {
+    cluster.apply("apiVersion: v1\nkind: Secret\nmetadata: {name: of-" + node.name +
+                  "}\nstringData: {word: " + node.name +
+                  "}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: has-" + node.name +
+                  "}\nspec:\n  nodeName: " + node.name +
+                  "\n  terminationGracePeriodSeconds: 0\n  containers:\n  - {name: main, image: "
+                  "'busybox:1.37', command: [sleep, '100000']}\n  volumes:\n"
+                  "  - {name: it, secret: {secretName: of-" +
+                  node.name + "}}\n");
+  }
+  auto root = "/proc/" + std::to_string(cluster.talos.process(worker.name)) + "/root";
+  auto current = root + "/var/lib/kubelet/pki/kubelet-client-current.pem";
+  // The link's target is a path of the node.
+  auto pair = root + std::filesystem::read_symlink(current).string();
+  cluster.ok({"config", "set-credentials", "kubelet", "--client-certificate=" + pair,
+              "--client-key=" + pair});
+  cluster.ok({"config", "set-context", "kubelet", "--user=kubelet",
+              "--cluster=" + cluster.ok({"config", "view", "-o", "jsonpath={.clusters[0].name}"})});
+  auto asKubelet = [&](std::vector<std::string> words) {
+    words.push_back("--context=kubelet");
+    return cluster.kubectl(words);
+  };
+  auto whoami = asKubelet({"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"});
+  ASSERT_EQ(whoami.out, "system:node:" + worker.name) << whoami.err;
+  auto secretOf = [](const KubeNode& node) {
+    return std::vector<std::string>{"get", "secret", "of-" + node.name, "-o",
+                                    "jsonpath={.data.word}"};
+  };
+  EXPECT_TRUE(eventually([&] { return asKubelet(secretOf(worker)).status == 0; }, 60))
+      << "it cannot even read what its own pods need";
+  auto refused = [&](const char* what, std::vector<std::string> words) {
+    auto result = asKubelet(std::move(words));
+    EXPECT_NE(result.status, 0) << what << ": " << result.out;
+    EXPECT_THAT(result.err, HasSubstr("orbidden")) << what;
+  };
+  refused("a Secret of another node's pod", secretOf(other));
+  refused("all Secrets", {"get", "secrets"});
+  refused("a label of another node", {"label", "node", other.name, "stolen=yes"});
+  refused("a label that says what may run on the node",
+          {"label", "node", worker.name, "node-restriction.kubernetes.io/trusted=yes"});
+  refused("rights", {"create", "clusterrolebinding", "mine", "--clusterrole=cluster-admin",
+                     "--user=system:node:" + worker.name});
+  EXPECT_EQ(asKubelet({"label", "node", worker.name, "own=yes"}).status, 0) << "a label of its own";
 }
 
 // Catches: a cluster that does not come up from nothing, one whose pods cannot reach each other, a
-// name that does not resolve; a kubelet, or what it does, that is not there after its death; a node
-// that changes its host.
+// name that does not resolve; a Service that is not there for programs of a node; a kubelet whose
+// certificate is good for more than its own node; a kubelet, or what it does, that is not there
+// after its death; a node that changes its host.
 TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   auto host = HostState::now();
   {
-    KubeCluster cluster("kube", 1, 1, {"--wait-kubernetes", "--skip-kubeconfig"});
+    KubeCluster cluster("kube", 1, 1, {"--wait-kubernetes"});
     EXPECT_THAT(cluster.talos.creation().err,
                 HasSubstr("waiting for all k8s nodes to report schedulable: OK\n"));
-    awaitSystem(cluster, 1, 2);
+    cluster.awaitSystem();
     if (HasFailure()) return;
     checkHealth(cluster);
     EXPECT_THAT(cluster.ok({"version"}), HasSubstr("Server Version: v1."));
-    cluster.apply(kWeb);
-    cluster.awaitPods("default", "app=web", 2, kPods);
+    cluster.apply(kWebServers);
+    cluster.awaitPods("default", "app=web", 2, kPodsUp);
     if (HasFailure()) return;
     checkPodNetwork(cluster);
     EXPECT_EQ(cluster.ok({"logs", webPods(cluster)[0].name}), "serving\n");
+    checkPortForward(cluster);
+    checkReplicas(cluster);
+    checkKubeletRights(cluster);
 
     // The kubelet's death is nobody else's.
     auto started = restarts(cluster);
@@ -223,29 +258,24 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
 // is not back after a reboot, or with pods that were never told to end.
 TEST_F(KubeHost, ThreeControlPlanesAndTwoWorkers) {
   KubeCluster cluster("kube3", 3, 2, {"--use-vip"});
-  awaitSystem(cluster, 3, 5);
-  cluster.apply(kWeb);
-  cluster.awaitPods("default", "app=web", 5, kPods);
+  cluster.awaitSystem();
+  cluster.apply(kWebServers);
+  cluster.awaitPods("default", "app=web", 5, kPodsUp);
   if (HasFailure()) return;
   checkPodNetwork(cluster);
-  for (auto node : {"10.5.0.6", "10.5.0.3"}) {
-    auto bootId = [&] {
-      return cluster.talos
-          .talosctl({"-n", node, "--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20)
-          .out;
-    };
-    auto before = bootId();
-    ASSERT_NE(before, "") << node;
-    cluster.talos.ok({"-n", node, "reboot"}, kUp);
+  for (auto& node : {cluster.nodes[4], cluster.nodes[1]}) {
+    auto before = cluster.bootId(node);
+    ASSERT_NE(before, "") << node.name;
+    cluster.talos.ok({"-n", node.address, "reboot"}, kClusterUp);
     EXPECT_TRUE(eventually(
         [&] {
-          auto now = bootId();
+          auto now = cluster.bootId(node);
           return now != "" && now != before;
         },
-        kUp, 0.5))
-        << node;
-    awaitSystem(cluster, 3, 5);
-    cluster.awaitPods("default", "app=web", 5, kPods);
+        kClusterUp, 0.5))
+        << node.name;
+    cluster.awaitSystem();
+    cluster.awaitPods("default", "app=web", 5, kPodsUp);
   }
   checkPodNetwork(cluster);
 }

@@ -1,0 +1,99 @@
+#include "tests/kubernetes/api-writer.h"
+
+#include <kj/async-io.h>
+
+#include "common/base/error.h"
+
+namespace talos {
+namespace {
+
+constexpr auto kBetween = 500 * kj::MILLISECONDS, kDeadline = 2 * kj::SECONDS;
+
+kj::TimePoint now() {
+  return kj::systemPreciseMonotonicClock().now();
+}
+
+class Reports : public kj::TaskSet::ErrorHandler {
+ public:
+  void taskFailed(kj::Exception&& failure) override { KJ_LOG(ERROR, failure); }
+};
+
+}  // namespace
+
+ApiWriter::ApiWriter(int place, const std::string& kubeconfig)
+    : place(kj::AutoCloseFd(dup(place))), kubeconfig(kubeconfig), last(now()) {
+  thread = std::thread([this] { run(); });
+}
+
+ApiWriter::~ApiWriter() noexcept {
+  over = true;
+  thread.join();
+}
+
+ApiWriter::Figures ApiWriter::take() {
+  std::lock_guard<std::mutex> lock(mutex);
+  auto taken = figures;
+  auto open = double((now() - last) / kj::MILLISECONDS) / 1000;
+  taken.longest = std::max(taken.longest, open);
+  figures = {};
+  return taken;
+}
+
+std::array<uint64_t, ApiWriter::kKeys> ApiWriter::acknowledged() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return written;
+}
+
+void ApiWriter::run() {
+  enter(place);
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  kube::DialEdges edges{*io.lowLevelProvider, io.unixEventPort, timer};
+  Reports reports;
+  kj::TaskSet calls(reports);
+  for (uint64_t number = 1; !over; ++number) {
+    calls.add(call(edges, number));
+    timer.afterDelay(kBetween).wait(io.waitScope);
+  }
+}
+
+kj::Promise<void> ApiWriter::call(kube::DialEdges edges, uint64_t number) {
+  auto access = kube::readAccess(kubeconfig.c_str(), "kubeconfig");
+  auto dial = kube::dialerOf(edges, access);
+  kube::KubeClient client(edges.timer, [] { return 0.5; }, kj::mv(dial), kj::mv(access));
+  kube::Json object = {{"data", {{"k" + std::to_string(number % kKeys), std::to_string(number)}}}};
+  auto maps = kube::coreResource("configmaps", "ConfigMap");
+  kj::Maybe<kj::Exception> failed;
+  try {
+    co_await edges.timer.timeoutAfter(
+        kDeadline,
+        client
+            .patch(kube::Patch::kMerge, maps, "default", kObject, object, "kubernetes-faults-test")
+            .ignoreResult());
+  } catch (...) {
+    failed = kj::getCaughtExceptionAsKj();
+  }
+  KJ_IF_MAYBE (failure, failed) {
+    count(number, failure);
+  } else {
+    count(number, nullptr);
+  }
+}
+
+void ApiWriter::count(uint64_t number, const kj::Exception* failure) {
+  std::lock_guard<std::mutex> lock(mutex);
+  ++figures.calls;
+  if (failure != nullptr) {
+    ++figures.failed;
+    figures.error = messageOf(*failure).cStr();
+    return;
+  }
+  auto at = now();
+  figures.longest = std::max(figures.longest, double((at - last) / kj::MILLISECONDS) / 1000);
+  last = at;
+  auto& key = written[number % kKeys];
+  key = std::max(key, number);
+  ++succeeded;
+}
+
+}  // namespace talos

@@ -1,0 +1,58 @@
+// A client that writes to Kubernetes' API twice a second, as a user's program does, and what it
+// finds: how many calls failed, for how long none succeeded, and whether a write that was answered
+// is there.
+//
+// Each call is a new connection from the namespace that it is given, and has two seconds; the next
+// one does not wait for it. Numbers go in turn to the keys of one ConfigMap, so that writes to one
+// key are so far apart that they cannot overtake each other.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/kube/kube-client.h"
+#include "tests/vip/places.h"
+
+namespace talos {
+
+class ApiWriter {
+ public:
+  // The object, in namespace default, which has to be there.
+  static constexpr const char* kObject = "written";
+  static constexpr size_t kKeys = 16;
+
+  ApiWriter(int place, const std::string& kubeconfig);
+  ~ApiWriter() noexcept;
+  KJ_DISALLOW_COPY_AND_MOVE(ApiWriter);
+
+  struct Figures {
+    unsigned calls = 0, failed = 0;
+    double longest = 0;  // seconds between two answers to calls that succeeded
+    std::string error;   // of the last call that failed
+  };
+  // Since it was asked last.
+  Figures take();
+  std::atomic<unsigned> succeeded{0};
+
+  // The latest number of each key whose write was answered; 0: none.
+  std::array<uint64_t, kKeys> acknowledged();
+
+ private:
+  kj::AutoCloseFd place;
+  std::string kubeconfig;
+  std::mutex mutex;
+  Figures figures;
+  std::array<uint64_t, kKeys> written{};
+  kj::TimePoint last;
+  std::atomic<bool> over{false};
+  std::thread thread;
+
+  void run();
+  kj::Promise<void> call(kube::DialEdges edges, uint64_t number);
+  void count(uint64_t number, const kj::Exception* failure);
+};
+
+}  // namespace talos

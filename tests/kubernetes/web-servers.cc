@@ -1,0 +1,84 @@
+#include "tests/kubernetes/web-servers.h"
+
+#include <set>
+#include <sstream>
+
+namespace talos {
+namespace {
+
+using harness::eventually;
+
+// What a pod gets from there.
+std::string fetched(const KubeCluster& cluster, const WebPod& from, const std::string& url) {
+  auto result = cluster.kubectl({"exec", from.name, "--", "wget", "-q", "-T", "3", "-O", "-", url});
+  return result.status == 0 ? result.out : "error: " + result.err;
+}
+
+}  // namespace
+
+const char* const kWebServers = R"(apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      tolerations: [{operator: Exists}]
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: busybox:1.37
+        command: [sh, -c, "mkdir /tmp/w; echo $NODE >/tmp/w/index.html; echo serving; exec httpd -f -p 8080 -h /tmp/w"]
+        env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+)";
+
+std::vector<WebPod> webPods(const KubeCluster& cluster) {
+  auto text = cluster.ok({"get", "pods", "-l", "app=web", "-o",
+                          "jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} "
+                          "{.status.podIP}{\"\\n\"}{end}"});
+  std::vector<WebPod> pods;
+  for (auto& line : harness::lines(text)) {
+    std::istringstream words(line);
+    WebPod pod;
+    if (words >> pod.name >> pod.node >> pod.address) pods.push_back(pod);
+  }
+  return pods;
+}
+
+void checkPodNetwork(const KubeCluster& cluster) {
+  auto pods = webPods(cluster);
+  ASSERT_GE(pods.size(), 2u);
+  for (auto& from : pods) {
+    for (auto& to : pods) {
+      // A kubelet that was just started learns of its pods first.
+      std::string got;
+      bool answered = eventually(
+          [&] {
+            got = fetched(cluster, from, "http://" + to.address + ":8080/");
+            return got == to.node + "\n";
+          },
+          60, 0.5);
+      EXPECT_TRUE(answered) << "from " << from.node << " to " << to.node << ": " << got;
+    }
+    // By name, until each of them has answered: DNS, and a Service that chooses.
+    std::set<std::string> answered;
+    bool all = eventually(
+        [&] {
+          answered.insert(fetched(cluster, from, "http://web.default.svc.cluster.local/"));
+          size_t known = 0;
+          for (auto& pod : pods) known += answered.count(pod.node + "\n");
+          return known == pods.size();
+        },
+        60, 0.1);
+    EXPECT_TRUE(all) << "from " << from.node << ": " << testing::PrintToString(answered);
+  }
+}
+
+}  // namespace talos
