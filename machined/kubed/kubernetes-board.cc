@@ -103,13 +103,8 @@ kj::Vector<ManifestText> KubernetesBoard::manifests() const {
   return all;
 }
 
-kj::String KubernetesBoard::manifestState() const {
-  kj::Vector<kj::String> parts;
-  for (auto manifest : manifestSpecs) {
-    parts.add(kj::str(manifest.id(), " ", manifest.version()));
-  }
-  KJ_IF_MAYBE (found, secrets.find(kSecretsId)) parts.add(kj::str(found->version()));
-  return kj::strArray(parts, "\n");
+uint64_t KubernetesBoard::secretsVersion() const {
+  return secrets.find(kSecretsId).map([](auto found) { return found.version(); }).orDefault(0);
 }
 
 pki::Pem KubernetesBoard::tokenSecret() const {

@@ -48,8 +48,10 @@ class KubernetesBoard {
   // The store has told which extra manifests are wanted, and which there are.
   bool extrasKnown() const { return configs.synced() && extraSpecs.synced(); }
 
-  // What anything but the node's name says, as numbers that are equal as long as nothing changed.
-  kj::String manifestState() const;
+  // The store has told of all manifests().
+  bool manifestsKnown() const { return manifestSpecs.synced() && extraSpecs.synced(); }
+  // Of what client() is made of; 0: of nothing.
+  uint64_t secretsVersion() const;
 
  private:
   TlsEndpoint& etcd;

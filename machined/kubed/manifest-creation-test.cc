@@ -89,10 +89,11 @@ TEST_F(ManifestCreation, AnExtraManifestThatIsWrongHoldsUpNoOther) {
   EXPECT_EQ(kj::strArray(created, " "), "/v1/ConfigMap/own /v1/Namespace/good"_kj);
   EXPECT_EQ(kj::strArray(result.applied, " "), "10-own 99-good"_kj);
   ASSERT_EQ(result.failures.size(), 3u);
-  EXPECT_EQ(result.failures[0],
+  EXPECT_EQ(result.failures[0].why,
             "manifest 05-bad: an object lacks apiVersion, kind or metadata.name"_kj);
-  EXPECT_TRUE(result.failures[1].startsWith("06-page:")) << result.failures[1].cStr();
-  EXPECT_EQ(result.failures[2], "Kubernetes at model:6443: it knows no kind Widget of v1"_kj);
+  EXPECT_TRUE(result.failures[1].why.startsWith("06-page:")) << result.failures[1].why.cStr();
+  EXPECT_EQ(result.failures[2].id, "99-kind"_kj);
+  EXPECT_EQ(result.failures[2].why, "Kubernetes at model:6443: it knows no kind Widget of v1"_kj);
 
   model.instead = [&](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
     return kube::ModelKube::Reply{503, "", ""};

@@ -64,7 +64,9 @@ kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
     kj::Vector<ManifestText> alone;
     alone.add(one);
     auto creating = createTogether(kubernetes, kj::mv(alone), tokenSecret, created, result);
-    co_await creating.catch_([&](kj::Exception&& e) { result.failures.add(messageOf(e)); });
+    co_await creating.catch_([&](kj::Exception&& e) {
+      result.failures.add(CreatedManifests::Failure{kj::str(one.id), messageOf(e)});
+    });
   }
   co_return kj::mv(result);
 }

@@ -16,8 +16,11 @@ kj::Promise<void> createObjects(kube::KubeClient& kubernetes,
                                 kj::Function<void(const ManifestObject&)>& created);
 
 struct CreatedManifests {
-  kj::Vector<kj::String> applied;   // ids of those whose objects are all there
-  kj::Vector<kj::String> failures;  // of extra ones
+  struct Failure {
+    kj::String id, why;
+  };
+  kj::Vector<kj::String> applied;  // ids of those whose objects are all there
+  kj::Vector<Failure> failures;    // of extra ones
 };
 // Those of machined first and together: what fails there rejects. Each extra one is read and
 // created by itself: whatever is wrong with it is nobody else's trouble.

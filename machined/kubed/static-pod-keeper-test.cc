@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/error.h"
 #include "common/kube/json-yaml.h"
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
 
 namespace talos::kubed {
 namespace {
@@ -46,6 +50,55 @@ TEST(StaticPodStatuses, AreUnknownWhileNobodyAnswers) {
     auto odd = kube::readJson(kj::StringPtr(text), "the test");
     setUnknown(odd);
   }
+}
+
+// Catches: a kubed that is started anew without an API server, and tells that there are no pods.
+TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  ModelMachined machined(io);
+  auto& statuses = machined.kind<rpc::StaticPodStatusSpec>();
+  statuses.set<rpc::StaticPodStatusSpec>("kube-system/a", kOwner, 1, [](auto spec) {
+    spec.setStatus("conditions:\n    - type: Ready\n      status: \"True\"\n");
+  });
+  machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
+      "node", "machined", 1, [](auto spec) { spec.setNodename("n"); });
+  auto kubeconfig = kube::writeKubeconfig({.cluster = "c1",
+                                           .server = "https://127.0.0.1:6443",
+                                           .authority = "CA",
+                                           .user = "u",
+                                           .credentials = kube::ClientPair{"CERT", "KEY"},
+                                           .context = "c",
+                                           .nameSpace = "default"});
+  machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
+      "k8s-certs", "machined", 1,
+      [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(kubeconfig)); });
+  machined.start();
+
+  kube::ModelKube model(timer);
+  model.addUsualKinds();
+  model.instead = [](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
+    return kube::ModelKube::Reply{403, R"({"kind":"Status","message":"no"})", ""};
+  };
+  StoreClient store(*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner));
+  Signal changed;
+  TlsEndpoint etcd;
+  kj::Function<double()> random = [] { return 0.0; };
+  auto make = [&](kube::KubeAccess) {
+    return kj::heap<kube::KubeClient>(
+        timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+  };
+  KubernetesBoard board(store, etcd, kj::mv(make), changed);
+  StaticPodKeeper keeper(KubedWorld{timer, random, store, board, changed});
+  auto running = keeper.run().eagerlyEvaluate(nullptr);
+  auto deadline = timer.now() + 20 * kj::SECONDS;
+  while (statuses.puts == 0 && statuses.destroys == 0 && timer.now() < deadline) {
+    timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+  }
+  EXPECT_EQ(statuses.destroys, 0u);
+  ResourceOf<rpc::StaticPodStatusSpec> told(
+      KJ_ASSERT_NONNULL(statuses.resources.find("kube-system/a")).get());
+  EXPECT_STREQ("conditions:\n    - type: Ready\n      status: Unknown\n", told.getStatus().cStr());
 }
 
 }  // namespace

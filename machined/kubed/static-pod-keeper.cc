@@ -36,10 +36,9 @@ kj::Promise<void> StaticPodKeeper::run() {
     auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
     co_await following.exclusiveJoin(change.addBranch());
     KJ_IF_MAYBE (why, failure) {
-      for (auto& entry : known) setUnknown(entry.value);
       if (told != *why) log::warn("cannot tell how the static pods are", {{"error", *why}});
       told = kj::mv(*why);
-      co_await publish().catch_([](kj::Exception&&) {});
+      co_await publishUnknown().catch_([](kj::Exception&&) {});
       auto pause = world.timer.afterDelay(backoff.next(world.random()));
       co_await change.addBranch().exclusiveJoin(kj::mv(pause));
     }
@@ -62,6 +61,7 @@ kj::Promise<void> StaticPodKeeper::watch(SharedKube& kubernetes, kj::StringPtr n
   auto pods = kube::coreResource("pods", "Pod");
   auto listed = co_await (*kubernetes).list(pods, "", here);
   known.clear();
+  recalled = true;
   for (auto& pod : listed.items) take(pod, false);
   co_await publish();
   backoff.reset();
@@ -82,6 +82,22 @@ void StaticPodKeeper::take(const kube::Json& pod, bool deleted) {
     known.erase(found->id);
     if (!deleted) known.insert(kj::mv(found->id), kj::mv(found->status));
   }
+}
+
+// After a crash.
+kj::Promise<void> StaticPodKeeper::recall() {
+  co_await world.store.visit<rpc::StaticPodStatusSpec>([this](auto one) {
+    for (auto& status : kube::readYaml(one.getStatus(), one.id())) {
+      known.upsert(kj::str(one.id()), kj::mv(status), [](auto&, auto&&) {});
+    }
+  });
+  recalled = true;
+}
+
+kj::Promise<void> StaticPodKeeper::publishUnknown() {
+  if (!recalled) co_await recall();
+  for (auto& entry : known) setUnknown(entry.value);
+  co_await publish();
 }
 
 kj::Promise<void> StaticPodKeeper::publish() {

@@ -2,9 +2,10 @@
 // status as Kubernetes has it.
 //
 // The kubelet mirrors its static pods to the API server, and there they are watched. So they are
-// told as soon as they change, and while the API server of this node does not answer there are
-// none, rather than what they were: the log says why. Tried again after half a second and then
-// after up to 10 s. Nothing is kept.
+// told as soon as they change, and while the API server of this node does not answer their
+// condition Ready is Unknown, rather than what it was: the log says why. Tried again after half a
+// second and then after up to 10 s. Nothing is kept; after a crash it begins with what the store
+// has.
 #pragma once
 
 #include "machined/kubed/manifest-keeper.h"
@@ -31,12 +32,15 @@ class StaticPodKeeper {
   KubedWorld world;
   Backoff backoff;
   kj::TreeMap<kj::String, kube::Json> known;  // status by id
+  bool recalled = false;                      // what the store has is in it, or something newer
   kj::String told;                            // why they are not known
 
   kj::Promise<void> follow();  // until what is wanted changes
   kj::Promise<void> watch(SharedKube& kubernetes, kj::StringPtr nodename);
   void take(const kube::Json& pod, bool deleted);
+  kj::Promise<void> recall();
   kj::Promise<void> publish();
+  kj::Promise<void> publishUnknown();
 };
 
 }  // namespace talos::kubed
