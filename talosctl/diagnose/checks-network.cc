@@ -26,6 +26,16 @@ bool hasDefaultRoute(SeenNode node) {
   return false;
 }
 
+// Not of a bridge or a tunnel that a network plugin made for pods.
+bool isOfTheNode(SeenNode node, rpc::AddressStatusSpec::Reader address) {
+  if (listed(node.getLinkSpecs(), address.getLinkName())) return true;
+  KJ_IF_MAYBE (prefix, Prefix::parse(address.getAddress())) {
+    auto ip = prefix->address.toString();
+    return ip == node.getAddress() || listed(node.getKubelet().getNodeIPs(), ip);
+  }
+  return false;
+}
+
 bool overlap(const Prefix& one, const Prefix& other) {
   if (one.address.family() != other.address.family()) return false;
   auto& wide = one.length <= other.length ? one : other;
@@ -112,14 +122,13 @@ void checkNetworkOverlap(Seen seen, Report& report) {
         look("podSubnets", pods, "the network of services,", services, "get machineconfig -o yaml");
       }
       for (auto address : node.getAddresses()) {
-        // The bridge and the tunnel of the pods themselves have addresses of it.
-        if (!listed(node.getLinkSpecs(), address.getLinkName())) continue;
+        if (!isOfTheNode(node, address)) continue;
         look("podSubnets", pods, "the network of the node,", address.getAddress(), "get addresses");
       }
     }
     for (auto services : facts.getServiceSubnets()) {
       for (auto address : node.getAddresses()) {
-        if (!listed(node.getLinkSpecs(), address.getLinkName())) continue;
+        if (!isOfTheNode(node, address)) continue;
         look("serviceSubnets", services, "the network of the node,", address.getAddress(),
              "get addresses");
       }

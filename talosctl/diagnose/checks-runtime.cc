@@ -13,7 +13,7 @@ void checkContainerd(Seen seen, Report& report) {
       auto told = tells(*service);
       report.certain(node, kj::str("containerd does not run"))
           .shows(node, "service cri", told.text, told.time)
-          .shows(node, "logs cri", newestLine(node, "cri", {"error", "fatal", "failed"}))
+          .shows(node, "logs cri", newestLine(node, "cri", {"level=fatal", "containerd: "}))
           .mend(node, "service cri restart");
     }
   }

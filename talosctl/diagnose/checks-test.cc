@@ -128,6 +128,12 @@ std::vector<CheckCase> cases() {
        "[10.96.0.0/12]}, addresses: [{address: 10.5.0.2/24, linkName: eth0}, {address: "
        "10.244.0.1/24, "
        "linkName: cni0}]}]"},
+      // A node in a container has its link from its host.
+      {"network-overlap", "podSubnets 10.5.0.0/16 overlaps", true,
+       "nodes: [{address: 10.5.0.2, facts: {podSubnets: [10.5.0.0/16]}, addresses: [{address: "
+       "10.5.0.2/24, linkName: eth0}]}]",
+       "nodes: [{address: 10.5.0.2, facts: {podSubnets: [10.6.0.0/16]}, addresses: [{address: "
+       "10.5.0.2/24, linkName: eth0}, {address: 10.6.0.1/24, linkName: cni0}]}]"},
       {"network-overlap", "overlaps the network of services", true,
        "nodes: [{address: a, facts: {podSubnets: [10.96.0.0/16], serviceSubnets: [10.96.0.0/12]}}]",
        "nodes: [{address: a, facts: {podSubnets: [10.244.0.0/16], serviceSubnets: "
