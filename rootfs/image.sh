@@ -92,7 +92,7 @@ fi
 tree=$work/tree
 rm -rf "$tree"
 mkdir -p "$tree"/{boot,dev,proc,sys,run,system,tmp,var,opt,root} "$tree"/usr/{bin,sbin,lib,libexec/kubernetes,etc/udev,share} \
-  "$tree"/etc/{kubernetes,cni,cri,ssl/certs}
+  "$tree"/etc/{kubernetes,cni,cri,dbus-1,ssl/certs}
 for link in bin sbin lib; do ln -s "usr/$link" "$tree/$link"; done
 cp -a "$work/modules/usr/lib/modules" "$tree/usr/lib/"
 while read -r name path links; do
@@ -156,6 +156,10 @@ ln -s ../usr/lib/os-release "$tree/etc/os-release"
 for name in hosts resolv.conf hostname; do ln -s "/system/etc/$name" "$tree/etc/$name"; done
 ln -s /proc/self/mounts "$tree/etc/mtab"
 install -m 0644 "$here/containerd.toml" "$tree/etc/cri/containerd.toml"
+install -m 0644 "$here/dbus.conf" "$tree/etc/dbus-1/system.conf"
+# dbus-daemon lets nobody in whose name it does not find.
+printf '%s\n' 'root:x:0:0::/:/' 'login1:x:56:56::/:/' >"$tree/etc/passwd"
+chmod 0644 "$tree/etc/passwd"
 # The public CAs, under the name that programs look for and the one in the users' documents.
 install -m 0644 /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates.crt"
 ln -s ca-certificates.crt "$tree/etc/ssl/certs/ca-certificates"

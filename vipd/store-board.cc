@@ -6,7 +6,8 @@
 namespace talos::vipd {
 namespace {
 
-constexpr kj::StringPtr kEtcd = "etcd"_kj, kClient = "client"_kj;
+constexpr kj::StringPtr kEtcd = "etcd"_kj, kClient = "client"_kj, kWatcher = "kubed"_kj,
+                        kApiServer = "kube-apiserver"_kj;
 constexpr kj::Duration kUsualTtl = 2 * kj::SECONDS;
 
 kj::StringPtr nameOf(Candidate::State state) {
@@ -27,6 +28,14 @@ kj::String pem(capnp::Data::Reader data) {
 
 }  // namespace
 
+kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched) {
+  KJ_IF_MAYBE (status, api) {
+    if (!watched || status->getReady() || !status->getEverReady()) return nullptr;
+    return kj::str("kube-apiserver of this node is not ready: ", status->getMessage());
+  }
+  return nullptr;
+}
+
 StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changedFunction)
     : store(store),
       tls(tls),
@@ -42,6 +51,8 @@ StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& tls, kj::Function<void()
       },
       kClient);
   memberships = store.watch<rpc::EtcdStatusSpec>([this] { changed(); }, kEtcd);
+  watchers = store.watch<rpc::ServiceSpec>([this] { changed(); }, kWatcher);
+  apis = store.watch<rpc::LocalApiStatusSpec>([this] { changed(); }, kApiServer);
 }
 
 StoreBoard::~StoreBoard() noexcept(false) = default;
@@ -77,12 +88,14 @@ kj::Maybe<kj::String> StoreBoard::obstacle() {
       return kj::str("etcd of this node leaves its cluster");
   }
   KJ_IF_MAYBE (why, noCredentials) return kj::str(*why);
-  return nullptr;
+  bool watched = false;
+  KJ_IF_MAYBE (service, watchers.find(kWatcher)) watched = service->getRunning();
+  return apiObstacle(apis.find(kApiServer), watched);
 }
 
 kj::Maybe<Wanted> StoreBoard::wanted() {
   bool synced = specs.synced() && hostnames.synced() && services.synced() && secrets.synced() &&
-                memberships.synced();
+                memberships.synced() && watchers.synced() && apis.synced();
   if (!synced) return nullptr;
   Wanted wanted;
   for (auto spec : specs) {

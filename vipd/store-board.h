@@ -1,8 +1,10 @@
-// What machined's store says of shared addresses and of etcd, and the way back: VipSpecs,
-// HostnameSpecs, the service etcd, EtcdStatuses and EtcdSecrets/client, and VipStatuses.
+// What machined's store says of shared addresses, of etcd and of the API server of this node, and
+// the way back: VipSpecs, HostnameSpecs, the services etcd and kubed, EtcdStatuses,
+// EtcdSecrets/client and LocalApiStatuses, and VipStatuses.
 //
 // The certificate for etcd is given to the TLS endpoint whenever it changes. Without it, or while
-// etcd of this node is not healthy or leaves its cluster, the node is no candidate.
+// etcd of this node is not healthy or leaves its cluster, the node is no candidate; nor is it while
+// its API server does not answer, once it has (apiObstacle()).
 #pragma once
 
 #include "common/tls/tls.h"
@@ -11,6 +13,12 @@
 #include "vipd/vips.h"
 
 namespace talos::vipd {
+
+// Why the API server keeps this node from holding an address; none: it does not. One that has not
+// answered since the node was started is no reason: the address must be there before the first API
+// server of a cluster is, and a node that has just been started is as good as before. What nobody
+// looks after any more counts for nothing. Pure.
+kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched);
 
 class StoreBoard final : public Board {
  public:
@@ -30,6 +38,8 @@ class StoreBoard final : public Board {
   Watched<rpc::ServiceSpec> services;
   Watched<rpc::EtcdSecretsSpec> secrets;
   Watched<rpc::EtcdStatusSpec> memberships;
+  Watched<rpc::ServiceSpec> watchers;  // kubed
+  Watched<rpc::LocalApiStatusSpec> apis;
   kj::Maybe<kj::String> noCredentials;  // why there are none
 
   void takeCredentials();

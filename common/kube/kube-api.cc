@@ -111,6 +111,24 @@ void addQuery(kj::String& path, kj::StringPtr key, kj::StringPtr value) {
   path = kj::str(path, sign, encoded(key), "=", encoded(value));
 }
 
+kj::Maybe<kj::String> evictionVersionOf(const Json& discovery) {
+  for (auto item : itemsAt(discovery, {"resources"})) {
+    if (textAt(*item, {"name"}) != "pods/eviction") continue;
+    auto group = textAt(*item, {"group"}), version = textAt(*item, {"version"});
+    if (group.size() > 0 && version.size() > 0) return kj::str(group, "/", version);
+  }
+  return nullptr;
+}
+
+Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
+                kj::Duration grace) {
+  Json options{{"gracePeriodSeconds", grace / kj::SECONDS},
+               {"preconditions", {{"uid", uid.cStr()}}}};
+  return {{"kind", "Eviction"},
+          {"metadata", {{"name", name.cStr()}, {"namespace", nameSpace.cStr()}}},
+          {"deleteOptions", kj::mv(options)}};
+}
+
 kj::Maybe<Resource> resourceOf(const Json& discovery, const GroupVersion& groupVersion,
                                kj::StringPtr kind) {
   for (auto item : itemsAt(discovery, {"resources"})) {

@@ -44,6 +44,11 @@ void addQuery(kj::String& path, kj::StringPtr key, kj::StringPtr value);
 kj::Maybe<Resource> resourceOf(const Json& discovery, const GroupVersion& groupVersion,
                                kj::StringPtr kind);
 
+// "policy/v1" of the answer about v1: how pods are evicted there; none: they are not.
+kj::Maybe<kj::String> evictionVersionOf(const Json& discovery);
+// The body of an eviction, without its apiVersion. Another pod of this name is not meant.
+Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid, kj::Duration grace);
+
 // What an answer with an HTTP status of 400 or more says, in the words of its Status object if it
 // has one. Kinds: NotFound, Conflict (also what is there already, or is too old for a watch),
 // PermissionDenied, Unauthenticated, InvalidArgument, ResourceExhausted (429), Unavailable (5xx).

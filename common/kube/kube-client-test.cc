@@ -324,5 +324,41 @@ TEST_F(KubeDialTest, AServerOfAnotherNameOrAuthorityIsRefused) {
   EXPECT_EQ(kindOfFailure(kj::mv(nobody)), ErrorKind::kUnavailable);
 }
 
+// Catches: an eviction in a version that the server does not know; one that ends the pod that has
+// taken the name meanwhile; a budget that is taken for a failure, or for consent.
+TEST_F(KubeClientTest, PodsAreAskedToLeave) {
+  using Outcome = KubeClient::Eviction::Outcome;
+  constexpr auto kGrace = 60 * kj::SECONDS;
+  auto evict = [&](kj::StringPtr name, kj::StringPtr uid = "u-1") {
+    return client.evict("a", name, uid, kGrace).wait(scope).outcome;
+  };
+  model.policyVersion = "v1beta1";
+  model.put("/api/v1/namespaces/a/pods/x", {{"metadata", {{"name", "x"}, {"uid", "u-1"}}}});
+  EXPECT_EQ(evict("x"), Outcome::kGoing);
+  auto& sent = model.asked.back();
+  EXPECT_EQ(sent.path, "/api/v1/namespaces/a/pods/x/eviction");
+  EXPECT_EQ(writeJson(sent.body),
+            R"({"kind":"Eviction","metadata":{"name":"x","namespace":"a"},"deleteOptions":)"
+            R"({"gracePeriodSeconds":60,"preconditions":{"uid":"u-1"}},)"
+            R"("apiVersion":"policy/v1beta1"})"_kj);
+  EXPECT_EQ(evict("y"), Outcome::kGone);
+  EXPECT_EQ(evict("x", "u-2"), Outcome::kRefused);
+  model.instead = [&](auto& asked) -> kj::Maybe<ModelKube::Reply> {
+    if (asked.method != "POST") return nullptr;
+    return ModelKube::Reply{429, R"({"kind":"Status","message":"it would violate the budget"})",
+                            ""};
+  };
+  auto refused = client.evict("a", "x", "u-1", kGrace).wait(scope);
+  EXPECT_EQ(refused.outcome, Outcome::kRefused);
+  EXPECT_STREQ(refused.message.cStr(), "cannot evict pods/x in a: it would violate the budget");
+}
+
+// Catches: an eviction that is sent to a server which has none, and what it then says.
+TEST_F(KubeClientTest, AServerMayHaveNoEvictions) {
+  model.policyVersion = "";
+  EXPECT_EQ(failureOf(client.evict("a", "x", "u-1", 1 * kj::SECONDS)),
+            "NotFound Kubernetes at model:6443: it does not evict pods"_kj);
+}
+
 }  // namespace
 }  // namespace talos::kube

@@ -270,18 +270,30 @@ struct KubeClient::Impl {
     co_return kj::mv(result);
   }
 
-  kj::Promise<kj::Maybe<Resource>> discover(GroupVersion groupVersion, kj::String kind) {
+  // What the server says of a group; none: it does not know it. Valid until it is asked again.
+  kj::Promise<kj::Maybe<const Json&>> discover(GroupVersion groupVersion) {
     auto path = pathOf(groupVersion);
     auto asked = KubeRequest{.path = kj::mv(path), .doing = kj::str("discover kinds")};
     auto given = co_await answer(kj::mv(asked));
     if (given.status == 404) co_return nullptr;
     if (given.status >= 400) refuse(given, "discover kinds");
-    auto listed = readJson(given.body, kj::str("the answer of ", name));
-    auto found = resourceOf(listed, groupVersion, kind);
     auto key = kj::str(groupVersion.group, "/", groupVersion.version);
-    discovered.upsert(kj::mv(key), kj::mv(listed),
-                      [](Json& old, Json&& fresh) { old = kj::mv(fresh); });
-    co_return found;
+    auto& kept =
+        discovered.upsert(kj::mv(key), readJson(given.body, kj::str("the answer of ", name)),
+                          [](Json& old, Json&& fresh) { old = kj::mv(fresh); });
+    co_return kept.value;
+  }
+
+  kj::Promise<kj::String> evictionVersion() {
+    auto core = readApiVersion("v1");
+    KJ_IF_MAYBE (known, discovered.find(kj::str(core.group, "/", core.version))) {
+      KJ_IF_MAYBE (version, evictionVersionOf(*known)) co_return kj::mv(*version);
+    }
+    auto listed = co_await discover(kj::mv(core));
+    KJ_IF_MAYBE (kinds, listed) {
+      KJ_IF_MAYBE (version, evictionVersionOf(*kinds)) co_return kj::mv(*version);
+    }
+    fail(ErrorKind::kNotFound, kj::str(name, ": it does not evict pods"));
   }
 };
 
@@ -300,6 +312,12 @@ kj::StringPtr KubeClient::server() const {
 
 kj::Promise<Json> KubeClient::getJson(kj::StringPtr path) {
   return impl->ask({.path = kj::str(path), .doing = kj::str("get ", path)});
+}
+
+kj::Promise<void> KubeClient::check(kj::StringPtr path) {
+  auto doing = kj::str("get ", path);
+  auto given = co_await impl->answer({.path = kj::str(path), .doing = kj::str(doing)});
+  if (given.status >= 400) impl->refuse(given, doing);
 }
 
 kj::Promise<Json> KubeClient::get(const Resource& resource, kj::StringPtr nameSpace,
@@ -362,6 +380,27 @@ kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nam
                         .doing = kj::str("delete ", wordsOf(resource, nameSpace, name))});
 }
 
+kj::Promise<KubeClient::Eviction> KubeClient::evict(kj::StringPtr nameSpace, kj::StringPtr name,
+                                                    kj::StringPtr uid, kj::Duration grace) {
+  using Outcome = Eviction::Outcome;
+  auto pods = coreResource("pods", "Pod");
+  auto path = pathOf(pods, nameSpace, name, "eviction");
+  auto doing = kj::str("evict ", wordsOf(pods, nameSpace, name));
+  auto body = evictionOf(nameSpace, name, uid, grace);
+  body["apiVersion"] = (co_await impl->evictionVersion()).cStr();
+  auto given = co_await impl->answer({.method = kj::HttpMethod::POST,
+                                      .path = kj::mv(path),
+                                      .doing = kj::str(doing),
+                                      .body = writeJson(body)});
+  if (given.status == 404) co_return Eviction{Outcome::kGone, kj::str()};
+  if (given.status == 409 || given.status == 429) {
+    auto why = errorOf(given.status, given.statusText, given.body, doing);
+    co_return Eviction{Outcome::kRefused, messageOf(why)};
+  }
+  if (given.status >= 400) impl->refuse(given, doing);
+  co_return Eviction{Outcome::kGoing, kj::str()};
+}
+
 kj::Promise<kj::Own<KubeWatch>> KubeClient::watch(const Resource& resource, kj::StringPtr nameSpace,
                                                   const ListOptions& options,
                                                   kj::StringPtr fromVersion) {
@@ -399,8 +438,12 @@ kj::Promise<Resource> KubeClient::resource(kj::StringPtr apiVersion, kj::StringP
     KJ_IF_MAYBE (found, resourceOf(*known, groupVersion, kind)) co_return kj::mv(*found);
   }
   auto asked = kj::str(kind), version = kj::str(apiVersion);
-  auto found = co_await impl->discover(kj::mv(groupVersion), kj::str(kind));
-  KJ_IF_MAYBE (resource, found) co_return kj::mv(*resource);
+  auto listed = co_await impl->discover(readApiVersion(version));
+  KJ_IF_MAYBE (kinds, listed) {
+    KJ_IF_MAYBE (found, resourceOf(*kinds, readApiVersion(version), asked)) {
+      co_return kj::mv(*found);
+    }
+  }
   fail(ErrorKind::kNotFound, kj::str(impl->name, ": it knows no kind ", asked, " of ", version));
 }
 

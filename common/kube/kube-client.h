@@ -79,6 +79,22 @@ class KubeClient {
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager);
   // False: it was not there.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
+  // What came of asking a pod to leave its node.
+  struct Eviction {
+    enum class Outcome {
+      kGoing,
+      kGone,
+      // For now: by a PodDisruptionBudget, by a server that has too much to do, or because another
+      // pod has its name.
+      kRefused
+    };
+    Outcome outcome;
+    kj::String message;  // why it was refused
+  };
+  // Asks the pod of this uid to end within `grace`: its subresource eviction, in the version of the
+  // policy API that the server has.
+  kj::Promise<Eviction> evict(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
+                              kj::Duration grace);
   kj::Promise<kj::Own<KubeWatch>> watch(const Resource& resource, kj::StringPtr nameSpace,
                                         const ListOptions& options, kj::StringPtr fromVersion);
 
@@ -86,8 +102,10 @@ class KubeClient {
   // for a kind that was not there. NotFound when the server does not know it.
   kj::Promise<Resource> resource(kj::StringPtr apiVersion, kj::StringPtr kind);
 
-  // Of a path that is no resource: "/readyz", the kubelet's "/pods".
+  // Of a path that is no resource: the kubelet's "/pods".
   kj::Promise<Json> getJson(kj::StringPtr path);
+  // The same where only the status counts: "/readyz".
+  kj::Promise<void> check(kj::StringPtr path);
 
  private:
   struct Impl;

@@ -1,6 +1,7 @@
 // For tests: an API server of Kubernetes in this process, as far as our client goes: discovery,
-// get, list in pages, create, patch, delete and watch. Objects are what was put there; it
-// validates nothing but that an object has a name and its namespace is there.
+// get, list in pages, create, patch, delete, evict and watch. Objects are what was put there; it
+// validates nothing but that an object has a name and its namespace is there. A pod that is evicted
+// is marked as ending, and stays until it is dropped.
 #pragma once
 
 #include <kj/compat/http.h>
@@ -36,7 +37,8 @@ class ModelKube final : public kj::HttpService {
   // Answers instead of the model, when it wants to.
   std::function<kj::Maybe<Reply>(const Asked&)> instead = [](auto&) { return nullptr; };
   unsigned connections = 0;
-  bool strictNamespaces = false;  // an object's namespace must be there
+  bool strictNamespaces = false;     // an object's namespace must be there
+  std::string policyVersion = "v1";  // of evictions; empty: it knows none
 
   void addKind(Resource resource) {
     kinds[toStd(pathOf(GroupVersion{kj::str(resource.group), kj::str(resource.version)}))].add(
@@ -208,6 +210,7 @@ class ModelKube final : public kj::HttpService {
     auto path = pathOfUrl(url);
     auto kind = kinds.find(path);
     if (kind != kinds.end()) return discovery(kind->second);
+    if (one.method == "POST" && path.ends_with("/eviction")) return evict(one, parentOf(path));
     if (one.method == "POST") return create(one, path);
     if (isCollection(path)) return list(url, path);
     auto found = objects.find(path);
@@ -224,14 +227,33 @@ class ModelKube final : public kj::HttpService {
     return {200, objects[path].dump(), ""};
   }
 
-  static Reply discovery(const kj::Vector<Resource>& resources) {
+  Reply discovery(const kj::Vector<Resource>& resources) {
     Json list = Json::array();
+    if (!policyVersion.empty()) {
+      list.push_back({{"name", "pods/eviction"},
+                      {"kind", "Eviction"},
+                      {"group", "policy"},
+                      {"version", policyVersion}});
+    }
     for (auto& resource : resources) {
       list.push_back({{"name", toStd(resource.plural)},
                       {"kind", toStd(resource.kind)},
                       {"namespaced", resource.namespaced}});
     }
     return {200, Json{{"kind", "APIResourceList"}, {"resources", list}}.dump(), ""};
+  }
+
+  Reply evict(const Asked& one, const std::string& path) {
+    auto found = objects.find(path);
+    if (found == objects.end()) return status(404, "NotFound", "\"" + path + "\" not found");
+    auto object = found->second;
+    if (textAt(object, {"metadata", "uid"}) !=
+        textAt(one.body, {"deleteOptions", "preconditions", "uid"})) {
+      return status(409, "Conflict", "the UID in the precondition is another one");
+    }
+    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+    put(path.c_str(), object);
+    return {201, R"({"kind":"Status","status":"Success"})", ""};
   }
 
   Reply create(const Asked& one, const std::string& path) {

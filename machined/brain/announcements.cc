@@ -53,6 +53,10 @@ void Announcements::upgrade(kj::StringPtr text) {
   events.publish([&](rpc::Event::Builder out) { out.initUpgrade().setMessage(text); });
 }
 
+void Announcements::drain(kj::StringPtr text) {
+  upgrade(text);  // by which those who wait for it hear of it
+}
+
 void Announcements::time(kj::StringPtr text) {
   logs.append(kTimed, kj::str(log::format(log::Level::kInfo, text, {}), "\n").asArray());
   console.say(kj::str(kTimed, ": ", text));

@@ -24,7 +24,8 @@ class Announcements final : public SequenceListener {
   void trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn);
   void networkRepaired(kj::StringPtr link, kj::StringPtr what);
   void upgrade(kj::StringPtr text);
-  void time(kj::StringPtr text);  // what the service timed has to say
+  void drain(kj::StringPtr text);  // of the node, before an upgrade or a reset
+  void time(kj::StringPtr text);   // what the service timed has to say
 
  private:
   Events& events;

@@ -128,6 +128,24 @@ class FileExists final : public Condition {
   kj::String path;
 };
 
+kj::Promise<void> login1Listens(DaemonParts& parts) {
+  if (parts.store.tryGet<rpc::ShutdownDelaySpec>("node") != nullptr) return kj::READY_NOW;
+  return error(ErrorKind::kUnavailable, "it does not listen on the bus yet");
+}
+
+kj::Array<kj::String> busArguments(DaemonParts&) {
+  return kj::arr(kj::str("--config-file=/etc/dbus-1/system.conf"), kj::str("--nofork"),
+                 kj::str("--nopidfile"), kj::str("--nosyslog"));
+}
+
+// A worker's has the kubelet's rights only, and does what those allow.
+kj::Array<kj::String> kubedArguments(DaemonParts& parts) {
+  for (auto type : parts.store.list<rpc::MachineTypeSpec>()) {
+    if (type.getType() == rpc::MachineType::JOIN) return kj::arr(kj::str("--worker"));
+  }
+  return nullptr;
+}
+
 constexpr kj::StringPtr kContainerdCommand[] = {"/bin/containerd"_kj, "--address"_kj,
                                                 kContainerdSocket, "--config"_kj,
                                                 "/etc/cri/containerd.toml"_kj};
@@ -145,10 +163,15 @@ constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 // file, of machine.files, which is mounted there.
 constexpr kj::StringPtr kKubedReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
 
+constexpr kj::StringPtr kBusReads[] = {"/etc/dbus-1"_kj, "/etc/passwd"_kj};
+
 // A node is of use from the moment on that it answers. containerd alone takes as much of the
 // processors as all of ours; both work without whom they give way to.
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
 constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
+
+// It takes its lock on a shutdown when it starts, and goes without if nobody gives it one.
+constexpr kj::StringPtr kKubeletGivesWayTo[] = {"apid"_kj, "trustd"_kj, "login1"_kj};
 
 constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
 // It resolves the names of other members: the files are links to here.
@@ -252,6 +275,34 @@ const Daemon kDaemons[] = {
      .fits = [](DaemonParts& parts) { return etcdImage(parts).size() > 0; },
      .check = etcdIsHealthy,
      .patience = 15 * kj::SECONDS},
+    // The bus on which the kubelet finds login1, and nobody anything else.
+    {.id = "dbus-daemon",
+     .arguments = busArguments,
+     .uid = kLogin1Uid,
+     .filter = "bus",
+     .read = kBusReads,
+     .state = kBusFolder,
+     .writes = "/dev/null",  // its standard input, which it opens for both
+     .libraries = true,
+     .memoryMax = 64 * kMiB,  // 4 MiB at rest; it limits what its few clients may send
+     .oomScore = -950,
+     .after = "networkd",
+     .file = kBusFolder,
+     .givesWayTo = kContainerdGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
+     .check = nullptr},
+    {.id = "login1",
+     .uid = kLogin1Uid,
+     .libraries = true,
+     .memoryMax = 64 * kMiB,
+     .oomScore = -950,
+     .after = "dbus-daemon",
+     .file = kBusSocket,
+     .givesWayTo = kContainerdGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
+     .check = login1Listens},
     // On every node of a cluster. It waits for an API server by itself, for as long as it takes.
     // What it has started goes on without it.
     {.id = kKubeletService,
@@ -261,7 +312,7 @@ const Daemon kDaemons[] = {
      .oomScore = -998,
      .after = "networkd",
      .file = "/var/lib/kubelet",
-     .givesWayTo = kContainerdGivesWayTo,
+     .givesWayTo = kKubeletGivesWayTo,
      .awaited = false,
      .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
      .check = kubeletIsHealthy},
@@ -278,6 +329,7 @@ const Daemon kDaemons[] = {
      .check = nullptr},
     // Waits for etcd and for Kubernetes itself, and tells for what.
     {.id = "kubed",
+     .arguments = kubedArguments,
      .uid = kKubedUid,
      .read = kKubedReads,
      .memoryMax = 128 * kMiB,  // an answer of the API server has at most 8 MiB
@@ -286,7 +338,7 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
-     .wantedWith = {typeName<rpc::KubernetesSecretsSpec>(), "k8s-certs"},
+     .wantedWith = {typeName<rpc::NodenameSpec>(), kNodenameId},
      .check = nullptr},
 };
 

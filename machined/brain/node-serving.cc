@@ -91,7 +91,7 @@ class EtcdDoor final : public rpc::EtcdSupervisor::Server {
   Store& store;
 };
 
-// On a worker there is no kubed that could say so itself.
+// kubed of a worker has nobody to ask, and serves nobody.
 class KubernetesDoor final : public rpc::Kubernetes::Server {
  public:
   KubernetesDoor(rpc::Kubernetes::Client kubed, MachineConfigReader& config, Store& store)
@@ -299,13 +299,17 @@ kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels,
 
 kj::Promise<void> NodeServing::resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
   // Before it is promised: a node that cannot leave stays as it is.
-  auto leave = [&departure = deps.departure, graceful]() -> kj::Promise<void> {
+  auto leave = [&drain = deps.drain, &departure = deps.departure, graceful]() -> kj::Promise<void> {
     if (!graceful) return kj::READY_NOW;
-    return departure.leave(rpc::EtcdGoing::LEAVES, false, ErrorKind::kFailedPrecondition,
-                           kWithoutLeaving);
+    return drain.drain().then([&departure]() {
+      return departure.leave(rpc::EtcdGoing::LEAVES, false, ErrorKind::kFailedPrecondition,
+                             kWithoutLeaving);
+    });
   };
-  return deps.reset.accept({kj::mv(labels), reboot, graceful}, kj::mv(leave),
-                           [&life = deps.life]() { return life.acceptReset(); });
+  return deps.reset.accept(
+      {kj::mv(labels), reboot, graceful}, kj::mv(leave),
+      [&life = deps.life]() { return life.acceptReset(); },
+      [&drain = deps.drain]() { drain.uncordon(); });
 }
 
 kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {

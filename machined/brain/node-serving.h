@@ -14,6 +14,7 @@
 #include "machined/config/config-keeper.h"
 #include "machined/etcd/etcd-departure.h"
 #include "machined/history/boot-recorder.h"
+#include "machined/kubelet/node-drain.h"
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
 #include "machined/services/supervisor.h"
@@ -54,6 +55,7 @@ class NodeServing {
     MetaPartition& meta;
     Reset& reset;
     EtcdDeparture& departure;
+    NodeDrain& drain;
     NewRecoveryKey newRecoveryKey;
   };
   explicit NodeServing(Dependencies deps);

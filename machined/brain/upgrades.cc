@@ -108,11 +108,20 @@ Upgrader::Dependencies Wiring::upgraderDependencies() {
           [this](bool preserve, bool force) {
             return departure.leave(goingOf(preserve), force, kMayPass, kAnyway);
           },
-          [this]() { return departure.stay(); }};
+          [this]() { return departure.stay(); },
+          KJ_BIND_METHOD(nodeDrain, drain),
+          KJ_BIND_METHOD(nodeDrain, uncordon)};
 }
 
 kj::Promise<void> Wiring::requireOfEtcd(bool preserve) {
   return departure.require(goingOf(preserve), kMayPass, kAnyway).ignoreResult();
+}
+
+kj::Promise<kj::Maybe<pki::Pem>> Wiring::readKubeletPair() {
+  return uv.blocking([]() -> kj::Maybe<pki::Pem> {
+    KJ_IF_MAYBE (text, tryReadFile(kKubeletClientPair)) return pki::Pem(kj::mv(*text));
+    return nullptr;
+  });
 }
 
 InstallImage::Dependencies Wiring::installImageDependencies() {

@@ -42,6 +42,8 @@ kj::Promise<void> Wiring::run() {
   kubelet.follow();
   co_await daemons.follow();  // adopts those that run
   maintenance.begin();
+  auto next = life.sequenceOrNext();
+  if (next != kReboot && next != kShutdown && next != kReset) nodeDrain.follow();
   bool anew = lost != nullptr && configReader.document(store) == nullptr;
   life.begin(anew ? Records::kLost : Records::kThere);  // or goes on
   co_await followWishes();
@@ -205,19 +207,15 @@ kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
 }
 
 NodeServing::Dependencies Wiring::servingDependencies() {
-  return {io,           uv,
-          clock,        arguments,
-          platform,     mode,
-          process1,     events,
-          logs,         store,
-          configReader, foreign,
-          status,       sequencer,
-          supervisor,   time,
-          config,       life,
-          recorder,     containerd,
-          upgrader,     reads,
-          meta,         *reset,
-          departure,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
+  return {io,        uv,           clock,
+          arguments, platform,     mode,
+          process1,  events,       logs,
+          store,     configReader, foreign,
+          status,    sequencer,    supervisor,
+          time,      config,       life,
+          recorder,  containerd,   upgrader,
+          reads,     meta,         *reset,
+          departure, nodeDrain,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
 // On the way down they are unmounted; in an installation STATE is mounted for a moment.

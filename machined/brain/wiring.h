@@ -33,6 +33,7 @@
 #include "machined/etcd/etcd-run.h"
 #include "machined/foreign/confined-foreign.h"
 #include "machined/history/boot-recorder.h"
+#include "machined/kubelet/node-drain.h"
 #include "machined/kubernetes/kept-versions.h"
 #include "machined/process1/held.h"
 #include "machined/storage/file-system-watch.h"
@@ -177,6 +178,12 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
        .store = store,
        .supervisor = supervisor}};
 
+  NodeDrain nodeDrain{{timer, store, KJ_BIND_METHOD(*this, readKubeletPair),
+                       [this](kj::StringPtr line) {
+                         announcements.drain(line);
+                         upgrader.drains(line);
+                       }}};
+
   EtcdDeparture departure{{timer,
                            [this]() {
                              return configReader.view(store)
@@ -213,6 +220,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   InstallImage::Dependencies installImageDependencies();
   RealImageArchives::Dependencies archivesDependencies();
   kj::Promise<void> requireOfEtcd(bool preserve);
+  kj::Promise<kj::Maybe<pki::Pem>> readKubeletPair();
   kj::Promise<Health> health();
   kj::Promise<kj::Maybe<kj::String>> readLastWord();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);

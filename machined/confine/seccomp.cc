@@ -266,7 +266,7 @@ constexpr const char* kRefused[] = {
     "mknod",
     "mknodat",
 };
-constexpr kj::StringPtr kForeign = "foreign"_kj;
+constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
 enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
 enum class Ioctls { kOfFiles, kNetwork, kDevices };
@@ -350,15 +350,16 @@ void allowIoctls(Filter& filter, Ioctls which) {
     filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u));
 }
 
-void loadForeign(const char* program) {
+void loadForeign(const char* program, bool bus) {
   Filter filter(SCMP_ACT_ALLOW);
   for (auto* name : kRefused) filter.refuse(name, EPERM);
   for (uint64_t family = 0; family < AF_MAX; ++family) {
-    if (family == AF_INET || family == AF_INET6 || family == AF_NETLINK) continue;
+    bool internet = family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
+    if (bus ? family == AF_UNIX : internet) continue;
     filter.refuseIf("socket", is(0, family));
   }
   filter.refuseIf("socket", {0, SCMP_CMP_GE, AF_MAX, 0});
-  filter.refuse("socketpair", EPERM);  // of Unix, all of them
+  if (!bus) filter.refuse("socketpair", EPERM);  // of Unix, all of them
   filter.refuseIf("execve", {0, SCMP_CMP_NE, reinterpret_cast<uint64_t>(program), 0});
   // Threads, and no processes, as below.
   filter.refuseIf("clone", {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0});
@@ -371,7 +372,7 @@ void loadForeign(const char* program) {
 }  // namespace
 
 void installFilter(kj::StringPtr profile, const char* program) {
-  if (profile == kForeign) return loadForeign(program);
+  if (profile == kForeign || profile == kBus) return loadForeign(program, profile == kBus);
   const Profile* found = nullptr;
   for (auto& p : kProfiles) {
     if (p.name == profile) found = &p;
@@ -379,7 +380,9 @@ void installFilter(kj::StringPtr profile, const char* program) {
   if (found == nullptr) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", profile, "\" is not a valid seccomp profile; use one of ",
-                 kj::strArray(KJ_MAP(p, kProfiles) { return p.name; }, ", "), ", ", kForeign));
+                 kj::strArray(
+                     KJ_MAP(p, kProfiles) { return p.name; }, ", "),
+                 ", ", kForeign, ", ", kBus));
   }
   Filter filter(SCMP_ACT_ERRNO(EPERM));
   for (auto* name : kAlways) filter.allow(name);

@@ -11,10 +11,11 @@
 //             machined/luks
 //   foreign   whatever a server of IP may need, whoever wrote it: etcd. It has no sockets of Unix,
 //             so none of the node's own doors, and of the rest only netlink besides IP
+//   bus       the same, but with sockets of Unix and no others: dbus-daemon
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
 // only with the very pointer that this wrapper passes, once it is gone nothing lies there; Landlock
-// closes the rest. New threads are possible for the last two only: all others of ours have one.
+// closes the rest. New threads are possible for the last three only: all others of ours have one.
 #pragma once
 
 #include <kj/string.h>

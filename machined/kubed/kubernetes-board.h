@@ -36,6 +36,8 @@ class KubernetesBoard {
 
   // The client; none, with the reason, when there is nothing to make it of.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client();
+  // The same of the API server of this node itself, at its loopback address.
+  kj::OneOf<kj::Own<SharedKube>, kj::String> localClient();
   // Why manifests are not to be applied now; none: they are.
   kj::Maybe<kj::String> obstacle() const;
   // Of machined and of kubed. Valid until the loop runs again.
@@ -65,7 +67,7 @@ class KubernetesBoard {
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::NodeSpecSpec> nodes;
   Watched<rpc::ControlPlaneConfigSpec> configs;
-  kj::Maybe<kj::Own<SharedKube>> current;
+  kj::Maybe<kj::Own<SharedKube>> current, local;
   kj::String noClient = kj::str("waiting for the certificates of Kubernetes");
   kj::Maybe<kj::String> noEtcd = kj::str("waiting for the certificate of etcd's clients");
 

@@ -1,10 +1,13 @@
-// kubed: what a control-plane node does in Kubernetes itself. Wiring only; manifests are told of in
+// kubed: what a node does in Kubernetes itself. Wiring only; manifests are told of in
 // manifest-keeper.h, the node's own object in node-keeper.h, its static pods in
-// static-pod-keeper.h, what others may ask it in survey-server.h.
+// static-pod-keeper.h, its own API server in local-api-keeper.h, its way out of service and back in
+// node-drain-keeper.h, what others may ask it in survey-server.h.
+//
+// --worker: a drain alone, with the kubelet's certificate: a worker has no other.
 //
 // Its environment tells it the listening unix socket that its supervisor holds, and where machined
-// listens (common/base/node-layout.h); etcd is asked on the
-// loopback interface, the Kubernetes API at its endpoint. Needs no capability and writes no file.
+// listens (common/base/node-layout.h); etcd and the Kubernetes API are asked on the loopback
+// interface, a drain at the endpoint of the cluster. Needs no capability and writes no file.
 #include <random>
 
 #include "common/base/error.h"
@@ -16,6 +19,8 @@
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "machined/kubed/extra-manifests.h"
+#include "machined/kubed/local-api-keeper.h"
+#include "machined/kubed/node-drain-keeper.h"
 #include "machined/kubed/node-keeper.h"
 #include "machined/kubed/static-pod-keeper.h"
 #include "machined/kubed/survey-server.h"
@@ -23,6 +28,7 @@
 namespace talos::kubed {
 
 constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
+constexpr kj::StringPtr kWorker = "--worker"_kj;
 
 kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesBoard& board) {
   auto client = board.client();
@@ -31,7 +37,7 @@ kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesBoard&
   co_return co_await kube::readSurvey(timer, **kubernetes);
 }
 
-void run() {
+void run(bool worker) {
   refuseCoreDumps();
   auto io = kj::setupAsyncIo();
   auto& lowLevel = *io.lowLevelProvider;
@@ -41,21 +47,28 @@ void run() {
   kj::Function<double()> random = [&] { return unit(generator); };
 
   kube::DialEdges edges{lowLevel, io.unixEventPort, timer};
-  TlsEndpoint tls;
-  etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str(kOwner));
-  Signal changed;
   auto make = [&](kube::KubeAccess access) {
     auto dial = kube::dialerOf(edges, access);
     return kj::heap<kube::KubeClient>(
         timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
   };
-  KubernetesBoard board(store, tls, kj::mv(make), changed);
+  NodeDrainKeeper drains(timer, random, store, [&](auto access) { return make(kj::mv(access)); });
+  if (worker) {
+    releaseStartMemory();
+    log::info("waiting for a drain");
+    return drains.run().wait(io.waitScope);
+  }
+  TlsEndpoint tls;
+  etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
+  Signal changed;
+  KubernetesBoard board(store, tls, [&](auto access) { return make(kj::mv(access)); }, changed);
   KubedWorld world{timer, random, store, board, changed};
   ExtraManifests extra(world, edges, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
   ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
   NodeKeeper node(world);
   StaticPodKeeper staticPods(world);
+  LocalApiKeeper localApi(timer, kj::systemPreciseCalendarClock(), store, board);
   rpc::Kubernetes::Client surveys =
       kj::heap<SurveyServer>([&]() { return readSurvey(timer, board); });
   auto serving = serveUnix(lowLevel, timer, inheritedSocket(kListenUnixVariable),
@@ -66,14 +79,17 @@ void run() {
       .exclusiveJoin(extra.run())
       .exclusiveJoin(node.run())
       .exclusiveJoin(staticPods.run())
+      .exclusiveJoin(localApi.run())
       .exclusiveJoin(kj::mv(serving))
+      .exclusiveJoin(drains.run())
       .wait(io.waitScope);
 }
 
 }  // namespace talos::kubed
 
-int main(int, char**) {
-  auto failure = kj::runCatchingExceptions([] { talos::kubed::run(); });
+int main(int count, char** words) {
+  bool worker = count > 1 && words[1] == talos::kubed::kWorker;
+  auto failure = kj::runCatchingExceptions([&] { talos::kubed::run(worker); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }

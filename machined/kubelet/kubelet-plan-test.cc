@@ -234,8 +234,9 @@ constexpr const char* kCommon =
 // Catches: a key that a release refuses, one that it needs; a kubelet that takes anonymous calls.
 TEST(KubeletPlan, ConfigurationOfReleases) {
   const std::string endpoint = "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n";
-  for (auto [release, more] : {std::pair("v1.20.6", std::string()), std::pair("v1.30.0", endpoint),
-                               std::pair("v1.35.4", endpoint + "failCgroupV1: false\n")}) {
+  for (auto [release, more] :
+       {std::pair("v1.20.6", std::string()), std::pair("v1.30.0", endpoint),
+        std::pair("v1.35.4", endpoint + "failCgroupV1: false\n")}) {
     Node node(kj::str("kubelet:", release));
     EXPECT_EQ("", node.waits());
     EXPECT_EQ(kCommon + more, node.spec.getConfig().cStr()) << release;

@@ -10,12 +10,12 @@
 #include "common/base/lines.h"
 #include "common/base/log.h"
 #include "common/tls/pki.h"
+#include "machined/kubelet/node-drain.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
-constexpr kj::StringPtr kClientPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj;
 
 // What is behind the first line of YAML with this key, however deep it is.
 kj::String valueOf(kj::StringPtr text, kj::StringPtr key) {
@@ -57,7 +57,7 @@ void removeFile(kj::StringPtr path) {
 
 void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets) {
-  auto path = kj::str(root, kKubeletKubeconfig), pair = kj::str(root, kClientPair);
+  auto path = kj::str(root, kKubeletKubeconfig), pair = kj::str(root, kKubeletClientPair);
   KJ_IF_MAYBE (there, tryReadFile(path)) {
     KJ_DEFER(zeroize(there->asArray()));
     auto name = registeredAs(pair);
@@ -75,6 +75,10 @@ bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
     if (valueOf(kubeconfig, key) != valueOf(bootstrapKubeconfig, key)) return false;
   }
   return true;
+}
+
+kj::String serverOf(kj::StringPtr kubeconfig) {
+  return valueOf(kubeconfig, "server");
 }
 
 void writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,

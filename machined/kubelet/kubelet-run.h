@@ -33,6 +33,9 @@ void writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
 // Whether a kubeconfig that a kubelet wrote leads to this cluster as this node.
 bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig);
 
+// "https://…", of the first cluster in it.
+kj::String serverOf(kj::StringPtr kubeconfig);
+
 class KubeletRun {
  public:
   struct Dependencies {

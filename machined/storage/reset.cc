@@ -306,20 +306,29 @@ void Reset::taskFailed(kj::Exception&& e) {
   say(kj::str("warning: a reset was asked for and is not done: ", messageOf(e)));
 }
 
-kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begin) {
+kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begin,
+                                         kj::Function<void()> undo) {
   co_await plan(copyOf(wish.labels));
   if (accepting || promised() != nullptr) {
     fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
   }
   accepting = true;
   KJ_DEFER(accepting = false);
-  co_await prepare();
-  co_await promise(kj::mv(wish));  // looks once more: leaving etcd may have taken minutes
+  // promise() looks once more: leaving etcd may have taken minutes.
+  co_await kj::evalNow([&]() {
+    return prepare();
+  }).then([&]() {
+      return promise(kj::mv(wish));
+    }).catch_([&](kj::Exception&& e) {
+    undo();
+    kj::throwFatalException(kj::mv(e));
+  });
   co_await begin();
 }
 
-kj::Promise<void> Reset::accept(ResetWish wish, Step prepare, Step begin) {
-  auto work = promiseAndBegin(kj::mv(wish), kj::mv(prepare), kj::mv(begin)).fork();
+kj::Promise<void> Reset::accept(ResetWish wish, Step prepare, Step begin,
+                                kj::Function<void()> undo) {
+  auto work = promiseAndBegin(kj::mv(wish), kj::mv(prepare), kj::mv(begin), kj::mv(undo)).fork();
   tasks.add(work.addBranch());
   return work.addBranch();
 }

@@ -59,7 +59,9 @@ class Reset : private kj::TaskSet::ErrorHandler {
   // the next boot, whenever that is. What went wrong is also said. `prepare` goes before, when the
   // wish is known to be one that can be promised; what it rejects with ends it.
   using Step = kj::Function<kj::Promise<void>()>;
-  kj::Promise<void> accept(ResetWish wish, Step prepare, Step begin);
+  // `undo`: what was prepared, at least in part, and is not promised after all.
+  kj::Promise<void> accept(
+      ResetWish wish, Step prepare, Step begin, kj::Function<void()> undo = []() {});
   // What was promised to process 1 in this boot; none else.
   kj::Maybe<ResetWish> promised();
   // Carries out what was promised, with its mark made sure of first: a brain that died in promise()
@@ -87,7 +89,8 @@ class Reset : private kj::TaskSet::ErrorHandler {
   bool accepting = false;  // one that is not promised yet
   kj::TaskSet tasks;
 
-  kj::Promise<void> promiseAndBegin(ResetWish wish, Step prepare, Step begin);
+  kj::Promise<void> promiseAndBegin(ResetWish wish, Step prepare, Step begin,
+                                    kj::Function<void()> undo);
   void taskFailed(kj::Exception&& e) override;
 };
 

@@ -40,11 +40,11 @@ kj::Promise<void> finishPending(Reset& reset, Console& console, Events& events, 
 }
 
 kj::Promise<void> stopPodsBefore(Reset& reset, Supervisor& supervisor, Containerd& containerd,
-                                 Console& console, kj::Timer& timer) {
+                                 Console& console, kj::Timer& timer, Store& store) {
   KJ_IF_MAYBE (wish, reset.promised()) {
     if (!wish->graceful) return kj::READY_NOW;  // they are ended with containerd
   }
-  return stopPodsGently(supervisor, containerd, console, timer);
+  return stopPodsGently(supervisor, containerd, console, timer, store);
 }
 
 // While STATE is mounted. After a cut the next boot that uses EPHEMERAL does it.

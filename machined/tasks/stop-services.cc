@@ -6,6 +6,7 @@
 #include "machined/containers/container-facts.h"
 #include "machined/kubelet/kubelet-run.h"
 #include "machined/services/supervisor.h"
+#include "machined/tasks/shutdown-delay.h"
 #include "machined/tasks/stop-pods.h"
 #include "machined/tasks/task.h"
 #include "machined/telemetry/node-console.h"
@@ -40,7 +41,9 @@ extern const BootTask stopAllServices = task<stopAll>("stopAllServices");
 namespace talos::machined {
 
 kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
-                                 kj::Timer& timer) {
+                                 kj::Timer& timer, Store& store) {
+  co_await delayShutdown(store, timer,
+                         [&console](kj::StringPtr line) { console.say(line, Tone::kAlarm); });
   // Shared addresses lead to the API server of this node, which ends with its pod.
   for (auto first : {tasks::kVipService, kKubeletService}) {
     for (auto& id : supervisor.ids()) {

@@ -227,7 +227,12 @@ class System {
                   [this]() -> kj::Promise<void> {
                     etcdAsked.push_back("stays");
                     return kj::READY_NOW;
-                  }}) {}
+                  },
+                  [this]() -> kj::Promise<void> {
+                    etcdAsked.push_back("drains");
+                    return kj::READY_NOW;
+                  },
+                  [this]() { ++uncordoned; }}) {}
   kj::Promise<void> askEtcd(kj::StringPtr what) {
     etcdAsked.push_back(what.cStr());
     if (etcdRefuses != what.cStr()) return kj::READY_NOW;
@@ -255,6 +260,7 @@ class System {
 
   ModelDisk& disk;
   Slot running;
+  unsigned uncordoned = 0;
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
   FakeProcess1 process1;

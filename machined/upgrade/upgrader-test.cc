@@ -210,22 +210,23 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
 }
 
 // Catches: an image that is fetched for a node that etcd cannot do without; a node that is started
-// anew, or emptied, though etcd has come to need it meanwhile; a member whose data is emptied
-// though it has not left; a flag that is not passed on; a turn to restart that is taken before the
-// image is there, or kept by a node that does not restart; an image that has failed because another
-// node was restarting.
+// anew, or emptied, though etcd has come to need it meanwhile; pods that leave a node before its
+// other slot is written, or with etcd, or that stay away from one that does not restart; a member
+// whose data is emptied though it has not left; a flag that is not passed on; a turn to restart
+// that is taken before the image is there, or kept by a node that does not restart; an image that
+// has failed because another node was restarting.
 TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
   struct Row {
     bool preserve, force;
     const char* refuses;
     std::vector<std::string> asked;
   } rows[] = {
-      {false, false, "", {"may leave", "leaves"}},
-      {true, false, "", {"may restart", "restarts"}},
-      {false, true, "", {"forced leaves"}},
-      {true, true, "may restart", {"forced restarts"}},
+      {false, false, "", {"may leave", "drains", "leaves"}},
+      {true, false, "", {"may restart", "restarts", "drains"}},
+      {false, true, "", {"drains", "forced leaves"}},
+      {true, true, "may restart", {"forced restarts", "drains"}},
       {false, false, "may leave", {"may leave"}},
-      {false, false, "leaves", {"may leave", "leaves"}},
+      {false, false, "leaves", {"may leave", "drains", "leaves"}},
       {true, false, "restarts", {"may restart", "restarts", "stays"}},
   };
   for (auto& row : rows) {
@@ -257,6 +258,7 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
                                : refused ? "none A v1: "
                                          : "rebooting A v1: ");
       EXPECT_EQ(node.reboots, refused ? 0u : 1u);
+      EXPECT_EQ(node.uncordoned, ofImage ? 1u : 0u) << "it stays, and was drained";
       EXPECT_EQ(other.start() == Slot::kB, !refused);
     }
     EXPECT_EQ(node.etcdAsked, row.asked);

@@ -105,7 +105,7 @@ void Upgrader::publish() {
     spec.setDigest(r->digest);
     spec.setTarget(r->target());
     spec.setBegan(dateText(r->began));
-    spec.setReason(r->reason);
+    spec.setReason(drained.size() > 0 ? drained : r->reason);
   }
   outputs.apply(deps.store);
 }
@@ -276,6 +276,7 @@ kj::Promise<void> Upgrader::carryOut() {
   }
   KJ_IF_MAYBE (e, wrong) {
     if (hasTurn) tasks.add(deps.stays());
+    deps.uncordon();
     bool begun = false;
     KJ_IF_MAYBE (r, record) begun = !r->isOver() && r->image == image;
     if (begun && KJ_ASSERT_NONNULL(record).stage == Stage::WRITTEN) co_await revoke();
@@ -283,6 +284,12 @@ kj::Promise<void> Upgrader::carryOut() {
     co_return co_await failed(problem.size() > 0 ? kj::mv(problem) : messageOf(*e));
   }
   co_await rebootInto();
+}
+
+void Upgrader::drains(kj::StringPtr line) {
+  if (wanted == nullptr || line == drained) return;
+  drained = kj::str(line);
+  publish();
 }
 
 // The sequence says in which task it failed; who asked does not need that.
@@ -304,6 +311,9 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await keep();
   deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.arguments());
+  drains("draining the node");
+  co_await deps.drain();
+  drains("");
   if (!w.preserve) co_await deps.goes(false, w.force);
   r.stage = Stage::WRITTEN;
   co_await keep();

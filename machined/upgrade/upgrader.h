@@ -10,10 +10,11 @@
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
 //      start, or the next brain, says that this one has failed.
-//   3. A control-plane node whose EPHEMERAL is to be emptied leaves etcd. Cut off, or when that
-//      fails, the upgrade has failed, and the node joins again at its next boot.
-//      The boot loader is told to try the other slot once; that is one write. From there on the
-//      next start is that of the new system, and the node reboots.
+//   3. A node of Kubernetes is cordoned and drained, which no failure ends; if it does not reboot
+//      after all, it is uncordoned. A control-plane node whose EPHEMERAL is to be emptied leaves
+//      etcd. Cut off, or when that fails, the upgrade has failed, and the node joins again at its
+//      next boot. The boot loader is told to try the other slot once; that is one write. From there
+//      on the next start is that of the new system, and the node reboots.
 //   4. The new system is on trial: the boot loader has counted its try before it started it, so
 //      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
 //      one again. When it has been healthy for a few seconds, one write confirms it.
@@ -93,6 +94,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     };
     // One that has its turn does not restart after all. Does not reject.
     kj::Function<kj::Promise<void>()> stays = []() -> kj::Promise<void> { return kj::READY_NOW; };
+    // Its pods go to other nodes, and may come again. Does not reject.
+    kj::Function<kj::Promise<void>()> drain = []() -> kj::Promise<void> { return kj::READY_NOW; };
+    kj::Function<void()> uncordon = []() {};
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
@@ -120,6 +124,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // As upgrade(), until the image is there; a call of upgrade() or rollback() before that ends it:
   // Conflict.
   kj::Promise<void> upgradeUnasked(UpgradeWish wish);
+  // How far the drain is, while it waits for that.
+  void drains(kj::StringPtr line);
   kj::Maybe<const UpgradeRecord&> newest() const;
   bool isUnderWay() const;  // from the fetch to the end of the trial
   bool hasSlots() const { return !deps.container && deps.running != nullptr; }
@@ -146,6 +152,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::String problem;              // of write()
   kj::Maybe<kj::String> fetching;  // the image
   kj::String fetched;              // how far it is
+  kj::String drained;              // the same of the drain; empty: it is none of that
   kj::Maybe<Wanted> wanted;
   kj::Maybe<UpgradeRecord> record;
   kj::ForkedPromise<void> saving = kj::Promise<void>(kj::READY_NOW).fork();

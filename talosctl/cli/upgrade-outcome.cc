@@ -19,7 +19,9 @@ Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
                                     status.getReason())};
   }
   if (stage == "fetching") return {Verdict::kWait, kj::str("fetching ", status.getImage())};
-  if (stage == "writing") return {Verdict::kWait, kj::str("writing to the other slot")};
+  if (stage == "writing")
+    return {Verdict::kWait, status.getReason().size() > 0 ? kj::str(status.getReason())
+                                                          : kj::str("writing to the other slot")};
   if (bootId != before) return {Verdict::kWait, kj::str("booting ", running)};
   return {Verdict::kWait, kj::str("rebooting")};
 }

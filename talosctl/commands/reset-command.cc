@@ -13,8 +13,8 @@ namespace {
 using PreviewResults = rpc::Machine::PreviewResetResults;
 using ResetResults = rpc::Machine::ResetResults;
 
-// Before it is accepted the node leaves etcd.
-constexpr auto kAccepted = 3 * kj::MINUTES;
+// Before it is accepted the node is drained, and leaves etcd.
+constexpr auto kAccepted = 9 * kj::MINUTES;
 
 struct Wish {
   bool graceful, reboot;
@@ -120,9 +120,9 @@ kj::Promise<int> runReset(Invocation& call) {
 void addResetCommand(Command& root) {
   auto& reset = root.add("reset", "Erase the system disk of nodes, or partitions of it");
   reset.details =
-      "Prints what will be erased, and what becomes of etcd, and asks on a terminal. A "
-      "control-plane "
-      "node leaves etcd first; it is refused, and nothing is changed, when that would cost the "
+      "Prints what will be erased, and what becomes of etcd, and asks on a terminal. The node is "
+      "cordoned and drained first, for at most 6 minutes; a control-plane node then leaves etcd; "
+      "it is refused, and nothing is changed, when that would cost the "
       "cluster its quorum, or another voter is not healthy: then mend that, or use "
       "--graceful=false. A reset that was accepted is finished "
       "whatever happens, after a power cut by the next boot. Waits until each node is off, or up "
@@ -130,7 +130,7 @@ void addResetCommand(Command& root) {
       "given.";
   reset.flag({.name = "graceful",
               .fallback = "true",
-              .help = "leave etcd first, and give pods the time to end"});
+              .help = "drain the node and leave etcd first, and give pods the time to end"});
   reset.flag({.name = "reboot", .help = "reboot afterwards instead of going off"});
   reset.flag({.name = "system-labels-to-wipe",
               .kind = FlagKind::kList,

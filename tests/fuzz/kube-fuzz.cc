@@ -7,6 +7,7 @@
 #include "common/kube/kube-api.h"
 #include "common/kube/survey.h"
 #include "machined/kubed/manifest-objects.h"
+#include "machined/kubed/node-drain-plan.h"
 #include "machined/kubed/node-plan.h"
 
 namespace {
@@ -66,6 +67,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     KJ_IF_MAYBE (patch, plan) {
       value.merge_patch(*patch);
       must(kubed::planNode(wanted, value) == nullptr);
+    }
+  });
+  attempt([&]() {
+    auto value = kube::readJson(text, "x");
+    (void)kube::evictionVersionOf(value);
+    (void)kubed::planDrain(kj::arrayPtr(&value, 1));
+    auto cordon = kubed::planCordon(value);
+    KJ_IF_MAYBE (patch, cordon) {
+      value.merge_patch(*patch);
+      must(kubed::planCordon(value) == nullptr && kubed::cordonedByUs(value));
+      value.merge_patch(KJ_ASSERT_NONNULL(kubed::planUncordon(value)));
+      must(kubed::planUncordon(value) == nullptr);
     }
   });
   attempt([&]() {

@@ -205,10 +205,11 @@ kj::Vector<kj::String> withoutFilter(kj::ArrayPtr<const kj::String> command) {
 }
 
 void prepare() {
-  for (auto folder :
-       {"/run/talos/networkd", "/system/etc", "/etc/kubernetes/pki/etcd", "/etc/ssl/certs"}) {
+  for (auto folder : {"/run/talos/networkd", "/system/etc", "/etc/kubernetes/pki/etcd",
+                      "/etc/ssl/certs", "/etc/dbus-1"}) {
     makeDirectories(kj::heapString(folder), 0755);
   }
+  kj::AutoCloseFd names(open("/etc/passwd", O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   chmod("/tmp", 01777);
   kj::AutoCloseFd file(open(kForeignFile, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   KJ_SYSCALL(fchmod(file, 0666));
@@ -288,13 +289,15 @@ TEST(Confinement, OfEveryDaemon) {
       continue;
     }
     for (auto path : {daemon.state, daemon.writes}) {  // as they are on a node before it starts
-      if (path == nullptr) continue;
+      if (path == nullptr || path == "/dev/null") continue;
       makeDirectories(path, 0700);
       KJ_SYSCALL(chown(path.cStr(), daemon.uid, daemon.uid), path);
     }
     auto command = confined(daemon, "/probe");
     if (daemon.filter == "foreign") {
       expectForeign(runProbe(command, daemon.uid), daemon.uid);
+    } else if (daemon.filter == "bus") {
+      expectConfined(runProbe(command, daemon.uid), daemon.uid, {"unix"});
     } else if (daemon.filter == "network") {
       expectConfined(runProbe(command, daemon.uid), daemon.uid,
                      {"unix", "inet", "inet6", "netlink"});

@@ -1,0 +1,110 @@
+// A node that goes, with real pods on it: those of a Deployment go to another node before it is
+// erased.
+#include <gmock/gmock.h>
+
+#include "tests/kubernetes/kube-cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+
+constexpr double kNodeUp = 420, kPodsUp = 240, kGone = 120;
+constexpr const char* kWorker = "10.5.0.3";
+
+// One that a budget guards.
+constexpr const char* kGuarded = R"(apiVersion: apps/v1
+kind: Deployment
+metadata: {name: guarded}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: guarded}}
+  template:
+    metadata: {labels: {app: guarded}}
+    spec:
+      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
+      affinity:
+        nodeAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            preference:
+              matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [goes-worker-1]}]
+      containers:
+      - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 0' TERM; while :; do sleep 0.1; done"]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: guarded}
+spec: {minAvailable: 1, selector: {matchLabels: {app: guarded}}}
+)";
+
+std::string nodeOf(const KubeCluster& cluster, const std::string& label) {
+  return cluster
+      .kubectl({"get", "pods", "-l", label, "--request-timeout=5s", "-o",
+                "jsonpath={range .items[*]}{.spec.nodeName} {end}"})
+      .out;
+}
+
+std::string bootId(const KubeCluster& cluster) {
+  return cluster.talos
+      .talosctl({"-n", kWorker, "--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20)
+      .out;
+}
+void awaitReboot(const KubeCluster& cluster, const std::string& before) {
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto now = bootId(cluster);
+        return now != "" && now != before;
+      },
+      kNodeUp, 0.5));
+  cluster.awaitReady(2, kNodeUp);
+}
+
+struct NodeThatGoes : public KubeHost {
+  ~NodeThatGoes() noexcept override {}
+};
+
+// Catches: a node that is erased under its pods; a budget that is not kept; one that is cordoned
+// for ever.
+void isDrainedAndComesBack(const KubeCluster& cluster) {
+  cluster.apply(kGuarded);
+  cluster.awaitPods("default", "app=guarded", 1, kPodsUp);
+  ASSERT_EQ(nodeOf(cluster, "app=guarded"), "goes-worker-1 ");
+  auto before = bootId(cluster);
+  harness::Background reset(cluster.talos.command(
+      {"-n", kWorker, "reset", "--yes", "--reboot", "--system-labels-to-wipe", "EPHEMERAL"}));
+  auto progress = [&] {
+    return cluster.talos.talosctl({"-n", kWorker, "get", "nodedrainstatus"}).out;
+  };
+  EXPECT_TRUE(eventually([&] { return contains(progress(), "disruption budget"); }, 60, 0.5))
+      << progress();
+  EXPECT_EQ(nodeOf(cluster, "app=guarded"), "goes-worker-1 ") << "the budget keeps it";
+  EXPECT_EQ(cluster.ok({"get", "node", "goes-worker-1", "-o", "jsonpath={.spec.unschedulable}"}),
+            "true");
+  cluster.ok({"delete", "pdb", "guarded"});
+  EXPECT_TRUE(eventually([&] { return contains(nodeOf(cluster, "app=guarded"), "goes-master-1"); },
+                         kGone, 0.5));
+  awaitReboot(cluster, before);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return cluster.ok({"get", "node", "goes-worker-1", "-o",
+                           "jsonpath={.spec.unschedulable}{.metadata.annotations}"})
+                       .find("cordoned") == std::string::npos &&
+               cluster.ok(
+                   {"get", "node", "goes-worker-1", "-o", "jsonpath={.spec.unschedulable}"}) == "";
+      },
+      kGone, 1))
+      << progress();
+}
+
+TEST_F(NodeThatGoes, AWorker) {
+  KubeCluster cluster("goes", 1, 1);
+  cluster.awaitReady(2, kNodeUp);
+  cluster.awaitPods("kube-system", "k8s-app=flannel", 2, kPodsUp);
+  if (HasFailure()) return;
+  isDrainedAndComesBack(cluster);
+}
+
+}  // namespace
+}  // namespace talos
