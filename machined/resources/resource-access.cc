@@ -37,8 +37,8 @@ const Daemon kDaemons[] = {
      }},
     {kVipdUid, "vipd"_kj,
      [](Access& may) {
-       may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec,
-                     rpc::EtcdStatusSpec, rpc::LocalApiStatusSpec>();
+       may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec, rpc::EtcdStatusSpec,
+                     rpc::LocalApiStatusSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowWrite<rpc::VipStatusSpec>();
      }},

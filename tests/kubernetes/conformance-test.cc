@@ -100,7 +100,8 @@ TEST_F(Conformance, TheListPasses) {
   if (HasFailure()) return;
   std::vector<std::future<std::string>> shares;
   for (size_t i = 0; i < kSideBySide; ++i) {
-    shares.push_back(std::async(std::launch::async, [&, i] { return runShare(cluster, names, i); }));
+    shares.push_back(
+        std::async(std::launch::async, [&, i] { return runShare(cluster, names, i); }));
   }
   std::map<std::string, Outcome> outcomes;
   for (auto& share : shares) readReport(share.get(), outcomes);
