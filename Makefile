@@ -5,7 +5,7 @@
 #                   tests, lint of what changed    make bench         figures, next to those of peers
 #   make test       everything once                make soak          everything that takes long
 #   make e2e        Kubernetes for real, compiled from its modules once (7 to 20 minutes), on nodes in containers
-#   make conformance  120 of upstream's conformance tests on such nodes
+#   make conformance  some 120 of upstream's conformance tests on such nodes
 #   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
 #   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
 #   make clean      remove what was built          make docs          write the generated pages

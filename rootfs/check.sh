@@ -27,23 +27,24 @@ done < <(cd "$work" && find tree ramfs \( -type f -o -type l \) -printf '%p\n')
 # The container runtime, the makers of file systems and what is DYNAMIC in cmake are the only ones that are not static:
 # what they need is there, and nothing else.
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
-runtime=$(rows "$here/packages/runtime.list" | awk '{ print "tree" $2 }')
+runtime=$(rows "$here/packages/runtime.list" | awk '$2 !~ /\/$/ { for (i = 2; i <= NF; ++i) print "tree" $i }')
+plugins=$(cd "$work" && rows "$here/packages/runtime.list" | awk '$2 ~ /\/$/ { print "tree" $2 }' | while read -r folder; do find "$folder" -type f; done)
 needed() {  # FILES: names of libraries and loaders
   (cd "$work" && llvm-readelf-19 --program-headers --dynamic-table "$@") |
     sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p; s/.*Requesting program interpreter: .*\/\(.*\)\].*/\1/p' | sort -u
 }
-libraries=$(cd "$work" && find tree/usr/lib/*-linux-gnu tree/usr/lib64 -type f)
+libraries=$(cd "$work" && find tree/usr/lib/*-linux-gnu tree/usr/lib64 -type f | grep -vxF -f <(echo "$plugins"))
 # grep reads to the end: a readelf that is cut off by SIGPIPE would count as no program at all (pipefail).
 ours=$(rows "$out/programs.list" | while read -r name path _; do
   if llvm-readelf-19 --program-headers "$out/$name" | grep INTERP >/dev/null; then echo "tree$path"; fi
 done)
-diff <(needed $runtime $ours $libraries) <(for path in $libraries; do basename "$path"; done | sort -u) >&2 ||
+diff <(needed $runtime $ours $libraries $plugins) <(for path in $libraries; do basename "$path"; done | sort -u) >&2 ||
   wrong "the libraries of the image are not those that its programs need (above)"
 
 programs=0
 while read -r path; do
   head=$(head -c 4 "$work/$path" | od -An -tx1 | tr -d ' \n')
-  [[ $'\n'$libraries$'\n' != *$'\n'$path$'\n'* ]] || continue
+  [[ $'\n'$libraries$'\n'$plugins$'\n' != *$'\n'$path$'\n'* ]] || continue
   if [[ $'\n'$runtime$'\n'$ours$'\n' == *$'\n'$path$'\n'* ]]; then programs=$((programs + 1)); continue; fi
   case $path in */lib/modules/*) [ "$head" = 7f454c46 ] || case $path in *.ko) wrong "$path: not a module" ;; esac; continue ;; esac
   if [ "$head" = 7f454c46 ]; then

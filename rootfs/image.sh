@@ -118,9 +118,19 @@ libraries() {  # PROGRAM: paths as the loader finds them; a static one has none
 ln -s usr/lib64 "$tree/lib64"
 {
   rows "$out/programs.list" | while read -r name _; do libraries "$out/$name"; done
-  while read -r _ path; do
+  while read -r _ path links; do
     [ -e "$path" ] || die "$path is missing in $root; remove it and run make to create it again"
+    case $path in */)
+      for plugin in "$path"*.so; do
+        [ ! -L "$plugin" ] || continue
+        install -D -m 0644 "$plugin" "$tree$plugin"
+        libraries "$plugin"
+      done
+      for plugin in "$path"*.so; do [ ! -L "$plugin" ] || cp -P "$plugin" "$tree$plugin"; done
+      continue ;;
+    esac
     install -D -m 0755 "$path" "$tree$path"
+    for link in $links; do ln "$tree$path" "$tree$link"; done
     libraries "$path"
   done < <(rows "$here/packages/runtime.list")
 } | sort -u | while read -r path; do
@@ -212,7 +222,7 @@ while read -r name path _; do
   own=$((own + size)) packed=$((packed + small))
 done < <(rows "$out/programs.list")
 printf 'image:   %-10s %10d bytes stripped, %9d compressed: all our programs\n' total "$own" "$packed"
-foreign=$(rows "$here/packages/runtime.list" | awk -v tree="$tree" '{ print tree $2 }'; find "$tree"/usr/lib/*-linux-gnu "$tree/usr/lib64" -type f)
+foreign=$(rows "$here/packages/runtime.list" | awk -v tree="$tree" '$2 !~ /\/$/ { print tree $2 }'; find "$tree"/usr/lib/*-linux-gnu "$tree/usr/lib64" -type f)
 printf 'image:   %-10s %10d bytes uncompressed, %9d compressed: containerd and what it needs\n' runtime "$(cat $foreign | wc -c)" \
   "$(cat $foreign | zstd -q -c "-$level" | wc -c)"
 printf 'image:   %-10s %10d bytes uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

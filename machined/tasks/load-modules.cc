@@ -1,9 +1,11 @@
 // Kernel modules for the devices that are there. loadNetworkModules (initialize,
 // systemRequirements): what networkd will look for. loadDiskModules (initialize, discoverNetwork):
 // what the config may be on. loadDeviceModules (boot, startEverything): all others, once the
-// services are up.
+// services are up, and br_netfilter, for which no program of a pod asks: without it an answer from
+// a pod to another one of the same node does not come back through the Service that was asked.
 #include <sys/resource.h>
 
+#include "common/base/error.h"
 #include "machined/modprobe/kernel-modules.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/services/supervisor.h"
@@ -60,6 +62,8 @@ kj::Promise<void> loadOthers(UvLoop& uv, Console& console, Supervisor& superviso
   co_await loadDrivers(
       uv, console,
       [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+        auto failure = kj::runCatchingExceptions([&] { modules.load("br_netfilter"); });
+        KJ_IF_MAYBE (e, failure) failed(messageOf(*e));
         modules.coldplug(kj::mv(failed));
       },
       kLeastUrgent);

@@ -349,9 +349,9 @@ TEST_F(ServicesTest, PodsAreSeenAndEnded) {
   auto seen = list(true, 4);
   std::vector<std::string> names;
   for (auto& [name, row] : seen) names.push_back(name + " " + row.status + " " + row.image);
-  EXPECT_THAT(names, ElementsAre("default/one SANDBOX_READY ",
+  EXPECT_THAT(names, ElementsAre("default/one SANDBOX_READY example.com/sample:1",
                                  "default/one:main CONTAINER_RUNNING example.com/sample:1",
-                                 "default/other SANDBOX_READY ",
+                                 "default/other SANDBOX_READY example.com/sample:1",
                                  "default/other:main CONTAINER_RUNNING example.com/sample:1"));
   for (auto& [name, row] : seen) EXPECT_GT(row.pid, 0) << name;
   ASSERT_TRUE(harness::eventually([&]() { return linesOf(podLog(one)).count > 10; }, kPatience));
