@@ -147,7 +147,8 @@ TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
 TEST_F(DaemonTableTest, TheKubeletGivesUpASilentConnection) {
   EXPECT_EQ(kj::strArray(definition("kubelet", -1).environment, " "),
             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "
-            "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10 HTTP2_PING_TIMEOUT_SECONDS=5");
+            "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10 HTTP2_PING_TIMEOUT_SECONDS=5 "
+            "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket");
 }
 
 // Catches: a node that answers late, because containerd starts beside the services that answer; and

@@ -106,9 +106,10 @@ kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::Strin
 
 // A connection to a shared address is silent on the node that had the address when another one gets
 // it. Kubernetes' clients give it up after 45 s unless these say otherwise, which is nearly as long
-// as it takes until the node is NotReady.
-constexpr kj::StringPtr kKubeletEnvironment[] = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS=10"_kj,
-                                                 "HTTP2_PING_TIMEOUT_SECONDS=5"_kj};
+// as it takes until the node is NotReady. The bus is where login1 is (kBusSocket).
+constexpr kj::StringPtr kKubeletEnvironment[] = {
+    "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10"_kj, "HTTP2_PING_TIMEOUT_SECONDS=5"_kj,
+    "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket"_kj};
 
 ContainerSpec kubeletSpec(DaemonParts& parts) {
   return KJ_REQUIRE_NONNULL(parts.kubelet).container();

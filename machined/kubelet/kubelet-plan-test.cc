@@ -234,9 +234,10 @@ constexpr const char* kCommon =
 // Catches: a key that a release refuses, one that it needs; a kubelet that takes anonymous calls.
 TEST(KubeletPlan, ConfigurationOfReleases) {
   const std::string endpoint = "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n";
+  const std::string grace = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n";
   for (auto [release, more] :
-       {std::pair("v1.20.6", std::string()), std::pair("v1.30.0", endpoint),
-        std::pair("v1.35.4", endpoint + "failCgroupV1: false\n")}) {
+       {std::pair("v1.20.6", std::string()), std::pair("v1.30.0", endpoint + grace),
+        std::pair("v1.35.4", endpoint + grace + "failCgroupV1: false\n")}) {
     Node node(kj::str("kubelet:", release));
     EXPECT_EQ("", node.waits());
     EXPECT_EQ(kCommon + more, node.spec.getConfig().cStr()) << release;

@@ -160,6 +160,10 @@ kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String
   if (!has(version, KubeFact::kKubeletRuntimeEndpointFlag)) {
     text = kj::str(text, "containerRuntimeEndpoint: ", kRuntimeEndpoint, "\n");
   }
+  // It asks login1 for the time. The pods that the cluster needs itself have the last part of it.
+  if (has(version, KubeFact::kKubeletDelaysShutdown)) {
+    text = kj::str(text, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n");
+  }
   // Nodes in containers may have no other cgroups.
   if (has(version, KubeFact::kKubeletRefusesCgroup1)) text = kj::str(text, "failCgroupV1: false\n");
   return text;

@@ -43,7 +43,8 @@ void Inhibitors::remove(Id id) {
 kj::Vector<kj::String> Inhibitors::holders() const {
   kj::Vector<kj::String> names;
   for (auto& entry : locks) {
-    names.add(kj::str(entry.value.who, " (pid ", entry.value.pid, ")"));
+    auto& lock = entry.value;
+    names.add(lock.pid == 0 ? kj::str(lock.who) : kj::str(lock.who, " (pid ", lock.pid, ")"));
   }
   return names;
 }

@@ -17,7 +17,7 @@ constexpr size_t kMostInhibitorText = 256;  // bytes of who and why
 
 struct Inhibitor {
   kj::String what, who, why, mode;
-  uint32_t uid = 0, pid = 0;
+  uint32_t uid = 0, pid = 0;  // pid 0: it is in another PID namespace
   kj::Date since = kj::UNIX_EPOCH;
 };
 
@@ -29,7 +29,7 @@ class Inhibitors {
   Id add(Inhibitor lock);
   void remove(Id id);  // one that is not there is fine
   bool empty() const { return locks.size() == 0; }
-  // "kubelet (pid 812)", by their age.
+  // "kubelet (pid 812)" or, where that is not known, "kubelet"; by their age.
   kj::Vector<kj::String> holders() const;
 
   auto begin() const { return locks.begin(); }

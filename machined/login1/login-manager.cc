@@ -15,6 +15,9 @@ namespace {
 const char* const kService = "org.freedesktop.login1";
 const char* const kObject = "/org/freedesktop/login1";
 const char* const kInterface = "org.freedesktop.login1.Manager";
+const char* const kBus = "org.freedesktop.DBus";
+const char* const kBusObject = "/org/freedesktop/DBus";
+const char* const kUnknownPid = "org.freedesktop.DBus.Error.UnixProcessIdUnknown";
 const char* const kInvalidArguments = "org.freedesktop.DBus.Error.InvalidArgs";
 
 kj::String textOf(const std::string& text) {
@@ -27,6 +30,30 @@ std::string textFor(kj::StringPtr text) {
 // As ListInhibitors has them: what, who, why, mode, uid, pid.
 using ListedLock =
     sdbus::Struct<std::string, std::string, std::string, std::string, uint32_t, uint32_t>;
+
+constexpr auto kBusAnswers = std::chrono::seconds(2);
+
+// What the bus knows of one of its clients (D-Bus Specification, "Message Bus Messages"). The
+// library's own way to ask looks into /proc besides, which is closed to us.
+uint32_t askBus(sdbus::IProxy& bus, const char* what, const char* client) {
+  uint32_t answer;
+  bus.callMethod(what)
+      .onInterface(kBus)
+      .withTimeout(kBusAnswers)
+      .withArguments(std::string(client))
+      .storeResultsTo(answer);
+  return answer;
+}
+
+// 0: one of another PID namespace, which has no number here.
+uint32_t pidOf(sdbus::IProxy& bus, const char* client) {
+  try {
+    return askBus(bus, "GetConnectionUnixProcessID", client);
+  } catch (const sdbus::Error& e) {
+    if (e.getName() == kUnknownPid) return 0;
+    throw;
+  }
+}
 
 kj::AutoCloseFd duplicate(int fd) {
   int copy;
@@ -45,16 +72,19 @@ LoginManager::LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::
     : port(port), timer(timer), clock(clock), delay(delay) {
   connection = sdbus::createSessionBusConnectionWithAddress(textFor(address));
   object = sdbus::createObject(*connection, sdbus::ObjectPath{kObject});
+  bus = sdbus::createProxy(*connection, sdbus::ServiceName{kBus}, sdbus::ObjectPath{kBusObject});
   auto answerInhibit = [this](const std::string& what, const std::string& who,
                               const std::string& why, const std::string& mode) {
     auto message = object->getCurrentlyProcessedMessage();
     Inhibitor lock{textOf(what), textOf(who), textOf(why), textOf(mode)};
-    // What the bus says itself; for more the library would look into /proc, which is closed to us.
-    lock.uid = static_cast<uint32_t>(message.getCredsEuid());
-    lock.pid = static_cast<uint32_t>(message.getCredsPid());
     kj::AutoCloseFd writing;
-    auto refused = kj::runCatchingExceptions([&] { writing = inhibit(kj::mv(lock)); });
+    auto refused = kj::runCatchingExceptions([&] {
+      lock.uid = askBus(*bus, "GetConnectionUnixUser", message.getSender());
+      lock.pid = pidOf(*bus, message.getSender());
+      writing = inhibit(kj::mv(lock));
+    });
     KJ_IF_MAYBE (e, refused) {
+      log::warn("a lock is refused", {{"error", messageOf(*e)}});
       throw sdbus::Error(sdbus::Error::Name{kInvalidArguments}, textFor(messageOf(*e)));
     }
     return sdbus::UnixFd(writing.release(), sdbus::adopt_fd);
@@ -105,8 +135,9 @@ kj::AutoCloseFd LoginManager::inhibit(Inhibitor lock) {
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
   lock.since = clock.now();
-  log::info("lock", {{"service", lock.who}, {"pid", kj::str(lock.pid)}});
+  auto who = kj::str(lock.who), pid = kj::str(lock.pid);
   auto id = delay.take(kj::mv(lock));
+  log::info("lock", {{"service", who}, {"pid", pid}});
   held.add(awaitRelease(id, kj::mv(reading)));
   return writing;
 }

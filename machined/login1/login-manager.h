@@ -3,8 +3,9 @@
 // and PreparingForShutdown, and the signal PrepareForShutdown, at /org/freedesktop/login1.
 //
 // Owns the connection, which the loop drives, and the reading end of a pipe for each lock: who
-// holds its writing end holds the lock, and lets go by closing it, or by its death. A connection
-// that is lost rejects run(): the program ends, and its supervisor starts it anew.
+// holds its writing end holds the lock, and lets go by closing it, or by its death. The bus is asked
+// who that is, twice for at most 2 s, in which nothing else is answered. A connection that is lost
+// rejects run(): the program ends, and its supervisor starts it anew.
 #pragma once
 
 #include <kj/async-io.h>
@@ -17,6 +18,7 @@
 namespace sdbus {
 class IConnection;
 class IObject;
+class IProxy;
 }  // namespace sdbus
 
 namespace talos::login1 {
@@ -40,6 +42,7 @@ class LoginManager {
   ShutdownDelay& delay;
   std::unique_ptr<sdbus::IConnection> connection;
   std::unique_ptr<sdbus::IObject> object;
+  std::unique_ptr<sdbus::IProxy> bus;  // itself
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&& e) override;
   };

@@ -1,5 +1,5 @@
-// A node that goes, with real pods on it: those of a Deployment go to another node before it is
-// erased.
+// A node that goes, with real pods on it: before a reboot the kubelet ends them, by the lock that
+// login1 gives it; those of a Deployment go to another node before it is erased.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/kube-cluster.h"
@@ -39,6 +39,16 @@ metadata: {name: guarded}
 spec: {minAvailable: 1, selector: {matchLabels: {app: guarded}}}
 )";
 
+// One that says how it has ended.
+constexpr const char* kEnds = R"(apiVersion: v1
+kind: Pod
+metadata: {name: ends}
+spec:
+  nodeName: goes-worker-1
+  containers:
+  - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 7' TERM; while :; do sleep 0.1; done"]}
+)";
+
 std::string nodeOf(const KubeCluster& cluster, const std::string& label) {
   return cluster
       .kubectl({"get", "pods", "-l", label, "--request-timeout=5s", "-o",
@@ -64,6 +74,33 @@ void awaitReboot(const KubeCluster& cluster, const std::string& before) {
 struct NodeThatGoes : public KubeHost {
   ~NodeThatGoes() noexcept override {}
 };
+
+// Catches: a kubelet that gets no lock; a node that goes down without it, so that its pods are
+// started again and nobody is told why they ended.
+void endsItsPods(const KubeCluster& cluster) {
+  auto locks = [&] { return cluster.talos.talosctl({"-n", kWorker, "get", "inhibitors"}).out; };
+  EXPECT_TRUE(eventually([&] { return contains(locks(), "kubelet"); }, kGone, 0.5))
+      << locks() << cluster.talos.talosctl({"-n", kWorker, "logs", "login1"}).out
+      << cluster.talos.talosctl({"-n", kWorker, "logs", "dbus-daemon"}).out
+      << cluster.talos.talosctl({"-n", kWorker, "service"}).out
+      << cluster.talos.talosctl({"-n", kWorker, "logs", "kubelet"}).out;
+  cluster.apply(kEnds);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return cluster.ok({"get", "pod", "ends", "-o", "jsonpath={.status.phase}"}) == "Running";
+      },
+      kPodsUp, 0.5));
+  if (testing::Test::HasFailure()) return;
+  auto before = bootId(cluster);
+  cluster.talos.ok({"-n", kWorker, "reboot"});
+  awaitReboot(cluster, before);
+  EXPECT_EQ(cluster.ok({"get", "pod", "ends", "-o",
+                        "jsonpath={.status.phase} {.status.reason} "
+                        "{.status.containerStatuses[0].state.terminated.exitCode}"}),
+            "Failed Terminated 7");
+  EXPECT_TRUE(eventually([&] { return contains(locks(), "kubelet"); }, kGone, 0.5))
+      << "after the reboot";
+}
 
 // Catches: a node that is erased under its pods; a budget that is not kept; one that is cordoned
 // for ever.
@@ -102,6 +139,8 @@ TEST_F(NodeThatGoes, AWorker) {
   KubeCluster cluster("goes", 1, 1);
   cluster.awaitReady(2, kNodeUp);
   cluster.awaitPods("kube-system", "k8s-app=flannel", 2, kPodsUp);
+  if (HasFailure()) return;
+  endsItsPods(cluster);
   if (HasFailure()) return;
   isDrainedAndComesBack(cluster);
 }
