@@ -3,9 +3,9 @@
 // and PreparingForShutdown, and the signal PrepareForShutdown, at /org/freedesktop/login1.
 //
 // Owns the connection, which the loop drives, and the reading end of a pipe for each lock: who
-// holds its writing end holds the lock, and lets go by closing it, or by its death. The bus is asked
-// who that is, twice for at most 2 s, in which nothing else is answered. A connection that is lost
-// rejects run(): the program ends, and its supervisor starts it anew.
+// holds its writing end holds the lock, and lets go by closing it, or by its death. The bus is
+// asked who that is, twice for at most 2 s, in which nothing else is answered. A connection that is
+// lost rejects run(): the program ends, and its supervisor starts it anew.
 #pragma once
 
 #include <kj/async-io.h>
