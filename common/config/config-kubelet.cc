@@ -25,7 +25,7 @@ constexpr kj::StringPtr kKubeletArguments[] = {
 constexpr kj::StringPtr kEffects[] = {"NoSchedule"_kj, "PreferNoSchedule"_kj, "NoExecute"_kj};
 constexpr size_t kLongestLabelPart = 63, kLongestLabelPrefix = 253;
 
-bool isAlphanumeric(char c) {
+bool mayEndALabel(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
@@ -33,9 +33,9 @@ bool isAlphanumeric(char c) {
 bool isLabelPart(kj::ArrayPtr<const char> text) {
   if (text.size() == 0 || text.size() > kLongestLabelPart) return false;
   for (char c : text) {
-    if (!isAlphanumeric(c) && c != '-' && c != '_' && c != '.') return false;
+    if (!mayEndALabel(c) && c != '-' && c != '_' && c != '.') return false;
   }
-  return isAlphanumeric(text.front()) && isAlphanumeric(text.back());
+  return mayEndALabel(text.front()) && mayEndALabel(text.back());
 }
 
 bool isLabelKey(kj::StringPtr key) {

@@ -178,11 +178,11 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
        .store = store,
        .supervisor = supervisor}};
 
-  NodeDrain nodeDrain{{timer, store, KJ_BIND_METHOD(*this, readKubeletPair),
-                       [this](kj::StringPtr line) {
-                         announcements.drain(line);
-                         upgrader.drains(line);
-                       }}};
+  NodeDrain nodeDrain{
+      {timer, store, KJ_BIND_METHOD(*this, readKubeletPair), [this](kj::StringPtr line) {
+         announcements.drain(line);
+         upgrader.drains(line);
+       }}};
 
   EtcdDeparture departure{{timer,
                            [this]() {

@@ -1,7 +1,8 @@
-// The pods of a node that goes down. First who holds a lock on the shutdown is waited for
-// (machined/login1). Then it gives up its shared addresses, so that nobody waits for its API
-// server; then the kubelet ends, which would start the pods again; then each gets its time to end,
-// all together no more than 90 s. What went wrong is told; it keeps nothing.
+// The pods of a node that goes down. First it gives up its shared addresses, so that nobody waits
+// for its API server. Then who holds a lock on the shutdown is waited for (machined/login1): the
+// kubelet, which ends its pods. Then that ends, which would start pods again; then what is left of
+// them gets its time to end, all together no more than 90 s. What went wrong is told; it keeps
+// nothing.
 #pragma once
 
 #include <kj/async.h>

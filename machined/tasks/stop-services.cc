@@ -26,6 +26,11 @@ kj::Promise<void> warnOnly(Console& console, kj::Promise<void> promise) {
 kj::Promise<void> stopOne(Supervisor& supervisor, Console& console) {
   return warnOnly(console, supervisor.stop("networkd"));
 }
+kj::Promise<void> stopIfThere(Supervisor& supervisor, Console& console, kj::StringPtr service) {
+  for (auto& id : supervisor.ids()) {
+    if (id == service) co_await warnOnly(console, supervisor.stop(id));
+  }
+}
 kj::Promise<void> stopAll(Supervisor& supervisor, Console& console) {
   return warnOnly(console, supervisor.stopAll());
 }
@@ -42,14 +47,11 @@ namespace talos::machined {
 
 kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
                                  kj::Timer& timer, Store& store) {
+  // Shared addresses lead to the API server of this node, which the kubelet ends with other pods.
+  co_await tasks::stopIfThere(supervisor, console, tasks::kVipService);
   co_await delayShutdown(store, timer,
                          [&console](kj::StringPtr line) { console.say(line, Tone::kAlarm); });
-  // Shared addresses lead to the API server of this node, which ends with its pod.
-  for (auto first : {tasks::kVipService, kKubeletService}) {
-    for (auto& id : supervisor.ids()) {
-      if (id == first) co_await tasks::warnOnly(console, supervisor.stop(id));
-    }
-  }
+  co_await tasks::stopIfThere(supervisor, console, kKubeletService);
   auto stopped = stopPods(
       containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
   co_await tasks::warnOnly(console, within(timer, tasks::kPodsPatience, kj::mv(stopped),

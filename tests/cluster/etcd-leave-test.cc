@@ -67,8 +67,8 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   EXPECT_TRUE(contains(before, "leaving the cluster; waiting until vipd has given up 10.5.0.50"))
       << before;
   EXPECT_FALSE(contains(before, "vipd has not given up")) << before;
-  EXPECT_TRUE(
-      contains(at(*first, {"logs", "vipd", "--previous"}).out, "gave up the shared address"));
+  auto vipd = at(*first, {"logs", "vipd", "--previous"}).out;
+  EXPECT_TRUE(contains(vipd, "gave up the shared address")) << vipd;
   const EtcdNode* second = nullptr;
   ASSERT_TRUE(eventually([&] { return (second = holder(nodes.all())) != nullptr; }, kPatience));
   EXPECT_NE(first->name, second->name);
