@@ -131,10 +131,10 @@ TEST_F(BootStoreTest, AllOfThemHaveABound) {
     opened(boot);
     auto path = kj::str(root, "/", boot, "/foreign.00000001");
     kj::AutoCloseFd fd(::open(path.cStr(), O_WRONLY | O_CREAT, 0600));
-    ASSERT_EQ(0, ftruncate(fd, 6 << 20));
+    ASSERT_EQ(0, ftruncate(fd, 8 << 20));
   }
   opened("d");
-  EXPECT_EQ("b c d ", ids()) << "14 MiB are left";
+  EXPECT_EQ("b c d ", ids()) << "16 MiB are left";
 }
 
 // Catches: records that others may read, and names that leave the folder.

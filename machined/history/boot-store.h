@@ -23,12 +23,12 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kBootsFolder = "/system/state/boots"_kj;
 
-// 16 MiB of a STATE of 100 MiB (spec boot-and-services.md §6.1): a boot may leave 2 MiB, that is 12
+// 24 MiB of a STATE of 100 MiB (spec boot-and-services.md §6.1): a boot may leave 3 MiB, that is 20
 // sources of 128 KiB and two, who did what and what happened, of 256 KiB.
 constexpr unsigned kMostBoots = 8;
-constexpr unsigned kMostSources = 14;
+constexpr unsigned kMostSources = 22;
 constexpr size_t kMostOfSource = 128u << 10, kMostOfLargeSource = 256u << 10;
-constexpr uint64_t kMostOfAll = 16u << 20;
+constexpr uint64_t kMostOfAll = 24u << 20;
 
 constexpr kj::StringPtr kBootSource = "boot"_kj, kEventsSource = "events"_kj,
                         kLastWords = "kernel-last-words"_kj;
