@@ -154,7 +154,9 @@ conformance=$(built "conformance-${1}")
 new_tree
 busybox $(/usr/bin/busybox --list | grep -vx busybox)
 image e2e-test-images/busybox:1.37.0-1 /usr/bin/sh
-with_libraries /usr/bin/dig
+rm "$tree/usr/bin/nc"
+with_libraries /usr/bin/dig /usr/bin/curl /usr/bin/nc.openbsd
+ln -s nc.openbsd "$tree/usr/bin/nc"
 put /usr/bin/bash /usr/bin/bash
 with_libraries /usr/bin/bash
 image e2e-test-images/jessie-dnsutils:1.7 /usr/bin/sleep 3600
