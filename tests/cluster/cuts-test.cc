@@ -56,14 +56,14 @@ class Victim {
     words.insert(words.end(), {"--at-write", std::to_string(write), "--wait-timeout", "40s"});
     kj::Maybe<Background> kill;
     if (write > 0) kill.emplace(cluster.command(words));
-    Background apply(
-        cluster.command({"-n", address, "patch", "mc", "--immediate", "--patch", patch(after)}));
+    Background apply(cluster.command({"-n", address, "--timeout", write > 0 ? "30s" : "120s",
+                                      "patch", "mc", "--immediate", "--patch", patch(after)}));
     bool cut = false;
     KJ_IF_MAYBE (it, kill) {
       cut = it->finish(60) == 0;
       EXPECT_TRUE(cut || contains(it->err(), "did not reach write")) << what << it->err();
     } else {
-      EXPECT_EQ(apply.finish(60), 0) << what << apply.err();
+      EXPECT_EQ(apply.finish(150), 0) << what << apply.err();
     }
     if (!cut) cluster.ok(now);
     cluster.ok({"cluster", "node", "start", name});

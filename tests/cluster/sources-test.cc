@@ -26,8 +26,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGateway = "10.5.0.1";
 
-std::vector<std::string> machines(const char* count, std::vector<std::string> more) {
-  std::vector<std::string> flags = {"--masters", count, "--workers", "0", "--memory", "384"};
+std::vector<std::string> machines(const char* count, std::vector<std::string> more,
+                                  const char* memory = "384") {
+  std::vector<std::string> flags = {"--masters", count, "--workers", "0", "--memory", memory};
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
@@ -222,7 +223,8 @@ TEST(Sources, AVolumeNamedMetalIso) {
                   });
 }
 
-// An image with a file more: what is appended to the squashfs, and behind the initramfs, wins.
+// An image with a file more: what is appended to the squashfs, and behind the initramfs, wins. The
+// kernel unpacks both images into half of the memory.
 TEST(Sources, AFileOfTheImage) {
   Scratch scratch;
   auto config = configFor("file", scratch);
@@ -236,9 +238,11 @@ TEST(Sources, AFileOfTheImage) {
                             "cd " + scratch.path + " && { cat " + (image / "initramfs").string() +
                                 "; echo rootfs.sqsh | cpio -o -H newc --quiet; } >initramfs"});
   ASSERT_EQ(pack.status, 0) << pack.err;
-  Cluster cluster("file", machines("1", {"--wait=false", "--skip-injecting-config", "--initrd-path",
-                                         scratch.path + "/initramfs", "--extra-boot-kernel-args",
-                                         "talos.config=file:///first.yaml"}));
+  Cluster cluster("file", machines("1",
+                                   {"--wait=false", "--skip-injecting-config", "--initrd-path",
+                                    scratch.path + "/initramfs", "--extra-boot-kernel-args",
+                                    "talos.config=file:///first.yaml"},
+                                   "1536"));
   EXPECT_TRUE(becomesControlPlane(scratch)) << tail(cluster.console("file-master-1"));
 }
 
