@@ -529,6 +529,13 @@ struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos
   manifestsApplied @0 :List(Text);
   message @1 :Text $A.column("Message");        # what it waits for, or why it failed
 }
+struct MemberSpec $A.resource((type = "Members.cluster.talos.dev", namespace = "cluster")) {
+  # A node of the cluster, as Kubernetes has it. The id is its name there.
+  hostname @0 :Text $A.column("Hostname");
+  machineType @1 :Text $A.column("Machine Type"); # controlplane or worker
+  operatingSystem @2 :Text $A.column("OS");
+  addresses @3 :List(Text) $A.column("Addresses");
+}
 struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
   # What the config wants of this node's object in Kubernetes. The id is node.
   nodename @0 :Text $A.column("Nodename");

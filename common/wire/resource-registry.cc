@@ -53,10 +53,11 @@ bool wellFormed(kj::StringPtr type) {
   return labelLength >= 2;
 }
 
-constexpr kj::StringPtr kNamespaces[] = {"config"_kj,  "controlplane"_kj, "etcd"_kj,
-                                         "extras"_kj,  "meta"_kj,         "network"_kj,
-                                         "runtime"_kj, "secrets"_kj};
+constexpr kj::StringPtr kNamespaces[] = {"cluster"_kj, "config"_kj,  "controlplane"_kj,
+                                         "etcd"_kj,    "extras"_kj,  "meta"_kj,
+                                         "network"_kj, "runtime"_kj, "secrets"_kj};
 constexpr kj::StringPtr kDescriptions[] = {
+    "The nodes of the cluster."_kj,
     "Machine configuration and what follows from it."_kj,
     "State of the Kubernetes control plane on this node."_kj,
     "etcd of this node and its cluster."_kj,

@@ -1,7 +1,7 @@
 // kubed: what a node does in Kubernetes itself. Wiring only; manifests are told of in
 // manifest-keeper.h, the node's own object in node-keeper.h, its static pods in
-// static-pod-keeper.h, its own API server in local-api-keeper.h, its way out of service and back in
-// node-drain-keeper.h, what others may ask it in survey-server.h.
+// static-pod-keeper.h, all nodes in member-keeper.h, its own API server in local-api-keeper.h, its
+// way out of service and back in node-drain-keeper.h, what others may ask it in survey-server.h.
 //
 // --worker: a drain alone, with the kubelet's certificate: a worker has no other.
 //
@@ -20,6 +20,7 @@
 #include "common/wire/rpc-server.h"
 #include "machined/kubed/extra-manifests.h"
 #include "machined/kubed/local-api-keeper.h"
+#include "machined/kubed/member-keeper.h"
 #include "machined/kubed/node-drain-keeper.h"
 #include "machined/kubed/node-keeper.h"
 #include "machined/kubed/static-pod-keeper.h"
@@ -68,6 +69,7 @@ void run(bool worker) {
   ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
   NodeKeeper node(world);
   StaticPodKeeper staticPods(world);
+  MemberKeeper members(world);
   LocalApiKeeper localApi(timer, kj::systemPreciseCalendarClock(), store, board);
   rpc::Kubernetes::Client surveys =
       kj::heap<SurveyServer>([&]() { return readSurvey(timer, board); });
@@ -79,6 +81,7 @@ void run(bool worker) {
       .exclusiveJoin(extra.run())
       .exclusiveJoin(node.run())
       .exclusiveJoin(staticPods.run())
+      .exclusiveJoin(members.run())
       .exclusiveJoin(localApi.run())
       .exclusiveJoin(kj::mv(serving))
       .exclusiveJoin(drains.run())

@@ -50,8 +50,8 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
                      rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletClientSpec>();
        may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
-                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
-                      rpc::LocalApiStatusSpec>();
+                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec, rpc::LocalApiStatusSpec,
+                      rpc::MemberSpec>();
      }},
     {kLogin1Uid, "login1"_kj,
      [](Access& may) {

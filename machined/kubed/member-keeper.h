@@ -1,0 +1,40 @@
+// Tells which nodes the cluster has, as Kubernetes knows them: Members, one for each node.
+//
+// The nodes are watched. While the API is not to be reached what was known last stays, also after
+// a crash of this program: a node does not leave the cluster because nobody can be asked. It is
+// tried again after half a second and then after up to 10 s.
+#pragma once
+
+#include "machined/kubed/manifest-keeper.h"
+
+namespace talos::kubed {
+
+struct Member {
+  kj::String hostname;
+  bool controlPlane = false;
+  kj::String operatingSystem;
+  kj::Vector<kj::String> addresses;  // internal ones, in the order of the node
+};
+// Of an object of kind Node. What it does not say is empty. Pure.
+Member memberOf(const kube::Json& node);
+
+class MemberKeeper {
+ public:
+  explicit MemberKeeper(KubedWorld world) : world(world), backoff(kRetryPace) {}
+  KJ_DISALLOW_COPY_AND_MOVE(MemberKeeper);
+
+  kj::Promise<void> run();  // until dropped
+
+ private:
+  KubedWorld world;
+  Backoff backoff;
+  kj::TreeMap<kj::String, Member> known;  // by name of the node
+  kj::String told;                        // why they are not known
+
+  kj::Promise<void> follow();  // until what is wanted changes
+  kj::Promise<void> watch(SharedKube& kubernetes);
+  void take(const kube::Json& node, bool deleted);
+  kj::Promise<void> publish();
+};
+
+}  // namespace talos::kubed
