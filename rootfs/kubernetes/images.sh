@@ -99,7 +99,7 @@ for _ in $(seq 100); do
 done
 [ -n "$answers" ] || { echo "images: docker-registry does not listen within 10 s" >&2; exit 1; }
 
-for name in pause go-runner; do gcc -Os -static -s -o "$work/$name" "$here/$name.c"; done
+for name in pause go-runner shell; do gcc -Os -static -s -o "$work/$name" "$here/$name.c"; done
 
 for release in "$@"; do
   bin=$(built "kubernetes-$release")
@@ -153,12 +153,13 @@ conformance=$(built "conformance-${1}")
 [ -n "$conformance" ] || exit 0
 new_tree
 busybox $(/usr/bin/busybox --list | grep -vx busybox)
+with_libraries /usr/bin/bash
+rm "$tree/usr/bin/sh"
+put "$work/shell" /usr/bin/sh
 image e2e-test-images/busybox:1.37.0-1 /usr/bin/sh
 rm "$tree/usr/bin/nc"
-with_libraries /usr/bin/dig /usr/bin/curl /usr/bin/nc.openbsd
+with_libraries /usr/bin/dig /usr/bin/curl /usr/bin/nc.openbsd /usr/bin/getent
 ln -s nc.openbsd "$tree/usr/bin/nc"
-put /usr/bin/bash /usr/bin/bash
-with_libraries /usr/bin/bash
 image e2e-test-images/jessie-dnsutils:1.7 /usr/bin/sleep 3600
 put "$conformance/agnhost" /agnhost
 ln -s agnhost "$tree/agnhost-2"
