@@ -3,7 +3,7 @@
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
 #   test    everything once: build, lint, image, unit tests with the corpora of the fuzz targets, machines
-#   e2e     Kubernetes on nodes in containers, of the releases in RELEASES
+#   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
@@ -106,7 +106,7 @@ case ${1:-} in
   check) check ;;
   test) everything ;;
   soak) soak ;;
-  e2e) kubernetes -L e2e ;;
+  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4} kubernetes -L e2e ;;
   conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
   *) echo "run.sh: say check, test, soak, e2e or conformance" >&2; exit 1 ;;
 esac

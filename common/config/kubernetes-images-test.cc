@@ -24,6 +24,14 @@ TEST(KubernetesImages, ATagSaysTheRelease) {
   }
 }
 
+// Catches: the releases between the two spans, and one that came after us.
+TEST(KubernetesImages, WhichReleasesAreSupported) {
+  EXPECT_EQ("1.19 to 1.20, 1.30 to 1.35"_kj, supportedKubernetesText());
+  for (unsigned minor : {19u, 20u, 30u, 35u}) EXPECT_TRUE(isSupportedKubernetes({1, minor, 9}));
+  for (unsigned minor : {18u, 21u, 29u, 36u}) EXPECT_FALSE(isSupportedKubernetes({1, minor, 0}));
+  EXPECT_FALSE(isSupportedKubernetes({2, 30, 0}));
+}
+
 // Catches: 1.9 that counts as newer than 1.30.
 TEST(KubernetesImages, ReleasesAreComparedByNumber) {
   EXPECT_LT((KubernetesVersion{1, 9, 11}), (KubernetesVersion{1, 30, 0}));

@@ -1,5 +1,7 @@
 #include "common/config/kubernetes-images.h"
 
+#include <iterator>
+
 namespace talos::config {
 namespace {
 
@@ -27,6 +29,37 @@ bool takeDot(kj::StringPtr& text) {
 // From here on they are where they are now; older ones stayed where they were.
 constexpr KubernetesVersion kMoved = {1, 25, 0};
 
+// Minor releases of 1, each span with its ends.
+struct Supported {
+  unsigned first, last;
+};
+constexpr Supported kSupported[] = {{19, 20}, {30, 35}};
+
+}  // namespace
+
+bool isSupportedKubernetes(KubernetesVersion version) {
+  for (auto& span : kSupported) {
+    if (version.major == 1 && version.minor >= span.first && version.minor <= span.last)
+      return true;
+  }
+  return false;
+}
+
+KubernetesVersion oldestKubernetes() {
+  return {1, std::begin(kSupported)->first};
+}
+
+KubernetesVersion newestKubernetes() {
+  return {1, std::rbegin(kSupported)->last};
+}
+
+kj::String supportedKubernetesText() {
+  auto spans = KJ_MAP(span, kSupported) {
+    return kj::str("1.", span.first, " to 1.", span.last);
+  };
+  return kj::strArray(spans, ", ");
+}
+
 kj::StringPtr nameOf(KubernetesPart part) {
   switch (part) {
     case KubernetesPart::kApiServer:
@@ -42,8 +75,6 @@ kj::StringPtr nameOf(KubernetesPart part) {
   }
   KJ_UNREACHABLE;
 }
-
-}  // namespace
 
 kj::Maybe<KubernetesVersion> parseKubernetesVersion(kj::StringPtr text) {
   if (text.startsWith("v")) text = text.slice(1);

@@ -28,7 +28,16 @@ kj::Maybe<KubernetesVersion> kubernetesVersionOf(kj::StringPtr image);
 // The newest release that the tests run for real.
 constexpr KubernetesVersion kDefaultKubernetes = {1, 34, 4};
 
+// Releases that nodes of this version run without a warning: 1.19 and 1.20, which the users'
+// documents are about, and those that are current.
+bool isSupportedKubernetes(KubernetesVersion version);
+// The first release of the oldest supported minor, and of the newest.
+KubernetesVersion oldestKubernetes();
+KubernetesVersion newestKubernetes();
+kj::String supportedKubernetesText();  // "1.19 to 1.20, 1.30 to 1.35"
+
 enum class KubernetesPart { kApiServer, kControllerManager, kScheduler, kProxy, kKubelet };
+kj::StringPtr nameOf(KubernetesPart part);  // kube-apiserver
 // Where this release has it: ghcr.io/siderolabs/kubelet.
 kj::String kubernetesRepository(KubernetesPart part, KubernetesVersion version);
 kj::String kubernetesImage(KubernetesPart part, KubernetesVersion version = kDefaultKubernetes);

@@ -1,7 +1,5 @@
 #include "machined/kubernetes/kube-versions.h"
 
-#include <iterator>
-
 namespace talos::machined {
 namespace {
 
@@ -19,24 +17,9 @@ constexpr Span kFacts[] = {
 #undef HAS
 };
 
-// Minor releases of 1, each span with its ends.
-struct Supported {
-  unsigned first, last;
-};
-constexpr Supported kSupported[] = {{19, 20}, {30, 35}};
-
-bool isSupported(KubernetesVersion version) {
-  for (auto& span : kSupported) {
-    if (version.major == 1 && version.minor >= span.first && version.minor <= span.last)
-      return true;
-  }
-  return false;
-}
-
 // The version itself where it is between supported ones: the table knows when things came and went.
 KubernetesVersion nearest(KubernetesVersion version) {
-  KubernetesVersion oldest = {1, std::begin(kSupported)->first},
-                    newest = {1, std::rbegin(kSupported)->last};
+  auto oldest = config::oldestKubernetes(), newest = config::newestKubernetes();
   if (version < oldest) return oldest;
   if (version >= KubernetesVersion{1, newest.minor + 1}) return newest;
   return version;
@@ -57,7 +40,7 @@ AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said) {
   auto version = config::kubernetesVersionOf(image);
   if (version == nullptr && said.size() > 0) version = config::parseKubernetesVersion(said);
   KJ_IF_MAYBE (known, version) {
-    if (isSupported(*known)) return {*known, nullptr};
+    if (config::isSupportedKubernetes(*known)) return {*known, nullptr};
     auto assumed = nearest(*known);
     return {assumed, kj::str("Kubernetes ", minorOf(*known), " of ", image,
                              " is not supported; run as ", minorOf(assumed))};

@@ -1,9 +1,9 @@
 // What differs between releases of Kubernetes: one table (kube-versions.inc). What it does not say
 // is the same in all; nothing else in the code asks for a version number. Pure.
 //
-// Supported are 1.19 and 1.20, which the users' documents are about, and 1.30 to 1.35. Any other
-// release is run as what the table says of it, or of the nearest supported one, with a warning that
-// names what was assumed: a cluster of a release that came after us is no reason to refuse it.
+// Which are supported says common/config/kubernetes-images.h. Any other release is run as what the
+// table says of it, or of the nearest supported one, with a warning that names what was assumed: a
+// cluster of a release that came after us is no reason to refuse it.
 #pragma once
 
 #include "common/config/kubernetes-images.h"

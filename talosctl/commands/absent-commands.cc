@@ -8,9 +8,29 @@ namespace talos::talosctl {
 
 namespace {
 
+struct Absent {
+  kj::StringPtr name;
+  kj::StringPtr why = ""_kj;  // if there is more to say than that it is not available
+};
+constexpr Absent kAbsent[] = {
+    {"conformance"_kj},
+    {"convert-k8s"_kj,
+     "it converts control planes that bootkube made on nodes of Talos 0.8, and no node of this "
+     "system ever had one"_kj},
+    {"dashboard"_kj},
+    {"inspect"_kj},
+    {"machineconfig"_kj},
+    {"pcap"_kj},
+    {"recover"_kj}};
+
 kj::Promise<int> runAbsent(Invocation& call) {
+  kj::StringPtr why;
+  for (auto& absent : kAbsent) {
+    if (absent.name == call.command.name) why = absent.why;
+  }
   fail(ErrorKind::kUnimplemented,
-       kj::str("\"", call.command.path(), "\" is not available in this version of talosctl"));
+       kj::str("\"", call.command.path(), "\" is not available in this version of talosctl",
+               why.size() > 0 ? ": " : "", why));
 }
 
 void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> aliases = {}) {
@@ -27,10 +47,7 @@ void addAbsent(Command& parent, kj::StringPtr name, std::vector<kj::StringPtr> a
 }  // namespace
 
 void addAbsentCommands(Command& root) {
-  for (kj::StringPtr name : {"conformance", "convert-k8s", "dashboard", "inspect", "machineconfig",
-                             "pcap", "recover", "upgrade-k8s"}) {
-    addAbsent(root, name);
-  }
+  for (auto& absent : kAbsent) addAbsent(root, absent.name);
 }
 
 }  // namespace talos::talosctl

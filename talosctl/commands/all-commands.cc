@@ -4,6 +4,7 @@
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/health/health-command.h"
 #include "talosctl/kube/kube-commands.h"
+#include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 
 namespace talos::talosctl {
 
@@ -17,6 +18,7 @@ void addCommands(Command& root) {
   addImagesCommand(root);
   addDiagnoseCommand(root);
   addHealthCommand(root);
+  addUpgradeK8sCommand(root);
 }
 
 }  // namespace talos::talosctl

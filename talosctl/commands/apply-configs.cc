@@ -38,13 +38,9 @@ kj::Exception withDoubt(kj::Exception e, bool dryRun) {
 
 kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Parcel& parcel,
                                                 const ApplySettings& settings) {
-  auto call = node.configurationRequest().send().getConfiguration().applyRequest();
-  auto request = call.initRequest();
-  request.setDocument(parcel.document.asBytes());
-  request.setIfVersion(parcel.version);
-  request.setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
-  request.setMode(settings.mode);
-  request.setDryRun(settings.dryRun);
+  auto call =
+      applyCall(kj::mv(node), parcel.document, parcel.version, settings.mode, settings.dryRun);
+  call.getRequest().setTryTimeoutMs(settings.trial / kj::MILLISECONDS);
   return call.send();
 }
 
@@ -281,19 +277,6 @@ kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
                            ApplySettings settings) {
   Delivery task(call, settings, session.client.insecure(), nullptr, kj::arr(kj::str(parcel.node)));
   co_await deliver(task, session, 0, parcel);
-}
-
-kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
-                                         kj::StringPtr id) {
-  auto request = node.sensitiveResourcesRequest().send().getResources().getRequest();
-  auto kind = request.initKind();
-  kind.setNamespace(namespace_);
-  kind.setType(typeName<rpc::MachineConfigSpec>());
-  request.setId(id);
-  auto answer = co_await request.send();
-  auto resource = answer.getResource();
-  co_return RunningConfig{kj::str(resource.getSpec().getAs<rpc::MachineConfigSpec>().getDocument()),
-                          resource.getMetadata().getVersion()};
 }
 
 void checkEditable(const Invocation& call, kj::StringPtr type) {

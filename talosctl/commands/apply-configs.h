@@ -2,8 +2,8 @@
 // patch. Modes: rpc/configuration.capnp.
 #pragma once
 
-#include "rpc/configuration.capnp.h"
 #include "talosctl/client/answer-output.h"
+#include "talosctl/client/node-config.h"
 
 namespace talos::talosctl {
 
@@ -40,17 +40,8 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
                            ApplySettings settings);
 
-// The config that a node runs with. Its text holds secrets: zeroize() it.
-struct RunningConfig {
-  kj::String document;
-  uint64_t version = 0;
-};
-kj::Promise<RunningConfig> runningConfig(rpc::Node::Client node, kj::StringPtr namespace_,
-                                         kj::StringPtr id);
-
 // Throws InvalidArgument unless `type` means machine configs.
 void checkEditable(const Invocation& call, kj::StringPtr type);
-constexpr kj::StringPtr kConfigId = "v1alpha1"_kj;
 
 // Pure: `result` of one node as text. Warnings are separate: they go to stderr.
 kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,

@@ -34,8 +34,6 @@ class ApiObserver final : public HealthObserver {
   Client& client;
   kj::String node, server;
   kj::Maybe<kj::Own<kube::KubeClient>> kubernetes;
-
-  kj::Promise<void> connect(kj::Duration deadline);
 };
 
 }  // namespace talos::talosctl

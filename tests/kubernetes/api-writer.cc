@@ -39,9 +39,18 @@ ApiWriter::Figures ApiWriter::take() {
   return taken;
 }
 
-std::array<uint64_t, ApiWriter::kKeys> ApiWriter::acknowledged() {
-  std::lock_guard<std::mutex> lock(mutex);
-  return written;
+void ApiWriter::checkWritten(const KubeCluster& cluster) {
+  std::array<uint64_t, kKeys> acknowledged;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    acknowledged = written;
+  }
+  for (size_t i = 0; i < kKeys; ++i) {
+    auto there = cluster.ok(
+        {"get", "configmap", kObject, "-o", "jsonpath={.data.k" + std::to_string(i) + "}"});
+    EXPECT_GE(strtoull(there.c_str(), nullptr, 10), acknowledged[i])
+        << "an answered write to k" << i << " is lost";
+  }
 }
 
 void ApiWriter::run() {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/kube/kube-client.h"
+#include "tests/kubernetes/kube-cluster.h"
 #include "tests/vip/places.h"
 
 namespace talos {
@@ -37,15 +38,15 @@ class ApiWriter {
   Figures take();
   std::atomic<unsigned> succeeded{0};
 
-  // The latest number of each key whose write was answered; 0: none.
-  std::array<uint64_t, kKeys> acknowledged();
+  // Fails the test when a write that was answered is not there.
+  void checkWritten(const KubeCluster& cluster);
 
  private:
   kj::AutoCloseFd place;
   std::string kubeconfig;
   std::mutex mutex;
   Figures figures;
-  std::array<uint64_t, kKeys> written{};
+  std::array<uint64_t, kKeys> written{};  // the latest number of each key whose write was answered
   kj::TimePoint last;
   std::atomic<bool> over{false};
   std::thread thread;

@@ -126,7 +126,6 @@ class KubernetesFaults : public KubeHost {
   std::string unwell(const std::string& since, const std::set<std::string>& killed) const;
   std::string restarted(const std::set<std::string>& killed);
   void awaitWrites(unsigned more) const;
-  void checkWritten();
 };
 
 void KubernetesFaults::run(bool all) {
@@ -151,7 +150,7 @@ void KubernetesFaults::run(bool all) {
           table.c_str());
   if (HasFailure()) return;
   checkPodNetwork(*cluster);
-  checkWritten();
+  writer->checkWritten(*cluster);
 }
 
 void KubernetesFaults::one(const Fault& fault) {
@@ -352,16 +351,6 @@ void KubernetesFaults::awaitWrites(unsigned more) const {
   EXPECT_TRUE(eventually([&] { return writer->succeeded >= enough; }, kWell))
       << "the client's writes do not succeed\n"
       << cluster->overview();
-}
-
-void KubernetesFaults::checkWritten() {
-  auto acknowledged = writer->acknowledged();
-  for (size_t i = 0; i < ApiWriter::kKeys; ++i) {
-    auto there = cluster->ok({"get", "configmap", ApiWriter::kObject, "-o",
-                              "jsonpath={.data.k" + std::to_string(i) + "}"});
-    EXPECT_GE(strtoull(there.c_str(), nullptr, 10), acknowledged[i])
-        << "an answered write to k" << i << " is lost";
-  }
 }
 
 // Catches: a program whose death stops the control plane, or restarts pods; a node that is not back

@@ -1,0 +1,218 @@
+#include "talosctl/upgrade-k8s/cluster-edges.h"
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/config/config.h"
+#include "common/memory/zeroize.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/client/node-config.h"
+#include "talosctl/config/patches.h"
+#include "talosctl/kube/connect-kubernetes.h"
+#include "talosctl/upgrade-k8s/kube-objects.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kPullPatience = 21 * kj::MINUTES;  // the node's own limit is 20
+constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // it may take 30 (kubernetes.capnp)
+constexpr kj::StringPtr kSystem = "kube-system"_kj, kProxySet = "kube-proxy"_kj,
+                        kFieldManager = "talos"_kj;
+
+using GetAnswer = capnp::Response<rpc::Resources::GetResults>;
+
+// What a node answers, or its error with its name in front.
+template <typename T>
+kj::Promise<T> ofNode(Client& client, const SeenNode& node, kj::Duration deadline,
+                      kj::Promise<T> answer) {
+  return within(client.deps.timer, deadline, kj::mv(answer))
+      .catch_([address = kj::str(node.address)](kj::Exception&& e) -> kj::Promise<T> {
+        return error(kindOf(e), kj::str(address, ": ", messageOf(e)));
+      });
+}
+
+rpc::Resources::Client resourcesOf(rpc::Node::Client node, bool sensitive) {
+  if (sensitive) return node.sensitiveResourcesRequest().send().getResources();
+  return node.resourcesRequest().send().getResources();
+}
+
+template <typename Spec>
+kj::Promise<GetAnswer> get(Client& client, const SeenNode& node, kj::StringPtr id, bool sensitive) {
+  co_await client.connect(kDeadline);
+  auto request = resourcesOf(client.node(node.address), sensitive).getRequest();
+  request.initKind().setType(typeName<Spec>());
+  request.setId(id);
+  kj::Promise<GetAnswer> answer = request.send();
+  co_return co_await ofNode(client, node, kDeadline, kj::mv(answer));
+}
+
+kj::Promise<RunningConfig> configOf(Client& client, const SeenNode& node) {
+  co_await client.connect(kDeadline);
+  co_return co_await ofNode(client, node, kDeadline, runningConfig(client.node(node.address)));
+}
+
+kj::String imageOf(rpc::ControlPlaneConfigSpec::Reader spec) {
+  switch (spec.which()) {
+    case rpc::ControlPlaneConfigSpec::API_SERVER:
+      return kj::str(spec.getApiServer().getImage());
+    case rpc::ControlPlaneConfigSpec::CONTROLLER_MANAGER:
+      return kj::str(spec.getControllerManager().getImage());
+    case rpc::ControlPlaneConfigSpec::SCHEDULER:
+      return kj::str(spec.getScheduler().getImage());
+    case rpc::ControlPlaneConfigSpec::SYSTEM_MANIFESTS: {
+      auto manifests = spec.getSystemManifests();
+      return manifests.getProxyEnabled() ? kj::str(manifests.getProxyImage()) : kj::String();
+    }
+    default:
+      return kj::String();
+  }
+}
+
+kj::StringPtr definitionId(KubernetesPart part) {
+  return part == KubernetesPart::kProxy ? "system-manifests"_kj : config::nameOf(part);
+}
+
+}  // namespace
+
+kube::KubeClient& ClusterEdges::kubernetes() {
+  return *KJ_ASSERT_NONNULL(connection, "look() comes first");
+}
+
+kj::Promise<void> ClusterEdges::refuseSelfHosted() {
+  SeenNode node;
+  node.address = kj::str(first);
+  auto answer = co_await get<rpc::BootstrapStatusSpec>(client, node, "control-plane", false)
+                    .then([](GetAnswer&& answer) -> kj::Maybe<GetAnswer> { return kj::mv(answer); },
+                          [](kj::Exception&& e) -> kj::Maybe<GetAnswer> {
+                            if (kindOf(e) == ErrorKind::kNotFound) return nullptr;
+                            kj::throwFatalException(kj::mv(e));
+                          });
+  KJ_IF_MAYBE (found, answer) {
+    auto spec = found->getResource().getSpec().getAs<rpc::BootstrapStatusSpec>();
+    if (!spec.getSelfHostedControlPlane()) co_return;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(first,
+                 ": the control plane runs in the cluster itself, as Talos 0.8 made it; only one "
+                 "of static pods can be upgraded"));
+  }
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str(first, " has no control plane that was bootstrapped; name a control-plane node"));
+}
+
+kj::Promise<void> ClusterEdges::lookAt(SeenNode& node, bool kubelet) {
+  if (node.controlPlane) {
+    node.apiServer = (co_await definition(node, KubernetesPart::kApiServer)).image;
+    node.controllerManager = (co_await definition(node, KubernetesPart::kControllerManager)).image;
+    node.scheduler = (co_await definition(node, KubernetesPart::kScheduler)).image;
+    node.proxy = (co_await definition(node, KubernetesPart::kProxy)).image;
+  }
+  if (kubelet) {
+    auto answer = co_await get<rpc::KubeletSpecSpec>(client, node, "kubelet", false);
+    auto spec = answer.getResource().getSpec().getAs<rpc::KubeletSpecSpec>();
+    node.kubelet = kj::str(spec.getImage());
+  }
+  if (!node.controlPlane && !kubelet) co_return;
+  auto running = co_await configOf(client, node);
+  KJ_DEFER(zeroize(running.document));
+  node.persists = config::parse(running.document, "the node's config").get().getPersist();
+}
+
+kj::Promise<kj::Maybe<kj::String>> ClusterEdges::proxyImage() {
+  try {
+    auto set = co_await kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem,
+                                         kProxySet);
+    co_return proxyImageOf(set);
+  } catch (...) {
+    auto e = kj::getCaughtExceptionAsKj();
+    if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+    co_return nullptr;
+  }
+}
+
+kj::Promise<SeenCluster> ClusterEdges::look(bool workers) {
+  co_await refuseSelfHosted();
+  connection =
+      co_await connectKubernetes(client, first, {.server = server, .orEndpoint = true}, kDeadline);
+  SeenCluster seen;
+  auto listed = co_await kubernetes().list(kube::coreResource("nodes", "Node", false));
+  for (auto& node : listed.items) seen.nodes.add(readNode(node));
+  kj::Vector<kj::Promise<void>> waits;
+  for (auto& node : seen.nodes) waits.add(lookAt(node, workers));
+  co_await kj::joinPromises(waits.releaseAsArray());
+  seen.proxyImage = co_await proxyImage();
+  co_return kj::mv(seen);
+}
+
+kj::Promise<void> ClusterEdges::pull(const SeenNode& node, kj::StringPtr image) {
+  co_await client.connect(kDeadline);
+  auto containers = client.node(node.address).containersRequest().send().getContainers();
+  auto request = containers.pullRequest();
+  request.setImage(image);
+  kj::Promise<void> answer = request.send().ignoreResult();
+  co_await within(client.deps.timer, kPullPatience, kj::mv(answer));
+}
+
+kj::Promise<void> ClusterEdges::setImages(const SeenNode& node,
+                                          kj::ArrayPtr<const ImageChange* const> changes,
+                                          bool rehearsal) {
+  auto running = co_await configOf(client, node);
+  kj::Vector<Patch> patches;
+  for (auto change : changes) {
+    patches.add(Patch{kj::str("the patch of ", imageKey(change->part)),
+                      imagePatch(change->part, change->image)});
+  }
+  kj::String patched;
+  KJ_DEFER({
+    zeroize(running.document);
+    zeroize(patched);
+  });
+  patched = applyPatches(running.document, kj::str("the config of ", node.address), patches);
+  if (patched == running.document) co_return;
+  auto call = applyCall(client.node(node.address), patched, running.version,
+                        rpc::ApplyMode::NO_REBOOT, rehearsal);
+  kj::Promise<void> answer = call.send().ignoreResult();
+  co_await ofNode(client, node, kDeadline, kj::mv(answer));
+}
+
+kj::Promise<SeenDefinition> ClusterEdges::definition(const SeenNode& node, KubernetesPart part) {
+  auto answer = co_await get<rpc::ControlPlaneConfigSpec>(client, node, definitionId(part), true);
+  auto resource = answer.getResource();
+  co_return SeenDefinition{imageOf(resource.getSpec().getAs<rpc::ControlPlaneConfigSpec>()),
+                           resource.getMetadata().getVersion()};
+}
+
+kj::Promise<kj::Maybe<SeenPod>> ClusterEdges::pod(const SeenNode& node, KubernetesPart part) {
+  auto labels = kj::str("k8s-app=", config::nameOf(part));
+  auto fields = kj::str("spec.nodeName=", node.name);
+  auto listed = co_await kubernetes().list(kube::coreResource("pods", "Pod"), kSystem,
+                                           {.labels = labels, .fields = fields});
+  if (listed.items.empty()) co_return nullptr;
+  co_return readPod(listed.items[0]);
+}
+
+kj::Promise<kj::String> ClusterEdges::apiServerRelease(const SeenNode& node) {
+  using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
+  co_await client.connect(kDeadline);
+  auto asked = client.node(node.address).kubernetesRequest().send().getKubernetes();
+  kj::Promise<Answer> answer = asked.surveyRequest().send();
+  auto survey = co_await ofNode(client, node, kSurveyAnswer, kj::mv(answer));
+  co_return kj::str(survey.getSurvey().getVersion());
+}
+
+kj::Promise<SeenKubelet> ClusterEdges::kubelet(const SeenNode& node) {
+  co_return readKubelet(
+      co_await kubernetes().get(kube::coreResource("nodes", "Node", false), "", node.name));
+}
+
+kj::Promise<void> ClusterEdges::setDaemonSetImage(kj::StringPtr image) {
+  co_await kubernetes()
+      .patch(kube::Patch::kStrategic, kube::appsResource("daemonsets", "DaemonSet"), kSystem,
+             kProxySet, proxyImagePatch(image), kFieldManager)
+      .ignoreResult();
+}
+
+kj::Promise<SeenDaemonSet> ClusterEdges::daemonSet() {
+  co_return readDaemonSet(
+      co_await kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem, kProxySet));
+}
+
+}  // namespace talos::talosctl

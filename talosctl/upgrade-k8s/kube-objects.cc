@@ -1,0 +1,83 @@
+#include "talosctl/upgrade-k8s/kube-objects.h"
+
+#include "common/base/error.h"
+
+namespace talos::talosctl {
+namespace {
+
+using kube::Json, kube::textAt, kube::itemsAt, kube::numberAt;
+
+constexpr kj::StringPtr kProxyContainer = "kube-proxy"_kj,
+                        kControlPlaneLabels[] = {"node-role.kubernetes.io/control-plane"_kj,
+                                                 "node-role.kubernetes.io/master"_kj};
+
+bool isReady(const Json& object) {
+  for (auto condition : itemsAt(object, {"status", "conditions"})) {
+    if (textAt(*condition, {"type"}) == "Ready") return textAt(*condition, {"status"}) == "True";
+  }
+  return false;
+}
+
+}  // namespace
+
+SeenNode readNode(const Json& node) {
+  SeenNode seen;
+  seen.name = kj::str(textAt(node, {"metadata", "name"}));
+  for (auto address : itemsAt(node, {"status", "addresses"})) {
+    if (textAt(*address, {"type"}) != "InternalIP" || seen.address.size() > 0) continue;
+    seen.address = kj::str(textAt(*address, {"address"}));
+  }
+  if (seen.address.size() == 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("node ", seen.name, " has no InternalIP in Kubernetes, so it cannot be reached"));
+  }
+  for (auto label : kControlPlaneLabels) {
+    seen.controlPlane |= kube::find(node, {"metadata", "labels", label}) != nullptr;
+  }
+  seen.kubeletVersion = kj::str(textAt(node, {"status", "nodeInfo", "kubeletVersion"}));
+  return seen;
+}
+
+SeenKubelet readKubelet(const Json& node) {
+  return {kj::str(textAt(node, {"status", "nodeInfo", "kubeletVersion"})), isReady(node)};
+}
+
+SeenPod readPod(const Json& pod) {
+  SeenPod seen{kj::str(textAt(pod, {"metadata", "annotations", "talos.dev/config-version"})),
+               isReady(pod), kj::String()};
+  for (auto container : itemsAt(pod, {"status", "containerStatuses"})) {
+    auto reason = textAt(*container, {"state", "waiting", "reason"});
+    auto message = textAt(*container, {"state", "waiting", "message"});
+    if (reason.size() == 0) continue;
+    seen.trouble = kj::str(reason, message.size() > 0 ? ": " : "", message);
+  }
+  return seen;
+}
+
+SeenDaemonSet readDaemonSet(const Json& set) {
+  auto count = [&](kj::StringPtr key) {
+    return static_cast<uint64_t>(kj::max(numberAt(set, {"status", key}), int64_t(0)));
+  };
+  return {.observed = numberAt(set, {"status", "observedGeneration"}) >=
+                      numberAt(set, {"metadata", "generation"}),
+          .desired = count("desiredNumberScheduled"),
+          .updated = count("updatedNumberScheduled"),
+          .available = count("numberAvailable"),
+          .pods = count("currentNumberScheduled")};
+}
+
+kj::String proxyImageOf(const Json& set) {
+  for (auto container : itemsAt(set, {"spec", "template", "spec", "containers"})) {
+    if (textAt(*container, {"name"}) == kProxyContainer)
+      return kj::str(textAt(*container, {"image"}));
+  }
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("the DaemonSet kube-proxy has no container ", kProxyContainer));
+}
+
+Json proxyImagePatch(kj::StringPtr image) {
+  Json container{{"name", kProxyContainer.cStr()}, {"image", image.cStr()}};
+  return {{"spec", {{"template", {{"spec", {{"containers", Json::array({kj::mv(container)})}}}}}}}};
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,30 @@
+// For tests: a cluster of two control planes and a worker between them, of one release.
+#pragma once
+
+#include "talosctl/upgrade-k8s/upgrade-plan.h"
+
+namespace talos::talosctl {
+
+inline SeenCluster modelCluster(kj::StringPtr release) {
+  SeenCluster seen;
+  for (unsigned i = 0; i < 3; ++i) {
+    SeenNode node;
+    node.name = kj::str("n", i + 1);
+    node.address = kj::str("10.5.0.", i + 2);
+    node.controlPlane = i != 1;
+    auto of = [&](kj::StringPtr name) { return kj::str("registry.k8s.io/", name, ":v", release); };
+    if (node.controlPlane) {
+      node.apiServer = of("kube-apiserver");
+      node.controllerManager = of("kube-controller-manager");
+      node.scheduler = of("kube-scheduler");
+      node.proxy = of("kube-proxy");
+    }
+    node.kubelet = kj::str("ghcr.io/siderolabs/kubelet:v", release);
+    node.kubeletVersion = kj::str("v", release);
+    seen.nodes.add(kj::mv(node));
+  }
+  seen.proxyImage = kj::str("registry.k8s.io/kube-proxy:v", release);
+  return seen;
+}
+
+}  // namespace talos::talosctl

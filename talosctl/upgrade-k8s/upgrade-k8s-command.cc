@@ -1,0 +1,61 @@
+// upgrade-k8s
+#include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
+
+#include "talosctl/upgrade-k8s/cluster-edges.h"
+
+namespace talos::talosctl {
+namespace {
+
+kj::Promise<int> runUpgradeK8s(Invocation& call) {
+  UpgradeIntent intent{.from = nullptr,
+                       .to = readRelease(call.text("to"), "to"),
+                       .kubelets = call.on("upgrade-kubelet")};
+  if (call.given("from")) intent.from = readRelease(call.text("from"), "from");
+  auto server = call.text("endpoint");
+  if (server.size() > 0) checkHost(server, "endpoint");
+  auto session = co_await openSession(call);
+  auto& client = session->client;
+  ClusterEdges edges(client, client.nodes()[0], server);
+  UpgradeLines lines(call.deps.console, call.deps.clock, call.text("output") == "json");
+  UpgradeRun run(call.deps.timer, edges, lines);
+  co_await run.run(kj::mv(intent), call.on("dry-run"));
+  co_return 0;
+}
+
+}  // namespace
+
+void addUpgradeK8sCommand(Command& root) {
+  auto& command = root.add("upgrade-k8s", "Upgrade Kubernetes to another release");
+  command.details =
+      "The first of --nodes is a control-plane node; the others are found in Kubernetes. The "
+      "release may be one minor release newer than that of the cluster, not older. Every image is "
+      "pulled before anything is changed. Then kube-apiserver, kube-controller-manager and "
+      "kube-scheduler of each control-plane node, kube-proxy, and the kubelet of each node get it "
+      "one after the other, without a reboot; only the tags of their images change. A run that was "
+      "cut off goes on when it is started again. Each wait has a limit of its own.";
+  command.flag({.name = "dry-run", .help = "change nothing; show what would be upgraded"});
+  command.flag({.name = "endpoint",
+                .kind = FlagKind::kText,
+                .help = "host of the Kubernetes API, port 6443 (default: that of the kubeconfig, "
+                        "else the endpoint that talosctl uses)"});
+  command.flag({.name = "from",
+                .kind = FlagKind::kText,
+                .help = "the release that the cluster has; another one is refused (default: what "
+                        "the nodes say)"});
+  command.flag({.name = "output",
+                .letter = "o",
+                .kind = FlagKind::kText,
+                .fallback = "text",
+                .help = "json: a line for each thing that was done on stdout, all else on stderr",
+                .choices = {"text", "json"}});
+  command.flag({.name = "to",
+                .kind = FlagKind::kText,
+                .help = "the release that the cluster is to have, as 1.34.4",
+                .required = true});
+  command.flag({.name = "upgrade-kubelet",
+                .fallback = "true",
+                .help = "the kubelets, too; false: leave them"});
+  command.run = runUpgradeK8s;
+}
+
+}  // namespace talos::talosctl

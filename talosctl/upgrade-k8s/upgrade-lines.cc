@@ -1,0 +1,43 @@
+#include "talosctl/upgrade-k8s/upgrade-lines.h"
+
+#include "common/base/date.h"
+#include "common/kube/json.h"
+#include "talosctl/cli/cli-text.h"
+
+namespace talos::talosctl {
+
+void UpgradeLines::line(kj::StringPtr text) {
+  auto whole = kj::str(printableText(text), "\n");
+  if (json) {
+    console.err(whole);
+  } else {
+    console.out(whole);
+  }
+}
+
+void UpgradeLines::note(kj::StringPtr text) {
+  console.err(kj::str(printableText(text), "\n"));
+}
+
+void UpgradeLines::retrying(kj::StringPtr text) {
+  // 2021-03-09T19:55:01Z, as the original's log has it.
+  auto date = dateText(clock.now());
+  for (char& c : date) {
+    if (c == '-') c = '/';
+    if (c == 'T') c = ' ';
+  }
+  note(kj::str(date.slice(0, date.size() - 1), " retrying error: ", text));
+}
+
+void UpgradeLines::done(kj::StringPtr component, kj::StringPtr node, kj::StringPtr image,
+                        kj::StringPtr result, kj::StringPtr message) {
+  if (!json) return;
+  kube::Json line{{"component", component.cStr()}};
+  if (node.size() > 0) line["node"] = node.cStr();
+  line["image"] = image.cStr();
+  line["result"] = result.cStr();
+  if (message.size() > 0) line["message"] = message.cStr();
+  console.out(kj::str(kube::writeJson(line), "\n"));
+}
+
+}  // namespace talos::talosctl

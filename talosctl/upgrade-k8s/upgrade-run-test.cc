@@ -1,0 +1,318 @@
+#include "talosctl/upgrade-k8s/upgrade-run.h"
+
+#include <gmock/gmock.h>
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/testing/virtual-time.h"
+#include "talosctl/cli/test-console-world.h"
+#include "talosctl/upgrade-k8s/test-upgrade.h"
+
+namespace talos::talosctl {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Nodes and API servers that do what they are told, each after some looks; and a log of what was
+// asked of them.
+class ModelEdges final : public UpgradeEdges {
+ public:
+  explicit ModelEdges(kj::StringPtr release) : seen(modelCluster(release)) {
+    for (auto& node : seen.nodes) {
+      for (unsigned part = 0; part < kParts; ++part) {
+        auto image = node.image(static_cast<KubernetesPart>(part));
+        if (image.size() == 0) continue;
+        run(node, static_cast<KubernetesPart>(part)) = {kj::str(image), kj::str(image), 2, 0};
+      }
+    }
+    daemonSetImage = kj::str(KJ_ASSERT_NONNULL(seen.proxyImage));
+  }
+
+  std::string log;        // what was changed
+  unsigned slowness = 1;  // looks until a change has arrived
+  std::string missing;    // an image that cannot be pulled
+  std::string refusing;   // a node that takes no config
+  std::string broken;     // "kube-scheduler of 10.5.0.4": never becomes ready
+  bool rehearsed = false, proxyThere = true;
+  unsigned conflicts = 0;
+
+  struct Runs {
+    kj::String config, running;
+    uint64_t version = 2;
+    unsigned looks = 0;
+  };
+
+  kj::Promise<SeenCluster> look(bool workers) override {
+    SeenCluster now;
+    for (auto& node : seen.nodes) {
+      SeenNode copy;
+      copy.name = kj::str(node.name);
+      copy.address = kj::str(node.address);
+      copy.controlPlane = node.controlPlane;
+      copy.kubeletVersion = kj::str(node.kubeletVersion);
+      if (node.controlPlane) {
+        copy.apiServer = kj::str(run(node, KubernetesPart::kApiServer).config);
+        copy.controllerManager = kj::str(run(node, KubernetesPart::kControllerManager).config);
+        copy.scheduler = kj::str(run(node, KubernetesPart::kScheduler).config);
+        copy.proxy = kj::str(run(node, KubernetesPart::kProxy).config);
+      }
+      if (workers) copy.kubelet = kj::str(run(node, KubernetesPart::kKubelet).config);
+      now.nodes.add(kj::mv(copy));
+    }
+    if (proxyThere) now.proxyImage = kj::str(daemonSetImage);
+    return now;
+  }
+  kj::Promise<void> pull(const SeenNode& node, kj::StringPtr image) override {
+    if (missing == image.cStr()) return error(ErrorKind::kNotFound, "not in the registry");
+    pulled += kj::str(node.address, " ", image, "\n").cStr();
+    return kj::READY_NOW;
+  }
+  std::string pulled;
+  kj::Promise<void> setImages(const SeenNode& node, kj::ArrayPtr<const ImageChange* const> changes,
+                              bool rehearsal) override {
+    if (refusing == node.address.cStr()) {
+      return error(ErrorKind::kFailedPrecondition, "changes need a reboot");
+    }
+    rehearsed = rehearsed || rehearsal;
+    if (rehearsal) return kj::READY_NOW;
+    if (conflicts > 0) return --conflicts, error(ErrorKind::kConflict, "another apply runs");
+    for (auto change : changes) {
+      log += kj::str(config::nameOf(change->part), " ", node.address, "\n").cStr();
+      auto& one = run(node, change->part);
+      one.config = kj::str(change->image);
+      ++one.version;
+      one.looks = 0;
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<SeenDefinition> definition(const SeenNode& node, KubernetesPart part) override {
+    auto& one = run(node, part);
+    return SeenDefinition{kj::str(one.config), one.version};
+  }
+  kj::Promise<kj::Maybe<SeenPod>> pod(const SeenNode& node, KubernetesPart part) override {
+    auto& one = run(node, part);
+    SeenPod pod;
+    pod.configVersion = kj::str(arrived(one) ? one.version : one.version - 1);
+    pod.ready = broken != kj::str(config::nameOf(part), " of ", node.address).cStr();
+    if (!pod.ready) pod.trouble = kj::str("CrashLoopBackOff");
+    return kj::Maybe<SeenPod>(kj::mv(pod));
+  }
+  kj::Promise<kj::String> apiServerRelease(const SeenNode& node) override {
+    asked += kj::str(node.address, "\n").cStr();
+    auto& running = run(node, KubernetesPart::kApiServer).running;
+    return kj::str(running.slice(KJ_ASSERT_NONNULL(running.findLast(':')) + 1));
+  }
+  std::string asked;
+  kj::Promise<SeenKubelet> kubelet(const SeenNode& node) override {
+    auto& one = run(node, KubernetesPart::kKubelet);
+    arrived(one);
+    return SeenKubelet{kj::str(one.running.slice(KJ_ASSERT_NONNULL(one.running.findLast(':')) + 1)),
+                       true};
+  }
+  kj::Promise<void> setDaemonSetImage(kj::StringPtr image) override {
+    log += "daemonset\n";
+    daemonSetImage = kj::str(image);
+    daemonSetLooks = 0;
+    return kj::READY_NOW;
+  }
+  kj::Promise<SeenDaemonSet> daemonSet() override {
+    bool done = ++daemonSetLooks > slowness;
+    return SeenDaemonSet{
+        .observed = done, .desired = 3, .updated = done ? 3u : 1u, .available = 3, .pods = 3};
+  }
+
+  SeenCluster seen;
+  kj::String daemonSetImage;
+  Runs& run(const SeenNode& node, KubernetesPart part) {
+    auto name = std::string(kj::str(node.address, config::nameOf(part)).cStr());
+    return runs[name];
+  }
+
+ private:
+  static constexpr unsigned kParts = 5;
+  std::map<std::string, Runs> runs;
+  unsigned daemonSetLooks = 100;
+
+  bool arrived(Runs& one) {
+    if (one.running == one.config) return true;
+    if (++one.looks <= slowness) return false;
+    one.running = kj::str(one.config);
+    return true;
+  }
+};
+
+class UpgradeK8sRuns : public testing::Test {
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestConsole console;
+  FixedClock clock;
+
+  ~UpgradeK8sRuns() noexcept override {}
+
+  // The text of its failure; empty: it succeeded.
+  std::string upgrade(ModelEdges& edges, bool json = false, bool dryRun = false,
+                      bool kubelets = true) {
+    UpgradeLines lines(console, clock, json);
+    UpgradeRun run(timer, edges, lines);
+    UpgradeIntent intent{.from = nullptr, .to = readRelease("1.35.4", "to"), .kubelets = kubelets};
+    auto running = run.run(kj::mv(intent), dryRun);
+    for (unsigned i = 0; i < 3600 && !running.poll(scope); ++i) {
+      advance(timer, scope, 1 * kj::SECONDS);
+    }
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { running.wait(scope); })) {
+      return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e)).cStr();
+    }
+    return "";
+  }
+};
+
+constexpr const char* kOrder =
+    "kube-apiserver 10.5.0.2\n"
+    "kube-apiserver 10.5.0.4\n"
+    "kube-controller-manager 10.5.0.2\n"
+    "kube-controller-manager 10.5.0.4\n"
+    "kube-scheduler 10.5.0.2\n"
+    "kube-scheduler 10.5.0.4\n"
+    "kube-proxy 10.5.0.2\n"
+    "kube-proxy 10.5.0.4\n"
+    "daemonset\n"
+    "kubelet 10.5.0.2\n"
+    "kubelet 10.5.0.4\n"
+    "kubelet 10.5.0.3\n";
+
+// Scripts match the lines; those of the documents are as they have them.
+TEST_F(UpgradeK8sRuns, PrintsAsTheDocumentsDo) {
+  ModelEdges edges("1.34.4");
+  EXPECT_EQ(upgrade(edges), "");
+  EXPECT_EQ(console.takeOut(),
+            "discovered master nodes [\"10.5.0.2\" \"10.5.0.4\"]\n"
+            "discovered worker nodes [\"10.5.0.3\"]\n"
+            "updating \"kube-apiserver\" to version \"1.35.4\"\n"
+            " > updating node \"10.5.0.2\"\n"
+            " > updating node \"10.5.0.4\"\n"
+            "updating \"kube-controller-manager\" to version \"1.35.4\"\n"
+            " > updating node \"10.5.0.2\"\n"
+            " > updating node \"10.5.0.4\"\n"
+            "updating \"kube-scheduler\" to version \"1.35.4\"\n"
+            " > updating node \"10.5.0.2\"\n"
+            " > updating node \"10.5.0.4\"\n"
+            "updating daemonset \"kube-proxy\" to version \"1.35.4\"\n"
+            "updating \"kubelet\" to version \"1.35.4\"\n"
+            " > updating node \"10.5.0.2\"\n"
+            " > updating node \"10.5.0.4\"\n"
+            " > updating node \"10.5.0.3\"\n"_kj);
+  auto err = console.takeErr();
+  EXPECT_THAT(err.cStr(), StartsWith("found Kubernetes 1.34.4\n10.5.0.2: pulling "
+                                     "registry.k8s.io/kube-apiserver:v1.35.4\n"));
+  EXPECT_THAT(err.cStr(), HasSubstr("\n2021/03/06 03:06:40 retrying error: config version "
+                                    "mismatch: got \"2\", expected \"3\"\n"));
+  EXPECT_EQ(edges.log, kOrder);
+  EXPECT_TRUE(edges.rehearsed);
+}
+
+// Catches: an API server that is taken for ready before it answers as the new release; a kubelet
+// that leaves one behind that does not answer.
+TEST_F(UpgradeK8sRuns, EachApiServerIsWaitedFor) {
+  ModelEdges edges("1.34.4");
+  edges.slowness = 40;
+  EXPECT_EQ(upgrade(edges), "");
+  EXPECT_EQ(edges.asked, "10.5.0.2\n10.5.0.4\n10.5.0.2\n10.5.0.4\n");
+  EXPECT_EQ(edges.log, kOrder);
+}
+
+// Catches: a cluster that is half changed because the release does not exist.
+TEST_F(UpgradeK8sRuns, AnImageThatDoesNotExistChangesNothing) {
+  for (auto image : {"registry.k8s.io/kube-scheduler:v1.35.4", "registry.k8s.io/kube-proxy:v1.35.4",
+                     "ghcr.io/siderolabs/kubelet:v1.35.4"}) {
+    ModelEdges edges("1.34.4");
+    edges.missing = image;
+    auto said = upgrade(edges);
+    EXPECT_THAT(said, StartsWith("NotFound: 10.5.0."));
+    EXPECT_THAT(said, HasSubstr(std::string("cannot pull ") + image));
+    EXPECT_THAT(said, EndsWith("not in the registry; nothing was changed"));
+    EXPECT_EQ(edges.log, "");
+    EXPECT_THAT(console.takeOut().cStr(), testing::Not(HasSubstr("updating")));
+  }
+}
+
+TEST_F(UpgradeK8sRuns, ANodeThatWouldNotTakeItsConfigChangesNothing) {
+  ModelEdges edges("1.34.4");
+  edges.refusing = "10.5.0.3";
+  EXPECT_EQ(upgrade(edges),
+            "FailedPrecondition: 10.5.0.3 would not take the config: changes need a reboot; "
+            "nothing was changed");
+  EXPECT_EQ(edges.log + edges.pulled, "");
+}
+
+// Catches: what comes after a failure; a wait without an end; a run that begins anew what is done.
+TEST_F(UpgradeK8sRuns, AFailureEndsItAndTheNextRunGoesOn) {
+  ModelEdges edges("1.34.4");
+  edges.broken = "kube-scheduler of 10.5.0.2";
+  EXPECT_EQ(upgrade(edges, true),
+            "DeadlineExceeded: timed out after 5m0s waiting for kube-scheduler on 10.5.0.2: pod is "
+            "not ready: CrashLoopBackOff; when that is mended, the same command goes on from here");
+  auto json = console.takeOut();
+  EXPECT_THAT(json.cStr(), HasSubstr("{\"component\":\"kube-apiserver\",\"node\":\"10.5.0.2\","
+                                     "\"image\":\"registry.k8s.io/kube-apiserver:v1.35.4\","
+                                     "\"result\":\"updated\"}\n"));
+  EXPECT_THAT(json.cStr(), HasSubstr("\"image\":\"registry.k8s.io/kube-scheduler:v1.35.4\","
+                                     "\"result\":\"failed\",\"message\":\"timed out after 5m0s"));
+  auto lines = std::string(console.takeErr().cStr());
+  auto trouble = "retrying error: pod is not ready: CrashLoopBackOff\n";
+  EXPECT_THAT(lines, HasSubstr(trouble));
+  EXPECT_EQ(lines.find(trouble), lines.rfind(trouble)) << "each text once";
+
+  edges.broken = "";
+  edges.log = edges.pulled = "";
+  EXPECT_EQ(upgrade(edges, true), "");
+  EXPECT_EQ(edges.log,
+            std::string(kOrder).substr(std::string(kOrder).find("kube-scheduler 10.5.0.4")));
+  EXPECT_THAT(edges.pulled, testing::Not(HasSubstr("kube-apiserver")));
+  EXPECT_THAT(console.takeOut().cStr(),
+              HasSubstr("\"image\":\"registry.k8s.io/kube-scheduler:v1.35.4\",\"result\":"
+                        "\"unchanged\"}\n"));
+}
+
+TEST_F(UpgradeK8sRuns, AConfigThatAnotherOneChangesIsReadAgain) {
+  ModelEdges edges("1.34.4");
+  edges.conflicts = 3;
+  EXPECT_EQ(upgrade(edges), "");
+  EXPECT_EQ(edges.log, kOrder);
+  edges.conflicts = 1000;
+  edges.run(edges.seen.nodes[0], KubernetesPart::kApiServer).config =
+      kj::str("registry.k8s.io/kube-apiserver:v1.35.3");
+  EXPECT_THAT(upgrade(edges), StartsWith("DeadlineExceeded: timed out after 1m0s waiting for "
+                                         "10.5.0.2 to take its config: another apply runs"));
+}
+
+TEST_F(UpgradeK8sRuns, ADryRunChangesAndPullsNothing) {
+  ModelEdges edges("1.34.4");
+  EXPECT_EQ(upgrade(edges, false, true), "");
+  EXPECT_EQ(edges.log + edges.pulled, "");
+  EXPECT_TRUE(edges.rehearsed);
+  auto out = console.takeOut();
+  EXPECT_THAT(out.cStr(), HasSubstr("would be updating \"kube-scheduler\" to version \"1.35.4\"\n"
+                                    " > node \"10.5.0.2\": registry.k8s.io/kube-scheduler:v1.34.4 "
+                                    "-> registry.k8s.io/kube-scheduler:v1.35.4\n"));
+  EXPECT_THAT(out.cStr(), HasSubstr("would be updating daemonset \"kube-proxy\""));
+}
+
+// Catches: workers that are asked although their kubelets stay; a cluster without kube-proxy that
+// is refused.
+TEST_F(UpgradeK8sRuns, WithoutKubeletsAndWithoutKubeProxy) {
+  ModelEdges edges("1.34.4");
+  edges.proxyThere = false;
+  EXPECT_EQ(upgrade(edges, false, false, false), "");
+  EXPECT_THAT(edges.log, EndsWith("kube-proxy 10.5.0.4\n"));
+  EXPECT_THAT(edges.pulled, testing::Not(HasSubstr("10.5.0.3")));
+  EXPECT_THAT(console.takeErr().cStr(),
+              HasSubstr("daemonset \"kube-proxy\" does not exist: skipped\n"));
+  EXPECT_THAT(console.takeOut().cStr(), testing::Not(HasSubstr("kubelet")));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

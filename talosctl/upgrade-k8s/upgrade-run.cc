@@ -1,0 +1,325 @@
+#include "talosctl/upgrade-k8s/upgrade-run.h"
+
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::StringPtr kProxyName = "kube-proxy"_kj;
+
+bool isFinal(const kj::Exception& e) {
+  switch (kindOf(e)) {
+    case ErrorKind::kInvalidArgument:
+    case ErrorKind::kPermissionDenied:
+    case ErrorKind::kUnauthenticated:
+    case ErrorKind::kUnimplemented:
+    case ErrorKind::kFailedPrecondition:
+      return true;
+    default:
+      return false;
+  }
+}
+
+kj::String listOf(const SeenCluster& seen, bool controlPlane) {
+  kj::Vector<kj::String> quoted;
+  for (auto& node : seen.nodes) {
+    if (node.controlPlane == controlPlane) quoted.add(kj::str("\"", node.address, "\""));
+  }
+  return kj::str("[", kj::strArray(quoted, " "), "]");
+}
+
+// Texts and releases differ in form: v1.35.4, 1.35.4+k3s1.
+bool isRelease(kj::StringPtr text, const KubernetesRelease& release) {
+  KJ_IF_MAYBE (version, config::parseKubernetesVersion(text)) return *version == release.version;
+  return false;
+}
+
+kj::String mismatch(kj::StringPtr what, kj::StringPtr got, kj::StringPtr expected) {
+  return kj::str(what, " mismatch: got \"", got, "\", expected \"", expected, "\"");
+}
+
+kj::String updating(KubernetesPart part, const KubernetesRelease& release) {
+  return kj::str("updating \"", config::nameOf(part), "\" to version \"", release.text, "\"");
+}
+
+}  // namespace
+
+// Until `attempt` says nothing; otherwise it says what is still missing.
+kj::Promise<void> UpgradeRun::await(kj::String what, kj::Duration limit,
+                                    kj::Function<kj::Promise<kj::String>()> attempt) {
+  auto until = timer.now() + limit;
+  kj::Vector<kj::String> told;
+  for (;;) {
+    kj::String missing;
+    try {
+      missing = co_await attempt();
+    } catch (...) {
+      auto e = kj::getCaughtExceptionAsKj();
+      if (isFinal(e)) fail(kindOf(e), kj::str(what, ": ", messageOf(e)));
+      missing = messageOf(e);
+    }
+    if (missing.size() == 0) co_return;
+    bool known = false;
+    for (auto& text : told) known = known || text == missing;
+    if (!known) {
+      lines.retrying(missing);
+      told.add(kj::str(missing));
+    }
+    if (timer.now() >= until) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("timed out after ", durationText(limit), " waiting for ", what, ": ", missing,
+                   "; when that is mended, the same command goes on from here"));
+    }
+    co_await timer.atTime(kj::min(timer.now() + kLookInterval, until));
+  }
+}
+
+kj::Promise<void> UpgradeRun::rehearse(const UpgradePlan& plan, const SeenCluster& seen) {
+  kj::Vector<kj::Promise<void>> waits;
+  for (auto i : kj::indices(seen.nodes)) {
+    kj::Vector<const ImageChange*> changes;
+    for (auto& change : plan.changes) {
+      if (change.node == i && change.isChange()) changes.add(&change);
+    }
+    if (changes.empty()) continue;
+    auto list = changes.releaseAsArray();
+    auto& node = seen.nodes[i];
+    auto asked = edges.setImages(node, list, true);
+    waits.add(asked.attach(kj::mv(list)).catch_([&node](kj::Exception&& e) {
+      fail(kindOf(e), kj::str(node.address, " would not take the config: ", messageOf(e),
+                              "; nothing was changed"));
+    }));
+  }
+  co_await kj::joinPromises(waits.releaseAsArray());
+}
+
+// One after the other, so that they do not share the node's time.
+kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const SeenCluster& seen,
+                                     size_t index) {
+  auto& node = seen.nodes[index];
+  auto pull = [&](kj::StringPtr image) -> kj::Promise<void> {
+    lines.note(kj::str(node.address, ": pulling ", image));
+    kj::Maybe<kj::Exception> why;
+    try {
+      co_await edges.pull(node, image);
+    } catch (...) {
+      why = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, why) {
+      fail(kindOf(*e), kj::str(node.address, ": cannot pull ", image, ": ", messageOf(*e),
+                               "; nothing was changed"));
+    }
+  };
+  for (auto& change : plan.changes) {
+    bool runs = change.part != KubernetesPart::kProxy;  // that of a config nobody runs
+    if (runs && change.node == index && change.isChange()) co_await pull(change.image);
+  }
+  KJ_IF_MAYBE (image, plan.daemonSetImage) {
+    if (*image != KJ_ASSERT_NONNULL(seen.proxyImage)) co_await pull(*image);
+  }
+}
+
+kj::Promise<void> UpgradeRun::pullAll(const UpgradePlan& plan, const SeenCluster& seen) {
+  kj::Vector<kj::Promise<void>> waits;
+  for (auto i : kj::indices(seen.nodes)) {
+    // Without their kubelets, workers may be out of this client's reach.
+    bool known = seen.nodes[i].controlPlane || seen.nodes[i].kubelet.size() > 0;
+    if (known) waits.add(pullOn(plan, seen, i));
+  }
+  co_await kj::joinPromises(waits.releaseAsArray());
+}
+
+kj::Promise<void> UpgradeRun::setImage(const ImageChange& change, const SeenNode& node) {
+  if (!change.isChange()) co_return;
+  auto one = &change;
+  co_await await(kj::str(node.address, " to take its config"), kConfigLimit,
+                 [&]() -> kj::Promise<kj::String> {
+                   co_await edges.setImages(node, kj::arrayPtr(&one, 1), false);
+                   co_return kj::String();
+                 });
+}
+
+kj::Promise<void> UpgradeRun::awaitApiServer(const SeenNode& node,
+                                             const KubernetesRelease& release) {
+  co_await await(kj::str("the API server of ", node.address), kApiServerLimit,
+                 [&]() -> kj::Promise<kj::String> {
+                   auto got = co_await edges.apiServerRelease(node);
+                   if (isRelease(got, release)) co_return kj::String();
+                   co_return mismatch(kj::str("release of the API server of ", node.address), got,
+                                      release.text);
+                 });
+}
+
+kj::Promise<void> UpgradeRun::changePod(const ImageChange& change, const SeenNode& node) {
+  co_await setImage(change, node);
+  auto name = config::nameOf(change.part);
+  co_await await(kj::str("the definition of ", name, " on ", node.address), kDefinitionLimit,
+                 [&]() -> kj::Promise<kj::String> {
+                   auto now = co_await edges.definition(node, change.part);
+                   if (now.image == change.image) co_return kj::String();
+                   co_return mismatch("image", now.image, change.image);
+                 });
+  co_await await(kj::str(name, " on ", node.address), kPodLimit, [&]() -> kj::Promise<kj::String> {
+    // Another change of the config may have come since.
+    auto expected = kj::str((co_await edges.definition(node, change.part)).version);
+    auto found = co_await edges.pod(node, change.part);
+    KJ_IF_MAYBE (pod, found) {
+      if (pod->configVersion != expected) {
+        co_return mismatch("config version", pod->configVersion, expected);
+      }
+      if (pod->ready) co_return kj::String();
+      auto why = pod->trouble.size() > 0 ? kj::str(": ", pod->trouble) : kj::str();
+      co_return kj::str("pod is not ready", why);
+    }
+    co_return kj::str("pod not found in the API server state");
+  });
+}
+
+kj::Promise<void> UpgradeRun::changeKubelet(const ImageChange& change, const SeenNode& node,
+                                            const KubernetesRelease& release) {
+  co_await setImage(change, node);
+  co_await await(kj::str("the kubelet of ", node.address), kKubeletLimit,
+                 [&]() -> kj::Promise<kj::String> {
+                   auto now = co_await edges.kubelet(node);
+                   if (!isRelease(now.version, release)) {
+                     co_return mismatch("kubelet version", now.version, release.text);
+                   }
+                   co_return now.ready ? kj::String() : kj::str("node is not ready");
+                 });
+}
+
+kj::Promise<void> UpgradeRun::step(const ImageChange& change, const SeenNode& node,
+                                   const KubernetesRelease& release) {
+  auto name = config::nameOf(change.part);
+  kj::Maybe<kj::Exception> why;
+  try {
+    if (change.part == KubernetesPart::kKubelet) {
+      co_await changeKubelet(change, node, release);
+    } else {
+      co_await changePod(change, node);
+    }
+    // A new kubelet may start the pods of its node anew.
+    bool hasApiServer = change.part == KubernetesPart::kApiServer ||
+                        (change.part == KubernetesPart::kKubelet && node.controlPlane);
+    if (hasApiServer) co_await awaitApiServer(node, release);
+  } catch (...) {
+    why = kj::getCaughtExceptionAsKj();
+  }
+  KJ_IF_MAYBE (e, why) {
+    lines.done(name, node.address, change.image, "failed", messageOf(*e));
+    kj::throwFatalException(kj::mv(*e));
+  }
+  lines.done(name, node.address, change.image, change.isChange() ? "updated" : "unchanged");
+}
+
+kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
+                                   const SeenCluster& seen, const KubernetesRelease& release) {
+  bool any = false;
+  for (auto& change : plan.changes) {
+    if (change.part != part) continue;
+    if (!any) lines.line(updating(part, release));
+    any = true;
+    auto& node = seen.nodes[change.node];
+    lines.line(kj::str(" > updating node \"", node.address, "\""));
+    co_await step(change, node, release);
+  }
+}
+
+kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const SeenCluster& seen,
+                                    const KubernetesRelease& release) {
+  for (auto& change : plan.changes) {
+    if (change.part == KubernetesPart::kProxy) {
+      co_await setImage(change, seen.nodes[change.node]);
+    }
+  }
+  KJ_IF_MAYBE (image, plan.daemonSetImage) {
+    lines.line(
+        kj::str("updating daemonset \"", kProxyName, "\" to version \"", release.text, "\""));
+    bool changes = *image != KJ_ASSERT_NONNULL(seen.proxyImage);
+    kj::Maybe<kj::Exception> why;
+    try {
+      if (changes) {
+        co_await await(kj::str("the API server to change the DaemonSet"), kConfigLimit,
+                       [&]() -> kj::Promise<kj::String> {
+                         co_await edges.setDaemonSetImage(*image);
+                         co_return kj::String();
+                       });
+      }
+      co_await await(kj::str("the pods of kube-proxy"),
+                     kProxyLimit + kProxyLimitOfNode * seen.nodes.size(),
+                     [&]() -> kj::Promise<kj::String> {
+                       auto now = co_await edges.daemonSet();
+                       bool all = now.observed && now.updated == now.desired &&
+                                  now.pods == now.desired && now.available == now.desired;
+                       if (all) co_return kj::String();
+                       co_return kj::str(now.updated, " of ", now.desired, " pods are updated, ",
+                                         now.available, " available");
+                     });
+    } catch (...) {
+      why = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, why) {
+      lines.done(kProxyName, "", *image, "failed", messageOf(*e));
+      kj::throwFatalException(kj::mv(*e));
+    }
+    lines.done(kProxyName, "", *image, changes ? "updated" : "unchanged");
+  } else {
+    lines.note("daemonset \"kube-proxy\" does not exist: skipped");
+    lines.done(kProxyName, "", "", "skipped");
+  }
+}
+
+void UpgradeRun::tellPlan(const UpgradePlan& plan, const SeenCluster& seen,
+                          const KubernetesRelease& release) {
+  auto would = [](bool changes) { return changes ? "would update"_kj : "unchanged"_kj; };
+  kj::Maybe<KubernetesPart> last;
+  auto headed = [&](KubernetesPart part) {
+    bool again = last.map([&](KubernetesPart l) { return l == part; }).orDefault(false);
+    if (!again) lines.line(kj::str("would be ", updating(part, release)));
+    last = part;
+  };
+  auto tellProxy = [&]() {
+    KJ_IF_MAYBE (image, plan.daemonSetImage) {
+      auto& was = KJ_ASSERT_NONNULL(seen.proxyImage);
+      lines.line(kj::str("would be updating daemonset \"", kProxyName, "\" to version \"",
+                         release.text, "\": ", was, " -> ", *image));
+      lines.done(kProxyName, "", *image, would(was != *image));
+    }
+  };
+  bool proxyTold = false;
+  for (auto& change : plan.changes) {
+    if (change.part == KubernetesPart::kKubelet && !proxyTold) tellProxy(), proxyTold = true;
+    if (change.part == KubernetesPart::kProxy) continue;
+    headed(change.part);
+    auto& node = seen.nodes[change.node];
+    lines.line(change.isChange()
+                   ? kj::str(" > node \"", node.address, "\": ", change.was, " -> ", change.image)
+                   : kj::str(" > node \"", node.address, "\": unchanged"));
+    lines.done(config::nameOf(change.part), node.address, change.image, would(change.isChange()));
+  }
+  if (!proxyTold) tellProxy();
+}
+
+kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
+  auto seen = co_await edges.look(intent.kubelets);
+  auto plan = planUpgrade(intent, seen);
+  auto& to = intent.to;
+  lines.line(kj::str("discovered master nodes ", listOf(seen, true)));
+  if (intent.kubelets) lines.line(kj::str("discovered worker nodes ", listOf(seen, false)));
+  if (intent.from == nullptr) lines.note(kj::str("found Kubernetes ", plan.from.toString()));
+  co_await rehearse(plan, seen);
+  if (dryRun) {
+    tellPlan(plan, seen, to);
+    co_return;
+  }
+  co_await pullAll(plan, seen);
+  for (auto one : {KubernetesPart::kApiServer, KubernetesPart::kControllerManager,
+                   KubernetesPart::kScheduler}) {
+    co_await part(one, plan, seen, to);
+  }
+  co_await proxy(plan, seen, to);
+  co_await part(KubernetesPart::kKubelet, plan, seen, to);
+}
+
+}  // namespace talos::talosctl
