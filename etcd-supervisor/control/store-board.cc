@@ -87,6 +87,7 @@ StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api
   services = store.watch<rpc::ServiceSpec>([this] { changed(); }, kId);
   specs = store.watch<rpc::EtcdSpecSpec>([this] { specsChanged(); }, kId);
   vips = store.watch<rpc::VipStatusSpec>([this] { vipsChanged(); });
+  members = store.watch<rpc::MemberSpec>([this] { changed(); });
 }
 
 StoreBoard::~StoreBoard() noexcept(false) = default;
@@ -144,6 +145,15 @@ kj::Vector<kj::String> StoreBoard::sharedAddresses() {
   kj::Vector<kj::String> addresses;
   for (auto status : vips) {
     if (status.getState() != "idle") addresses.add(kj::str(status.id()));
+  }
+  return addresses;
+}
+
+kj::Vector<kj::String> StoreBoard::kubernetesNodes() {
+  kj::Vector<kj::String> addresses;
+  for (auto node : members) {
+    if (node.getMachineType() != "controlplane") continue;
+    for (auto address : node.getAddresses()) addresses.add(kj::str(address));
   }
   return addresses;
 }

@@ -21,6 +21,7 @@ class StoreBoard final : public Board {
   kj::Maybe<const Config&> config() override;
   bool running() override;
   kj::Vector<kj::String> sharedAddresses() override;
+  kj::Vector<kj::String> kubernetesNodes() override;
   kj::Maybe<const Wanted&> wanted() override;
   kj::Promise<void> want(Wanted wanted) override;
   kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member> members) override;
@@ -36,6 +37,7 @@ class StoreBoard final : public Board {
   Watched<rpc::ServiceSpec> services;
   Watched<rpc::EtcdSpecSpec> specs;
   Watched<rpc::VipStatusSpec> vips;
+  Watched<rpc::MemberSpec> members;
   kj::Maybe<Config> config_;
   kj::Maybe<Wanted> wanted_;
   bool hasSecrets = false;

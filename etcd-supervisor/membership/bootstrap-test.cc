@@ -241,6 +241,21 @@ TEST_F(Strangers, WhomTheTalosconfigNamesIsAskedAndJoined) {
   EXPECT_TRUE(n1.disk.intent.heardOf.empty()) << "a voter needs them no more";
 }
 
+// Catches: a node that never finds the cluster of which only Kubernetes has told it; one that does
+// not make the first cluster because Kubernetes of an earlier one has told it of somebody.
+TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
+  for (auto& node : world.nodes) node->config.shared.clear();
+  n2.kubernetesNodes = {"10.0.0.1", "10.0.0.77"};
+  tell(n2, {});
+  EXPECT_EQ(outcome(), "n2 bootstrap: done");
+  world.pass(2 * kj::MINUTES);
+  EXPECT_FALSE(both()) << "somebody else has told the other one";
+  n1.kubernetesNodes = {"10.0.0.1", "10.0.0.2"};
+  n1.wake();
+  EXPECT_TRUE(world.eventually(kPatience, [&] { return both(); }));
+  EXPECT_EQ(world.clusters.size(), 1u);
+}
+
 // Catches: a node that forgets who has asked it, at once or with its next start.
 TEST_F(Strangers, WhoAskedIsAskedBack) {
   auto until = world.timer.now() + kPatience;

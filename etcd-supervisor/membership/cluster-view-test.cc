@@ -43,6 +43,7 @@ struct Around final : Files, Board, Peers, Doors {
   void removeSnapshot() override {}
   kj::Maybe<const Config&> config() override { return nullptr; }
   kj::Vector<kj::String> sharedAddresses() override { return {}; }
+  kj::Vector<kj::String> kubernetesNodes() override { return {}; }
   kj::Maybe<const Wanted&> wanted() override { return nullptr; }
   kj::Promise<void> want(Wanted) override { return kj::READY_NOW; }
   kj::Promise<void> tell(const Status&, kj::ArrayPtr<const etcd::Member>) override {

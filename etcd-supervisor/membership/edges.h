@@ -42,6 +42,10 @@ class Board {
   virtual bool running() = 0;                     // the process of service etcd
   // Those that vipd of this node has not stepped down from. It does so when etcd is leaving.
   virtual kj::Vector<kj::String> sharedAddresses() = 0;
+  // Addresses of control-plane nodes, as Kubernetes of the cluster knows them; none as long as it
+  // has told nothing. A node that looks for a cluster to join asks them too; they say nothing
+  // against making one, which is for those whom config and talosconfig name.
+  virtual kj::Vector<kj::String> kubernetesNodes() = 0;
   // What is wanted so far, by us or by who we were before a restart; none: nothing in this boot.
   virtual kj::Maybe<const Wanted&> wanted() = 0;
   virtual kj::Promise<void> want(Wanted wanted) = 0;

@@ -116,6 +116,7 @@ kj::Promise<kj::Duration> Keeper::step() {
 
 kj::Promise<kj::Duration> Keeper::search() {
   auto config = here.config();
+  addPeers(config, edges.board.kubernetesNodes());
   auto asked = co_await askAll(edges, config, othersOf(config, nullptr));
   if (here.busy() || here.phase() != Phase::kWaiting) co_return kUnsettled;
   kj::Vector<Asked> members;
@@ -192,6 +193,7 @@ kj::Promise<kj::Vector<kj::String>> Keeper::knownHosts() {
   for (auto& host : hosts) addOnce(known, kj::str(host));
   addHosts(known, config, kj::StringPtr(here.intent().cluster));
   if (!known.empty()) co_return known;
+  addPeers(config, edges.board.kubernetesNodes());
   auto asked = co_await askAll(edges, config, othersOf(config, nullptr));
   co_return co_await membersAt(edges, config, asked);
 }

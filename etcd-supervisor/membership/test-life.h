@@ -91,6 +91,12 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
     return addresses;
   }
 
+  kj::Vector<kj::String> kubernetesNodes() override {
+    kj::Vector<kj::String> addresses;
+    for (auto& one : node.kubernetesNodes) addresses.add(kj::str(one.c_str()));
+    return addresses;
+  }
+
   // --- Peers ---
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override {
     return kj::arr(kj::str(host));

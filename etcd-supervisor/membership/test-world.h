@@ -67,11 +67,12 @@ struct Node {
   kj::Vector<Argument> runsBy;
   bool killed = false;  // etcd's process, by the test
   uint64_t freeBytes = 1 << 30;
-  bool cutOff = false;      // etcd from the other members only
-  bool storeFails = false;  // machined's, for what is wanted
-  bool failsLate = false;   // writes take effect and are told to have failed
-  bool holds = false;       // vipd a shared address: whenever the node is a member
-  bool vipdHangs = false;   // and keeps it
+  bool cutOff = false;                       // etcd from the other members only
+  bool storeFails = false;                   // machined's, for what is wanted
+  bool failsLate = false;                    // writes take effect and are told to have failed
+  bool holds = false;                        // vipd a shared address: whenever the node is a member
+  bool vipdHangs = false;                    // and keeps it
+  std::vector<std::string> kubernetesNodes;  // addresses, in machined's store
   kj::Promise<void> vipd = nullptr;
   Signal changed;  // for machined
   kj::Promise<void> machined = nullptr;

@@ -30,7 +30,7 @@ const Daemon kDaemons[] = {
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
        may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec,
-                     rpc::VipStatusSpec>();
+                     rpc::VipStatusSpec, rpc::MemberSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
        may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec,
                       rpc::BootstrapStatusSpec>();
