@@ -88,6 +88,7 @@ struct Observations {
     cni @3 :Text;                  # flannel, custom or none
     proxyDisabled @4 :Bool;
     authorities @5 :List(Authority);
+    mirrored @6 :List(Text);       # registries that have mirrors; "*": all
   }
   struct Authority {
     key @0 :Text;                  # of the config: cluster.ca

@@ -11,7 +11,7 @@
 namespace talos::kube {
 namespace {
 
-constexpr auto kEachAddress = 3 * kj::SECONDS;
+constexpr auto kName = 6 * kj::SECONDS, kEachAddress = 3 * kj::SECONDS;
 
 // "connect(): Connection refused" -> "Connection refused".
 kj::String dialCause(const kj::Exception& e) {
@@ -35,7 +35,9 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialAddress(DialEdges edges, kj::StringP
 }
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialEdges edges, kj::String host, uint16_t port) {
-  auto addresses = co_await resolve(edges.port, edges.timer, host);
+  auto addresses = co_await within(edges.timer, kName, resolve(edges.port, edges.timer, host),
+                                   kj::str("cannot resolve ", host, ": no name server answers"),
+                                   ErrorKind::kUnavailable);
   kj::String why;
   for (auto& address : addresses) {
     kj::Maybe<kj::Own<kj::AsyncIoStream>> reached;

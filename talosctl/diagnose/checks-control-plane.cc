@@ -9,15 +9,6 @@ namespace {
 
 constexpr auto kEndpointAgain = 2 * kj::MINUTES;  // the kubelet asks it several times a minute
 
-// A line of the kubelet or of Kubernetes' programs that says why it does not go on.
-kj::StringPtr fatalLine(SeenNode node, kj::StringPtr log) {
-  auto flag = newestLine(node, log, {"unknown flag", "invalid argument", "failed to parse"});
-  if (flag.size() > 0) return flag;
-  return newestLine(node, log,
-                    {"Error: ", "error: ", "command failed", "panic: ", "fatal",
-                     "failed to run Kubelet", "failed to validate", "address already in use"});
-}
-
 bool isPartOf(kj::StringPtr id, kj::StringPtr part) {
   return id.endsWith(kj::str(":", part));
 }
@@ -43,17 +34,28 @@ void checkKubelet(Seen seen, Report& report) {
     KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
       if (isUp(*service)) continue;
       auto told = tells(*service);
-      auto line = fatalLine(node, "kubelet");
       bool waits = service->getState() == rpc::ServiceState::WAITING ||
                    service->getState() == rpc::ServiceState::PREPARING;
-      bool crashes = has(told.text, "exited with status");
-      auto text = crashes ? kj::str("the kubelet ends again and again")
-                  : waits ? kj::str("the kubelet does not run yet")
-                          : kj::str("the kubelet is not healthy");
-      auto& finding =
-          crashes ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
-      finding.shows(node, "service kubelet", told.text, told.time);
-      if (!waits) finding.shows(node, "logs kubelet", line);
+      bool stopped = has(told.text, "Service stopped");
+      bool crashes =
+          has(told.text, "exited with status") && !has(told.text, "exited with status 0");
+      auto line = crashes && !stopped ? fatalLine(seen, node, "kubelet") : ""_kj;
+      bool flag = hasAny(line, {"unknown flag", "invalid argument", "failed to parse"});
+      auto text = stopped ? kj::str("the kubelet does not run: somebody has stopped it")
+                  : flag  ? kj::str(
+                               "the kubelet does not start: an argument of "
+                                "machine.kubelet.extraArgs is wrong")
+                  : crashes ? kj::str("the kubelet ends again and again")
+                  : waits   ? kj::str("the kubelet does not run yet")
+                            : kj::str("the kubelet is not healthy");
+      auto& finding = crashes && !stopped ? report.certain(node, kj::mv(text))
+                                          : report.likely(node, kj::mv(text));
+      finding.shows(node, "service kubelet", told.text, told.time)
+          .shows(node, "logs kubelet", line);
+      if (stopped) {
+        finding.mend(node, "service kubelet start");
+        continue;
+      }
       finding.mend(node, "logs kubelet    # and machine.kubelet of its config");
     }
   }
@@ -90,7 +92,7 @@ void checkControlPlanePods(Seen seen, Report& report) {
         status = container.getStatus();
         runs = runs || status == "CONTAINER_RUNNING";
       }
-      auto line = id.size() > 0 ? fatalLine(node, id) : ""_kj;
+      auto line = id.size() > 0 ? fatalLine(seen, node, id) : ""_kj;
       auto what = kj::str("logs -k ", id);
       if (id.size() > 0 && !runs) {
         bool flag = hasAny(line, {"unknown flag", "invalid argument", "failed to parse"});
@@ -121,7 +123,7 @@ void checkApiServer(Seen seen, Report& report) {
   bool controlPlane = false;
   for (auto node : seen.getNodes()) controlPlane = controlPlane || isControlPlane(node);
   if (!controlPlane) return;
-  report.certain(kj::str("no API server of Kubernetes answers"))
+  report.likely(kj::str("no API server of Kubernetes answers"))
       .shows("talosctl get nodestatus", seen.getSurveyProblem())
       .mend(kj::str("talosctl containers -k, on the control-plane nodes"));
 }
@@ -137,6 +139,7 @@ void checkVip(Seen seen, Report& report) {
       told.add(address);
       unsigned holders = 0;
       bool all = true;
+      if (!allControlPlanesAsked(seen)) continue;  // one of the others may hold it
       for (auto other : seen.getNodes()) {
         if (!answers(other) && (isControlPlane(other) || other.getReach() == Reach::SILENT))
           all = false;
@@ -191,7 +194,8 @@ void checkEndpoint(Seen seen, Report& report) {
                                 "cluster.ca: it leads to another cluster, or the config is of one")
                       : kj::str("the control plane endpoint ", url,
                                 " does not lead to an API server: ", wordsOf(failure));
-      bool sure = failure == DialFailure::kCertificate || seen.hasSurvey();
+      bool read = seen.hasSurvey() && seen.getSurvey().getProblems().size() == 0;
+      bool sure = failure == DialFailure::kCertificate || read;
       auto& finding = sure ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
       finding.shows(node, "logs kubelet", newest)
           .mend(setInConfig(node, "/cluster/controlPlane/endpoint", "\"https://<address>:6443\""));

@@ -123,6 +123,9 @@ void checkEtcdMembers(Seen seen, Report& report) {
 void checkEtcdQuorum(Seen seen, Report& report) {
   KJ_IF_MAYBE (node, teller(seen)) {
     if (node->getQuorum()) return;
+    bool known = false;  // who does not answer; etcd may only have been slow to tell
+    for (auto member : node->getMembers()) known = known || member.getProblem().size() > 0;
+    if (!known) return;
     kj::Vector<kj::String> names;
     auto& finding = report.certain(kj::str());
     for (auto member : node->getMembers()) {

@@ -10,11 +10,27 @@ std::vector<CheckCase> kubernetesCases() {
        R"(nodes: [{address: a, controlPlane: true, logs: [{id: kubelet, lines: ['E1122 pod_workers.go: "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-scheduler\" with ErrImagePull: \"rpc error: code = NotFound desc = failed to pull and unpack image \\\"r/kube-scheduler:v9\\\": r/kube-scheduler:v9: not found\""']}]}])",
        // It is there by now.
        R"(nodes: [{address: a, controlPlane: true, containers: [{id: 'kube-system/kube-scheduler-a:kube-scheduler', status: CONTAINER_RUNNING}], logs: [{id: kubelet, lines: ['E1122 pod_workers.go: "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-scheduler\" with ErrImagePull: \"rpc error: code = NotFound desc = failed to pull and unpack image \\\"r/kube-scheduler:v9\\\": r/kube-scheduler:v9: not found\""']}]}])"},
-      {"kubelet", "the kubelet ends again and again", true,
+      {"kubelet", "an argument of machine.kubelet.extraArgs is wrong", true,
        "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
        "kubelet "
        "(PID 82) exited with status 1; restarting in 3 s}]}], logs: [{id: kubelet, lines: ['Error: "
        "failed to parse kubelet flag: unknown flag: --bogus']}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
+      // It ends well where its config has changed; a line of long ago is no reason, nor what it
+      // tells as information.
+      {"kubelet", "ends again and again", true,
+       "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
+       "kubelet (PID 82) exited with status 1; restarting in 3 s}]}]}]",
+       "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
+      {"kubelet", "the kubelet does not run yet", false,
+       "{now: 1700000000000000000, nodes: [{address: a, services: [{id: kubelet, state: preparing, "
+       "events: [{message: Task kubelet (PID 82) exited with status 0}]}], logs: [{id: kubelet, "
+       "lines: ['E1114 22:03:15.000001 1 run.go:72] unknown flag: --bogus', 'I1114 22:13:15.000001 "
+       "1 x.go:5] error: none']}]}]}",
+       "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
+      {"kubelet", "somebody has stopped it", false,
+       "nodes: [{address: a, services: [{id: kubelet, state: finished, events: [{message: 'Service "
+       "stopped: Task kubelet (PID 82) exited with status 0'}]}]}]",
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
       {"kubelet", "the kubelet is not healthy", false,
        "nodes: [{address: a, services: [{id: kubelet, state: running, health: {unknown: false, "
@@ -48,7 +64,7 @@ std::vector<CheckCase> kubernetesCases() {
        // Nobody has told.
        "nodes: [{address: a, controlPlane: true, unanswered: [{question: containers, why: no "
        "answer}]}]"},
-      {"api-server", "no API server of Kubernetes answers", true,
+      {"api-server", "no API server of Kubernetes answers", false,
        "{surveyProblem: '10.5.0.2: Kubernetes at 127.0.0.1:6443: Connection refused', nodes: "
        "[{address: a, "
        "controlPlane: true}]}",
@@ -59,6 +75,13 @@ std::vector<CheckCase> kubernetesCases() {
        "nodes: [{address: a, vips: [{address: 10.5.0.9, status: {state: waiting}}]}, {address: b, "
        "vips: "
        "[{address: 10.5.0.9, status: {state: holder}}]}]"},
+      // One that was not asked may hold it.
+      {"vip", "nobody holds the shared address 10.5.0.9", true,
+       "nodes: [{address: 10.5.0.2, controlPlane: true, members: [{peerUrls: "
+       "['https://10.5.0.2:2380']}], vips: [{address: 10.5.0.9, status: {state: waiting}}]}]",
+       "nodes: [{address: 10.5.0.2, controlPlane: true, members: [{peerUrls: "
+       "['https://10.5.0.2:2380']}, {peerUrls: ['https://10.5.0.3:2380']}], vips: [{address: "
+       "10.5.0.9, status: {state: waiting}}]}]"},
       {"endpoint", "does not lead to an API server: nothing listens there", true,
        "{survey: {server: x}, nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, "
        "kubelet: "
@@ -132,6 +155,12 @@ std::vector<CheckCase> kubernetesCases() {
        "{cni: custom}}]}",
        "{survey: {nodes: [{name: m-1, ready: true}]}, nodes: [{address: a, facts: {cni: "
        "custom}}]}"},
+      // Deleted; not while the cluster is being given it.
+      {"cni", "flannel is gone", true,
+       "{survey: {nodes: [{name: m-1, ready: true}], workloads: []}, nodes: [{address: a, facts: "
+       "{cni: flannel}, manifests: {message: applied}}]}",
+       "{survey: {nodes: [{name: m-1, ready: true}], workloads: []}, nodes: [{address: a, facts: "
+       "{cni: flannel}, manifests: {message: 'waiting for etcd'}}]}"},
       {"node-pressure", "DiskPressure", true,
        "survey: {nodes: [{name: m-1, ready: true, pressures: ['DiskPressure: kubelet has disk "
        "pressure']}]}",
@@ -151,6 +180,35 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {workloads: [{kind: Deployment, name: x, desired: 1, message: does not have "
        "minimum "
        "availability}]}"},
+      // The event of its ReplicaSet tells, as long as its pods are missing.
+      {"workload", "a webhook refuses them, or does not answer", true,
+       "{now: 1700000000000000000, survey: {workloads: [{kind: Deployment, name: coredns, desired: "
+       "1}], warnings: [{time: 1699999990, object: ReplicaSet kube-system/coredns-78, reason: "
+       "FailedCreate, message: 'failed calling webhook \"a.example\"'}]}}",
+       "{now: 1700000000000000000, survey: {workloads: [{kind: Deployment, name: coredns, desired: "
+       "1}], warnings: [{time: 1699999990, object: ReplicaSet kube-system/coredns-78, reason: "
+       "FailedCreate, message: 'failed calling webhook \"a.example\"'}], pods: [{namespace: "
+       "kube-system, name: coredns-78-x, owner: ReplicaSet/coredns-78}]}}"},
+      {"kube-proxy", "kube-proxy is gone", true,
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, manifests: {message: "
+       "applied}}]}",
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a}]}"},
+      {"core-dns", "CoreDNS is gone", true,
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, manifests: {message: "
+       "applied}}]}",
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a}]}"},
+      {"core-dns", "CoreDNS is scaled to 0", true,
+       "survey: {workloads: [{kind: Deployment, name: coredns, app: kube-dns}]}",
+       "survey: {workloads: [{kind: Deployment, name: coredns, app: kube-dns, desired: 1, ready: "
+       "1}]}"},
+      // It may only need a moment.
+      {"pod", "the pod default/web is not ready", false,
+       "survey: {pods: [{namespace: default, name: web, reason: ContainerCreating}]}",
+       "survey: {pods: [{namespace: default, name: web, ready: true}]}"},
+      {"pod", "secret nosuch not found", true,
+       "survey: {pods: [{namespace: default, name: web, reason: ContainerCreating}], warnings: "
+       "[{object: Pod default/web, reason: FailedMount, message: secret nosuch not found}]}",
+       "survey: {pods: [{namespace: default, name: web, ready: true}]}"},
       {"kube-proxy", "kube-proxy of w-1 does not run", true,
        "survey: {nodes: [{name: w-1, ready: true}], workloads: [{kind: DaemonSet, name: "
        "kube-proxy, app: "
@@ -192,7 +250,7 @@ TEST(Causes, AManifestThatIsNotThereIsTheCauseOfAll) {
 survey:
     nodes:
         - {name: m-1, addresses: [10.5.0.2], reason: KubeletNotReady, message: cni plugin not initialized}
-    workloads: [{kind: Deployment, name: coredns, app: kube-dns, desired: 2}]
+    workloads: [{kind: DaemonSet, name: kube-proxy, app: kube-proxy}, {kind: Deployment, name: coredns, app: kube-dns, desired: 2}]
     pods:
         - {namespace: kube-system, name: coredns-1, app: kube-dns, phase: Pending, reason: Unschedulable, message: "0/1 nodes are available: untolerated taint {node.kubernetes.io/not-ready}"}
 nodes:

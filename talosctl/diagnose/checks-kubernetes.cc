@@ -10,6 +10,9 @@ using Pod = rpc::Survey::Pod::Reader;
 using KubeNode = rpc::Survey::Node::Reader;
 
 constexpr kj::StringPtr kUnreadable = "cannot read the manifest "_kj;
+constexpr kj::StringPtr kCreateAgain =
+    "talosctl -n <control-plane node> service kubed restart    # it creates what is missing"_kj;
+constexpr int64_t kRefusedAgain = 600;  // s: controllers try again, at longer and longer intervals
 
 uint64_t since(KubeNode node) {
   return static_cast<uint64_t>(node.getSince()) * 1'000'000'000;
@@ -49,6 +52,15 @@ bool isIll(Pod pod) {
   return !pod.getReady() && !pod.getDeleted() && pod.getPhase() != "Succeeded";
 }
 
+// It may only need a moment: nothing has failed yet.
+bool isStarting(Seen seen, Pod pod) {
+  if (warningOf(seen, pod).size() > 0) return false;
+  auto reason = pod.getReason();
+  return reason.size() == 0 ||
+         hasAny(reason, {"ContainerCreating", "PodInitializing", "ContainersNotReady",
+                         "ContainersNotInitialized", "PodReadyToStartContainers"});
+}
+
 kj::Maybe<rpc::Survey::Workload::Reader> workloadOf(Seen seen, kj::StringPtr app) {
   for (auto workload : seen.getSurvey().getWorkloads()) {
     bool named = workload.getApp() == app || (app == "kube-dns" && workload.getName() == "coredns");
@@ -62,6 +74,33 @@ bool isReadable(Seen seen, kj::StringPtr what) {
     if (has(problem, what)) return false;
   }
   return seen.hasSurvey();
+}
+
+// Why the API server takes no pods of a workload: its condition, or an event of it, or of the
+// ReplicaSet of a Deployment. Empty: it takes them.
+kj::StringPtr refusalOf(Seen seen, rpc::Survey::Workload::Reader workload) {
+  if (hasAny(workload.getMessage(),
+             {"forbidden", "exceeded quota", "FailedCreate", "denied", "webhook"})) {
+    return workload.getMessage();
+  }
+  unsigned pods = 0;
+  auto owner = workload.getKind() == "Deployment"
+                   ? kj::str("ReplicaSet/", workload.getName(), "-")
+                   : kj::str(workload.getKind(), "/", workload.getName());
+  for (auto pod : seen.getSurvey().getPods()) {
+    if (pod.getNamespace() == "kube-system" && pod.getOwner().startsWith(owner)) {
+      pods += !pod.getDeleted();
+    }
+  }
+  if (pods >= workload.getDesired()) return "";  // they are there by now
+  auto object = kj::str(" kube-system/", workload.getName());
+  for (auto event : seen.getSurvey().getWarnings()) {
+    bool its = event.getReason() == "FailedCreate" && has(event.getObject(), object);
+    if (its && seen.getNow() / 1'000'000'000 - event.getTime() < kRefusedAgain) {
+      return event.getMessage();
+    }
+  }
+  return "";
 }
 
 void showPods(Seen seen, Finding& finding, kj::StringPtr app) {
@@ -141,6 +180,17 @@ void checkCni(Seen seen, Report& report) {
   for (auto node : seen.getNodes()) {
     if (node.getFacts().getCni().size() > 0) cni = node.getFacts().getCni();
   }
+  // Without it nodes stay Ready, and new pods reach none of another node.
+  bool gone = cni == "flannel" && workloadOf(seen, "flannel") == nullptr &&
+              isReadable(seen, "daemonsets") && hasManifests(seen);
+  if (gone) {
+    report
+        .certain(kj::str("the network plugin (CNI) flannel is gone: somebody has deleted its "
+                         "DaemonSet"))
+        .shows("kubectl -n kube-system get daemonsets", "no kube-flannel")
+        .mend(kj::str(kCreateAgain));
+    return;
+  }
   for (auto node : seen.getSurvey().getNodes()) {
     if (node.getReady() || !isNetworkMissing(node)) continue;
     bool flannel = cni == "flannel" || cni.size() == 0;
@@ -213,16 +263,22 @@ void checkCordoned(Seen seen, Report& report) {
 
 void checkWorkloads(Seen seen, Report& report) {
   for (auto workload : seen.getSurvey().getWorkloads()) {
-    bool refused =
-        workload.getMessage().size() > 0 && workload.getReady() < workload.getDesired() &&
-        hasAny(workload.getMessage(), {"forbidden", "exceeded quota", "FailedCreate", "denied"});
-    if (!refused) continue;
+    if (workload.getReady() >= workload.getDesired()) continue;
+    auto why = refusalOf(seen, workload);
+    if (why.size() == 0) continue;
+    bool webhook = has(why, "webhook");
     report
         .certain(kj::str("pods of ", workload.getKind(), " kube-system/", workload.getName(),
-                         " cannot be made"))
+                         " cannot be made",
+                         webhook ? ": a webhook refuses them, or does not answer"_kj
+                         : has(why, "exceeded quota") ? ": a quota is used up"_kj
+                                                      : ""_kj))
         .shows(kj::str("kubectl -n kube-system describe ", workload.getKind(), " ",
                        workload.getName()),
-               workload.getMessage());
+               why)
+        .mend(webhook ? kj::str("kubectl get validatingwebhookconfigurations,"
+                                "mutatingwebhookconfigurations")
+                      : kj::str("kubectl -n kube-system get resourcequotas,events"));
   }
 }
 
@@ -234,11 +290,11 @@ void checkKubeProxy(Seen seen, Report& report) {
     if (proxy->getReady() >= proxy->getDesired()) return;
     for (auto pod : seen.getSurvey().getPods()) {
       if (pod.getApp() != "kube-proxy" || !isIll(pod)) continue;
-      auto& finding =
-          about(seen,
-                report.certain(kj::str("kube-proxy of ", pod.getNode(),
-                                       " does not run: services are not reachable there")),
-                pod.getNode());
+      auto text = kj::str("kube-proxy of ", pod.getNode(),
+                          " does not run: services are not reachable there");
+      auto& finding = about(
+          seen, isStarting(seen, pod) ? report.likely(kj::mv(text)) : report.certain(kj::mv(text)),
+          pod.getNode());
       finding
           .shows(kj::str("kubectl -n kube-system describe pod ", pod.getName()),
                  kj::str(pod.getReason(), ": ", pod.getMessage()))
@@ -247,7 +303,13 @@ void checkKubeProxy(Seen seen, Report& report) {
     }
     return;
   }
-  if (!disabled) return;  // the manifest that brings it is told
+  if (!disabled) {
+    if (!hasManifests(seen)) return;  // what keeps them away is told
+    report.certain(kj::str("kube-proxy is gone: somebody has deleted its DaemonSet"))
+        .shows("kubectl -n kube-system get daemonsets", "no kube-proxy")
+        .mend(kj::str(kCreateAgain));
+    return;
+  }
   constexpr kj::StringPtr kOthers[] = {"cilium"_kj, "kube-router"_kj, "calico"_kj, "antrea"_kj,
                                        "proxy"_kj};
   for (auto workload : seen.getSurvey().getWorkloads()) {
@@ -265,18 +327,27 @@ void checkKubeProxy(Seen seen, Report& report) {
 void checkCoreDns(Seen seen, Report& report) {
   if (!isReadable(seen, "deployments")) return;
   KJ_IF_MAYBE (dns, workloadOf(seen, "kube-dns")) {
+    if (dns->getDesired() == 0) {
+      report.certain(kj::str("CoreDNS is scaled to 0 pods: names of the cluster are not resolved"))
+          .shows(kj::str("kubectl -n kube-system get deployment ", dns->getName()), "0/0")
+          .mend(
+              kj::str("kubectl -n kube-system scale deployment ", dns->getName(), " --replicas=2"));
+      return;
+    }
     if (dns->getReady() >= dns->getDesired()) return;
     kj::StringPtr reason;
+    bool starting = false, ill = false;
     for (auto pod : seen.getSurvey().getPods()) {
-      if (pod.getApp() == "kube-dns" && isIll(pod) && pod.getReason().size() > 0)
-        reason = pod.getMessage();
+      if (pod.getApp() != "kube-dns" || !isIll(pod)) continue;
+      if (pod.getReason().size() > 0) reason = pod.getMessage();
+      (isStarting(seen, pod) ? starting : ill) = true;
     }
     bool taint = has(reason, "untolerated taint") || has(reason, "had taint");
     auto text = dns->getReady() == 0
                     ? kj::str("CoreDNS does not run: names of the cluster are not resolved")
                     : kj::str("CoreDNS runs ", dns->getReady(), " of ", dns->getDesired(), " pods");
     if (taint) text = kj::str(text, "; no node takes its pods, because of taints");
-    auto& finding = report.certain(kj::mv(text));
+    auto& finding = starting && !ill ? report.likely(kj::mv(text)) : report.certain(kj::mv(text));
     showPods(seen, finding, "kube-dns");
     if (taint) {
       for (auto node : seen.getSurvey().getNodes()) {
@@ -289,6 +360,10 @@ void checkCoreDns(Seen seen, Report& report) {
     } else {
       finding.mend(kj::str("kubectl -n kube-system logs -l k8s-app=kube-dns"));
     }
+  } else if (hasManifests(seen)) {
+    report.certain(kj::str("CoreDNS is gone: somebody has deleted its Deployment"))
+        .shows("kubectl -n kube-system get deployments", "no coredns")
+        .mend(kj::str(kCreateAgain));
   }
 }
 
@@ -299,12 +374,13 @@ void checkPods(Seen seen, Report& report) {
     bool told = isImageReason(pod.getReason()) || app == "kube-dns" || app == "kube-proxy";
     if (!isIll(pod) || told) continue;
     auto why = pod.getReason().size() > 0 ? kj::str(pod.getReason()) : kj::str(pod.getPhase());
-    auto& finding =
-        about(seen, report.certain(kj::str("the pod ", nameOfPod(pod), " is not ready: ", why)),
-              pod.getNode());
-    finding
-        .shows(kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()),
-               kj::str(why, pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()))
+    auto text = kj::str("the pod ", nameOfPod(pod), " is not ready: ", why);
+    auto& finding = about(
+        seen, isStarting(seen, pod) ? report.likely(kj::mv(text)) : report.certain(kj::mv(text)),
+        pod.getNode());
+    auto source = kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName());
+    finding.shows(source, kj::str(why, pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()))
+        .shows(source, warningOf(seen, pod))
         .mend(pod.getContainer().size() > 0
                   ? kj::str("kubectl -n ", pod.getNamespace(), " logs ", pod.getName(), " -c ",
                             pod.getContainer(), " --previous")

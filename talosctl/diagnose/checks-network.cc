@@ -1,5 +1,6 @@
 // Links, addresses, routes, names and time.
 #include "common/net/ip.h"
+#include "talosctl/diagnose/pull.h"
 #include "talosctl/diagnose/seen.h"
 
 #include <algorithm>
@@ -158,6 +159,10 @@ void checkResolver(Seen seen, Report& report) {
     for (auto& complaint : complaintsOf(node)) {
       auto failure = failureOf(complaint.text);
       if (failure != DialFailure::kNoNameServer && failure != DialFailure::kUnknownName) continue;
+      KJ_IF_MAYBE (pull, readPullFailure(complaint.text)) {
+        blameMirrors(node, *pull);
+        if (pull->reason != PullFailure::Reason::kName) continue;  // no name had to be known
+      }
       auto servers = kj::strArray(node.getResolvers(), ", ");
       auto& finding =
           failure == DialFailure::kNoNameServer

@@ -50,6 +50,7 @@ void mendPull(Finding& finding, SeenNode node, const PullFailure& pull, kj::Stri
   switch (pull.reason) {
     case PullFailure::Reason::kNoSuchImage:
     case PullFailure::Reason::kReference:
+    case PullFailure::Reason::kMirrors:
       if (key.size() > 0) {
         finding.mend(setInConfig(node, key, "\"<an image that is there>\""));
       } else {
@@ -73,6 +74,7 @@ void checkServiceImage(Seen seen, Report& report, kj::StringPtr id, kj::StringPt
       if (isUp(*service)) continue;
       auto told = tells(*service);
       KJ_IF_MAYBE (pull, readPullFailure(told.text)) {
+        blameMirrors(node, *pull);
         auto& finding =
             report.certain(node, kj::str("the image of ", id, " cannot be pulled: ", pull->image,
                                          ": ", wordsOf(pull->reason)));
@@ -91,17 +93,12 @@ kj::Vector<PullFailure> pullsOf(Seen seen, SeenNode node) {
     KJ_IF_MAYBE (pull, readPullFailure(complaint.text)) {
       pull->source = kj::mv(complaint.source);
       pull->time = complaint.time;
+      blameMirrors(node, *pull);
       all.add(kj::mv(*pull));
     }
   }
   for (auto& pull : podPullsOf(seen, node)) all.add(kj::mv(pull));
   return all;
-}
-
-bool isOfRegistry(PullFailure::Reason reason) {
-  return reason == PullFailure::Reason::kRefused || reason == PullFailure::Reason::kSilent ||
-         reason == PullFailure::Reason::kUnreachable || reason == PullFailure::Reason::kName ||
-         reason == PullFailure::Reason::kCertificate;
 }
 
 }  // namespace

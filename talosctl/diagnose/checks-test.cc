@@ -227,6 +227,17 @@ std::vector<CheckCase> cases() {
        "certificate "
        "signed by unknown authority; set machine.registries.config.<host>.tls.ca'}]}]}]",
        "nodes: [{address: a}]"},
+      // Where a registry has mirrors, that it cannot be reached itself is no cause; a mirror that
+      // cannot be reached stands in containerd's log.
+      {"registry", "the registry 10.5.0.1:5000 gives no images: it refuses connections", true,
+       R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head \"http://10.5.0.1:5000/v2/kubelet/manifests/v1?ns=r.example\": connect: connection refused" host="10.5.0.1:5000"']}]}])",
+       R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head https://r.example/v2/kubelet/manifests/v1: no such host" host=r.example']}]}])"},
+      {"image-kubelet", "no mirror has it, and the registry itself cannot be reached", true,
+       R"(nodes: [{address: a, facts: {mirrored: [r.example]}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])",
+       "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
+      {"resolver", "a name is not known", false,
+       R"(nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])",
+       R"(nodes: [{address: a, facts: {mirrored: [r.example]}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])"},
       {"registry", "the registry docker.io gives no images: its name cannot be resolved", true,
        R"({survey: {pods: [{namespace: default, name: web, phase: Pending, reason: ErrImagePull}]}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})",
        // The pod was deleted.
@@ -259,6 +270,12 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2, peerUrls: "
        "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: Connection refused'}]}]",
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2}]}]"},
+      // Who is slow to tell has not lost it.
+      {"etcd-quorum", "of 2 members 1 do not answer", true,
+       "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
+       "problem: x}]}]",
+       "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: "
+       "m-2}]}]"},
       {"etcd-quorum", "of 3 members 2 do not answer: m-2 10.5.0.3, m-3 10.5.0.4", true,
        "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
        "peerUrls: ['https://10.5.0.3:2380'], problem: x}, {name: m-3, peerUrls: "

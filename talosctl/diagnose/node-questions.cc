@@ -282,6 +282,9 @@ void NodeQuestions::Impl::readFacts(kj::StringPtr document) {
   auto cni = cluster.getNetwork().getCni().getName();
   facts.setCni(cni == Cni::NONE ? "none" : cni == Cni::CUSTOM ? "custom" : "flannel");
   facts.setProxyDisabled(cluster.getProxy().getDisabled());
+  auto mirrors = config.getMachine().getRegistries().getMirrors();
+  auto mirrored = facts.initMirrored(mirrors.size());
+  for (auto i : kj::indices(mirrors)) mirrored.set(i, mirrors[i].getKey());
   bool controlPlane = config::isControlPlane(config.getMachine().getType());
   node.setControlPlane(controlPlane);
 

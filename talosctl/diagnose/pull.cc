@@ -69,6 +69,9 @@ kj::StringPtr wordsOf(Reason reason) {
       return "its certificate is not trusted";
     case Reason::kCredentials:
       return "it wants other credentials";
+    case Reason::kMirrors:
+      return "no mirror has it, and the registry itself cannot be reached; check the name and the "
+             "tag";
     case Reason::kOther:
       break;
   }
@@ -138,6 +141,45 @@ kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text) {
   return kj::mv(failure);
 }
 
+bool isOfRegistry(Reason reason) {
+  return reason == Reason::kRefused || reason == Reason::kSilent ||
+         reason == Reason::kUnreachable || reason == Reason::kName ||
+         reason == Reason::kCertificate;
+}
+
+void blameMirrors(SeenNode node, PullFailure& failure) {
+  if (!isOfRegistry(failure.reason)) return;
+  auto registry = registryOf(failure.image);
+  bool mirrored = false;
+  for (auto one : node.getFacts().getMirrored()) {
+    mirrored = mirrored || one == "*" || one == registry;
+  }
+  bool itself =
+      failure.host == registry || (registry == "docker.io" && failure.host.endsWith(".docker.io"));
+  if (!mirrored || !itself) return;
+  failure.reason = Reason::kMirrors;
+  auto slash = failure.image.findLast('/');
+  auto image = failure.image.slice(slash.map([](size_t at) { return at + 1; }).orDefault(0));
+  auto name = kj::heapString(image.slice(0, image.findFirst(':').orDefault(image.size())));
+  for (auto log : node.getLogs()) {
+    if (log.getId() != "cri") continue;
+    auto lines = log.getLines();
+    for (size_t i = lines.size(); i-- > 0;) {
+      if (!has(lines[i], "trying next host") || !has(lines[i], kj::str("/", name, "/manifests")))
+        continue;
+      auto host = between(kj::str(lines[i], " "), " host=", " ");
+      if (host.startsWith("\"")) host = kj::heapString(host.slice(1, host.size() - 1));
+      if (host == failure.host) continue;
+      failure.reason = pullReason(lines[i]);
+      failure.host = kj::mv(host);
+      failure.text = kj::str(lines[i]);
+      failure.source = kj::str("logs cri");
+      failure.time = 0;
+      return;
+    }
+  }
+}
+
 kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node) {
   kj::Vector<PullFailure> all;
   for (auto log : node.getLogs()) {
@@ -156,6 +198,7 @@ kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node) {
       KJ_IF_MAYBE (failure, readPullFailure(line)) {
         failure->container = kj::mv(container);
         failure->source = kj::str("logs kubelet");
+        blameMirrors(node, *failure);
         all.add(kj::mv(*failure));
       }
     }

@@ -20,6 +20,7 @@ struct PullFailure {
     kSilent,
     kCertificate,
     kCredentials,
+    kMirrors,  // none of its mirrors has it, and the registry itself cannot be reached
   };
   Reason reason = Reason::kOther;
   kj::String image, host, text;
@@ -30,8 +31,15 @@ struct PullFailure {
 
 kj::StringPtr wordsOf(PullFailure::Reason reason);
 PullFailure::Reason pullReason(kj::StringPtr text);
+// The registry does not answer as it should, whatever the image.
+bool isOfRegistry(PullFailure::Reason reason);
 // The registry of an image's name: docker.io when it says none.
 kj::String registryOf(kj::StringPtr image);
+
+// Of an image whose registry has mirrors containerd says only why the last one that it asked gives
+// none, the registry itself; that a mirror cannot be reached stands in its log. So such a failure
+// is that mirror's, or kMirrors.
+void blameMirrors(SeenNode node, PullFailure& failure);
 
 // None: the text tells of no failed pull.
 kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text);

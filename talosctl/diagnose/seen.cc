@@ -122,6 +122,67 @@ bool isRecent(Seen seen, SeenNode node, kj::StringPtr line, kj::Duration within)
   return age <= within / kj::SECONDS;
 }
 
+namespace {
+
+constexpr auto kEndsAgain = 2 * kj::MINUTES;  // a program that ends is started that often
+
+// "I1122 18:50:08.179938 …"
+bool isInformation(kj::StringPtr line) {
+  constexpr size_t kDate = 5;
+  if (line.size() <= kDate || line[0] != 'I' || line[kDate] != ' ') return false;
+  for (size_t i = 1; i < kDate; ++i) {
+    if (line[i] < '0' || line[i] > '9') return false;
+  }
+  return true;
+}
+
+kj::StringPtr newestFatal(Seen seen, SeenNode node, kj::StringPtr log,
+                          std::initializer_list<kj::StringPtr> words) {
+  for (auto one : node.getLogs()) {
+    if (one.getId() != log) continue;
+    auto lines = one.getLines();
+    for (size_t i = lines.size(); i-- > 0;) {
+      if (isInformation(lines[i]) || !hasAny(lines[i], words)) continue;
+      if (isRecent(seen, node, lines[i], kEndsAgain)) return lines[i];
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+kj::StringPtr fatalLine(Seen seen, SeenNode node, kj::StringPtr log) {
+  auto wrong = newestFatal(
+      seen, node, log,
+      {"unknown flag", "invalid argument", "failed to parse", "address already in use"});
+  if (wrong.size() > 0) return wrong;
+  return newestFatal(seen, node, log,
+                     {"Error: ", "error: ", "command failed", "panic: ", "fatal",
+                      "failed to run Kubelet", "failed to validate", "Error starting"});
+}
+
+bool allControlPlanesAsked(Seen seen) {
+  for (auto node : seen.getNodes()) {
+    for (auto member : node.getMembers()) {
+      for (auto url : member.getPeerUrls()) {
+        if (nodeAt(seen, hostOf(url).host) == nullptr) return false;
+      }
+    }
+  }
+  for (auto one : seen.getSurvey().getNodes()) {
+    if (one.getControlPlane() && nodeNamed(seen, one.getName()) == nullptr) return false;
+  }
+  return true;
+}
+
+bool hasManifests(Seen seen) {
+  for (auto node : seen.getNodes()) {
+    auto message = node.getManifests().getMessage();
+    if (message == "applied" || message.startsWith("applied; ")) return true;
+  }
+  return false;
+}
+
 DialFailure failureOf(kj::StringPtr text) {
   if (hasAny(text, {"x509: ", "certificate", "TLS handshake", "tls: "})) {
     return DialFailure::kCertificate;

@@ -36,6 +36,14 @@ kj::StringPtr lastLine(SeenNode node, kj::StringPtr log);
 // line within this time before the node's clock; without a time in it, it is taken as new.
 bool isRecent(Seen seen, SeenNode node, kj::StringPtr line, kj::Duration within);
 
+// The newest line of a program of Kubernetes, not older than that, that says why it has ended.
+kj::StringPtr fatalLine(Seen seen, SeenNode node, kj::StringPtr log);
+
+// Whether each control-plane node that etcd or Kubernetes names is among those that were asked.
+bool allControlPlanesAsked(Seen seen);
+// Whether the cluster has been given all that it begins with: what is missing was there once.
+bool hasManifests(Seen seen);
+
 // What a message of a failed connection says.
 enum class DialFailure {
   kOther,
