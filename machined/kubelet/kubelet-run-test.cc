@@ -80,6 +80,8 @@ struct KubeletService : public SupervisorTest {
   Store store{registry, clock};
   kj::String digest = tree.at("digest");
   kj::Maybe<KubeletRun> kubelet;
+  static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
+  unsigned prepared = 0;
 
   KubeletService() { begin(); }
   void begin() {
@@ -97,8 +99,12 @@ struct KubeletService : public SupervisorTest {
                                                          .root = tree.root,
                                                          .startedWith = digest});
     auto d = define("kubelet");
-    d.prepare = [&run](kj::Function<void(kj::StringPtr)> note) {
-      return run.prepare(kj::mv(note));
+    d.prepare = [this, &run](kj::Function<void(kj::StringPtr)> note) {
+      return run.prepare(kj::mv(note)).then([this, &run]() -> kj::Promise<void> {
+        ++prepared;
+        if (run.container().image == kNowhere) return kj::NEVER_DONE;
+        return kj::READY_NOW;
+      });
     };
     supervisor->load(kj::mv(d));
     run.follow();
@@ -135,6 +141,20 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
   ASSERT_TRUE(machine.runs("kubelet"));
   EXPECT_NE(pid, machine.child("kubelet").pid);
   EXPECT_EQ("two", KJ_ASSERT_NONNULL(kubelet).container().image);
+}
+
+// Catches: a kubelet that waits for an image that was a mistake, after it was corrected; one that
+// is told to start anew again and again.
+TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
+  supervisor->start("kubelet");
+  wants(kNowhere);
+  advance(60 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_EQ(1u, prepared);
+  wants("one");
+  ASSERT_TRUE(machine.runs("kubelet"));
+  EXPECT_EQ("one", KJ_ASSERT_NONNULL(kubelet).container().image);
+  EXPECT_EQ(2u, prepared);
 }
 
 }  // namespace

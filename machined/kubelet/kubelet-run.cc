@@ -191,24 +191,33 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   auto service = scratch.initRoot<rpc::Service>();
   deps.supervisor.fill(kKubeletService, service);
   if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
-  if (service.getPid() == 0) return kLookAgain;  // nothing tells that a start has failed
-  KJ_IF_MAYBE (digest, tryReadFile(deps.startedWith)) {
-    if (*digest == KJ_ASSERT_NONNULL(what).digest()) {
+  auto digest = KJ_ASSERT_NONNULL(what).digest();
+  if (service.getPid() == 0) {
+    // It may be waiting for an image that is not wanted any more.
+    bool waits = service.getState() == rpc::ServiceState::PREPARING;
+    KJ_IF_MAYBE (before, prepared) {
+      if (waits && before->digest() != digest) restart(0, digest);
+    }
+    return kLookAgain;  // nothing tells that a start has failed
+  }
+  KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
+    if (*startedWith == digest) {
       failedStart.works();
       return nullptr;
     }
   }
-  restart(static_cast<int>(service.getPid()));
+  restart(static_cast<int>(service.getPid()), digest);
   return kAgain;
 }
 
-// Once for each process: until it has ended, it is on its way.
-void KubeletRun::restart(int pid) {
-  if (restarted == pid) return;
-  restarted = pid;
+// Once for each process, or for what it is to run with: until it has ended, it is on its way.
+void KubeletRun::restart(int pid, kj::StringPtr digest) {
+  auto what = pid == 0 ? kj::str(digest) : kj::str(pid);
+  if (restarted == what) return;
+  restarted = kj::mv(what);
   log::info("the kubelet is started anew: it is to run in another way");
   deps.supervisor.restart(kKubeletService).detach([this](kj::Exception&& e) {
-    restarted = 0;
+    restarted = nullptr;
     log::warn("cannot restart the kubelet", {{"error", messageOf(e)}});
   });
 }

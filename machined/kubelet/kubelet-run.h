@@ -10,7 +10,8 @@
 //
 // With what the last start was made is in /run, written before it: so a brain that was restarted
 // knows whether what runs is what is wanted. If not, it is stopped and started again; its pods go
-// on meanwhile. A start that failed is tried again, after 1 s and then after up to a minute.
+// on meanwhile. So is one that waits for an image. A start that failed is tried again, after 1 s
+// and then after up to a minute.
 #pragma once
 
 #include <kj/timer.h>
@@ -87,7 +88,7 @@ class KubeletRun {
     rpc::KubeletSecretsSpec::Reader secretsRoot;
   };
   kj::Maybe<Wanted> prepared;
-  int restarted = 0;  // the process that was asked to end for another
+  kj::String restarted;  // what was asked to end: a process, or a start with another digest
   kj::Promise<void> watching = nullptr;
 
   kj::Maybe<Wanted> wanted();
@@ -95,7 +96,7 @@ class KubeletRun {
   kj::Promise<void> makeReady(Wanted what);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
-  void restart(int pid);
+  void restart(int pid, kj::StringPtr digest);
 };
 
 }  // namespace talos::machined
