@@ -30,6 +30,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
+  addAbsentCommands(*root);
   return run(deps, *root, words, interrupt.caught(deps)).wait(io.waitScope);
 }
 

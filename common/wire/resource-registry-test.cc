@@ -92,6 +92,7 @@ TEST(Registry, FindsByEveryAliasOfTheTable) {
       {"es", "EtcdSecrets.secrets.talos.dev"},
       {"ks", "KubernetesSecrets.secrets.talos.dev"},
       {"sp", "StaticPods.kubernetes.talos.dev"},
+      {"sps", "StaticPods.kubernetes.talos.dev"},
       {"staticpods", "StaticPods.kubernetes.talos.dev"},
       {"StaticPods.kubernetes.talos.dev", "StaticPods.kubernetes.talos.dev"},
       {"podstatus", "StaticPodStatuses.kubernetes.talos.dev"},
@@ -109,9 +110,9 @@ TEST(Registry, FindsByEveryAliasOfTheTable) {
 // found".
 TEST(Registry, SaysWhyAWordIsNoType) {
   Registry registry;
-  EXPECT_EQ(kj::str("InvalidArgument: resource type \"sps\" is ambiguous; use "
-                    "StaticPodStatuses.kubernetes.talos.dev or StaticPods.kubernetes.talos.dev"),
-            failureOf(registry, "sps"));
+  EXPECT_EQ(kj::str("InvalidArgument: resource type \"as\" is ambiguous; use "
+                    "AddressSpecs.net.talos.dev or AddressStatuses.net.talos.dev"),
+            failureOf(registry, "as"));
   EXPECT_TRUE(failureOf(registry, "pods").startsWith("NotFound: resource type \"pods\""));
   EXPECT_TRUE(failureOf(registry, "").startsWith("NotFound"));
 }

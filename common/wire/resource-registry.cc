@@ -69,6 +69,15 @@ constexpr kj::StringPtr kDescriptions[] = {
 };
 static_assert(kj::size(kNamespaces) == kj::size(kDescriptions));
 
+// Words of the documents that the schema's own rules leave ambiguous; they count as explicit
+// aliases.
+struct Word {
+  kj::StringPtr type, alias;
+};
+constexpr Word kWords[] = {
+    {"StaticPods.kubernetes.talos.dev"_kj, "sps"_kj},
+};
+
 void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
   KJ_IF_MAYBE (value, annotation::find(schema, annotation::kResource)) {
     auto declared = value->getStruct().getAs<schema::ResourceType>();
@@ -80,6 +89,9 @@ void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
     type.sensitive = declared.getSensitive();
     type.schema = schema;
     for (auto alias : declared.getAliases()) addOnce(type.aliases, lowerCase(alias));
+    for (auto& word : kWords) {
+      if (word.type == type.name) addOnce(type.aliases, kj::str(word.alias));
+    }
     type.explicitAliases = type.aliases.size();
     for (auto& alias : derived.aliases) addOnce(type.aliases, kj::mv(alias));
     for (auto field : schema.getFields()) {

@@ -79,7 +79,7 @@ TEST_F(StoreTest, TypesAreFoundByAliasAndNamespacesByName) {
   EXPECT_EQ(store.list("config", kHostnames).size(), 0u);
   EXPECT_EQ(kindOfFailure([&] { store.list("", "nonsense"); }), "NotFound");
   EXPECT_EQ(kindOfFailure([&] { store.list("nonsense", kHostnames); }), "NotFound");
-  EXPECT_EQ(kindOfFailure([&] { store.list("", "sps"); }), "InvalidArgument") << "ambiguous";
+  EXPECT_EQ(kindOfFailure([&] { store.list("", "as"); }), "InvalidArgument") << "ambiguous";
   EXPECT_TRUE(store.tryGet("", kHostnames, "b") == nullptr);
   EXPECT_EQ(kindOfFailure([&] { store.get("", kHostnames, "b"); }), "NotFound");
 }

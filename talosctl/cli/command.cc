@@ -58,8 +58,7 @@ kj::Own<Command> newRoot() {
               .help = "endpoints to connect to, instead of those of the context"});
   root->flag({.name = "timeout",
               .kind = FlagKind::kDuration,
-              .help = "how long to wait for an answer, such as 45s or 2m (default 30s unless the "
-                      "command says otherwise)"});
+              .help = "how long to wait for an answer, such as 45s or 2m"});
   root->flag({.name = "help", .letter = "h", .help = "show help"});
   return root;
 }

@@ -31,7 +31,7 @@
 
 namespace talos::talosctl {
 
-// The two standard streams and what is known about them. Both calls return when the text is
+// The standard streams and what is known about them. out() and err() return when the text is
 // written.
 class Console {
  public:
@@ -40,6 +40,7 @@ class Console {
   virtual void err(kj::ArrayPtr<const char> text) = 0;
   virtual bool outIsTerminal() const = 0;
   virtual bool errIsTerminal() const = 0;
+  virtual bool inIsTerminal() const = 0;
   virtual unsigned columns() const = 0;  // of the terminal; 80 when unknown
   virtual unsigned rows() const = 0;     // 24 when unknown
 };
@@ -78,6 +79,9 @@ struct Flag {
   bool hidden = false;
 };
 
+// How long an answer may take when neither the user nor the command says otherwise.
+constexpr kj::Duration kDeadline = 30 * kj::SECONDS;
+
 class Invocation;
 using Run = kj::Promise<int> (*)(Invocation& call);
 
@@ -99,6 +103,8 @@ struct Command {
   std::vector<Flag> flags = {};
   bool hidden = false;
   bool anyFlags = false;  // unknown flags are accepted
+  // --timeout when it is not given, of the answer or, of a command that waits for it, the outcome.
+  kj::Duration patience = kDeadline;
   Interrupt interrupt = Interrupt::kIsFailure;
   Run run = nullptr;  // none: the command is a group
   std::vector<kj::Own<Command>> children = {};
@@ -138,7 +144,8 @@ class Invocation {
   // Whether the command has such a flag at all.
   bool declared(kj::StringPtr flag) const { return values.find(flag) != nullptr; }
 
-  // --timeout, or `fallback` when it was not given.
+  // --timeout, or when it was not given the command's patience, or `fallback`.
+  kj::Duration deadline() const { return deadline(command.patience); }
   kj::Duration deadline(kj::Duration fallback) const;
 
   // Resolves at the first SIGINT, SIGTERM or SIGHUP; see Interrupt.

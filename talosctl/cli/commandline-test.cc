@@ -16,7 +16,10 @@ using ::testing::Not;
 struct CommandLine : public ::testing::Test {
   TestWorld test;
   kj::Own<Command> root = newRoot();
-  CommandLine() { addCommands(*root); }
+  CommandLine() {
+    addCommands(*root);
+    addAbsentCommands(*root);
+  }
   ~CommandLine() noexcept override {}
 
   Parsed parse(std::initializer_list<kj::StringPtr> words) {

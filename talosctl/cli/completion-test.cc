@@ -18,6 +18,7 @@ struct Completion : public ::testing::Test {
   kj::String script;
   Completion() {
     addCommands(*root);
+    addAbsentCommands(*root);
     char path[] = "/tmp/talosctl-completion-XXXXXX";
     close(mkstemp(path));
     script = kj::str(path);

@@ -9,6 +9,7 @@ namespace talos::talosctl {
 class Progress {
  public:
   Progress(Console& console, kj::ArrayPtr<const kj::String> names);
+  size_t size() const { return texts.size(); }
   void set(size_t index, kj::StringPtr text);
 
  private:

@@ -11,8 +11,8 @@ namespace {
 
 int report(Invocation& call, const kj::Exception& e) {
   if (isUsage(e)) {
-    call.err(
-        kj::str("error: ", printableText(e.getDescription()), "\n\n", usageText(call.command)));
+    call.err(kj::str("error: ", printableText(e.getDescription()), "\n\n",
+                     usageText(call.command, helpColumns(call.deps))));
   } else {
     call.err(kj::str("error: ", messageText(e), "\n"));
   }
@@ -33,12 +33,16 @@ kj::Promise<int> run(Dependencies& deps, const Command& root,
   auto& call = *parsed.call;
   KJ_IF_MAYBE (mistake, parsed.mistake) {
     if (!parsed.help) {
-      call.err(kj::str("error: ", printableText(*mistake), "\n\n", usageText(call.command)));
+      call.err(kj::str("error: ", printableText(*mistake), "\n\n",
+                       usageText(call.command, helpColumns(deps))));
       co_return 1;
     }
   }
   if (parsed.help || call.command.run == nullptr) {
-    call.out(helpText(call.command));
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { call.out(helpText(call.command, helpColumns(deps))); })) {
+      co_return report(call, *e);
+    }
     co_return 0;
   }
   call.interruption = kj::heap(interrupt.fork());

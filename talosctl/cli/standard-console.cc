@@ -71,6 +71,9 @@ bool StandardConsole::outIsTerminal() const {
 bool StandardConsole::errIsTerminal() const {
   return isatty(STDERR_FILENO);
 }
+bool StandardConsole::inIsTerminal() const {
+  return isatty(STDIN_FILENO);
+}
 
 unsigned StandardConsole::columns() const {
   auto w = window();

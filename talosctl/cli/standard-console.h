@@ -15,6 +15,7 @@ class StandardConsole final : public Console {
   void err(kj::ArrayPtr<const char> text) override;
   bool outIsTerminal() const override;
   bool errIsTerminal() const override;
+  bool inIsTerminal() const override;
   unsigned columns() const override;
   unsigned rows() const override;
 };

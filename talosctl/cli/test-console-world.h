@@ -12,13 +12,14 @@ class TestConsole final : public Console {
   void out(kj::ArrayPtr<const char> text) override { stdoutText.addAll(text); }
   void err(kj::ArrayPtr<const char> text) override { stderrText.addAll(text); }
   bool outIsTerminal() const override { return terminal; }
-  bool errIsTerminal() const override { return terminal; }
+  bool errIsTerminal() const override { return terminal && !errRedirected; }
+  bool inIsTerminal() const override { return terminal; }
   unsigned columns() const override { return 80; }
   unsigned rows() const override { return 24; }
 
   kj::String takeOut() { return take(stdoutText); }
   kj::String takeErr() { return take(stderrText); }
-  bool terminal = false;
+  bool terminal = false, errRedirected = false;
 
  private:
   kj::Vector<char> stdoutText, stderrText;

@@ -66,6 +66,10 @@ kj::String jsonFailure(const Failure& failure, unsigned indent) {
                  ",\n        \"message\": ", message, "\n    }\n}\n");
 }
 
+kj::String jsonDone(kj::StringPtr node, kj::StringPtr more) {
+  return kj::str("{\"node\":", codec::jsonString(node), ",\"done\":true", more, "}\n");
+}
+
 kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
   auto body = codec::writeYaml(value);
   return kj::str("node: ", codec::yamlScalar(node), "\n",

@@ -21,6 +21,8 @@ Format formatOf(const Invocation& call);
 kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);  // indented
 kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value);
 kj::String jsonFailure(const Failure& failure, unsigned indent);
+// {"node":"10.0.0.2","done":true} and `more` members of a JSON object, each with a comma in front.
+kj::String jsonDone(kj::StringPtr node, kj::StringPtr more = "");
 // Without the "---" between documents.
 kj::String yamlAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
 kj::String yamlFailure(const Failure& failure);
@@ -61,9 +63,8 @@ struct Reply {
 template <typename Results, typename F>
 kj::Promise<int> tabulate(Invocation& call, F request,
                           kj::String (*render)(Invocation& call,
-                                               kj::ArrayPtr<const Reply<Results>> replies),
-                          kj::Duration deadline = kDeadline) {
-  auto session = co_await openSession(call, deadline);
+                                               kj::ArrayPtr<const Reply<Results>> replies)) {
+  auto session = co_await openSession(call);
   auto answers = co_await askAll<Results>(*session, kj::mv(request));
   auto format = formatOf(call);
   if (format == Format::kTable) {
@@ -79,12 +80,23 @@ kj::Promise<int> tabulate(Invocation& call, F request,
   co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
 }
 
-// The same of one without a result: silent when it worked on every node.
+// The end of a command without a result: silent when it worked on every node, but for JSON, which
+// has a line for each node. The command has --output.
+template <typename Results>
+int concludeDone(Invocation& call, const Answers<Results>& answers) {
+  if (formatOf(call) == Format::kJson) {
+    for (auto& a : answers.good) call.out(jsonDone(a.node));
+    for (auto& f : answers.failures) call.out(jsonFailure(f, 0));
+  }
+  return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+}
+
+// The whole of such a command.
 template <typename Results, typename F>
-kj::Promise<int> silently(Invocation& call, kj::Duration deadline, F request) {
-  auto session = co_await openSession(call, deadline);
+kj::Promise<int> silently(Invocation& call, F request) {
+  auto session = co_await openSession(call);
   auto answers = co_await askAll<Results>(*session, kj::mv(request));
-  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+  co_return concludeDone(call, answers);
 }
 
 }  // namespace talos::talosctl

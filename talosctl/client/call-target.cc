@@ -127,12 +127,16 @@ kj::Vector<kj::String> namedHosts(Invocation& call) {
   return copy(all);
 }
 
+kj::String renamedText(const Talosconfig::Rename& rename) {
+  return kj::str("renamed talosconfig context \"", rename.from, "\" -> \"", rename.to, "\"");
+}
+
 kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into) {
   auto config = Talosconfig::load(into);
   auto renames = config.merge(Talosconfig::load(from));
   config.save(into);
   return KJ_MAP(r, renames) {
-    return kj::str("context \"", r.from, "\" -> \"", r.to, "\"");
+    return renamedText(r);
   };
 }
 

@@ -159,8 +159,8 @@ kj::Promise<void> greet(Invocation& call, Session& session) {
 
 }  // namespace
 
-kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallback) {
-  auto session = kj::heap<Session>(call.deps, resolveTarget(call), call.deadline(fallback));
+kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most) {
+  auto session = kj::heap<Session>(call.deps, resolveTarget(call), kj::min(call.deadline(), most));
   if (session->client.nodes().size() == 0) {
     fail(ErrorKind::kInvalidArgument,
          "no node given; use --nodes, or set the default of the context with \"talosctl config "
@@ -171,14 +171,14 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallbac
   co_return kj::mv(session);
 }
 
-kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback) {
+kj::Promise<kj::Own<Session>> openSingle(Invocation& call) {
   auto target = resolveTarget(call);
   if (target.nodes.size() > 1) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("\"", call.command.path(), "\" accepts one node only, but ", target.nodes.size(),
                  " are given: ", kj::strArray(target.nodes, ", ")));
   }
-  return openSession(call, fallback);
+  return openSession(call);
 }
 
 kj::String noAnswerWithin(kj::Duration deadline) {

@@ -12,6 +12,7 @@
 #include <kj/async.h>
 
 #include "common/base/within.h"
+#include "common/config/talosconfig.h"
 #include "common/tls/tls.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
@@ -46,6 +47,8 @@ kj::String configPath(Invocation& call);
 // that no name has. `what` is "endpoint" or "node".
 void checkHost(kj::StringPtr host, kj::StringPtr what);
 
+// "renamed talosconfig context "a" -> "a-1""
+kj::String renamedText(const Talosconfig::Rename& rename);
 // Merges the contexts of one client configuration into another. Returns one line for each context
 // that was renamed.
 kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into);
@@ -93,11 +96,11 @@ struct Session {
   Client client;
   kj::Duration deadline;
 };
-constexpr kj::Duration kDeadline = 30 * kj::SECONDS;
-// Connected already.
-kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration fallback = kDeadline);
+// Connected already. Its deadline is --timeout or the command's own, and never more than `most`:
+// for commands whose --timeout is that of something later.
+kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most = kj::maxValue);
 // The same, refusing more than one node (spec talosctl.md §4.3, "single only").
-kj::Promise<kj::Own<Session>> openSingle(Invocation& call, kj::Duration fallback = kDeadline);
+kj::Promise<kj::Own<Session>> openSingle(Invocation& call);
 
 kj::String noAnswerWithin(kj::Duration deadline);  // "no answer within 30s"
 

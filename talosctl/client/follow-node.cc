@@ -8,8 +8,6 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kWait =
-    10 * kj::MINUTES;  // for the outcome, unless --timeout says otherwise
 constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question while following
 constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
 
@@ -25,7 +23,7 @@ kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr nod
                          kj::String bootId, Progress& progress, size_t index) {
   auto& timer = call.deps.timer;
   auto start = timer.now();
-  auto deadline = call.deadline(kWait);
+  auto deadline = call.deadline(kOutcome);
   Outcome outcome(kind, bootId);
   kj::Maybe<kj::Own<Client>> client;
   for (;;) {

@@ -8,11 +8,13 @@
 
 namespace talos::talosctl {
 
+constexpr kj::Duration kOutcome = 10 * kj::MINUTES;
+
 // Declares --wait.
 void addWaitFlag(Command& command, bool fallback);
 
 // Uses connections of its own. Shows each state in line `index` of `progress`. Rejects with the
-// reason when the node failed, and with its last state when --timeout (10 minutes if it was not
+// reason when the node failed, and with its last state when --timeout (kOutcome if it was not
 // given) has passed.
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index);

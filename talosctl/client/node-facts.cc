@@ -1,13 +1,6 @@
 #include "talosctl/client/node-facts.h"
 
 namespace talos::talosctl {
-namespace {
-
-struct FactAnswers {
-  capnp::Response<rpc::Version> version;
-  capnp::Response<rpc::Status> status;
-  capnp::Response<rpc::Services::ListResults> services;
-};
 
 kj::Promise<kj::Own<FactAnswers>> askNode(Client& client, kj::StringPtr name) {
   auto node = client.node(name);
@@ -20,6 +13,8 @@ kj::Promise<kj::Own<FactAnswers>> askNode(Client& client, kj::StringPtr name) {
   auto l = co_await services;
   co_return kj::heap<FactAnswers>(kj::mv(v), kj::mv(s), kj::mv(l));
 }
+
+namespace {
 
 kj::Promise<NodeFacts> factsOf(Client& client, kj::StringPtr name, kj::Duration deadline) {
   NodeFacts facts{.node = kj::str(name),

@@ -15,6 +15,14 @@ struct NodeFacts {
   kj::Own<void> held;  // what these are in
 };
 
+// One round trip to one node; there is a connection.
+struct FactAnswers {
+  capnp::Response<rpc::Version> version;
+  capnp::Response<rpc::Status> status;
+  capnp::Response<rpc::Services::ListResults> services;
+};
+kj::Promise<kj::Own<FactAnswers>> askNode(Client& client, kj::StringPtr node);
+
 // In the order of `nodes`. Dials within the same deadline if there is no connection: without one,
 // every node is silent, for that reason.
 kj::Promise<kj::Array<NodeFacts>> askFacts(Client& client, kj::ArrayPtr<const kj::String> nodes,

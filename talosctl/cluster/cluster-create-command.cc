@@ -254,11 +254,11 @@ void sayHowToApply(Invocation& call, rpc::LocalCluster::Reader cluster,
 // Without a config from the supervisor the nodes enter maintenance mode.
 kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Builder cluster,
                                     const StateDirectory& state, bool apply) {
-  call.out("waiting for the nodes to enter maintenance mode\n");
+  call.err("waiting for the nodes to enter maintenance mode\n");
   auto fingerprints = co_await cluster::waitForMaintenance(call, cluster, state.path(),
                                                            call.duration("wait-timeout"));
   if (apply) {
-    call.out("applying configs\n");
+    call.err("applying configs\n");
     co_await cluster::applyConfigs(call, cluster, state.path(), fingerprints);
     cluster.setConfigsApplied(true);
     state.save(cluster);
@@ -294,7 +294,7 @@ kj::Promise<void> awaitKubernetes(Invocation& call, rpc::LocalCluster::Reader cl
   if (!waitsForKubernetes(call)) co_return;
   bool merge = !call.on("skip-kubeconfig");
   auto path = merge ? cluster::userKubeconfig(call) : kj::String();
-  call.out("waiting for Kubernetes\n");
+  call.err("waiting for Kubernetes\n");
   co_await cluster::waitForKubernetes(call, cluster, state.path(), call.duration("wait-timeout"));
   if (merge) co_await cluster::mergeUserKubeconfig(call, cluster, state.path(), kj::mv(path));
 }
@@ -323,8 +323,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   sayWhatIsMade(call, cluster);
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
   KJ_IF_MAYBE (rename, cluster::addContext(state, configPath(call))) {
-    call.out(
-        kj::str("renamed talosconfig context \"", rename->from, "\" -> \"", rename->to, "\"\n"));
+    call.out(kj::str(renamedText(*rename), "\n"));
   }
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
   if (call.on("skip-injecting-config")) sayWhereConfigsAre(call, cluster, state);

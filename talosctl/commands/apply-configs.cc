@@ -310,4 +310,14 @@ kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
   return kj::str(head, diff, "\n", table.render(), plan);
 }
 
+void tellSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr why) {
+  auto text = kj::str(what, " of the node ", printable(node), " skipped: ", why, "\n");
+  if (formatOf(call) == Format::kTable) return call.out(text);
+  call.err(text);
+  if (formatOf(call) == Format::kYaml) return;
+  capnp::MallocMessageBuilder nothing;
+  call.out(jsonAnswer(
+      node, capnp::DynamicStruct::Reader(nothing.initRoot<rpc::ApplyResult>().asReader())));
+}
+
 }  // namespace talos::talosctl

@@ -171,8 +171,8 @@ TEST_F(Runs, GetTellsWhatIsWrong) {
   EXPECT_EQ(err(), "10.0.0.2: resource \"nobody\" doesn't exist\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "nonsense"}), 1);
   EXPECT_THAT(err(), HasSubstr("nonsense"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "sps"}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("StaticPods"), HasSubstr("StaticPodStatuses")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "as"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("AddressSpecs"), HasSubstr("AddressStatuses")));
   node("10.0.0.2").resourcesRefused = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "rootsecrets"}), 1);
   EXPECT_EQ(err(), "10.0.0.2: Node.sensitiveResources needs os:admin\n");
@@ -431,6 +431,39 @@ TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
     if (!yes) EXPECT_THAT(told, HasSubstr("not confirmed; nothing was reset"));
   }
   EXPECT_EQ(node("10.0.0.2").resets[1], " graceful");
+}
+
+// Catches: a node that is erased unasked because stderr goes to a file, or a question that waits
+// where nobody sees it.
+TEST_F(Runs, ResetIsRefusedWhereItCannotAsk) {
+  c.test.console.terminal = c.test.console.errRedirected = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--wait=false"}), 1);
+  EXPECT_THAT(err(), HasSubstr("cannot ask whether to reset: stderr is not a terminal; use --yes"));
+  EXPECT_EQ(node("10.0.0.2").resets.size(), 0u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--wait=false", "--yes"}), 0);
+  EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
+}
+
+// Catches: a flag that is taken and does nothing.
+TEST_F(Runs, FlagsThatWouldDoNothingAreRefused) {
+  using Line = std::initializer_list<kj::StringPtr>;
+  for (Line line :
+       {Line{"service", "apid", "restart", "--signal", "SIGKILL"},
+        Line{"service", "--signal", "SIGKILL"}, Line{"processes", "--sort=cpu", "-o=json"},
+        Line{"processes", "--watch", "-o", "yaml"}, Line{"version", "--short", "-o=json"},
+        Line{"kubeconfig", "--merge=false", "--force-context-name", "a"},
+        Line{"dmesg", "--tail"}}) {
+    EXPECT_EQ(c.run(line), 1);
+    EXPECT_EQ(out(), "");
+    EXPECT_THAT(err(), AllOf(StartsWith("error: --"), HasSubstr("Usage:")));
+  }
+}
+
+// Catches: a command without a result that leaves a program in the dark.
+TEST_F(Runs, AProgramIsToldThatItIsDone) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.9", "meta", "write", "10", "a", "-o", "json"}), 1);
+  EXPECT_THAT(out(), AllOf(HasSubstr("{\"node\":\"10.0.0.2\",\"done\":true}\n"),
+                           HasSubstr("{\"node\":\"10.0.0.9\",\"error\":{")));
 }
 
 TEST_F(Runs, AnOutcomeThatNeverComesHasADeadline) {

@@ -133,7 +133,7 @@ TEST_F(Config, GenConfigWritesUsableFiles) {
 
   EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0) << err();
   EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0);
-  EXPECT_EQ(out(), "context \"demo\" -> \"demo-1\"\n");
+  EXPECT_EQ(out(), "renamed talosconfig context \"demo\" -> \"demo-1\"\n");
   EXPECT_EQ(run({"config", "info"}), 0);
   EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"), HasSubstr("127.0.0.1")));
 }

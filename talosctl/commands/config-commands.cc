@@ -75,14 +75,15 @@ kj::Promise<int> runMerge(Invocation& call) {
   return 0;
 }
 
+kj::String jsonList(kj::ArrayPtr<const kj::String> list) {
+  auto items = KJ_MAP(i, list) {
+    return codec::jsonString(i);
+  };
+  return kj::str("[", kj::strArray(items, ", "), "]");
+}
+
 kj::Promise<int> runContexts(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
-  auto quoted = [](kj::ArrayPtr<const kj::String> list) {
-    auto items = KJ_MAP(i, list) {
-      return codec::jsonString(i);
-    };
-    return kj::str("[", kj::strArray(items, ", "), "]");
-  };
   Table table({"CURRENT", "NAME", "ENDPOINTS", "NODES"});
   kj::Vector<kj::String> objects;
   for (auto& entry : config.contexts()) {
@@ -92,8 +93,8 @@ kj::Promise<int> runContexts(Invocation& call) {
     table.add(current ? "*" : "", entry.key, kj::strArray(entry.value.endpoints, ","),
               nodes.size() > 3 ? kj::str(shown, "...") : kj::mv(shown));
     objects.add(kj::str("    {\"name\": ", codec::jsonString(entry.key), ", \"current\": ", current,
-                        ", \"endpoints\": ", quoted(entry.value.endpoints),
-                        ", \"nodes\": ", quoted(nodes), "}"));
+                        ", \"endpoints\": ", jsonList(entry.value.endpoints),
+                        ", \"nodes\": ", jsonList(nodes), "}"));
   }
   if (formatOf(call) == Format::kTable) {
     call.out(table.render());
@@ -104,12 +105,33 @@ kj::Promise<int> runContexts(Invocation& call) {
   return 0;
 }
 
+// JSON, which is YAML as well; the two differ in their first and last line.
+kj::String infoDocument(Format format, kj::StringPtr name, const Context& context,
+                        const pki::CertificateInfo& certificate, uint64_t expiry, uint64_t now) {
+  bool json = format == Format::kJson;
+  auto left = expiry > now ? (expiry - now) / 1'000'000'000 : 0;
+  auto row = [&](kj::StringPtr key, kj::StringPtr value) {
+    return json ? kj::str("    \"", key, "\": ", value) : kj::str(key, ": ", value);
+  };
+  auto rows = kj::arr(
+      row("context", codec::jsonString(name)), row("endpoints", jsonList(context.endpoints)),
+      row("nodes", jsonList(context.nodes)), row("roles", jsonList(certificate.organizations)),
+      row("certificateExpires", codec::jsonString(rfc3339(expiry))),
+      row("certificateSecondsLeft", kj::str(left)));
+  return json ? kj::str("{\n", kj::strArray(rows, ",\n"), "\n}\n")
+              : kj::str(kj::strArray(rows, "\n"), "\n");
+}
+
 kj::Promise<int> runInfo(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
   auto& context = config.resolve(call.text("context"));
   auto name = call.text("context").size() > 0 ? call.text("context") : config.currentName();
   auto certificate = pki::inspect(context.certificate);
   auto expiry = nanoseconds(certificate.notAfter), now = nanoseconds(call.deps.clock.now());
+  if (formatOf(call) != Format::kTable) {
+    call.out(infoDocument(formatOf(call), name, context, certificate, expiry, now));
+    return 0;
+  }
   auto validity = expiry > now ? kj::str(rfc3339(expiry), " (",
                                          (expiry - now) / 1'000'000'000 / 86400, " days left)")
                                : kj::str(rfc3339(expiry), " (expired)");
@@ -152,9 +174,11 @@ void addConfigCommands(Command& root) {
   addStreamOutputFlag(contexts);
   declare(config, "merge", "Merge the contexts of other files into this one", "<file>...", 1,
           kj::maxValue, runMerge);
-  declare(config, "info",
-          "Show the current context: endpoints, nodes, roles, expiry of the certificate", "", 0, 0,
-          runInfo);
+  auto& info =
+      declare(config, "info",
+              "Show the current context: endpoints, nodes, roles, expiry of the certificate", "", 0,
+              0, runInfo);
+  addOutputFlag(info);
   auto& add = declare(config, "add", "Add or replace a context", "<context>", 1, 1, runAdd);
   add.flag({.name = "ca",
             .kind = FlagKind::kText,

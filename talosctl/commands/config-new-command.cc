@@ -51,7 +51,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
 
   auto node = kj::str(target.nodes[0]);
-  Session session(call.deps, kj::mv(target), call.deadline(kDeadline));
+  Session session(call.deps, kj::mv(target), call.deadline());
   co_await session.client.connect(session.deadline);
   context.key = pki::makeKey(pki::KeyType::kEd25519);
   auto user = call.deps.environment("USER").orDefault(kj::str());

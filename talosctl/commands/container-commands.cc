@@ -1,6 +1,8 @@
 // containers, restart, image list, image pull; stats -k is with stats (machine-commands.cc), logs
 // -k with logs.
 #include "common/base/date.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/progress-lines.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -9,8 +11,6 @@ namespace talos::talosctl {
 namespace {
 
 using rpc::Containers;
-
-constexpr auto kPullPatience = 21 * kj::MINUTES;  // the node's own limit is 20
 
 Containers::Client containersOf(rpc::Node::Client node) {
   return node.containersRequest().send().getContainers();
@@ -32,7 +32,7 @@ kj::Promise<int> runContainers(Invocation& call) {
 kj::Promise<int> runRestart(Invocation& call) {
   kj::StringPtr id = call.arguments[0];
   return silently<Containers::RestartResults>(
-      call, 1 * kj::MINUTES, [id, kubernetes = call.on("kubernetes")](rpc::Node::Client node) {
+      call, [id, kubernetes = call.on("kubernetes")](rpc::Node::Client node) {
         auto request = containersOf(kj::mv(node)).restartRequest();
         request.setId(id);
         request.setKubernetes(kubernetes);
@@ -49,13 +49,28 @@ kj::Promise<int> runImages(Invocation& call) {
       });
 }
 
+// A node does not tell how far it is, so a terminal shows that time passes. Never resolves.
+kj::Promise<Answers<Containers::PullResults>> countSeconds(Invocation& call, Progress& progress,
+                                                           kj::StringPtr image) {
+  if (!call.deps.console.errIsTerminal()) co_await kj::Promise<void>(kj::NEVER_DONE);
+  for (auto took = 0 * kj::SECONDS;; took += 1 * kj::SECONDS) {
+    for (auto i : kj::zeroTo(progress.size())) {
+      progress.set(i, kj::str("pulling ", image, ", ", durationText(took)));
+    }
+    co_await call.deps.timer.afterDelay(1 * kj::SECONDS);
+  }
+}
+
 kj::Promise<int> runPull(Invocation& call) {
   kj::StringPtr image = call.arguments[0];
-  return silently<Containers::PullResults>(call, kPullPatience, [image](rpc::Node::Client node) {
+  auto session = co_await openSession(call);
+  Progress progress(call.deps.console, session->client.nodes());
+  auto asked = askAll<Containers::PullResults>(*session, [image](rpc::Node::Client node) {
     auto request = containersOf(kj::mv(node)).pullRequest();
     request.setImage(image);
     return request.send();
   });
+  co_return concludeDone(call, co_await asked.exclusiveJoin(countSeconds(call, progress, image)));
 }
 
 }  // namespace
@@ -119,6 +134,8 @@ void addContainerCommands(Command& root) {
       "of "
       "the node, the kubelet) starts it again.";
   kubernetes(restart, "a container of a pod, or a pod");
+  restart.patience = 1 * kj::MINUTES;
+  addStreamOutputFlag(restart);
   restart.run = runRestart;
 
   auto& image = root.add("image", "List and pull container images");
@@ -130,6 +147,8 @@ void addContainerCommands(Command& root) {
   pull.arguments = "<image>";
   pull.least = pull.most = 1;
   pull.details = "Mirrors, credentials and CAs are those of machine.registries.";
+  pull.patience = 21 * kj::MINUTES;  // the node's own limit is 20
+  addStreamOutputFlag(pull);
   pull.run = runPull;
 }
 

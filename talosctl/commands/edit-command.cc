@@ -127,9 +127,7 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
   });
   Draft draft(call.deps, kj::str("machineconfig-", subject.id, ".yaml"));
   auto editor = editorOf(call.deps);
-  auto skip = [&](kj::StringPtr why) {
-    call.out(kj::str("edit of the node ", printable(subject.node), " skipped: ", why, "\n"));
-  };
+  auto skip = [&](kj::StringPtr why) { tellSkipped(call, "edit", subject.node, why); };
   Round round{.comments = introduction(subject), .refusal = nullptr};
   for (;;) {
     auto comments = asComments(round.comments);

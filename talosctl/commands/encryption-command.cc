@@ -36,8 +36,7 @@ kj::Promise<int> runRecoveryKey(Invocation& call) {
       },
       [](Invocation&, kj::ArrayPtr<const Reply<Results>> replies) {
         return renderRecoveryKeys(replies);
-      },
-      kDeriving);
+      });
 }
 
 }  // namespace
@@ -59,6 +58,7 @@ void addEncryptionCommands(Command& root) {
       "A key that was "
       "there opens the volume no more. The node does not keep the key: it is shown once.";
   addOutputFlag(recovery);
+  recovery.patience = kDeriving;
   recovery.run = runRecoveryKey;
 }
 

@@ -1,5 +1,8 @@
 // events
+#include <ctype.h>
+
 #include "talosctl/client/node-streams.h"
+#include "talosctl/client/service-state.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -19,26 +22,11 @@ kj::StringPtr actionName(rpc::Action action) {
   return "?";
 }
 
-kj::StringPtr upperState(rpc::ServiceState state) {
-  switch (state) {
-    case rpc::ServiceState::INITIALIZED:
-      return "INITIALIZED";
-    case rpc::ServiceState::PREPARING:
-      return "PREPARING";
-    case rpc::ServiceState::WAITING:
-      return "WAITING";
-    case rpc::ServiceState::RUNNING:
-      return "RUNNING";
-    case rpc::ServiceState::STOPPING:
-      return "STOPPING";
-    case rpc::ServiceState::FINISHED:
-      return "FINISHED";
-    case rpc::ServiceState::FAILED:
-      return "FAILED";
-    case rpc::ServiceState::SKIPPED:
-      return "SKIPPED";
-  }
-  return "?";
+// "RUNNING"
+kj::String upperState(rpc::ServiceState state) {
+  auto name = kj::str(serviceStateName(state));
+  for (char& c : name) c = static_cast<char>(toupper(c));
+  return name;
 }
 
 class EventPrinter final : public rpc::EventSink::Server {

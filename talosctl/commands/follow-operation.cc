@@ -7,12 +7,12 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/answer-output.h"
+#include "talosctl/client/follow-node.h"
 
 namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kWait = 10 * kj::MINUTES;
 constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
 constexpr kj::Duration kPause = 500 * kj::MILLISECONDS;
 
@@ -50,7 +50,7 @@ kj::Promise<void> followOperation(Invocation& call, kj::StringPtr node, uint64_t
                                   Progress& progress, size_t index) {
   auto& timer = call.deps.timer;
   auto start = timer.now();
-  auto deadline = call.deadline(kWait);
+  auto deadline = call.deadline(kOutcome);
   kj::Maybe<kj::Own<Client>> client;
   for (;;) {
     kj::Maybe<kj::Exception> failure;

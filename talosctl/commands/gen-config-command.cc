@@ -146,6 +146,7 @@ void addGenerateCommands(Command& root) {
                .kind = FlagKind::kText,
                .help = "folder to write to (default: the current one)"});
   config.flag({.name = "force", .help = "replace existing files"});
+  config.patience = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
   config.run = runGenConfig;
 }
 

@@ -8,8 +8,6 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr kj::Duration kMaking = 2 * kj::MINUTES;  // a slow node needs time for the keys
-
 kj::String take(capnp::List<rpc::GeneratedFile>::Reader documents, kj::StringPtr name) {
   for (auto document : documents) {
     if (document.getName() == name) return kj::heapString(document.getContent().asChars());
@@ -31,7 +29,7 @@ void checkFlags(Invocation& call) {
 
 kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr installImage) {
   checkFlags(call);
-  auto session = co_await openSession(call, kMaking);
+  auto session = co_await openSession(call);
   auto generate =
       session->client.node("").configurationRequest().send().getConfiguration().generateRequest();
   auto request = generate.initRequest();

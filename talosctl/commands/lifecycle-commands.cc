@@ -24,6 +24,7 @@ kj::Promise<int> runShutdown(Invocation& call) {
 void declare(Command& command, Run run, kj::StringPtr details) {
   addWaitFlag(command, true);
   addStreamOutputFlag(command);
+  command.patience = kOutcome;
   command.details = details;
   command.run = run;
 }
@@ -32,11 +33,10 @@ void declare(Command& command, Run run, kj::StringPtr details) {
 
 void addLifecycleCommands(Command& root) {
   declare(root.add("reboot", "Reboot nodes"), runReboot,
-          "Waits until each node and its services are up again, at most 10 minutes (--timeout), "
-          "unless --wait=false is given.");
+          "Waits until each node and its services are up again, at most --timeout, unless "
+          "--wait=false is given.");
   declare(root.add("shutdown", "Shut nodes down"), runShutdown,
-          "Waits until each node is off, at most 10 minutes (--timeout), unless --wait=false is "
-          "given.");
+          "Waits until each node is off, at most --timeout, unless --wait=false is given.");
 }
 
 }  // namespace talos::talosctl

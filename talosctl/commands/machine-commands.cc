@@ -60,6 +60,9 @@ kj::Promise<int> runStats(Invocation& call) {
 kj::Promise<int> runVersion(Invocation& call) {
   auto format = formatOf(call);
   auto client = clientVersion();
+  if (call.on("short") && format != Format::kTable) {
+    failUsage("--short is for the table; it has no other --output");
+  }
   if (format == Format::kTable) {
     call.out(call.on("short") ? kj::str("Client:\n\tTalos ", client.tag, "-", client.sha, "\n")
                               : renderClientVersion(client));

@@ -45,7 +45,7 @@ kj::Promise<int> runMetaWrite(Invocation& call) {
   auto value = given == "-" ? co_await readInput(call.deps, kMostInput) : kj::str(given);
   KJ_DEFER(zeroize(value.asArray()));
   co_return co_await silently<Storage::WriteMetaResults>(
-      call, kDeadline, [key, &value](rpc::Node::Client node) {
+      call, [key, &value](rpc::Node::Client node) {
         auto request = storageOf(kj::mv(node)).writeMetaRequest();
         request.setKey(key);
         request.setValue(value.asBytes());
@@ -55,7 +55,7 @@ kj::Promise<int> runMetaWrite(Invocation& call) {
 
 kj::Promise<int> runMetaDelete(Invocation& call) {
   uint32_t key = keyOf(call.arguments[0]);
-  return silently<Storage::DeleteMetaResults>(call, kDeadline, [key](rpc::Node::Client node) {
+  return silently<Storage::DeleteMetaResults>(call, [key](rpc::Node::Client node) {
     auto request = storageOf(kj::mv(node)).deleteMetaRequest();
     request.setKey(key);
     return request.send();
@@ -87,11 +87,13 @@ void addMetaCommands(Command& root) {
   write.arguments = "<key> <value>";
   write.least = write.most = 2;
   write.details = "The key is a number, decimal or 0x...; the value \"-\" reads standard input.";
+  addStreamOutputFlag(write);
   write.run = runMetaWrite;
 
   auto& remove = meta.add("delete", "Delete a value of the partition META");
   remove.arguments = "<key>";
   remove.least = remove.most = 1;
+  addStreamOutputFlag(remove);
   remove.run = runMetaDelete;
 }
 

@@ -86,7 +86,7 @@ kj::Promise<int> runPatch(Invocation& call) {
   kj::Vector<Parcel> parcels;
   for (auto& work : task.work) {
     if (work.patched == work.running) {
-      call.out(kj::str("patch of the node ", printable(work.node), " skipped: nothing changed\n"));
+      tellSkipped(call, "patch", work.node, "nothing changed");
     } else {
       parcels.add(Parcel{work.node, work.patched, work.version});
     }

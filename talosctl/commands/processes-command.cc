@@ -112,6 +112,9 @@ kj::Promise<int> runWatch(Invocation& call) {
 }
 
 kj::Promise<int> runProcesses(Invocation& call) {
+  bool table = formatOf(call) == Format::kTable;
+  if (call.on("watch") && !table) failUsage("--watch refreshes a table; it has no other --output");
+  if (call.given("sort") && !table) failUsage("--sort is for the table; it has no other --output");
   if (call.on("watch")) return runWatch(call);
   return tabulate<Processes>(call, ask,
                              [](Invocation& call, kj::ArrayPtr<const Reply<Processes>> replies) {

@@ -68,6 +68,17 @@ kj::Promise<bool> confirmed(Invocation& call, kj::StringPtr question) {
   co_return said == "y"_kj.asArray() || said == "yes"_kj.asArray() || said == "Y"_kj.asArray();
 }
 
+// Whether somebody sits there. A question that nobody sees, or that nobody can answer, is not asked
+// and not skipped either.
+bool mustAsk(Invocation& call) {
+  auto& console = call.deps.console;
+  if (console.inIsTerminal() == console.errIsTerminal()) return console.errIsTerminal();
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str(
+           "cannot ask whether to reset: ", console.errIsTerminal() ? "standard input" : "stderr",
+           " is not a terminal; use --yes"));
+}
+
 // Keeps what the nodes said; whether all of them did.
 kj::Promise<bool> announce(Invocation& call, const Wish& wish) {
   auto session = co_await openSession(call, kDeadline);
@@ -84,7 +95,7 @@ kj::Promise<bool> announce(Invocation& call, const Wish& wish) {
     call.err(described(a.node, a.value, wish));
     call.err(etcdDescribed(a.node, a.value, wish));
   }
-  if (call.on("yes") || !call.deps.console.errIsTerminal()) co_return true;
+  if (call.on("yes") || !mustAsk(call)) co_return true;
   auto nodes = answers.good.size();
   auto question =
       nodes == 1 ? kj::str("reset this node?") : kj::str("reset these ", nodes, " nodes?");
@@ -126,8 +137,8 @@ void addResetCommand(Command& root) {
       "cluster its quorum, or another voter is not healthy: then mend that, or use "
       "--graceful=false. A reset that was accepted is finished "
       "whatever happens, after a power cut by the next boot. Waits until each node is off, or up "
-      "again, or, without its config, down, at most 10 minutes (--timeout), unless --wait=false is "
-      "given.";
+      "again, or, without its config, down, at most --timeout, unless --wait=false is given.";
+  reset.patience = kOutcome;
   reset.flag({.name = "graceful",
               .fallback = "true",
               .help = "drain the node and leave etcd first, and give pods the time to end"});

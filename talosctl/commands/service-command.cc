@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "talosctl/client/service-state.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -13,28 +14,6 @@ using List = rpc::Services::ListResults;
 
 capnp::RemotePromise<List> list(rpc::Node::Client node) {
   return node.servicesRequest().send().getServices().listRequest().send();
-}
-
-kj::StringPtr stateName(rpc::ServiceState state) {
-  switch (state) {
-    case rpc::ServiceState::INITIALIZED:
-      return "Initialized";
-    case rpc::ServiceState::PREPARING:
-      return "Preparing";
-    case rpc::ServiceState::WAITING:
-      return "Waiting";
-    case rpc::ServiceState::RUNNING:
-      return "Running";
-    case rpc::ServiceState::STOPPING:
-      return "Stopping";
-    case rpc::ServiceState::FINISHED:
-      return "Finished";
-    case rpc::ServiceState::FAILED:
-      return "Failed";
-    case rpc::ServiceState::SKIPPED:
-      return "Skipped";
-  }
-  return "Unknown";  // of a newer node
 }
 
 kj::StringPtr healthName(rpc::Health::Reader health) {
@@ -128,9 +107,10 @@ kj::Promise<int> runKill(Invocation& call) {
 }
 
 kj::Promise<int> runService(Invocation& call) {
+  kj::StringPtr action = call.arguments.size() > 1 ? kj::StringPtr(call.arguments[1]) : "status"_kj;
+  if (call.given("signal") && action != "kill") failUsage("--signal needs the action kill");
   if (call.arguments.size() == 0) return runServices(call);
   kj::StringPtr id = call.arguments[0];
-  kj::StringPtr action = call.arguments.size() > 1 ? kj::StringPtr(call.arguments[1]) : "status"_kj;
   if (action == "status") return runDetail(call);
   auto prepare = [id](auto request) {
     request.setId(id);
@@ -176,8 +156,8 @@ kj::String renderServices(kj::ArrayPtr<const Reply<List>> replies, uint64_t now)
         change = kj::str(ageOf(last, s, now), " ago");
         message = kj::str(last.getMessage());
       }
-      table.add(r.node, s.getId(), stateName(s.getState()), healthName(s.getHealth()), change,
-                message);
+      table.add(r.node, s.getId(), serviceStateName(s.getState()), healthName(s.getHealth()),
+                change, message);
     }
   }
   return table.render();
@@ -191,7 +171,7 @@ kj::String renderService(kj::StringPtr node, rpc::Service::Reader service, uint6
   };
   add("NODE", node);
   add("ID", service.getId());
-  add("STATE", stateName(service.getState()));
+  add("STATE", serviceStateName(service.getState()));
   add("HEALTH", healthName(service.getHealth()));
   auto lastMessage = service.getHealth().getLastMessage();
   if (lastMessage.size() > 0) add("LAST HEALTH MESSAGE", lastMessage);
@@ -200,8 +180,8 @@ kj::String renderService(kj::StringPtr node, rpc::Service::Reader service, uint6
   for (size_t i = events.size(); i-- > 0;) {
     auto e = events[i];
     add(i + 1 == events.size() ? "EVENTS"_kj : ""_kj,
-        kj::str("[", stateName(e.getState()), "]: ", e.getMessage(), " (", ageOf(e, service, now),
-                " ago)"));
+        kj::str("[", serviceStateName(e.getState()), "]: ", e.getMessage(), " (",
+                ageOf(e, service, now), " ago)"));
   }
   size_t width = 0;
   for (auto& key : keys) width = kj::max(width, key.size());

@@ -28,7 +28,7 @@ kj::Promise<int> runHelp(Invocation& call) {
       failUsage(kj::str("unknown command \"", word, "\" for \"", at->path(), "\""));
     }
   }
-  call.out(helpText(*at));
+  call.out(helpText(*at, helpColumns(call.deps)));
   return 0;
 }
 

@@ -45,19 +45,19 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& re
   } else {
     ++task.good;
     if (formatOf(task.call) == Format::kJson) {
-      task.call.out(
-          kj::str("{\"node\":", codec::jsonString(task.names[index]), ",\"done\":true}\n"));
+      task.call.out(jsonDone(task.names[index]));
     }
   }
 }
 
 // `request` makes the call of the rpc::Machine::Client that it gets; its answer has the boot id.
-// `deadline` is that of the request itself; --timeout is that of the outcome when it is waited for.
+// `deadline` is that of the request itself; --timeout is that of the outcome when it is waited for,
+// else of the request.
 template <typename Results, typename F>
 kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
                              kj::Duration deadline = kDeadline) {
-  auto session = co_await openSession(call, deadline);
-  if (call.on("wait")) session->deadline = deadline;
+  auto session = co_await openSession(call, kDeadline);
+  session->deadline = call.on("wait") ? deadline : call.deadline(deadline);
   auto names = session->client.nodes();
   auto turns = co_await takeTurns(*session, names);
   TakeDown task{.call = call,

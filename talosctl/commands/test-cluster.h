@@ -493,6 +493,7 @@ struct TestCluster {
     char path[] = "/tmp/talosctl-test-XXXXXX";
     folder = kj::str(mkdtemp(path));
     addCommands(*root);
+    addAbsentCommands(*root);
     listen();
     deps = kj::heap<Dependencies>(
         Dependencies{.lowLevel = test.deps.lowLevel,
@@ -561,14 +562,16 @@ struct TestCluster {
   }
 
   // Starts a run; its exit status comes when `settle` says so.
-  kj::Promise<int> start(std::initializer_list<kj::StringPtr> words,
+  kj::Promise<int> start(kj::ArrayPtr<const kj::StringPtr> words,
                          kj::Promise<void> interrupt = kj::NEVER_DONE) {
-    kj::Vector<kj::StringPtr> all;
-    for (auto w : words) all.add(w);
     test.environment.upsert(kj::str("TALOSCONFIG"), configPath(), [](auto&, auto&&) {});
-    auto list = all.releaseAsArray();
+    auto list = kj::heapArray<kj::StringPtr>(words);
     auto promise = talosctl::run(*deps, *root, list, kj::mv(interrupt));
     return promise.attach(kj::mv(list));
+  }
+  kj::Promise<int> start(std::initializer_list<kj::StringPtr> words,
+                         kj::Promise<void> interrupt = kj::NEVER_DONE) {
+    return start(kj::arrayPtr(words.begin(), words.size()), kj::mv(interrupt));
   }
 
   // Turns the loop until nothing moves any more. Client and server share it, so when it is still

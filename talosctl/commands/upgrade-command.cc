@@ -215,6 +215,16 @@ kj::Promise<void> tellDepartures(Invocation& call, Session& session,
   }
 }
 
+// A line for each node, those that failed behind the others.
+void printOutcomes(const Change& change) {
+  for (auto& name : change.names) {
+    bool failed = false;
+    for (auto& failure : change.failures) failed = failed || failure.node == name;
+    if (!failed) change.call.out(jsonDone(name));
+  }
+  for (auto& failure : change.failures) change.call.out(jsonFailure(failure, 0));
+}
+
 kj::Promise<int> runChange(Invocation& call) {
   healthSeconds(call);
   kj::Maybe<kj::Own<ImageFile>> file;
@@ -222,6 +232,7 @@ kj::Promise<int> runChange(Invocation& call) {
     file = kj::heap<ImageFile>(call.text("image"));
   }
   auto session = co_await openSession(call, kDeadline);
+  bool json = formatOf(call) == Format::kJson;
   auto names = session->client.nodes();
   co_await tellDepartures(call, *session, names);
   auto turns = co_await takeTurns(*session, names);
@@ -234,7 +245,9 @@ kj::Promise<int> runChange(Invocation& call) {
   auto asked = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   for (auto i : kj::indices(names)) asked.add(request(change, *session, *turns, i));
   co_await kj::joinPromises(asked.finish());
-  if (change.failures.size() < names.size()) call.out(acknowledged(change, call.deps.clock.now()));
+  if (change.failures.size() < names.size() && !json) {
+    call.out(acknowledged(change, call.deps.clock.now()));
+  }
   if (call.on("wait")) {
     kj::Vector<kj::Promise<void>> followed;
     for (auto i : kj::indices(names)) {
@@ -242,6 +255,7 @@ kj::Promise<int> runChange(Invocation& call) {
     }
     co_await kj::joinPromises(followed.releaseAsArray());
   }
+  if (json) printOutcomes(change);
   co_return conclude(call, change.failures, names.size() - change.failures.size(),
                      Partial::kIsFailure);
 }
@@ -251,6 +265,8 @@ void addHealthFlags(Command& command) {
   command.flag({.name = "health-timeout",
                 .kind = FlagKind::kDuration,
                 .help = "how long the new system has to become healthy, 30s to 24h (default 10m)"});
+  addStreamOutputFlag(command);
+  command.patience = kReboots + kDefaultHealth * kj::SECONDS;
   command.run = runChange;
 }
 

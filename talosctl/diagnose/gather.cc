@@ -65,7 +65,7 @@ Target Gathering::only(kj::StringPtr host) const {
 
 kj::Promise<bool> Gathering::connects() {
   auto& made = *client.emplace(kj::heap<Client>(call.deps, resolveTarget(call)));
-  return made.connect(call.deadline(kDeadline))
+  return made.connect(call.deadline())
       .then([]() { return true; }, [](kj::Exception&&) { return false; });
 }
 
@@ -76,10 +76,11 @@ kj::Promise<kj::Maybe<kj::String>> Gathering::withoutConfig(kj::StringPtr host) 
   stranger.endpoints.add(kj::str(host));
   auto bare = kj::heap<Client>(call.deps, kj::mv(stranger));
   try {
-    co_await bare->connect(kEndpointWithin);
+    co_await bare->connect(kj::min(kEndpointWithin, call.deadline()));
     kj::Promise<capnp::Response<rpc::Status>> answer =
         bare->node("").machineRequest().send().getMachine().statusRequest().send();
-    auto status = co_await within(call.deps.timer, kEndpointWithin, kj::mv(answer));
+    auto status =
+        co_await within(call.deps.timer, kj::min(kEndpointWithin, call.deadline()), kj::mv(answer));
     if (status.getStage() != rpc::Status::Stage::MAINTENANCE) co_return nullptr;
     co_return kj::str("stage maintenance: ", kj::strArray(status.getProblems(), "; "));
   } catch (const kj::Exception&) {
@@ -91,7 +92,9 @@ kj::Promise<kj::Maybe<kj::String>> Gathering::withoutConfig(kj::StringPtr host) 
 kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   kj::Maybe<kj::Exception> failure;
   auto one = kj::heap<Client>(call.deps, only(host));
-  co_await one->connect(kEndpointWithin).catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  co_await one->connect(kj::min(kEndpointWithin, call.deadline())).catch_([&](kj::Exception&& e) {
+    failure = kj::mv(e);
+  });
   KJ_IF_MAYBE (e, failure) {
     Trouble trouble{kj::str(host), messageText(*e)};
     if (failureOf(trouble.why) == DialFailure::kCertificate) {
@@ -126,7 +129,7 @@ kj::Promise<void> Gathering::askSurvey() {
     auto remote = KJ_ASSERT_NONNULL(client)->node(address);
     kj::Promise<capnp::Response<rpc::Kubernetes::SurveyResults>> answer =
         remote.kubernetesRequest().send().getKubernetes().surveyRequest().send();
-    waits.add(within(call.deps.timer, kSurveyWithin, kj::mv(answer))
+    waits.add(within(call.deps.timer, kj::min(kSurveyWithin, call.deadline()), kj::mv(answer))
                   .then(
                       [this, address](capnp::Response<rpc::Kubernetes::SurveyResults>&& results) {
                         if (survey != nullptr) return;

@@ -20,7 +20,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
   } else if (call.on("recover-skip-hash-check")) {
     failUsage("--recover-skip-hash-check is of use with --recover-from only");
   }
-  auto session = co_await openSingle(call, kBootstrap);
+  auto session = co_await openSingle(call);
   auto names = session->client.nodes();
   auto node = session->client.node(names[0]);
   Progress progress(call.deps.console, names);
@@ -58,9 +58,13 @@ kj::Promise<int> runBootstrap(Invocation& call) {
     }
     kj::Vector<Failure> failures;
     failures.add(kj::str(names[0]), kj::mv(*e));
+    if (formatOf(call) == Format::kJson) call.out(jsonFailure(failures[0], 0));
     co_return conclude(call, failures, 0, Partial::kIsFailure);
   }
   progress.set(0, done ? "etcd was bootstrapped before" : "etcd is bootstrapped");
+  if (formatOf(call) == Format::kJson) {
+    call.out(jsonDone(names[0], kj::str(",\"bootstrappedBefore\":", done)));
+  }
   co_return 0;
 }
 
@@ -81,6 +85,8 @@ void addBootstrapCommand(Command& root) {
   command.flag({.name = "without",
                 .kind = FlagKind::kList,
                 .help = "nodes that are not asked: they have no cluster, or are gone for good"});
+  command.patience = kBootstrap;
+  addStreamOutputFlag(command);
   command.run = runBootstrap;
 }
 

@@ -96,30 +96,38 @@ kj::Promise<int> runAlarms(Invocation& call) {
 }
 
 kj::Promise<int> runDisarm(Invocation& call) {
-  return silently<Etcd::DisarmResults>(call, kDeadline, [](rpc::Node::Client node) {
-    return etcdOf(kj::mv(node)).disarmRequest().send();
-  });
+  return silently<Etcd::DisarmResults>(
+      call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).disarmRequest().send(); });
 }
 
 // One member at a time: the others have to answer meanwhile.
 kj::Promise<int> runDefragment(Invocation& call) {
-  auto session = co_await openSingle(call, kDefragment);
+  auto session = co_await openSingle(call);
   auto node = session->client.node(session->client.nodes()[0]);
   auto answer = co_await within(call.deps.timer, session->deadline,
                                 kj::Promise<capnp::Response<Etcd::DefragmentResults>>(
                                     etcdOf(node).defragmentRequest().send()));
-  call.out(kj::str("database: ", humanSize(answer.getBefore()), " before, ",
-                   humanSize(answer.getAfter()), " after\n"));
+  if (formatOf(call) == Format::kJson) {
+    call.out(jsonDone(session->client.nodes()[0], kj::str(",\"before\":", answer.getBefore(),
+                                                          ",\"after\":", answer.getAfter())));
+  } else {
+    call.out(kj::str("database: ", humanSize(answer.getBefore()), " before, ",
+                     humanSize(answer.getAfter()), " after\n"));
+  }
   co_return 0;
 }
 
 kj::Promise<int> runForfeit(Invocation& call) {
-  auto session = co_await openSingle(call, kMemberChange);
+  auto session = co_await openSingle(call);
   auto node = session->client.node(session->client.nodes()[0]);
   auto answer = co_await within(call.deps.timer, session->deadline,
                                 kj::Promise<capnp::Response<Etcd::ForfeitLeadershipResults>>(
                                     etcdOf(node).forfeitLeadershipRequest().send()));
   auto leader = answer.getLeader();
+  if (formatOf(call) == Format::kJson) {
+    call.out(
+        jsonDone(session->client.nodes()[0], kj::str(",\"leader\":", codec::jsonString(leader))));
+  }
   call.err(leader.size() > 0 ? kj::str("the leader is now ", printableText(leader), "\n")
                              : kj::str("this member was not the leader\n"));
   co_return 0;
@@ -146,7 +154,7 @@ kj::Promise<void> tellConsequence(Invocation& call, Session& session, kj::String
 }
 
 kj::Promise<int> runLeave(Invocation& call) {
-  auto session = co_await openSingle(call, kMemberChange);
+  auto session = co_await openSingle(call);
   co_await tellConsequence(call, *session, "");
   bool force = call.on("force");
   auto answers = co_await askAll<Etcd::LeaveResults>(*session, [force](rpc::Node::Client node) {
@@ -154,12 +162,12 @@ kj::Promise<int> runLeave(Invocation& call) {
     request.setForce(force);
     return request.send();
   });
-  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+  co_return concludeDone(call, answers);
 }
 
 kj::Promise<int> runRemove(Invocation& call) {
   kj::StringPtr member = call.arguments[0];
-  auto session = co_await openSingle(call, kMemberChange);
+  auto session = co_await openSingle(call);
   co_await tellConsequence(call, *session, member);
   bool force = call.on("force");
   auto answers = co_await askAll<Etcd::RemoveMemberResults>(*session, [&](rpc::Node::Client node) {
@@ -168,7 +176,7 @@ kj::Promise<int> runRemove(Invocation& call) {
     request.setForce(force);
     return request.send();
   });
-  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure);
+  co_return concludeDone(call, answers);
 }
 
 class SnapshotSink final : public rpc::ByteSink::Server {
@@ -202,8 +210,19 @@ kj::Promise<int> runSnapshot(Invocation& call) {
   KJ_IF_MAYBE (e, broken) kj::throwFatalException(kj::cp(*e));
   KJ_IF_MAYBE (e, failed) kj::throwFatalException(kj::mv(*e));
   file.keep();
-  call.out(kj::str("etcd snapshot saved to \"", path, "\" (", file.size(), " bytes)\n"));
+  if (formatOf(call) == Format::kJson) {
+    call.out(jsonDone(session->client.nodes()[0],
+                      kj::str(",\"path\":", codec::jsonString(path), ",\"bytes\":", file.size())));
+  } else {
+    call.out(kj::str("etcd snapshot saved to \"", path, "\" (", file.size(), " bytes)\n"));
+  }
   co_return 0;
+}
+
+// Of a command that changes the members.
+void declareChange(Command& command) {
+  command.patience = kMemberChange;
+  addStreamOutputFlag(command);
 }
 
 void addForce(Command& command) {
@@ -224,6 +243,7 @@ void addMemberCommands(Command& etcd) {
       "The node is no member any more when the command returns. It joins again after its next "
       "boot. Prints how many members may fail before and after.";
   addForce(leave);
+  declareChange(leave);
   leave.run = runLeave;
 
   auto& remove = etcd.add("remove-member", "Remove another member, whose node is gone");
@@ -231,9 +251,11 @@ void addMemberCommands(Command& etcd) {
   remove.least = remove.most = 1;
   remove.details = "Touches no data of that node. For a node that is there, use etcd leave.";
   addForce(remove);
+  declareChange(remove);
   remove.run = runRemove;
 
   auto& forfeit = etcd.add("forfeit-leadership", "Make another member the leader of etcd");
+  declareChange(forfeit);
   forfeit.run = runForfeit;
 }
 
@@ -249,6 +271,7 @@ void addEtcdCommands(Command& root) {
   snapshot.details =
       "The file holds every secret of the cluster. It is checked, and is there only when it is "
       "whole. See talosctl bootstrap --recover-from.";
+  addStreamOutputFlag(snapshot);
   snapshot.run = runSnapshot;
 
   auto& alarm = etcd.add("alarm", "List and disarm the alarms of etcd");
@@ -256,10 +279,13 @@ void addEtcdCommands(Command& root) {
   addOutputFlag(list);
   list.run = runAlarms;
   auto& disarm = alarm.add("disarm", "Disarm all alarms of etcd");
+  addStreamOutputFlag(disarm);
   disarm.run = runDisarm;
 
   auto& defrag = etcd.add("defrag", "Give back what etcd's database does not use");
   defrag.details = "The member of the node answers nothing meanwhile. Use one node at a time.";
+  defrag.patience = kDefragment;
+  addStreamOutputFlag(defrag);
   defrag.run = runDefragment;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "talosctl/client/service-state.h"
+
 namespace talos::talosctl {
 namespace {
 
@@ -22,28 +24,6 @@ class Reasons {
   kj::Vector<kj::String> reasons;
 };
 
-kj::StringPtr wordOf(rpc::ServiceState state) {
-  switch (state) {
-    case rpc::ServiceState::INITIALIZED:
-      return "Initialized";
-    case rpc::ServiceState::PREPARING:
-      return "Preparing";
-    case rpc::ServiceState::WAITING:
-      return "Waiting";
-    case rpc::ServiceState::RUNNING:
-      return "Running";
-    case rpc::ServiceState::STOPPING:
-      return "Stopping";
-    case rpc::ServiceState::FINISHED:
-      return "Finished";
-    case rpc::ServiceState::FAILED:
-      return "Failed";
-    case rpc::ServiceState::SKIPPED:
-      return "Skipped";
-  }
-  return "Unknown";
-}
-
 kj::Maybe<rpc::Service::Reader> serviceOf(const NodeFacts& facts, kj::StringPtr id) {
   for (auto service : facts.services) {
     if (service.getId() == id) return service;
@@ -60,7 +40,7 @@ kj::Maybe<kj::String> whyNotHealthy(const NodeFacts& facts, kj::StringPtr id) {
     if (state != rpc::ServiceState::RUNNING) {
       auto last =
           events.size() > 0 ? kj::str(": ", events[events.size() - 1].getMessage()) : kj::String();
-      return kj::str("service ", id, " is ", wordOf(state), last);
+      return kj::str("service ", id, " is ", serviceStateName(state), last);
     }
     if (health.getHealthy()) return nullptr;
     if (health.getUnknown()) return kj::str("service ", id, " was not checked yet");
@@ -95,7 +75,7 @@ CheckResult bootkubeHasFinished(const HealthView& view) {
       if (state == rpc::ServiceState::FINISHED || state == rpc::ServiceState::SKIPPED) {
         return nullptr;
       }
-      return kj::str("service bootkube is ", wordOf(state));
+      return kj::str("service bootkube is ", serviceStateName(state));
     }
     return nullptr;
   });

@@ -1,5 +1,6 @@
 // kubeconfig
-#include "talosctl/client/cluster-client.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/client/answer-output.h"
 #include "talosctl/kube/fetch-kubeconfig.h"
 #include "talosctl/kube/kube-commands.h"
 #include "talosctl/kube/kubeconfig-file.h"
@@ -12,7 +13,8 @@ kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind&
                                         kj::StringPtr name) {
   auto input = call.deps.lowLevel.wrapInputFd(call.deps.input);
   for (;;) {
-    call.err(kj::str(kind.asked, " \"", name, "\" already exists [rename/overwrite]: "));
+    call.err(
+        kj::str(kind.asked, " \"", printableText(name), "\" already exists [rename/overwrite]: "));
     kj::Vector<char> line;
     char c = 0;
     while (line.size() < 16 && co_await input->tryRead(&c, 1, 1) == 1 && c != '\n') line.add(c);
@@ -26,6 +28,9 @@ kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind&
 }
 
 kj::Promise<int> runKubeconfig(Invocation& call) {
+  if (call.given("force-context-name") && !call.on("merge")) {
+    failUsage("--force-context-name names the context when merging; it needs --merge");
+  }
   KubeconfigTarget target;
   target.merge = call.on("merge");
   target.force = call.on("force");
@@ -34,6 +39,7 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
   auto given = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : ""_kj;
   target.path = kubeconfigPath(given, target.merge,
                                home.map([](kj::String& text) { return kj::StringPtr(text); }));
+  auto path = kj::str(target.path);
   auto session = co_await openSingle(call);
   auto text =
       co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
@@ -41,11 +47,22 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
                     const kube::MergeKind& kind,
                     kj::StringPtr name) -> kj::Promise<kube::MergeChoice> {
     if (force) return kube::MergeChoice::kOverwrite;
-    if (!call.deps.console.outIsTerminal()) return kube::MergeChoice::kRename;
+    auto& console = call.deps.console;
+    bool seen = console.outIsTerminal() && console.errIsTerminal() && console.inIsTerminal();
+    if (!seen) return kube::MergeChoice::kRename;
     return askWhich(call, kind, name);
   };
   auto renames = co_await storeKubeconfig(kj::mv(target), text, kj::mv(decide));
-  for (auto& rename : renames) call.out(kj::str(rename, "\n"));
+  if (formatOf(call) == Format::kJson) {
+    auto lines = KJ_MAP(rename, renames) {
+      return codec::jsonString(rename);
+    };
+    call.out(jsonDone(session->client.nodes()[0],
+                      kj::str(",\"path\":", codec::jsonString(path), ",\"notes\":[",
+                              kj::strArray(lines, ","), "]")));
+  } else {
+    for (auto& rename : renames) call.out(printableText(kj::str(rename, "\n")));
+  }
   co_return 0;
 }
 
@@ -68,6 +85,7 @@ void addKubeconfigCommand(Command& root) {
   command.flag({.name = "force-context-name",
                 .kind = FlagKind::kText,
                 .help = "name of the context when merging"});
+  addStreamOutputFlag(command);
   command.run = runKubeconfig;
 }
 

@@ -15,6 +15,7 @@ class KeepingConsole final : public Console {
   void err(kj::ArrayPtr<const char> text) override { keep(stderrText, text); }
   bool outIsTerminal() const override { return false; }
   bool errIsTerminal() const override { return false; }
+  bool inIsTerminal() const override { return false; }
   unsigned columns() const override { return 200; }
   unsigned rows() const override { return 24; }
 

@@ -24,7 +24,7 @@ kj::String heading(kj::StringPtr text) {
 kj::Promise<void> dumpLogs(Invocation& call, const Access& access, kj::StringPtr node,
                            kj::Function<void(kj::StringPtr)>& write) {
   auto client = clientFor(call, access);
-  for (auto& id : co_await logsOf(*client, node)) {
+  for (auto& id : co_await logsOf(call, *client, node)) {
     auto lines = kj::str(kLines);
     kj::StringPtr words[] = {"logs", id, "--tail",
                              id == "etcd" ? kEtcdLines : kj::StringPtr(lines)};
@@ -61,7 +61,8 @@ kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
   for (auto& node : nodes) {
     write(heading(node.name));
     auto failure =
-        co_await within(call.deps.timer, kNode, dumpLogs(call, access, node.name, write))
+        co_await within(call.deps.timer, call.deadline(kNode),
+                        dumpLogs(call, access, node.name, write))
             .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                   [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {

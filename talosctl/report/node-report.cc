@@ -110,11 +110,12 @@ kj::Own<Client> clientFor(Invocation& call, const Access& access) {
   return kj::heap<Client>(call.deps, kj::mv(target));
 }
 
-kj::Promise<kj::Array<kj::String>> logsOf(Client& client, kj::StringPtr node) {
-  co_await client.connect(kAnswer);
+kj::Promise<kj::Array<kj::String>> logsOf(Invocation& call, Client& client, kj::StringPtr node) {
+  auto deadline = kj::min(kAnswer, call.deadline());
+  co_await client.connect(deadline);
   kj::Promise<capnp::Response<rpc::Logs::ListResults>> answer =
       client.node(node).logsRequest().send().getLogs().listRequest().send();
-  auto list = co_await within(client.deps.timer, kAnswer, kj::mv(answer));
+  auto list = co_await within(client.deps.timer, deadline, kj::mv(answer));
   co_return KJ_MAP(id, list.getIds()) {
     return kj::str(id);
   };
@@ -126,7 +127,7 @@ kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringP
   kj::Array<kj::String> ids;
   try {
     auto& made = client.emplace(clientFor(call, access));
-    ids = co_await logsOf(*made, node);
+    ids = co_await logsOf(call, *made, node);
   } catch (const kj::Exception& e) {
     sink.error("the node", messageOf(e));
     co_return false;

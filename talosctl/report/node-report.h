@@ -25,8 +25,9 @@ class ReportSink {
 // Connects to nodes: of the talosconfig that `access` names.
 kj::Own<Client> clientFor(Invocation& call, const Access& access);
 
-// The ids of its logs; rejects, saying why, when the node does not answer within 10 s.
-kj::Promise<kj::Array<kj::String>> logsOf(Client& client, kj::StringPtr node);
+// The ids of its logs; rejects, saying why, when the node does not answer within 10 s, or within
+// --timeout if that is less.
+kj::Promise<kj::Array<kj::String>> logsOf(Invocation& call, Client& client, kj::StringPtr node);
 
 // All of it, part by part. Never rejects. False when the node does not answer at all.
 kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringPtr node,

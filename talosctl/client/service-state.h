@@ -1,0 +1,11 @@
+// What users call the state of a service.
+#pragma once
+
+#include "rpc/machine.capnp.h"
+
+namespace talos::talosctl {
+
+// "Running"; "Unknown" for a state that only newer nodes know.
+kj::StringPtr serviceStateName(rpc::ServiceState state);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,307 @@
+// Every command of the table, in the situations in which people meet it: help, a wrong line, no
+// node, a node that is down or silent, a narrow terminal, Ctrl-C, and output for programs. A new
+// command is tested without a line here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "common/base/file.h"
+#include "common/config/generate.h"
+#include "common/kube/json.h"
+#include "talosctl/cli/commandline.h"
+#include "talosctl/commands/test-cluster.h"
+#include "tests/client/command-words.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Words = std::vector<std::string>;
+
+constexpr kj::StringPtr kDown = "127.0.0.3"_kj, kSilent = "127.0.0.5"_kj;
+
+// These need no --nodes: the endpoint signs; the cluster tells its nodes; a flag names them.
+const std::set<std::string> kHasNodesOfItsOwn = {"config new", "diagnose", "crashdump"};
+// What could not be had is in its archive.
+const std::set<std::string> kAlwaysHasAResult = {"support"};
+
+struct EveryCommand : public ::testing::Test {
+  TestCluster c;
+  std::vector<Leaf> leaves;
+  kj::String machine;  // a config
+  EveryCommand() {
+    c.root = newRoot();
+    addWholeTable(*c.root);
+    leaves = leavesOf(*c.root);
+    // Commands that write files write them here.
+    KJ_SYSCALL(chdir(c.folder.cStr()));
+    auto made = config::generate("c1", "https://10.0.0.2:6443", {});
+    writeFileAtomically(kj::str(c.folder, "/machine.yaml"), made.controlplane, 0600);
+    machine = kj::str(made.controlplane);
+    c.test.environment.insert(kj::str("HOME"), kj::str(c.folder));
+    c.test.environment.insert(kj::str("TALOS_EDITOR"), kj::str("true"));
+    c.test.clock.time = kj::systemPreciseCalendarClock().now();  // certificates are of today
+    freshNode();
+  }
+  ~EveryCommand() noexcept override { KJ_SYSCALL(chdir("/")); }
+
+  void freshNode() {
+    c.nodes.clear();
+    FakeNode fresh;
+    fresh.serviceIds.add(kj::str("apid"));
+    fresh.config.document = kj::str(machine);
+    c.nodes.insert(kj::str("10.0.0.2"), kj::mv(fresh));
+  }
+
+  struct Outcome {
+    int status;  // -1: it did not end
+    std::string out, err;
+  };
+  // Interrupts it when it has not ended after `rounds` of the client's clock.
+  Outcome run(const Words& words, int rounds = 400) {
+    auto pointers = KJ_MAP(word, words) {
+      return kj::StringPtr(word.c_str(), word.size());
+    };
+    auto interrupt = kj::newPromiseAndFulfiller<void>();
+    auto running = c.start(pointers, kj::mv(interrupt.promise));
+    auto& scope = c.test.io.waitScope;
+    Outcome outcome{-1, "", ""};
+    for (int round = 0; outcome.status < 0 && round < rounds + 40; ++round) {
+      if (round == rounds) interrupt.fulfiller->fulfill();
+      for (int i = 0; i < 20 && !running.poll(scope); ++i) {
+        c.test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
+      }
+      if (running.poll(scope)) {
+        outcome.status = running.wait(scope);
+      } else KJ_IF_MAYBE (next, c.clock.nextEvent()) {
+        c.clock.advanceTo(kj::max(*next, c.clock.now()));
+      }
+    }
+    outcome.out = c.test.console.takeOut().cStr();
+    outcome.err = c.test.console.takeErr().cStr();
+    return outcome;
+  }
+  static Words with(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static Words wordsOf(const Command& command) {
+    Words words;
+    for (auto* at = &command; at->parent != nullptr; at = at->parent) {
+      words.insert(words.begin(), at->name.cStr());
+    }
+    return words;
+  }
+};
+
+// Catches: a command whose help is silent, or goes to stderr; lines that a narrow terminal breaks
+// wherever it likes.
+TEST_F(EveryCommand, HasHelpThatFitsTheTerminal) {
+  c.test.environment.insert(kj::str("COLUMNS"), kj::str("60"));
+  for (auto* command : commandsOf(*c.root)) {
+    SCOPED_TRACE(command->path().cStr());
+    auto found = run(with(wordsOf(*command), {"-h"}));
+    EXPECT_EQ(found.status, 0);
+    EXPECT_EQ(found.err, "");
+    EXPECT_THAT(found.out, HasSubstr("Usage:"));
+    EXPECT_THAT(found.out, HasSubstr("Global flags:"));
+    std::istringstream lines(found.out);
+    for (std::string line; std::getline(lines, line);) {
+      auto text = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+      bool oneWord = text.find(' ') == std::string::npos;
+      // A flag with its value has a line of its own, too.
+      EXPECT_TRUE(line.size() <= 60 || oneWord || text.starts_with("--")) << line;
+    }
+  }
+}
+
+// Catches: a deadline of a command's own that its help does not tell.
+TEST_F(EveryCommand, TellsItsTimeout) {
+  for (auto& leaf : leaves) {
+    SCOPED_TRACE(leaf.name);
+    auto text = run(with(leaf.path, {"-h"})).out;
+    auto at = text.find("--timeout duration");
+    ASSERT_NE(at, std::string::npos);
+    auto expected = leaf.command->patience == kDeadline
+                        ? std::string("(default 30s)")
+                        : "(default " + std::to_string(leaf.command->patience / kj::MINUTES) + "m)";
+    EXPECT_THAT(text.substr(at), HasSubstr(expected));
+  }
+}
+
+TEST_F(EveryCommand, RefusesAnUnknownFlag) {
+  for (auto& leaf : leaves) {
+    SCOPED_TRACE(leaf.name);
+    auto found = run(with(leaf.line(), {"--no-such-flag"}));
+    EXPECT_EQ(found.status, 1);
+    EXPECT_EQ(found.out, "");
+    EXPECT_THAT(found.err, StartsWith("error: unknown flag --no-such-flag for \"talosctl " +
+                                      leaf.name + "\""));
+    EXPECT_THAT(found.err, HasSubstr("\nUsage:\n"));
+  }
+}
+
+// Catches: an argument that is swallowed, a missing one that becomes an empty text.
+TEST_F(EveryCommand, RefusesTooManyAndTooFewArguments) {
+  for (auto& leaf : leaves) {
+    SCOPED_TRACE(leaf.name);
+    auto refused = [&](const Words& words) {
+      auto found = run(words);
+      EXPECT_EQ(found.status, 1);
+      EXPECT_EQ(found.out, "");
+      EXPECT_THAT(found.err, StartsWith("error: \"talosctl " + leaf.name + "\" accepts "));
+      EXPECT_THAT(found.err, HasSubstr("arg(s)"));
+    };
+    if (leaf.command->most != kj::maxValue) {
+      refused(with(leaf.line(), Words(leaf.command->most + 1, "surplus")));
+    }
+    if (leaf.command->least > 0) refused(with(leaf.path, leaf.flags));
+  }
+}
+
+// Catches: a value of a flag that is not looked at.
+TEST_F(EveryCommand, RefusesWrongValuesOfFlags) {
+  for (auto& leaf : leaves) {
+    for (auto& flag : leaf.command->flags) {
+      bool closed = !flag.choices.empty() || flag.kind == FlagKind::kBool ||
+                    flag.kind == FlagKind::kNumber || flag.kind == FlagKind::kDuration;
+      if (!closed) continue;
+      SCOPED_TRACE(leaf.name + " --" + flag.name.cStr());
+      auto found = run(with(leaf.line(), {std::string("--") + flag.name.cStr() + "=no-value"}));
+      EXPECT_EQ(found.status, 1);
+      EXPECT_EQ(found.out, "");
+      EXPECT_THAT(found.err, HasSubstr("\"no-value\""));
+      EXPECT_THAT(found.err, AnyOf(HasSubstr("use "), HasSubstr("must be one of ")));
+    }
+  }
+}
+
+TEST_F(EveryCommand, SaysWhatIsMissingWithoutANode) {
+  auto empty = std::string(c.folder.cStr()) + "/empty";
+  for (auto& leaf : leaves) {
+    if (!leaf.talksToNodes()) continue;
+    SCOPED_TRACE(leaf.name);
+    auto noConfig = run(with(leaf.line(), {"--talosconfig", empty}));
+    EXPECT_EQ(noConfig.status, 1);
+    EXPECT_THAT(noConfig.err + noConfig.out,
+                HasSubstr("the client configuration is empty; use `talosctl config"));
+    if (kHasNodesOfItsOwn.contains(leaf.name)) continue;
+    auto noNode = run(leaf.line());
+    EXPECT_EQ(noNode.status, 1);
+    EXPECT_THAT(noNode.err, HasSubstr("; use --nodes"));
+  }
+}
+
+// Catches: a command that hangs, goes on, or is silent when nobody answers.
+TEST_F(EveryCommand, SaysThatTheNodeIsDown) {
+  for (auto& leaf : leaves) {
+    if (!leaf.talksToNodes()) continue;
+    SCOPED_TRACE(leaf.name);
+    auto found = run(with(leaf.line(), {"-e", kDown.cStr(), "-n", "10.0.0.2"}));
+    EXPECT_EQ(found.status, kAlwaysHasAResult.contains(leaf.name) ? 0 : 1);
+    unlink("support.zip");
+    EXPECT_THAT(found.err + found.out, HasSubstr("refused"));
+    EXPECT_THAT(found.err + found.out, HasSubstr(kDown.cStr()));
+  }
+}
+
+// Catches: a wait that --timeout does not end.
+TEST_F(EveryCommand, EndsWithItsTimeoutWhenNobodyAnswers) {
+  auto listener = listenTcp(kSilent, c.port);  // nobody accepts
+  for (auto& leaf : leaves) {
+    if (!leaf.talksToNodes()) continue;
+    SCOPED_TRACE(leaf.name);
+    auto begin = c.clock.now();
+    auto found =
+        run(with(leaf.line(), {"-e", kSilent.cStr(), "-n", "10.0.0.2", "--timeout", "1s"}));
+    EXPECT_EQ(found.status, kAlwaysHasAResult.contains(leaf.name) ? 0 : 1);
+    unlink("support.zip");
+    EXPECT_THAT(found.err + found.out, HasSubstr(kSilent.cStr()));
+    EXPECT_THAT(found.err + found.out, AnyOf(HasSubstr("no answer within"), HasSubstr("timed out"),
+                                             HasSubstr("not tried")));
+    EXPECT_LE(c.clock.now() - begin, 3 * kj::SECONDS);  // of the virtual clock
+  }
+}
+
+// Catches: a command that Ctrl-C does not end while it waits.
+TEST_F(EveryCommand, EndsWhenItIsInterrupted) {
+  auto listener = listenTcp(kSilent, c.port);
+  for (auto& leaf : leaves) {
+    if (!leaf.talksToNodes()) continue;
+    SCOPED_TRACE(leaf.name);
+    auto found = run(with(leaf.line(), {"-e", kSilent.cStr(), "-n", "10.0.0.2"}), 0);
+    bool success = leaf.command->interrupt == Interrupt::kIsSuccess;
+    EXPECT_EQ(found.status, success ? 0 : 1);
+    EXPECT_THAT(found.err, HasSubstr("interrupted"));
+  }
+}
+
+// As JSON values, one behind the other.
+std::vector<kube::Json> valuesOf(const std::string& text) {
+  std::vector<kube::Json> values;
+  std::istringstream stream(text);
+  while (stream >> std::ws && !stream.eof()) {
+    kube::Json value;
+    stream >> value;
+    values.push_back(kj::mv(value));
+  }
+  return values;
+}
+
+bool writesJson(const Leaf& leaf) {
+  auto flag = leaf.flag("output");
+  if (flag == nullptr) return false;
+  for (auto& choice : flag->choices) {
+    if (choice == "json") return true;
+  }
+  return false;
+}
+
+// Catches: JSON that is none, text between it, and nothing where a program waits for an answer.
+TEST_F(EveryCommand, WritesJsonThatIsParsed) {
+  // What the model of a node does not have ends these with an error before there is a result.
+  const std::set<std::string> noAnswer = {"kubeconfig",  "etcd snapshot",
+                                          "etcd defrag", "etcd forfeit-leadership",
+                                          "health",      "upgrade-k8s"};
+  for (auto& leaf : leaves) {
+    if (!writesJson(leaf) || leaf.actsOnHost()) continue;
+    SCOPED_TRACE(leaf.name);
+    freshNode();
+    auto words = with(leaf.line(), {"-o", "json"});
+    if (leaf.talksToNodes()) words = with(words, {"-n", "10.0.0.2"});
+    auto found = run(words, 30);
+    EXPECT_GE(found.status, 0);
+    std::vector<kube::Json> values;
+    try {
+      values = valuesOf(found.out);
+    } catch (const kube::Json::exception& e) {
+      ADD_FAILURE() << e.what() << "\n" << found.out;
+    }
+    EXPECT_EQ(values.empty(), noAnswer.contains(leaf.name)) << found.err;
+  }
+}
+
+// Catches: a command without output for programs that the document does not name, and one that it
+// names although it has it.
+TEST_F(EveryCommand, WithoutJsonIsInTheDocument) {
+  std::ifstream file(DOCS_FOLDER "/talosctl.md");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  auto from = text.find("| Without `-o json` |"), to = text.find("\n\n", from);
+  ASSERT_NE(from, std::string::npos);
+  auto table = text.substr(from, to - from);
+  for (auto& leaf : leaves) {
+    bool named = table.find("`" + leaf.name + "`") != std::string::npos;
+    EXPECT_EQ(named, !writesJson(leaf) && !leaf.command->hidden) << leaf.name;
+  }
+}
+
+}  // namespace
+}  // namespace talos::talosctl

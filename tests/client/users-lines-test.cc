@@ -1,0 +1,126 @@
+// Every command line of the users' documents, parsed by the real table: none of them can rot
+// unseen, and none is refused for another reason than the one that is written down.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+
+#include "common/base/error.h"
+#include "common/wire/resource-registry.h"
+#include "talosctl/cli/commandline.h"
+#include "talosctl/cli/run-command.h"
+#include "talosctl/cli/test-console-world.h"
+#include "tests/client/command-words.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct UsersLine {
+  std::string origin, verdict, why, text;
+  std::vector<std::string> words;  // without talosctl
+};
+
+// As a reader of the document types it: placeholders filled in.
+std::vector<std::string> typed(const std::string& text) {
+  auto filled = std::regex_replace(text, std::regex(",\\.\\.\\. "), " ");
+  filled = std::regex_replace(filled, std::regex("<[^>]*>"), "10.0.0.2");
+  auto words = shellWords(filled);
+  while (!words.empty() && (words[0] == "sudo" || words[0] == "-E")) words.erase(words.begin());
+  EXPECT_TRUE(!words.empty() && (words[0] == "talosctl" || words[0] == "taloctl")) << text;
+  if (!words.empty()) words.erase(words.begin());
+  return words;
+}
+
+std::vector<UsersLine> readLines() {
+  std::ifstream file(SOURCE_FOLDER "/users-lines.txt");
+  std::vector<UsersLine> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    auto first = line.find('\t'), second = line.find('\t', first + 1);
+    UsersLine parsed{line.substr(0, first),
+                     line.substr(first + 1, second - first - 1),
+                     "",
+                     line.substr(second + 1),
+                     {}};
+    auto colon = parsed.verdict.find(": ");
+    if (colon != std::string::npos) {
+      parsed.why = parsed.verdict.substr(colon + 2);
+      parsed.verdict.resize(colon);
+    }
+    parsed.words = typed(parsed.text);
+    lines.push_back(std::move(parsed));
+  }
+  return lines;
+}
+
+struct UsersLines : public ::testing::Test {
+  TestWorld test;
+  kj::Own<Command> root = newRoot();
+  UsersLines() { addWholeTable(*root); }
+  ~UsersLines() noexcept override {}
+
+  static kj::Array<kj::StringPtr> pointers(const std::vector<std::string>& words) {
+    return KJ_MAP(word, words) {
+      return kj::StringPtr(word.c_str(), word.size());
+    };
+  }
+};
+
+// Catches: a flag, an alias or a resource type of the documents that goes.
+TEST_F(UsersLines, AreAccepted) {
+  Registry registry;
+  unsigned count = 0;
+  for (auto& line : readLines()) {
+    if (line.verdict == "refused") continue;
+    SCOPED_TRACE(line.origin + ": " + line.text);
+    ++count;
+    auto words = pointers(line.words);
+    auto parsed = parseCommandLine(test.deps, *root, words);
+    auto& command = parsed.call->command;
+    EXPECT_TRUE(command.run != nullptr || line.verdict == "named");
+    EXPECT_NE(command.parent, nullptr);
+    EXPECT_FALSE(command.anyFlags) << "not available";
+    if (line.verdict == "named") continue;
+    EXPECT_TRUE(line.verdict == "works" || (line.verdict == "differs" && !line.why.empty()));
+    KJ_IF_MAYBE (mistake, parsed.mistake) ADD_FAILURE() << mistake->cStr();
+    bool typed = command.name == "get" || command.name == "edit" || command.name == "patch";
+    if (typed && parsed.call->arguments.size() > 0) {
+      EXPECT_NO_THROW(registry.find(parsed.call->arguments[0]));
+    }
+  }
+  EXPECT_GE(count, 100u);
+}
+
+// Catches: a command that came and is still told to be missing, and one that is an unknown word.
+TEST_F(UsersLines, AreRefusedForTheReasonThatIsWritten) {
+  unsigned count = 0;
+  for (auto& line : readLines()) {
+    if (line.verdict != "refused") continue;
+    SCOPED_TRACE(line.origin + ": " + line.text);
+    ++count;
+    auto words = pointers(line.words);
+    EXPECT_EQ(talosctl::run(test.deps, *root, words, kj::NEVER_DONE).wait(test.io.waitScope), 1);
+    EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr(line.why));
+    EXPECT_EQ(test.console.takeOut(), "");
+  }
+  EXPECT_GE(count, 10u);
+}
+
+// Catches: the list in the document that is not that of the data.
+TEST_F(UsersLines, ThoseThatDifferAreInTheDocument) {
+  std::ifstream file(DOCS_FOLDER "/talosctl.md");
+  std::string document((std::istreambuf_iterator<char>(file)), {});
+  for (auto& line : readLines()) {
+    if (line.verdict == "differs") {
+      EXPECT_THAT(document, HasSubstr("| " + line.why + " |")) << line.text;
+    } else if (line.verdict == "refused") {
+      EXPECT_THAT(document, HasSubstr(line.why)) << line.text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace talos::talosctl
