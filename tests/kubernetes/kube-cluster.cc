@@ -15,8 +15,6 @@ using harness::contains;
 using harness::eventually;
 using harness::Result;
 
-constexpr const char* kRegistry = "127.0.0.1:5000";
-
 std::string environment(const char* name) {
   auto value = getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -42,10 +40,10 @@ void KubeHost::SetUp() {
     ASSERT_TRUE(fs::exists(environment(name))) << "$" << name << " is not there; run make e2e";
   }
   ASSERT_NO_FATAL_FAILURE(RegistryHost::SetUp());
-  fs::create_directories(folder + "/" + kRegistry);
+  fs::create_directories(folder + "/" + kRegistryAddress);
   fs::create_directory_symlink(environment("KUBERNETES_IMAGES"),
-                               folder + "/" + kRegistry + "/data");
-  registry = std::make_unique<harness::Registry>(folder, kRegistry);
+                               folder + "/" + kRegistryAddress + "/data");
+  registry = std::make_unique<harness::Registry>(folder, kRegistryAddress);
 }
 
 KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned workers,
@@ -178,6 +176,7 @@ std::map<std::string, KubePod> KubeCluster::pods() const {
     std::string name, state, node;
     words >> name >> state >> node;
     KubePod pod{.node = node.substr(node.find('=') + 1), .good = state == "RunningTrue"};
+    pod.over = contains(state, "Failed") || contains(state, "Succeeded");
     for (unsigned count; words >> count;) pod.restarts += count;
     all.emplace(name, pod);
   }

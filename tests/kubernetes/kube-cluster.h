@@ -20,6 +20,7 @@ namespace talos {
 
 class KubeHost : public harness::RegistryHost {
  protected:
+  static constexpr const char* kRegistryAddress = "127.0.0.1:5000";
   ~KubeHost() noexcept override {}
   void SetUp() override;
   std::unique_ptr<harness::Registry> registry;
@@ -36,6 +37,7 @@ struct KubeNode {
 struct KubePod {
   std::string node;
   bool good = false;      // Running and ready
+  bool over = false;      // Succeeded or Failed
   unsigned restarts = 0;  // of all its containers
 };
 

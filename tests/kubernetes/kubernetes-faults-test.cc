@@ -32,7 +32,8 @@ constexpr double kWell = 420;  // seconds, on a busy machine
 const char* const kVip = "10.5.0.50";
 
 struct Fault {
-  enum class How { kKill, kPowerOff, kReboot };
+  // kFreeze: its program does nothing any more until the address has moved.
+  enum class How { kKill, kFreeze, kPowerOff, kReboot };
   // Of the shared address, of etcd; of a lease of Kubernetes; a control plane that is neither of
   // the first two, if there is one.
   enum class Whom { kHolder, kEtcdLeader, kLeaseHolder, kOther, kWorker, kNumber };
@@ -57,6 +58,10 @@ const Fault kFaults[] = {
     {.name = "kube-apiserver killed",
      .program = "kube-apiserver",
      .always = true,
+     .staticPod = true},
+    {.name = "kube-apiserver frozen until the address has moved",
+     .program = "kube-apiserver",
+     .how = How::kFreeze,
      .staticPod = true},
     {.name = "leading kube-controller-manager killed",
      .program = "kube-controller-manager",
@@ -101,6 +106,18 @@ std::string timeNow() {
   return all;
 }
 
+// What the pods of one DaemonSet, or of one ReplicaSet, have in common.
+std::string setOf(const std::string& pod) {
+  return pod.substr(0, pod.rfind('-'));
+}
+
+// Pods by their name, as the fault leaves them.
+struct Struck {
+  std::set<std::string> killed;    // have to restart
+  std::set<std::string> may;       // may
+  std::set<std::string> replaced;  // are ended with their node, and others come in their place
+};
+
 class KubernetesFaults : public KubeHost {
  protected:
   void run(bool all);
@@ -123,8 +140,11 @@ class KubernetesFaults : public KubeHost {
   const KubeNode& etcdLeader() const;
   const KubeNode& named(const std::string& name) const;
   std::map<std::string, std::string> leases(const std::string& path) const;
-  std::string unwell(const std::string& since, const std::set<std::string>& killed) const;
-  std::string restarted(const std::set<std::string>& killed);
+  Struck struckBy(const Fault& fault, const KubeNode& node) const;
+  std::string unwell(const std::string& since, const Struck& struck) const;
+  std::string unwellPods(const Struck& struck) const;
+  std::string restarted(const Struck& struck);
+  void freeze(const Fault& fault, const KubeNode& node);
   void awaitWrites(unsigned more) const;
 };
 
@@ -160,18 +180,11 @@ void KubernetesFaults::one(const Fault& fault) {
   auto since = timeNow();
   auto began = std::chrono::steady_clock::now();
   strike(fault, node);
-  // The pods that have to restart: that of the program that was killed, or all of the node. Until
-  // they have, what the API says of them is from before.
-  std::set<std::string> killed;
-  for (auto& [name, pod] : known) {
-    bool own =
-        fault.staticPod && name == "kube-system/" + std::string(fault.program) + "-" + node.name;
-    if (own || (fault.how != How::kKill && pod.node == node.name)) killed.insert(name);
-  }
+  auto struck = struckBy(fault, node);
   std::string problem;
   bool well = eventually(
       [&] {
-        problem = unwell(since, killed);
+        problem = unwell(since, struck);
         return problem.empty();
       },
       kWell, 1);
@@ -180,7 +193,7 @@ void KubernetesFaults::one(const Fault& fault) {
   awaitWrites(4);
   double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   auto figures = writer->take();
-  auto pods = restarted(killed);
+  auto pods = restarted(struck);
   double load = NAN;
   getloadavg(&load, 1);
   char row[1000];
@@ -192,8 +205,49 @@ void KubernetesFaults::one(const Fault& fault) {
           figures.error.empty() ? "" : "\n");
 }
 
+// It holds its connections, and the address as long as vipd does not notice.
+void KubernetesFaults::freeze(const Fault& fault, const KubeNode& node) {
+  auto pid = cluster->talos.program(node.name, fault.program);
+  ASSERT_GT(pid, 0) << fault.program << " does not run";
+  auto began = std::chrono::steady_clock::now();
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  EXPECT_TRUE(eventually([&] { return holder().name != node.name; }, kWell))
+      << "the address has not moved\n"
+      << cluster->overview();
+  fprintf(stderr, "    the address has moved after %.1f s\n",
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  awaitWrites(4);
+  ::kill(pid, SIGCONT);  // unless its kubelet has ended it by now
+}
+
+// A kubelet that is told of a shutdown ends its pods, static ones aside; those of a node whose
+// power was cut go on where they were. Until they have restarted, what the API says of them is from
+// before.
+Struck KubernetesFaults::struckBy(const Fault& fault, const KubeNode& node) const {
+  Struck struck;
+  for (auto& [name, pod] : known) {
+    bool fixed = name.ends_with("-" + node.name);
+    bool own =
+        fault.staticPod && name == "kube-system/" + std::string(fault.program) + "-" + node.name;
+    if (fault.how == How::kKill) {
+      if (own) struck.killed.insert(name);
+    } else if (pod.node == node.name) {
+      // Who has waited for a frozen program may have given up.
+      if (fault.how == How::kFreeze) {
+        struck.may.insert(name);
+      } else if (fault.how == How::kReboot && !fixed) {
+        struck.replaced.insert(name);
+      } else {
+        struck.killed.insert(name);
+      }
+    }
+  }
+  return struck;
+}
+
 // Returns when what was hit is there again.
 void KubernetesFaults::strike(const Fault& fault, const KubeNode& node) {
+  if (fault.how == How::kFreeze) return freeze(fault, node);
   if (fault.how == How::kKill) {
     auto old = cluster->talos.program(node.name, fault.program);
     ASSERT_GT(old, 0) << fault.program << " does not run";
@@ -303,8 +357,7 @@ std::map<std::string, std::string> KubernetesFaults::leases(const std::string& p
 }
 
 // What is not yet as it was before; empty: all is.
-std::string KubernetesFaults::unwell(const std::string& since,
-                                     const std::set<std::string>& killed) const {
+std::string KubernetesFaults::unwell(const std::string& since, const Struck& struck) const {
   auto renewed = leases("{.spec.renewTime}");
   std::vector<std::string> alive = {"kube-system/kube-controller-manager",
                                     "kube-system/kube-scheduler"};
@@ -317,33 +370,51 @@ std::string KubernetesFaults::unwell(const std::string& since,
     ready += line == "True";
   }
   if (ready != cluster->nodes.size()) return "not all nodes are Ready";
+  return unwellPods(struck);
+}
+
+std::string KubernetesFaults::unwellPods(const Struck& struck) const {
   auto pods = cluster->pods();
+  std::map<std::string, int> more;  // pods than before, by their set
+  for (auto& [name, pod] : pods) {
+    if (pod.over) continue;
+    if (!pod.good) return "the pod " + name + " does not run";
+    ++more[setOf(name)];
+  }
   for (auto& [name, before] : known) {
+    --more[setOf(name)];
     auto now = pods.find(name);
-    if (now == pods.end()) return "the pod " + name + " is not there";
-    if (!now->second.good) return "the pod " + name + " does not run";
-    if (killed.contains(name) && now->second.restarts == before.restarts) {
+    bool there = now != pods.end() && !now->second.over;
+    if (!there && !struck.replaced.contains(name)) return "the pod " + name + " is not there";
+    if (struck.killed.contains(name) && now->second.restarts == before.restarts) {
       return "the pod " + name + " has not restarted";
     }
   }
-  return pods.size() == known.size() ? "" : "there are pods that were not there before";
+  for (auto& [set, count] : more) {
+    if (count != 0) return "there are not as many pods of " + set + " as before";
+  }
+  return "";
 }
 
 // How many pods have restarted; the test fails for one that the fault does not explain.
-std::string KubernetesFaults::restarted(const std::set<std::string>& killed) {
+std::string KubernetesFaults::restarted(const Struck& struck) {
   auto now = cluster->pods();
   size_t count = 0;
   for (auto& [name, pod] : now) {
-    auto times = pod.restarts - known[name].restarts;
-    if (times == 0) continue;
+    auto before = known.find(name);
+    auto times = pod.restarts - (before == known.end() ? 0 : before->second.restarts);
+    if (times == 0 || pod.over) continue;
     ++count;
-    EXPECT_TRUE(killed.contains(name))
+    EXPECT_TRUE(struck.killed.contains(name) || struck.may.contains(name))
         << name << " at " << pod.node << " restarted, " << times << " times\n"
         << cluster->overview();
   }
-  known = now;
+  known.clear();
+  for (auto& [name, pod] : now) {
+    if (!pod.over) known.emplace(name, pod);
+  }
   if (count == 0) return "none";
-  return count == 1 ? "its pod" : std::to_string(count) + ", all of the node";
+  return count == 1 ? "one pod" : std::to_string(count) + ", all of the node";
 }
 
 void KubernetesFaults::awaitWrites(unsigned more) const {
