@@ -13,7 +13,7 @@ kj::String idsOf(const kj::Vector<ManifestText>& manifests) {
 }
 CreatedManifests failing(kj::StringPtr id) {
   CreatedManifests result;
-  result.failures.add(CreatedManifests::Failure{kj::str(id), kj::str("no kind ", id)});
+  result.failures.add(CreatedManifests::Failure{kj::str(id), kj::str("unknown kind")});
   return result;
 }
 
@@ -24,7 +24,7 @@ TEST(ManifestProgress, WhatIsDoneIsNotLookedAtAgain) {
   EXPECT_EQ(idsOf(progress.due(all, 7, false)), "a b c"_kj);
   EXPECT_EQ(idsOf(progress.due(all, 7, false)), "a b c"_kj);  // the pass was rejected
   progress.note(all, failing("b"));
-  EXPECT_EQ(progress.failure(), "no kind b"_kj);
+  EXPECT_EQ(progress.failure(), "manifest b: unknown kind"_kj);
   EXPECT_EQ(kj::strArray(progress.applied(all, true), " "), "a c"_kj);
   EXPECT_EQ(idsOf(progress.due(all, 7, false)), ""_kj);
   EXPECT_EQ(idsOf(progress.due(all, 7, true)), "b"_kj);
@@ -32,7 +32,7 @@ TEST(ManifestProgress, WhatIsDoneIsNotLookedAtAgain) {
   auto due = progress.due(all, 7, false);
   EXPECT_EQ(idsOf(due), "c"_kj);
   progress.note(due, {});
-  EXPECT_EQ(progress.failure(), "no kind b"_kj);
+  EXPECT_EQ(progress.failure(), "manifest b: unknown kind"_kj);
   due = progress.due(all, 7, true);
   progress.note(due, {});
   EXPECT_EQ(progress.failure(), ""_kj);

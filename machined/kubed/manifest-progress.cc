@@ -1,5 +1,7 @@
 #include "machined/kubed/manifest-progress.h"
 
+#include <string.h>
+
 #include <set>
 #include <string>
 
@@ -70,9 +72,12 @@ kj::Vector<kj::String> ManifestProgress::applied(kj::ArrayPtr<const ManifestText
 }
 
 kj::String ManifestProgress::failure() const {
-  kj::Vector<kj::StringPtr> failures;
+  kj::Vector<kj::String> failures;
   for (auto& entry : outcomes) {
-    if (entry.value.failure.size() > 0) failures.add(entry.value.failure);
+    auto& why = entry.value.failure;
+    if (why.size() == 0) continue;
+    bool named = strstr(why.cStr(), entry.key.cStr()) != nullptr;
+    failures.add(named ? kj::str(why) : kj::str("manifest ", entry.key, ": ", why));
   }
   return kj::strArray(failures, "; ");
 }
