@@ -140,14 +140,27 @@ kj::Promise<void> UpgradeRun::setImage(const ImageChange& change, const SeenNode
                  });
 }
 
-kj::Promise<void> UpgradeRun::awaitApiServer(const SeenNode& node,
-                                             const KubernetesRelease& release) {
+kj::Promise<void> UpgradeRun::awaitApiServer(const SeenNode& node, const KubernetesRelease& release,
+                                             kj::Duration settle) {
+  kj::Maybe<kj::TimePoint> since;
+  auto settled = [&]() {
+    auto begun = since.orDefault(timer.now());
+    since = begun;
+    return timer.now() - begun >= settle;
+  };
   co_await await(kj::str("the API server of ", node.address), kApiServerLimit,
                  [&]() -> kj::Promise<kj::String> {
+                   bool answered = false;
+                   KJ_DEFER(if (!answered) since = nullptr);
                    auto got = co_await edges.apiServerRelease(node);
-                   if (isRelease(got, release)) co_return kj::String();
-                   co_return mismatch(kj::str("release of the API server of ", node.address), got,
-                                      release.text);
+                   if (!isRelease(got, release)) {
+                     co_return mismatch(kj::str("release of the API server of ", node.address), got,
+                                        release.text);
+                   }
+                   answered = true;
+                   if (settled()) co_return kj::String();
+                   co_return kj::str("the API server of ", node.address, " has to answer for ",
+                                     durationText(settle), " without a break");
                  });
 }
 
@@ -199,10 +212,11 @@ kj::Promise<void> UpgradeRun::step(const ImageChange& change, const SeenNode& no
     } else {
       co_await changePod(change, node);
     }
-    // A new kubelet may start the pods of its node anew.
-    bool hasApiServer = change.part == KubernetesPart::kApiServer ||
-                        (change.part == KubernetesPart::kKubelet && node.controlPlane);
-    if (hasApiServer) co_await awaitApiServer(node, release);
+    if (change.part == KubernetesPart::kApiServer) {
+      co_await awaitApiServer(node, release, 0 * kj::SECONDS);
+    } else if (change.part == KubernetesPart::kKubelet && node.controlPlane) {
+      co_await awaitApiServer(node, release, change.isChange() ? kSettle : 0 * kj::SECONDS);
+    }
   } catch (...) {
     why = kj::getCaughtExceptionAsKj();
   }

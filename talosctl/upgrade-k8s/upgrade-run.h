@@ -64,6 +64,10 @@ constexpr auto kPodLimit = 5 * kj::MINUTES, kApiServerLimit = 5 * kj::MINUTES,
                kKubeletLimit = 5 * kj::MINUTES, kDefinitionLimit = 1 * kj::MINUTES,
                kConfigLimit = 1 * kj::MINUTES, kProxyLimit = 5 * kj::MINUTES,
                kProxyLimitOfNode = 30 * kj::SECONDS, kLookInterval = 1 * kj::SECONDS;
+// A kubelet of another minor release knows other fields of a pod, so it takes its static pods for
+// new ones and starts them anew, some seconds after it is Ready. Nothing tells whether it will: the
+// API server of its node has to answer for so long without a break.
+constexpr auto kSettle = 20 * kj::SECONDS;
 
 class UpgradeRun {
  public:
@@ -89,7 +93,9 @@ class UpgradeRun {
   kj::Promise<void> changePod(const ImageChange& change, const SeenNode& node);
   kj::Promise<void> changeKubelet(const ImageChange& change, const SeenNode& node,
                                   const KubernetesRelease& release);
-  kj::Promise<void> awaitApiServer(const SeenNode& node, const KubernetesRelease& release);
+  // Until it has answered for `settle` without a break.
+  kj::Promise<void> awaitApiServer(const SeenNode& node, const KubernetesRelease& release,
+                                   kj::Duration settle);
   kj::Promise<void> step(const ImageChange& change, const SeenNode& node,
                          const KubernetesRelease& release);
   kj::Promise<void> part(KubernetesPart part, const UpgradePlan& plan, const SeenCluster& seen,
