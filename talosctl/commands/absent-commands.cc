@@ -30,8 +30,8 @@ kj::Promise<int> runAbsent(Invocation& call) {
   for (auto& absent : kAbsent) {
     if (absent.name != call.command.name) continue;
     fail(ErrorKind::kUnimplemented,
-         kj::str("\"", call.command.path(), "\" is not available in this version of talosctl: ",
-                 absent.instead));
+         kj::str("\"", call.command.path(),
+                 "\" is not available in this version of talosctl: ", absent.instead));
   }
   KJ_UNREACHABLE;
 }

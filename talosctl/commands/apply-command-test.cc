@@ -70,6 +70,20 @@ TEST_F(Configs, AFileWithMistakesIsNotSent) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
 }
 
+// Catches: a patch that is taken and not applied, or applied to the file itself.
+TEST_F(Configs, TheFileIsPatchedBeforeItIsSent) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "-p",
+                   "{machine: {network: {hostname: patched}}}"}),
+            0)
+      << err();
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_EQ(config("10.0.0.2").applied[0], good("patched"));
+  EXPECT_EQ(readFile(file()), good("new"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "-p", "{machine: {typo: a}}"}),
+            1);
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
+}
+
 TEST_F(Configs, ADashIsStandardInput) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -9,6 +9,7 @@
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/apply-configs.h"
+#include "talosctl/config/patches.h"
 
 namespace talos::talosctl {
 
@@ -26,6 +27,12 @@ kj::Promise<int> runApply(Invocation& call) {
   auto document = co_await readFileOrInput(call.deps, call.text("file"), kMostConfigBytes);
   KJ_DEFER(zeroize(document));
   auto file = nameOfInput(call.text("file"));
+  auto patches = readPatches(call.list("config-patch"), "config-patch");
+  if (patches.size() > 0) {
+    auto patched = applyPatches(document, file, patches);
+    zeroize(document);
+    document = kj::mv(patched);
+  }
   KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) {
     fail(ErrorKind::kInvalidArgument, *mistakes);
   }
@@ -42,6 +49,10 @@ void declare(Command& command) {
                 .kind = FlagKind::kText,
                 .help = "file with the machine config, or - for standard input",
                 .required = true});
+  command.flag({.name = "config-patch",
+                .letter = "p",
+                .kind = FlagKind::kTexts,
+                .help = "patch for the config before it is sent, or @FILE; may be repeated"});
   addInsecureFlags(command);
   addApplyFlags(command);
   command.flag({.name = "no-reboot", .help = "the same as --on-reboot", .hidden = true});

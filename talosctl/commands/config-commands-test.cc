@@ -138,6 +138,25 @@ TEST_F(Config, GenConfigWritesUsableFiles) {
   EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"), HasSubstr("127.0.0.1")));
 }
 
+// Catches: a type that is not what was asked for, a key on stdout behind another text, a file that
+// nobody asked for.
+TEST_F(Config, OneOfTheConfigsGoesToAFileOrStdout) {
+  EXPECT_EQ(
+      run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "worker", "-o", in("w.yaml")}),
+      0)
+      << err();
+  EXPECT_THAT(std::string(readFile(in("w.yaml")).cStr()), HasSubstr("type: worker"));
+  EXPECT_EQ(out(), kj::str("generating PKI and tokens\ncreated ", in("w.yaml"), "\n").cStr());
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "--output-types", "talosconfig",
+                 "-o", "-"}),
+            0);
+  EXPECT_EQ(out().find("context: demo"), 0u);
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", "-"}), 1);
+  EXPECT_THAT(err(), HasSubstr("standard output takes one type"));
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "master"}), 1);
+  EXPECT_THAT(err(), HasSubstr("use init, controlplane, join, worker or talosconfig"));
+}
+
 TEST_F(Config, GenConfigRefusesBeforeItWrites) {
   EXPECT_EQ(run({"gen", "config", "demo", "10.0.0.2", "-o", in("out")}), 1);
   EXPECT_THAT(err(), HasSubstr("https://10.0.0.2:6443"));

@@ -1,4 +1,5 @@
 // gen config <cluster name> <endpoint>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -35,7 +36,8 @@ kj::Promise<config::Generated> generate(Invocation& call, const config::Generate
     KJ_DEFER(zeroize(text));
     return config::generate(config::readSecrets(text, file), cluster, endpoint, options);
   }
-  call.out("generating PKI and tokens\n");
+  bool toStdout = call.text("output-dir") == "-";
+  (toStdout ? call.err("generating PKI and tokens\n") : call.out("generating PKI and tokens\n"));
   return config::generate(cluster, endpoint, options);
 }
 
@@ -47,6 +49,66 @@ kj::String installImage(Invocation& call) {
   return kj::str("ghcr.io/talos-systems/installer:", tag);
 }
 
+struct OutputType {
+  kj::StringPtr name, file;
+  kj::String config::Generated::* text;
+};
+constexpr OutputType kOutputTypes[] = {
+    {"init"_kj, "init.yaml"_kj, &config::Generated::init},
+    {"controlplane"_kj, "controlplane.yaml"_kj, &config::Generated::controlplane},
+    {"join"_kj, "join.yaml"_kj, &config::Generated::join},
+    {"worker"_kj, "worker.yaml"_kj, &config::Generated::join},
+    {"talosconfig"_kj, "talosconfig"_kj, &config::Generated::talosconfig}};
+
+struct Output {
+  const OutputType& type;
+  kj::String path;  // "-": standard output
+};
+
+bool isFolder(kj::StringPtr path) {
+  struct stat found;
+  return path.endsWith("/") || (stat(path.cStr(), &found) == 0 && S_ISDIR(found.st_mode));
+}
+
+// Several types go to a folder; one goes to a folder that is there, a file, or standard output.
+kj::Vector<Output> outputsOf(Invocation& call) {
+  auto place = call.given("output-dir") ? call.text("output-dir") : "."_kj;
+  if (place.size() == 0) fail(ErrorKind::kInvalidArgument, "--output-dir must not be empty");
+  auto types = call.list("output-types");
+  bool toFile = types.size() == 1 && call.given("output-types") && !isFolder(place);
+  if (place == "-" && !toFile) {
+    failUsage("standard output takes one type; use --output-types with one of them");
+  }
+  kj::Vector<Output> outputs;
+  for (auto& wanted : types) {
+    bool known = false;
+    for (auto& type : kOutputTypes) {
+      if (type.name != wanted) continue;
+      known = true;
+      auto path = toFile         ? kj::str(place)
+                  : place == "." ? kj::str(type.file)
+                                 : kj::str(place, place.endsWith("/") ? "" : "/", type.file);
+      outputs.add(Output{type, kj::mv(path)});
+    }
+    if (!known) {
+      failUsage(kj::str("invalid value \"", wanted,
+                        "\" for flag --output-types: use init, "
+                        "controlplane, join, worker or talosconfig"));
+    }
+  }
+  return outputs;
+}
+
+void write(Invocation& call, const Output& output, const config::Generated& made) {
+  auto& text = made.*output.type.text;
+  if (output.path == "-") return call.out(text);
+  KJ_IF_MAYBE (slash, output.path.findLast('/')) {
+    if (*slash > 0) makeDirectories(kj::heapString(output.path.slice(0, *slash)));
+  }
+  writeFileAtomically(output.path, text, 0600);
+  call.out(kj::str("created ", output.path, "\n"));
+}
+
 kj::Promise<int> runGenConfig(Invocation& call) {
   if (call.text("version") != "v1alpha1") {
     fail(ErrorKind::kInvalidArgument,
@@ -54,17 +116,13 @@ kj::Promise<int> runGenConfig(Invocation& call) {
                  "\" is not a valid version of machine configs; use v1alpha1"));
   }
   config::checkEndpoint(call.arguments[1]);
-  auto folder = call.given("output-dir") ? kj::str(call.text("output-dir")) : kj::str(".");
-  if (folder.size() == 0) fail(ErrorKind::kInvalidArgument, "--output-dir must not be empty");
-  auto pathOf = [&](kj::StringPtr name) {
-    return folder == "." ? kj::str(name) : kj::str(folder, "/", name);
-  };
+  auto outputs = outputsOf(call);
   // The files hold the only copy of a cluster's secrets: never replace them by accident.
-  for (kj::StringPtr name : {"init.yaml", "controlplane.yaml", "join.yaml", "talosconfig"}) {
-    if (!call.on("force") && access(pathOf(name).cStr(), F_OK) == 0) {
-      fail(ErrorKind::kConflict,
-           kj::str(pathOf(name),
-                   " already exists; use --force to replace it and the secrets in it"));
+  for (auto& output : outputs) {
+    if (!call.on("force") && output.path != "-" && access(output.path.cStr(), F_OK) == 0) {
+      fail(
+          ErrorKind::kConflict,
+          kj::str(output.path, " already exists; use --force to replace it and the secrets in it"));
     }
   }
 
@@ -96,12 +154,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
     KJ_IF_MAYBE (mistakes, mistakesOf(file.content, kj::str("the patched ", file.name)))
       fail(ErrorKind::kInvalidArgument, *mistakes);
   }
-  makeDirectories(folder);
-  for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
-                     File{"join.yaml", made.join}, File{"talosconfig", made.talosconfig}}) {
-    writeFileAtomically(pathOf(file.name), file.content, 0600);
-    call.out(kj::str("created ", pathOf(file.name), "\n"));
-  }
+  for (auto& output : outputs) write(call, output, made);
   co_return 0;
 }
 
@@ -144,7 +197,12 @@ void addGenerateCommands(Command& root) {
   config.flag({.name = "output-dir",
                .letter = "o",
                .kind = FlagKind::kText,
-               .help = "folder to write to (default: the current one)"});
+               .help = "folder to write to (default: the current one); of one type a file, or -"});
+  config.flag({.name = "output-types",
+               .letter = "t",
+               .kind = FlagKind::kList,
+               .fallback = "init,controlplane,join,talosconfig",
+               .help = "what to write; worker is join under its later name"});
   config.flag({.name = "force", .help = "replace existing files"});
   config.patience = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
   config.run = runGenConfig;
