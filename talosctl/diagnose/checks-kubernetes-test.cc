@@ -205,6 +205,10 @@ std::vector<CheckCase> kubernetesCases() {
       {"pod", "the pod default/web is not ready", false,
        "survey: {pods: [{namespace: default, name: web, reason: ContainerCreating}]}",
        "survey: {pods: [{namespace: default, name: web, ready: true}]}"},
+      {"pod", "is not ready: Error", false,
+       "survey: {pods: [{namespace: kube-system, name: kube-scheduler-a, mirror: true, reason: "
+       "Error}]}",
+       "survey: {pods: [{namespace: kube-system, name: kube-scheduler-a, ready: true}]}"},
       {"pod", "secret nosuch not found", true,
        "survey: {pods: [{namespace: default, name: web, reason: ContainerCreating}], warnings: "
        "[{object: Pod default/web, reason: FailedMount, message: secret nosuch not found}]}",

@@ -374,10 +374,12 @@ void checkPods(Seen seen, Report& report) {
     bool told = isImageReason(pod.getReason()) || app == "kube-dns" || app == "kube-proxy";
     if (!isIll(pod) || told) continue;
     auto why = pod.getReason().size() > 0 ? kj::str(pod.getReason()) : kj::str(pod.getPhase());
+    // A static pod that runs again by now is told of late: its node knows better.
     auto text = kj::str("the pod ", nameOfPod(pod), " is not ready: ", why);
-    auto& finding = about(
-        seen, isStarting(seen, pod) ? report.likely(kj::mv(text)) : report.certain(kj::mv(text)),
-        pod.getNode());
+    auto& finding = about(seen,
+                          isStarting(seen, pod) || pod.getMirror() ? report.likely(kj::mv(text))
+                                                                   : report.certain(kj::mv(text)),
+                          pod.getNode());
     auto source = kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName());
     finding.shows(source, kj::str(why, pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()))
         .shows(source, warningOf(seen, pod))
