@@ -62,6 +62,9 @@ annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
 # Of the machine config: a change of the field, or of anything below it, takes effect without a reboot
 # (machined/config/config-change.h).
 
+annotation reboot @0xc1c8a1f3f0a3d017 (field) :Void;
+# The opposite, of a field below such a one: a change of it, or of anything below it, takes effect with the next boot.
+
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 # Also served by a node without a config, which cannot verify clients: anyone who reaches the port may call it.
 # Without this, a method is Unimplemented there.

@@ -423,17 +423,17 @@ struct Cluster {
   serviceAccount @7 :ServiceAccount $A.doc("Service accounts.");
   apiServer @8 :ApiServer $A.doc("The Kubernetes API server.");
   controllerManager @9 :ControllerManager $A.doc("The Kubernetes controller manager.");
-  proxy @10 :Proxy $A.doc("kube-proxy.");
+  proxy @10 :Proxy $A.doc("kube-proxy, as a new cluster gets it. What a cluster has is changed with kubectl.");
   scheduler @11 :Scheduler $A.doc("The Kubernetes scheduler.");
   etcd @12 :Etcd $A.doc("etcd.");
   podCheckpointer @13 :PodCheckpointer $A.doc("No longer used.");
-  coreDNS @14 :CoreDns $A.doc("CoreDNS.");
+  coreDNS @14 :CoreDns $A.doc("CoreDNS, as a new cluster gets it. What a cluster has is changed with kubectl.");
   externalCloudProvider @15 :ExternalCloudProvider $A.since("v0.10")
       $A.doc("Cloud provider that runs as a workload of the cluster.");
-  extraManifests @16 :List(Text) $A.doc("URLs of manifests to apply when the cluster is bootstrapped.");
+  extraManifests @16 :List(Text) $A.doc("URLs of manifests whose objects are created in the cluster, where they are missing.");
   extraManifestHeaders @17 :List(StringPair) $A.map $A.secret $A.doc("HTTP headers for fetching extraManifests.");
   inlineManifests @18 :List(InlineManifest) $A.since("v0.10")
-      $A.doc("Manifests to apply when the cluster is bootstrapped.");
+      $A.doc("Manifests whose objects are created in the cluster, where they are missing.");
   adminKubeconfig @19 :AdminKubeconfig $A.doc("The kubeconfig that talosctl kubeconfig generates.");
   allowSchedulingOnMasters @20 :Bool $A.default("false") $A.doc("Allow workloads on control-plane nodes.");
   trustd @21 :Trustd $A.doc("API certificates of workers.");
@@ -472,7 +472,7 @@ struct InlineManifest {
   contents @1 :Text $A.secret $A.keepEmpty $A.doc("Content of the manifest.");
 }
 struct AdminKubeconfig {
-  certLifetime @0 :Text $A.default("8760h (a year)") $A.doc("Lifetime of the certificate in the kubeconfig.");
+  certLifetime @0 :Text $A.default("8760h (a year)") $A.doc("Lifetime of the certificate in the kubeconfig, at least 1h.");
 }
 
 struct ControlPlane {
@@ -486,7 +486,7 @@ struct ClusterNetwork {
   dnsDomain @0 :Text $A.keepEmpty $A.doc("DNS domain of the cluster.");
   podSubnets @1 :List(Text) $A.default("10.244.0.0/16") $A.doc("Subnets of pods.");
   serviceSubnets @2 :List(Text) $A.default("10.96.0.0/12") $A.doc("Subnets of services.");
-  cni @3 :Cni $A.default("flannel") $A.doc("Network plugin (CNI) for pods.");
+  cni @3 :Cni $A.default("flannel") $A.doc("Network plugin (CNI) for pods, as a new cluster gets it. What a cluster has is changed with kubectl.");
 }
 
 struct Cni {
@@ -549,7 +549,7 @@ enum ProxyMode $A.noun("kube-proxy mode") {
 }
 
 struct Etcd {
-  image @0 :Text $A.doc("Container image of etcd.");
+  image @0 :Text $A.reboot $A.doc("Container image of etcd.");
   ca @1 :CertificateAndKey $A.doc("CA of etcd.");
   extraArgs @2 :List(StringPair) $A.map
       $A.doc("Additional arguments, without the leading dashes. Arguments that the system sets itself are refused.");

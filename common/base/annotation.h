@@ -26,6 +26,7 @@ enum Id : uint64_t {
   kNoun = 0xc1c8a1f3f0a3d010,
   kOctal = 0xc1c8a1f3f0a3d011,
   kLive = 0xc1c8a1f3f0a3d012,
+  kReboot = 0xc1c8a1f3f0a3d017,
   kMaintenance = 0xc1c8a1f3f0a3d013,
   kAudit = 0xc1c8a1f3f0a3d016,
   kJoining = 0xc1c8a1f3f0a3d015,
@@ -50,6 +51,12 @@ template <typename T>
 kj::StringPtr text(const T& node, Id id) {
   KJ_IF_MAYBE (value, find(node, id)) return value->getText();
   return "";
+}
+
+// Whether a change of the field takes effect without a reboot. `above`: that of what it is in does.
+template <typename T>
+bool isLive(const T& field, bool above) {
+  return !has(field, kReboot) && (above || has(field, kLive));
 }
 
 // $name, or the name itself.

@@ -62,7 +62,7 @@ class Writer {
     if (path.size() > 0) parts.add(kj::str("\n## ", path, "\n\n", doc, "\n"));
     parts.add(kj::str("\n"));
     for (auto field : schema.getFields()) {
-      describe(field, isLive(field, live));
+      describe(field, annotation::isLive(field, live));
       bool given = false;
       for (auto& instance : instances)
         given = given || instance.has(field, capnp::HasMode::NON_DEFAULT);
@@ -77,7 +77,7 @@ class Writer {
                       : field.getType().isList()               ? "[]"_kj
                                                                : ""_kj;
         section(kj::str(pathOf(path, field), suffix), *below, values,
-                annotation::text(field, annotation::kDoc), isLive(field, live));
+                annotation::text(field, annotation::kDoc), annotation::isLive(field, live));
       }
     }
   }
@@ -85,10 +85,6 @@ class Writer {
  private:
   static kj::String pathOf(kj::StringPtr path, StructSchema::Field field) {
     return kj::str(path, path.size() == 0 ? "" : ".", codec::keyOf(field));
-  }
-
-  static bool isLive(StructSchema::Field field, bool above) {
-    return above || annotation::has(field, annotation::kLive);
   }
 
   // Of a mapping that has a section of its own, and in which only some keys are live, that section

@@ -56,6 +56,9 @@ TEST(ConfigChange, LiveIsWhatIsBelowALiveField) {
   EXPECT_EQ("machine.env.http_proxy!",
             between("  env: {http_proxy: 'http://a'}\n", "  env: {http_proxy: 'http://b'}\n", 0));
   EXPECT_EQ("cluster.clusterName", between(document(""), document("", "  clusterName: other\n")));
+  EXPECT_EQ(
+      "cluster.etcd.image! cluster.etcd.advertisedSubnets",
+      between(document(""), document("", "  etcd: {image: e, advertisedSubnets: [10.0.0.0/8]}\n")));
 }
 
 // Catches: a key that came or went and is not seen, or is judged by its neighbours.

@@ -22,7 +22,7 @@ class Comparison {
                bool live) {
     for (auto field : from.getSchema().getFields()) {
       auto below = kj::str(path, path.size() == 0 ? "" : ".", annotation::nameOf(field));
-      bool fieldLive = live || annotation::has(field, annotation::kLive);
+      bool fieldLive = annotation::isLive(field, live);
       // A mapping without keys says something by being there.
       if (isMarker(field.getType()) && from.has(field) != to.has(field)) {
         add(kj::mv(below), fieldLive);
