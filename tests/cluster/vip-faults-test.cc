@@ -32,13 +32,6 @@ struct Kind {
 
 const Heal kNothing = [] {};
 
-Heal both(Heal a, Heal b) {
-  return [a, b] {
-    a();
-    b();
-  };
-}
-
 const Kind kKinds[] = {
     {"vipd killed",
      [](VipNodes& nodes, unsigned i) {

@@ -1,0 +1,77 @@
+// Three control-plane nodes that share 10.5.0.50, and a client at their segment with an address of
+// its own. For tests; needs root.
+//
+// What is here is true of nodes in containers (vip-nodes.h) and in virtual machines
+// (vip-machines-test.cc): the ports of the segment's bridge, what the nodes say by their API, and
+// who answers the client (tests/vip/arp-prober.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/harness/cluster.h"
+#include "tests/vip/arp-prober.h"
+#include "tests/vip/places.h"
+
+namespace talos {
+
+// Undoes what was done.
+using Heal = std::function<void()>;
+
+Heal both(Heal a, Heal b);
+
+class VipSegment {
+ public:
+  static constexpr unsigned kCount = 3;
+  static constexpr const char* kVip = "10.5.0.50";
+  static constexpr const char* kClient = "10.5.0.60";
+
+  // `port`: what the ports of the bridge are called, before their number.
+  VipSegment(const std::string& name, const std::string& port, std::vector<std::string> flags);
+  ~VipSegment();
+  KJ_DISALLOW_COPY_AND_MOVE(VipSegment);
+
+  harness::Cluster cluster;
+  std::unique_ptr<ArpProber> client;
+  kj::AutoCloseFd clientPlace;
+
+  const std::string& nodeName(unsigned node) const { return nodes[node].name; }
+  const std::string& address(unsigned node) const { return nodes[node].address; }
+
+  // A node's own endpoint and no other.
+  harness::Result at(unsigned node, std::vector<std::string> arguments,
+                     unsigned timeoutSeconds = 5) const;
+  // By the word of the nodes, asked through that one: one has the address, the two others are ready
+  // to take it, and the client is answered. The one that has it; -1: it is not so.
+  int settledBy(unsigned node) const;
+  // The node whose etcd leads; -1: none is known.
+  int leader() const;
+  // What the nodes say of the address, and their logs.
+  std::string said() const;
+
+  // "kill", "start", "pause", "resume" (talosctl cluster node)
+  void power(const char* action, unsigned node) const;
+  Heal lose(unsigned node) const;
+  Heal freeze(unsigned node) const;
+  // The cable; the link of a node in a container has no carrier then.
+  Heal unplug(unsigned node);
+  // What is sent goes nowhere, and the link looks as it should.
+  enum class Way { kBoth, kFromNode, kToNode };
+  Heal cutOff(unsigned node, Way way);
+
+ private:
+  struct Node {
+    std::string name, address, port;
+  };
+  kj::AutoCloseFd segment;
+  kj::Own<netlink::Kernel> kernel;  // of the segment
+  std::vector<Node> nodes;
+
+  void addClient();
+  void filter(const std::string& commands) const;
+  void setPort(unsigned node, bool up);
+};
+
+}  // namespace talos

@@ -1,0 +1,66 @@
+// Control-plane nodes behind a load balancer that leads to the API servers and nowhere else, with
+// configs that name no other node: the second one finds the cluster by what Kubernetes tells it.
+#include <gmock/gmock.h>
+
+#include "tests/kubernetes/kube-cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+
+constexpr double kJoined = 420;
+
+constexpr const char* kBalanced =
+    R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": "https://10.5.0.1:7443"},
+        {"op": "remove", "path": "/cluster/trustd"}])";
+
+// On the segment's host, for whoever is on it.
+constexpr const char* kBalancer =
+    "add table ip balancer; "
+    "add chain ip balancer in { type nat hook prerouting priority dstnat; }; "
+    "add rule ip balancer in tcp dport 7443 dnat to 10.5.0.2:6443; "
+    "add chain ip balancer out { type nat hook postrouting priority srcnat; }; "
+    "add rule ip balancer out ip daddr 10.5.0.2 tcp dport 6443 masquerade";
+
+struct Balancer : public KubeHost {
+  ~Balancer() noexcept override {}
+};
+
+// Catches: a node that asks only whom its config names for etcd's members, and so never joins; a
+// table of the cluster's nodes that is empty, or lacks one.
+TEST_F(Balancer, OfTheApiServersIsEnoughToFindTheOthers) {
+  KubeCluster cluster(
+      "balanced", 2, 0,
+      {"--bootstrap=false", "--wait-kubernetes=false", "--config-patch-control-plane", kBalanced});
+  auto rules = cluster.in(cluster.segment(), {"nft", kBalancer}, 10);
+  ASSERT_EQ(0, rules.status) << rules.err;
+  auto first = cluster.at(cluster.nodes[0], {"--timeout", "5m", "bootstrap"});
+  cluster.talos.ok(first, 320);
+  auto said = [&](const KubeNode& node, std::vector<std::string> words) {
+    return cluster.talos.talosctl(cluster.at(node, std::move(words)), 30).out;
+  };
+  EXPECT_TRUE(eventually(
+      [&] { return contains(said(cluster.nodes[0], {"get", "etcdstatus"}), "member"); }, kJoined));
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto members = said(cluster.nodes[0], {"etcd", "members"});
+        return contains(members, cluster.nodes[1].name);
+      },
+      kJoined))
+      << said(cluster.nodes[1], {"get", "etcdstatus"}) << said(cluster.nodes[1], {"get", "members"})
+      << cluster.overview();
+  cluster.awaitReady(2, kJoined);
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto members = said(cluster.nodes[1], {"get", "member"});
+        return contains(members, "HOSTNAME") && contains(members, cluster.nodes[0].name) &&
+               contains(members, cluster.nodes[1].name) && contains(members, "controlplane");
+      },
+      60))
+      << said(cluster.nodes[1], {"get", "member"});
+}
+
+}  // namespace
+}  // namespace talos
