@@ -9,6 +9,7 @@ namespace {
 constexpr kj::StringPtr kControlPlaneLabels[] = {"node-role.kubernetes.io/control-plane"_kj,
                                                  "node-role.kubernetes.io/master"_kj};  // 1.19
 constexpr size_t kMostAddresses = 16;
+constexpr auto kWatchAgain = 500 * kj::MILLISECONDS;  // when the server has ended it
 
 }  // namespace
 
@@ -51,7 +52,10 @@ kj::Promise<void> MemberKeeper::run() {
 kj::Promise<void> MemberKeeper::follow() {
   auto client = world.board.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
-    for (;;) co_await watch(**kubernetes);
+    for (;;) {
+      co_await watch(**kubernetes);
+      co_await world.timer.afterDelay(kWatchAgain);
+    }
   }
   co_await kj::Promise<void>(kj::NEVER_DONE);
 }
@@ -62,9 +66,9 @@ kj::Promise<void> MemberKeeper::watch(SharedKube& kubernetes) {
   known.clear();
   for (auto& node : listed.items) take(node, false);
   co_await publish();
+  auto watch = co_await (*kubernetes).watch(nodes, "", {}, listed.version);
   backoff.reset();
   told = kj::str();
-  auto watch = co_await (*kubernetes).watch(nodes, "", {}, listed.version);
   for (;;) {
     auto event = co_await watch->next();
     if (event == nullptr) co_return;

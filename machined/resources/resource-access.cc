@@ -29,8 +29,8 @@ const Daemon kDaemons[] = {
     // etcd itself runs under the same uid; its filter has no sockets of Unix (machined/confine).
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
-       may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec,
-                     rpc::VipStatusSpec, rpc::MemberSpec>();
+       may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec, rpc::VipStatusSpec,
+                     rpc::MemberSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
        may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec,
                       rpc::BootstrapStatusSpec>();

@@ -190,9 +190,27 @@ std::vector<CheckCase> kubernetesCases() {
        "FailedCreate, message: 'failed calling webhook \"a.example\"'}], pods: [{namespace: "
        "kube-system, name: coredns-78-x, owner: ReplicaSet/coredns-78}]}}"},
       {"kube-proxy", "kube-proxy is gone", true,
-       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, manifests: {message: "
-       "applied}}]}",
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
+       "manifests: {message: applied}}]}",
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a}]}"},
+      // Who may not read a config does not know that it wants none; somebody has put another one in
+      // its place.
+      {"kube-proxy", "kube-proxy is gone", true,
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
+       "manifests: {message: applied}}]}",
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, manifests: {message: "
+       "applied}}]}"},
+      {"kube-proxy", "kube-proxy is gone", true,
+       "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
+       "manifests: {message: applied}}]}",
+       "{survey: {nodes: [{name: w-1, ready: true}], pods: [{namespace: kube-system, name: "
+       "cilium-x}]}, nodes: [{address: a, facts: {cni: flannel}, manifests: {message: applied}}]}"},
+      {"cni", "flannel is gone", true,
+       "{survey: {nodes: [{name: m-1, ready: true}], workloads: []}, nodes: [{address: a, facts: "
+       "{cni: flannel}, manifests: {message: applied}}]}",
+       "{survey: {nodes: [{name: m-1, ready: true}], workloads: [{kind: DaemonSet, name: "
+       "calico-node}]}, nodes: [{address: a, facts: {cni: flannel}, manifests: {message: "
+       "applied}}]}"},
       {"core-dns", "CoreDNS is gone", true,
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, manifests: {message: "
        "applied}}]}",

@@ -84,18 +84,27 @@ kj::StringPtr refusalOf(Seen seen, rpc::Survey::Workload::Reader workload) {
     return workload.getMessage();
   }
   unsigned pods = 0;
-  auto owner = workload.getKind() == "Deployment"
-                   ? kj::str("ReplicaSet/", workload.getName(), "-")
-                   : kj::str(workload.getKind(), "/", workload.getName());
+  // Itself, or a ReplicaSet of it, whose name has one part more.
+  bool deployment = workload.getKind() == "Deployment";
+  auto ofIt = [&](kj::StringPtr object, kj::StringPtr before) {
+    auto name = kj::str(before, workload.getName());
+    if (!object.startsWith(name)) return false;
+    auto rest = object.slice(name.size());
+    if (rest.size() == 0) return true;
+    return deployment && rest[0] == '-' && rest.slice(1).findFirst('-') == nullptr;
+  };
+  auto kind = deployment ? "ReplicaSet"_kj : workload.getKind();
   for (auto pod : seen.getSurvey().getPods()) {
-    if (pod.getNamespace() == "kube-system" && pod.getOwner().startsWith(owner)) {
+    if (pod.getNamespace() == "kube-system" && ofIt(pod.getOwner(), kj::str(kind, "/"))) {
       pods += !pod.getDeleted();
     }
   }
   if (pods >= workload.getDesired()) return "";  // they are there by now
-  auto object = kj::str(" kube-system/", workload.getName());
   for (auto event : seen.getSurvey().getWarnings()) {
-    bool its = event.getReason() == "FailedCreate" && has(event.getObject(), object);
+    auto object = event.getObject();
+    bool its = event.getReason() == "FailedCreate" &&
+               (ofIt(object, kj::str(kind, " kube-system/")) ||
+                ofIt(object, kj::str(workload.getKind(), " kube-system/")));
     if (its && seen.getNow() / 1'000'000'000 - event.getTime() < kRefusedAgain) {
       return event.getMessage();
     }
@@ -175,14 +184,34 @@ void checkPodImages(Seen seen, Report& report) {
   }
 }
 
-void checkCni(Seen seen, Report& report) {
+// What somebody has put in the place of a part that the node brings, in whatever namespace.
+bool runsOneOf(Seen seen, std::initializer_list<kj::StringPtr> names) {
+  for (auto name : names) {
+    for (auto workload : seen.getSurvey().getWorkloads()) {
+      if (has(workload.getName(), name)) return true;
+    }
+    for (auto pod : seen.getSurvey().getPods()) {
+      if (has(pod.getName(), name)) return true;
+    }
+  }
+  return false;
+}
+
+// By a config that was read; empty: none was.
+kj::StringPtr wantedCni(Seen seen) {
   kj::StringPtr cni;
   for (auto node : seen.getNodes()) {
     if (node.getFacts().getCni().size() > 0) cni = node.getFacts().getCni();
   }
+  return cni;
+}
+
+void checkCni(Seen seen, Report& report) {
+  auto cni = wantedCni(seen);
   // Without it nodes stay Ready, and new pods reach none of another node.
   bool gone = cni == "flannel" && workloadOf(seen, "flannel") == nullptr &&
-              isReadable(seen, "daemonsets") && hasManifests(seen);
+              isReadable(seen, "daemonsets") && hasManifests(seen) &&
+              !runsOneOf(seen, {"cilium", "calico", "antrea", "kube-router", "weave", "canal"});
   if (gone) {
     report
         .certain(kj::str("the network plugin (CNI) flannel is gone: somebody has deleted its "
@@ -303,19 +332,14 @@ void checkKubeProxy(Seen seen, Report& report) {
     }
     return;
   }
+  if (runsOneOf(seen, {"cilium", "kube-router", "calico", "antrea", "proxy"})) return;
   if (!disabled) {
-    if (!hasManifests(seen)) return;  // what keeps them away is told
+    // What keeps the manifests away is told; nor does who may not read a config know what it wants.
+    if (!hasManifests(seen) || wantedCni(seen).size() == 0) return;
     report.certain(kj::str("kube-proxy is gone: somebody has deleted its DaemonSet"))
         .shows("kubectl -n kube-system get daemonsets", "no kube-proxy")
         .mend(kj::str(kCreateAgain));
     return;
-  }
-  constexpr kj::StringPtr kOthers[] = {"cilium"_kj, "kube-router"_kj, "calico"_kj, "antrea"_kj,
-                                       "proxy"_kj};
-  for (auto workload : seen.getSurvey().getWorkloads()) {
-    for (auto other : kOthers) {
-      if (has(workload.getName(), other)) return;
-    }
   }
   report
       .likely(kj::str("there is no kube-proxy (cluster.proxy.disabled), and nothing in kube-system "

@@ -160,7 +160,8 @@ void blameMirrors(SeenNode node, PullFailure& failure) {
   failure.reason = Reason::kMirrors;
   auto slash = failure.image.findLast('/');
   auto image = failure.image.slice(slash.map([](size_t at) { return at + 1; }).orDefault(0));
-  auto name = kj::heapString(image.slice(0, image.findFirst(':').orDefault(image.size())));
+  auto name = kj::heapString(image.slice(0, kj::min(image.findFirst(':').orDefault(image.size()),
+                                                    image.findFirst('@').orDefault(image.size()))));
   for (auto log : node.getLogs()) {
     if (log.getId() != "cri") continue;
     auto lines = log.getLines();
@@ -168,7 +169,8 @@ void blameMirrors(SeenNode node, PullFailure& failure) {
       if (!has(lines[i], "trying next host") || !has(lines[i], kj::str("/", name, "/manifests")))
         continue;
       auto host = between(kj::str(lines[i], " "), " host=", " ");
-      if (host.startsWith("\"")) host = kj::heapString(host.slice(1, host.size() - 1));
+      if (host.size() > 1 && host.startsWith("\""))
+        host = kj::heapString(host.slice(1, host.size() - 1));
       if (host == failure.host) continue;
       failure.reason = pullReason(lines[i]);
       failure.host = kj::mv(host);

@@ -17,12 +17,13 @@ class KubeWays : public kj::Refcounted {
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
     kj::Maybe<kj::Exception> why;
+    auto first = best;  // another dial may change it meanwhile
     try {
-      co_return co_await ways[best]();
+      co_return co_await ways[first]();
     } catch (...) {
       why = kj::getCaughtExceptionAsKj();
     }
-    auto other = 1 - best;
+    auto other = 1 - first;
     try {
       auto stream = co_await ways[other]();
       best = other;

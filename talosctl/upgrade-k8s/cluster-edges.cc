@@ -36,18 +36,19 @@ rpc::Resources::Client resourcesOf(rpc::Node::Client node, bool sensitive) {
 }
 
 template <typename Spec>
-kj::Promise<GetAnswer> get(Client& client, const SeenNode& node, kj::StringPtr id, bool sensitive) {
-  co_await client.connect(kDeadline);
+kj::Promise<GetAnswer> get(Client& client, const SeenNode& node, kj::StringPtr id, bool sensitive,
+                           kj::Duration deadline) {
+  co_await client.connect(deadline);
   auto request = resourcesOf(client.node(node.address), sensitive).getRequest();
   request.initKind().setType(typeName<Spec>());
   request.setId(id);
   kj::Promise<GetAnswer> answer = request.send();
-  co_return co_await ofNode(client, node, kDeadline, kj::mv(answer));
+  co_return co_await ofNode(client, node, deadline, kj::mv(answer));
 }
 
-kj::Promise<RunningConfig> configOf(Client& client, const SeenNode& node) {
-  co_await client.connect(kDeadline);
-  co_return co_await ofNode(client, node, kDeadline, runningConfig(client.node(node.address)));
+kj::Promise<RunningConfig> configOf(Client& client, const SeenNode& node, kj::Duration deadline) {
+  co_await client.connect(deadline);
+  co_return co_await ofNode(client, node, deadline, runningConfig(client.node(node.address)));
 }
 
 kj::String imageOf(rpc::ControlPlaneConfigSpec::Reader spec) {
@@ -80,12 +81,13 @@ kube::KubeClient& ClusterEdges::kubernetes() {
 kj::Promise<void> ClusterEdges::refuseSelfHosted() {
   SeenNode node;
   node.address = kj::str(first);
-  auto answer = co_await get<rpc::BootstrapStatusSpec>(client, node, "control-plane", false)
-                    .then([](GetAnswer&& answer) -> kj::Maybe<GetAnswer> { return kj::mv(answer); },
-                          [](kj::Exception&& e) -> kj::Maybe<GetAnswer> {
-                            if (kindOf(e) == ErrorKind::kNotFound) return nullptr;
-                            kj::throwFatalException(kj::mv(e));
-                          });
+  auto answer =
+      co_await get<rpc::BootstrapStatusSpec>(client, node, "control-plane", false, deadline)
+          .then([](GetAnswer&& answer) -> kj::Maybe<GetAnswer> { return kj::mv(answer); },
+                [](kj::Exception&& e) -> kj::Maybe<GetAnswer> {
+                  if (kindOf(e) == ErrorKind::kNotFound) return nullptr;
+                  kj::throwFatalException(kj::mv(e));
+                });
   KJ_IF_MAYBE (found, answer) {
     auto spec = found->getResource().getSpec().getAs<rpc::BootstrapStatusSpec>();
     if (!spec.getSelfHostedControlPlane()) co_return;
@@ -106,12 +108,12 @@ kj::Promise<void> ClusterEdges::lookAt(SeenNode& node, bool kubelet) {
     node.proxy = (co_await definition(node, KubernetesPart::kProxy)).image;
   }
   if (kubelet) {
-    auto answer = co_await get<rpc::KubeletSpecSpec>(client, node, "kubelet", false);
+    auto answer = co_await get<rpc::KubeletSpecSpec>(client, node, "kubelet", false, deadline);
     auto spec = answer.getResource().getSpec().getAs<rpc::KubeletSpecSpec>();
     node.kubelet = kj::str(spec.getImage());
   }
   if (!node.controlPlane && !kubelet) co_return;
-  auto running = co_await configOf(client, node);
+  auto running = co_await configOf(client, node, deadline);
   KJ_DEFER(zeroize(running.document));
   node.persists = config::parse(running.document, "the node's config").get().getPersist();
 }
@@ -130,8 +132,8 @@ kj::Promise<kj::Maybe<kj::String>> ClusterEdges::proxyImage() {
 
 kj::Promise<SeenCluster> ClusterEdges::look(bool workers) {
   co_await refuseSelfHosted();
-  connection =
-      co_await connectKubernetes(client, first, {.server = server, .orEndpoint = true}, kDeadline);
+  connection = co_await connectKubernetes(
+      client, first, {.server = server, .orEndpoint = server.size() == 0}, deadline);
   SeenCluster seen;
   auto listed = co_await kubernetes().list(kube::coreResource("nodes", "Node", false));
   for (auto& node : listed.items) seen.nodes.add(readNode(node));
@@ -143,7 +145,7 @@ kj::Promise<SeenCluster> ClusterEdges::look(bool workers) {
 }
 
 kj::Promise<void> ClusterEdges::pull(const SeenNode& node, kj::StringPtr image) {
-  co_await client.connect(kDeadline);
+  co_await client.connect(deadline);
   auto containers = client.node(node.address).containersRequest().send().getContainers();
   auto request = containers.pullRequest();
   request.setImage(image);
@@ -154,7 +156,7 @@ kj::Promise<void> ClusterEdges::pull(const SeenNode& node, kj::StringPtr image) 
 kj::Promise<void> ClusterEdges::setImages(const SeenNode& node,
                                           kj::ArrayPtr<const ImageChange* const> changes,
                                           bool rehearsal) {
-  auto running = co_await configOf(client, node);
+  auto running = co_await configOf(client, node, deadline);
   kj::Vector<Patch> patches;
   for (auto change : changes) {
     patches.add(Patch{kj::str("the patch of ", imageKey(change->part)),
@@ -170,11 +172,12 @@ kj::Promise<void> ClusterEdges::setImages(const SeenNode& node,
   auto call = applyCall(client.node(node.address), patched, running.version,
                         rpc::ApplyMode::NO_REBOOT, rehearsal);
   kj::Promise<void> answer = call.send().ignoreResult();
-  co_await ofNode(client, node, kDeadline, kj::mv(answer));
+  co_await ofNode(client, node, deadline, kj::mv(answer));
 }
 
 kj::Promise<SeenDefinition> ClusterEdges::definition(const SeenNode& node, KubernetesPart part) {
-  auto answer = co_await get<rpc::ControlPlaneConfigSpec>(client, node, definitionId(part), true);
+  auto answer =
+      co_await get<rpc::ControlPlaneConfigSpec>(client, node, definitionId(part), true, deadline);
   auto resource = answer.getResource();
   co_return SeenDefinition{imageOf(resource.getSpec().getAs<rpc::ControlPlaneConfigSpec>()),
                            resource.getMetadata().getVersion()};
@@ -191,7 +194,7 @@ kj::Promise<kj::Maybe<SeenPod>> ClusterEdges::pod(const SeenNode& node, Kubernet
 
 kj::Promise<kj::String> ClusterEdges::apiServerRelease(const SeenNode& node) {
   using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
-  co_await client.connect(kDeadline);
+  co_await client.connect(deadline);
   auto asked = client.node(node.address).kubernetesRequest().send().getKubernetes();
   kj::Promise<Answer> answer = asked.surveyRequest().send();
   auto survey = co_await ofNode(client, node, kSurveyAnswer, kj::mv(answer));

@@ -10,9 +10,10 @@ namespace talos::talosctl {
 
 class ClusterEdges final : public UpgradeEdges {
  public:
-  // `client` outlives it. `node`: a control-plane node. `server`: see KubeRoute.
-  ClusterEdges(Client& client, kj::StringPtr node, kj::StringPtr server)
-      : client(client), first(kj::str(node)), server(kj::str(server)) {}
+  // `client` outlives it. `node`: a control-plane node. `server`: see KubeRoute; none: the endpoint
+  // of talosctl is a second way. `deadline`: of each answer of a node, but a pull's.
+  ClusterEdges(Client& client, kj::StringPtr node, kj::StringPtr server, kj::Duration deadline)
+      : client(client), first(kj::str(node)), server(kj::str(server)), deadline(deadline) {}
 
   kj::Promise<SeenCluster> look(bool workers) override;
   kj::Promise<void> pull(const SeenNode& node, kj::StringPtr image) override;
@@ -28,6 +29,7 @@ class ClusterEdges final : public UpgradeEdges {
  private:
   Client& client;
   kj::String first, server;
+  kj::Duration deadline;
   kj::Maybe<kj::Own<kube::KubeClient>> connection;
 
   kj::Promise<void> refuseSelfHosted();

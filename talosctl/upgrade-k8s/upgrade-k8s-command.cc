@@ -15,7 +15,7 @@ kj::Promise<int> runUpgradeK8s(Invocation& call) {
   if (server.size() > 0) checkHost(server, "endpoint");
   auto session = co_await openSession(call);
   auto& client = session->client;
-  ClusterEdges edges(client, client.nodes()[0], server);
+  ClusterEdges edges(client, client.nodes()[0], server, session->deadline);
   UpgradeLines lines(call.deps.console, call.deps.clock, call.text("output") == "json");
   UpgradeRun run(call.deps.timer, edges, lines);
   co_await run.run(kj::mv(intent), call.on("dry-run"));

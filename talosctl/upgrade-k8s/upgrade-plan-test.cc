@@ -161,10 +161,10 @@ TEST(UpgradeK8sPlan, KubeletsThatAreTooOldOrTooNew) {
     kj::StringPtr kubelet, has, to;
     bool good;
   };
-  const Row kRows[] = {{"v1.32.9", "1.34.4", "1.35.4", true},
-                       {"v1.31.9", "1.34.4", "1.35.4", false},
-                       {"v1.18.20", "1.19.16", "1.20.6", true},
-                       {"v1.17.17", "1.19.16", "1.20.6", false}};
+  const Row kRows[] = {
+      {"v1.32.9", "1.34.4", "1.35.4", true},   {"v1.31.9", "1.34.4", "1.35.4", false},
+      {"v1.34.9", "1.34.4", "1.34.5", true},   {"v1.35.0", "1.34.4", "1.34.5", false},
+      {"v1.18.20", "1.19.16", "1.20.6", true}, {"v1.17.17", "1.19.16", "1.20.6", false}};
   for (auto& row : kRows) {
     auto seen = modelCluster(row.has);
     seen.nodes[1].kubeletVersion = kj::str(row.kubelet);

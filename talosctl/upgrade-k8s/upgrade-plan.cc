@@ -153,6 +153,11 @@ class Planner {
     auto skew = kubeletSkew(to);
     for (auto& node : seen.nodes) {
       KJ_IF_MAYBE (version, config::parseKubernetesVersion(node.kubeletVersion)) {
+        if (version->minor > to.minor) {
+          refusals.add("a kubelet may not be newer than the API server that it speaks to, but ",
+                       "that of ", node.address, " is ", version->toString(), "; use ",
+                       minorText(version->minor));
+        }
         if (version->minor + skew >= to.minor) continue;
         refusals.add("an API server of ", intent.to.text, " works with kubelets from ",
                      minorText(to.minor - skew), " on, but that of ", node.address, " is ",

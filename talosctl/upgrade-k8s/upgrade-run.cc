@@ -243,8 +243,17 @@ kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
 kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const SeenCluster& seen,
                                     const KubernetesRelease& release) {
   for (auto& change : plan.changes) {
-    if (change.part == KubernetesPart::kProxy) {
+    if (change.part != KubernetesPart::kProxy) continue;
+    auto& address = seen.nodes[change.node].address;
+    kj::Maybe<kj::Exception> why;
+    try {
       co_await setImage(change, seen.nodes[change.node]);
+    } catch (...) {
+      why = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, why) {
+      lines.done(kProxyName, address, change.image, "failed", messageOf(*e));
+      kj::throwFatalException(kj::mv(*e));
     }
   }
   KJ_IF_MAYBE (image, plan.daemonSetImage) {

@@ -56,8 +56,8 @@ class Victim {
     words.insert(words.end(), {"--at-write", std::to_string(write), "--wait-timeout", "40s"});
     kj::Maybe<Background> kill;
     if (write > 0) kill.emplace(cluster.command(words));
-    Background apply(cluster.command({"-n", address, "--timeout", write > 0 ? "30s" : "120s",
-                                      "patch", "mc", "--immediate", "--patch", patch(after)}));
+    Background apply(cluster.command(own({"--timeout", write > 0 ? "30s" : "120s", "patch", "mc",
+                                          "--immediate", "--patch", patch(after)})));
     bool cut = false;
     KJ_IF_MAYBE (it, kill) {
       cut = it->finish(60) == 0;
@@ -81,7 +81,7 @@ class Victim {
 
   bool booted() { return cluster.booted(address); }
   void apply(unsigned to) {
-    cluster.ok({"-n", address, "patch", "mc", "--immediate", "--patch", patch(to)});
+    cluster.ok(own({"patch", "mc", "--immediate", "--patch", patch(to)}));
     value = to;
   }
 
@@ -90,13 +90,18 @@ class Victim {
   std::string address, name;
   unsigned value = 0;  // in the config that it has
 
+  // By no other node, whose power may be cut meanwhile.
+  std::vector<std::string> own(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"-e", cluster.endpoint(address), "-n", address});
+    return words;
+  }
   static std::string patch(unsigned to) {
     return R"([{"op":"add","path":"/machine/sysctls","value":{"vm.max_map_count":")" +
            std::to_string(to) + R"("}}])";
   }
   // 0 when it does not answer.
   unsigned read() {
-    auto said = cluster.talosctl({"-n", address, "get", "mc", "-o", "yaml"}, 20);
+    auto said = cluster.talosctl(own({"get", "mc", "-o", "yaml"}), 20);
     std::smatch match;
     static const std::regex line("vm.max_map_count: \"([0-9]+)\"");
     if (said.status != 0 || !std::regex_search(said.out, match, line)) return 0;
