@@ -36,7 +36,9 @@ TEST_F(Balancer, OfTheApiServersIsEnoughToFindTheOthers) {
       {"--bootstrap=false", "--wait-kubernetes=false", "--config-patch-control-plane", kBalanced});
   auto rules = cluster.in(cluster.segment(), {"nft", kBalancer}, 10);
   ASSERT_EQ(0, rules.status) << rules.err;
-  auto first = cluster.at(cluster.nodes[0], {"--timeout", "5m", "bootstrap"});
+  // A balancer that does not lead to port 50000 cannot say whether there is a cluster behind it.
+  auto first =
+      cluster.at(cluster.nodes[0], {"--timeout", "5m", "bootstrap", "--without", "10.5.0.1"});
   cluster.talos.ok(first, 320);
   auto said = [&](const KubeNode& node, std::vector<std::string> words) {
     return cluster.talos.talosctl(cluster.at(node, std::move(words)), 30).out;
