@@ -9,8 +9,7 @@ namespace {
 
 constexpr kj::StringPtr kSecretsId = "k8s-certs"_kj, kEtcdClientId = "client"_kj,
                         kKubeletId = "kubelet"_kj, kBootstrapId = "control-plane"_kj,
-                        kNodeId = "node"_kj, kExtraManifestsId = "extra-manifests"_kj,
-                        kApiServerId = "kube-apiserver"_kj, kLoopback = "127.0.0.1"_kj;
+                        kNodeId = "node"_kj, kExtraManifestsId = "extra-manifests"_kj;
 
 kj::String pemOf(capnp::Data::Reader data) {
   return kj::heapString(data.asChars().begin(), data.size());
@@ -33,34 +32,37 @@ KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKu
         changed.raise();
       },
       kEtcdClientId);
-  kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>([this] { changed.raise(); }, kKubeletId);
+  kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>(
+      [this] {
+        takeKubeconfig();  // the endpoint
+        changed.raise();
+      },
+      kKubeletId);
   manifestSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); });
   extraSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); }, "", kExtras);
   bootstrap = store.watch<rpc::BootstrapStatusSpec>([this] { changed.raise(); }, kBootstrapId);
   hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed.raise(); });
   nodes = store.watch<rpc::NodeSpecSpec>([this] { changed.raise(); }, kNodeId);
-  configs = store.watch<rpc::ControlPlaneConfigSpec>([this] {
-    takeKubeconfig();  // the port of the API server
-    changed.raise();
-  });
+  configs = store.watch<rpc::ControlPlaneConfigSpec>([this] { changed.raise(); });
 }
 
 KubernetesBoard::~KubernetesBoard() noexcept(false) = default;
 
 void KubernetesBoard::takeKubeconfig() {
   current = nullptr;
-  local = nullptr;
+  far = nullptr;
   noClient = kj::str("waiting for the certificates of Kubernetes");
   KJ_IF_MAYBE (found, secrets.find(kSecretsId)) {
     auto failure = kj::runCatchingExceptions([&] {
       auto access = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
       current = kj::refcounted<SharedKube>(make(kj::mv(access)));
-      KJ_IF_MAYBE (config, configs.find(kApiServerId)) {
-        auto near = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
-        near.host = kj::str(kLoopback);
-        near.tlsName = kj::str(kLoopback);
-        near.port = config->getApiServer().getLocalPort();
-        local = kj::refcounted<SharedKube>(make(kj::mv(near)));
+      KJ_IF_MAYBE (kubelet, kubeletSecrets.find(kKubeletId)) {
+        auto access = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
+        auto endpoint = kube::readAccess(kubelet->getBootstrapKubeconfig(), "bootstrapKubeconfig");
+        access.host = kj::mv(endpoint.host);
+        access.tlsName = kj::mv(endpoint.tlsName);
+        access.port = endpoint.port;
+        far = kj::refcounted<SharedKube>(make(kj::mv(access)));
       }
     });
     KJ_IF_MAYBE (e, failure) {
@@ -90,8 +92,8 @@ kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::client() {
   return kj::str(noClient);
 }
 
-kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::localClient() {
-  KJ_IF_MAYBE (known, local) return kj::addRef(**known);
+kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::endpointClient() {
+  KJ_IF_MAYBE (known, far) return kj::addRef(**known);
   return kj::str(noClient);
 }
 

@@ -34,10 +34,12 @@ class KubernetesBoard {
   ~KubernetesBoard() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(KubernetesBoard);
 
-  // The client; none, with the reason, when there is nothing to make it of.
+  // Of the API server of this node itself, at its loopback address; none, with the reason, when
+  // there is nothing to make it of.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client();
-  // The same of the API server of this node itself, at its loopback address.
-  kj::OneOf<kj::Own<SharedKube>, kj::String> localClient();
+  // The same by the endpoint of the cluster: on a node that is not in the cluster's etcd yet no API
+  // server runs.
+  kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient();
   // Why manifests are not to be applied now; none: they are.
   kj::Maybe<kj::String> obstacle() const;
   // Of machined and of kubed. Valid until the loop runs again.
@@ -67,7 +69,7 @@ class KubernetesBoard {
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::NodeSpecSpec> nodes;
   Watched<rpc::ControlPlaneConfigSpec> configs;
-  kj::Maybe<kj::Own<SharedKube>> current, local;
+  kj::Maybe<kj::Own<SharedKube>> current, far;
   kj::String noClient = kj::str("waiting for the certificates of Kubernetes");
   kj::Maybe<kj::String> noEtcd = kj::str("waiting for the certificate of etcd's clients");
 

@@ -58,7 +58,7 @@ kj::Promise<void> LocalApiKeeper::run() {
 }
 
 kj::Promise<kj::Maybe<kj::String>> LocalApiKeeper::look() {
-  auto client = board.localClient();
+  auto client = board.client();
   KJ_IF_MAYBE (why, client.tryGet<kj::String>()) co_return kj::mv(*why);
   auto kubernetes = kj::mv(client.get<kj::Own<SharedKube>>());
   kj::Maybe<kj::String> failure;

@@ -41,8 +41,10 @@ kj::Promise<void> MemberKeeper::run() {
     auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
     co_await following.exclusiveJoin(change.addBranch());
     KJ_IF_MAYBE (why, failure) {
-      if (told != *why) log::warn("cannot tell the nodes of the cluster", {{"error", *why}});
-      told = kj::mv(*why);
+      auto& before = told[far ? 1 : 0];
+      if (before != *why) log::warn("cannot tell the nodes of the cluster", {{"error", *why}});
+      before = kj::mv(*why);
+      far = !far;
       auto pause = world.timer.afterDelay(backoff.next(world.random()));
       co_await change.addBranch().exclusiveJoin(kj::mv(pause));
     }
@@ -50,7 +52,8 @@ kj::Promise<void> MemberKeeper::run() {
 }
 
 kj::Promise<void> MemberKeeper::follow() {
-  auto client = world.board.client();
+  auto client = far ? world.board.endpointClient() : world.board.client();
+  if (client.is<kj::String>()) client = world.board.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
     for (;;) {
       co_await watch(**kubernetes);
@@ -68,7 +71,7 @@ kj::Promise<void> MemberKeeper::watch(SharedKube& kubernetes) {
   co_await publish();
   auto watch = co_await (*kubernetes).watch(nodes, "", {}, listed.version);
   backoff.reset();
-  told = kj::str();
+  for (auto& text : told) text = kj::str();
   for (;;) {
     auto event = co_await watch->next();
     if (event == nullptr) co_return;

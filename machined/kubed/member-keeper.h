@@ -2,7 +2,8 @@
 //
 // The nodes are watched. While the API is not to be reached what was known last stays, also after
 // a crash of this program: a node does not leave the cluster because nobody can be asked. It is
-// tried again after half a second and then after up to 10 s.
+// tried again after half a second and then after up to 10 s, by turns at the API server of this
+// node and by the endpoint of the cluster: a node that is to join it has no API server yet.
 #pragma once
 
 #include "machined/kubed/manifest-keeper.h"
@@ -29,7 +30,8 @@ class MemberKeeper {
   KubedWorld world;
   Backoff backoff;
   kj::TreeMap<kj::String, Member> known;  // by name of the node
-  kj::String told;                        // why they are not known
+  kj::String told[2];                     // why they are not known, by either way
+  bool far = false;                       // asks by the endpoint
 
   kj::Promise<void> follow();  // until what is wanted changes
   kj::Promise<void> watch(SharedKube& kubernetes);

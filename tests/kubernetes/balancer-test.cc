@@ -24,6 +24,13 @@ constexpr const char* kBalancer =
     "add chain ip balancer out { type nat hook postrouting priority srcnat; }; "
     "add rule ip balancer out ip daddr 10.5.0.2 tcp dport 6443 masquerade";
 
+// A bridge gives no packet back to the port that it came from, so the node behind the balancer has
+// a way of its own.
+constexpr const char* kToItself =
+    "add table ip balancer; "
+    "add chain ip balancer here { type nat hook output priority -100; }; "
+    "add rule ip balancer here ip daddr 10.5.0.1 tcp dport 7443 dnat to 10.5.0.2:6443";
+
 struct Balancer : public KubeHost {
   ~Balancer() noexcept override {}
 };
@@ -36,6 +43,10 @@ TEST_F(Balancer, OfTheApiServersIsEnoughToFindTheOthers) {
       {"--bootstrap=false", "--wait-kubernetes=false", "--config-patch-control-plane", kBalanced});
   auto rules = cluster.in(cluster.segment(), {"nft", kBalancer}, 10);
   ASSERT_EQ(0, rules.status) << rules.err;
+  rules = cluster.in(cluster.talos.process(cluster.nodes[0].name), {"nft", kToItself}, 10);
+  ASSERT_EQ(0, rules.status) << rules.err;
+  // Or the first one would ask the second, which would know of it by that.
+  cluster.talos.ok({"config", "node", cluster.nodes[0].address});
   // A balancer that does not lead to port 50000 cannot say whether there is a cluster behind it.
   auto first =
       cluster.at(cluster.nodes[0], {"--timeout", "5m", "bootstrap", "--without", "10.5.0.1"});
