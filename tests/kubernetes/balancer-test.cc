@@ -16,11 +16,13 @@ constexpr const char* kBalanced =
     R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": "https://10.5.0.1:7443"},
         {"op": "remove", "path": "/cluster/trustd"}])";
 
-// On the segment's host, for whoever is on it.
+// On the segment's host, for whoever is on it, and for kubectl there.
 constexpr const char* kBalancer =
     "add table ip balancer; "
     "add chain ip balancer in { type nat hook prerouting priority dstnat; }; "
     "add rule ip balancer in tcp dport 7443 dnat to 10.5.0.2:6443; "
+    "add chain ip balancer own { type nat hook output priority -100; }; "
+    "add rule ip balancer own ip daddr 10.5.0.1 tcp dport 7443 dnat to 10.5.0.2:6443; "
     "add chain ip balancer out { type nat hook postrouting priority srcnat; }; "
     "add rule ip balancer out ip daddr 10.5.0.2 tcp dport 6443 masquerade";
 
