@@ -112,19 +112,19 @@ struct LoginManagerTest : public testing::Test {
 
 // The kubelet: a connection with a thread of its own, whose calls return when they are answered.
 struct Kubelet {
+  kj::MutexGuarded<std::vector<bool>> told;
+  // The thread of the connection waits for nobody: who ends the proxy waits for it.
+  kj::PromiseCrossThreadFulfillerPair<void> first = kj::newPromiseAndCrossThreadFulfiller<void>();
   std::unique_ptr<sdbus::IConnection> connection;
   std::unique_ptr<sdbus::IProxy> proxy;
-  kj::MutexGuarded<std::vector<bool>> told;
-  kj::Own<const kj::Executor> executor;
 
-  Kubelet(LoginManagerTest& test)
-      : connection(sdbus::createSessionBusConnectionWithAddress(test.bus.address.cStr())),
-        executor(kj::getCurrentThreadExecutor().addRef()) {
+  explicit Kubelet(LoginManagerTest& test)
+      : connection(sdbus::createSessionBusConnectionWithAddress(test.bus.address.cStr())) {
     proxy = sdbus::createProxy(*connection, sdbus::ServiceName{kName},
                                sdbus::ObjectPath{"/org/freedesktop/login1"});
-    proxy->uponSignal("PrepareForShutdown").onInterface(kManager).call([this, &test](bool begins) {
+    proxy->uponSignal("PrepareForShutdown").onInterface(kManager).call([this](bool begins) {
       told.lockExclusive()->push_back(begins);
-      executor->executeSync([&test] { test.changed.raise(); });
+      first.fulfiller->fulfill();
     });
     connection->enterEventLoopAsync();
   }
@@ -179,7 +179,7 @@ TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
   EXPECT_EQ(listed[0].get<4>(), getuid());
 
   delay.request(1);
-  await([&] { return kubelet.told.lockShared()->size() == 1; });
+  timer.timeoutAfter(20 * kj::SECONDS, kj::mv(kubelet.first.promise)).wait(io.waitScope);
   EXPECT_TRUE(kubelet.told.lockShared()->front());
   EXPECT_EQ(delay.stateName(), "waiting"_kj);
   lock.reset();
