@@ -387,6 +387,9 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
       checkInterface(report, path, interface, type, taken);
     } else if (interface.hasDeviceSelector()) {
       checkSelector(report, path, interface);  // it is for all that are like that
+    } else if (interface.hasVip()) {
+      // Somebody else configures the link; the shared address is the node's all the same.
+      checkVip(report, kj::str(path, ".vip"), interface.getVip(), type, taken);
     }
   }
   checkMembers(report, network);

@@ -353,9 +353,17 @@ TEST(ConfigWrong, RulesFollowTheMachinesType) {
   auto cni = "network: {dnsDomain: cluster.local, cni: {name: custom}}";
   EXPECT_EQ(0u, problems(false, Slot::kCluster, cni));
   EXPECT_EQ(1u, problems(true, Slot::kCluster, cni));
-  // Nothing of a link that is left alone is checked.
+  // Of a link that is left alone only the shared address is checked: it is put there all the same.
   auto ignored = "network: {interfaces: [{interface: eth0, ignore: true, cidr: x, mtu: 1}]}";
   EXPECT_EQ(0u, problems(false, Slot::kMachine, ignored));
+  auto shared = [](const char* address) {
+    return std::string(
+               "network: {interfaces: [{interface: eth0, ignore: true, cidr: x, vip: {ip: ") +
+           address + "}}]}";
+  };
+  EXPECT_EQ(1u, problems(false, Slot::kMachine, shared("10.5.0.9").c_str()));
+  EXPECT_EQ(0u, problems(true, Slot::kMachine, shared("10.5.0.9").c_str()));
+  EXPECT_EQ(1u, problems(true, Slot::kMachine, shared("10.5.0.9/24").c_str()));
 }
 
 }  // namespace

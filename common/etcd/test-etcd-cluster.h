@@ -8,6 +8,10 @@
 
 #include <kj/timer.h>
 
+#include <map>
+#include <set>
+#include <vector>
+
 #include "common/etcd/test-etcd-store.h"
 
 namespace talos::etcd {
@@ -47,6 +51,8 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
   kj::Timer& timer;
   ModelStore store;
   std::map<MemberId, State> members;
+  // Those that count a connection as lost which is there; they refuse changes of members.
+  std::set<MemberId> mistaken;
   MemberId leader = 0;
   uint64_t term = 2;
   std::vector<Alarm> alarms;
@@ -115,10 +121,12 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     leaseWaiter = nullptr;
   }
 
-  MemberAdded add(kj::ArrayPtr<const kj::String> urls, bool learner) {
+  // `asked` decides about the two, by what it has seen itself.
+  MemberAdded add(MemberId asked, kj::ArrayPtr<const kj::String> urls, bool learner) {
     KJ_REQUIRE(urls.size() == 1, "the model knows members of one peer URL");
     requireFree(urls, 0);
     if (!learner && !enough(0, true)) notEnough();
+    if (mistaken.contains(asked)) unhealthy();
     requireHealthy();
     for (auto& item : members) {
       if (!learner || !item.second.member.learner) continue;
@@ -128,10 +136,11 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     settle();
     return {kj::mv(added), list()};
   }
-  kj::Array<Member> remove(MemberId id) {
+  kj::Array<Member> remove(MemberId asked, MemberId id) {
     auto& state = require(id);
     if (!state.member.learner) {
       if (!enough(id, false)) notEnough();
+      if (mistaken.contains(asked)) unhealthy();
       requireQuorumWithout(id);
     }
     members.erase(id);

@@ -113,13 +113,15 @@ class ModelEtcd final : public Etcd {
                              [&c = cluster, id = id]() { return MemberList{c.list(), id}; });
   }
   kj::Promise<MemberAdded> addMember(kj::Array<kj::String> urls, bool learner) override {
-    return serve<MemberAdded>(
-        "addMember", kLeader, deadlines.change,
-        [&c = cluster, urls = kj::mv(urls), learner]() { return c.add(urls, learner); });
+    return serve<MemberAdded>("addMember", kLeader, deadlines.change,
+                              [&c = cluster, asked = id, urls = kj::mv(urls), learner]() {
+                                return c.add(asked, urls, learner);
+                              });
   }
   kj::Promise<kj::Array<Member>> removeMember(MemberId member) override {
-    return serve<kj::Array<Member>>("removeMember", kLeader, deadlines.change,
-                                    [&c = cluster, member]() { return c.remove(member); });
+    return serve<kj::Array<Member>>(
+        "removeMember", kLeader, deadlines.change,
+        [&c = cluster, asked = id, member]() { return c.remove(asked, member); });
   }
   kj::Promise<kj::Array<Member>> updateMember(MemberId member,
                                               kj::Array<kj::String> urls) override {

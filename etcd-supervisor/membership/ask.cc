@@ -131,6 +131,22 @@ void addHosts(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr cl
   }
 }
 
+kj::Vector<etcd::Etcd*> doorsFor(Edges& edges, const Config& config, etcd::Etcd& through,
+                                 kj::ArrayPtr<const etcd::Member> members, etcd::MemberId except) {
+  kj::Vector<etcd::Etcd*> doors;
+  doors.add(&through);
+  for (auto& member : members) {
+    if (member.learner || member.name.size() == 0 || member.id == except) continue;
+    kj::Vector<kj::String> hosts;
+    addHosts(hosts, config, member);
+    for (auto& host : hosts) {
+      auto* door = &edges.doors.at(host);
+      if (door != &through) doors.add(door);
+    }
+  }
+  return doors;
+}
+
 kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running) {
   kj::Vector<kj::String> all;
   for (auto& one : known) all.add(kj::str(one));

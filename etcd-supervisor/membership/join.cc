@@ -39,8 +39,10 @@ kj::Promise<void> Join::attempt(kj::ArrayPtr<const Asked> members) {
 
 kj::Promise<void> Join::add(etcd::Etcd& through, const Config& config) {
   auto peerUrl = urlOf(config.addresses[0], kEtcdPeerPort);
+  kj::Vector<etcd::Etcd*> doors;
   for (;;) {
     auto list = co_await through.members(true);
+    doors = doorsFor(edges, config, through, list.members);
     auto voices = co_await view.voices(list.members, config);
     auto step = planJoin(config.name, peerUrl, voices);
     if (step.what == JoinStep::What::kWait) fail(ErrorKind::kFailedPrecondition, step.why);
@@ -48,13 +50,33 @@ kj::Promise<void> Join::add(etcd::Etcd& through, const Config& config) {
     log::info("removing a member", {{"id", hex(step.member)}, {"reason", step.why}});
     co_await through.removeMember(step.member);
   }
-  auto added = co_await through.addMember(kj::arr(kj::str(peerUrl)), true);
+  auto added = co_await addThrough(doors, peerUrl);
   Intent intent;
   intent.state = Intent::State::kJoins;
   intent.member = added.member.id;
   intent.cluster = initialCluster(added.members, added.member.id, config.name);
   here.record(kj::mv(intent));
   here.say(kj::str("joining as a learner, id ", hex(added.member.id)));
+}
+
+// What has taken effect though its answer is lost is refused the second time: nobody is added
+// twice.
+kj::Promise<etcd::MemberAdded> Join::addThrough(kj::ArrayPtr<etcd::Etcd* const> doors,
+                                                kj::StringPtr peerUrl) {
+  kj::Maybe<kj::Exception> refusal;
+  for (auto* door : doors) {
+    kj::Maybe<etcd::MemberAdded> added;
+    kj::Maybe<kj::Exception> failure;
+    co_await door->addMember(kj::arr(kj::str(peerUrl)), true)
+        .then([&](etcd::MemberAdded&& it) { added = kj::mv(it); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (it, added) co_return kj::mv(*it);
+    KJ_IF_MAYBE (e, failure) {
+      if (kindOf(*e) != ErrorKind::kUnavailable) kj::throwFatalException(kj::mv(*e));
+      if (refusal == nullptr) refusal = kj::mv(*e);
+    }
+  }
+  kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
 }
 
 kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {

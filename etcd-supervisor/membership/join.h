@@ -28,6 +28,8 @@ class Join {
   View& view;
 
   kj::Promise<void> add(etcd::Etcd& through, const Config& config);
+  kj::Promise<etcd::MemberAdded> addThrough(kj::ArrayPtr<etcd::Etcd* const> doors,
+                                            kj::StringPtr peerUrl);
 };
 
 // Refuses what belongs to two clusters.

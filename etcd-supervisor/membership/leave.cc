@@ -92,13 +92,13 @@ kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const Voice> voices, etcd::Member
   }
 }
 
-// etcd refuses for some seconds after a change of its leader or its members. A member that is gone
-// was removed by an attempt whose answer was lost.
-kj::Promise<void> Leave::removeSurely(etcd::Etcd& through, etcd::MemberId id) {
+// etcd refuses for some seconds after a change of its leader or its members, so all are asked in
+// turns. A member that is gone was removed by an attempt whose answer was lost.
+kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::MemberId id) {
   auto until = edges.timer.now() + kRemoval;
-  for (;;) {
+  for (size_t turn = 0;; ++turn) {
     kj::Maybe<kj::Exception> wrong;
-    co_await through.removeMember(id).ignoreResult().catch_(
+    co_await doors[turn % doors.size()]->removeMember(id).ignoreResult().catch_(
         [&](kj::Exception&& e) { wrong = kj::mv(e); });
     KJ_IF_MAYBE (e, wrong) {
       auto kind = kindOf(*e);
@@ -153,7 +153,7 @@ kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, J
   leaves.member = own;
   here.record(kj::mv(leaves));
   here.say(kj::str("leaving the cluster"));
-  co_await removeSurely(through, own);
+  co_await removeSurely(doorsFor(edges, config, through, list.members, own), own);
   recordLeft();
 }
 
@@ -240,7 +240,7 @@ kj::Promise<void> Leave::remove(kj::StringPtr name, bool force,
     requireAllowed(voices, id, force,
                    "that is the only voting member; the cluster ends without it");
     log::info("removing a member", {{"id", hex(id)}, {"reason", "asked for"}});
-    co_await removeSurely(answer.through, id);
+    co_await removeSurely(doorsFor(edges, config, answer.through, list.members, id), id);
   });
 }
 

@@ -40,7 +40,7 @@ class Leave {
   using Judge = kj::Function<void(kj::ArrayPtr<const Voice> voices, etcd::MemberId own)>;
 
   kj::Promise<void> leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known);
-  kj::Promise<void> removeSurely(etcd::Etcd& through, etcd::MemberId id);
+  kj::Promise<void> removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::MemberId id);
   kj::Promise<void> removeLocked(etcd::Etcd& through, etcd::MemberId own, Judge& judge,
                                  const Config& config);
   kj::Promise<void> giveUpAddresses();

@@ -36,6 +36,20 @@ TEST_F(Membership, LeavesWhenEtcdTakesChangesAgain) {
   EXPECT_EQ(members.size(), 1u);
 }
 
+// Catches: a node that never joins, or never leaves, because the member that is asked first counts
+// a connection as lost which is there.
+TEST_F(Membership, WhatOneMemberRefusesByMistakeAnotherOneIsAskedFor) {
+  formed();
+  auto& cluster = *world.clusters[0];
+  cluster.mistaken = {n1.disk.member};
+  leave(world, n3);
+  EXPECT_EQ(outcome(), "n3 leave: done");
+  world.reinstall(n3);
+  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); })) << n3.message;
+  removeMember(world, n1, n3);
+  EXPECT_EQ(outcome(), "n1 remove n3: done");
+}
+
 TEST_F(Membership, WhatWouldCostTheQuorumIsRefusedUnlessForced) {
   formed();
   world.powerOff(n3);
