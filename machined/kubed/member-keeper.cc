@@ -9,7 +9,6 @@ namespace {
 constexpr kj::StringPtr kControlPlaneLabels[] = {"node-role.kubernetes.io/control-plane"_kj,
                                                  "node-role.kubernetes.io/master"_kj};  // 1.19
 constexpr size_t kMostAddresses = 16;
-constexpr auto kWatchAgain = 500 * kj::MILLISECONDS;  // when the server has ended it
 
 }  // namespace
 
@@ -35,51 +34,34 @@ Member memberOf(const kube::Json& node) {
 }
 
 kj::Promise<void> MemberKeeper::run() {
-  for (;;) {
-    auto change = world.changed.next().fork();
-    kj::Maybe<kj::String> failure;
-    auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
-    co_await following.exclusiveJoin(change.addBranch());
-    KJ_IF_MAYBE (why, failure) {
-      auto& before = told[far ? 1 : 0];
-      if (before != *why) log::warn("cannot tell the nodes of the cluster", {{"error", *why}});
-      before = kj::mv(*why);
-      far = !far;
-      auto pause = world.timer.afterDelay(backoff.next(world.random()));
-      co_await change.addBranch().exclusiveJoin(kj::mv(pause));
-    }
-  }
+  return loop.run([this] { return follow(); },
+                  [this](kj::String why) -> kj::Promise<void> {
+                    auto& before = told[far ? 1 : 0];
+                    if (before != why) {
+                      log::warn("cannot tell the nodes of the cluster", {{"error", why}});
+                    }
+                    before = kj::mv(why);
+                    far = !far;
+                    return kj::READY_NOW;
+                  });
 }
 
 kj::Promise<void> MemberKeeper::follow() {
   auto client = far ? world.board.endpointClient() : world.board.client();
   if (client.is<kj::String>()) client = world.board.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
-    for (;;) {
-      co_await watch(**kubernetes);
-      co_await world.timer.afterDelay(kWatchAgain);
-    }
+    auto nodes = kube::coreResource("nodes", "Node", false);
+    WatchLoop::Objects objects{
+        .begin = [this] { known.clear(); },
+        .take = [this](const kube::Json& node, bool deleted) { take(node, deleted); },
+        .publish = [this] { return publish(); },
+        .watched =
+            [this] {
+              for (auto& text : told) text = kj::str();
+            }};
+    co_await loop.watch(**kubernetes, nodes, {}, objects);
   }
   co_await kj::Promise<void>(kj::NEVER_DONE);
-}
-
-kj::Promise<void> MemberKeeper::watch(SharedKube& kubernetes) {
-  auto nodes = kube::coreResource("nodes", "Node");
-  auto listed = co_await (*kubernetes).list(nodes, "", {});
-  known.clear();
-  for (auto& node : listed.items) take(node, false);
-  co_await publish();
-  auto watch = co_await (*kubernetes).watch(nodes, "", {}, listed.version);
-  backoff.reset();
-  for (auto& text : told) text = kj::str();
-  for (;;) {
-    auto event = co_await watch->next();
-    if (event == nullptr) co_return;
-    auto& one = KJ_ASSERT_NONNULL(event);
-    if (one.type == kube::WatchEvent::Type::kBookmark) continue;
-    take(one.object, one.type == kube::WatchEvent::Type::kDeleted);
-    co_await publish();
-  }
 }
 
 void MemberKeeper::take(const kube::Json& node, bool deleted) {

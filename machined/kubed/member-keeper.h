@@ -6,7 +6,7 @@
 // node and by the endpoint of the cluster: a node that is to join it has no API server yet.
 #pragma once
 
-#include "machined/kubed/manifest-keeper.h"
+#include "machined/kubed/watch-loop.h"
 
 namespace talos::kubed {
 
@@ -21,20 +21,19 @@ Member memberOf(const kube::Json& node);
 
 class MemberKeeper {
  public:
-  explicit MemberKeeper(KubedWorld world) : world(world), backoff(kRetryPace) {}
+  explicit MemberKeeper(KubedWorld world) : world(world), loop(world) {}
   KJ_DISALLOW_COPY_AND_MOVE(MemberKeeper);
 
   kj::Promise<void> run();  // until dropped
 
  private:
   KubedWorld world;
-  Backoff backoff;
+  WatchLoop loop;
   kj::TreeMap<kj::String, Member> known;  // by name of the node
   kj::String told[2];                     // why they are not known, by either way
   bool far = false;                       // asks by the endpoint
 
   kj::Promise<void> follow();  // until what is wanted changes
-  kj::Promise<void> watch(SharedKube& kubernetes);
   void take(const kube::Json& node, bool deleted);
   kj::Promise<void> publish();
 };

@@ -17,21 +17,13 @@ kube::Resource nodeResource() {
 }  // namespace
 
 kj::Promise<void> NodeKeeper::run() {
-  for (;;) {
-    auto change = world.changed.next();
-    kj::Maybe<kj::String> failure;
-    auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
-    auto branches = change.fork();
-    co_await following.exclusiveJoin(branches.addBranch());
-    KJ_IF_MAYBE (why, failure) {
-      if (told.message != *why) {
-        log::warn("the node is not as it is wanted yet; retrying", {{"error", *why}});
-      }
-      co_await tell(false, kj::mv(*why));
-      auto pause = world.timer.afterDelay(backoff.next(world.random()));
-      co_await branches.addBranch().exclusiveJoin(kj::mv(pause));
-    }
-  }
+  return loop.run([this] { return follow(); },
+                  [this](kj::String why) {
+                    if (told.message != why) {
+                      log::warn("the node is not as it is wanted yet; retrying", {{"error", why}});
+                    }
+                    return tell(false, kj::mv(why));
+                  });
 }
 
 kj::Promise<void> NodeKeeper::follow() {
@@ -61,7 +53,7 @@ kj::Promise<void> NodeKeeper::watch(SharedKube& kubernetes, kj::StringPtr nodena
     fail(ErrorKind::kNotFound, kj::str("waiting until the kubelet has registered ", nodename));
   }
   co_await adjust(kubernetes, listed.items[0]);
-  backoff.reset();
+  loop.works();
   auto watch = co_await (*kubernetes).watch(nodeResource(), "", only, listed.version);
   for (;;) {
     auto event = co_await watch->next();

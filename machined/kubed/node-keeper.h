@@ -6,14 +6,14 @@
 // then after up to 10 s. Nothing is kept: after a crash the object is read anew.
 #pragma once
 
-#include "machined/kubed/manifest-keeper.h"
 #include "machined/kubed/node-plan.h"
+#include "machined/kubed/watch-loop.h"
 
 namespace talos::kubed {
 
 class NodeKeeper {
  public:
-  explicit NodeKeeper(KubedWorld world) : world(world), backoff(kRetryPace) {}
+  explicit NodeKeeper(KubedWorld world) : world(world), loop(world) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeKeeper);
 
   kj::Promise<void> run();  // until dropped
@@ -27,7 +27,7 @@ class NodeKeeper {
     kj::String message;
   };
   KubedWorld world;
-  Backoff backoff;
+  WatchLoop loop;
   Told told;
 
   // Until what is wanted changes.

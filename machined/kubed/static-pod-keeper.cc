@@ -30,19 +30,14 @@ void setUnknown(kube::Json& status) {
 }
 
 kj::Promise<void> StaticPodKeeper::run() {
-  for (;;) {
-    auto change = world.changed.next().fork();
-    kj::Maybe<kj::String> failure;
-    auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
-    co_await following.exclusiveJoin(change.addBranch());
-    KJ_IF_MAYBE (why, failure) {
-      if (told != *why) log::warn("cannot tell how the static pods are", {{"error", *why}});
-      told = kj::mv(*why);
-      co_await publishUnknown().catch_([](kj::Exception&&) {});
-      auto pause = world.timer.afterDelay(backoff.next(world.random()));
-      co_await change.addBranch().exclusiveJoin(kj::mv(pause));
-    }
-  }
+  return loop.run([this] { return follow(); },
+                  [this](kj::String why) {
+                    if (told != why) {
+                      log::warn("cannot tell how the static pods are", {{"error", why}});
+                    }
+                    told = kj::mv(why);
+                    return publishUnknown().catch_([](kj::Exception&&) {});
+                  });
 }
 
 kj::Promise<void> StaticPodKeeper::follow() {
@@ -50,31 +45,22 @@ kj::Promise<void> StaticPodKeeper::follow() {
   KJ_IF_MAYBE (wanted, world.board.node()) nodename = kj::str(wanted->getNodename());
   auto client = world.board.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
-    while (nodename.size() > 0) co_await watch(**kubernetes, nodename);
+    if (nodename.size() > 0) {
+      auto field = kj::str("spec.nodeName=", nodename);
+      auto pods = kube::coreResource("pods", "Pod");
+      WatchLoop::Objects objects{
+          .begin =
+              [this] {
+                known.clear();
+                recalled = true;
+              },
+          .take = [this](const kube::Json& pod, bool deleted) { take(pod, deleted); },
+          .publish = [this] { return publish(); },
+          .watched = [this] { told = kj::str(); }};
+      co_await loop.watch(**kubernetes, pods, {.labels = "", .fields = field}, objects);
+    }
   }
   co_await kj::Promise<void>(kj::NEVER_DONE);
-}
-
-kj::Promise<void> StaticPodKeeper::watch(SharedKube& kubernetes, kj::StringPtr nodename) {
-  auto field = kj::str("spec.nodeName=", nodename);
-  kube::ListOptions here{.labels = "", .fields = field};
-  auto pods = kube::coreResource("pods", "Pod");
-  auto listed = co_await (*kubernetes).list(pods, "", here);
-  known.clear();
-  recalled = true;
-  for (auto& pod : listed.items) take(pod, false);
-  co_await publish();
-  backoff.reset();
-  told = kj::str();
-  auto watch = co_await (*kubernetes).watch(pods, "", here, listed.version);
-  for (;;) {
-    auto event = co_await watch->next();
-    if (event == nullptr) co_return;
-    auto& one = KJ_ASSERT_NONNULL(event);
-    if (one.type == kube::WatchEvent::Type::kBookmark) continue;
-    take(one.object, one.type == kube::WatchEvent::Type::kDeleted);
-    co_await publish();
-  }
 }
 
 void StaticPodKeeper::take(const kube::Json& pod, bool deleted) {

@@ -8,7 +8,7 @@
 // has.
 #pragma once
 
-#include "machined/kubed/manifest-keeper.h"
+#include "machined/kubed/watch-loop.h"
 
 namespace talos::kubed {
 
@@ -23,20 +23,19 @@ void setUnknown(kube::Json& status);
 
 class StaticPodKeeper {
  public:
-  explicit StaticPodKeeper(KubedWorld world) : world(world), backoff(kRetryPace) {}
+  explicit StaticPodKeeper(KubedWorld world) : world(world), loop(world) {}
   KJ_DISALLOW_COPY_AND_MOVE(StaticPodKeeper);
 
   kj::Promise<void> run();  // until dropped
 
  private:
   KubedWorld world;
-  Backoff backoff;
+  WatchLoop loop;
   kj::TreeMap<kj::String, kube::Json> known;  // status by id
   bool recalled = false;                      // what the store has is in it, or something newer
   kj::String told;                            // why they are not known
 
   kj::Promise<void> follow();  // until what is wanted changes
-  kj::Promise<void> watch(SharedKube& kubernetes, kj::StringPtr nodename);
   void take(const kube::Json& pod, bool deleted);
   kj::Promise<void> recall();
   kj::Promise<void> publish();
