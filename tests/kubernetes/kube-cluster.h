@@ -82,7 +82,7 @@ class KubeCluster {
 
   // Waits until so many nodes say that they are Ready; fails the test with what there is otherwise.
   void awaitReady(size_t nodes, double deadlineSeconds) const;
-  // The same of the pods with this label: all of them, at least one, Running and ready.
+  // The same of the pods with this label, but those that have ended: so many, Running and ready.
   void awaitPods(const std::string& nameSpace, const std::string& label, size_t count,
                  double deadlineSeconds) const;
   // For messages: nodes, pods and the latest events.
