@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/harness/cluster.h"
+#include "tests/harness/host-state.h"
 
 namespace talos {
 
@@ -52,6 +53,7 @@ class EtcdNodes {
   const harness::Cluster& cluster() const { return cluster_; }
 
  private:
+  HostUnchanged host;  // outlives the cluster
   harness::Cluster cluster_;
   std::vector<EtcdNode> nodes;
 };

@@ -29,12 +29,11 @@ class VipNodes : public VipSegment {
   // Which node's link has this hardware address; -1: none of them.
   int ownerOf(const std::string& mac) const;
 
-  // --- faults. `program`: "vipd" or "etcd"
-  void kill(unsigned node, const std::string& program);
-  Heal stop(unsigned node, const std::string& program);
+  void kill(unsigned node, const std::string& program) override;
+  Heal stop(unsigned node, const std::string& program) override;
   // Runs for a tenth of the time only, in pieces: as with a disk that is slow to flush.
   Heal slow(unsigned node, const std::string& program);
-  Heal lose(unsigned node);
+  Heal lose(unsigned node) override;
 
  private:
   struct Node {

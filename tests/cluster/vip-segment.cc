@@ -111,7 +111,7 @@ void VipSegment::power(const char* action, unsigned node) const {
   cluster.ok({"cluster", "node", action, nodes[node].name}, 120);
 }
 
-Heal VipSegment::lose(unsigned node) const {
+Heal VipSegment::lose(unsigned node) {
   power("kill", node);
   return [=, this] { power("start", node); };
 }

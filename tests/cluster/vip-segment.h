@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/harness/cluster.h"
+#include "tests/harness/host-state.h"
 #include "tests/vip/arp-prober.h"
 #include "tests/vip/places.h"
 
@@ -30,9 +31,10 @@ class VipSegment {
 
   // `port`: what the ports of the bridge are called, before their number.
   VipSegment(const std::string& name, const std::string& port, std::vector<std::string> flags);
-  ~VipSegment();
+  virtual ~VipSegment();
   KJ_DISALLOW_COPY_AND_MOVE(VipSegment);
 
+  HostUnchanged host;  // outlives the cluster
   harness::Cluster cluster;
   std::unique_ptr<ArpProber> client;
   kj::AutoCloseFd clientPlace;
@@ -51,9 +53,12 @@ class VipSegment {
   // What the nodes say of the address, and their logs.
   std::string said() const;
 
+  // --- faults. `program`: "vipd" or "etcd"
+  virtual void kill(unsigned node, const std::string& program) = 0;
+  virtual Heal stop(unsigned node, const std::string& program) = 0;
   // "kill", "start", "pause", "resume" (talosctl cluster node)
   void power(const char* action, unsigned node) const;
-  Heal lose(unsigned node) const;
+  virtual Heal lose(unsigned node);
   Heal freeze(unsigned node) const;
   // The cable; the link of a node in a container has no carrier then.
   Heal unplug(unsigned node);

@@ -9,7 +9,7 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/container/host-state.h"
+#include "tests/harness/host-state.h"
 #include "tests/harness/cluster.h"
 
 namespace talos {

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/container/host-state.h"
+#include "tests/harness/host-state.h"
 #include "tests/kubernetes/kube-cluster.h"
 #include "tests/kubernetes/web-servers.h"
 

@@ -1,9 +1,11 @@
-// What a node in a container must not change of its host, as it is at one moment: kernel
-// parameters, mounts, modules, limits of cgroups, the clock.
+// What a node must not change of its host, as it is at one moment: kernel parameters, addresses and
+// routes, mounts, modules, limits of cgroups, the clock.
 //
 // Left out is what changes by itself (counters) and what others make and remove meanwhile (their
 // cgroups): only what was there before and after is compared.
 #pragma once
+
+#include <kj/common.h>
 
 #include <map>
 #include <string>
@@ -14,6 +16,7 @@ namespace talos {
 struct HostState {
   std::map<std::string, std::string> parameters;  // below /proc/sys, by path
   std::map<std::string, std::string> limits;      // of cgroups, by path
+  std::vector<std::string> network;               // addresses and routes, of all tables
   std::vector<std::string> mounts;                // of this mount namespace, with their options
   std::vector<std::string> modules;
   double clockMinusUptime = 0;  // seconds: jumps when somebody sets the clock
@@ -24,5 +27,18 @@ struct HostState {
 
 // One line for each thing that is not as it was; empty when nothing changed.
 std::vector<std::string> differences(const HostState& before, const HostState& after);
+
+// Fails the test at its end when the host is not as it was at its beginning. Modules are left out:
+// what the host's kernel loads for any cluster is no node's doing
+// (talosctl/container/host-check.h).
+class HostUnchanged {
+ public:
+  HostUnchanged() : before(HostState::now()) {}
+  ~HostUnchanged();
+  KJ_DISALLOW_COPY_AND_MOVE(HostUnchanged);
+
+ private:
+  HostState before;
+};
 
 }  // namespace talos

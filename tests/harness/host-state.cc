@@ -1,6 +1,7 @@
-#include "tests/container/host-state.h"
+#include "tests/harness/host-state.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 
 #include "tests/harness/process.h"
 
@@ -94,6 +96,38 @@ void missing(const char* what, const std::vector<std::string>& from,
   }
 }
 
+// Without the counters that the kernel prints beside them.
+std::vector<std::string> addressesAndRoutes() {
+  std::vector<std::string> found;
+  // IPv4: addresses and routes, the local ones too.
+  for (auto& line : harness::lines(harness::slurp("/proc/net/fib_trie"))) {
+    auto text = line.substr(std::min(line.size(), line.find_first_not_of(' ')));
+    if (text.starts_with("|--")) found.push_back("ipv4 " + text.substr(4));
+    if (text.starts_with("/") && !found.empty()) found.back() += text;
+  }
+  for (auto& line : harness::lines(harness::slurp("/proc/net/route"))) {
+    std::istringstream fields(line);
+    std::string link, to, gateway;
+    fields >> link >> to >> gateway;
+    found.push_back("route " + to + " by " + gateway + " " + link);
+  }
+  for (auto& line : harness::lines(harness::slurp("/proc/net/if_inet6"))) {
+    std::istringstream fields(line);
+    std::string address, index, length, scope, flags, link;
+    fields >> address >> index >> length >> scope >> flags >> link;
+    found.push_back("ipv6 " + address + "/" + length + " " + link);
+  }
+  for (auto& line : harness::lines(harness::slurp("/proc/net/ipv6_route"))) {
+    std::istringstream fields(line);
+    std::string to, length, from, fromLength, gateway, metric, uses, counter, flags, link;
+    fields >> to >> length >> from >> fromLength >> gateway >> metric >> uses >> counter >> flags >>
+        link;
+    found.push_back("route " + to + "/" + length + " by " + gateway + " " + link);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
 }  // namespace
 
 HostState HostState::now() {
@@ -109,6 +143,7 @@ HostState HostState::now() {
       state.limits[path] = read(path);
     }
   });
+  state.network = addressesAndRoutes();
   state.mounts = harness::lines(harness::slurp("/proc/self/mountinfo"));
   for (auto& line : harness::lines(harness::slurp("/proc/modules"))) {
     state.modules.push_back(line.substr(0, line.find(' ')));
@@ -128,6 +163,8 @@ std::vector<std::string> differences(const HostState& before, const HostState& a
   std::vector<std::string> found;
   compare("parameter", before.parameters, after.parameters, found);
   compare("limit", before.limits, after.limits, found);
+  missing("address or route that is gone", before.network, after.network, found);
+  missing("address or route that is new", after.network, before.network, found);
   missing("mount that is gone or changed", before.mounts, after.mounts, found);
   missing("mount that is new or changed", after.mounts, before.mounts, found);
   missing("module that is gone", before.modules, after.modules, found);
@@ -137,6 +174,12 @@ std::vector<std::string> differences(const HostState& before, const HostState& a
   }
   if (before.tick != after.tick) found.push_back("the clock runs at another speed");
   return found;
+}
+
+HostUnchanged::~HostUnchanged() {
+  auto after = HostState::now();
+  after.modules = before.modules;
+  for (auto& what : differences(before, after)) ADD_FAILURE() << "the host has changed: " << what;
 }
 
 }  // namespace talos
