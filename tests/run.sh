@@ -106,7 +106,7 @@ case ${1:-} in
   check) check ;;
   test) everything ;;
   soak) soak ;;
-  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4} kubernetes -L e2e ;;
+  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6} kubernetes -L e2e ;;
   conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
   *) echo "run.sh: say check, test, soak, e2e or conformance" >&2; exit 1 ;;
 esac

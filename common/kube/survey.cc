@@ -5,13 +5,12 @@
 #include "common/base/date.h"
 #include "common/base/fill-list.h"
 #include "common/base/texts.h"
+#include "common/kube/node-object.h"
 
 namespace talos::kube {
 namespace {
 
 constexpr kj::StringPtr kSystem = "kube-system"_kj;
-constexpr kj::StringPtr kControlPlaneLabels[] = {"node-role.kubernetes.io/control-plane"_kj,
-                                                 "node-role.kubernetes.io/master"_kj};
 // The kubelet's, on what it shows of a static pod; bootkube's, on the copies of its pods.
 constexpr kj::StringPtr kMirrorAnnotation = "kubernetes.io/config.mirror"_kj;
 constexpr kj::StringPtr kCheckpointAnnotation = "checkpointer.alpha.coreos.com/checkpoint-of"_kj;
@@ -72,11 +71,8 @@ bool has(const Json& object, JsonPath path) {
 }
 
 kj::Vector<kj::String> addressesOf(const Json& node) {
-  kj::Vector<kj::String> addresses;
-  for (auto address : itemsAt(node, {"status", "addresses"})) {
-    if (textAt(*address, {"type"}) != "InternalIP" || addresses.size() == kMostInList) continue;
-    addresses.add(cutAt(*address, {"address"}));
-  }
+  auto addresses = internalAddressesOf(node, kMostInList);
+  for (auto& address : addresses) address = cut(address);
   return addresses;
 }
 
@@ -300,9 +296,7 @@ void SurveyObjects::addNode(const Json& node) {
       out->setMessage(cutAt(*ready, {"message"}));
       out->setSince(secondsOf(textAt(*ready, {"lastTransitionTime"})));
     }
-    for (auto label : kControlPlaneLabels) {
-      if (has(node, {"metadata", "labels", label})) out->setControlPlane(true);
-    }
+    out->setControlPlane(isControlPlane(node));
     out->setUnschedulable(flagAt(node, {"spec", "unschedulable"}));
     auto taints = taintsOf(node);
     setTexts(out->initTaints(taints.size()), taints);

@@ -2,12 +2,11 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/kube/node-object.h"
 
 namespace talos::kubed {
 namespace {
 
-constexpr kj::StringPtr kControlPlaneLabels[] = {"node-role.kubernetes.io/control-plane"_kj,
-                                                 "node-role.kubernetes.io/master"_kj};  // 1.19
 constexpr size_t kMostAddresses = 16;
 
 }  // namespace
@@ -15,19 +14,13 @@ constexpr size_t kMostAddresses = 16;
 Member memberOf(const kube::Json& node) {
   Member member;
   member.hostname = kj::str(kube::nameOf(node));
-  for (auto label : kControlPlaneLabels) {
-    member.controlPlane |= kube::find(node, {"metadata", "labels", label}) != nullptr;
-  }
+  member.controlPlane = kube::isControlPlane(node);
   member.operatingSystem = kj::str(kube::textAt(node, {"status", "nodeInfo", "osImage"}));
-  KJ_IF_MAYBE (addresses, kube::find(node, {"status", "addresses"})) {
-    if (!addresses->is_array()) return member;
-    for (auto& address : *addresses) {
-      auto type = kube::textAt(address, {"type"});
-      auto value = kube::textAt(address, {"address"});
-      if (type == "Hostname" && value.size() > 0) member.hostname = kj::str(value);
-      if (type == "InternalIP" && member.addresses.size() < kMostAddresses) {
-        member.addresses.add(kj::str(value));
-      }
+  member.addresses = kube::internalAddressesOf(node, kMostAddresses);
+  for (auto address : kube::itemsAt(node, {"status", "addresses"})) {
+    auto value = kube::textAt(*address, {"address"});
+    if (kube::textAt(*address, {"type"}) == "Hostname" && value.size() > 0) {
+      member.hostname = kj::str(value);
     }
   }
   return member;

@@ -1,6 +1,7 @@
 #include "machined/kubed/node-plan.h"
 
 #include "common/base/error.h"
+#include "common/kube/node-roles.h"
 
 namespace talos::kubed {
 namespace {
@@ -8,8 +9,6 @@ namespace {
 using kube::Json, kube::find, kube::itemsAt, kube::textAt;
 
 constexpr kj::StringPtr kHostnameLabel = "kubernetes.io/hostname"_kj;
-constexpr kj::StringPtr kRoleTaints[] = {"node-role.kubernetes.io/master"_kj,
-                                         "node-role.kubernetes.io/control-plane"_kj};
 
 std::string toStd(kj::StringPtr text) {
   return {text.begin(), text.size()};
@@ -69,7 +68,7 @@ Json taintOf(kj::StringPtr key, kj::StringPtr text) {
 }
 
 bool isRoleTaint(const Json& taint) {
-  for (auto key : kRoleTaints) {
+  for (auto key : kube::kControlPlaneRoles) {
     if (textAt(taint, {"key"}) == key && textAt(taint, {"effect"}) == "NoSchedule") return true;
   }
   return false;

@@ -1,5 +1,7 @@
 #include "machined/kubernetes/kube-versions.h"
 
+#include "common/kube/node-roles.h"
+
 namespace talos::machined {
 namespace {
 
@@ -51,7 +53,7 @@ AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said) {
 }
 
 kj::StringPtr roleTaint(KubernetesVersion version) {
-  return has(version, KubeFact::kMasterRole) ? kMasterRoleLabel : kControlPlaneRole;
+  return has(version, KubeFact::kMasterRole) ? kube::kMasterRole : kube::kControlPlaneRole;
 }
 
 }  // namespace talos::machined

@@ -28,10 +28,7 @@ struct AssumedVersion {
 // By its tag, or else by `said` (cluster.kubernetesVersion), or else the default's.
 AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said);
 
-// Labels and taints of control-plane nodes.
-constexpr kj::StringPtr kControlPlaneRole = "node-role.kubernetes.io/control-plane"_kj,
-                        kMasterRoleLabel = "node-role.kubernetes.io/master"_kj;
-// The one that keeps workloads away.
+// The taint of control-plane nodes, which keeps workloads away.
 kj::StringPtr roleTaint(KubernetesVersion version);
 
 }  // namespace talos::machined

@@ -1,6 +1,7 @@
 #include "machined/manifests/node-spec-controller.h"
 
 #include "common/config/cluster-networks.h"
+#include "common/kube/node-roles.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/resources/controller-outputs.h"
@@ -75,8 +76,8 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
   out.setControlPlane(true);
   out.setSchedulable(schedulable);
   Pairs labels, taints;
-  put(labels, kControlPlaneRole, "");
-  if (has(version, KubeFact::kMasterRole)) put(labels, kMasterRoleLabel, "");
+  put(labels, kube::kControlPlaneRole, "");
+  if (has(version, KubeFact::kMasterRole)) put(labels, kube::kMasterRole, "");
   if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
   for (auto label : machine.getNodeLabels()) put(labels, label.getKey(), label.getValue());
   for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());

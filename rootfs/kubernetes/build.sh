@@ -32,6 +32,24 @@ flannel_main() {
   sed -E '/backend\/(tencentvpc|udp)"/d' "$(go list -m -f '{{.Dir}}' github.com/flannel-io/flannel)/main.go" >main.go
 }
 
+# Releases before 1.24 do not carry a file that their API server is made of: their own generator makes it, of the
+# packages that say so, and a copy of the module that has it is compiled.
+add_openapi() {  # FOLDER
+  local release=${1#kubernetes-} package=pkg/generated/openapi packages
+  [ "$release" != "$1" ] && [ "$(printf '%s\n' 1.24 "$release" | sort -V | head -1)" = "$release" ] || return 0
+  packages=$(go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Dir}}{{end}}' k8s.io/kubernetes/cmd/kube-apiserver |
+    while read -r name folder; do
+      case $name in k8s.io/*) grep -qs '+k8s:openapi-gen=' "$folder"/*.go && echo "$name" ;; esac
+    done | paste -sd,)
+  go build -o openapi-gen k8s.io/kube-openapi/cmd/openapi-gen
+  : >header
+  ./openapi-gen -i "$packages" -p k8s.io/kubernetes/$package -O zz_generated.openapi -o generated -h header -r report
+  cp -r "$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)" module
+  chmod -R u+w module
+  cp "generated/k8s.io/kubernetes/$package/"*.go "module/$package/"
+  go mod edit -replace k8s.io/kubernetes=./module
+}
+
 compile() {  # FOLDER PACKAGE PROGRAM…
   local folder=$1 package=$2 key out began=$SECONDS
   shift 2
@@ -49,6 +67,7 @@ compile() {  # FOLDER PACKAGE PROGRAM…
       packages=()
       for program in "$@"; do packages+=("$package$program"); done
     fi
+    add_openapi "$folder"
     go build -ldflags "$(linker_flags "$folder")" -o "$out.new/" "${packages[@]}"
     case $folder in conformance-*)   # a test program, and what the other one serves
       go test -vet=off -ldflags "$(linker_flags "$folder")" -c -o "$out.new/e2e.test" k8s.io/kubernetes/test/e2e

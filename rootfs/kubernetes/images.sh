@@ -122,15 +122,21 @@ for release in "$@"; do
     /usr/sbin/e2fsck /usr/sbin/mkfs.xfs
   mkdir -p "$tree"/{etc/kubernetes,etc/cni,usr/libexec/kubernetes,lib/modules,var/lib/kubelet,var/lib/containerd,var/log/pods}
   touch "$tree/etc/os-release" "$tree/etc/hosts" "$tree/etc/resolv.conf"
-  image "siderolabs/kubelet:v$release" /usr/local/bin/kubelet
+  case $release in 1.19.*|1.20.*) image "talos-systems/kubelet:v$release" /usr/local/bin/kubelet ;;   # its name then
+  *) image "siderolabs/kubelet:v$release" /usr/local/bin/kubelet ;; esac
 done
 new_tree
 put "$work/pause" /pause
 image pause:3.10 /pause
-new_tree
-put "$(built coredns)/coredns" /coredns
-authorities
-image coredns/coredns:1.12.1 /coredns
+coredns() {  # FOLDER VERSION
+  [ -n "$(built "$1")" ] || return 0
+  new_tree
+  put "$(built "$1")/coredns" /coredns
+  authorities
+  image "coredns/coredns:$2" /coredns
+}
+coredns coredns 1.12.1
+coredns coredns-1.8.0 1.8.0
 new_tree
 put "$(built flannel)/flanneld" /opt/bin/flanneld
 packet_filter

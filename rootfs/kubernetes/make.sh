@@ -28,7 +28,10 @@ fi
 in_root() { rootfs/enter.sh "$checkout/$build/root" "$checkout" env "${passed[@]}" "$@"; }
 
 folders=(coredns flannel flannel-cni)
-for release in "${releases[@]}"; do folders+=("kubernetes-$release"); done
+for release in "${releases[@]}"; do
+  folders+=("kubernetes-$release")
+  case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes-images.h)
+done
 [ -z "${CONFORMANCE:-}" ] || folders+=("conformance-${releases[0]}")
 in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs
 rm -rf $build/work   # Go's caches; module files are read-only

@@ -1,15 +1,14 @@
 #include "talosctl/upgrade-k8s/kube-objects.h"
 
 #include "common/base/error.h"
+#include "common/kube/node-object.h"
 
 namespace talos::talosctl {
 namespace {
 
 using kube::Json, kube::textAt, kube::itemsAt, kube::numberAt;
 
-constexpr kj::StringPtr kProxyContainer = "kube-proxy"_kj,
-                        kControlPlaneLabels[] = {"node-role.kubernetes.io/control-plane"_kj,
-                                                 "node-role.kubernetes.io/master"_kj};
+constexpr kj::StringPtr kProxyContainer = "kube-proxy"_kj;
 
 bool isReady(const Json& object) {
   for (auto condition : itemsAt(object, {"status", "conditions"})) {
@@ -23,17 +22,12 @@ bool isReady(const Json& object) {
 SeenNode readNode(const Json& node) {
   SeenNode seen;
   seen.name = kj::str(textAt(node, {"metadata", "name"}));
-  for (auto address : itemsAt(node, {"status", "addresses"})) {
-    if (textAt(*address, {"type"}) != "InternalIP" || seen.address.size() > 0) continue;
-    seen.address = kj::str(textAt(*address, {"address"}));
-  }
+  for (auto& address : kube::internalAddressesOf(node, 1)) seen.address = kj::mv(address);
   if (seen.address.size() == 0) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("node ", seen.name, " has no InternalIP in Kubernetes, so it cannot be reached"));
   }
-  for (auto label : kControlPlaneLabels) {
-    seen.controlPlane |= kube::find(node, {"metadata", "labels", label}) != nullptr;
-  }
+  seen.controlPlane = kube::isControlPlane(node);
   seen.kubeletVersion = kj::str(textAt(node, {"status", "nodeInfo", "kubeletVersion"}));
   return seen;
 }

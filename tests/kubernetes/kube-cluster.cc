@@ -46,6 +46,11 @@ void KubeHost::SetUp() {
   registry = std::make_unique<harness::Registry>(folder, kRegistryAddress);
 }
 
+bool KubeHost::hasRelease(const std::string& release) {
+  return fs::exists(environment("KUBERNETES_IMAGES") +
+                    "/docker/registry/v2/repositories/kube-apiserver/_manifests/tags/v" + release);
+}
+
 KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned workers,
                          const std::vector<std::string>& more)
     : talos(name, flags(masters, workers, more)),

@@ -23,6 +23,8 @@ class KubeHost : public harness::RegistryHost {
   static constexpr const char* kRegistryAddress = "127.0.0.1:5000";
   ~KubeHost() noexcept override {}
   void SetUp() override;
+  // Whether the registry has that release: "1.34.4".
+  static bool hasRelease(const std::string& release);
   std::unique_ptr<harness::Registry> registry;
 };
 

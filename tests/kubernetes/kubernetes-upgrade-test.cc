@@ -2,8 +2,6 @@
 // writes to its API. $KUBERNETES_IMAGES has to have both.
 #include <gmock/gmock.h>
 
-#include <filesystem>
-
 #include "tests/kubernetes/api-writer.h"
 #include "tests/kubernetes/kube-cluster.h"
 #include "tests/kubernetes/web-servers.h"
@@ -18,14 +16,6 @@ using testing::Not;
 
 constexpr const char *kFrom = "1.34.4", *kTo = "1.35.4";
 constexpr double kUpgrade = 900;
-
-bool hasImages(const std::string& release) {
-  auto storage = getenv("KUBERNETES_IMAGES");
-  return storage != nullptr &&
-         std::filesystem::exists(
-             std::string(storage) +
-             "/docker/registry/v2/repositories/kube-apiserver/_manifests/tags/v" + release);
-}
 
 class KubernetesUpgrade : public KubeHost {
  protected:
@@ -78,7 +68,7 @@ class KubernetesUpgrade : public KubeHost {
 // a write that was answered and is lost.
 TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
   for (auto release : {kFrom, kTo}) {
-    if (!hasImages(release)) GTEST_SKIP() << "there are no images of " << release;
+    if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
   }
   cluster = std::make_unique<KubeCluster>("up", 1, 1);
   cluster->awaitSystem();
