@@ -39,7 +39,7 @@ add_openapi() {  # FOLDER
   [ "$release" != "$1" ] && [ "$(printf '%s\n' 1.24 "$release" | sort -V | head -1)" = "$release" ] || return 0
   packages=$(go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Dir}}{{end}}' k8s.io/kubernetes/cmd/kube-apiserver |
     while read -r name folder; do
-      case $name in k8s.io/*) grep -qs '+k8s:openapi-gen=' "$folder"/*.go && echo "$name" ;; esac
+      case $name in k8s.io/*) ! grep -qs '+k8s:openapi-gen=' "$folder"/*.go || echo "$name" ;; esac
     done | paste -sd,)
   go build -o openapi-gen k8s.io/kube-openapi/cmd/openapi-gen
   : >header

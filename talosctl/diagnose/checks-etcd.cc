@@ -195,14 +195,16 @@ void checkEtcdService(Seen seen, Report& report) {
           newestLine(node, "etcd",
                      {"flag provided but not defined", "\"level\":\"fatal\"", "invalid value",
                       "panic", "rejected connection on peer endpoint", "\"level\":\"error\""});
+      // What it wrote before it was started this time may be over: only its end says that it is
+      // not.
       bool crashes = has(told.text, "exited with status");
+      bool wrong = has(line, "flag provided but not defined") || has(line, "invalid value");
       auto text =
-          has(line, "flag provided but not defined") || has(line, "invalid value")
-              ? kj::str("etcd does not start: an argument of cluster.etcd.extraArgs is wrong")
-          : crashes ? kj::str("etcd ends again and again")
-                    : kj::str("etcd does not run, or is not healthy");
-      auto& finding = crashes || line.size() > 0 ? report.certain(node, kj::mv(text))
-                                                 : report.likely(node, kj::mv(text));
+          !crashes ? kj::str("etcd does not run, or is not healthy")
+          : wrong  ? kj::str("etcd does not start: an argument of cluster.etcd.extraArgs is wrong")
+                   : kj::str("etcd ends again and again");
+      auto& finding =
+          crashes ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
       finding.shows(node, "service etcd", told.text, told.time)
           .shows(node, "logs etcd", line)
           .mend(node, "logs etcd");

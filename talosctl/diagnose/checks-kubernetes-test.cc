@@ -139,6 +139,14 @@ std::vector<CheckCase> kubernetesCases() {
        "message: "
        "'Back-off pulling image \"nosuch:v1\"', container: web}]}",
        "survey: {pods: [{namespace: default, name: web, phase: Running, ready: true}]}"},
+      // Its container is only said not to be ready as yet.
+      {"image-pod", "an image of the pod default/web cannot be pulled", true,
+       "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
+       "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Failed, message: "
+       "'Failed to pull image \"nosuch:v1\": not found'}]}",
+       "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
+       "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Unhealthy, message: "
+       "'Readiness probe failed'}]}"},
       {"cni", "cluster.network.cni.name is none", true,
        "{survey: {nodes: [{name: m-1, reason: KubeletNotReady, message: 'container runtime network "
        "not "

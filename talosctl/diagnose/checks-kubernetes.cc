@@ -42,9 +42,11 @@ kj::StringPtr warningOf(Seen seen, Pod pod) {
   return "";
 }
 
-bool isImageReason(kj::StringPtr reason) {
-  return hasAny(reason,
-                {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"});
+// By its own word, or before it says so by what was warned of.
+bool lacksImage(Seen seen, Pod pod) {
+  return hasAny(pod.getReason(),
+                {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}) ||
+         warningOf(seen, pod).startsWith("Failed to pull image");
 }
 
 // Without those that end, and those of nodes that are said to be down.
@@ -170,7 +172,7 @@ void checkManifests(Seen seen, Report& report) {
 
 void checkPodImages(Seen seen, Report& report) {
   for (auto pod : seen.getSurvey().getPods()) {
-    if (!isIll(pod) || !isImageReason(pod.getReason())) continue;
+    if (!isIll(pod) || !lacksImage(seen, pod)) continue;
     auto& finding = about(
         seen, report.certain(kj::str("an image of the pod ", nameOfPod(pod), " cannot be pulled")),
         pod.getNode());
@@ -395,7 +397,7 @@ void checkCoreDns(Seen seen, Report& report) {
 void checkPods(Seen seen, Report& report) {
   for (auto pod : seen.getSurvey().getPods()) {
     auto app = pod.getApp();
-    bool told = isImageReason(pod.getReason()) || app == "kube-dns" || app == "kube-proxy";
+    bool told = lacksImage(seen, pod) || app == "kube-dns" || app == "kube-proxy";
     if (!isIll(pod) || told) continue;
     auto why = pod.getReason().size() > 0 ? kj::str(pod.getReason()) : kj::str(pod.getPhase());
     // A static pod that runs again by now is told of late: its node knows better.

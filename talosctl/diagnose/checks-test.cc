@@ -292,6 +292,13 @@ std::vector<CheckCase> cases() {
        "another "
        "member has the name m-1 too; set machine.network.hostname of one of them'}}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: member}}]"},
+      // What it wrote before it was started anew.
+      {"etcd", "etcd does not run, or is not healthy", false,
+       "nodes: [{address: a, services: [{id: etcd, state: running, checked: true, health: "
+       "{unknown: false, healthy: false, lastMessage: Connection refused}}], logs: [{id: etcd, "
+       "lines: ['flag provided but "
+       "not defined: -bogus']}]}]",
+       "nodes: [{address: a, services: [{id: etcd, state: running}]}]"},
       {"etcd", "an argument of cluster.etcd.extraArgs is wrong", true,
        "nodes: [{address: a, services: [{id: etcd, state: waiting, events: [{message: Process (PID "
        "82) "
