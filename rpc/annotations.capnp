@@ -65,6 +65,10 @@ annotation live @0xc1c8a1f3f0a3d012 (field) :Void;
 annotation reboot @0xc1c8a1f3f0a3d017 (field) :Void;
 # The opposite, of a field below such a one: a change of it, or of anything below it, takes effect with the next boot.
 
+annotation noEffect @0xc1c8a1f3f0a3d018 (field) :Text;
+# Of the machine config: nothing acts on the key, or on anything below it. A config that has it gets a warning with this
+# text, which says what to do.
+
 annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 # Also served by a node without a config, which cannot verify clients: anyone who reaches the port may call it.
 # Without this, a method is Unimplemented there.

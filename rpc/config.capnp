@@ -32,7 +32,7 @@ struct Machine {
       $A.doc("Role of the machine. A control-plane node also runs etcd and the Kubernetes control plane; "
              "init is a control-plane node that bootstraps a new etcd cluster by itself.");
   token @1 :Text $A.live $A.secret $A.keepEmpty
-      $A.doc("Shared secret with which nodes request their API certificate from the control plane: "
+      $A.doc("Shared secret with which nodes request their API certificate from the control plane. gen config makes "
              "6 characters, a dot and 16 characters, all of a-z and 0-9.");
   ca @2 :CertificateAndKey
       $A.doc("CA of the machine API. Only control-plane nodes have its key.");
@@ -386,7 +386,11 @@ struct Registries {
   config @1 :List(RegistryEntry) $A.map
       $A.doc("TLS and credentials by host (and port) of the registry or mirror.");
   struct Mirror { key @0 :Text; value @1 :Endpoints; }
-  struct Endpoints { endpoints @0 :List(Text) $A.keepEmpty $A.doc("URLs of the mirrors, tried in this order."); }
+  struct Endpoints {
+    endpoints @0 :List(Text) $A.keepEmpty $A.doc("URLs of the mirrors, tried in this order.");
+    overridePath @1 :Bool $A.since("v1.3") $A.default("false")
+        $A.doc("Use a URL without a path as it is; otherwise /v2 is added to it. A path is always used as it is.");
+  }
   struct RegistryEntry { key @0 :Text; value @1 :RegistryConfig; }
 }
 
@@ -416,7 +420,7 @@ struct Cluster {
   token @3 :Text $A.secret
       $A.doc("Bootstrap token with which kubelets join the cluster: 6 characters, a dot and 16 characters, all of a-z and 0-9.");
   aescbcEncryptionSecret @4 :Text $A.secret
-      $A.doc("Key with which Kubernetes encrypts secrets in etcd: 32 bytes in base64.");
+      $A.doc("Key with which Kubernetes encrypts secrets in etcd: 32, 24 or 16 bytes in base64.");
   ca @5 :CertificateAndKey $A.doc("CA of Kubernetes. Workers have its certificate only.");
   aggregatorCA @6 :CertificateAndKey
       $A.doc("CA of the aggregation layer (front proxy) of the Kubernetes API.");
@@ -426,7 +430,7 @@ struct Cluster {
   proxy @10 :Proxy $A.doc("kube-proxy, as a new cluster gets it. What a cluster has is changed with kubectl.");
   scheduler @11 :Scheduler $A.doc("The Kubernetes scheduler.");
   etcd @12 :Etcd $A.doc("etcd.");
-  podCheckpointer @13 :PodCheckpointer $A.doc("No longer used.");
+  podCheckpointer @13 :PodCheckpointer $A.noEffect("remove it") $A.doc("Keeps static pods of a control plane that runs in pods, which this one does not.");
   coreDNS @14 :CoreDns $A.doc("CoreDNS, as a new cluster gets it. What a cluster has is changed with kubectl.");
   externalCloudProvider @15 :ExternalCloudProvider $A.since("v0.10")
       $A.doc("Cloud provider that runs as a workload of the cluster.");
@@ -458,7 +462,7 @@ struct Trustd {
 }
 
 struct PodCheckpointer {
-  image @0 :Text $A.doc("No longer used.");
+  image @0 :Text $A.doc("Container image of the checkpointer.");
 }
 struct CoreDns {
   image @0 :Text $A.doc("Container image of CoreDNS.");
@@ -479,7 +483,7 @@ struct ControlPlane {
   endpoint @0 :Text $A.required
       $A.doc("URL of the Kubernetes API for nodes and users: https://host:port.");
   localAPIServerPort @1 :UInt16 = 6443 $A.default("6443")
-      $A.doc("Port of the API server on each control-plane node.");
+      $A.doc("Port of the API server on each control-plane node; 0 means 6443.");
 }
 
 struct ClusterNetwork {
@@ -490,7 +494,7 @@ struct ClusterNetwork {
 }
 
 struct Cni {
-  name @0 :CniName $A.keepEmpty $A.required $A.doc("flannel, custom (uses the manifests in urls), or none.");
+  name @0 :CniName $A.keepEmpty $A.doc("flannel, custom (uses the manifests in urls), or none; needed on control-plane nodes.");
   urls @1 :List(Text) $A.doc("URLs of the manifests of a custom CNI.");
 }
 enum CniName $A.noun("CNI name") {

@@ -27,6 +27,7 @@ enum Id : uint64_t {
   kOctal = 0xc1c8a1f3f0a3d011,
   kLive = 0xc1c8a1f3f0a3d012,
   kReboot = 0xc1c8a1f3f0a3d017,
+  kNoEffect = 0xc1c8a1f3f0a3d018,
   kMaintenance = 0xc1c8a1f3f0a3d013,
   kAudit = 0xc1c8a1f3f0a3d016,
   kJoining = 0xc1c8a1f3f0a3d015,

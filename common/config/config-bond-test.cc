@@ -61,6 +61,7 @@ std::string said(const std::string& mode, const std::string& lines) {
   std::string out;
   for (auto& problem : config.problems()) {
     kj::StringPtr path = problem.path;
+    if (!path.startsWith("machine.network")) continue;
     auto key = path.slice(KJ_ASSERT_NONNULL(path.findLast('.')) + 1);
     out += (out.empty() ? "" : "\n") + std::string(kj::str(key, ": ", problem.message).cStr());
   }

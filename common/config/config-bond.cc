@@ -65,8 +65,8 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
 
 void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   if (peer.getPublicKey().size() > 0 && !isKey(peer.getPublicKey(), kWireguardKeyBytes)) {
-    report.warn(kj::str(path, ".publicKey"),
-                kj::str("not valid base64 of 32 bytes; the link will not come up"));
+    report.error(kj::str(path, ".publicKey"), kj::str("not valid base64 of 32 bytes"),
+                 "use the output of `wg pubkey`");
   }
   auto endpoint = peer.getEndpoint();
   if (endpoint.size() > 0 && !isHostAndPort(endpoint, true)) {
@@ -87,9 +87,8 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   for (auto network : peer.getAllowedIPs()) {
     auto place = kj::str(path, ".allowedIPs[", i++, "]");
     if (Prefix::parse(network) == nullptr) {
-      report.warn(place,
-                  kj::str("\"", network, "\" is not a valid network; the link will not come up"),
-                  "use address/length, for example 192.168.88.0/24");
+      report.error(place, kj::str("\"", network, "\" is not a valid network"),
+                   "use address/length, for example 192.168.88.0/24");
     }
   }
 }
@@ -99,7 +98,8 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
   auto members = kj::str(path, ".interfaces");
   if (bond.getInterfaces().size() == 0)
-    report.error(members, kj::str("a bond needs at least one link"), "for example [eth0, eth1]");
+    report.warn(members, kj::str("the bond has no links, so it has no carrier"),
+                "for example [eth0, eth1]");
   std::set<std::string> names;
   size_t i = 0;
   for (auto member : bond.getInterfaces()) {
@@ -128,9 +128,8 @@ void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard) {
   auto key = wireguard.getPrivateKey();
   if (key.size() > 0 && !isKey(key, kWireguardKeyBytes)) {
-    report.warn(kj::str(path, ".privateKey"),
-                kj::str("not valid base64 of 32 bytes; the link will not come up"),
-                "use the output of `wg genkey`");
+    report.error(kj::str(path, ".privateKey"), kj::str("not valid base64 of 32 bytes"),
+                 "use the output of `wg genkey`");
   }
   std::set<std::string> keys;
   size_t i = 0;

@@ -26,14 +26,20 @@ class Report {
   void error(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   void warn(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   bool has(kj::StringPtr path) const { return places.has(path); }
+  // The document has it, and the decoder did not refuse it.
+  bool isRead(kj::StringPtr path) const { return has(path) && !isRefused(path); }
 
   // Checks that several sections need.
   void cidr(kj::StringPtr path, kj::StringPtr text);
   void hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names);
   void url(kj::StringPtr path, kj::StringPtr text);
   void absolutePath(kj::StringPtr path, kj::StringPtr text);
-  // An authority's certificate and its key.
-  void authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool needsKey);
+  // An authority's certificate and its key, which workers are better without.
+  enum class Key { kNeeded, kOptional, kUnwanted };
+  void authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key key);
+  // A secret of any form that is too easy to guess.
+  void strength(kj::StringPtr path, kj::StringPtr secret);
+  void aescbcKey(kj::StringPtr path, kj::StringPtr base64);
   // Command line arguments by name; `taken` are those that the system sets itself.
   void arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,
                  kj::ArrayPtr<const kj::StringPtr> taken = nullptr);
@@ -45,8 +51,12 @@ class Report {
   size_t decoders;        // problems that were there before
   size_t counts[2] = {};  // by severity
 
+  bool isRefused(kj::StringPtr path) const;
   void add(Problem::Severity severity, kj::StringPtr path, kj::String message, kj::StringPtr hint);
 };
+
+// What the machine does with the keys of CAs; of an unknown type nothing is said about it.
+Report::Key keysOf(const Report& report, MachineType type);
 
 void checkMachine(Report& report, Machine::Reader machine);
 void checkKubelet(Report& report, Machine::Reader machine);
@@ -59,6 +69,16 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
 
 // Keys of later versions, which are warnings.
 kj::ArrayPtr<const codec::LaterKey> laterKeys();
+
+// Documents of later versions that stand beside the main one, by their key `kind`.
+struct LaterKind {
+  kj::StringPtr name;
+  kj::StringPtr since;
+  kj::StringPtr here;  // keys of the main document that do the same; "" if there are none
+};
+kj::ArrayPtr<const LaterKind> laterKinds();
+// The known kind of a document that is not the main one.
+kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document);
 
 // Known slips of documents in circulation, put right in the tree before it is decoded, each with a
 // warning (codec::kMaxProblems of them). Time is linear in the size of the tree.

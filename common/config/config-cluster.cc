@@ -14,6 +14,7 @@
 namespace talos::config {
 namespace {
 
+constexpr size_t kSecretboxKeyBytes = 32;
 // The API's service has the first address of the services' network, the DNS server the tenth.
 constexpr unsigned kServiceHostBits = 4, kMostServiceBits = 20;
 // A subnet of pods is at most so many bits shorter than the part of a node.
@@ -101,12 +102,14 @@ void checkControlPlane(Report& report, ControlPlane::Reader controlPlane) {
     report.error(kPath, kj::str("the URL is empty"),
                  "use https://host:port, for example https://10.5.0.2:6443");
   }
-  if (controlPlane.getLocalAPIServerPort() == 0)
-    report.error("cluster.controlPlane.localAPIServerPort", kj::str("0 is not a valid port"));
 }
 
 void checkCni(Report& report, Cni::Reader cni) {
   auto urls = cni.getUrls();
+  if (!report.has("cluster.network.cni.name")) {
+    report.error("cluster.network.cni.name", kj::str("the name is missing"),
+                 "use flannel, custom or none");
+  }
   if (cni.getName() == CniName::CUSTOM) {
     if (urls.size() == 0)
       report.warn("cluster.network.cni.urls",
@@ -207,24 +210,35 @@ void checkClusterNetwork(Report& report, Cluster::Reader cluster, bool controlPl
   if (controlPlane && network.hasCni()) checkCni(report, network.getCni());
 }
 
-void checkSecrets(Report& report, Cluster::Reader cluster, bool controlPlane) {
+void checkSecrets(Report& report, Cluster::Reader cluster, Report::Key keys) {
   if (cluster.getToken().size() == 0) {
     report.warn("cluster.token", kj::str("token is missing"));
   } else if (!isToken(cluster.getToken())) {
-    report.error("cluster.token", kj::str("not a valid token"), kTokenForm);
+    report.error("cluster.token", kj::str("Kubernetes does not accept this bootstrap token"),
+                 kTokenForm);
+  } else {
+    report.strength("cluster.token", cluster.getToken());
   }
-  auto checkKey = [&](kj::StringPtr path, kj::StringPtr secret) {
-    if (secret.size() > 0 && !isKey(secret, kEncryptionKeyBytes)) {
-      report.error(path, kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
-                   kEncryptionKeyForm);
+  report.aescbcKey("cluster.aescbcEncryptionSecret", cluster.getAescbcEncryptionSecret());
+  auto secretbox = cluster.getSecretboxEncryptionSecret();
+  if (secretbox.size() > 0 && !isKey(secretbox, kSecretboxKeyBytes)) {
+    report.error("cluster.secretboxEncryptionSecret",
+                 kj::str("not valid base64 of ", kSecretboxKeyBytes, " bytes"), kEncryptionKeyForm);
+  }
+  report.authority("cluster.ca", cluster.getCa(), keys);
+  report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), keys);
+  report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), keys);
+  if (keys != Report::Key::kNeeded) {
+    auto ca = cluster.getCa();
+    bool none = ca.getCrt().size() + ca.getKey().size() == 0;
+    bool refused = report.has("cluster.ca.crt") && !report.isRead("cluster.ca.crt");
+    if (keys == Report::Key::kUnwanted && none && !refused) {
+      report.warn("cluster.ca",
+                  kj::str("the CA of Kubernetes is missing; the kubelet cannot start without it"),
+                  "set ca.crt, without the key");
     }
-  };
-  checkKey("cluster.aescbcEncryptionSecret", cluster.getAescbcEncryptionSecret());
-  checkKey("cluster.secretboxEncryptionSecret", cluster.getSecretboxEncryptionSecret());
-  report.authority("cluster.ca", cluster.getCa(), controlPlane);
-  report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), controlPlane);
-  report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), controlPlane);
-  if (!controlPlane) return;
+    return;
+  }
   auto need = [&](kj::StringPtr path, bool present) {
     if (!present) {
       report.warn(path, kj::str("the Kubernetes control plane cannot start without it"));
@@ -333,7 +347,7 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
   bool controlPlane = isControlPlane(type);
   checkControlPlane(report, cluster.getControlPlane());
   if (cluster.hasNetwork()) checkClusterNetwork(report, cluster, controlPlane);
-  checkSecrets(report, cluster, controlPlane);
+  checkSecrets(report, cluster, keysOf(report, type));
   checkComponents(report, cluster);
   checkManifests(report, cluster);
   checkLifetime(report, "cluster.adminKubeconfig.certLifetime",

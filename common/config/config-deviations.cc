@@ -12,25 +12,10 @@ using codec::YamlNode;
 using codec::YamlStream;
 
 constexpr codec::LaterKey kLaterKeys[] = {
-    {"machine.features"_kj, "v0.11"_kj},
-    {"machine.install.legacyBIOSSupport"_kj, "v0.11"_kj},
-    {"cluster.id"_kj, "v0.12"_kj},
-    {"cluster.secret"_kj, "v0.12"_kj},
-    {"machine.network.interfaces[].vip.equinixMetal"_kj, "v0.13"_kj},
-    {"machine.network.interfaces[].vip.hcloud"_kj, "v0.13"_kj},
-    {"machine.network.kubespan"_kj, "v0.13"_kj},
-    {"machine.time.bootTimeout"_kj, "v0.13"_kj},
-    {"cluster.discovery"_kj, "v0.13"_kj},
-    {"cluster.etcd.subnet"_kj, "v0.13"_kj},
-    {"machine.logging"_kj, "v0.14"_kj},
-    {"machine.udev"_kj, "v0.14"_kj},
-    {"machine.pods"_kj, "v1.0"_kj},
-    {"machine.sysfs"_kj, "v1.0"_kj},
-    {"machine.kernel"_kj, "v1.0"_kj},
-    {"machine.install.extensions"_kj, "v1.0"_kj},
-    {"machine.kubelet.extraConfig"_kj, "v1.0"_kj},
-    {"cluster.apiServer.admissionControl"_kj, "v1.0"_kj},
-    {"machine.seccompProfiles"_kj, "v1.3"_kj},
+#include "common/config/later-keys.inc"
+};
+constexpr LaterKind kLaterKinds[] = {
+#include "common/config/later-kinds.inc"
 };
 
 enum class Treatment {
@@ -280,6 +265,10 @@ class Corrector {
 
 kj::ArrayPtr<const codec::LaterKey> laterKeys() {
   return kLaterKeys;
+}
+
+kj::ArrayPtr<const LaterKind> laterKinds() {
+  return kLaterKinds;
 }
 
 void correct(YamlStream& stream, const YamlNode& root, kj::StringPtr file, Problems& problems) {

@@ -70,6 +70,11 @@ size_t schemeLength(kj::StringPtr url) {
 
 }  // namespace
 
+uint16_t localApiServerPort(Cluster::Reader cluster) {
+  auto port = cluster.getControlPlane().getLocalAPIServerPort();
+  return port == 0 ? kApiServerPort : port;
+}
+
 EndpointResult parseEndpoint(kj::StringPtr url) {
   EndpointResult result;
   auto scheme = schemeLength(url);

@@ -75,12 +75,20 @@ void checkIdentity(Report& report, Machine::Reader machine) {
     report.warn("machine.type", kj::str("missing; the node will be a worker"));
   if (machine.getToken().size() == 0) {
     report.warn("machine.token", kj::str("token is missing"));
-  } else if (!isToken(machine.getToken())) {
-    report.error("machine.token", kj::str("not a valid token"), kTokenForm);
+  } else {
+    report.strength("machine.token", machine.getToken());
   }
-  report.authority("machine.ca", machine.getCa(), controlPlane);
+  auto keys = keysOf(report, machine.getType());
+  report.authority("machine.ca", machine.getCa(), keys);
   if (controlPlane && !machine.hasCa()) {
     report.error("machine.ca", kj::str("a control-plane node needs the CA of the machine API"));
+  }
+  if (keys == Report::Key::kUnwanted && machine.getCa().getCrt().size() == 0 &&
+      machine.getCaHash().size() == 0) {
+    report.warn("machine.ca",
+                kj::str("the CA of the machine API is missing, so the node cannot verify from whom "
+                        "it gets its certificate"),
+                "set ca.crt, without the key, or caHash");
   }
   checkAuthorityHash(report, machine);
   report.hosts("machine.certSANs", machine.getCertSANs());

@@ -354,7 +354,8 @@ void checkHostEntries(Report& report, capnp::List<HostEntry>::Reader entries) {
       report.error(kj::str(path, ".ip"), kj::str("\"", entry.getIp(), "\" is not an IP address"));
     }
     if (entry.getAliases().size() == 0)
-      report.error(kj::str(path, ".aliases"), kj::str("the address has no name"));
+      report.warn(kj::str(path, ".aliases"),
+                  kj::str("the address has no name; the entry is ignored"));
     size_t j = 0;
     for (auto alias : entry.getAliases()) {
       auto place = kj::str(path, ".aliases[", j++, "]");

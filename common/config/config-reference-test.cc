@@ -134,7 +134,7 @@ machine:
       MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
       -----END PUBLIC KEY-----
   registries:
-    mirrors: {docker.io: {endpoints: ["https://registry.example.org:5000"]}}
+    mirrors: {docker.io: {endpoints: ["https://registry.example.org:5000"], overridePath: true}}
     config:
       registry.example.org:5000:
         tls: {clientIdentity: @PAIR, ca: @CRT, insecureSkipVerify: true}

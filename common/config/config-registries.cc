@@ -55,8 +55,8 @@ void checkAuth(Report& report, kj::StringPtr path, RegistryAuth::Reader auth) {
     report.error(path, kj::str("username or password is missing; set both"));
   }
   if (!user && !password && auth.getAuth().size() == 0 && auth.getIdentityToken().size() == 0) {
-    report.error(path, kj::str("credentials are missing"),
-                 "set username and password, identityToken, or auth");
+    report.warn(path, kj::str("credentials are missing; the registry is used without"),
+                "set username and password, identityToken, or auth");
   }
   if (auth.getAuth().size() == 0) return;
   auto decoded = kj::decodeBase64(auth.getAuth());

@@ -1,5 +1,7 @@
 // Problems with their places, and the checks that all sections share.
 
+#include <set>
+
 #include "common/base/error.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
@@ -10,6 +12,10 @@
 namespace talos::config {
 
 namespace {
+
+// What can be tried in a reasonable time, or is a word that somebody made up.
+constexpr size_t kShortSecret = 16, kFewCharacters = 6;
+constexpr size_t kAescbcKeyBytes[] = {32, 24, 16};
 
 bool isWithin(kj::StringPtr path, kj::StringPtr ancestor) {
   if (ancestor.size() == 0 || !path.startsWith(ancestor)) return false;
@@ -26,11 +32,21 @@ kj::String keyPath(kj::StringPtr parent, kj::StringPtr key) {
   return simple ? kj::str(parent, ".", key) : kj::str(parent, "[", codec::jsonString(key), "]");
 }
 
+bool Report::isRefused(kj::StringPtr path) const {
+  for (auto& earlier : problems.asPtr().slice(0, decoders)) {
+    if (earlier.severity == Problem::Severity::kError && isWithin(path, earlier.path)) return true;
+  }
+  return false;
+}
+
+Report::Key keysOf(const Report& report, MachineType type) {
+  if (isControlPlane(type)) return Report::Key::kNeeded;
+  return report.isRead("machine.type") ? Report::Key::kUnwanted : Report::Key::kOptional;
+}
+
 void Report::add(Problem::Severity severity, kj::StringPtr path, kj::String message,
                  kj::StringPtr hint) {
-  for (auto& earlier : problems.asPtr().slice(0, decoders)) {
-    if (earlier.severity == Problem::Severity::kError && isWithin(path, earlier.path)) return;
-  }
+  if (isRefused(path)) return;
   if (counts[static_cast<int>(severity)]++ >= codec::kMaxProblems) return;
   auto place = places.find(path);
   auto& problem = problems.add();
@@ -85,7 +101,7 @@ void Report::absolutePath(kj::StringPtr path, kj::StringPtr text) {
   }
 }
 
-void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool needsKey) {
+void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key wanted) {
   if (pair.getCrt().size() == 0) {
     if (pair.getKey().size() > 0)
       error(kj::str(path, ".crt"), kj::str("certificate is missing: there is only a key"));
@@ -101,8 +117,14 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool 
     error(kj::str(path, ".crt"), messageOf(*e), "use the base64 of a certificate in PEM");
     return;
   }
+  if (wanted == Key::kUnwanted && pair.getKey().size() > 0) {
+    warn(kj::str(path, ".key"),
+         kj::str("a worker does not need the private key of a CA, and whoever has this machine "
+                 "could issue certificates of the cluster with it"),
+         "remove it");
+  }
   if (pair.getKey().size() == 0) {
-    if (needsKey)
+    if (wanted == Key::kNeeded)
       error(kj::str(path, ".key"), kj::str("key is missing; a control-plane node needs it"));
     return;
   }
@@ -110,6 +132,18 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, bool 
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::checkPair(certificate, key); })) {
     error(kj::str(path, ".key"), messageOf(*e));
   }
+}
+
+void Report::strength(kj::StringPtr path, kj::StringPtr secret) {
+  std::set<char> characters(secret.begin(), secret.end());
+  if (secret.size() >= kShortSecret && characters.size() >= kFewCharacters) return;
+  warn(path, kj::str("weak: it could be guessed"), kTokenForm);
+}
+
+void Report::aescbcKey(kj::StringPtr path, kj::StringPtr base64) {
+  bool good = base64.size() == 0;
+  for (auto size : kAescbcKeyBytes) good = good || isKey(base64, size);
+  if (!good) error(path, kj::str("not valid base64 of 32, 24 or 16 bytes"), kEncryptionKeyForm);
 }
 
 void Report::arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,

@@ -89,7 +89,9 @@ struct Document {
 Document documentOf(const Slot& slot, const std::string& snippet) {
   if (slot.section == Slot::kDocument) return {snippet + "\n", 1, 0};
   std::string text = "version: v1alpha1\nmachine:\n";
-  text += slot.controlPlane ? "  type: controlplane\n  ca: " + pair() + "\n" : "  type: worker\n";
+  auto certificate = "  ca: {crt: " + std::string(base64(authority().certificate).cStr()) + "}\n";
+  text += slot.controlPlane ? "  type: controlplane\n  ca: " + pair() + "\n"
+                            : "  type: worker\n" + certificate;
   text += "  token: abcdef.0123456789abcdef\n";
   Document document{"", 0, slot.indent};
   auto insert = [&](Slot::Section section) {
@@ -103,7 +105,7 @@ Document documentOf(const Slot& slot, const std::string& snippet) {
   text += "cluster:\n";
   if (slot.section == Slot::kEndpoint) {
     text += "  controlPlane:\n    endpoint: ";
-    document.firstLine = 7, document.indent = 4;
+    document.firstLine = 8, document.indent = 4;
     text += snippet + "\n";
   } else {
     text += "  controlPlane: {endpoint: \"https://10.5.0.2:6443\"}\n";
@@ -112,6 +114,8 @@ Document documentOf(const Slot& slot, const std::string& snippet) {
   if (slot.controlPlane) {
     text += "  ca: " + pair() + "\n  aggregatorCA: " + pair() + "\n  etcd: {ca: " + pair() +
             "}\n  serviceAccount: {key: " + base64(authority().key).cStr() + "}\n";
+  } else if (snippet.substr(0, 3) != "ca:") {
+    text += certificate;
   }
   insert(Slot::kCluster);
   insert(Slot::kTop);
@@ -189,7 +193,7 @@ const Snippet kDocumented[] = {
     {"7 endpoint", "endpoint", "https://endpoint.example.local:6443",
      ""},
     {"9 wireguard", "network", "interfaces:\n    # ip link add dev wg0 type wireguard\n  - interface: wg0\n    mtu: 1500\n    # ip address add dev wg0 192.168.2.1/24\n    cidr: 192.168.2.1/24\n    # wg set wg0 listen-port 51820 private-key /path/to/private-key peer ABCDEF...\n    wireguard:\n      privateKey: <privatekey file contents>\n      listenPort: 51820\n      peers:\n        allowedIPs:\n          - 192.168.88.0/24\n        endpoint: 209.202.254.14.8172\n        publicKey: ABCDEF...",
-     "12:9: warning: machine.network.interfaces[0].wireguard.peers: expected a list; this mapping is read as its only item (begin it with \"- \")\n14:19: warning: machine.network.interfaces[0].wireguard.peers[0].endpoint: \"209.202.254.14.8172\" is read as \"209.202.254.14:8172\"\n9:7: warning: machine.network.interfaces[0].wireguard.privateKey: not valid base64 of 32 bytes; the link will not come up; use the output of `wg genkey`\n15:9: warning: machine.network.interfaces[0].wireguard.peers[0].publicKey: not valid base64 of 32 bytes; the link will not come up"},
+     "12:9: warning: machine.network.interfaces[0].wireguard.peers: expected a list; this mapping is read as its only item (begin it with \"- \")\n14:19: warning: machine.network.interfaces[0].wireguard.peers[0].endpoint: \"209.202.254.14.8172\" is read as \"209.202.254.14:8172\"\n9:7: machine.network.interfaces[0].wireguard.privateKey: not valid base64 of 32 bytes; use the output of `wg genkey`\n15:9: machine.network.interfaces[0].wireguard.peers[0].publicKey: not valid base64 of 32 bytes; use the output of `wg pubkey`"},
     {"9 wireguard, its network at the top", "top", "network:\n  interfaces: []",
      "1:1: network: unknown key \"network\"; it belongs below machine or cluster"},
     {"11 disk encryption", "machine", "systemDiskEncryption:\n  ephemeral:\n    keys:\n      - nodeID: {}\n        slot: 0\n  state:\n    keys:\n      - nodeID: {}\n        slot: 0",
@@ -208,6 +212,78 @@ const Snippet kDocumented[] = {
      ""},
 };
 // clang-format on
+
+// What other releases take without a word.
+const Row kAccepted[] = {
+    {"endpoint", "https://10.5.0.2:6443\n    localAPIServerPort: 0", ""},
+    {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODw==", ""},
+    {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", ""},
+    {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", ""},
+    {"cluster", "network: {dnsDomain: cluster.local, cni: {}}", ""},
+    {"registries", "config: {a.example: {}}", ""},
+    {"machine", "network: {}\nkubelet: {}\nregistries: {}\ninstall: {}\ntime: {}", ""},
+    {"network", "interfaces:\n  - interface: bond0\n    bond: {mode: active-backup}",
+     "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "
+     "has "
+     "no carrier; for example [eth0, eth1]"},
+};
+
+// Catches: a config that works elsewhere and is refused here.
+TEST(ConfigWrong, AcceptsWhatWorksElsewhere) {
+  for (auto& row : kAccepted) {
+    EXPECT_EQ(std::string(row.problem), problemsOf(row.slot, row.text))
+        << row.slot << ": " << row.text;
+  }
+}
+
+// Catches: a token that trustd would take and that is refused, or one that anybody guesses and
+// nobody is warned of.
+TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
+  auto said = [](const char* machineToken, const char* clusterToken) {
+    std::string text =
+        "machine:\n  type: worker\n  token: " + std::string(machineToken) +
+        "\n  ca: {crt: " + base64(authority().certificate).cStr() +
+        "}\ncluster:\n  controlPlane: {endpoint: \"https://10.5.0.2:6443\"}\n  token: " +
+        clusterToken + "\n  ca: {crt: " + base64(authority().certificate).cStr() + "}\n";
+    return render(parse(kj::arrayPtr(text.data(), text.size()), "c").problems());
+  };
+  auto good = "abcdef.0123456789abcdef";
+  constexpr auto kForm = "use 6 characters, a dot and 16 characters, all of a-z and 0-9\n"_kj;
+  EXPECT_EQ(said(good, good), "");
+  EXPECT_EQ(said("A-Token_of+Upper/Case.Letters==", good), "");
+  EXPECT_EQ(said("secret", good),
+            kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
+  EXPECT_EQ(said("aaaaaa.aaaaaaaaaaaaaaaa", good),
+            kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
+  EXPECT_EQ(said(good, "aaaaaa.aaaaaaaaaaaaaaaa"),
+            kj::str("c:7:3: warning: cluster.token: weak: it could be guessed; ", kForm));
+  EXPECT_EQ(
+      said(good, "no-bootstrap-token"),
+      kj::str("c:7:3: cluster.token: Kubernetes does not accept this bootstrap token; ", kForm));
+}
+
+// Catches: a private key of a CA where no CA issues anything, and a node that nobody can verify.
+TEST(ConfigWrong, AWorkerHasCertificatesOfCasOnly) {
+  auto said = [](const std::string& machineCa, const std::string& clusterCa) {
+    std::string text = "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n" + machineCa +
+                       "cluster:\n  controlPlane: {endpoint: \"https://10.5.0.2:6443\"}\n"
+                       "  token: abcdef.0123456789abcdef\n" +
+                       clusterCa;
+    std::string paths;
+    for (auto& problem : parse(kj::arrayPtr(text.data(), text.size())).problems()) {
+      EXPECT_EQ(Problem::Severity::kWarning, problem.severity) << problem.toString().cStr();
+      paths += std::string(problem.path.cStr()) + " ";
+    }
+    return paths;
+  };
+  auto crt = "  ca: {crt: " + std::string(base64(authority().certificate).cStr()) + "}\n";
+  auto hash = "  caHash: " + std::string(pki::authorityHash(authority().certificate).cStr()) + "\n";
+  EXPECT_EQ("", said(crt, crt));
+  EXPECT_EQ("", said(hash, crt));
+  EXPECT_EQ("machine.ca cluster.ca ", said("", ""));
+  EXPECT_EQ("machine.ca.key cluster.ca.key ",
+            said("  ca: " + pair() + "\n", "  ca: " + pair() + "\n"));
+}
 
 // Catches: what the documents tell to write is refused, or silently means something else.
 TEST(ConfigWrong, TheDocumentsSnippetsAreReadOrExplained) {

@@ -16,6 +16,39 @@ kj::Maybe<const codec::YamlNode&> findMachineConfig(const codec::YamlStream& str
   return nullptr;
 }
 
+const codec::YamlNode* member(const codec::YamlNode& document, kj::StringPtr key) {
+  for (auto& entry : document.entries) {
+    if (entry.key == key) return entry.value;
+  }
+  return nullptr;
+}
+
+// What a document beside the main one is: an error, or one of a later version.
+Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main) {
+  Problem problem;
+  problem.line = document.place.line;
+  problem.column = document.place.column;
+  auto* kind = member(document, "kind");
+  KJ_IF_MAYBE (known, laterKindOf(document)) {
+    problem.severity = Problem::Severity::kWarning;
+    problem.message = kj::str(known->name, " documents are supported from version ", known->since,
+                              " on; this one has no effect");
+    if (known->here.size() > 0) problem.hint = kj::str("use ", known->here);
+  } else if (member(document, "machine") != nullptr) {
+    problem.message = kj::str("another machine config; the first begins in line ", main.place.line);
+    problem.hint = kj::str("put each into a file of its own");
+  } else if (kind != nullptr && kind->kind == codec::YamlNode::Kind::kScalar) {
+    kj::Vector<kj::StringPtr> names;
+    for (auto& row : laterKinds()) names.add(row.name);
+    problem.message = kj::str("unknown kind ", codec::jsonString(kind->text), " of a document");
+    KJ_IF_MAYBE (name, closest(kind->text, names))
+      problem.hint = kj::str("did you mean \"", *name, "\"?");
+  } else {
+    problem.message = kj::str("the document has neither the key \"machine\" nor \"kind\"");
+  }
+  return problem;
+}
+
 void check(Report& report, Config::Reader config) {
   auto version = config.getVersion();
   if (version.size() > 0 && version != "v1alpha1")
@@ -25,6 +58,16 @@ void check(Report& report, Config::Reader config) {
 }
 
 }  // namespace
+
+kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document) {
+  if (member(document, "machine") != nullptr) return nullptr;
+  auto* kind = member(document, "kind");
+  if (kind == nullptr || kind->kind != codec::YamlNode::Kind::kScalar) return nullptr;
+  for (auto& row : laterKinds()) {
+    if (row.name == kind->text) return row;
+  }
+  return nullptr;
+}
 
 MachineConfig::~MachineConfig() noexcept(false) {
   zeroize(source);
@@ -56,10 +99,10 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
   }
   KJ_IF_MAYBE (document, findMachineConfig(stream)) {
     for (auto* other : stream.documents()) {
-      bool another = false;
-      for (auto& entry : other->entries) another = another || entry.key == "machine";
-      if (!another)
-        complain(other->place, "the document has neither the key \"machine\" nor a known kind");
+      if (other == document || config.found.size() >= codec::kMaxProblems) continue;
+      auto problem = otherDocument(*other, *document);
+      problem.file = kj::str(file);
+      config.found.add(kj::mv(problem));
     }
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};

@@ -16,7 +16,7 @@
 
 namespace talos::config {
 
-constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret
+constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret that is generated
 // vip.leaseTTL: etcd grants nothing shorter with its usual timeouts.
 constexpr auto kShortestVipLease = 2 * kj::SECONDS, kLongestVipLease = 60 * kj::SECONDS;
 constexpr auto kDefaultVipLease = 2 * kj::SECONDS;
@@ -67,6 +67,10 @@ void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Probl
 inline bool isControlPlane(MachineType type) {
   return type != MachineType::WORKER;
 }
+
+constexpr uint16_t kApiServerPort = 6443;
+// Of the API server on a control-plane node.
+uint16_t localApiServerPort(Cluster::Reader cluster);
 
 // A URL of the Kubernetes API.
 struct Endpoint {

@@ -9,6 +9,7 @@
 #include <kj/vector.h>
 
 #include "common/base/annotation.h"
+#include "common/config/config-check.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/config.capnp.h"
 
@@ -109,6 +110,9 @@ class Writer {
     };
     note("default: ", annotation::kDefault);
     note("since ", annotation::kSince);
+    if (annotation::has(field, annotation::kNoEffect)) {
+      notes.add(kj::str("no effect: ", annotation::text(field, annotation::kNoEffect)));
+    }
     if (annotation::has(field, annotation::kSecret)) notes.add(kj::str("secret"));
     if (live) {
       notes.add(kj::str("applied without a reboot"));
@@ -164,20 +168,40 @@ class Writer {
   }
 };
 
+// What is warned of.
+void addLaterKeys(kj::Vector<kj::String>& parts) {
+  parts.add(kj::str(
+      "\n## Keys of later versions\n\n"
+      "Keys that later versions of Talos have and this one does not. A config with them is\n"
+      "valid; each is named in a warning with the version that brought it, and has no effect.\n\n"
+      "| Key | Since | Use here |\n|---|---|---|\n"));
+  for (auto& key : laterKeys())
+    parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", key.hint, " |\n"));
+  parts.add(
+      kj::str("\n## Documents of later versions\n\n"
+              "A file may have further documents besides the machine config, separated by `---`.\n"
+              "Those of the following kinds are named in a warning and have no effect; any other\n"
+              "document is an error.\n\n"
+              "| Kind | Since | Use here |\n|---|---|---|\n"));
+  for (auto& kind : laterKinds())
+    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", kind.here, " |\n"));
+}
+
 // `example` is a config that sets every key to something else than its default. Its secrets and
 // certificates are not shown.
 Reference reference(Config::Reader example) {
   Writer writer;
-  writer.parts.add(
-      kj::str("# Machine config\n\n"
-              "One YAML document defines a machine. This page is generated from the schema\n"
-              "rpc/config.capnp; `talosctl gen config` generates complete configs. Every key on\n"
-              "this page is read and validated; config-effects.md and the pages of the daemons\n"
-              "describe what this version does with it.\n\n"
-              "Each key says whether a change is applied without a reboot (`talosctl apply-config\n"
-              "--immediate`, `--mode=no-reboot`) or needs one.\n"));
+  writer.parts.add(kj::str(
+      "# Machine config\n\n"
+      "One YAML document defines a machine. This page is generated from the schema\n"
+      "rpc/config.capnp; `talosctl gen config` generates complete configs. Every key up to\n"
+      "the last two sections is read and validated, and acts unless it says \"no effect\";\n"
+      "config-effects.md and the pages of the daemons describe what it does.\n\n"
+      "Each key says whether a change is applied without a reboot (`talosctl apply-config\n"
+      "--immediate`, `--mode=no-reboot`) or needs one.\n"));
   const DynamicStruct::Reader root[] = {example};
   writer.section("", capnp::Schema::from<Config>(), root, "", false);
+  addLaterKeys(writer.parts);
   writer.result.markdown = kj::strArray(writer.parts, "");
   return kj::mv(writer.result);
 }

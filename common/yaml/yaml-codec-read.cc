@@ -10,6 +10,7 @@
 #include "common/base/annotation.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
+#include "common/yaml/later-keys.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml.h"
 
@@ -22,25 +23,6 @@ using capnp::DynamicValue;
 using capnp::StructSchema;
 
 constexpr size_t kMaxPathBytes = 16u << 20;  // that Places holds
-
-// Where the walk is; text only when somebody asks.
-struct Path {
-  const Path* parent = nullptr;
-  kj::StringPtr key;
-  kj::Maybe<size_t> index;
-
-  kj::String toString(bool numbered = true) const {
-    if (parent == nullptr) return kj::str();
-    KJ_IF_MAYBE (i, index) {
-      return kj::str(parent->toString(numbered), "[", numbered ? kj::str(*i) : kj::str(), "]");
-    }
-    bool simple = key.size() > 0;
-    for (char c : key)
-      simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
-    if (!simple) return kj::str(parent->toString(numbered), "[", jsonString(key), "]");
-    return parent->parent == nullptr ? kj::str(key) : kj::str(parent->toString(numbered), ".", key);
-  }
-};
 
 kj::StringPtr describe(YamlNode::Kind kind) {
   switch (kind) {
@@ -73,7 +55,17 @@ class TreeReader {
  public:
   TreeReader(const YamlStream& stream, Problems& problems, const ReadOptions& options,
              Places* places)
-      : stream(stream), problems(problems), options(options), places(places) {}
+      : stream(stream),
+        problems(problems),
+        options(options),
+        places(places),
+        later(options.laterKeys, [this](auto severity, Place place, const Path& path,
+                                        kj::String message, kj::String hint) {
+          bool unknown = severity == Problem::Severity::kError;
+          if (unknown && this->options.unknownKeysAreWarnings)
+            severity = Problem::Severity::kWarning;
+          report(place, path, kj::mv(message), kj::mv(hint), severity);
+        }) {}
   ~TreeReader() noexcept(false) {
     for (auto& bytes : held) zeroize(bytes.asChars());
   }
@@ -114,6 +106,7 @@ class TreeReader {
   Problems& problems;
   const ReadOptions& options;
   Places* places;
+  LaterReader later;
   size_t counts[2] = {};                 // reports by severity
   kj::Vector<kj::Array<kj::byte>> held;  // decoded bytes until they are copied into the message
 
@@ -173,6 +166,11 @@ class TreeReader {
       }
       seen.add(Seen{*field, entry.value->kind == YamlNode::Kind::kNull});
       note(path, entry.place);
+      auto instead = annotation::text(*field, annotation::kNoEffect);
+      if (instead.size() > 0) {
+        report(entry.place, path, kj::str("this key has no effect"), kj::str(instead),
+               Problem::Severity::kWarning);
+      }
       readField(*entry.value, target, *field, path);
       return;
     }
@@ -196,13 +194,7 @@ class TreeReader {
 
   void reportUnknown(const Entry& entry, StructSchema schema, const Path& parent) {
     Path path{&parent, entry.key, nullptr};
-    for (auto& later : options.laterKeys) {
-      if (!later.path.endsWith(entry.key) || path.toString(false) != later.path) continue;
-      report(entry.place, path,
-             kj::str("this key is supported from version ", later.since, " on; it has no effect"),
-             kj::str(), Problem::Severity::kWarning);
-      return;
-    }
+    if (later.read(entry, path)) return;
     auto severity =
         options.unknownKeysAreWarnings ? Problem::Severity::kWarning : Problem::Severity::kError;
     if (counts[static_cast<int>(severity)] >= kMaxProblems) return;

@@ -46,8 +46,9 @@ class Places {
 
 // A key that only later versions of a format have.
 struct LaterKey {
-  kj::StringPtr path;   // list items as "[]": "machine.network.interfaces[].bridge"
-  kj::StringPtr since;  // "v1.3"
+  kj::StringPtr path;          // items of a list as "[]", any key as "*": "machine.pods[].name"
+  kj::StringPtr since;         // "v1.3"
+  kj::StringPtr hint = ""_kj;  // what to use here instead
 };
 
 struct ReadOptions {

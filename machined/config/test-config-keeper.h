@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
+#include <kj/encoding.h>
 
 #include <string>
 
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/tls/pki.h"
 #include "machined/config/config-keeper.h"
 #include "machined/parse/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
@@ -20,11 +22,14 @@ using rpc::ApplyMode;
 
 // A worker's config for mode cloud, told from others by its host name.
 inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool persist = true) {
+  static const auto authority = pki::makeAuthority({.organization = "x"});
+  static const auto crt = kj::encodeBase64(authority.certificate.asBytes());
   return kj::str("version: v1alpha1\npersist: ", persist,
-                 "\nmachine:\n  type: worker\n  token: aaaaaa.aaaaaaaaaaaaaaaa\n"
-                 "  network:\n    hostname: ",
-                 hostname, "\n", more,
-                 "cluster:\n  token: bbbbbb.bbbbbbbbbbbbbbbb\n"
+                 "\nmachine:\n  type: worker\n  token: aaaaaa.0123456789abcdef\n"
+                 "  ca: {crt: ",
+                 crt, "}\n  network:\n    hostname: ", hostname, "\n", more,
+                 "cluster:\n  token: bbbbbb.0123456789abcdef\n  ca: {crt: ", crt,
+                 "}\n"
                  "  controlPlane:\n    endpoint: https://10.0.0.1:6443\n");
 }
 // Differs from document("…") in a key that needs a reboot.

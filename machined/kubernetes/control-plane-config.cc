@@ -93,7 +93,7 @@ void fillApiServer(Spec::ApiServer::Builder out, config::Cluster::Reader cluster
   out.setCloudProvider(cloudProvider(cluster));
   out.setControlPlaneEndpoint(config::clusterEndpoint(cluster));
   out.initEtcdServers(1).set(0, "https://127.0.0.1:2379");
-  out.setLocalPort(cluster.getControlPlane().getLocalAPIServerPort());
+  out.setLocalPort(config::localApiServerPort(cluster));
   out.setServiceCIDR(kj::strArray(config::serviceSubnets(cluster), ","));
   copyExtras(out, cluster.getApiServer());
 }

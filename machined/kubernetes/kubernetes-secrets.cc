@@ -341,7 +341,7 @@ kj::Promise<void> KubernetesController::reconcile(Store& store) {
       // Before the CA was made it cannot be: the clock is to be set yet.
       auto authority = pki::inspect(textOf(root->getK8s().getCa().getCrt()));
       if (!isTimeKnown(store) && deps.clock.now() < authority.notBefore) return kj::READY_NOW;
-      auto port = config->getCluster().getControlPlane().getLocalAPIServerPort();
+      auto port = config::localApiServerPort(config->getCluster());
       auto identity = identityOf(root->getK8s(), port, kj::mv(names), otherNetworks(*config));
       return maintain(store, kj::mv(identity));
     }

@@ -173,15 +173,16 @@ class Renderer {
   void addHosts(kj::StringPtr name, kj::Maybe<kj::StringPtr> registry, Endpoints endpoints) {
     std::set<std::string> seen;
     auto sections = kj::str(), top = kj::str();
-    auto add = [&](kj::StringPtr endpoint) {
+    auto add = [&](kj::StringPtr endpoint, bool asItIs) {
       auto url = parseUrl(endpoint);
       if (!seen.insert(url.text.cStr()).second) return;
-      sections = kj::str(
-          sections, "\n[host.", quoted(url.text), "]\ncapabilities = [\"pull\", \"resolve\"]\n",
-          url.hasPath ? "override_path = true\n" : "", url.secure ? tlsLines(url.host) : kj::str());
+      sections = kj::str(sections, "\n[host.", quoted(url.text),
+                         "]\ncapabilities = [\"pull\", \"resolve\"]\n",
+                         url.hasPath || asItIs ? "override_path = true\n" : "",
+                         url.secure ? tlsLines(url.host) : kj::str());
     };
     KJ_IF_MAYBE (e, endpoints) {
-      for (auto endpoint : e->getEndpoints()) add(endpoint);
+      for (auto endpoint : e->getEndpoints()) add(endpoint, e->getOverridePath());
     }
     KJ_IF_MAYBE (r, registry) {
       auto host = defaultHost(*r);
@@ -189,7 +190,7 @@ class Renderer {
       if (top.size() > 0 || seen.empty()) {
         auto url = kj::str("https://", host);
         top = kj::str("server = ", quoted(url), "\n", top);
-        add(url);
+        add(url, false);
       }
     }
     if (seen.empty()) return;
@@ -204,7 +205,7 @@ class Renderer {
     if (auth.getUsername().size() > 0)
       return kj::str(line("username", auth.getUsername()), line("password", auth.getPassword()));
     if (auth.getIdentityToken().size() > 0) return line("identitytoken", auth.getIdentityToken());
-    return line("auth", auth.getAuth());
+    return auth.getAuth().size() > 0 ? line("auth", auth.getAuth()) : kj::str();
   }
 
   void addPlugin() {
@@ -214,15 +215,16 @@ class Renderer {
                 kPlugin, ".cni]\nbin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n[",
                 kPlugin, ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
     for (auto entry : registries.getConfig()) {
-      if (!entry.getValue().hasAuth()) continue;
+      auto lines = authLines(entry.getValue().getAuth());
+      if (lines.size() == 0) continue;
+      KJ_DEFER(zeroize(lines));
       auto host = defaultHost(entry.getKey());
       if (host != entry.getKey() &&
           entryOf(host).map([](auto e) { return kj::str(e.getKey()); }).orDefault(kj::str()) ==
               host)
         continue;  // said for the host that really answers
       auto before = kj::mv(text);
-      text = kj::str(before, "\n[", kPlugin, ".registry.configs.", quoted(host), ".auth]\n",
-                     authLines(entry.getValue().getAuth()));
+      text = kj::str(before, "\n[", kPlugin, ".registry.configs.", quoted(host), ".auth]\n", lines);
       zeroize(before);
     }
     files.add(kj::str("conf.d/10-registries.toml"), kj::mv(text));

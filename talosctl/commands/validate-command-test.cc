@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/encoding.h>
 #include <kj/io.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/config/config.h"
+#include "common/tls/pki.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console-world.h"
 #include "talosctl/commands/all-commands.h"
@@ -72,10 +74,12 @@ TEST_F(Validate, AcceptsWhatIsGenerated) {
 
 // Catches: problems without a place, warnings that fail, a mode that is not looked at.
 TEST_F(Validate, ShowsEveryProblem) {
-  auto path = file("c.yaml",
-                   "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n  features: {}\n"
-                   "cluster:\n  token: abcdef.0123456789abcdef\n  controlPlane:\n"
-                   "    endpoint: https://10.0.0.2:6443\n");
+  auto authority = pki::makeAuthority({.organization = "x"});
+  auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
+  auto path = file("c.yaml", kj::str("machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
+                                     "  features: {}\n",
+                                     ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
+                                     "  controlPlane:\n    endpoint: https://10.0.0.2:6443\n"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
   EXPECT_EQ(err(),
             inFolder("WARNING: @/c.yaml:4:3: machine.features: this key is supported from version "

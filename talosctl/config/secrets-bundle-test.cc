@@ -74,16 +74,17 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf("secrets: [\n"), "s.yaml:2:1: \"]\" or \",\" is missing before this");
   EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
             "s.yaml:1:10: secrets.aescbcencryptionsecret: required key is missing\n"
-            "s.yaml:1:11: secrets.bootstraptoken: not a valid token; use 6 characters, a dot and "
-            "16 characters, all of a-z and 0-9\n"
+            "s.yaml:1:11: secrets.bootstraptoken: Kubernetes does not accept this bootstrap token; "
+            "use 6 characters, a dot and 16 characters, all of a-z and 0-9\n"
             "s.yaml:2:13: trustdinfo.token: required key is missing\n"
             "s.yaml:3:8: certs.etcd: required key is missing\n"
             "s.yaml:3:8: certs.k8s: required key is missing\n"
             "s.yaml:3:9: certs.os.key: required key is missing");
-  EXPECT_EQ(problemsOf(with(text, "",
-                            "    aescbcencryptionsecret:", "    aescbcencryptionsecret: c2hvcnQ=")),
-            "s.yaml:6:5: secrets.aescbcencryptionsecret: not valid base64 of 32 bytes; use the "
-            "output of `head -c 32 /dev/urandom | base64`");
+  EXPECT_EQ(
+      problemsOf(
+          with(text, "", "    aescbcencryptionsecret:", "    aescbcencryptionsecret: c2hvcnQ=")),
+      "s.yaml:6:5: secrets.aescbcencryptionsecret: not valid base64 of 32, 24 or 16 bytes; use "
+      "the output of `head -c 32 /dev/urandom | base64`");
   auto other = makeSecrets();
   auto key = kj::encodeBase64(other.etcdAuthority.key.bytes());
   auto mixed =

@@ -29,18 +29,12 @@ pki::CertificateAndKey pairOf(CertificateAndKey::Reader from) {
 
 void check(Report& report, SecretsBundle::Reader bundle) {
   auto secrets = bundle.getSecrets();
-  auto token = [&](kj::StringPtr path, kj::StringPtr text) {
-    if (text.size() > 0 && !isToken(text))
-      report.error(path, kj::str("not a valid token"), kTokenForm);
-  };
-  token("secrets.bootstraptoken", secrets.getBootstraptoken());
-  token("trustdinfo.token", bundle.getTrustdinfo().getToken());
-  auto encryption = secrets.getAescbcencryptionsecret();
-  if (encryption.size() > 0 && !isKey(encryption, kEncryptionKeyBytes)) {
-    report.error("secrets.aescbcencryptionsecret",
-                 kj::str("not valid base64 of ", kEncryptionKeyBytes, " bytes"),
-                 kEncryptionKeyForm);
+  auto bootstrap = secrets.getBootstraptoken();
+  if (bootstrap.size() > 0 && !isToken(bootstrap)) {
+    report.error("secrets.bootstraptoken",
+                 kj::str("Kubernetes does not accept this bootstrap token"), kTokenForm);
   }
+  report.aescbcKey("secrets.aescbcencryptionsecret", secrets.getAescbcencryptionsecret());
   auto certs = bundle.getCerts();
   auto authority = [&](kj::StringPtr name, bool given, CertificateAndKey::Reader pair) {
     if (!given) return;
@@ -50,7 +44,8 @@ void check(Report& report, SecretsBundle::Reader bundle) {
     };
     need("crt", pair.getCrt().size());
     need("key", pair.getKey().size());
-    if (pair.getCrt().size() > 0 && pair.getKey().size() > 0) report.authority(path, pair, true);
+    if (pair.getCrt().size() > 0 && pair.getKey().size() > 0)
+      report.authority(path, pair, Report::Key::kNeeded);
   };
   authority("etcd", certs.hasEtcd(), certs.getEtcd());
   authority("k8s", certs.hasK8s(), certs.getK8s());

@@ -1,0 +1,111 @@
+#include "common/yaml/later-keys.h"
+
+namespace talos::codec {
+namespace {
+
+constexpr auto kItem = "[]"_kj;
+
+// "a.*.b[]": a key, any key, a key, an item.
+bool fits(kj::ArrayPtr<const char> pattern, const Path& path) {
+  if (path.parent == nullptr) return pattern.size() == 0;
+  if (path.index != nullptr) {
+    if (pattern.size() < kItem.size()) return false;
+    auto rest = pattern.size() - kItem.size();
+    return pattern.slice(rest, pattern.size()) == kItem.asArray() &&
+           fits(pattern.slice(0, rest), *path.parent);
+  }
+  size_t begin = pattern.size();
+  while (begin > 0 && pattern[begin - 1] != '.') --begin;
+  auto step = pattern.slice(begin, pattern.size());
+  if (step != "*"_kj.asArray() && step != path.key.asArray()) return false;
+  return fits(pattern.slice(0, begin == 0 ? 0 : begin - 1), *path.parent);
+}
+
+// The key of `row` right below `above`; "" if it is not.
+kj::StringPtr childName(const LaterKey& row, const LaterKey& above) {
+  if (!row.path.startsWith(above.path)) return "";
+  auto rest = row.path.slice(above.path.size());
+  if (rest.startsWith(kItem)) rest = rest.slice(kItem.size());
+  if (!rest.startsWith(".")) return "";
+  auto name = rest.slice(1);
+  return name.findFirst('.') == nullptr && name.findFirst('[') == nullptr ? name : ""_kj;
+}
+
+}  // namespace
+
+bool LaterReader::read(const Entry& entry, const Path& path) {
+  KJ_IF_MAYBE (row, find(path)) {
+    if (hasOwn(*entry.value, path, *row)) {
+      report(Problem::Severity::kWarning, entry.place, path,
+             kj::str("this key is supported from version ", row->since, " on; it has no effect"),
+             kj::str(row->hint));
+    }
+    readBelow(*entry.value, path, *row);
+    return true;
+  }
+  return false;
+}
+
+kj::Maybe<const LaterKey&> LaterReader::find(const Path& path) const {
+  for (auto& row : rows) {
+    if (fits(row.path, path)) return row;
+  }
+  return nullptr;
+}
+
+bool LaterReader::knowsBelow(const LaterKey& row) const {
+  for (auto& other : rows) {
+    if (childName(other, row).size() > 0) return true;
+  }
+  return false;
+}
+
+// Whether there is something of the row's own version.
+bool LaterReader::hasOwn(const YamlNode& node, const Path& path, const LaterKey& row) const {
+  if (node.entries.size() + node.items.size() == 0 || !knowsBelow(row)) return true;
+  for (auto& entry : node.entries) {
+    Path below{&path, entry.key, nullptr};
+    KJ_IF_MAYBE (child, find(below)) {
+      if (child->since == row.since && hasOwn(*entry.value, below, *child)) return true;
+    }
+  }
+  for (auto i : kj::indices(node.items)) {
+    Path below{&path, nullptr, i};
+    if (hasOwn(*node.items[i], below, row)) return true;
+  }
+  return false;
+}
+
+void LaterReader::readBelow(const YamlNode& node, const Path& path, const LaterKey& row) {
+  if (!knowsBelow(row)) return;
+  for (auto& entry : node.entries) {
+    Path below{&path, entry.key, nullptr};
+    KJ_IF_MAYBE (child, find(below)) {
+      if (child->since != row.since) {
+        read(entry, below);
+      } else {
+        readBelow(*entry.value, below, *child);
+      }
+    } else {
+      refuse(entry, below, row);
+    }
+  }
+  for (auto i : kj::indices(node.items)) {
+    Path below{&path, nullptr, i};
+    readBelow(*node.items[i], below, row);
+  }
+}
+
+void LaterReader::refuse(const Entry& entry, const Path& path, const LaterKey& above) {
+  kj::Vector<kj::StringPtr> names;
+  for (auto& row : rows) {
+    auto name = childName(row, above);
+    if (name.size() > 0) names.add(name);
+  }
+  auto hint = kj::str("known keys here: ", kj::strArray(names, ", "));
+  KJ_IF_MAYBE (name, closest(entry.key, names)) hint = kj::str("did you mean \"", *name, "\"?");
+  report(Problem::Severity::kError, entry.place, path, kj::str("unknown key \"", entry.key, "\""),
+         kj::mv(hint));
+}
+
+}  // namespace talos::codec

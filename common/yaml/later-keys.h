@@ -1,0 +1,55 @@
+// Keys that only later versions of a format have, as they stand in a document.
+//
+// A later key is a warning that names its version, once for all keys of one version below it; what
+// came later than the key above it has a warning of its own. Where the rows name what is below a
+// key, anything else there is an unknown key; below a key without such rows anything goes. Pure.
+#pragma once
+
+#include <kj/function.h>
+
+#include "common/yaml/yaml-codec.h"
+#include "common/yaml/yaml.h"
+
+namespace talos::codec {
+
+// Where the walk is; text only when somebody asks.
+struct Path {
+  const Path* parent = nullptr;
+  kj::StringPtr key;
+  kj::Maybe<size_t> index;
+
+  kj::String toString(bool numbered = true) const {
+    if (parent == nullptr) return kj::str();
+    KJ_IF_MAYBE (i, index) {
+      return kj::str(parent->toString(numbered), "[", numbered ? kj::str(*i) : kj::str(), "]");
+    }
+    bool simple = key.size() > 0;
+    for (char c : key)
+      simple = simple && c != '.' && c != '[' && c != ' ' && static_cast<unsigned char>(c) >= 0x20;
+    if (!simple) return kj::str(parent->toString(numbered), "[", jsonString(key), "]");
+    return parent->parent == nullptr ? kj::str(key) : kj::str(parent->toString(numbered), ".", key);
+  }
+};
+
+class LaterReader {
+ public:
+  using Report = kj::Function<void(Problem::Severity severity, Place place, const Path& path,
+                                   kj::String message, kj::String hint)>;
+  LaterReader(kj::ArrayPtr<const LaterKey> rows, Report report)
+      : rows(rows), report(kj::mv(report)) {}
+
+  // Whether the key at `path` is one of the rows. Then it, and what is below it, was reported.
+  bool read(const Entry& entry, const Path& path);
+
+ private:
+  kj::ArrayPtr<const LaterKey> rows;
+  Report report;
+
+  kj::Maybe<const LaterKey&> find(const Path& path) const;
+  bool knowsBelow(const LaterKey& row) const;
+  bool hasOwn(const YamlNode& node, const Path& path, const LaterKey& row) const;
+  void readBelow(const YamlNode& node, const Path& path, const LaterKey& row);
+  void refuse(const Entry& entry, const Path& path, const LaterKey& above);
+};
+
+}  // namespace talos::codec
