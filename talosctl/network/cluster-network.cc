@@ -107,9 +107,7 @@ kj::AutoCloseFd Network::addContainer(kj::StringPtr name, const Inside& inside) 
 }
 
 void Network::removeContainer(kj::StringPtr name) {
-  KJ_IF_MAYBE (link, netlink::findLink(*impl->kernel, name)) {
-    netlink::change(*impl->kernel, netlink::DeleteLink{.index = link->index});
-  }
+  removeVeth(*impl->kernel, name);
 }
 
 }  // namespace talos::cluster

@@ -1,5 +1,6 @@
 #include "talosctl/network/veth.h"
 
+#include <errno.h>
 #include <linux/if_link.h>
 #include <linux/veth.h>
 #include <stdio.h>
@@ -54,6 +55,17 @@ void makeVeth(const Veth& veth) {
   fail(ErrorKind::kFailedPrecondition,
        kj::str("cannot create the veth pair ", veth.name, ": ",
                ack.message.size() > 0 ? kj::mv(ack.message) : kj::str(strerror(code))));
+}
+
+void removeVeth(netlink::Kernel& kernel, kj::StringPtr name) {
+  auto link = netlink::findLink(kernel, name);
+  KJ_IF_MAYBE (found, link) {
+    netlink::Change change = netlink::DeleteLink{.index = found->index};
+    auto failures = kernel.apply(kj::arrayPtr(&change, 1));
+    KJ_IF_MAYBE (failure, failures[0]) {
+      if (failure->code != ENODEV) fail(ErrorKind::kFailedPrecondition, failure->message);
+    }
+  }
 }
 
 }  // namespace talos::cluster

@@ -4,6 +4,8 @@
 
 #include <kj/string.h>
 
+#include "common/netlink/netlink.h"
+
 namespace talos::cluster {
 
 struct Veth {
@@ -15,5 +17,9 @@ struct Veth {
 
 // Both ends are down. Throws kFailedPrecondition in the kernel's words.
 void makeVeth(const Veth& veth);
+
+// By the name of the end in the kernel's namespace. Absent is fine, also when it goes at this very
+// moment: the kernel removes it by itself after the other end's namespace has ended.
+void removeVeth(netlink::Kernel& kernel, kj::StringPtr name);
 
 }  // namespace talos::cluster
