@@ -32,7 +32,4 @@ std::vector<Leaf> leavesOf(const Command& root);
 // Every command and group.
 std::vector<const Command*> commandsOf(const Command& root);
 
-// `words` as a shell would split them: quotes, backslashes.
-std::vector<std::string> shellWords(const std::string& line);
-
 }  // namespace talos::talosctl

@@ -12,48 +12,24 @@
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console-world.h"
 #include "tests/client/command-words.h"
+#include "tests/client/users-lines.h"
 
 namespace talos::talosctl {
 namespace {
 
 using ::testing::HasSubstr;
 
-struct UsersLine {
-  std::string origin, verdict, why, text;
-  std::vector<std::string> words;  // without talosctl
-};
-
 // As a reader of the document types it: placeholders filled in.
 std::vector<std::string> typed(const std::string& text) {
   auto filled = std::regex_replace(text, std::regex(",\\.\\.\\. "), " ");
   filled = std::regex_replace(filled, std::regex("<[^>]*>"), "10.0.0.2");
-  auto words = shellWords(filled);
-  while (!words.empty() && (words[0] == "sudo" || words[0] == "-E")) words.erase(words.begin());
-  EXPECT_TRUE(!words.empty() && (words[0] == "talosctl" || words[0] == "taloctl")) << text;
-  if (!words.empty()) words.erase(words.begin());
+  auto words = clientWords(filled);
+  EXPECT_FALSE(words.empty()) << text;
   return words;
 }
 
 std::vector<UsersLine> readLines() {
-  std::ifstream file(SOURCE_FOLDER "/users-lines.txt");
-  std::vector<UsersLine> lines;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    auto first = line.find('\t'), second = line.find('\t', first + 1);
-    UsersLine parsed{line.substr(0, first),
-                     line.substr(first + 1, second - first - 1),
-                     "",
-                     line.substr(second + 1),
-                     {}};
-    auto colon = parsed.verdict.find(": ");
-    if (colon != std::string::npos) {
-      parsed.why = parsed.verdict.substr(colon + 2);
-      parsed.verdict.resize(colon);
-    }
-    parsed.words = typed(parsed.text);
-    lines.push_back(std::move(parsed));
-  }
-  return lines;
+  return readUsersLines(SOURCE_FOLDER "/users-lines.txt");
 }
 
 struct UsersLines : public ::testing::Test {
@@ -77,7 +53,8 @@ TEST_F(UsersLines, AreAccepted) {
     if (line.verdict == "refused") continue;
     SCOPED_TRACE(line.origin + ": " + line.text);
     ++count;
-    auto words = pointers(line.words);
+    auto given = typed(line.text);
+    auto words = pointers(given);
     auto parsed = parseCommandLine(test.deps, *root, words);
     auto& command = parsed.call->command;
     EXPECT_TRUE(command.run != nullptr || line.verdict == "named");
@@ -101,12 +78,30 @@ TEST_F(UsersLines, AreRefusedForTheReasonThatIsWritten) {
     if (line.verdict != "refused") continue;
     SCOPED_TRACE(line.origin + ": " + line.text);
     ++count;
-    auto words = pointers(line.words);
+    auto given = typed(line.text);
+    auto words = pointers(given);
     EXPECT_EQ(talosctl::run(test.deps, *root, words, kj::NEVER_DONE).wait(test.io.waitScope), 1);
     EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr(line.why));
     EXPECT_EQ(test.console.takeOut(), "");
   }
   EXPECT_GE(count, 10u);
+}
+
+// Catches: a line that nobody runs and nobody says why.
+TEST_F(UsersLines, AreRunOnAClusterOrHaveAReasonWhyNot) {
+  for (auto& line : readLines()) {
+    SCOPED_TRACE(line.origin + ": " + line.text);
+    bool runs = line.verdict == "works" || line.verdict == "differs";
+    if (!runs) {
+      EXPECT_EQ(line.run, "-");
+    } else if (line.run == "not") {
+      EXPECT_NE(line.reason, "");
+    } else {
+      EXPECT_TRUE(line.run == "first" || line.run == "here" || line.run == "end" ||
+                  (line.run == "fails" && !line.printed.empty()))
+          << line.run;
+    }
+  }
 }
 
 // Catches: the list in the document that is not that of the data.

@@ -209,10 +209,10 @@ void checkKubeletRights(const KubeCluster& cluster) {
   EXPECT_EQ(asKubelet({"label", "node", worker.name, "own=yes"}).status, 0) << "a label of its own";
 }
 
-// Catches: a cluster that does not come up from nothing, one whose pods cannot reach each other, a
-// name that does not resolve; a Service that is not there for programs of a node; a kubelet whose
-// certificate is good for more than its own node; a kubelet, or what it does, that is not there
-// after its death; a node that changes its host.
+// Catches: a cluster that does not come up from nothing, a control plane that takes workloads, one
+// whose pods cannot reach each other, a name that does not resolve; a Service that is not there for
+// programs of a node; a kubelet whose certificate is good for more than its own node; a kubelet, or
+// what it does, that is not there after its death; a node that changes its host.
 TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   auto host = HostState::now();
   {
@@ -223,6 +223,10 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
     if (HasFailure()) return;
     checkHealth(cluster);
     EXPECT_THAT(cluster.ok({"version"}), HasSubstr("Server Version: v1."));
+    EXPECT_THAT(
+        cluster.each("nodes", "{.metadata.name} {.spec.taints[*].key}:{.spec.taints[*].effect}"),
+        testing::UnorderedElementsAre(
+            "kube-master-1 node-role.kubernetes.io/control-plane:NoSchedule", "kube-worker-1 :"));
     cluster.apply(kWebServers);
     cluster.awaitPods("default", "app=web", 2, kPodsUp);
     if (HasFailure()) return;
