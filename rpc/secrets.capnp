@@ -17,8 +17,10 @@ struct SecretsBundle {
   struct KubernetesSecrets {
     bootstraptoken @0 :Text $A.secret $A.required
         $A.doc("cluster.token: bootstrap token of kubelets.");
-    aescbcencryptionsecret @1 :Text $A.secret $A.required
+    aescbcencryptionsecret @1 :Text $A.secret
         $A.doc("cluster.aescbcEncryptionSecret: key that encrypts secrets in etcd.");
+    secretboxencryptionsecret @2 :Text $A.secret
+        $A.doc("cluster.secretboxEncryptionSecret: key that encrypts them by secretbox.");
   }
   struct TrustdInfo {
     token @0 :Text $A.secret $A.required

@@ -40,6 +40,7 @@ class Report {
   // A secret of any form that is too easy to guess.
   void strength(kj::StringPtr path, kj::StringPtr secret);
   void aescbcKey(kj::StringPtr path, kj::StringPtr base64);
+  void secretboxKey(kj::StringPtr path, kj::StringPtr base64);
   // Command line arguments by name; `taken` are those that the system sets itself.
   void arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,
                  kj::ArrayPtr<const kj::StringPtr> taken = nullptr);

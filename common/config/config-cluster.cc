@@ -14,7 +14,6 @@
 namespace talos::config {
 namespace {
 
-constexpr size_t kSecretboxKeyBytes = 32;
 // The API's service has the first address of the services' network, the DNS server the tenth.
 constexpr unsigned kServiceHostBits = 4, kMostServiceBits = 20;
 // A subnet of pods is at most so many bits shorter than the part of a node.
@@ -220,11 +219,7 @@ void checkSecrets(Report& report, Cluster::Reader cluster, Report::Key keys) {
     report.strength("cluster.token", cluster.getToken());
   }
   report.aescbcKey("cluster.aescbcEncryptionSecret", cluster.getAescbcEncryptionSecret());
-  auto secretbox = cluster.getSecretboxEncryptionSecret();
-  if (secretbox.size() > 0 && !isKey(secretbox, kSecretboxKeyBytes)) {
-    report.error("cluster.secretboxEncryptionSecret",
-                 kj::str("not valid base64 of ", kSecretboxKeyBytes, " bytes"), kEncryptionKeyForm);
-  }
+  report.secretboxKey("cluster.secretboxEncryptionSecret", cluster.getSecretboxEncryptionSecret());
   report.authority("cluster.ca", cluster.getCa(), keys);
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), keys);
   report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), keys);

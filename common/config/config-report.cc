@@ -15,7 +15,7 @@ namespace {
 
 // What can be tried in a reasonable time, or is a word that somebody made up.
 constexpr size_t kShortSecret = 16, kFewCharacters = 6;
-constexpr size_t kAescbcKeyBytes[] = {32, 24, 16};
+constexpr size_t kAescbcKeyBytes[] = {32, 24, 16}, kSecretboxKeyBytes = 32;
 
 bool isWithin(kj::StringPtr path, kj::StringPtr ancestor) {
   if (ancestor.size() == 0 || !path.startsWith(ancestor)) return false;
@@ -144,6 +144,12 @@ void Report::aescbcKey(kj::StringPtr path, kj::StringPtr base64) {
   bool good = base64.size() == 0;
   for (auto size : kAescbcKeyBytes) good = good || isKey(base64, size);
   if (!good) error(path, kj::str("not valid base64 of 32, 24 or 16 bytes"), kEncryptionKeyForm);
+}
+
+void Report::secretboxKey(kj::StringPtr path, kj::StringPtr base64) {
+  if (base64.size() > 0 && !isKey(base64, kSecretboxKeyBytes)) {
+    error(path, kj::str("not valid base64 of ", kSecretboxKeyBytes, " bytes"), kEncryptionKeyForm);
+  }
 }
 
 void Report::arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,

@@ -177,6 +177,8 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
 
   cluster.setClusterName(clusterName);
   cluster.setAescbcEncryptionSecret(kj::StringPtr(secrets.encryptionSecret));
+  if (secrets.secretboxSecret.bytes().size() > 0)
+    cluster.setSecretboxEncryptionSecret(kj::StringPtr(secrets.secretboxSecret));
   if (isNewContract(options.talosVersion) && secrets.aggregatorAuthority.certificate.size() > 0) {
     setPair(cluster.initAggregatorCA(), secrets.aggregatorAuthority, true);
     cluster.initServiceAccount().setKey(secrets.serviceAccountKey.bytes());
@@ -235,6 +237,27 @@ Secrets makeSecrets(const GenerateOptions& options) {
   auto key = pki::randomBytes(kEncryptionKeyBytes);
   secrets.encryptionSecret = pki::Pem(kj::encodeBase64(key));
   zeroize(key.asChars());
+  return secrets;
+}
+
+Secrets secretsOf(Config::Reader config) {
+  auto text = [](kj::StringPtr from) { return pki::Pem(kj::str(from)); };
+  auto key = [](capnp::Data::Reader from) { return pki::Pem(kj::str(from.asChars())); };
+  auto pair = [&](CertificateAndKey::Reader from) {
+    return pki::CertificateAndKey{kj::str(from.getCrt().asChars()), key(from.getKey())};
+  };
+  auto machine = config.getMachine();
+  auto cluster = config.getCluster();
+  Secrets secrets;
+  secrets.machineAuthority = pair(machine.getCa());
+  secrets.etcdAuthority = pair(cluster.getEtcd().getCa());
+  secrets.kubernetesAuthority = pair(cluster.getCa());
+  secrets.aggregatorAuthority = pair(cluster.getAggregatorCA());
+  secrets.serviceAccountKey = key(cluster.getServiceAccount().getKey());
+  secrets.machineToken = text(machine.getToken());
+  secrets.clusterToken = text(cluster.getToken());
+  secrets.encryptionSecret = text(cluster.getAescbcEncryptionSecret());
+  secrets.secretboxSecret = text(cluster.getSecretboxEncryptionSecret());
   return secrets;
 }
 

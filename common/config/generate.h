@@ -20,7 +20,8 @@ constexpr kj::StringPtr kInstallerImage = "ghcr.io/talos-systems/installer"_kj;
 struct Secrets {
   pki::CertificateAndKey machineAuthority, etcdAuthority, kubernetesAuthority, aggregatorAuthority;
   pki::Pem serviceAccountKey;  // this and the aggregator's are empty before v0.9
-  pki::Pem machineToken, clusterToken, encryptionSecret;  // text, zeroed like keys
+  // Text, zeroed like keys. A cluster has one of the encryption secrets, or both.
+  pki::Pem machineToken, clusterToken, encryptionSecret, secretboxSecret;
 };
 
 struct GenerateOptions {
@@ -57,6 +58,8 @@ struct NodeSettings {
 void checkEndpoint(kj::StringPtr url);
 
 Secrets makeSecrets(const GenerateOptions& options = {});
+// Those of the cluster that a control-plane machine belongs to; what its config lacks is empty.
+Secrets secretsOf(Config::Reader config);
 
 // One machine config. Throws InvalidArgument for an option that makes no sense.
 kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr clusterName,

@@ -7,32 +7,6 @@
 namespace talos::parse {
 namespace {
 
-pki::Pem secret(kj::StringPtr text) {
-  return pki::Pem(kj::str(text));
-}
-pki::Pem secret(capnp::Data::Reader bytes) {
-  return pki::Pem(kj::str(bytes.asChars()));
-}
-pki::CertificateAndKey pair(config::CertificateAndKey::Reader from) {
-  return {kj::str(from.getCrt().asChars()), secret(from.getKey())};
-}
-
-// Those of the cluster that a control-plane machine belongs to.
-config::Secrets secretsOf(config::Config::Reader config) {
-  auto machine = config.getMachine();
-  auto cluster = config.getCluster();
-  config::Secrets secrets;
-  secrets.machineAuthority = pair(machine.getCa());
-  secrets.etcdAuthority = pair(cluster.getEtcd().getCa());
-  secrets.kubernetesAuthority = pair(cluster.getCa());
-  secrets.aggregatorAuthority = pair(cluster.getAggregatorCA());
-  secrets.serviceAccountKey = secret(cluster.getServiceAccount().getKey());
-  secrets.machineToken = secret(machine.getToken());
-  secrets.clusterToken = secret(cluster.getToken());
-  secrets.encryptionSecret = secret(cluster.getAescbcEncryptionSecret());
-  return secrets;
-}
-
 struct Wish {
   kj::String clusterName, endpoint, installDisk, installImage, kubernetesVersion, dnsDomain;
   kj::Vector<kj::String> additionalSans;
@@ -75,7 +49,7 @@ void answerGenerate(rpc::ParseRequest::Generate::Reader request, rpc::ParseAnswe
   kj::Maybe<config::Secrets> own;
   if (request.hasOwn()) {
     auto config = request.getOwn();
-    own = secretsOf(config);
+    own = config::secretsOf(config);
     auto cluster = config.getCluster();
     if (wish.clusterName.size() == 0) wish.clusterName = kj::str(cluster.getClusterName());
     if (wish.endpoint.size() == 0) {

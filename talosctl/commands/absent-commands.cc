@@ -21,7 +21,6 @@ constexpr Absent kAbsent[] = {
     {"inject"_kj, "use \"config new\" for a client configuration with fewer rights"_kj},
     {"inspect"_kj,
      "\"get rd\" lists the resources, \"logs controller-runtime\" what changes them"_kj},
-    {"machineconfig"_kj, "use \"gen config\" and its --config-patch"_kj},
     {"pcap"_kj, "capture on the host, or in a pod with host network"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
 };

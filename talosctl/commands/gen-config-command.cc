@@ -160,10 +160,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
 
 }  // namespace
 
-void addGenerateCommands(Command& root) {
-  auto& gen = root.add("gen", "Generate configurations, keys and certificates");
-  auto& config = gen.add(
-      "config", "Generate the machine configs and the client configuration of a new cluster");
+void declareGenConfig(Command& config) {
   config.arguments = "<cluster name> <https endpoint>";
   config.least = config.most = 2;
   config.details = "The files hold secrets and are readable by their owner only.";
@@ -206,6 +203,12 @@ void addGenerateCommands(Command& root) {
   config.flag({.name = "force", .help = "replace existing files"});
   config.patience = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
   config.run = runGenConfig;
+}
+
+void addGenerateCommands(Command& root) {
+  auto& gen = root.add("gen", "Generate configurations, keys and certificates");
+  declareGenConfig(gen.add(
+      "config", "Generate the machine configs and the client configuration of a new cluster"));
 }
 
 }  // namespace talos::talosctl

@@ -11,6 +11,15 @@ namespace talos::talosctl {
 
 namespace {
 
+config::Secrets secretsToStartWith(Invocation& call) {
+  if (!call.given("from-controlplane-config"))
+    return config::makeSecrets({.talosVersion = call.text("talos-version")});
+  auto file = call.text("from-controlplane-config");
+  auto config = readFile(file);
+  KJ_DEFER(zeroize(config));
+  return config::secretsFrom(config, file);
+}
+
 kj::Promise<int> runGenSecrets(Invocation& call) {
   auto path = call.text("output-file");
   if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
@@ -18,7 +27,9 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
          kj::str(path, " already exists; use --force to replace it and the secrets in it"));
   }
   auto folder = call.text("from-kubernetes-pki");
-  auto secrets = config::makeSecrets({.talosVersion = call.text("talos-version")});
+  if (call.given("from-controlplane-config") && call.given("from-kubernetes-pki"))
+    failUsage("--from-controlplane-config and --from-kubernetes-pki cannot be used together");
+  auto secrets = secretsToStartWith(call);
   if (call.given("from-kubernetes-pki")) {
     config::adoptKubernetesPki(
         secrets, [&](kj::StringPtr name) { return readFile(kj::str(folder, "/", name)); });
@@ -48,6 +59,9 @@ void addSecretsCommand(Command& root) {
   secrets.flag({.name = "talos-version",
                 .kind = FlagKind::kText,
                 .help = "generate what this version understands, such as v0.8"});
+  secrets.flag({.name = "from-controlplane-config",
+                .kind = FlagKind::kText,
+                .help = "take the secrets of the cluster of this control-plane config"});
   secrets.flag({.name = "from-kubernetes-pki",
                 .letter = "p",
                 .kind = FlagKind::kText,

@@ -159,6 +159,62 @@ TEST_F(Validate, SecretsMakeTheSameClusterAgain) {
   EXPECT_THAT(err(), HasSubstr("join.yaml:2:1: version: unknown key"));
 }
 
+// Catches: another cluster where the secrets of a running one were asked for, and a flag that is
+// silently left out.
+TEST_F(Validate, SecretsOfARunningCluster) {
+  auto first = in("first"), second = in("second"), secrets = in("secrets.yaml");
+  ASSERT_EQ(generate({"-o", first}), 0) << err();
+  auto config = kj::str(first, "/controlplane.yaml");
+  EXPECT_EQ(run({"gen", "secrets", "-o", secrets, "--from-controlplane-config", config}), 0)
+      << err();
+  EXPECT_EQ(generate({"-o", second, "--with-secrets", secrets}), 0) << err();
+  EXPECT_EQ(readFile(config), readFile(kj::str(second, "/controlplane.yaml")));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("x"), "--from-controlplane-config",
+                 kj::str(first, "/join.yaml")}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("the config of a worker does not have the secrets"));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("x"), "--from-controlplane-config", config,
+                 "--from-kubernetes-pki", folder}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("cannot be used together"));
+  EXPECT_EQ(tryReadFile(in("x")), nullptr);
+}
+
+// Catches: a patched file that others read, a result that is not valid, and one that is written
+// although a patch failed.
+TEST_F(Validate, MachineConfigsArePatchedAsFiles) {
+  auto o = in("o"), patched = in("patched.yaml");
+  ASSERT_EQ(run({"machineconfig", "gen", "demo", "https://10.0.0.2:6443", "-o", o,
+                 "--with-examples=false"}),
+            0)
+      << err();
+  auto config = kj::str(o, "/controlplane.yaml");
+  auto patch = kj::str("@", file("p.yaml", "machine:\n  network:\n    hostname: n1\n"));
+  auto json = R"([{"op":"add","path":"/machine/time/servers/-","value":"ntp.example.org"}])";
+  out();
+  EXPECT_EQ(run({"machineconfig", "patch", config, "--patch", patch, "-p", json, "-o", patched}), 0)
+      << err();
+  EXPECT_EQ(out(), "");
+  auto text = readFile(patched);
+  EXPECT_THAT(text.cStr(), AllOf(HasSubstr("hostname: n1\n"), HasSubstr("- ntp.example.org\n"),
+                                 HasSubstr("# Host name, links, addresses")));
+  struct stat s = {};
+  stat(patched.cStr(), &s);
+  EXPECT_EQ(s.st_mode & 07777, 0600u);
+  EXPECT_EQ(run({"mc", "patch", config, "--patch", patch, "-p", json}), 0) << err();
+  EXPECT_EQ(out(), std::string(text.cStr()));
+  auto bad = in("bad.yaml");
+  EXPECT_EQ(run({"machineconfig", "patch", config, "-p", "machine: {type: boss}", "-o", bad}), 1);
+  EXPECT_THAT(err(), HasSubstr("the patched config:"));
+  EXPECT_EQ(
+      run({"machineconfig", "patch", config, "-p", R"([{"op":"remove","path":"/a"}])", "-o", bad}),
+      1);
+  EXPECT_THAT(err(), HasSubstr("/a: no such path"));
+  EXPECT_EQ(tryReadFile(bad), nullptr);
+  EXPECT_EQ(run({"machineconfig", "patch", config}), 1);
+  EXPECT_THAT(err(), HasSubstr("required flag --patch"));
+}
+
 // Catches: flags that are read and then forgotten.
 TEST_F(Validate, GenConfigHonoursItsFlags) {
   auto o = in("o"), examples = in("examples");

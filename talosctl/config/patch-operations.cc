@@ -187,7 +187,8 @@ class Reader {
 
 class Machine {
  public:
-  Machine(kj::Own<Value>& document, Budget& budget) : document(document), budget(budget) {}
+  Machine(kj::Own<Value>& document, Budget& budget, const PatchNames& names)
+      : document(document), budget(budget), names(names) {}
 
   void apply(const Operation& o) {
     place = o.place;
@@ -214,6 +215,7 @@ class Machine {
  private:
   kj::Own<Value>& document;
   Budget& budget;
+  const PatchNames& names;
   codec::Place place;  // of the operation
 
   [[noreturn]] void refuse(const Tokens& path, kj::String message, kj::String hint = kj::str()) {
@@ -310,6 +312,40 @@ class Machine {
     return *value;
   }
 
+  Kind impliedKind(const Tokens& path, size_t count) const {
+    if (names.shapeOf == nullptr) return Kind::kNull;
+    switch (names.shapeOf(kj::arrayPtr(path.data(), count))) {
+      case Shape::kMapping:
+        return Kind::kMapping;
+      case Shape::kList:
+        return Kind::kSequence;
+      case Shape::kUnknown:
+        return Kind::kNull;
+    }
+    KJ_UNREACHABLE;
+  }
+
+  // What all tokens but the last lead to, made where it is known what it is.
+  Value& makeParent(const Tokens& path) {
+    Value* value = document.get();
+    for (size_t i = 0;; ++i) {
+      value->touched = true;
+      if (value->kind == Kind::kNull && i > 0) value->kind = impliedKind(path, i);
+      if (i + 1 == path.size()) return *value;
+      KJ_IF_MAYBE (index, locate(*value, path, i)) {
+        value = value->members[*index].value.get();
+        continue;
+      }
+      auto kind = impliedKind(path, i + 1);
+      if (value->kind != Kind::kMapping || kind == Kind::kNull) refuseMissing(path, i, *value);
+      auto made = kj::heap<Value>();
+      made->kind = kind;
+      auto& there = *made;
+      value->members.push_back({path[i], kj::mv(made)});
+      value = &there;
+    }
+  }
+
   void checkDepth(const Tokens& path, const Value& value) {
     if (path.size() + value.height() > codec::kMaxDepth)
       refuse(path, kj::str("nested deeper than ", codec::kMaxDepth, " levels"));
@@ -322,7 +358,7 @@ class Machine {
       return;
     }
     size_t last = path.size() - 1;
-    auto& parent = reach(path, last, true);
+    auto& parent = makeParent(path);
     auto& members = parent.members;
     auto found = locate(parent, path, last);
     if (parent.kind == Kind::kMapping) {
@@ -397,11 +433,11 @@ class Machine {
 }  // namespace
 
 bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
-                     Problems& problems, kj::StringPtr patchName) {
+                     Problems& problems, const PatchNames& names) {
   size_t before = problems.size();
-  auto operations = Reader(texts, problems, patchName).read(patch);
+  auto operations = Reader(texts, problems, names.patch).read(patch);
   if (problems.size() > before) return false;
-  Machine machine(document, budget);
+  Machine machine(document, budget, names);
   for (auto& operation : operations) machine.apply(operation);
   return true;
 }

@@ -4,13 +4,16 @@
 
 #include <string>
 
+#include "talosctl/config/config-shape.h"
+
 namespace talos {
 namespace {
 
 // The result, or the problems behind "!".
-kj::String patched(kj::StringPtr document, kj::StringPtr patch) {
+kj::String patched(kj::StringPtr document, kj::StringPtr patch,
+                   Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr>) = nullptr) {
   Problems problems;
-  KJ_IF_MAYBE (text, applyPatch(document, patch, problems, {"doc", "patch"})) {
+  KJ_IF_MAYBE (text, applyPatch(document, patch, problems, {"doc", "patch", shapeOf})) {
     EXPECT_EQ(0u, problems.size()) << render(problems).cStr();
     return kj::mv(*text);
   }
@@ -81,6 +84,69 @@ TEST(Patch, DoesWhatTheStandardSays) {
   for (auto& row : rows) {
     EXPECT_EQ(std::string(row.expected), patched(row.document, row.patch).cStr()) << row.name;
   }
+}
+
+// Catches: a patch of the users' documents that is refused because the config says nothing yet of
+// what it is in; a parent that is guessed.
+TEST(Patch, AddMakesParentsThatTheConfigKnows) {
+  const Row rows[] = {
+      {"a mapping", "machine:\n  type: worker\n",
+       R"([{"op":"add","path":"/machine/network/hostname","value":"a"}])",
+       "machine:\n  type: worker\n  network:\n    hostname: a\n"},
+      {"two mappings", "machine: {}\n",
+       R"([{"op":"add","path":"/machine/kubelet/nodeIP/validSubnets","value":["10.0.0.0/8"]}])",
+       "machine:\n    kubelet:\n        nodeIP:\n            validSubnets:\n                - "
+       "10.0.0.0/8\n"},
+      {"a key without a value", "machine:\n  network:\n",
+       R"([{"op":"add","path":"/machine/network/hostname","value":"a"}])",
+       "machine:\n  network:\n    hostname: a\n"},
+      {"the first item of a list", "machine: {}\n",
+       R"([{"op":"add","path":"/machine/certSANs/-","value":"a"}])",
+       "machine:\n    certSANs:\n        - a\n"},
+      {"a map with any keys", "machine: {}\n",
+       R"([{"op":"add","path":"/machine/sysctls/net.ipv4.ip_forward","value":"1"}])",
+       "machine:\n    sysctls:\n        net.ipv4.ip_forward: \"1\"\n"},
+      {"a key of a map", "machine: {}\n",
+       R"([{"op":"add","path":"/machine/registries/mirrors/docker.io/endpoints/0","value":"http://m"}])",
+       "machine:\n    registries:\n        mirrors:\n            docker.io:\n                "
+       "endpoints:\n"
+       "                    - http://m\n"},
+      {"an item that is there", "machine: {network: {interfaces: [{interface: a}]}}\n",
+       R"([{"op":"add","path":"/machine/network/interfaces/0/vip/ip","value":"10.0.0.9"}])",
+       "machine: {network: {interfaces: [{interface: a, vip: {ip: 10.0.0.9}}]}}\n"},
+      {"a key of a later version", "machine: {}\n",
+       R"([{"op":"add","path":"/machine/features/kubePrism/enabled","value":true}])",
+       "machine:\n    features:\n        kubePrism:\n            enabled: true\n"},
+      {"an item that is not there", "machine: {}\n",
+       R"([{"op":"add","path":"/machine/network/interfaces/0/vip/ip","value":"10.0.0.9"}])",
+       "!patch:1:2: /machine/network/interfaces/0/vip/ip: no such path; "
+       "/machine/network/interfaces "
+       "has 0 items, counted from 0\n"},
+      {"a slip", "machine:\n  type: worker\n",
+       R"([{"op":"add","path":"/machine/netwrok/hostname","value":"a"}])",
+       "!patch:1:2: /machine/netwrok/hostname: no such path; /machine has \"type\"\n"},
+      {"only add", "machine:\n  type: worker\n",
+       R"([{"op":"replace","path":"/machine/network/hostname","value":"a"}])",
+       "!patch:1:2: /machine/network/hostname: no such path; /machine has \"type\"\n"},
+      {"below a single value", "machine: {type: worker}\n",
+       R"([{"op":"add","path":"/machine/type/x","value":"a"}])",
+       "!patch:1:2: /machine/type/x: cannot add a value here; /machine/type is a single value; add "
+       "a "
+       "whole mapping or list there\n"},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(std::string(row.expected),
+              patched(row.document, row.patch, &talosctl::shapeOfConfig).cStr())
+        << row.name;
+  }
+}
+
+// Catches: a document beside the config whose keys become keys of the config.
+TEST(Patch, OtherDocumentsAreNoPatches) {
+  EXPECT_EQ(
+      std::string("!patch:1:1: HostnameConfig documents are supported from version v1.12 on; use "
+                  "machine.network.hostname\n"),
+      patched("machine: {}\n", "apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n").cStr());
 }
 
 // Catches: text that is lost or moved although the change is elsewhere.

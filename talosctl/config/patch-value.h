@@ -67,7 +67,7 @@ class Budget {
 // Apply the patch, or throw a Refusal. Operations that can never be valid are all reported first,
 // and nothing is done.
 bool applyOperations(kj::Own<Value>& document, const YamlNode& patch, Texts& texts, Budget& budget,
-                     Problems& problems, kj::StringPtr patchName);
+                     Problems& problems, const PatchNames& names);
 void mergeDocument(kj::Own<Value>& document, const YamlNode& patch, Budget& budget);
 
 // The source with the text of `was` changed to that of `now`. It is a proposal: the caller checks

@@ -1,6 +1,7 @@
 #include "talosctl/config/patch.h"
 
 #include "common/base/file.h"
+#include "common/config/config-check.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/config/patch-value.h"
 
@@ -20,6 +21,16 @@ void report(Problems& problems, kj::StringPtr file, Refusal&& refusal) {
   problem.path = kj::mv(refusal.path);
   problem.message = kj::mv(refusal.message);
   problem.hint = kj::mv(refusal.hint);
+}
+
+// Documents of later versions stand beside the machine config, and cannot be merged into it.
+void refuseOtherKinds(const YamlNode& part) {
+  KJ_IF_MAYBE (kind, config::laterKindOf(part)) {
+    throw Refusal{part.place,
+                  {},
+                  kj::str(kind->name, " documents are supported from version ", kind->since, " on"),
+                  kind->here.size() == 0 ? kj::str() : kj::str("use ", kind->here)};
+  }
 }
 
 // The machine config of a stream, else its first document.
@@ -102,9 +113,9 @@ class Patcher {
     patch::Budget budget;
     for (auto* part : patch.documents()) {
       if (part->kind == YamlNode::Kind::kSequence) {
-        if (!patch::applyOperations(value, *part, texts, budget, problems, names.patch))
-          return false;
+        if (!patch::applyOperations(value, *part, texts, budget, problems, names)) return false;
       } else if (part->kind == YamlNode::Kind::kMapping) {
+        refuseOtherKinds(*part);
         patch::mergeDocument(value, *part, budget);
       } else {
         throw Refusal{part->place,

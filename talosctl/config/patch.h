@@ -7,7 +7,7 @@
 // patch: mappings merge key by key, scalars replace, null removes nothing (it is a value), `$patch:
 // delete` in a mapping removes it; lists are appended to, except that lists whose items have a name
 // merge item by item (network.interfaces by `interface`, vlans by `vlanId`), and podSubnets and
-// serviceSubnets are replaced.
+// serviceSubnets are replaced. A document that has a kind is no patch of a machine config.
 #pragma once
 
 #include <kj/string.h>
@@ -16,9 +16,14 @@
 
 namespace talos {
 
+// What a path of the document holds where it is absent.
+enum class Shape { kUnknown, kMapping, kList };
+
 struct PatchNames {
   kj::StringPtr document = "document";
   kj::StringPtr patch = "patch";
+  // Of what the operation add makes on the way to its path, where there is nothing yet.
+  Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
 };
 
 // The changed text; byte for byte the old one when nothing changes. None when there are problems:

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
+#include "talosctl/config/config-shape.h"
 #include "talosctl/config/patch.h"
 
 namespace talos::talosctl {
@@ -55,7 +56,8 @@ kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
   auto text = kj::str(document);
   for (auto& patch : patches) {
     Problems problems;
-    auto patched = applyPatch(text, patch.text, problems, {.document = name, .patch = patch.name});
+    auto patched = applyPatch(text, patch.text, problems,
+                              {.document = name, .patch = patch.name, .shapeOf = &shapeOfConfig});
     zeroize(text);
     KJ_IF_MAYBE (changed, patched) {
       text = kj::mv(*changed);

@@ -73,7 +73,7 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf(""), "s.yaml: the document is empty");
   EXPECT_EQ(problemsOf("secrets: [\n"), "s.yaml:2:1: \"]\" or \",\" is missing before this");
   EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
-            "s.yaml:1:10: secrets.aescbcencryptionsecret: required key is missing\n"
+            "s.yaml:1:1: secrets.aescbcencryptionsecret: required key is missing\n"
             "s.yaml:1:11: secrets.bootstraptoken: Kubernetes does not accept this bootstrap token; "
             "use 6 characters, a dot and 16 characters, all of a-z and 0-9\n"
             "s.yaml:2:13: trustdinfo.token: required key is missing\n"
@@ -96,6 +96,34 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
             std::string::npos);
   // What later versions add is no mistake.
   EXPECT_EQ(problemsOf(kj::str("cluster:\n    id: x\n    secret: y\n", text)), "no failure");
+}
+
+// Catches: a secret of a running cluster that is lost, and a bundle of half a cluster.
+TEST(SecretsBundle, IsThatOfAControlPlaneConfig) {
+  auto secrets = makeSecrets();
+  secrets.secretboxSecret = pki::Pem(kj::str("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="));
+  auto made = generate(secrets, "test", "https://10.5.0.2:6443", {.docs = false});
+  for (auto* config : {&made.init, &made.controlplane}) {
+    EXPECT_EQ(writeSecrets(secrets), writeSecrets(secretsFrom(*config, "c.yaml")));
+  }
+  auto again = readSecrets(writeSecrets(secretsFrom(made.init, "c.yaml")), "s.yaml");
+  EXPECT_EQ(made.controlplane,
+            generate(again, "test", "https://10.5.0.2:6443", {.docs = false}).controlplane);
+  auto refused = [](kj::StringPtr config) {
+    return failureOf([&]() { secretsFrom(config, "c.yaml"); });
+  };
+  EXPECT_EQ(
+      refused(made.join),
+      "c.yaml: the config of a worker does not have the secrets of the cluster; use that of a "
+      "control-plane node");
+  EXPECT_EQ(refused("machine: {"), "c.yaml:1:1: \"}\" or \",\" is missing before this");
+  secrets.encryptionSecret = pki::Pem(kj::str());
+  secrets.clusterToken = pki::Pem(kj::str());
+  secrets.etcdAuthority = {};
+  auto less = generate(secrets, "test", "https://10.5.0.2:6443", {.docs = false});
+  EXPECT_EQ(refused(less.controlplane),
+            "c.yaml: the config does not have all secrets of the cluster; missing: cluster.token, "
+            "cluster.etcd.ca");
 }
 
 // Catches: files taken for one another, and a message that does not name the file.

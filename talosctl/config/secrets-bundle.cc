@@ -14,7 +14,6 @@ namespace {
 
 constexpr codec::LaterKey kLaterKeys[] = {
     {"cluster"_kj, "v0.12"_kj},
-    {"secrets.secretboxencryptionsecret"_kj, "v1.3"_kj},
 };
 
 void setPair(CertificateAndKey::Builder to, const pki::CertificateAndKey& from) {
@@ -35,6 +34,12 @@ void check(Report& report, SecretsBundle::Reader bundle) {
                  kj::str("Kubernetes does not accept this bootstrap token"), kTokenForm);
   }
   report.aescbcKey("secrets.aescbcencryptionsecret", secrets.getAescbcencryptionsecret());
+  report.secretboxKey("secrets.secretboxencryptionsecret", secrets.getSecretboxencryptionsecret());
+  auto keys =
+      secrets.getAescbcencryptionsecret().size() + secrets.getSecretboxencryptionsecret().size();
+  if (report.has("secrets") && keys == 0) {
+    report.error("secrets.aescbcencryptionsecret", kj::str("required key is missing"));
+  }
   auto certs = bundle.getCerts();
   auto authority = [&](kj::StringPtr name, bool given, CertificateAndKey::Reader pair) {
     if (!given) return;
@@ -72,6 +77,7 @@ kj::String writeSecrets(const Secrets& from) {
   auto secrets = root.initSecrets();
   secrets.setBootstraptoken(kj::StringPtr(from.clusterToken));
   secrets.setAescbcencryptionsecret(kj::StringPtr(from.encryptionSecret));
+  secrets.setSecretboxencryptionsecret(kj::StringPtr(from.secretboxSecret));
   root.initTrustdinfo().setToken(kj::StringPtr(from.machineToken));
   auto certs = root.initCerts();
   setPair(certs.initEtcd(), from.etcdAuthority);
@@ -109,6 +115,7 @@ Secrets readSecrets(kj::StringPtr text, kj::StringPtr file) {
   secrets.machineToken = pki::Pem(kj::str(bundle.getTrustdinfo().getToken()));
   secrets.clusterToken = pki::Pem(kj::str(bundle.getSecrets().getBootstraptoken()));
   secrets.encryptionSecret = pki::Pem(kj::str(bundle.getSecrets().getAescbcencryptionsecret()));
+  secrets.secretboxSecret = pki::Pem(kj::str(bundle.getSecrets().getSecretboxencryptionsecret()));
   return secrets;
 }
 
@@ -132,6 +139,35 @@ void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr 
   secrets.aggregatorAuthority = authority("front-proxy-ca.crt", "front-proxy-ca.key");
   secrets.serviceAccountKey = pki::Pem(read("sa.key"));
   checked("sa.key", [&]() { pki::toPkcs8(secrets.serviceAccountKey); });
+}
+
+Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file) {
+  auto config = parse(text, file);
+  if (!config.good()) refuse(config.problems());
+  auto machine = config.get().getMachine();
+  auto cluster = config.get().getCluster();
+  if (!isControlPlane(machine.getType())) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(file,
+                 ": the config of a worker does not have the secrets of the cluster; use that "
+                 "of a control-plane node"));
+  }
+  kj::Vector<kj::StringPtr> missing;
+  auto need = [&](kj::StringPtr path, size_t size) {
+    if (size == 0) missing.add(path);
+  };
+  need("machine.token", machine.getToken().size());
+  need("cluster.token", cluster.getToken().size());
+  need("cluster.ca", cluster.getCa().getKey().size());
+  need("cluster.etcd.ca", cluster.getEtcd().getCa().getKey().size());
+  need("cluster.aescbcEncryptionSecret",
+       cluster.getAescbcEncryptionSecret().size() + cluster.getSecretboxEncryptionSecret().size());
+  if (missing.size() > 0) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(file, ": the config does not have all secrets of the cluster; missing: ",
+                 kj::strArray(missing, ", ")));
+  }
+  return secretsOf(config.get());
 }
 
 void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token) {

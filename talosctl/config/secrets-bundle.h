@@ -15,6 +15,10 @@ kj::String writeSecrets(const Secrets& secrets);
 // or unknown, certificates without their key, tokens of another form.
 Secrets readSecrets(kj::StringPtr text, kj::StringPtr file);
 
+// Those of the cluster that a control-plane node belongs to, from its machine config. Throws
+// InvalidArgument with every problem of the config, and for one without the secrets.
+Secrets secretsFrom(kj::ArrayPtr<const char> config, kj::StringPtr file);
+
 // Takes the CAs of a kubeadm cluster instead of those of `secrets`: `read` gives a file of its PKI
 // folder by its path in it ("ca.crt", "etcd/ca.key", …), and throws when there is none. Throws
 // InvalidArgument, naming the file, for one that does not hold what it should.

@@ -17,10 +17,12 @@ const std::map<std::string, std::string> kArguments = {{"key", "10"},
                                                        {"type", "mc"},
                                                        {"path", "/etc"},
                                                        {"https endpoint", "https://10.0.0.2:6443"},
-                                                       {"endpoint", "10.0.0.2"}};
+                                                       {"endpoint", "10.0.0.2"},
+                                                       {"file", "machine.yaml"}};
 
 // Commands that need other flags than those that the table requires to come as far as the node.
 const std::map<std::string, Words> kWords = {{"patch", {"-p", "[]"}},
+                                             {"machineconfig patch", {"-p", "[]"}},
                                              {"apply-config", {"-f", "machine.yaml"}},
                                              {"apply", {"-f", "machine.yaml"}},
                                              {"validate", {"-c", "machine.yaml", "-m", "metal"}},

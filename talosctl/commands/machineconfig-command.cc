@@ -1,0 +1,59 @@
+// machineconfig gen, machineconfig patch: machine configs as files, without a node.
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/memory/zeroize.h"
+#include "talosctl/cli/standard-input.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/apply-configs.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr size_t kMostPatchedBytes = 4u << 20;  // more than any parser takes
+
+kj::Promise<int> runPatchFile(Invocation& call) {
+  auto place = call.given("output") ? call.text("output") : "-"_kj;
+  if (place.size() == 0) fail(ErrorKind::kInvalidArgument, "--output must not be empty");
+  auto patches = readPatches(call.list("patch"), "patch");
+  auto document = co_await readFileOrInput(call.deps, call.arguments[0], kMostPatchedBytes);
+  KJ_DEFER(zeroize(document));
+  auto patched = applyPatches(document, nameOfInput(call.arguments[0]), patches);
+  KJ_DEFER(zeroize(patched));
+  KJ_IF_MAYBE (mistakes, mistakesOf(patched, "the patched config")) {
+    fail(ErrorKind::kInvalidArgument, *mistakes);
+  }
+  if (place == "-") {
+    call.out(patched);
+  } else {
+    writeFileAtomically(place, patched, 0600);
+  }
+  co_return 0;
+}
+
+}  // namespace
+
+void addMachineConfigCommands(Command& root) {
+  auto& group = root.add("machineconfig", "Generate and patch machine configs as files");
+  group.aliases = {"mc"};
+  declareGenConfig(group.add("gen", "Same as gen config"));
+  auto& patch = group.add("patch", "Patch a machine config in a file");
+  patch.arguments = "<file>";
+  patch.least = patch.most = 1;
+  patch.details =
+      "A patch is a JSON Patch (a list of operations) or a part of a config to merge into it. "
+      "The file is - for standard input. Nothing is written if the result is not valid.";
+  patch.flag({.name = "patch",
+              .letter = "p",
+              .kind = FlagKind::kTexts,
+              .help = "the patch, or @FILE; may be repeated",
+              .required = true});
+  patch.flag({.name = "output",
+              .letter = "o",
+              .kind = FlagKind::kText,
+              .help = "file to write to (default: standard output)"});
+  patch.run = runPatchFile;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,11 @@
+// What a machine config holds at a path, by its schema and the keys of later versions. Pure.
+#pragma once
+
+#include "talosctl/config/patch.h"
+
+namespace talos::talosctl {
+
+// `path`: keys, and indices of lists. Unknown for single values and for what has any keys.
+Shape shapeOfConfig(kj::ArrayPtr<const kj::StringPtr> path);
+
+}  // namespace talos::talosctl
