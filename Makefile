@@ -71,7 +71,7 @@ lint: configure
 # The pages that are made of the schemas.
 docs: configure
 	@$(IN_ROOT) ninja -C $(INNER) common-config-test common-wire-test
-	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/config/common-config-test --gtest_brief=1 --gtest_filter='ConfigReference.*'
+	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/config/common-config-test --gtest_brief=1 --gtest_filter='ConfigReference.*:ConfigKeys.*'
 	@$(IN_ROOT) env UPDATE_DOCS=1 $(INNER)/common/wire/common-wire-test --gtest_brief=1 --gtest_filter='RolesReference.*'
 
 format: root

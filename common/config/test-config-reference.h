@@ -196,7 +196,8 @@ Reference reference(Config::Reader example) {
       "One YAML document defines a machine. This page is generated from the schema\n"
       "rpc/config.capnp; `talosctl gen config` generates complete configs. Every key up to\n"
       "the last two sections is read and validated, and acts unless it says \"no effect\";\n"
-      "config-effects.md and the pages of the daemons describe what it does.\n\n"
+      "config-effects.md and the pages of the daemons describe what it does, config-keys.md\n"
+      "names the test that shows it.\n\n"
       "Each key says whether a change is applied without a reboot (`talosctl apply-config\n"
       "--immediate`, `--mode=no-reboot`) or needs one.\n"));
   const DynamicStruct::Reader root[] = {example};

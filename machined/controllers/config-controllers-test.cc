@@ -100,6 +100,86 @@ TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
             "InvalidArgument");
 }
 
+// Catches: a key of a link that is lost, or read into another one, on the way to the plan.
+TEST_F(ConfigTest, TheViewHasEveryKeyThatItIsMadeOf) {
+  publish(
+      "machine:\n"
+      "  type: controlplane\n"
+      "  time: {disabled: true, servers: [ntp.example.org, 10.5.0.123]}\n"
+      "  network:\n"
+      "    interfaces:\n"
+      "      - interface: eth0\n"
+      "        addresses: [10.5.0.2/24]\n"
+      "        dhcp: true\n"
+      "        dhcpOptions: {routeMetric: 7, ipv4: false, ipv6: true}\n"
+      "        vip: {ip: 10.5.0.9, leaseTTL: 5s}\n"
+      "        routes:\n"
+      "          - {network: 10.6.0.0/16, gateway: 10.5.0.1, metric: 3, source: 10.5.0.2, mtu: "
+      "1300,"
+      " onlink: true}\n"
+      "          - {network: 10.7.0.0/16, type: blackhole}\n"
+      "        vlans:\n"
+      "          - vlanId: 8\n"
+      "            cidr: 10.8.0.2/24\n"
+      "            addresses: [10.8.0.3/24]\n"
+      "            mtu: 1350\n"
+      "            dhcp: true\n"
+      "            dhcpOptions: {routeMetric: 9, ipv6: true}\n"
+      "            vip: {ip: 10.8.0.9, leaseTTL: 6s}\n"
+      "      - interface: dummy0\n"
+      "        dummy: true\n"
+      "      - deviceSelector: {busPath: '00:*', hardwareAddr: '52:*', permanentAddr: '53:*',"
+      " pciID: '1af4:*', driver: virtio_net, physical: true}\n"
+      "      - interface: eth2\n"
+      "        ignore: true\n"
+      "cluster:\n"
+      "  controlPlane: {endpoint: https://10.5.0.2:6443}\n"
+      "  etcd:\n"
+      "    image: r/etcd:v3.5.1\n"
+      "    extraArgs: {election-timeout: 5000}\n"
+      "    advertisedSubnets: [10.5.0.0/24]\n"
+      "    listenSubnets: [10.6.0.0/24]\n");
+  auto found = config.view(store);
+  auto& view = KJ_ASSERT_NONNULL(found);
+  EXPECT_TRUE(view.timeDisabled);
+  EXPECT_EQ(joined(view.timeServers), "ntp.example.org 10.5.0.123");
+  EXPECT_EQ(joined(view.network.timeServers), "ntp.example.org 10.5.0.123");
+  EXPECT_EQ(view.etcd.image, "r/etcd:v3.5.1");
+  ASSERT_EQ(view.etcd.extraArgs.size(), 1u);
+  EXPECT_EQ(kj::str(view.etcd.extraArgs[0].key, "=", view.etcd.extraArgs[0].value),
+            "election-timeout=5000");
+  EXPECT_EQ(joined(view.etcd.advertisedSubnets), "10.5.0.0/24");
+  EXPECT_EQ(joined(view.etcd.listenSubnets), "10.6.0.0/24");
+  auto& devices = view.network.devices;
+  ASSERT_EQ(devices.size(), 4u);
+  auto& eth0 = devices[0];
+  EXPECT_EQ(joined(eth0.addresses), "10.5.0.2/24");
+  EXPECT_TRUE(!eth0.dhcp4 && eth0.dhcp6);
+  EXPECT_EQ(eth0.dhcpMetric, 7u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(eth0.vip).address, "10.5.0.9");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(eth0.vip).lease / kj::SECONDS, 5);
+  ASSERT_EQ(eth0.routes.size(), 2u);
+  auto& route = eth0.routes[0];
+  EXPECT_EQ(kj::str(route.network, " ", route.gateway, " ", route.metric, " ", route.source, " ",
+                    route.mtu, " ", route.onlink),
+            "10.6.0.0/16 10.5.0.1 3 10.5.0.2 1300 true");
+  EXPECT_EQ(eth0.routes[1].type, config::RouteType::BLACKHOLE);
+  ASSERT_EQ(eth0.vlans.size(), 1u);
+  auto& vlan = eth0.vlans[0];
+  EXPECT_EQ(vlan.id, 8u);
+  EXPECT_EQ(joined(vlan.addresses), "10.8.0.2/24 10.8.0.3/24");
+  EXPECT_EQ(vlan.mtu, 1350u);
+  EXPECT_TRUE(vlan.dhcp4 && vlan.dhcp6);
+  EXPECT_EQ(vlan.dhcpMetric, 9u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(vlan.vip).address, "10.8.0.9");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(vlan.vip).lease / kj::SECONDS, 6);
+  EXPECT_TRUE(devices[1].dummy);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(devices[2].selector).describe(),
+            "busPath=00:*,hardwareAddr=52:*,permanentAddr=53:*,pciID=1af4:*,driver=virtio_net,"
+            "physical");
+  EXPECT_TRUE(devices[3].ignore);
+}
+
 // Catches: a view of another document than the one that is published: of the one before, of the one
 // that comes next, of one that nobody has had read.
 TEST_F(ConfigTest, TheViewIsOfThePublishedDocument) {

@@ -66,6 +66,13 @@ TEST(NetworkLinksTest, TheDocumentsBond) {
   }
 }
 
+// Catches: a bond that is not made because its links come later, or not at all.
+TEST(NetworkLinksTest, ABondWithoutLinks) {
+  auto plan = planOf("      - interface: bond0\n        bond: {mode: active-backup}\n");
+  EXPECT_EQ(links(plan), "bond0:bond");
+  EXPECT_EQ(plan.problems.size(), 0u);
+}
+
 // Catches: the address or the route of a VLAN on its parent.
 TEST(NetworkLinksTest, TheDocumentsVlan) {
   auto plan = planOf(

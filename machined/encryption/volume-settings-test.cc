@@ -59,6 +59,12 @@ TEST(VolumeSettings, AreThoseOfTheConfig) {
   EXPECT_EQ(settings.sectorSize, 4096u);
   EXPECT_TRUE(settings.noWriteWorkqueue);
   EXPECT_FALSE(settings.noReadWorkqueue || settings.sameCpu);
+  auto options = wish.root.initOptions(2);
+  options.set(0, "no_read_workqueue");
+  options.set(1, "same_cpu_crypt");
+  settings = wish.settings();
+  EXPECT_TRUE(settings.noReadWorkqueue && settings.sameCpu);
+  EXPECT_FALSE(settings.noWriteWorkqueue);
 }
 
 TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {

@@ -72,6 +72,10 @@ TEST(KubeletPlan, Nodename) {
   EXPECT_EQ("worker-1.example.org", nodename("Worker-1", "Example.org", true));
   EXPECT_EQ("worker-1", nodename("worker-1", "", true));
   EXPECT_EQ("", nodename("", "example.org", true));
+  Node node;
+  EXPECT_THAT(node.arguments(), testing::Contains("--hostname-override=worker-1"));
+  node.kubelet().setRegisterWithFQDN(true);
+  EXPECT_THAT(node.arguments(), testing::Contains("--hostname-override=worker-1.example.org"));
 }
 
 // Catches: a node that is known by an address of pods, of another node or of a tunnel; one that
@@ -179,6 +183,9 @@ TEST(KubeletPlan, WhatKeepsPodsAwayAtFirst) {
       node.arguments(),
       testing::Contains("--register-with-taints=node-role.kubernetes.io/master=:NoSchedule"));
   node.config.getCluster().setAllowSchedulingOnControlPlanes(true);
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
+  node.config.getCluster().setAllowSchedulingOnControlPlanes(false);
+  node.config.getCluster().setAllowSchedulingOnMasters(true);
   EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
   EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("cloud"))));
   node.config.getCluster().initExternalCloudProvider().setEnabled(true);

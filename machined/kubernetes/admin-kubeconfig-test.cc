@@ -52,7 +52,8 @@ TEST_F(AdminKubeconfigs, EachHasAPairOfItsOwn) {
   EXPECT_EQ(info.organizations[0], "system:masters"_kj);
 }
 
-// Catches: a lifetime that nobody reads; one that outlives the CA, which clients then complain of.
+// cluster.adminKubeconfig.certLifetime. Catches: a lifetime that nobody reads; one that outlives
+// the CA, which clients then complain of.
 TEST_F(AdminKubeconfigs, ItLivesAsLongAsTheConfigSaysAndTheAuthorityDoes) {
   auto now = made + 1 * kj::DAYS;
   auto life = [&](kj::StringPtr lifetime) {

@@ -109,6 +109,35 @@ TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
       manifests);
 }
 
+// Catches: a port, an image or a policy of the config that is not that of the pods; a port 0.
+TEST_F(ControlPlaneConfigs, SayWhatSingleKeysSay) {
+  begin();
+  publish(
+      "version: v1alpha1\nmachine: {type: controlplane, token: abcdef.0123456789abcdef}\n"
+      "cluster:\n  controlPlane: {endpoint: 'https://172.20.0.1:6443', localAPIServerPort: 7443}\n"
+      "  apiServer: {image: 'r/kube-apiserver:v1.20.6', disablePodSecurityPolicy: true}\n"
+      "  network: {dnsDomain: cluster.local, podSubnets: [10.42.0.0/16]}\n"
+      "  controllerManager: {image: 'r/m:v1.20.6', extraArgs: {v: 5}}\n"
+      "  coreDNS: {image: 'r/coredns:1.8.0'}\n"
+      "  proxy: {image: 'r/p:v1.20.6', extraArgs: {v: 6}}\n");
+  poll();
+  EXPECT_EQ(7443, spec(kApiServerId).getApiServer().getLocalPort());
+  auto manager = spec(kControllerManagerId).getControllerManager();
+  EXPECT_STREQ("r/m:v1.20.6", manager.getImage().cStr());
+  EXPECT_EQ("v=5 ", arguments(manager.getExtraArgs()));
+  EXPECT_STREQ("10.42.0.0/16", manager.getPodCIDR().cStr());
+  auto system = spec(kSystemManifestsId).getSystemManifests();
+  EXPECT_FALSE(system.getPodSecurityPolicyEnabled());
+  EXPECT_STREQ("r/coredns:1.8.0", system.getCoreDNSImage().cStr());
+  EXPECT_STREQ("r/p:v1.20.6", system.getProxyImage().cStr());
+  EXPECT_EQ("v=6 ", arguments(system.getProxyExtraArgs()));
+  publish(
+      "version: v1alpha1\nmachine: {type: controlplane, token: abcdef.0123456789abcdef}\n"
+      "cluster:\n  controlPlane: {endpoint: 'https://172.20.0.1:6443', localAPIServerPort: 0}\n");
+  poll();
+  EXPECT_EQ(6443, spec(kApiServerId).getApiServer().getLocalPort());
+}
+
 // Catches: pods that are started anew because the keys of the config changed places.
 TEST_F(ControlPlaneConfigs, AnOrderOfKeysIsNoChange) {
   begin();

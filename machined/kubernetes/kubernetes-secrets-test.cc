@@ -300,6 +300,30 @@ TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
   EXPECT_NE(uidOf(Component::kControllerManager), uidOf(Component::kScheduler));
 }
 
+// Catches: a key of secretbox that is not used, or that makes what was encrypted before unreadable.
+TEST_F(KubernetesControllers, SecretboxEncryptsAndTheOtherKeyStillReads) {
+  secrets.secretboxSecret = pki::Pem(kj::str("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="));
+  begin();
+  auto text = readFile(kj::str(folder, "/kube-apiserver/encryptionconfig.yaml"));
+  auto providers = text.slice(KJ_ASSERT_NONNULL(text.findFirst('-')));
+  EXPECT_EQ(kj::str("- resources:\n      - secrets\n    providers:\n"
+                    "      - secretbox:\n          keys:\n            - name: key2\n"
+                    "              secret: ",
+                    kj::StringPtr(secrets.secretboxSecret),
+                    "\n      - aescbc:\n          keys:\n            - name: key1\n"
+                    "              secret: ",
+                    kj::StringPtr(secrets.encryptionSecret), "\n      - identity: {}\n"),
+            providers);
+  // As the machine config names them.
+  auto config = document();
+  for (auto line :
+       {"secretboxEncryptionSecret: AAEC", "aescbcEncryptionSecret: ", "clusterName: demo\n"}) {
+    EXPECT_NE(nullptr, strstr(config.cStr(), line)) << line;
+  }
+  auto root = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId));
+  EXPECT_EQ(kj::StringPtr("demo"), root.getK8s().getName());
+}
+
 // Catches: an API server that goes on with the key of before, and one that is started anew for a
 // certificate of etcd.
 TEST_F(KubernetesControllers, VersionsRiseWithWhatIsReadOnce) {

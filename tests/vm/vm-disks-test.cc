@@ -1,4 +1,5 @@
-// Disks of machine.disks: made from nothing, found again, and never taken from anybody.
+// Disks of machine.disks (device, partitions with size and mountpoint): made from nothing, found
+// again, and never taken from anybody.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
