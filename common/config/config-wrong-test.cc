@@ -253,6 +253,8 @@ TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
   EXPECT_EQ(said("A-Token_of+Upper/Case.Letters==", good), "");
   EXPECT_EQ(said("secret", good),
             kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
+  EXPECT_EQ(said("abcdef.01234567", good),
+            kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
   EXPECT_EQ(said("aaaaaa.aaaaaaaaaaaaaaaa", good),
             kj::str("c:3:3: warning: machine.token: weak: it could be guessed; ", kForm));
   EXPECT_EQ(said(good, "aaaaaa.aaaaaaaaaaaaaaaa"),

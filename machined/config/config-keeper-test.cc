@@ -60,6 +60,27 @@ TEST_F(KeeperTest, ADryRunChangesNothing) {
   EXPECT_EQ(0u, b.reboots);
 }
 
+// Catches: a reboot for keys that nothing acts on, or such a key that nobody is told of.
+TEST_F(KeeperTest, KeysWithoutEffectNeedNoReboot) {
+  booted(document("a"));
+  auto more = "  features: {kubePrism: {enabled: true}}\n  acceptedCAs: []\n"_kj;
+  for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::AUTO}) {
+    auto outcome = apply(document("a", more), mode).wait(io.waitScope);
+    EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
+    ASSERT_EQ(2u, outcome.warnings.size());
+    EXPECT_TRUE(contains(outcome.warnings[0].cStr(), "machine.features.kubePrism: this key"));
+    EXPECT_TRUE(contains(outcome.warnings[1].cStr(), "machine.acceptedCAs: this key"));
+    apply(document("a"), mode).wait(io.waitScope);
+  }
+  auto old = kj::str(document("a"), "  podCheckpointer: {image: x}\n");
+  auto outcome = apply(old, ApplyMode::NO_REBOOT).wait(io.waitScope);
+  ASSERT_EQ(1u, outcome.warnings.size());
+  EXPECT_TRUE(
+      contains(outcome.warnings[0].cStr(), "cluster.podCheckpointer: this key has no effect"));
+  settle();
+  EXPECT_EQ(0u, brain().reboots);
+}
+
 // Catches: half an answer about what needs a reboot, and a refused apply that changed something.
 TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
   booted(document("a"));

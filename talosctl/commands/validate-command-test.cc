@@ -268,6 +268,13 @@ TEST_F(Validate, GenConfigPatchesWhatItWrites) {
   EXPECT_THAT(join, AllOf(HasSubstr("kernel.panic"), HasSubstr("        hostname: w\n"),
                           Not(HasSubstr("A: 1, 2"))));
   EXPECT_THAT(join, HasSubstr("    # Host name, links, addresses, routes and resolvers.\n"));
+  auto later = in("later");
+  EXPECT_EQ(generate({"-o", later, "--config-patch-worker", "machine: {env: {B: b}}",
+                      "--config-patch-join", "machine: {env: {C: c}}"}),
+            0)
+      << err();
+  EXPECT_THAT(readFile(kj::str(later, "/join.yaml")).cStr(),
+              HasSubstr("\n        C: c\n        B: b\n"));
 
   auto none = in("none");
   EXPECT_EQ(generate({"-o", none, "--config-patch-join", "machine: {type: boss}"}), 1);

@@ -40,13 +40,17 @@ RolePatches::RolePatches(Invocation& call)
     : all(readPatches(call.list("config-patch"), "config-patch")),
       controlPlane(
           readPatches(call.list("config-patch-control-plane"), "config-patch-control-plane")),
-      join(readPatches(call.list("config-patch-join"), "config-patch-join")) {}
+      join(readPatches(call.list("config-patch-join"), "config-patch-join")) {
+  auto worker = readPatches(call.list("config-patch-worker"), "config-patch-worker");
+  for (auto& patch : worker) join.add(kj::mv(patch));
+}
 
 void RolePatches::addFlags(Command& command) {
   for (auto [name, help] :
        {std::pair("config-patch"_kj, "patch for every config, or @FILE; may be repeated"_kj),
         std::pair("config-patch-control-plane"_kj, "the same for control-plane nodes"_kj),
-        std::pair("config-patch-join"_kj, "the same for workers"_kj)}) {
+        std::pair("config-patch-join"_kj, "the same for workers"_kj),
+        std::pair("config-patch-worker"_kj, "config-patch-join under its later name"_kj)}) {
     command.flag({.name = name, .kind = FlagKind::kTexts, .help = help});
   }
 }

@@ -14,8 +14,8 @@ struct Patch {
 kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPtr flag);
 kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files);
 
-// Those of the flags --config-patch, --config-patch-control-plane and --config-patch-join, for the
-// configs of a whole cluster.
+// Those of the flags --config-patch, --config-patch-control-plane and --config-patch-join (or
+// --config-patch-worker), for the configs of a whole cluster.
 struct RolePatches {
   kj::Vector<Patch> all, controlPlane, join;
   explicit RolePatches(Invocation& call);
