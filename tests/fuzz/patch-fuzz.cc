@@ -9,10 +9,13 @@
 
 #include "common/base/diff.h"
 #include "common/yaml/yaml.h"
+#include "talosctl/config/config-shape.h"
 
 namespace {
 
 using namespace talos;
+
+const PatchNames kNames{.shapeOf = &talosctl::shapeOfConfig};
 
 // A JSON Patch that replaces and does nothing else.
 bool onlyReplaces(kj::StringPtr patch) {
@@ -41,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   KJ_IF_MAYBE (same, applyPatch(document, "[]", none)) KJ_ASSERT(*same == document);
 
   Problems problems;
-  auto result = applyPatch(document, patch, problems);
+  auto result = applyPatch(document, patch, problems, kNames);
   KJ_ASSERT((result == nullptr) == (problems.size() > 0));
   render(problems);
   KJ_IF_MAYBE (changed, result) {
@@ -52,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     KJ_ASSERT((difference.size() == 0) == (document == *changed));
     if (!onlyReplaces(patch)) return 0;
     Problems second;
-    KJ_IF_MAYBE (again, applyPatch(*changed, patch, second)) KJ_ASSERT(*again == *changed, *again);
+    KJ_IF_MAYBE (again, applyPatch(*changed, patch, second, kNames))
+      KJ_ASSERT(*again == *changed, *again);
   }
   return 0;
 }
