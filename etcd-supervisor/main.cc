@@ -46,6 +46,7 @@ void run() {
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
                            [&](const UnixPeer&) { return makeServer(timer, keeps, files); });
   log::info("listening");
+  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   keeps.run()
       .exclusiveJoin(bootstrapStatus.run())
       .exclusiveJoin(kj::mv(serving))

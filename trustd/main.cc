@@ -30,6 +30,7 @@ void run() {
   secrets.ready().wait(io.waitScope);
   records.recall(issuer).wait(io.waitScope);
   releaseStartMemory();
+  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("listening");
   serveTls(
       lowLevel, timer, kj::mv(listening), secrets.endpoint(),

@@ -1,6 +1,7 @@
 #include "common/memory/process-memory.h"
 
 #include <gtest/gtest.h>
+#include <kj/async.h>
 #include <kj/debug.h>
 #include <kj/string.h>
 #include <stdio.h>
@@ -37,6 +38,25 @@ TEST(ReleaseStartMemory, KeepsDataAndGivesPagesBack) {
   EXPECT_EQ(42, variable);
   EXPECT_EQ("still here"_kj, kConstant);
   EXPECT_LT(after, before);
+}
+
+// Catches: what a daemon touched after its start and stays with, once or for good; a promise that
+// is never done.
+TEST(ReleaseStartMemory, GivesBackTwiceLater) {
+  kj::EventLoop loop;
+  kj::WaitScope waits(loop);
+  kj::TimerImpl timer(kj::origin<kj::TimePoint>());
+  auto done = releaseStartMemoryLater(timer);
+  for (auto minutes : {1, 5}) {
+    // The second and later readings find in memory what a reading needs.
+    residentFilePages();
+    auto before = residentFilePages();
+    EXPECT_FALSE(done.poll(waits)) << minutes;
+    timer.advanceTo(kj::origin<kj::TimePoint>() + minutes * kj::MINUTES);
+    bool over = done.poll(waits);
+    EXPECT_LT(residentFilePages(), before) << minutes;
+    EXPECT_EQ(over, minutes == 5);
+  }
 }
 
 // Catches: a program with keys that leaves them in a core file.

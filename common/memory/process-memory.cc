@@ -33,6 +33,13 @@ void releaseStartMemory() {
   malloc_trim(0);
 }
 
+kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer) {
+  for (auto pause : {1 * kj::MINUTES, 4 * kj::MINUTES}) {
+    co_await timer.afterDelay(pause);
+    releaseStartMemory();
+  }
+}
+
 void refuseCoreDumps() {
   struct rlimit none = {0, 0};
   KJ_SYSCALL(setrlimit(RLIMIT_CORE, &none));

@@ -174,7 +174,10 @@ MachineLife::Dependencies Wiring::lifeDependencies() {
             controllers.poke("secrets.ApiController");
             startApi(supervisor);
           },
-          releaseStartMemory,
+          [this]() {
+            releaseStartMemory();
+            tasks.add(releaseStartMemoryLater(timer));
+          },
           KJ_BIND_METHOD(*this, keepReason),
           [this]() { return mode == Mode::kMetal && !state.isMounted(); },
           [this]() { return reset->promised() != nullptr; },

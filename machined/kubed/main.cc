@@ -76,6 +76,7 @@ void run(bool worker) {
   auto serving = serveUnix(lowLevel, timer, inheritedSocket(kListenUnixVariable),
                            [&](const UnixPeer&) { return surveys; });
   releaseStartMemory();
+  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("waiting for Kubernetes");
   manifests.run()
       .exclusiveJoin(extra.run())

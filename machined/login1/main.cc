@@ -87,6 +87,7 @@ void run() {
       kNodeId);
   changed.raise();  // nothing is left of an earlier life
   releaseStartMemory();
+  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("listening");
   manager.run().exclusiveJoin(tellChanges(timer, store, delay, changed)).wait(io.waitScope);
 }
