@@ -14,6 +14,7 @@
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
+#   KUBERNETES=1             of `make bench`: the figures of Kubernetes too, for which it is compiled once
 #   PROVISIONER=qemu         of `make demo`, when it creates the cluster: qemu or container
 
 SHELL    := /bin/bash

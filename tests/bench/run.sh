@@ -224,6 +224,18 @@ way "a port of the host at the gateway's address, MTU 1500" gateway veth1500
 way "an address outside through slirp4netns, MTU 65520" world veth
 way "the same with MTU 1500" world1500 veth1500
 
+# --- Kubernetes ------------------------------------------------------------------------------------------------
+# Its programs and images are compiled once (make.sh), which takes longer than all of the rest: only when asked for.
+if [ -n "${KUBERNETES:-}" ]; then
+  say "Kubernetes"
+  made=$(rootfs/kubernetes/make.sh "$checkout" 1.34.4)
+  programs=$(dirname "$(awk '$1 == "kubectl" { print $2 }' <<<"$made")")
+  tests/bench/kubernetes.sh "$checkout" "$out" "$json" "$programs" "$(awk '$1 == "images" { print $2 }' <<<"$made")" \
+    "$((runs < 3 ? runs : 3))"
+else
+  figure "Kubernetes on nodes in containers: not measured, make bench KUBERNETES=1 does it" "" "" ""
+fi
+
 boot=$(jq 'select(.name == "start of QEMU to the first mTLS answer").ours' "$json")
 say "the peer's boots"
 figure "start of QEMU to the first answer (mTLS; the peer: ssh banner)" s "$boot" "" "Debian, systemd, networkd, sshd" \
