@@ -9,6 +9,7 @@
 #   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
 #   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
 #   make clean      remove what was built          make docs          write the generated pages
+#   make man        man pages of talosctl
 #   make installer-image   what `talosctl upgrade` takes; customized with TREE=, REMOVE=, KERNEL= (docs/customizing.md)
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
@@ -35,7 +36,7 @@ PROVISIONER ?= qemu
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-.PHONY: all root configure programs image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs man image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER)
 
@@ -52,6 +53,10 @@ configure: root
 # What users run and what the image is made of: no tests.
 programs: configure
 	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl $$(cut -d" " -f1 $(INNER)/programs.list)'
+
+# One page of each command, from the table that help is made of.
+man: programs
+	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
 
 image: programs
 	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(INNER) /build/image

@@ -47,8 +47,9 @@ void run() {
       netlink::openMonitor(io.unixEventPort, Bystanders::kMonitorBuffer, Bystanders::kSubjects);
   Bystanders bystanders(*kernel, *bystanderMonitor, timer,
                         [&](Bystanders::Report report) { return publish(store, kj::mv(report)); });
+  auto captures = openCaptures(io.unixEventPort, timer);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
-                           [&](const UnixPeer&) { return makeServer(controller); });
+                           [&](const UnixPeer&) { return makeServer(controller, *captures); });
   log::info("listening");
   controller.run()
       .exclusiveJoin(operators.run())

@@ -29,6 +29,7 @@ enum FileType { regular @0; directory @1; symlink @2; }
 struct FileInfo {
   name @0 :Text; size @1 :UInt64; mode @2 :UInt32; modified @3 :Int64;   # st_mode; seconds since 1970
   error @4 :Text; link @5 :Text; relativeName @6 :Text;
+  uid @7 :UInt32; gid @8 :UInt32;
 }
 interface FileSink { files @0 (files :List(FileInfo)) -> stream; }
 

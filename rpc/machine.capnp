@@ -51,6 +51,59 @@ interface Machine {
   kubeconfig @12 () -> (kubeconfig :Data) $allow("os:admin") $audit;
   # An admin kubeconfig with a new pair of its own (PEM in YAML), for the endpoint of the cluster; lasts as long as
   # cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
+
+  netstat @13 (process :Int32) -> (sockets :List(Socket), leftOut :UInt64) $allow("os:reader");
+  # TCP, UDP and raw IP sockets of the node, or of the network namespace that this process is in, in the kernel's
+  # order, as many as an answer holds. NotFound for a process that is not there.
+  cgroups @14 () -> (groups :List(Cgroup), leftOut :UInt64) $allow("os:reader");
+  # The control groups of the node, each before those below it and siblings by name; the first one is the root.
+  dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
+  # Which controllers and which daemons read and write which resources, as they are declared. Sorted by name.
+}
+
+struct Socket {
+  protocol @0 :Text;               # tcp, tcp6, udp, udp6, udplite, udplite6, raw, raw6
+  localAddress @1 :Text; localPort @2 :UInt16;     # of a raw socket the port is the IP protocol
+  remoteAddress @3 :Text; remotePort @4 :UInt16;   # 0.0.0.0 or :: and 0 when it is not connected
+  state @5 :Text;                  # ESTABLISHED, LISTEN …; empty of one that has none
+  receiveQueue @6 :UInt64; sendQueue @7 :UInt64;   # bytes; of a listening socket: connections that wait
+  uid @8 :UInt32; inode @9 :UInt64;
+  pid @10 :Int32; program @11 :Text;               # the first process but process 1 that has it open; 0: none has
+}
+
+struct Cgroup {
+  # Counts and bytes; a limit of -1 is none. What the kernel does not count for a group is null.
+  path @0 :Text;                   # below the root, "system/apid"; the root itself is empty
+  processes @1 :UInt32;            # in the group itself
+  memory @2 :Memory;
+  cpu @3 :Cpu;
+  pids @4 :Pids;
+  io @5 :Io;
+  pressure @6 :List(Pressure);
+  struct Memory {
+    current @0 :Int64; peak @1 :Int64; min @2 :Int64; low @3 :Int64; high @4 :Int64; max @5 :Int64;
+    swapCurrent @6 :Int64; swapMax @7 :Int64; oomKills @8 :Int64;
+  }
+  struct Cpu {
+    usageUs @0 :Int64; userUs @1 :Int64; systemUs @2 :Int64; throttledUs @3 :Int64; throttledPeriods @4 :Int64;
+    weight @5 :Int64;              # 0: not known
+    quotaUs @6 :Int64; periodUs @7 :Int64;         # so much in each period
+  }
+  struct Pids { current @0 :Int64; peak @1 :Int64; max @2 :Int64; }
+  struct Io { readBytes @0 :Int64; writtenBytes @1 :Int64; reads @2 :Int64; writes @3 :Int64; }  # of all disks
+  struct Pressure {
+    resource @0 :Text;             # cpu, memory, io
+    someAvg10 @1 :Float64; someAvg60 @2 :Float64; someAvg300 @3 :Float64; someTotalUs @4 :Int64;
+    fullAvg10 @5 :Float64; fullAvg60 @6 :Float64; fullAvg300 @7 :Float64; fullTotalUs @8 :Int64;
+  }
+}
+
+struct ControllerLinks {
+  name @0 :Text;                   # config.MachineTypeController, networkd
+  daemon @1 :Bool;
+  reads @2 :List(Input);
+  writes @3 :List(Text);           # full names of types
+  struct Input { namespace @0 :Text; type @1 :Text; id @2 :Text; }   # an empty id: all of the type
 }
 
 struct ResetTarget {

@@ -6,11 +6,22 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
+using import "annotations.capnp".audit;
+using import "stream.capnp".ByteSink;
 
 interface Network {
   interfaces @0 () -> (interfaces :List(Interface)) $allow("os:reader") $maintenance;
   routes @1 () -> (routes :List(Route)) $allow("os:reader");
+
+  capture @2 (link :Text, promiscuous :Bool, snapLength :UInt32, durationMs :UInt64, filter :List(FilterStep),
+      sink :ByteSink) -> (packets :UInt64, dropped :UInt64) $audit;
+  # What passes a link, in both directions, as a pcap file (draft-ietf-opsawg-pcap) with times in ns, until the
+  # duration is over (0: until the caller drops the call). Each packet is cut off after snapLength bytes (0: 4096). `dropped`:
+  # packets that came faster than the caller took them. NotFound for an unknown link; InvalidArgument for a filter
+  # that the kernel refuses; ResourceExhausted beyond kMostCaptures at once.
 }
+struct FilterStep { code @0 :UInt16; jt @1 :UInt8; jf @2 :UInt8; k @3 :UInt32; }
+# One instruction of classic BPF, as Linux' sock_filter and `tcpdump -dd`.
 struct Interface {
   index @0 :UInt32; mtu @1 :UInt32; name @2 :Text; hardwareAddress @3 :Text;
   flags @4 :List(Text);            # UP, BROADCAST, LOOPBACK, POINTTOPOINT, MULTICAST

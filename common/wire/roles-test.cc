@@ -277,7 +277,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Events.previous",    "Node.containers",    "Containers.images",    "Containers.list",
       "Containers.logs",    "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
       "Etcd.members",       "Etcd.standing",      "Etcd.status",          "Kubernetes.survey",
-      "Node.kubernetes",
+      "Node.kubernetes",    "Machine.cgroups",    "Machine.netstat",      "Machine.dependencies",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
@@ -305,6 +305,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.clientCertificate",
       "Machine.kubeconfig",
       "Machine.reset",
+      "Network.capture",
       "Node.sensitiveResources",
       "ResourceSink.changes",
       "ResourceSink.lagged",
@@ -348,7 +349,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.bootstrap Etcd.defragment Etcd.disarm Etcd.forfeitLeadership Etcd.leave "
       "Etcd.removeMember "
       "Etcd.snapshot Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
-      "Machine.shutdown "
+      "Machine.shutdown Network.capture "
       "Services.kill Services.restart Services.start Services.stop "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
       "Upgrades.rollback Upgrades.upgrade",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
@@ -14,7 +15,8 @@ struct Got {
   kj::Vector<kj::byte> bytes;
   unsigned calls = 0;
   size_t largest = 0;
-  bool stuck = false;  // the sink never answers
+  bool stuck = false;         // the sink never answers
+  uint32_t uid = 0, gid = 0;  // of the last file
   kj::Promise<void> answer() { return stuck ? kj::Promise<void>(kj::NEVER_DONE) : kj::READY_NOW; }
 };
 
@@ -24,6 +26,7 @@ class Names final : public rpc::FileSink::Server {
   kj::Promise<void> files(FilesContext context) override {
     ++got.calls;
     for (auto file : context.getParams().getFiles()) {
+      got.uid = file.getUid(), got.gid = file.getGid();
       got.items.add(kj::str(file.getRelativeName(), file.getLink().size() > 0 ? "->" : "",
                             file.getLink(), file.getError().size() > 0 ? " !" : "",
                             file.getError()));
@@ -105,6 +108,10 @@ TEST_F(Files, ListIsOneLevelUnlessAskedForMore) {
   tree.link("l", "d/f");
   list(tree.root, false).wait(io.waitScope);
   EXPECT_EQ(kj::strArray(got.items, " "), ". d l->d/f");
+  KJ_SYSCALL(lchown(tree.at("l").cStr(), 12, 34));
+  list(tree.root, false).wait(io.waitScope);
+  EXPECT_EQ(got.uid, 12u);
+  EXPECT_EQ(got.gid, 34u);
   got.items.clear();
   list(tree.root, true).wait(io.waitScope);
   EXPECT_EQ(kj::strArray(got.items, " "), ". d d/f l->d/f");

@@ -214,6 +214,8 @@ kj::Promise<void> send(rpc::FileSink::Client& sink, kj::ArrayPtr<const ListItem>
     out.setRelativeName(visit.relative);
     out.setSize(visit.st.st_size);
     out.setMode(visit.st.st_mode);
+    out.setUid(visit.st.st_uid);
+    out.setGid(visit.st.st_gid);
     out.setModified(visit.st.st_mtim.tv_sec);
     out.setError(visit.error);
     out.setLink(item.link);

@@ -65,7 +65,16 @@ class Machine : public testing::Test {
                               reboot ? " reboot" : "");
               return kj::READY_NOW;
             },
-            []() -> kj::Promise<pki::Pem> { return pki::Pem(kj::str("apiVersion: v1\n")); }},
+            []() -> kj::Promise<pki::Pem> { return pki::Pem(kj::str("apiVersion: v1\n")); },
+            [] {
+              kj::Vector<ControllerLinks> all;
+              ControllerLinks links{
+                  .name = kj::str("vipd"), .daemon = true, .reads = {}, .writes = {}};
+              links.reads.add(ControllerLinks::Input{kj::str("a"), kj::str("B"), kj::str("c")});
+              links.writes.add(kj::str("D"));
+              all.add(kj::mv(links));
+              return all;
+            }},
         ClientCalls::alone(), paths);
   }
 };
@@ -190,6 +199,44 @@ TEST_F(Machine, MountsAreReadFromTheSameProc) {
   ASSERT_EQ(mounts.getMounts().size(), 1u);
   EXPECT_EQ(kj::StringPtr(mounts.getMounts()[0].getMountedOn()), proc.root);
   EXPECT_GT(mounts.getMounts()[0].getSize(), 0u);
+}
+
+// Catches: a field of what was found that the answer leaves out or mixes up with another one.
+TEST_F(Machine, SocketsAndGroupsAndControllersAreSentAsTheyAre) {
+  TestTree tree;
+  tree.directory("net");
+  tree.file("net/udp", "1: 0100007F:0035 0200007F:0007 01 00000003:00000004 0:0 0 5 0 6 2 x 0\n");
+  tree.directory("9/fd");
+  tree.file("9/comm", "resolver\n");
+  tree.link("9/fd/3", "socket:[6]");
+  tree.file("cgroup.controllers", "");
+  tree.directory("system/apid");
+  tree.file("system/apid/pids.max", "max\n");
+  tree.file("system/apid/pids.current", "12\n");
+  auto machine = client({.proc = tree.root, .cgroups = tree.root});
+  auto sockets = machine.netstatRequest().send().wait(io.waitScope);
+  ASSERT_EQ(sockets.getSockets().size(), 1u);
+  auto s = sockets.getSockets()[0];
+  EXPECT_EQ(kj::str(s.getProtocol(), " ", s.getLocalAddress(), " ", s.getLocalPort(), " ",
+                    s.getRemoteAddress(), " ", s.getRemotePort(), " ", s.getState(), " ",
+                    s.getSendQueue(), " ", s.getReceiveQueue(), " ", s.getUid(), " ", s.getInode(),
+                    " ", s.getPid(), " ", s.getProgram()),
+            "udp 127.0.0.1 53 127.0.0.2 7 ESTABLISHED 3 4 5 6 9 resolver");
+  auto groups = machine.cgroupsRequest().send().wait(io.waitScope);
+  bool found = false;
+  for (auto group : groups.getGroups()) {
+    if (group.getPath() != "system/apid") continue;
+    found = true;
+    EXPECT_EQ(group.getPids().getCurrent(), 12);
+    EXPECT_EQ(group.getPids().getMax(), -1);
+  }
+  EXPECT_TRUE(found);
+  auto controllers = machine.dependenciesRequest().send().wait(io.waitScope);
+  ASSERT_EQ(controllers.getControllers().size(), 1u);
+  auto c = controllers.getControllers()[0];
+  EXPECT_EQ(kj::str(c.getName(), c.getDaemon(), c.getReads()[0].getNamespace(),
+                    c.getReads()[0].getType(), c.getReads()[0].getId(), c.getWrites()[0]),
+            "vipdtrueaBcD");
 }
 
 TEST_F(Machine, AKubeconfigIsSentAsItIs) {

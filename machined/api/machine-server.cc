@@ -10,7 +10,9 @@
 #include "common/base/fill-list.h"
 #include "common/base/lines.h"
 #include "common/base/within.h"
+#include "machined/api/cgroup-facts.h"
 #include "machined/api/client-certificate.h"
+#include "machined/api/sockets.h"
 
 namespace talos::machined {
 namespace {
@@ -19,6 +21,9 @@ constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
 constexpr kj::Duration kPreview = 25 * kj::SECONDS;  // etcd has 20 s
 constexpr unsigned kMostRoles = 16;                  // there are three
 constexpr unsigned kMostLabels = 16;
+// An answer is one message, of 8 MiB at most: some 250 bytes for a socket, 1 KiB for a group.
+constexpr size_t kMostSockets = 16'384;
+constexpr size_t kMostCgroups = 4096;
 
 uint64_t kernelUptimeMs() {
   struct timespec now;
@@ -190,6 +195,54 @@ kj::Promise<void> MachineServer::time(TimeContext context) {
   out.setServer(answer.server);
   out.setLocal(nanoseconds(answer.local));
   out.setRemote(nanoseconds(answer.remote));
+}
+
+kj::Promise<void> MachineServer::netstat(NetstatContext context) {
+  auto facts = co_await onPool("reading the sockets",
+                               [proc = paths.proc, process = context.getParams().getProcess()] {
+                                 return readSockets(proc, process, kMostSockets);
+                               });
+  auto out = context.getResults();
+  out.setLeftOut(facts.leftOut);
+  fillList(out.initSockets(facts.sockets.size()), facts.sockets, [](auto out, auto& fact) {
+    out.setProtocol(fact.protocol);
+    out.setLocalAddress(fact.localAddress);
+    out.setLocalPort(fact.localPort);
+    out.setRemoteAddress(fact.remoteAddress);
+    out.setRemotePort(fact.remotePort);
+    out.setState(fact.state);
+    out.setReceiveQueue(fact.receiveQueue);
+    out.setSendQueue(fact.sendQueue);
+    out.setUid(fact.uid);
+    out.setInode(fact.inode);
+    out.setPid(fact.pid);
+    out.setProgram(fact.program);
+  });
+}
+
+kj::Promise<void> MachineServer::cgroups(CgroupsContext context) {
+  auto facts = co_await onPool("reading the control groups",
+                               [root = paths.cgroups] { return readCgroups(root, kMostCgroups); });
+  auto found = facts->getRoot<rpc::Machine::CgroupsResults>().asReader();
+  auto out = context.getResults();
+  out.setGroups(found.getGroups());
+  out.setLeftOut(found.getLeftOut());
+}
+
+kj::Promise<void> MachineServer::dependencies(DependenciesContext context) {
+  auto all = hooks.dependencies();
+  fillList(context.getResults().initControllers(all.size()), all, [](auto out, auto& links) {
+    out.setName(links.name);
+    out.setDaemon(links.daemon);
+    fillList(out.initReads(links.reads.size()), links.reads, [](auto out, auto& input) {
+      out.setNamespace(input.ns);
+      out.setType(input.type);
+      out.setId(input.id);
+    });
+    auto writes = out.initWrites(links.writes.size());
+    for (auto i : kj::indices(links.writes)) writes.set(i, links.writes[i]);
+  });
+  return kj::READY_NOW;
 }
 
 kj::Promise<void> MachineServer::kubeconfig(KubeconfigContext context) {

@@ -14,6 +14,7 @@
 #include "machined/api/facts.h"
 #include "machined/process1/client-calls.h"
 #include "machined/process1/read-pool.h"
+#include "machined/resources/controller-links.h"
 #include "rpc/local.capnp.h"
 #include "rpc/machine.capnp.h"
 
@@ -59,6 +60,8 @@ struct MachineHooks {
   kj::Function<kj::Promise<void>(kj::Vector<kj::String> labels, bool graceful, bool reboot)> reset;
   // A kubeconfig that was made for this call; rejects on a machine that cannot make one.
   kj::Function<kj::Promise<pki::Pem>()> kubeconfig;
+  // Controllers of this process and daemons, sorted by name.
+  kj::Function<kj::Vector<ControllerLinks>()> dependencies;
 };
 
 struct MachinePaths {
@@ -84,6 +87,9 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> previewReset(PreviewResetContext context) override;
   kj::Promise<void> reset(ResetContext context) override;
   kj::Promise<void> kubeconfig(KubeconfigContext context) override;
+  kj::Promise<void> netstat(NetstatContext context) override;
+  kj::Promise<void> cgroups(CgroupsContext context) override;
+  kj::Promise<void> dependencies(DependenciesContext context) override;
 
  private:
   ReadPool& pool;

@@ -9,27 +9,6 @@ bool isBlank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\0';
 }
 
-// Takes the next line off the text; false at its end.
-bool nextLine(kj::ArrayPtr<const char>& text, kj::ArrayPtr<const char>& line) {
-  if (text.size() == 0) return false;
-  size_t end = 0;
-  while (end < text.size() && text[end] != '\n') ++end;
-  line = text.slice(0, end);
-  text = text.slice(kj::min(end + 1, text.size()), text.size());
-  return true;
-}
-
-// Takes the next word off the line; empty at its end.
-kj::ArrayPtr<const char> nextWord(kj::ArrayPtr<const char>& line) {
-  size_t begin = 0;
-  while (begin < line.size() && isBlank(line[begin])) ++begin;
-  size_t end = begin;
-  while (end < line.size() && !isBlank(line[end])) ++end;
-  auto word = line.slice(begin, end);
-  line = line.slice(end, line.size());
-  return word;
-}
-
 bool equal(kj::ArrayPtr<const char> word, kj::StringPtr text) {
   return word == text.asArray();
 }
@@ -51,6 +30,25 @@ kj::String unescape(kj::ArrayPtr<const char> word) {
 }
 
 }  // namespace
+
+bool nextLine(kj::ArrayPtr<const char>& text, kj::ArrayPtr<const char>& line) {
+  if (text.size() == 0) return false;
+  size_t end = 0;
+  while (end < text.size() && text[end] != '\n') ++end;
+  line = text.slice(0, end);
+  text = text.slice(kj::min(end + 1, text.size()), text.size());
+  return true;
+}
+
+kj::ArrayPtr<const char> nextWord(kj::ArrayPtr<const char>& line) {
+  size_t begin = 0;
+  while (begin < line.size() && isBlank(line[begin])) ++begin;
+  size_t end = begin;
+  while (end < line.size() && !isBlank(line[end])) ++end;
+  auto word = line.slice(begin, end);
+  line = line.slice(end, line.size());
+  return word;
+}
 
 kj::Maybe<uint64_t> parseNumber(kj::ArrayPtr<const char> text) {
   auto digits = nextWord(text);

@@ -9,6 +9,10 @@
 
 namespace talos::machined {
 
+// Take the next line off a text (false at its end), the next word off a line (empty at its end).
+bool nextLine(kj::ArrayPtr<const char>& text, kj::ArrayPtr<const char>& line);
+kj::ArrayPtr<const char> nextWord(kj::ArrayPtr<const char>& line);
+
 // One line of /proc/meminfo: "MemTotal:  16316412 kB".
 struct MemoryLine {
   kj::String name;

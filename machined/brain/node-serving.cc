@@ -1,5 +1,7 @@
 #include "machined/brain/node-serving.h"
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "common/base/version.h"
@@ -15,6 +17,7 @@
 #include "machined/etcd/etcd-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/resources/controller-runtime.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
 #include "machined/telemetry/telemetry-server.h"
@@ -247,6 +250,7 @@ MachineHooks NodeServing::hooks() {
   hooks.previewReset = KJ_BIND_METHOD(*this, previewReset);
   hooks.reset = KJ_BIND_METHOD(*this, resetAs);
   hooks.kubeconfig = KJ_BIND_METHOD(*this, kubeconfig);
+  hooks.dependencies = KJ_BIND_METHOD(*this, dependencies);
   return hooks;
 }
 
@@ -272,6 +276,13 @@ kj::Vector<ServiceCgroup> NodeServing::cgroups() {
     result.add(ServiceCgroup{kj::str(id), kj::mv(cgroup)});
   }
   return result;
+}
+
+kj::Vector<ControllerLinks> NodeServing::dependencies() {
+  auto all = deps.controllers.links();
+  for (auto& links : Access::linksOfDaemons(Registry())) all.add(kj::mv(links));
+  std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.name < b.name; });
+  return all;
 }
 
 kj::Promise<TimeAnswer> NodeServing::askTime(kj::String server) {

@@ -40,6 +40,7 @@ class NodeServing {
     Events& events;
     Logs& logs;
     Store& store;
+    ControllerRuntime& controllers;
     MachineConfigReader& reader;
     ForeignBytes& foreign;
     MachineStatus& status;
@@ -93,6 +94,7 @@ class NodeServing {
   PreviousLog previousLog(kj::Own<ClientCalls> calls);
   PreviousEvents previousEvents(kj::Own<ClientCalls> calls);
   MachineHooks hooks();
+  kj::Vector<ControllerLinks> dependencies();
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller);
   void fillStatus(rpc::Status::Builder out);
   kj::Vector<ServiceCgroup> cgroups();

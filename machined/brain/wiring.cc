@@ -210,15 +210,13 @@ kj::Promise<void> Wiring::keepReason(kj::StringPtr reason) {
 }
 
 NodeServing::Dependencies Wiring::servingDependencies() {
-  return {io,        uv,           clock,
-          arguments, platform,     mode,
-          process1,  events,       logs,
-          store,     configReader, foreign,
-          status,    sequencer,    supervisor,
-          time,      config,       life,
-          recorder,  containerd,   upgrader,
-          reads,     meta,         *reset,
-          departure, nodeDrain,    KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
+  return {io,         uv,        clock,       arguments,
+          platform,   mode,      process1,    events,
+          logs,       store,     controllers, configReader,
+          foreign,    status,    sequencer,   supervisor,
+          time,       config,    life,        recorder,
+          containerd, upgrader,  reads,       meta,
+          *reset,     departure, nodeDrain,   KJ_BIND_METHOD(volumeKeys, newRecoveryKey)};
 }
 
 // On the way down they are unmounted; in an installation STATE is mounted for a moment.

@@ -185,6 +185,22 @@ void ControllerRuntime::add(kj::Own<Controller> controller) {
   impl->add(kj::mv(controller));
 }
 
+kj::Vector<ControllerLinks> ControllerRuntime::links() const {
+  kj::Vector<ControllerLinks> all;
+  for (auto& driver : impl->drivers) {
+    auto& controller = *driver->controller;
+    ControllerLinks links{.name = kj::str(controller.name()), .reads = {}, .writes = {}};
+    for (auto& input : controller.inputs()) {
+      auto& type = impl->store.typeOf(input.type);
+      links.reads.add(ControllerLinks::Input{kj::str(type.defaultNamespace), kj::str(type.name),
+                                             kj::str(input.id)});
+    }
+    for (auto output : controller.outputs()) links.writes.add(kj::str(output));
+    all.add(kj::mv(links));
+  }
+  return all;
+}
+
 bool ControllerRuntime::idle() const {
   for (auto& driver : impl->drivers) {
     if (driver->wanted || driver->inRun) return false;

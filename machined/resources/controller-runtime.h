@@ -11,6 +11,7 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
+#include "machined/resources/controller-links.h"
 #include "machined/resources/store.h"
 #include "machined/telemetry/log-store.h"
 
@@ -63,6 +64,8 @@ class ControllerRuntime {
   // Wakes a controller that depends on something outside the store. NotFound when there is none of
   // this name; before the first one is added nothing happens, since each looks when it begins.
   void poke(kj::StringPtr controllerName);
+  // What each of them declares, in the order in which they were added.
+  kj::Vector<ControllerLinks> links() const;
   // No controller runs or is about to. One that failed and waits for its next attempt counts as
   // idle.
   bool idle() const;

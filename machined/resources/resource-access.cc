@@ -100,6 +100,26 @@ Access Access::ofUid(unsigned uid) {
   return Access(kj::str("uid ", uid));
 }
 
+kj::Vector<ControllerLinks> Access::linksOfDaemons(const Registry& registry) {
+  kj::Vector<ControllerLinks> all;
+  for (auto& daemon : kDaemons) {
+    Access access{kj::StringPtr(daemon.name)};
+    daemon.allow(access);
+    ControllerLinks links{.name = kj::str(daemon.name), .daemon = true, .reads = {}, .writes = {}};
+    for (auto& rule : access.rules) {
+      auto& type = KJ_ASSERT_NONNULL(registry.byName(rule.type));
+      bool alsoWritten = rule.verb == Verb::kRead && access.permits(Verb::kWrite, type, "", "");
+      if (rule.verb == Verb::kWrite) links.writes.add(kj::str(rule.type));
+      if (rule.verb != Verb::kRead || alsoWritten) continue;
+      links.reads.add(
+          ControllerLinks::Input{kj::str(rule.ns.size() == 0 ? type.defaultNamespace : rule.ns),
+                                 kj::str(rule.type), kj::str(rule.id)});
+    }
+    all.add(kj::mv(links));
+  }
+  return all;
+}
+
 void Access::allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
   rules.add(Rule{Verb::kRead, kj::str(ns), kj::str(type), kj::str(id)});
 }

@@ -12,6 +12,7 @@
 
 #include "common/base/resource.h"
 #include "common/wire/resource-registry.h"
+#include "machined/resources/controller-links.h"
 
 namespace talos::machined {
 
@@ -29,6 +30,8 @@ class Access {
   static Access user(bool sensitive);
   // The table of daemons. A uid that is not in it may do nothing; 0 may do everything.
   static Access ofUid(unsigned uid);
+  // What that table says, for those who want to see it.
+  static kj::Vector<ControllerLinks> linksOfDaemons(const Registry& registry);
   // Nothing yet; rules are added.
   static Access none(kj::StringPtr who);
 

@@ -90,7 +90,8 @@ TEST_F(LogsTest, AnUnknownIdIsNotFoundAndTheKnownAreNamed) {
   auto e = kj::runCatchingExceptions([&] { read("nope"); });
   ASSERT_TRUE(e != nullptr);
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kNotFound);
-  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)), "unknown log \"nope\"; use one of apid, machined");
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
+            "log \"nope\" was not registered; use one of apid, machined");
 }
 
 // The follower of a flooded log: told what it missed, never the reason that memory grows.

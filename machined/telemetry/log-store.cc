@@ -275,7 +275,7 @@ kj::Promise<void> Logs::read(kj::StringPtr id, bool follow, int tailLines, uint6
     return readLog(kj::addRef(**log), follow, tailLines, from, kj::mv(sink));
   }
   fail(ErrorKind::kNotFound,
-       kj::str("unknown log \"", id, "\"; use one of ", kj::strArray(ids(), ", ")));
+       kj::str("log \"", id, "\" was not registered; use one of ", kj::strArray(ids(), ", ")));
 }
 
 }  // namespace talos::machined

@@ -193,11 +193,21 @@ TEST_F(ControllerTest, AFailedFileIsAProblemAndTriedAgain) {
   EXPECT_EQ(board.network().getProblems().size(), 0u);
 }
 
+class FakeCaptures final : public Captures {
+ public:
+  kj::String link;
+  kj::Promise<Counts> capture(rpc::Network::CaptureParams::Reader wanted) override {
+    link = kj::str(wanted.getLink());
+    return Counts{7, 2};
+  }
+};
+
 // Catches: an API that answers from memory instead of from the kernel, and a readiness that comes
 // too soon.
 TEST_F(ControllerTest, TheServerTellsTheKernelAsItIs) {
   start();
-  auto server = makeServer(*KJ_ASSERT_NONNULL(controller));
+  FakeCaptures captures;
+  auto server = makeServer(*KJ_ASSERT_NONNULL(controller), captures);
   auto ready = server.readyRequest().send();
   EXPECT_FALSE(ready.poll(scope));
   specs();
@@ -208,6 +218,12 @@ TEST_F(ControllerTest, TheServerTellsTheKernelAsItIs) {
   kernel.plug("eth1");
   EXPECT_EQ(network.interfacesRequest().send().wait(scope).getInterfaces().size(), 3u);
   EXPECT_GE(network.routesRequest().send().wait(scope).getRoutes().size(), 2u);
+  auto request = network.captureRequest();
+  request.setLink("eth1");
+  auto counts = request.send().wait(scope);
+  EXPECT_EQ(captures.link, "eth1");
+  EXPECT_EQ(counts.getPackets(), 7u);
+  EXPECT_EQ(counts.getDropped(), 2u);
 }
 
 }  // namespace

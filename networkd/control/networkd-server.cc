@@ -6,7 +6,8 @@ namespace {
 
 class NetworkServer final : public rpc::Network::Server {
  public:
-  explicit NetworkServer(Controller& controller) : controller(controller) {}
+  NetworkServer(Controller& controller, Captures& captures)
+      : controller(controller), captures(captures) {}
 
   kj::Promise<void> interfaces(InterfacesContext context) override {
     fillInterfaces(controller.observe(), context.getResults());
@@ -16,17 +17,24 @@ class NetworkServer final : public rpc::Network::Server {
     fillRoutes(controller.observe(), context.getResults());
     return kj::READY_NOW;
   }
+  kj::Promise<void> capture(CaptureContext context) override {
+    auto counts = co_await captures.capture(context.getParams());
+    context.getResults().setPackets(counts.packets);
+    context.getResults().setDropped(counts.dropped);
+  }
 
  private:
   Controller& controller;
+  Captures& captures;
 };
 
 class NetworkdServer final : public rpc::Networkd::Server {
  public:
-  explicit NetworkdServer(Controller& controller) : controller(controller) {}
+  NetworkdServer(Controller& controller, Captures& captures)
+      : controller(controller), captures(captures) {}
 
   kj::Promise<void> network(NetworkContext context) override {
-    context.getResults().setNetwork(kj::heap<NetworkServer>(controller));
+    context.getResults().setNetwork(kj::heap<NetworkServer>(controller, captures));
     return kj::READY_NOW;
   }
   kj::Promise<void> plan(PlanContext context) override {
@@ -42,12 +50,13 @@ class NetworkdServer final : public rpc::Networkd::Server {
 
  private:
   Controller& controller;
+  Captures& captures;
 };
 
 }  // namespace
 
-rpc::Networkd::Client makeServer(Controller& controller) {
-  return kj::heap<NetworkdServer>(controller);
+rpc::Networkd::Client makeServer(Controller& controller, Captures& captures) {
+  return kj::heap<NetworkdServer>(controller, captures);
 }
 
 }  // namespace talos::networkd

@@ -1,12 +1,13 @@
 // networkd's own API (rpc/local.capnp, Networkd): readiness, and the kernel's links and routes as
-// they are.
+// they are, and captures of packets.
 #pragma once
 
+#include "networkd/control/capture.h"
 #include "networkd/control/network-loop.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::networkd {
 
-rpc::Networkd::Client makeServer(Controller& controller);
+rpc::Networkd::Client makeServer(Controller& controller, Captures& captures);
 
 }  // namespace talos::networkd

@@ -59,6 +59,11 @@ kj::Own<Command> newRoot() {
   root->flag({.name = "timeout",
               .kind = FlagKind::kDuration,
               .help = "how long to wait for an answer, such as 45s or 2m"});
+  root->flag({.name = "color",
+              .kind = FlagKind::kText,
+              .fallback = "auto",
+              .help = "colours for states; auto: on a terminal, unless NO_COLOR is set",
+              .choices = {"auto", "always", "never"}});
   root->flag({.name = "help", .letter = "h", .help = "show help"});
   return root;
 }

@@ -74,7 +74,8 @@ struct Flag {
   FlagKind kind = FlagKind::kBool;
   kj::StringPtr fallback = "";  // the default as a user would type it; empty: false, "", 0, none
   kj::StringPtr help = "";
-  std::vector<kj::StringPtr> choices = {};  // other values are refused; offered by completion
+  // Other values are refused; offered by completion. One that ends with "=" begins a value.
+  std::vector<kj::StringPtr> choices = {};
   bool required = false;
   bool hidden = false;
 };

@@ -151,7 +151,7 @@ TEST_F(CommandLine, MistakesGoToStderrWithUsage) {
   EXPECT_EQ(test.console.takeOut(), "");
   EXPECT_THAT(test.console.takeErr().cStr(),
               HasSubstr("did you mean \"version\"?\n\nUsage:\n  talosctl"));
-  EXPECT_EQ(run({"completion", "fish"}), 1);
+  EXPECT_EQ(run({"completion", "tcsh"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("Usage:\n  talosctl completion"));
 }
 

@@ -119,7 +119,8 @@ kj::Maybe<kj::String> checkValue(const Flag& flag, kj::StringPtr text) {
   }
   if (!flag.choices.empty()) {
     for (auto& choice : flag.choices) {
-      if (choice == text) return nullptr;
+      bool begins = choice.endsWith("=");
+      if (begins ? text.startsWith(choice) && text != choice : text == choice) return nullptr;
     }
     return wrong(kj::str("must be one of ", kj::strArray(flag.choices, ", ")));
   }

@@ -1,138 +1,293 @@
 #include "talosctl/cli/completion.h"
 
+#include <kj/debug.h>
+
 namespace talos::talosctl {
 
 namespace {
 
-// Everything that the script asks about one command, keyed by its path without the program's name.
-struct Entry {
-  kj::String path;               // "config endpoint"; empty for the root
-  kj::Vector<kj::String> words;  // child commands and aliases, or choices of the first argument
-  kj::Vector<kj::String> flags;  // "--follow" "-f"
-  kj::Vector<kj::String> resolutions;  // "word=path" for each child and alias
+constexpr kj::StringPtr kConnection[] = {"nodes"_kj, "endpoints"_kj, "context"_kj,
+                                         "talosconfig"_kj};
+
+struct FlagSource {
+  kj::StringPtr flag;
+  Source source;
+};
+constexpr FlagSource kFlagSources[] = {{"nodes"_kj, Source::kNodes},
+                                       {"endpoints"_kj, Source::kEndpoints},
+                                       {"context"_kj, Source::kContexts},
+                                       {"talosconfig"_kj, Source::kLocalFiles},
+                                       {"file"_kj, Source::kLocalFiles},
+                                       {"patch-file"_kj, Source::kLocalFiles},
+                                       {"config"_kj, Source::kLocalFiles},
+                                       {"output-dir"_kj, Source::kLocalFiles},
+                                       {"output-file"_kj, Source::kLocalFiles},
+                                       {"with-secrets"_kj, Source::kLocalFiles},
+                                       {"recover-from"_kj, Source::kLocalFiles},
+                                       {"input-dir"_kj, Source::kLocalFiles},
+                                       {"image"_kj, Source::kLocalFiles}};
+
+// By the path of the command and the number of the argument.
+struct ArgumentSource {
+  kj::StringPtr command;
+  size_t index;
+  Source source;
+};
+constexpr ArgumentSource kArgumentSources[] = {
+    {"talosctl get"_kj, 0, Source::kTypes},
+    {"talosctl edit"_kj, 0, Source::kTypes},
+    {"talosctl patch"_kj, 0, Source::kTypes},
+    {"talosctl service"_kj, 0, Source::kServices},
+    {"talosctl logs"_kj, 0, Source::kLogs},
+    {"talosctl list"_kj, 0, Source::kNodeFiles},
+    {"talosctl usage"_kj, kj::maxValue, Source::kNodeFiles},
+    {"talosctl read"_kj, 0, Source::kNodeFiles},
+    {"talosctl copy"_kj, 0, Source::kNodeFiles},
+    {"talosctl copy"_kj, 1, Source::kLocalFiles},
+    {"talosctl config context"_kj, 0, Source::kContexts},
+    {"talosctl config node"_kj, kj::maxValue, Source::kNodes},
+    {"talosctl config merge"_kj, kj::maxValue, Source::kLocalFiles},
+    {"talosctl etcd snapshot"_kj, 0, Source::kLocalFiles},
+    {"talosctl kubeconfig"_kj, 0, Source::kLocalFiles}};
+
+kj::Maybe<const Command&> childOf(const Command& command, kj::StringPtr word) {
+  for (auto& child : command.children) {
+    if (child->name == word) return *child;
+    for (auto& alias : child->aliases) {
+      if (alias == word) return *child;
+    }
+  }
+  return nullptr;
+}
+
+// "--output", "-o" or, of the first half of "--output=json", its name.
+kj::Maybe<const Flag&> flagOf(const Command& command, kj::StringPtr word) {
+  for (auto* at = &command; at != nullptr; at = at->parent) {
+    for (auto& flag : at->flags) {
+      if (word == kj::str("--", flag.name)) return flag;
+      if (flag.letter.size() > 0 && word == kj::str("-", flag.letter)) return flag;
+    }
+  }
+  return nullptr;
+}
+
+// Walks along the words.
+class Completer {
+ public:
+  explicit Completer(const Command& root) : at(&root) {}
+
+  Completion complete(kj::ArrayPtr<const kj::StringPtr> words) {
+    result.typed = kj::str(words.size() == 0 ? ""_kj : words.back());
+    for (size_t i = 0; i + 1 < words.size(); ++i) pass(words[i]);
+    if (result.typed == "=") result.typed = kj::str();  // bash makes three words of --flag=value
+    offer();
+    return kj::mv(result);
+  }
+
+ private:
+  const Command* at;
+  Completion result;
+  size_t arguments = 0;
+  bool flagsEnded = false;
+  kj::Maybe<const Flag&> pending;  // its value comes next
+
+  void pass(kj::StringPtr word) {
+    KJ_IF_MAYBE (flag, pending) {
+      if (word == "=") return;
+      keep(*flag, word);
+      pending = nullptr;
+      return;
+    }
+    if (!flagsEnded && word == "--") {
+      flagsEnded = true;
+    } else if (!flagsEnded && word.startsWith("-") && word.size() > 1) {
+      passFlag(word);
+    } else KJ_IF_MAYBE (child, childOf(*at, word)) {
+      at = child;
+    } else {
+      ++arguments;
+    }
+  }
+
+  void passFlag(kj::StringPtr word) {
+    KJ_IF_MAYBE (equal, word.findFirst('=')) {
+      KJ_IF_MAYBE (flag, flagOf(*at, kj::heapString(word.slice(0, *equal)))) {
+        keep(*flag, word.slice(*equal + 1));
+      }
+      return;
+    }
+    KJ_IF_MAYBE (flag, flagOf(*at, word)) {
+      if (flag->kind != FlagKind::kBool) pending = *flag;
+    }
+  }
+
+  void keep(const Flag& flag, kj::StringPtr value) {
+    for (auto name : kConnection) {
+      if (flag.name == name) result.connection.add(Completion::FlagValue{name, kj::str(value)});
+    }
+  }
+
+  void offer() {
+    KJ_IF_MAYBE (flag, pending) return offerValues(*flag);
+    if (!flagsEnded && result.typed.startsWith("--")) {
+      KJ_IF_MAYBE (equal, result.typed.findFirst('=')) {
+        auto name = kj::heapString(result.typed.slice(0, *equal));
+        KJ_IF_MAYBE (flag, flagOf(*at, name)) {
+          result.ahead = kj::str(name, "=");
+          result.typed = kj::str(result.typed.slice(*equal + 1));
+          offerValues(*flag);
+        }
+        return;
+      }
+    }
+    if (!flagsEnded && result.typed.startsWith("-")) return offerFlags();
+    if (!at->children.empty()) return offerCommands();
+    offerArguments();
+  }
+
+  void add(kj::StringPtr word, kj::StringPtr help = "") {
+    if (!word.startsWith(result.typed)) return;
+    result.candidates.add(Candidate{kj::str(result.ahead, word), kj::str(help)});
+  }
+
+  void offerValues(const Flag& flag) {
+    // The last one of a list.
+    if (flag.kind == FlagKind::kList) {
+      KJ_IF_MAYBE (comma, result.typed.findLast(',')) {
+        result.ahead = kj::str(result.ahead, result.typed.slice(0, *comma + 1));
+        result.typed = kj::str(result.typed.slice(*comma + 1));
+      }
+    }
+    for (auto& choice : flag.choices) add(choice);
+    if (flag.kind == FlagKind::kBool) add("true"), add("false");
+    for (auto& known : kFlagSources) {
+      if (known.flag == flag.name && flag.choices.empty()) result.source = known.source;
+    }
+  }
+
+  void offerFlags() {
+    for (auto* c = at; c != nullptr; c = c->parent) {
+      for (auto& flag : c->flags) {
+        if (!flag.hidden) add(kj::str("--", flag.name), flag.help);
+      }
+    }
+  }
+
+  // The aliases only where nothing else begins like that.
+  void offerCommands() {
+    for (auto& child : at->children) {
+      if (!child->hidden) add(child->name, child->summary);
+    }
+    if (result.candidates.size() > 0) return;
+    for (auto& child : at->children) {
+      for (auto& alias : child->aliases) {
+        if (!child->hidden) add(alias, child->summary);
+      }
+    }
+  }
+
+  void offerArguments() {
+    auto& choices = at->argumentChoices;
+    if (arguments < choices.size()) {
+      for (auto& choice : choices[arguments]) add(choice);
+    }
+    auto path = at->path();
+    for (auto& known : kArgumentSources) {
+      bool here = known.index == arguments || known.index == kj::maxValue;
+      if (here && path == known.command) result.source = known.source;
+    }
+  }
 };
 
-void collect(const Command& command, kj::StringPtr path, kj::Vector<Entry>& entries) {
-  Entry entry;
-  entry.path = kj::str(path);
-  auto below = [&](kj::StringPtr name) {
-    return path.size() == 0 ? kj::str(name) : kj::str(path, " ", name);
-  };
-  for (auto& child : command.children) {
-    if (child->hidden) continue;
-    entry.words.add(kj::str(child->name));
-    entry.resolutions.add(kj::str(child->name, "=", below(child->name)));
-    for (auto& alias : child->aliases) {
-      entry.words.add(kj::str(alias));
-      entry.resolutions.add(kj::str(alias, "=", below(child->name)));
-    }
-  }
-  for (auto& choices : command.argumentChoices) {
-    for (auto& choice : choices) entry.words.add(kj::str(choice));
-  }
-  for (auto* c = &command; c != nullptr; c = c->parent) {
-    for (auto& flag : c->flags) {
-      if (flag.hidden) continue;
-      entry.flags.add(kj::str("--", flag.name));
-      if (flag.letter.size() > 0) entry.flags.add(kj::str("-", flag.letter));
-    }
-  }
-  entries.add(kj::mv(entry));
-  for (auto& child : command.children) {
-    if (!child->hidden) collect(*child, below(child->name), entries);
-  }
+// Bash makes words of "=" and ":" too; what is typed is put together again. A candidate that ends
+// with "/" or "=" goes on.
+constexpr kj::StringPtr kBash =
+    R"sh(# bash completion for talosctl; load it with: source <(talosctl completion bash)
+_talosctl() {
+  local IFS=$'\n' line word=${COMP_WORDS[COMP_CWORD]}
+  COMPREPLY=()
+  while read -r line; do
+    if [[ $line == :files ]]; then
+      COMPREPLY+=($(compgen -f -- "$word"))
+      compopt -o filenames 2>/dev/null
+      continue
+    fi
+    line=${line%%$'\t'*}
+    if [[ $word != --*=* && $line == --*=* ]]; then line=${line#*=}; fi
+    [[ $line == */ || $line == *= ]] && compopt -o nospace 2>/dev/null
+    COMPREPLY+=("$line")
+  done < <("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
+complete -F _talosctl talosctl
+)sh"_kj;
 
-// "--output" "-o"
-kj::Vector<kj::String> spellings(const Flag& flag) {
-  kj::Vector<kj::String> names;
-  names.add(kj::str("--", flag.name));
-  if (flag.letter.size() > 0) names.add(kj::str("-", flag.letter));
-  return names;
+constexpr kj::StringPtr kZsh = R"sh(#compdef talosctl
+# zsh completion for talosctl; load it with: source <(talosctl completion zsh)
+_talosctl() {
+  local line
+  local -a plain described open
+  for line in ${(f)"$(${words[1]} __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
+    if [[ $line == :files ]]; then _files
+    elif [[ $line == */ || $line == *= ]]; then open+=($line)
+    elif [[ $line == *$'\t'* ]]; then described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+    else plain+=($line)
+    fi
+  done
+  (( $#described )) && _describe 'talosctl' described
+  (( $#plain )) && compadd -a plain
+  (( $#open )) && compadd -S '' -a open
+  return 0
 }
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+if [[ $funcstack[1] == _talosctl ]]; then _talosctl "$@"; else compdef _talosctl talosctl; fi
+)sh"_kj;
 
-// Every flag of the command itself that takes a value, as patterns "path:--flag", and the lines
-// that offer the values of those that have a fixed set.
-void collectValues(const Command& command, kj::StringPtr path, kj::Vector<kj::String>& patterns,
-                   kj::Vector<kj::String>& offers) {
-  for (auto& flag : command.flags) {
-    if (flag.kind == FlagKind::kBool) continue;
-    auto own = KJ_MAP(name, spellings(flag)) {
-      return kj::str("'", path, ":", name, "'");
-    };
-    auto all = kj::strArray(own, "|");
-    if (!flag.choices.empty()) {
-      offers.add(kj::str("    ", all, ") COMPREPLY=($(compgen -W '",
-                         kj::strArray(flag.choices, " "), "' -- \"$current\")); return ;;\n"));
+constexpr kj::StringPtr kFish =
+    R"sh(# fish completion for talosctl; load it with: talosctl completion fish | source
+function __talosctl_complete
+  set -l words (commandline -opc) (commandline -ct)
+  for line in ($words[1] __complete -- $words[2..-1] 2>/dev/null)
+    if test "$line" = :files
+      __fish_complete_path (commandline -ct)
+    else
+      printf '%s\n' $line
+    end
+  end
+end
+complete -c talosctl -f -a '(__talosctl_complete)'
+)sh"_kj;
+
+constexpr kj::StringPtr kPowershell =
+    R"sh(# PowerShell completion for talosctl; load it with: talosctl completion powershell | Out-String | Invoke-Expression
+Register-ArgumentCompleter -Native -CommandName talosctl -ScriptBlock {
+  param($wordToComplete, $commandAst, $cursorPosition)
+  $words = @($commandAst.CommandElements | Where-Object { $_.Extent.StartOffset -lt $cursorPosition } |
+    ForEach-Object { $_.Extent.Text })
+  $program = $words[0]
+  $typed = @($words | Select-Object -Skip 1)
+  if ($wordToComplete -eq '') { $typed += '' }
+  & $program __complete -- @typed 2>$null | ForEach-Object {
+    $word, $help = $_ -split "`t", 2
+    if ($word -ne ':files') {
+      if (-not $help) { $help = $word }
+      [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $help)
     }
-    patterns.add(kj::mv(all));
-  }
-  for (auto& child : command.children) {
-    if (child->hidden) continue;
-    auto below = path.size() == 0 ? kj::str(child->name) : kj::str(path, " ", child->name);
-    collectValues(*child, below, patterns, offers);
   }
 }
+)sh"_kj;
 
 }  // namespace
 
-kj::String bashCompletion(const Command& root) {
-  kj::Vector<Entry> entries;
-  collect(root, "", entries);
-  kj::Vector<kj::String> persistent, valued, offers;
-  for (auto& flag : root.flags) {
-    if (flag.kind == FlagKind::kBool) continue;
-    for (auto& name : spellings(flag)) persistent.add(kj::mv(name));
-  }
-  collectValues(root, "", valued, offers);
-
-  kj::Vector<kj::String> t;
-  t.add(kj::str(
-      "# bash completion for ", root.name, "; load it with: source <(", root.name,
-      " completion bash)\n_", root.name,
-      "() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-      "  local path='' words='' flags='' word i skip=0\n"
-      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    word=${COMP_WORDS[i]}\n"
-      "    if ((skip)); then skip=0; continue; fi\n"
-      "    case $word in\n      ",
-      kj::strArray(persistent, "|"),
-      ") skip=1; continue ;;\n    esac\n    case \"$path:$word\" in\n      ",
-      kj::strArray(valued, "|\\\n      "), ") skip=1; continue ;;\n",
-      "    esac\n    if [[ $word == -* ]]; then continue; fi\n    case \"$path/$word\" in\n"));
-  for (auto& e : entries) {
-    for (auto& r : e.resolutions) {
-      auto at = KJ_ASSERT_NONNULL(r.findFirst('='));
-      t.add(
-          kj::str("      '", e.path, "/", r.slice(0, at), "') path='", r.slice(at + 1), "' ;;\n"));
-    }
-  }
-  t.add(kj::str("    esac\n  done\n  case \"$path:$previous\" in\n", kj::strArray(offers, ""),
-                "    *:--talosconfig|*:--file|*:--output-dir) "
-                "COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n"
-                "  esac\n  case $path in\n"));
-  for (auto& e : entries) {
-    t.add(kj::str("    '", e.path, "') words='", kj::strArray(e.words, " "), "' flags='",
-                  kj::strArray(e.flags, " "), "' ;;\n"));
-  }
-  t.add(
-      kj::str("  esac\n"
-              "  if [[ $current == -* ]]; then words=$flags; fi\n"
-              "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-              "}\ncomplete -o default -F _",
-              root.name, " ", root.name, "\n"));
-  return kj::strArray(t, "");
+Completion completionFor(const Command& root, kj::ArrayPtr<const kj::StringPtr> words) {
+  return Completer(root).complete(words);
 }
 
-kj::String zshCompletion(const Command& root) {
-  // zsh runs the same function through its own bash compatibility.
-  return kj::str(
-      "#compdef ", root.name, "\n# zsh completion for ", root.name, "; load it with: source <(",
-      root.name,
-      " completion zsh)\n(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
-      "autoload -Uz bashcompinit && bashcompinit\n",
-      bashCompletion(root));
+kj::String completionScript(kj::StringPtr shell) {
+  if (shell == "bash") return kj::str(kBash);
+  if (shell == "zsh") return kj::str(kZsh);
+  if (shell == "fish") return kj::str(kFish);
+  if (shell == "powershell") return kj::str(kPowershell);
+  KJ_FAIL_REQUIRE("there is no script for this shell", shell);
 }
 
 }  // namespace talos::talosctl

@@ -88,9 +88,30 @@ kj::String pairs(const Rows& rows, size_t columns) {
   return kj::strArray(lines, "");
 }
 
-// `user`: the command whose help it is, which has a deadline of its own.
-kj::String flagTexts(const Command& command, const Command& user, size_t columns) {
+const Command& rootOf(const Command& command) {
+  return command.parent == nullptr ? command : rootOf(*command.parent);
+}
+
+kj::String usageLine(const Command& command, size_t columns) {
+  auto line = command.path();
+  if (!command.children.empty()) line = kj::str(line, " <command>");
+  if (command.arguments.size() > 0) line = kj::str(line, " ", command.arguments);
+  line = kj::str(line, " [flags]");
+  return kj::str("Usage:\n  ", wrapped(line, columns > 2 ? columns - 2 : 1, "      "), "\n");
+}
+
+kj::String flagLines(const Command& command, const Command& user, size_t columns) {
   Rows rows;
+  for (auto& flag : flagTextsOf(command, user)) {
+    rows.emplace_back(kj::mv(flag.name), kj::mv(flag.text));
+  }
+  return pairs(rows, columns);
+}
+
+}  // namespace
+
+std::vector<FlagText> flagTextsOf(const Command& command, const Command& user) {
+  std::vector<FlagText> texts;
   for (auto& flag : command.flags) {
     if (flag.hidden) continue;
     auto name = kj::str(flag.letter.size() > 0 ? kj::str("-", flag.letter, ", ") : kj::str("    "),
@@ -105,24 +126,10 @@ kj::String flagTexts(const Command& command, const Command& user, size_t columns
         fallback = kj::heapString(fallback.slice(0, fallback.size() - 2));
     }
     if (fallback.size() > 0) text = kj::str(text, " (default ", fallback, ")");
-    rows.emplace_back(kj::mv(name), kj::mv(text));
+    texts.push_back(FlagText{kj::mv(name), kj::mv(text)});
   }
-  return pairs(rows, columns);
+  return texts;
 }
-
-const Command& rootOf(const Command& command) {
-  return command.parent == nullptr ? command : rootOf(*command.parent);
-}
-
-kj::String usageLine(const Command& command, size_t columns) {
-  auto line = command.path();
-  if (!command.children.empty()) line = kj::str(line, " <command>");
-  if (command.arguments.size() > 0) line = kj::str(line, " ", command.arguments);
-  line = kj::str(line, " [flags]");
-  return kj::str("Usage:\n  ", wrapped(line, columns > 2 ? columns - 2 : 1, "      "), "\n");
-}
-
-}  // namespace
 
 kj::String usageText(const Command& command, size_t columns) {
   auto& root = rootOf(command);
@@ -143,9 +150,9 @@ kj::String usageText(const Command& command, size_t columns) {
   for (auto* c = &command; c != &root; c = c->parent) {
     if (c->flags.empty()) continue;
     auto title = c == &command ? kj::str("Flags") : kj::str("Flags of \"", c->path(), "\"");
-    parts.add(kj::str("\n", title, ":\n", flagTexts(*c, command, columns)));
+    parts.add(kj::str("\n", title, ":\n", flagLines(*c, command, columns)));
   }
-  parts.add(kj::str("\nGlobal flags:\n", flagTexts(root, command, columns)));
+  parts.add(kj::str("\nGlobal flags:\n", flagLines(root, command, columns)));
   return kj::strArray(parts, "");
 }
 

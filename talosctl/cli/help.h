@@ -2,6 +2,8 @@
 // where the words allow it.
 #pragma once
 
+#include <vector>
+
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {
@@ -11,6 +13,13 @@ kj::String helpText(const Command& command, size_t columns);
 
 // How a command is called, with its flags and those of its parents.
 kj::String usageText(const Command& command, size_t columns);
+
+// "-o, --output text" and what it does, for each flag that is shown. `user`: the command whose help
+// it is, which has a deadline of its own.
+struct FlagText {
+  kj::String name, text;
+};
+std::vector<FlagText> flagTextsOf(const Command& command, const Command& user);
 
 // $COLUMNS, else those of the terminal.
 size_t helpColumns(Dependencies& deps);

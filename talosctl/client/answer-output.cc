@@ -42,6 +42,7 @@ void addStreamOutputFlag(Command& command) {
 }
 
 Format formatOf(const Invocation& call) {
+  if (call.declared("json") && call.on("json")) return Format::kJson;
   auto text = call.text("output");
   return text == "json" ? Format::kJson : text == "yaml" ? Format::kYaml : Format::kTable;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/yaml/yaml-codec.h"
+#include "talosctl/cli/table-look.h"
 #include "talosctl/client/node-answers.h"
 
 namespace talos::talosctl {
@@ -71,7 +72,7 @@ kj::Promise<int> tabulate(Invocation& call, F request,
     auto replies = KJ_MAP(a, answers.good) {
       return Reply<Results>{a.node, a.value};
     };
-    if (replies.size() > 0) call.out(render(call, replies));
+    if (replies.size() > 0) outTable(call, render(call, replies));
   } else {
     Documents documents(call, format);
     for (auto& a : answers.good) documents.answer(a.node, dynamic<Results>(a.value));

@@ -16,8 +16,9 @@ void shuffle(kj::Vector<kj::String>& list) {
   for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[arc4random_uniform(i)]);
 }
 
-// At most this much of the deadline is spent on one endpoint, so that the others are tried too.
+// One endpoint has so much of the deadline, and the next one begins so much later.
 constexpr kj::Duration kAttempt = 10 * kj::SECONDS;
+constexpr kj::Duration kStagger = 2 * kj::SECONDS;
 
 }  // namespace
 
@@ -48,37 +49,64 @@ kj::Promise<void> Client::connect(kj::Duration deadline) {
   return branch;
 }
 
+// Attempts for all endpoints, of which one wins.
+struct Client::Race {
+  kj::TimePoint end;
+  kj::Array<kj::Maybe<kj::String>> failures;         // by endpoint
+  kj::Array<kj::PromiseFulfillerPair<void>> failed;  // by endpoint
+  kj::PromiseFulfillerPair<void> decided = kj::newPromiseAndFulfiller<void>();
+  size_t left;
+  bool won = false;
+};
+
+// The attempt for one of them, when its turn comes.
+kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> turn) {
+  co_await turn;
+  auto& endpoint = target.endpoints[index];
+  auto share = kj::max(kj::min(kAttempt, race.end - deps.timer.now()), 0 * kj::SECONDS);
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto made = co_await within(deps.timer, share, dial(endpoint, share));
+    if (race.won) co_return;  // another one, a moment ago
+    race.won = true;
+    connection = kj::mv(made);
+    current = kj::str(endpoint);
+    race.decided.fulfiller->fulfill();
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, failure) {
+    race.failures[index] = kj::str("endpoint ", endpoint, ": ", messageOf(*e));
+    race.failed[index].fulfiller->fulfill();
+    if (--race.left == 0) race.decided.fulfiller->fulfill();
+  }
+}
+
 kj::Promise<void> Client::dialAll(kj::Duration deadline) {
   dialling = true;
   KJ_DEFER(dialling = false);
-  kj::Vector<kj::String> failures;
-  auto end = deps.timer.now() + deadline;
-  for (size_t i = 0; i < target.endpoints.size(); ++i) {
-    auto& endpoint = target.endpoints[i];
-    auto left = end - deps.timer.now();
-    if (left <= 0 * kj::SECONDS) {
-      failures.add(kj::str(endpoint, ": not tried: timed out after ", durationText(deadline)));
-      continue;
-    }
-    auto share = kj::min(kAttempt, left / (target.endpoints.size() - i));
-    kj::Maybe<kj::Exception> failure;
-    try {
-      auto made = co_await within(deps.timer, share, dial(endpoint, share));
-      connection = kj::mv(made);
-    } catch (const kj::Exception& e) {
-      failure = kj::cp(e);
-    }
-    KJ_IF_MAYBE (e, failure) {
-      failures.add(kj::str("endpoint ", endpoint, ": ", messageOf(*e)));
-      continue;
-    }
-    current = kj::str(endpoint);
-    co_return;
-  }
-  fail(ErrorKind::kUnavailable,
-       failures.size() == 1
-           ? kj::str("cannot connect to ", failures[0])
-           : kj::str("cannot connect to any endpoint:\n  ", kj::strArray(failures, "\n  ")));
+  auto count = target.endpoints.size();
+  Race race{.end = deps.timer.now() + deadline,
+            .failures = kj::heapArray<kj::Maybe<kj::String>>(count),
+            .failed = KJ_MAP(e, target.endpoints){return kj::newPromiseAndFulfiller<void>();
+}
+, .left = count
+};  // namespace talos::talosctl
+auto pause = kj::min(kStagger, deadline / kj::max(count, size_t(1)));
+kj::Vector<kj::Promise<void>> attempts;
+kj::Promise<void> turn = kj::READY_NOW;
+for (size_t i = 0; i < count; ++i) {
+  attempts.add(attempt(race, i, kj::mv(turn)).eagerlyEvaluate(nullptr));
+  turn = race.failed[i].promise.exclusiveJoin(deps.timer.afterDelay(pause * (i + 1)));
+}
+co_await race.decided.promise;
+if (race.won) co_return;
+auto failures = KJ_MAP(f, race.failures) {
+  return kj::str(f.orDefault(nullptr));
+};
+fail(ErrorKind::kUnavailable, failures.size() == 1 ? kj::str("cannot connect to ", failures[0])
+                                                   : kj::str("cannot connect to any endpoint:\n  ",
+                                                             kj::strArray(failures, "\n  ")));
 }
 
 kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Duration deadline) {
@@ -89,8 +117,10 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Durati
   for (auto& address : addresses) {
     kj::Maybe<kj::Exception> failure;
     try {
-      co_return co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort, secure(name),
-                                    deadline / addresses.size());
+      auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort,
+                                      secure(name), deadline / addresses.size());
+      if (target.endpoints.size() > 1) co_await made->bootstrap().whenResolved();
+      co_return kj::mv(made);
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
@@ -171,12 +201,23 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most) {
   co_return kj::mv(session);
 }
 
+namespace {
+
+// "etcd snapshot"
+kj::String withoutProgram(const Command& command) {
+  if (command.parent == nullptr || command.parent->parent == nullptr) return kj::str(command.name);
+  return kj::str(withoutProgram(*command.parent), " ", command.name);
+}
+
+}  // namespace
+
 kj::Promise<kj::Own<Session>> openSingle(Invocation& call) {
   auto target = resolveTarget(call);
   if (target.nodes.size() > 1) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", call.command.path(), "\" accepts one node only, but ", target.nodes.size(),
-                 " are given: ", kj::strArray(target.nodes, ", ")));
+         kj::str("command \"", withoutProgram(call.command),
+                 "\" is not supported with multiple nodes (", kj::strArray(target.nodes, ", "),
+                 "); name one with --nodes"));
   }
   return openSession(call);
 }

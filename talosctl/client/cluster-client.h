@@ -1,9 +1,11 @@
 // The connection to a cluster: one mutual-TLS connection to one endpoint, through which every node
 // is reached. Dials lazily, again after a disconnect, and never waits without a deadline.
 //
-// The endpoints are tried in a random order that is fixed for the life of the client; a name is
-// resolved and each of its addresses tried. When no endpoint answers, the error names every one and
-// why.
+// The endpoints are tried in a random order that is fixed for the life of the client, each some
+// seconds after the one before it, or as soon as that has failed; the first that answers is taken.
+// Of several, an answer is more than a connection: one whose machine has just stopped still has
+// those. A name is resolved and each of its addresses tried. When no endpoint answers, the error
+// names every one and why.
 //
 // A node without a config (--insecure) is called directly and without certificates: its key is
 // compared with the fingerprints from the user, or shown to the user when there is none.
@@ -87,6 +89,8 @@ class Client {
   kj::Promise<void> dialAll(kj::Duration deadline);
   Secure secure(kj::StringPtr name);
   kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::Duration deadline);
+  struct Race;
+  kj::Promise<void> attempt(Race& race, size_t index, kj::Promise<void> turn);
 };
 
 // A client for the call; at least one node is named. `deadline` is kept for connect().

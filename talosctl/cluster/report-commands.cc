@@ -96,8 +96,10 @@ kj::Promise<int> runSupport(Invocation& call) {
   Bundle bundle;
   chooseNodes(call, context, local, bundle);
   KJ_IF_MAYBE (cluster, local) addLocalFiles(*cluster, bundle);
-  co_await writeSupportBundle(call, access, bundle, call.text("output"));
-  co_return 0;
+  auto answered = co_await writeSupportBundle(call, access, bundle, call.text("output"));
+  if (answered > 0) co_return 0;
+  call.err("error: no node has answered; the archive says why\n");
+  co_return 1;
 }
 
 kj::Promise<int> runCrashdump(Invocation& call) {

@@ -19,9 +19,6 @@ constexpr Absent kAbsent[] = {
      "system ever had one"_kj},
     {"dashboard"_kj, "use \"processes --watch\", \"memory\" and \"stats\""_kj},
     {"inject"_kj, "use \"config new\" for a client configuration with fewer rights"_kj},
-    {"inspect"_kj,
-     "\"get rd\" lists the resources, \"logs controller-runtime\" what changes them"_kj},
-    {"pcap"_kj, "capture on the host, or in a pod with host network"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
 };
 

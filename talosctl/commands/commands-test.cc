@@ -339,7 +339,7 @@ TEST_F(Runs, ReadIsRawUnlessItGoesToATerminal) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "read", "/etc/hosts"}), 0);
   EXPECT_EQ(out(), "a\\x1b[2Jb\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "read", "/etc/hosts"}), 1);
-  EXPECT_THAT(err(), HasSubstr("\"talosctl read\" accepts one node only"));
+  EXPECT_THAT(err(), HasSubstr("command \"read\" is not supported with multiple nodes ("));
 }
 
 TEST_F(Runs, CopyUnpacks) {

@@ -111,8 +111,8 @@ kj::Promise<int> runFiles(Invocation& call) {
   auto path = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : "/"_kj;
   auto format = formatOf(call);
   FileColumns columns{.humanize = call.on("humanize"), .now = nanoseconds(call.deps.clock.now())};
-  Table table =
-      longForm ? Table({"NODE", "MODE", "SIZE(B)", "LASTMOD", "NAME"}) : Table({"NODE", "NAME"});
+  Table table = longForm ? Table({"NODE", "MODE", "UID", "GID", "SIZE(B)", "LASTMOD", "NAME"})
+                         : Table({"NODE", "NAME"});
   auto session = co_await openSession(call);
   int status = co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
@@ -125,7 +125,7 @@ kj::Promise<int> runFiles(Invocation& call) {
         request.setSink(kj::heap<FileCollector>(call, format, table, name, longForm, columns));
         return request.send().ignoreResult();
       });
-  if (!table.empty()) call.out(table.render());
+  if (!table.empty()) outTable(call, table.render());
   co_return status;
 }
 
@@ -146,7 +146,7 @@ kj::Promise<int> runUsage(Invocation& call) {
         request.setSink(kj::heap<UsageCollector>(call, format, table, name));
         return request.send().ignoreResult();
       });
-  if (!table.empty()) call.out(table.render());
+  if (!table.empty()) outTable(call, table.render());
   co_return status;
 }
 
@@ -226,7 +226,8 @@ kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bo
   auto name = kj::str(file.getRelativeName());
   if (!longForm) return kj::arr(kj::str(node), kj::mv(name));
   if (file.getLink().size() > 0) name = kj::str(name, " -> ", file.getLink());
-  return kj::arr(kj::str(node), goMode(file.getMode()),
+  return kj::arr(kj::str(node), goMode(file.getMode()), kj::str(file.getUid()),
+                 kj::str(file.getGid()),
                  options.humanize ? humanSize(file.getSize()) : kj::str(file.getSize()),
                  modifiedText(file.getModified(), options), kj::mv(name));
 }
@@ -236,7 +237,7 @@ void addFileCommands(Command& root) {
   list.aliases = {"ls"};
   list.arguments = "[path]";
   list.most = 1;
-  list.flag({.name = "long", .letter = "l", .help = "also show mode, size and time"});
+  list.flag({.name = "long", .letter = "l", .help = "also show mode, owner, group, size and time"});
   list.flag({.name = "recurse", .letter = "r", .help = "list directories recursively"});
   list.flag({.name = "depth",
              .letter = "d",

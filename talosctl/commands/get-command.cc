@@ -3,12 +3,22 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/json-path.h"
 #include "talosctl/commands/link-tree.h"
 #include "talosctl/commands/resource-view.h"
 
 namespace talos::talosctl {
 
 namespace {
+
+constexpr kj::StringPtr kJsonPath = "jsonpath="_kj;
+
+// Of -o jsonpath=…; none for another form.
+kj::Maybe<JsonPathTemplate> jsonPathOf(const Invocation& call) {
+  auto text = call.text("output");
+  if (!text.startsWith(kJsonPath)) return nullptr;
+  return JsonPathTemplate(text.slice(kJsonPath.size()));
+}
 
 // Prints resources in one form; the header of a table once.
 class Listing {
@@ -18,11 +28,17 @@ class Listing {
         type(type),
         watch(watch),
         format(formatOf(call)),
+        path(jsonPathOf(call)),
         table(resourceTable(type, watch)),
         documents(call, format) {}
 
   void print(kj::StringPtr node, rpc::Resource::Reader resource,
              ChangeKind change = ChangeKind::kNone) {
+    KJ_IF_MAYBE (wanted, path) {
+      auto json = resourceJson(type, node, resource, change);
+      call.out(kj::str(wanted->evaluate(kube::readJson(json, "the resource")), "\n"));
+      return;
+    }
     switch (format) {
       case Format::kTable:
         table.row(resourceRow(type, node, resource, watch, change));
@@ -36,7 +52,7 @@ class Listing {
   }
 
   void finish() {
-    if (format == Format::kTable) call.out(table.render());
+    if (format == Format::kTable && path == nullptr) outTable(call, table.render());
   }
   Format form() const { return format; }
 
@@ -45,6 +61,7 @@ class Listing {
   const ResourceType& type;
   bool watch;
   Format format;
+  kj::Maybe<JsonPathTemplate> path;
   Table table;
   Documents documents;
 };
@@ -178,7 +195,9 @@ void addResourceCommands(Command& root) {
   get.arguments = "<type> [<id>]";
   get.least = 1;
   get.most = 2;
-  get.details = "The type is a full name or an alias; \"get rd\" lists the types of a node.";
+  get.details =
+      "The type is a full name or an alias; \"get rd\" lists the types of a node. "
+      "-o jsonpath='{.spec.addresses[0]}' prints a part of each resource, as with kubectl.";
   get.flag({.name = "namespace",
             .kind = FlagKind::kText,
             .help = "namespace (default: that of the type)"});
@@ -188,7 +207,7 @@ void addResourceCommands(Command& root) {
             .kind = FlagKind::kText,
             .fallback = "table",
             .help = "output format; tree is for links only",
-            .choices = {"table", "yaml", "json", "tree"}});
+            .choices = {"table", "yaml", "json", "tree", kJsonPath}});
   get.interrupt = Interrupt::kIsSuccess;
   get.run = runGet;
 }

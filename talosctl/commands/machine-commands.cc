@@ -64,7 +64,7 @@ kj::Promise<int> runVersion(Invocation& call) {
     failUsage("--short is for the table; it has no other --output");
   }
   if (format == Format::kTable) {
-    call.out(call.on("short") ? kj::str("Client:\n\tTalos ", client.tag, "-", client.sha, "\n")
+    call.out(call.on("short") ? kj::str("Client:\n\tClient ", client.tag, "-", client.sha, "\n")
                               : renderClientVersion(client));
   } else {
     Documents(call, format)
@@ -213,6 +213,7 @@ void addMachineCommands(Command& root) {
   auto& version = root.add("version", "Print the version of the client and of the nodes");
   version.flag({.name = "client", .help = "show only the client's version; needs no node"});
   version.flag({.name = "short", .help = "show the client's version in one line"});
+  version.flag({.name = "json", .help = "the same as --output=json"});
   addOutputFlag(version);
   addInsecureFlags(version);
   version.run = runVersion;

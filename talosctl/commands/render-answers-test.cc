@@ -427,10 +427,12 @@ TEST(Render, FileRows) {
   file.setRelativeName("localtime");
   file.setLink("/usr/share/zoneinfo/UTC");
   file.setMode(0120777);
+  file.setUid(7);
+  file.setGid(8);
   file.setSize(23);
   file.setModified(1'614'988'805);
   EXPECT_EQ(kj::strArray(fileRow("n", file, true, {.now = 1'615'000'000 * kSecond}), "|"),
-            "n|Lrwxrwxrwx|23|Mar  6 00:00:05|localtime -> /usr/share/zoneinfo/UTC");
+            "n|Lrwxrwxrwx|7|8|23|Mar  6 00:00:05|localtime -> /usr/share/zoneinfo/UTC");
 }
 
 }  // namespace

@@ -28,6 +28,17 @@ kj::String renderProcesses(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResul
 kj::String renderInterfaces(kj::ArrayPtr<const Reply<rpc::Network::InterfacesResults>> replies);
 kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> replies);
 
+struct SocketView {
+  bool all = false, listening = false;  // neither: those that are connected
+  bool tcp = false, udp = false, raw = false, ipv4 = false, ipv6 = false;  // none: all
+  bool extend = false, programs = false;                                   // more columns
+};
+kj::String renderSockets(kj::ArrayPtr<const Reply<rpc::Machine::NetstatResults>> replies,
+                         const SocketView& view);
+// `preset`: one of the choices of --preset.
+kj::String renderCgroups(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies,
+                         kj::StringPtr preset);
+
 kj::String renderDisks(kj::ArrayPtr<const Reply<rpc::Storage::DisksResults>> replies);
 kj::String renderMeta(kj::ArrayPtr<const Reply<rpc::Storage::ReadMetaResults>> replies);
 kj::String renderRecoveryKeys(

@@ -9,14 +9,12 @@ namespace {
 
 kj::Promise<int> runCompletion(Invocation& call) {
   auto& shell = call.arguments[0];
-  if (shell == "bash") {
-    call.out(bashCompletion(call.root));
-  } else if (shell == "zsh") {
-    call.out(zshCompletion(call.root));
-  } else {
-    failUsage(kj::str("unsupported shell \"", shell, "\"; use bash or zsh"));
+  for (auto known : kShells) {
+    if (known != shell) continue;
+    call.out(completionScript(known));
+    return 0;
   }
-  return 0;
+  failUsage(kj::str("unsupported shell \"", shell, "\"; use bash, zsh, fish or powershell"));
 }
 
 kj::Promise<int> runHelp(Invocation& call) {
@@ -36,10 +34,13 @@ kj::Promise<int> runHelp(Invocation& call) {
 
 void addShellCommands(Command& root) {
   auto& completion = root.add("completion", "Print a completion script for a shell");
-  completion.arguments = "<bash|zsh>";
+  completion.arguments = "<bash | zsh | fish | powershell>";
   completion.least = completion.most = 1;
-  completion.argumentChoices = {{"bash", "zsh"}};
-  completion.details = "To load it in bash: source <(talosctl completion bash)";
+  completion.argumentChoices = {{std::begin(kShells), std::end(kShells)}};
+  completion.details =
+      "To load it in bash: source <(talosctl completion bash); the first lines of the script say "
+      "how for the others. It offers commands, flags, nodes, services, types of resources, and "
+      "files of the node that --nodes or the context names.";
   completion.run = runCompletion;
 
   auto& help = root.add("help", "Show help for a command");

@@ -19,6 +19,7 @@
 #include "talosctl/cli/test-console-world.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/test-node-config.h"
+#include "talosctl/commands/test-node-looks.h"
 #include "talosctl/commands/test-node-upgrades.h"
 
 namespace talos::talosctl {
@@ -46,7 +47,11 @@ struct FakeNode {
   FakeConfig config;
   FakeMeta meta;
   FakeUpgrades upgrades;
-  kj::String timeServer;                              // that was asked for
+  int process = -1;     // whose sockets were asked for
+  kj::String captured;  // link, snap length, duration and instructions of the filter
+  kj::String kubeconfig = kj::str(kKubeconfig);
+  kj::Maybe<uint16_t> apiServerPort;  // as the node has it; none: it has no control plane
+  kj::String timeServer;              // that was asked for
   const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
   kj::String certificateAsked;                        // "os:reader for 3600 s"
 };
@@ -80,6 +85,23 @@ class FakeMachine final : public rpc::Machine::Server {
     field.setName("MemTotal");
     field.setValue(2048);
     field.setUnit("kB");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> netstat(NetstatContext context) override {
+    node_.process = context.getParams().getProcess();
+    fillSockets(context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> cgroups(CgroupsContext context) override {
+    fillCgroups(context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> dependencies(DependenciesContext context) override {
+    fillDependencies(context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kubeconfig(KubeconfigContext context) override {
+    context.getResults().setKubeconfig(node_.kubeconfig.asBytes());
     return kj::READY_NOW;
   }
   kj::Promise<void> time(TimeContext context) override {
@@ -296,19 +318,6 @@ class FakeEvents final : public rpc::Events::Server {
   FakeNode& node_;
 };
 
-class FakeNetwork final : public rpc::Network::Server {
- public:
-  explicit FakeNetwork(FakeNode& node) : node_(node) {}
-
-  kj::Promise<void> interfaces(InterfacesContext context) override {
-    context.getResults().initInterfaces(0);
-    return kj::READY_NOW;
-  }
-
- private:
-  [[maybe_unused]] FakeNode& node_;
-};
-
 class FakeResources final : public rpc::Resources::Server {
  public:
   explicit FakeResources(FakeNode& node) : node_(node) {}
@@ -341,6 +350,16 @@ class FakeResources final : public rpc::Resources::Server {
            node_.config.version);
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
       return kj::READY_NOW;
+    }
+    KJ_IF_MAYBE (port, node_.apiServerPort) {
+      auto type = params.getKind().getType();
+      auto spec = context.getResults().initResource().getSpec();
+      if (type == typeName<rpc::ControlPlaneConfigSpec>()) {
+        spec.initAs<rpc::ControlPlaneConfigSpec>().initApiServer().setLocalPort(*port);
+        return kj::READY_NOW;
+      }
+      spec.initAs<rpc::BootstrapStatusSpec>();
+      if (type == typeName<rpc::BootstrapStatusSpec>()) return kj::READY_NOW;
     }
     if (params.getKind().getType() == typeName<rpc::OperationSpec>()) {
       auto& states = node_.config.operationStates;
@@ -420,7 +439,7 @@ class FakeNodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> network(NetworkContext context) override {
-    context.getResults().setNetwork(kj::heap<FakeNetwork>(node_));
+    context.getResults().setNetwork(kj::heap<FakeNetwork>(node_.captured));
     return kj::READY_NOW;
   }
   kj::Promise<void> configuration(ConfigurationContext context) override {

@@ -27,6 +27,15 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
     }
     return kj::READY_NOW;
   }
+  kj::Promise<void> forfeitLeadership(ForfeitLeadershipContext context) override {
+    context.getResults().setLeader("m2");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> defragment(DefragmentContext context) override {
+    context.getResults().setBefore(20'000'000);
+    context.getResults().setAfter(8'000'000);
+    return kj::READY_NOW;
+  }
 
  private:
   FakeUpgrades& node;

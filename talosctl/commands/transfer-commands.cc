@@ -3,24 +3,12 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/node-streams.h"
+#include "talosctl/client/received-bytes.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {
 
 namespace {
-
-// Passes bytes to a function of its owner.
-class Bytes final : public rpc::ByteSink::Server {
- public:
-  explicit Bytes(kj::Function<void(kj::ArrayPtr<const kj::byte>)> take) : take(kj::mv(take)) {}
-  kj::Promise<void> write(WriteContext context) override {
-    take(context.getParams().getBytes());
-    return kj::READY_NOW;
-  }
-
- private:
-  kj::Function<void(kj::ArrayPtr<const kj::byte>)> take;
-};
 
 kj::Promise<int> runRead(Invocation& call) {
   auto session = co_await openSingle(call);
@@ -29,7 +17,7 @@ kj::Promise<int> runRead(Invocation& call) {
   request.setPath(call.arguments[0]);
   // A terminal would interpret control characters; a file or a pipe gets the bytes as they are.
   bool escape = call.deps.console.outIsTerminal();
-  request.setSink(kj::heap<Bytes>([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
+  request.setSink(kj::heap<ReceivedBytes>([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
     if (escape) {
       call.out(printableText(bytes.asChars()));
     } else {
@@ -54,16 +42,17 @@ kj::Promise<int> runCopy(Invocation& call) {
   auto request = node.filesRequest().send().getFiles().copyRequest();
   request.setPath(source);
   kj::Maybe<kj::Exception> broken;  // the sink's own failure is clearer than the call that it ends
-  request.setSink(kj::heap<Bytes>([&call, &extractor, &broken](kj::ArrayPtr<const kj::byte> bytes) {
-    KJ_IF_MAYBE (e, extractor) {
-      KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&]() { (*e)->feed(bytes); })) {
-        if (broken == nullptr) broken = kj::cp(*exception);
-        kj::throwFatalException(kj::mv(*exception));
-      }
-    } else {
-      call.deps.console.out(bytes.asChars());
-    }
-  }));
+  request.setSink(
+      kj::heap<ReceivedBytes>([&call, &extractor, &broken](kj::ArrayPtr<const kj::byte> bytes) {
+        KJ_IF_MAYBE (e, extractor) {
+          KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&]() { (*e)->feed(bytes); })) {
+            if (broken == nullptr) broken = kj::cp(*exception);
+            kj::throwFatalException(kj::mv(*exception));
+          }
+        } else {
+          call.deps.console.out(bytes.asChars());
+        }
+      }));
   Alive alive;
   kj::Vector<kj::String> unreadable;
   kj::Maybe<kj::Exception> failure;

@@ -11,6 +11,8 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::Duration kNode = 30 * kj::SECONDS;
+// A connection that cannot be made has the same limit, and says more.
+constexpr kj::Duration kLast = 1 * kj::SECONDS;
 constexpr size_t kLines = 100;
 constexpr size_t kConsole = 256 << 10;           // more than kLines of it
 constexpr kj::StringPtr kEtcdLines = "5000"_kj;  // its log says little in many lines
@@ -61,7 +63,7 @@ kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
   for (auto& node : nodes) {
     write(heading(node.name));
     auto failure =
-        co_await within(call.deps.timer, call.deadline(kNode),
+        co_await within(call.deps.timer, call.deadline(kNode) + kLast,
                         dumpLogs(call, access, node.name, write))
             .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                   [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });

@@ -29,6 +29,7 @@ struct Archive {
   ZipWriter& zip;
   Progress& progress;
   kj::Vector<kj::String> errors;
+  size_t answered = 0;  // nodes
 };
 
 class NodeSink final : public ReportSink {
@@ -65,6 +66,7 @@ kj::Promise<void> addNode(Invocation& call, const Access& access, const BundledN
   archive.progress.set(index, "connecting");
   if (co_await reportNode(call, access, node.node, sink)) {
     outcome = kj::str(sink.files, " files");
+    ++archive.answered;
   } else {
     outcome = kj::str("does not answer");
     call.err(kj::str("WARNING: ", archive.errors.back()));
@@ -147,8 +149,8 @@ kj::String summary(Invocation& call, const Bundle& bundle,
 
 }  // namespace
 
-kj::Promise<void> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
-                                     kj::StringPtr path) {
+kj::Promise<size_t> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
+                                       kj::StringPtr path) {
   Unfinished file(path);
   kj::FdOutputStream out(file.get());
   ZipWriter zip(out, call.deps.clock.now());
@@ -169,6 +171,7 @@ kj::Promise<void> writeSupportBundle(Invocation& call, const Access& access, con
   zip.finish();
   file.finish();
   call.err(kj::str("wrote ", path, ": ", zip.files(), " files, ", zip.bytes() >> 10, " KiB\n"));
+  co_return archive.answered;
 }
 
 }  // namespace talos::talosctl

@@ -32,8 +32,8 @@ struct Bundle {
 };
 
 // Writes the archive and says on stderr how far it is. Throws when it cannot be written; a node
-// that does not answer is a warning.
-kj::Promise<void> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
-                                     kj::StringPtr path);
+// that does not answer is a warning. How many nodes have answered.
+kj::Promise<size_t> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
+                                       kj::StringPtr path);
 
 }  // namespace talos::talosctl

@@ -15,6 +15,11 @@ kj::Promise<int> runUpgradeK8s(Invocation& call) {
   if (server.size() > 0) checkHost(server, "endpoint");
   auto session = co_await openSession(call);
   auto& client = session->client;
+  if (client.nodes().size() > 1) {
+    auto others = client.nodes().slice(1, client.nodes().size());
+    call.err(kj::str("asking ", client.nodes()[0], "; of ", kj::strArray(others, ", "),
+                     " what Kubernetes says is used\n"));
+  }
   ClusterEdges edges(client, client.nodes()[0], server, session->deadline);
   UpgradeLines lines(call.deps.console, call.deps.clock, call.text("output") == "json");
   UpgradeRun run(call.deps.timer, edges, lines);

@@ -218,13 +218,6 @@ kj::StringPtr SeenNode::image(KubernetesPart part) const {
   KJ_UNREACHABLE;
 }
 
-bool UpgradePlan::isChange() const {
-  for (auto& change : changes) {
-    if (change.isChange()) return true;
-  }
-  return false;
-}
-
 UpgradePlan planUpgrade(const UpgradeIntent& intent, const SeenCluster& seen) {
   return Planner(intent, seen).plan();
 }

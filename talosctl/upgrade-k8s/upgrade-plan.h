@@ -64,8 +64,6 @@ struct UpgradePlan {
   // control-plane node says of it), kubelet; within a part the control plane first.
   kj::Vector<ImageChange> changes;
   kj::Maybe<kj::String> daemonSetImage;  // that it is to have; none: there is none
-
-  bool isChange() const;
 };
 
 // FailedPrecondition with everything that stands against it.

@@ -1,0 +1,20 @@
+// Which controllers and daemons read and write which resources: what `talosctl inspect
+// dependencies` draws. Values only; nothing is kept.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+struct ControllerLinks {
+  struct Input {
+    kj::String ns, type, id;  // an empty id: all of the type
+  };
+  kj::String name;
+  bool daemon = false;  // a process of its own, known by its uid
+  kj::Vector<Input> reads;
+  kj::Vector<kj::String> writes;  // full names of types
+};
+
+}  // namespace talos::machined

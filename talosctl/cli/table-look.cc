@@ -1,0 +1,226 @@
+#include "talosctl/cli/table-look.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "talosctl/cli/help.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr size_t kLeastWidth = 12;  // of a column that is cut
+constexpr size_t kNarrowGap = 2;    // between columns of a table that is cut
+
+constexpr kj::StringPtr kFreeText[] = {"LAST EVENT"_kj, "MESSAGE"_kj,   "PROBLEM"_kj, "COMMAND"_kj,
+                                       "IMAGE"_kj,      "MODALIAS"_kj,  "WWID"_kj,    "UUID"_kj,
+                                       "MODEL"_kj,      "MOUNTED ON"_kj};
+
+struct State {
+  kj::StringPtr word;  // lower case
+  kj::StringPtr color;
+};
+constexpr kj::StringPtr kGreen = "\033[32m"_kj, kYellow = "\033[33m"_kj, kRed = "\033[31m"_kj,
+                        kPlain = "\033[0m"_kj;
+constexpr State kStates[] = {{"running"_kj, kGreen},
+                             {"ok"_kj, kGreen},
+                             {"true"_kj, kGreen},
+                             {"sandbox_ready"_kj, kGreen},
+                             {"container_running"_kj, kGreen},
+                             {"up"_kj, kGreen},
+                             {"failed"_kj, kRed},
+                             {"fail"_kj, kRed},
+                             {"false"_kj, kRed},
+                             {"sandbox_notready"_kj, kRed},
+                             {"container_exited"_kj, kRed},
+                             {"container_unknown"_kj, kRed},
+                             {"down"_kj, kRed},
+                             {"off"_kj, kRed},
+                             {"stopped"_kj, kRed},
+                             {"initialized"_kj, kYellow},
+                             {"preparing"_kj, kYellow},
+                             {"waiting"_kj, kYellow},
+                             {"stopping"_kj, kYellow},
+                             {"?"_kj, kYellow},
+                             {"container_created"_kj, kYellow},
+                             {"booting"_kj, kYellow},
+                             {"rebooting"_kj, kYellow},
+                             {"shuttingdown"_kj, kYellow},
+                             {"maintenance"_kj, kYellow},
+                             {"resetting"_kj, kYellow},
+                             {"paused"_kj, kYellow}};
+constexpr kj::StringPtr kStateColumns[] = {"STATE"_kj,   "HEALTH"_kj, "STATUS"_kj,
+                                           "STAGE"_kj,   "READY"_kj,  "RUNNING"_kj,
+                                           "HEALTHY"_kj, "SYNCED"_kj, "LINK STATE"_kj};
+
+bool contains(kj::ArrayPtr<const kj::StringPtr> list, kj::StringPtr word) {
+  for (auto item : list) {
+    if (item == word) return true;
+  }
+  return false;
+}
+
+size_t charactersIn(kj::ArrayPtr<const char> text) {
+  size_t count = 0;
+  for (char c : text) count += (c & 0xc0) != 0x80;
+  return count;
+}
+
+// The byte at which character `index` begins, or the end.
+size_t byteOf(kj::ArrayPtr<const char> text, size_t index) {
+  size_t at = 0;
+  for (; at < text.size(); ++at) {
+    if ((text[at] & 0xc0) == 0x80) continue;
+    if (index-- == 0) break;
+  }
+  return at;
+}
+
+kj::ArrayPtr<const char> withoutBlanksBehind(kj::ArrayPtr<const char> text) {
+  size_t end = text.size();
+  while (end > 0 && text[end - 1] == ' ') --end;
+  return text.slice(0, end);
+}
+
+kj::Vector<kj::ArrayPtr<const char>> linesOf(kj::ArrayPtr<const char> text) {
+  kj::Vector<kj::ArrayPtr<const char>> lines;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\n') continue;
+    lines.add(text.slice(begin, i));
+    begin = i + 1;
+  }
+  return lines;
+}
+
+// Where the columns of a header begin: behind two blanks or more. None: it is no header.
+kj::Vector<size_t> columnsOf(kj::ArrayPtr<const char> header) {
+  kj::Vector<size_t> starts;
+  for (size_t i = 0; i < header.size(); ++i) {
+    char c = header[i];
+    bool known = isupper(c) || isdigit(c) || c == ' ' || strchr("*()%/-+.", c) != nullptr;
+    if (!known) return {};
+    bool begins = c != ' ' && (i == 0 || (i >= 2 && header[i - 1] == ' ' && header[i - 2] == ' '));
+    if (begins) starts.add(i);
+  }
+  return starts;
+}
+
+class DressedTable {
+ public:
+  DressedTable(kj::Vector<size_t> startsGiven, kj::ArrayPtr<const kj::ArrayPtr<const char>> lines)
+      : starts(kj::mv(startsGiven)) {
+    widths = kj::heapArray<size_t>(starts.size());
+    for (auto& width : widths) width = 0;
+    for (auto line : lines) {
+      kj::Vector<kj::String> cells;
+      for (size_t i = 0; i < starts.size(); ++i) {
+        auto begin = byteOf(line, starts[i]);
+        auto end = i + 1 < starts.size() ? byteOf(line, starts[i + 1]) : line.size();
+        auto cell = kj::heapString(withoutBlanksBehind(line.slice(begin, kj::max(begin, end))));
+        widths[i] = kj::max(widths[i], charactersIn(cell));
+        cells.add(kj::mv(cell));
+      }
+      rows.add(kj::mv(cells));
+    }
+  }
+
+  // Cuts the widest column of free text until the table fits, or no column can be cut.
+  void fit(size_t columns) {
+    auto total = [&] {
+      size_t sum = kNarrowGap * (widths.size() - 1);
+      for (auto width : widths) sum += width;
+      return sum;
+    };
+    while (total() > columns) {
+      kj::Maybe<size_t> widest;
+      for (size_t i = 0; i < widths.size(); ++i) {
+        auto header = charactersIn(rows[0][i]);
+        bool free = contains(kFreeText, rows[0][i]) && widths[i] > kj::max(header, kLeastWidth);
+        if (free && (widest == nullptr || widths[i] > widths[widest.orDefault(0)])) widest = i;
+      }
+      KJ_IF_MAYBE (i, widest) {
+        --widths[*i];
+      } else {
+        return;
+      }
+    }
+  }
+
+  size_t firstWidth() const { return widths[0]; }
+
+  kj::String render(size_t gap, bool color) const {
+    kj::Vector<char> out;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      for (size_t i = 0; i < starts.size(); ++i) {
+        auto cell = cut(rows[r][i], widths[i]);
+        auto paint = color && r > 0 ? colorOf(rows[0][i], cell) : ""_kj;
+        out.addAll(paint);
+        out.addAll(cell);
+        if (paint.size() > 0) out.addAll(kPlain);
+        if (i + 1 == starts.size()) break;
+        for (auto n = widths[i] + gap - charactersIn(cell); n > 0; --n) out.add(' ');
+      }
+      out.add('\n');
+    }
+    return kj::heapString(out.asPtr());
+  }
+
+ private:
+  kj::Vector<size_t> starts;
+  kj::Array<size_t> widths;
+  kj::Vector<kj::Vector<kj::String>> rows;  // the header first
+
+  static kj::String cut(kj::StringPtr cell, size_t width) {
+    if (charactersIn(cell) <= width) return kj::str(cell);
+    return kj::str(cell.slice(0).asArray().slice(0, byteOf(cell, width - 1)), "…");
+  }
+
+  static kj::StringPtr colorOf(kj::StringPtr column, kj::StringPtr cell) {
+    if (column == "PROBLEM" && cell.size() > 0) return kRed;
+    if (!contains(kStateColumns, column)) return "";
+    auto word = kj::str(cell);
+    for (char& c : word) c = static_cast<char>(tolower(c));
+    for (auto& state : kStates) {
+      if (state.word == word) return state.color;
+    }
+    return "";
+  }
+};
+
+}  // namespace
+
+Look lookOf(const Invocation& call) {
+  Look look;
+  auto& console = call.deps.console;
+  if (console.outIsTerminal()) look.columns = helpColumns(call.deps);
+  auto when = call.text("color");
+  auto noColor = call.deps.environment("NO_COLOR");
+  bool wanted = console.outIsTerminal() && noColor.orDefault(nullptr).size() == 0;
+  look.color = when == "always" || (when == "auto" && wanted);
+  return look;
+}
+
+kj::String dressed(kj::StringPtr table, const Look& look) {
+  if (look.columns == 0 && !look.color) return kj::str(table);
+  auto lines = linesOf(table);
+  if (lines.empty()) return kj::str(table);
+  auto starts = columnsOf(lines[0]);
+  if (starts.size() < 2) return kj::str(table);
+  size_t widest = 0;
+  for (auto line : lines) widest = kj::max(widest, charactersIn(line));
+  bool fits = look.columns == 0 || widest <= look.columns;
+  size_t gap = starts[1];  // of the table as it is
+  DressedTable dress(kj::mv(starts), lines);
+  if (fits) {
+    if (!look.color) return kj::str(table);
+    return dress.render(gap - dress.firstWidth(), true);
+  }
+  dress.fit(look.columns);
+  return dress.render(kNarrowGap, look.color);
+}
+
+void outTable(Invocation& call, kj::StringPtr table) {
+  call.out(dressed(table, lookOf(call)));
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,25 @@
+// How a table looks on a terminal: columns of free text are cut to fit its width, and states have
+// colours. Somewhere else it is what Table::render() gave, byte for byte.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+struct Look {
+  size_t columns = 0;  // 0: as many as the table needs
+  bool color = false;
+};
+
+// A terminal's width, or $COLUMNS; colours as --color says: `auto` is on a terminal and without
+// $NO_COLOR (https://no-color.org).
+Look lookOf(const Invocation& call);
+
+// `table`: what Table::render() gave, with its header; other text is returned as it is. Names, ids
+// and addresses are never cut, so a table may still be too wide. Pure.
+kj::String dressed(kj::StringPtr table, const Look& look);
+
+// Prints it on stdout.
+void outTable(Invocation& call, kj::StringPtr table);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,25 @@
+// Filters of packets as classic BPF programs: those that users bring, and the one for those who
+// bring none. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::talosctl {
+
+struct BpfStep {
+  uint16_t code;
+  uint8_t jt, jf;
+  uint32_t k;
+  bool operator==(const BpfStep&) const = default;
+};
+
+// What `tcpdump -dd EXPRESSION` prints: "{ 0x28, 0, 0, 0x0000000c },", an instruction each.
+// InvalidArgument, with the line, for anything else.
+kj::Vector<BpfStep> parseBpfFilter(kj::StringPtr text);
+
+// All packets but those of TCP from or to this port, in IPv4 and IPv6 without extension headers, on
+// links of any kind. For the API's own port: a capture must not capture what it sends.
+kj::Vector<BpfStep> withoutTcpPort(uint16_t port);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,157 @@
+// __complete: what shells ask for while a user types (talosctl/cli/completion.h).
+#include "common/config/talosconfig.h"
+#include "common/wire/resource-registry.h"
+#include "talosctl/cli/completion.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/client/node-answers.h"
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+// A user waits with the finger on the key.
+constexpr kj::Duration kTyping = 2 * kj::SECONDS;
+constexpr size_t kMostCandidates = 1000;
+
+class CandidateNames final : public rpc::FileSink::Server {
+ public:
+  CandidateNames(kj::Vector<kj::String>& names, kj::StringPtr folder)
+      : names(names), folder(kj::str(folder)) {}
+  kj::Promise<void> files(FilesContext context) override {
+    constexpr uint32_t kKind = 0170000, kFolder = 0040000;
+    for (auto file : context.getParams().getFiles()) {
+      if (file.getRelativeName() == "." || names.size() >= kMostCandidates) continue;
+      bool isFolder = (file.getMode() & kKind) == kFolder;
+      names.add(kj::str(folder, file.getRelativeName(), isFolder ? "/" : ""));
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::Vector<kj::String>& names;
+  kj::String folder;
+};
+
+// The first of the nodes; the endpoint when none is named.
+kj::Promise<kj::Vector<kj::String>> askNode(Invocation& call, const Completion& wanted) {
+  Client client(call.deps, resolveTarget(call));
+  auto name = client.nodes().size() > 0 ? kj::StringPtr(client.nodes()[0]) : ""_kj;
+  co_await client.connect(kTyping);
+  auto node = client.node(name);
+  kj::Vector<kj::String> names;
+  if (wanted.source == Source::kServices) {
+    auto list = co_await node.servicesRequest().send().getServices().listRequest().send();
+    for (auto service : list.getServices()) names.add(kj::str(service.getId()));
+  } else if (wanted.source == Source::kLogs) {
+    auto list = co_await node.logsRequest().send().getLogs().listRequest().send();
+    for (auto id : list.getIds()) names.add(kj::str(id));
+  } else {
+    auto end = wanted.typed.findLast('/');
+    auto folder =
+        end.map([&](size_t at) { return kj::str(wanted.typed.slice(0, at + 1)); }).orDefault([] {
+          return kj::str("/");
+        });
+    auto request = node.filesRequest().send().getFiles().listRequest();
+    request.setRoot(folder);
+    request.setSink(kj::heap<CandidateNames>(names, folder));
+    co_await request.send();
+  }
+  co_return kj::mv(names);
+}
+
+void addContexts(Invocation& call, kj::Vector<kj::String>& names) {
+  auto config = Talosconfig::load(configPath(call));
+  for (auto& entry : config.contexts()) names.add(kj::str(entry.key));
+}
+
+void addHosts(Invocation& call, Source source, kj::Vector<kj::String>& names) {
+  auto config = Talosconfig::load(configPath(call));
+  auto& context = config.resolve(call.text("context"));
+  for (auto& endpoint : context.endpoints) names.add(kj::str(endpoint));
+  if (source == Source::kNodes) {
+    for (auto& node : context.nodes) {
+      bool known = false;
+      for (auto& name : names) known = known || name == node;
+      if (!known) names.add(kj::str(node));
+    }
+  }
+}
+
+kj::Promise<kj::Vector<kj::String>> moreCandidates(Invocation& call, const Completion& wanted) {
+  kj::Vector<kj::String> names;
+  switch (wanted.source) {
+    case Source::kNothing:
+      break;
+    case Source::kLocalFiles:
+      names.add(kj::str(":files"));
+      break;
+    case Source::kContexts:
+      addContexts(call, names);
+      break;
+    case Source::kNodes:
+    case Source::kEndpoints:
+      addHosts(call, wanted.source, names);
+      break;
+    case Source::kTypes:
+      for (auto& type : Registry().types()) {
+        // "services", as `get rd` shows it and people type it
+        auto dot = type.name.findFirst('.').orDefault(type.name.size());
+        auto plural = kj::heapString(type.name.slice(0, dot));
+        for (char& c : plural) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        names.add(kj::mv(plural));
+      }
+      break;
+    case Source::kServices:
+    case Source::kLogs:
+    case Source::kNodeFiles: {
+      auto asked = askNode(call, wanted);
+      names = co_await within(call.deps.timer, kTyping, kj::mv(asked));
+    }
+  }
+  co_return kj::mv(names);
+}
+
+kj::Promise<int> runComplete(Invocation& call) {
+  auto words = KJ_MAP(word, call.arguments) {
+    return kj::StringPtr(word);
+  };
+  auto wanted = completionFor(call.root, words);
+  for (auto& known : wanted.connection) {
+    auto set = [&](Invocation::Value& value) {
+      value.given = true;
+      value.texts.add(kj::str(known.value));
+    };
+    KJ_IF_MAYBE (value, call.values.find(known.flag)) set(*value);
+  }
+  for (auto& candidate : wanted.candidates) {
+    call.out(candidate.help.size() > 0 ? kj::str(candidate.word, "\t", candidate.help, "\n")
+                                       : kj::str(candidate.word, "\n"));
+  }
+  kj::Vector<kj::String> more;
+  try {
+    more = co_await moreCandidates(call, wanted);
+  } catch (const kj::Exception&) {
+    co_return 0;  // no node, no config: nothing to offer, and nothing to say while one types
+  }
+  for (auto& name : more) {
+    bool files = wanted.source == Source::kLocalFiles;
+    auto shown = printable(name);
+    if (files || shown.startsWith(wanted.typed)) {
+      call.out(kj::str(files ? ""_kj : kj::StringPtr(wanted.ahead), shown, "\n"));
+    }
+  }
+  co_return 0;
+}
+
+}  // namespace
+
+void addCompleteCommand(Command& root) {
+  auto& complete = root.add("__complete", "What fits behind words, for completion scripts");
+  complete.hidden = complete.anyFlags = true;
+  complete.arguments = "-- [word...]";
+  complete.most = kj::maxValue;
+  complete.run = runComplete;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,24 @@
+// The graph of controllers and resources as DOT, the language of Graphviz. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "rpc/machine.capnp.h"
+
+namespace talos::talosctl {
+
+struct GraphResources {
+  kj::String type;
+  kj::Vector<kj::String> ids;
+};
+
+// Whether a controller or a daemon reads or writes the type.
+bool isInGraph(rpc::Machine::DependenciesResults::Reader all, kj::StringPtr type);
+
+// Controllers are boxes, daemons boxes with round corners, types of resources notes called
+// "<namespace>:<type>". `resources`: types that are drawn with each of their resources.
+kj::String drawDependencies(rpc::Machine::DependenciesResults::Reader all,
+                            kj::ArrayPtr<const GraphResources> resources);
+
+}  // namespace talos::talosctl

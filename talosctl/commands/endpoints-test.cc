@@ -1,0 +1,64 @@
+// Which of several endpoints is used, on a clock that the test owns.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Endpoints : public ::testing::Test {
+  TestCluster c;
+  ~Endpoints() noexcept override {}
+  Endpoints() { c.nodes.insert(kj::str("10.0.0.2"), FakeNode()); }
+  std::string err() { return c.test.console.takeErr().cStr(); }
+};
+
+// The order is random: so often that each comes first, but for one run of the tests in 4096.
+constexpr int kOften = 12;
+
+// Catches: one that is silent costing its whole share, or the whole timeout.
+TEST_F(Endpoints, OneThatIsSilentCostsSomeSeconds) {
+  auto silent = listenTcp("127.0.0.5", c.port);  // nobody accepts
+  for (int i = 0; i < kOften; ++i) {
+    auto begin = c.clock.now();
+    EXPECT_EQ(c.run({"-e", "127.0.0.5,127.0.0.2", "-n", "10.0.0.2", "memory"}), 0) << err();
+    EXPECT_LE(c.clock.now() - begin, 2 * kj::SECONDS);
+  }
+}
+
+// Catches: one whose machine has stopped while its kernel still answers, taken for one that works.
+TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
+  auto mute = pki::issue(c.authority.certificate, c.authority.key,
+                         {.addresses = kj::arr(kj::str("127.0.0.6")), .client = false});
+  TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(mute.certificate), kj::mv(mute.key)});
+  auto serving =
+      serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp("127.0.0.6", c.port), tls,
+               [](const Peer&) -> capnp::Capability::Client {
+                 return kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE);
+               })
+          .eagerlyEvaluate(nullptr);
+  for (int i = 0; i < kOften; ++i) {
+    auto begin = c.clock.now();
+    EXPECT_EQ(c.run({"-e", "127.0.0.6,127.0.0.2", "-n", "10.0.0.2", "memory"}), 0) << err();
+    EXPECT_LE(c.clock.now() - begin, 2 * kj::SECONDS);
+  }
+  EXPECT_EQ(c.run({"-e", "127.0.0.6,127.0.0.3", "-n", "10.0.0.2", "memory"}), 1);
+  EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.6: no answer within"),
+                           HasSubstr("endpoint 127.0.0.3: "), HasSubstr("refused")));
+}
+
+// Catches: attempts that are waited for although the first one has long succeeded.
+TEST_F(Endpoints, OneThatAnswersIsTakenAtOnce) {
+  for (int i = 0; i < kOften; ++i) {
+    auto begin = c.clock.now();
+    EXPECT_EQ(c.run({"-e", "127.0.0.2,127.0.0.3", "-n", "10.0.0.2", "memory"}), 0) << err();
+    EXPECT_EQ(c.clock.now(), begin);
+  }
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,39 @@
+// JSONPath templates as kubectl has them, for `get -o jsonpath=…`: text with expressions in braces.
+//
+//   {.metadata.id}  {.spec['a.b']}  {.spec.list[0]} [-1] [1:3] [::2] [*] [0,2]  {.spec.*}  {..name}
+//   {.spec.list[?(@.a=="b")].c}     == != < <= > >=, or nothing: it is there
+//   {range .spec.list[*]}{.name}{"\n"}{end}     {@} {$} {"text"}
+//
+// Results of one expression are separated by a blank; texts are written as they are, mappings and
+// lists as JSON. What is not there gives nothing. Anything else of the syntax is refused with its
+// place: `jsonpath:1:7: …`. Both halves are bounded: depth of ranges, number of results.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include <memory>
+#include <vector>
+
+#include "common/kube/json.h"
+
+namespace talos::talosctl {
+
+class JsonPathTemplate {
+ public:
+  // InvalidArgument, with the place, for what it does not understand.
+  explicit JsonPathTemplate(kj::StringPtr text);
+  JsonPathTemplate(JsonPathTemplate&&) noexcept;
+  ~JsonPathTemplate() noexcept(false);
+
+  // ResourceExhausted when an expression gives more than kMostResults values.
+  kj::String evaluate(const kube::Json& document) const;
+
+  static constexpr size_t kMostResults = 100'000;
+  struct Part;
+
+ private:
+  std::vector<Part> parts;
+};
+
+}  // namespace talos::talosctl

@@ -1,0 +1,143 @@
+// Whole runs of the commands that look into a node: get -o jsonpath, netstat, cgroups, inspect,
+// pcap.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/file.h"
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Looking : public ::testing::Test {
+  TestCluster c;
+  ~Looking() noexcept override {}
+  Looking() {
+    node("10.0.0.2");
+    node("10.0.0.3");
+  }
+  FakeNode& node(kj::StringPtr address) {
+    return c.nodes.findOrCreate(address, [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
+      FakeNode fresh;
+      fresh.serviceIds.add(kj::str("apid"));
+      return {kj::str(address), kj::mv(fresh)};
+    });
+  }
+  std::string out() { return c.test.console.takeOut().cStr(); }
+  std::string err() { return c.test.console.takeErr().cStr(); }
+};
+
+// Catches: a part of a resource that is not the one that was asked for, a resource without a line
+// of its own, a table header among values, a template that is looked at after the node was asked.
+TEST_F(Looking, GetPrintsAPartOfEachResource) {
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "get", "svc", "-o", "jsonpath={.metadata.id}={.spec.healthy}"}), 0);
+  EXPECT_EQ(out(), "apid=true\nmachined=false\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc", "apid", "-ojsonpath={.node}"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.4", "get", "svc", "-o", "jsonpath={.a"}), 1);
+  EXPECT_EQ(err(), "error: jsonpath:1:4: expected \"}\" at the end of the expression\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc", "-o", "jsonpath="}), 1);
+  EXPECT_THAT(err(), HasSubstr("must be one of table, yaml, json, tree, jsonpath="));
+}
+
+TEST_F(Looking, VersionAsJsonHasTwoSpellings) {
+  EXPECT_EQ(c.run({"version", "--client", "--json"}), 0);
+  auto json = out();
+  EXPECT_THAT(json, StartsWith("{\n    \"client\": {\n"));
+  EXPECT_EQ(c.run({"version", "--client", "-o", "json"}), 0);
+  EXPECT_EQ(out(), json);
+  EXPECT_EQ(c.run({"version", "--client", "--short"}), 0);
+  EXPECT_THAT(out(), StartsWith("Client:\n\tClient v"));
+}
+
+// Catches: flags that choose other sockets, a pod whose namespace is not asked for.
+TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat"}), 0);
+  EXPECT_EQ(
+      out(),
+      "NODE       PROTO   RECV-Q   SEND-Q   LOCAL ADDRESS    FOREIGN ADDRESS   STATE\n"
+      "10.0.0.2   tcp     0        12       10.0.0.2:50000   10.0.0.9:4711     ESTABLISHED\n");
+  EXPECT_EQ(node("10.0.0.2").process, 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "-a", "-t", "-p", "-x"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       PROTO   RECV-Q   SEND-Q   LOCAL ADDRESS    FOREIGN ADDRESS   STATE         "
+            "UID   INODE   PID/PROGRAM\n"
+            "10.0.0.2   tcp     0        0        0.0.0.0:50000    0.0.0.0:*         LISTEN        "
+            "0     0       -\n"
+            "10.0.0.2   tcp     0        12       10.0.0.2:50000   10.0.0.9:4711     ESTABLISHED   "
+            "50    99      7/apid\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "-l", "-6"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       PROTO   RECV-Q   SEND-Q   LOCAL ADDRESS   FOREIGN ADDRESS   STATE\n"
+            "10.0.0.2   udp6    0        0        [::]:68         [::]:*            \n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "coredns"}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"coredns\" is not a valid pod; use <namespace>/<pod>"));
+}
+
+TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       NAME       PROCESSES   MEMORY   MEMORY MAX   CPU     TASKS\n"
+            "10.0.0.2   .          0           -        -            -       -\n"
+            "10.0.0.2   └─system   0           -        -            -       -\n"
+            "10.0.0.2     └─apid   2           12 MB    max          1.50s   -\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "cpu"}), 0);
+  EXPECT_THAT(out(),
+              HasSubstr("  └─apid   1.50s   0.00s   0.00s    -        1.50         0.00s\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "psi"}), 0);
+  EXPECT_THAT(out(), HasSubstr("  └─apid   -          1.25%         0.00%         -         -\n"));
+}
+
+// Catches: an edge that points the other way, an id that is lost, a type that is declared twice.
+TEST_F(Looking, DependenciesAreAGraph) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "inspect", "dependencies"}), 0);
+  auto graph = out();
+  EXPECT_EQ(graph,
+            "digraph {\n"
+            "  \"config:MachineConfigs.config.talos.dev\" [shape=\"note\", style=\"filled\", "
+            "fillcolor=\"azure2\"];\n"
+            "  \"config:MachineTypes.config.talos.dev\" [shape=\"note\", style=\"filled\", "
+            "fillcolor=\"azure2\"];\n"
+            "  \"config.MachineTypeController\" [shape=\"box\"];\n"
+            "  \"config:MachineConfigs.config.talos.dev\" -> \"config.MachineTypeController\" "
+            "[label=\"v1alpha1\"];\n"
+            "  \"config.MachineTypeController\" -> \"config:MachineTypes.config.talos.dev\" "
+            "[style=\"bold\"];\n"
+            "  \"vipd\" [shape=\"box\", style=\"rounded\"];\n"
+            "  \"config:MachineTypes.config.talos.dev\" -> \"vipd\";\n"
+            "}\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "inspect", "dependencies", "--with-resources"}), 0);
+  EXPECT_THAT(out(), HasSubstr("  subgraph \"cluster_config:MachineTypes.config.talos.dev\" {\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "inspect", "dependencies"}), 1);
+  EXPECT_EQ(err(),
+            "error: command \"inspect dependencies\" is not supported with multiple nodes "
+            "(10.0.0.2, 10.0.0.3); name one with --nodes\n");
+}
+
+// Catches: a filter that is not sent, a file that is replaced, counts that nobody sees.
+TEST_F(Looking, ACaptureGoesToAFile) {
+  auto path = std::string(c.folder.cStr()) + "/x.pcap";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "lo", "--duration", "2s", "-o", path.c_str()}),
+            0);
+  EXPECT_EQ(node("10.0.0.2").captured, "lo 4096 2000 20");
+  EXPECT_EQ(readFile(path.c_str()), "pcap");
+  EXPECT_EQ(err(), "3 packets captured, 1 lost because they came too fast\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-o", path.c_str()}), 1);
+  EXPECT_THAT(err(), HasSubstr("x.pcap exists already; a capture replaces no file"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--bpf-filter", "{ 0x6, 0, 0, 0x40000 },"}), 0);
+  EXPECT_EQ(out(), "pcap");
+  EXPECT_EQ(node("10.0.0.2").captured, "eth0 4096 0 1");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--bpf-filter", "tcp port 80"}), 1);
+  EXPECT_THAT(err(), HasSubstr("line 1 of the filter lacks a \"{\"; use what `tcpdump -dd"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--snaplen", "0"}), 1);
+  c.test.console.terminal = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap"}), 1);
+  EXPECT_THAT(err(), HasSubstr("a capture is not for a terminal"));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,129 @@
+// pcap
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "talosctl/client/node-streams.h"
+#include "talosctl/client/received-bytes.h"
+#include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/bpf-filter.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+constexpr int64_t kMostSnapLength = 262'144;
+
+// Where the capture goes: stdout, or a new file that only its owner can read.
+class CaptureFile {
+ public:
+  CaptureFile(Invocation& call, kj::StringPtr path) : console(call.deps.console) {
+    if (path == "-") {
+      if (console.outIsTerminal()) {
+        failUsage(
+            "a capture is not for a terminal; use --output FILE, or pipe it into \"tcpdump -r -\"");
+      }
+      return;
+    }
+    int raw = open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (raw < 0 && errno == EEXIST) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(path, " exists already; a capture replaces no file"));
+    }
+    if (raw < 0) {
+      fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", path, ": ", strerror(errno)));
+    }
+    file = kj::AutoCloseFd(raw);
+  }
+  void write(kj::ArrayPtr<const kj::byte> bytes) {
+    KJ_IF_MAYBE (fd, file) {
+      kj::FdOutputStream(fd->get()).write(bytes.begin(), bytes.size());
+    } else {
+      console.out(bytes.asChars());
+    }
+  }
+
+ private:
+  Console& console;
+  kj::Maybe<kj::AutoCloseFd> file;
+};
+
+kj::Vector<BpfStep> filterOf(const Invocation& call) {
+  auto text = call.text("bpf-filter");
+  if (text.size() == 0) return withoutTcpPort(call.deps.apiPort);
+  if (text.startsWith("@")) return parseBpfFilter(readFile(text.slice(1)));
+  return parseBpfFilter(text);
+}
+
+kj::Promise<int> runCapture(Invocation& call) {
+  auto snapLength = call.number("snaplen");
+  if (snapLength < 1 || snapLength > kMostSnapLength) {
+    failUsage(kj::str("invalid value \"", snapLength, "\" for flag --snaplen: use 1 to ",
+                      kMostSnapLength));
+  }
+  auto filter = filterOf(call);
+  auto session = co_await openSingle(call);
+  CaptureFile file(call, call.text("output"));
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto request = node.networkRequest().send().getNetwork().captureRequest();
+  request.setLink(call.text("interface"));
+  request.setPromiscuous(call.on("promiscuous"));
+  request.setSnapLength(static_cast<uint32_t>(snapLength));
+  request.setDurationMs(static_cast<uint64_t>(call.duration("duration") / kj::MILLISECONDS));
+  auto steps = request.initFilter(filter.size());
+  for (auto i : kj::indices(filter)) {
+    steps[i].setCode(filter[i].code), steps[i].setK(filter[i].k);
+    steps[i].setJt(filter[i].jt), steps[i].setJf(filter[i].jf);
+  }
+  request.setSink(
+      kj::heap<ReceivedBytes>([&file](kj::ArrayPtr<const kj::byte> bytes) { file.write(bytes); }));
+  Alive alive;
+  co_await watched(*session, node, alive, request.send().then([&call](auto&& counts) {
+    call.err(kj::str(counts.getPackets(), " packets captured, ", counts.getDropped(),
+                     " lost because they came too fast\n"));
+  }));
+  co_return 0;
+}
+
+}  // namespace
+
+void addCaptureCommands(Command& root) {
+  auto& pcap = root.add("pcap", "Capture packets of a link of one node");
+  pcap.details =
+      "Until --duration is over, or Ctrl-C. The pcap file goes to stdout or to --output, which "
+      "must not exist yet; \"tcpdump -r\" and Wireshark read it. --bpf-filter is what \"tcpdump "
+      "-dd EXPRESSION\" prints, or @FILE with it; without it everything is captured but the "
+      "traffic of the API itself, TCP port 50000.";
+  pcap.flag({.name = "interface",
+             .letter = "i",
+             .kind = FlagKind::kText,
+             .fallback = "eth0",
+             .help = "link to capture on"});
+  pcap.flag(
+      {.name = "promiscuous", .letter = "p", .help = "also packets that are not for the node"});
+  pcap.flag({.name = "snaplen",
+             .letter = "s",
+             .kind = FlagKind::kNumber,
+             .fallback = "4096",
+             .help = "bytes to keep of each packet, 1 to 262144"});
+  pcap.flag({.name = "duration",
+             .kind = FlagKind::kDuration,
+             .fallback = "0",
+             .help = "how long to capture; 0: until Ctrl-C"});
+  pcap.flag(
+      {.name = "bpf-filter", .kind = FlagKind::kText, .help = "filter as tcpdump -dd prints it"});
+  pcap.flag({.name = "output",
+             .letter = "o",
+             .kind = FlagKind::kText,
+             .fallback = "-",
+             .help = "file to write; - is stdout"});
+  pcap.interrupt = Interrupt::kIsSuccess;
+  pcap.run = runCapture;
+}
+
+}  // namespace talos::talosctl
