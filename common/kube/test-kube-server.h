@@ -65,7 +65,7 @@ class ModelKube final : public kj::HttpService {
   void drop(kj::StringPtr path) {
     auto found = objects.find(toStd(path));
     KJ_REQUIRE(found != objects.end(), path);
-    ++version;
+    found->second["metadata"]["resourceVersion"] = std::to_string(++version);
     events.push_back({found->first, "DELETED", found->second});
     objects.erase(found);
     changed.raise();
@@ -311,7 +311,7 @@ class ModelKube final : public kj::HttpService {
       for (; next < events.size(); ++next) {
         auto& event = events[next];
         auto at = std::stoull("0" + toStd(textAt(event.object, {"metadata", "resourceVersion"})));
-        if (!isIn(path, event.path) || (at <= from && event.type != "DELETED")) continue;
+        if (!isIn(path, event.path) || at <= from) continue;
         if (!hasField(event.object, field)) continue;
         auto line = Json{{"type", event.type}, {"object", event.object}}.dump() + "\n";
         co_await stream->write(line.data(), line.size());

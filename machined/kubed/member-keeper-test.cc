@@ -111,7 +111,7 @@ struct Members : public testing::Test {
 };
 
 // Catches: a node that is to join and asks its own API server, which does not run before it has; a
-// node that left and stays, and one that leaves because nobody can be asked.
+// node that left, watched or not, and stays, and one that leaves because nobody can be asked.
 TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
   node("a");
   node("b");
@@ -126,6 +126,9 @@ TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
   changed.raise();
   EXPECT_TRUE(eventually([&] { return far.asked.size() + near.asked.size() >= before + 2; }));
   EXPECT_EQ(told(), 1u);
+  far.drop("/api/v1/nodes/a");
+  farRefuses = false;
+  EXPECT_TRUE(eventually([&] { return told() == 0; })) << told();
 }
 
 }  // namespace
