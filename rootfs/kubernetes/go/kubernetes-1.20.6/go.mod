@@ -2,7 +2,10 @@ module programs
 
 go 1.16
 
-require k8s.io/kubernetes v1.20.6
+require (
+	github.com/modern-go/reflect2 v1.0.2
+	k8s.io/kubernetes v1.20.6
+)
 
 replace (
 	k8s.io/api => k8s.io/api v0.20.6
