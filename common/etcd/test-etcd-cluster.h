@@ -140,7 +140,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
     auto& state = require(id);
     if (!state.member.learner) {
       if (!enough(id, false)) notEnough();
-      if (mistaken.contains(asked)) unhealthy();
+      if (mistaken.contains(asked) && state.alive) unhealthy();
       requireQuorumWithout(id);
     }
     members.erase(id);

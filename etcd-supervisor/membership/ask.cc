@@ -139,12 +139,26 @@ kj::Vector<etcd::Etcd*> doorsFor(Edges& edges, const Config& config, etcd::Etcd&
     if (member.learner || member.name.size() == 0 || member.id == except) continue;
     kj::Vector<kj::String> hosts;
     addHosts(hosts, config, member);
+    // Own addresses are left out of them, and this node is a voter like others.
+    if (hosts.empty() && edges.board.running()) hosts.add(kj::str(kLocal));
     for (auto& host : hosts) {
       auto* door = &edges.doors.at(host);
       if (door != &through) doors.add(door);
     }
   }
   return doors;
+}
+
+bool mayPass(const kj::Exception& failure) {
+  auto kind = kindOf(failure);
+  return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
+}
+
+void keepReason(kj::Maybe<kj::Exception>& kept, kj::Exception&& failure) {
+  KJ_IF_MAYBE (before, kept) {
+    if (kindOf(*before) == ErrorKind::kUnavailable) return;
+  }
+  kept = kj::mv(failure);
 }
 
 kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running) {

@@ -29,13 +29,19 @@ kj::Promise<kj::Vector<kj::String>> membersAt(Edges& edges, const Config& config
 // Addresses of members, that of the local one last.
 kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool running);
 
-// Where a change of members is asked for: `through`, then the other voters but `except`. etcd
+// Where a change of members is asked for: `through`, then the other voters but `except`, this node
+// among them. etcd
 // refuses one by what the member that is asked has seen of its connections to the others. A
 // connection that came back may count as lost there until the next one is lost, and another member
 // knows better.
 kj::Vector<etcd::Etcd*> doorsFor(Edges& edges, const Config& config, etcd::Etcd& through,
                                  kj::ArrayPtr<const etcd::Member> members,
                                  etcd::MemberId except = 0);
+
+// Whether another member, or the same one later, may take a change that failed so.
+bool mayPass(const kj::Exception& failure);
+// Of several such failures the first one that is an answer: it says why.
+void keepReason(kj::Maybe<kj::Exception>& kept, kj::Exception&& failure);
 
 // Where members are reached, own addresses left out.
 void addHosts(kj::Vector<kj::String>& to, const Config& config, const etcd::Member& member);

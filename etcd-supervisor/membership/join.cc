@@ -72,8 +72,8 @@ kj::Promise<etcd::MemberAdded> Join::addThrough(kj::ArrayPtr<etcd::Etcd* const> 
               [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (it, added) co_return kj::mv(*it);
     KJ_IF_MAYBE (e, failure) {
-      if (kindOf(*e) != ErrorKind::kUnavailable) kj::throwFatalException(kj::mv(*e));
-      if (refusal == nullptr) refusal = kj::mv(*e);
+      if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
+      keepReason(refusal, kj::mv(*e));
     }
   }
   kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));

@@ -96,6 +96,7 @@ kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const Voice> voices, etcd::Member
 // turns. A member that is gone was removed by an attempt whose answer was lost.
 kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::MemberId id) {
   auto until = edges.timer.now() + kRemoval;
+  kj::Maybe<kj::Exception> refusal;
   for (size_t turn = 0;; ++turn) {
     kj::Maybe<kj::Exception> wrong;
     co_await doors[turn % doors.size()]->removeMember(id).ignoreResult().catch_(
@@ -103,8 +104,9 @@ kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::Membe
     KJ_IF_MAYBE (e, wrong) {
       auto kind = kindOf(*e);
       if (kind == ErrorKind::kNotFound) co_return;
-      bool passes = kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
-      if (!passes || edges.timer.now() >= until) kj::throwFatalException(kj::mv(*e));
+      if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
+      keepReason(refusal, kj::mv(*e));
+      if (edges.timer.now() >= until) kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
     } else {
       co_return;
     }
@@ -240,7 +242,11 @@ kj::Promise<void> Leave::remove(kj::StringPtr name, bool force,
     requireAllowed(voices, id, force,
                    "that is the only voting member; the cluster ends without it");
     log::info("removing a member", {{"id", hex(id)}, {"reason", "asked for"}});
-    co_await removeSurely(doorsFor(edges, config, answer.through, list.members, id), id);
+    // Who forces it goes round our check; what etcd thinks of it, at one member, still counts.
+    kj::Vector<etcd::Etcd*> doors;
+    if (force) doors.add(&answer.through);
+    if (!force) doors = doorsFor(edges, config, answer.through, list.members, id);
+    co_await removeSurely(kj::mv(doors), id);
   });
 }
 

@@ -46,6 +46,7 @@ TEST_F(Membership, WhatOneMemberRefusesByMistakeAnotherOneIsAskedFor) {
   EXPECT_EQ(outcome(), "n3 leave: done");
   world.reinstall(n3);
   EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); })) << n3.message;
+  cluster.mistaken = {n2.disk.member};  // the only other one, where n1 has the change made
   removeMember(world, n1, n3);
   EXPECT_EQ(outcome(), "n1 remove n3: done");
 }

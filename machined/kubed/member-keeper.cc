@@ -1,6 +1,5 @@
 #include "machined/kubed/member-keeper.h"
 
-#include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/kube/node-object.h"
 

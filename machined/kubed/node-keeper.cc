@@ -37,7 +37,7 @@ kj::Promise<void> NodeKeeper::follow() {
     }
     KJ_CASE_ONEOF(kubernetes, kj::Own<SharedKube>) {
       if (nodename.size() > 0) {
-        for (;;) co_await watch(*kubernetes, nodename);
+        co_await watch(*kubernetes, nodename);
       }
       co_await tell(false, kj::str("waiting for the name of the node"));
     }
@@ -47,21 +47,20 @@ kj::Promise<void> NodeKeeper::follow() {
 
 kj::Promise<void> NodeKeeper::watch(SharedKube& kubernetes, kj::StringPtr nodename) {
   auto field = kj::str("metadata.name=", nodename);
-  kube::ListOptions only{.labels = "", .fields = field};
-  auto listed = co_await (*kubernetes).list(nodeResource(), "", only);
-  if (listed.items.empty()) {
-    fail(ErrorKind::kNotFound, kj::str("waiting until the kubelet has registered ", nodename));
-  }
-  co_await adjust(kubernetes, listed.items[0]);
-  loop.works();
-  auto watch = co_await (*kubernetes).watch(nodeResource(), "", only, listed.version);
-  for (;;) {
-    auto event = co_await watch->next();
-    if (event == nullptr) co_return;
-    auto& one = KJ_ASSERT_NONNULL(event);
-    if (one.type == kube::WatchEvent::Type::kDeleted) co_return;
-    if (one.type != kube::WatchEvent::Type::kBookmark) co_await adjust(kubernetes, one.object);
-  }
+  kj::Maybe<kube::Json> node;
+  WatchLoop::Objects objects{.begin = [&] { node = nullptr; },
+                             .take =
+                                 [&](const kube::Json& seen, bool deleted) {
+                                   node = nullptr;
+                                   if (!deleted) node = seen;
+                                 },
+                             .publish = [&]() -> kj::Promise<void> {
+                               KJ_IF_MAYBE (it, node) return adjust(kubernetes, *it);
+                               fail(ErrorKind::kNotFound,
+                                    kj::str("waiting until the kubelet has registered ", nodename));
+                             },
+                             .watched = [] {}};
+  co_await loop.watch(kubernetes, nodeResource(), {.labels = "", .fields = field}, objects);
 }
 
 kj::Promise<void> NodeKeeper::adjust(SharedKube& kubernetes, const kube::Json& node) {

@@ -1,6 +1,5 @@
 #include "machined/kubed/static-pod-keeper.h"
 
-#include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/kube/json-yaml.h"
 

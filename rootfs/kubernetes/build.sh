@@ -15,13 +15,22 @@ export GOFLAGS="${GOFLAGS:-} $options -p=2"
 export GOPATH=$work/go GOCACHE=$work/cache GOMODCACHE=$work/modules
 say() { printf 'kubernetes: %s\n' "$*" >&2; }
 
+before_1_24() {  # FOLDER
+  local release=${1#kubernetes-}
+  [ "$release" != "$1" ] && [ "$(printf '%s\n' 1.24 "$release" | sort -V | head -1)" = "$release" ]
+}
+
 linker_flags() {  # FOLDER: without them a program calls itself v0.0.0-master
   printf '%s' '-s -w -buildid='
   case $1 in kubernetes-*|conformance-*)
-    local release=${1#*-} package=k8s.io/component-base/version
+    local release=${1#*-} package packages=k8s.io/component-base/version
     local minor=${release#*.}
-    printf " -X $package.%s" "gitVersion=v$release" "gitMajor=${release%%.*}" "gitMinor=${minor%%.*}" gitTreeState=clean \
-      buildDate=1970-01-01T00:00:00Z ;;
+    # The old API server answers with another library's.
+    ! before_1_24 "$1" || packages+=" k8s.io/client-go/pkg/version"
+    for package in $packages; do
+      printf " -X $package.%s" "gitVersion=v$release" "gitMajor=${release%%.*}" "gitMinor=${minor%%.*}" gitTreeState=clean \
+        buildDate=1970-01-01T00:00:00Z
+    done ;;
   esac
 }
 
@@ -35,8 +44,8 @@ flannel_main() {
 # Releases before 1.24 do not carry a file that their API server is made of: their own generator makes it, of the
 # packages that say so, and a copy of the module that has it is compiled.
 add_openapi() {  # FOLDER
-  local release=${1#kubernetes-} package=pkg/generated/openapi packages
-  [ "$release" != "$1" ] && [ "$(printf '%s\n' 1.24 "$release" | sort -V | head -1)" = "$release" ] || return 0
+  local package=pkg/generated/openapi packages
+  before_1_24 "$1" || return 0
   packages=$(go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Dir}}{{end}}' k8s.io/kubernetes/cmd/kube-apiserver |
     while read -r name folder; do
       case $name in k8s.io/*) ! grep -qs '+k8s:openapi-gen=' "$folder"/*.go || echo "$name" ;; esac
@@ -53,7 +62,8 @@ add_openapi() {  # FOLDER
 compile() {  # FOLDER PACKAGE PROGRAM…
   local folder=$1 package=$2 key out began=$SECONDS
   shift 2
-  key=$({ go version; cat "$here/go/$folder"/go.{mod,sum}; echo "$options $(linker_flags "$folder") $package $*"; } | sha256sum | cut -c1-16)
+  key=$({ go version; cat "$here/go/$folder"/go.{mod,sum}; echo "$options $(linker_flags "$folder") $package $*"
+    ! before_1_24 "$folder" || declare -f add_openapi; } | sha256sum | cut -c1-16)
   out=$cache/$folder-$key
   if [ ! -e "$out" ]; then
     say "compiling $folder"

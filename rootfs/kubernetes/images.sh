@@ -129,14 +129,13 @@ new_tree
 put "$work/pause" /pause
 image pause:3.10 /pause
 coredns() {  # FOLDER VERSION
-  [ -n "$(built "$1")" ] || return 0
   new_tree
   put "$(built "$1")/coredns" /coredns
   authorities
   image "coredns/coredns:$2" /coredns
 }
 coredns coredns 1.12.1
-coredns coredns-1.8.0 1.8.0
+[ -z "$(built coredns-1.8.0)" ] || coredns coredns-1.8.0 1.8.0
 new_tree
 put "$(built flannel)/flanneld" /opt/bin/flanneld
 packet_filter

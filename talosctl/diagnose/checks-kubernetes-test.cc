@@ -147,6 +147,18 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
        "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Unhealthy, message: "
        "'Readiness probe failed'}]}"},
+      // Its first pull failed once; the next one did not, and its program ends again and again.
+      {"pod", "the pod default/web is not ready: CrashLoopBackOff", true,
+       "survey: {pods: [{namespace: default, name: web, phase: Running, reason: "
+       "CrashLoopBackOff}], warnings: [{object: Pod default/web, reason: Failed, message: "
+       "'Failed to pull image \"web:v1\": no answer'}]}",
+       "survey: {pods: [{namespace: default, name: web, phase: Running, ready: true}], warnings: "
+       "[{object: Pod default/web, reason: Failed, message: 'Failed to pull image'}]}"},
+      {"pod", "the pod default/web is not ready: ContainersNotReady", true,
+       "survey: {pods: [{namespace: default, name: web, phase: Running, reason: "
+       "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Failed, message: "
+       "'Failed to pull image \"web:v1\": no answer'}]}",
+       "survey: {pods: [{namespace: default, name: web, phase: Running, ready: true}]}"},
       {"cni", "cluster.network.cni.name is none", true,
        "{survey: {nodes: [{name: m-1, reason: KubeletNotReady, message: 'container runtime network "
        "not "

@@ -42,11 +42,20 @@ kj::StringPtr warningOf(Seen seen, Pod pod) {
   return "";
 }
 
-// By its own word, or before it says so by what was warned of.
+bool saysItStarts(Pod pod) {
+  auto reason = pod.getReason();
+  return reason.size() == 0 ||
+         hasAny(reason, {"ContainerCreating", "PodInitializing", "ContainersNotReady",
+                         "ContainersNotInitialized", "PodReadyToStartContainers"});
+}
+
+// By its own word, or before it says so by what was warned of. The warning stays for an hour: it
+// is over when a container has run.
 bool lacksImage(Seen seen, Pod pod) {
   return hasAny(pod.getReason(),
                 {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}) ||
-         warningOf(seen, pod).startsWith("Failed to pull image");
+         (pod.getPhase() == "Pending" && saysItStarts(pod) &&
+          warningOf(seen, pod).startsWith("Failed to pull image"));
 }
 
 // Without those that end, and those of nodes that are said to be down.
@@ -56,11 +65,7 @@ bool isIll(Pod pod) {
 
 // It may only need a moment: nothing has failed yet.
 bool isStarting(Seen seen, Pod pod) {
-  if (warningOf(seen, pod).size() > 0) return false;
-  auto reason = pod.getReason();
-  return reason.size() == 0 ||
-         hasAny(reason, {"ContainerCreating", "PodInitializing", "ContainersNotReady",
-                         "ContainersNotInitialized", "PodReadyToStartContainers"});
+  return warningOf(seen, pod).size() == 0 && saysItStarts(pod);
 }
 
 kj::Maybe<rpc::Survey::Workload::Reader> workloadOf(Seen seen, kj::StringPtr app) {
