@@ -40,6 +40,7 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"containerd-bench /run/x 0", "containerd-bench: CALLS is"},
       {"dhcp-bench none", "dhcp-bench: RUNS is"},
       {"etcd-bench 0", "etcd-bench: CALLS is"},
+      {"kubernetes-bench 0", "kubernetes-bench: RUNS is"},
       {"luks-bench 0", "luks-bench: RUNS is"},
       {"meta-bench", "meta-bench: 0 arguments; usage: meta-bench FOLDER [RUNS]"},
       {"meta-bench /tmp 0", "meta-bench: RUNS is"},
