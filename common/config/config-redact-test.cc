@@ -93,8 +93,19 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
             "machine:\n  token:\n    - ***\n    - b: ***\n"},
            {"machine:\n  type: init\n---\nkind: x\npassword: y\n",
             "machine:\n  type: init\n---\nkind: x\npassword: ***\n"},
+           {"machine: {type: init}\n---\nkind: WireguardConfig\npeers:\n  - publicKey: a\n"
+            "    presharedKey: b\n",
+            "machine: {type: init}\n---\nkind: WireguardConfig\npeers:\n  - publicKey: a\n"
+            "    presharedKey: ***\n"},
+           {"machine: {env: {a: 'http://h/?q=1'}}\n---\nkind: SideroLinkConfig\n"
+            "apiUrl: https://h/join?jointoken=a # b\nother: 'x https://h?y#z https://h/'\n",
+            "machine: {env: {a: 'http://h/?q=1'}}\n---\nkind: SideroLinkConfig\n"
+            "apiUrl: https://h/join?*** # b\nother: 'x https://h?*** https://h/'\n"},
+           {"kind: x\na: https://h/?b=u@v@w/x\nc: \"https://h/\\x3fd\"\n",
+            "kind: x\na: https://h/?***\nc: ***\n"},
+           {"kind: x\na: https://h?b=c@d\n", "kind: x\na: https://******\n"},
            {"a: http://u:p@ss:w@h/x http://u@h:80/y?q=a\n",
-            "a: http://u:***@h/x http://***@h:80/y?q=a\n"},
+            "a: http://u:***@h/x http://***@h:80/y?***\n"},
            {"a: \"http:\\/\\/u:p@h\"\nb: \"http\\x3a//u:p@h\"\n", "a: ***\nb: ***\n"},
            {"# http://u:p@h\r\n# token: x\r\nmachine:\r\n  token: |\r\n    a\r\n    b\r\n",
             "# http://u:***@h\r\n# token: ***\r\nmachine:\r\n  token: |\r\n    ***\r\n    ***\r\n"},

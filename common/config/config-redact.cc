@@ -31,10 +31,29 @@ bool soundsSecret(kj::ArrayPtr<const char> key) {
   std::string word;
   for (char c : key) word += lower(c);
   if (word == "key" || word == "auth" || word == "authorization") return true;
-  for (auto part : {"secret", "token", "password", "passphrase", "privatekey", "passwd"}) {
+  for (auto part :
+       {"secret", "token", "password", "passphrase", "privatekey", "presharedkey", "passwd"}) {
     if (word.find(part) != word.npos) return true;
   }
   return false;
+}
+
+// The queries and fragments of URLs in a text.
+std::vector<TextRange> urlQueries(kj::ArrayPtr<const char> text) {
+  std::vector<TextRange> found;
+  auto ends = [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '\'' || c == '\\';
+  };
+  for (size_t i = 0; i + 3 <= text.size(); ++i) {
+    if (text[i] != ':' || text[i + 1] != '/' || text[i + 2] != '/') continue;
+    size_t end = i + 3, query = 0;
+    for (; end < text.size() && !ends(text[end]); ++end) {
+      if (query == 0 && (text[end] == '?' || text[end] == '#')) query = end + 1;
+    }
+    if (query > 0 && query < end) found.push_back({query, end});
+    i = end - 1;
+  }
+  return found;
 }
 
 // Ways through documents as numbers: the same in two documents for the same way. The keys are those
@@ -66,10 +85,16 @@ class Finder {
   };
   explicit Finder(Paths& paths) : paths(paths) {}
   std::vector<Secret> secrets;
-  std::vector<const YamlNode*> others;  // texts that are no secret as a whole
+  struct Text {
+    const YamlNode* node;
+    bool foreign;  // not of the main document: what its URLs are for is not known
+  };
+  std::vector<Text> others;  // that are no secret as a whole
 
   void document(const YamlNode& root, size_t number) {
     auto path = paths.below(0, number);
+    foreign = true;
+    for (auto& entry : root.entries) foreign = foreign && entry.key != "machine";
     if (root.kind == Kind::kMapping)
       mapping(root, capnp::Schema::from<Config>(), path);
     else
@@ -78,6 +103,7 @@ class Finder {
 
  private:
   Paths& paths;
+  bool foreign = false;  // the document that is looked at
 
   void mapping(const YamlNode& node, kj::Maybe<StructSchema> schema, Path path) {
     for (auto& entry : node.entries) {
@@ -127,7 +153,7 @@ class Finder {
       if (secret)
         secrets.push_back({&node, path});
       else
-        others.push_back(&node);
+        others.push_back({&node, foreign});
     }
     for (auto& entry : node.entries) {
       unknown(*entry.value, paths.below(path, entry.key), secret || soundsSecret(entry.key));
@@ -157,7 +183,10 @@ class Redactor {
       auto mark = marks.find(secret.path);
       hide(*secret.node, mark == marks.end() ? kHidden : mark->second);
     }
-    for (auto* node : others) hidePasswords(*node);
+    for (auto& text : others) {
+      hideRanges(*text.node, [](auto part) { return urlPasswords(part); });
+      if (text.foreign) hideRanges(*text.node, urlQueries);
+    }
     hideInComments();
     return assemble();
   }
@@ -172,7 +201,7 @@ class Redactor {
   YamlStream stream;
   bool readable = false;
   std::vector<Finder::Secret> secrets;
-  std::vector<const YamlNode*> others;
+  std::vector<Finder::Text> others;
   std::vector<Cut> cuts;
 
   // Where a node's own text ends. When that cannot be told, up to the next node.
@@ -190,11 +219,12 @@ class Redactor {
   }
 
   // Of URLs in a text. Where its source says them otherwise (escapes), all of it is hidden.
-  void hidePasswords(const YamlNode& node) {
-    auto meant = urlPasswords(node.text.asArray());
+  template <typename Find>
+  void hideRanges(const YamlNode& node, Find&& find) {
+    auto meant = find(node.text.asArray());
     if (meant.empty()) return;
     size_t end = endOf(node);
-    auto written = urlPasswords(stream.text().slice(node.begin, end));
+    auto written = find(stream.text().slice(node.begin, end));
     if (written.size() != meant.size()) return hide(node, kHidden);
     for (auto [begin, stop] : written)
       cuts.push_back({node.begin + begin, node.begin + stop, kHidden});
@@ -230,7 +260,8 @@ class Redactor {
     kj::Vector<char> out(text.size() + 64);
     size_t done = 0;
     for (auto& cut : cuts) {
-      if (cut.begin < done) continue;  // in another one
+      cut.begin = std::max(cut.begin, done);  // it may begin in another one
+      if (cut.begin >= cut.end) continue;
       out.addAll(text.slice(done, cut.begin));
       addHidden(out, text.slice(cut.begin, cut.end), cut.mark);
       done = cut.end;

@@ -6,6 +6,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "common/config/config-check.h"
+#include "machined/kubernetes/secret-files.h"
+
 namespace talos::machined {
 namespace {
 
@@ -85,6 +88,34 @@ TEST_F(StaticPods, ArgumentsOfTheConfigTakeThePlaceOfOurs) {
   EXPECT_EQ(at("--audit-log-maxage"), std::string(text.cStr()).rfind("--audit-log-maxage"));
   EXPECT_LT(at("--kubelet-preferred-address-types"), at("--feature-gates=A=true"));
   EXPECT_LT(at("--feature-gates=A=true"), at("- --v=4"));
+}
+
+// Catches: an API server that ends at once, because it is told twice how to authorize.
+TEST_F(StaticPods, AFileOfAuthorizersIsInPlaceOfTheModes) {
+  EXPECT_NE(std::string::npos,
+            std::string(pod().cStr()).find("- --authorization-mode=Node,RBAC\n"));
+  auto spec = apiServer();
+  set(spec.initExtraArgs(1), 0, "authorization-config", "/etc/authorizers.yaml");
+  std::string text = staticPod(spec.asReader(), context).cStr();
+  EXPECT_NE(std::string::npos, text.find("- --authorization-config=/etc/authorizers.yaml\n"));
+  EXPECT_EQ(std::string::npos, text.find("--authorization-mode"));
+}
+
+// Catches: a hint that leads to a scheduler without the credentials that the node gives it.
+TEST_F(StaticPods, TheHintOfTheSchedulersConfigNamesItsKubeconfig) {
+  auto kubeconfig =
+      kj::str("--kubeconfig=", kKubernetesSecretsFolder, "/kube-scheduler/kubeconfig");
+  auto pod = staticPod(scheduler().asReader(), context);
+  EXPECT_NE(std::string::npos, std::string(pod.cStr()).find(kubeconfig.cStr()));
+  bool found = false;
+  for (auto& row : config::laterKeys()) {
+    if (row.path != "cluster.scheduler.config") continue;
+    found = true;
+    EXPECT_TRUE(row.hint.endsWith(kj::str(" ", kubeconfig.slice(sizeof("--kubeconfig")))))
+        << row.hint.cStr();
+    EXPECT_NE(std::string::npos, std::string(row.hint.cStr()).find("clientConnection.kubeconfig"));
+  }
+  EXPECT_TRUE(found);
 }
 
 TEST_F(StaticPods, VolumesOfTheConfigAreMounted) {

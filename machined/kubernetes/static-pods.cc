@@ -217,7 +217,12 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("advertise-address", "$(POD_IP)");
   list.add("allow-privileged", "true");
   list.add("api-audiences", spec.getControlPlaneEndpoint());
-  list.add("authorization-mode", "Node,RBAC");
+  // A file of authorizers has the modes in it; the API server refuses both together.
+  bool authorizers = false;
+  for (auto argument : spec.getExtraArgs()) {
+    authorizers = authorizers || argument.getKey() == "authorization-config";
+  }
+  if (!authorizers) list.add("authorization-mode", "Node,RBAC");
   // Of both families where the cluster's first one is IPv6.
   auto services = spec.getServiceCIDR();
   auto comma = services.findFirst(',').orDefault(services.size());

@@ -10,6 +10,7 @@
 #include "talosctl/cli/table.h"
 #include "talosctl/client/follow-node.h"
 #include "talosctl/commands/follow-operation.h"
+#include "talosctl/config/secrets-bundle.h"
 
 namespace talos::talosctl {
 
@@ -252,6 +253,16 @@ kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPt
   if (parsed.empty()) return kj::str(file, file.size() > 0 ? ": " : "", "contains no config");
   if (parsed.good()) return nullptr;
   return render(parsed.problems());
+}
+
+void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::StringPtr file) {
+  KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) fail(ErrorKind::kInvalidArgument, *mistakes);
+  auto parsed = config::parse(document, file);
+  tellWarnings(call, config::warningsOf(parsed.problems()));
+}
+
+void tellWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings) {
+  for (auto& warning : warnings) call.err(printableText(kj::str("WARNING: ", warning, "\n")));
 }
 
 kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> parcels,

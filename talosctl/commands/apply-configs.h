@@ -22,6 +22,11 @@ ApplySettings applySettings(const Invocation& call);
 // Every error that does not depend on the node, or none. Warnings are left out: the node reports
 // them too.
 kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPtr file);
+// For a document that goes to a file: throws InvalidArgument with its errors; its warnings go to
+// stderr.
+void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::StringPtr file);
+// Each on a line of its own, to stderr.
+void tellWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings);
 
 struct Parcel {
   kj::StringPtr node;

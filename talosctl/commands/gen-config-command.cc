@@ -34,7 +34,10 @@ kj::Promise<config::Generated> generate(Invocation& call, const config::Generate
     auto file = call.text("with-secrets");
     auto text = readFile(file);
     KJ_DEFER(zeroize(text));
-    return config::generate(config::readSecrets(text, file), cluster, endpoint, options);
+    kj::Vector<kj::String> warnings;
+    auto secrets = config::readSecrets(text, file, warnings);
+    tellWarnings(call, warnings);
+    return config::generate(secrets, cluster, endpoint, options);
   }
   bool toStdout = call.text("output-dir") == "-";
   (toStdout ? call.err("generating PKI and tokens\n") : call.out("generating PKI and tokens\n"));
@@ -151,8 +154,7 @@ kj::Promise<int> runGenConfig(Invocation& call) {
   patch(made.join, patches.join);
   for (auto& file : {File{"init.yaml", made.init}, File{"controlplane.yaml", made.controlplane},
                      File{"join.yaml", made.join}}) {
-    KJ_IF_MAYBE (mistakes, mistakesOf(file.content, kj::str("the patched ", file.name)))
-      fail(ErrorKind::kInvalidArgument, *mistakes);
+    requireGood(call, file.content, kj::str("the patched ", file.name));
   }
   for (auto& output : outputs) write(call, output, made);
   co_return 0;

@@ -5,6 +5,7 @@
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/commands/all-commands.h"
+#include "talosctl/commands/apply-configs.h"
 #include "talosctl/config/secrets-bundle.h"
 
 namespace talos::talosctl {
@@ -17,7 +18,10 @@ config::Secrets secretsToStartWith(Invocation& call) {
   auto file = call.text("from-controlplane-config");
   auto config = readFile(file);
   KJ_DEFER(zeroize(config));
-  return config::secretsFrom(config, file);
+  kj::Vector<kj::String> warnings;
+  auto secrets = config::secretsFrom(config, file, warnings);
+  tellWarnings(call, warnings);
+  return secrets;
 }
 
 kj::Promise<int> runGenSecrets(Invocation& call) {
@@ -29,6 +33,8 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
   auto folder = call.text("from-kubernetes-pki");
   if (call.given("from-controlplane-config") && call.given("from-kubernetes-pki"))
     failUsage("--from-controlplane-config and --from-kubernetes-pki cannot be used together");
+  if (call.given("from-controlplane-config") && call.given("talos-version"))
+    failUsage("--from-controlplane-config and --talos-version cannot be used together");
   auto secrets = secretsToStartWith(call);
   if (call.given("from-kubernetes-pki")) {
     config::adoptKubernetesPki(

@@ -21,9 +21,7 @@ kj::Promise<int> runPatchFile(Invocation& call) {
   KJ_DEFER(zeroize(document));
   auto patched = applyPatches(document, nameOfInput(call.arguments[0]), patches);
   KJ_DEFER(zeroize(patched));
-  KJ_IF_MAYBE (mistakes, mistakesOf(patched, "the patched config")) {
-    fail(ErrorKind::kInvalidArgument, *mistakes);
-  }
+  requireGood(call, patched, "the patched config");
   if (place == "-") {
     call.out(patched);
   } else {

@@ -177,7 +177,17 @@ TEST_F(Validate, SecretsOfARunningCluster) {
                  "--from-kubernetes-pki", folder}),
             1);
   EXPECT_THAT(err(), HasSubstr("cannot be used together"));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("x"), "--from-controlplane-config", config,
+                 "--talos-version", "v0.8"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--talos-version cannot be used together"));
   EXPECT_EQ(tryReadFile(in("x")), nullptr);
+  auto odd = file("odd.yaml", kj::str(readFile(config), "---\nkind: OOMConfig\n"));
+  EXPECT_EQ(run({"gen", "secrets", "-o", in("y"), "--from-controlplane-config", odd}), 0);
+  EXPECT_THAT(err(), HasSubstr("WARNING: "));
+  auto later = file("later.yaml", kj::str(readFile(secrets), "cluster: {id: x}\n"));
+  EXPECT_EQ(generate({"-o", in("z"), "--with-secrets", later}), 0);
+  EXPECT_THAT(err(), HasSubstr("WARNING: "));
 }
 
 // Catches: a patched file that others read, a result that is not valid, and one that is written
@@ -203,6 +213,13 @@ TEST_F(Validate, MachineConfigsArePatchedAsFiles) {
   EXPECT_EQ(s.st_mode & 07777, 0600u);
   EXPECT_EQ(run({"mc", "patch", config, "--patch", patch, "-p", json}), 0) << err();
   EXPECT_EQ(out(), std::string(text.cStr()));
+  // A patch with what has no effect here is not taken in silence.
+  auto pods = "cluster: {apiServer: {auditPolicy: {kind: Policy}}}";
+  EXPECT_EQ(run({"mc", "patch", config, "-p", pods}), 0);
+  EXPECT_THAT(err(), HasSubstr("WARNING: the patched config:"));
+  EXPECT_THAT(out(), HasSubstr("auditPolicy"));
+  EXPECT_EQ(generate({"-o", in("p"), "--config-patch", pods}), 0);
+  EXPECT_THAT(err(), HasSubstr("WARNING: the patched init.yaml:"));
   auto bad = in("bad.yaml");
   EXPECT_EQ(run({"machineconfig", "patch", config, "-p", "machine: {type: boss}", "-o", bad}), 1);
   EXPECT_THAT(err(), HasSubstr("the patched config:"));

@@ -124,6 +124,33 @@ TEST(SecretsBundle, IsThatOfAControlPlaneConfig) {
   EXPECT_EQ(refused(less.controlplane),
             "c.yaml: the config does not have all secrets of the cluster; missing: cluster.token, "
             "cluster.etcd.ca");
+  auto without = [&](const char* section) {
+    std::string text = made.controlplane.cStr();
+    auto begin = text.find(section), end = text.find("\n    ", begin + 1);
+    while (text[end + 5] == ' ') end = text.find("\n    ", end + 1);
+    return kj::str(text.erase(begin, end - begin).c_str());
+  };
+  EXPECT_EQ(refused(without("\n    aggregatorCA:")),
+            "c.yaml: the config does not have all secrets of the cluster; missing: "
+            "cluster.aggregatorCA");
+  EXPECT_EQ(refused(without("\n    serviceAccount:")),
+            "c.yaml: the config does not have all secrets of the cluster; missing: "
+            "cluster.serviceAccount.key");
+}
+
+// Catches: a warning that nobody gets to see.
+TEST(SecretsBundle, GivesWarningsToo) {
+  auto secrets = makeSecrets();
+  kj::Vector<kj::String> warnings;
+  readSecrets(kj::str("cluster:\n    id: x\n", writeSecrets(secrets)), "s.yaml", warnings);
+  ASSERT_EQ(1u, warnings.size());
+  EXPECT_TRUE(warnings[0].startsWith("s.yaml:1:1: cluster: ")) << warnings[0].cStr();
+  readSecrets(writeSecrets(secrets), "s.yaml", warnings);
+  EXPECT_EQ(0u, warnings.size());
+  auto made = generate(secrets, "test", "https://10.5.0.2:6443", {.docs = false});
+  secretsFrom(kj::str("kind: OOMConfig\n---\n", made.init), "c.yaml", warnings);
+  ASSERT_EQ(1u, warnings.size());
+  EXPECT_TRUE(warnings[0].startsWith("c.yaml:1:1: OOMConfig documents")) << warnings[0].cStr();
 }
 
 // Catches: files taken for one another, and a message that does not name the file.

@@ -69,7 +69,22 @@ void check(Report& report, SecretsBundle::Reader bundle) {
   fail(ErrorKind::kInvalidArgument, kj::str(lines.slice(0, lines.size() - 1)));
 }
 
+void tell(const Problems& problems, kj::Maybe<kj::Vector<kj::String>&> to) {
+  KJ_IF_MAYBE (warnings, to) *warnings = warningsOf(problems);
+}
+
 }  // namespace
+
+kj::Vector<kj::String> warningsOf(const Problems& problems) {
+  kj::Vector<kj::String> lines;
+  for (auto& p : problems) {
+    if (p.severity != Problem::Severity::kWarning) continue;
+    Problem bare{Problem::Severity::kError, kj::str(p.file),    p.line,         p.column,
+                 kj::str(p.path),           kj::str(p.message), kj::str(p.hint)};
+    lines.add(bare.toString());
+  }
+  return lines;
+}
 
 kj::String writeSecrets(const Secrets& from) {
   SecretMessage message;
@@ -90,7 +105,8 @@ kj::String writeSecrets(const Secrets& from) {
   return codec::writeYaml(root.asReader(), {.empties = codec::Empties::kOmit, .comments = true});
 }
 
-Secrets readSecrets(kj::StringPtr text, kj::StringPtr file) {
+Secrets readSecrets(kj::StringPtr text, kj::StringPtr file,
+                    kj::Maybe<kj::Vector<kj::String>&> warnings) {
   SecretMessage message;
   auto root = message.initRoot<SecretsBundle>();
   Problems problems;
@@ -100,6 +116,7 @@ Secrets readSecrets(kj::StringPtr text, kj::StringPtr file) {
   Report report(places, file, problems);
   check(report, root.asReader());
   if (hasErrors(problems)) refuse(problems);
+  tell(problems, warnings);
 
   auto bundle = root.asReader();
   auto certs = bundle.getCerts();
@@ -141,9 +158,11 @@ void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr 
   checked("sa.key", [&]() { pki::toPkcs8(secrets.serviceAccountKey); });
 }
 
-Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file) {
+Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file,
+                    kj::Maybe<kj::Vector<kj::String>&> warnings) {
   auto config = parse(text, file);
   if (!config.good()) refuse(config.problems());
+  tell(config.problems(), warnings);
   auto machine = config.get().getMachine();
   auto cluster = config.get().getCluster();
   if (!isControlPlane(machine.getType())) {
@@ -162,6 +181,13 @@ Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file) {
   need("cluster.etcd.ca", cluster.getEtcd().getCa().getKey().size());
   need("cluster.aescbcEncryptionSecret",
        cluster.getAescbcEncryptionSecret().size() + cluster.getSecretboxEncryptionSecret().size());
+  // Clusters before v0.9 have neither.
+  auto aggregator = cluster.getAggregatorCA().getKey().size();
+  auto account = cluster.getServiceAccount().getKey().size();
+  if (aggregator + account > 0) {
+    need("cluster.aggregatorCA", aggregator);
+    need("cluster.serviceAccount.key", account);
+  }
   if (missing.size() > 0) {
     fail(ErrorKind::kInvalidArgument,
          kj::str(file, ": the config does not have all secrets of the cluster; missing: ",

@@ -12,12 +12,18 @@ namespace talos::config {
 kj::String writeSecrets(const Secrets& secrets);
 
 // Throws InvalidArgument with every problem of the text, each with its place: keys that are missing
-// or unknown, certificates without their key, tokens of another form.
-Secrets readSecrets(kj::StringPtr text, kj::StringPtr file);
+// or unknown, certificates without their key, bootstrap tokens of another form.
+// `warnings`: gets the others.
+Secrets readSecrets(kj::StringPtr text, kj::StringPtr file,
+                    kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
 
 // Those of the cluster that a control-plane node belongs to, from its machine config. Throws
 // InvalidArgument with every problem of the config, and for one without the secrets.
-Secrets secretsFrom(kj::ArrayPtr<const char> config, kj::StringPtr file);
+Secrets secretsFrom(kj::ArrayPtr<const char> config, kj::StringPtr file,
+                    kj::Maybe<kj::Vector<kj::String>&> warnings = nullptr);
+
+// As they are printed behind the word for a warning.
+kj::Vector<kj::String> warningsOf(const Problems& problems);
 
 // Takes the CAs of a kubeadm cluster instead of those of `secrets`: `read` gives a file of its PKI
 // folder by its path in it ("ca.crt", "etcd/ca.key", …), and throws when there is none. Throws
