@@ -2,12 +2,21 @@
 // to it (rpc Networkd).
 #pragma once
 
+#include "common/base/error.h"
 #include "common/netlink/test-kernel.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/test-board.h"
 #include "tests/fuzz/conversation.h"
 
 namespace talos::fuzz {
+
+// What comes off a link is not for it: nothing is captured.
+class NoCaptures final : public networkd::Captures {
+ public:
+  kj::Promise<Counts> capture(rpc::Network::CaptureParams::Reader) override {
+    fail(ErrorKind::kNotFound, "there is no such link");
+  }
+};
 
 class NetworkdWorld {
  public:
@@ -20,7 +29,7 @@ class NetworkdWorld {
   }
   KJ_DISALLOW_COPY_AND_MOVE(NetworkdWorld);
 
-  capnp::Capability::Client open() { return networkd::makeServer(controller); }
+  capnp::Capability::Client open() { return networkd::makeServer(controller, captures); }
 
   static kj::Promise<void> use(capnp::Capability::Client bootstrap) {
     auto networkd = bootstrap.castAs<rpc::Networkd>();
@@ -50,6 +59,7 @@ class NetworkdWorld {
   networkd::FakeHost host;
   Signal work;
   networkd::Controller controller;
+  NoCaptures captures;
   kj::Promise<void> running = nullptr;
 };
 
