@@ -65,8 +65,8 @@ void checkMonitoring(Report& report, kj::StringPtr path, Bond::Reader bond) {
 
 void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   if (peer.getPublicKey().size() > 0 && !isKey(peer.getPublicKey(), kWireguardKeyBytes)) {
-    report.error(kj::str(path, ".publicKey"), kj::str("not valid base64 of 32 bytes"),
-                 "use the output of `wg pubkey`");
+    report.laterError(kj::str(path, ".publicKey"), kj::str("not valid base64 of 32 bytes"),
+                      "use the output of `wg pubkey`");
   }
   auto endpoint = peer.getEndpoint();
   if (endpoint.size() > 0 && !isHostAndPort(endpoint, true)) {
@@ -87,8 +87,8 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
   for (auto network : peer.getAllowedIPs()) {
     auto place = kj::str(path, ".allowedIPs[", i++, "]");
     if (Prefix::parse(network) == nullptr) {
-      report.error(place, kj::str("\"", network, "\" is not a valid network"),
-                   "use address/length, for example 192.168.88.0/24");
+      report.laterError(place, kj::str("\"", network, "\" is not a valid network"),
+                        "use address/length, for example 192.168.88.0/24");
     }
   }
 }
@@ -128,8 +128,8 @@ void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard) {
   auto key = wireguard.getPrivateKey();
   if (key.size() > 0 && !isKey(key, kWireguardKeyBytes)) {
-    report.error(kj::str(path, ".privateKey"), kj::str("not valid base64 of 32 bytes"),
-                 "use the output of `wg genkey`");
+    report.laterError(kj::str(path, ".privateKey"), kj::str("not valid base64 of 32 bytes"),
+                      "use the output of `wg genkey`");
   }
   std::set<std::string> keys;
   size_t i = 0;

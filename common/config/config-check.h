@@ -13,6 +13,8 @@
 
 namespace talos::config {
 
+class MachineConfig;
+
 // As the decoder writes the path of a key of a mapping with free keys.
 kj::String keyPath(kj::StringPtr parent, kj::StringPtr key);
 
@@ -20,9 +22,13 @@ kj::String keyPath(kj::StringPtr parent, kj::StringPtr key);
 // of each severity. What the decoder refused is not complained about again.
 class Report {
  public:
-  Report(const codec::Places& places, kj::StringPtr file, Problems& problems)
-      : places(places), file(file), problems(problems), decoders(problems.size()) {}
+  enum class Of { kNewConfig, kKeptConfig };
+  Report(const codec::Places& places, kj::StringPtr file, Problems& problems,
+         Of of = Of::kNewConfig)
+      : places(places), file(file), problems(problems), of(of), decoders(problems.size()) {}
 
+  // An error that earlier releases had as a warning, or not: of a kept config it is a warning.
+  void laterError(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   void error(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   void warn(kj::StringPtr path, kj::String message, kj::StringPtr hint = "");
   bool has(kj::StringPtr path) const { return places.has(path); }
@@ -49,6 +55,7 @@ class Report {
   const codec::Places& places;
   kj::StringPtr file;
   Problems& problems;
+  Of of;
   size_t decoders;        // problems that were there before
   size_t counts[2] = {};  // by severity
 
@@ -67,6 +74,10 @@ void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wiregu
 void checkStorage(Report& report, Machine::Reader machine);
 void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
+
+// The problems of a config for the node that may have kept it from an earlier release: what such a
+// one took is a warning, so that the node boots with it after an upgrade.
+Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file);
 
 // Keys of later versions, which are warnings.
 kj::ArrayPtr<const codec::LaterKey> laterKeys();

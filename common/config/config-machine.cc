@@ -83,7 +83,8 @@ void checkIdentity(Report& report, Machine::Reader machine) {
   if (controlPlane && !machine.hasCa()) {
     report.error("machine.ca", kj::str("a control-plane node needs the CA of the machine API"));
   }
-  if (keys == Report::Key::kUnwanted && machine.getCa().getCrt().size() == 0 &&
+  bool refused = report.has("machine.ca.crt") && !report.isRead("machine.ca.crt");
+  if (keys == Report::Key::kUnwanted && machine.getCa().getCrt().size() == 0 && !refused &&
       machine.getCaHash().size() == 0) {
     report.warn("machine.ca",
                 kj::str("the CA of the machine API is missing, so the node cannot verify from whom "

@@ -63,6 +63,11 @@ void Report::error(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
   add(Problem::Severity::kError, path, kj::mv(message), hint);
 }
 
+void Report::laterError(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
+  auto severity = of == Of::kKeptConfig ? Problem::Severity::kWarning : Problem::Severity::kError;
+  add(severity, path, kj::mv(message), hint);
+}
+
 void Report::warn(kj::StringPtr path, kj::String message, kj::StringPtr hint) {
   add(Problem::Severity::kWarning, path, kj::mv(message), hint);
 }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "common/config/config-check.h"
 #include "common/testing/printing.h"
 #include "common/tls/pki.h"
 
@@ -222,6 +223,45 @@ TEST(Config, TakesTheMachineConfigOfAStream) {
                       "each into a file of its own"),
             std::string::npos)
       << twice.cStr();
+}
+
+// Catches: a mistake that is lost behind many others; documents with nothing in them that are one.
+TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
+  EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n"));
+  EXPECT_EQ(problemsOf(good()), problemsOf(good() + "---\n# only a comment\n---\n"));
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += "---\nkind: OOMConfig\n";
+  std::string problems = problemsOf(good() + many + "---\nkind: Secret\n").cStr();
+  EXPECT_NE(problems.find("unknown kind \"Secret\" of a document; remove it\n"), problems.npos);
+  auto count = 0;
+  for (auto at = problems.find("OOM"); at != problems.npos; at = problems.find("OOM", at + 1))
+    ++count;
+  EXPECT_EQ(count, 100);
+}
+
+// Catches: an error that an earlier release had too and that a node then boots with; a new config
+// that is let through like a kept one.
+TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
+  auto keptProblems = [](const std::string& text) {
+    auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+    EXPECT_FALSE(config.good());
+    return problemsOfKept(config, "c.yaml");
+  };
+  auto twice = good() + "---\n" + good();
+  EXPECT_FALSE(hasErrors(keptProblems(twice)));
+  EXPECT_TRUE(hasErrors(keptProblems(twice + "---\na: b\n")));
+  EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", "-"))));
+}
+
+// Catches: a CA that is called missing, because it could not be read.
+TEST(Config, AnAuthorityThatIsRefusedIsNotMissing) {
+  auto worker = [](const char* ca) {
+    return std::string(problemsOf(std::string("machine:\n  type: worker\n") + ca).cStr());
+  };
+  EXPECT_NE(worker("").find("CA of the machine API is missing"), std::string::npos);
+  auto refused = worker("  ca: {crt: '?'}\n");
+  EXPECT_NE(refused.find("machine.ca.crt: not valid base64"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("CA of the machine API is missing"), std::string::npos) << refused;
 }
 
 // Catches: "nothing there" that cannot be told from a mistake; a crash without machine or cluster.

@@ -23,6 +23,8 @@ const codec::YamlNode* member(const codec::YamlNode& document, kj::StringPtr key
   return nullptr;
 }
 
+constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begins in line "_kj;
+
 // What a document beside the main one is: an error, or one of a later version.
 Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main) {
   Problem problem;
@@ -35,18 +37,32 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
                               " on; this one has no effect");
     if (known->here.size() > 0) problem.hint = kj::str("use ", known->here);
   } else if (member(document, "machine") != nullptr) {
-    problem.message = kj::str("another machine config; the first begins in line ", main.place.line);
+    problem.message = kj::str(kAnotherConfig, main.place.line);
     problem.hint = kj::str("put each into a file of its own");
   } else if (kind != nullptr && kind->kind == codec::YamlNode::Kind::kScalar) {
     kj::Vector<kj::StringPtr> names;
     for (auto& row : laterKinds()) names.add(row.name);
     problem.message = kj::str("unknown kind ", codec::jsonString(kind->text), " of a document");
+    problem.hint = kj::str("remove it");
     KJ_IF_MAYBE (name, closest(kind->text, names))
       problem.hint = kj::str("did you mean \"", *name, "\"?");
   } else {
     problem.message = kj::str("the document has neither the key \"machine\" nor \"kind\"");
   }
   return problem;
+}
+
+// Those that are not empty; codec::kMaxProblems of each severity.
+void checkOthers(const codec::YamlStream& stream, const codec::YamlNode& main, kj::StringPtr file,
+                 Problems& problems) {
+  size_t counts[2] = {};
+  for (auto* other : stream.documents()) {
+    if (other == &main || other->kind == codec::YamlNode::Kind::kNull) continue;
+    auto problem = otherDocument(*other, main);
+    if (counts[static_cast<int>(problem.severity)]++ >= codec::kMaxProblems) continue;
+    problem.file = kj::str(file);
+    problems.add(kj::mv(problem));
+  }
 }
 
 void check(Report& report, Config::Reader config) {
@@ -98,12 +114,7 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
     return config;
   }
   KJ_IF_MAYBE (document, findMachineConfig(stream)) {
-    for (auto* other : stream.documents()) {
-      if (other == document || config.found.size() >= codec::kMaxProblems) continue;
-      auto problem = otherDocument(*other, *document);
-      problem.file = kj::str(file);
-      config.found.add(kj::mv(problem));
-    }
+    checkOthers(stream, *document, file, config.found);
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};
     codec::readNode(stream, *document, root, config.found, options, &config.where);
@@ -119,6 +130,27 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
     }
   }
   return config;
+}
+
+Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
+  Problems again, result;
+  Report report(config.places(), file, again, Report::Of::kKeptConfig);
+  if (!config.good()) check(report, config.get());
+  auto isWarning = [&](const Problem& problem) {
+    if (problem.path.size() == 0) return problem.message.startsWith(kAnotherConfig);
+    for (auto& p : again) {
+      if (p.path == problem.path && p.message == problem.message)
+        return p.severity == Problem::Severity::kWarning;
+    }
+    return false;
+  };
+  for (auto& p : config.problems()) {
+    bool error = p.severity == Problem::Severity::kError && !isWarning(p);
+    result.add(Problem{error ? Problem::Severity::kError : Problem::Severity::kWarning,
+                       kj::str(p.file), p.line, p.column, kj::str(p.path), kj::str(p.message),
+                       kj::str(p.hint)});
+  }
+  return result;
 }
 
 kj::Maybe<Mode> modeNamed(kj::StringPtr name) {

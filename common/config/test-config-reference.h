@@ -181,7 +181,7 @@ void addLaterKeys(kj::Vector<kj::String>& parts) {
       kj::str("\n## Documents of later versions\n\n"
               "A file may have further documents besides the machine config, separated by `---`.\n"
               "Those of the following kinds are named in a warning and have no effect; any other\n"
-              "document is an error.\n\n"
+              "document that is not empty is an error.\n\n"
               "| Kind | Since | Use here |\n|---|---|---|\n"));
   for (auto& kind : laterKinds())
     parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", kind.here, " |\n"));
@@ -198,6 +198,9 @@ Reference reference(Config::Reader example) {
       "the last two sections is read and validated, and acts unless it says \"no effect\";\n"
       "config-effects.md and the pages of the daemons describe what it does, config-keys.md\n"
       "names the test that shows it.\n\n"
+      "A config that an earlier release took and a node has kept stays in use after an\n"
+      "upgrade: what has become an error since is a warning on the node's console, while\n"
+      "`talosctl validate` and `talosctl apply-config` refuse it.\n\n"
       "Each key says whether a change is applied without a reboot (`talosctl apply-config\n"
       "--immediate`, `--mode=no-reboot`) or needs one.\n"));
   const DynamicStruct::Reader root[] = {example};

@@ -32,6 +32,27 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
   EXPECT_EQ("source", running());
 }
 
+// Catches: a machine that has no config after an upgrade, because checks have become stricter.
+TEST_F(KeeperTest, WhatEarlierReleasesTookIsUsed) {
+  auto tunnel =
+      "    interfaces:\n      - interface: wg0\n        wireguard:\n          privateKey: x\n"
+      "          peers: [{publicKey: y, allowedIPs: [10.0.0.1]}]\n";
+  disk.content = kj::str(document("kept", tunnel), "---\n", document("another"));
+  auto runs = [&]() {
+    auto record = brain().store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId);
+    KJ_IF_MAYBE (r, record) return r->getDocument() == KJ_ASSERT_NONNULL(disk.content);
+    return false;
+  };
+  start();
+  load();
+  EXPECT_TRUE(runs());
+  for (auto part : {"wireguard.privateKey", "publicKey", "allowedIPs[0]", "another machine config"})
+    EXPECT_TRUE(brain().saidThat(part)) << part;
+  start();  // the brain crashed: what runs is read again
+  EXPECT_TRUE(runs());
+  EXPECT_FALSE(brain().saidThat("privateKey"));
+}
+
 // Catches: a configured machine whose copy is damaged or cannot be read, and which takes another
 // config for that: from a source, or in maintenance mode from anybody.
 TEST_F(KeeperTest, ACopyThatCannotBeUsedEndsTheBoot) {

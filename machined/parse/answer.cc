@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/config/config-check.h"
 #include "common/config/config-redact.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
@@ -52,7 +53,7 @@ void answerConfig(rpc::ParseRequest::Config::Reader request, rpc::ParseAnswer::B
       (p.severity == Problem::Severity::kError ? errors : warnings).add(p.toString());
     }
   };
-  sort(config.problems());
+  sort(config::problemsOfKept(config, file));
   sort(problems);
   if (config.empty()) {
     errors.add(kj::str(file, ": not a machine config: no document has the key \"machine\""));

@@ -35,7 +35,7 @@ kj::Promise<int> runPatchFile(Invocation& call) {
 void addMachineConfigCommands(Command& root) {
   auto& group = root.add("machineconfig", "Generate and patch machine configs as files");
   group.aliases = {"mc"};
-  declareGenConfig(group.add("gen", "Same as gen config"));
+  declareGenConfig(group.add("gen", "Generate machine configs (same as gen config)"));
   auto& patch = group.add("patch", "Patch a machine config in a file");
   patch.arguments = "<file>";
   patch.least = patch.most = 1;

@@ -143,10 +143,17 @@ TEST(Patch, AddMakesParentsThatTheConfigKnows) {
 
 // Catches: a document beside the config whose keys become keys of the config.
 TEST(Patch, OtherDocumentsAreNoPatches) {
-  EXPECT_EQ(
-      std::string("!patch:1:1: HostnameConfig documents are supported from version v1.12 on; use "
-                  "machine.network.hostname\n"),
-      patched("machine: {}\n", "apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n").cStr());
+  auto merged = [](kj::StringPtr patch) {
+    return std::string(patched("machine: {}\n", patch).cStr());
+  };
+  EXPECT_EQ(merged("apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n"),
+            "!patch:1:1: cannot merge a document with kind \"HostnameConfig\" into the machine "
+            "config; remove it; use machine.network.hostname\n");
+  EXPECT_EQ(merged("kind: Secret\ndata: {}\n"),
+            "!patch:1:1: cannot merge a document with kind \"Secret\" into the machine config; "
+            "remove it\n");
+  EXPECT_EQ(merged("kind: [a]\n"),
+            "!patch:1:1: cannot merge a document with a kind into the machine config; remove it\n");
 }
 
 // Catches: text that is lost or moved although the change is elsewhere.

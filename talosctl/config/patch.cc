@@ -23,14 +23,25 @@ void report(Problems& problems, kj::StringPtr file, Refusal&& refusal) {
   problem.hint = kj::mv(refusal.hint);
 }
 
-// Documents of later versions stand beside the machine config, and cannot be merged into it.
+// Documents with a kind stand beside the machine config.
 void refuseOtherKinds(const YamlNode& part) {
-  KJ_IF_MAYBE (kind, config::laterKindOf(part)) {
-    throw Refusal{part.place,
-                  {},
-                  kj::str(kind->name, " documents are supported from version ", kind->since, " on"),
-                  kind->here.size() == 0 ? kj::str() : kj::str("use ", kind->here)};
+  const YamlNode* kind = nullptr;
+  for (auto& entry : part.entries) {
+    if (entry.key == "machine") return;
+    if (entry.key == "kind") kind = entry.value;
   }
+  if (kind == nullptr) return;
+  auto name = kind->kind == YamlNode::Kind::kScalar
+                  ? kj::str("kind ", codec::jsonString(kind->text), " ")
+                  : kj::str("a kind ");
+  auto hint = kj::str("remove it");
+  KJ_IF_MAYBE (later, config::laterKindOf(part)) {
+    if (later->here.size() > 0) hint = kj::str("remove it; use ", later->here);
+  }
+  throw Refusal{part.place,
+                {},
+                kj::str("cannot merge a document with ", name, "into the machine config"),
+                kj::mv(hint)};
 }
 
 // The machine config of a stream, else its first document.

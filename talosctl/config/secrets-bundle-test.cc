@@ -73,7 +73,8 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(problemsOf(""), "s.yaml: the document is empty");
   EXPECT_EQ(problemsOf("secrets: [\n"), "s.yaml:2:1: \"]\" or \",\" is missing before this");
   EXPECT_EQ(problemsOf("secrets: {bootstraptoken: x}\ntrustdinfo: {}\ncerts: {os: {crt: QQ==}}\n"),
-            "s.yaml:1:1: secrets.aescbcencryptionsecret: required key is missing\n"
+            "s.yaml:1:1: secrets.aescbcencryptionsecret: required key is missing; set it or "
+            "secretboxencryptionsecret\n"
             "s.yaml:1:11: secrets.bootstraptoken: Kubernetes does not accept this bootstrap token; "
             "use 6 characters, a dot and 16 characters, all of a-z and 0-9\n"
             "s.yaml:2:13: trustdinfo.token: required key is missing\n"

@@ -38,7 +38,8 @@ void check(Report& report, SecretsBundle::Reader bundle) {
   auto keys =
       secrets.getAescbcencryptionsecret().size() + secrets.getSecretboxencryptionsecret().size();
   if (report.has("secrets") && keys == 0) {
-    report.error("secrets.aescbcencryptionsecret", kj::str("required key is missing"));
+    report.error("secrets.aescbcencryptionsecret", kj::str("required key is missing"),
+                 "set it or secretboxencryptionsecret");
   }
   auto certs = bundle.getCerts();
   auto authority = [&](kj::StringPtr name, bool given, CertificateAndKey::Reader pair) {
@@ -179,7 +180,7 @@ Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file,
   need("cluster.token", cluster.getToken().size());
   need("cluster.ca", cluster.getCa().getKey().size());
   need("cluster.etcd.ca", cluster.getEtcd().getCa().getKey().size());
-  need("cluster.aescbcEncryptionSecret",
+  need("cluster.aescbcEncryptionSecret or cluster.secretboxEncryptionSecret",
        cluster.getAescbcEncryptionSecret().size() + cluster.getSecretboxEncryptionSecret().size());
   // Clusters before v0.9 have neither.
   auto aggregator = cluster.getAggregatorCA().getKey().size();
