@@ -212,6 +212,9 @@ TEST(Config, TakesTheMachineConfigOfAStream) {
   EXPECT_EQ(kj::str("good c.yaml:1:1: warning: HostnameConfig documents are supported from version "
                     "v1.12 on; this one has no effect; use machine.network.hostname\n"),
             before("apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: x"));
+  EXPECT_EQ(kj::str("good c.yaml:1:1: warning: KubeletConfig documents are supported from version "
+                    "v1.14 on; this one has no effect; use machine.kubelet\n"),
+            before("apiVersion: v1alpha1\nkind: KubeletConfig\nimage: x"));
   EXPECT_EQ(kj::str("bad c.yaml:1:1: unknown kind \"HostnamConfig\" of a document; did you mean "
                     "\"HostnameConfig\"?\n"),
             before("kind: HostnamConfig"));
