@@ -82,6 +82,9 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file);
 // Keys of later versions, which are warnings.
 kj::ArrayPtr<const codec::LaterKey> laterKeys();
 
+// Which document of a stream it is: the first one with the key `machine`.
+kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream);
+
 // Documents of later versions that stand beside the main one, by their key `kind`.
 struct LaterKind {
   kj::StringPtr name;

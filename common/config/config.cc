@@ -7,15 +7,6 @@
 namespace talos::config {
 namespace {
 
-kj::Maybe<const codec::YamlNode&> findMachineConfig(const codec::YamlStream& stream) {
-  for (auto* document : stream.documents()) {
-    for (auto& entry : document->entries) {
-      if (entry.key == "machine") return *document;
-    }
-  }
-  return nullptr;
-}
-
 const codec::YamlNode* member(const codec::YamlNode& document, kj::StringPtr key) {
   for (auto& entry : document.entries) {
     if (entry.key == key) return entry.value;
@@ -75,6 +66,14 @@ void check(Report& report, Config::Reader config) {
 
 }  // namespace
 
+kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream) {
+  auto documents = stream.documents();
+  for (auto i : kj::indices(documents)) {
+    if (member(*documents[i], "machine") != nullptr) return i;
+  }
+  return nullptr;
+}
+
 kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document) {
   if (member(document, "machine") != nullptr) return nullptr;
   auto* kind = member(document, "kind");
@@ -113,7 +112,8 @@ MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file) {
     complain({}, "no machine config: the document is empty");
     return config;
   }
-  KJ_IF_MAYBE (document, findMachineConfig(stream)) {
+  KJ_IF_MAYBE (main, machineConfigIn(stream)) {
+    auto* document = stream.documents()[*main];
     checkOthers(stream, *document, file, config.found);
     correct(stream, *document, file, config.found);
     codec::ReadOptions options{.file = file, .laterKeys = laterKeys()};

@@ -44,17 +44,6 @@ void refuseOtherKinds(const YamlNode& part) {
                 kj::mv(hint)};
 }
 
-// The machine config of a stream, else its first document.
-size_t documentToPatch(const YamlStream& stream) {
-  auto documents = stream.documents();
-  for (size_t i = 0; i < documents.size(); ++i) {
-    for (auto& entry : documents[i]->entries) {
-      if (entry.key == "machine") return i;
-    }
-  }
-  return 0;
-}
-
 // Up to the marker that ends the document.
 size_t endOf(kj::ArrayPtr<const char> source, const YamlNode& root) {
   for (size_t i = root.begin; i + 3 <= source.size(); ++i) {
@@ -84,7 +73,7 @@ class Patcher {
       report(problems, names.document, {{}, {}, kj::str("the document is empty"), {}});
       return nullptr;
     }
-    target = documentToPatch(document);
+    target = config::machineConfigIn(document).orDefault(0);
     auto& root = *document.documents()[target];
     auto was = patch::valueOf(root), now = patch::valueOf(root);
     try {
