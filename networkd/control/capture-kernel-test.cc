@@ -29,22 +29,34 @@ uint32_t numberAt(kj::ArrayPtr<const kj::byte> bytes, size_t at) {
   return value;
 }
 
+// What came, where each write ended, and what a write waits for.
+struct Received {
+  kj::Vector<kj::byte> bytes;
+  kj::Vector<size_t> ends;
+  kj::Maybe<kj::Promise<void>> held;  // only the next write
+};
+
 class Collector final : public rpc::ByteSink::Server {
  public:
-  explicit Collector(kj::Vector<kj::byte>& bytes) : bytes(bytes) {}
+  explicit Collector(Received& received) : received(received) {}
   kj::Promise<void> write(WriteContext context) override {
-    bytes.addAll(context.getParams().getBytes());
-    return kj::READY_NOW;
+    kj::Promise<void> done = kj::READY_NOW;
+    KJ_IF_MAYBE (held, received.held) done = kj::mv(*held);
+    received.held = nullptr;
+    received.bytes.addAll(context.getParams().getBytes());
+    received.ends.add(received.bytes.size());
+    return done;
   }
 
  private:
-  kj::Vector<kj::byte>& bytes;
+  Received& received;
 };
 
 struct Fixture {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Own<Captures> captures = openCaptures(io.unixEventPort, io.provider->getTimer());
-  kj::Vector<kj::byte> bytes;
+  Received received;
+  kj::Vector<kj::byte>& bytes = received.bytes;
 
   Fixture() {
     auto kernel = netlink::openKernel();
@@ -57,7 +69,7 @@ struct Fixture {
     wanted.setLink(link);
     wanted.setDurationMs(durationMs);
     wanted.setSnapLength(snapLength);
-    wanted.setSink(kj::heap<Collector>(bytes));
+    wanted.setSink(kj::heap<Collector>(received));
     auto steps = wanted.initFilter(filter.size());
     for (auto i : kj::indices(filter)) {
       steps[i].setCode(filter[i].code), steps[i].setK(filter[i].k);
@@ -110,6 +122,68 @@ TEST(CaptureKernel, WhatPassesALinkIsAPcapFile) {
       EXPECT_LE(at, bytes.size());
     }
     EXPECT_GE(records, 2u);  // of the loopback each is sent and received
+  });
+}
+
+// The loop runs for so long, and hears what sockets have to tell.
+void letPass(Fixture& f, kj::Duration time) {
+  f.io.provider->getTimer().afterDelay(time).wait(f.io.waitScope);
+}
+
+// Catches: a packet that came while the last ones were written and that nobody looks for again.
+TEST(CaptureKernel, SeesWhatCameDuringAWrite) {
+  inNamespace([] {
+    Fixture f;
+    auto gate = kj::newPromiseAndFulfiller<void>();
+    f.received.held = kj::mv(gate.promise);
+    auto running = f.begin("lo", {}).eagerlyEvaluate(nullptr);
+    letPass(f, 1 * kj::MILLISECONDS);
+    f.send("once", 4000);
+    letPass(f, 1 * kj::MILLISECONDS);
+    gate.fulfiller->fulfill();
+    auto& timer = f.io.provider->getTimer();
+    auto deadline = timer.now() + kPatience / 4;
+    while (f.text().find("once") == std::string::npos && timer.now() < deadline) {
+      letPass(f, 5 * kj::MILLISECONDS);
+    }
+    EXPECT_NE(f.text().find("once"), std::string::npos);
+  });
+}
+
+// Catches: packets that were heard in time and are lost or counted falsely, packets after the end,
+// a write that ends within a record.
+TEST(CaptureKernel, WhatWasHeardUntilTheEndIsSentWhole) {
+  inNamespace([] {
+    Fixture f;
+    auto gate = kj::newPromiseAndFulfiller<void>();
+    f.received.held = kj::mv(gate.promise);
+    auto running = f.begin("lo", {}, 20).eagerlyEvaluate(nullptr);
+    auto text = kj::str(kj::repeat('x', 3001));
+    constexpr unsigned kSent = 40;
+    for (unsigned i = 0; i < kSent; ++i) f.send(text, 4000);
+    letPass(f, 100 * kj::MILLISECONDS);  // by the same clock as the capture's end
+    f.send("after", 4000);
+    gate.fulfiller->fulfill();
+    auto counts = running.wait(f.io.waitScope);
+    EXPECT_GE(counts.packets, 2u * kSent);  // and what the kernel says of nobody at the port
+    EXPECT_EQ(counts.dropped, 0u);
+    EXPECT_EQ(f.text().find("after"), std::string::npos);
+    auto bytes = f.bytes.asPtr();
+    size_t records = 0, write = 0;
+    for (size_t at = 24; at < bytes.size(); ++records) {
+      while (write < f.received.ends.size() && f.received.ends[write] < at) ++write;
+      ASSERT_LE(at + 16, f.received.ends[write] == at ? bytes.size() : f.received.ends[write]);
+      auto next = at + 16 + numberAt(bytes, at + 8);
+      if (f.received.ends[write] != at) ASSERT_LE(next, f.received.ends[write]);
+      at = next;
+    }
+    EXPECT_EQ(records, counts.packets);
+    EXPECT_GT(f.received.ends.size(), 2u);
+    size_t from = 0;
+    for (auto end : f.received.ends) {
+      EXPECT_LE(end - from, 64u << 10);
+      from = end;
+    }
   });
 }
 

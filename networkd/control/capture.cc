@@ -20,6 +20,7 @@ namespace {
 constexpr int kSocketBuffer = 2 << 20;
 constexpr uint32_t kSnapLength = 4096, kMostSnapLength = 262'144;  // the latter is tcpdump's
 constexpr size_t kBatch = 64u << 10;                               // what ByteSink allows
+constexpr size_t kMostRecordHead = 16;                             // the VLAN tag is in snapLength
 constexpr int kCaptureOn = 1;
 
 template <typename T>
@@ -77,17 +78,24 @@ class Capture {
   }
   KJ_DISALLOW_COPY_AND_MOVE(Capture);
 
-  // Rejects when the link goes, or the sink.
-  kj::Promise<void> pump() {
+  // Sends until `end`, and after it what the socket has heard by then. Rejects when the link goes,
+  // or the sink.
+  kj::Promise<void> pump(kj::Promise<void> end) {
+    bool over = false;
+    auto ended = end.then([this, &over]() { deafen(), over = true; }).fork();
     kj::Vector<kj::byte> batch;
     addPcapHeader(batch, snapLength, link.linkType);
     for (;;) {
+      auto ready = observer.whenBecomesReadable();  // before the look: it is edge-triggered
+      bool last = over;
       bool more = fill(batch);
       if (batch.size() > 0) {
         co_await send(batch);
         batch.clear();
       }
-      if (!more) co_await observer.whenBecomesReadable();
+      if (more) continue;
+      if (last) co_return;
+      if (!over) co_await ready.exclusiveJoin(ended.addBranch());
     }
   }
 
@@ -138,9 +146,16 @@ class Capture {
     KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), link.name);
   }
 
-  // Adds packets until the batch is large enough (true) or there are none (false).
+  // What is in the buffer stays there.
+  void deafen() {
+    const sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    attachFilter(fd, nothing);
+  }
+
+  // Adds whole packets until another one might not fit the batch (true) or there are none (false).
+  // One that is longer than a batch is alone.
   bool fill(kj::Vector<kj::byte>& batch) {
-    while (batch.size() < kBatch) {
+    while (batch.size() == 0 || batch.size() + kMostRecordHead + snapLength <= kBatch) {
       alignas(cmsghdr) char control[256];
       iovec part{buffer.begin(), buffer.size()};
       msghdr message{nullptr, 0, &part, 1, control, sizeof(control), 0};
@@ -200,7 +215,7 @@ class KernelCaptures final : public Captures {
     auto end = endOf(wanted.getDurationMs());
     ++open;
     KJ_DEFER(--open);
-    co_await running->pump().exclusiveJoin(kj::mv(end));
+    co_await running->pump(kj::mv(end));
     co_return running->counts();
   }
 

@@ -2,8 +2,9 @@
 //
 // A capture has a socket with a buffer of 2 MiB and at most one batch of 64 KiB besides: a reader
 // who is slower than the link loses packets, which are counted, and makes nothing grow. It ends
-// with its duration, with its caller, or with its link. Nothing is kept, and nothing of the network
-// is changed but, for a promiscuous one and as long as it lasts, the link's mode.
+// with its duration (what was heard until then is sent), with its caller, or with its link. Nothing
+// is kept, and nothing of the network is changed but, for a promiscuous one and as long as it
+// lasts, the link's mode.
 #pragma once
 
 #include <kj/async-unix.h>
