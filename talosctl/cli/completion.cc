@@ -79,7 +79,6 @@ class Completer {
   Completion complete(kj::ArrayPtr<const kj::StringPtr> words) {
     result.typed = kj::str(words.size() == 0 ? ""_kj : words.back());
     for (size_t i = 0; i + 1 < words.size(); ++i) pass(words[i]);
-    if (result.typed == "=") result.typed = kj::str();  // bash makes three words of --flag=value
     offer();
     return kj::mv(result);
   }
@@ -93,7 +92,6 @@ class Completer {
 
   void pass(kj::StringPtr word) {
     KJ_IF_MAYBE (flag, pending) {
-      if (word == "=") return;
       keep(*flag, word);
       pending = nullptr;
       return;
@@ -199,24 +197,73 @@ class Completer {
   }
 };
 
-// Bash makes words of "=" and ":" too; what is typed is put together again. A candidate that ends
-// with "/" or "=" goes on.
+// Bash makes words of "=" and ":" too: what stands together is put together again, and an offer
+// begins behind the last of them, which is all that readline replaces. Words are sent without their
+// quotes, and what comes back is quoted: names are a node's, and none may run. A candidate that
+// ends with "/" or "=" goes on.
 constexpr kj::StringPtr kBash =
     R"sh(# bash completion for talosctl; load it with: source <(talosctl completion bash)
+_talosctl_unquote() {
+  local text=$1 c i
+  plain= quote=
+  for ((i = 0; i < ${#text}; ++i)); do
+    c=${text:i:1}
+    if [[ $c == \\ && $quote != \' ]]; then
+      i=$((i + 1))
+      [[ $quote == \" && ${text:i:1} != [\"\\\$\`] ]] && plain+=\\
+      plain+=${text:i:1}
+    elif [[ -z $quote && $c == [\"\'] ]]; then quote=$c
+    elif [[ -n $quote && $c == "$quote" ]]; then quote=
+    else plain+=$c
+    fi
+  done
+}
+_talosctl_quote() {
+  local text=$1 c i
+  quoted=
+  if [[ -z $quote ]]; then
+    printf -v quoted %q "$text"
+    return
+  fi
+  for ((i = 0; i < ${#text}; ++i)); do
+    c=${text:i:1}
+    if [[ $quote == \' && $c == \' ]]; then quoted+="'\\''"
+    elif [[ $quote == \" && $c == [\"\\\$\`] ]]; then quoted+=\\$c
+    else quoted+=$c
+    fi
+  done
+}
 _talosctl() {
-  local IFS=$'\n' line word=${COMP_WORDS[COMP_CWORD]}
+  local IFS=$'\n' rest=${COMP_LINE:0:COMP_POINT} line blank part word= ahead= i plain quote quoted
+  local -a words=()
   COMPREPLY=()
-  while read -r line; do
+  for ((i = 0; i <= COMP_CWORD; ++i)); do
+    blank=${rest%%[![:blank:]]*} rest=${rest#"${rest%%[![:blank:]]*}"}
+    part=${COMP_WORDS[i]}
+    ((i == COMP_CWORD)) && part=$rest
+    rest=${rest#"$part"}
+    if ((i > 0)) && [[ -n $blank ]]; then
+      _talosctl_unquote "$word"
+      words+=("$plain") word= ahead=
+    fi
+    [[ $part == *[!:=]* ]] && ahead=$word || ahead=$word$part
+    word+=$part
+  done
+  _talosctl_unquote "$ahead"
+  ahead=$plain
+  _talosctl_unquote "$word"
+  words+=("$plain")
+  while IFS= read -r line; do
     if [[ $line == :files ]]; then
-      COMPREPLY+=($(compgen -f -- "$word"))
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$part")
       compopt -o filenames 2>/dev/null
       continue
     fi
     line=${line%%$'\t'*}
-    if [[ $word != --*=* && $line == --*=* ]]; then line=${line#*=}; fi
     [[ $line == */ || $line == *= ]] && compopt -o nospace 2>/dev/null
-    COMPREPLY+=("$line")
-  done < <("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    _talosctl_quote "${line#"$ahead"}"
+    COMPREPLY+=("$quoted")
+  done < <("${words[0]}" __complete -- "${words[@]:1}" 2>/dev/null)
 }
 complete -F _talosctl talosctl
 )sh"_kj;
@@ -226,7 +273,7 @@ constexpr kj::StringPtr kZsh = R"sh(#compdef talosctl
 _talosctl() {
   local line
   local -a plain described open
-  for line in ${(f)"$(${words[1]} __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
+  for line in ${(f)"$(${words[1]} __complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)"}; do
     if [[ $line == :files ]]; then _files
     elif [[ $line == */ || $line == *= ]]; then open+=($line)
     elif [[ $line == *$'\t'* ]]; then described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
@@ -262,7 +309,7 @@ constexpr kj::StringPtr kPowershell =
 Register-ArgumentCompleter -Native -CommandName talosctl -ScriptBlock {
   param($wordToComplete, $commandAst, $cursorPosition)
   $words = @($commandAst.CommandElements | Where-Object { $_.Extent.StartOffset -lt $cursorPosition } |
-    ForEach-Object { $_.Extent.Text })
+    ForEach-Object { if ($null -ne $_.Value) { $_.Value } else { $_.Extent.Text } })
   $program = $words[0]
   $typed = @($words | Select-Object -Skip 1)
   if ($wordToComplete -eq '') { $typed += '' }
@@ -270,7 +317,11 @@ Register-ArgumentCompleter -Native -CommandName talosctl -ScriptBlock {
     $word, $help = $_ -split "`t", 2
     if ($word -ne ':files') {
       if (-not $help) { $help = $word }
-      [System.Management.Automation.CompletionResult]::new($word, $word, 'ParameterValue', $help)
+      $text = $word  # names are a node's, and none may run
+      if ($word -notmatch '\A[A-Za-z0-9_./:,=-]+\z') {
+        $text = "'" + [System.Management.Automation.Language.CodeGeneration]::EscapeSingleQuotedStringContent($word) + "'"
+      }
+      [System.Management.Automation.CompletionResult]::new($text, $word, 'ParameterValue', $help)
     }
   }
 }

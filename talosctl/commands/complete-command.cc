@@ -1,6 +1,7 @@
 // __complete: what shells ask for while a user types (talosctl/cli/completion.h).
 #include "common/config/talosconfig.h"
 #include "common/wire/resource-registry.h"
+#include "talosctl/cli/commandline.h"
 #include "talosctl/cli/completion.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/node-answers.h"
@@ -118,9 +119,11 @@ kj::Promise<int> runComplete(Invocation& call) {
   };
   auto wanted = completionFor(call.root, words);
   for (auto& known : wanted.connection) {
+    bool list = known.flag == "nodes" || known.flag == "endpoints";
     auto set = [&](Invocation::Value& value) {
       value.given = true;
-      value.texts.add(kj::str(known.value));
+      if (!list) return (void)value.texts.add(kj::str(known.value));
+      for (auto& part : splitCsv(known.value)) value.texts.add(kj::mv(part));
     };
     KJ_IF_MAYBE (value, call.values.find(known.flag)) set(*value);
   }
