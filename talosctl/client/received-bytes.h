@@ -1,6 +1,7 @@
 // Passes the bytes that a node sends to a function of the caller, which must outlive the call.
 #pragma once
 
+#include <kj/async.h>
 #include <kj/function.h>
 
 #include "rpc/stream.capnp.h"
@@ -18,6 +19,35 @@ class ReceivedBytes final : public rpc::ByteSink::Server {
 
  private:
   kj::Function<void(kj::ArrayPtr<const kj::byte>)> take;
+};
+
+// What a sink failed with, such as a full disk: clearer than the call that it ends.
+class SinkFailure {
+ public:
+  template <typename F>
+  void keeping(F&& take) {
+    try {
+      take();
+    } catch (const kj::Exception& e) {
+      if (first == nullptr) first = kj::cp(e);
+      throw;
+    }
+  }
+  // Rejects with the sink's failure, if there was one. This object must outlive the promise.
+  kj::Promise<void> before(kj::Promise<void> call) {
+    return call.then([this]() { tell(); },
+                     [this](kj::Exception&& e) {
+                       tell();
+                       kj::throwFatalException(kj::mv(e));
+                     });
+  }
+
+ private:
+  kj::Maybe<kj::Exception> first;
+
+  void tell() {
+    KJ_IF_MAYBE (e, first) kj::throwFatalException(kj::cp(*e));
+  }
 };
 
 }  // namespace talos::talosctl

@@ -139,5 +139,27 @@ TEST_F(Looking, ACaptureGoesToAFile) {
   EXPECT_THAT(err(), HasSubstr("a capture is not for a terminal"));
 }
 
+// Catches: an empty file that a refused capture leaves and the next one stumbles over, a short time
+// that becomes for ever, a file that cannot be written and is told as the node's fault.
+TEST_F(Looking, ACaptureThatFailsLeavesNoFile) {
+  auto path = std::string(c.folder.cStr()) + "/y.pcap";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "nowhere", "-o", path.c_str()}), 1);
+  EXPECT_THAT(err(), HasSubstr("there is no link \"nowhere\""));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--duration", "0.5ms", "-o", path.c_str()}), 0);
+  EXPECT_EQ(node("10.0.0.2").captured, "eth0 4096 1 20");
+  EXPECT_EQ(readFile(path.c_str()), "pcap");
+  auto absent = std::string(c.folder.cStr()) + "/absent/y.pcap";
+  err();
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-o", absent.c_str()}), 1);
+  EXPECT_EQ(err(), "error: cannot write " + absent + ": No such file or directory\n");
+}
+
+// Catches: the question to a list of nodes that is taken for the name of one.
+TEST_F(Looking, CompletionAsksTheFirstOfSeveralNodes) {
+  node("10.0.0.2");
+  EXPECT_EQ(c.run({"__complete", "--", "-n", "10.0.0.2,10.0.0.3", "service", "ap"}), 0);
+  EXPECT_EQ(out(), "apid\n");
+}
+
 }  // namespace
 }  // namespace talos::talosctl

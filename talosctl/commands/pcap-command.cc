@@ -19,39 +19,57 @@ namespace {
 
 constexpr int64_t kMostSnapLength = 262'144;
 
-// Where the capture goes: stdout, or a new file that only its owner can read.
+// Where the capture goes: stdout, or a new file that only its owner can read. The file is made when
+// the first bytes come, so that a capture that is refused leaves none.
 class CaptureFile {
  public:
-  CaptureFile(Invocation& call, kj::StringPtr path) : console(call.deps.console) {
-    if (path == "-") {
-      if (console.outIsTerminal()) {
-        failUsage(
-            "a capture is not for a terminal; use --output FILE, or pipe it into \"tcpdump -r -\"");
-      }
+  CaptureFile(Invocation& call, kj::StringPtr path) : console(call.deps.console), path(path) {
+    if (path != "-") {
+      if (access(path.cStr(), F_OK) == 0) failExists();
       return;
     }
-    int raw = open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (raw < 0 && errno == EEXIST) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(path, " exists already; a capture replaces no file"));
+    if (console.outIsTerminal()) {
+      failUsage(
+          "a capture is not for a terminal; use --output FILE, or pipe it into \"tcpdump -r -\"");
     }
-    if (raw < 0) {
-      fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", path, ": ", strerror(errno)));
-    }
-    file = kj::AutoCloseFd(raw);
   }
   void write(kj::ArrayPtr<const kj::byte> bytes) {
-    KJ_IF_MAYBE (fd, file) {
-      kj::FdOutputStream(fd->get()).write(bytes.begin(), bytes.size());
-    } else {
-      console.out(bytes.asChars());
+    if (path == "-") return console.out(bytes.asChars());
+    if (file == nullptr) file = create();
+    int fd = KJ_ASSERT_NONNULL(file).get();
+    while (bytes.size() > 0) {
+      auto written = ::write(fd, bytes.begin(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) failToWrite();
+      bytes = bytes.slice(static_cast<size_t>(written), bytes.size());
     }
   }
 
  private:
   Console& console;
+  kj::StringPtr path;
   kj::Maybe<kj::AutoCloseFd> file;
+
+  kj::AutoCloseFd create() {
+    int raw = open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (raw < 0 && errno == EEXIST) failExists();
+    if (raw < 0) failToWrite();
+    return kj::AutoCloseFd(raw);
+  }
+  [[noreturn]] void failExists() {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, " exists already; a capture replaces no file"));
+  }
+  [[noreturn]] void failToWrite() {
+    fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", path, ": ", strerror(errno)));
+  }
 };
+
+// In the unit of the call, and never 0, which is for ever, for a time that is none.
+uint64_t durationMs(kj::Duration duration) {
+  auto most = kj::MILLISECONDS - kj::NANOSECONDS;
+  return static_cast<uint64_t>((duration + most) / kj::MILLISECONDS);
+}
 
 kj::Vector<BpfStep> filterOf(const Invocation& call) {
   auto text = call.text("bpf-filter");
@@ -74,19 +92,22 @@ kj::Promise<int> runCapture(Invocation& call) {
   request.setLink(call.text("interface"));
   request.setPromiscuous(call.on("promiscuous"));
   request.setSnapLength(static_cast<uint32_t>(snapLength));
-  request.setDurationMs(static_cast<uint64_t>(call.duration("duration") / kj::MILLISECONDS));
+  request.setDurationMs(durationMs(call.duration("duration")));
   auto steps = request.initFilter(filter.size());
   for (auto i : kj::indices(filter)) {
     steps[i].setCode(filter[i].code), steps[i].setK(filter[i].k);
     steps[i].setJt(filter[i].jt), steps[i].setJf(filter[i].jf);
   }
-  request.setSink(
-      kj::heap<ReceivedBytes>([&file](kj::ArrayPtr<const kj::byte> bytes) { file.write(bytes); }));
-  Alive alive;
-  co_await watched(*session, node, alive, request.send().then([&call](auto&& counts) {
-    call.err(kj::str(counts.getPackets(), " packets captured, ", counts.getDropped(),
-                     " lost because they came too fast\n"));
+  SinkFailure broken;
+  request.setSink(kj::heap<ReceivedBytes>([&file, &broken](kj::ArrayPtr<const kj::byte> bytes) {
+    broken.keeping([&]() { file.write(bytes); });
   }));
+  Alive alive;
+  uint64_t packets = 0, lost = 0;
+  co_await broken.before(watched(*session, node, alive, request.send().then([&](auto&& counts) {
+    packets = counts.getPackets(), lost = counts.getDropped();
+  })));
+  call.err(kj::str(packets, " packets captured, ", lost, " lost because they came too fast\n"));
   co_return 0;
 }
 
@@ -95,7 +116,8 @@ kj::Promise<int> runCapture(Invocation& call) {
 void addCaptureCommands(Command& root) {
   auto& pcap = root.add("pcap", "Capture packets of a link of one node");
   pcap.details =
-      "Until --duration is over, or Ctrl-C. The pcap file goes to stdout or to --output, which "
+      "Until --duration is over, or Ctrl-C, which ends it without the counts. The pcap file goes "
+      "to stdout or to --output, which "
       "must not exist yet; \"tcpdump -r\" and Wireshark read it. --bpf-filter is what \"tcpdump "
       "-dd EXPRESSION\" prints, or @FILE with it; without it everything is captured but the "
       "traffic of the API itself, TCP port 50000.";

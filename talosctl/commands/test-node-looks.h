@@ -1,6 +1,7 @@
 // For tests: what the model of a node answers when somebody looks into it.
 #pragma once
 
+#include "common/base/error.h"
 #include "common/base/resource.h"
 #include "rpc/machine.capnp.h"
 #include "rpc/network.capnp.h"
@@ -67,6 +68,7 @@ class FakeNetwork final : public rpc::Network::Server {
     auto params = context.getParams();
     captured = kj::str(params.getLink(), " ", params.getSnapLength(), " ", params.getDurationMs(),
                        " ", params.getFilter().size());
+    if (params.getLink() == "nowhere") fail(ErrorKind::kNotFound, "there is no link \"nowhere\"");
     auto write = params.getSink().writeRequest();
     write.setBytes("pcap"_kj.asBytes());
     co_await write.send();

@@ -41,34 +41,21 @@ kj::Promise<int> runCopy(Invocation& call) {
   auto node = session->client.node(session->client.nodes()[0]);
   auto request = node.filesRequest().send().getFiles().copyRequest();
   request.setPath(source);
-  kj::Maybe<kj::Exception> broken;  // the sink's own failure is clearer than the call that it ends
+  SinkFailure broken;
   request.setSink(
       kj::heap<ReceivedBytes>([&call, &extractor, &broken](kj::ArrayPtr<const kj::byte> bytes) {
         KJ_IF_MAYBE (e, extractor) {
-          KJ_IF_MAYBE (exception, kj::runCatchingExceptions([&]() { (*e)->feed(bytes); })) {
-            if (broken == nullptr) broken = kj::cp(*exception);
-            kj::throwFatalException(kj::mv(*exception));
-          }
+          broken.keeping([&]() { (*e)->feed(bytes); });
         } else {
           call.deps.console.out(bytes.asChars());
         }
       }));
   Alive alive;
   kj::Vector<kj::String> unreadable;
-  kj::Maybe<kj::Exception> failure;
-  try {
-    co_await watched(*session, node, alive, request.send().then([&unreadable](auto&& answer) {
-      for (auto path : answer.getUnreadable()) unreadable.add(kj::str(path));
-    }));
-  } catch (const kj::Exception& e) {
-    failure = kj::cp(e);
-  }
-  KJ_IF_MAYBE (e, broken) {
-    kj::throwFatalException(kj::mv(*e));
-  }
-  KJ_IF_MAYBE (e, failure) {
-    kj::throwFatalException(kj::mv(*e));
-  }
+  co_await broken.before(
+      watched(*session, node, alive, request.send().then([&unreadable](auto&& answer) {
+        for (auto path : answer.getUnreadable()) unreadable.add(kj::str(path));
+      })));
   KJ_IF_MAYBE (e, extractor) {
     (*e)->finish();
     for (auto& s : (*e)->skipped()) call.err(kj::str("skipped: ", printable(s), "\n"));
