@@ -201,6 +201,14 @@ void addCloudProvider(ArgumentList& arguments, kj::StringPtr provider, Kubernete
   arguments.add("cloud-provider", provider);
 }
 
+// A file of authorizers has the modes in it; the API server refuses both together.
+void addAuthorization(ArgumentList& arguments, Arguments extraArgs) {
+  for (auto argument : extraArgs) {
+    if (argument.getKey() == "authorization-config") return;
+  }
+  arguments.add("authorization-mode", "Node,RBAC");
+}
+
 // Argument by argument, in the order of the documents.
 ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
                                 const PodContext& context) {
@@ -217,12 +225,7 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("advertise-address", "$(POD_IP)");
   list.add("allow-privileged", "true");
   list.add("api-audiences", spec.getControlPlaneEndpoint());
-  // A file of authorizers has the modes in it; the API server refuses both together.
-  bool authorizers = false;
-  for (auto argument : spec.getExtraArgs()) {
-    authorizers = authorizers || argument.getKey() == "authorization-config";
-  }
-  if (!authorizers) list.add("authorization-mode", "Node,RBAC");
+  addAuthorization(list, spec.getExtraArgs());
   // Of both families where the cluster's first one is IPv6.
   auto services = spec.getServiceCIDR();
   auto comma = services.findFirst(',').orDefault(services.size());

@@ -9,8 +9,8 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/harness/host-state.h"
 #include "tests/harness/cluster.h"
+#include "tests/harness/host-state.h"
 
 namespace talos {
 namespace {
