@@ -86,27 +86,29 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
   dialling = true;
   KJ_DEFER(dialling = false);
   auto count = target.endpoints.size();
+  auto failed = KJ_MAP(e, target.endpoints) {
+    return kj::newPromiseAndFulfiller<void>();
+  };
   Race race{.end = deps.timer.now() + deadline,
             .failures = kj::heapArray<kj::Maybe<kj::String>>(count),
-            .failed = KJ_MAP(e, target.endpoints){return kj::newPromiseAndFulfiller<void>();
-}
-, .left = count
-};  // namespace talos::talosctl
-auto pause = kj::min(kStagger, deadline / kj::max(count, size_t(1)));
-kj::Vector<kj::Promise<void>> attempts;
-kj::Promise<void> turn = kj::READY_NOW;
-for (size_t i = 0; i < count; ++i) {
-  attempts.add(attempt(race, i, kj::mv(turn)).eagerlyEvaluate(nullptr));
-  turn = race.failed[i].promise.exclusiveJoin(deps.timer.afterDelay(pause * (i + 1)));
-}
-co_await race.decided.promise;
-if (race.won) co_return;
-auto failures = KJ_MAP(f, race.failures) {
-  return kj::str(f.orDefault(nullptr));
-};
-fail(ErrorKind::kUnavailable, failures.size() == 1 ? kj::str("cannot connect to ", failures[0])
-                                                   : kj::str("cannot connect to any endpoint:\n  ",
-                                                             kj::strArray(failures, "\n  ")));
+            .failed = kj::mv(failed),
+            .left = count};
+  auto pause = kj::min(kStagger, deadline / kj::max(count, size_t(1)));
+  kj::Vector<kj::Promise<void>> attempts;
+  kj::Promise<void> turn = kj::READY_NOW;
+  for (size_t i = 0; i < count; ++i) {
+    attempts.add(attempt(race, i, kj::mv(turn)).eagerlyEvaluate(nullptr));
+    turn = race.failed[i].promise.exclusiveJoin(deps.timer.afterDelay(pause * (i + 1)));
+  }
+  co_await race.decided.promise;
+  if (race.won) co_return;
+  auto failures = KJ_MAP(f, race.failures) {
+    return kj::str(f.orDefault(nullptr));
+  };
+  fail(ErrorKind::kUnavailable,
+       failures.size() == 1
+           ? kj::str("cannot connect to ", failures[0])
+           : kj::str("cannot connect to any endpoint:\n  ", kj::strArray(failures, "\n  ")));
 }
 
 kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Duration deadline) {

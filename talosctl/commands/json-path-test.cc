@@ -105,6 +105,12 @@ TEST(JsonPath, IsBounded) {
   JsonPathTemplate many("{..*..*..*..*}");
   auto e = kj::runCatchingExceptions([&] { many.evaluate(deep); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kResourceExhausted);
+  // Each of them alone is small.
+  kube::Json wide = kube::Json::array();
+  for (int i = 0; i < 400; ++i) wide.push_back(i);
+  JsonPathTemplate nested("{range $[*]}{range $[*]}{end}{end}");
+  auto tooMuch = kj::runCatchingExceptions([&] { nested.evaluate(wide); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(tooMuch)), ErrorKind::kResourceExhausted);
   std::string ranges;
   for (int i = 0; i < 17; ++i) ranges += "{range .a}";
   EXPECT_NE(refusal(ranges.c_str()).find("16 ranges"), std::string::npos);

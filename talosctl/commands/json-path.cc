@@ -310,21 +310,27 @@ class PathParser {
 
 using Values = std::vector<const Json*>;
 
-void addValue(Values& values, const Json& value) {
-  if (values.size() >= JsonPathTemplate::kMostResults) {
+// How many values one evaluation may still look at, with all of its ranges and filters.
+struct Budget {
+  size_t left = JsonPathTemplate::kMostResults;
+};
+
+void addValue(Budget& budget, Values& values, const Json& value) {
+  if (budget.left == 0) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("jsonpath: more than ", JsonPathTemplate::kMostResults, " results"));
   }
+  --budget.left;
   values.push_back(&value);
 }
 
-void descend(const Json& value, Values& values) {
-  addValue(values, value);
+void descend(Budget& budget, const Json& value, Values& values) {
+  addValue(budget, values, value);
   if (!value.is_structured()) return;
-  for (auto& child : value) descend(child, values);
+  for (auto& child : value) descend(budget, child, values);
 }
 
-Values apply(const Steps& steps, const Json& start);
+Values apply(Budget& budget, const Steps& steps, const Json& start);
 
 bool compare(const Json& a, const std::string& comparison, const Json& b) {
   bool numbers = a.is_number() && b.is_number();
@@ -338,66 +344,66 @@ bool compare(const Json& a, const std::string& comparison, const Json& b) {
                               : a >= b;
 }
 
-bool passes(const Filter& filter, const Json& item) {
-  auto left = apply(filter.left, item);
+bool passes(Budget& budget, const Filter& filter, const Json& item) {
+  auto left = apply(budget, filter.left, item);
   if (filter.comparison.empty()) return !left.empty();
   if (left.empty()) return false;
   if (!filter.rightIsPath) return compare(*left[0], filter.comparison, filter.constant);
-  auto right = apply(filter.right, item);
+  auto right = apply(budget, filter.right, item);
   return !right.empty() && compare(*left[0], filter.comparison, *right[0]);
 }
 
-void applySlice(const Step& step, const Json& value, Values& out) {
+void applySlice(Budget& budget, const Step& step, const Json& value, Values& out) {
   auto size = static_cast<int64_t>(value.size());
   auto place = [size](int64_t i) { return std::clamp(i < 0 ? i + size : i, int64_t{0}, size); };
   auto end = place(step.to.value_or(size));
   for (auto i = place(step.from.value_or(0)); i < end; i += step.stride.value_or(1)) {
-    addValue(out, value[static_cast<size_t>(i)]);
+    addValue(budget, out, value[static_cast<size_t>(i)]);
   }
 }
 
-void applyStep(const Step& step, const Json& value, Values& out) {
+void applyStep(Budget& budget, const Step& step, const Json& value, Values& out) {
   switch (step.kind) {
     case Step::Kind::kName: {
       if (!value.is_object()) return;
       auto found = value.find(step.name);
-      if (found != value.end()) addValue(out, *found);
+      if (found != value.end()) addValue(budget, out, *found);
       return;
     }
     case Step::Kind::kIndex: {
       if (!value.is_array()) return;
       auto index = step.index < 0 ? step.index + static_cast<int64_t>(value.size()) : step.index;
       if (0 <= index && index < static_cast<int64_t>(value.size())) {
-        addValue(out, value[static_cast<size_t>(index)]);
+        addValue(budget, out, value[static_cast<size_t>(index)]);
       }
       return;
     }
     case Step::Kind::kSlice:
-      if (value.is_array()) applySlice(step, value, out);
+      if (value.is_array()) applySlice(budget, step, value, out);
       return;
     case Step::Kind::kAll:
       if (!value.is_structured()) return;
-      for (auto& child : value) addValue(out, child);
+      for (auto& child : value) addValue(budget, out, child);
       return;
     case Step::Kind::kDescend:
-      return descend(value, out);
+      return descend(budget, value, out);
     case Step::Kind::kUnion:
-      for (auto& choice : step.choices) applyStep(choice, value, out);
+      for (auto& choice : step.choices) applyStep(budget, choice, value, out);
       return;
     case Step::Kind::kFilter:
       if (!value.is_array()) return;
       for (auto& child : value) {
-        if (passes(*step.filter, child)) addValue(out, child);
+        if (passes(budget, *step.filter, child)) addValue(budget, out, child);
       }
       return;
   }
 }
 
-Values apply(const Steps& steps, const Json& start) {
+Values apply(Budget& budget, const Steps& steps, const Json& start) {
   Values values{&start};
   for (auto& step : steps) {
     Values next;
-    for (auto* value : values) applyStep(step, *value, next);
+    for (auto* value : values) applyStep(budget, step, *value, next);
     values = std::move(next);
   }
   return values;
@@ -411,15 +417,16 @@ void write(const Json& value, std::string& out) {
   }
 }
 
-void evaluateParts(const Parts& parts, const Json& root, const Json& current, std::string& out) {
+void evaluateParts(Budget& budget, const Parts& parts, const Json& root, const Json& current,
+                   std::string& out) {
   for (auto& part : parts) {
     if (part.kind == Part::Kind::kText) {
       out += part.text;
       continue;
     }
-    auto values = apply(part.steps, part.fromRoot ? root : current);
+    auto values = apply(budget, part.steps, part.fromRoot ? root : current);
     if (part.kind == Part::Kind::kRange) {
-      for (auto* value : values) evaluateParts(part.body, root, *value, out);
+      for (auto* value : values) evaluateParts(budget, part.body, root, *value, out);
       continue;
     }
     bool first = true;
@@ -439,7 +446,8 @@ JsonPathTemplate::~JsonPathTemplate() noexcept(false) {}
 
 kj::String JsonPathTemplate::evaluate(const Json& document) const {
   std::string out;
-  evaluateParts(parts, document, document, out);
+  Budget budget;
+  evaluateParts(budget, parts, document, document, out);
   return kj::heapString(out.data(), out.size());
 }
 

@@ -26,7 +26,8 @@ class JsonPathTemplate {
   JsonPathTemplate(JsonPathTemplate&&) noexcept;
   ~JsonPathTemplate() noexcept(false);
 
-  // ResourceExhausted when an expression gives more than kMostResults values.
+  // ResourceExhausted when the expressions together, with their ranges and filters and each step,
+  // give more than kMostResults values.
   kj::String evaluate(const kube::Json& document) const;
 
   static constexpr size_t kMostResults = 100'000;
