@@ -190,8 +190,8 @@ const Daemon kDaemons[] = {
      .read = kNetworkdReads,
      .state = kNetworkdState,
      // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is
-     // some 40 MiB; 4 captures have buffers of 2 MiB each. Of what comes from outside it parses DHCP
-     // packets, and copies what is captured.
+     // some 40 MiB; 4 captures have buffers of 2 MiB each. Of what comes from outside it parses
+     // DHCP packets, and copies what is captured.
      .memoryMax = 128 * kMiB,
      .oomScore = -998,  // without it nobody reaches the node
      .door = {.socket = kNetworkdSocket, .mode = 0600},
