@@ -178,7 +178,7 @@ HostUnchanged::~HostUnchanged() {
   auto after = HostState::now();
   after.modules = before.modules;
   after.limits = before.limits;  // clusters of other tests set their own
-  after.tick = before.tick;  // who keeps the host's clock changes it, too
+  after.tick = before.tick;      // who keeps the host's clock changes it, too
   for (auto& what : differences(before, after)) ADD_FAILURE() << "the host has changed: " << what;
 }
 
