@@ -143,18 +143,21 @@ struct Scenario {
   Machines nodes;
 
   // From a host of the segment that is no node: by the shared address, its certificate checked.
+  harness::Result fromAFourthHost(const std::string& node, std::vector<std::string> words) {
+    std::vector<std::string> all = {harness::talosctlPath(),
+                                    "--talosconfig",
+                                    nodes.cluster.talosconfig(),
+                                    "-e",
+                                    Machines::kVip,
+                                    "-n",
+                                    node};
+    all.insert(all.end(), words.begin(), words.end());
+    return inside(nodes.clientPlace, [&] { return harness::run(all, 40); });
+  }
   void answersAFourthHost() {
-    auto there = inside(nodes.clientPlace, [&] {
-      return harness::run({harness::talosctlPath(), "--talosconfig", nodes.cluster.talosconfig(),
-                           "-e", Machines::kVip, "-n", Machines::kVip, "version"},
-                          40);
-    });
+    auto there = fromAFourthHost(Machines::kVip, {"version"});
     EXPECT_EQ(0, there.status) << there.err;
-    auto members = inside(nodes.clientPlace, [&] {
-      return harness::run({harness::talosctlPath(), "--talosconfig", nodes.cluster.talosconfig(),
-                           "-e", Machines::kVip, "-n", nodes.address(1), "etcd", "members"},
-                          40);
-    });
+    auto members = fromAFourthHost(nodes.address(1), {"etcd", "members"});
     EXPECT_EQ(0, members.status) << members.err;
     for (unsigned i = 0; i < Machines::kCount; ++i) {
       EXPECT_TRUE(contains(members.out, nodes.nodeName(i))) << members.out;
@@ -178,14 +181,19 @@ struct Scenario {
     ASSERT_EQ(0, patched.status) << patched.err;
     ASSERT_TRUE(eventually([&] { return clock.answered > 0; }, kPatience));
     harness::Result said;
-    auto names = [&] {
-      said = nodes.at(wrong, {"time"});
+    auto namesIt = [&] {
       return contains(said.err, "certificate is not yet valid: it is valid from ") &&
              contains(said.err, "and the clock here shows ");
     };
-    EXPECT_TRUE(eventually(names, kPatience)) << said.out << said.err;
+    auto asked = [&] {
+      said = nodes.at(wrong, {"time"});
+      return namesIt();
+    };
+    EXPECT_TRUE(eventually(asked, kPatience)) << said.out << said.err;
     allAreMembers((wrong + 1) % Machines::kCount);
-    answersAFourthHost();
+    // It may keep the address, and who comes by that reads the same.
+    said = fromAFourthHost(Machines::kVip, {"version"});
+    EXPECT_TRUE(said.status == 0 || namesIt()) << said.err;
 
     clock.ahead = 0;
     auto right = [&] {
