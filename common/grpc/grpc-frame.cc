@@ -52,6 +52,67 @@ kj::String timeoutText(kj::Duration left) {
   return kj::str(kj::min(left / kj::SECONDS, kMost), "S");
 }
 
+kj::Maybe<kj::Duration> parseTimeout(kj::StringPtr text) {
+  constexpr kj::Duration kLongest = 365 * kj::DAYS;
+  if (text.size() < 2 || text.size() > 9) return nullptr;
+  int64_t count = 0;
+  for (char c : text.slice(0, text.size() - 1)) {
+    if (c < '0' || c > '9') return nullptr;
+    count = 10 * count + (c - '0');
+  }
+  kj::Duration unit;
+  switch (text[text.size() - 1]) {
+    case 'H':
+      unit = kj::HOURS;
+      break;
+    case 'M':
+      unit = kj::MINUTES;
+      break;
+    case 'S':
+      unit = kj::SECONDS;
+      break;
+    case 'm':
+      unit = kj::MILLISECONDS;
+      break;
+    case 'u':
+      unit = kj::MICROSECONDS;
+      break;
+    case 'n':
+      unit = kj::NANOSECONDS;
+      break;
+    default:
+      return nullptr;
+  }
+  if (count > kLongest / unit) return kLongest;
+  return count * unit;
+}
+
+bool isGrpc(kj::StringPtr contentType) {
+  constexpr auto kType = "application/grpc"_kj;
+  if (!contentType.startsWith(kType)) return false;
+  auto rest = contentType.slice(kType.size());
+  return rest.size() == 0 || rest[0] == '+' || rest[0] == ';';
+}
+
+kj::String statusHeader(kj::StringPtr text, size_t most) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  auto size = kj::min(text.size(), most);
+  // Back to where a character of UTF-8 begins.
+  while (size > 0 && size < text.size() && (text[size] & 0xc0) == 0x80) --size;
+  kj::Vector<char> out(size + 1);
+  for (char c : text.slice(0, size)) {
+    if (c >= ' ' && c <= '~' && c != '%') {
+      out.add(c);
+      continue;
+    }
+    out.add('%');
+    out.add(kDigits[static_cast<unsigned char>(c) >> 4]);
+    out.add(kDigits[c & 0xf]);
+  }
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
 kj::String statusText(kj::StringPtr encoded) {
   kj::Vector<char> out(encoded.size() + 1);
   auto put = [&](char c) { out.add(static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c); };
@@ -100,6 +161,33 @@ ErrorKind kindOfStatus(int code) {
     default:
       return ErrorKind::kInternal;
   }
+}
+
+int statusOfKind(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidArgument:
+      return 3;
+    case ErrorKind::kDeadlineExceeded:
+      return 4;
+    case ErrorKind::kNotFound:
+      return 5;
+    case ErrorKind::kPermissionDenied:
+      return 7;
+    case ErrorKind::kResourceExhausted:
+      return 8;
+    case ErrorKind::kConflict:
+    case ErrorKind::kFailedPrecondition:
+      return 9;
+    case ErrorKind::kUnimplemented:
+      return 12;
+    case ErrorKind::kInternal:
+      return 13;
+    case ErrorKind::kUnavailable:
+      return 14;
+    case ErrorKind::kUnauthenticated:
+      return 16;
+  }
+  return 13;
 }
 
 }  // namespace talos::grpc

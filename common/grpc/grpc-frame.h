@@ -31,6 +31,8 @@ class FrameReader {
                              kj::FunctionParam<void(kj::Array<kj::byte>)> message);
   // Whether the stream may end here.
   bool atBoundary() const { return headerSize == 0; }
+  // What the unfinished message has announced; 0 until its header is complete.
+  size_t announced() const { return headerSize < kFrameHeader ? 0 : length; }
 
  private:
   size_t limit;
@@ -43,12 +45,23 @@ class FrameReader {
 // A value of the header grpc-timeout: at most eight digits and a unit, never longer than `left`,
 // never nothing.
 kj::String timeoutText(kj::Duration left);
+// The time of such a value, however long: years are cut. None when it is not a valid one.
+kj::Maybe<kj::Duration> parseTimeout(kj::StringPtr text);
+
+// Of the header content-type: application/grpc, whatever the encoding of messages is called.
+bool isGrpc(kj::StringPtr contentType);
 
 // The text of the header grpc-message. A percent sign that begins no code stays as it is; what is
 // not printable becomes a space.
 kj::String statusText(kj::StringPtr encoded);
 
+// The reverse: what is not printable ASCII is percent-encoded. A text that is longer than `most`
+// bytes is cut, not within a character.
+kj::String statusHeader(kj::StringPtr text, size_t most);
+
 // A code of the header grpc-status, 1 to 16; any other is an internal error.
 ErrorKind kindOfStatus(int code);
+// The reverse.
+int statusOfKind(ErrorKind kind);
 
 }  // namespace talos::grpc

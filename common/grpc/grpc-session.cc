@@ -2,12 +2,12 @@
 
 #include <kj/debug.h>
 #include <nghttp2/nghttp2.h>
-#include <string.h>
 
 #include <deque>
 #include <map>
 
 #include "common/grpc/grpc-frame.h"
+#include "common/grpc/grpc-wire.h"
 
 namespace talos::grpc {
 namespace {
@@ -39,7 +39,7 @@ class CallImpl final : public Call {
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> read() override;
 
   // Of the session: what HTTP/2 says about this stream.
-  ssize_t fill(kj::ArrayPtr<kj::byte> out, bool& last);
+  size_t fill(kj::ArrayPtr<kj::byte> into, bool& last);
   void header(kj::StringPtr name, kj::StringPtr value);
   size_t received(kj::ArrayPtr<const kj::byte> bytes);  // how much credit to give back now
   void closed(uint32_t code);
@@ -52,8 +52,7 @@ class CallImpl final : public Call {
   kj::String path;
   kj::Maybe<kj::TimePoint> deadline;
 
-  std::deque<kj::Array<const kj::byte>> out;
-  size_t outOffset = 0;
+  Outbox out;
   bool lastGiven = false;
 
   FrameReader frames{kMostMessage};
@@ -171,7 +170,7 @@ void CallImpl::end(int status, kj::String why) {
 
 kj::Promise<void> CallImpl::write(kj::Array<const kj::byte> message) {
   if (over != nullptr) co_return;  // read() tells why
-  out.push_back(frame(message));
+  out.add(frame(message));
   session->resume(stream);
   while (!out.empty() && over == nullptr) co_await change(writer);
 }
@@ -181,21 +180,11 @@ void CallImpl::endOfMessages() {
   session->resume(stream);
 }
 
-ssize_t CallImpl::fill(kj::ArrayPtr<kj::byte> into, bool& last) {
-  size_t done = 0;
-  while (done < into.size() && !out.empty()) {
-    auto& front = out.front();
-    size_t part = kj::min(into.size() - done, front.size() - outOffset);
-    memcpy(into.begin() + done, front.begin() + outOffset, part);
-    done += part;
-    outOffset += part;
-    if (outOffset < front.size()) break;
-    out.pop_front();
-    outOffset = 0;
-  }
+size_t CallImpl::fill(kj::ArrayPtr<kj::byte> into, bool& last) {
+  auto done = out.fill(into);
   if (out.empty()) wake(writer);
   last = out.empty() && lastGiven;
-  return static_cast<ssize_t>(done);
+  return done;
 }
 
 kj::Promise<kj::Maybe<kj::Array<kj::byte>>> CallImpl::read() {
@@ -296,7 +285,7 @@ nghttp2_ssize SessionImpl::onFill(nghttp2_session*, int32_t id, uint8_t* buffer,
   bool last = false;
   auto filled = call->fill(kj::arrayPtr(buffer, size), last);
   if (last) *flags |= NGHTTP2_DATA_FLAG_EOF;
-  return filled == 0 && !last ? NGHTTP2_ERR_DEFERRED : filled;
+  return filled == 0 && !last ? NGHTTP2_ERR_DEFERRED : static_cast<nghttp2_ssize>(filled);
 }
 
 SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given,
@@ -337,11 +326,7 @@ kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata>
          kj::str(open_.size(), " calls to ", server, " are open; no more are begun"));
   }
   kj::Vector<nghttp2_nv> headers;
-  auto add = [&](kj::StringPtr name, kj::StringPtr value) {
-    headers.add(nghttp2_nv{reinterpret_cast<uint8_t*>(const_cast<char*>(name.begin())),
-                           reinterpret_cast<uint8_t*>(const_cast<char*>(value.begin())),
-                           name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
-  };
+  auto add = [&](kj::StringPtr name, kj::StringPtr value) { headers.add(field(name, value)); };
   add(":method", "POST");
   add(":scheme", wire.scheme);
   add(":path", path);
@@ -388,19 +373,7 @@ void SessionImpl::flush() {
 }
 
 kj::Promise<void> SessionImpl::writeAll() {
-  kj::Vector<kj::byte> batch;
-  for (;;) {
-    batch.clear();
-    while (batch.size() < kReadAtOnce) {
-      const uint8_t* data;
-      auto size = nghttp2_session_mem_send2(h2, &data);
-      KJ_REQUIRE(size >= 0, nghttp2_strerror(static_cast<int>(size)));
-      if (size == 0) break;
-      batch.addAll(data, data + size);
-    }
-    if (batch.empty()) break;
-    co_await stream->write(batch.begin(), batch.size());
-  }
+  co_await writePending(h2, *stream);
   writing = false;
   endedByProtocol();
 }

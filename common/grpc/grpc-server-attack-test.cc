@@ -1,0 +1,240 @@
+// What a client can do to the session that is within the letter of HTTP/2, or beyond it; each ends
+// with a reason, costs a bounded number of handlers and frames, and an honest connection beside is
+// answered.
+#include <gmock/gmock.h>
+
+#include "common/grpc/frame-budget.h"
+#include "common/grpc/test-grpc-session.h"
+
+namespace talos::grpc {
+namespace {
+
+using namespace testing;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr int kCalm = NGHTTP2_ENHANCE_YOUR_CALM, kProtocol = NGHTTP2_PROTOCOL_ERROR;
+constexpr auto kNothing = "the client sends too many frames that carry nothing";
+
+std::string ping() {
+  return h2Frame(NGHTTP2_PING, 0, 0, "12345678");
+}
+std::string credit(int32_t stream, uint32_t bytes) {
+  return h2Frame(NGHTTP2_WINDOW_UPDATE, 0, stream, bigEndian(bytes, 4));
+}
+std::string reset(int32_t stream) {
+  return h2Frame(NGHTTP2_RST_STREAM, 0, stream, bigEndian(NGHTTP2_CANCEL, 4));
+}
+
+class GrpcServerAttackTest : public SessionTest {
+ public:
+  ~GrpcServerAttackTest() noexcept override {}
+
+ protected:
+  void SetUp() override {
+    methods.table["/a.B/Never"] = never;
+    methods.table["/a.B/Echo"] = echo;
+  }
+};
+
+// Catches: a flood that the server answers as long as it lasts, one that ends without a reason, a
+// handler for each stream of one.
+TEST_F(GrpcServerAttackTest, Floods) {
+  using Part = std::string (*)(int);
+  struct Row {
+    const char* name;
+    std::string first;
+    Part part;
+    int goaway;
+    const char* reason;
+    unsigned handlers;  // at most
+  };
+  auto open = headersFrame(1, request("/a.B/Never"));
+  Row rows[] = {
+      {"rapid reset", "",
+       [](int i) { return headersFrame(2 * i + 1, request("/a.B/Never")) + reset(2 * i + 1); },
+       kCalm, kNothing, 1100},
+      {"streams that the server has to reset", "",
+       [](int i) {
+         return headersFrame(2 * i + 1, request("/a.B/Never")) + credit(2 * i + 1, 0x7fffffff);
+       },
+       kCalm, kNothing, 1100},
+      {"more streams than may be open", "",
+       [](int i) { return headersFrame(2 * i + 1, request("/a.B/Never")); }, kCalm, kNothing, 1024},
+      {"PING", "", [](int) { return ping(); }, kCalm, kNothing, 0},
+      {"SETTINGS", "", [](int) { return settingsFrame(); }, kCalm, kNothing, 0},
+      {"acknowledged SETTINGS", "", [](int) { return settingsFrame(NGHTTP2_FLAG_ACK); }, kProtocol,
+       "not valid HTTP/2: PROTOCOL_ERROR", 0},
+      {"PRIORITY", "",
+       [](int i) { return h2Frame(NGHTTP2_PRIORITY, 0, 2 * i + 1, std::string("\0\0\0\0\1", 5)); },
+       kCalm, kNothing, 0},
+      {"WINDOW_UPDATE", open, [](int) { return credit(0, 1); }, kCalm, kNothing, 1},
+      {"empty DATA", open, [](int) { return dataFrame(1, "", 0); }, kCalm, kNothing, 1},
+      {"DATA of a byte", open + dataFrame(1, std::string("\0\0\x10\0\0", 5), 0),
+       [](int) { return dataFrame(1, "x", 0); }, kCalm, kNothing, 1},
+      {"CONTINUATION", headersFrame(1, request("/a.B/Never"), 0),
+       [](int) { return h2Frame(NGHTTP2_CONTINUATION, 0, 1, "\x82"); }, kProtocol,
+       "not valid HTTP/2: Too many CONTINUATION frames following a HEADER frame", 0},
+  };
+  for (auto& row : rows) {
+    methods.begun = 0;
+    auto by = byHand(row.first);
+    for (int i = 0; i < 10'000 && reason == "(open)" && by->goaway() < 0; ++i) {
+      say(*by, row.part(i));
+    }
+    EXPECT_EQ(by->goaway(), row.goaway) << row.name;
+    EXPECT_LE(methods.begun, row.handlers) << row.name;
+    EXPECT_EQ(methods.running, 0u) << row.name;
+    by->go();
+    scope.poll();
+    EXPECT_EQ(reason, row.reason) << row.name;
+    auto honest = byHand(call(1, "/a.B/Echo", "x"));
+    EXPECT_EQ(honest->status(1), "0") << row.name;
+  }
+}
+
+// Catches: an attacker that never reads, for whom the answers to what costs him nothing pile up.
+TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
+  auto pipe = kj::newOneWayPipe();
+  auto nobody = kj::newOneWayPipe();
+  struct Deaf final : kj::AsyncIoStream {  // says what is piped in, and takes nothing
+    kj::Own<kj::AsyncInputStream> in;
+    explicit Deaf(kj::Own<kj::AsyncInputStream> in) : in(kj::mv(in)) {}
+    kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
+      return in->tryRead(buffer, least, most);
+    }
+    kj::Promise<void> write(const void*, size_t) override { return kj::NEVER_DONE; }
+    kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>>) override {
+      return kj::NEVER_DONE;
+    }
+    kj::Promise<void> whenWriteDisconnected() override { return kj::NEVER_DONE; }
+    void shutdownWrite() override {}
+  };
+  std::string why = "(open)";
+  auto serving =
+      serveGrpc(timer, kj::heap<Deaf>(kj::mv(pipe.in)), methods, limits)
+          .then([&](kj::Maybe<kj::String> text) { why = text.orDefault(kj::str()).cStr(); })
+          .eagerlyEvaluate(nullptr);
+  std::string all = hello();
+  for (int i = 0; i < 6'000; ++i) all += call(2 * i + 1, "/a.B/Unknown");
+  auto saying = pipe.out->write(all.data(), all.size()).eagerlyEvaluate([](kj::Exception&&) {});
+  scope.poll();
+  advance(timer, scope, 3 * kj::SECONDS);  // it is told, which it does not read
+  EXPECT_EQ(why, "the client does not read the answers");
+}
+
+// Catches: headers that become large only when they are unpacked and are kept, or end the calls of
+// others on the connection.
+TEST_F(GrpcServerAttackTest, HpackBomb) {
+  std::string block = hpack(request("/a.B/Echo")) + hpack({{"x", std::string(4000, 'x')}}, true);
+  block += std::string(12'000, '\xbe');  // 4 KB each
+  auto by = byHand(h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 1, block) +
+                   call(3, "/a.B/Echo", "other"));
+  EXPECT_THAT(by->status(1), HasSubstr("8: the headers of the call are "));
+  EXPECT_EQ(by->data[3], grpcMessage("other"));
+  EXPECT_EQ(methods.begun, 1u);
+}
+
+// Catches: what is not HTTP/2 and hangs, or ends without being told.
+TEST_F(GrpcServerAttackTest, WhatIsNoHttp2) {
+  struct Row {
+    const char* name;
+    std::string bytes;
+    const char* reason;
+  };
+  Row rows[] = {
+      {"a huge frame", hello() + std::string("\xff\xff\xff\0\0\0\0\0\1", 9),
+       "not valid HTTP/2: FRAME_SIZE_ERROR"},
+      {"another preface", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "not valid HTTP/2: "},
+      {"PUSH_PROMISE",
+       hello() + h2Frame(NGHTTP2_PUSH_PROMISE, kEndHeaders, 1, std::string("\0\0\0\2", 4)),
+       "not valid HTTP/2: PROTOCOL_ERROR"},
+      {"HPACK that is none",
+       hello() + h2Frame(NGHTTP2_HEADERS, kEndHeaders, 1, std::string(20, '\xff')),
+       "not valid HTTP/2: COMPRESSION_ERROR"},
+      {"data of no stream", hello() + dataFrame(1, "x"), "not valid HTTP/2: PROTOCOL_ERROR"},
+      {"a stream of the server", hello() + headersFrame(2, request("/a.B/Echo")),
+       "not valid HTTP/2: PROTOCOL_ERROR"},
+      {"headers within headers",
+       hello() + headersFrame(1, request("/a.B/Echo"), 0) + headersFrame(3, request("/a.B/Echo")),
+       "not valid HTTP/2: PROTOCOL_ERROR"},
+  };
+  for (auto& row : rows) {
+    ByHand by(connect());
+    say(by, row.bytes);
+    EXPECT_GT(by.goaway(), 0) << row.name;
+    EXPECT_TRUE(by.ended) << row.name;
+    EXPECT_EQ(reason, "(open)") << row.name << ": it is not given time to read";
+    by.go();
+    scope.poll();
+    EXPECT_THAT(reason, HasSubstr(row.reason)) << row.name;
+  }
+}
+
+// Catches: what HTTP/2 may become later, and takes for an attack or keeps.
+TEST_F(GrpcServerAttackTest, UnknownFramesAreIgnored) {
+  auto by = byHand(h2Frame(0x77, 0, 0, std::string(10'000, 'x')) + call(1, "/a.B/Echo", "x") +
+                   h2Frame(0x77, 0, 1, "x"));
+  EXPECT_EQ(by->status(1), "0");
+  EXPECT_EQ(by->goaway(), -1);
+}
+
+// Catches: one who is turned away and stays.
+TEST_F(GrpcServerAttackTest, WhoIsTurnedAwayGoes) {
+  auto by = byHand(dataFrame(1, "x"));
+  EXPECT_EQ(reason, "(open)");
+  advance(timer, scope, 2100 * kj::MILLISECONDS);
+  EXPECT_THAT(reason, HasSubstr("not valid HTTP/2"));
+}
+
+// Catches: a budget that honest clients use up: a dashboard that is left and entered again, one
+// that measures the way with a PING for each frame of a long answer, keepalive, and credit in small
+// portions.
+TEST_F(GrpcServerAttackTest, HonestClientsStayWithinTheBudget) {
+  methods.table["/a.B/Long"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
+    for (int i = 0; i < 1000; ++i) co_await call.send(kj::heapArray<kj::byte>(32'768));
+    co_return GrpcStatus();
+  };
+  auto by = byHand("");
+  int32_t stream = 1;
+  for (int round = 0; round < 60; ++round) {
+    std::string opened, left;
+    for (int i = 0; i < 29; ++i, stream += 2) {
+      opened += headersFrame(stream, request("/a.B/Never"), kEndHeaders | kEndStream);
+      left += reset(stream);
+    }
+    say(*by, opened);
+    say(*by, left + ping());
+    advance(timer, scope, 1 * kj::SECONDS);
+  }
+  EXPECT_EQ(methods.begun, 60u * 29);
+  say(*by, call(stream, "/a.B/Long"));
+  size_t credited = 0;
+  while (by->data[stream].size() > credited) {
+    for (; by->data[stream].size() > credited; credited += 8192) {
+      say(*by, ping() + credit(stream, 8192) + credit(0, 8192));
+    }
+  }
+  EXPECT_EQ(by->data[stream].size(), 1000u * 32'773);
+  EXPECT_EQ(by->status(stream), "0");
+  EXPECT_EQ(by->goaway(), -1);
+}
+
+// Catches: a budget that fills by waiting without end, or from data that is none.
+TEST(FrameBudget, IsABucket) {
+  auto now = kj::origin<kj::TimePoint>();
+  FrameBudget budget(now);
+  EXPECT_TRUE(budget.spend(FrameBudget::kMost, now));
+  EXPECT_FALSE(budget.spend(1, now));
+  EXPECT_TRUE(budget.spend(FrameBudget::kPerSecond - 1, now + 1 * kj::SECONDS));
+  EXPECT_FALSE(budget.spend(1, now + 1999 * kj::MILLISECONDS));
+  EXPECT_TRUE(budget.spend(FrameBudget::kMost, now + 365 * kj::DAYS));
+  EXPECT_FALSE(budget.spend(1, now + 365 * kj::DAYS));
+  budget.earn(5);
+  EXPECT_TRUE(budget.spend(4, now + 365 * kj::DAYS));
+  EXPECT_LT(FrameBudget::worthOf(100), 0);
+  EXPECT_GT(FrameBudget::worthOf(16'384), 10);
+}
+
+}  // namespace
+}  // namespace talos::grpc

@@ -1,0 +1,92 @@
+// For tests: a served connection of gRPC in the test's own loop and time.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "common/grpc/grpc-server.h"
+#include "common/grpc/test-h2.h"
+#include "common/testing/virtual-time.h"
+
+namespace talos::grpc::testing {
+
+inline kj::Array<kj::byte> bytes(const std::string& text) {
+  return kj::heapArray(kj::arrayPtr(text.data(), text.size()).asBytes());
+}
+inline std::string textOf(kj::ArrayPtr<const kj::byte> bytes) {
+  return std::string(bytes.asChars().begin(), bytes.size());
+}
+
+// What a method does is a function of the test.
+class Methods final : public GrpcHandler {
+ public:
+  std::map<std::string, std::function<kj::Promise<GrpcStatus>(GrpcCall&)>> table;
+  unsigned running = 0, begun = 0;
+
+  kj::Promise<GrpcStatus> call(GrpcCall& call) override {
+    auto found = table.find(call.path().cStr());
+    if (found == table.end()) return GrpcStatus{12, kj::str("unknown method")};
+    ++running;
+    ++begun;
+    return found->second(call).attach(kj::defer([this]() { --running; }));
+  }
+};
+
+inline kj::Promise<GrpcStatus> echo(GrpcCall& call) {
+  for (;;) {
+    auto message = co_await call.receive();
+    KJ_IF_MAYBE (m, message) {
+      co_await call.send(kj::mv(*m));
+    } else {
+      co_return GrpcStatus();
+    }
+  }
+}
+inline kj::Promise<GrpcStatus> never(GrpcCall&) {
+  return kj::NEVER_DONE;
+}
+
+class SessionTest : public ::testing::Test {
+ public:
+  ~SessionTest() noexcept override {}
+
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Methods methods;
+  GrpcLimits limits;
+  Budget budget{{.perClient = 8u << 20, .inTotal = 64u << 20}};
+  kj::Own<Budget::Account> account;
+  kj::Own<kj::PromiseFulfiller<void>> stop;
+  kj::Promise<void> serving = nullptr;
+  std::string reason;  // why the connection ended: "(open)" before, "" in order
+
+  kj::Own<kj::AsyncIoStream> connect() {
+    auto pipe = kj::newTwoWayPipe();
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    stop = kj::mv(paf.fulfiller);
+    reason = "(open)";
+    auto own = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account);
+    serving =
+        serveGrpc(timer, kj::mv(pipe.ends[0]), methods, limits, kj::mv(paf.promise), kj::mv(own))
+            .then([this](kj::Maybe<kj::String> why) { reason = why.orDefault(kj::str()).cStr(); })
+            .eagerlyEvaluate(nullptr);
+    return kj::mv(pipe.ends[1]);
+  }
+  kj::Own<ByHand> byHand(std::string bytes) {
+    auto by = kj::heap<ByHand>(connect());
+    say(*by, hello() + bytes);
+    return by;
+  }
+  void say(ByHand& by, std::string bytes) {
+    auto saying = by.say(kj::mv(bytes)).eagerlyEvaluate([](kj::Exception&&) {});
+    scope.poll();
+    said.push_back(kj::mv(saying));
+  }
+  std::vector<kj::Promise<void>> said;
+};
+
+}  // namespace talos::grpc::testing
