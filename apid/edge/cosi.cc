@@ -1,0 +1,208 @@
+// cosi.resource.State: what `talosctl get` reads from 1.2 on. One node at a time, messages without
+// the node's name.
+//
+// A type or namespace that there is not is PermissionDenied, as the original has it: the dashboard
+// of its clients goes on without such a type, and begins anew again and again for any other error.
+#include <stdlib.h>
+
+#include "apid/edge/methods.h"
+#include "apid/edge/resource-messages.h"
+#include "apid/edge/resource-watch.h"
+
+namespace talos::edge {
+namespace {
+
+struct CosiAsked {
+  kj::String space, type, id;
+  bool one = false;  // an id was given
+  Bytes options;
+
+  explicit CosiAsked(Bytes message, uint32_t idNumber, uint32_t optionsNumber) {
+    WireReader reader(message);
+    for (;;) {
+      KJ_IF_MAYBE (field, reader.next()) {
+        if (field->type != WireType::kBytes) continue;
+        if (field->number == 1) space = textOf(*field);
+        if (field->number == 2) type = textOf(*field);
+        if (field->number == idNumber) {
+          id = textOf(*field);
+          one = true;
+        }
+        if (field->number == optionsNumber) options = field->bytes;
+      } else {
+        break;
+      }
+    }
+  }
+
+  static kj::String textOf(const WireField& field) {
+    if (!isUtf8(field.bytes.asChars())) fail(ErrorKind::kInvalidArgument, "a text is not UTF-8");
+    return kj::heapString(field.bytes.asChars());
+  }
+};
+
+void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
+  if (messages.types().byName(asked.type) == nullptr) {
+    fail(ErrorKind::kPermissionDenied, kj::str("unknown resource type \"", asked.type, "\""));
+  }
+  for (auto space : Registry::namespaces()) {
+    if (asked.space == space) return;
+  }
+  fail(ErrorKind::kPermissionDenied, kj::str("unknown namespace \"", asked.space, "\""));
+}
+
+// What no command of the original's asks for, and nobody here can do, is not passed over.
+void refuseOption(Bytes options, std::initializer_list<uint32_t> numbers) {
+  WireReader reader(options);
+  for (;;) {
+    KJ_IF_MAYBE (field, reader.next()) {
+      for (auto number : numbers) {
+        if (field->number != number || (field->value == 0 && field->bytes.size() == 0)) continue;
+        fail(ErrorKind::kUnimplemented, "this node has no filters of resources, and no bookmarks");
+      }
+    } else {
+      break;
+    }
+  }
+}
+
+uint64_t numberIn(Bytes options, uint32_t number) {
+  uint64_t value = 0;
+  WireReader reader(options);
+  for (;;) {
+    KJ_IF_MAYBE (field, reader.next()) {
+      if (field->number == number && field->type == WireType::kVarint) value = field->value;
+    } else {
+      return value;
+    }
+  }
+}
+
+kj::Array<kj::byte> inField(uint32_t number, Bytes message) {
+  WireWriter out;
+  out.bytes(number, message);
+  return out.finish();
+}
+
+class CosiGet final : public Method {
+ public:
+  explicit CosiGet(const ResourceMessages& messages) : messages(messages) {}
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    CosiAsked asked(message, 3, 4);
+    checkKind(messages, asked);
+    auto request = messages.from(kj::mv(node), asked.type).getRequest();
+    request.getKind().setNamespace(asked.space);
+    request.getKind().setType(asked.type);
+    request.setId(asked.id);
+    auto response = co_await request.send();
+    co_await output.send(inField(1, messages.cosi(response.getResource())));
+  }
+
+ private:
+  const ResourceMessages& messages;
+};
+
+class CosiList final : public Method {
+ public:
+  explicit CosiList(const ResourceMessages& messages) : messages(messages) {}
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    CosiAsked asked(message, 0, 3);
+    checkKind(messages, asked);
+    refuseOption(asked.options, {1, 2});
+    auto request = messages.from(kj::mv(node), asked.type).listRequest();
+    request.getKind().setNamespace(asked.space);
+    request.getKind().setType(asked.type);
+    auto response = co_await request.send();
+    for (auto resource : response.getResources()) {
+      co_await output.send(inField(1, messages.cosi(resource)));
+    }
+  }
+
+ private:
+  const ResourceMessages& messages;
+};
+
+// WatchResponse: 1 event {1 resource, 2 type}.
+class CosiEvents final : public WatchListener {
+ public:
+  CosiEvents(const ResourceMessages& messages, const CosiAsked& asked, Output& output)
+      : messages(messages), asked(asked), output(output) {
+    contents = asked.one || numberIn(asked.options, 1) != 0;
+  }
+
+  // The client waits for it: a response with nothing in it says that the watch is made.
+  kj::Promise<void> begin() override { return output.send(nullptr); }
+
+  kj::Promise<void> bootstrapped() override {
+    bool empty = asked.one && !seen;
+    seen = true;
+    if (empty) return gone(asked.id);
+    if (asked.one || !contents) return kj::READY_NOW;
+    return send(kBootstrapped, nullptr);
+  }
+
+  kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) override {
+    if (!seen && !contents) return kj::READY_NOW;
+    if (asked.one) seen = true;
+    if (event == Event::kDestroyed) return gone(resource.getMetadata().getId());
+    return send(unsigned(event), messages.cosi(resource));
+  }
+
+  kj::Promise<void> gone(kj::StringPtr id) override {
+    return send(unsigned(Event::kDestroyed), messages.absent(asked.space, asked.type, id));
+  }
+
+ private:
+  static constexpr unsigned kBootstrapped = 3;
+  const ResourceMessages& messages;
+  const CosiAsked& asked;
+  Output& output;
+  bool contents;      // what there is is told
+  bool seen = false;  // the first snapshot
+
+  kj::Promise<void> send(unsigned type, Bytes resource) {
+    WireWriter event;
+    if (resource.size() > 0) event.bytes(1, resource);
+    if (type != 0) event.varint(2, type);
+    return output.send(inField(1, event.written()));
+  }
+};
+
+class CosiWatch final : public Method {
+ public:
+  explicit CosiWatch(const ResourceMessages& messages) : messages(messages) {}
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    CosiAsked asked(message, 3, 4);
+    checkKind(messages, asked);
+    refuseOption(asked.options, {2, 3, 4, 6});
+    CosiEvents events(messages, asked, output);
+    co_await watch(messages.from(kj::mv(node), asked.type), asked.space, asked.type, asked.id,
+                   events);
+  }
+
+ private:
+  const ResourceMessages& messages;
+};
+
+// The original refuses every write, whoever asks.
+class Refused final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client, Bytes, Output&) const override {
+    return error(ErrorKind::kPermissionDenied, "resources are read-only");
+  }
+};
+
+}  // namespace
+
+void addCosi(kj::Vector<Entry>& all, const ResourceMessages& messages) {
+  all.add(Entry{"/cosi.resource.State/Get", Answer::kPlain, kj::heap<CosiGet>(messages)});
+  all.add(Entry{"/cosi.resource.State/List", Answer::kPlainItems, kj::heap<CosiList>(messages)});
+  all.add(Entry{"/cosi.resource.State/Watch", Answer::kPlainItems, kj::heap<CosiWatch>(messages)});
+  for (auto path : {"/cosi.resource.State/Create", "/cosi.resource.State/Update",
+                    "/cosi.resource.State/Destroy", "/cosi.resource.State/Teardown",
+                    "/cosi.resource.State/TeardownAndDestroy"}) {
+    all.add(Entry{path, Answer::kPlain, kj::heap<Refused>()});
+  }
+}
+
+}  // namespace talos::edge

@@ -1,0 +1,388 @@
+#include "apid/edge/edge.h"
+
+#include <set>
+
+#include "apid/edge/test-edge.h"
+
+namespace talos::edge {
+namespace {
+
+using namespace testing;
+
+// What the models of a node were asked.
+struct Record {
+  int killed = 0;
+  int64_t tail = 0;
+  bool follow = false, ended = false;
+  kj::Vector<rpc::LogSink::Client> sinks;
+};
+
+class ModelMachine final : public rpc::Machine::Server {
+ public:
+  explicit ModelMachine(kj::StringPtr tag) : tag(kj::str(tag)) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override {
+    auto r = context.getResults();
+    r.setTag(tag);
+    r.setHostname("master-1");
+    r.setOs("linux");
+    r.setMode("metal");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> mounts(MountsContext context) override {
+    auto list = context.getResults().initMounts(70'000);
+    for (auto m : list) m.setFilesystem("/dev/disk/by-partlabel/EPHEMERAL/and/more/of/it");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext context) override {
+    fail(ErrorKind::kPermissionDenied, "Machine.reboot needs the role os:operator");
+  }
+
+ private:
+  kj::String tag;
+};
+
+class ModelServices final : public rpc::Services::Server {
+ public:
+  explicit ModelServices(Record& record) : record(record) {}
+
+ protected:
+  kj::Promise<void> list(ListContext context) override {
+    auto list = context.getResults().initServices(2);
+    list[0].setId("apid");
+    list[0].setState(rpc::ServiceState::RUNNING);
+    auto event = list[0].initEvents(1)[0];
+    event.setState(rpc::ServiceState::PREPARING);
+    event.setMessage("Starting");
+    event.setTime(1'500'000'000);
+    auto health = list[0].initHealth();
+    health.setUnknown(false);
+    health.setHealthy(true);
+    list[1].setId("kubelet");
+    list[1].getHealth().setUnknown(false);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> start(StartContext context) override {
+    auto id = context.getParams().getId();
+    if (id != "apid") fail(ErrorKind::kNotFound, kj::str("service \"", id, "\" is not registered"));
+    context.getResults().setResponse("Service \"apid\" started");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kill(KillContext context) override {
+    if (context.getParams().getId() != "apid") fail(ErrorKind::kNotFound, "no service");
+    record.killed = context.getParams().getSignal();
+    return kj::READY_NOW;
+  }
+
+ private:
+  Record& record;
+};
+
+class ModelLogs final : public rpc::Logs::Server {
+ public:
+  explicit ModelLogs(Record& record) : record(record) {}
+
+ protected:
+  kj::Promise<void> read(ReadContext context) override {
+    auto params = context.getParams();
+    if (params.getId() == "nope") {
+      fail(ErrorKind::kNotFound, "log \"nope\" was not registered; use one of apid");
+    }
+    record.tail = params.getTailLines();
+    record.follow = params.getFollow();
+    auto sink = params.getSink();
+    record.sinks.add(sink);
+    for (auto line : {"one\ntwo\n", "three\n"}) {
+      auto request = sink.writeRequest();
+      request.setBytes(kj::StringPtr(line).asBytes());
+      co_await request.send();
+    }
+    KJ_DEFER(record.ended = true);
+    if (record.follow) co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+  kj::Promise<void> kernel(KernelContext context) override {
+    auto sink = context.getParams().getSink();
+    auto request = sink.writeRequest();
+    request.setBytes("kern: info: a\nkern: info: b\nkern:"_kj.asBytes());
+    co_await request.send();
+    fail(ErrorKind::kInternal, "the kernel log broke");
+  }
+
+ private:
+  Record& record;
+};
+
+class ModelFiles final : public rpc::Files::Server {
+ protected:
+  kj::Promise<void> list(ListContext context) override {
+    auto params = context.getParams();
+    EXPECT_EQ(2u, params.getTypes().size());
+    EXPECT_EQ(0u, params.getDepth());
+    auto request = params.getSink().filesRequest();
+    auto files = request.initFiles(2);
+    files[0].setName("/var");
+    files[0].setMode(040755);
+    files[1].setName("/var/log");
+    files[1].setMode(0100600);
+    files[1].setSize(17);
+    co_await request.send();
+  }
+};
+
+class ModelNode final : public rpc::Node::Server {
+ public:
+  ModelNode(kj::StringPtr tag, Record& record) : tag(kj::str(tag)), record(record) {}
+
+ protected:
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<ModelMachine>(tag));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<ModelServices>(record));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> logs(LogsContext context) override {
+    context.getResults().setLogs(kj::heap<ModelLogs>(record));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(kj::heap<ModelFiles>());
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::String tag;
+  Record& record;
+};
+
+struct CallTest : EdgeTest {
+  ~CallTest() noexcept override { handler = nullptr; }
+  Record here, other;
+  CallTest() {
+    cluster->nodes.insert({"", kj::heap<ModelNode>("v1.0.0", here)});
+    cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>("v2.0.0", other)});
+  }
+};
+
+// Catches: a row whose names are not in rpc/ (making the edge fails), and one that is there twice.
+TEST_F(CallTest, EveryRowIsResolved) {
+  std::set<std::string> paths;
+  for (auto& entry : edge.entries()) {
+    EXPECT_TRUE(paths.insert(entry.path.cStr()).second) << entry.path.cStr();
+  }
+  EXPECT_GT(paths.size(), 40u);
+}
+
+// Catches: an answer of this machine that names a node, or is not merged.
+TEST_F(CallTest, ThisMachine) {
+  TestCall call("/machine.MachineService/Version");
+  EXPECT_EQ("0 ", run(call));
+  ASSERT_EQ(1u, call.sent.size());
+  auto one = call.message(0).in(1);
+  EXPECT_FALSE(one.has(1)) << "metadata";
+  EXPECT_EQ("v1.0.0", one.in(2).text(1));
+  EXPECT_EQ("linux", one.in(2).text(5));
+  EXPECT_EQ("metal", one.in(3).text(2));
+  EXPECT_EQ(1u, one.in(4).number(1));
+  EXPECT_EQ(std::vector<std::string>{""}, cluster->asked);
+}
+
+// Catches: an answer that does not tell whose it is, or is another node's; a node that is down and
+// fails the whole call, or whose error the client cannot print.
+TEST_F(CallTest, SeveralNodesOneDown) {
+  TestCall call("/machine.MachineService/Version");
+  call.to_nodes({"10.0.0.2", "10.0.0.9", ""});
+  EXPECT_EQ("3 the metadata names an empty node", run(call));
+  TestCall again("/machine.MachineService/Version");
+  again.to_nodes({"10.0.0.2", "10.0.0.9"});
+  EXPECT_EQ("0 ", run(again));
+  auto reply = again.message(0);
+  ASSERT_EQ(2u, reply.count(1));
+  EXPECT_EQ("10.0.0.2", reply.in(1, 0).in(1).text(1));
+  EXPECT_FALSE(reply.in(1, 0).in(1).has(2)) << "an error";
+  EXPECT_EQ("v2.0.0", reply.in(1, 0).in(2).text(1));
+  auto down = reply.in(1, 1);
+  EXPECT_EQ("10.0.0.9", down.in(1).text(1));
+  EXPECT_EQ("rpc error: code = Unavailable desc = cannot connect to 10.0.0.9:50000",
+            down.in(1).text(2));
+  EXPECT_EQ(14u, down.in(1).in(3).number(1));
+  EXPECT_EQ("cannot connect to 10.0.0.9:50000", down.in(1).in(3).text(2));
+  EXPECT_FALSE(down.has(2));
+}
+
+// Catches: `node` that is merged, and an error of the one node that is an answer.
+TEST_F(CallTest, OneNode) {
+  TestCall call("/machine.MachineService/Version");
+  call.to_node("10.0.0.2");
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_FALSE(call.message(0).in(1).has(1));
+  EXPECT_EQ("v2.0.0", call.message(0).in(1).in(2).text(1));
+  TestCall down("/machine.MachineService/Version");
+  down.to_node("10.0.0.9");
+  EXPECT_EQ("14 cannot connect to 10.0.0.9:50000", run(down));
+  EXPECT_TRUE(down.sent.empty());
+  TestCall both("/machine.MachineService/Version");
+  both.header("node", {"10.0.0.2", "10.0.0.9"});
+  EXPECT_EQ("3 the metadata \"node\" names one node; use \"nodes\"", run(both));
+}
+
+// Catches: messages that a client follows although they are not there: it ends itself then.
+TEST_F(CallTest, ServicesHaveEventsAndHealth) {
+  TestCall call("/machine.MachineService/ServiceList");
+  EXPECT_EQ("0 ", run(call));
+  auto list = call.message(0).in(1);
+  ASSERT_EQ(2u, list.count(2));
+  auto apid = list.in(2, 0), kubelet = list.in(2, 1);
+  EXPECT_EQ("Running", apid.text(2));
+  EXPECT_EQ("Preparing", apid.in(3).in(1).text(2));
+  EXPECT_EQ("Starting", apid.in(3).in(1).text(1));
+  EXPECT_EQ(1u, apid.in(3).in(1).in(3).number(1));
+  EXPECT_EQ(1u, apid.in(4).number(2));
+  EXPECT_TRUE(kubelet.has(3)) << "events";
+  EXPECT_TRUE(kubelet.has(4)) << "health";
+  EXPECT_EQ("Initialized", kubelet.text(2));
+}
+
+// Catches: an error that is lost or has another code, and the texts that scripts match.
+TEST_F(CallTest, Errors) {
+  TestCall start("/machine.MachineService/ServiceStart",
+                 request([](WireWriter& out) { out.text(1, "nope"); }));
+  EXPECT_EQ("5 service \"nope\" is not registered", run(start));
+  TestCall reboot("/machine.MachineService/Reboot");
+  EXPECT_EQ("7 not authorized: Machine.reboot needs the role os:operator", run(reboot));
+  TestCall log("/machine.MachineService/Logs", request([](WireWriter& out) {
+                 out.text(1, "system");
+                 out.text(2, "nope");
+               }));
+  EXPECT_EQ("5 log \"nope\" was not registered; use one of apid", run(log));
+  TestCall unknown("/machine.MachineService/MakeCoffee");
+  EXPECT_EQ("12 this node has no method /machine.MachineService/MakeCoffee", run(unknown));
+  TestCall empty("/machine.MachineService/Version");
+  empty.requests.clear();
+  EXPECT_EQ("3 the call has no request", run(empty));
+  TestCall bad("/machine.MachineService/ServiceStart", "\x0a\x05"_kj.asBytes());
+  EXPECT_EQ("3 not a protobuf message: it ends inside a field", run(bad));
+  TestCall old("/machine.MachineService/Upgrade",
+               request([](WireWriter& out) { out.varint(3, 1); }));
+  EXPECT_EQ("12 this node has no staged", run(old));
+}
+
+// Catches: a log without what the request says, and a stream whose items do not tell their node.
+TEST_F(CallTest, LogsOfNodes) {
+  auto asked = request([](WireWriter& out) {
+    out.text(1, "system");
+    out.text(2, "apid");
+    out.varint(5, signExtended(-1));
+  });
+  TestCall call("/machine.MachineService/Logs", asked);
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_TRUE(call.begun);
+  ASSERT_EQ(2u, call.sent.size());
+  EXPECT_FALSE(call.message(0).has(1));
+  EXPECT_EQ("one\ntwo\n", call.message(0).text(2));
+  EXPECT_EQ(-1, here.tail);
+  TestCall both("/machine.MachineService/Logs", asked);
+  both.to_nodes({"10.0.0.9", "10.0.0.2"});
+  EXPECT_EQ("0 ", run(both));
+  ASSERT_EQ(3u, both.sent.size());
+  unsigned problems = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    auto metadata = both.message(i).in(1);
+    if (metadata.has(2)) {
+      ++problems;
+      EXPECT_EQ("10.0.0.9", metadata.text(1));
+    } else {
+      EXPECT_EQ("10.0.0.2", metadata.text(1));
+      EXPECT_TRUE(both.message(i).has(2));
+    }
+  }
+  EXPECT_EQ(1u, problems);
+}
+
+// Catches: a call that goes on when its client has gone, and a sink that is used after it.
+TEST_F(CallTest, CancelledFollow) {
+  TestCall call("/machine.MachineService/Logs", request([](WireWriter& out) {
+                  out.text(2, "apid");
+                  out.varint(4, 1);
+                }));
+  {
+    auto promise = handler->call(call);
+    ASSERT_FALSE(promise.poll(scope));
+    EXPECT_EQ(2u, call.sent.size());
+    EXPECT_TRUE(here.follow);
+  }
+  scope.poll();
+  EXPECT_TRUE(here.ended);
+  auto request = here.sinks[0].writeRequest();
+  request.setBytes("late\n"_kj.asBytes());
+  auto late = request.send();
+  (void)late;
+  scope.poll();
+  EXPECT_EQ(2u, call.sent.size());
+}
+
+// Catches: a client that reads nothing and is sent everything.
+TEST_F(CallTest, SlowClientStopsTheStream) {
+  TestCall call("/machine.MachineService/Dmesg");
+  call.stuck = true;
+  EXPECT_EQ("it waits", run(call));
+  EXPECT_EQ(1u, call.sent.size());
+}
+
+// Catches: lines that the client could not prefix with the node, and an error behind them that is
+// lost.
+TEST_F(CallTest, KernelLogByLines) {
+  TestCall call("/machine.MachineService/Dmesg");
+  call.to_nodes({"10.0.0.2"});
+  EXPECT_EQ("0 ", run(call));
+  ASSERT_EQ(4u, call.sent.size());
+  EXPECT_EQ("kern: info: a\n", call.message(0).text(2));
+  EXPECT_EQ("kern: info: b\n", call.message(1).text(2));
+  EXPECT_EQ("kern:", call.message(2).text(2));
+  EXPECT_EQ("rpc error: code = Internal desc = the kernel log broke",
+            call.message(3).in(1).text(2));
+}
+
+// Catches: parameters that are not passed on, and modes as the kernel has them.
+TEST_F(CallTest, Files) {
+  TestCall call("/machine.MachineService/List", request([](WireWriter& out) {
+                  out.text(1, "/var");
+                  out.varint(2, 1);
+                  out.varint(3, signExtended(-1));
+                  out.bytes(4, "\x00\x01"_kj.asBytes().slice(0, 2));
+                }));
+  EXPECT_EQ("0 ", run(call));
+  ASSERT_EQ(2u, call.sent.size());
+  EXPECT_EQ("/var", call.message(0).text(2));
+  EXPECT_EQ(1u << 31 | 0755, call.message(0).number(4));
+  EXPECT_EQ(1u, call.message(0).number(6)) << "a directory";
+  EXPECT_EQ(0600u, call.message(1).number(4));
+  EXPECT_EQ(17u, call.message(1).number(3));
+}
+
+// Catches: a merged answer that no client takes.
+TEST_F(CallTest, TooMuchForOneMessage) {
+  TestCall call("/machine.MachineService/Mounts");
+  call.to_nodes({"10.0.0.2", "10.0.0.2"});
+  EXPECT_EQ("0 ", run(call));
+  auto reply = call.message(0);
+  ASSERT_EQ(2u, reply.count(1));
+  EXPECT_LT(call.sent[0].size(), kMostMerged + 1000);
+  EXPECT_TRUE(reply.in(1, 0).has(2));
+  EXPECT_EQ(8u, reply.in(1, 1).in(1).in(3).number(1)) << "ResourceExhausted";
+}
+
+// Catches: `restart` of a service that goes to containerd.
+TEST_F(CallTest, RestartOfAService) {
+  TestCall call("/machine.MachineService/Restart", request([](WireWriter& out) {
+                  out.text(1, "system");
+                  out.text(2, "apid");
+                }));
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ(15, here.killed);
+}
+
+}  // namespace
+}  // namespace talos::edge
