@@ -1,6 +1,7 @@
 // What is asked of containers: those of the node itself, which are its services here, or those of
 // Kubernetes.
 #include "apid/edge/methods.h"
+#include "apid/edge/request-fields.h"
 #include "apid/edge/table.h"
 
 namespace talos::edge {
@@ -9,17 +10,7 @@ namespace {
 constexpr kj::StringPtr kKubernetes = "k8s.io"_kj;
 
 bool isOfKubernetes(Bytes request) {
-  kj::Maybe<Bytes> found;
-  WireReader reader(request);
-  for (;;) {
-    KJ_IF_MAYBE (field, reader.next()) {
-      if (field->number == 1 && field->type == WireType::kBytes) found = field->bytes;
-    } else {
-      break;
-    }
-  }
-  KJ_IF_MAYBE (name, found) return *name == kKubernetes.asBytes();
-  return false;
+  return RequestFields(request).bytes(1) == kKubernetes.asBytes();
 }
 
 class ByNamespace final : public Method {

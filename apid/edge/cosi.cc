@@ -3,9 +3,8 @@
 //
 // A type or namespace that there is not is PermissionDenied, as the original has it: the dashboard
 // of its clients goes on without such a type, and begins anew again and again for any other error.
-#include <stdlib.h>
-
 #include "apid/edge/methods.h"
+#include "apid/edge/request-fields.h"
 #include "apid/edge/resource-messages.h"
 #include "apid/edge/resource-watch.h"
 
@@ -14,31 +13,16 @@ namespace {
 
 struct CosiAsked {
   kj::String space, type, id;
-  bool one = false;  // an id was given
-  Bytes options;
+  bool one;  // an id was given
+  RequestFields options;
 
-  explicit CosiAsked(Bytes message, uint32_t idNumber, uint32_t optionsNumber) {
-    WireReader reader(message);
-    for (;;) {
-      KJ_IF_MAYBE (field, reader.next()) {
-        if (field->type != WireType::kBytes) continue;
-        if (field->number == 1) space = textOf(*field);
-        if (field->number == 2) type = textOf(*field);
-        if (field->number == idNumber) {
-          id = textOf(*field);
-          one = true;
-        }
-        if (field->number == optionsNumber) options = field->bytes;
-      } else {
-        break;
-      }
-    }
-  }
-
-  static kj::String textOf(const WireField& field) {
-    if (!isUtf8(field.bytes.asChars())) fail(ErrorKind::kInvalidArgument, "a text is not UTF-8");
-    return kj::heapString(field.bytes.asChars());
-  }
+  // `options`: its number; a list has no id.
+  CosiAsked(RequestFields request, uint32_t options)
+      : space(request.text(1)),
+        type(request.text(2)),
+        id(options == 3 ? kj::String() : request.text(3)),
+        one(options != 3 && request.has(3)),
+        options(request.in(options)) {}
 };
 
 void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
@@ -52,29 +36,10 @@ void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
 }
 
 // What no command of the original's asks for, and nobody here can do, is not passed over.
-void refuseOption(Bytes options, std::initializer_list<uint32_t> numbers) {
-  WireReader reader(options);
-  for (;;) {
-    KJ_IF_MAYBE (field, reader.next()) {
-      for (auto number : numbers) {
-        if (field->number != number || (field->value == 0 && field->bytes.size() == 0)) continue;
-        fail(ErrorKind::kUnimplemented, "this node has no filters of resources, and no bookmarks");
-      }
-    } else {
-      break;
-    }
-  }
-}
-
-uint64_t numberIn(Bytes options, uint32_t number) {
-  uint64_t value = 0;
-  WireReader reader(options);
-  for (;;) {
-    KJ_IF_MAYBE (field, reader.next()) {
-      if (field->number == number && field->type == WireType::kVarint) value = field->value;
-    } else {
-      return value;
-    }
+void refuse(const RequestFields& options, std::initializer_list<uint32_t> numbers) {
+  for (auto number : numbers) {
+    if (!options.flag(number) && options.bytes(number).size() == 0) continue;
+    fail(ErrorKind::kUnimplemented, "this node has no filters of resources, and no bookmarks");
   }
 }
 
@@ -88,7 +53,7 @@ class CosiGet final : public Method {
  public:
   explicit CosiGet(const ResourceMessages& messages) : messages(messages) {}
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    CosiAsked asked(message, 3, 4);
+    CosiAsked asked(RequestFields(message), 4);
     checkKind(messages, asked);
     auto request = messages.from(kj::mv(node), asked.type).getRequest();
     request.getKind().setNamespace(asked.space);
@@ -106,9 +71,9 @@ class CosiList final : public Method {
  public:
   explicit CosiList(const ResourceMessages& messages) : messages(messages) {}
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    CosiAsked asked(message, 0, 3);
+    CosiAsked asked(RequestFields(message), 3);
     checkKind(messages, asked);
-    refuseOption(asked.options, {1, 2});
+    refuse(asked.options, {1, 2});
     auto request = messages.from(kj::mv(node), asked.type).listRequest();
     request.getKind().setNamespace(asked.space);
     request.getKind().setType(asked.type);
@@ -127,7 +92,7 @@ class CosiEvents final : public WatchListener {
  public:
   CosiEvents(const ResourceMessages& messages, const CosiAsked& asked, Output& output)
       : messages(messages), asked(asked), output(output) {
-    contents = asked.one || numberIn(asked.options, 1) != 0;
+    contents = asked.one || asked.options.flag(1);
   }
 
   // The client waits for it: a response with nothing in it says that the watch is made.
@@ -172,9 +137,9 @@ class CosiWatch final : public Method {
  public:
   explicit CosiWatch(const ResourceMessages& messages) : messages(messages) {}
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    CosiAsked asked(message, 3, 4);
+    CosiAsked asked(RequestFields(message), 4);
     checkKind(messages, asked);
-    refuseOption(asked.options, {2, 3, 4, 6});
+    refuse(asked.options, {2, 3, 4, 6});
     CosiEvents events(messages, asked, output);
     co_await watch(messages.from(kj::mv(node), asked.type), asked.space, asked.type, asked.id,
                    events);

@@ -9,6 +9,10 @@ kj::Vector<Entry> allMethods(const ResourceMessages& messages) {
   addByNamespace(all);
   addCosi(all, messages);
   addResourceService(all, messages);
+  addEvents(all);
+  addFacts(all);
+  addTransfers(all);
+  addConfiguration(all);
   return all;
 }
 

@@ -18,4 +18,9 @@ void addByNamespace(kj::Vector<Entry>& all);  // Logs, Stats, Containers, Restar
 void addCosi(kj::Vector<Entry>& all, const ResourceMessages& messages);
 void addResourceService(kj::Vector<Entry>& all, const ResourceMessages& messages);
 
+void addEvents(kj::Vector<Entry>& all);
+void addFacts(kj::Vector<Entry>& all);          // Memory, Netstat, Dependencies
+void addTransfers(kj::Vector<Entry>& all);      // Copy, Kubeconfig
+void addConfiguration(kj::Vector<Entry>& all);  // and Reset
+
 }  // namespace talos::edge

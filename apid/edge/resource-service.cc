@@ -1,6 +1,7 @@
 // resource.ResourceService: what `talosctl get` of 0.9 to 1.1 reads. The server knows the aliases;
 // the first message of a stream is the type's definition and nothing else.
 #include "apid/edge/methods.h"
+#include "apid/edge/request-fields.h"
 #include "apid/edge/resource-messages.h"
 #include "apid/edge/resource-watch.h"
 #include "common/base/ascii.h"
@@ -12,26 +13,9 @@ struct OldAsked {
   kj::String space, id;
   const ResourceType& type;
 
-  OldAsked(Bytes message, const Registry& types)
-      : space(fieldOf(message, 1)), id(fieldOf(message, 3)), type(types.find(fieldOf(message, 2))) {
+  OldAsked(RequestFields request, const Registry& types)
+      : space(request.text(1)), id(request.text(3)), type(types.find(request.text(2))) {
     if (space.size() == 0) space = kj::str(type.defaultNamespace);
-  }
-
- private:
-  static kj::String fieldOf(Bytes message, uint32_t number) {
-    kj::String text;
-    WireReader reader(message);
-    for (;;) {
-      KJ_IF_MAYBE (field, reader.next()) {
-        if (field->number != number || field->type != WireType::kBytes) continue;
-        if (!isUtf8(field->bytes.asChars())) {
-          fail(ErrorKind::kInvalidArgument, "a text is not UTF-8");
-        }
-        text = kj::heapString(field->bytes.asChars());
-      } else {
-        return text;
-      }
-    }
   }
 };
 
@@ -57,7 +41,7 @@ class OldGet final : public Reading {
  public:
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    OldAsked asked(message, messages.types());
+    OldAsked asked(RequestFields(message), messages.types());
     auto request = messages.from(node, asked.type.name).getRequest();
     request.getKind().setNamespace(asked.space);
     request.getKind().setType(asked.type.name);
@@ -74,7 +58,7 @@ class OldList final : public Reading {
  public:
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    OldAsked asked(message, messages.types());
+    OldAsked asked(RequestFields(message), messages.types());
     auto request = messages.from(node, asked.type.name).listRequest();
     request.getKind().setNamespace(asked.space);
     request.getKind().setType(asked.type.name);
@@ -130,7 +114,7 @@ class OldWatch final : public Reading {
  public:
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    OldAsked asked(message, messages.types());
+    OldAsked asked(RequestFields(message), messages.types());
     OldChanges changes(messages, asked, co_await definitionOf(node, asked.type), output);
     co_await watch(messages.from(kj::mv(node), asked.type.name), asked.space, asked.type.name,
                    asked.id, changes);

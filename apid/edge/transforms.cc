@@ -109,10 +109,21 @@ struct Word {
   kj::StringPtr word;
   uint64_t number;
 };
+// The kernel has a socket without a state, one of UDP, as closed.
 constexpr Word kTcpStates[] = {
-    {"ESTABLISHED"_kj, 1}, {"SYN_SENT"_kj, 2},  {"SYN_RECV"_kj, 3}, {"FIN_WAIT1"_kj, 4},
-    {"FIN_WAIT2"_kj, 5},   {"TIME_WAIT"_kj, 6}, {"CLOSE"_kj, 7},    {"CLOSE_WAIT"_kj, 8},
-    {"LAST_ACK"_kj, 9},    {"LISTEN"_kj, 10},   {"CLOSING"_kj, 11}, {"NEW_SYN_RECV"_kj, 12},
+    {""_kj, 7},
+    {"ESTABLISHED"_kj, 1},
+    {"SYN_SENT"_kj, 2},
+    {"SYN_RECV"_kj, 3},
+    {"FIN_WAIT1"_kj, 4},
+    {"FIN_WAIT2"_kj, 5},
+    {"TIME_WAIT"_kj, 6},
+    {"CLOSE"_kj, 7},
+    {"CLOSE_WAIT"_kj, 8},
+    {"LAST_ACK"_kj, 9},
+    {"LISTEN"_kj, 10},
+    {"CLOSING"_kj, 11},
+    {"NEW_SYN_RECV"_kj, 12},
 };
 constexpr Word kAlarms[] = {{"NOSPACE"_kj, 1}, {"CORRUPT"_kj, 2}};
 constexpr Word kFamilies[] = {
@@ -168,6 +179,12 @@ void encodeFlags(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
     mask |= numberOf(kInterfaceFlags, flag.as<capnp::Text>());
   }
   if (mask != 0) out.varint(number, mask);
+}
+
+// Of what begins or ends, and nothing else: ours has a number for nothing in front.
+void encodeBegins(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto action = value.as<capnp::DynamicEnum>().getRaw();
+  if (action > 1) out.varint(number, action - 1);
 }
 
 // As it stands in the schema.
@@ -236,6 +253,7 @@ constexpr Transform kTransforms[] = {
     {"machineType"_kj, encodeWord<kMachineTypes>},
     {"stage"_kj, encodeWord<kStages>},
     {"name"_kj, encodeName},
+    {"begins"_kj, encodeBegins},
     {"word"_kj, encodeWordItself},
     {"version"_kj, encodeVersion},
     {"condition"_kj, encodeCondition},

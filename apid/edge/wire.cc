@@ -12,25 +12,25 @@ constexpr size_t kMostGroups = 100;
 constexpr unsigned kBeginGroup = 3, kEndGroup = 4;
 constexpr kj::byte kMore = 0x80;
 
-[[noreturn]] void refuse(kj::StringPtr what) {
+[[noreturn]] void notMessage(kj::StringPtr what) {
   fail(ErrorKind::kInvalidArgument, kj::str("not a protobuf message: ", what));
 }
 
 uint64_t takeVarint(Bytes& rest, unsigned mostBytes) {
   uint64_t value = 0;
   for (unsigned i = 0; i < mostBytes; ++i) {
-    if (i == rest.size()) refuse("it ends inside a number");
+    if (i == rest.size()) notMessage("it ends inside a number");
     value |= uint64_t(rest[i] & ~kMore) << 7 * i;
     if ((rest[i] & kMore) == 0) {
       rest = rest.slice(i + 1, rest.size());
       return value;
     }
   }
-  refuse("a number has too many bytes");
+  notMessage("a number has too many bytes");
 }
 
 uint64_t takeFixed(Bytes& rest, unsigned size) {
-  if (rest.size() < size) refuse("it ends inside a number");
+  if (rest.size() < size) notMessage("it ends inside a number");
   uint64_t value = 0;
   for (unsigned i = 0; i < size; ++i) value |= uint64_t(rest[i]) << 8 * i;
   rest = rest.slice(size, rest.size());
@@ -39,7 +39,7 @@ uint64_t takeFixed(Bytes& rest, unsigned size) {
 
 Bytes takeBytes(Bytes& rest) {
   auto size = takeVarint(rest, 10);
-  if (size > rest.size()) refuse("it ends inside a field");
+  if (size > rest.size()) notMessage("it ends inside a field");
   auto bytes = rest.slice(0, size);
   rest = rest.slice(size, rest.size());
   return bytes;
@@ -69,7 +69,7 @@ kj::Maybe<WireField> WireReader::next() {
   while (rest.size() > 0) {
     auto tag = static_cast<uint32_t>(takeVarint(rest, 5));
     WireField field{tag >> 3, WireType(tag & 7), 0, nullptr};
-    if (field.number == 0) refuse("a field has the number 0");
+    if (field.number == 0) notMessage("a field has the number 0");
     switch (tag & 7) {
       case unsigned(WireType::kVarint):
         field.value = takeVarint(rest, 10);
@@ -84,21 +84,21 @@ kj::Maybe<WireField> WireReader::next() {
         field.bytes = takeBytes(rest);
         break;
       case kBeginGroup:
-        if (groups.size() == kMostGroups) refuse("groups are nested too deep");
+        if (groups.size() == kMostGroups) notMessage("groups are nested too deep");
         groups.add(field.number);
         continue;
       case kEndGroup:
         if (groups.size() == 0 || groups.back() != field.number) {
-          refuse("a group ends that has not begun");
+          notMessage("a group ends that has not begun");
         }
         groups.removeLast();
         continue;
       default:
-        refuse("a field has an unknown type");
+        notMessage("a field has an unknown type");
     }
     if (groups.size() == 0) return field;
   }
-  if (groups.size() > 0) refuse("it ends inside a group");
+  if (groups.size() > 0) notMessage("it ends inside a group");
   return nullptr;
 }
 

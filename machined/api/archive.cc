@@ -47,7 +47,7 @@ kj::Vector<kj::String> Archive::takeUnreadable() {
   return kj::mv(unreadable);
 }
 
-void Archive::header(const TarEntry& entry) {
+void Archive::header(const TarHeader& entry) {
   kj::Vector<kj::byte> bytes;
   appendTarHeader(bytes, entry);
   gzip.write(bytes, out);
@@ -65,15 +65,15 @@ void Archive::add(TreeWalk::Visit visit) {
   if (visit.error.size() > 0) return skip(visit.path, visit.error);
   bool root = visit.depth == 0;
   auto& st = visit.st;
-  TarEntry entry{.name = root ? baseName(visit.path) : visit.relative,
-                 .mode = st.st_mode & 07777u,
-                 .uid = st.st_uid,
-                 .gid = st.st_gid,
-                 .modified = st.st_mtim.tv_sec};
+  TarHeader entry{.name = root ? baseName(visit.path) : visit.relative,
+                  .mode = st.st_mode & 07777u,
+                  .uid = st.st_uid,
+                  .gid = st.st_gid,
+                  .modified = st.st_mtim.tv_sec};
   if (S_ISREG(st.st_mode)) return addFile(visit, entry);
   if (S_ISDIR(st.st_mode)) {
     if (root) return;
-    entry.kind = TarEntry::Kind::kDirectory;
+    entry.kind = TarHeader::Kind::kDirectory;
     return header(entry);
   }
   if (S_ISLNK(st.st_mode)) {
@@ -81,14 +81,14 @@ void Archive::add(TreeWalk::Visit visit) {
     ssize_t n = readlink(visit.path.cStr(), target, sizeof target);
     if (n < 0) return skip(visit.path, errorText(errno));
     auto link = kj::heapString(target, n);
-    entry.kind = TarEntry::Kind::kSymlink;
+    entry.kind = TarHeader::Kind::kSymlink;
     entry.link = link;
     return header(entry);
   }
   skip(visit.path, "is not a file, directory or symbolic link");
 }
 
-void Archive::addFile(const TreeWalk::Visit& visit, TarEntry entry) {
+void Archive::addFile(const TreeWalk::Visit& visit, TarHeader entry) {
   // O_NONBLOCK: some files in /proc and /sys wait for news when they are read.
   int fd = open(visit.path.cStr(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return skip(visit.path, errorText(errno));

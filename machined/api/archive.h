@@ -8,7 +8,7 @@
 
 #include <kj/io.h>
 
-#include "machined/api/tar-writer.h"
+#include "common/tar/tar-writer.h"
 #include "machined/api/walk.h"
 
 namespace talos::machined {
@@ -39,10 +39,10 @@ class Archive {
   uint64_t unnamed = 0;
 
   void add(TreeWalk::Visit visit);
-  void addFile(const TreeWalk::Visit& visit, TarEntry entry);
+  void addFile(const TreeWalk::Visit& visit, TarHeader entry);
   void addContent();
   void addZeros();
-  void header(const TarEntry& entry);
+  void header(const TarHeader& entry);
   void skip(kj::StringPtr path, kj::StringPtr reason);
 };
 

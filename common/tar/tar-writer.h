@@ -10,9 +10,9 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-namespace talos::machined {
+namespace talos {
 
-struct TarEntry {
+struct TarHeader {
   enum class Kind { kFile, kDirectory, kSymlink };
   Kind kind = Kind::kFile;
   kj::StringPtr name;       // relative, without a slash at the end
@@ -26,7 +26,7 @@ struct TarEntry {
 constexpr size_t kTarBlock = 512;
 
 // Appends the headers of an entry. Its content follows, filled with zeros to a whole block.
-void appendTarHeader(kj::Vector<kj::byte>& out, const TarEntry& entry);
+void appendTarHeader(kj::Vector<kj::byte>& out, const TarHeader& entry);
 // How many zeros follow a content of this size.
 inline size_t tarPadding(uint64_t size) {
   return (kTarBlock - size % kTarBlock) % kTarBlock;
@@ -51,4 +51,4 @@ class Gzip {
   kj::Own<Impl> impl;
 };
 
-}  // namespace talos::machined
+}  // namespace talos

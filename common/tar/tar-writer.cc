@@ -1,11 +1,11 @@
-#include "machined/api/tar-writer.h"
+#include "common/tar/tar-writer.h"
 
 #include <kj/debug.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
-namespace talos::machined {
+namespace talos {
 namespace {
 
 // POSIX ustar header block, IEEE Std 1003.1 "ustar Interchange Format".
@@ -76,7 +76,7 @@ kj::String paxRecord(kj::StringPtr key, kj::StringPtr value) {
   return kj::str(length, ' ', key, '=', value, '\n');
 }
 
-kj::Vector<kj::String> paxRecords(const TarEntry& entry, kj::StringPtr name) {
+kj::Vector<kj::String> paxRecords(const TarHeader& entry, kj::StringPtr name) {
   kj::Vector<kj::String> records;
   if (!fitsText(name, 100)) records.add(paxRecord("path", name));
   if (!fitsText(entry.link, 100)) records.add(paxRecord("linkpath", entry.link));
@@ -107,9 +107,9 @@ void appendPax(kj::Vector<kj::byte>& out, kj::ArrayPtr<const kj::String> records
 
 }  // namespace
 
-void appendTarHeader(kj::Vector<kj::byte>& out, const TarEntry& entry) {
+void appendTarHeader(kj::Vector<kj::byte>& out, const TarHeader& entry) {
   auto name =
-      entry.kind == TarEntry::Kind::kDirectory ? kj::str(entry.name, '/') : kj::str(entry.name);
+      entry.kind == TarHeader::Kind::kDirectory ? kj::str(entry.name, '/') : kj::str(entry.name);
   auto records = paxRecords(entry, name);
   if (!records.empty()) appendPax(out, records);
   Header header{};
@@ -119,9 +119,9 @@ void appendTarHeader(kj::Vector<kj::byte>& out, const TarEntry& entry) {
   setOctal(header.gid, entry.gid);
   setOctal(header.size, entry.size);
   setOctal(header.mtime, entry.modified < 0 ? 0 : entry.modified);
-  header.type = entry.kind == TarEntry::Kind::kDirectory ? '5'
-                : entry.kind == TarEntry::Kind::kSymlink ? '2'
-                                                         : '0';
+  header.type = entry.kind == TarHeader::Kind::kDirectory ? '5'
+                : entry.kind == TarHeader::Kind::kSymlink ? '2'
+                                                          : '0';
   setText(header.link, entry.link);
   seal(header);
   append(out, header);
@@ -166,4 +166,4 @@ void Gzip::finish(kj::Vector<kj::byte>& out) {
   impl->run(Z_FINISH, out);
 }
 
-}  // namespace talos::machined
+}  // namespace talos

@@ -1,11 +1,11 @@
-#include "machined/api/tar-writer.h"
+#include "common/tar/tar-writer.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <string.h>
 #include <zlib.h>
 
-namespace talos::machined {
+namespace talos {
 namespace {
 
 kj::String field(const kj::Vector<kj::byte>& bytes, size_t at, size_t width) {
@@ -40,18 +40,18 @@ TEST(Tar, PlainHeaderIsUstar) {
 // Catches: directories and links that extract as files.
 TEST(Tar, KindsOfEntries) {
   kj::Vector<kj::byte> out;
-  appendTarHeader(out, {.kind = TarEntry::Kind::kDirectory, .name = "etc"});
+  appendTarHeader(out, {.kind = TarHeader::Kind::kDirectory, .name = "etc"});
   EXPECT_EQ(field(out, 0, 100), "etc/");
   EXPECT_EQ(out[156], '5');
   out.clear();
-  appendTarHeader(out, {.kind = TarEntry::Kind::kSymlink, .name = "a", .link = "../b"});
+  appendTarHeader(out, {.kind = TarHeader::Kind::kSymlink, .name = "a", .link = "../b"});
   EXPECT_EQ(out[156], '2');
   EXPECT_EQ(field(out, 157, 100), "../b");
 }
 
 struct PaxRow {
   const char* what;
-  TarEntry entry;
+  TarHeader entry;
   const char* record;
 };
 
@@ -66,7 +66,7 @@ TEST(Tar, WhatDoesNotFitGoesIntoAPaxHeader) {
   const PaxRow rows[] = {
       {"long name", {.name = name101}, pathRecord.cStr()},
       {"long link",
-       {.kind = TarEntry::Kind::kSymlink, .name = "l", .link = name101},
+       {.kind = TarHeader::Kind::kSymlink, .name = "l", .link = name101},
        linkRecord.cStr()},
       {"not ASCII", {.name = "\xc3\xa4"}, "11 path=\xc3\xa4\n"},
       {"8 GiB", {.name = "f", .size = uint64_t{8} << 30}, "19 size=8589934592\n"},
@@ -120,4 +120,4 @@ TEST(Tar, GzipGivesBackWhatWentIn) {
 }
 
 }  // namespace
-}  // namespace talos::machined
+}  // namespace talos

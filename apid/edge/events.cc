@@ -1,0 +1,159 @@
+// Events: ours, as the kinds that the original's clients know; others have no counterpart and are
+// left out. What the machine itself is, which the clients of 1.x wait for, is a resource of ours: a
+// change of it is an event here.
+#include "apid/edge/methods.h"
+#include "apid/edge/request-fields.h"
+#include "apid/edge/resource-messages.h"
+#include "apid/edge/resource-watch.h"
+#include "apid/edge/shape.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::edge {
+namespace {
+
+constexpr auto kMachineStatuses = "MachineStatuses.runtime.talos.dev"_kj;
+
+class EventMessages {
+ public:
+  // None for an event that no client knows.
+  kj::Maybe<kj::Array<kj::byte>> of(rpc::Event::Reader event) const {
+    capnp::DynamicStruct::Reader value(event);
+    KJ_IF_MAYBE (which, value.which()) {
+      for (auto& kind : kinds) {
+        if (kind.member != which->getProto().getName()) continue;
+        return wrapped(kind.name, kind.shape.encode(value), event.getId());
+      }
+    }
+    return nullptr;
+  }
+  kj::Array<kj::byte> of(rpc::MachineStatusSpec::Reader machine) const {
+    return wrapped("MachineStatusEvent", status.encode(capnp::DynamicStruct::Reader(machine)), "");
+  }
+
+ private:
+  struct Kind {
+    kj::StringPtr member, name;
+    Shape shape;
+    Kind(kj::StringPtr member, kj::StringPtr name, kj::StringPtr shape)
+        : member(member), name(name), shape(shape, capnp::Schema::from<rpc::Event>()) {}
+  };
+  Kind kinds[5] = {{"sequence", "SequenceEvent",
+                    "1:sequence.sequence 2:sequence.action 3{1:sequence.locked 2:sequence.error}"},
+                   {"phase", "PhaseEvent", "1:phase.name 2:phase.action~begins"},
+                   {"task", "TaskEvent", "1:task.name 2:task.action~begins"},
+                   {"service", "ServiceStateEvent",
+                    "1:service.service 2:service.state 3:service.message "
+                    "4:service.health!{1:unknown 2:healthy 3:lastMessage 4:lastChange~time}"},
+                   {"restart", "RestartEvent", "1:restart"}};
+  Shape status{"1:stage~stage 2!{1:ready 2:problems~condition}",
+               capnp::Schema::from<rpc::MachineStatusSpec>()};
+
+  // 2 Any {1 type_url, 2 value}, 3 id.
+  static kj::Array<kj::byte> wrapped(kj::StringPtr name, Bytes value, kj::StringPtr id) {
+    WireWriter any, out;
+    any.text(1, kj::str("talos/runtime/machine.", name));
+    if (value.size() > 0) any.bytes(2, value);
+    out.bytes(2, any.written());
+    if (id.size() > 0) out.text(3, id);
+    return out.finish();
+  }
+};
+
+// Takes events as long as their call lasts.
+class EventTaker final : public kj::Refcounted {
+ public:
+  EventTaker(const EventMessages& messages, Output& output) : messages(messages), output(output) {}
+  void end() { output = nullptr; }
+
+  kj::Promise<void> take(capnp::List<rpc::Event>::Reader events) {
+    for (auto event : events) {
+      KJ_IF_MAYBE (out, output) {
+        KJ_IF_MAYBE (message, messages.of(event)) co_await out->send(kj::mv(*message));
+      }
+    }
+  }
+
+ private:
+  const EventMessages& messages;
+  kj::Maybe<Output&> output;
+};
+
+class EventServer final : public rpc::EventSink::Server {
+ public:
+  explicit EventServer(kj::Own<EventTaker> taker) : taker(kj::mv(taker)) {}
+
+ protected:
+  kj::Promise<void> events(EventsContext context) override {
+    return taker->take(context.getParams().getEvents());
+  }
+  kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
+
+ private:
+  kj::Own<EventTaker> taker;
+};
+
+// Tells what the machine becomes, and what it is if the client asked for what was.
+class MachineStatus final : public WatchListener {
+ public:
+  MachineStatus(const EventMessages& messages, bool told, Output& output)
+      : messages(messages), told(told), output(output) {}
+
+  kj::Promise<void> begin() override { return kj::READY_NOW; }
+  kj::Promise<void> bootstrapped() override {
+    told = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) override {
+    if (!told || event == Event::kDestroyed) return kj::READY_NOW;
+    return output.send(messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>()));
+  }
+  kj::Promise<void> gone(kj::StringPtr) override { return kj::READY_NOW; }
+
+ private:
+  const EventMessages& messages;
+  bool told;
+  Output& output;
+};
+
+class EventsMethod final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    RequestFields request(message);
+    auto watching = node.eventsRequest().send().getEvents().watchRequest();
+    bool past = setTail(request, watching.initTail());
+    auto taker = kj::refcounted<EventTaker>(messages, output);
+    KJ_DEFER(taker->end());
+    watching.setSink(kj::heap<EventServer>(kj::addRef(*taker)));
+    // The client waits for an event without anything in it: from then on it misses none.
+    co_await output.send(nullptr);
+    MachineStatus status(messages, past, output);
+    auto resources = node.resourcesRequest().send().getResources();
+    auto machine = watch(kj::mv(resources), "runtime", kMachineStatuses, "machine", status);
+    co_await watching.send().ignoreResult().exclusiveJoin(kj::mv(machine));
+  }
+
+ private:
+  EventMessages messages;
+
+  // Whether there is one.
+  static bool setTail(const RequestFields& request, rpc::Tail::Builder tail) {
+    auto last = static_cast<int32_t>(request.number(1));
+    auto after = request.text(2);
+    auto seconds = static_cast<int32_t>(request.number(3));
+    if ((last != 0) + (after.size() > 0) + (seconds != 0) > 1) {
+      fail(ErrorKind::kInvalidArgument, "use one of tail_events, tail_id and tail_seconds");
+    }
+    if (last != 0) tail.setLast(last);
+    if (after.size() > 0) tail.setAfter(after);
+    if (seconds > 0) tail.setSeconds(seconds);
+    return last != 0 || after.size() > 0 || seconds > 0;
+  }
+};
+
+}  // namespace
+
+void addEvents(kj::Vector<Entry>& all) {
+  all.add(Entry{"/machine.MachineService/Events", Answer::kItems, kj::heap<EventsMethod>()});
+}
+
+}  // namespace talos::edge
