@@ -156,6 +156,22 @@ void speak(kj::TlsContext& context, kj::StringPtr protocol) {
   pki::check(!failed, "naming the protocol");
 }
 
+void chooseH2(kj::TlsContext& context) {
+  auto choose = [](SSL*, const unsigned char** chosen, unsigned char* size,
+                   const unsigned char* offered, unsigned offeredSize, void*) {
+    static constexpr unsigned char kH2[] = {2, 'h', '2'};
+    unsigned char* found;
+    if (SSL_select_next_proto(&found, size, kH2, sizeof kH2, offered, offeredSize) !=
+        OPENSSL_NPN_NEGOTIATED) {
+      return SSL_TLSEXT_ERR_NOACK;
+    }
+    *chosen = found;
+    return SSL_TLSEXT_ERR_OK;
+  };
+  SSL_CTX_set_alpn_select_cb(static_cast<SSL_CTX*>(context.*reach(ContextHandle())), choose,
+                             nullptr);
+}
+
 void acceptOnlyBy(kj::TlsContext& context, AcceptChain& accept) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
   SSL_CTX_set_cert_verify_callback(raw, judgeChain, &accept);

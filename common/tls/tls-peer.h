@@ -25,6 +25,10 @@ void harden(kj::TlsContext& context);
 // nothing.
 void speak(kj::TlsContext& context, kj::StringPtr protocol);
 
+// Of what a client says that it speaks, a server of this context chooses "h2", and nothing if that
+// is not among it.
+void chooseH2(kj::TlsContext& context);
+
 // Nobody's word but that of `accept` decides about the server's certificate, in place of
 // authorities, names and validity: it sees what the server sent as PEM, its own certificate first,
 // and says whether to go on. A refusal ends the handshake with an alert. For a context that one

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <kj/thread.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <string>
 
@@ -109,6 +113,62 @@ TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
   const std::string kExtension("\0\x10\0\x05\0\x03\x02h2", 9);
   EXPECT_NE(std::string::npos, hello("h2").find(kExtension));
   EXPECT_EQ(std::string::npos, hello("").find(kExtension));
+}
+
+// Catches: a server that does not name HTTP/2 to those who insist on it, names it to others, or
+// refuses them.
+TEST_F(Tls, AServerNamesHttp2ToWhomAsksForIt) {
+  struct Row {
+    const char* offered;  // each name with its length
+    bool speaks;
+    const char* chosen;
+  };
+  Row rows[] = {{"\2h2", true, "h2"},
+                {"\10http/1.1\2h2", true, "h2"},
+                {"\10http/1.1", true, ""},
+                {"", true, ""},
+                {"\2h2", false, ""}};
+  for (auto& row : rows) {
+    TlsEndpoint server(talos.server());
+    if (row.speaks) server.speakH2();
+    server.replace(talos.server());  // what it speaks does not depend on its certificate
+    int ends[2];
+    KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    kj::AutoCloseFd theirs(ends[1]);
+    auto context = SSL_CTX_new(TLS_client_method());
+    KJ_DEFER(SSL_CTX_free(context));
+    auto own = talos.client();
+    BIO* pem = BIO_new_mem_buf(own.certificate.begin(), static_cast<int>(own.certificate.size()));
+    auto* certificate = PEM_read_bio_X509(pem, nullptr, nullptr, nullptr);
+    BIO_free(pem);
+    SSL_CTX_use_certificate(context, certificate);
+    X509_free(certificate);
+    auto pkcs8 = pki::toPkcs8(own.key);
+    auto key = kj::StringPtr(pkcs8);
+    pem = BIO_new_mem_buf(key.begin(), static_cast<int>(key.size()));
+    auto* secret = PEM_read_bio_PrivateKey(pem, nullptr, nullptr, nullptr);
+    BIO_free(pem);
+    SSL_CTX_use_PrivateKey(context, secret);
+    EVP_PKEY_free(secret);
+    auto* ssl = SSL_new(context);
+    KJ_DEFER(SSL_free(ssl));
+    SSL_set_fd(ssl, theirs);
+    auto length = static_cast<unsigned>(strlen(row.offered));
+    if (length > 0) {
+      SSL_set_alpn_protos(ssl, reinterpret_cast<const uint8_t*>(row.offered), length);
+    }
+    bool connected = false;
+    {
+      kj::Thread shaking([&] { connected = SSL_connect(ssl) == 1; });
+      auto stream = io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(ends[0]));
+      server.accept(kj::mv(stream), kj::str("192.0.2.7")).wait(io.waitScope);
+    }
+    EXPECT_TRUE(connected) << row.offered;
+    const unsigned char* chosen = nullptr;
+    unsigned size = 0;
+    SSL_get0_alpn_selected(ssl, &chosen, &size);
+    EXPECT_EQ(std::string(chosen, chosen + size), row.chosen) << row.offered;
+  }
 }
 
 // Catches: a client that takes any server of the authority for the one that it dialled.

@@ -134,6 +134,7 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
   auto context = state->use();
   kj::Maybe<kj::Exception> failure;
   try {
+    if (h2) chooseH2(*context->tls);
     auto up = co_await context->tls->wrapServer(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
     if (context->made == nullptr) {

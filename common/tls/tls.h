@@ -51,6 +51,9 @@ class TlsEndpoint {
   // From now on a server that asks its clients for no certificate, with this one (PEM).
   void replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key);
   void close();
+  // Server side: it speaks HTTP/2 besides, which clients that name what they speak (ALPN) are told.
+  // Others are told of no protocol. Of handshakes that begin from now on.
+  void speakH2() { h2 = true; }
 
   struct Accepted {
     kj::Own<kj::AsyncIoStream> stream;
@@ -83,6 +86,7 @@ class TlsEndpoint {
  private:
   struct State;
   kj::Own<State> state;
+  bool h2 = false;
 };
 
 // The client's side towards a server of somebody else (https): TLS 1.2 or newer, no certificate of

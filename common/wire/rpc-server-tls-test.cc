@@ -52,6 +52,7 @@ struct ServerTls : testing::Test {
   kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
   kj::PromiseFulfillerPair<void> turnedOut = kj::newPromiseAndFulfiller<void>();
   kj::ForkedPromise<void> over = turnedOut.promise.fork();
+  kj::Maybe<OtherProtocol> other;
 
   static Credentials credentials(const pki::CertificateAndKey& signer, kj::StringPtr role,
                                  const pki::CertificateAndKey& trusted) {
@@ -70,7 +71,7 @@ struct ServerTls : testing::Test {
                                        kj::strArray(peer.organizations, ","));
                     return Welcome(kj::heap<FakeMachine>(kj::mv(who), reboots), over.addBranch());
                   },
-                  limits, kj::mv(stop.promise))
+                  limits, kj::mv(stop.promise), kj::mv(other))
                   .eagerlyEvaluate(nullptr);
   }
   template <typename T>
@@ -110,6 +111,28 @@ struct ServerTls : testing::Test {
       return kj::mv(*e);
     }
     return KJ_EXCEPTION(FAILED, "nothing failed");
+  }
+  // Says what it hears, and who asks, until the server is to end; on a connection that begins so.
+  void alsoSpeak(kj::StringPtr begins) {
+    other = OtherProtocol{
+        begins,
+        [](kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+           kj::Promise<void> stop, kj::Own<Budget::Account>) -> kj::Promise<kj::Maybe<kj::String>> {
+          auto echo = [](kj::AsyncIoStream& stream,
+                         rpc::Machine::Client machine) -> kj::Promise<void> {
+            auto who = co_await machine.versionRequest().send();
+            char buffer[64];
+            while (auto n = co_await stream.tryRead(buffer, 1, sizeof buffer)) {
+              auto said = kj::str(who.getTag(), ": ", kj::heapString(buffer, n), '\n');
+              co_await stream.write(said.begin(), said.size());
+            }
+          };
+          co_await echo(*stream, bootstrap.castAs<rpc::Machine>()).exclusiveJoin(kj::mv(stop));
+          co_return kj::str("it was enough");
+        }};
+  }
+  kj::Own<kj::AsyncIoStream> rawTls(TlsEndpoint& client) {
+    return wait(client.connect(rawConnect(), "127.0.0.1"));
   }
   kj::Own<kj::AsyncIoStream> rawConnect() {
     return wait(wait(io.provider->getNetwork().parseAddress("127.0.0.1", port))->connect());
@@ -248,6 +271,63 @@ TEST_F(ServerTls, PlainBytesAreRefused) {
   readAll(*stream);
   TlsEndpoint client(credentials(authority, "os:reader", authority));
   EXPECT_EQ(callAs(client), "127.0.0.1 someone os:reader"_kj);
+}
+
+// Catches: a protocol that is taken for the other, first bytes that are lost, a client of the other
+// one that has a capability of its own, or that is not told that the server ends.
+TEST_F(ServerTls, ASecondProtocolIsToldApart) {
+  alsoSpeak("ABCD");
+  serve(timer);
+  EXPECT_EQ(callAs(reader), "127.0.0.1 someone os:reader"_kj);
+  ::testing::internal::CaptureStderr();
+  auto stream = rawTls(reader);
+  wait(stream->write("AB", 2));
+  wait(timer.afterDelay(5 * kj::MILLISECONDS));  // in two records, whichever way they come
+  wait(stream->write("CDE", 3));
+  // Four bytes are looked at; how many are read with them is up to TLS.
+  auto expected = "127.0.0.1 someone os:reader: ABCD"_kj;
+  auto heard = kj::heapString(expected.size());
+  wait(stream->read(heard.begin(), heard.size()));
+  EXPECT_EQ(heard, expected);
+  EXPECT_EQ(callAs(reader), "127.0.0.1 someone os:reader"_kj);
+  stop.fulfiller->fulfill();
+  readAll(*stream);
+  auto lines = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("connection closed"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("it was enough"), std::string::npos) << lines;
+}
+
+// Catches: a client that shakes hands, says nothing, or little at a time, and keeps its place; one
+// that only looks and is worth a line. The clock is the test's own.
+TEST_F(ServerTls, TheFirstBytesHaveTheTimeOfAHandshake) {
+  alsoSpeak("ABCD");
+  kj::TimerImpl clock(kj::origin<kj::TimePoint>());
+  serve(clock);
+  ::testing::internal::CaptureStderr();
+  auto looking = rawTls(reader);
+  looking = nullptr;
+  auto silent = rawTls(reader), slow = rawTls(reader);
+  wait(slow->write("ABC", 3));
+  auto connection = connect(reader);
+  wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
+  clock.advanceTo(clock.now() + 11 * kj::SECONDS);
+  EXPECT_EQ(readAll(*silent), 0u);
+  EXPECT_EQ(readAll(*slow), 0u);
+  wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
+  auto lines = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
+  EXPECT_NE(lines.find("said nothing within 10s"), std::string::npos) << lines;
+  serving = nullptr;  // before its clock
+}
+
+// Catches: one that has shaken hands, says nothing, and keeps out who comes after it.
+TEST_F(ServerTls, WhoSaysNothingMakesRoom) {
+  alsoSpeak("ABCD");
+  limits.connections = 2;
+  serve(timer);
+  auto first = rawTls(reader), second = rawTls(reader);
+  EXPECT_EQ(callAs(reader), "127.0.0.1 someone os:reader"_kj);
+  EXPECT_EQ(readAll(*first), 0u);
 }
 
 // Catches: a line in the log for each health check, which only opens and closes a connection.

@@ -22,6 +22,7 @@
 #include "common/net/ip.h"
 #include "common/net/tcp-info.h"
 #include "common/wire/bounded-stream.h"
+#include "common/wire/peek.h"
 
 namespace talos {
 namespace {
@@ -91,13 +92,15 @@ class Listener final : private kj::TaskSet::ErrorHandler {
       kj::Function<kj::Promise<Established>(kj::Own<kj::AsyncIoStream>, const Caller&)>;
 
   Listener(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
-           ServerLimits limits, Identify identify, Establish establish, kj::Promise<void> stop)
+           ServerLimits limits, Identify identify, Establish establish, kj::Promise<void> stop,
+           kj::Maybe<OtherProtocol> other = nullptr)
       : timer(timer),
         limits(limits),
         fd(listening.get()),
         receiver(lowLevel.wrapListenSocketFd(kj::mv(listening))),
         identify(kj::mv(identify)),
         establish(kj::mv(establish)),
+        other(kj::mv(other)),
         lines(timer),
         stop(stop.fork()),
         tasks(*this) {}
@@ -135,6 +138,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Own<kj::ConnectionReceiver> receiver;
   Identify identify;
   Establish establish;
+  kj::Maybe<OtherProtocol> other;
   LineLimit lines;
   kj::ForkedPromise<void> stop;
   unsigned total = 0, waitingForTheirs = 0;
@@ -215,6 +219,7 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         error(ErrorKind::kResourceExhausted, "closed to make room for a newer connection"));
   }
 
+  static constexpr size_t kOtherBytes = 4;
   // How long a connection has its place while others wait for one: one whose peer has said nothing,
   // where only a few wait and in a flood of them; one whose handshake is slow; one on which nothing
   // is asked: a client asks together with the end of its handshake.
@@ -339,13 +344,22 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
     Place place(*this, caller.key);
     Yielding connection(*this, caller, stream->getFd().orDefault(-1));
+    auto begun = timer.now();
     auto established = co_await shakeHands(kj::mv(stream), connection);
     KJ_IF_MAYBE (ready, established) {
+      kj::Maybe<OtherProtocol&> spoken;
+      KJ_IF_MAYBE (o, other) {
+        auto left = limits.handshake - (timer.now() - begun);
+        KJ_IF_MAYBE (its, co_await speaksOther(*ready, connection, *o, left)) {
+          if (*its) spoken = *o;
+        } else {
+          co_return;
+        }
+      }
       connection.established(kj::mv(ready->welcome.idleSince));
       auto until = ready->welcome.until.fork();
-      auto served = serveConnection(timer, kj::mv(ready->stream), kj::mv(ready->welcome.bootstrap),
-                                    limits, stop.addBranch().exclusiveJoin(until.addBranch()),
-                                    kj::mv(ready->welcome.account));
+      auto served =
+          serveEither(kj::mv(*ready), spoken, stop.addBranch().exclusiveJoin(until.addBranch()));
       auto over = until.addBranch()
                       .then([this]() { return timer.afterDelay(kLastAnswers); })
                       .then([]() -> kj::Maybe<kj::String> { return nullptr; });
@@ -356,6 +370,40 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         tell("connection closed", caller, *text);
       }
     }
+  }
+
+  // Whether the client begins with the other protocol; none: with nothing, and it is gone.
+  kj::Promise<kj::Maybe<bool>> speaksOther(Established& ready, Yielding& connection,
+                                           OtherProtocol& other, kj::Duration left) {
+    auto text = kj::str("said nothing within ", limits.handshake);
+    return connection.canceler
+        .wrap(within(timer, left, peek(kj::mv(ready.stream), kOtherBytes), kj::mv(text)))
+        .then(
+            [&ready, &other](Peeked&& peeked) -> kj::Maybe<bool> {
+              bool its = peeked.bytes == other.begins.asBytes();
+              bool gone = peeked.bytes.size() < kOtherBytes;
+              ready.stream = kj::mv(peeked.stream);
+              if (gone) return nullptr;
+              return its;
+            },
+            [this, &connection](kj::Exception&& e) -> kj::Maybe<bool> {
+              if (kindOf(e) != ErrorKind::kUnavailable) {
+                tell("connection closed", connection.caller, messageOf(e));
+              }
+              return nullptr;
+            });
+  }
+
+  kj::Promise<kj::Maybe<kj::String>> serveEither(Established ready,
+                                                 kj::Maybe<OtherProtocol&> spoken,
+                                                 kj::Promise<void> stop) {
+    auto& welcome = ready.welcome;
+    KJ_IF_MAYBE (o, spoken) {
+      return o->serve(kj::mv(ready.stream), kj::mv(welcome.bootstrap), kj::mv(stop),
+                      kj::mv(welcome.account));
+    }
+    return serveConnection(timer, kj::mv(ready.stream), kj::mv(welcome.bootstrap), limits,
+                           kj::mv(stop), kj::mv(welcome.account));
   }
 
   kj::Promise<kj::Maybe<Established>> shakeHands(kj::Own<kj::AsyncIoStream> stream,
@@ -442,7 +490,7 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
                            kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits,
-                           kj::Promise<void> stop) {
+                           kj::Promise<void> stop, kj::Maybe<OtherProtocol> other) {
   auto identify = [](kj::AsyncIoStream& stream) {
     sockaddr_storage name{};
     kj::uint length = sizeof name;
@@ -463,7 +511,7 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
         });
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
-                                kj::mv(establish), kj::mv(stop)));
+                                kj::mv(establish), kj::mv(stop), kj::mv(other)));
 }
 
 kj::AutoCloseFd inheritedSocket(kj::StringPtr variable) {

@@ -68,6 +68,16 @@ struct Welcome {
   kj::Maybe<IdleSince> idleSince;
   kj::Own<Budget::Account> account;  // of the client, over all its connections; null: none
 };
+// What else is spoken on a port of serveTls(), told apart by the first bytes of a client, which
+// come within the time of a handshake.
+struct OtherProtocol {
+  kj::StringPtr begins;  // four bytes, which begin no message of Cap'n Proto
+  // Like serveConnection(): the stream begins with those bytes.
+  kj::Function<kj::Promise<kj::Maybe<kj::String>>(
+      kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+      kj::Promise<void> stop, kj::Own<Budget::Account> account)>
+      serve;
+};
 // `welcome` may throw: the connection is closed and the reason logged.
 // When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
 // whoever listens there next), and a connection ends as soon as what was asked on it is answered.
@@ -75,7 +85,8 @@ struct Welcome {
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
                            kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits = {},
-                           kj::Promise<void> stop = kj::NEVER_DONE);
+                           kj::Promise<void> stop = kj::NEVER_DONE,
+                           kj::Maybe<OtherProtocol> other = nullptr);
 
 // One connection of such a server, on a stream that is up. Resolves when it has ended: with the
 // reason, if the peer did not simply go. `stop` as above, without the deadline.

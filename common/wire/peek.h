@@ -1,0 +1,14 @@
+// The first bytes of a stream, looked at and put back.
+#pragma once
+
+#include <kj/async-io.h>
+
+namespace talos {
+
+struct Peeked {
+  kj::Array<kj::byte> bytes;          // fewer if the stream ends before
+  kj::Own<kj::AsyncIoStream> stream;  // begins with them
+};
+kj::Promise<Peeked> peek(kj::Own<kj::AsyncIoStream> stream, size_t bytes);
+
+}  // namespace talos
