@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/utsname.h>
 
+#include "apid/edge/second-face.h"
 #include "apid/gate/gate.h"
 #include "apid/identity/node-identity.h"
 #include "apid/join/join-service.h"
@@ -63,6 +64,8 @@ void run() {
         return localNode(lowLevel, timer, machined, kj::mv(account), client);
       },
       fleet, budget, audit, trust.self(), kj::mv(door));
+  edge::Edge edge;
+  trust.server().speakH2();
   log::info("waiting for certificates");
   bool serves = false;
   auto serving = trust.ready().then([&]() {
@@ -70,7 +73,8 @@ void run() {
     serves = true;
     return serveTls(
         lowLevel, timer, kj::mv(listening), trust.server(),
-        [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch());
+        [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch(),
+        edge::secondFace(timer, edge));
   });
   // Before it serves nothing is under way.
   auto early = stop.addBranch().then([&]() -> kj::Promise<void> {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "apid/edge/second-face.h"
 #include "apid/gate/gate.h"
 #include "apid/identity/node-identity.h"
 #include "common/base/error.h"
@@ -352,13 +353,16 @@ class TestNode {
   Fleet fleet;
   AuditLog audit{timer, machinedOf(*io.lowLevelProvider, timer, socketPath)};
   Gate gate;
+  edge::Edge edge;
   kj::Maybe<kj::Promise<void>> serving;
 
   kj::Promise<void> serveWhenReady(ServerLimits limits) {
     co_await trust.ready();
+    trust.server().speakH2();
     co_await serveTls(
         *io.lowLevelProvider, timer, kj::mv(listening), trust.server(),
-        [this](const Peer& peer) { return gate.open(peer); }, limits);
+        [this](const Peer& peer) { return gate.open(peer); }, limits, kj::NEVER_DONE,
+        edge::secondFace(timer, edge));
   }
   static kj::String makeDirectory() {
     char name[] = "/tmp/apid-test-XXXXXX";

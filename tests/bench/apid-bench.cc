@@ -5,7 +5,7 @@
 //
 //   apid-bench [CALLS]    prints one JSON object; CALLS of all busy clients together
 //
-// link: apid-gate
+// link: apid-gate apid-edge
 #include <kj/io.h>
 #include <sys/resource.h>
 

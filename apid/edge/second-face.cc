@@ -1,0 +1,16 @@
+#include "apid/edge/second-face.h"
+
+namespace talos::edge {
+
+OtherProtocol secondFace(kj::Timer& timer, const Edge& edge) {
+  return {"PRI ",
+          [&timer, &edge](kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+                          kj::Promise<void> stop, kj::Own<Budget::Account> account) {
+            auto handler = edge.open(bootstrap.castAs<rpc::Cluster>());
+            auto serving =
+                grpc::serveGrpc(timer, kj::mv(stream), *handler, {}, kj::mv(stop), kj::mv(account));
+            return serving.attach(kj::mv(handler));
+          }};
+}
+
+}  // namespace talos::edge

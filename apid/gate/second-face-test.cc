@@ -1,0 +1,157 @@
+// The second face as a client of gRPC meets it, on the same port as the first: what holds for one
+// holds for the other.
+#include "apid/gate/test-apid.h"
+#include "common/grpc/grpc-client.h"
+
+namespace talos::apid {
+namespace {
+
+struct SecondFace : testing::ApidTest {
+  ~SecondFace() noexcept override {}
+
+  struct Caller {
+    kj::Own<TlsEndpoint> tls;
+    kj::Own<grpc::Client> client;
+  };
+  kj::Own<grpc::Client> dial(testing::TestNode& node, TlsEndpoint& tls) {
+    auto dial = [this, &node, &tls]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
+      auto address = co_await io.provider->getNetwork().parseAddress("127.0.0.1", node.port);
+      co_return co_await tls.connectAs("h2", co_await address->connect(), node.address);
+    };
+    return kj::heap<grpc::Client>(timer, kj::str("apid"), kj::mv(dial),
+                                  grpc::Wire{"https", kj::str(node.address, ":50000"), nullptr});
+  }
+  Caller dial(testing::TestNode& node, Credentials credentials) {
+    auto tls = kj::heap<TlsEndpoint>(kj::mv(credentials));
+    auto client = dial(node, *tls);
+    return {kj::mv(tls), kj::mv(client)};
+  }
+  Caller dialAs(testing::TestNode& node, std::initializer_list<kj::StringPtr> organizations) {
+    return dial(node, authority.client("someone",
+                                       kj::arrayPtr(organizations.begin(), organizations.size())));
+  }
+  std::string ask(Caller& caller, kj::StringPtr method, kj::StringPtr node = "") {
+    return ask(*caller.client, method, node);
+  }
+  // The bytes of the answer, or "Kind: message".
+  std::string ask(grpc::Client& client, kj::StringPtr method, kj::StringPtr node = "") {
+    grpc::Metadata metadata[] = {{"node", node}};
+    auto path = kj::str("/machine.MachineService/", method);
+    auto sent = kj::arrayPtr(metadata, node.size() == 0 ? 0 : 1);
+    std::string outcome;
+    wait(client.unary(path, sent, 10 * kj::SECONDS, nullptr)
+             .then(
+                 [&](kj::Array<kj::byte> bytes) {
+                   outcome = std::string(bytes.asChars().begin(), bytes.size());
+                 },
+                 [&](kj::Exception&& e) {
+                   outcome = kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+                 }));
+    return outcome;
+  }
+  static void expectIn(const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+};
+
+// Catches: a second face that keeps out the first, a call that reaches another node than it is for.
+TEST_F(SecondFace, BothFacesOnOnePort) {
+  start(a);
+  start(b);
+  auto first = connectAs(a, {"os:reader"});
+  auto second = dialAs(a, {"os:reader"});
+  expectIn(ask(second, "Version"), "node 10.0.0.1");
+  EXPECT_EQ(version(machine(first.cluster)), "node 10.0.0.1"_kj);
+  expectIn(ask(second, "Version", "10.0.0.2"), "node 10.0.0.2");
+  EXPECT_EQ(version(machine(first.cluster, "10.0.0.2")), "node 10.0.0.2"_kj);
+}
+
+// Catches: a way around roles and the audit log.
+TEST_F(SecondFace, RolesAndAuditAreThoseOfTheFirst) {
+  start(a);
+  start(b);
+  auto reader = dialAs(a, {"os:reader"});
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(ask(reader, "Reboot"),
+            "PermissionDenied: not authorized: Machine.reboot needs the role os:operator; this "
+            "caller has os:reader");
+  expectIn(::testing::internal::GetCapturedStderr(), "call denied");
+  EXPECT_EQ(a.model.reboots, 0u);
+  auto nobody = dialAs(a, {});
+  expectIn(ask(nobody, "Version"), "PermissionDenied: ");
+  auto apid = dialAs(a, {"os:impersonator"});
+  expectIn(ask(apid, "Version"), "PermissionDenied: ");
+  auto operates = dialAs(a, {"os:operator"});
+  ask(operates, "Reboot");
+  EXPECT_EQ(a.model.reboots, 1u);
+  ASSERT_EQ(a.model.audited.size(), 2u);
+  EXPECT_EQ(a.model.audited[1], "someone@127.0.0.1 [os:operator] Machine.reboot(): ok"_kj);
+  ask(operates, "Reboot", "10.0.0.2");
+  EXPECT_EQ(b.model.reboots, 1u);
+  ASSERT_EQ(b.model.audited.size(), 1u);
+  EXPECT_EQ(b.model.audited[0],
+            "someone@127.0.0.1 via 127.0.0.1 [os:operator] Machine.reboot(): ok"_kj);
+}
+
+// Catches: a client without a certificate that gets in, or that gets more of a machine in
+// maintenance than by the first face, or stays when it is over.
+TEST_F(SecondFace, CertificatesAndMaintenanceAreThoseOfTheFirst) {
+  a.maintain(authority);
+  a.startMachined();
+  a.startApid();
+  wait(a.trust.ready());
+  auto visitor = [&] {
+    auto own = pki::makeAuthority({});
+    return Credentials{kj::str(authority.pair.certificate), kj::mv(own.certificate),
+                       kj::mv(own.key)};
+  };
+  auto guest = dial(a, visitor());
+  expectIn(ask(guest, "Version"), "node 10.0.0.1");
+  expectIn(ask(guest, "Reboot"), "Unimplemented: Machine.reboot is not available in maintenance");
+  a.certify(authority);
+  expectIn(ask(guest, "Version"), "this node has a config now; connect with a client certificate");
+  auto late = dial(a, visitor());
+  expectIn(ask(late, "Version"), "alert unknown ca");
+  auto reader = dialAs(a, {"os:reader"});
+  expectIn(ask(reader, "Version"), "node 10.0.0.1");
+}
+
+// Catches: a client that has twice as much of apid's memory as it may have, because it comes by
+// both faces; calls that are given up and count on.
+TEST_F(SecondFace, BothFacesHaveOneAccount) {
+  start(a);
+  TlsEndpoint tls(authority.client("someone", kj::arr("os:reader"_kj)));
+  struct Many {
+    kj::Own<grpc::Client> client;
+    kj::Vector<kj::Own<grpc::Call>> calls;
+  };
+  kj::Vector<Many> all;  // 2000 calls of 16 KiB, of which each waits for its request
+  for (unsigned i = 0; i < 4; ++i) {
+    all.add(Many{dial(a, tls), {}});
+    for (unsigned k = 0; k < 500; ++k) {
+      all.back().calls.add(
+          wait(all.back().client->open("/machine.MachineService/Version", nullptr, nullptr)));
+    }
+    expectIn(ask(*all.back().client, "Version"), "node 10.0.0.1");
+  }
+  auto more = dial(a, tls);
+  kj::Vector<kj::Own<grpc::Call>> refused;
+  for (unsigned k = 0; k < 100; ++k) {
+    refused.add(wait(more->open("/machine.MachineService/Version", nullptr, nullptr)));
+  }
+  expectIn(ask(*more, "Version"), "ResourceExhausted: the calls of this client have more than ");
+  auto first = [&] {
+    auto connection =
+        wait(connectTls(*io.lowLevelProvider, timer, tls, "127.0.0.1", a.port, a.address));
+    return messageOf(failureOf(machine(connection->bootstrap().castAs<rpc::Cluster>())
+                                   .versionRequest()
+                                   .send()
+                                   .ignoreResult()));
+  };
+  expectIn(first().cStr(), "the calls of this client have more than ");
+  all.clear();
+  while (first() != "nothing failed") wait(timer.afterDelay(1 * kj::MILLISECONDS));
+}
+
+}  // namespace
+}  // namespace talos::apid
