@@ -19,7 +19,7 @@ step() {  # step "what" command...
   printf '== %s: %s s\n' "$what" $((SECONDS - from))
 }
 in_root() { rootfs/enter.sh "$ROOT" "$CHECKOUT" "$@"; }
-ctest() { in_root /usr/bin/ctest --output-on-failure "$@"; }
+ctest() { in_root env CLIENTS="${CLIENTS:-}" /usr/bin/ctest --output-on-failure "$@"; }
 make() { command make --no-print-directory "$@"; }
 # With coverage and sanitizers: nearly everything is compiled once more.
 fuzz_build() {
@@ -37,6 +37,8 @@ machines() {
   [ "$jobs" -ge 1 ] || jobs=1
   ctest --test-dir "$INNER" -L machine -j $((2 * jobs)) "$@"
 }
+# Programs in Go that tests of machines call nodes with.
+clients() { CLIENTS=$(tests/clients/make.sh "$CHECKOUT"); }
 units() { ctest --test-dir "$INNER" -L unit -j "$(nproc)"; }
 
 check() {
@@ -51,6 +53,7 @@ everything() {
   step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
   step "unit tests" units
+  step "clients in Go" clients
   printf '== machines (after %s s)\n' $((SECONDS - began))
   machines
 }
@@ -65,6 +68,7 @@ soak() {
       -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
       "/build/fuzz/tests/fuzz/work/$name" $([ ! -d "tests/fuzz/corpus/$name" ] || echo "tests/fuzz/corpus/$name")
   done
+  step "clients in Go" clients
   # All scenarios side by side, a minute each.
   step "hostile pack" in_root env HOSTILE_SECONDS=60 /usr/bin/ctest --output-on-failure --verbose \
     --test-dir "$INNER" -L hostile-pack -j 8

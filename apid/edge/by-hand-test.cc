@@ -137,6 +137,22 @@ class HandConfiguration final : public rpc::Configuration::Server {
 
 class HandFiles final : public rpc::Files::Server {
  protected:
+  kj::Promise<void> read(ReadContext context) override {
+    auto path = context.getParams().getPath();
+    auto sink = context.getParams().getSink();
+    kj::StringPtr parts[2] = {};
+    if (path == "/proc/loadavg") parts[0] = "0.5 0.", parts[1] = "25 0.125 1/1 1\n";
+    if (path == "/proc/net/dev") {
+      parts[0] = "eth0: 1 2 3 4 5 6 7 8 9 10 11 12 ";
+      parts[1] = "13 14 15 16\n";
+    }
+    if (parts[0] == nullptr) fail(ErrorKind::kPermissionDenied, "Files.read needs os:admin");
+    for (auto part : parts) {
+      auto request = sink.writeRequest();
+      request.setBytes(part.asBytes());
+      co_await request.send();
+    }
+  }
   kj::Promise<void> copy(CopyContext context) override {
     auto request = context.getParams().getSink().writeRequest();
     request.setBytes("archive"_kj.asBytes());
@@ -274,6 +290,19 @@ TEST_F(ByHandTest, Dependencies) {
   EXPECT_EQ(0u, edges.in(2, 0).number(2));
   EXPECT_EQ("LinkSpecs.net.talos.dev", edges.in(2, 1).text(4));
   EXPECT_EQ(2u, edges.in(2, 1).number(2));
+}
+
+// Catches: a counter's method that reads another file, or only a part of it; zeros for what the
+// caller may not read.
+TEST_F(ByHandTest, Counters) {
+  TestCall load("/machine.MachineService/LoadAvg");
+  EXPECT_EQ("0 ", run(load));
+  EXPECT_EQ(0.25, doubleOf(load.message(0).in(1).number(3)));
+  TestCall network("/machine.MachineService/NetworkDeviceStats");
+  EXPECT_EQ("0 ", run(network));
+  EXPECT_EQ(16u, network.message(0).in(1).in(3).number(17));
+  TestCall refused("/machine.MachineService/CPUInfo");
+  EXPECT_EQ("7 not authorized: Files.read needs os:admin", run(refused));
 }
 
 // Catches: an archive that ends well although files are missing in it.

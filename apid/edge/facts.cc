@@ -1,4 +1,6 @@
-// Facts about a machine that need more than a row: meminfo, sockets, who reads and writes what.
+// Facts about a machine that need more than a row: meminfo, sockets, counters, who reads and writes
+// what.
+#include "apid/edge/counters.h"
 #include "apid/edge/methods.h"
 #include "apid/edge/request-fields.h"
 #include "apid/edge/shape.h"
@@ -176,6 +178,56 @@ class Dependencies final : public Method {
   }
 };
 
+// --- what /proc counts ---
+
+// Takes a file, as long as its call lasts.
+class FileTaker final : public kj::Refcounted {
+ public:
+  void take(Bytes bytes) {
+    constexpr size_t kMost = 4u << 20;
+    if (text.size() + bytes.size() > kMost) {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str("a file of /proc has more than ", kMost, " bytes"));
+    }
+    text.addAll(bytes.asChars());
+  }
+  kj::Vector<char> text;
+};
+
+class FileServer final : public rpc::ByteSink::Server {
+ public:
+  explicit FileServer(kj::Own<FileTaker> taker) : taker(kj::mv(taker)) {}
+
+ protected:
+  kj::Promise<void> write(WriteContext context) override {
+    taker->take(context.getParams().getBytes());
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::Own<FileTaker> taker;
+};
+
+// Read as any file is: for os:admin.
+class Counters final : public Method {
+ public:
+  using Read = kj::Array<kj::byte> (*)(kj::ArrayPtr<const char>);
+  Counters(kj::StringPtr file, Read read) : file(file), read(read) {}
+
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
+    auto taker = kj::refcounted<FileTaker>();
+    auto request = node.filesRequest().send().getFiles().readRequest();
+    request.setPath(file);
+    request.setSink(kj::heap<FileServer>(kj::addRef(*taker)));
+    co_await request.send().ignoreResult();
+    co_await output.send(read(taker->text));
+  }
+
+ private:
+  kj::StringPtr file;
+  Read read;
+};
+
 }  // namespace
 
 void addFacts(kj::Vector<Entry>& all) {
@@ -183,6 +235,14 @@ void addFacts(kj::Vector<Entry>& all) {
   all.add(Entry{"/machine.MachineService/Netstat", Answer::kMerged, kj::heap<Netstat>()});
   all.add(Entry{"/inspect.InspectService/ControllerRuntimeDependencies", Answer::kMerged,
                 kj::heap<Dependencies>()});
+  auto count = [&](kj::StringPtr path, kj::StringPtr file, Counters::Read read) {
+    all.add(Entry{path, Answer::kMerged, kj::heap<Counters>(file, read)});
+  };
+  count("/machine.MachineService/LoadAvg", "/proc/loadavg", loadAverage);
+  count("/machine.MachineService/SystemStat", "/proc/stat", systemStat);
+  count("/machine.MachineService/CPUInfo", "/proc/cpuinfo", processorInfo);
+  count("/machine.MachineService/NetworkDeviceStats", "/proc/net/dev", networkStats);
+  count("/machine.MachineService/DiskStats", "/proc/diskstats", diskStats);
 }
 
 }  // namespace talos::edge

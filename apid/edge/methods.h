@@ -19,7 +19,7 @@ void addCosi(kj::Vector<Entry>& all, const ResourceMessages& messages);
 void addResourceService(kj::Vector<Entry>& all, const ResourceMessages& messages);
 
 void addEvents(kj::Vector<Entry>& all);
-void addFacts(kj::Vector<Entry>& all);          // Memory, Netstat, Dependencies
+void addFacts(kj::Vector<Entry>& all);          // Memory, Netstat, counters, dependencies
 void addTransfers(kj::Vector<Entry>& all);      // Copy, Kubeconfig
 void addConfiguration(kj::Vector<Entry>& all);  // and Reset
 

@@ -1,0 +1,17 @@
+// What /proc counts, as messages: each function takes a file's text and gives the fields of the
+// answer behind field 1. A line that is not as the kernel writes it is left out. Pure.
+#pragma once
+
+#include <kj/string.h>
+
+#include "apid/edge/wire.h"
+
+namespace talos::edge {
+
+kj::Array<kj::byte> loadAverage(kj::ArrayPtr<const char> text);    // /proc/loadavg
+kj::Array<kj::byte> systemStat(kj::ArrayPtr<const char> text);     // /proc/stat
+kj::Array<kj::byte> processorInfo(kj::ArrayPtr<const char> text);  // /proc/cpuinfo
+kj::Array<kj::byte> networkStats(kj::ArrayPtr<const char> text);   // /proc/net/dev
+kj::Array<kj::byte> diskStats(kj::ArrayPtr<const char> text);      // /proc/diskstats
+
+}  // namespace talos::edge

@@ -1,0 +1,45 @@
+// A request of a client of the original's API: any bytes, to any method. The node answers nothing,
+// so what is tried is how requests are read.
+// link: apid-edge
+#include <kj/debug.h>
+
+#include "apid/edge/edge.h"
+
+namespace {
+
+using namespace talos;
+
+class AnyCall final : public grpc::GrpcCall {
+ public:
+  AnyCall(kj::StringPtr to, kj::ArrayPtr<const kj::byte> request)
+      : to(to), request(kj::heapArray(request)) {}
+  kj::StringPtr path() const override { return to; }
+  kj::ArrayPtr<const kj::String> metadata(kj::StringPtr) const override { return nullptr; }
+  kj::Maybe<kj::TimePoint> deadline() const override { return nullptr; }
+  kj::Promise<kj::Maybe<kj::Array<kj::byte>>> receive() override {
+    return kj::Maybe<kj::Array<kj::byte>>(kj::mv(request));
+  }
+  void begin() override {}
+  kj::Promise<void> send(kj::Array<kj::byte>) override { return kj::READY_NOW; }
+
+ private:
+  kj::StringPtr to;
+  kj::Array<kj::byte> request;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static edge::Edge face;
+  if (size == 0) return 0;
+  auto entries = face.entries();
+  auto& entry = entries[data[0] % entries.size()];
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  auto handler = face.open(kj::heap<rpc::Cluster::Server>());
+  AnyCall call(entry.path, kj::arrayPtr(data + 1, size - 1));
+  auto answer = handler->call(call);
+  KJ_ASSERT(answer.poll(scope), "a call without a node waits", entry.path);
+  KJ_ASSERT(answer.wait(scope).code != 0, "a call without a node succeeds", entry.path);
+  return 0;
+}
