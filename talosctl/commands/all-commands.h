@@ -15,7 +15,4 @@ void addAbsentCommands(Command& root);
 #include "talosctl/commands/commands.inc"
 #undef COMMANDS
 
-// The arguments, flags and action of gen config, which has two names.
-void declareGenConfig(Command& command);
-
 }  // namespace talos::talosctl

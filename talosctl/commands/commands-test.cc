@@ -17,23 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-struct Runs : public ::testing::Test {
-  TestCluster c;
-  ~Runs() noexcept override {}
-  Runs() {
-    node("10.0.0.2");
-    node("10.0.0.3");
-  }
-  FakeNode& node(kj::StringPtr address) {
-    return c.nodes.findOrCreate(address, [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
-      FakeNode fresh;
-      fresh.serviceIds.add(kj::str("apid"));
-      return {kj::str(address), kj::mv(fresh)};
-    });
-  }
-  std::string out() { return c.test.console.takeOut().cStr(); }
-  std::string err() { return c.test.console.takeErr().cStr(); }
-};
+using Runs = ClusterTest;
 
 // Catches one bad node that spoils the answers of the others, an error that does not name its node,
 // and a node that hangs and holds up the command.

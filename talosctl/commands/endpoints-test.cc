@@ -10,12 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Endpoints : public ::testing::Test {
-  TestCluster c;
-  ~Endpoints() noexcept override {}
-  Endpoints() { c.nodes.insert(kj::str("10.0.0.2"), FakeNode()); }
-  std::string err() { return c.test.console.takeErr().cStr(); }
-};
+using Endpoints = ClusterTest;
 
 // The order is random: so often that each comes first, but for one run of the tests in 4096.
 constexpr int kOften = 12;

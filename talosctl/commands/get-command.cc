@@ -3,9 +3,9 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/json-path.h"
-#include "talosctl/commands/link-tree.h"
-#include "talosctl/commands/resource-view.h"
+#include "talosctl/views/json-path.h"
+#include "talosctl/views/link-tree.h"
+#include "talosctl/views/resource-view.h"
 
 namespace talos::talosctl {
 

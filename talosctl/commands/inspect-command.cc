@@ -3,7 +3,7 @@
 #include "talosctl/cli/table.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/dependency-graph.h"
+#include "talosctl/views/dependency-graph.h"
 
 namespace talos::talosctl {
 

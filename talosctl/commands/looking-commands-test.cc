@@ -12,23 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Looking : public ::testing::Test {
-  TestCluster c;
-  ~Looking() noexcept override {}
-  Looking() {
-    node("10.0.0.2");
-    node("10.0.0.3");
-  }
-  FakeNode& node(kj::StringPtr address) {
-    return c.nodes.findOrCreate(address, [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
-      FakeNode fresh;
-      fresh.serviceIds.add(kj::str("apid"));
-      return {kj::str(address), kj::mv(fresh)};
-    });
-  }
-  std::string out() { return c.test.console.takeOut().cStr(); }
-  std::string err() { return c.test.console.takeErr().cStr(); }
-};
+using Looking = ClusterTest;
 
 // Catches: a part of a resource that is not the one that was asked for, a resource without a line
 // of its own, a table header among values, a template that is looked at after the node was asked.

@@ -11,7 +11,7 @@
 #include "talosctl/client/node-streams.h"
 #include "talosctl/client/received-bytes.h"
 #include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/bpf-filter.h"
+#include "talosctl/views/bpf-filter.h"
 
 namespace talos::talosctl {
 

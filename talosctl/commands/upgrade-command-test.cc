@@ -10,19 +10,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct UpgradeCommands : public ::testing::Test {
-  TestCluster c;
-  ~UpgradeCommands() noexcept override {}
-
-  FakeUpgrades& node(kj::StringPtr address) {
-    return c.nodes
-        .findOrCreate(address,
-                      [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
-                        return {kj::str(address), FakeNode()};
-                      })
-        .upgrades;
-  }
-  std::string err() { return c.test.console.takeErr().cStr(); }
+struct UpgradeCommands : public ClusterTest {
+  FakeUpgrades& node(kj::StringPtr address) { return ClusterTest::node(address).upgrades; }
 };
 
 // Catches: what becomes of etcd told of one node after the other, so that each that hangs holds up

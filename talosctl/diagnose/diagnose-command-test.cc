@@ -10,24 +10,11 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-struct Diagnose : public ::testing::Test {
-  TestCluster c;
-  ~Diagnose() noexcept override {}
-  Diagnose() {
-    c.test.clock.time = kj::systemPreciseCalendarClock().now();
-    add("10.0.0.2");
-    add("10.0.0.3");
-  }
-  FakeNode& add(kj::StringPtr address) {
-    FakeNode node;
-    node.serviceIds.add(kj::str("apid"));
-    return c.nodes.insert(kj::str(address), kj::mv(node)).value;
-  }
-  FakeNode& node(kj::StringPtr address) { return KJ_ASSERT_NONNULL(c.nodes.find(address)); }
+struct Diagnose : public ClusterTest {
+  Diagnose() { c.test.clock.time = kj::systemPreciseCalendarClock().now(); }
   static bool contains(const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   }
-  std::string out() { return c.test.console.takeOut().cStr(); }
 };
 
 // Catches: a node that is down and is not named, a command that fails because of it.

@@ -1,4 +1,4 @@
-// link: talosctl-commands common-kube
+// link: talosctl-views common-kube
 // JSONPath templates of anybody on an object of anybody (the two with a zero byte between them):
 // they end in a text or in a refusal, within their bounds.
 #include <kj/debug.h>
@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "talosctl/commands/json-path.h"
+#include "talosctl/views/json-path.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -6,11 +6,11 @@
 #include "common/base/file.h"
 #include "common/config/generate.h"
 #include "common/memory/zeroize.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/apply-configs.h"
-#include "talosctl/commands/gen-config-on-node.h"
 #include "talosctl/config/patches.h"
 #include "talosctl/config/secrets-bundle.h"
+#include "talosctl/configure/apply-configs.h"
+#include "talosctl/configure/configure-commands.h"
+#include "talosctl/configure/gen-config-on-node.h"
 
 namespace talos::talosctl {
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "common/base/lines.h"
-#include "talosctl/commands/test-configs.h"
 #include "talosctl/config/editor.h"
+#include "talosctl/configure/test-configs.h"
 
 namespace talos::talosctl {
 namespace {

@@ -12,7 +12,7 @@
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
 #include "common/wire/roles.h"
-#include "talosctl/commands/all-commands.h"
+#include "talosctl/configure/configure-commands.h"
 
 namespace talos::talosctl {
 namespace {

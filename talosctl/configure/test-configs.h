@@ -12,19 +12,12 @@
 
 namespace talos::talosctl {
 
-struct Configs : public ::testing::Test {
-  TestCluster c;
-  ~Configs() noexcept override {}
+struct Configs : public ClusterTest {
   Configs() {
     node("10.0.0.2").config.document = good("one");
     node("10.0.0.3").config.document = good("two");
     write("good.yaml", good("new"));
     c.test.environment.insert(kj::str("TMPDIR"), kj::str(c.folder));
-  }
-  FakeNode& node(kj::StringPtr address) {
-    return c.nodes.findOrCreate(address, [&]() -> kj::TreeMap<kj::String, FakeNode>::Entry {
-      return {kj::str(address), FakeNode()};
-    });
   }
   FakeConfig& config(kj::StringPtr address) { return node(address).config; }
   kj::String good(kj::StringPtr hostname) {
@@ -48,8 +41,6 @@ struct Configs : public ::testing::Test {
                               [](auto& old, auto&& now) { old = kj::mv(now); });
   }
   size_t runs() { return tryReadFile(path("runs")).orDefault(kj::str()).size(); }
-  std::string out() { return c.test.console.takeOut().cStr(); }
-  std::string err() { return c.test.console.takeErr().cStr(); }
   kj::String file() { return path("good.yaml"); }
   // Nothing of the editor's is left.
   unsigned leftovers() {

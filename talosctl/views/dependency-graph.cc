@@ -1,4 +1,4 @@
-#include "talosctl/commands/dependency-graph.h"
+#include "talosctl/views/dependency-graph.h"
 
 #include <kj/map.h>
 

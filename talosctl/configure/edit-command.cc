@@ -14,10 +14,10 @@
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/apply-configs.h"
-#include "talosctl/commands/follow-operation.h"
 #include "talosctl/config/editor.h"
+#include "talosctl/configure/apply-configs.h"
+#include "talosctl/configure/configure-commands.h"
+#include "talosctl/configure/follow-operation.h"
 
 namespace talos::talosctl {
 

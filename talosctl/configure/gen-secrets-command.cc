@@ -4,9 +4,9 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/apply-configs.h"
 #include "talosctl/config/secrets-bundle.h"
+#include "talosctl/configure/apply-configs.h"
+#include "talosctl/configure/configure-commands.h"
 
 namespace talos::talosctl {
 

@@ -1,4 +1,4 @@
-#include "talosctl/commands/json-path.h"
+#include "talosctl/views/json-path.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>

@@ -1,4 +1,4 @@
-#include "talosctl/commands/resource-view.h"
+#include "talosctl/views/resource-view.h"
 
 #include "common/base/lines.h"
 #include "common/yaml/yaml-codec.h"

@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "talosctl/commands/test-configs.h"
+#include "talosctl/configure/test-configs.h"
 
 namespace talos::talosctl {
 namespace {

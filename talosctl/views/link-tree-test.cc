@@ -1,4 +1,4 @@
-#include "talosctl/commands/link-tree.h"
+#include "talosctl/views/link-tree.h"
 
 #include <capnp/message.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "talosctl/commands/gen-config-on-node.h"
+#include "talosctl/configure/gen-config-on-node.h"
 
 #include "common/base/error.h"
 #include "rpc/configuration.capnp.h"

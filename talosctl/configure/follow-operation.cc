@@ -1,4 +1,4 @@
-#include "talosctl/commands/follow-operation.h"
+#include "talosctl/configure/follow-operation.h"
 
 #include "common/base/error.h"
 #include "common/base/resource.h"

@@ -1,4 +1,4 @@
-#include "talosctl/commands/apply-configs.h"
+#include "talosctl/configure/apply-configs.h"
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
@@ -9,8 +9,8 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/follow-node.h"
-#include "talosctl/commands/follow-operation.h"
 #include "talosctl/config/secrets-bundle.h"
+#include "talosctl/configure/follow-operation.h"
 
 namespace talos::talosctl {
 

@@ -5,7 +5,7 @@
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/commands/all-commands.h"
+#include "talosctl/configure/configure-commands.h"
 
 namespace talos::talosctl {
 

@@ -3,9 +3,9 @@
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/standard-input.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/apply-configs.h"
 #include "talosctl/config/patches.h"
+#include "talosctl/configure/apply-configs.h"
+#include "talosctl/configure/configure-commands.h"
 
 namespace talos::talosctl {
 

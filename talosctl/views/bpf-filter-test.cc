@@ -1,4 +1,4 @@
-#include "talosctl/commands/bpf-filter.h"
+#include "talosctl/views/bpf-filter.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

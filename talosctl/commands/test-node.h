@@ -1,0 +1,467 @@
+// A node in the test's own process: what it answers, and the servers that do so.
+#pragma once
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/tls/pki.h"
+#include "common/wire/resource-registry.h"
+#include "rpc/node.capnp.h"
+#include "rpc/types.capnp.h"
+#include "talosctl/commands/test-node-config.h"
+#include "talosctl/commands/test-node-looks.h"
+#include "talosctl/commands/test-node-upgrades.h"
+
+namespace talos::talosctl {
+
+// What a node answers; a test changes what it needs.
+struct FakeNode {
+  kj::String bootId = kj::str("boot-1");
+  rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
+  int lastSignal = 0;
+  kj::Vector<kj::String> serviceIds;
+  kj::Array<kj::byte> archive;  // of copy()
+  kj::Vector<kj::String> logLines;
+  kj::Vector<kj::String> eventsAsked;  // which ones
+  bool resourcesRefused = false;       // as for os:reader
+  bool hangs = false;                  // never answers a call
+  bool off = false;                    // the endpoint cannot reach it
+  unsigned answersUntilReboot = 0;     // of version(), after reboot()
+  bool rebooting = false, shuttingDown = false, notInstalled = false;
+  kj::Vector<kj::String> resets;  // as they were asked for
+  unsigned etcdVoters = 0;
+  unsigned calls = 0;
+  kj::Vector<rpc::LogSink::Client> followers;
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
+  kj::Vector<uint64_t> logFrom;  // `from` of each read()
+  FakeConfig config;
+  FakeMeta meta;
+  FakeUpgrades upgrades;
+  int process = -1;     // whose sockets were asked for
+  kj::String captured;  // link, snap length, duration and instructions of the filter
+  kj::String kubeconfig = kj::str(kKubeconfig);
+  kj::Maybe<uint16_t> apiServerPort;  // as the node has it; none: it has no control plane
+  kj::String timeServer;              // that was asked for
+  const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
+  kj::String certificateAsked;                        // "os:reader for 3600 s"
+};
+
+class FakeMachine final : public rpc::Machine::Server {
+ public:
+  explicit FakeMachine(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> version(VersionContext context) override {
+    ++node_.calls;
+    if (node_.hangs) return kj::NEVER_DONE;
+    if (node_.rebooting && node_.answersUntilReboot-- == 0) {
+      node_.rebooting = false;
+      node_.bootId = kj::str("boot-2");
+    }
+    if (node_.shuttingDown && node_.answersUntilReboot-- == 0) node_.off = true;
+    auto v = context.getResults();
+    v.setTag("v0.9.0");
+    v.setOs("linux");
+    v.setArch("amd64");
+    v.setBootId(node_.bootId);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> status(StatusContext context) override {
+    context.getResults().setStage(node_.stage);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> memory(MemoryContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    auto field = context.getResults().initFields(1)[0];
+    field.setName("MemTotal");
+    field.setValue(2048);
+    field.setUnit("kB");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> netstat(NetstatContext context) override {
+    node_.process = context.getParams().getProcess();
+    fillSockets(context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> cgroups(CgroupsContext context) override {
+    fillCgroups(context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> dependencies(DependenciesContext context) override {
+    fillDependencies(context.getResults());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kubeconfig(KubeconfigContext context) override {
+    context.getResults().setKubeconfig(node_.kubeconfig.asBytes());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> time(TimeContext context) override {
+    node_.timeServer = kj::str(context.getParams().getServer());
+    auto answer = context.getResults().initAnswer();
+    answer.setServer(node_.timeServer.size() > 0 ? node_.timeServer.asPtr() : "10.5.0.1"_kj);
+    answer.setLocal(1'615'000'000'000'000'001);
+    answer.setRemote(1'615'000'000'250'000'000);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> clientCertificate(ClientCertificateContext context) override {
+    if (node_.authority == nullptr) fail(ErrorKind::kFailedPrecondition, "no key here");
+    auto params = context.getParams();
+    pki::LeafOptions options;
+    options.organizations = KJ_MAP(role, params.getRoles()) {
+      return kj::str(role);
+    };
+    options.lifetime = params.getLifetimeS() * kj::SECONDS;
+    node_.certificateAsked =
+        kj::str(kj::strArray(params.getRoles(), ","), " for ", params.getLifetimeS(), " s");
+    auto request = kj::heapString(params.getRequest().asChars());
+    KJ_ASSERT(strstr(request.cStr(), "PRIVATE") == nullptr);
+    auto name = pki::inspectRequest(request).commonName;
+    options.commonName = name;
+    auto signed_ = pki::signRequest(node_.authority->certificate, node_.authority->key, request,
+                                    kj::mv(options));
+    context.getResults().setCa(node_.authority->certificate.asBytes());
+    context.getResults().setCertificate(signed_.asBytes());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    context.getResults().setBootId(node_.bootId);
+    node_.rebooting = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> shutdown(ShutdownContext context) override {
+    context.getResults().setBootId(node_.bootId);
+    node_.shuttingDown = true;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> previewReset(PreviewResetContext context) override {
+    if (node_.notInstalled) fail(ErrorKind::kFailedPrecondition, "this node has no partition META");
+    auto out = context.getResults();
+    out.setDisk("/dev/vda");
+    auto target = out.initTargets(1)[0];
+    target.setLabel("STATE");
+    target.setDevice("/dev/vda5");
+    target.setSize(100 << 20);
+    bool graceful = context.getParams().getGraceful();
+    if (node_.etcdVoters == 1 && graceful) {
+      fail(ErrorKind::kFailedPrecondition, "this node is the only voter");
+    }
+    auto members = out.initEtcd(node_.etcdVoters);
+    for (auto member : members) {
+      member.setName("m");
+      member.setId(7);
+      member.setHere(true);
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reset(ResetContext context) override {
+    auto params = context.getParams();
+    context.getResults().setBootId(node_.bootId);
+    node_.resets.add(kj::str(kj::strArray(params.getLabels(), "+"),
+                             params.getGraceful() ? " graceful" : "",
+                             params.getReboot() ? " reboot" : ""));
+    (params.getReboot() ? node_.rebooting : node_.shuttingDown) = true;
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeServices final : public rpc::Services::Server {
+ public:
+  explicit FakeServices(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> list(ListContext context) override {
+    auto services = context.getResults().initServices(node_.serviceIds.size());
+    for (size_t i = 0; i < node_.serviceIds.size(); ++i) {
+      services[i].setId(node_.serviceIds[i]);
+      services[i].setState(rpc::ServiceState::RUNNING);
+      services[i].getHealth().setUnknown(false);
+      services[i].getHealth().setHealthy(true);
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> restart(RestartContext context) override {
+    context.getResults().setResponse(
+        kj::str("Service \"", context.getParams().getId(), "\" restarted"));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kill(KillContext context) override {
+    node_.lastSignal = context.getParams().getSignal();
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeLogs final : public rpc::Logs::Server {
+ public:
+  explicit FakeLogs(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> list(ListContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    auto ids = context.getResults().initIds(2);
+    ids.set(0, "apid");
+    ids.set(1, "../etcd");  // it has none
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> read(ReadContext context) override {
+    auto params = context.getParams();
+    node_.logFrom.add(params.getFrom());
+    if (params.getId() != "apid")
+      fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
+    auto sink = params.getSink();
+    for (uint64_t i = params.getFrom(); i < node_.logLines.size(); ++i) {
+      auto request = sink.writeRequest();
+      request.setBytes(kj::str(node_.logLines[i], "\n").asBytes());
+      request.setNext(i + 1);
+      co_await request.send();
+    }
+    if (params.getFollow()) {
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      node_.follows.add(kj::mv(paf.fulfiller));
+      co_await paf.promise;
+    }
+  }
+
+  kj::Promise<void> previous(PreviousContext context) override {
+    auto params = context.getParams();
+    auto request = params.getSink().writeRequest();
+    auto line = kj::str(params.getId(), " of boot \"", params.getBoot(), "\", last ",
+                        params.getTailLines(), "\n");
+    request.setBytes(line.asBytes());
+    co_await request.send();
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeFiles final : public rpc::Files::Server {
+ public:
+  explicit FakeFiles(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> list(ListContext context) override {
+    auto request = context.getParams().getSink().filesRequest();
+    auto files = request.initFiles(3);
+    files[0].setRelativeName(".");
+    files[1].setRelativeName("hostname");
+    files[2].setName("/etc/shadow");
+    files[2].setError("permission denied");
+    co_await request.send();
+  }
+  kj::Promise<void> read(ReadContext context) override {
+    auto request = context.getParams().getSink().writeRequest();
+    request.setBytes("a\x1b[2Jb\n"_kj.asBytes());
+    co_await request.send();
+  }
+  kj::Promise<void> copy(CopyContext context) override {
+    auto sink = context.getParams().getSink();
+    kj::ArrayPtr<const kj::byte> rest = node_.archive;
+    while (rest.size() > 0) {
+      auto request = sink.writeRequest();
+      size_t n = kj::min(rest.size(), size_t(4096));
+      request.setBytes(rest.slice(0, n));
+      rest = rest.slice(n, rest.size());
+      co_await request.send();
+    }
+    context.getResults().initUnreadable(1).set(0, "/etc/shadow");
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+class FakeEvents final : public rpc::Events::Server {
+ public:
+  explicit FakeEvents(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> watch(WatchContext context) override {
+    auto tail = context.getParams().getTail();
+    node_.eventsAsked.add(tail.isLast()      ? kj::str("last ", tail.getLast())
+                          : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
+                          : tail.isAfter()   ? kj::str("after ", tail.getAfter())
+                                             : kj::str("new ones"));
+    auto request = context.getParams().getSink().eventsRequest();
+    auto event = request.initEvents(1)[0];
+    event.setId("0001");
+    event.initPhase().setName("etc");
+    event.getPhase().setAction(rpc::Action::START);
+    co_await request.send();
+    auto missed = context.getParams().getSink().missedRequest();
+    missed.setCount(7);
+    co_await missed.send();
+    if (context.getParams().getOnce()) co_return;
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+  kj::Promise<void> previous(PreviousContext context) override {
+    node_.eventsAsked.add(kj::str("boot ", context.getParams().getBoot()));
+    auto request = context.getParams().getSink().eventsRequest();
+    auto event = request.initEvents(1)[0];
+    event.setId("0000");
+    event.initPhase().setName("earlier");
+    co_await request.send();
+  }
+
+ private:
+  FakeNode& node_;
+};
+
+class FakeResources final : public rpc::Resources::Server {
+ public:
+  explicit FakeResources(FakeNode& node) : node_(node) {}
+
+  // Two services, and one machine type.
+  kj::Promise<void> list(ListContext context) override {
+    auto type = context.getParams().getKind().getType();
+    if (type == typeName<rpc::ServiceSpec>()) {
+      auto list = context.getResults().initResources(2);
+      fillService(list[0], "apid", 3);
+      fillService(list[1], "machined", 1);
+    } else if (type == typeName<rpc::MachineTypeSpec>()) {
+      auto resource = context.getResults().initResources(1)[0];
+      fill(resource.initMetadata(), "config", type, "machine-type", 1);
+      resource.getSpec().initAs<rpc::MachineTypeSpec>().setType(rpc::MachineType::CONTROLPLANE);
+    } else if (type == typeName<rpc::MachineConfigSpec>()) {
+      auto resource = context.getResults().initResources(1)[0];
+      fill(resource.initMetadata(), "config", type, "v1alpha1", node_.config.version);
+      resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> get(GetContext context) override {
+    auto params = context.getParams();
+    if (params.getKind().getType() == typeName<rpc::MachineConfigSpec>()) {
+      if (params.getId() != "v1alpha1") fail(ErrorKind::kNotFound, "resource doesn't exist");
+      ++node_.config.readings;
+      auto resource = context.getResults().initResource();
+      fill(resource.initMetadata(), "config", params.getKind().getType(), "v1alpha1",
+           node_.config.version);
+      resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+      return kj::READY_NOW;
+    }
+    KJ_IF_MAYBE (port, node_.apiServerPort) {
+      auto type = params.getKind().getType();
+      auto spec = context.getResults().initResource().getSpec();
+      if (type == typeName<rpc::ControlPlaneConfigSpec>()) {
+        spec.initAs<rpc::ControlPlaneConfigSpec>().initApiServer().setLocalPort(*port);
+        return kj::READY_NOW;
+      }
+      spec.initAs<rpc::BootstrapStatusSpec>();
+      if (type == typeName<rpc::BootstrapStatusSpec>()) return kj::READY_NOW;
+    }
+    if (params.getKind().getType() == typeName<rpc::OperationSpec>()) {
+      auto& states = node_.config.operationStates;
+      auto state = states.empty() ? kj::str("done") : kj::str(states.front());
+      if (!states.empty()) {
+        kj::Vector<kj::String> rest;
+        for (auto& later : states.asPtr().slice(1, states.size())) rest.add(kj::mv(later));
+        states = kj::mv(rest);
+      }
+      auto resource = context.getResults().initResource();
+      fill(resource.initMetadata(), "runtime", params.getKind().getType(), "apply-config", 1);
+      auto operation = resource.getSpec().initAs<rpc::OperationSpec>();
+      operation.setNumber(node_.config.operation);
+      operation.setState(state == "running" || state == "done" ? state.asPtr() : "failed"_kj);
+      operation.setStep("adding the key of slot 5");
+      operation.setError(state);
+      return kj::READY_NOW;
+    }
+    if (params.getId() != "apid")
+      fail(ErrorKind::kNotFound, kj::str("resource \"", params.getId(), "\" doesn't exist"));
+    fillService(context.getResults().initResource(), "apid", 3);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> watch(WatchContext context) override {
+    auto sink = context.getParams().getSink();
+    auto first = sink.snapshotRequest();
+    fillService(first.initResources(1)[0], "apid", 3);
+    co_await first.send();
+    auto change = sink.changesRequest();
+    auto one = change.initChanges(1)[0];
+    one.setEvent(rpc::Change::Event::DESTROYED);
+    fillService(one.initResource(), "apid", 3);
+    co_await change.send();
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+
+  static void fill(rpc::Metadata::Builder metadata, kj::StringPtr ns, kj::StringPtr type,
+                   kj::StringPtr id, uint64_t version) {
+    metadata.setNamespace(ns);
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setVersion(version);
+  }
+  static void fillService(rpc::Resource::Builder resource, kj::StringPtr id, uint64_t version) {
+    fill(resource.initMetadata(), "runtime", typeName<rpc::ServiceSpec>(), id, version);
+    auto spec = resource.getSpec().initAs<rpc::ServiceSpec>();
+    spec.setRunning(true);
+    spec.setHealthy(id == "apid");
+  }
+};
+
+class FakeNodeServer final : public rpc::Node::Server {
+ public:
+  explicit FakeNodeServer(FakeNode& node) : node_(node) {}
+
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<FakeMachine>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<FakeServices>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> logs(LogsContext context) override {
+    context.getResults().setLogs(kj::heap<FakeLogs>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(kj::heap<FakeFiles>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> events(EventsContext context) override {
+    context.getResults().setEvents(kj::heap<FakeEvents>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> network(NetworkContext context) override {
+    context.getResults().setNetwork(kj::heap<FakeNetwork>(node_.captured));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    if (node_.hangs) return kj::NEVER_DONE;
+    context.getResults().setConfiguration(
+        kj::heap<FakeConfiguration>(node_.config, node_.bootId, node_.rebooting));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> storage(StorageContext context) override {
+    context.getResults().setStorage(kj::heap<FakeStorage>(node_.meta));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> etcd(EtcdContext context) override {
+    context.getResults().setEtcd(kj::heap<FakeEtcdServer>(node_.upgrades));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> upgrades(UpgradesContext context) override {
+    context.getResults().setUpgrades(kj::heap<FakeUpgradesServer>(node_.upgrades));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(kj::heap<FakeResources>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
+    if (node_.resourcesRefused)
+      fail(ErrorKind::kPermissionDenied, "Node.sensitiveResources needs os:admin");
+    context.getResults().setResources(kj::heap<FakeResources>(node_));
+    return kj::READY_NOW;
+  }
+
+ private:
+  [[maybe_unused]] FakeNode& node_;
+};
+
+}  // namespace talos::talosctl
