@@ -55,7 +55,9 @@ TEST(BpfFilter, RefusesTheRestWithItsLine) {
   EXPECT_THAT(whyRefused(many.c_str()), StartsWith("line 1 of the filter has more than 4096"));
 }
 
-constexpr uint16_t kLeftOut = 50000, kOther = 50001;
+// The last is where packets come from: not a port that the kernel chooses, which might be one of
+// the others.
+constexpr uint16_t kLeftOut = 50000, kOther = 50001, kFrom = 4711;
 
 void upLoopback() {
   kj::AutoCloseFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -66,23 +68,27 @@ void upLoopback() {
   KJ_SYSCALL(ioctl(fd, SIOCSIFFLAGS, &request));
 }
 
-// A refused connection of TCP, or a datagram.
+// A connection of TCP, which the host refuses, or a datagram.
 void send(int family, int type, uint16_t port) {
   kj::AutoCloseFd fd(socket(family, type | SOCK_CLOEXEC, 0));
   if (family == AF_INET) {
-    sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(port)};
+    sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(kFrom)};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)));
+    to.sin_port = htons(port);
     connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to));
   } else {
-    sockaddr_in6 to{.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    sockaddr_in6 to{.sin6_family = AF_INET6, .sin6_port = htons(kFrom)};
     to.sin6_addr = in6addr_loopback;
+    KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)));
+    to.sin6_port = htons(port);
     connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to));
   }
   if (type == SOCK_DGRAM) [[maybe_unused]]
     auto n = write(fd, "x", 1);
 }
 
-// "tcp4 50001", by the destination, of what passed the filter until the last datagram came.
+// "to tcp4 50001" and "from tcp4 4711" of what passed the filter until the last datagram came.
 std::multiset<std::string> heard(int fd) {
   std::multiset<std::string> all;
   kj::byte frame[2048];
@@ -92,16 +98,19 @@ std::multiset<std::string> heard(int fd) {
     bool six = frame[12] == 0x86;
     auto protocol = frame[six ? 14 + 6 : 14 + 9];
     size_t ports = six ? 14 + 40 : 14 + 20;
+    auto source = frame[ports] << 8 | frame[ports + 1];
     auto destination = frame[ports + 2] << 8 | frame[ports + 3];
     if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP) continue;  // errors of ICMP
     if (protocol == IPPROTO_UDP && destination == 9) return all;
-    all.insert(std::string(protocol == IPPROTO_TCP ? "tcp" : "udp") + (six ? "6 " : "4 ") +
-               std::to_string(destination));
+    auto name = std::string(protocol == IPPROTO_TCP ? "tcp" : "udp") + (six ? "6 " : "4 ");
+    all.insert("from " + name + std::to_string(source));
+    all.insert("to " + name + std::to_string(destination));
   }
 }
 
-// Catches: a jump that leads to another instruction, an offset of another header; against the
-// kernel, which is who runs it.
+// Catches: a jump that leads to another instruction, an offset of another header, a filter that
+// leaves out what is sent to the port and not the answers from it; against the kernel, which is who
+// runs it.
 TEST(BpfFilter, LeavesOutOnePortOfTcp) {
   inNamespace([] {
     upLoopback();
@@ -126,9 +135,11 @@ TEST(BpfFilter, LeavesOutOnePortOfTcp) {
     send(AF_INET, SOCK_DGRAM, 9);
     auto all = heard(fd);
     for (auto family : {"4 ", "6 "}) {
-      EXPECT_GE(all.count(std::string("tcp") + family + "50001"), 1u) << family;
-      EXPECT_GE(all.count(std::string("udp") + family + "50000"), 1u) << family;
-      EXPECT_EQ(all.count(std::string("tcp") + family + "50000"), 0u) << family;
+      for (std::string way : {"to ", "from "}) {
+        EXPECT_GE(all.count(way + "tcp" + family + "50001"), 1u) << way << family;
+        EXPECT_EQ(all.count(way + "tcp" + family + "50000"), 0u) << way << family;
+      }
+      EXPECT_GE(all.count(std::string("to udp") + family + "50000"), 1u) << family;
     }
   });
 }
