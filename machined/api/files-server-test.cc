@@ -43,7 +43,9 @@ class Usages final : public rpc::UsageSink::Server {
   explicit Usages(Got& got) : got(got) {}
   kj::Promise<void> usages(UsagesContext context) override {
     for (auto usage : context.getParams().getUsages()) {
-      got.items.add(kj::str(usage.getName(), usage.getError().size() > 0 ? " !" : ""));
+      auto error = usage.getError();
+      got.items.add(error.size() > 0 ? kj::str(usage.getName(), "! ", error)
+                                     : kj::str(usage.getName()));
     }
     return got.answer();
   }
@@ -170,7 +172,8 @@ TEST_F(Files, ReadRefusesWhatIsNoFile) {
   EXPECT_EQ(kindOfFailure(read(tree.at("nowhere"))), ErrorKind::kNotFound);
 }
 
-// Catches: only the first of several paths done; a missing one that ends the rest.
+// Catches: only the first of several paths done; a missing one that ends the rest, or whose error
+// has its name a second time.
 TEST_F(Files, UsageDoesEveryPath) {
   tree.directory("a");
   tree.directory("b");
@@ -181,8 +184,8 @@ TEST_F(Files, UsageDoesEveryPath) {
   paths.set(2, tree.at("b"));
   request.setSink(kj::heap<Usages>(got));
   request.send().wait(io.waitScope);
-  EXPECT_EQ(kj::strArray(got.items, " "),
-            kj::str(tree.at("a"), " ", tree.at("nowhere"), " ! ", tree.at("b")));
+  EXPECT_EQ(kj::strArray(got.items, " "), kj::str(tree.at("a"), " ", tree.at("nowhere"),
+                                                  "! No such file or directory ", tree.at("b")));
 }
 
 // Catches: half a million paths in one call, and a client that takes the pool with a hundred walks.

@@ -123,7 +123,9 @@ class UsageJob : public kj::Refcounted {
     auto& path = paths[at++];
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { walk = kj::heap<UsageWalk>(path, options); })) {
       walk = nullptr;
-      piece.items.add(UsageItem{kj::str(path), kj::str("."), 0, messageOf(*e)});
+      auto why = messageOf(*e), name = kj::str(path, ": ");  // the item names the path already
+      if (why.startsWith(name)) why = kj::str(why.slice(name.size()));
+      piece.items.add(UsageItem{kj::str(path), kj::str("."), 0, kj::mv(why)});
     }
     return true;
   }

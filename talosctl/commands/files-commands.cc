@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <map>
+
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
@@ -47,11 +49,13 @@ class FileCollector final : public rpc::FileSink::Server {
 
 class UsageCollector final : public rpc::UsageSink::Server {
  public:
-  UsageCollector(Invocation& call, Format format, Table& table, kj::StringPtr node)
-      : call(call), format(format), table(table), node(kj::str(node)) {}
+  // `missing` becomes true when a path that was asked for could not be measured.
+  UsageCollector(Invocation& call, Format format, Table& table, kj::StringPtr node, bool& missing)
+      : call(call), format(format), table(table), node(kj::str(node)), missing(missing) {}
 
   kj::Promise<void> usages(UsagesContext context) override {
     for (auto usage : context.getParams().getUsages()) {
+      if (usage.getError().size() > 0 && usage.getRelativeName() == ".") missing = true;
       if (format == Format::kJson) {
         call.out(jsonLine(node, dynamic<rpc::Usage>(usage)));
       } else if (usage.getError().size() > 0) {
@@ -70,6 +74,7 @@ class UsageCollector final : public rpc::UsageSink::Server {
   Format format;
   Table& table;
   kj::String node;
+  bool& missing;
 };
 
 // Letters of -t: f, d, l or L, together or as a list.
@@ -135,7 +140,9 @@ kj::Promise<int> runUsage(Invocation& call) {
   if (call.arguments.size() == 0) call.arguments.add(kj::str("/"));
   Table table({"NODE", "SIZE", "NAME"});
   auto session = co_await openSession(call);
-  int status = co_await streamAll(
+  std::map<kj::StringPtr, bool> missing;  // by node
+  size_t complete = 0;
+  co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         auto request = node.filesRequest().send().getFiles().diskUsageRequest();
         auto paths = request.initPaths(call.arguments.size());
@@ -143,11 +150,12 @@ kj::Promise<int> runUsage(Invocation& call) {
         request.setDepth(depth);
         request.setAll(call.on("all"));
         request.setThreshold(call.number("threshold"));
-        request.setSink(kj::heap<UsageCollector>(call, format, table, name));
-        return request.send().ignoreResult();
+        auto& incomplete = missing[name];
+        request.setSink(kj::heap<UsageCollector>(call, format, table, name, incomplete));
+        return request.send().ignoreResult().then([&]() { complete += !incomplete; });
       });
   if (!table.empty()) outTable(call, table.render());
-  co_return status;
+  co_return complete > 0 ? 0 : 1;
 }
 
 kj::String localTime(int64_t seconds, const char* form) {

@@ -250,6 +250,23 @@ class FakeFiles final : public rpc::Files::Server {
     files[2].setError("permission denied");
     co_await request.send();
   }
+  // It has /var and below it a folder that cannot be read.
+  kj::Promise<void> diskUsage(DiskUsageContext context) override {
+    for (auto path : context.getParams().getPaths()) {
+      auto request = context.getParams().getSink().usagesRequest();
+      auto usages = request.initUsages(path == "/var" ? 2 : 1);
+      if (path == "/var") {
+        usages[0].setName("/var/private"), usages[0].setRelativeName("private");
+        usages[0].setError("Permission denied");
+        usages[1].setSize(4096);
+      } else {
+        usages[0].setError("No such file or directory");
+      }
+      usages[usages.size() - 1].setName(path);
+      usages[usages.size() - 1].setRelativeName(".");
+      co_await request.send();
+    }
+  }
   kj::Promise<void> read(ReadContext context) override {
     auto request = context.getParams().getSink().writeRequest();
     request.setBytes("a\x1b[2Jb\n"_kj.asBytes());
