@@ -198,9 +198,9 @@ kj::Array<kj::byte> encodeAddressDump() {
   return out.finish();
 }
 
-kj::Array<kj::byte> encodeRouteDump() {
+kj::Array<kj::byte> encodeRouteDump(uint8_t table) {
   MessageBuilder out(RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP);
-  out.header<rtmsg>().rtm_table = RT_TABLE_MAIN;  // each address has up to four in the local one
+  out.header<rtmsg>().rtm_table = table;
   return out.finish();
 }
 

@@ -60,7 +60,7 @@ class MessageBuilder {
 kj::Array<kj::byte> encode(const Change& change);
 kj::Array<kj::byte> encodeLinkDump();
 kj::Array<kj::byte> encodeAddressDump();
-kj::Array<kj::byte> encodeRouteDump();  // of the main table
+kj::Array<kj::byte> encodeRouteDump(uint8_t table);  // RT_TABLE_UNSPEC: of all of them
 
 // How a request ended: code 0 is success.
 struct Ack {

@@ -2,6 +2,7 @@
 // itself. Needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN); the host's own network is never touched.
 #include <errno.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <linux/genetlink.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/netlink/netlink-generic.h"
@@ -81,6 +84,16 @@ TEST(NetlinkKernel, MakesChangesAndDeletes) {
     EXPECT_TRUE(marked);
     EXPECT_EQ(count(*kernel, "0.0.0.0/0"), 1u);
     for (auto& r : kernel->routes()) EXPECT_EQ(r.table, unsigned(RT_TABLE_MAIN));  // not the local
+    setUp(*kernel, indexOf(*kernel, "lo"));
+    std::vector<std::string> all;
+    for (auto& r : kernel->allRoutes()) {
+      all.push_back(
+          kj::str(tableName(r.table), " ", routeTypeName(r.type), " ", r.destination).cStr());
+    }
+    EXPECT_THAT(all,
+                ::testing::IsSupersetOf({"local local 127.0.0.0/8", "local local 10.5.0.2/32",
+                                         "local local ::1/128", "local broadcast 10.5.0.255/32",
+                                         "main unicast 10.5.0.0/24", "main unicast 0.0.0.0/0"}));
 
     // Replacing keeps one route; the gateway is the new one.
     route.gateway = ip("10.5.0.9");

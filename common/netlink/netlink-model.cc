@@ -56,6 +56,19 @@ kj::Vector<Route> ModelKernel::routes() {
   return result;
 }
 
+kj::Vector<Route> ModelKernel::allRoutes() {
+  auto result = routes();
+  for (auto& address : addressList) {  // what comes for it is for this machine
+    result.add(Route{.destination = Prefix::host(address.prefix.address),
+                     .link = address.link,
+                     .table = RT_TABLE_LOCAL,
+                     .protocol = RTPROT_KERNEL,
+                     .scope = RT_SCOPE_HOST,
+                     .type = RTN_LOCAL});
+  }
+  return result;
+}
+
 kj::Vector<kj::Maybe<Failure>> ModelKernel::apply(kj::ArrayPtr<const Change> changes) {
   kj::Vector<kj::Maybe<Failure>> result;
   for (auto& change : changes) {

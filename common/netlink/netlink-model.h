@@ -28,6 +28,7 @@ class ModelKernel : public Kernel {
   kj::Vector<Link> links() override;
   kj::Vector<Address> addresses() override;
   kj::Vector<Route> routes() override;
+  kj::Vector<Route> allRoutes() override;
   kj::Vector<Rule> rules() override { return {}; }
   kj::Vector<Neighbour> neighbours() override { return {}; }
   WireguardDevice wireguard(unsigned index) override;

@@ -224,15 +224,8 @@ class MachineKernel final : public Kernel {
   kj::Vector<Address> addresses() override {
     return pick<Address>(encodeAddressDump(), "list addresses");
   }
-  kj::Vector<Route> routes() override {
-    kj::Vector<Route> result;
-    for (auto& route : pick<Route>(encodeRouteDump(), "list routes")) {
-      bool cached = (route.flags & RTM_F_CLONED) != 0;
-      // An older kernel lists all tables.
-      if (!cached && route.table == RT_TABLE_MAIN) result.add(kj::mv(route));
-    }
-    return result;
-  }
+  kj::Vector<Route> routes() override { return routesOf(RT_TABLE_MAIN); }
+  kj::Vector<Route> allRoutes() override { return routesOf(RT_TABLE_UNSPEC); }
 
   kj::Vector<Rule> rules() override {
     auto result = pick<Rule>(encodeRuleDump(), "list routing rules");
@@ -326,6 +319,17 @@ class MachineKernel final : public Kernel {
       return Ack{EPROTO, messageOf(e)};
     }
     return Ack{};
+  }
+
+  kj::Vector<Route> routesOf(uint8_t table) {
+    kj::Vector<Route> result;
+    for (auto& route : pick<Route>(encodeRouteDump(table), "list routes")) {
+      bool cached = (route.flags & RTM_F_CLONED) != 0;
+      // An older kernel lists all tables.
+      bool wanted = table == RT_TABLE_UNSPEC || route.table == table;
+      if (!cached && wanted) result.add(kj::mv(route));
+    }
+    return result;
   }
 
   template <typename T>

@@ -189,7 +189,8 @@ class Kernel {
   // Consistent snapshots: a dump that a change interrupted is started again.
   virtual kj::Vector<Link> links() = 0;
   virtual kj::Vector<Address> addresses() = 0;
-  virtual kj::Vector<Route> routes() = 0;  // of the main table
+  virtual kj::Vector<Route> routes() = 0;     // of the main table
+  virtual kj::Vector<Route> allRoutes() = 0;  // of every table: each address has up to four more
   // In the order in which they are tried, those of IPv4 first.
   virtual kj::Vector<Rule> rules() = 0;
   // Of all links and states.

@@ -18,9 +18,9 @@ namespace talos::networkd {
 namespace {
 
 constexpr int kSocketBuffer = 2 << 20;
-constexpr uint32_t kSnapLength = 4096, kMostSnapLength = 262'144;  // the latter is tcpdump's
-constexpr size_t kBatch = 64u << 10;                               // what ByteSink allows
-constexpr size_t kMostRecordHead = 16;                             // the VLAN tag is in snapLength
+constexpr uint32_t kSnapLength = 4096;
+constexpr size_t kBatch = 64u << 10;    // what ByteSink allows
+constexpr size_t kMostRecordHead = 16;  // the VLAN tag is in snapLength
 constexpr int kCaptureOn = 1;
 
 template <typename T>
@@ -68,10 +68,10 @@ class Capture {
         fd(openSocket()),
         link(linkNamed(wanted.getLink(), fd)),
         observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ) {
-    if (snapLength > kMostSnapLength) {
+    if (snapLength > rpc::MOST_SNAP_LENGTH) {
       fail(ErrorKind::kInvalidArgument,
            kj::str("a snap length of ", snapLength, " bytes is too long; the most is ",
-                   kMostSnapLength));
+                   rpc::MOST_SNAP_LENGTH));
     }
     buffer = kj::heapArray<kj::byte>(snapLength);
     listen(wanted);

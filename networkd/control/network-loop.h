@@ -62,6 +62,7 @@ class Controller {
   // configured has to be reachable to be repaired.
   kj::Promise<void> ready() { return firstPass.addBranch(); }
   Observed observe();
+  kj::Vector<netlink::Route> allRoutes() { return kernel.allRoutes(); }
   // What would be done if these were all the specs. Changes nothing.
   Preview preview(capnp::List<rpc::Resource>::Reader specs);
 

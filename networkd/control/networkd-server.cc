@@ -14,7 +14,7 @@ class NetworkServer final : public rpc::Network::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> routes(RoutesContext context) override {
-    fillRoutes(controller.observe(), context.getResults());
+    fillRoutes(controller.observe(), controller.allRoutes(), context.getResults());
     return kj::READY_NOW;
   }
   kj::Promise<void> capture(CaptureContext context) override {

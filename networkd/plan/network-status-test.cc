@@ -158,7 +158,8 @@ TEST(Status, NoDefaultBeforeThereIsAnAddress) {
   EXPECT_STREQ(ids(none).cStr(), "accumulative current");
 }
 
-// Catches: the API's texts differing from the tables that are printed from them.
+// Catches: the API's texts differing from the tables that are printed from them, and routes of
+// other tables that are left out, or that stand before those of the main one.
 TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
@@ -171,7 +172,7 @@ TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
                                              .protocol = kMark}});
   capnp::MallocMessageBuilder message;
   auto routes = message.initRoot<rpc::Network::RoutesResults>();
-  fillRoutes(observe(kernel), routes);
+  fillRoutes(observe(kernel), kernel.allRoutes(), routes);
   auto first = routes.asReader().getRoutes()[0], second = routes.asReader().getRoutes()[1];
   EXPECT_STREQ(kj::str(first.getInterface(), " ", first.getDestination(), " ", first.getGateway(),
                        " ", first.getMetric(), " ", first.getFamily())
@@ -181,6 +182,16 @@ TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
                        second.getGateway(), " ", second.getSource())
                    .cStr(),
                "eth0 10.5.0.0/24 0.0.0.0/0 10.5.0.2/32");
+  EXPECT_STREQ(
+      kj::strArray(
+          KJ_MAP(route, routes.asReader().getRoutes()) {
+            return kj::str(route.getTable(), " ", route.getType(), " ", route.getInterface(), " ",
+                           route.getDestination());
+          },
+          ", ")
+          .cStr(),
+      "main unicast eth0 0.0.0.0/0, main unicast eth0 10.5.0.0/24, main unicast eth0 fe80::/64, "
+      "local local eth0 10.5.0.2/32, local local eth0 fe80::5054:ff:fe00:2/128");
 
   capnp::MallocMessageBuilder other;
   auto interfaces = other.initRoot<rpc::Network::InterfacesResults>();

@@ -48,17 +48,28 @@ kj::String linkOf(const Observed& observed, const Route& route) {
   return route.nowhere() ? kj::String() : nameOf(observed, route.link);
 }
 
-// The routes that are shown: those of the main table whose link is known, in a steady order.
+// The routes whose link is known, in a steady order, the main table first.
+kj::Vector<const Route*> shown(const Observed& observed, kj::ArrayPtr<const Route> routes) {
+  kj::Vector<const Route*> result;
+  for (auto& route : routes) {
+    bool known = route.nowhere() || observed.link(route.link) != nullptr;
+    if (known) result.add(&route);
+  }
+  auto place = [](const Route* route) {
+    return std::make_tuple(route->table != RT_TABLE_MAIN, route->table, route->destination,
+                           route->metric, route->link);
+  };
+  std::stable_sort(result.begin(), result.end(),
+                   [&](const Route* a, const Route* b) { return place(a) < place(b); });
+  return result;
+}
+
+// Those of the main table.
 kj::Vector<const Route*> shown(const Observed& observed) {
   kj::Vector<const Route*> result;
-  for (auto& route : observed.routes) {
-    bool known = route.nowhere() || observed.link(route.link) != nullptr;
-    if (route.table == RT_TABLE_MAIN && known) result.add(&route);
+  for (auto route : shown(observed, observed.routes)) {
+    if (route->table == RT_TABLE_MAIN) result.add(route);
   }
-  std::stable_sort(result.begin(), result.end(), [](const Route* a, const Route* b) {
-    return std::tie(a->destination, a->metric, a->link) <
-           std::tie(b->destination, b->metric, b->link);
-  });
   return result;
 }
 
@@ -323,8 +334,9 @@ void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::B
   }
 }
 
-void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder out) {
-  auto routes = shown(observed);
+void fillRoutes(const Observed& observed, kj::ArrayPtr<const Route> all,
+                rpc::Network::RoutesResults::Builder out) {
+  auto routes = shown(observed, all);
   auto list = out.initRoutes(routes.size());
   for (size_t i = 0; i < routes.size(); ++i) {
     auto& route = *routes[i];
@@ -343,6 +355,8 @@ void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder o
     entry.setFamily(familyName(family));
     entry.setProtocol(protocolName(route.protocol));
     entry.setFlags(route.flags);
+    entry.setTable(netlink::tableName(route.table));
+    entry.setType(netlink::routeTypeName(route.type));
   }
 }
 

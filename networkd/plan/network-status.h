@@ -67,6 +67,8 @@ Records records(const Undone& undone);
 bool hasDefaultRoute(const Observed& observed);
 
 void fillInterfaces(const Observed& observed, rpc::Network::InterfacesResults::Builder out);
-void fillRoutes(const Observed& observed, rpc::Network::RoutesResults::Builder out);
+// `routes`: of every table; links by what was observed.
+void fillRoutes(const Observed& observed, kj::ArrayPtr<const netlink::Route> routes,
+                rpc::Network::RoutesResults::Builder out);
 
 }  // namespace talos::networkd

@@ -17,8 +17,6 @@ namespace talos::talosctl {
 
 namespace {
 
-constexpr int64_t kMostSnapLength = 262'144;
-
 // Where the capture goes: stdout, or a new file that only its owner can read. The file is made when
 // the first bytes come, so that a capture that is refused leaves none.
 class CaptureFile {
@@ -80,9 +78,9 @@ kj::Vector<BpfStep> filterOf(const Invocation& call) {
 
 kj::Promise<int> runCapture(Invocation& call) {
   auto snapLength = call.number("snaplen");
-  if (snapLength < 1 || snapLength > kMostSnapLength) {
+  if (snapLength < 1 || snapLength > rpc::MOST_SNAP_LENGTH) {
     failUsage(kj::str("invalid value \"", snapLength, "\" for flag --snaplen: use 1 to ",
-                      kMostSnapLength));
+                      rpc::MOST_SNAP_LENGTH));
   }
   auto filter = filterOf(call);
   auto session = co_await openSingle(call);

@@ -168,6 +168,7 @@ class CountedKernel final : public netlink::Kernel {
   kj::Vector<netlink::Link> links() override { return real->links(); }
   kj::Vector<netlink::Address> addresses() override { return real->addresses(); }
   kj::Vector<netlink::Route> routes() override { return real->routes(); }
+  kj::Vector<netlink::Route> allRoutes() override { return real->allRoutes(); }
   kj::Vector<netlink::Rule> rules() override { return real->rules(); }
   kj::Vector<netlink::Neighbour> neighbours() override { return real->neighbours(); }
   netlink::WireguardDevice wireguard(unsigned index) override { return real->wireguard(index); }
