@@ -72,7 +72,9 @@ struct Socket {
 }
 
 struct Cgroup {
-  # Counts and bytes; a limit of -1 is none. What the kernel does not count for a group is null.
+  # Counts and bytes; a limit of -1 is none. What the kernel does not count for a group is null, of a single number
+  # `uncounted`.
+  const uncounted :Int64 = -2;
   path @0 :Text;                   # below the root, "system/apid"; the root itself is empty
   processes @1 :UInt32;            # in the group itself
   memory @2 :Memory;
@@ -86,7 +88,7 @@ struct Cgroup {
   }
   struct Cpu {
     usageUs @0 :Int64; userUs @1 :Int64; systemUs @2 :Int64; throttledUs @3 :Int64; throttledPeriods @4 :Int64;
-    weight @5 :Int64;              # 0: not known
+    weight @5 :Int64;
     quotaUs @6 :Int64; periodUs @7 :Int64;         # so much in each period
   }
   struct Pids { current @0 :Int64; peak @1 :Int64; max @2 :Int64; }

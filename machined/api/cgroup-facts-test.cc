@@ -8,7 +8,10 @@
 namespace talos::machined {
 namespace {
 
-// Catches: a group before its parent, values of another file, "no limit" as a number.
+constexpr int64_t kUncounted = rpc::Cgroup::UNCOUNTED;
+
+// Catches: a group before its parent, values of another file, "no limit" as a number, a file that
+// is not there as 0.
 TEST(CgroupFacts, ATreeOfVersion2) {
   TestTree tree;
   tree.file("cgroup.controllers", "cpu memory pids io\n");
@@ -39,6 +42,11 @@ TEST(CgroupFacts, ATreeOfVersion2) {
   EXPECT_FALSE(groups[1].hasMemory());
   EXPECT_FALSE(groups[1].hasCpu());
   auto b = groups[2];
+  for (auto absent : {b.getMemory().getPeak(), b.getMemory().getMin(), b.getMemory().getHigh(),
+                      b.getMemory().getSwapCurrent(), b.getMemory().getSwapMax(),
+                      b.getCpu().getThrottledUs(), b.getPids().getPeak()}) {
+    EXPECT_EQ(absent, kUncounted);
+  }
   EXPECT_EQ(b.getProcesses(), 3u);
   EXPECT_EQ(b.getMemory().getCurrent(), 4096);
   EXPECT_EQ(b.getMemory().getMax(), -1);
@@ -80,7 +88,12 @@ TEST(CgroupFacts, BesideVersion1) {
   EXPECT_EQ(groups[1].getMemory().getCurrent(), 7);
   EXPECT_EQ(groups[1].getMemory().getMax(), -1);
   EXPECT_EQ(groups[1].getCpu().getUsageUs(), 5);
-  EXPECT_EQ(groups[1].getCpu().getQuotaUs(), -1);
+  EXPECT_EQ(groups[1].getCpu().getQuotaUs(), kUncounted);
+  auto memory = groups[1].getMemory();
+  for (auto absent : {memory.getMin(), memory.getLow(), memory.getHigh(), memory.getPeak(),
+                      memory.getSwapCurrent(), memory.getSwapMax(), memory.getOomKills()}) {
+    EXPECT_EQ(absent, kUncounted);
+  }
 }
 
 TEST(CgroupFacts, NotMoreThanAnAnswerHolds) {

@@ -38,13 +38,16 @@ kj::Maybe<kj::String> textOf(kj::StringPtr folder, kj::StringPtr name) {
   return kj::heapString(content.begin(), content.size());
 }
 
+constexpr int64_t kUncounted = rpc::Cgroup::UNCOUNTED;
+
 int64_t limitIn(kj::StringPtr folder, kj::StringPtr name) {
   KJ_IF_MAYBE (text, textOf(folder, name)) return parseCgroupLimit(*text);
-  return 0;
+  return kUncounted;
 }
 
 int64_t keyIn(kj::StringPtr text, kj::StringPtr key) {
-  return static_cast<int64_t>(flatKey(text, key).orDefault(0));
+  KJ_IF_MAYBE (value, flatKey(text, key)) return static_cast<int64_t>(*value);
+  return kUncounted;
 }
 
 // "rbytes=12" with the key "rbytes="; none when it has another one.
@@ -82,9 +85,9 @@ void fillMemory(const CgroupFolders& folders, rpc::Cgroup::Builder out) {
     auto memory = out.initMemory();
     memory.setCurrent(parseCgroupLimit(*current));
     memory.setPeak(limitIn(folders.memory, "memory.max_usage_in_bytes"));
-    memory.setHigh(-1);
+    memory.setMin(kUncounted), memory.setLow(kUncounted), memory.setHigh(kUncounted);
     memory.setMax(limitOfVersion1(limitIn(folders.memory, "memory.limit_in_bytes")));
-    memory.setSwapMax(-1);
+    memory.setSwapCurrent(kUncounted), memory.setSwapMax(kUncounted);
     auto control = textOf(folders.memory, "memory.oom_control").orDefault(nullptr);
     memory.setOomKills(keyIn(control, "oom_kill"));
   }
@@ -99,7 +102,7 @@ void fillCpu(const CgroupFolders& folders, rpc::Cgroup::Builder out) {
     cpu.setThrottledUs(keyIn(*stat, "throttled_usec"));
     cpu.setThrottledPeriods(keyIn(*stat, "nr_throttled"));
     cpu.setWeight(limitIn(folders.unified, "cpu.weight"));
-    cpu.setQuotaUs(-1);
+    cpu.setQuotaUs(kUncounted), cpu.setPeriodUs(kUncounted);
     KJ_IF_MAYBE (most, textOf(folders.unified, "cpu.max")) parseCpuMax(*most, cpu);
   }
 }

@@ -13,7 +13,8 @@ namespace talos::machined {
 // beside version 1; what version 2 does not count there, the memory, comes from version 1.
 kj::Own<capnp::MallocMessageBuilder> readCgroups(kj::StringPtr root, size_t most);
 
-// The texts of single files; what is not understood is 0. Pure.
+// The texts of single files; what is not understood is 0. (A file that is not there is
+// rpc::Cgroup::UNCOUNTED.) Pure.
 int64_t parseCgroupLimit(kj::ArrayPtr<const char> text);  // "max" is -1
 void parseCpuMax(kj::ArrayPtr<const char> text, rpc::Cgroup::Cpu::Builder out);
 void parseIoStat(kj::ArrayPtr<const char> text, rpc::Cgroup::Io::Builder out);

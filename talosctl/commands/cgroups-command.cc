@@ -12,21 +12,30 @@ namespace {
 using Cgroups = rpc::Machine::CgroupsResults;
 
 constexpr uint64_t kSecondUs = 1'000'000;
+constexpr kj::StringPtr kUncounted = "-"_kj;
+
+bool isCounted(int64_t value) {
+  return value != rpc::Cgroup::UNCOUNTED;
+}
 
 kj::String bytesOrMax(int64_t bytes) {
+  if (!isCounted(bytes)) return kj::str(kUncounted);
   return bytes < 0 ? kj::str("max") : humanSize(static_cast<uint64_t>(bytes));
 }
 
 kj::String countOrMax(int64_t count) {
+  if (!isCounted(count)) return kj::str(kUncounted);
   return count < 0 ? kj::str("max") : kj::str(count);
 }
 
 kj::String secondsOf(int64_t us) {
+  if (!isCounted(us)) return kj::str(kUncounted);
   return kj::str(fixed(static_cast<uint64_t>(kj::max(us, int64_t{0})), kSecondUs, 2), "s");
 }
 
 // In cores: "1.50" of a quota of 150 ms in 100 ms.
 kj::String quotaOf(rpc::Cgroup::Cpu::Reader cpu) {
+  if (!isCounted(cpu.getQuotaUs())) return kj::str(kUncounted);
   if (cpu.getQuotaUs() < 0 || cpu.getPeriodUs() <= 0) return kj::str("max");
   return fixed(static_cast<uint64_t>(cpu.getQuotaUs()), static_cast<uint64_t>(cpu.getPeriodUs()),
                2);
@@ -35,8 +44,6 @@ kj::String quotaOf(rpc::Cgroup::Cpu::Reader cpu) {
 kj::String percentOf(double value) {
   return kj::str(fixed(static_cast<uint64_t>(lround(value * 100)), 100, 2), "%");
 }
-
-constexpr kj::StringPtr kUncounted = "-"_kj;
 
 using Cells = kj::Vector<kj::String>;
 
@@ -52,7 +59,7 @@ void fillOverview(rpc::Cgroup::Reader group, Cells& cells) {
   cells.add(group.hasMemory() ? bytesOrMax(group.getMemory().getCurrent()) : kj::str(kUncounted));
   cells.add(group.hasMemory() ? bytesOrMax(group.getMemory().getMax()) : kj::str(kUncounted));
   cells.add(group.hasCpu() ? secondsOf(group.getCpu().getUsageUs()) : kj::str(kUncounted));
-  cells.add(group.hasPids() ? kj::str(group.getPids().getCurrent()) : kj::str(kUncounted));
+  cells.add(group.hasPids() ? countOrMax(group.getPids().getCurrent()) : kj::str(kUncounted));
 }
 
 void fillMemory(rpc::Cgroup::Reader group, Cells& cells) {
@@ -60,7 +67,7 @@ void fillMemory(rpc::Cgroup::Reader group, Cells& cells) {
   auto m = group.getMemory();
   for (auto value : {m.getCurrent(), m.getPeak(), m.getMin(), m.getLow(), m.getHigh(), m.getMax()})
     cells.add(bytesOrMax(value));
-  cells.add(kj::str(m.getOomKills()));
+  cells.add(countOrMax(m.getOomKills()));
 }
 
 void fillSwap(rpc::Cgroup::Reader group, Cells& cells) {
@@ -75,7 +82,7 @@ void fillCpu(rpc::Cgroup::Reader group, Cells& cells) {
   cells.add(secondsOf(cpu.getUsageUs()));
   cells.add(secondsOf(cpu.getUserUs()));
   cells.add(secondsOf(cpu.getSystemUs()));
-  cells.add(cpu.getWeight() == 0 ? kj::str(kUncounted) : kj::str(cpu.getWeight()));
+  cells.add(countOrMax(cpu.getWeight()));
   cells.add(quotaOf(cpu));
   cells.add(secondsOf(cpu.getThrottledUs()));
 }
@@ -83,8 +90,8 @@ void fillCpu(rpc::Cgroup::Reader group, Cells& cells) {
 void fillProcesses(rpc::Cgroup::Reader group, Cells& cells) {
   cells.add(kj::str(group.getProcesses()));
   if (!group.hasPids()) return;
-  cells.add(kj::str(group.getPids().getCurrent()));
-  cells.add(kj::str(group.getPids().getPeak()));
+  cells.add(countOrMax(group.getPids().getCurrent()));
+  cells.add(countOrMax(group.getPids().getPeak()));
   cells.add(countOrMax(group.getPids().getMax()));
 }
 

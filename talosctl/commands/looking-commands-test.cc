@@ -62,6 +62,7 @@ TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
   EXPECT_THAT(err(), HasSubstr("\"coredns\" is not a valid pod; use <namespace>/<pod>"));
 }
 
+// Catches: what the kernel does not count shown as nothing, or as no limit.
 TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups"}), 0);
   EXPECT_EQ(out(),
@@ -70,8 +71,9 @@ TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
             "10.0.0.2   └─system   0           -        -            -       -\n"
             "10.0.0.2     └─apid   2           12 MB    max          1.50s   -\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "cpu"}), 0);
-  EXPECT_THAT(out(),
-              HasSubstr("  └─apid   1.50s   0.00s   0.00s    -        1.50         0.00s\n"));
+  EXPECT_THAT(out(), HasSubstr("  └─apid   1.50s   0.00s   0.00s    -        1.50         -\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "swap"}), 0);
+  EXPECT_THAT(out(), HasSubstr("  └─apid   -         0 B\n"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "psi"}), 0);
   EXPECT_THAT(out(), HasSubstr("  └─apid   -          1.25%         0.00%         -         -\n"));
 }

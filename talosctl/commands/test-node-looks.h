@@ -37,8 +37,10 @@ inline void fillCgroups(rpc::Machine::CgroupsResults::Builder out) {
   groups[2].setProcesses(2);
   auto memory = groups[2].initMemory();
   memory.setCurrent(12'000'000), memory.setMax(-1), memory.setPeak(13'000'000);
+  memory.setSwapCurrent(rpc::Cgroup::UNCOUNTED);
   auto cpu = groups[2].initCpu();
   cpu.setUsageUs(1'500'000), cpu.setQuotaUs(150'000), cpu.setPeriodUs(100'000);
+  cpu.setWeight(rpc::Cgroup::UNCOUNTED), cpu.setThrottledUs(rpc::Cgroup::UNCOUNTED);
   auto pressure = groups[2].initPressure(1)[0];
   pressure.setResource("memory"), pressure.setSomeAvg60(1.25);
 }
