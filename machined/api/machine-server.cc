@@ -200,7 +200,7 @@ kj::Promise<void> MachineServer::time(TimeContext context) {
 kj::Promise<void> MachineServer::netstat(NetstatContext context) {
   auto facts = co_await onPool("reading the sockets",
                                [proc = paths.proc, process = context.getParams().getProcess()] {
-                                 return readSockets(proc, process, kMostSockets);
+                                 return readSockets(proc, process, getpid(), kMostSockets);
                                });
   auto out = context.getResults();
   out.setLeftOut(facts.leftOut);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "common/base/error.h"
 #include "machined/api/proc.h"
@@ -146,19 +147,19 @@ void addOwner(kj::StringPtr proc, int pid, SocketOwners& owners) {
   }
 }
 
-// Process 1 holds what its children listen on; so it comes last.
-SocketOwners ownersOf(kj::StringPtr proc) {
+// Process 1 and the keeper hold what their children listen on; so they come last.
+SocketOwners ownersOf(kj::StringPtr proc, int keeper) {
   DIR* directory = opendir(proc.cStr());
   if (directory == nullptr) KJ_FAIL_SYSCALL("opendir", errno, proc);
   KJ_DEFER(closedir(directory));
   kj::Vector<int> pids;
   while (auto* entry = readdir(directory)) {
     KJ_IF_MAYBE (pid, parseNumber(kj::StringPtr(entry->d_name))) {
-      if (*pid != 1) pids.add(static_cast<int>(*pid));
+      pids.add(static_cast<int>(*pid));
     }
   }
-  std::sort(pids.begin(), pids.end());
-  pids.add(1);
+  auto place = [keeper](int pid) { return std::make_tuple(pid == 1, pid == keeper, pid); };
+  std::sort(pids.begin(), pids.end(), [&](int a, int b) { return place(a) < place(b); });
   SocketOwners owners;
   for (int pid : pids) addOwner(proc, pid, owners);
   return owners;
@@ -175,7 +176,7 @@ kj::Vector<SocketFacts> parseSockets(kj::StringPtr protocol, kj::ArrayPtr<const 
   return result;
 }
 
-Sockets readSockets(kj::StringPtr proc, int process, size_t most) {
+Sockets readSockets(kj::StringPtr proc, int process, int keeper, size_t most) {
   auto folder = process == 0 ? kj::str(proc, "/net") : kj::str(proc, '/', process, "/net");
   if (process != 0 && access(folder.cStr(), F_OK) < 0) {
     fail(ErrorKind::kNotFound, kj::str("there is no process ", process));
@@ -192,7 +193,7 @@ Sockets readSockets(kj::StringPtr proc, int process, size_t most) {
       }
     }
   }
-  auto owners = ownersOf(proc);
+  auto owners = ownersOf(proc, keeper);
   for (auto& socket : result.sockets) {
     if (socket.inode == 0) continue;
     KJ_IF_MAYBE (owner, owners.find(socket.inode)) {

@@ -30,6 +30,8 @@ struct Sockets {
   uint64_t leftOut = 0;
 };
 // Of the process's network namespace; 0: of this one. NotFound when there is no such process.
-Sockets readSockets(kj::StringPtr proc, int process, size_t most);
+// `keeper` is the process that has, as process 1 does, the sockets on which others listen: it is
+// named for what nobody else has open.
+Sockets readSockets(kj::StringPtr proc, int process, int keeper, size_t most);
 
 }  // namespace talos::machined
