@@ -95,4 +95,12 @@ bool isCalled(const T& node, kj::StringPtr word) {
   return false;
 }
 
+inline kj::Maybe<capnp::StructSchema::Field> fieldCalled(capnp::StructSchema schema,
+                                                         kj::StringPtr word) {
+  for (auto field : schema.getFields()) {
+    if (isCalled(field, word)) return field;
+  }
+  return nullptr;
+}
+
 }  // namespace talos::annotation

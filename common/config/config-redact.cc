@@ -109,20 +109,13 @@ class Finder {
     for (auto& entry : node.entries) {
       auto below = paths.below(path, entry.key);
       KJ_IF_MAYBE (s, schema) {
-        KJ_IF_MAYBE (f, fieldFor(entry.key, *s)) {
+        KJ_IF_MAYBE (f, annotation::fieldCalled(*s, entry.key)) {
           field(*entry.value, *f, below);
           continue;
         }
       }
       unknown(*entry.value, below, soundsSecret(entry.key));
     }
-  }
-
-  static kj::Maybe<StructSchema::Field> fieldFor(kj::StringPtr key, StructSchema schema) {
-    for (auto field : schema.getFields()) {
-      if (annotation::isCalled(field, key)) return field;
-    }
-    return nullptr;
   }
 
   void field(const YamlNode& node, StructSchema::Field field, Path path) {

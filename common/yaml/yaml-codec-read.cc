@@ -132,23 +132,16 @@ class TreeReader {
       if (!field.getType().isStruct()) continue;
       size_t fit = 0;
       for (auto& entry : node.entries) {
-        if (fieldFor(entry.key, field.getType().asStruct()) != nullptr) ++fit;
+        if (annotation::fieldCalled(field.getType().asStruct(), entry.key) != nullptr) ++fit;
       }
       if (fit > bestFit) best = field, bestFit = fit;
     }
     return best;
   }
 
-  static kj::Maybe<StructSchema::Field> fieldFor(kj::StringPtr key, StructSchema schema) {
-    for (auto field : schema.getFields()) {
-      if (annotation::isCalled(field, key)) return field;
-    }
-    return nullptr;
-  }
-
   void readEntry(const Entry& entry, DynamicStruct::Builder target, const Path& parent,
                  kj::Vector<Seen>& seen) {
-    KJ_IF_MAYBE (field, fieldFor(entry.key, target.getSchema())) {
+    KJ_IF_MAYBE (field, annotation::fieldCalled(target.getSchema(), entry.key)) {
       auto name = keyOf(*field);
       Path path{&parent, name, nullptr};
       for (auto& [other, null] : seen) {
@@ -185,7 +178,8 @@ class TreeReader {
   static kj::String placesOf(kj::StringPtr key, StructSchema schema) {
     kj::Vector<kj::String> found;
     for (auto field : schema.getFields()) {
-      if (!field.getType().isStruct() || fieldFor(key, field.getType().asStruct()) == nullptr)
+      if (!field.getType().isStruct() ||
+          annotation::fieldCalled(field.getType().asStruct(), key) == nullptr)
         continue;
       found.add(kj::str(keyOf(field)));
     }

@@ -9,16 +9,7 @@
 namespace talos::talosctl {
 namespace {
 
-using capnp::StructSchema;
-
 constexpr auto kItem = "[]"_kj;
-
-kj::Maybe<StructSchema::Field> fieldOf(StructSchema schema, kj::StringPtr key) {
-  for (auto field : schema.getFields()) {
-    if (annotation::isCalled(field, key)) return field;
-  }
-  return nullptr;
-}
 
 // Of what stands at `path` among the later keys: those below it tell.
 Shape laterShape(kj::StringPtr path) {
@@ -52,7 +43,7 @@ Shape shapeOfConfig(kj::ArrayPtr<const kj::StringPtr> path) {
     pattern = kj::str(pattern, pattern.size() == 0 ? "" : ".", step);
     known = known && type.isStruct();
     if (!known) continue;
-    KJ_IF_MAYBE (field, fieldOf(type.asStruct(), step)) {
+    KJ_IF_MAYBE (field, annotation::fieldCalled(type.asStruct(), step)) {
       type = field->getType();
       map = annotation::has(*field, annotation::kMap);
     } else {
