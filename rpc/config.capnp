@@ -129,8 +129,8 @@ struct Interface {
   wireguard @11 :Wireguard $A.doc("Make this link a WireGuard tunnel.");
   vip @12 :Vip
       $A.doc("Address shared by the control-plane nodes; one of them has it at a time. Only for control-plane nodes.");
-  bridge @13 :Bridge $A.since("v1.3") $A.doc("Make this link a bridge of other links.");
-  deviceSelector @14 :DeviceSelector $A.since("v1.3")
+  bridge @13 :Bridge $A.since("v1.2") $A.doc("Make this link a bridge of other links.");
+  deviceSelector @14 :DeviceSelector $A.since("v1.1")
       $A.doc("Select the link by its properties instead of its name. All given properties must match, and exactly one "
              "link must match.");
 }
@@ -138,7 +138,7 @@ struct Interface {
 struct Bridge {
   interfaces @0 :List(Text) $A.keepEmpty $A.doc("Names of the ports of the bridge.");
   stp @1 :Stp $A.doc("Spanning tree protocol (STP).");
-  vlan @2 :VlanFiltering $A.doc("VLANs inside the bridge.");
+  vlan @2 :VlanFiltering $A.since("v1.8") $A.doc("VLANs inside the bridge.");
   struct Stp { enabled @0 :Bool $A.default("false") $A.doc("Enable STP."); }
   struct VlanFiltering { vlanFiltering @0 :Bool $A.default("false") $A.doc("Filter by VLAN tags when forwarding."); }
 }
@@ -147,10 +147,10 @@ struct Bridge {
 struct DeviceSelector {
   busPath @0 :Text $A.doc("Bus path of the device, such as 0000:00:03.0 or 00:*.");
   hardwareAddr @1 :Text $A.doc("Hardware address, such as 52:54:00:*.");
-  permanentAddr @2 :Text $A.doc("Permanent hardware address of the device.");
+  permanentAddr @2 :Text $A.since("v1.9") $A.doc("Permanent hardware address of the device.");
   pciID @3 :Text $A.doc("PCI vendor and product id, such as 1af4:1000.");
   driver @4 :Text $A.doc("Name of the driver, such as virtio_net.");
-  physical @5 :Bool $A.default("false") $A.doc("Match hardware only, not virtual links.");
+  physical @5 :Bool $A.default("false") $A.since("v1.7") $A.doc("Match hardware only, not virtual links.");
 }
 
 struct DhcpOptions {
@@ -279,8 +279,8 @@ struct Route {
   network @0 :Text $A.keepEmpty $A.doc("Destination with prefix length.");
   gateway @1 :Text $A.keepEmpty $A.doc("Address of the gateway.");
   metric @2 :UInt32 $A.default("10") $A.doc("Metric; the route with the lowest one is used.");
-  source @3 :Text $A.since("v1.0") $A.doc("Source address of packets from this machine.");
-  mtu @4 :UInt32 $A.since("v1.5") $A.default("that of the link") $A.doc("MTU of this route in bytes.");
+  source @3 :Text $A.since("v0.12") $A.doc("Source address of packets from this machine.");
+  mtu @4 :UInt32 $A.since("v1.3") $A.default("that of the link") $A.doc("MTU of this route in bytes.");
   onlink @5 :Bool $A.default("false") $A.doc("Use the gateway on this link even if no address of the link covers it.");
   type @6 :RouteType $A.default("unicast") $A.doc("What happens to packets for this destination.");
 }
