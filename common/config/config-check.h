@@ -90,6 +90,8 @@ struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
   kj::StringPtr here;  // keys of the main document that do the same; "" if there are none
+  // It blocks packets. A warning is not enough: whoever writes it takes the machine for closed.
+  bool firewall = false;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();
 // The known kind of a document that is not the main one.

@@ -242,6 +242,18 @@ TEST(Config, CountsTheOtherDocumentsByTheirSeverity) {
   EXPECT_EQ(count, 100);
 }
 
+// Catches: a machine that takes a firewall's rules, has none, and is taken for closed.
+TEST(Config, AFirewallsDocumentsAreRefused) {
+  for (std::string kind : {"NetworkDefaultActionConfig", "NetworkRuleConfig"}) {
+    std::string problems = problemsOf(good() + "---\nkind: " + kind + "\n").cStr();
+    EXPECT_NE(problems.find(": " + kind +
+                            " documents need a firewall, and this system has none: what they block "
+                            "would be open; remove it, and filter in front of the node\n"),
+              problems.npos)
+        << problems;
+  }
+}
+
 // Catches: an error that an earlier release had too and that a node then boots with; a new config
 // that is let through like a kept one.
 TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
@@ -252,6 +264,7 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
   };
   auto twice = good() + "---\n" + good();
   EXPECT_FALSE(hasErrors(keptProblems(twice)));
+  EXPECT_FALSE(hasErrors(keptProblems(good() + "---\nkind: NetworkRuleConfig\n")));
   EXPECT_TRUE(hasErrors(keptProblems(twice + "---\na: b\n")));
   EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", "-"))));
 }

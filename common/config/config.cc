@@ -14,7 +14,10 @@ const codec::YamlNode* member(const codec::YamlNode& document, kj::StringPtr key
   return nullptr;
 }
 
-constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begins in line "_kj;
+constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begins in line "_kj,
+                        kNoFirewall =
+                            " documents need a firewall, and this system has none: what "
+                            "they block would be open"_kj;
 
 // What a document beside the main one is: an error, or one of a later version.
 Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main) {
@@ -23,6 +26,11 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
   problem.column = document.place.column;
   auto* kind = member(document, "kind");
   KJ_IF_MAYBE (known, laterKindOf(document)) {
+    if (known->firewall) {
+      problem.message = kj::str(known->name, kNoFirewall);
+      problem.hint = kj::str("remove it, and filter in front of the node");
+      return problem;
+    }
     problem.severity = Problem::Severity::kWarning;
     problem.message = kj::str(known->name, " documents are supported from version ", known->since,
                               " on; this one has no effect");
@@ -137,7 +145,9 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
   Report report(config.places(), file, again, Report::Of::kKeptConfig);
   if (!config.good()) check(report, config.get());
   auto isWarning = [&](const Problem& problem) {
-    if (problem.path.size() == 0) return problem.message.startsWith(kAnotherConfig);
+    if (problem.path.size() == 0) {
+      return problem.message.startsWith(kAnotherConfig) || problem.message.endsWith(kNoFirewall);
+    }
     for (auto& p : again) {
       if (p.path == problem.path && p.message == problem.message)
         return p.severity == Problem::Severity::kWarning;

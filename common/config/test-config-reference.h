@@ -180,11 +180,12 @@ void addLaterKeys(kj::Vector<kj::String>& parts) {
   parts.add(
       kj::str("\n## Documents of later versions\n\n"
               "A file may have further documents besides the machine config, separated by `---`.\n"
-              "Those of the following kinds are named in a warning and have no effect; any other\n"
-              "document that is not empty is an error.\n\n"
+              "Those of the following kinds are named in a warning and have no effect; those of a\n"
+              "firewall, and any other document that is not empty, are an error.\n\n"
               "| Kind | Since | Use here |\n|---|---|---|\n"));
   for (auto& kind : laterKinds())
-    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ", kind.here, " |\n"));
+    parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
+                      kind.firewall ? "an error: there is no firewall"_kj : kind.here, " |\n"));
 }
 
 // `example` is a config that sets every key to something else than its default. Its secrets and
