@@ -198,20 +198,26 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
 void checkEndpoint(kj::StringPtr url) {
   auto parsed = parseEndpoint(url);
   if (parsed.problem.size() == 0 && parsed.value.scheme == "https") return;
-  // What was meant: the same host under https, on the port that the API has.
-  kj::String guess;
+  // What was meant: the same host under https, on the port that the API has. The words are those
+  // of the original.
   auto retry = parseEndpoint(kj::str("https://", url));
   auto bracketed = parseEndpoint(kj::str("https://[", url, "]"));
   auto& best = parsed.problem.size() == 0 ? parsed : retry.problem.size() == 0 ? retry : bracketed;
-  if (best.problem.size() == 0) {
-    auto& host = best.value.host;
-    bool ipv6 = host.findFirst(':') != nullptr;
-    guess = kj::str("; did you mean \"https://", ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":",
-                    best.value.port.orDefault(6443), "\"?");
+  if (best.problem.size() > 0) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the endpoint of the Kubernetes API must be an https URL, for example "
+                 "https://10.5.0.2:6443; \"",
+                 url, "\" is not one"));
   }
-  fail(ErrorKind::kInvalidArgument, kj::str("the endpoint of the Kubernetes API must be an https "
-                                            "URL, for example https://10.5.0.2:6443; \"",
-                                            url, "\" is not one", guess));
+  auto wrong = &best == &parsed ? "the control plane endpoint URL should have scheme https://"_kj
+               : best.value.port == nullptr
+                   ? "no scheme and port specified for the cluster endpoint URL"_kj
+                   : "no scheme specified for the cluster endpoint URL"_kj;
+  auto& host = best.value.host;
+  bool ipv6 = host.findFirst(':') != nullptr;
+  fail(ErrorKind::kInvalidArgument,
+       kj::str(wrong, "\ntry: \"https://", ipv6 ? "[" : "", host, ipv6 ? "]" : "", ":",
+               best.value.port.orDefault(6443), "\""));
 }
 
 Secrets makeSecrets(const GenerateOptions& options) {
