@@ -102,7 +102,7 @@ kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, k
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto stream =
       co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
-  tuneTcp(*stream);
+  tuneTcp(*stream, kDialSilence);
   auto secured = co_await secure(kj::mv(stream));
   co_return kj::heap<ConnectionImpl>(timer, kj::mv(secured), kj::mv(where), limits());
 }

@@ -1,7 +1,10 @@
 // serveTls and connectTls together, over loopback.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include <map>
 
 #include "common/memory/zeroize.h"
 #include "common/testing/sanitizers.h"
@@ -353,6 +356,28 @@ TEST_F(ServerTls, DialErrorsSayWhere) {
   auto named = failureOf(
       [&] { wait(connectTls(*io.lowLevelProvider, timer, client, "node1", 50000, "node1")); });
   EXPECT_EQ(kindOf(named), ErrorKind::kInvalidArgument);
+}
+
+// Catches: a machine that loses its power while somebody waits for its answer, and is noticed only
+// when the caller's patience is over.
+TEST_F(ServerTls, AVanishedPeerIsNoticedInSeconds) {
+  std::map<int, int> options;
+  Secure look = [&](kj::Own<kj::AsyncIoStream> stream) {
+    for (int option : {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT}) {
+      kj::uint size = sizeof(int);
+      stream->getsockopt(IPPROTO_TCP, option, &options[option], &size);
+    }
+    int on = 0;
+    kj::uint size = sizeof(int);
+    stream->getsockopt(SOL_SOCKET, SO_KEEPALIVE, &on, &size);
+    EXPECT_EQ(on, 1);
+    return kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::mv(stream));
+  };
+  wait(connectTcp(*io.lowLevelProvider, timer, "127.0.0.1", port, kj::mv(look)));
+  auto silence = options[TCP_KEEPIDLE] + options[TCP_KEEPINTVL] * options[TCP_KEEPCNT];
+  EXPECT_EQ(silence * kj::SECONDS, kDialSilence);
+  EXPECT_EQ(options[TCP_USER_TIMEOUT] * kj::MILLISECONDS, kDialSilence);
+  EXPECT_LE(options[TCP_KEEPIDLE], 10);
 }
 
 // Catches: a peer that never answers and holds its caller for ever. The clock is the test's own.

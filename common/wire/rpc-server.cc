@@ -458,15 +458,17 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
   return running.attach(kj::mv(session));
 }
 
-void tuneTcp(kj::AsyncIoStream& stream) {
+void tuneTcp(kj::AsyncIoStream& stream, kj::Duration silence) {
+  constexpr int kProbes = 4;
+  auto idle = silence / 2;
   setOption(stream, IPPROTO_TCP, TCP_NODELAY, int{1});
-  // A peer that vanished is noticed within two minutes, whether or not something is being sent to
-  // it.
   setOption(stream, SOL_SOCKET, SO_KEEPALIVE, int{1});
-  setOption(stream, IPPROTO_TCP, TCP_KEEPIDLE, int{60});
-  setOption(stream, IPPROTO_TCP, TCP_KEEPINTVL, int{15});
-  setOption(stream, IPPROTO_TCP, TCP_KEEPCNT, int{4});
-  setOption(stream, IPPROTO_TCP, TCP_USER_TIMEOUT, unsigned{120'000});
+  setOption(stream, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(idle / kj::SECONDS));
+  setOption(stream, IPPROTO_TCP, TCP_KEEPINTVL,
+            static_cast<int>((silence - idle) / kProbes / kj::SECONDS));
+  setOption(stream, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  setOption(stream, IPPROTO_TCP, TCP_USER_TIMEOUT,
+            static_cast<unsigned>(silence / kj::MILLISECONDS));
 }
 
 kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,

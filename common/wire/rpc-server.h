@@ -102,8 +102,9 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
 kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
 kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 512);
 
-// What every TCP connection has: no delay, and a vanished peer is noticed within two minutes.
-void tuneTcp(kj::AsyncIoStream& stream);
+// What every TCP connection has: no delay, and a peer that vanished is noticed after this time,
+// whether or not something is being sent to it.
+void tuneTcp(kj::AsyncIoStream& stream, kj::Duration silence = 2 * kj::MINUTES);
 
 // The listening socket that the environment variable names by its number, from whoever started us.
 // InvalidArgument, naming the variable, when there is none.
@@ -155,7 +156,9 @@ using Secure =
     kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
 // `address` is numeric (IPv4 or IPv6, no port). Unavailable naming address, port and cause
 // ("connection refused", "no answer within 5 s", the TLS alert). The deadline is that of the
-// handshake too. `limits` is asked when `secure` is done and knows who that is.
+// handshake too. `limits` is asked when `secure` is done and knows who that is. Later, a peer that
+// vanishes is noticed after kDialSilence: somebody waits for its answer.
+constexpr kj::Duration kDialSilence = 16 * kj::SECONDS;
 kj::Promise<kj::Own<Connection>> connectTcp(
     kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::StringPtr address, uint16_t port,
     Secure secure, kj::Duration deadline = 10 * kj::SECONDS,
