@@ -4,9 +4,11 @@
 #include <kj/debug.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "tests/harness/cluster.h"
 
@@ -78,6 +80,49 @@ TEST(Support, AnArchiveOfAClusterWithANodeThatIsDown) {
     for (auto& secret : secrets) EXPECT_FALSE(contains(text, secret)) << entry.path();
   }
   EXPECT_GT(files, 40u);
+}
+
+// What tcpdump makes of a capture, one line for each packet.
+std::vector<std::string> packetsOf(const std::string& file) {
+  auto read = run({"tcpdump", "-Z", "root", "-n", "-r", file});
+  EXPECT_EQ(read.status, 0) << read.err;
+  std::vector<std::string> lines;
+  std::istringstream text(read.out);
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+// Catches: a capture that does not pass the gate of the API, a file that others cannot read, a
+// count of other packets than are in it, a filter that arrives as another one.
+TEST(Support, ACaptureIsReadByTcpdump) {
+  Cluster cluster("capture", {"--provisioner", "container", "--workers", "0"});
+  Scratch scratch;
+  auto capture = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"pcap", "--duration", "2s", "-o", scratch.path + name};
+    words.insert(words.end(), more.begin(), more.end());
+    auto made = cluster.talosctl(words);
+    EXPECT_EQ(made.status, 0) << made.err;
+    auto packets = packetsOf(scratch.path + name);
+    auto told = std::to_string(packets.size()) + " packets captured, 0 lost";
+    EXPECT_TRUE(contains(made.err, told)) << made.err << " of " << told;
+    return packets;
+  };
+  auto count = [](const std::vector<std::string>& packets, const std::string& word) {
+    return std::count_if(packets.begin(), packets.end(),
+                         [&](auto& line) { return line.find(word) != std::string::npos; });
+  };
+  const std::string fromApi = ".50000 > ", toApi = ".50000: Flags";
+  // Everything: at least the capture itself, on its way here.
+  auto all = capture("/all.pcap", {"--bpf-filter", "{ 0x6, 0, 0, 0x40000 },"});
+  EXPECT_GT(count(all, fromApi), 0);
+  EXPECT_GT(count(all, toApi), 0);
+  auto usual = capture("/usual.pcap", {});
+  EXPECT_EQ(count(usual, fromApi) + count(usual, toApi), 0);
+  auto filter = run({"tcpdump", "-y", "EN10MB", "-dd", "tcp src port 50000"});
+  ASSERT_EQ(filter.status, 0) << filter.err;
+  auto chosen = capture("/chosen.pcap", {"--bpf-filter", filter.out});
+  EXPECT_GT(chosen.size(), 0u);
+  EXPECT_EQ(count(chosen, fromApi), static_cast<long>(chosen.size()));
 }
 
 // Catches: a cluster that is removed together with the reason why it did not come up.
