@@ -116,12 +116,20 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Durati
   // The certificate must name the endpoint as the user does.
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
   kj::Vector<kj::String> failures;
+  bool several = !target.insecure && (target.endpoints.size() > 1 || addresses.size() > 1);
+  auto share = deadline / addresses.size();
   for (auto& address : addresses) {
     kj::Maybe<kj::Exception> failure;
     try {
+      auto end = deps.timer.now() + share;
       auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort,
-                                      secure(name), deadline / addresses.size());
-      if (target.endpoints.size() > 1) co_await made->bootstrap().whenResolved();
+                                      secure(name), share);
+      if (several) {
+        auto left = kj::max(end - deps.timer.now(), 0 * kj::SECONDS);
+        kj::Promise<void> answer = made->bootstrap().whenResolved();
+        co_await talos::within(deps.timer, left, kj::mv(answer),
+                               kj::str(address, ": ", noAnswerWithin(share)));
+      }
       co_return kj::mv(made);
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);

@@ -4,8 +4,8 @@
 // The endpoints are tried in a random order that is fixed for the life of the client, each some
 // seconds after the one before it, or as soon as that has failed; the first that answers is taken.
 // Of several, an answer is more than a connection: one whose machine has just stopped still has
-// those. A name is resolved and each of its addresses tried. When no endpoint answers, the error
-// names every one and why.
+// those. A name is resolved and each of its addresses tried, for its share of the time. When no
+// endpoint answers, the error names every one and why.
 //
 // A node without a config (--insecure) is called directly and without certificates: its key is
 // compared with the fingerprints from the user, or shown to the user when there is none.

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/net/resolver.h"
+#include "common/testing/own-network.h"
+#include "common/testing/test-namespace.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -44,6 +47,41 @@ TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
   EXPECT_EQ(c.run({"-e", "127.0.0.6,127.0.0.3", "-n", "10.0.0.2", "memory"}), 1);
   EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.6: no answer within"),
                            HasSubstr("endpoint 127.0.0.3: "), HasSubstr("refused")));
+}
+
+// Catches: one address of a name that connects, says nothing, and has all of the time of the
+// others.
+TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
+  onThread([] {
+    OwnNetwork network;  // with ::1, whatever the host has
+    TestCluster c;
+    c.nodes.insert(kj::str("10.0.0.2"), FakeNode());
+    constexpr auto kName = "node.localhost"_kj;
+    auto addresses = resolve(c.deps->port, c.test.deps.timer, kName).wait(c.test.io.waitScope);
+    ASSERT_EQ(addresses.size(), 2u);
+    auto leaf = pki::issue(c.authority.certificate, c.authority.key,
+                           {.dnsNames = kj::arr(kj::str(kName)), .client = false});
+    TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
+    c.deps->apiPort = c.port + 1;
+    auto serve = [&](kj::StringPtr address, capnp::Capability::Client said) {
+      return serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp(address, c.deps->apiPort),
+                      tls,
+                      [said](const Peer&) mutable -> capnp::Capability::Client { return said; })
+          .eagerlyEvaluate(nullptr);
+    };
+    auto mute = serve(addresses[0], kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE));
+    auto well = serve(addresses[1], kj::heap<FakeClusterServer>(c.nodes));
+    auto begin = c.clock.now();
+    EXPECT_EQ(c.run({"-e", kName, "-n", "10.0.0.2", "memory"}), 0)
+        << c.test.console.takeErr().cStr();
+    EXPECT_LE(c.clock.now() - begin, 5 * kj::SECONDS);
+    mute = kj::Promise<void>(kj::READY_NOW), well = kj::Promise<void>(kj::READY_NOW);
+    mute = serve(addresses[0], kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE));
+    EXPECT_EQ(c.run({"-e", kName, "-n", "10.0.0.2", "memory"}), 1);
+    EXPECT_THAT(kj::str(c.test.console.takeErr()).cStr(),
+                AllOf(HasSubstr(kj::str(addresses[0], ": no answer within 5s").cStr()),
+                      HasSubstr("refused")));
+  });
 }
 
 // Catches: attempts that are waited for although the first one has long succeeded.
