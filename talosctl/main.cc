@@ -4,6 +4,7 @@
 #include "talosctl/cli/interrupt-signals.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/standard-console.h"
+#include "talosctl/cli/wait-line.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/cluster-supervisor.h"
 #include "talosctl/commands/all-commands.h"
@@ -16,7 +17,8 @@ namespace {
 int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   InterruptSignals interrupt;
   auto io = kj::setupAsyncIo();
-  StandardConsole console;
+  StandardConsole streams;
+  WaitLine console(streams, io.provider->getTimer());
   Dependencies deps{.lowLevel = *io.lowLevelProvider,
                     .port = io.unixEventPort,
                     .timer = io.provider->getTimer(),

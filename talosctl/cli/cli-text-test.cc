@@ -14,6 +14,14 @@ TEST(Text, KeepsLinesAndEscapesTheRest) {
   EXPECT_EQ(printableText("\n\n"_kj), "\n\n");
 }
 
+// Catches: half a character at the end, one too many.
+TEST(Text, FirstCharactersAreWholeOnes) {
+  EXPECT_EQ(kj::str(firstCharacters("äöü"_kj, 2)), "äö");
+  EXPECT_EQ(kj::str(firstCharacters("abc"_kj, 0)), "");
+  EXPECT_EQ(kj::str(firstCharacters("abc"_kj, 3)), "abc");
+  EXPECT_EQ(kj::str(firstCharacters("abc"_kj, 80)), "abc");
+}
+
 TEST(Text, FixedRoundsExactly) {
   EXPECT_EQ(fixed(0, 1000, 2), "0.00");
   EXPECT_EQ(fixed(1'005, 1'000, 2), "1.01");

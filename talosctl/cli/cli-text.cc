@@ -21,6 +21,13 @@ kj::String printableText(kj::ArrayPtr<const char> text) {
   return kj::strArray(parts, "");
 }
 
+kj::ArrayPtr<const char> firstCharacters(kj::ArrayPtr<const char> text, size_t count) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((text[i] & 0xc0) != 0x80 && count-- == 0) return text.slice(0, i);
+  }
+  return text;
+}
+
 kj::String messageText(const kj::Exception& e) {
   return kj::heapString(withoutLastBreaks(printableText(messageOf(e))));
 }

@@ -11,6 +11,9 @@ namespace talos::talosctl {
 // line breaks and tabs: for error messages and log lines.
 kj::String printableText(kj::ArrayPtr<const char> text);
 
+// The first `count` characters of UTF-8, or all of them.
+kj::ArrayPtr<const char> firstCharacters(kj::ArrayPtr<const char> text, size_t count);
+
 // The message of an exception, escaped like that and without line breaks at its end.
 kj::String messageText(const kj::Exception& e);
 

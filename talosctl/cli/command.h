@@ -43,7 +43,11 @@ class Console {
   virtual bool inIsTerminal() const = 0;
   virtual unsigned columns() const = 0;  // of the terminal; 80 when unknown
   virtual unsigned rows() const = 0;     // 24 when unknown
+  // What is waited for from now on, as a terminal may show it: "waiting for 10.0.0.2". Empty:
+  // nothing, because a program of the user's has the terminal, or a stream is quiet.
+  virtual void waiting(kj::StringPtr what) {}
 };
+constexpr kj::StringPtr kWaiting = "waiting"_kj;  // for nothing that has a name
 
 // Everything that a command may touch outside of its arguments.
 struct Dependencies {

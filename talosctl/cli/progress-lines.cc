@@ -1,5 +1,6 @@
 #include "talosctl/cli/progress-lines.h"
 
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
@@ -22,13 +23,10 @@ void Progress::set(size_t index, kj::StringPtr text) {
   if (drawn) parts.add(kj::str("\x1b[", texts.size(), "A"));
   drawn = true;
   for (size_t i = 0; i < texts.size(); ++i) {
+    // A line that wraps would break the count of lines.
     auto whole = line(i);
-    size_t shown = 0, characters = 0;  // a line that wraps would break the count of lines
-    while (shown < whole.size()) {
-      if ((whole[shown] & 0xc0) != 0x80 && ++characters >= console.columns()) break;
-      ++shown;
-    }
-    parts.add(kj::str("\r", whole.slice(0, shown), "\x1b[K\n"));
+    auto shown = firstCharacters(whole, kj::max(console.columns(), 1u) - 1);
+    parts.add(kj::str("\r", shown, "\x1b[K\n"));
   }
   console.err(kj::strArray(parts, ""));
 }

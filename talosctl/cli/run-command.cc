@@ -45,6 +45,8 @@ kj::Promise<int> run(Dependencies& deps, const Command& root,
     }
     co_return 0;
   }
+  deps.console.waiting(kWaiting);
+  KJ_DEFER(deps.console.waiting(""));
   call.interruption = kj::heap(interrupt.fork());
   auto outcome = guarded(call);
   if (call.command.interrupt != Interrupt::kIsCommands) {

@@ -32,6 +32,7 @@ bool mayWait(int fd) {
 kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit) {
   kj::Maybe<kj::UnixEventPort::FdObserver> observer;
   if (mayWait(deps.input)) {
+    deps.console.waiting("");  // it is the user who is waited for
     observer.emplace(deps.port, deps.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
   }
   kj::Vector<char> text;

@@ -84,7 +84,11 @@ kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> tu
 
 kj::Promise<void> Client::dialAll(kj::Duration deadline) {
   dialling = true;
-  KJ_DEFER(dialling = false);
+  deps.console.waiting(kj::str("connecting to ", kj::strArray(target.endpoints, ", ")));
+  KJ_DEFER({
+    dialling = false;
+    deps.console.waiting(waitingFor(target.nodes));
+  });
   auto count = target.endpoints.size();
   auto failed = KJ_MAP(e, target.endpoints) {
     return kj::newPromiseAndFulfiller<void>();
@@ -230,6 +234,11 @@ kj::Promise<kj::Own<Session>> openSingle(Invocation& call) {
                  "); name one with --nodes"));
   }
   return openSession(call);
+}
+
+kj::String waitingFor(kj::ArrayPtr<const kj::String> nodes) {
+  if (nodes.size() == 0) return kj::str(kWaiting);
+  return kj::str(kWaiting, " for ", kj::strArray(nodes, ", "));
 }
 
 kj::String noAnswerWithin(kj::Duration deadline) {

@@ -93,12 +93,17 @@ class Client {
   kj::Promise<void> attempt(Race& race, size_t index, kj::Promise<void> turn);
 };
 
+// For Console::waiting(): "waiting for 10.0.0.2, 10.0.0.3".
+kj::String waitingFor(kj::ArrayPtr<const kj::String> nodes);
+
 // A client for the call; at least one node is named. `deadline` is kept for connect().
 struct Session {
   Session(Dependencies& deps, Target target, kj::Duration deadline)
       : client(deps, kj::mv(target)), deadline(deadline) {}
   Client client;
   kj::Duration deadline;
+  // Its streams have no end and may be quiet: once a node has answered, nothing is waited for.
+  bool endless = false;
 };
 // Connected already. Its deadline is --timeout or the command's own, and never more than `most`:
 // for commands whose --timeout is that of something later.

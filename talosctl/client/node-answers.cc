@@ -54,6 +54,24 @@ kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::S
   co_return kj::heap<Turns>(nodes.size(), last);
 }
 
+MissingAnswers::MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> nodes)
+    : console(console), nodes(nodes), missing(KJ_MAP(node, nodes) { return true; }) {
+  tell();
+}
+
+void MissingAnswers::heard(size_t index) {
+  missing[index] = false;
+  tell();
+}
+
+void MissingAnswers::tell() {
+  kj::Vector<kj::String> names;
+  for (auto i : kj::indices(nodes)) {
+    if (missing[i]) names.add(kj::str(nodes[i]));
+  }
+  console.waiting(waitingFor(names));
+}
+
 int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good, Partial partial) {
   if (failures.size() == 0) return 0;
   auto all = kj::strArray(KJ_MAP(f, failures) { return describe(f); }, "\n  ");

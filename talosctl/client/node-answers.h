@@ -55,21 +55,39 @@ class Turns {
 // If there are several nodes, asks each for its boot id to find that node.
 kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
 
+// Tells the console whose answers are missing.
+class MissingAnswers {
+ public:
+  MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> nodes);
+  void heard(size_t index);  // of this node, also when it has failed
+
+ private:
+  Console& console;
+  kj::ArrayPtr<const kj::String> nodes;
+  kj::Array<bool> missing;
+
+  void tell();
+};
+
 // `request` maps a node to the RemotePromise of a call on it; all calls are made before the first
 // wait.
 template <typename Results, typename F>
 kj::Promise<Answers<Results>> askAll(Session& session, F request) {
   Answers<Results> answers;
   auto& client = session.client;
-  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(client.nodes().size());
-  for (auto& node : client.nodes()) {
+  auto nodes = client.nodes();
+  MissingAnswers missing(client.deps.console, nodes);
+  auto waits = kj::heapArrayBuilder<kj::Promise<void>>(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    auto& node = nodes[i];
     kj::Promise<capnp::Response<Results>> answer = request(client.node(node));
     waits.add(within(client.deps.timer, session.deadline, kj::mv(answer))
                   .then(
                       [&](capnp::Response<Results>&& value) {
                         answers.good.add(kj::str(node), kj::mv(value));
                       },
-                      [&](kj::Exception&& e) { answers.failures.add(kj::str(node), kj::mv(e)); }));
+                      [&](kj::Exception&& e) { answers.failures.add(kj::str(node), kj::mv(e)); })
+                  .then([&missing, i]() { missing.heard(i); }));
   }
   co_await kj::joinPromises(waits.finish());
   co_return kj::mv(answers);

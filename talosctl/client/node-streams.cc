@@ -20,6 +20,7 @@ kj::Promise<void> probe(Session& session, rpc::Node::Client node, Alive& alive) 
       if (kindOf(e) != ErrorKind::kPermissionDenied) throw;
     }
     alive.answered = true;
+    if (session.endless) session.client.deps.console.waiting("");
     co_await timer.afterDelay(kInterval);
   }
 }

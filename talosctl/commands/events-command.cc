@@ -84,6 +84,7 @@ kj::Promise<int> runEvents(Invocation& call) {
   auto format = formatOf(call);
   Table table({"NODE", "ID", "EVENT", "SOURCE", "MESSAGE"});
   auto session = co_await openSession(call);
+  session->endless = !call.on("once") && !call.on("previous");
   co_return co_await streamAll(
       call, *session, format, [&](kj::StringPtr name, rpc::Node::Client node) -> kj::Promise<void> {
         if (call.on("previous")) {

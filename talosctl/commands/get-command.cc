@@ -176,6 +176,7 @@ kj::Promise<int> runGet(Invocation& call) {
   bool watching = call.on("watch");
   Listing printer(call, wanted.type, watching);
   auto session = co_await openSession(call);
+  session->endless = watching;
   if (watching) co_return co_await watch(call, *session, wanted, printer);
   auto& timer = call.deps.timer;
   auto deadline = session->deadline;

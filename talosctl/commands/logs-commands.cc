@@ -188,6 +188,7 @@ kj::Promise<int> runLogs(Invocation& call) {
   }
   if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   auto session = co_await openSession(call);
+  session->endless = call.on("follow");
   co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestLog});
 }
 
@@ -195,6 +196,7 @@ kj::Promise<int> runDmesg(Invocation& call) {
   if (call.on("tail") && !call.on("follow"))
     failUsage("--tail needs --follow: it shows new messages only");
   auto session = co_await openSession(call);
+  session->endless = call.on("follow");
   co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestKernel});
 }
 

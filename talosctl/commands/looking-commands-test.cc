@@ -62,6 +62,25 @@ TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
   EXPECT_THAT(err(), HasSubstr("\"coredns\" is not a valid pod; use <namespace>/<pod>"));
 }
 
+// Catches: a watch that a pipe ends, or that moves the cursor of whoever reads it; one table where
+// there should be one each second.
+TEST_F(Looking, ProcessesAreWatchedInAPipe) {
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "processes", "-w"}, kj::mv(interrupt.promise));
+  c.settle();
+  auto once =
+      "NODE      PID  STATE  THREADS  CPU-TIME  VIRTMEM  RESMEM  COMMAND\n"
+      "10.0.0.2  7    S      0        0.00      0 B      0 B     apid\n\n";
+  EXPECT_EQ(out(), once);
+  c.settle();
+  EXPECT_EQ(out(), "");
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);
+  c.settle();
+  EXPECT_EQ(out(), once);
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
 // Catches: what the kernel does not count shown as nothing, or as no limit.
 TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups"}), 0);

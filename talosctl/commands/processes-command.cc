@@ -40,19 +40,21 @@ kj::String commandLine(rpc::Process::Reader p) {
   return kj::str(arguments);
 }
 
-// Raw keyboard input and the alternate screen, until dropped.
+// The alternate screen and, if there is a keyboard, its keys as they are pressed; until dropped.
 class Screen {
  public:
   explicit Screen(Console& console) : console(console) {
-    KJ_SYSCALL(tcgetattr(STDIN_FILENO, &before));
-    auto raw = before;
-    raw.c_lflag &= ~(ICANON | ECHO);
-    KJ_SYSCALL(tcsetattr(STDIN_FILENO, TCSANOW, &raw));
+    if (console.inIsTerminal()) {
+      KJ_SYSCALL(tcgetattr(STDIN_FILENO, &before));
+      auto raw = before;
+      raw.c_lflag &= ~(ICANON | ECHO);
+      KJ_SYSCALL(tcsetattr(STDIN_FILENO, TCSANOW, &raw));
+    }
     console.out("\x1b[?1049h\x1b[?25l"_kj);
   }
   ~Screen() noexcept(false) {
     console.out("\x1b[?25h\x1b[?1049l"_kj);
-    tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    if (console.inIsTerminal()) tcsetattr(STDIN_FILENO, TCSANOW, &before);
   }
   KJ_DISALLOW_COPY_AND_MOVE(Screen);
 
@@ -61,7 +63,7 @@ class Screen {
     kj::Vector<kj::String> lines;
     for (auto line : Lines(text)) {
       if (lines.size() + 1 >= rows) break;
-      lines.add(kj::str(cut(line, columns), "\x1b[K"));
+      lines.add(kj::str(firstCharacters(line, columns), "\x1b[K"));
     }
     console.out(kj::str("\x1b[H", kj::strArray(lines, "\r\n"), "\x1b[J"));
   }
@@ -69,25 +71,18 @@ class Screen {
  private:
   Console& console;
   struct termios before;
-
-  // The first `columns` characters of UTF-8.
-  static kj::ArrayPtr<const char> cut(kj::ArrayPtr<const char> line, size_t columns) {
-    size_t characters = 0;
-    for (size_t i = 0; i < line.size(); ++i) {
-      if ((line[i] & 0xc0) != 0x80 && characters++ == columns) return line.slice(0, i);
-    }
-    return line;
-  }
 };
 
 kj::Promise<int> runWatch(Invocation& call) {
-  if (!call.deps.console.outIsTerminal() || !isatty(STDIN_FILENO)) {
-    fail(ErrorKind::kFailedPrecondition, "--watch needs a terminal");
-  }
+  auto& console = call.deps.console;
   auto sort = sortOf(call);
   auto session = co_await openSession(call);
-  Screen screen(call.deps.console);
-  auto keys = call.deps.lowLevel.wrapInputFd(STDIN_FILENO);
+  kj::Maybe<Screen> screen;
+  kj::Maybe<kj::Own<kj::AsyncInputStream>> keys;
+  if (console.outIsTerminal()) screen.emplace(console);
+  if (console.outIsTerminal() && console.inIsTerminal()) {
+    keys = call.deps.lowLevel.wrapInputFd(STDIN_FILENO);
+  }
   for (;;) {
     auto answers = co_await askAll<Processes>(*session, ask);
     auto replies = KJ_MAP(a, answers.good) {
@@ -96,15 +91,23 @@ kj::Promise<int> runWatch(Invocation& call) {
     auto failures = KJ_MAP(f, answers.failures) {
       return kj::str(describe(f), "\n");
     };
-    screen.show(kj::str(kj::strArray(failures, ""), renderProcesses(replies, sort)));
+    auto told = kj::strArray(failures, ""), table = renderProcesses(replies, sort);
+    KJ_IF_MAYBE (there, screen) {
+      there->show(kj::str(told, table));
+    } else {
+      call.err(told);
+      call.out(kj::str(table, "\n"));
+    }
     if (replies.size() == 0 && answers.failures.size() > 0) {
       co_await session->client.connect(
           session->deadline);  // ends the command when no node can be reached
     }
     char key = 0;
-    co_await keys->tryRead(&key, 1, 1)
-        .ignoreResult()
-        .exclusiveJoin(call.deps.timer.afterDelay(1 * kj::SECONDS));
+    auto pause = call.deps.timer.afterDelay(1 * kj::SECONDS);
+    KJ_IF_MAYBE (typed, keys) {
+      pause = (*typed)->tryRead(&key, 1, 1).ignoreResult().exclusiveJoin(kj::mv(pause));
+    }
+    co_await pause;
     if (key == 'q' || key == 3) co_return 0;
     if (key == 'r' || key == 'm') sort = SortBy::kResident;
     if (key == 'c') sort = SortBy::kCpu;
@@ -156,7 +159,9 @@ void addProcessCommands(Command& root) {
                   .fallback = "rss",
                   .help = "sort by memory or CPU time, largest first",
                   .choices = {"rss", "cpu"}});
-  processes.flag({.name = "watch", .letter = "w", .help = "refresh the screen every second"});
+  processes.flag({.name = "watch",
+                  .letter = "w",
+                  .help = "show them anew every second, on a terminal in place"});
   processes.details = "Keys with --watch: r or m to sort by memory, c by CPU time, q to quit.";
   addOutputFlag(processes);
   processes.interrupt = Interrupt::kIsSuccess;

@@ -76,6 +76,12 @@ class FakeMachine final : public rpc::Machine::Server {
     field.setUnit("kB");
     return kj::READY_NOW;
   }
+  kj::Promise<void> processes(ProcessesContext context) override {
+    ++node_.calls;
+    auto process = context.getResults().initProcesses(1)[0];
+    process.setPid(7), process.setState("S"), process.setCommand("apid");
+    return kj::READY_NOW;
+  }
   kj::Promise<void> netstat(NetstatContext context) override {
     node_.process = context.getParams().getProcess();
     fillSockets(context.getResults());

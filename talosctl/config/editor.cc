@@ -131,8 +131,12 @@ kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   // The trap is only for the shell: the editor handles Ctrl-C.
   auto words = kj::arr(kj::str("/bin/sh"), kj::str("-c"),
                        kj::str("trap : INT; ", editor, " \"$1\""), kj::str(editor), kj::str(file));
+  deps.console.waiting("");
   deps.terminalLent = true;
-  KJ_DEFER(deps.terminalLent = false);
+  KJ_DEFER({
+    deps.terminalLent = false;
+    deps.console.waiting(kWaiting);
+  });
   Child child(deps.port, words);
   auto info = co_await child.onExit();
   checkEnd(info, editor);

@@ -1,13 +1,14 @@
 #include "talosctl/health/health-lines.h"
 
 #include "common/kube/json.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
+#include "talosctl/cli/wait-line.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr auto kTurnTime = 200 * kj::MILLISECONDS;
-constexpr kj::StringPtr kSigns[] = {"◰"_kj, "◳"_kj, "◲"_kj, "◱"_kj};
 constexpr kj::StringPtr kYellow = "\x1b[33m"_kj, kRed = "\x1b[31m"_kj, kGreen = "\x1b[32m"_kj,
                         kBlue = "\x1b[34m"_kj, kPlain = "\x1b[0m"_kj;
 
@@ -45,16 +46,6 @@ kj::StringPtr resultOf(const CheckResult& result) {
       return "failed";
   }
   return "";
-}
-
-// What a terminal of this width has room for: a line that wraps could not be rewritten.
-kj::ArrayPtr<const char> shortened(kj::StringPtr line, size_t columns) {
-  size_t shown = 0, characters = 0;
-  while (shown < line.size()) {
-    if ((line[shown] & 0xc0) != 0x80 && ++characters >= columns) break;
-    ++shown;
-  }
-  return line.slice(0, shown);
 }
 
 }  // namespace
@@ -97,9 +88,10 @@ void HealthLines::draw() {
     console.err(kj::str(line, "\n"));
     return;
   }
-  auto text = shortened(line, console.columns() - 2);
+  // A line that wraps could not be rewritten.
+  auto text = firstCharacters(line, kj::max(console.columns(), 3u) - 3);
   auto split = kj::min(before.size(), text.size());
-  auto sign = last.state == CheckState::kWaiting ? kSigns[turns % kj::size(kSigns)] : " "_kj;
+  auto sign = last.state == CheckState::kWaiting ? turningSign(turns) : " "_kj;
   console.err(kj::str("\r", sign, " ", text.slice(0, split), colourOf(last),
                       text.slice(split, text.size()), kPlain, "\x1b[K"));
 }

@@ -1,0 +1,48 @@
+// The line of a terminal that shows that a command waits: a sign that turns, for what, and how long
+// nothing has been heard: "◳ waiting for 10.0.0.2: 12s".
+//
+// It is on stderr, and only where that is a terminal. It comes after a second in which nothing was
+// written, and goes before anything else is; so what is printed is the same with and without it. It
+// does not come behind a line that has no end yet: a question, or a line that is being rewritten.
+#pragma once
+
+#include "talosctl/cli/command.h"
+
+namespace talos::talosctl {
+
+// A terminal's sign that something goes on, in this turn.
+kj::StringPtr turningSign(unsigned turn);
+
+class WaitLine final : public Console {
+ public:
+  // Both outlive it.
+  WaitLine(Console& below, kj::Timer& timer);
+  ~WaitLine() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(WaitLine);
+
+  void out(kj::ArrayPtr<const char> text) override;
+  void err(kj::ArrayPtr<const char> text) override;
+  bool outIsTerminal() const override { return below.outIsTerminal(); }
+  bool errIsTerminal() const override { return below.errIsTerminal(); }
+  bool inIsTerminal() const override { return below.inIsTerminal(); }
+  unsigned columns() const override { return below.columns(); }
+  unsigned rows() const override { return below.rows(); }
+  void waiting(kj::StringPtr what) override;
+
+ private:
+  Console& below;
+  kj::Timer& timer;
+  kj::String what;        // empty: nothing
+  kj::TimePoint heard;    // when something was written, or the wait began
+  bool drawn = false;     // the line is there
+  bool lineEnded = true;  // the cursor is at the begin of a line
+  unsigned turns = 0;
+  kj::Promise<void> turning;
+
+  kj::Promise<void> turn();
+  void draw();
+  void erase();
+  void written(kj::ArrayPtr<const char> text);
+};
+
+}  // namespace talos::talosctl
