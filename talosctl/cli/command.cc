@@ -42,6 +42,10 @@ kj::Own<Command> newRoot() {
   auto root = kj::heap<Command>();
   root->name = "talosctl";
   root->summary = "Manage Talos nodes through their API";
+  root->details =
+      "An endpoint takes the call and passes it to every node that it is for. Both have defaults "
+      "in "
+      "the client configuration; see \"talosctl config\".";
   root->flag({.name = "talosconfig",
               .kind = FlagKind::kText,
               .help = "client configuration file (default $TALOSCONFIG, else ~/.talos/config)"});

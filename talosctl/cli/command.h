@@ -87,6 +87,12 @@ struct Flag {
 // How long an answer may take when neither the user nor the command says otherwise.
 constexpr kj::Duration kDeadline = 30 * kj::SECONDS;
 
+// Commands that are for one thing, as help groups them.
+struct Theme {
+  kj::StringPtr title;
+  std::vector<kj::StringPtr> commands;  // names, in the order in which help shows them
+};
+
 class Invocation;
 using Run = kj::Promise<int> (*)(Invocation& call);
 
@@ -106,6 +112,7 @@ struct Command {
   unsigned least = 0, most = 0;  // number of arguments
   std::vector<std::vector<kj::StringPtr>> argumentChoices = {};  // by position, for completion only
   std::vector<Flag> flags = {};
+  std::vector<Theme> themes = {};  // of its children; those that are in none come last
   bool hidden = false;
   bool anyFlags = false;  // unknown flags are accepted
   // --timeout when it is not given, of the answer or, of a command that waits for it, the outcome.

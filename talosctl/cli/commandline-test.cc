@@ -174,7 +174,7 @@ TEST_F(CommandLine, HelpIsOutput) {
     EXPECT_EQ(test.console.takeErr(), "");
   }
   EXPECT_EQ(run({}), 0);
-  EXPECT_THAT(test.console.takeOut().cStr(), HasSubstr("Commands:"));
+  EXPECT_THAT(test.console.takeOut().cStr(), HasSubstr("Change nodes:"));
   EXPECT_EQ(run({"config"}), 0);
   EXPECT_THAT(test.console.takeOut().cStr(), HasSubstr("merge"));
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <map>
 
 #include "talosctl/cli/cli-text.h"
 
@@ -69,9 +70,9 @@ kj::String wrapped(kj::ArrayPtr<const char> text, size_t width, kj::StringPtr in
 
 using Rows = std::vector<std::pair<kj::String, kj::String>>;
 
-// Two columns, the second aligned, or, where there is no room for it, below the first.
-kj::String pairs(const Rows& rows, size_t columns) {
-  size_t width = 0;
+// Two columns, the second aligned, also with that of other lists whose first column is at most
+// `width` wide, or, where there is no room for it, below the first.
+kj::String pairs(const Rows& rows, size_t columns, size_t width = 0) {
   for (auto& row : rows) width = std::max(width, row.first.size());
   size_t begin = width + 5;
   bool beside = begin + kLeastText <= columns;
@@ -108,6 +109,33 @@ kj::String flagLines(const Command& command, const Command& user, size_t columns
   return pairs(rows, columns);
 }
 
+// The commands of a group: by theme, the rest by name.
+kj::String commandLists(const Command& command, size_t columns) {
+  size_t width = 0;
+  Rows rest;
+  std::map<kj::StringPtr, kj::StringPtr> shown;  // summaries
+  for (auto& child : command.children) {
+    if (child->hidden) continue;
+    shown[child->name] = child->summary;
+    width = std::max(width, child->name.size());
+  }
+  kj::Vector<kj::String> lists;
+  for (auto& theme : command.themes) {
+    Rows rows;
+    for (auto name : theme.commands) {
+      auto found = shown.find(name);
+      if (found == shown.end()) continue;
+      rows.emplace_back(kj::str(name), kj::str(found->second));
+      shown.erase(found);
+    }
+    if (!rows.empty()) lists.add(kj::str("\n", theme.title, ":\n", pairs(rows, columns, width)));
+  }
+  for (auto& [name, summary] : shown) rest.emplace_back(kj::str(name), kj::str(summary));
+  auto title = command.themes.empty() ? "Commands"_kj : "Other commands"_kj;
+  if (!rest.empty()) lists.add(kj::str("\n", title, ":\n", pairs(rest, columns, width)));
+  return kj::strArray(lists, "");
+}
+
 }  // namespace
 
 std::vector<FlagText> flagTextsOf(const Command& command, const Command& user) {
@@ -139,20 +167,17 @@ kj::String usageText(const Command& command, size_t columns) {
     parts.add(
         kj::str("\nAliases:\n  ", command.name, ", ", kj::strArray(command.aliases, ", "), "\n"));
   }
-  if (!command.children.empty()) {
-    Rows rows;
-    for (auto& child : command.children) {
-      if (!child->hidden) rows.emplace_back(kj::str(child->name), kj::str(child->summary));
-    }
-    std::sort(rows.begin(), rows.end(), [](auto& a, auto& b) { return a.first < b.first; });
-    parts.add(kj::str("\nCommands:\n", pairs(rows, columns)));
-  }
+  parts.add(commandLists(command, columns));
   for (auto* c = &command; c != &root; c = c->parent) {
     if (c->flags.empty()) continue;
     auto title = c == &command ? kj::str("Flags") : kj::str("Flags of \"", c->path(), "\"");
     parts.add(kj::str("\n", title, ":\n", flagLines(*c, command, columns)));
   }
   parts.add(kj::str("\nGlobal flags:\n", flagLines(root, command, columns)));
+  if (!command.children.empty()) {
+    auto hint = kj::str("Use \"", command.path(), " <command> --help\" for more about a command.");
+    parts.add(kj::str("\n", wrapped(hint, columns, ""), "\n"));
+  }
   return kj::strArray(parts, "");
 }
 

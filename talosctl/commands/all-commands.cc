@@ -8,8 +8,32 @@
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 
 namespace talos::talosctl {
+namespace {
+
+// What help lists together. A command that is in none of them is there, too, at the end.
+std::vector<Theme> themes() {
+  return {
+      {"Set up a cluster",
+       {"gen", "machineconfig", "validate", "apply-config", "bootstrap", "kubeconfig", "health",
+        "cluster"}},
+      {"Change nodes",
+       {"edit", "patch", "apply", "restart", "upgrade", "rollback", "reboot", "shutdown", "reset",
+        "meta", "encryption"}},
+      {"Kubernetes and etcd", {"upgrade-k8s", "etcd", "images"}},
+      {"State of nodes",
+       {"status", "get", "version", "service", "containers", "image", "processes", "stats",
+        "memory", "cgroups", "disks", "mounts", "interfaces", "routes", "netstat", "time"}},
+      {"Find out what is wrong",
+       {"diagnose", "logs", "dmesg", "events", "list", "usage", "read", "copy", "pcap", "inspect",
+        "support", "crashdump"}},
+      {"This client", {"config", "completion", "help"}},
+  };
+}
+
+}  // namespace
 
 void addCommands(Command& root) {
+  root.themes = themes();
 #define COMMANDS(add) add(root);
 #include "talosctl/commands/commands.inc"
 #undef COMMANDS
