@@ -1,7 +1,10 @@
 // For tests: what a node says of its etcd before it goes, and what it is asked to change to.
 #pragma once
 
+#include <string.h>
+
 #include "common/base/error.h"
+#include "common/base/sha256.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::talosctl {
@@ -26,6 +29,19 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
       members[i].setHere(i == 0);
     }
     return kj::READY_NOW;
+  }
+  // A page of zeros and behind it its hash.
+  kj::Promise<void> snapshot(SnapshotContext context) override {
+    auto page = kj::heapArray<kj::byte>(512);
+    memset(page.begin(), 0, page.size());
+    Sha256 hash;
+    hash.add(page);
+    auto digest = hash.finish();
+    for (kj::ArrayPtr<const kj::byte> part : {page.asPtr().asConst(), digest.asPtr().asConst()}) {
+      auto request = context.getParams().getSink().writeRequest();
+      request.setBytes(part);
+      co_await request.send();
+    }
   }
   kj::Promise<void> forfeitLeadership(ForfeitLeadershipContext context) override {
     context.getResults().setLeader("m2");

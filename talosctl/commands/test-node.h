@@ -8,6 +8,7 @@
 #include "rpc/node.capnp.h"
 #include "rpc/types.capnp.h"
 #include "talosctl/commands/test-node-config.h"
+#include "talosctl/commands/test-node-kubernetes.h"
 #include "talosctl/commands/test-node-looks.h"
 #include "talosctl/commands/test-node-upgrades.h"
 
@@ -36,6 +37,7 @@ struct FakeNode {
   FakeConfig config;
   FakeMeta meta;
   FakeUpgrades upgrades;
+  FakeKubernetes kubernetes;
   int process = -1;     // whose sockets were asked for
   kj::String captured;  // link, snap length, duration and instructions of the filter
   kj::String kubeconfig = kj::str(kKubeconfig);
@@ -363,6 +365,7 @@ class FakeResources final : public rpc::Resources::Server {
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
       return kj::READY_NOW;
     }
+    if (fillPart(node_.kubernetes, params, context.getResults())) return kj::READY_NOW;
     KJ_IF_MAYBE (port, node_.apiServerPort) {
       auto type = params.getKind().getType();
       auto spec = context.getResults().initResource().getSpec();
@@ -466,6 +469,10 @@ class FakeNodeServer final : public rpc::Node::Server {
   }
   kj::Promise<void> etcd(EtcdContext context) override {
     context.getResults().setEtcd(kj::heap<FakeEtcdServer>(node_.upgrades));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kubernetes(KubernetesContext context) override {
+    context.getResults().setKubernetes(kj::heap<FakeKubernetesServer>(node_.kubernetes));
     return kj::READY_NOW;
   }
   kj::Promise<void> upgrades(UpgradesContext context) override {

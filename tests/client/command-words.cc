@@ -34,6 +34,9 @@ const std::map<std::string, Words> kWords = {{"patch", {"-p", "[]"}},
                                              {"events", {"--tail", "1", "--once"}},
                                              {"health", {"--wait-timeout", "1s"}}};
 
+// Arguments of commands that would do harm with those above.
+const std::map<std::string, Words> kArgumentsOf = {{"etcd snapshot", {"etcd.snapshot"}}};
+
 // They talk to no node: the words with which a name begins.
 const std::set<std::string> kLocal = {"completion", "config", "docs",     "gen",
                                       "help",       "images", "validate", "machineconfig"};
@@ -77,7 +80,8 @@ void collect(const Command& command, Words path, std::vector<Leaf>& leaves) {
     if (child->anyFlags) continue;
     Leaf leaf{child.get(), below, {}, {}, {}};
     for (auto& word : below) leaf.name += (leaf.name.empty() ? "" : " ") + word;
-    leaf.arguments = argumentsOf(*child);
+    auto own = kArgumentsOf.find(leaf.name);
+    leaf.arguments = own != kArgumentsOf.end() ? own->second : argumentsOf(*child);
     auto special = kWords.find(leaf.name);
     leaf.flags = special != kWords.end() ? special->second : requiredFlags(*child);
     leaves.push_back(std::move(leaf));
