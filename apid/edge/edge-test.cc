@@ -70,7 +70,9 @@ class ModelServices final : public rpc::Services::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> kill(KillContext context) override {
-    if (context.getParams().getId() != "apid") fail(ErrorKind::kNotFound, "no service");
+    auto id = context.getParams().getId();
+    if (id == "etcd") fail(ErrorKind::kFailedPrecondition, "etcd does not run");
+    if (id != "apid") fail(ErrorKind::kNotFound, "no service");
     record.killed = context.getParams().getSignal();
     return kj::READY_NOW;
   }
@@ -329,6 +331,11 @@ TEST_F(CallTest, SlowClientStopsTheStream) {
   call.stuck = true;
   EXPECT_EQ("it waits", run(call));
   EXPECT_EQ(1u, call.sent.size());
+  TestCall list("/machine.MachineService/List",
+                request([](WireWriter& out) { out.bytes(4, "\x01\x02"_kj.asBytes()); }));
+  list.stuck = true;
+  EXPECT_EQ("it waits", run(list));
+  EXPECT_EQ(1u, list.sent.size());
 }
 
 // Catches: lines that the client could not prefix with the node, and an error behind them that is
@@ -374,7 +381,7 @@ TEST_F(CallTest, TooMuchForOneMessage) {
   EXPECT_EQ(8u, reply.in(1, 1).in(1).in(3).number(1)) << "ResourceExhausted";
 }
 
-// Catches: `restart` of a service that goes to containerd.
+// Catches: `restart` of a service that goes to containerd, and one that does not run.
 TEST_F(CallTest, RestartOfAService) {
   TestCall call("/machine.MachineService/Restart", request([](WireWriter& out) {
                   out.text(1, "system");
@@ -382,6 +389,9 @@ TEST_F(CallTest, RestartOfAService) {
                 }));
   EXPECT_EQ("0 ", run(call));
   EXPECT_EQ(15, here.killed);
+  TestCall stopped("/machine.MachineService/Restart",
+                   request([](WireWriter& out) { out.text(2, "etcd"); }));
+  EXPECT_EQ("9 etcd does not run", run(stopped));
 }
 
 }  // namespace

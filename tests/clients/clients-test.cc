@@ -85,13 +85,22 @@ TEST_F(Clients, A_GiveMachinesTheirConfigs) {
 TEST_F(Clients, B_OneNode) {
   runTests(
       "^Test(Version|ServiceList|Logs|Files|Facts|Events|Errors|Roles|Definitions|GetAndList|"
-      "Watch|OldResources|ApplyConfiguration)$",
+      "Watch|OldResources|ApplyConfiguration|LargeStreamWithSmallWindows|ManyStreams)$",
       kMaster);
 }
 
-TEST_F(Clients, C_SomeNodesFail) {
+TEST_F(Clients, C_Etcd) {
+  runTests("^Test(Etcd|Containers)$", kMaster);
+}
+
+TEST_F(Clients, D_SomeNodesFail) {
   cluster->ok({"cluster", "node", "kill", nameOf(kDown)});
   runTests("^TestMixedNodes$", kMaster);
+}
+
+// Last: what it leaves is another boot.
+TEST_F(Clients, E_Reboot) {
+  runTests("^TestReboot$", kOther);
 }
 
 }  // namespace

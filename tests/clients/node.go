@@ -111,8 +111,8 @@ func Unary(ctx context.Context, conn *grpc.ClientConn, path string, request Requ
 }
 
 // Stream begins a call with many answers; the context ends it.
-func Stream(ctx context.Context, conn *grpc.ClientConn, path string, request Request) (func() (Message, error), error) {
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path)
+func Stream(ctx context.Context, conn *grpc.ClientConn, path string, request Request, options ...grpc.CallOption) (func() (Message, error), error) {
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, path, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,126 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Bootstraps the cluster of etcd. Catches: a second bootstrap that is an error other than the one that
+// providers take for success, members under other names than our own client has, a snapshot that is
+// not whole.
+func TestEtcd(t *testing.T) {
+	node, conn := here(t)
+	ctx, cancel := context.WithTimeout(ToOne(node), 2*time.Minute)
+	defer cancel()
+	var answer []byte
+	must(t, conn.Invoke(ctx, machine+"Bootstrap", Request{}, &answer))
+	members := ask(t, conn, node, machine+"EtcdMemberList", nil)
+	one := members.In(3)
+	ours, err := Talosctl("-n", node, "etcd", "members")
+	must(t, err)
+	if len(members.All(3)) != 1 || !strings.Contains(string(ours), one.Text(3)) || members.Text(2) != one.Text(3) {
+		t.Errorf("%v, and ours are\n%s", members, ours)
+	}
+	etcd := ask(t, conn, node, machine+"EtcdStatus", nil).In(2)
+	if etcd.Number(10) != one.Number(2) || etcd.Number(4) != one.Number(2) || etcd.Number(2) == 0 {
+		t.Errorf("status %v of the member %v", etcd, one)
+	}
+	if alarms := ask(t, conn, node, machine+"EtcdAlarmList", nil); alarms.Has(2) {
+		t.Errorf("alarms: %v", alarms)
+	}
+	ask(t, conn, node, machine+"EtcdDefragment", nil)
+	items, err := All(To(node), conn, machine+"EtcdSnapshot", nil)
+	must(t, err)
+	var snapshot bytes.Buffer
+	for _, item := range items {
+		snapshot.Write(item.Bytes(2))
+	}
+	size := snapshot.Len() - sha256.Size
+	if size < 4096 {
+		t.Fatalf("a snapshot of %d bytes", snapshot.Len())
+	}
+	if sum := sha256.Sum256(snapshot.Bytes()[:size]); !bytes.Equal(sum[:], snapshot.Bytes()[size:]) {
+		t.Error("the hash behind the snapshot is not its")
+	}
+	_, err = Unary(ToOne(node), conn, machine+"EtcdForfeitLeadership", nil)
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the only member gives up its leadership: %v", err)
+	}
+	_, err = Unary(ToOne(node), conn, machine+"EtcdRemoveMemberByID", Request{}.Number(1, 1))
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("a member that is not there: %v", err)
+	}
+}
+
+// Catches: containers or images of another namespace than the client names.
+func TestContainers(t *testing.T) {
+	node, conn := here(t)
+	for _, namespace := range []string{"system", "k8s.io"} {
+		containers := ask(t, conn, node, machine+"Containers", Request{}.Text(1, namespace).Number(2, 1)).All(2)
+		arguments := []string{"-n", node, "containers"}
+		if namespace == "k8s.io" {
+			arguments = append(arguments, "-k")
+		}
+		var ours struct{ Containers []struct{ ID string } }
+		must(t, TalosctlJSON(&ours, arguments...))
+		if len(containers) != len(ours.Containers) {
+			t.Errorf("%s: %d containers, and ours are %d", namespace, len(containers), len(ours.Containers))
+		}
+	}
+	_, err := All(To(node), conn, machine+"ImageList", Request{}.Number(1, 2))
+	must(t, err)
+	_, err = Unary(ToOne(node), conn, machine+"ImagePull", Request{}.Number(1, 2).Text(2, "not a name"))
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("an image without a name: %v", err)
+	}
+}
+
+// As clients of 1.x wait for a reboot. Catches: events that do not tell its end, a boot id that stays.
+func TestReboot(t *testing.T) {
+	node, conn := here(t)
+	boot := func() string {
+		items, err := All(ToOne(node), conn, machine+"Read", Request{}.Text(1, "/proc/sys/kernel/random/boot_id"))
+		if err != nil || len(items) == 0 {
+			return ""
+		}
+		return items[0].Text(2)
+	}
+	before := boot()
+	if before == "" {
+		t.Fatal("no boot id")
+	}
+	ask(t, conn, node, machine+"Reboot", nil)
+	deadline, cancel := context.WithTimeout(To(node), 2*time.Minute)
+	defer cancel()
+	for deadline.Err() == nil {
+		if runs(deadline, conn) && boot() != before {
+			if now := boot(); now != "" {
+				return
+			}
+		}
+	}
+	t.Error("the node has not come back")
+}
+
+// Waits for an event that says that the machine runs and is ready; false when the stream ends before.
+func runs(ctx context.Context, conn *grpc.ClientConn) bool {
+	next, err := Stream(ctx, conn, machine+"Events", Request{}.Number(1, -1), grpc.WaitForReady(true))
+	for err == nil {
+		var event Message
+		if event, err = next(); err != nil || !strings.HasSuffix(event.In(2).Text(1), ".MachineStatusEvent") {
+			continue
+		}
+		if machine := event.In(2).In(2); machine.Number(1) == 4 && machine.In(2).Number(1) == 1 {
+			return true
+		}
+	}
+	return false
+}
