@@ -575,6 +575,16 @@ struct KubeletClientSpec $A.resource((type = "KubeletClients.secrets.talos.dev",
   # With what the kubelet is known to the API server, while kubed needs it for a drain. The id is kubelet.
   kubeconfig @0 :Text $A.secret;
 }
+struct KubeletJoinSpec $A.resource((type = "KubeletJoins.kubernetes.talos.dev", namespace = "controlplane")) {
+  # There while the kubelet of this node is to join the cluster with the bootstrap token. The id is kubelet.
+  number @0 :UInt64;                            # of the wish: another one has another number
+}
+struct KubeletJoinStatusSpec $A.resource((type = "KubeletJoinStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
+  # Whether the API server lets whoever has the token ask for a certificate, by kubed. The id is kubelet.
+  accepted @0 :Bool $A.column("Accepted");
+  message @1 :Text $A.column("Message");        # why not
+  number @2 :UInt64;                            # of the wish
+}
 struct LocalApiStatusSpec $A.resource((type = "LocalApiStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # Whether kube-apiserver of this node answers /readyz, by kubed. The id is kube-apiserver.
   ready @0 :Bool $A.column("Ready");            # a few answers in a row, or failures, change it

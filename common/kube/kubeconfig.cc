@@ -42,6 +42,10 @@ void writeCredentials(KubeconfigWriter& out, const KubeconfigContent& content) {
       out.data("    client-certificate-data:", pair.certificate);
       out.data("    client-key-data:", pair.key);
     }
+    KJ_CASE_ONEOF(file, ClientPairFile) {
+      out.value("    client-certificate:", file.path);
+      out.value("    client-key:", file.path);
+    }
     KJ_CASE_ONEOF(bearer, BearerToken) {
       out.value("    token:", bearer.token);
     }

@@ -104,6 +104,10 @@ kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::Strin
   return KJ_REQUIRE_NONNULL(parts.kubelet).prepare(kj::mv(note));
 }
 
+kj::Promise<void> kubeletMayJoin(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
+  return KJ_REQUIRE_NONNULL(parts.kubelet).awaitToken(kj::mv(note));
+}
+
 // A connection to a shared address is silent on the node that had the address when another one gets
 // it. Kubernetes' clients give it up after 45 s unless these say otherwise, which is nearly as long
 // as it takes until the node is NotReady. The bus is where login1 is (kBusSocket).
@@ -311,6 +315,7 @@ const Daemon kDaemons[] = {
      .container = kubeletSpec,
      .environment = kKubeletEnvironment,
      .prepare = prepareKubelet,
+     .prepareLast = kubeletMayJoin,
      .oomScore = -998,
      .after = "networkd",
      .file = "/var/lib/kubelet",
@@ -440,6 +445,11 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts&
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   if (daemon.prepare != nullptr) {
     d.prepare = [prepare = daemon.prepare, &parts](kj::Function<void(kj::StringPtr)> note) {
+      return prepare(parts, kj::mv(note));
+    };
+  }
+  if (daemon.prepareLast != nullptr) {
+    d.prepareLast = [prepare = daemon.prepareLast, &parts](kj::Function<void(kj::StringPtr)> note) {
       return prepare(parts, kj::mv(note));
     };
   }

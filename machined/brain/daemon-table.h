@@ -43,6 +43,8 @@ struct Daemon {
   // Before each start, and what more of arguments it is started with (ServiceDefinition).
   kj::Promise<void> (*prepare)(DaemonParts& parts,
                                kj::Function<void(kj::StringPtr)> note) = nullptr;
+  kj::Promise<void> (*prepareLast)(DaemonParts& parts,
+                                   kj::Function<void(kj::StringPtr)> note) = nullptr;
   kj::Array<kj::String> (*arguments)(DaemonParts& parts) = nullptr;
   // Of a program of others: NAME=value, besides the search path.
   kj::ArrayPtr<const kj::StringPtr> environment = nullptr;

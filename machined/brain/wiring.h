@@ -174,6 +174,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
   KubeletRun kubelet{
       {.timer = timer,
+       .clock = clock,
        .blocking = [this](kj::Function<void()> work) { return uv.blocking(kj::mv(work)); },
        .store = store,
        .supervisor = supervisor}};

@@ -1,9 +1,11 @@
 // kubed: what a node does in Kubernetes itself. Wiring only; manifests are told of in
 // manifest-keeper.h, the node's own object in node-keeper.h, its static pods in
-// static-pod-keeper.h, all nodes in member-keeper.h, its own API server in local-api-keeper.h, its
-// way out of service and back in node-drain-keeper.h, what others may ask it in survey-server.h.
+// static-pod-keeper.h, all nodes in member-keeper.h, its own API server in local-api-keeper.h, the
+// kubelet's way in in join-keeper.h, the node's way out of service and back in node-drain-keeper.h,
+// what others may ask it in survey-server.h.
 //
-// --worker: a drain alone, with the kubelet's certificate: a worker has no other.
+// --worker: the way in and the way out alone, with the bootstrap token and the kubelet's
+// certificate: a worker has no other.
 //
 // Its environment tells it the listening unix socket that its supervisor holds, and where machined
 // listens (common/base/node-layout.h); etcd and the Kubernetes API are asked on the loopback
@@ -19,6 +21,7 @@
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "machined/kubed/extra-manifests.h"
+#include "machined/kubed/join-keeper.h"
 #include "machined/kubed/local-api-keeper.h"
 #include "machined/kubed/member-keeper.h"
 #include "machined/kubed/node-drain-keeper.h"
@@ -55,10 +58,11 @@ void run(bool worker) {
         timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
   };
   NodeDrainKeeper drains(timer, random, store, [&](auto access) { return make(kj::mv(access)); });
+  JoinKeeper joins(timer, store, [&](auto access) { return make(kj::mv(access)); });
   if (worker) {
     releaseStartMemory();
-    log::info("waiting for a drain");
-    return drains.run().wait(io.waitScope);
+    log::info("waiting for a kubelet that joins, or a drain");
+    return drains.run().exclusiveJoin(joins.run()).wait(io.waitScope);
   }
   TlsEndpoint tls;
   etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
@@ -86,6 +90,7 @@ void run(bool worker) {
       .exclusiveJoin(localApi.run())
       .exclusiveJoin(kj::mv(serving))
       .exclusiveJoin(drains.run())
+      .exclusiveJoin(joins.run())
       .wait(io.waitScope);
 }
 

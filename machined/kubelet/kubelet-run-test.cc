@@ -1,10 +1,10 @@
 #include "machined/kubelet/kubelet-run.h"
 
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "machined/services/test-supervisor.h"
@@ -13,64 +13,6 @@ namespace talos::machined {
 namespace {
 
 using testing::Contains;
-
-constexpr kj::StringPtr kBootstrap =
-    "clusters:\n- cluster:\n    certificate-authority-data: Q0EK\n"
-    "    server: https://10.5.0.2:6443\n  name: local\n"_kj;
-constexpr kj::StringPtr kOwn =
-    "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: Q0EK\n"
-    "    server: \"https://10.5.0.2:6443\"\n  name: default-cluster\n"_kj;
-
-// Catches: a kubelet that asks the endpoint of yesterday for ever, or joins anew with each start.
-TEST(KubeletFiles, KubeconfigOfTheKubelet) {
-  EXPECT_TRUE(leadsHere(kOwn, kBootstrap));
-  EXPECT_FALSE(leadsHere("clusters: []\n", kBootstrap));
-  EXPECT_FALSE(leadsHere(
-      "    certificate-authority-data: Q0EK\n    server: https://10.5.0.9:6443\n", kBootstrap));
-  EXPECT_FALSE(
-      leadsHere("    certificate-authority-data: T1RIRVIK\n"
-                "    server: https://10.5.0.2:6443\n",
-                kBootstrap));
-}
-
-// Catches: a token that others can read, a kubelet without its CA, a key of another cluster.
-TEST(KubeletFiles, AreRootsAlone) {
-  TestTree tree;
-  capnp::MallocMessageBuilder a, b;
-  auto spec = a.initRoot<rpc::KubeletSpecSpec>();
-  spec.setConfig("kind: KubeletConfiguration\n");
-  spec.initExtraMounts(1)[0].setSource("/var/extra");
-  auto secrets = b.initRoot<rpc::KubeletSecretsSpec>();
-  secrets.setCa("CA\n"_kj.asBytes());
-  secrets.setBootstrapKubeconfig(kBootstrap);
-  auto mode = [&](kj::StringPtr path) {
-    struct stat info = {};
-    KJ_SYSCALL(stat(tree.at(path).cStr(), &info), path);
-    return info.st_mode & 07777;
-  };
-  auto write = [&] { writeKubeletFiles(tree.root, spec, secrets); };
-  write();
-  EXPECT_EQ(0600u, mode("etc/kubernetes/bootstrap-kubeconfig"));
-  EXPECT_EQ(0600u, mode("etc/kubernetes/kubelet.yaml"));
-  EXPECT_EQ(0500u, mode("etc/kubernetes/pki/ca.crt"));
-  EXPECT_EQ(0700u, mode("var/extra"));
-  EXPECT_EQ(0755u, mode("opt/cni/bin"));
-  EXPECT_EQ("CA\n", readFile(tree.at("etc/kubernetes/pki/ca.crt")));
-  EXPECT_EQ(kBootstrap, readFile(tree.at("etc/kubernetes/bootstrap-kubeconfig")));
-
-  auto own = tree.at("etc/kubernetes/kubeconfig-kubelet");
-  tree.file("etc/kubernetes/kubeconfig-kubelet", kOwn);
-  write();
-  EXPECT_TRUE(tryReadFile(own) != nullptr) << "it leads here";
-  tree.directory("var/lib/kubelet/pki");
-  tree.file("var/lib/kubelet/pki/kubelet-client-current.pem", "x");
-  secrets.setBootstrapKubeconfig("    server: https://other:6443\n");
-  write();
-  EXPECT_TRUE(tryReadFile(own) == nullptr);
-  EXPECT_TRUE(tryReadFile(tree.at("var/lib/kubelet/pki/kubelet-client-current.pem")) == nullptr);
-}
-
-// --- the service
 
 struct KubeletService : public SupervisorTest {
   ~KubeletService() noexcept override {}
@@ -86,6 +28,7 @@ struct KubeletService : public SupervisorTest {
   KubeletService() { begin(); }
   void begin() {
     auto& run = kubelet.emplace(KubeletRun::Dependencies{.timer = timer,
+                                                         .clock = clock,
                                                          .blocking =
                                                              [](kj::Function<void()> work) {
                                                                return kj::evalNow(
@@ -106,8 +49,37 @@ struct KubeletService : public SupervisorTest {
         return kj::READY_NOW;
       });
     };
+    d.prepareLast = [&run](kj::Function<void(kj::StringPtr)> note) {
+      return run.awaitToken(kj::mv(note));
+    };
     supervisor->load(kj::mv(d));
     run.follow();
+  }
+  // A node that has joined.
+  void join() {
+    auto made = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+    auto pair = pki::issue(made.certificate, made.key,
+                           {.lifetime = 365 * kj::DAYS, .notBefore = clock.now()});
+    tree.directory("etc/kubernetes");
+    tree.file("etc/kubernetes/kubeconfig-kubelet", "");
+    tree.directory("var/lib/kubelet/pki");
+    tree.file("var/lib/kubelet/pki/kubelet-client-current.pem", pair.certificate);
+  }
+  kj::Maybe<uint64_t> wish() {
+    return store.tryGet<rpc::KubeletJoinSpec>(kKubeletId).map([](auto found) {
+      return found.getNumber();
+    });
+  }
+  void kubedSays(uint64_t number, kj::StringPtr why) {
+    putRecord<rpc::KubeletJoinStatusSpec>(
+        store, kKubeletId,
+        [&](auto spec) {
+          spec.setNumber(number);
+          spec.setAccepted(why.size() == 0);
+          spec.setMessage(why);
+        },
+        "kubed");
+    advance(1 * kj::SECONDS);
   }
   void wants(kj::StringPtr image) {
     putRecord<rpc::KubeletSecretsSpec>(
@@ -121,6 +93,7 @@ struct KubeletService : public SupervisorTest {
 // Catches: a kubelet that runs before there is something to run it with; one that is started anew
 // for nothing, by a brain that was restarted too, or runs on as it was.
 TEST_F(KubeletService, RunsAsTheSpecWants) {
+  join();
   supervisor->start("kubelet");
   advance(1 * kj::SECONDS);
   EXPECT_FALSE(machine.runs("kubelet"));
@@ -146,6 +119,7 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
 // Catches: a kubelet that waits for an image that was a mistake, after it was corrected; one that
 // is told to start anew again and again.
 TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
+  join();
   supervisor->start("kubelet");
   wants(kNowhere);
   advance(60 * kj::SECONDS);
@@ -155,6 +129,60 @@ TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
   ASSERT_TRUE(machine.runs("kubelet"));
   EXPECT_EQ("one", KJ_ASSERT_NONNULL(kubelet).container().image);
   EXPECT_EQ(2u, prepared);
+}
+
+// Catches: a kubelet that asks an API server that is not there, and then again only after a pause
+// that has doubled and doubled; one that waits with no word of what for, or on an answer to another
+// wish; a wish that stays when nobody waits.
+TEST_F(KubeletService, WithoutACertificateWaitsForTheToken) {
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_EQ(1u, prepared) << "its image is not waited for first";
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for kubed"));
+  auto number = KJ_ASSERT_NONNULL(wish());
+  kubedSays(number + 1, "");
+  EXPECT_FALSE(machine.runs("kubelet"));
+  kubedSays(number, "Kubernetes at lb:6443: connection refused");
+  advance(10 * kj::MINUTES);
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for the API server to take the bootstrap "
+                             "token: Kubernetes at lb:6443: connection refused"));
+  kubedSays(number, "");
+  EXPECT_TRUE(machine.runs("kubelet"));
+  EXPECT_TRUE(wish() == nullptr);
+}
+
+// Catches: a worker that never joins because kubed is broken.
+TEST_F(KubeletService, IsStartedWhenKubedDoesNotAnswer) {
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_FALSE(machine.runs("kubelet"));
+  advance(kJoinPatience);
+  EXPECT_TRUE(machine.runs("kubelet"));
+}
+
+// Catches: a control plane that starts before it has who signs its certificate, and waits for an
+// API server that waits for it.
+TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
+  putRecord<rpc::MachineTypeSpec>(
+      store, "machine-type", [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); },
+      "test");
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_EQ(0u, prepared);
+  auto made = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  putRecord<rpc::RootSecretSpec>(
+      store, kKubernetesRootId,
+      [&](auto spec) {
+        auto ca = spec.initK8s().initCa();
+        ca.setCrt(made.certificate.asBytes());
+        ca.setKey(kj::StringPtr(made.key).asBytes());
+      },
+      "test");
+  advance(10 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("kubelet"));
+  EXPECT_TRUE(wish() == nullptr);
 }
 
 }  // namespace

@@ -1,114 +1,43 @@
 #include "machined/kubelet/kubelet-run.h"
 
-#include <errno.h>
 #include <kj/debug.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include <memory>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/lines.h"
 #include "common/base/log.h"
-#include "common/tls/pki.h"
-#include "machined/kubelet/node-drain.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/resources/store-records.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
 
-// What is behind the first line of YAML with this key, however deep it is.
-kj::String valueOf(kj::StringPtr text, kj::StringPtr key) {
-  auto wanted = kj::str(key, ": ");
-  for (auto line : Lines(text)) {
-    while (line.size() > 0 && (line[0] == ' ' || line[0] == '-')) line = line.slice(1, line.size());
-    if (line.size() < wanted.size() || line.slice(0, wanted.size()) != wanted.asArray()) continue;
-    auto value = line.slice(wanted.size(), line.size());
-    if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'')) {
-      value = value.slice(1, value.size() - 1);
-    }
-    return kj::heapString(value);
-  }
-  return kj::String();
-}
-
-// Of the certificate by which it is known to the API server; empty without one that can be read.
-kj::String registeredAs(kj::StringPtr path) {
-  kj::String name;
-  KJ_IF_MAYBE (pair, tryReadFile(path)) {
-    KJ_DEFER(zeroize(pair->asArray()));
-    auto problem = kj::runCatchingExceptions([&]() { name = pki::inspect(*pair).commonName; });
-    (void)problem;  // it is renewed
-  }
-  return name;
-}
-
-void writeIfOther(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode) {
-  KJ_IF_MAYBE (before, tryReadFile(path)) {
-    KJ_DEFER(zeroize(before->asArray()));
-    if (before->asArray() == content) return;
-  }
-  writeFileAtomically(path, content, mode);
-}
-
-void removeFile(kj::StringPtr path) {
-  if (unlink(path.cStr()) < 0 && errno != ENOENT) KJ_FAIL_SYSCALL("unlink", errno, path);
-}
-
-void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
-                         rpc::KubeletSecretsSpec::Reader secrets) {
-  auto path = kj::str(root, kKubeletKubeconfig), pair = kj::str(root, kKubeletClientPair);
-  KJ_IF_MAYBE (there, tryReadFile(path)) {
-    KJ_DEFER(zeroize(there->asArray()));
-    auto name = registeredAs(pair);
-    bool same = name.size() == 0 || name == kj::str("system:node:", spec.getNodename());
-    if (same && leadsHere(*there, secrets.getBootstrapKubeconfig())) return;
-    removeFile(path);
-    removeFile(pair);
-  }
-}
-
 }  // namespace
-
-bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
-  for (auto key : {"server"_kj, "certificate-authority-data"_kj}) {
-    if (valueOf(kubeconfig, key) != valueOf(bootstrapKubeconfig, key)) return false;
-  }
-  return true;
-}
-
-kj::String serverOf(kj::StringPtr kubeconfig) {
-  return valueOf(kubeconfig, "server");
-}
-
-void writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
-                       rpc::KubeletSecretsSpec::Reader secrets) {
-  makeDirectories(kj::str(root, "/etc/kubernetes/manifests"), 0755);
-  makeDirectories(kj::str(root, "/etc/kubernetes/pki"), 0755);
-  for (auto path : {"/var/lib/kubelet"_kj, "/var/lib/containerd"_kj, "/var/log/pods"_kj,
-                    "/var/log/containers"_kj, "/usr/libexec/kubernetes"_kj, "/etc/cni/net.d"_kj,
-                    "/opt/cni/bin"_kj}) {
-    makeDirectories(kj::str(root, path), 0755);
-  }
-  for (auto mount : spec.getExtraMounts()) {
-    if (mount.getSource().startsWith("/")) {
-      struct stat found;
-      auto source = kj::str(root, mount.getSource());
-      if (stat(source.cStr(), &found) != 0) makeDirectories(source, 0700);
-    }
-  }
-  joinAnewIfElsewhere(root, spec, secrets);
-  // Root of the node only; the CA is no secret.
-  writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);
-  writeIfOther(kj::str(root, kKubeletBootstrap), secrets.getBootstrapKubeconfig(), 0600);
-  writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
-}
 
 kj::Maybe<KubeletRun::Wanted> KubeletRun::wanted() {
   KJ_IF_MAYBE (spec, deps.store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
     KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::KubeletSecretsSpec>(kKubeletId)) {
-      return Wanted(*spec, *secrets);
+      auto signs = issuer();
+      KJ_IF_MAYBE (i, signs) return Wanted(*spec, *secrets, kj::mv(*i));
     }
+  }
+  return nullptr;
+}
+
+// A control plane's are made of the same config, by another controller.
+kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer() {
+  bool worker = true;
+  for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
+    worker = type.getType() == rpc::MachineType::JOIN;
+  }
+  if (worker) return kj::Maybe<KubeletIssuer>();
+  KJ_IF_MAYBE (root, deps.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
+    auto ca = root->getK8s().getCa();
+    auto text = [](capnp::Data::Reader pem) { return kj::str(pem.asChars()); };
+    return kj::Maybe<KubeletIssuer>(KubeletIssuer{text(ca.getCrt()), pki::Pem(text(ca.getKey()))});
   }
   return nullptr;
 }
@@ -144,10 +73,44 @@ kj::Promise<void> KubeletRun::makeReady(Wanted what) {
   auto digest = what.digest();
   auto copy = what.clone();
   prepared = kj::mv(what);
-  co_await deps.blocking([this, digest = kj::mv(digest), copy = kj::mv(copy)]() {
-    writeKubeletFiles(deps.root, copy.spec(), copy.secrets());
-    writeFileAtomically(deps.startedWith, digest, 0600);
-  });
+  auto known = std::make_shared<bool>(false);  // the work goes on when this is dropped
+  co_await deps.blocking(
+      [this, known, now = deps.clock.now(), digest = kj::mv(digest), copy = kj::mv(copy)]() {
+        *known = writeKubeletFiles(deps.root, copy.spec(), copy.secrets(), copy.issuer(), now);
+        writeFileAtomically(deps.startedWith, digest, 0600);
+      });
+  hasCertificate = *known;
+}
+
+kj::Promise<void> KubeletRun::awaitToken(kj::Function<void(kj::StringPtr)> note) {
+  if (hasCertificate) co_return;
+  auto number = ++wishes;
+  putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId,
+                                  [&](auto spec) { spec.setNumber(number); });
+  KJ_DEFER(dropRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId));
+  auto until = timer.now() + kJoinPatience;
+  kj::String told;
+  for (;;) {
+    auto next = changed.next();
+    auto line = kj::str("Waiting for kubed");
+    KJ_IF_MAYBE (status, deps.store.tryGet<rpc::KubeletJoinStatusSpec>(kKubeletId)) {
+      if (status->getNumber() == number) {
+        if (status->getAccepted()) co_return;
+        line = kj::str("Waiting for the API server to take the bootstrap token: ",
+                       status->getMessage());
+        until = timer.now() + kJoinPatience;
+      }
+    }
+    if (timer.now() >= until) {
+      log::warn(
+          "the kubelet is started without knowing whether the API server takes its token: "
+          "kubed does not answer");
+      co_return;
+    }
+    if (line != told) note(line);
+    told = kj::mv(line);
+    co_await next.exclusiveJoin(timer.afterDelay(until - timer.now()));
+  }
 }
 
 ContainerSpec KubeletRun::container() {
@@ -163,6 +126,8 @@ void KubeletRun::follow() {
   specs = deps.store.onChange<rpc::KubeletSpecSpec>([this] { changed.raise(); });
   secrets = deps.store.onChange<rpc::KubeletSecretsSpec>([this] { changed.raise(); });
   services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  roots = deps.store.onChange<rpc::RootSecretSpec>([this] { changed.raise(); });
+  joins = deps.store.onChange<rpc::KubeletJoinStatusSpec>([this] { changed.raise(); });
   watching = watch().eagerlyEvaluate(nullptr);
 }
 

@@ -1,12 +1,11 @@
-// The service `kubelet` on this machine: what it waits for, the files that are written before each
-// start, and when it is started anew. What it is started with is in KubeletSpecs and KubeletSecrets
-// (kubelet-controller.h).
+// The service `kubelet` on this machine: what it waits for and when it is started anew. What it is
+// started with is in KubeletSpecs and KubeletSecrets (kubelet-controller.h).
 //
-// Before a start: both are there; /etc/kubernetes has kubelet.yaml and bootstrap-kubeconfig, which
-// only root can read, the CA, and the folder of the manifests; sources of extraMounts are there. A
-// kubeconfig that the kubelet has got for itself and that leads elsewhere (another endpoint, CA or
-// name of the node) is removed with its certificate, so that it joins anew. Each file is replaced
-// as a whole: after a crash at any line the next start does the rest.
+// Before a start: both are there, and its files (kubelet-files.h). One that has no certificate
+// waits, with its image, until kubed says that the API server takes the bootstrap token
+// (KubeletJoins[kubelet], KubeletJoinStatuses[kubelet]): a kubelet that asks too early asks again
+// only after pauses that double, and can do nothing else meanwhile. When kubed does not answer
+// within kJoinPatience it is started all the same, and waits by itself.
 //
 // With what the last start was made is in /run, written before it: so a brain that was restarted
 // knows whether what runs is what is wanted. If not, it is stopped and started again; its pods go
@@ -18,29 +17,21 @@
 
 #include "common/base/signal.h"
 #include "common/memory/zeroize.h"
-#include "machined/kubelet/kubelet-plan.h"
+#include "machined/kubelet/kubelet-files.h"
 #include "machined/resources/store.h"
 #include "machined/services/failed-start.h"
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kKubeletService = "kubelet"_kj;
 constexpr uint16_t kKubeletHealthPort = 10248;
 
-// Below `root`, "" but in tests. Blocking.
-void writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
-                       rpc::KubeletSecretsSpec::Reader secrets);
-
-// Whether a kubeconfig that a kubelet wrote leads to this cluster as this node.
-bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig);
-
-// "https://…", of the first cluster in it.
-kj::String serverOf(kj::StringPtr kubeconfig);
+constexpr auto kJoinPatience = 1 * kj::MINUTES;
 
 class KubeletRun {
  public:
   struct Dependencies {
     kj::Timer& timer;
+    const kj::Clock& clock;
     // Runs what blocks where it holds up nobody.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     Store& store;
@@ -55,6 +46,8 @@ class KubeletRun {
 
   // Resolves when the kubelet may be started; what cannot be done is told and tried again.
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
+  // The same with its image there: when it has a certificate, or will get one.
+  kj::Promise<void> awaitToken(kj::Function<void(kj::StringPtr)> note);
   // As it was prepared last. Unavailable when it was not.
   ContainerSpec container();
   // Looks at the store now, and from then on at each change.
@@ -65,20 +58,26 @@ class KubeletRun {
   kj::Timer& timer;
   FailedStart failedStart;
   Signal changed;
-  kj::Own<void> specs, secrets, services;
-  // A copy of both.
+  kj::Own<void> specs, secrets, services, roots, joins;
+  // A copy of both, and who signs; only a control plane has the key.
   class Wanted {
    public:
-    Wanted(const rpc::KubeletSpecSpec::Reader& spec,
-           const rpc::KubeletSecretsSpec::Reader& secrets) {
+    Wanted(const rpc::KubeletSpecSpec::Reader& spec, const rpc::KubeletSecretsSpec::Reader& secrets,
+           kj::Maybe<KubeletIssuer> issuer)
+        : signer(kj::mv(issuer)) {
       specCopy->setRoot(spec);
       secretsCopy->setRoot(secrets);
       specRoot = specCopy->getRoot<rpc::KubeletSpecSpec>().asReader();
       secretsRoot = secretsCopy->getRoot<rpc::KubeletSecretsSpec>().asReader();
     }
-    Wanted clone() const { return Wanted(specRoot, secretsRoot); }
+    Wanted clone() const {
+      return Wanted(specRoot, secretsRoot, signer.map([](auto& s) { return s.clone(); }));
+    }
     rpc::KubeletSpecSpec::Reader spec() const { return specRoot; }
     rpc::KubeletSecretsSpec::Reader secrets() const { return secretsRoot; }
+    kj::Maybe<const KubeletIssuer&> issuer() const {
+      return signer.map([](auto& s) -> const KubeletIssuer& { return s; });
+    }
     kj::String digest() const { return kubeletDigest(specRoot, secretsRoot); }
 
    private:
@@ -86,13 +85,17 @@ class KubeletRun {
                            secretsCopy = kj::heap<SecretMessage>();
     rpc::KubeletSpecSpec::Reader specRoot;
     rpc::KubeletSecretsSpec::Reader secretsRoot;
+    kj::Maybe<KubeletIssuer> signer;
   };
   kj::Maybe<Wanted> prepared;
+  bool hasCertificate = false;
   kj::String restarted;  // what was asked to end: a process, or a start with another digest
+  uint64_t wishes = 0;
   kj::Promise<void> watching = nullptr;
 
   kj::Maybe<Wanted> wanted();
   kj::Promise<Wanted> awaitWanted(kj::Function<void(kj::StringPtr)>& note);
+  kj::Maybe<kj::Maybe<KubeletIssuer>> issuer();  // none: it is to come
   kj::Promise<void> makeReady(Wanted what);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before

@@ -4,7 +4,7 @@
 #include "common/base/lines.h"
 #include "common/kube/kubeconfig.h"
 #include "common/memory/secret-buffer.h"
-#include "machined/kubelet/kubelet-run.h"
+#include "machined/kubelet/kubelet-files.h"
 #include "machined/resources/store-records.h"
 
 namespace talos::machined {
@@ -33,11 +33,6 @@ kj::String blocksOf(kj::StringPtr text, kj::StringPtr label, bool with) {
     out.add("\n"_kj);
   }
   return out.copyText();
-}
-
-template <typename Spec>
-void dropRecord(Store& store, kj::StringPtr id) {
-  if (store.tryGet<Spec>(id) != nullptr) store.destroy("", typeName<Spec>(), id, kBrainOwner);
 }
 
 bool kubeletIsUp(Store& store) {

@@ -48,10 +48,11 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
-                     rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletClientSpec>();
+                     rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletJoinSpec,
+                     rpc::KubeletClientSpec>();
        may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
-                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec, rpc::LocalApiStatusSpec,
-                      rpc::MemberSpec>();
+                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec, rpc::KubeletJoinStatusSpec,
+                      rpc::LocalApiStatusSpec, rpc::MemberSpec>();
      }},
     {kLogin1Uid, "login1"_kj,
      [](Access& may) {

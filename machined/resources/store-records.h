@@ -25,4 +25,10 @@ void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename S
   store.put(resource.asReader());
 }
 
+// Of the brain's; when there is one.
+template <typename Spec>
+void dropRecord(Store& store, kj::StringPtr id) {
+  if (store.tryGet<Spec>(id) != nullptr) store.destroy("", typeName<Spec>(), id, kBrainOwner);
+}
+
 }  // namespace talos::machined

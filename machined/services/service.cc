@@ -374,6 +374,7 @@ kj::Promise<void> Service::prepareBody() {
   KJ_DEFER(preparing = false);
   KJ_IF_MAYBE (first, is.prepare) co_await (*first)(noteFor(since));
   co_await body->prepare(noteFor(since));
+  KJ_IF_MAYBE (last, is.prepareLast) co_await (*last)(noteFor(since));
 }
 
 // What was there for the first start may be gone. False: it was stopped meanwhile.
@@ -404,7 +405,7 @@ kj::Promise<ServiceBody::Started> Service::startBody() {
 kj::Promise<void> Service::spawn() {
   kj::Maybe<kj::Exception> broken;
   auto make = [this]() -> kj::Promise<kj::Maybe<ServiceBody::Started>> {
-    bool prepares = child == nullptr || is.prepare != nullptr;
+    bool prepares = child == nullptr || is.prepare != nullptr || is.prepareLast != nullptr;
     bool again = prepares && phase == ServicePhase::kRestarting;
     if (again && !co_await prepareAgain()) co_return nullptr;
     co_return co_await startBody();

@@ -65,7 +65,10 @@ struct ServiceDefinition {
   // Before each start, also after it has ended by itself: what may take long. Dropped when the
   // service is stopped meanwhile; one that rejects is a start that failed. `note` is told what a
   // user should know of.
-  kj::Maybe<kj::Function<kj::Promise<void>(kj::Function<void(kj::StringPtr)> note)>> prepare;
+  using Prepare = kj::Function<kj::Promise<void>(kj::Function<void(kj::StringPtr)> note)>;
+  kj::Maybe<Prepare> prepare;
+  // The same, when all else is ready: the image of a container is there.
+  kj::Maybe<Prepare> prepareLast;
   // Behind those of argv, asked for at each start of a process.
   kj::Maybe<kj::ConstFunction<kj::Array<kj::String>()>> arguments;
   // Instead of a process: a part of this program. It runs until it is dropped, which is how it is

@@ -83,6 +83,12 @@ int Web::asked(const std::string& client) const {
   return found == requests.end() ? 0 : found->second;
 }
 
+std::string Web::heard(const std::string& client) const {
+  std::lock_guard lock(mutex);
+  auto found = latest.find(client);
+  return found == latest.end() ? "" : found->second;
+}
+
 bool Web::stopped(int milliseconds) const {
   pollfd end = {stop[0], POLLIN, 0};
   return poll(&end, 1, milliseconds) != 0;
@@ -119,6 +125,7 @@ void Web::serve(int fd, const std::string& client) {
   {
     std::lock_guard lock(mutex);
     ++requests[client];
+    latest[client] = request;
     auto found = answers.find(client);
     answer = found != answers.end() ? found->second : answers[""];
   }

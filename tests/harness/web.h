@@ -37,6 +37,8 @@ class Web {
   void answer(const std::string& client, Manner manner, const std::string& body = "");
   // Requests of this client so far.
   int asked(const std::string& client) const;
+  // The latest one's line and headers; empty when there was none.
+  std::string heard(const std::string& client) const;
 
  private:
   struct Answer {
@@ -48,6 +50,7 @@ class Web {
   mutable std::mutex mutex;
   std::map<std::string, Answer> answers;
   std::map<std::string, int> requests;
+  std::map<std::string, std::string> latest;
   std::thread acceptor;
   std::vector<std::thread> workers;
 

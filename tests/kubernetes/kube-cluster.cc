@@ -162,7 +162,8 @@ void KubeCluster::awaitPods(const std::string& nameSpace, const std::string& lab
       << overview();
 }
 
-void KubeCluster::awaitSystem() const {
+void KubeCluster::awaitSystem(const std::string& networkNamespace,
+                              const std::string& networkLabel) const {
   size_t masters =
       std::count_if(nodes.begin(), nodes.end(), [](auto& n) { return n.controlPlane; });
   awaitReady(nodes.size(), kClusterUp);
@@ -170,7 +171,7 @@ void KubeCluster::awaitSystem() const {
     awaitPods("kube-system", std::string("k8s-app=") + part, masters, kPodsUp);
   }
   awaitPods("kube-system", "k8s-app=kube-proxy", nodes.size(), kPodsUp);
-  awaitPods("kube-system", "k8s-app=flannel", nodes.size(), kPodsUp);
+  awaitPods(networkNamespace, networkLabel, nodes.size(), kPodsUp);
   awaitPods("kube-system", "k8s-app=kube-dns", 2, kPodsUp);
 }
 

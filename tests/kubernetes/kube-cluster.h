@@ -74,8 +74,9 @@ class KubeCluster {
   pid_t segment() const { return supervisor; }
   const std::string& kubeconfigPath() const { return kubeconfig; }
 
-  // All that a cluster begins with, on each of its nodes.
-  void awaitSystem() const;
+  // All that a cluster begins with, on each of its nodes, and the pods of its network.
+  void awaitSystem(const std::string& networkNamespace = "kube-system",
+                   const std::string& networkLabel = "k8s-app=flannel") const;
   // talosctl at that node. A control plane is asked itself, so that no other one has to be up; a
   // worker by way of them.
   std::vector<std::string> at(const KubeNode& node, std::vector<std::string> arguments) const;
