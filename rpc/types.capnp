@@ -576,14 +576,16 @@ struct KubeletClientSpec $A.resource((type = "KubeletClients.secrets.talos.dev",
   kubeconfig @0 :Text $A.secret;
 }
 struct KubeletJoinSpec $A.resource((type = "KubeletJoins.kubernetes.talos.dev", namespace = "controlplane")) {
-  # There while the kubelet of this node is to join the cluster with the bootstrap token. The id is kubelet.
+  # There while the kubelet of this node has no certificate and cannot sign one: kubed asks for it. The id is kubelet.
   number @0 :UInt64;                            # of the wish: another one has another number
+  request @1 :Text;                             # PKCS#10, PEM
 }
 struct KubeletJoinStatusSpec $A.resource((type = "KubeletJoinStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
-  # Whether the API server lets whoever has the token ask for a certificate, by kubed. The id is kubelet.
-  accepted @0 :Bool $A.column("Accepted");
-  message @1 :Text $A.column("Message");        # why not
+  # How far kubed is with it. The id is kubelet.
+  state @0 :Text $A.column("State");            # waiting or issued
+  message @1 :Text $A.column("Message");        # why the API server does not take the request, or what that waits for
   number @2 :UInt64;                            # of the wish
+  certificate @3 :Text;                         # PEM, when it is issued
 }
 struct LocalApiStatusSpec $A.resource((type = "LocalApiStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # Whether kube-apiserver of this node answers /readyz, by kubed. The id is kube-apiserver.

@@ -104,8 +104,8 @@ kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::Strin
   return KJ_REQUIRE_NONNULL(parts.kubelet).prepare(kj::mv(note));
 }
 
-kj::Promise<void> kubeletMayJoin(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
-  return KJ_REQUIRE_NONNULL(parts.kubelet).awaitToken(kj::mv(note));
+kj::Promise<void> kubeletHasCertificate(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
+  return KJ_REQUIRE_NONNULL(parts.kubelet).awaitCertificate(kj::mv(note));
 }
 
 // A connection to a shared address is silent on the node that had the address when another one gets
@@ -315,7 +315,7 @@ const Daemon kDaemons[] = {
      .container = kubeletSpec,
      .environment = kKubeletEnvironment,
      .prepare = prepareKubelet,
-     .prepareLast = kubeletMayJoin,
+     .prepareLast = kubeletHasCertificate,
      .oomScore = -998,
      .after = "networkd",
      .file = "/var/lib/kubelet",

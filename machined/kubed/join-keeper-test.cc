@@ -9,26 +9,47 @@
 namespace talos::kubed {
 namespace {
 
+JoinProgress of(kj::StringPtr status) {
+  return progressOf(kube::readJson(
+      kj::str(R"({"metadata": {"name": "node-csr-1"}, "status": )", status, "}"), "the test"));
+}
+
+// Catches: a certificate that is there and is not taken; a request that waits for an administrator,
+// who is not told that.
+TEST(JoinProgress, IsWhatTheRequestSays) {
+  EXPECT_EQ("the request node-csr-1 is not approved yet", of("{}").message);
+  EXPECT_EQ("the request node-csr-1 is approved and not signed yet",
+            of(R"({"conditions": [{"type": "Approved"}]})").message);
+  EXPECT_EQ("the request node-csr-1 was denied: not yours",
+            of(R"({"conditions": [{"type": "Denied", "message": "not yours"}]})").message);
+  EXPECT_EQ("the request node-csr-1 could not be signed: why",
+            of(R"({"conditions": [{"type": "Approved"}, {"type": "Failed", "message": "why"}]})")
+                .message);
+  EXPECT_EQ("CERT",
+            of(R"({"conditions": [{"type": "Approved"}], "certificate": "Q0VSVA=="})").certificate);
+  EXPECT_EQ("", of(R"({"conditions": 1, "certificate": {}})").certificate);
+}
+
 struct Joins : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   ModelMachined machined{io};
   kube::ModelKube model{timer};
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
-  // What the server answers.
-  unsigned status = 201;
-  bool allowed = true;
+  unsigned refusal = 0;  // the status of each answer; 0: it does what it is asked
   std::string askedOf;
+  std::string path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
   ~Joins() noexcept override {}
   Joins() {
+    model.addKind({.group = kj::str("certificates.k8s.io"),
+                   .version = kj::str("v1"),
+                   .plural = kj::str("certificatesigningrequests"),
+                   .kind = kj::str("CertificateSigningRequest"),
+                   .namespaced = false});
     model.instead = [this](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
-      if (status != 201) {
-        return kube::ModelKube::Reply{status, R"({"kind":"Status","message":"no"})", ""};
-      }
-      return kube::ModelKube::Reply{
-          status, allowed ? R"({"status":{"allowed":true}})" : R"({"status":{"allowed":false}})",
-          ""};
+      if (refusal == 0) return nullptr;
+      return kube::ModelKube::Reply{refusal, R"({"kind":"Status","message":"no"})", ""};
     };
     auto text = kube::writeKubeconfig({.cluster = "local",
                                        .server = "https://lb:7443",
@@ -48,59 +69,67 @@ struct Joins : public testing::Test {
           timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
     };
   }
-  void wish(uint64_t number) {
+  void wish(uint64_t number, kj::StringPtr request) {
     auto& kind = machined.kind<rpc::KubeletJoinSpec>();
-    auto& held = kind.set<rpc::KubeletJoinSpec>("kubelet", "machined", number,
-                                                [&](auto spec) { spec.setNumber(number); });
+    auto& held = kind.set<rpc::KubeletJoinSpec>("kubelet", "machined", number, [&](auto spec) {
+      spec.setNumber(number);
+      spec.setRequest(request);
+    });
     kind.tell(number == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED, held.get());
   }
-  // "1 yes", "1 no: why", or nothing.
+  std::string pathOf(kj::StringPtr request) { return path + "/" + requestName(request).cStr(); }
+  // "1 waiting why", "1 issued CERT", or nothing.
   std::string told() {
     std::string all;
     for (const auto& entry : machined.kind<rpc::KubeletJoinStatusSpec>().resources) {
       auto spec = ResourceOf<rpc::KubeletJoinStatusSpec>(entry.value.get());
-      all += kj::str(spec.getNumber(), spec.getAccepted() ? " yes" : " no: ", spec.getMessage())
+      all += kj::str(spec.getNumber(), " ", spec.getState(), " ", spec.getMessage(),
+                     spec.getCertificate())
                  .cStr();
     }
     return all;
   }
-  bool eventually(kj::Function<bool()> condition) {
+  ::testing::AssertionResult tells(const std::string& wanted) {
     auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (!condition() && timer.now() < deadline) {
+    while (told() != wanted && timer.now() < deadline) {
       timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
     }
-    return condition();
+    if (told() == wanted) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << told();
   }
 };
 
-// Catches: a "yes" of a server that does not know the token, or that knows it and lets nobody ask;
-// a question asked again after the "yes", or when nobody wishes to know.
-TEST_F(Joins, AsksUntilTheTokenIsOfUse) {
-  status = 401;
+// Catches: a request in a form that nobody signs, or a second one with each try; a certificate that
+// is asked for again when it is there, or when nobody wishes it.
+TEST_F(Joins, AsksUntilThereIsACertificate) {
+  refusal = 401;
   JoinKeeper keeper(timer, store, make());
   auto running = keeper.run().eagerlyEvaluate(nullptr);
-  EXPECT_TRUE(eventually([&] { return askedOf == "lb:7443 abcdef.0123456789abcdef"; })) << askedOf;
+  timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
   EXPECT_EQ(model.asked.size(), 0u);
-  wish(1);
-  EXPECT_TRUE(eventually([&] {
-    return told() == "1 no: Kubernetes at model:6443 does not know the token";
-  })) << told();
-  status = 201;
-  allowed = false;
-  EXPECT_TRUE(eventually([&] { return told() == "1 no: it may not ask for certificates yet"; }))
-      << told();
-  allowed = true;
-  EXPECT_TRUE(eventually([&] { return told() == "1 yes"; })) << told();
-  EXPECT_EQ(model.asked.back().path,
-            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews?fieldManager=kubed");
-  EXPECT_EQ(model.asked.back().body["spec"]["resourceAttributes"]["resource"],
-            "certificatesigningrequests");
+  wish(1, "PKCS10");
+  EXPECT_TRUE(tells("1 waiting Kubernetes at model:6443 does not know the bootstrap token yet"));
+  EXPECT_EQ(askedOf, "lb:7443 abcdef.0123456789abcdef");
+  refusal = 403;
+  EXPECT_TRUE(tells(
+      "1 waiting Kubernetes at model:6443 lets nobody with the bootstrap token ask for it yet"));
+  refusal = 0;
+  auto name = std::string(requestName("PKCS10").cStr());
+  EXPECT_TRUE(tells("1 waiting the request " + name + " is not approved yet"));
+  auto object = kube::Json(KJ_ASSERT_NONNULL(model.find(pathOf("PKCS10").c_str())));
+  EXPECT_EQ(object["spec"]["request"], "UEtDUzEw");
+  EXPECT_EQ(object["spec"]["signerName"], "kubernetes.io/kube-apiserver-client-kubelet");
+  EXPECT_EQ(object["spec"]["usages"].dump(), R"(["digital signature","client auth"])");
+  object["status"]["certificate"] = "Q0VSVA==";
+  model.put(pathOf("PKCS10").c_str(), object);
+  EXPECT_TRUE(tells("1 issued CERT"));
+  EXPECT_EQ(model.count(), 1u);
   auto asked = model.asked.size();
   timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
   EXPECT_EQ(model.asked.size(), asked);
-  wish(2);
-  EXPECT_TRUE(eventually([&] { return told() == "2 yes"; })) << told();
-  EXPECT_EQ(model.asked.size(), asked + 1);
+  wish(2, "OTHER");
+  EXPECT_TRUE(tells("2 waiting the request " + std::string(requestName("OTHER").cStr()) +
+                    " is not approved yet"));
 }
 
 }  // namespace

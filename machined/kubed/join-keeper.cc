@@ -1,34 +1,62 @@
 #include "machined/kubed/join-keeper.h"
 
+#include <kj/encoding.h>
+
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/within.h"
+#include "common/tls/signature.h"
 
 namespace talos::kubed {
 namespace {
 
 constexpr kj::StringPtr kJoinId = "kubelet"_kj;
+constexpr size_t kNameDigits = 32;
+
+// In words that stay the same as long as the reason does.
+kj::String whyNotTaken(kj::StringPtr server, const kj::Exception& e) {
+  switch (kindOf(e)) {
+    case ErrorKind::kUnauthenticated:
+      return kj::str(server, " does not know the bootstrap token yet");
+    case ErrorKind::kPermissionDenied:
+      return kj::str(server, " lets nobody with the bootstrap token ask for it yet");
+    default:
+      return messageOf(e);
+  }
+}
 
 }  // namespace
 
-kj::Promise<kj::String> whyNotJoin(kube::KubeClient& client) {
-  kube::Resource reviews{.group = kj::str("authorization.k8s.io"),
-                         .version = kj::str("v1"),
-                         .plural = kj::str("selfsubjectaccessreviews"),
-                         .kind = kj::str("SelfSubjectAccessReview"),
-                         .namespaced = false};
-  kube::Json review = {{"apiVersion", "authorization.k8s.io/v1"},
-                       {"kind", "SelfSubjectAccessReview"},
-                       {"spec",
-                        {{"resourceAttributes",
-                          {{"group", "certificates.k8s.io"},
-                           {"resource", "certificatesigningrequests"},
-                           {"verb", "create"}}}}}};
-  auto answer = co_await client.create(reviews, "", review, kOwner);
-  KJ_IF_MAYBE (given, answer) {
-    if (kube::flagAt(*given, {"status", "allowed"})) co_return kj::str();
+kj::String requestName(kj::StringPtr request) {
+  auto digest = pki::sha256Of(request.asBytes());
+  return kj::str("node-csr-", digest.slice(digest.size() - kNameDigits));
+}
+
+kube::Json requestObject(kj::StringPtr request) {
+  return {{"apiVersion", "certificates.k8s.io/v1"},
+          {"kind", "CertificateSigningRequest"},
+          {"metadata", {{"name", requestName(request).cStr()}}},
+          {"spec",
+           {{"request", kj::encodeBase64(request.asBytes()).cStr()},
+            {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
+            {"usages", {"digital signature", "client auth"}}}}};
+}
+
+JoinProgress progressOf(const kube::Json& request) {
+  auto name = kube::nameOf(request);
+  kj::String message = kj::str("the request ", name, " is not approved yet");
+  for (auto condition : kube::itemsAt(request, {"status", "conditions"})) {
+    auto type = kube::textAt(*condition, {"type"});
+    auto why = kube::textAt(*condition, {"message"});
+    if (type == "Approved")
+      message = kj::str("the request ", name, " is approved and not signed yet");
+    if (type == "Denied") message = kj::str("the request ", name, " was denied: ", why);
+    if (type == "Failed") message = kj::str("the request ", name, " could not be signed: ", why);
   }
-  co_return kj::str("it may not ask for certificates yet");
+  auto encoded = kube::textAt(request, {"status", "certificate"});
+  auto bytes = kj::decodeBase64(encoded);
+  if (bytes.size() > 0) message = kj::String();
+  return {kj::mv(message), kj::heapString(bytes.asChars())};
 }
 
 JoinKeeper::JoinKeeper(kj::Timer& timer, StoreClient& store, SharedKube::Make make)
@@ -76,57 +104,66 @@ kj::Promise<void> JoinKeeper::replaced(uint64_t number) {
 
 // Until it is replaced.
 kj::Promise<void> JoinKeeper::carryOut(uint64_t number) {
+  kj::String request;
+  KJ_IF_MAYBE (wished, wishes.find(kJoinId)) request = kj::str(wished->getRequest());
   auto pause = kFirstJoinPause;
-  kj::Maybe<kj::String> told;
+  kj::String told;
   for (;;) {
-    auto why = co_await look();
-    bool same = false;
-    KJ_IF_MAYBE (before, told) same = *before == why;
-    if (!same) {
-      co_await tell(number, why.asPtr());
+    JoinProgress progress;
+    co_await ask(request).then([&](JoinProgress said) { progress = kj::mv(said); },
+                               [&](kj::Exception&& e) { progress.message = messageOf(e); });
+    bool issued = progress.certificate.size() > 0;
+    if (issued || progress.message != told) {
+      co_await tell(number, progress);
       pause = kFirstJoinPause;
     }
-    if (why.size() == 0) co_await kj::Promise<void>(kj::NEVER_DONE);
-    told = kj::mv(why);
+    if (issued) co_await kj::Promise<void>(kj::NEVER_DONE);
+    told = kj::mv(progress.message);
     co_await timer.afterDelay(pause);
     pause = kj::min(pause * 2, kLongestJoinPause);
   }
 }
 
-kj::Promise<kj::String> JoinKeeper::look() {
-  KJ_IF_MAYBE (known, current) {
-    auto kubernetes = kj::addRef(**known);
-    kj::String why;
-    co_await within(
-        timer, kJoinAnswer, whyNotJoin(**kubernetes),
-        kj::str((**kubernetes).name(), ": no answer within ", kJoinAnswer / kj::SECONDS, " s"))
-        .then([&](kj::String said) { why = kj::mv(said); },
-              [&](kj::Exception&& e) {
-                why = kindOf(e) == ErrorKind::kUnauthenticated
-                          ? kj::str((**kubernetes).name(), " does not know the token")
-                          : messageOf(e);
-              });
-    co_return kj::mv(why);
-  }
-  co_return kj::str(noClient);
+kj::Promise<JoinProgress> JoinKeeper::ask(kj::StringPtr request) {
+  kj::Maybe<kj::Own<SharedKube>> known;
+  KJ_IF_MAYBE (c, current) known = kj::addRef(**c);
+  if (known == nullptr) co_return JoinProgress{kj::str(noClient), kj::String()};
+  auto& client = *KJ_ASSERT_NONNULL(known);
+  kube::Resource requests{.group = kj::str("certificates.k8s.io"),
+                          .version = kj::str("v1"),
+                          .plural = kj::str("certificatesigningrequests"),
+                          .kind = kj::str("CertificateSigningRequest"),
+                          .namespaced = false};
+  auto there = [&]() -> kj::Promise<kube::Json> {
+    auto created = co_await (*client).create(requests, "", requestObject(request), kOwner);
+    KJ_IF_MAYBE (c, created) co_return kj::mv(*c);
+    co_return co_await (*client).get(requests, "", requestName(request));
+  };
+  JoinProgress progress;
+  co_await within(timer, kJoinAnswer, there(),
+                  kj::str((*client).name(), ": no answer within ", kJoinAnswer / kj::SECONDS, " s"))
+      .then([&](kube::Json object) { progress = progressOf(object); },
+            [&](kj::Exception&& e) { progress.message = whyNotTaken((*client).name(), e); });
+  co_return kj::mv(progress);
 }
 
-kj::Promise<void> JoinKeeper::tell(uint64_t number, kj::Maybe<kj::StringPtr> message) {
+kj::Promise<void> JoinKeeper::tell(uint64_t number, kj::Maybe<const JoinProgress&> progress) {
   for (;;) {
     StoreClient::Wanted wanted;
-    KJ_IF_MAYBE (why, message) {
+    KJ_IF_MAYBE (p, progress) {
       auto record = kj::heap<capnp::MallocMessageBuilder>();
       auto spec = record->initRoot<rpc::KubeletJoinStatusSpec>();
-      spec.setAccepted(why->size() == 0);
-      spec.setMessage(*why);
+      spec.setState(p->certificate.size() > 0 ? "issued" : "waiting");
+      spec.setMessage(p->message);
       spec.setNumber(number);
+      spec.setCertificate(p->certificate);
       wanted.insert(kj::str(kJoinId), kj::mv(record));
     }
     bool told = true;
     co_await store.replaceAll<rpc::KubeletJoinStatusSpec>(kj::mv(wanted))
         .catch_([&](kj::Exception&& e) {
           told = false;
-          log::warn("cannot tell whether the kubelet may join; retrying",
+          log::warn("cannot tell how far the kubelet's certificate is; retrying",
                     {{"error", messageOf(e)}});
         });
     if (told) co_return;

@@ -1,23 +1,32 @@
-// Whether a kubelet that has no certificate yet would get one: while machined wishes to know
-// (KubeletJoins[kubelet]), the API server is asked at the endpoint of the cluster, with the
-// bootstrap token, whether its bearer may ask for certificates, and the answer is told in
-// KubeletJoinStatuses[kubelet].
+// Gets the first certificate of the kubelet of this node ("TLS bootstrapping" of Kubernetes'
+// reference): while machined wishes it (KubeletJoins[kubelet], which has the request), the request
+// is brought to the API server at the endpoint of the cluster, with the bootstrap token, and what
+// comes of it is told in KubeletJoinStatuses[kubelet]: what it waits for, and the certificate at
+// last. Who approves and signs it is the controller manager, or an administrator.
 //
-// One request after another (a SelfSubjectAccessReview of authorization.k8s.io/v1, which keeps
-// nothing), after pauses that double up to kLongestJoinPause and begin anew when the answer is
-// another one; none after it was "yes". After a crash of this program it begins anew.
+// The object is named after the request, so a crash of this program at any line, or an answer that
+// was lost, leaves one request, which the next life finds. One that is gone is created again; one
+// that was denied waits until somebody deletes it. The server is asked again after pauses that
+// double up to kLongestJoinPause and begin anew when something has changed.
 #pragma once
 
 #include "machined/kubed/kubernetes-board.h"
 
 namespace talos::kubed {
 
-constexpr auto kFirstJoinPause = 500 * kj::MILLISECONDS, kLongestJoinPause = 4 * kj::SECONDS,
+constexpr auto kFirstJoinPause = 250 * kj::MILLISECONDS, kLongestJoinPause = 2 * kj::SECONDS,
                kJoinAnswer = 5 * kj::SECONDS;
 
-// Empty when the bearer of these credentials may ask for certificates; why not otherwise. Errors
-// are those of the client.
-kj::Promise<kj::String> whyNotJoin(kube::KubeClient& client);
+// What a CertificateSigningRequest of certificates.k8s.io/v1 says.
+struct JoinProgress {
+  kj::String message;      // what it waits for; empty with the certificate
+  kj::String certificate;  // PEM; empty: none yet
+};
+JoinProgress progressOf(const kube::Json& request);
+
+// The object for a PKCS#10 request, in PEM.
+kj::String requestName(kj::StringPtr request);
+kube::Json requestObject(kj::StringPtr request);
 
 class JoinKeeper {
  public:
@@ -40,10 +49,10 @@ class JoinKeeper {
   kj::Maybe<uint64_t> wish() const;
   void takeSecrets();
   kj::Promise<void> carryOut(uint64_t number);
-  kj::Promise<kj::String> look();  // empty: accepted
-  // None: there is nothing to be told any more.
-  kj::Promise<void> tell(uint64_t number, kj::Maybe<kj::StringPtr> message);
   kj::Promise<void> replaced(uint64_t number);
+  kj::Promise<JoinProgress> ask(kj::StringPtr request);
+  // None: there is nothing to be told any more.
+  kj::Promise<void> tell(uint64_t number, kj::Maybe<const JoinProgress&> progress);
 };
 
 }  // namespace talos::kubed

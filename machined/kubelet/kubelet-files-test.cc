@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
 #include "common/tls/public-key.h"
@@ -48,7 +49,7 @@ TEST(KubeletFiles, AreRootsAlone) {
     return info.st_mode & 07777;
   };
   auto write = [&] {
-    EXPECT_FALSE(writeKubeletFiles(tree.root, spec, secrets, nullptr, kj::UNIX_EPOCH));
+    EXPECT_TRUE(writeKubeletFiles(tree.root, spec, secrets, nullptr, kj::UNIX_EPOCH) != nullptr);
   };
   write();
   EXPECT_EQ(0600u, mode("etc/kubernetes/bootstrap-kubeconfig"));
@@ -95,7 +96,7 @@ struct SignedHere : public testing::Test {
         kj::str("    certificate-authority-data: ", kj::encodeBase64(issuer.authority.asBytes()),
                 "\n    server: ", server, "\n"));
   }
-  bool write() { return writeKubeletFiles(tree.root, spec, secrets, issuer, now); }
+  bool write() { return writeKubeletFiles(tree.root, spec, secrets, issuer, now) == nullptr; }
   kj::String own() { return readFile(tree.at("etc/kubernetes/kubeconfig-kubelet")); }
   kj::String pair() { return readFile(kj::str(tree.root, kKubeletClientPair)); }
 };
@@ -146,6 +147,55 @@ TEST_F(SignedHere, IsSignedAnewOnlyWhenTheOldOneIsOfNoUse) {
   now = kj::UNIX_EPOCH;
   EXPECT_TRUE(write());
   EXPECT_EQ(pki::inspect(issuer.authority).notBefore, pki::inspect(pair()).notBefore);
+}
+
+// What the controller manager signs, or an administrator.
+struct SignedElsewhere : public SignedHere {
+  KubeletRequest ask() {
+    auto made = writeKubeletFiles(tree.root, spec, secrets, nullptr, now);
+    return kj::mv(KJ_ASSERT_NONNULL(made));
+  }
+  kj::String sign(const KubeletRequest& request, kj::StringPtr user) {
+    return pki::signRequest(issuer.authority, issuer.key, request.text,
+                            {.commonName = user,
+                             .organizations = kj::arr(kj::str("system:nodes")),
+                             .server = false,
+                             .notBefore = now});
+  }
+  kj::String refused(const KubeletRequest& request, kj::StringPtr certificate) {
+    kj::String why;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                   keepKubeletCertificate(tree.root, spec, secrets, request, certificate);
+                 })) {
+      why = messageOf(*e);
+    }
+    EXPECT_TRUE(tryReadFile(kj::str(tree.root, kKubeletClientPair)) == nullptr);
+    return why;
+  }
+};
+
+// Catches: a request that no controller manager approves, for its name, group or usages; a
+// certificate that is kept and is of another node, CA or key, so that the kubelet is nobody for
+// ever.
+TEST_F(SignedElsewhere, KeepsTheNodesOwnAlone) {
+  auto request = ask();
+  auto info = pki::inspectRequest(request.text);
+  EXPECT_EQ("system:node:master-1", info.commonName);
+  ASSERT_EQ(1u, info.organizations.size());
+  EXPECT_EQ("system:nodes", info.organizations[0]);
+  EXPECT_EQ(0u, info.dnsNames.size() + info.addresses.size());
+  EXPECT_EQ("the certificate is of system:node:b, not of system:node:master-1",
+            refused(request, sign(request, "system:node:b")));
+  auto other = ask();
+  EXPECT_NE("", refused(request, sign(other, "system:node:master-1")));
+  EXPECT_NE("", refused(request, "-----BEGIN CERTIFICATE-----\n"));
+  auto stranger = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  EXPECT_EQ("the certificate is not by the CA of Kubernetes",
+            refused(request, pki::signRequest(stranger.certificate, stranger.key, request.text,
+                                              {.commonName = "system:node:master-1"})));
+  keepKubeletCertificate(tree.root, spec, secrets, request, sign(request, "system:node:master-1"));
+  EXPECT_NO_THROW(pki::checkPair(pair(), pair()));
+  EXPECT_TRUE(writeKubeletFiles(tree.root, spec, secrets, nullptr, now) == nullptr);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/log.h"
@@ -13,6 +14,7 @@
 #include "common/memory/secret-buffer.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/node-certificate.h"
+#include "common/tls/public-key.h"
 #include "machined/kubelet/node-drain.h"
 
 namespace talos::machined {
@@ -88,22 +90,31 @@ bool hasGoodCertificate(kj::StringPtr root, kj::Date now) {
   return false;
 }
 
-// As the controller manager would sign it, and the kubelet keep it.
-void issueCertificate(kj::StringPtr root, kj::StringPtr nodename,
-                      rpc::KubeletSecretsSpec::Reader secrets, const KubeletIssuer& issuer,
-                      kj::Date now) {
-  auto user = kj::str(kNodeUser, nodename);
+kj::String userOf(rpc::KubeletSpecSpec::Reader spec) {
+  return kj::str(kNodeUser, spec.getNodename());
+}
+
+// As the controller manager would sign it.
+pki::CertificateAndKey issueHere(rpc::KubeletSpecSpec::Reader spec, const KubeletIssuer& issuer,
+                                 kj::Date now) {
+  auto user = userOf(spec);
   // A clock that is not set yet may be years before the CA.
   auto begin = kj::max(now - kBackdated, pki::inspect(issuer.authority).notBefore);
-  auto issued = pki::issue(issuer.authority, issuer.key,
-                           {.commonName = user,
-                            .organizations = kj::arr(kj::str(kNodeGroup)),
-                            .server = false,
-                            .lifetime = kFirstLifetime + kBackdated,
-                            .notBefore = begin});
+  return pki::issue(issuer.authority, issuer.key,
+                    {.commonName = user,
+                     .organizations = kj::arr(kj::str(kNodeGroup)),
+                     .server = false,
+                     .lifetime = kFirstLifetime + kBackdated,
+                     .notBefore = begin});
+}
+
+// As the kubelet does.
+void keepPair(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets,
+              kj::StringPtr certificate, kj::StringPtr key) {
   SecretBuffer pair;
-  pair.add(issued.certificate);
-  pair.add(kj::StringPtr(issued.key));
+  pair.add(certificate);
+  if (!certificate.endsWith("\n")) pair.add("\n"_kj);
+  pair.add(key);
   auto text = pair.copyText();
   KJ_DEFER(zeroize(text.asArray()));
   auto current = kj::str(root, kKubeletClientPair), fresh = kj::str(current, ".new");
@@ -122,7 +133,14 @@ void issueCertificate(kj::StringPtr root, kj::StringPtr nodename,
                                            .context = "default-context",
                                            .nameSpace = "default"});
   writeFileAtomically(kj::str(root, kKubeletKubeconfig), kj::StringPtr(kubeconfig), 0600);
-  log::info("signed the first certificate of the kubelet", {{"user", user}});
+}
+
+KubeletRequest requestOf(rpc::KubeletSpecSpec::Reader spec) {
+  auto user = userOf(spec);
+  auto key = pki::makeKey(pki::KeyType::kEcdsaP256);
+  auto text =
+      pki::makeRequest(key, {.commonName = user, .organizations = kj::arr(kj::str(kNodeGroup))});
+  return {kj::mv(key), kj::mv(text)};
 }
 
 }  // namespace
@@ -142,9 +160,9 @@ KubeletIssuer KubeletIssuer::clone() const {
   return {kj::str(authority), pki::Pem(kj::str(kj::StringPtr(key)))};
 }
 
-bool writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
-                       rpc::KubeletSecretsSpec::Reader secrets,
-                       kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
+kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                                            rpc::KubeletSecretsSpec::Reader secrets,
+                                            kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
   makeDirectories(kj::str(root, "/etc/kubernetes/manifests"), 0755);
   makeDirectories(kj::str(root, "/etc/kubernetes/pki"), 0755);
   for (auto path : {"/var/lib/kubelet"_kj, "/var/lib/containerd"_kj, "/var/log/pods"_kj,
@@ -164,12 +182,31 @@ bool writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
   writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);
   writeIfOther(kj::str(root, kKubeletBootstrap), secrets.getBootstrapKubeconfig(), 0600);
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
-  bool known = hasGoodCertificate(root, now);
+  if (hasGoodCertificate(root, now)) return nullptr;
   KJ_IF_MAYBE (i, issuer) {
-    if (!known) issueCertificate(root, spec.getNodename(), secrets, *i, now);
-    known = true;
+    auto issued = issueHere(spec, *i, now);
+    keepPair(root, secrets, issued.certificate, issued.key);
+    log::info("signed the first certificate of the kubelet", {{"user", userOf(spec)}});
+    return nullptr;
   }
-  return known;
+  return requestOf(spec);
+}
+
+void keepKubeletCertificate(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                            rpc::KubeletSecretsSpec::Reader secrets, const KubeletRequest& request,
+                            kj::StringPtr certificate) {
+  auto user = userOf(spec);
+  auto info = pki::inspect(certificate);
+  if (info.commonName != user) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the certificate is of ", info.commonName, ", not of ", user));
+  }
+  if (!pki::isSignedBy(certificate, kj::str(secrets.getCa().asChars()))) {
+    fail(ErrorKind::kInvalidArgument, "the certificate is not by the CA of Kubernetes");
+  }
+  pki::checkPair(certificate, request.key);
+  keepPair(root, secrets, certificate, request.key);
+  log::info("got the first certificate of the kubelet", {{"user", user}});
 }
 
 }  // namespace talos::machined

@@ -2,13 +2,13 @@
 // kubelet.yaml and bootstrap-kubeconfig, which only root can read, the CA, and the folder of the
 // manifests; sources of extraMounts are there.
 //
-// The certificate by which it is known to the API server is the kubelet's own: it asks for it with
-// the bootstrap token, and renews it ("TLS bootstrapping" of Kubernetes' reference). A kubeconfig
-// that it has got for itself and that leads elsewhere (another endpoint, CA or name of the node) is
-// removed with its certificate, so that it joins anew. On a node that has the key of the CA, a
-// control plane, nobody need be asked: the first certificate is signed here, and one in place of
-// one that has expired, and laid as the kubelet lays its own, in a file to which
-// kubelet-client-current.pem links.
+// The certificate by which it is known to the API server is the kubelet's own, which it renews
+// ("TLS bootstrapping" of Kubernetes' reference). The first one is there before it starts, and one
+// in place of one that has expired: on a node that has the key of the CA, a control plane, it is
+// signed here; any other makes a key and a request, for which a certificate is got with the
+// bootstrap token. It is laid as the kubelet lays its own, in a file to which
+// kubelet-client-current.pem links. A kubeconfig that leads elsewhere (another endpoint, CA or name
+// of the node) is removed with its certificate, so that the node joins anew.
 //
 // Each file is replaced as a whole, and the kubeconfig comes after the certificate to which it
 // leads: after a crash at any line the next start does the rest. Blocking.
@@ -30,12 +30,21 @@ struct KubeletIssuer {
 
   KubeletIssuer clone() const;
 };
+// What a node asks for that has not got that key.
+struct KubeletRequest {
+  pki::Pem key;
+  kj::String text;  // PKCS#10, PEM
+};
 
-// Below `root`, "" but in tests. Whether the kubelet has a certificate that is good now; if not, it
-// needs an API server that takes its token.
-bool writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
-                       rpc::KubeletSecretsSpec::Reader secrets,
-                       kj::Maybe<const KubeletIssuer&> issuer, kj::Date now);
+// Below `root`, "" but in tests. None: the kubelet has a certificate that is good now.
+kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                                            rpc::KubeletSecretsSpec::Reader secrets,
+                                            kj::Maybe<const KubeletIssuer&> issuer, kj::Date now);
+
+// The answer to a request. InvalidArgument for one that is another's, or by another CA.
+void keepKubeletCertificate(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                            rpc::KubeletSecretsSpec::Reader secrets, const KubeletRequest& request,
+                            kj::StringPtr certificate);
 
 // Whether a kubeconfig that a kubelet wrote leads to this cluster as this node.
 bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig);

@@ -24,6 +24,8 @@ struct KubeletService : public SupervisorTest {
   kj::Maybe<KubeletRun> kubelet;
   static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
   unsigned prepared = 0;
+  pki::CertificateAndKey authority = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  kj::String request;  // of the wish that was looked at last
 
   KubeletService() { begin(); }
   void begin() {
@@ -50,15 +52,14 @@ struct KubeletService : public SupervisorTest {
       });
     };
     d.prepareLast = [&run](kj::Function<void(kj::StringPtr)> note) {
-      return run.awaitToken(kj::mv(note));
+      return run.awaitCertificate(kj::mv(note));
     };
     supervisor->load(kj::mv(d));
     run.follow();
   }
   // A node that has joined.
   void join() {
-    auto made = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
-    auto pair = pki::issue(made.certificate, made.key,
+    auto pair = pki::issue(authority.certificate, authority.key,
                            {.lifetime = 365 * kj::DAYS, .notBefore = clock.now()});
     tree.directory("etc/kubernetes");
     tree.file("etc/kubernetes/kubeconfig-kubelet", "");
@@ -66,27 +67,33 @@ struct KubeletService : public SupervisorTest {
     tree.file("var/lib/kubelet/pki/kubelet-client-current.pem", pair.certificate);
   }
   kj::Maybe<uint64_t> wish() {
-    return store.tryGet<rpc::KubeletJoinSpec>(kKubeletId).map([](auto found) {
+    return store.tryGet<rpc::KubeletJoinSpec>(kKubeletId).map([this](auto found) {
+      request = kj::str(found.getRequest());
       return found.getNumber();
     });
   }
-  void kubedSays(uint64_t number, kj::StringPtr why) {
+  void wants(kj::StringPtr image) {
+    putRecord<rpc::KubeletSecretsSpec>(
+        store, kKubeletId, [&](auto spec) { spec.setCa(authority.certificate.asBytes()); }, "test");
+    putRecord<rpc::KubeletSpecSpec>(
+        store, kKubeletId,
+        [&](auto spec) {
+          spec.setImage(image);
+          spec.setNodename("w-1");
+        },
+        "test");
+    advance(10 * kj::SECONDS);
+  }
+  void kubedSays(uint64_t number, kj::StringPtr why, kj::StringPtr certificate = "") {
     putRecord<rpc::KubeletJoinStatusSpec>(
         store, kKubeletId,
         [&](auto spec) {
           spec.setNumber(number);
-          spec.setAccepted(why.size() == 0);
           spec.setMessage(why);
+          spec.setCertificate(certificate);
         },
         "kubed");
     advance(1 * kj::SECONDS);
-  }
-  void wants(kj::StringPtr image) {
-    putRecord<rpc::KubeletSecretsSpec>(
-        store, kKubeletId, [](auto spec) { spec.setCa("CA\n"_kj.asBytes()); }, "test");
-    putRecord<rpc::KubeletSpecSpec>(
-        store, kKubeletId, [&](auto spec) { spec.setImage(image); }, "test");
-    advance(10 * kj::SECONDS);
   }
 };
 
@@ -131,26 +138,30 @@ TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
   EXPECT_EQ(2u, prepared);
 }
 
-// Catches: a kubelet that asks an API server that is not there, and then again only after a pause
-// that has doubled and doubled; one that waits with no word of what for, or on an answer to another
-// wish; a wish that stays when nobody waits.
-TEST_F(KubeletService, WithoutACertificateWaitsForTheToken) {
+// Catches: a kubelet that is nobody to the API server and tries everything again after pauses that
+// double and double; one that waits with no word of what for, or takes the answer to another wish;
+// a wish that stays when nobody waits.
+TEST_F(KubeletService, IsStartedWithItsCertificate) {
   supervisor->start("kubelet");
   wants("one");
   EXPECT_EQ(1u, prepared) << "its image is not waited for first";
   EXPECT_FALSE(machine.runs("kubelet"));
   EXPECT_THAT(told, Contains("kubelet Preparing Waiting for kubed"));
   auto number = KJ_ASSERT_NONNULL(wish());
-  kubedSays(number + 1, "");
+  auto signed_ = pki::signRequest(
+      authority.certificate, authority.key, request,
+      {.commonName = "system:node:w-1", .server = false, .notBefore = clock.now()});
+  kubedSays(number + 1, "", signed_);
   EXPECT_FALSE(machine.runs("kubelet"));
   kubedSays(number, "Kubernetes at lb:6443: connection refused");
   advance(10 * kj::MINUTES);
   EXPECT_FALSE(machine.runs("kubelet"));
-  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for the API server to take the bootstrap "
-                             "token: Kubernetes at lb:6443: connection refused"));
-  kubedSays(number, "");
+  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for its certificate: Kubernetes at "
+                             "lb:6443: connection refused"));
+  kubedSays(number, "", signed_);
   EXPECT_TRUE(machine.runs("kubelet"));
   EXPECT_TRUE(wish() == nullptr);
+  EXPECT_TRUE(tryReadFile(tree.at("etc/kubernetes/kubeconfig-kubelet")) != nullptr);
 }
 
 // Catches: a worker that never joins because kubed is broken.
@@ -171,13 +182,12 @@ TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
   supervisor->start("kubelet");
   wants("one");
   EXPECT_EQ(0u, prepared);
-  auto made = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
   putRecord<rpc::RootSecretSpec>(
       store, kKubernetesRootId,
       [&](auto spec) {
         auto ca = spec.initK8s().initCa();
-        ca.setCrt(made.certificate.asBytes());
-        ca.setKey(kj::StringPtr(made.key).asBytes());
+        ca.setCrt(authority.certificate.asBytes());
+        ca.setKey(kj::StringPtr(authority.key).asBytes());
       },
       "test");
   advance(10 * kj::SECONDS);

@@ -73,43 +73,58 @@ kj::Promise<void> KubeletRun::makeReady(Wanted what) {
   auto digest = what.digest();
   auto copy = what.clone();
   prepared = kj::mv(what);
-  auto known = std::make_shared<bool>(false);  // the work goes on when this is dropped
+  auto made = std::make_shared<kj::Maybe<KubeletRequest>>();  // the work outlives this, if need be
   co_await deps.blocking(
-      [this, known, now = deps.clock.now(), digest = kj::mv(digest), copy = kj::mv(copy)]() {
-        *known = writeKubeletFiles(deps.root, copy.spec(), copy.secrets(), copy.issuer(), now);
+      [this, made, now = deps.clock.now(), digest = kj::mv(digest), copy = kj::mv(copy)]() {
+        *made = writeKubeletFiles(deps.root, copy.spec(), copy.secrets(), copy.issuer(), now);
         writeFileAtomically(deps.startedWith, digest, 0600);
       });
-  hasCertificate = *known;
+  request = kj::mv(*made);
 }
 
-kj::Promise<void> KubeletRun::awaitToken(kj::Function<void(kj::StringPtr)> note) {
-  if (hasCertificate) co_return;
+kj::Promise<void> KubeletRun::keep(kj::String certificate) {
+  auto copy = KJ_ASSERT_NONNULL(prepared).clone();
+  auto& asked = KJ_ASSERT_NONNULL(request);
+  KubeletRequest mine{pki::Pem(kj::str(kj::StringPtr(asked.key))), kj::str(asked.text)};
+  co_await deps.blocking(
+      [this, copy = kj::mv(copy), mine = kj::mv(mine), certificate = kj::mv(certificate)]() {
+        keepKubeletCertificate(deps.root, copy.spec(), copy.secrets(), mine, certificate);
+      });
+}
+
+kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)> note) {
   auto number = ++wishes;
-  putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId,
-                                  [&](auto spec) { spec.setNumber(number); });
+  KJ_IF_MAYBE (asked, request) {
+    putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId, [&](auto spec) {
+      spec.setNumber(number);
+      spec.setRequest(asked->text);
+    });
+  } else {
+    co_return;
+  }
   KJ_DEFER(dropRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId));
   auto until = timer.now() + kJoinPatience;
   kj::String told;
-  for (;;) {
+  for (bool heard = false;;) {
     auto next = changed.next();
     auto line = kj::str("Waiting for kubed");
     KJ_IF_MAYBE (status, deps.store.tryGet<rpc::KubeletJoinStatusSpec>(kKubeletId)) {
       if (status->getNumber() == number) {
-        if (status->getAccepted()) co_return;
-        line = kj::str("Waiting for the API server to take the bootstrap token: ",
-                       status->getMessage());
-        until = timer.now() + kJoinPatience;
+        if (status->getCertificate().size() > 0) {
+          co_return co_await keep(kj::str(status->getCertificate()));
+        }
+        heard = true;  // it goes on when it was restarted, too
+        line = kj::str("Waiting for its certificate: ", status->getMessage());
       }
     }
-    if (timer.now() >= until) {
-      log::warn(
-          "the kubelet is started without knowing whether the API server takes its token: "
-          "kubed does not answer");
+    if (!heard && timer.now() >= until) {
+      log::warn("the kubelet is started without a certificate: kubed does not answer");
       co_return;
     }
     if (line != told) note(line);
     told = kj::mv(line);
-    co_await next.exclusiveJoin(timer.afterDelay(until - timer.now()));
+    if (!heard) next = next.exclusiveJoin(timer.afterDelay(until - timer.now()));
+    co_await next;
   }
 }
 

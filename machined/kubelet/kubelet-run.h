@@ -2,10 +2,10 @@
 // started with is in KubeletSpecs and KubeletSecrets (kubelet-controller.h).
 //
 // Before a start: both are there, and its files (kubelet-files.h). One that has no certificate
-// waits, with its image, until kubed says that the API server takes the bootstrap token
-// (KubeletJoins[kubelet], KubeletJoinStatuses[kubelet]): a kubelet that asks too early asks again
-// only after pauses that double, and can do nothing else meanwhile. When kubed does not answer
-// within kJoinPatience it is started all the same, and waits by itself.
+// waits, with its image, until kubed has got it (KubeletJoins[kubelet],
+// KubeletJoinStatuses[kubelet]): a kubelet that asks for it itself is nobody to the API server
+// meanwhile, and tries each thing again only after pauses that double. When kubed does not answer
+// within kJoinPatience it is started all the same, and asks itself.
 //
 // With what the last start was made is in /run, written before it: so a brain that was restarted
 // knows whether what runs is what is wanted. If not, it is stopped and started again; its pods go
@@ -46,8 +46,8 @@ class KubeletRun {
 
   // Resolves when the kubelet may be started; what cannot be done is told and tried again.
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
-  // The same with its image there: when it has a certificate, or will get one.
-  kj::Promise<void> awaitToken(kj::Function<void(kj::StringPtr)> note);
+  // The same with its image there: when it has a certificate.
+  kj::Promise<void> awaitCertificate(kj::Function<void(kj::StringPtr)> note);
   // As it was prepared last. Unavailable when it was not.
   ContainerSpec container();
   // Looks at the store now, and from then on at each change.
@@ -88,7 +88,7 @@ class KubeletRun {
     kj::Maybe<KubeletIssuer> signer;
   };
   kj::Maybe<Wanted> prepared;
-  bool hasCertificate = false;
+  kj::Maybe<KubeletRequest> request;  // of what is prepared; none: it has a certificate
   kj::String restarted;  // what was asked to end: a process, or a start with another digest
   uint64_t wishes = 0;
   kj::Promise<void> watching = nullptr;
@@ -97,6 +97,7 @@ class KubeletRun {
   kj::Promise<Wanted> awaitWanted(kj::Function<void(kj::StringPtr)>& note);
   kj::Maybe<kj::Maybe<KubeletIssuer>> issuer();  // none: it is to come
   kj::Promise<void> makeReady(Wanted what);
+  kj::Promise<void> keep(kj::String certificate);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
   void restart(int pid, kj::StringPtr digest);

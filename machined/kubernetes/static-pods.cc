@@ -258,6 +258,10 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("etcd-keyfile", file("etcd-client.key"));
   list.add("etcd-servers", kj::strArray(spec.getEtcdServers(), ","));
   if (has(version, KubeFact::kInsecurePort)) list.add("insecure-port", "0");
+  // Without it one that is to end waits for its watches until the kubelet kills it, after 30 s.
+  if (has(version, KubeFact::kApiServerEndsWatches)) {
+    list.add("shutdown-watch-termination-grace-period", "5s");
+  }
   list.add("kubelet-client-certificate", file("apiserver-kubelet-client.crt"));
   list.add("kubelet-client-key", file("apiserver-kubelet-client.key"));
   list.add("secure-port", kj::str(spec.getLocalPort()));

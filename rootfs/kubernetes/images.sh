@@ -139,7 +139,7 @@ coredns coredns 1.12.1
 new_tree
 put "$(built flannel)/flanneld" /opt/bin/flanneld
 packet_filter
-busybox sh cp mv rm ls cat
+busybox sh cp mv rm ls cat sleep
 image flannel-io/flannel:v0.28.4 /opt/bin/flanneld
 new_tree
 for name in bandwidth bridge firewall host-local loopback portmap; do put "/usr/lib/cni/$name" "/opt/cni/bin/$name"; done

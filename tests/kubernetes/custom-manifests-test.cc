@@ -162,6 +162,10 @@ TEST_F(KubeHost, NetworkAndExtraManifestByUrl) {
       60, 1))
       << status();
 
+  cluster.apply(kWebServers);
+  cluster.awaitPods("default", "app=web", 2, kPodsUp);
+  if (HasFailure()) return;
+  checkPodNetwork(cluster);
   EXPECT_THAT(cluster.talos.ok({"-n", cluster.nodes[1].address, "get", "links"}),
               AllOf(HasSubstr(" cni0 "), Not(HasSubstr("flannel.1"))));
   auto routes = harness::lines(cluster.talos.ok({"-n", cluster.nodes[1].address, "get", "routes"}));
@@ -171,10 +175,6 @@ TEST_F(KubeHost, NetworkAndExtraManifestByUrl) {
                                    harness::contains(line, master.address);
                           }))
       << "no route to the pods of " << master.address;
-  cluster.apply(kWebServers);
-  cluster.awaitPods("default", "app=web", 2, kPodsUp);
-  if (HasFailure()) return;
-  checkPodNetwork(cluster);
 
   extra.answer("", harness::Manner::kGood, kLamps);
   harness::Result lamp;
