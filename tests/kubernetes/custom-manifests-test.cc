@@ -66,7 +66,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: host-routes, namespace: host-routes}
 data:
-  cni-conf.json: '{"name": "host-routes", "cniVersion": "0.3.1", "plugins": [{"type": "flannel", "delegate": {"isDefaultGateway": true}}]}'
+  cni-conf.json: '{"name": "host-routes", "cniVersion": "0.3.1", "plugins": [{"type": "flannel", "delegate": {"hairpinMode": true, "isDefaultGateway": true}}]}'
   net-conf.json: '{"Network": "10.244.0.0/16", "Backend": {"Type": "host-gw"}}'
 ---
 apiVersion: v1
