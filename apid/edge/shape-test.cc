@@ -176,8 +176,10 @@ TEST_F(ShapeTest, ReadsRequests) {
 TEST_F(ShapeTest, RefusesRequests) {
   EXPECT_STREQ("Unimplemented: this node has no stage", refusal("3^stage", "1801").cStr());
   EXPECT_STREQ("taken", refusal("3^stage", "1800").cStr());
+  EXPECT_STREQ("Unimplemented: this node has no stage", refusal("3^stage", "1a01611a00").cStr());
   EXPECT_STREQ("InvalidArgument: 3 is not a valid Colour", refusal("1:colour", "0803").cStr());
   EXPECT_STREQ("InvalidArgument: a text is not UTF-8", refusal("1:t", "0a01ff").cStr());
+  EXPECT_STREQ("InvalidArgument: a text is not UTF-8", refusal("1:t", "0a01ff0a0161").cStr());
   for (auto bytes : {"0a05", "08", "00", "0f", "0b", "0c", "0b14", "08ffffffffffffffffffffff01"}) {
     EXPECT_TRUE(refusal(kShape, bytes).startsWith("InvalidArgument: not a protobuf message"))
         << bytes;

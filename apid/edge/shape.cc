@@ -77,8 +77,12 @@ DynamicValue::Reader numberOf(capnp::Type type, uint64_t bits) {
   }
 }
 
-capnp::Text::Reader textOf(Bytes bytes, kj::Maybe<kj::String>& hold) {
+// One that another one of its field replaces, too.
+void checkText(Bytes bytes) {
   if (!isUtf8(bytes.asChars())) fail(ErrorKind::kInvalidArgument, "a text is not UTF-8");
+}
+
+capnp::Text::Reader asText(Bytes bytes, kj::Maybe<kj::String>& hold) {
   return hold.emplace(kj::heapString(bytes.asChars()));
 }
 
@@ -96,6 +100,11 @@ struct Shape::Field {
 
   capnp::Type type() const { return path.back().getType(); }
   bool isList() const { return path.size() > 0 && type().isList(); }
+  bool isText() const {
+    return path.size() > 0 && message == nullptr && transform == nullptr && itemType().isText();
+  }
+  // Of several values, as proto3 says it of all but lists and messages.
+  bool lastCounts() const { return !isList() && message == nullptr && missing == nullptr; }
   capnp::Type itemType() const { return isList() ? type().asList().getElementType() : type(); }
 
   void encode(DynamicStruct::Reader value, WireWriter& out) const;
@@ -313,7 +322,8 @@ void Shape::decode(Bytes message, DynamicStruct::Builder into) const {
     KJ_IF_MAYBE (next, reader.next()) {
       for (size_t i = 0; i < fields.size(); ++i) {
         if (!fields[i]->takes(*next)) continue;
-        if (!fields[i]->isList() && fields[i]->message == nullptr) found[i].clear();
+        if (fields[i]->isText()) checkText(next->bytes);
+        if (fields[i]->lastCounts()) found[i].clear();
         if (found[i].size() == kMostItems) {
           fail(ErrorKind::kInvalidArgument,
                kj::str("field ", next->number, " is there more than ", kMostItems, " times"));
@@ -372,7 +382,7 @@ void Shape::Field::decode(kj::ArrayPtr<const WireField> found, DynamicStruct::Bu
     target.set(path.back(), numberOf(type(), found.size() > 0 ? found[0].value : 0));
   } else if (found.size() > 0 && type().isText()) {
     kj::Maybe<kj::String> hold;
-    target.set(path.back(), textOf(found[0].bytes, hold));
+    target.set(path.back(), asText(found[0].bytes, hold));
   } else if (found.size() > 0) {
     target.set(path.back(), capnp::Data::Reader(found[0].bytes));
   }
@@ -389,7 +399,7 @@ void Shape::Field::decodeList(kj::ArrayPtr<const WireField> found,
       KJ_IF_MAYBE (shape, message) {
         shape->decode(found[i].bytes, list[i].as<DynamicStruct>());
       } else if (type.isText()) {
-        list.set(i, textOf(found[i].bytes, hold));
+        list.set(i, asText(found[i].bytes, hold));
       } else {
         list.set(i, capnp::Data::Reader(found[i].bytes));
       }
