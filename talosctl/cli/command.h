@@ -43,6 +43,9 @@ class Console {
   virtual bool inIsTerminal() const = 0;
   virtual unsigned columns() const = 0;  // of the terminal; 80 when unknown
   virtual unsigned rows() const = 0;     // 24 when unknown
+  // Grows with every text that is written to it, so that who rewrites lines finds whether they are
+  // still the last ones.
+  virtual uint64_t written() const = 0;
   // What is waited for from now on, as a terminal may show it: "waiting for 10.0.0.2". Empty:
   // nothing, because a program of the user's has the terminal, or a stream is quiet.
   virtual void waiting(kj::StringPtr what) {}

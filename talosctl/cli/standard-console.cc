@@ -60,9 +60,11 @@ struct winsize window() {
 }  // namespace
 
 void StandardConsole::out(kj::ArrayPtr<const char> text) {
+  ++texts;
   writeAll(STDOUT_FILENO, text);
 }
 void StandardConsole::err(kj::ArrayPtr<const char> text) {
+  ++texts;
   writeAll(STDERR_FILENO, text);
 }
 bool StandardConsole::outIsTerminal() const {

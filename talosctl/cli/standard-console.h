@@ -18,6 +18,10 @@ class StandardConsole final : public Console {
   bool inIsTerminal() const override;
   unsigned columns() const override;
   unsigned rows() const override;
+  uint64_t written() const override { return texts; }
+
+ private:
+  uint64_t texts = 0;
 };
 
 }  // namespace talos::talosctl

@@ -9,13 +9,14 @@ namespace talos::talosctl {
 
 class TestConsole final : public Console {
  public:
-  void out(kj::ArrayPtr<const char> text) override { stdoutText.addAll(text); }
-  void err(kj::ArrayPtr<const char> text) override { stderrText.addAll(text); }
+  void out(kj::ArrayPtr<const char> text) override { ++texts, stdoutText.addAll(text); }
+  void err(kj::ArrayPtr<const char> text) override { ++texts, stderrText.addAll(text); }
   bool outIsTerminal() const override { return terminal; }
   bool errIsTerminal() const override { return terminal && !errRedirected; }
   bool inIsTerminal() const override { return terminal; }
   unsigned columns() const override { return 80; }
   unsigned rows() const override { return 24; }
+  uint64_t written() const override { return texts; }
 
   kj::String takeOut() { return take(stdoutText); }
   kj::String takeErr() { return take(stderrText); }
@@ -23,6 +24,7 @@ class TestConsole final : public Console {
 
  private:
   kj::Vector<char> stdoutText, stderrText;
+  uint64_t texts = 0;
   static kj::String take(kj::Vector<char>& text) {
     auto result = kj::heapString(text.asPtr());
     text.clear();

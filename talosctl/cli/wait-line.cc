@@ -28,6 +28,7 @@ void WaitLine::out(kj::ArrayPtr<const char> text) {
     written(text);
   }
   heard = timer.now();
+  ++texts;
   below.out(text);
 }
 
@@ -35,6 +36,7 @@ void WaitLine::err(kj::ArrayPtr<const char> text) {
   erase();
   written(text);
   heard = timer.now();
+  ++texts;
   below.err(text);
 }
 

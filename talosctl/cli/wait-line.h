@@ -27,6 +27,7 @@ class WaitLine final : public Console {
   bool inIsTerminal() const override { return below.inIsTerminal(); }
   unsigned columns() const override { return below.columns(); }
   unsigned rows() const override { return below.rows(); }
+  uint64_t written() const override { return texts; }  // the line, which comes and goes, is none
   void waiting(kj::StringPtr what) override;
 
  private:
@@ -37,6 +38,7 @@ class WaitLine final : public Console {
   bool drawn = false;     // the line is there
   bool lineEnded = true;  // the cursor is at the begin of a line
   unsigned turns = 0;
+  uint64_t texts = 0;
   kj::Promise<void> turning;
 
   kj::Promise<void> turn();

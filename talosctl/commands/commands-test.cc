@@ -176,6 +176,22 @@ TEST_F(Runs, GetWatchesUntilInterrupted) {
   EXPECT_EQ(err(), "interrupted\n");
 }
 
+// Catches: a row for each change on a terminal, or one of a resource that has gone without a word;
+// in a pipe it would be missing.
+TEST_F(Runs, GetWatchesInPlaceOnATerminal) {
+  c.test.console.terminal = true;
+  c.test.environment.insert(kj::str("NO_COLOR"), kj::str("1"));
+  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"});
+  c.settle();
+  auto table = [](kj::StringPtr change) {
+    return kj::str(
+        "\rNODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   "
+        "HEALTHY\x1b[K\n\r10.0.0.2   ",
+        change, "   runtime     Service   apid   3         true      true\x1b[K\n\x1b[J");
+  };
+  EXPECT_EQ(out(), kj::str(table("+"), "\x1b[2A", table("-")).cStr());
+}
+
 TEST_F(Runs, EventsAreShownAsTheyCome) {
   auto interrupt = kj::newPromiseAndFulfiller<void>();
   auto run = c.start({"-n", "10.0.0.2", "events", "--tail", "-1"}, kj::mv(interrupt.promise));

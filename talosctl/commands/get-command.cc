@@ -1,6 +1,10 @@
 // get <type> [<id>]
+#include <map>
+#include <string>
+
 #include "common/base/resource.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/live-lines.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/views/json-path.h"
@@ -30,7 +34,10 @@ class Listing {
         format(formatOf(call)),
         path(jsonPathOf(call)),
         table(resourceTable(type, watch)),
-        documents(call, format) {}
+        documents(call, format) {
+    bool drawn = watch && format == Format::kTable && path == nullptr;
+    if (drawn && call.deps.console.outIsTerminal()) live.emplace(call.deps.console);
+  }
 
   void print(kj::StringPtr node, rpc::Resource::Reader resource,
              ChangeKind change = ChangeKind::kNone) {
@@ -40,10 +47,18 @@ class Listing {
       return;
     }
     switch (format) {
-      case Format::kTable:
-        table.row(resourceRow(type, node, resource, watch, change));
+      case Format::kTable: {
+        auto row = resourceRow(type, node, resource, watch, change);
+        if (live != nullptr) {
+          auto metadata = resource.getMetadata();
+          rows[kj::str(node, ' ', metadata.getNamespace(), ' ', metadata.getId()).cStr()] =
+              kj::mv(row);
+          return;
+        }
+        table.row(kj::mv(row));
         if (watch) call.out(table.render());
         return;
+      }
       case Format::kYaml:
         return documents.text(resourceYaml(type, node, resource, change));
       case Format::kJson:
@@ -51,6 +66,16 @@ class Listing {
     }
   }
 
+  // Shows a batch of changes: on a terminal in place, with a row for each resource.
+  void shown() {
+    KJ_IF_MAYBE (lines, live) {
+      auto all = resourceTable(type, watch);
+      for (auto& [key, row] : rows) {
+        all.row(KJ_MAP(cell, row) { return kj::str(cell); });
+      }
+      lines->show(all.render(), lookOf(call));
+    }
+  }
   void finish() {
     if (format == Format::kTable && path == nullptr) outTable(call, table.render());
   }
@@ -64,6 +89,8 @@ class Listing {
   kj::Maybe<JsonPathTemplate> path;
   Table table;
   Documents documents;
+  kj::Maybe<LiveLines> live;
+  std::map<std::string, kj::Array<kj::String>> rows;  // of it
 };
 
 class ResourcePrinter final : public rpc::ResourceSink::Server {
@@ -73,10 +100,12 @@ class ResourcePrinter final : public rpc::ResourceSink::Server {
 
   kj::Promise<void> snapshot(SnapshotContext context) override {
     view.snapshot(context.getParams().getResources(), show());
+    printer.shown();
     return kj::READY_NOW;
   }
   kj::Promise<void> changes(ChangesContext context) override {
     for (auto change : context.getParams().getChanges()) view.change(change, show());
+    printer.shown();
     return kj::READY_NOW;
   }
   kj::Promise<void> lagged(LaggedContext context) override {

@@ -18,6 +18,7 @@ class KeepingConsole final : public Console {
   bool inIsTerminal() const override { return false; }
   unsigned columns() const override { return 200; }
   unsigned rows() const override { return 24; }
+  uint64_t written() const override { return stdoutText.size() + stderrText.size(); }
 
   kj::String takeOut() { return take(stdoutText); }
   kj::String takeErr() { return take(stderrText); }
