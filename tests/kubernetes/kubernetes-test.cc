@@ -176,8 +176,10 @@ void checkKubeletRights(const KubeCluster& cluster) {
   }
   auto root = "/proc/" + std::to_string(cluster.talos.process(worker.name)) + "/root";
   auto current = root + "/var/lib/kubelet/pki/kubelet-client-current.pem";
-  // The link's target is a path of the node.
-  auto pair = root + std::filesystem::read_symlink(current).string();
+  // A path of the node, or one beside the link.
+  auto pair = root + (std::filesystem::path("/var/lib/kubelet/pki") /
+                      std::filesystem::read_symlink(current))
+                         .string();
   cluster.ok({"config", "set-credentials", "kubelet", "--client-certificate=" + pair,
               "--client-key=" + pair});
   cluster.ok({"config", "set-context", "kubelet", "--user=kubelet",
