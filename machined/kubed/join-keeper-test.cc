@@ -119,7 +119,8 @@ TEST_F(Joins, AsksUntilThereIsACertificate) {
   auto object = kube::Json(KJ_ASSERT_NONNULL(model.find(pathOf("PKCS10").c_str())));
   EXPECT_EQ(object["spec"]["request"], "UEtDUzEw");
   EXPECT_EQ(object["spec"]["signerName"], "kubernetes.io/kube-apiserver-client-kubelet");
-  EXPECT_EQ(object["spec"]["usages"].dump(), R"(["digital signature","client auth"])");
+  EXPECT_EQ(object["spec"]["usages"].dump(),
+            R"(["key encipherment","digital signature","client auth"])");
   object["status"]["certificate"] = "Q0VSVA==";
   model.put(pathOf("PKCS10").c_str(), object);
   EXPECT_TRUE(tells("1 issued CERT"));

@@ -39,7 +39,8 @@ kube::Json requestObject(kj::StringPtr request) {
           {"spec",
            {{"request", kj::encodeBase64(request.asBytes()).cStr()},
             {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
-            {"usages", {"digital signature", "client auth"}}}}};
+            // Those that releases before 1.27 insist on; later ones take them, too.
+            {"usages", {"key encipherment", "digital signature", "client auth"}}}}};
 }
 
 JoinProgress progressOf(const kube::Json& request) {

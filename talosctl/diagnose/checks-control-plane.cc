@@ -7,6 +7,7 @@
 namespace talos::talosctl {
 namespace {
 
+constexpr auto kMoment = 15 * kj::SECONDS;
 constexpr auto kEndpointAgain = 2 * kj::MINUTES;  // the kubelet asks it several times a minute
 
 bool isPartOf(kj::StringPtr id, kj::StringPtr part) {
@@ -31,6 +32,10 @@ kj::StringPtr keyOfPart(kj::StringPtr part) {
 void checkKubelet(Seen seen, Report& report) {
   for (auto node : seen.getNodes()) {
     if (!answers(node)) continue;
+    KJ_IF_MAYBE (waits, certificateWait(node)) {
+      // That is said of the endpoint, or of its registration.
+      if (seen.hasSurvey() || failureOf(waits->text) != DialFailure::kOther) continue;
+    }
     KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
       if (isUp(*service)) continue;
       auto told = tells(*service);
@@ -165,6 +170,61 @@ void checkVip(Seen seen, Report& report) {
   }
 }
 
+namespace {
+
+// What the kubelet, or kubed for it, says of a connection to that host that fails; no text:
+// nothing.
+struct KubeletSays {
+  kj::StringPtr source, text;
+  uint64_t time = 0;
+};
+KubeletSays dialFailureAt(Seen seen, SeenNode node, kj::StringPtr host) {
+  auto fails = [&](kj::StringPtr text) {
+    return has(text, host) && failureOf(text) != DialFailure::kOther;
+  };
+  KJ_IF_MAYBE (waits, certificateWait(node)) {
+    if (fails(waits->text)) return {"service kubelet", waits->text, waits->time};
+    return {};
+  }
+  for (auto log : node.getLogs()) {
+    if (log.getId() != "kubelet") continue;
+    auto lines = log.getLines();
+    for (size_t i = lines.size(); i-- > 0;) {
+      if (fails(lines[i]) && isRecent(seen, node, lines[i], kEndpointAgain)) {
+        return {"logs kubelet", lines[i]};
+      }
+    }
+  }
+  return {};
+}
+
+// What it says of being known there. One that waits for a moment only may know soon.
+KubeletSays refusalOf(Seen seen, SeenNode node, bool& forLong) {
+  forLong = true;
+  KJ_IF_MAYBE (waits, certificateWait(node)) {
+    auto now = node.getClock() != 0 ? node.getClock() : seen.getNow();
+    forLong = now - static_cast<int64_t>(waits->time) >= kMoment / kj::NANOSECONDS;
+    return {"service kubelet", waits->text, waits->time};
+  }
+  return {"logs kubelet",
+          newestLine(node, "kubelet",
+                     {"Unauthorized", "forbidden", "x509: ", "certificate signing request"})};
+}
+
+// The request in "the request node-csr-… is not approved yet".
+kj::String howToAdmit(SeenNode node, kj::StringPtr text) {
+  constexpr kj::StringPtr kBefore = "the request "_kj;
+  if (text.startsWith(kBefore) && has(text, "is not approved")) {
+    auto rest = text.slice(kBefore.size());
+    KJ_IF_MAYBE (end, rest.findFirst(' ')) {
+      return kj::str("kubectl certificate approve ", rest.slice(0, *end));
+    }
+  }
+  return kj::str("kubectl get csr; talosctl -n ", node.getAddress(), " logs kubelet");
+}
+
+}  // namespace
+
 // The API servers answer, but not where the config says.
 void checkEndpoint(Seen seen, Report& report) {
   for (auto node : seen.getNodes()) {
@@ -178,28 +238,20 @@ void checkEndpoint(Seen seen, Report& report) {
       registered = registered || (reports && one.getName() == node.getKubelet().getNodename());
     }
     if (registered) continue;  // its kubelet reaches it
-    for (auto log : node.getLogs()) {
-      if (log.getId() != "kubelet") continue;
-      auto lines = log.getLines();
-      kj::StringPtr newest;
-      for (size_t i = lines.size(); i-- > 0 && newest.size() == 0;) {
-        bool told = has(lines[i], to.host) && failureOf(lines[i]) != DialFailure::kOther;
-        if (told && isRecent(seen, node, lines[i], kEndpointAgain)) newest = lines[i];
-      }
-      if (newest.size() == 0) continue;
-      auto failure = failureOf(newest);
-      auto text = failure == DialFailure::kCertificate
-                      ? kj::str("the control plane endpoint ", url,
-                                " answers with another CA than "
-                                "cluster.ca: it leads to another cluster, or the config is of one")
-                      : kj::str("the control plane endpoint ", url,
-                                " does not lead to an API server: ", wordsOf(failure));
-      bool read = seen.hasSurvey() && seen.getSurvey().getProblems().size() == 0;
-      bool sure = failure == DialFailure::kCertificate || read;
-      auto& finding = sure ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
-      finding.shows(node, "logs kubelet", newest)
-          .mend(setInConfig(node, "/cluster/controlPlane/endpoint", "\"https://<address>:6443\""));
-    }
+    auto evidence = dialFailureAt(seen, node, to.host);
+    if (evidence.text.size() == 0) continue;
+    auto failure = failureOf(evidence.text);
+    auto text = failure == DialFailure::kCertificate
+                    ? kj::str("the control plane endpoint ", url,
+                              " answers with another CA than "
+                              "cluster.ca: it leads to another cluster, or the config is of one")
+                    : kj::str("the control plane endpoint ", url,
+                              " does not lead to an API server: ", wordsOf(failure));
+    bool read = seen.hasSurvey() && seen.getSurvey().getProblems().size() == 0;
+    bool sure = failure == DialFailure::kCertificate || read;
+    auto& finding = sure ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
+    finding.shows(node, evidence.source, evidence.text, evidence.time)
+        .mend(setInConfig(node, "/cluster/controlPlane/endpoint", "\"https://<address>:6443\""));
   }
 }
 
@@ -214,19 +266,20 @@ void checkRegistration(Seen seen, Report& report) {
     bool there = false;
     for (auto one : survey.getNodes()) there = there || one.getName() == name;
     if (there) continue;
-    auto line = newestLine(node, "kubelet",
-                           {"Unauthorized", "forbidden", "x509: ", "certificate signing request"});
-    bool token = has(line, "Unauthorized");
+    bool forLong = false;
+    auto says = refusalOf(seen, node, forLong);
+    bool token = hasAny(says.text, {"Unauthorized", "does not know the bootstrap token"});
     auto text = token ? kj::str(
                             "Kubernetes refuses the bootstrap token of the kubelet: its "
                             "cluster.token is not that of the control plane")
                       : kj::str("the kubelet has not registered the node ", name, " in Kubernetes");
-    auto& finding = token ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
+    auto& finding =
+        token && forLong ? report.certain(node, kj::mv(text)) : report.likely(node, kj::mv(text));
     finding.shows(kj::str("kubectl get node ", name), kj::str("nodes \"", name, "\" not found"))
-        .shows(node, "logs kubelet", line)
+        .shows(node, says.source, says.text, says.time)
         .mend(token ? setInConfig(node, "/cluster/token",
                                   "\"<cluster.token of a control-plane node>\"")
-                    : kj::str("kubectl get csr; talosctl -n ", node.getAddress(), " logs kubelet"));
+                    : howToAdmit(node, says.text));
   }
 }
 

@@ -118,6 +118,40 @@ std::vector<CheckCase> kubernetesCases() {
        "kubelet, lines: ['failed to run Kubelet: unable to load bootstrap kubeconfig: "
        "Unauthorized']}]}]}",
        "{survey: {nodes: [{name: w-1}]}, nodes: [{address: b, kubelet: {nodename: w-1}}]}"},
+      // One that has no certificate has no log: kubed asks for it.
+      {"endpoint", "does not lead to an API server: nothing listens there", true,
+       "{survey: {server: x}, nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, "
+       "services: [{id: kubelet, state: preparing, events: [{message: 'Waiting for its "
+       "certificate: "
+       "Kubernetes at 10.5.0.77:6443: cannot connect: Connection refused'}]}]}]}",
+       "{survey: {server: x}, nodes: [{address: a, facts: {endpoint: 'https://10.5.0.77:6443'}, "
+       "services: [{id: kubelet, state: preparing, events: [{message: 'Waiting for its "
+       "certificate: "
+       "the request node-csr-1 is not approved yet'}]}]}]}"},
+      {"node-registration", "refuses the bootstrap token", true,
+       "{now: 1700000000000000000, survey: {nodes: [{name: m-1}]}, nodes: [{address: b, kubelet: "
+       "{nodename: w-1}, services: [{id: kubelet, state: preparing, events: [{time: "
+       "1699999980000000000, "
+       "message: 'Waiting for its certificate: Kubernetes at x:6443 does not know the bootstrap "
+       "token "
+       "yet'}]}]}]}",
+       "{survey: {nodes: [{name: w-1}]}, nodes: [{address: b, kubelet: {nodename: w-1}}]}"},
+      // The token may be on its way to the API server.
+      {"node-registration", "refuses the bootstrap token", false,
+       "{now: 1700000000000000000, survey: {nodes: [{name: m-1}]}, nodes: [{address: b, kubelet: "
+       "{nodename: w-1}, services: [{id: kubelet, state: preparing, events: [{time: "
+       "1699999995000000000, "
+       "message: 'Waiting for its certificate: Kubernetes at x:6443 does not know the bootstrap "
+       "token "
+       "yet'}]}]}]}",
+       "{survey: {nodes: [{name: w-1}]}, nodes: [{address: b, kubelet: {nodename: w-1}}]}"},
+      {"kubelet", "the kubelet does not run yet", false,
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: "
+       "'Waiting for its certificate: waiting for the bootstrap token'}]}]}]",
+       // What it waits for is said of the endpoint.
+       "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: "
+       "'Waiting for its certificate: Kubernetes at x:6443: cannot connect: Connection "
+       "refused'}]}]}]"},
       {"manifest",
        "the manifest https://e.example/cni.yaml cannot be fetched: the server answered 404", true,
        "nodes: [{address: a, manifests: {message: 'applied; cannot read the manifest "

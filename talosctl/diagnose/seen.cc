@@ -86,6 +86,18 @@ Told tells(rpc::Service::Reader service) {
   return {newest.getMessage(), newest.getTime()};
 }
 
+kj::Maybe<Told> certificateWait(SeenNode node) {
+  constexpr kj::StringPtr kWaits = "Waiting for its certificate: "_kj;
+  KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
+    auto events = service->getEvents();
+    if (service->getState() != rpc::ServiceState::PREPARING || events.size() == 0) return nullptr;
+    auto newest = events[events.size() - 1];
+    kj::StringPtr text = newest.getMessage();
+    if (text.startsWith(kWaits)) return Told{text.slice(kWaits.size()), newest.getTime()};
+  }
+  return nullptr;
+}
+
 kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
                          std::initializer_list<kj::StringPtr> words) {
   for (auto one : node.getLogs()) {

@@ -26,6 +26,8 @@ struct Told {
   uint64_t time = 0;
 };
 Told tells(rpc::Service::Reader service);
+// What a kubelet that has no certificate yet waits for; none when it does not.
+kj::Maybe<Told> certificateWait(SeenNode node);
 
 // The newest line with one of these words; empty: none.
 kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
