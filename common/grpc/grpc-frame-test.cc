@@ -78,6 +78,41 @@ TEST(GrpcFrame, StatusTextsAreDecoded) {
   EXPECT_EQ("ü", statusText("%C3%BC"));
 }
 
+// Catches: a text that ends a header or is read as codes, a character of which half is sent.
+TEST(GrpcFrame, StatusTextsAreEncoded) {
+  EXPECT_EQ("a b: \"c\"", statusHeader("a b: \"c\"", 100));
+  EXPECT_EQ("100%25 %0A %C3%BC%7F", statusHeader("100% \n ü\x7f", 100));
+  EXPECT_EQ("12%C3%BC", statusHeader("12ü345", 4));
+  EXPECT_EQ("12", statusHeader("12ü345", 3));
+  EXPECT_EQ("12", statusHeader("12ü345", 2));
+  EXPECT_EQ("", statusHeader("", 2));
+}
+
+// Catches: a time of another unit, one that is no time, one that overflows.
+TEST(GrpcFrame, TimeoutsAreRead) {
+  auto read = [](kj::StringPtr text) { return parseTimeout(text).orDefault(-1 * kj::SECONDS); };
+  EXPECT_EQ(read("2H"), 2 * kj::HOURS);
+  EXPECT_EQ(read("30M"), 30 * kj::MINUTES);
+  EXPECT_EQ(read("99999999S"), 365 * kj::DAYS);
+  EXPECT_EQ(read("10000m"), 10 * kj::SECONDS);
+  EXPECT_EQ(read("7u"), 7 * kj::MICROSECONDS);
+  EXPECT_EQ(read("0n"), 0 * kj::SECONDS);
+  EXPECT_EQ(read("99999999H"), 365 * kj::DAYS);
+  for (auto text : {"", "S", "5", "-5S", "1.5S", "5 S", "5s", "123456789S", "H5"}) {
+    EXPECT_EQ(parseTimeout(text), nullptr) << text;
+  }
+}
+
+// Catches: another format that is taken for gRPC's, a subtype that is refused.
+TEST(GrpcFrame, ItsTypesOfContent) {
+  EXPECT_TRUE(isGrpc("application/grpc"));
+  EXPECT_TRUE(isGrpc("application/grpc+proto"));
+  EXPECT_TRUE(isGrpc("application/grpc;charset=utf-8"));
+  EXPECT_FALSE(isGrpc("application/grpc-web"));
+  EXPECT_FALSE(isGrpc("application/json"));
+  EXPECT_FALSE(isGrpc(""));
+}
+
 // Catches: "not found" that is tried again for 20 minutes because it has become another kind.
 TEST(GrpcFrame, CodesAreKinds) {
   EXPECT_EQ(ErrorKind::kNotFound, kindOfStatus(5));
@@ -86,6 +121,10 @@ TEST(GrpcFrame, CodesAreKinds) {
   EXPECT_EQ(ErrorKind::kUnavailable, kindOfStatus(14));
   EXPECT_EQ(ErrorKind::kInternal, kindOfStatus(2));
   EXPECT_EQ(ErrorKind::kInternal, kindOfStatus(99));
+  for (int code : {3, 4, 5, 7, 8, 9, 12, 13, 14, 16}) {
+    EXPECT_EQ(code, statusOfKind(kindOfStatus(code)));
+  }
+  EXPECT_EQ(9, statusOfKind(ErrorKind::kConflict));
 }
 
 }  // namespace

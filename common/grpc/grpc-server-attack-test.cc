@@ -2,6 +2,7 @@
 // with a reason, costs a bounded number of handlers and frames, and an honest connection beside is
 // answered.
 #include <gmock/gmock.h>
+#include <malloc.h>
 
 #include "common/grpc/frame-budget.h"
 #include "common/grpc/test-grpc-session.h"
@@ -123,16 +124,59 @@ TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
   EXPECT_EQ(why, "the client does not read the answers");
 }
 
-// Catches: headers that become large only when they are unpacked and are kept, or end the calls of
-// others on the connection.
+// Catches: headers that become large only when they are unpacked and are kept, or cost as much time
+// as they have bytes then; a few too many that end the calls of others on the connection.
 TEST_F(GrpcServerAttackTest, HpackBomb) {
-  std::string block = hpack(request("/a.B/Echo")) + hpack({{"x", std::string(4000, 'x')}}, true);
-  block += std::string(12'000, '\xbe');  // 4 KB each
-  auto by = byHand(h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 1, block) +
+  auto block = hpack(request("/a.B/Echo")) + hpack({{"x", std::string(4000, 'x')}}, true);
+  auto times = [](unsigned n) { return std::string(n, '\xbe'); };  // 4 KB each
+  auto by = byHand(h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 1, block + times(10)) +
                    call(3, "/a.B/Echo", "other"));
   EXPECT_THAT(by->status(1), HasSubstr("8: the headers of the call are "));
   EXPECT_EQ(by->data[3], grpcMessage("other"));
   EXPECT_EQ(methods.begun, 1u);
+  auto before = mallinfo2().uordblks;
+  say(*by, h2Frame(NGHTTP2_HEADERS, kEndStream, 5, block + times(20)));  // not complete
+  EXPECT_LT(mallinfo2().uordblks, before + (60u << 10));
+  EXPECT_EQ(by->goaway(), -1);
+  say(*by, h2Frame(NGHTTP2_CONTINUATION, kEndHeaders, 5, times(12'000)));
+  EXPECT_EQ(by->goaway(), kCalm);
+  by->go();
+  scope.poll();
+  EXPECT_EQ(reason, "the headers of a call are more than 131072 bytes");
+}
+
+// Catches: a client that always has something to say, and keeps everything else from its turn.
+TEST_F(GrpcServerAttackTest, WhoNeverPausesDoesNotKeepOutOthers) {
+  struct Endless final : kj::AsyncIoStream {
+    std::string bytes = hello();  // and then of a type that is ignored
+    kj::Promise<size_t> tryRead(void* buffer, size_t, size_t most) override {
+      while (bytes.size() < most) bytes += h2Frame(0x77, 0, 0, std::string(4000, 'x'));
+      memcpy(buffer, bytes.data(), most);
+      bytes.erase(0, most);
+      return most;
+    }
+    kj::Promise<void> write(const void*, size_t) override { return kj::READY_NOW; }
+    kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>>) override {
+      return kj::READY_NOW;
+    }
+    kj::Promise<void> whenWriteDisconnected() override { return kj::NEVER_DONE; }
+    void shutdownWrite() override {}
+  };
+  auto endless = serveGrpc(timer, kj::heap<Endless>(), methods, limits)
+                     .ignoreResult()
+                     .eagerlyEvaluate(nullptr);
+  ByHand honest(connect());
+  auto saying = honest.say(hello() + call(1, "/a.B/Echo", "x")).eagerlyEvaluate(nullptr);
+  EXPECT_LT(scope.poll(10'000), 10'000u) << "the loop does not come to look for others";
+  EXPECT_EQ(honest.status(1), "0");
+}
+
+// Catches: a stream that stays because its client never ends it.
+TEST_F(GrpcServerAttackTest, AnAnsweredCallIsOver) {
+  auto by = byHand(headersFrame(1, request("/a.B/Unknown")) + call(3, "/a.B/Echo", "x"));
+  EXPECT_EQ(by->status(1), "12: unknown method");
+  EXPECT_EQ(by->reset(1), NGHTTP2_NO_ERROR);
+  EXPECT_EQ(by->reset(3), -1);
 }
 
 // Catches: what is not HTTP/2 and hangs, or ends without being told.

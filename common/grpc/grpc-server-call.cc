@@ -43,11 +43,12 @@ kj::StringPtr ServerCall::value(kj::StringPtr name) const {
   return values.size() == 0 ? ""_kj : values[0];
 }
 
-void ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
+size_t ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
   headerBytes += name.size() + value.size() + kFieldBytes;
-  if (headerBytes > carrier.limits.headers) return;  // headersComplete() tells
+  if (headerBytes > carrier.limits.headers) return headerBytes;  // headersComplete() tells
   fields.findOrCreate(name, [&]() -> decltype(fields)::Entry { return {kj::str(name), {}}; })
       .add(kj::str(value));
+  return headerBytes;
 }
 
 void ServerCall::headersComplete() {

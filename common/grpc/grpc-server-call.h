@@ -56,7 +56,8 @@ class ServerCall final : public GrpcCall {
   kj::Promise<void> send(kj::Array<kj::byte> message) override;
 
   // --- for the session, in the order of a request ---
-  void header(kj::StringPtr name, kj::StringPtr value);
+  // How many bytes that makes by now.
+  size_t header(kj::StringPtr name, kj::StringPtr value);
   void headersComplete();                               // starts the handler, or answers
   size_t received(kj::ArrayPtr<const kj::byte> bytes);  // how much credit to give back now
   void endOfMessages();

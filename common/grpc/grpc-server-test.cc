@@ -25,15 +25,14 @@ class GrpcServerTest : public SessionTest {
   }
   // What came, or "Kind: message".
   std::string outcome(kj::Promise<kj::Array<kj::byte>> promise) {
-    return promise
-        .then([](kj::Array<kj::byte> answer) { return textOf(answer); },
-              [](kj::Exception&& e) {
-                return std::string(kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr());
-              })
-        .wait(scope);
+    return waitFor(promise.then([](kj::Array<kj::byte> answer) { return textOf(answer); },
+                                [](kj::Exception&& e) {
+                                  return std::string(
+                                      kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr());
+                                }));
   }
   std::string next(Call& call) {
-    auto message = call.read().wait(scope);
+    auto message = waitFor(call.read());
     return message == nullptr ? "(end)" : textOf(KJ_ASSERT_NONNULL(message));
   }
 };
@@ -160,6 +159,29 @@ TEST_F(GrpcServerTest, LongMessages) {
   methods.table["/a.B/Echo"] = echo;
   std::string message(5 << 20, 'x');
   EXPECT_EQ(ask("/a.B/Echo", message).size(), message.size());
+}
+
+// Catches: a request of many messages that stops once it was longer than a window, or that is taken
+// in whole before the handler asks for it.
+TEST_F(GrpcServerTest, HandlersTakeARequestAtTheirPace) {
+  unsigned taken = 0, sent = 0;
+  auto gate = kj::newPromiseAndFulfiller<void>();
+  methods.table["/a.B/Take"] = [&](GrpcCall& call) -> kj::Promise<GrpcStatus> {
+    co_await gate.promise;
+    while (co_await call.receive() != nullptr) ++taken;
+    co_return GrpcStatus();
+  };
+  auto call = client.open("/a.B/Take", nullptr, nullptr).wait(scope);
+  auto writing = [](Call& call, unsigned& sent) -> kj::Promise<void> {
+    for (; sent < 200; ++sent) co_await call.write(bytes(std::string(16'000, 'x')));
+    call.endOfMessages();
+  }(*call, sent);
+  settle();
+  EXPECT_FALSE(writing.poll(scope));
+  EXPECT_LT(sent, 20u);
+  gate.fulfiller->fulfill();
+  EXPECT_EQ(next(*call), "(end)");
+  EXPECT_EQ(taken, 200u);
 }
 
 // Catches: a client that does not read and makes the server grow, stops other calls, or gets

@@ -10,7 +10,11 @@
 namespace talos::grpc {
 namespace {
 
-constexpr size_t kPiece = 8192;
+constexpr size_t kPiece = 4096;
+// Before the loop turns to others: some hundred small calls, a few milliseconds of work.
+constexpr unsigned kPiecesInTurn = 4;
+// So many times the limit, the headers of a call are unpacked no further.
+constexpr size_t kMuchTooLong = 4;
 // A config of some hundred KiB comes in a few round trips; 256 calls at once have enough.
 constexpr int32_t kCallWindow = 256 << 10, kAllCallsWindow = 4 << 20;
 // Frames that wait to be sent, other than those of data: an answer and a status for each call, and
@@ -43,6 +47,8 @@ class ServerSession final : public Carrier, private Budget::Queue {
   Signal wrote, ponged;
   bool writing = false, watching = false, lost = false;
   kj::Promise<void> writes = nullptr, watch = nullptr;
+  kj::TimePoint turn;
+  unsigned inTurn = 0;  // pieces that were read
 
   // --- Carrier ---
   void respond(int32_t id, kj::ArrayPtr<const nghttp2_nv> fields, bool all) override;
@@ -70,6 +76,7 @@ class ServerSession final : public Carrier, private Budget::Queue {
   }
 
   kj::Promise<void> readAll();
+  kj::Promise<void> takeTurns();
   kj::Promise<void> writeAll();
   kj::Promise<void> written();
   kj::Promise<void> leave();
@@ -106,7 +113,10 @@ class ServerSession final : public Carrier, private Budget::Queue {
 ServerSession::ServerSession(kj::Timer& timer, kj::Own<kj::AsyncIoStream> given,
                              GrpcHandler& handler, const GrpcLimits& limits,
                              kj::Own<Budget::Account> account)
-    : Carrier(timer, handler, limits, kj::mv(account)), stream(kj::mv(given)), budget(timer.now()) {
+    : Carrier(timer, handler, limits, kj::mv(account)),
+      stream(kj::mv(given)),
+      budget(timer.now()),
+      turn(timer.now()) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   failed = kj::mv(paf.fulfiller);
   failing = kj::mv(paf.promise);
@@ -196,9 +206,13 @@ int ServerSession::onHeader(nghttp2_session*, const nghttp2_frame* frame, const 
   auto call = self(user).find(frame->hd.stream_id);
   if (call == nullptr || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   // nghttp2 ends both with a zero.
-  call->header(kj::StringPtr(reinterpret_cast<const char*>(name), nameSize),
-               kj::StringPtr(reinterpret_cast<const char*>(value), valueSize));
-  return 0;
+  auto all = call->header(kj::StringPtr(reinterpret_cast<const char*>(name), nameSize),
+                          kj::StringPtr(reinterpret_cast<const char*>(value), valueSize));
+  auto most = kMuchTooLong * self(user).limits.headers;
+  if (all <= most) return 0;
+  self(user).expel(NGHTTP2_ENHANCE_YOUR_CALM,
+                   kj::str("the headers of a call are more than ", most, " bytes"));
+  return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 void ServerSession::received(const nghttp2_frame& frame) {
@@ -240,6 +254,7 @@ kj::Promise<void> ServerSession::readAll() {
   for (;;) {
     auto got = co_await stream->tryRead(buffer.begin(), 1, buffer.size());
     if (got == 0) co_return;
+    co_await takeTurns();
     if (failure != nullptr) continue;  // it is turned away
     auto used = nghttp2_session_mem_recv2(h2, buffer.begin(), got);
     if (account.get() != nullptr) account->received(got);
@@ -256,6 +271,16 @@ kj::Promise<void> ServerSession::readAll() {
     }
     flush();
   }
+}
+
+// A client that always has something to say would otherwise keep out everybody else: the loop looks
+// for what has come, and sends what is Cap'n Proto's, only when it has nothing left to do.
+kj::Promise<void> ServerSession::takeTurns() {
+  auto now = timer.now();  // stands still until the loop has looked
+  if (now != turn) inTurn = 0;
+  turn = now;
+  if (++inTurn <= kPiecesInTurn) return kj::READY_NOW;
+  return timer.afterDelay(0 * kj::SECONDS);
 }
 
 kj::Promise<void> ServerSession::watchMessages() {

@@ -12,7 +12,8 @@
 // With an account (common/wire/budget.h) a call counts as one of Cap'n Proto does, and so do its
 // messages and what is queued. Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE,
 // empty DATA, resets of either side) have a budget that data fills again; who is over it loses the
-// connection. Nothing is kept beyond a crash.
+// connection, and so does who sends headers that unpack to four times their limit. Nothing is kept
+// beyond a crash.
 #pragma once
 
 #include <kj/async-io.h>

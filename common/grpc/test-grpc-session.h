@@ -83,8 +83,20 @@ class SessionTest : public ::testing::Test {
   }
   void say(ByHand& by, std::string bytes) {
     auto saying = by.say(kj::mv(bytes)).eagerlyEvaluate([](kj::Exception&&) {});
-    scope.poll();
+    settle();
     said.push_back(kj::mv(saying));
+  }
+  // Until there is nothing left to do at this time: a server that gives others their turn goes on
+  // in the same moment.
+  void settle() {
+    for (scope.poll(); timer.nextEvent().orDefault(kj::maxValue) <= timer.now(); scope.poll()) {
+      timer.advanceTo(timer.now());
+    }
+  }
+  template <typename T>
+  T waitFor(kj::Promise<T> promise) {
+    settle();
+    return promise.wait(scope);
   }
   std::vector<kj::Promise<void>> said;
 };

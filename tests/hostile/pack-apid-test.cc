@@ -1,8 +1,8 @@
 // apid under attack by hosts that it was made to connect to: workers in foreign hands, which have a
 // certificate of the CA, and hosts that are no nodes at all; and by readers in league with them.
-#include "apid/gate/test-apid-node.h"
 #include "common/testing/own-network.h"
 #include "common/wire/test-connect.h"
+#include "tests/hostile/apid-process.h"
 #include "tests/hostile/by-hand.h"
 #include "tests/hostile/pack.h"
 
@@ -10,8 +10,6 @@ namespace talos::hostile {
 namespace {
 
 using apid::testing::Authority;
-using apid::testing::Model;
-using apid::testing::ModelMachined;
 
 constexpr unsigned kKinds = 8, kServers = 4 * kKinds;  // of each kind two workers and two strangers
 // Readers that have an understanding with those servers.
@@ -24,53 +22,6 @@ constexpr size_t kMostGrowthKiB = 192u << 10;
 kj::String hostile(unsigned i) {
   return kj::str("10.66.0.", 1 + i);
 }
-
-// The real apid of a node at this address, and what stands in for its machined.
-class ApidProcess {
- public:
-  ApidProcess(const Authority& authority, kj::StringPtr address)
-      : socket(listenUnix(path, 0600)),
-        door(listenTcp(address, kApidPort)),
-        machined(bench::child([&] { serveModel(authority, address); })),
-        apid(bench::child([&] { bench::execDaemon("apid", door, path); })) {}
-  ~ApidProcess() noexcept(false) {
-    for (pid_t pid : {apid, machined}) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-    }
-    removeTree(directory);
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(ApidProcess);
-
- private:
-  kj::String directory = makeDirectory();
-  kj::String path = kj::str(directory, "/machined.sock");
-  kj::AutoCloseFd socket, door;
-  pid_t machined;
-
- public:
-  const pid_t apid;
-
- private:
-  static kj::String makeDirectory() {
-    char name[] = "/tmp/hostile-pack-XXXXXX";
-    return kj::str(mkdtemp(name));
-  }
-  void serveModel(const Authority& authority, kj::StringPtr address) {
-    auto io = kj::setupAsyncIo();
-    Model model;
-    model.tag = kj::str("node ", address);
-    model.addresses.add(kj::str(address));
-    model.certificates = authority.forNode(address);
-    model.version = 1;
-    serveUnix(*io.lowLevelProvider, io.provider->getTimer(), kj::mv(socket),
-              [&](const UnixPeer&) -> capnp::Capability::Client {
-                return kj::heap<ModelMachined>(model);
-              },
-              {.connections = 2048, .connectionsPerPeer = 2048})
-        .wait(io.waitScope);
-  }
-};
 
 // --- hostile servers
 // ------------------------------------------------------------------------------

@@ -1,0 +1,57 @@
+// For the hostile pack and figures: the real apid as a program of its own, with a model of machined
+// behind it.
+#pragma once
+
+#include "apid/gate/test-apid-node.h"
+#include "tests/bench/processes.h"
+
+namespace talos::hostile {
+
+// The real apid of a node at this address, and what stands in for its machined.
+class ApidProcess {
+ public:
+  ApidProcess(const apid::testing::Authority& authority, kj::StringPtr address)
+      : socket(listenUnix(path, 0600)),
+        door(listenTcp(address, kApidPort)),
+        machined(bench::child([&] { serveModel(authority, address); })),
+        apid(bench::child([&] { bench::execDaemon("apid", door, path); })) {}
+  ~ApidProcess() noexcept(false) {
+    for (pid_t pid : {apid, machined}) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    removeTree(directory);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(ApidProcess);
+
+ private:
+  kj::String directory = makeDirectory();
+  kj::String path = kj::str(directory, "/machined.sock");
+  kj::AutoCloseFd socket, door;
+  pid_t machined;
+
+ public:
+  const pid_t apid;
+
+ private:
+  static kj::String makeDirectory() {
+    char name[] = "/tmp/hostile-pack-XXXXXX";
+    return kj::str(mkdtemp(name));
+  }
+  void serveModel(const apid::testing::Authority& authority, kj::StringPtr address) {
+    auto io = kj::setupAsyncIo();
+    apid::testing::Model model;
+    model.tag = kj::str("node ", address);
+    model.addresses.add(kj::str(address));
+    model.certificates = authority.forNode(address);
+    model.version = 1;
+    serveUnix(*io.lowLevelProvider, io.provider->getTimer(), kj::mv(socket),
+              [&](const UnixPeer&) -> capnp::Capability::Client {
+                return kj::heap<apid::testing::ModelMachined>(model);
+              },
+              {.connections = 2048, .connectionsPerPeer = 2048})
+        .wait(io.waitScope);
+  }
+};
+
+}  // namespace talos::hostile

@@ -1,0 +1,162 @@
+// apid's second face under attack by readers who know HTTP/2 well: floods of frames that cost them
+// nothing, headers that are larger than they look, requests that are begun and not finished, and
+// answers that are asked for and not read.
+#include "common/grpc/grpc-client.h"
+#include "common/grpc/test-h2.h"
+#include "common/testing/own-network.h"
+#include "common/wire/test-connect.h"
+#include "tests/hostile/apid-process.h"
+#include "tests/hostile/pack.h"
+
+namespace talos::hostile {
+namespace {
+
+using apid::testing::Authority;
+using namespace grpc::testing;
+
+// What one client may have by gate.h, twice: attackers have one account, the honest callers
+// another.
+constexpr size_t kMostGrowthKiB = 128u << 10;
+constexpr auto kVersion = "/machine.MachineService/Version";
+constexpr auto kLogs = "/machine.MachineService/Logs";
+
+std::string logsOf(int32_t stream) {
+  return headersFrame(stream, request(kLogs)) +
+         dataFrame(stream, grpcMessage("\x0a\x06system\x12\x04"
+                                       "apid\x20\x01"));
+}
+std::string begun(int32_t stream, uint32_t announced) {
+  return headersFrame(stream, request(kVersion)) +
+         dataFrame(stream, '\0' + bigEndian(announced, 4) + "x", 0);
+}
+
+// One connection: how it begins, and what is said again and again until the server ends it.
+struct Kind {
+  const char* name;
+  std::string first;
+  std::string (*part)(int);
+  bool reads = true;
+};
+const Kind kKinds[] = {
+    {"rapid reset", "",
+     [](int i) {
+       return headersFrame(2 * i + 1, request(kVersion)) +
+              h2Frame(NGHTTP2_RST_STREAM, 0, 2 * i + 1, bigEndian(NGHTTP2_CANCEL, 4));
+     }},
+    {"calls without end", "", [](int i) { return call(2 * i + 1, kVersion); }, false},
+    {"PING", "", [](int) { return h2Frame(NGHTTP2_PING, 0, 0, "12345678"); }},
+    {"SETTINGS", "", [](int) { return settingsFrame(); }},
+    {"unread SETTINGS", "", [](int) { return settingsFrame(); }, false},
+    {"empty DATA", headersFrame(1, request(kVersion)), [](int) { return dataFrame(1, "", 0); }},
+    {"CONTINUATION", headersFrame(1, request(kVersion), 0),
+     [](int) { return h2Frame(NGHTTP2_CONTINUATION, 0, 1, std::string(16'000, '\x82')); }},
+    {"HPACK bomb", headersFrame(1, request(kVersion)),
+     [](int i) {
+       auto block = hpack({{"x", std::string(4000, 'x')}}, true) + std::string(12'000, '\xbe');
+       return h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 2 * i + 3, block);
+     }},
+    {"huge frames", "", [](int) { return std::string("\xff\xff\xff\0\0\0\0\0\1", 9); }},
+    {"noise", "",
+     [](int i) {
+       std::string bytes(4096, '\0');
+       for (size_t n = 0; n < bytes.size(); ++n) bytes[n] = (n * 2'654'435'761u + i) >> 13;
+       return bytes;
+     }},
+    {"requests that do not go on", "",
+     [](int i) { return i < 1000 ? begun(2 * i + 1, 8'000'000) : std::string(); }},
+    {"gibibytes", "", [](int i) { return begun(2 * i + 1, 1u << 30); }},
+    {"logs that are not read", h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)),
+     [](int i) { return i < 1024 ? logsOf(2 * i + 1) : std::string(); }},
+    {"logs on a connection that is not read", "",
+     [](int i) { return i < 1024 ? logsOf(2 * i + 1) : std::string(); }, false},
+};
+
+kj::Promise<void> listen(kj::AsyncIoStream& stream) {
+  kj::byte buffer[65'536];
+  while (co_await stream.tryRead(buffer, 1, sizeof buffer) > 0) {
+  }
+}
+kj::Promise<void> talk(kj::AsyncIoStream& stream, const Kind& kind) {
+  auto bytes = hello() + kind.first;
+  for (int i = 0;;) {
+    for (auto end = bytes.size() + 8192; bytes.size() < end;) {
+      auto part = kind.part(i++);
+      if (part.empty()) break;
+      bytes += part;
+    }
+    if (bytes.empty()) break;
+    co_await stream.write(bytes.data(), bytes.size());
+    bytes.clear();
+  }
+  co_await kj::Promise<void>(kj::NEVER_DONE);
+}
+
+// Again and again until the end.
+kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& kind, Tally& tally) {
+  auto& timer = io.provider->getTimer();
+  for (;;) {
+    co_await kj::evalNow([&]() -> kj::Promise<void> {
+      auto address = co_await io.provider->getNetwork().parseAddress("10.0.0.1", kApidPort);
+      auto stream = co_await tls.connectAs("h2", co_await address->connect(), "10.0.0.1");
+      ++tally.attacks;
+      auto talking = talk(*stream, kind);
+      if (kind.reads) talking = talking.exclusiveJoin(listen(*stream));
+      // Those of whom the server waits for a sign have one for so long.
+      co_await talking.exclusiveJoin(
+          timer.afterDelay(3 * kj::SECONDS).then([&]() { --tally.refused; }));
+      ++tally.refused;
+    }).catch_([&](kj::Exception&&) { ++tally.refused; });
+    co_await timer.afterDelay(20 * kj::MILLISECONDS);  // handshakes are not the point
+  }
+}
+kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, Tally& tally) {
+  TlsEndpoint reader(authority.client("evil", kj::arr("os:reader"_kj)));
+  kj::Vector<kj::Promise<void>> all;
+  for (auto& kind : kKinds) all.add(attack(io, reader, kind, tally));
+  co_await kj::joinPromises(all.releaseAsArray());
+}
+
+// Catches: a client of the second face that ends apid, makes it grow, or keeps it from answering
+// others by either face.
+TEST_F(Pack, SecondFace) {
+  OwnNetwork network;
+  Authority authority;
+  ApidProcess node(authority, "10.0.0.1");
+  Attacker attacker(*tally, [&](kj::AsyncIoContext& io) { return attack(io, authority, *tally); });
+  Honest honest(*tally);
+  TlsEndpoint reader(authority.client("honest", kj::arr("os:reader"_kj)));
+  kj::Own<Connection> connection;
+  auto first = [&](bool anew) -> kj::Promise<void> {
+    if (anew) {
+      connection = co_await connectTls(*honest.io.lowLevelProvider, honest.timer, reader,
+                                       "10.0.0.1", kApidPort, "10.0.0.1");
+    }
+    auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
+    auto machine = cluster.nodeRequest().send().getNode().machineRequest().send().getMachine();
+    auto answer = co_await machine.versionRequest().send();
+    KJ_REQUIRE(answer.getTag() == "node 10.0.0.1", answer.getTag());
+  };
+  auto dial = [&]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
+    auto address = co_await honest.io.provider->getNetwork().parseAddress("10.0.0.1", kApidPort);
+    co_return co_await reader.connectAs("h2", co_await address->connect(), "10.0.0.1");
+  };
+  auto client = [&]() { return kj::heap<grpc::Client>(honest.timer, kj::str("apid"), dial); };
+  auto staying = client();
+  auto second = [&](bool anew) -> kj::Promise<void> {
+    auto own = anew ? client() : kj::Own<grpc::Client>();
+    auto& asked = anew ? *own : *staying;
+    auto bytes = co_await asked.unary(kVersion, nullptr, 20 * kj::SECONDS, nullptr);
+    std::string answer(bytes.asChars().begin(), bytes.size());
+    KJ_REQUIRE(answer.find("node 10.0.0.1") != std::string::npos);
+  };
+  honest.wait(first(true));
+  honest.wait(second(false));
+  honest.add("a call", 20 * kj::MILLISECONDS, [&](unsigned i) { return first(i % 64 == 63); });
+  honest.add("a call by gRPC", 20 * kj::MILLISECONDS,
+             [&](unsigned i) { return second(i % 64 == 63); });
+  honest.run("second face", node.apid, kMostGrowthKiB);
+  EXPECT_TRUE(attacker.alive()) << "it did not attack to the end";
+}
+
+}  // namespace
+}  // namespace talos::hostile
