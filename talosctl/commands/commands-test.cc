@@ -331,22 +331,6 @@ TEST_F(Runs, Files) {
   EXPECT_THAT(err(), HasSubstr("flag --type"));
 }
 
-// Catches: a missing path that ends like one that was measured, a folder below that cannot be read
-// that ends like a missing path, one node's failure that hides the others' answers.
-TEST_F(Runs, UsageOfAMissingPathFails) {
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "usage", "/var"}), 0);
-  EXPECT_EQ(out(), "NODE       SIZE   NAME\n10.0.0.2   4096   .\n");
-  EXPECT_EQ(err(), "10.0.0.2: /var/private: Permission denied\n");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "du", "/var", "/vra"}), 1);
-  EXPECT_THAT(out(), HasSubstr("4096"));
-  EXPECT_THAT(err(), HasSubstr("10.0.0.2: /vra: No such file or directory\n"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "du", "/vra", "-o", "json"}), 1);
-  EXPECT_THAT(out(), HasSubstr("\"error\":\"No such file or directory\""));
-  node("10.0.0.3").off = true;
-  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "du", "/var"}), 0);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "du", "/vra"}), 1);
-}
-
 // Catches bytes of a file that steer the terminal, and escapes in what a script reads.
 TEST_F(Runs, ReadIsRawUnlessItGoesToATerminal) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "read", "/etc/hosts"}), 0);

@@ -1,5 +1,5 @@
-// Whole runs of the commands that look into a node: get -o jsonpath, netstat, cgroups, inspect,
-// pcap.
+// Whole runs of the commands that look into a node: get -o jsonpath, netstat, usage, processes,
+// cgroups, inspect, pcap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,6 +60,22 @@ TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
             "10.0.0.2   udp6    0        0        [::]:68         [::]:*            \n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "coredns"}), 1);
   EXPECT_THAT(err(), HasSubstr("\"coredns\" is not a valid pod; use <namespace>/<pod>"));
+}
+
+// Catches: a missing path that ends like one that was measured, a folder below that cannot be read
+// that ends like a missing path, one node's failure that hides the others' answers.
+TEST_F(Looking, UsageOfAMissingPathFails) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "usage", "/var"}), 0);
+  EXPECT_EQ(out(), "NODE       SIZE   NAME\n10.0.0.2   4096   .\n");
+  EXPECT_EQ(err(), "10.0.0.2: /var/private: Permission denied\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "du", "/var", "/vra"}), 1);
+  EXPECT_THAT(out(), HasSubstr("4096"));
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: /vra: No such file or directory\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "du", "/vra", "-o", "json"}), 1);
+  EXPECT_THAT(out(), HasSubstr("\"error\":\"No such file or directory\""));
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "du", "/var"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "du", "/vra"}), 1);
 }
 
 // Catches: a watch that a pipe ends, or that moves the cursor of whoever reads it; one table where
