@@ -2,6 +2,7 @@
 // holds for the other.
 #include "apid/gate/test-apid.h"
 #include "common/grpc/grpc-client.h"
+#include "common/grpc/test-h2.h"
 
 namespace talos::apid {
 namespace {
@@ -114,6 +115,23 @@ TEST_F(SecondFace, CertificatesAndMaintenanceAreThoseOfTheFirst) {
   expectIn(ask(late, "Version"), "alert unknown ca");
   auto reader = dialAs(a, {"os:reader"});
   expectIn(ask(reader, "Version"), "node 10.0.0.1");
+}
+
+// Catches: an apid that exits and does not tell clients of gRPC to go elsewhere.
+TEST_F(SecondFace, ItsEndIsTold) {
+  edge::Edge edge;
+  auto face = edge::secondFace(timer, edge);
+  auto pipe = kj::newTwoWayPipe();
+  auto stop = kj::newPromiseAndFulfiller<void>();
+  auto serving =
+      face.serve(kj::mv(pipe.ends[0]), rpc::Cluster::Client(nullptr), kj::mv(stop.promise), {});
+  grpc::testing::ByHand client(kj::mv(pipe.ends[1]));
+  wait(client.say(grpc::testing::hello()));
+  io.waitScope.poll();
+  EXPECT_EQ(client.goaway(), -1);
+  stop.fulfiller->fulfill();
+  io.waitScope.poll();
+  EXPECT_EQ(client.goaway(), NGHTTP2_NO_ERROR);
 }
 
 // Catches: a client that has twice as much of apid's memory as it may have, because it comes by
