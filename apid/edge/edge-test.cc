@@ -15,6 +15,8 @@ struct Record {
   int64_t tail = 0;
   bool follow = false, ended = false;
   kj::Vector<rpc::LogSink::Client> sinks;
+  kj::Maybe<kj::Promise<void>> held;  // what the kernel log's sink is told
+  kj::Vector<kj::Promise<void>> burst;
 };
 
 class ModelMachine final : public rpc::Machine::Server {
@@ -105,6 +107,12 @@ class ModelLogs final : public rpc::Logs::Server {
   }
   kj::Promise<void> kernel(KernelContext context) override {
     auto sink = context.getParams().getSink();
+    if (context.getParams().getFollow()) {  // as a node does that is far away
+      auto line = sink.writeRequest();
+      line.setBytes("kern: info: a\n"_kj.asBytes());
+      record.held = line.send();
+      co_await kj::Promise<void>(kj::NEVER_DONE);
+    }
     auto request = sink.writeRequest();
     request.setBytes("kern: info: a\nkern: info: b\nkern:"_kj.asBytes());
     co_await request.send();
@@ -116,7 +124,29 @@ class ModelLogs final : public rpc::Logs::Server {
 };
 
 class ModelFiles final : public rpc::Files::Server {
+ public:
+  explicit ModelFiles(Record& record) : record(record) {}
+
  protected:
+  // As a node that is far away: it has sent everything before anybody has taken it.
+  kj::Promise<void> read(ReadContext context) override {
+    auto sink = context.getParams().getSink();
+    for (auto part : {"a", "b", "c"}) {
+      auto request = sink.writeRequest();
+      request.setBytes(kj::StringPtr(part).asBytes());
+      record.burst.add(request.send().eagerlyEvaluate(nullptr));
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> copy(CopyContext context) override {
+    auto sink = context.getParams().getSink();
+    for (auto part : {"arch", "ive"}) {
+      auto request = sink.writeRequest();
+      request.setBytes(kj::StringPtr(part).asBytes());
+      record.burst.add(request.send().eagerlyEvaluate(nullptr));
+    }
+    return kj::READY_NOW;
+  }
   kj::Promise<void> list(ListContext context) override {
     auto params = context.getParams();
     EXPECT_EQ(2u, params.getTypes().size());
@@ -130,6 +160,9 @@ class ModelFiles final : public rpc::Files::Server {
     files[1].setSize(17);
     co_await request.send();
   }
+
+ private:
+  Record& record;
 };
 
 class ModelNode final : public rpc::Node::Server {
@@ -150,7 +183,7 @@ class ModelNode final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> files(FilesContext context) override {
-    context.getResults().setFiles(kj::heap<ModelFiles>());
+    context.getResults().setFiles(kj::heap<ModelFiles>(record));
     return kj::READY_NOW;
   }
 
@@ -195,10 +228,10 @@ TEST_F(CallTest, ThisMachine) {
 // fails the whole call, or whose error the client cannot print.
 TEST_F(CallTest, SeveralNodesOneDown) {
   TestCall call("/machine.MachineService/Version");
-  call.to_nodes({"10.0.0.2", "10.0.0.9", ""});
+  call.toNodes({"10.0.0.2", "10.0.0.9", ""});
   EXPECT_EQ("3 the metadata names an empty node", run(call));
   TestCall again("/machine.MachineService/Version");
-  again.to_nodes({"10.0.0.2", "10.0.0.9"});
+  again.toNodes({"10.0.0.2", "10.0.0.9"});
   EXPECT_EQ("0 ", run(again));
   auto reply = again.message(0);
   ASSERT_EQ(2u, reply.count(1));
@@ -214,15 +247,28 @@ TEST_F(CallTest, SeveralNodesOneDown) {
   EXPECT_FALSE(down.has(2));
 }
 
+// Catches: one small request that makes this node call others without end.
+TEST_F(CallTest, NotMoreNodesThanAClusterHas) {
+  TestCall call("/machine.MachineService/Version");
+  for (size_t i = 0; i < kMostNodes; ++i) call.toNodes({"10.0.0.2"});
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ(kMostNodes, call.message(0).count(1));
+  TestCall more("/machine.MachineService/Version");
+  for (size_t i = 0; i <= kMostNodes; ++i) more.toNodes({"10.0.0.2"});
+  cluster->asked.clear();
+  EXPECT_EQ("3 a call names at most 256 nodes, not 257", run(more));
+  EXPECT_TRUE(cluster->asked.empty());
+}
+
 // Catches: `node` that is merged, and an error of the one node that is an answer.
 TEST_F(CallTest, OneNode) {
   TestCall call("/machine.MachineService/Version");
-  call.to_node("10.0.0.2");
+  call.toNode("10.0.0.2");
   EXPECT_EQ("0 ", run(call));
   EXPECT_FALSE(call.message(0).in(1).has(1));
   EXPECT_EQ("v2.0.0", call.message(0).in(1).in(2).text(1));
   TestCall down("/machine.MachineService/Version");
-  down.to_node("10.0.0.9");
+  down.toNode("10.0.0.9");
   EXPECT_EQ("14 cannot connect to 10.0.0.9:50000", run(down));
   EXPECT_TRUE(down.sent.empty());
   TestCall both("/machine.MachineService/Version");
@@ -286,7 +332,7 @@ TEST_F(CallTest, LogsOfNodes) {
   EXPECT_EQ("one\ntwo\n", call.message(0).text(2));
   EXPECT_EQ(-1, here.tail);
   TestCall both("/machine.MachineService/Logs", asked);
-  both.to_nodes({"10.0.0.9", "10.0.0.2"});
+  both.toNodes({"10.0.0.9", "10.0.0.2"});
   EXPECT_EQ("0 ", run(both));
   ASSERT_EQ(3u, both.sent.size());
   unsigned problems = 0;
@@ -325,6 +371,43 @@ TEST_F(CallTest, CancelledFollow) {
   EXPECT_EQ(2u, call.sent.size());
 }
 
+// Catches: the end of a file that a slow client never gets, under a status that says that all is
+// well.
+TEST_F(CallTest, SlowClientGetsAll) {
+  for (auto path : {"/machine.MachineService/Read", "/machine.MachineService/Copy"}) {
+    TestCall call(path, request([](WireWriter& out) { out.text(1, "/a"); }));
+    call.slow = true;
+    auto promise = handler->call(call);
+    size_t count = 0;
+    while (!promise.poll(scope)) {
+      ASSERT_FALSE(call.taken.empty()) << "it waits for nobody";
+      call.taken.front()->fulfill();
+      call.taken.pop_front();
+      ++count;
+    }
+    EXPECT_EQ(0u, promise.wait(scope).code);
+    std::string got;
+    for (size_t i = 0; i < call.sent.size(); ++i) got += call.message(i).text(2);
+    EXPECT_EQ(count == 3 ? "abc" : "archive", got);
+    here.burst.clear();
+  }
+}
+
+// Catches: what waits for a client that has gone, because the node still holds the sink: it would
+// go on with a call that is no more.
+TEST_F(CallTest, NothingWaitsBehindTheCall) {
+  TestCall call("/machine.MachineService/Dmesg",
+                request([](WireWriter& out) { out.varint(1, 1); }));
+  call.stuck = true;
+  {
+    auto promise = handler->call(call);
+    EXPECT_FALSE(promise.poll(scope));
+    EXPECT_EQ(1u, call.waiting);
+  }
+  EXPECT_EQ(0u, call.waiting);
+  here.held = nullptr;
+}
+
 // Catches: a client that reads nothing and is sent everything.
 TEST_F(CallTest, SlowClientStopsTheStream) {
   TestCall call("/machine.MachineService/Dmesg");
@@ -342,7 +425,7 @@ TEST_F(CallTest, SlowClientStopsTheStream) {
 // lost.
 TEST_F(CallTest, KernelLogByLines) {
   TestCall call("/machine.MachineService/Dmesg");
-  call.to_nodes({"10.0.0.2"});
+  call.toNodes({"10.0.0.2"});
   EXPECT_EQ("0 ", run(call));
   ASSERT_EQ(4u, call.sent.size());
   EXPECT_EQ("kern: info: a\n", call.message(0).text(2));
@@ -372,7 +455,7 @@ TEST_F(CallTest, Files) {
 // Catches: a merged answer that no client takes.
 TEST_F(CallTest, TooMuchForOneMessage) {
   TestCall call("/machine.MachineService/Mounts");
-  call.to_nodes({"10.0.0.2", "10.0.0.2"});
+  call.toNodes({"10.0.0.2", "10.0.0.2"});
   EXPECT_EQ("0 ", run(call));
   auto reply = call.message(0);
   ASSERT_EQ(2u, reply.count(1));

@@ -144,6 +144,10 @@ struct Targets {
     if (single.size() > 1 || (merged && single.size() > 0)) {
       fail(ErrorKind::kInvalidArgument, "the metadata \"node\" names one node; use \"nodes\"");
     }
+    if (names.size() > kMostNodes) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("a call names at most ", kMostNodes, " nodes, not ", names.size()));
+    }
     if (single.size() > 0) one = single[0];
     for (auto& name : names) check(name);
     for (auto& name : single) check(name);

@@ -22,6 +22,10 @@ namespace talos::edge {
 // not fit any more fails with ResourceExhausted.
 constexpr size_t kMostMerged = 4u << 20;
 
+// That one call may name. What one of them costs, the account of the client pays, but not that a
+// header of one byte can be a call to another machine.
+constexpr size_t kMostNodes = 256;
+
 class Edge {
  public:
   Edge();

@@ -1,6 +1,7 @@
 // Events: ours, as the kinds that the original's clients know; others have no counterpart and are
 // left out. What the machine itself is, which the clients of 1.x wait for, is a resource of ours: a
 // change of it is an event here.
+#include "apid/edge/lent-output.h"
 #include "apid/edge/methods.h"
 #include "apid/edge/request-fields.h"
 #include "apid/edge/resource-messages.h"
@@ -59,37 +60,23 @@ class EventMessages {
   }
 };
 
-// Takes events as long as their call lasts.
-class EventTaker final : public kj::Refcounted {
- public:
-  EventTaker(const EventMessages& messages, Output& output) : messages(messages), output(output) {}
-  void end() { output = nullptr; }
-
-  kj::Promise<void> take(capnp::List<rpc::Event>::Reader events) {
-    for (auto event : events) {
-      KJ_IF_MAYBE (out, output) {
-        KJ_IF_MAYBE (message, messages.of(event)) co_await out->send(kj::mv(*message));
-      }
-    }
-  }
-
- private:
-  const EventMessages& messages;
-  kj::Maybe<Output&> output;
-};
-
 class EventServer final : public rpc::EventSink::Server {
  public:
-  explicit EventServer(kj::Own<EventTaker> taker) : taker(kj::mv(taker)) {}
+  EventServer(const EventMessages& messages, kj::Own<LentOutput> to)
+      : messages(messages), to(kj::mv(to)) {}
 
  protected:
   kj::Promise<void> events(EventsContext context) override {
-    return taker->take(context.getParams().getEvents());
+    for (auto event : context.getParams().getEvents()) {
+      if (to->ended()) co_return;
+      KJ_IF_MAYBE (message, messages.of(event)) co_await to->send(kj::mv(*message));
+    }
   }
   kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
 
  private:
-  kj::Own<EventTaker> taker;
+  const EventMessages& messages;  // as long as the call lasts
+  kj::Own<LentOutput> to;
 };
 
 // Tells what the machine becomes, and what it is if the client asked for what was.
@@ -121,9 +108,9 @@ class EventsMethod final : public Method {
     RequestFields request(message);
     auto watching = node.eventsRequest().send().getEvents().watchRequest();
     bool past = setTail(request, watching.initTail());
-    auto taker = kj::refcounted<EventTaker>(messages, output);
-    KJ_DEFER(taker->end());
-    watching.setSink(kj::heap<EventServer>(kj::addRef(*taker)));
+    auto lent = kj::refcounted<LentOutput>(output);
+    KJ_DEFER(lent->end());
+    watching.setSink(kj::heap<EventServer>(messages, kj::addRef(*lent)));
     // The client waits for an event without anything in it: from then on it misses none.
     co_await output.send(nullptr);
     MachineStatus status(messages, past, output);

@@ -218,8 +218,10 @@ class Counters final : public Method {
     auto taker = kj::refcounted<FileTaker>();
     auto request = node.filesRequest().send().getFiles().readRequest();
     request.setPath(file);
-    request.setSink(kj::heap<FileServer>(kj::addRef(*taker)));
+    rpc::ByteSink::Client mine = kj::heap<FileServer>(kj::addRef(*taker));
+    request.setSink(mine);
     co_await request.send().ignoreResult();
+    co_await mine.writeRequest().send();  // behind what is on its way
     co_await output.send(read(taker->text));
   }
 

@@ -13,12 +13,16 @@ using Event = WatchListener::Event;
 class Known final : public kj::Refcounted {
  public:
   explicit Known(WatchListener& listener) : listener(listener) {}
-  void end() { listener = nullptr; }
+  // What is being told is dropped before this returns.
+  void end() {
+    listener = nullptr;
+    canceler.cancel("the client has gone");
+  }
 
   kj::Promise<void> snapshot(capnp::List<rpc::Resource>::Reader resources) {
     bool first = !begun;
     begun = true;
-    if (first) co_await to().begin();
+    if (first) co_await canceler.wrap(to().begin());
     auto before = kj::mv(versions);
     versions.clear();
     for (auto resource : resources) {
@@ -26,15 +30,15 @@ class Known final : public kj::Refcounted {
       auto version = resource.getMetadata().getVersion();
       versions.upsert(kj::str(id), version, [](auto&, auto&&) {});
       KJ_IF_MAYBE (old, before.find(id)) {
-        if (*old != version) co_await to().changed(Event::kUpdated, resource);
+        if (*old != version) co_await canceler.wrap(to().changed(Event::kUpdated, resource));
       } else {
-        co_await to().changed(Event::kCreated, resource);
+        co_await canceler.wrap(to().changed(Event::kCreated, resource));
       }
     }
     for (auto& entry : before) {
-      if (versions.find(entry.key) == nullptr) co_await to().gone(entry.key);
+      if (versions.find(entry.key) == nullptr) co_await canceler.wrap(to().gone(entry.key));
     }
-    if (first) co_await to().bootstrapped();
+    if (first) co_await canceler.wrap(to().bootstrapped());
   }
 
   kj::Promise<void> changes(capnp::List<rpc::Change>::Reader changes) {
@@ -47,12 +51,13 @@ class Known final : public kj::Refcounted {
         versions.upsert(kj::mv(id), resource.getMetadata().getVersion(),
                         [](uint64_t& old, uint64_t&& now) { old = now; });
       }
-      co_await to().changed(Event(change.getEvent()), resource);
+      co_await canceler.wrap(to().changed(Event(change.getEvent()), resource));
     }
   }
 
  private:
   kj::Maybe<WatchListener&> listener;
+  kj::Canceler canceler;
   bool begun = false;
   kj::TreeMap<kj::String, uint64_t> versions;
 

@@ -234,7 +234,7 @@ TEST_F(ResourcesTest, Refusals) {
   TestCall create("/cosi.resource.State/Create");
   EXPECT_EQ("7 not authorized: resources are read-only", run(create));
   TestCall several("/cosi.resource.State/List", asking("runtime", kServices));
-  several.to_nodes({"a", "b"});
+  several.toNodes({"a", "b"});
   EXPECT_EQ("3 /cosi.resource.State/List is asked of one node; use the metadata \"node\"",
             run(several));
 }
@@ -280,6 +280,24 @@ TEST_F(ResourcesTest, WatchOfChangesOnly) {
   EXPECT_EQ((std::vector<std::string>{"", "updated apid/2"}), events(call));
 }
 
+// Catches: a change that waits for a client that has gone, because the store still holds the sink.
+TEST_F(ResourcesTest, NothingWaitsBehindTheWatch) {
+  TestCall call("/cosi.resource.State/Watch", asking("runtime", kServices));
+  kj::Maybe<kj::Promise<void>> told;
+  {
+    auto promise = handler->call(call);
+    EXPECT_FALSE(promise.poll(scope));
+    call.stuck = true;
+    auto request = store.sinks[0].changesRequest();
+    Store::fillService(request.initChanges(1)[0].initResource(), "apid", 2);
+    told = request.send();
+    EXPECT_FALSE(promise.poll(scope));
+    EXPECT_EQ(1u, call.waiting);
+  }
+  EXPECT_EQ(0u, call.waiting);
+  told = nullptr;
+}
+
 // Catches: a watch of one that is not there and says nothing.
 TEST_F(ResourcesTest, WatchOfOne) {
   TestCall there("/cosi.resource.State/Watch", asking("runtime", kServices, "apid"));
@@ -297,7 +315,7 @@ TEST_F(ResourcesTest, WatchOfOne) {
 TEST_F(ResourcesTest, OldService) {
   cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>(store)});
   TestCall list("/resource.ResourceService/List", asking("", "svc"));
-  list.to_nodes({"10.0.0.2"});
+  list.toNodes({"10.0.0.2"});
   EXPECT_EQ("0 ", run(list));
   ASSERT_EQ(3u, list.sent.size());
   auto definition = list.message(0);

@@ -2,6 +2,7 @@
 
 #include <capnp/dynamic.h>
 
+#include "apid/edge/lent-output.h"
 #include "apid/edge/shape.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
@@ -118,11 +119,14 @@ class Stream final : public Method {
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
     auto call = target.on(kj::mv(node));
     in.decode(request, call);
-    // The node may hold the sink for longer than this call lasts.
-    auto taker = kj::refcounted<Taker>(*this, output);
-    KJ_DEFER(taker->end());
-    call.set(sink, DynamicCapability::Client(kj::heap<Server>(interface(), kj::addRef(*taker))));
+    auto lent = kj::refcounted<LentOutput>(output);
+    KJ_DEFER(lent->end());
+    DynamicCapability::Client mine = kj::heap<Server>(*this, kj::addRef(*lent));
+    call.set(sink, mine);
     co_await call.send().ignoreResult();
+    // The node has sent all, which says nothing of whether the client has taken it: an empty write
+    // comes behind what is on its way.
+    co_await mine.newRequest(write).sendStreaming();
   }
 
  private:
@@ -136,62 +140,48 @@ class Stream final : public Method {
 
   InterfaceSchema interface() const { return sink.getType().asInterface(); }
 
-  class Taker final : public kj::Refcounted {
-   public:
-    Taker(const Stream& stream, Output& output) : stream(stream), output(output) {}
-    void end() { output = nullptr; }
+  static kj::Array<kj::byte> bytesMessage(Bytes data) {
+    WireWriter out;
+    out.bytes(2, data);
+    return out.finish();
+  }
 
-    // What other methods tell, that something was missed, has no counterpart there.
-    kj::Promise<void> take(InterfaceSchema::Method method, DynamicStruct::Reader params) {
-      if (output == nullptr) return error(ErrorKind::kUnavailable, "the client has gone");
-      if (method != stream.write) return kj::READY_NOW;
-      return takeItems(params);
-    }
-
-   private:
-    const Stream& stream;  // as long as there is an output
-    kj::Maybe<Output&> output;
-
-    kj::Promise<void> takeItems(DynamicStruct::Reader params) {
-      auto value = params.get(stream.field);
-      KJ_IF_MAYBE (shape, stream.item) {
-        for (auto element : value.as<capnp::DynamicList>()) {
-          co_await send(shape->encode(element.as<DynamicStruct>()));
-        }
-        co_return;
+  kj::Promise<void> take(DynamicStruct::Reader params, LentOutput& to) const {
+    auto value = params.get(field);
+    KJ_IF_MAYBE (shape, item) {
+      for (auto element : value.as<capnp::DynamicList>()) {
+        co_await to.send(shape->encode(element.as<DynamicStruct>()));
       }
-      auto data = value.as<capnp::Data>();
-      if (!stream.lines) co_return co_await send(bytesMessage(data));
-      for (auto rest = data; rest.size() > 0;) {
-        size_t end = 0;
-        while (end < rest.size() && rest[end] != '\n') ++end;
-        end = kj::min(end + 1, rest.size());
-        co_await send(bytesMessage(rest.slice(0, end)));
-        rest = rest.slice(end, rest.size());
-      }
+      co_return;
     }
+    auto data = value.as<capnp::Data>();
+    if (!lines && data.size() > 0) co_return co_await to.send(bytesMessage(data));
+    for (auto rest = data; rest.size() > 0;) {
+      size_t end = 0;
+      while (end < rest.size() && rest[end] != '\n') ++end;
+      end = kj::min(end + 1, rest.size());
+      co_await to.send(bytesMessage(rest.slice(0, end)));
+      rest = rest.slice(end, rest.size());
+    }
+  }
 
-    static kj::Array<kj::byte> bytesMessage(Bytes data) {
-      WireWriter out;
-      out.bytes(2, data);
-      return out.finish();
-    }
-    kj::Promise<void> send(kj::Array<kj::byte> message) {
-      KJ_IF_MAYBE (o, output) return o->send(kj::mv(message));
-      return error(ErrorKind::kUnavailable, "the client has gone");
-    }
-  };
+  // What other methods tell, that something was missed, has no counterpart there.
   class Server final : public DynamicCapability::Server {
    public:
-    Server(InterfaceSchema schema, kj::Own<Taker> taker)
-        : DynamicCapability::Server(schema, {.allowCancellation = true}), taker(kj::mv(taker)) {}
+    Server(const Stream& stream, kj::Own<LentOutput> to)
+        : DynamicCapability::Server(stream.interface(), {.allowCancellation = true}),
+          stream(stream),
+          to(kj::mv(to)) {}
     kj::Promise<void> call(InterfaceSchema::Method method,
                            capnp::CallContext<DynamicStruct, DynamicStruct> context) override {
-      return taker->take(method, context.getParams());
+      if (to->ended()) return error(ErrorKind::kUnavailable, "the client has gone");
+      if (method != stream.write) return kj::READY_NOW;
+      return stream.take(context.getParams(), *to);
     }
 
    private:
-    kj::Own<Taker> taker;
+    const Stream& stream;  // as long as the call lasts
+    kj::Own<LentOutput> to;
   };
 };
 

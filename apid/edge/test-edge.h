@@ -67,11 +67,17 @@ class TestCall final : public grpc::GrpcCall {
   void begin() override { begun = true; }
   kj::Promise<void> send(kj::Array<kj::byte> message) override {
     sent.push_back(std::string(message.asChars().begin(), message.size()));
-    if (stuck) return kj::NEVER_DONE;
-    return kj::READY_NOW;
+    if (slow) {
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      taken.push_back(kj::mv(paf.fulfiller));
+      return kj::mv(paf.promise);
+    }
+    if (!stuck) return kj::READY_NOW;
+    ++waiting;
+    return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this]() { --waiting; }));
   }
-  void to_nodes(std::initializer_list<const char*> names) { header("nodes", names); }
-  void to_node(const char* name) { header("node", {name}); }
+  void toNodes(std::initializer_list<const char*> names) { header("nodes", names); }
+  void toNode(const char* name) { header("node", {name}); }
   void header(const char* name, std::initializer_list<const char*> values) {
     for (auto value : values) headers[name].add(kj::str(value));
   }
@@ -83,6 +89,9 @@ class TestCall final : public grpc::GrpcCall {
   std::vector<std::string> sent;
   bool begun = false;
   bool stuck = false;  // a client that reads nothing
+  bool slow = false;   // one that takes a message when the test says so
+  std::deque<kj::Own<kj::PromiseFulfiller<void>>> taken;
+  unsigned waiting = 0;  // promises of send(), none of which may outlive the call
 
  private:
   kj::String to;

@@ -1,6 +1,5 @@
 // Archives: of a folder of the node, and of a kubeconfig.
-#include <kj/refcount.h>
-
+#include "apid/edge/lent-output.h"
 #include "apid/edge/methods.h"
 #include "apid/edge/request-fields.h"
 #include "common/tar/tar-writer.h"
@@ -16,43 +15,33 @@ kj::Array<kj::byte> chunkMessage(Bytes chunk) {
   return out.finish();
 }
 
-// Takes bytes as long as their call lasts.
-class ByteTaker final : public kj::Refcounted {
- public:
-  explicit ByteTaker(Output& output) : output(output) {}
-  void end() { output = nullptr; }
-  kj::Promise<void> take(Bytes bytes) {
-    KJ_IF_MAYBE (out, output) return out->send(chunkMessage(bytes));
-    return error(ErrorKind::kUnavailable, "the client has gone");
-  }
-
- private:
-  kj::Maybe<Output&> output;
-};
-
 class ByteServer final : public rpc::ByteSink::Server {
  public:
-  explicit ByteServer(kj::Own<ByteTaker> taker) : taker(kj::mv(taker)) {}
+  explicit ByteServer(kj::Own<LentOutput> to) : to(kj::mv(to)) {}
 
  protected:
   kj::Promise<void> write(WriteContext context) override {
-    return taker->take(context.getParams().getBytes());
+    auto bytes = context.getParams().getBytes();
+    if (bytes.size() == 0) return kj::READY_NOW;
+    return to->send(chunkMessage(bytes));
   }
 
  private:
-  kj::Own<ByteTaker> taker;
+  kj::Own<LentOutput> to;
 };
 
 // What could not be read is told behind the archive of all the rest.
 class Copy final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    auto taker = kj::refcounted<ByteTaker>(output);
-    KJ_DEFER(taker->end());
+    auto lent = kj::refcounted<LentOutput>(output);
+    KJ_DEFER(lent->end());
     auto request = node.filesRequest().send().getFiles().copyRequest();
     request.setPath(RequestFields(message).text(1));
-    request.setSink(kj::heap<ByteServer>(kj::addRef(*taker)));
+    rpc::ByteSink::Client mine = kj::heap<ByteServer>(kj::addRef(*lent));
+    request.setSink(mine);
     auto response = co_await request.send();
+    co_await mine.writeRequest().send();  // behind what is on its way
     auto unreadable = response.getUnreadable();
     if (unreadable.size() == 0) co_return;
     co_await output.sendProblem(
