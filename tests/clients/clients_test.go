@@ -167,7 +167,7 @@ func TestFiles(t *testing.T) {
 	node, conn := here(t)
 	ours, err := Talosctl("-n", node, "list", "/etc/ssl", "-r")
 	must(t, err)
-	items, err := All(To(node), conn, machine+"List", Request{}.Text(1, "/etc").Number(2, 1))
+	items, err := All(To(node), conn, machine+"List", Request{}.Text(1, "/etc/ssl").Number(2, 1))
 	must(t, err)
 	var links, folders int
 	root, err := All(To(node), conn, machine+"List", Request{}.Text(1, "/"))
