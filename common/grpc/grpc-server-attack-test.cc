@@ -124,6 +124,67 @@ TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
   EXPECT_EQ(why, "the client does not read the answers");
 }
 
+// Catches: calls that are refused and stay with their headers, because their client does not read
+// the refusal; messages of no bytes that cost nothing. Both count against the client's account.
+TEST_F(GrpcServerAttackTest, WhatIsRefusedCountsUntilItIsRead) {
+  account = budget.account("somebody");
+  auto free = [&](size_t bytes) {
+    return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
+  };
+  auto pipe = kj::newTwoWayPipe();  // of which nobody reads this end
+  auto serving =
+      serveGrpc(timer, kj::mv(pipe.ends[0]), methods, limits, kj::NEVER_DONE, kj::addRef(*account))
+          .ignoreResult()
+          .eagerlyEvaluate(nullptr);
+  auto fields = request("/a.B/Echo");
+  for (auto& f : fields) {
+    if (f.first == "content-type") f.second = "x";
+  }
+  std::string all = hello();
+  for (int i = 0; i < 256; ++i) all += headersFrame(2 * i + 1, fields);
+  auto saying = pipe.ends[1]->write(all.data(), all.size()).eagerlyEvaluate(nullptr);
+  settle();
+  EXPECT_TRUE(free(4u << 20));
+  EXPECT_FALSE(free((4u << 20) + 1)) << "256 of 16 KiB";
+  serving = nullptr;
+  EXPECT_TRUE(free(8u << 20));
+  std::string empty;
+  for (int i = 0; i < 10'000; ++i) empty += std::string(5, '\0');
+  std::string frames;
+  for (size_t at = 0; at < empty.size(); at += 10'000) {
+    frames += dataFrame(1, empty.substr(at, 10'000), 0);
+  }
+  auto by = byHand(headersFrame(1, request("/a.B/Never")) + frames);
+  EXPECT_EQ(methods.running, 1u);
+  EXPECT_FALSE(free((8u << 20) - 10'000 * 64));
+}
+
+// Catches: a client that has megabytes wait for it for ever, and shows that it lives; one that is
+// slow and is taken for that.
+TEST_F(GrpcServerAttackTest, WhoTakesNothingOfMuchIsSentAway) {
+  methods.table["/a.B/Big"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
+    co_await call.send(kj::heapArray<kj::byte>(4u << 20));
+    co_return GrpcStatus();
+  };
+  auto asked = h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
+               call(1, "/a.B/Big") + call(3, "/a.B/Big") + call(5, "/a.B/Big");
+  auto by = byHand(asked);
+  for (int i = 0; i < 10; ++i) {  // it takes little
+    advance(timer, scope, 9 * kj::SECONDS);
+    say(*by, credit(1, 1000));
+  }
+  EXPECT_EQ(by->goaway(), -1);
+  for (int i = 0; i < 3; ++i) {
+    say(*by, ping());
+    advance(timer, scope, 9 * kj::SECONDS);
+  }
+  EXPECT_EQ(by->goaway(), kCalm);
+  by->go();
+  settle();
+  EXPECT_EQ(reason, "the client takes nothing of what it asked for");
+  EXPECT_EQ(methods.running, 0u);
+}
+
 // Catches: headers that become large only when they are unpacked and are kept, or cost as much time
 // as they have bytes then; a few too many that end the calls of others on the connection.
 TEST_F(GrpcServerAttackTest, HpackBomb) {

@@ -12,6 +12,9 @@ constexpr size_t kFieldBytes = 32;             // what HTTP/2 counts for each be
 // What a call counts for by itself (common/wire/budget.cc); its messages count besides if longer.
 constexpr size_t kSmall = 16u << 10;
 
+// What an unread message costs besides its bytes, which may be none.
+constexpr size_t kUnreadCost = 64;
+
 constexpr auto kType = "application/grpc"_kj;
 
 enum : kj::uint {
@@ -52,6 +55,14 @@ size_t ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
 }
 
 void ServerCall::headersComplete() {
+  // First of all: what is refused stays, with its answer, until the client has read that.
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                 if (carrier.account.get() == nullptr) return;
+                 callHold = carrier.account->hold(kj::max(kSmall, headerBytes));
+               })) {
+    fields.clear();  // nobody pays for them
+    return finish(statusOf(*e));
+  }
   if (headerBytes > carrier.limits.headers) {
     return finish(
         {kResourceExhausted, kj::str("the headers of the call are ", headerBytes,
@@ -65,12 +76,6 @@ void ServerCall::headersComplete() {
                                                     "\" is not a type of gRPC; use ", kType)});
   }
   KJ_IF_MAYBE (status, objection()) return finish(kj::mv(*status));
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                 if (carrier.account.get() == nullptr) return;
-                 callHold = carrier.account->hold(kj::max(kSmall, headerBytes));
-               })) {
-    return finish(statusOf(*e));
-  }
   start();
 }
 
@@ -111,7 +116,7 @@ size_t ServerCall::received(kj::ArrayPtr<const kj::byte> bytes) {
   if (finished) return bytes.size();
   came += bytes.size();
   auto wrong = frames.feed(bytes, [this](kj::Array<kj::byte> message) {
-    unreadBytes += message.size();
+    unreadBytes += message.size() + kUnreadCost;
     unread.push_back(kj::mv(message));
     cameBefore = nullptr;
   });
@@ -177,7 +182,7 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> ServerCall::receive() {
   if (unread.empty()) co_return nullptr;
   auto message = kj::mv(unread.front());
   unread.pop_front();
-  unreadBytes -= message.size();
+  unreadBytes -= message.size() + kUnreadCost;
   taken = message.size();
   if (unread.empty() && withheld > 0) {
     carrier.credit(stream, withheld);

@@ -410,6 +410,18 @@ TEST_F(GrpcServerTest, StopsInOrder) {
   EXPECT_EQ(reason, "");
 }
 
+// Catches: an end that waits although the last call was given up.
+TEST_F(GrpcServerTest, StopsWhenTheLastCallIsGivenUp) {
+  methods.table["/a.B/Never"] = never;
+  auto by = byHand(call(1, "/a.B/Never"));
+  stop->fulfill();
+  scope.poll();
+  say(*by, h2Frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678"));
+  EXPECT_FALSE(by->ended);
+  say(*by, h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(NGHTTP2_CANCEL, 4)));
+  EXPECT_TRUE(by->ended);
+}
+
 // Catches: a client that answers no PING and holds up the end.
 TEST_F(GrpcServerTest, StopsWithoutAnAnswer) {
   auto by = byHand("");

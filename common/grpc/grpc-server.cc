@@ -20,6 +20,8 @@ constexpr int32_t kCallWindow = 256 << 10, kAllCallsWindow = 4 << 20;
 // Frames that wait to be sent, other than those of data: an answer and a status for each call, and
 // what the budget of frames lets a client ask for.
 constexpr size_t kMostFrames = 4096;
+// More of them than this wait for a client that is slow, not for long.
+constexpr size_t kManyFrames = 256;
 // For who is turned away, to read why.
 constexpr auto kFarewell = 2 * kj::SECONDS;
 // How long a client that is to go elsewhere may still begin calls, if it does not answer.
@@ -46,7 +48,9 @@ class ServerSession final : public Carrier, private Budget::Queue {
   kj::Promise<void> failing = nullptr;
   Signal wrote, ponged;
   bool writing = false, watching = false, lost = false;
-  kj::Promise<void> writes = nullptr, watch = nullptr;
+  kj::Promise<void> writes = nullptr, watch = nullptr, reader = nullptr;
+  bool watchingReader = false;
+  uint64_t fills = 0, framesSent = 0;
   kj::TimePoint turn;
   unsigned inTurn = 0;  // pieces that were read
 
@@ -77,6 +81,11 @@ class ServerSession final : public Carrier, private Budget::Queue {
 
   kj::Promise<void> readAll();
   kj::Promise<void> takeTurns();
+  bool muchWaits() const {
+    return Carrier::queued > limits.stuckQueue ||
+           nghttp2_session_get_outbound_queue_size(h2) > kManyFrames;
+  }
+  kj::Promise<void> watchReader();
   kj::Promise<void> writeAll();
   kj::Promise<void> written();
   kj::Promise<void> leave();
@@ -136,6 +145,7 @@ ServerSession::~ServerSession() noexcept(false) {
   if (account.get() != nullptr) account->remove(*this);
   writes = nullptr;
   watch = nullptr;
+  reader = nullptr;
   for (auto& item : calls) item.second->abandon();
   sweep();
   calls.clear();
@@ -246,6 +256,7 @@ int ServerSession::onClose(nghttp2_session*, int32_t id, uint32_t, void* user) {
   it->second->abandon();
   session.gone.add(kj::mv(it->second));
   session.calls.erase(it);
+  session.wrote.raise();  // leave() waits for the last one
   return 0;
 }
 
@@ -307,6 +318,7 @@ nghttp2_ssize ServerSession::onFill(nghttp2_session* h2, int32_t id, uint8_t* bu
   auto call = self(user).find(id);
   if (call == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   auto filled = call->fill(kj::arrayPtr(buffer, size));
+  if (filled > 0) ++self(user).fills;
   if (call->complete()) {
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     auto trailers = call->trailers();
@@ -318,6 +330,7 @@ nghttp2_ssize ServerSession::onFill(nghttp2_session* h2, int32_t id, uint8_t* bu
 
 void ServerSession::sent(const nghttp2_frame& frame) {
   auto id = frame.hd.stream_id;
+  ++framesSent;
   switch (frame.hd.type) {
     case NGHTTP2_DATA:
       return budget.earn(FrameBudget::kAnswer);
@@ -341,7 +354,26 @@ void ServerSession::sent(const nghttp2_frame& frame) {
   }
 }
 
+// Answers to PING are no sign that it takes what it has asked for.
+kj::Promise<void> ServerSession::watchReader() {
+  while (muchWaits()) {
+    auto fillsBefore = fills, framesBefore = framesSent;
+    co_await timer.afterDelay(limits.stuck);
+    bool many = nghttp2_session_get_outbound_queue_size(h2) > kManyFrames;
+    if ((Carrier::queued > limits.stuckQueue && fills == fillsBefore) ||
+        (many && framesSent == framesBefore)) {
+      expel(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client takes nothing of what it asked for"));
+      break;
+    }
+  }
+  watchingReader = false;
+}
+
 void ServerSession::flush() {
+  if (!watchingReader && failure == nullptr && muchWaits()) {
+    watchingReader = true;
+    reader = kj::evalLater([this]() { return watchReader(); }).eagerlyEvaluate(nullptr);
+  }
   if (writing || lost || nghttp2_session_want_write(h2) == 0) return;
   writing = true;
   writes = kj::evalLater([this]() { return writeAll(); }).eagerlyEvaluate([this](kj::Exception&&) {

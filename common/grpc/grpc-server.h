@@ -12,8 +12,8 @@
 // With an account (common/wire/budget.h) a call counts as one of Cap'n Proto does, and so do its
 // messages and what is queued. Frames that carry nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE,
 // empty DATA, resets of either side) have a budget that data fills again; who is over it loses the
-// connection, and so does who sends headers that unpack to four times their limit. Nothing is kept
-// beyond a crash.
+// connection, and so does who sends headers that unpack to four times their limit, and who takes
+// nothing of a lot that waits to be sent. Nothing is kept beyond a crash.
 #pragma once
 
 #include <kj/async-io.h>
@@ -62,12 +62,14 @@ class GrpcHandler {
 };
 
 struct GrpcLimits {
-  unsigned calls = 1024;                 // open at once
-  size_t message = 8u << 20;             // of a request
-  size_t headers = 32u << 10;            // of a call, as HTTP/2 counts: 32 for each field besides
-  size_t arriving = 16u << 20;           // of all calls
-  size_t queued = 64u << 10;             // of one call: then send() waits
-  size_t mostQueued = 32u << 20;         // of all calls: then send() fails
+  unsigned calls = 1024;          // open at once
+  size_t message = 8u << 20;      // of a request
+  size_t headers = 32u << 10;     // of a call, as HTTP/2 counts: 32 for each field besides
+  size_t arriving = 16u << 20;    // of all calls
+  size_t queued = 64u << 10;      // of one call: then send() waits
+  size_t mostQueued = 32u << 20;  // of all calls: then send() fails
+  size_t stuckQueue = 8u << 20;   // of all calls: the client takes of it in `stuck`
+  kj::Duration stuck = 10 * kj::SECONDS;
   kj::Duration slow = 30 * kj::SECONDS;  // a message that has begun goes on by 256 KiB in this time
 };
 
