@@ -76,7 +76,8 @@ class KubeletRun {
     rpc::KubeletSpecSpec::Reader spec() const { return specRoot; }
     rpc::KubeletSecretsSpec::Reader secrets() const { return secretsRoot; }
     kj::Maybe<const KubeletIssuer&> issuer() const {
-      return signer.map([](auto& s) -> const KubeletIssuer& { return s; });
+      KJ_IF_MAYBE (known, signer) return *known;
+      return nullptr;
     }
     kj::String digest() const { return kubeletDigest(specRoot, secretsRoot); }
 
