@@ -104,7 +104,8 @@ kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::Strin
   return KJ_REQUIRE_NONNULL(parts.kubelet).prepare(kj::mv(note));
 }
 
-kj::Promise<void> kubeletHasCertificate(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
+kj::Promise<void> kubeletHasCertificate(DaemonParts& parts,
+                                        kj::Function<void(kj::StringPtr)> note) {
   return KJ_REQUIRE_NONNULL(parts.kubelet).awaitCertificate(kj::mv(note));
 }
 
@@ -175,7 +176,9 @@ constexpr kj::StringPtr kBusReads[] = {"/etc/dbus-1"_kj, "/etc/passwd"_kj};
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
 constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
 
-// It takes its lock on a shutdown when it starts, and goes without if nobody gives it one.
+// It takes its lock on a shutdown when it starts, and goes without if nobody gives it one: then a
+// reboot kills its pods. So it waits longer than others do, for a node that has much to do.
+constexpr auto kKubeletGivesWayFor = 20 * kj::SECONDS;
 constexpr kj::StringPtr kKubeletGivesWayTo[] = {"apid"_kj, "trustd"_kj, "login1"_kj};
 
 constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
@@ -320,6 +323,7 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      .file = "/var/lib/kubelet",
      .givesWayTo = kKubeletGivesWayTo,
+     .givesWayFor = kKubeletGivesWayFor,
      .awaited = false,
      .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
      .check = kubeletIsHealthy},
@@ -441,6 +445,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts&
   d.memoryMax = daemon.memoryMax;
   if (daemon.after != nullptr) d.dependsOn.add(kj::str(daemon.after));
   for (auto other : daemon.givesWayTo) d.givesWayTo.add(kj::str(other));
+  d.givesWayFor = daemon.givesWayFor;
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   if (daemon.prepare != nullptr) {

@@ -68,6 +68,7 @@ struct Daemon {
   kj::StringPtr file = nullptr;   // that must be there
   // That start first, for they bring the API: ServiceDefinition::givesWayTo.
   kj::ArrayPtr<const kj::StringPtr> givesWayTo = nullptr;
+  kj::Duration givesWayFor = 3 * kj::SECONDS;
   bool mayBeStopped = true;  // by the API
   bool carriesApi = false;   // answers of the API go through it
   bool awaited = true;       // the boot is not over before it is up

@@ -15,7 +15,6 @@ namespace {
 constexpr auto kGrace = 10 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
-constexpr auto kGiveWay = 3 * kj::SECONDS;
 
 kj::String seconds(kj::Duration d) {
   auto tenths = d / (100 * kj::MILLISECONDS);
@@ -318,7 +317,7 @@ kj::Vector<kj::String> Service::ahead() {
   for (auto& other : is.givesWayTo) {
     if (all.isOnItsWay(other)) {
       those.add(kj::str("service \"", other, "\" to be \"up\", for at most ",
-                        kGiveWay / kj::SECONDS, " s"));
+                        is.givesWayFor / kj::SECONDS, " s"));
     }
   }
   return those;
@@ -332,7 +331,7 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
     auto missing = unmet();
     auto recheck = kRecheck;
     if (missing.empty()) {
-      auto patience = until.orDefault(timer.now() + kGiveWay);
+      auto patience = until.orDefault(timer.now() + is.givesWayFor);
       until = patience;
       if (timer.now() < patience) missing = ahead();
       recheck = kj::min(recheck, patience - timer.now());

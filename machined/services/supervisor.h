@@ -51,8 +51,9 @@ struct ServiceDefinition {
   uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit
   kj::Vector<kj::String> dependsOn;  // service ids that must be up
   // Those to which it leaves the processors when all of them are about to start: it waits for them
-  // to be up as well, but for 3 s at most, and not for one that is not on its way.
+  // to be up as well, but only for so long, and not for one that is not on its way.
   kj::Vector<kj::String> givesWayTo;
+  kj::Duration givesWayFor = 3 * kj::SECONDS;
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<HealthCheck> health;
   // Descriptors that outlive the service (listening sockets), with their numbers in it. The caller
