@@ -421,6 +421,24 @@ TEST_F(ByHandTest, GenerateClientConfiguration) {
   EXPECT_EQ(reply.text(2), world.authority.certificate.cStr());
 }
 
+// Catches: a request that becomes many times its size in memory, before anybody asks for a role.
+TEST_F(ByHandTest, NotMoreThanThereAre) {
+  auto times = [](uint32_t field, size_t count) {
+    return request([&](WireWriter& out) {
+      for (size_t i = 0; i < count; ++i) out.bytes(field, nullptr);
+    });
+  };
+  TestCall most("/machine.MachineService/GenerateClientConfiguration", times(1, 64));
+  EXPECT_EQ("0 ", run(most));
+  EXPECT_EQ(64u, world.roles.size());
+  TestCall roles("/machine.MachineService/GenerateClientConfiguration", times(1, 65));
+  EXPECT_EQ("3 field 1 is there 65 times; at most 64 are read", run(roles));
+  TestCall labels("/machine.MachineService/Reset", times(3, 65));
+  EXPECT_EQ("3 field 3 is there 65 times; at most 64 are read", run(labels));
+  EXPECT_EQ(64u, world.roles.size());
+  EXPECT_EQ(0, world.resets);
+}
+
 // Catches: a reset that erases more than the client says.
 TEST_F(ByHandTest, Reset) {
   auto reset = [&](kj::Function<void(WireWriter&)> fill) {

@@ -9,6 +9,9 @@
 namespace talos::edge {
 namespace {
 
+// More than there are.
+constexpr size_t kMostRoles = 64, kMostLabels = 64;
+
 constexpr int64_t kMillisecond = 1'000'000, kWholeSecond = 1'000'000'000;
 
 // --- ApplyConfiguration ---
@@ -118,7 +121,7 @@ class GenerateClientConfiguration final : public Method {
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
     RequestFields request(message);
     kj::Vector<kj::String> roles;
-    request.each(1, [&](const WireField& field) { roles.add(textOf(field)); });
+    request.each(1, kMostRoles, [&](const WireField& field) { roles.add(textOf(field)); });
     auto call = node.machineRequest().send().getMachine().clientCertificateRequest();
     Context context;
     context.key = pki::makeKey(pki::KeyType::kEd25519);
@@ -151,7 +154,7 @@ class Reset final : public Method {
       fail(ErrorKind::kUnimplemented, "a reset of this node erases no user disks");
     }
     kj::Vector<kj::String> labels;
-    request.each(3, [&](const WireField& field) {
+    request.each(3, kMostLabels, [&](const WireField& field) {
       RequestFields partition(field.bytes);
       if (partition.flag(2)) labels.add(partition.text(1));
     });

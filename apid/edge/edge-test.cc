@@ -13,7 +13,8 @@ using namespace testing;
 struct Record {
   int killed = 0;
   int64_t tail = 0;
-  bool follow = false, ended = false;
+  uint32_t filler = 0;  // bytes of the host's name; 0: a usual one
+  bool follow = false, ended = false, failsLate = false;
   kj::Vector<rpc::LogSink::Client> sinks;
   kj::Maybe<kj::Promise<void>> held;  // what the kernel log's sink is told
   kj::Vector<kj::Promise<void>> burst;
@@ -21,16 +22,19 @@ struct Record {
 
 class ModelMachine final : public rpc::Machine::Server {
  public:
-  explicit ModelMachine(kj::StringPtr tag) : tag(kj::str(tag)) {}
+  ModelMachine(kj::StringPtr tag, Record& record) : tag(kj::str(tag)), record(record) {}
 
  protected:
   kj::Promise<void> version(VersionContext context) override {
     auto r = context.getResults();
     r.setTag(tag);
-    r.setHostname("master-1");
+    // Behind the answers of all others.
+    for (unsigned i = 0; record.failsLate && i < 50; ++i) co_await kj::evalLater([]() {});
+    if (record.failsLate) fail(ErrorKind::kUnavailable, "it went away");
+    r.setHostname(record.filler == 0 ? kj::str("master-1")
+                                     : kj::str(kj::repeat('h', record.filler)));
     r.setOs("linux");
     r.setMode("metal");
-    return kj::READY_NOW;
   }
   kj::Promise<void> mounts(MountsContext context) override {
     auto list = context.getResults().initMounts(70'000);
@@ -43,6 +47,7 @@ class ModelMachine final : public rpc::Machine::Server {
 
  private:
   kj::String tag;
+  Record& record;
 };
 
 class ModelServices final : public rpc::Services::Server {
@@ -171,7 +176,7 @@ class ModelNode final : public rpc::Node::Server {
 
  protected:
   kj::Promise<void> machine(MachineContext context) override {
-    context.getResults().setMachine(kj::heap<ModelMachine>(tag));
+    context.getResults().setMachine(kj::heap<ModelMachine>(tag, record));
     return kj::READY_NOW;
   }
   kj::Promise<void> services(ServicesContext context) override {
@@ -250,14 +255,56 @@ TEST_F(CallTest, SeveralNodesOneDown) {
 // Catches: one small request that makes this node call others without end.
 TEST_F(CallTest, NotMoreNodesThanAClusterHas) {
   TestCall call("/machine.MachineService/Version");
-  for (size_t i = 0; i < kMostNodes; ++i) call.toNodes({"10.0.0.2"});
+  for (size_t i = 0; i < kMostNodes; ++i) call.toNodes({kj::str("n", i).cStr()});
   EXPECT_EQ("0 ", run(call));
   EXPECT_EQ(kMostNodes, call.message(0).count(1));
   TestCall more("/machine.MachineService/Version");
-  for (size_t i = 0; i <= kMostNodes; ++i) more.toNodes({"10.0.0.2"});
+  for (size_t i = 0; i <= kMostNodes; ++i) more.toNodes({kj::str("n", i).cStr()});
   cluster->asked.clear();
   EXPECT_EQ("3 a call names at most 256 nodes, not 257", run(more));
   EXPECT_TRUE(cluster->asked.empty());
+}
+
+// Catches: a node that is asked as often as its name is there.
+TEST_F(CallTest, ANameOnce) {
+  TestCall call("/machine.MachineService/Version");
+  for (size_t i = 0; i <= kMostNodes; ++i) call.toNodes({"10.0.0.2", "10.0.0.9"});
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ((std::vector<std::string>{"10.0.0.2", "10.0.0.9"}), cluster->asked);
+  ASSERT_EQ(2u, call.message(0).count(1));
+  EXPECT_EQ("10.0.0.9", call.message(0).in(1, 1).in(1).text(1));
+}
+
+// Catches: a request that is there once for each node and was paid for once; nodes that are paid
+// for although they have answered.
+TEST_F(CallTest, EachNodeIsPaidFor) {
+  constexpr size_t kLeast = 16u << 10;
+  Budget budget({1u << 20, 1u << 30});
+  auto account = budget.account("someone");
+  handler = edge.open(client, kj::addRef(*account));
+  auto exhausted = [&](TestCall& call) {
+    unsigned count = 0;
+    for (size_t i = 0; i < call.message(0).count(1); ++i) {
+      count += call.message(0).in(1, i).in(1).in(3).number(1) == 8;
+    }
+    return count;
+  };
+  auto asked = [&](size_t size) {
+    return request([&](WireWriter& out) { out.text(1, kj::str(kj::repeat('x', size))); });
+  };
+  constexpr auto path = "/machine.MachineService/ServiceStart"_kj;
+  TestCall small(path, asked(1)), large(path, asked(300u << 10));
+  for (auto call : {&small, &large}) {
+    for (size_t i = 0; i < 70; ++i) call->toNodes({kj::str("n", i).cStr()});
+    EXPECT_EQ("0 ", run(*call));
+  }
+  EXPECT_EQ(70 - (1u << 20) / kLeast, exhausted(small));
+  EXPECT_EQ(70u - 3, exhausted(large));
+  TestCall again(path, asked(1));
+  again.toNodes({"10.0.0.2"});
+  EXPECT_EQ("0 ", run(again));
+  EXPECT_EQ(0u, exhausted(again));
+  handler = nullptr;
 }
 
 // Catches: `node` that is merged, and an error of the one node that is an answer.
@@ -455,13 +502,40 @@ TEST_F(CallTest, Files) {
 // Catches: a merged answer that no client takes.
 TEST_F(CallTest, TooMuchForOneMessage) {
   TestCall call("/machine.MachineService/Mounts");
-  call.toNodes({"10.0.0.2", "10.0.0.2"});
+  cluster->nodes.insert({"10.0.0.3", kj::heap<ModelNode>("v2.0.0", other)});
+  call.toNodes({"10.0.0.2", "10.0.0.3"});
   EXPECT_EQ("0 ", run(call));
   auto reply = call.message(0);
   ASSERT_EQ(2u, reply.count(1));
-  EXPECT_LT(call.sent[0].size(), kMostMerged + 1000);
+  EXPECT_LE(call.sent[0].size(), kMostMerged);
   EXPECT_TRUE(reply.in(1, 0).has(2));
   EXPECT_EQ(8u, reply.in(1, 1).in(1).in(3).number(1)) << "ResourceExhausted";
+}
+
+// Catches: an answer that fits without the bytes around its parts and not with them, and a node
+// that cannot even say that it failed, so that the whole call does.
+TEST_F(CallTest, NodesThatFailHaveRoom) {
+  Record late;
+  late.failsLate = true;
+  for (auto name : {"10.0.0.8", "10.0.0.9"}) {
+    cluster->nodes.insert({name, kj::heap<ModelNode>("v2.0.0", late)});
+  }
+  size_t taken = 0;
+  auto ask = [&](uint32_t size) {
+    other.filler = size;
+    TestCall call("/machine.MachineService/Hostname");
+    call.toNodes({"10.0.0.2", "10.0.0.9", "10.0.0.8"});
+    EXPECT_EQ("0 ", run(call)) << size;
+    ASSERT_EQ(1u, call.sent.size());
+    EXPECT_LE(call.sent[0].size(), kMostMerged) << size;
+    EXPECT_EQ(3u, call.message(0).count(1)) << size;
+    for (size_t i = 1; i < 3; ++i) {
+      EXPECT_EQ(14u, call.message(0).in(1, i).in(1).in(3).number(1)) << size;
+    }
+    taken += call.message(0).in(1, 0).has(2);
+  };
+  for (uint32_t less : {0, 10, 20, 25, 30, 100, 300, 500, 1000, 5000}) ask(kMostMerged - less);
+  EXPECT_EQ(1u, taken) << "with 5000 bytes less";
 }
 
 // Catches: `restart` of a service that goes to containerd, and one that does not run.

@@ -1,6 +1,7 @@
 #include "apid/edge/edge.h"
 
 #include <kj/debug.h>
+#include <kj/map.h>
 
 #include "apid/edge/methods.h"
 
@@ -61,21 +62,39 @@ void writeMetadata(WireWriter& out, kj::StringPtr node, const GrpcStatus* proble
   out.bytes(1, metadata.written());
 }
 
-// A merged answer: its parts in the order of the nodes.
+// A merged answer: its parts in the order of the nodes. What a node needs to say that it failed is
+// kept for it until it has answered, so that such an answer always fits.
 class Merger {
  public:
-  explicit Merger(size_t nodes) : parts(kj::heapArray<kj::Maybe<kj::Array<kj::byte>>>(nodes)) {}
+  // `names`: none is this machine alone.
+  explicit Merger(kj::ArrayPtr<const kj::StringPtr> names)
+      : names(names),
+        parts(kj::heapArray<kj::Maybe<kj::Array<kj::byte>>>(kj::max(names.size(), size_t(1)))) {
+    for (auto i : kj::indices(parts)) kept += room(i);
+  }
 
   void add(size_t index, kj::Array<kj::byte> part) {
-    auto all = size + part.size();
+    if (parts[index] != nullptr) fail(ErrorKind::kInternal, "a node has answered twice");
+    auto all = size + kept - room(index) + framed(part.size());
     if (all > kMostMerged) {
       fail(ErrorKind::kResourceExhausted,
-           kj::str("the answers of all nodes are ", all, " bytes, and ", kMostMerged,
-                   " is what a client takes; ask fewer nodes at once"));
+           parts.size() == 1
+               ? kj::str("the answer is ", part.size(), " bytes, and ", kMostMerged,
+                         " is what a client takes")
+               : kj::str("the answers of all nodes are ", all, " bytes, and ", kMostMerged,
+                         " is what a client takes; ask fewer nodes at once"));
     }
-    if (parts[index] != nullptr) fail(ErrorKind::kInternal, "a node has answered twice");
-    size = all;
-    parts[index] = kj::mv(part);
+    put(index, kj::mv(part));
+  }
+  // A text that is too long for what is left is cut.
+  void addProblem(size_t index, kj::StringPtr node, GrpcStatus status) {
+    for (;;) {
+      WireWriter out;
+      writeMetadata(out, node, &status);
+      auto fits = size + kept - room(index) + framed(out.size()) <= kMostMerged;
+      if (fits || status.message.size() == 0) return put(index, out.finish());
+      status.message = kj::heapString(status.message.slice(0, status.message.size() / 2));
+    }
   }
   kj::Array<kj::byte> finish() const {
     WireWriter out;
@@ -86,8 +105,27 @@ class Merger {
   }
 
  private:
-  size_t size = 0;
+  // Of a problem besides the node's name; and what a byte of that may become that is not UTF-8.
+  static constexpr size_t kProblem = 1024, kReplaced = 3;
+
+  kj::ArrayPtr<const kj::StringPtr> names;
+  size_t size = 0, kept = 0;
   kj::Array<kj::Maybe<kj::Array<kj::byte>>> parts;
+
+  size_t room(size_t index) const {
+    return names.size() == 0 ? 0 : kProblem + kReplaced * names[index].size();
+  }
+  // As a field of a message.
+  static size_t framed(size_t bytes) {
+    WireWriter length;
+    length.varint(1, bytes);
+    return length.size() + bytes;
+  }
+  void put(size_t index, kj::Array<kj::byte> part) {
+    kept -= room(index);
+    size += framed(part.size());
+    parts[index] = kj::mv(part);
+  }
 };
 
 // What one node says in a call.
@@ -108,9 +146,13 @@ class NodeOutput final : public Output {
   }
   kj::Promise<void> sendProblem(kj::Exception problem) override {
     auto status = statusOf(entry, problem);
+    if (entry.answer == Answer::kMerged) {
+      merger.addProblem(index, node.orDefault(""), kj::mv(status));
+      return kj::READY_NOW;
+    }
     WireWriter out;
     writeMetadata(out, node.orDefault(""), &status);
-    return pass(out.finish());
+    return call.send(out.finish());
   }
 
  private:
@@ -129,11 +171,18 @@ class NodeOutput final : public Output {
 
 // What the call's metadata says of where it goes.
 struct Targets {
-  kj::ArrayPtr<const kj::String> names;
-  bool merged = false;  // `nodes`
-  kj::StringPtr one;    // empty: this machine
+  kj::Vector<kj::StringPtr> names;  // each once
+  bool merged = false;              // `nodes`
+  kj::StringPtr one;                // empty: this machine
 
-  Targets(GrpcCall& call, const Entry& entry) : names(call.metadata("nodes")) {
+  Targets(GrpcCall& call, const Entry& entry) {
+    kj::HashSet<kj::StringPtr> known;
+    for (kj::StringPtr name : call.metadata("nodes")) {
+      check(name);
+      if (known.contains(name)) continue;
+      known.insert(name);
+      names.add(name);
+    }
     auto single = call.metadata("node");
     merged = names.size() > 0;
     bool plain = entry.answer == Answer::kPlain || entry.answer == Answer::kPlainItems;
@@ -149,7 +198,6 @@ struct Targets {
            kj::str("a call names at most ", kMostNodes, " nodes, not ", names.size()));
     }
     if (single.size() > 0) one = single[0];
-    for (auto& name : names) check(name);
     for (auto& name : single) check(name);
   }
 
@@ -163,7 +211,8 @@ struct Targets {
 
 class Edge::Handler final : public grpc::GrpcHandler {
  public:
-  Handler(const Edge& edge, rpc::Cluster::Client cluster) : edge(edge), cluster(kj::mv(cluster)) {}
+  Handler(const Edge& edge, rpc::Cluster::Client cluster, kj::Own<Budget::Account> account)
+      : edge(edge), cluster(kj::mv(cluster)), account(kj::mv(account)) {}
 
   kj::Promise<GrpcStatus> call(GrpcCall& call) override {
     KJ_IF_MAYBE (entry, edge.byPath.find(call.path())) {
@@ -178,6 +227,7 @@ class Edge::Handler final : public grpc::GrpcHandler {
  private:
   const Edge& edge;
   rpc::Cluster::Client cluster;
+  kj::Own<Budget::Account> account;  // or null
 
   kj::Promise<GrpcStatus> answer(GrpcCall& call, const Entry& entry) {
     Targets targets(call, entry);
@@ -185,7 +235,7 @@ class Edge::Handler final : public grpc::GrpcHandler {
     if (request == nullptr) fail(ErrorKind::kInvalidArgument, "the call has no request");
     auto& message = KJ_ASSERT_NONNULL(request);
     if (entry.answer != Answer::kMerged && entry.answer != Answer::kPlain) call.begin();
-    Merger merger(kj::max(targets.names.size(), size_t(1)));
+    Merger merger(targets.names);
     if (targets.merged) {
       auto asked = kj::heapArrayBuilder<kj::Promise<void>>(targets.names.size());
       for (size_t i = 0; i < targets.names.size(); ++i) {
@@ -200,12 +250,16 @@ class Edge::Handler final : public grpc::GrpcHandler {
     co_return GrpcStatus{};
   }
 
-  // One of several: what fails is an answer.
+  // One of several: what fails is an answer, and so is that the account has nothing left, before
+  // there is a copy of the request. Each begins in a turn of the loop of its own.
   kj::Promise<void> askOne(GrpcCall& call, const Entry& entry, kj::StringPtr name, Bytes request,
                            Merger& merger, size_t index) {
     NodeOutput output(call, entry, name, merger, index);
     kj::Maybe<kj::Exception> problem;
     try {
+      co_await kj::evalLater([]() {});
+      kj::Maybe<Budget::Account::Hold> hold;
+      if (account.get() != nullptr) hold = account->hold(request.size());
       co_await entry.method->ask(node(name), request, output);
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
@@ -224,8 +278,9 @@ Edge::Edge() : all(allMethods(resources)) {
   for (auto& entry : all) byPath.insert(entry.path, &entry);
 }
 
-kj::Own<grpc::GrpcHandler> Edge::open(rpc::Cluster::Client cluster) const {
-  return kj::heap<Handler>(*this, kj::mv(cluster));
+kj::Own<grpc::GrpcHandler> Edge::open(rpc::Cluster::Client cluster,
+                                      kj::Own<Budget::Account> account) const {
+  return kj::heap<Handler>(*this, kj::mv(cluster), kj::mv(account));
 }
 
 }  // namespace talos::edge

@@ -5,9 +5,9 @@
 // maintenance mode, forwarding and limits are what they are for the first face. What is here is
 // translation: which method is which of ours, which field which, and whose answer is whose.
 //
-// Which nodes are asked follows the call's metadata. `nodes`, one header each: all of them at once;
-// each answer tells whose it is, a node that fails is an answer with its error, and the call itself
-// succeeds. `node`: that one, whose error is the call's. Neither: this machine.
+// Which nodes are asked follows the call's metadata. `nodes`, one header each: all of them at once,
+// each name once; each answer tells whose it is, a node that fails is an answer with its error, and
+// the call itself succeeds. `node`: that one, whose error is the call's. Neither: this machine.
 #pragma once
 
 #include <kj/map.h>
@@ -22,8 +22,8 @@ namespace talos::edge {
 // not fit any more fails with ResourceExhausted.
 constexpr size_t kMostMerged = 4u << 20;
 
-// That one call may name. What one of them costs, the account of the client pays, but not that a
-// header of one byte can be a call to another machine.
+// That one call may name, a name that comes again not counted. Each of them costs the client's
+// account what a call of the first face does, as long as it is asked.
 constexpr size_t kMostNodes = 256;
 
 class Edge {
@@ -31,8 +31,9 @@ class Edge {
   Edge();
   KJ_DISALLOW_COPY_AND_MOVE(Edge);
 
-  // For one connection. Must go before this.
-  kj::Own<grpc::GrpcHandler> open(rpc::Cluster::Client cluster) const;
+  // For one connection. Must go before this. `account`: that of the connection's client, or null.
+  kj::Own<grpc::GrpcHandler> open(rpc::Cluster::Client cluster,
+                                  kj::Own<Budget::Account> account = {}) const;
 
   // In their order.
   kj::ArrayPtr<const Entry> entries() const { return all; }

@@ -4,7 +4,7 @@
 
 namespace talos::edge {
 
-void RequestFields::each(uint32_t field, kj::FunctionParam<void(const WireField&)> take) const {
+void RequestFields::scan(uint32_t field, kj::FunctionParam<void(const WireField&)> take) const {
   WireReader reader(message);
   for (;;) {
     KJ_IF_MAYBE (next, reader.next()) {
@@ -15,9 +15,20 @@ void RequestFields::each(uint32_t field, kj::FunctionParam<void(const WireField&
   }
 }
 
+void RequestFields::each(uint32_t field, size_t most,
+                         kj::FunctionParam<void(const WireField&)> take) const {
+  size_t count = 0;
+  scan(field, [&](const WireField&) { ++count; });
+  if (count > most) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("field ", field, " is there ", count, " times; at most ", most, " are read"));
+  }
+  scan(field, kj::mv(take));
+}
+
 uint64_t RequestFields::number(uint32_t field) const {
   uint64_t value = 0;
-  each(field, [&](const WireField& f) {
+  scan(field, [&](const WireField& f) {
     if (f.type == WireType::kVarint) value = f.value;
   });
   return value;
@@ -25,7 +36,7 @@ uint64_t RequestFields::number(uint32_t field) const {
 
 Bytes RequestFields::bytes(uint32_t field) const {
   Bytes value;
-  each(field, [&](const WireField& f) {
+  scan(field, [&](const WireField& f) {
     if (f.type == WireType::kBytes) value = f.bytes;
   });
   return value;
@@ -33,7 +44,7 @@ Bytes RequestFields::bytes(uint32_t field) const {
 
 bool RequestFields::has(uint32_t field) const {
   bool found = false;
-  each(field, [&](const WireField& f) { found = found || f.type == WireType::kBytes; });
+  scan(field, [&](const WireField& f) { found = found || f.type == WireType::kBytes; });
   return found;
 }
 

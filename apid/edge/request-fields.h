@@ -22,11 +22,13 @@ class RequestFields {
   RequestFields in(uint32_t field) const { return RequestFields(bytes(field)); }
   // Of bytes, even if there are none in it.
   bool has(uint32_t field) const;
-  // Each one, in their order.
-  void each(uint32_t field, kj::FunctionParam<void(const WireField&)> take) const;
+  // Each one, in their order. InvalidArgument, before `take` has any, when there are more than
+  // `most`: what is made of them may be much more than their bytes.
+  void each(uint32_t field, size_t most, kj::FunctionParam<void(const WireField&)> take) const;
 
  private:
   Bytes message;
+  void scan(uint32_t field, kj::FunctionParam<void(const WireField&)> take) const;
 };
 
 // What a field of texts has.

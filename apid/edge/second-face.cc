@@ -6,7 +6,9 @@ OtherProtocol secondFace(kj::Timer& timer, const Edge& edge) {
   return {"PRI ",
           [&timer, &edge](kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
                           kj::Promise<void> stop, kj::Own<Budget::Account> account) {
-            auto handler = edge.open(bootstrap.castAs<rpc::Cluster>());
+            auto mine =
+                account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account);
+            auto handler = edge.open(bootstrap.castAs<rpc::Cluster>(), kj::mv(mine));
             auto serving =
                 grpc::serveGrpc(timer, kj::mv(stream), *handler, {}, kj::mv(stop), kj::mv(account));
             return serving.attach(kj::mv(handler));
