@@ -23,6 +23,8 @@ struct World {
   kj::Maybe<rpc::EventSink::Client> events;
   kj::Maybe<rpc::ResourceSink::Client> statuses;
   int64_t tail = 0;
+  kj::ForkedPromise<void> mayTell =
+      kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
 };
 
 class HandMachine final : public rpc::Machine::Server {
@@ -146,7 +148,8 @@ class HandFiles final : public rpc::Files::Server {
       parts[0] = "eth0: 1 2 3 4 5 6 7 8 9 10 11 12 ";
       parts[1] = "13 14 15 16\n";
     }
-    if (parts[0] == nullptr) fail(ErrorKind::kPermissionDenied, "Files.read needs os:admin");
+    if (parts[0] == nullptr)
+      fail(ErrorKind::kPermissionDenied, "Files.read needs the role os:admin");
     for (auto part : parts) {
       auto request = sink.writeRequest();
       request.setBytes(part.asBytes());
@@ -195,6 +198,7 @@ class HandResources final : public rpc::Resources::Server {
     EXPECT_STREQ("machine", context.getParams().getId().cStr());
     auto sink = context.getParams().getSink();
     world.statuses = sink;
+    co_await world.mayTell.addBranch();
     auto request = sink.snapshotRequest();
     fill(request.initResources(1)[0], "running", true);
     co_await request.send();
@@ -302,7 +306,7 @@ TEST_F(ByHandTest, Counters) {
   EXPECT_EQ("0 ", run(network));
   EXPECT_EQ(16u, network.message(0).in(1).in(3).number(17));
   TestCall refused("/machine.MachineService/CPUInfo");
-  EXPECT_EQ("7 not authorized: Files.read needs os:admin", run(refused));
+  EXPECT_EQ("7 not authorized: Files.read needs the role os:admin", run(refused));
 }
 
 // Catches: an archive that ends well although files are missing in it.
@@ -523,6 +527,30 @@ TEST_F(ByHandTest, Events) {
   EXPECT_EQ("MachineStatusEvent ", kindsOf(call)[4]);
   EXPECT_EQ(5u, call.message(4).in(2).in(2).number(1));
   EXPECT_TRUE(call.message(4).in(2).in(2).has(2)) << "a client follows it blindly";
+}
+
+// Catches: a client that is told "I watch" before anybody does, and misses what it waits for; an
+// event that comes before that; a node that cannot be reached and is said to be watched.
+TEST_F(ByHandTest, EventsBeginWhenTheyAreWatched) {
+  auto told = kj::newPromiseAndFulfiller<void>();
+  world.mayTell = told.promise.fork();
+  TestCall call("/machine.MachineService/Events");
+  auto promise = handler->call(call);
+  EXPECT_FALSE(promise.poll(scope));
+  auto request = KJ_ASSERT_NONNULL(world.events).eventsRequest();
+  auto event = request.initEvents(1)[0];
+  event.setId("a");
+  event.initTask();
+  auto early = request.send();
+  EXPECT_FALSE(promise.poll(scope));
+  EXPECT_TRUE(call.sent.empty());
+  told.fulfiller->fulfill();
+  early.wait(scope);
+  EXPECT_EQ((std::vector<std::string>{" ", "TaskEvent a"}), kindsOf(call));
+  TestCall away("/machine.MachineService/Events");
+  away.toNode("10.0.0.9");
+  EXPECT_EQ("14 cannot connect to 10.0.0.9:50000", run(away));
+  EXPECT_TRUE(away.sent.empty());
 }
 
 // Catches: a past that was asked for and is not told.

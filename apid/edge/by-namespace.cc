@@ -13,17 +13,24 @@ bool isOfKubernetes(Bytes request) {
   return RequestFields(request).bytes(1) == kKubernetes.asBytes();
 }
 
+// Logs are of services, too, whatever namespace a client has given to the kubelet.
+bool isLogOfKubernetes(Bytes request) {
+  return isOfKubernetes(request) && RequestFields(request).bytes(2) != "kubelet"_kj.asBytes();
+}
+
 class ByNamespace final : public Method {
  public:
-  ByNamespace(const Row& system, const Row& kubernetes)
-      : system(methodOf(system)), kubernetes(methodOf(kubernetes)) {}
+  using Test = bool (*)(Bytes request);
+  ByNamespace(Test ofKubernetes, const Row& system, const Row& kubernetes)
+      : ofKubernetes(ofKubernetes), system(methodOf(system)), kubernetes(methodOf(kubernetes)) {}
 
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
-    auto& method = isOfKubernetes(request) ? kubernetes : system;
+    auto& method = ofKubernetes(request) ? kubernetes : system;
     return method->ask(kj::mv(node), request, output);
   }
 
  private:
+  Test ofKubernetes;
   kj::Own<const Method> system, kubernetes;
 };
 
@@ -84,10 +91,11 @@ class Restart final : public Method {
 }  // namespace
 
 void addByNamespace(kj::Vector<Entry>& all) {
-  auto add = [&](kj::StringPtr path, Answer answer, const Row(&rows)[2]) {
-    all.add(Entry{path, answer, kj::heap<ByNamespace>(rows[0], rows[1])});
+  auto add = [&](kj::StringPtr path, Answer answer, const Row(&rows)[2],
+                 ByNamespace::Test test = isOfKubernetes) {
+    all.add(Entry{path, answer, kj::heap<ByNamespace>(test, rows[0], rows[1])});
   };
-  add("/machine.MachineService/Logs", Answer::kItems, kLogs);
+  add("/machine.MachineService/Logs", Answer::kItems, kLogs, isLogOfKubernetes);
   add("/machine.MachineService/Stats", Answer::kMerged, kStats);
   add("/machine.MachineService/Containers", Answer::kMerged, kContainers);
   all.add(Entry{"/machine.MachineService/Restart", Answer::kMerged, kj::heap<Restart>()});

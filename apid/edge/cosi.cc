@@ -21,7 +21,7 @@ struct CosiAsked {
       : space(request.text(1)),
         type(request.text(2)),
         id(options == 3 ? kj::String() : request.text(3)),
-        one(options != 3 && request.has(3)),
+        one(id.size() > 0),
         options(request.in(options)) {}
 };
 
@@ -35,7 +35,8 @@ void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
   fail(ErrorKind::kPermissionDenied, kj::str("unknown namespace \"", asked.space, "\""));
 }
 
-// What no command of the original's asks for, and nobody here can do, is not passed over.
+// What no command of the original's asks for, and nobody here can do, is not passed over. Events in
+// groups (5) are: a group may be of one.
 void refuse(const RequestFields& options, std::initializer_list<uint32_t> numbers) {
   for (auto number : numbers) {
     if (!options.flag(number) && options.bytes(number).size() == 0) continue;
@@ -139,7 +140,7 @@ class CosiWatch final : public Method {
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
     CosiAsked asked(RequestFields(message), 4);
     checkKind(messages, asked);
-    refuse(asked.options, {2, 3, 4, 6});
+    refuse(asked.options, {2, 3, 4, 6, 7});
     CosiEvents events(messages, asked, output);
     co_await watch(messages.from(kj::mv(node), asked.type), asked.space, asked.type, asked.id,
                    events);

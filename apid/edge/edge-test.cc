@@ -12,6 +12,7 @@ using namespace testing;
 // What the models of a node were asked.
 struct Record {
   int killed = 0;
+  std::string image, query;  // of an upgrade
   int64_t tail = 0;
   uint32_t filler = 0;  // bytes of the host's name; 0: a usual one
   bool follow = false, ended = false, failsLate = false;
@@ -170,6 +171,34 @@ class ModelFiles final : public rpc::Files::Server {
   Record& record;
 };
 
+class ModelNetwork final : public rpc::Network::Server {
+ protected:
+  kj::Promise<void> routes(RoutesContext context) override {
+    auto routes = context.getResults().initRoutes(2);
+    routes[0].setScope("link");
+    routes[1].setScope("global");
+    return kj::READY_NOW;
+  }
+};
+
+class ModelUpgrades final : public rpc::Upgrades::Server {
+ public:
+  explicit ModelUpgrades(Record& record) : record(record) {}
+
+ protected:
+  kj::Promise<void> upgrade(UpgradeContext context) override {
+    record.image = context.getParams().getImage().cStr();
+    record.query = context.getParams().getQuery().cStr();
+    if (record.image == "private") {
+      fail(ErrorKind::kPermissionDenied, "the registry wants credentials");
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  Record& record;
+};
+
 class ModelNode final : public rpc::Node::Server {
  public:
   ModelNode(kj::StringPtr tag, Record& record) : tag(kj::str(tag)), record(record) {}
@@ -177,6 +206,14 @@ class ModelNode final : public rpc::Node::Server {
  protected:
   kj::Promise<void> machine(MachineContext context) override {
     context.getResults().setMachine(kj::heap<ModelMachine>(tag, record));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> network(NetworkContext context) override {
+    context.getResults().setNetwork(kj::heap<ModelNetwork>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> upgrades(UpgradesContext context) override {
+    context.getResults().setUpgrades(kj::heap<ModelUpgrades>(record));
     return kj::READY_NOW;
   }
   kj::Promise<void> services(ServicesContext context) override {
@@ -364,6 +401,38 @@ TEST_F(CallTest, Errors) {
   EXPECT_EQ("12 this node has no staged", run(old));
 }
 
+// Catches: a number that a client reads as a text, or not at all.
+TEST_F(CallTest, ScopesAreNumbers) {
+  TestCall call("/network.NetworkService/Routes");
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ(253u, call.message(0).in(1).in(2, 0).number(5));
+  EXPECT_FALSE(call.message(0).in(1).in(2, 1).has(5)) << "the universe is 0";
+}
+
+// Catches: a token that stands in the audit log; a role that is said to be wrong when a registry's
+// credentials are; what is asked for, not done and not refused.
+TEST_F(CallTest, Upgrade) {
+  auto ask = [&](kj::StringPtr image) {
+    TestCall call("/machine.MachineService/Upgrade",
+                  request([&](WireWriter& out) { out.text(1, image); }));
+    return run(call);
+  };
+  EXPECT_EQ("0 ", ask("https://h/x.tar?token=SECRET#sha256=12"));
+  EXPECT_EQ("https://h/x.tar#sha256=12", here.image);
+  EXPECT_EQ("token=SECRET", here.query);
+  EXPECT_EQ("0 ", ask("registry.example/installer:v1"));
+  EXPECT_EQ("registry.example/installer:v1", here.image);
+  EXPECT_EQ("", here.query);
+  EXPECT_EQ("7 the registry wants credentials", ask("private"));
+  for (auto [path, field, word] :
+       {std::tuple{"Upgrade", 5, "rebootMode"}, std::tuple{"Reboot", 1, "mode"},
+        std::tuple{"Shutdown", 1, "force"}}) {
+    TestCall call(kj::str("/machine.MachineService/", path),
+                  request([&](WireWriter& out) { out.varint(field, 1); }));
+    EXPECT_EQ(std::string("12 this node has no ") + word, run(call));
+  }
+}
+
 // Catches: a log without what the request says, and a stream whose items do not tell their node.
 TEST_F(CallTest, LogsOfNodes) {
   auto asked = request([](WireWriter& out) {
@@ -394,6 +463,20 @@ TEST_F(CallTest, LogsOfNodes) {
     }
   }
   EXPECT_EQ(1u, problems);
+}
+
+// Catches: the kubelet's log, asked for with the namespace of Kubernetes, where it is no container.
+TEST_F(CallTest, LogOfTheKubelet) {
+  auto ask = [&](const char* id) {
+    TestCall call("/machine.MachineService/Logs", request([&](WireWriter& out) {
+                    out.text(1, "k8s.io");
+                    out.text(2, id);
+                  }));
+    auto status = run(call);
+    return status + call.message(0).text(2);
+  };
+  EXPECT_EQ("0 one\ntwo\n", ask("kubelet"));
+  EXPECT_EQ("12", ask("kube-system/x").substr(0, 2)) << "a container, of which the model has none";
 }
 
 // Catches: a call that goes on when its client has gone, and a sink that is used after it.

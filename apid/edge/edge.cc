@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 #include <kj/map.h>
+#include <string.h>
 
 #include "apid/edge/methods.h"
 
@@ -39,8 +40,8 @@ GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem) {
       kindOf(problem) == ErrorKind::kConflict) {
     status.code = kAlreadyExists;
   }
-  // Scripts match this text.
-  if (status.code == kPermissionDenied) {
+  // Scripts match this text; of what else is denied, it would lie.
+  if (status.code == kPermissionDenied && strstr(status.message.cStr(), " needs the role ")) {
     status.message = kj::str("not authorized: ", status.message);
   }
   return status;

@@ -62,11 +62,12 @@ class EventMessages {
 
 class EventServer final : public rpc::EventSink::Server {
  public:
-  EventServer(const EventMessages& messages, kj::Own<LentOutput> to)
-      : messages(messages), to(kj::mv(to)) {}
+  EventServer(const EventMessages& messages, kj::Own<LentOutput> to, kj::Promise<void> begun)
+      : messages(messages), to(kj::mv(to)), begun(begun.fork()) {}
 
  protected:
   kj::Promise<void> events(EventsContext context) override {
+    co_await begun.addBranch();
     for (auto event : context.getParams().getEvents()) {
       if (to->ended()) co_return;
       KJ_IF_MAYBE (message, messages.of(event)) co_await to->send(kj::mv(*message));
@@ -77,15 +78,22 @@ class EventServer final : public rpc::EventSink::Server {
  private:
   const EventMessages& messages;  // as long as the call lasts
   kj::Own<LentOutput> to;
+  kj::ForkedPromise<void> begun;
 };
 
-// Tells what the machine becomes, and what it is if the client asked for what was.
+// Tells what the machine becomes, and what it is if the client asked for what was. The client waits
+// for an event without anything in it, from which on it misses none: that is sent when the node
+// tells the first snapshot, as it was asked for events before that. Then `begun` is resolved.
 class MachineStatus final : public WatchListener {
  public:
-  MachineStatus(const EventMessages& messages, bool told, Output& output)
-      : messages(messages), told(told), output(output) {}
+  MachineStatus(const EventMessages& messages, bool told, Output& output,
+                kj::Own<kj::PromiseFulfiller<void>> begun)
+      : messages(messages), told(told), output(output), begun(kj::mv(begun)) {}
 
-  kj::Promise<void> begin() override { return kj::READY_NOW; }
+  kj::Promise<void> begin() override {
+    co_await output.send(nullptr);
+    begun->fulfill();
+  }
   kj::Promise<void> bootstrapped() override {
     told = true;
     return kj::READY_NOW;
@@ -100,6 +108,7 @@ class MachineStatus final : public WatchListener {
   const EventMessages& messages;
   bool told;
   Output& output;
+  kj::Own<kj::PromiseFulfiller<void>> begun;
 };
 
 class EventsMethod final : public Method {
@@ -110,13 +119,13 @@ class EventsMethod final : public Method {
     bool past = setTail(request, watching.initTail());
     auto lent = kj::refcounted<LentOutput>(output);
     KJ_DEFER(lent->end());
-    watching.setSink(kj::heap<EventServer>(messages, kj::addRef(*lent)));
-    // The client waits for an event without anything in it: from then on it misses none.
-    co_await output.send(nullptr);
-    MachineStatus status(messages, past, output);
+    auto begun = kj::newPromiseAndFulfiller<void>();
+    watching.setSink(kj::heap<EventServer>(messages, kj::addRef(*lent), kj::mv(begun.promise)));
+    auto events = watching.send().ignoreResult();
+    MachineStatus status(messages, past, output, kj::mv(begun.fulfiller));
     auto resources = node.resourcesRequest().send().getResources();
     auto machine = watch(kj::mv(resources), "runtime", kMachineStatuses, "machine", status);
-    co_await watching.send().ignoreResult().exclusiveJoin(kj::mv(machine));
+    co_await events.exclusiveJoin(kj::mv(machine));
   }
 
  private:

@@ -224,15 +224,20 @@ TEST_F(ResourcesTest, SecretsAreForAdministrators) {
 // write.
 TEST_F(ResourcesTest, Refusals) {
   TestCall type("/cosi.resource.State/List", asking("network", "Coffees.net.talos.dev"));
-  EXPECT_EQ("7 not authorized: unknown resource type \"Coffees.net.talos.dev\"", run(type));
+  EXPECT_EQ("7 unknown resource type \"Coffees.net.talos.dev\"", run(type));
   TestCall space("/cosi.resource.State/Watch", asking("kitchen", kServices));
-  EXPECT_EQ("7 not authorized: unknown namespace \"kitchen\"", run(space));
+  EXPECT_EQ("7 unknown namespace \"kitchen\"", run(space));
   EXPECT_TRUE(space.sent.empty()) << "an empty response would say that it watches";
   auto filter = request([](WireWriter& out) { out.bytes(2, "\x0a\x01x"_kj.asBytes()); });
   TestCall filtered("/cosi.resource.State/List", asking("runtime", kServices, nullptr, 3, filter));
   EXPECT_EQ("12 this node has no filters of resources, and no bookmarks", run(filtered));
+  for (uint32_t bookmark : {6, 7}) {
+    auto marks = request([&](WireWriter& out) { out.varint(bookmark, 1); });
+    TestCall marked("/cosi.resource.State/Watch", asking("runtime", kServices, nullptr, 4, marks));
+    EXPECT_EQ("12 this node has no filters of resources, and no bookmarks", run(marked));
+  }
   TestCall create("/cosi.resource.State/Create");
-  EXPECT_EQ("7 not authorized: resources are read-only", run(create));
+  EXPECT_EQ("7 resources are read-only", run(create));
   TestCall several("/cosi.resource.State/List", asking("runtime", kServices));
   several.toNodes({"a", "b"});
   EXPECT_EQ("3 /cosi.resource.State/List is asked of one node; use the metadata \"node\"",
@@ -304,6 +309,11 @@ TEST_F(ResourcesTest, WatchOfOne) {
   auto first = handler->call(there);
   EXPECT_FALSE(first.poll(scope));
   EXPECT_EQ((std::vector<std::string>{"", "created apid/1"}), events(there));
+  TestCall all("/cosi.resource.State/Watch",
+               asking("runtime", kServices, "", 4, "\x08\x01"_kj.asBytes()));
+  auto whole = handler->call(all);
+  EXPECT_FALSE(whole.poll(scope));
+  EXPECT_EQ("bootstrapped", events(all).back()) << "an empty id is none";
   TestCall absent("/cosi.resource.State/Watch", asking("runtime", kServices, "nope"));
   auto second = handler->call(absent);
   EXPECT_FALSE(second.poll(scope));

@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include "apid/edge/request-fields.h"
 #include "common/base/ascii.h"
 #include "common/base/error.h"
+#include "common/base/url-secrets.h"
 #include "common/net/ip.h"
 
 namespace talos::edge {
@@ -234,6 +236,14 @@ void decodeDepth(const WireField& from, capnp::StructSchema::Field field,
   into.set(field, uint32_t(kj::max(int32_t(from.value), 0)));
 }
 
+// The query of a URL may be a secret, which is a field of its own: only such are kept from the log.
+void decodeImage(const WireField& from, capnp::StructSchema::Field field,
+                 capnp::DynamicStruct::Builder into) {
+  auto image = splitImageName(textOf(from));
+  into.set(field, capnp::Text::Reader(image.name));
+  into.set("query", capnp::Text::Reader(image.query));
+}
+
 constexpr Transform kTransforms[] = {
     {"time"_kj, encodeTime},
     {"seconds"_kj, encodeSeconds},
@@ -260,6 +270,7 @@ constexpr Transform kTransforms[] = {
     {"flags"_kj, encodeFlags, nullptr, WireType::kVarint, true},
     {"ms"_kj, nullptr, decodeMs, WireType::kBytes},
     {"s"_kj, nullptr, decodeSeconds, WireType::kBytes},
+    {"image"_kj, nullptr, decodeImage, WireType::kBytes},
     {"hex"_kj, nullptr, decodeHex},
     {"depth"_kj, nullptr, decodeDepth},
 };
