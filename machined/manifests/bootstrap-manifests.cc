@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/config/config.h"
 #include "common/kube/bootstrap-token.h"
 #include "common/net/ip.h"
 #include "machined/kubernetes/kube-versions.h"
@@ -14,6 +15,8 @@ namespace {
 #include "machined/manifests/templates/flannel.inc"
 #include "machined/manifests/templates/kube-proxy.inc"
 #include "machined/manifests/templates/rbac.inc"
+
+constexpr uint16_t kHttpsPort = 443;
 
 KubernetesVersion versionOf(SystemManifests config) {
   return config::parseKubernetesVersion(config.getKubernetesVersion())
@@ -47,10 +50,15 @@ kj::String flannelNetwork(SystemManifests config) {
   return kj::str("{", kj::strArray(parts, ", "), "}");
 }
 
+// At the endpoint of the cluster, as the kubelet asks: the address of its Service works only when
+// kube-proxy does, and flannel that is started first ends.
 kj::String flannel(SystemManifests config) {
+  auto api = config::parseEndpoint(config.getServer()).value;
   return ManifestText(kFlannel)
       .setIf("podSecurityPolicy", config.getPodSecurityPolicyEnabled())
       .set("network", flannelNetwork(config))
+      .set("apiHost", api.host)
+      .set("apiPort", kj::str(api.port.orDefault(kHttpsPort)))
       .set("image", config.getFlannelImage())
       .set("cniImage", config.getFlannelCNIImage())
       .fill();
