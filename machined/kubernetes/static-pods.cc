@@ -209,6 +209,14 @@ void addAuthorization(ArgumentList& arguments, Arguments extraArgs) {
   arguments.add("authorization-mode", "Node,RBAC");
 }
 
+void addAudit(ArgumentList& arguments, kj::StringPtr policy) {
+  arguments.add("audit-policy-file", policy);
+  arguments.add("audit-log-path", "-");
+  arguments.add("audit-log-maxage", "30");
+  arguments.add("audit-log-maxbackup", "3");
+  arguments.add("audit-log-maxsize", "50");
+}
+
 // Argument by argument, in the order of the documents.
 ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
                                 const PodContext& context) {
@@ -247,11 +255,7 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
            joined(kCiphers, old ? kj::ArrayPtr<const kj::StringPtr>(kCiphersWithoutForwardSecrecy)
                                 : nullptr));
   list.add("encryption-provider-config", file("encryptionconfig.yaml"));
-  list.add("audit-policy-file", file("auditpolicy.yaml"));
-  list.add("audit-log-path", "-");
-  list.add("audit-log-maxage", "30");
-  list.add("audit-log-maxbackup", "3");
-  list.add("audit-log-maxsize", "50");
+  addAudit(list, file("auditpolicy.yaml"));
   list.add("profiling", "false");
   list.add("etcd-cafile", file("etcd-client-ca.crt"));
   list.add("etcd-certfile", file("etcd-client.crt"));

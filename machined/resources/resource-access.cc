@@ -51,8 +51,8 @@ const Daemon kDaemons[] = {
                      rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletJoinSpec,
                      rpc::KubeletClientSpec>();
        may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
-                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec, rpc::KubeletJoinStatusSpec,
-                      rpc::LocalApiStatusSpec, rpc::MemberSpec>();
+                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
+                      rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec, rpc::MemberSpec>();
      }},
     {kLogin1Uid, "login1"_kj,
      [](Access& may) {
