@@ -13,6 +13,7 @@
 #include "common/base/node-layout.h"
 #include "common/etcd/etcd-client.h"
 #include "common/memory/process-memory.h"
+#include "common/netlink/netlink-connections.h"
 #include "vipd/store-board.h"
 
 namespace talos::vipd {
@@ -39,7 +40,8 @@ void run() {
               *kernel,
               *guard,
               *announcer,
-              [&] { return unit(generator); }};
+              [&] { return unit(generator); },
+              [](const Ip& address) { netlink::endConnectionsToItself(address); }};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str("vipd"));
   Signal work;
   StoreBoard board(store, tls, [&] { work.raise(); });

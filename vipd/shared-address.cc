@@ -308,6 +308,18 @@ void SharedAddress::remove() {
                {{"address", address}, {"link", linkName}, {"error", messageOf(*e)}});
   }
   candidate.removed(world.clock.now(), failure == nullptr);
+  if (failure == nullptr) endConnections();
+}
+
+// The kubelet of this node is one of them: without this it waits for up to 45 s, and cannot tell
+// what becomes of its pods while the node goes down.
+void SharedAddress::endConnections() {
+  auto failure = kj::runCatchingExceptions([&] { world.endConnections(address); });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn(
+        "cannot end this node's own connections to the shared address; they end by their time",
+        {{"address", address}, {"error", messageOf(*e)}});
+  }
 }
 
 kj::Promise<void> SharedAddress::announce() {

@@ -28,6 +28,9 @@ struct World {
   Guard& guard;
   Announcer& announcer;
   kj::Function<double()> chance;  // in [0, 1)
+  // Ends the TCP connections of this host to itself by an address that it has not got any more
+  // (common/netlink/netlink-connections.h). May throw.
+  kj::Function<void(const Ip& address)> endConnections;
 };
 
 // What the kernel has, as it was read last.
@@ -93,6 +96,7 @@ class SharedAddress {
   void renew(const Renew& action);
   void put(const Stay& stay);
   void remove();
+  void endConnections();
   kj::Promise<void> announce();
   void tellChange();
   kj::Maybe<kj::String> findSegment(const Seen& seen);

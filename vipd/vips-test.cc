@@ -83,6 +83,7 @@ struct Host {
   TestGuard guard;
   TestAnnouncer announcer;
   FixedCalendar calendar;
+  std::vector<std::string> ended;  // connections to these, with what the kernel had then
   World world;
   TestBoard board;
   Signal work;
@@ -92,7 +93,18 @@ struct Host {
   Host(etcd::ModelCluster& cluster, kj::Timer& timer, kj::StringPtr name)
       : etcd(cluster),
         guard(timer),
-        world{etcd, timer, timer, calendar, kernel, guard, announcer, [] { return 0.5; }} {
+        world{etcd,
+              timer,
+              timer,
+              calendar,
+              kernel,
+              guard,
+              announcer,
+              [] { return 0.5; },
+              [this](const Ip& address) {
+                auto text = address.toString();
+                ended.push_back(kj::str(text, has(text) ? ", still there" : "").cStr());
+              }} {
     board.host = name.cStr();
     for (auto index : {eth0, eth1}) netlink::setUp(kernel, index);
     start();
@@ -187,6 +199,19 @@ TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(ended);
   EXPECT_TRUE(a.board.told.empty());  // nobody waits for it any more
+}
+
+// Catches: programs of this node that wait for an answer from an address that has gone; a holder
+// that ends its own connections while it has the address.
+TEST_F(Vipd, ItsOwnConnectionsEndWithTheAddress) {
+  Host a(cluster, timer, "a");
+  pass(30 * kj::SECONDS);
+  ASSERT_TRUE(a.has("10.5.0.50"));
+  const std::vector<std::string> once = {"10.5.0.50"}, twice = {"10.5.0.50", "10.5.0.50"};
+  EXPECT_EQ(a.ended, once);  // at first: the kernel may have taken it from an earlier life
+  auto stopping = a.vips->stop("the node shuts down").eagerlyEvaluate(nullptr);
+  pass(1 * kj::MILLISECONDS);
+  EXPECT_EQ(a.ended, twice);
 }
 
 // Catches: a new holder that comes before the address of a dead one is surely gone, or much later.

@@ -6,6 +6,7 @@
 #include <linux/genetlink.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/sock_diag.h>
 #include <string.h>
 
 #include <algorithm>
@@ -426,6 +427,33 @@ bool decodeGenericBody(const nlmsghdr* message, Message& out) {
   return false;
 }
 
+bool decodeSocketBody(const nlmsghdr* message, Message& out) {
+  if (message->nlmsg_type < NLMSG_MIN_TYPE) return decodeBody(message, out);
+  if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY) {
+    out.body = Other{message->nlmsg_type};
+    return true;
+  }
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(inet_diag_msg)) return false;
+  KJ_IF_MAYBE (connection, decodeConnection(message)) {
+    out.body = kj::mv(*connection);
+  } else {
+    out.body = Other{message->nlmsg_type};
+  }
+  return true;
+}
+
+bool decode(Format format, const nlmsghdr* message, Message& out) {
+  switch (format) {
+    case Format::kRoute:
+      return decodeBody(message, out);
+    case Format::kGeneric:
+      return decodeGenericBody(message, out);
+    case Format::kSockets:
+      return decodeSocketBody(message, out);
+  }
+  KJ_UNREACHABLE;
+}
+
 // The messages of a datagram, whose structures want alignment: a caller's bytes that have none are
 // copied. Calls handle(header) until it returns false; returns how many bytes were left.
 template <typename F>
@@ -457,8 +485,7 @@ kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format 
     Message message;
     message.sequence = header->nlmsg_seq;
     message.flags = header->nlmsg_flags;
-    bool read = format == Format::kGeneric ? decodeGenericBody(header, message)
-                                           : decodeBody(header, message);
+    bool read = decode(format, header, message);
     if (read) {
       handle(kj::mv(message));
     } else {

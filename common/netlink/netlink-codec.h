@@ -9,6 +9,7 @@
 
 #include <kj/function.h>
 
+#include "common/netlink/netlink-connections.h"
 #include "common/netlink/netlink.h"
 
 struct nlmsghdr;
@@ -95,11 +96,12 @@ struct Generic {
 struct Message {
   uint32_t sequence = 0;
   uint16_t flags = 0;
-  kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic> body;
+  kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic, Connection>
+      body;
 };
-// Calls `handle` with each message of one datagram, of rtnetlink or of generic netlink (whose
-// numbers mean other things). Why reading stopped before the end, if it did.
-enum class Format { kRoute, kGeneric };
+// Calls `handle` with each message of one datagram, of rtnetlink, of generic netlink or of
+// sock_diag (whose numbers mean other things). Why reading stopped before the end, if it did.
+enum class Format { kRoute, kGeneric, kSockets };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);
 // What a datagram of rtnetlink's groups says has changed, without reading what it is now.

@@ -26,6 +26,11 @@ void setOption(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+Format formatOf(int protocol) {
+  if (protocol == NETLINK_GENERIC) return Format::kGeneric;
+  return protocol == NETLINK_SOCK_DIAG ? Format::kSockets : Format::kRoute;
+}
+
 }  // namespace
 
 kj::AutoCloseFd openSocket(int protocol, uint32_t groups) {
@@ -102,7 +107,7 @@ void Socket::send(kj::ArrayPtr<const kj::byte> bytes) {
 
 bool Socket::receive(kj::TimePoint until, kj::StringPtr what,
                      kj::FunctionParam<void(Message&&)> handle) {
-  auto format = protocol == NETLINK_GENERIC ? Format::kGeneric : Format::kRoute;
+  auto format = formatOf(protocol);
   for (;;) {
     kj::ArrayPtr<const kj::byte> datagram;
     switch (receiveFrom(fd, buffer, datagram)) {

@@ -162,7 +162,9 @@ with_libraries /usr/bin/bash
 rm "$tree/usr/bin/sh"
 put "$work/shell" /usr/bin/sh
 image e2e-test-images/busybox:1.37.0-1 /usr/bin/sh
-rm "$tree/usr/bin/nc"
+# Here a shell that takes programs from PATH: Debian's busybox has its own nc and wget first.
+rm "$tree/usr/bin/nc" "$tree/usr/bin/sh"
+ln -s bash "$tree/usr/bin/sh"
 with_libraries /usr/bin/dig /usr/bin/curl /usr/bin/nc.openbsd /usr/bin/getent
 ln -s nc.openbsd "$tree/usr/bin/nc"
 image e2e-test-images/jessie-dnsutils:1.7 /usr/bin/sleep 3600

@@ -59,11 +59,23 @@ void readGeneric(const Decoded& decoded) {
       readWireguard(part.body.get<Generic>(), again);
   }
 }
+// As an answer of sock_diag: what was read names the same connection when it is to be ended.
+void readConnections(const Decoded& decoded) {
+  for (auto& message : decoded.messages) {
+    KJ_IF_MAYBE (connection, message.body.tryGet<Connection>()) {
+      checkText(connection->local.toString());
+      auto request = encodeConnectionEnd(*connection);
+      KJ_ASSERT(memcmp(request.end() - sizeof(connection->id), &connection->id,
+                       sizeof(connection->id)) == 0);
+    }
+  }
+}
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto bytes = kj::arrayPtr(data, size);
   readGeneric(decodeGeneric(bytes));
+  readConnections(decode(bytes, Format::kSockets));
   auto decoded = decode(bytes);
   KJ_ASSERT(decoded.messages.size() <= size / 16);
   auto notice = noticeOf(bytes);
@@ -115,6 +127,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       KJ_CASE_ONEOF(removed, Removed) {}
       KJ_CASE_ONEOF(other, Other) {}
       KJ_CASE_ONEOF(generic, Generic) {
+        KJ_FAIL_ASSERT("rtnetlink has none");
+      }
+      KJ_CASE_ONEOF(connection, Connection) {
         KJ_FAIL_ASSERT("rtnetlink has none");
       }
     }

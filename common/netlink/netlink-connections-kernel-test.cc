@@ -1,0 +1,117 @@
+// Which connections end, at the real kernel, in a network namespace that each test makes for itself
+// (root). Its kernel has INET_DIAG_DESTROY.
+#include "common/netlink/netlink-connections.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "common/netlink/test-kernel.h"
+#include "common/netlink/test-netlink.h"
+#include "common/testing/test-ip.h"
+#include "common/testing/test-namespace.h"
+
+namespace talos::netlink {
+namespace {
+
+constexpr uint16_t kPort = 6443;
+
+kj::AutoCloseFd openTcp(int family) {
+  int fd;
+  KJ_SYSCALL(fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  timeval patience{5, 0};
+  KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
+  return kj::AutoCloseFd(fd);
+}
+
+// Both ends of a connection.
+struct Pair {
+  kj::AutoCloseFd client, server;
+  Pair(int listener, kj::StringPtr from, kj::StringPtr to)
+      : client(openTcp(Ip::require(to).family())) {
+    Endpoint local{Ip::require(from), 0}, remote{Ip::require(to), kPort};
+    auto localName = local.socketName(), remoteName = remote.socketName();
+    KJ_SYSCALL(::bind(client, localName.get(), localName.size()));
+    KJ_SYSCALL(::connect(client, remoteName.get(), remoteName.size()));
+    int fd;
+    KJ_SYSCALL(fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    server = kj::AutoCloseFd(fd);
+  }
+  // What reading says, of an end that nothing was written to: 0 while it is connected.
+  static int errorOf(int fd) {
+    char byte;
+    ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);
+    return got < 0 && errno != EAGAIN ? errno : 0;
+  }
+  std::pair<int, int> errors() const { return {errorOf(client), errorOf(server)}; }
+  // One end may have heard of it by the other.
+  bool over() const { return errorOf(client) != 0 && errorOf(server) != 0; }
+};
+
+kj::AutoCloseFd listenEverywhere(int family) {
+  auto fd = openTcp(family);
+  auto any = Endpoint{Ip::any(family), kPort}.socketName();
+  KJ_SYSCALL(::bind(fd, any.get(), any.size()));
+  KJ_SYSCALL(::listen(fd, 8));
+  return fd;
+}
+
+const std::pair<int, int> kConnected{0, 0}, kAborted{ECONNABORTED, ECONNABORTED};
+
+// Catches: ends that go on waiting for an address that has gone, those of a server for both
+// families above all; connections of others that are ended as well; a listener that is.
+TEST(ConnectionsKernel, OnlyThoseOfAnAddressToItselfEnd) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    auto lo = indexOf(*kernel, "lo");
+    setUp(*kernel, lo);
+    for (auto each : {"10.5.0.2/24", "10.5.0.50/32"}) addAddress(*kernel, lo, prefix(each));
+    auto listener = listenEverywhere(AF_INET6);
+    Pair own(listener, "10.5.0.50", "10.5.0.50"), to(listener, "10.5.0.2", "10.5.0.50"),
+        from(listener, "10.5.0.50", "10.5.0.2"), other(listener, "127.0.0.1", "127.0.0.1"),
+        six(listener, "::1", "::1");
+
+    EXPECT_GE(endConnectionsToItself(Ip::require("10.5.0.50")), 1u);
+    EXPECT_TRUE(own.over());
+    for (auto pair : {&to, &from, &other, &six}) EXPECT_EQ(pair->errors(), kConnected);
+    EXPECT_GE(endConnectionsToItself(Ip::require("::1")), 1u);
+    EXPECT_TRUE(six.over());
+    EXPECT_EQ(other.errors(), kConnected);
+    EXPECT_EQ(endConnectionsToItself(Ip::require("10.5.0.50")), 0u);
+    Pair again(listener, "10.5.0.50", "10.5.0.50");
+    EXPECT_EQ(again.errors(), kConnected);
+  });
+}
+
+// Catches: that it works only as long as the address is there.
+TEST(ConnectionsKernel, TheyEndAfterTheAddress) {
+  inNamespace([] {
+    auto kernel = openKernel();
+    auto lo = indexOf(*kernel, "lo");
+    setUp(*kernel, lo);
+    addAddress(*kernel, lo, prefix("10.5.0.50/32"));
+    auto listener = listenEverywhere(AF_INET);
+    Pair own(listener, "10.5.0.50", "10.5.0.50");
+    for (auto& each : kernel->addresses()) {
+      if (each.prefix == prefix("10.5.0.50/32")) change(*kernel, DeleteAddress{each});
+    }
+    EXPECT_EQ(own.errors(), kConnected);
+    EXPECT_EQ(endConnectionsToItself(Ip::require("10.5.0.50")), 2u);
+    EXPECT_EQ(own.errors(), kAborted);
+  });
+}
+
+// Catches: a list whose messages are cut short, or of another family, that is read all the same.
+TEST(ConnectionsKernel, ForeignBytesAreNoConnections) {
+  auto dump = encodeConnectionDump(AF_INET);
+  auto decoded = decode(dump, Format::kSockets);  // a request has less than an answer
+  EXPECT_EQ(decoded.messages.size(), 0u);
+  EXPECT_TRUE(decoded.problem != nullptr);
+}
+
+}  // namespace
+}  // namespace talos::netlink

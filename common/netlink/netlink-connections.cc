@@ -1,0 +1,83 @@
+#include "common/netlink/netlink-connections.h"
+
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/netlink/netlink-attributes.h"
+#include "common/netlink/netlink-codec.h"
+#include "common/netlink/netlink-socket.h"
+
+namespace talos::netlink {
+
+namespace {
+
+// A second is long for a list that is in memory.
+constexpr auto kDeadline = 1 * kj::SECONDS;
+constexpr uint32_t kAllStates = (1u << (TCP_CLOSING + 1)) - 1;
+constexpr uint32_t kOver = 1u << TCP_LISTEN | 1u << TCP_CLOSE | 1u << TCP_TIME_WAIT;
+
+kj::Array<kj::byte> request(uint16_t type, uint16_t flags, int family, const inet_diag_sockid& id) {
+  MessageBuilder out(type, flags);
+  auto& body = out.header<inet_diag_req_v2>();
+  body.sdiag_family = family;
+  body.sdiag_protocol = IPPROTO_TCP;
+  body.idiag_states = kAllStates & ~kOver;
+  body.id = id;
+  return out.finish();
+}
+
+Ip addressOf(int family, const uint32_t (&words)[4]) {
+  auto bytes = kj::arrayPtr(reinterpret_cast<const kj::byte*>(words), family == AF_INET ? 4 : 16);
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(bytes)).unmapped();
+}
+
+}  // namespace
+
+kj::Array<kj::byte> encodeConnectionDump(int family) {
+  return request(SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, family, {});
+}
+
+kj::Array<kj::byte> encodeConnectionEnd(const Connection& connection) {
+  return request(SOCK_DESTROY, NLM_F_REQUEST | NLM_F_ACK, connection.family, connection.id);
+}
+
+kj::Maybe<Connection> decodeConnection(const nlmsghdr* message) {
+  KJ_IF_MAYBE (header, fixedHeader<inet_diag_msg>(message)) {
+    Connection result;
+    result.family = header->idiag_family;
+    if (result.family != AF_INET && result.family != AF_INET6) return nullptr;
+    result.id = header->id;
+    result.local = addressOf(result.family, header->id.idiag_src);
+    result.remote = addressOf(result.family, header->id.idiag_dst);
+    return result;
+  }
+  return nullptr;
+}
+
+size_t endConnectionsToItself(const Ip& address) {
+  Socket socket(NETLINK_SOCK_DIAG, kDeadline);
+  kj::Vector<kj::Array<kj::byte>> ends;
+  for (int family : {AF_INET, AF_INET6}) {
+    auto what = kj::str("list TCP connections of ", address);
+    for (auto& message : socket.dump(encodeConnectionDump(family), what)) {
+      KJ_IF_MAYBE (there, message.body.tryGet<Connection>()) {
+        if (there->local != address || there->remote != address) continue;
+        ends.add(encodeConnectionEnd(*there));
+      }
+    }
+  }
+  size_t ended = 0;
+  for (auto& ack : socket.transact(ends)) {
+    if (ack.code == 0) ++ended;
+    if (ack.code == 0 || ack.code == ENOENT) continue;  // it was over
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("end TCP connections of ", address, ": ", strerror(ack.code)));
+  }
+  return ended;
+}
+
+}  // namespace talos::netlink
