@@ -55,6 +55,24 @@ TEST_F(CallTest, SeveralNodesOneDown) {
   EXPECT_FALSE(down.has(2));
 }
 
+// Catches: a node that does not answer and takes with it what the others have said.
+TEST_F(CallTest, SeveralNodesOneSilent) {
+  cluster->nodes.emplace("10.0.0.8", kj::Promise<rpc::Node::Client>(kj::NEVER_DONE));
+  TestCall call("/machine.MachineService/Version");
+  call.toNodes({"10.0.0.8", "10.0.0.2"});
+  auto answer = handler->call(call);
+  EXPECT_FALSE(answer.poll(scope));
+  for (auto& near : call.deadlines) near->fulfill();
+  ASSERT_TRUE(answer.poll(scope));
+  EXPECT_EQ(0u, answer.wait(scope).code);
+  auto reply = call.message(0);
+  ASSERT_EQ(2u, reply.count(1));
+  EXPECT_EQ("10.0.0.8", reply.in(1, 0).in(1).text(1));
+  EXPECT_EQ(4u, reply.in(1, 0).in(1).in(3).number(1));
+  EXPECT_EQ("no answer within the time of the call", reply.in(1, 0).in(1).in(3).text(2));
+  EXPECT_EQ("v2.0.0", reply.in(1, 1).in(2).text(1));
+}
+
 // Catches: one small request that makes this node call others without end.
 TEST_F(CallTest, NotMoreNodesThanAClusterHas) {
   TestCall call("/machine.MachineService/Version");

@@ -89,6 +89,7 @@ class Merger {
   }
   // A text that is too long for what is left is cut.
   void addProblem(size_t index, kj::StringPtr node, GrpcStatus status) {
+    if (parts[index] != nullptr) return;  // it has answered before
     for (;;) {
       WireWriter out;
       writeMetadata(out, node, &status);
@@ -261,7 +262,13 @@ class Edge::Handler final : public grpc::GrpcHandler {
       co_await kj::evalLater([]() {});
       kj::Maybe<Budget::Account::Hold> hold;
       if (account.get() != nullptr) hold = account->hold(request.size());
-      co_await entry.method->ask(node(name), request, output);
+      auto asking = entry.method->ask(node(name), request, output);
+      if (entry.answer == Answer::kMerged) {
+        // What the others have said must not be lost by one who says nothing.
+        asking = asking.exclusiveJoin(call.nearDeadline().then(
+            []() { fail(ErrorKind::kDeadlineExceeded, "no answer within the time of the call"); }));
+      }
+      co_await asking;
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
     }

@@ -7,7 +7,8 @@
 //
 // Which nodes are asked follows the call's metadata. `nodes`, one header each: all of them at once,
 // each name once; each answer tells whose it is, a node that fails is an answer with its error, and
-// the call itself succeeds. `node`: that one, whose error is the call's. Neither: this machine.
+// the call itself succeeds, also when some of them are silent until its deadline is near. `node`:
+// that one, whose error is the call's. Neither: this machine.
 #pragma once
 
 #include <kj/map.h>

@@ -57,7 +57,11 @@ class TestCall final : public grpc::GrpcCall {
     if (found == headers.end()) return nullptr;
     return found->second;
   }
-  kj::Maybe<kj::TimePoint> deadline() const override { return nullptr; }
+  kj::Promise<void> nearDeadline() override {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    deadlines.push_back(kj::mv(paf.fulfiller));
+    return kj::mv(paf.promise);
+  }
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> receive() override {
     if (requests.empty()) return kj::Maybe<kj::Array<kj::byte>>(nullptr);
     auto first = kj::mv(requests.front());
@@ -91,6 +95,8 @@ class TestCall final : public grpc::GrpcCall {
   bool stuck = false;  // a client that reads nothing
   bool slow = false;   // one that takes a message when the test says so
   std::deque<kj::Own<kj::PromiseFulfiller<void>>> taken;
+  std::vector<kj::Own<kj::PromiseFulfiller<void>>>
+      deadlines;         // that are near when the test says so
   unsigned waiting = 0;  // promises of send(), none of which may outlive the call
 
  private:

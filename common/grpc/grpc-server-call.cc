@@ -15,6 +15,10 @@ constexpr size_t kSmall = 16u << 10;
 // What an unread message costs besides its bytes, which may be none.
 constexpr size_t kUnreadCost = 64;
 
+// Before the deadline, for what there is of an answer: a part of the time, and what is enough.
+constexpr int kOfTheTime = 10;
+constexpr auto kForTheAnswer = 1 * kj::SECONDS;
+
 constexpr auto kType = "application/grpc"_kj;
 
 enum : kj::uint {
@@ -95,6 +99,14 @@ kj::Maybe<GrpcStatus> ServerCall::objection() {
   return GrpcStatus{kInvalidArgument,
                     kj::str("grpc-timeout: \"", timeout,
                             "\" is not a time; use up to eight digits and one of H M S m u n")};
+}
+
+kj::Promise<void> ServerCall::nearDeadline() {
+  KJ_IF_MAYBE (d, until) {
+    auto left = *d - carrier.timer.now();
+    return carrier.timer.atTime(*d - kj::min(left / kOfTheTime, kForTheAnswer));
+  }
+  return kj::NEVER_DONE;
 }
 
 void ServerCall::start() {

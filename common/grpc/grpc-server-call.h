@@ -50,7 +50,7 @@ class ServerCall final : public GrpcCall {
   // --- for the handler ---
   kj::StringPtr path() const override { return value(":path"); }
   kj::ArrayPtr<const kj::String> metadata(kj::StringPtr name) const override;
-  kj::Maybe<kj::TimePoint> deadline() const override { return until; }
+  kj::Promise<void> nearDeadline() override;
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> receive() override;
   void begin() override;
   kj::Promise<void> send(kj::Array<kj::byte> message) override;

@@ -44,13 +44,13 @@ TEST_F(GrpcServerTest, AsksAndIsAnswered) {
   methods.table["/a.B/Nodes"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
     auto nodes = kj::strArray(call.metadata("nodes"), ",");
     auto none = call.metadata("node").size();
-    co_await call.send(bytes(kj::str(nodes, " ", none, " ", call.deadline() != nullptr).cStr()));
+    co_await call.send(bytes(kj::str(nodes, " ", none).cStr()));
     co_return GrpcStatus();
   };
   EXPECT_EQ(ask("/a.B/Echo", "hello"), "hello");
   EXPECT_EQ(ask("/a.B/Echo", ""), "");
   Metadata nodes[] = {{"nodes", "10.0.0.3"}, {"nodes", "10.0.0.2"}};
-  EXPECT_EQ(ask("/a.B/Nodes", "", nodes), "10.0.0.3,10.0.0.2 0 true");
+  EXPECT_EQ(ask("/a.B/Nodes", "", nodes), "10.0.0.3,10.0.0.2 0");
   auto by = byHand(call(1, "/a.B/Echo", "x"));
   EXPECT_EQ(by->fields[1][":status"], "200");
   EXPECT_EQ(by->fields[1]["content-type"], "application/grpc");
@@ -152,6 +152,30 @@ TEST_F(GrpcServerTest, TheServerKeepsDeadlines) {
   EXPECT_EQ(by->reset(5), NGHTTP2_CANCEL) << "a message was sent in part";
   EXPECT_EQ(methods.running, 1u);
   EXPECT_EQ(reason, "(open)");
+}
+
+// Catches: a handler that learns of the deadline when it is too late to answer, much too early, or
+// though there is none.
+TEST_F(GrpcServerTest, ADeadlineIsNear) {
+  methods.table["/a.B/SoFar"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
+    co_await call.nearDeadline();
+    co_return GrpcStatus{0, kj::str()};
+  };
+  auto timed = [](int32_t stream, const char* timeout) {
+    return headersFrame(stream, request("/a.B/SoFar", {{"grpc-timeout", timeout}}),
+                        kEndHeaders | kEndStream);
+  };
+  auto by = byHand(timed(1, "2S") + timed(3, "30S") + call(5, "/a.B/SoFar"));
+  advance(timer, scope, 1790 * kj::MILLISECONDS);
+  EXPECT_EQ(by->status(1), "");
+  advance(timer, scope, 20 * kj::MILLISECONDS);
+  EXPECT_EQ(by->status(1), "0");
+  advance(timer, scope, 27 * kj::SECONDS);
+  EXPECT_EQ(by->status(3), "");
+  advance(timer, scope, 300 * kj::MILLISECONDS);
+  EXPECT_EQ(by->status(3), "0");
+  advance(timer, scope, 1000 * kj::SECONDS);
+  EXPECT_EQ(by->status(5), "");
 }
 
 // Catches: a message that is longer than a window stops for ever, in either direction.

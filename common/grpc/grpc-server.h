@@ -37,7 +37,9 @@ class GrpcCall {
   virtual kj::StringPtr path() const = 0;  // "/machine.MachineService/Version"
   // The values of a header of the request, in order; names are in lower case.
   virtual kj::ArrayPtr<const kj::String> metadata(kj::StringPtr name) const = 0;
-  virtual kj::Maybe<kj::TimePoint> deadline() const = 0;
+  // Resolves a little before the call's deadline (a tenth of the time that is left, at most a
+  // second), for who has a part of the answer by then; never if it has none.
+  virtual kj::Promise<void> nearDeadline() = 0;
 
   // The next message; none once the client sends no more. One at a time.
   virtual kj::Promise<kj::Maybe<kj::Array<kj::byte>>> receive() = 0;
