@@ -1,7 +1,9 @@
 // Programs written in Go, with the transport of the original's clients, on nodes in containers:
-// from machines without a config to a cluster of which one node is down and one has none.
+// from machines without a config over a cluster of which one node is down, one has none and one
+// does not answer to three control-plane nodes and a worker.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "tests/harness/cluster.h"
@@ -23,8 +25,8 @@ class Clients : public ::testing::Test {
 
   static void SetUpTestSuite() {
     if (program().empty()) return;
-    cluster = new Cluster("clients", {"--provisioner", "container", "--masters", "1", "--workers",
-                                      "3", "--wait=false", "--skip-injecting-config"});
+    cluster = new Cluster("clients", {"--provisioner", "container", "--masters", "3", "--workers",
+                                      "1", "--wait=false", "--skip-injecting-config"});
   }
   static void TearDownTestSuite() { delete cluster; }
 
@@ -38,9 +40,9 @@ class Clients : public ::testing::Test {
   }
   static std::string nameOf(const std::string& node) {
     return node == kMaster  ? "clients-master-1"
-           : node == kOther ? "clients-worker-1"
-           : node == kDown  ? "clients-worker-2"
-                            : "clients-worker-3";
+           : node == kOther ? "clients-master-2"
+           : node == kDown  ? "clients-master-3"
+                            : "clients-worker-1";
   }
   // Those of the program's tests that the expression names, against one node.
   static void runTests(const std::string& names, const std::string& node) {
@@ -48,11 +50,38 @@ class Clients : public ::testing::Test {
         {program(), "-test.v", "-test.run", names, "-test.timeout", "200s"}, kTests,
         {"NODE=" + node, "ENDPOINT=" + cluster->endpoint(node), "HOSTNAME_OF_NODE=" + nameOf(node),
          std::string("OTHER=") + kOther, std::string("DOWN=") + kDown,
-         std::string("MAINTENANCE=") + kWithout, "TALOSCONFIG=" + cluster->talosconfig(),
-         "TALOSCTL=" + harness::talosctlPath(),
+         std::string("MAINTENANCE=") + kWithout,
+         std::string("NODES=") + kMaster + " " + kOther + " " + kDown + " " + kWithout,
+         "TALOSCONFIG=" + cluster->talosconfig(), "TALOSCTL=" + harness::talosctlPath(),
          "CONFIG=" + cluster->stateFolder() + "/" + nameOf(node) + ".yaml"});
     EXPECT_EQ(0, result.status) << result.out << result.err;
     EXPECT_TRUE(contains(result.out, "--- PASS")) << "no test has run: " << result.out;
+  }
+  // By a machine that waits for its config.
+  static void giveConfig(const std::string& node) {
+    ASSERT_TRUE(eventually(
+        [&] {
+          return cluster->talosctl({"-n", cluster->endpoint(node), "version", "--insecure"}, 20)
+                     .status == 0;
+        },
+        kBoot, 0.5))
+        << cluster->console(nameOf(node));
+    runTests("^TestMaintenance$", node);
+  }
+  static bool threeVote() {
+    return eventually(
+        [] {
+          auto all = cluster->talosctl({"-n", kMaster, "etcd", "members", "-o", "json"}, 20);
+          std::erase(all.out, ' ');
+          unsigned voters = 0;
+          constexpr kj::StringPtr kVoter = "\"learner\":false"_kj;
+          for (auto at = all.out.find(kVoter.cStr()); at != std::string::npos;
+               at = all.out.find(kVoter.cStr(), at + 1)) {
+            ++voters;
+          }
+          return voters == 3;
+        },
+        kBoot, 0.5);
   }
   static bool up(const std::string& node) {
     return eventually(
@@ -67,16 +96,7 @@ class Clients : public ::testing::Test {
 Cluster* Clients::cluster = nullptr;
 
 TEST_F(Clients, A_GiveMachinesTheirConfigs) {
-  for (auto node : {kMaster, kOther, kDown}) {
-    ASSERT_TRUE(eventually(
-        [&] {
-          return cluster->talosctl({"-n", cluster->endpoint(node), "version", "--insecure"}, 20)
-                     .status == 0;
-        },
-        kBoot, 0.5))
-        << cluster->console(nameOf(node));
-    runTests("^TestMaintenance$", node);
-  }
+  for (auto node : {kMaster, kOther, kDown}) giveConfig(node);
   for (auto node : {kMaster, kOther, kDown}) {
     ASSERT_TRUE(up(node)) << node << cluster->console(nameOf(node));
   }
@@ -85,22 +105,56 @@ TEST_F(Clients, A_GiveMachinesTheirConfigs) {
 TEST_F(Clients, B_OneNode) {
   runTests(
       "^Test(Version|ServiceList|Logs|Files|Facts|Events|Errors|Roles|Definitions|GetAndList|"
-      "Watch|OldResources|ApplyConfiguration|LargeStreamWithSmallWindows|ManyStreams)$",
+      "Watch|OldResources|ApplyConfiguration|LargeStreamWithSmallWindows|ManyStreams|Services|"
+      "PacketCapture|GenerateConfiguration)$",
       kMaster);
 }
 
 TEST_F(Clients, C_Etcd) {
+  runTests("^TestBootstrap$", kMaster);
+  ASSERT_TRUE(threeVote());
   runTests("^Test(Etcd|Containers)$", kMaster);
 }
 
 TEST_F(Clients, D_SomeNodesFail) {
   cluster->ok({"cluster", "node", "kill", nameOf(kDown)});
   runTests("^TestMixedNodes$", kMaster);
+  auto slow = cluster->program(nameOf(kOther), "machined");
+  ASSERT_GT(slow, 0);
+  ASSERT_EQ(0, kill(slow, SIGSTOP));
+  runTests("^TestSlowNode$", kMaster);
+  ASSERT_EQ(0, kill(slow, SIGCONT));
+  runTests("^TestSlowNodeGoesOn$", kMaster);
+  cluster->ok({"cluster", "node", "start", nameOf(kDown)});
+  giveConfig(kWithout);
 }
 
-// Last: what it leaves is another boot.
-TEST_F(Clients, E_Reboot) {
+TEST_F(Clients, E_ThreeControlPlanesAndAWorker) {
+  for (auto node : {kDown, kWithout}) {
+    ASSERT_TRUE(up(node)) << node << cluster->console(nameOf(node));
+    // Also through the other one, which may still wait for an answer of the time before.
+    auto through = cluster->endpoint(kMaster);
+    EXPECT_TRUE(eventually(
+        [&] { return cluster->talosctl({"-e", through, "-n", node, "version"}, 20).status == 0; },
+        kBoot, 0.5));
+  }
+  ASSERT_TRUE(threeVote());
+  runTests("^Test(EveryNode|EveryNodeTells|EveryMember|Refused)$", kMaster);
+}
+
+// Last: what they leave is another boot, or no node.
+TEST_F(Clients, F_Reboot) {
   runTests("^TestReboot$", kOther);
+  ASSERT_TRUE(up(kOther) && threeVote());
+  runTests("^TestMembersGo$", kMaster);
+}
+
+TEST_F(Clients, G_ResetAndShutdown) {
+  runTests("^TestReset$", kWithout);
+  giveConfig(kWithout);  // it has none again
+  runTests("^TestShutdown$", kOther);
+  auto process1 = cluster->process(nameOf(kOther));
+  EXPECT_TRUE(eventually([&] { return kill(process1, 0) != 0; }, kTests, 0.2));
 }
 
 }  // namespace

@@ -3,8 +3,10 @@ package clients
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -86,5 +88,53 @@ func TestMixedNodes(t *testing.T) {
 	}
 	if _, err := Unary(ToOne(down), conn, machine+"Version", nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("the one that is down: %v", err)
+	}
+}
+
+// One more of them does not answer, and the client has a deadline. Catches: one slow node whose silence
+// is the answer of all, and an answer that comes when nobody waits any more.
+func TestSlowNode(t *testing.T) {
+	node, conn := here(t)
+	slow, down, without := os.Getenv("OTHER"), os.Getenv("DOWN"), os.Getenv("MAINTENANCE")
+	ctx, cancel := context.WithTimeout(To(node, slow, down, without), 8*time.Second)
+	defer cancel()
+	var bytes []byte
+	must(t, conn.Invoke(ctx, machine+"Version", Request{}, &bytes))
+	reply, err := Parse(bytes)
+	must(t, err)
+	// The one that is down is dialled for 10 s, if nobody says earlier that it is.
+	expected := [][]codes.Code{{codes.OK}, {codes.DeadlineExceeded}, {codes.DeadlineExceeded, codes.Unavailable},
+		{codes.Unimplemented}}
+	for i, answer := range reply.All(1) {
+		code := codes.Code(answer.In(1).In(3).Number(1))
+		if i >= len(expected) || !slices.Contains(expected[i], code) || answer.Has(2) != (code == codes.OK) {
+			t.Errorf("answer %d: %v %s", i, code, answer.In(1).Text(2))
+		}
+	}
+	if len(reply.All(1)) != len(expected) {
+		t.Errorf("%d answers", len(reply.All(1)))
+	}
+	// What the others tell in a stream does not wait for it.
+	streaming, stop := context.WithTimeout(To(slow, node), Patience)
+	defer stop()
+	next, err := Stream(streaming, conn, machine+"Logs", Request{}.Text(1, "system").Text(2, "machined").Number(5, 1))
+	must(t, err)
+	item, err := next()
+	must(t, err)
+	if item.In(1).Text(1) != node || item.Text(2) == "" {
+		t.Errorf("the first item is %v", item)
+	}
+}
+
+// The slow one goes on. Catches: what waits for it for ever, and a connection to it that is never used
+// again.
+func TestSlowNodeGoesOn(t *testing.T) {
+	node, conn := here(t)
+	reply, err := Unary(To(node, os.Getenv("OTHER")), conn, machine+"Hostname", nil)
+	must(t, err)
+	for _, answer := range reply.All(1) {
+		if answer.Text(2) == "" || answer.In(1).Has(2) {
+			t.Errorf("%v", answer)
+		}
 	}
 }

@@ -82,7 +82,10 @@ func Dial(endpoint, name string, identity Identity, options ...grpc.DialOption) 
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(32 << 20)),
 		grpc.WithInitialWindowSize(65535 * 32), grpc.WithInitialConnWindowSize(65535 * 16),
 		grpc.WithSharedWriteBuffer(true)}, options...)
-	return grpc.NewClient(net.JoinHostPort(endpoint, "50000"), options...)
+	if _, _, err := net.SplitHostPort(endpoint); err != nil {
+		endpoint = net.JoinHostPort(endpoint, "50000")
+	}
+	return grpc.NewClient(endpoint, options...)
 }
 
 // To is the metadata of a call to several nodes, whose answers are merged.
