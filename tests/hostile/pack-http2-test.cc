@@ -1,6 +1,11 @@
 // apid's second face under attack by readers who know HTTP/2 well: floods of frames that cost them
 // nothing, headers that are larger than they look, requests that are begun and not finished, and
 // answers that are asked for and not read.
+//
+// All attacks at once; with HOSTILE_ATTACK=each one after the other, from several connections, each
+// against an apid of its own and for HOSTILE_SECONDS, with a table in the end; with the name of one
+// (kKinds) that one alone:
+//   HOSTILE_ATTACK=each HOSTILE_SECONDS=60 /build/out/hostile-pack --gtest_filter=Pack.SecondFace
 #include "common/grpc/grpc-client.h"
 #include "common/grpc/test-h2.h"
 #include "common/testing/own-network.h"
@@ -36,6 +41,9 @@ struct Kind {
   std::string first;
   std::string (*part)(int);
   bool reads = true;
+  // The server ends the connection, also when it is one of several: then less waits on each than
+  // what one is ended for.
+  bool ended = true;
 };
 const Kind kKinds[] = {
     {"rapid reset", "",
@@ -63,12 +71,12 @@ const Kind kKinds[] = {
        return bytes;
      }},
     {"requests that do not go on", "",
-     [](int i) { return i < 1000 ? begun(2 * i + 1, 8'000'000) : std::string(); }},
-    {"gibibytes", "", [](int i) { return begun(2 * i + 1, 1u << 30); }},
+     [](int i) { return i < 1000 ? begun(2 * i + 1, 8'000'000) : std::string(); }, true, false},
+    {"gibibytes", "", [](int i) { return begun(2 * i + 1, 1u << 30); }, true, false},
     {"logs that are not read", h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)),
-     [](int i) { return i < 1024 ? logsOf(2 * i + 1) : std::string(); }},
+     [](int i) { return i < 1024 ? logsOf(2 * i + 1) : std::string(); }, true, false},
     {"logs on a connection that is not read", "",
-     [](int i) { return i < 1024 ? logsOf(2 * i + 1) : std::string(); }, false},
+     [](int i) { return i < 1024 ? logsOf(2 * i + 1) : std::string(); }, false, false},
 };
 
 kj::Promise<void> listen(kj::AsyncIoStream& stream) {
@@ -88,11 +96,19 @@ kj::Promise<void> talk(kj::AsyncIoStream& stream, const Kind& kind) {
     co_await stream.write(bytes.data(), bytes.size());
     bytes.clear();
   }
-  co_await kj::Promise<void>(kj::NEVER_DONE);
+  co_await stream.whenWriteDisconnected();
 }
 
+struct Attack {
+  kj::StringPtr name;
+  kj::ArrayPtr<const Kind> kinds;  // at once
+  unsigned connections;            // of each
+  kj::Duration patience;           // of a connection for being ended
+};
+
 // Again and again until the end.
-kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& kind, Tally& tally) {
+kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& kind,
+                         kj::Duration patience, Tally& tally) {
   auto& timer = io.provider->getTimer();
   for (;;) {
     co_await kj::evalNow([&]() -> kj::Promise<void> {
@@ -102,27 +118,31 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& k
       auto talking = talk(*stream, kind);
       if (kind.reads) talking = talking.exclusiveJoin(listen(*stream));
       // Those of whom the server waits for a sign have one for so long.
-      co_await talking.exclusiveJoin(
-          timer.afterDelay(3 * kj::SECONDS).then([&]() { --tally.refused; }));
+      co_await talking.exclusiveJoin(timer.afterDelay(patience).then([&]() { --tally.refused; }));
       ++tally.refused;
     }).catch_([&](kj::Exception&&) { ++tally.refused; });
     co_await timer.afterDelay(20 * kj::MILLISECONDS);  // handshakes are not the point
   }
 }
-kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, Tally& tally) {
+kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, const Attack& what,
+                         Tally& tally) {
   TlsEndpoint reader(authority.client("evil", kj::arr("os:reader"_kj)));
   kj::Vector<kj::Promise<void>> all;
-  for (auto& kind : kKinds) all.add(attack(io, reader, kind, tally));
+  for (auto& kind : what.kinds) {
+    for (unsigned i = 0; i < what.connections; ++i) {
+      all.add(attack(io, reader, kind, what.patience, tally));
+    }
+  }
   co_await kj::joinPromises(all.releaseAsArray());
 }
 
-// Catches: a client of the second face that ends apid, makes it grow, or keeps it from answering
-// others by either face.
-TEST_F(Pack, SecondFace) {
-  OwnNetwork network;
+// An apid of its own under attack, and honest callers of both faces beside.
+Honest::Fared bear(const Attack& what) {
+  SharedTally tally;
   Authority authority;
   ApidProcess node(authority, "10.0.0.1");
-  Attacker attacker(*tally, [&](kj::AsyncIoContext& io) { return attack(io, authority, *tally); });
+  Attacker attacker(*tally,
+                    [&](kj::AsyncIoContext& io) { return attack(io, authority, what, *tally); });
   Honest honest(*tally);
   TlsEndpoint reader(authority.client("honest", kj::arr("os:reader"_kj)));
   kj::Own<Connection> connection;
@@ -154,8 +174,36 @@ TEST_F(Pack, SecondFace) {
   honest.add("a call", 20 * kj::MILLISECONDS, [&](unsigned i) { return first(i % 64 == 63); });
   honest.add("a call by gRPC", 20 * kj::MILLISECONDS,
              [&](unsigned i) { return second(i % 64 == 63); });
-  honest.run("second face", node.apid, kMostGrowthKiB);
+  bool ended = false;
+  for (auto& kind : what.kinds) ended = ended || kind.ended;
+  auto fared =
+      honest.run(what.name, node.apid, kMostGrowthKiB, ended && attackTime() >= 2 * what.patience);
   EXPECT_TRUE(attacker.alive()) << "it did not attack to the end";
+  return fared;
+}
+
+// Catches: a client of the second face that ends apid, makes it grow, or keeps it from answering
+// others by either face.
+TEST_F(Pack, SecondFace) {
+  OwnNetwork network;
+  auto* chosen = getenv("HOSTILE_ATTACK");
+  if (chosen == nullptr) {
+    bear({"second face", kKinds, 1, 3 * kj::SECONDS});
+    return;
+  }
+  std::string table;
+  for (auto& kind : kKinds) {
+    if (kj::StringPtr(chosen) != "each" && kj::StringPtr(chosen) != kind.name) continue;
+    // More connections than the one, and longer than who does not read is borne.
+    auto fared = bear({kind.name, kj::arrayPtr(&kind, 1), 8, 30 * kj::SECONDS});
+    char row[160];
+    snprintf(row, sizeof row, "%-40s %8zu %8u %11.1f %10.1f\n", kind.name, fared.calls,
+             fared.failed, fared.slowestMs, fared.mostKiB / 1024.0);
+    table += row;
+  }
+  ASSERT_FALSE(table.empty()) << "no attack is called " << chosen;
+  printf("%-40s %8s %8s %11s %10s\n%s", "ATTACK", "HONEST", "FAILED", "SLOWEST/ms", "MOST/MiB",
+         table.c_str());
 }
 
 }  // namespace
