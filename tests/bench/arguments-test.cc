@@ -31,6 +31,8 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"trust-bench --peer 18888 1 0 .", "SECONDS is"},
       {"apid-bench 0", "apid-bench: CALLS is"},
       {"apid-bench 1000 1000", "apid-bench: 2 arguments; usage: apid-bench [CALLS]"},
+      {"clients-bench", "clients-bench: 0 arguments; usage: clients-bench PROGRAM [CALLS]"},
+      {"clients-bench /bin/true 99", "clients-bench: CALLS is"},
       {"config-bench 0", "config-bench: RUNS is"},
       {"containerd-bench /run/x",
        "containerd-bench: 1 arguments; usage: containerd-bench SOCKET CALLS"},

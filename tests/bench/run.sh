@@ -64,6 +64,21 @@ figure "apid: new mTLS connection to its first answer, mean" us "$(door .firstAn
 figure "apid: the same as a multiple of the bare handshake" x \
   "$(door '(.firstAnswerMeanUs / .opensslHandshakeMeanUs * 100 | round / 100)')" 1.5
 
+# --- both faces --------------------------------------------------------------------------------------------
+say "our client and one in Go by gRPC"
+program=$(tests/clients/make.sh "$checkout")
+rm -f "$bench/clients"
+for _ in 1 2 3; do in_root "$inner/clients-bench" "$program" 5000 >>"$bench/clients"; done
+clients() { jq "$1" "$bench/clients" | median; }
+faces() { figure "$1" "$2" "$(clients ".ours.$3")" "" "grpc-go on the second face" "$(clients ".theirs.$3")"; }
+faces "version through apid on a kept connection, p50" us keptUs
+faces "the same on a new connection, p50" us newUs
+faces "a list of 1000 routes through apid (COSI), p50" ms listMs
+faces "a log of 100 MiB through apid" MiB/s logsMiBs
+figure "apid: PSS, idle" KiB "$(clients .dashboards.restKiB)" ""
+figure "apid: PSS with 100 dashboards (18 watches, the kernel's log, 10 short calls each)" KiB \
+  "$(clients .dashboards.oursKiB)" "" "grpc-go on the second face" "$(clients .dashboards.theirsKiB)"
+
 # --- events -------------------------------------------------------------------------------------------------
 say "event fan-out"
 rm -f "$bench/fan"
