@@ -30,7 +30,9 @@ void run() {
   std::uniform_real_distribution<double> unit(0, 1);
 
   TlsEndpoint member, api;
-  RealFiles files(kDataFolder, fromEnvironment(kStateVariable, kUsualState));
+  auto folder = fromEnvironment(kStateVariable, kUsualState);
+  RealFiles files(kDataFolder, folder);
+  KeptSnapshot kept(folder);
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("etcd-supervisor"));
   kj::Maybe<Keeper> keeper;
   StoreBoard board(store, member, api, [&] {
@@ -44,7 +46,7 @@ void run() {
       {timer, [&] { return board.running(); }, doors,
        [&](bool selfHosted) { return board.tellSelfHosted(selfHosted); }});
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
-                           [&](const UnixPeer&) { return makeServer(timer, keeps, files); });
+                           [&](const UnixPeer&) { return makeServer(timer, keeps, files, kept); });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   keeps.run()

@@ -12,9 +12,10 @@ using import "stream.capnp".ByteSource;
 using import "stream.capnp".ByteSink;
 
 interface Etcd {
-  members @0 () -> (members :List(Member), quorum :Bool) $allow("os:reader");
+  members @0 (local :Bool) -> (members :List(Member), quorum :Bool) $allow("os:reader");
   # Sorted by name, each asked how it is, for 2 s at most. Without a quorum they are those that the local member
-  # knew last. Unavailable when no member is to be reached.
+  # knew last. Unavailable when no member is to be reached. `local`: what the local member knows, which may be old;
+  # nobody else is asked anything, and FailedPrecondition when it does not run.
   status @1 () -> (status :MemberStatus) $allow("os:reader");
   # Of the local member. Unavailable when it does not run.
 
@@ -45,6 +46,17 @@ interface Etcd {
   # that is about to; it is on disk here before this answers, and is asked before this node makes one. A worker has no
   # cluster.
 
+  keepSnapshot @11 () -> (upload :SnapshotUpload) $allow("os:admin");
+  # For a caller that has a snapshot but nothing that can be read at any place: takes it, for the bootstrap() that is to
+  # restore it. FailedPrecondition when the data directory is not empty.
+
+  interface SnapshotUpload {
+    # Nothing is left of it when it is dropped before done().
+    write @0 (bytes :Data) -> stream $allow("os:admin");
+    done @1 () -> (size :UInt64) $allow("os:admin") $audit;
+    # Kept when it answers, in place of an earlier one, until the next bootstrap(), whatever comes of that, or until
+    # etcd-supervisor exits. Nobody has looked at the bytes yet.
+  }
   struct Member {
     id @0 :UInt64;
     name @1 :Text;               # empty: it has not started yet
@@ -79,6 +91,7 @@ interface Etcd {
     bytes @0 :ByteSource;        # none: nothing is to be recovered
     size @1 :UInt64;
     skipHashCheck @2 :Bool;      # a copy of the database without its SHA-256
+    kept @3 :Bool;               # the one that keepSnapshot() has taken; without `bytes`
   }
   struct Standing {
     name @0 :Text;               # of the node

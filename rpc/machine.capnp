@@ -59,7 +59,21 @@ interface Machine {
   # The control groups of the node, each before those below it and siblings by name; the first one is the root.
   dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
   # Which controllers and which daemons read and write which resources, as they are declared. Sorted by name.
+  counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
+  # What the kernel counts, in its own words: the files that Counter names, and no others.
 }
+
+enum Counter {
+  load @0;                         # /proc/loadavg
+  system @1;                       # /proc/stat
+  processors @2;                   # /proc/cpuinfo
+  network @3;                      # /proc/net/dev
+  disks @4;                        # /proc/diskstats
+  frequencies @5;
+  # /sys/devices/system/cpu/cpu<n>/cpufreq/scaling_cur_freq, …_min_freq, …_max_freq (kHz) and scaling_governor, the
+  # processors by their number; none of one whose frequency nobody governs.
+}
+struct CounterFile { path @0 :Text; text @1 :Text; }
 
 struct Socket {
   protocol @0 :Text;               # tcp, tcp6, udp, udp6, udplite, udplite6, raw, raw6

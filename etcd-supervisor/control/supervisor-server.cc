@@ -1,5 +1,7 @@
 #include "etcd-supervisor/control/supervisor-server.h"
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "etcd-supervisor/control/snapshot-file.h"
 
@@ -62,10 +64,11 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
 
 class EtcdServer final : public rpc::Etcd::Server {
  public:
-  EtcdServer(kj::Timer& timer, Keeper& keeper, Files& files)
-      : timer(timer), keeper(keeper), files(files) {}
+  EtcdServer(kj::Timer& timer, Keeper& keeper, Files& files, KeptSnapshot& kept)
+      : timer(timer), keeper(keeper), files(files), kept(kept) {}
 
   kj::Promise<void> members(MembersContext context) override {
+    if (context.getParams().getLocal()) co_return co_await localMembers(context);
     auto seen = co_await keeper.look();
     if (seen.members.empty()) fail(ErrorKind::kUnavailable, seen.problem);
     etcd::MemberId leader = 0;
@@ -94,14 +97,14 @@ class EtcdServer final : public rpc::Etcd::Server {
     request.without = KJ_MAP(host, params.getWithout()) {
       return kj::str(host);
     };
-    if (params.hasRecovery() && params.getRecovery().hasBytes()) {
-      auto recovery = params.getRecovery();
-      request.skipHashCheck = recovery.getSkipHashCheck();
-      request.receive = [this, source = recovery.getBytes(), size = recovery.getSize(),
-                         skip = recovery.getSkipHashCheck()]() mutable {
-        return receiveSnapshot(timer, kj::mv(source), size, skip, kj::str(files.snapshot()));
-      };
+    auto recovery = params.getRecovery();
+    if (recovery.getKept()) {
+      auto file = kept.take();
+      restore(request, recovery, sourceOf(kj::mv(file.fd)), file.size);
+    } else if (recovery.hasBytes()) {
+      restore(request, recovery, recovery.getBytes(), recovery.getSize());
     }
+    kept.drop();
     context.getResults().setDone(co_await keeper.bootstrap(kj::mv(request)));
   }
 
@@ -148,6 +151,16 @@ class EtcdServer final : public rpc::Etcd::Server {
     context.getResults().setAfter(static_cast<uint64_t>(after.dbSize));
   }
 
+  kj::Promise<void> keepSnapshot(KeepSnapshotContext context) override {
+    if (files.data() != Data::kNone) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("the data directory ", kDataFolder,
+                   " is not empty; etcd makes no new cluster over what is there"));
+    }
+    context.getResults().setUpload(kept.upload());
+    return kj::READY_NOW;
+  }
+
   kj::Promise<void> standing(StandingContext context) override {
     using State = rpc::Etcd::Standing::State;
     constexpr State kStates[] = {State::NONE, State::CLAIMS, State::MAKES, State::MEMBER};
@@ -164,6 +177,32 @@ class EtcdServer final : public rpc::Etcd::Server {
   kj::Timer& timer;
   Keeper& keeper;
   Files& files;
+  KeptSnapshot& kept;
+
+  // What it knows by itself: of a member that the others have forgotten too.
+  kj::Promise<void> localMembers(MembersContext context) {
+    auto& member = keeper.localMember();
+    auto status = co_await member.status();
+    auto found = co_await member.members(false);
+    std::sort(found.members.begin(), found.members.end(),
+              [](auto& a, auto& b) { return a.name < b.name; });
+    auto list = context.getResults().initMembers(static_cast<unsigned>(found.members.size()));
+    for (auto i : kj::indices(found.members)) {
+      SeenMember seen{kj::mv(found.members[i]), nullptr, kj::String(), false};
+      seen.here = seen.member.id == status.member;
+      fill(list[i], seen, status.leader);
+    }
+    context.getResults().setQuorum(status.leader != 0);
+  }
+
+  void restore(BootstrapRequest& request, rpc::Etcd::Recovery::Reader recovery,
+               rpc::ByteSource::Client source, uint64_t size) {
+    request.skipHashCheck = recovery.getSkipHashCheck();
+    request.receive = [this, source = kj::mv(source), size,
+                       skip = recovery.getSkipHashCheck()]() mutable {
+      return receiveSnapshot(timer, kj::mv(source), size, skip, kj::str(files.snapshot()));
+    };
+  }
 
   static kj::Promise<void> send(rpc::ByteSink::Client& sink, kj::ArrayPtr<const kj::byte> bytes) {
     for (size_t at = 0; at < bytes.size(); at += kMostPieceBytes) {
@@ -197,11 +236,11 @@ class TurnServer final : public rpc::EtcdTurn::Server {
 
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
-  SupervisorServer(kj::Timer& timer, Keeper& keeper, Files& files)
-      : timer(timer), keeper(keeper), files(files) {}
+  SupervisorServer(kj::Timer& timer, Keeper& keeper, Files& files, KeptSnapshot& kept)
+      : timer(timer), keeper(keeper), files(files), kept(kept) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, keeper, files));
+    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, keeper, files, kept));
     return kj::READY_NOW;
   }
   kj::Promise<void> ready(ReadyContext context) override { return keeper.ready(); }
@@ -232,12 +271,14 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   kj::Timer& timer;
   Keeper& keeper;
   Files& files;
+  KeptSnapshot& kept;
 };
 
 }  // namespace
 
-rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files) {
-  return kj::heap<SupervisorServer>(timer, keeper, files);
+rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files,
+                                       KeptSnapshot& kept) {
+  return kj::heap<SupervisorServer>(timer, keeper, files, kept);
 }
 
 }  // namespace talos::supervisor

@@ -2,12 +2,15 @@
 // what is decided before it comes here.
 #pragma once
 
+#include "etcd-supervisor/control/kept-snapshot.h"
 #include "etcd-supervisor/membership/keeper.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::supervisor {
 
-// Both outlive it.
-rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files);
+// All outlive it. `kept`: of all connections, because an upload and the bootstrap that restores it
+// may come by different ones.
+rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files,
+                                       KeptSnapshot& kept);
 
 }  // namespace talos::supervisor

@@ -239,6 +239,20 @@ TEST_F(Machine, SocketsAndGroupsAndControllersAreSentAsTheyAre) {
             "vipdtrueaBcD");
 }
 
+// Catches: the counters of this host instead of those of the tree that all the rest is read from.
+TEST_F(Machine, CountersAreSentAsTheKernelWritesThem) {
+  TestTree proc, sys;
+  proc.file("loadavg", "0.5 0.25 0.125 1/1 1\n");
+  auto machine = client({.proc = proc.root, .sys = sys.root});
+  auto files = machine.countersRequest().send().wait(io.waitScope);
+  ASSERT_EQ(1u, files.getFiles().size());
+  EXPECT_EQ(kj::StringPtr(files.getFiles()[0].getPath()), "/proc/loadavg");
+  EXPECT_EQ(kj::StringPtr(files.getFiles()[0].getText()), "0.5 0.25 0.125 1/1 1\n");
+  auto request = machine.countersRequest();
+  request.setOf(rpc::Counter::FREQUENCIES);
+  EXPECT_EQ(0u, request.send().wait(io.waitScope).getFiles().size());
+}
+
 TEST_F(Machine, AKubeconfigIsSentAsItIs) {
   auto answer = client().kubeconfigRequest().send().wait(io.waitScope);
   EXPECT_EQ(kj::heapString(answer.getKubeconfig().asChars()), "apiVersion: v1\n"_kj);

@@ -12,6 +12,7 @@
 #include "common/base/within.h"
 #include "machined/api/cgroup-facts.h"
 #include "machined/api/client-certificate.h"
+#include "machined/api/counter-files.h"
 #include "machined/api/sockets.h"
 
 namespace talos::machined {
@@ -243,6 +244,18 @@ kj::Promise<void> MachineServer::dependencies(DependenciesContext context) {
     for (auto i : kj::indices(links.writes)) writes.set(i, links.writes[i]);
   });
   return kj::READY_NOW;
+}
+
+kj::Promise<void> MachineServer::counters(CountersContext context) {
+  auto files =
+      co_await onPool("reading the kernel's counters",
+                      [proc = paths.proc, sys = paths.sys, which = context.getParams().getOf()] {
+                        return readCounters(proc, sys, which);
+                      });
+  fillList(context.getResults().initFiles(files.size()), files, [](auto out, auto& file) {
+    out.setPath(file.path);
+    out.setText(file.text);
+  });
 }
 
 kj::Promise<void> MachineServer::kubeconfig(KubeconfigContext context) {

@@ -67,6 +67,7 @@ struct MachineHooks {
 struct MachinePaths {
   kj::StringPtr proc = "/proc";
   kj::StringPtr cgroups = "/sys/fs/cgroup";
+  kj::StringPtr sys = "/sys";
 };
 
 class MachineServer final : public rpc::Machine::Server {
@@ -90,6 +91,7 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> netstat(NetstatContext context) override;
   kj::Promise<void> cgroups(CgroupsContext context) override;
   kj::Promise<void> dependencies(DependenciesContext context) override;
+  kj::Promise<void> counters(CountersContext context) override;
 
  private:
   ReadPool& pool;

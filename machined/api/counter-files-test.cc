@@ -1,0 +1,80 @@
+#include "machined/api/counter-files.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+
+namespace talos::machined {
+namespace {
+
+// "path=text" of each.
+std::string read(const TestTree& tree, rpc::Counter which) {
+  std::string all;
+  auto e = kj::runCatchingExceptions([&] {
+    for (auto& file : readCounters(tree.root, tree.root, which)) {
+      all += kj::str(file.path, "=", file.text).cStr();
+    }
+  });
+  KJ_IF_MAYBE (x, e) return kj::str(nameOf(kindOf(*x)), ": ", messageOf(*x)).cStr();
+  return all;
+}
+
+void processor(TestTree& tree, unsigned number, bool whole = true) {
+  auto folder = kj::str("devices/system/cpu/cpu", number, "/cpufreq");
+  tree.directory(folder);
+  auto put = [&](kj::StringPtr name, kj::StringPtr text) {
+    tree.file(kj::str(folder, "/", name), text);
+  };
+  put("scaling_cur_freq", kj::str(number, "000\n"));
+  put("scaling_min_freq", "1\n");
+  put("scaling_max_freq", "9\n");
+  if (whole) put("scaling_governor", "performance\n");
+  put("cpuinfo_max_freq", "10\n");
+}
+
+// Catches: a counter that is read from another one's file; a file that is not in the list, which a
+// reader could have by it.
+TEST(CounterFiles, EachIsItsOwnFileAndNoOther) {
+  TestTree tree;
+  tree.directory("net");
+  for (auto name : {"loadavg", "stat", "cpuinfo", "net/dev", "diskstats", "kmsg"}) {
+    tree.file(name, kj::str("text of ", name, "\n"));
+  }
+  EXPECT_EQ("/proc/loadavg=text of loadavg\n", read(tree, rpc::Counter::LOAD));
+  EXPECT_EQ("/proc/stat=text of stat\n", read(tree, rpc::Counter::SYSTEM));
+  EXPECT_EQ("/proc/cpuinfo=text of cpuinfo\n", read(tree, rpc::Counter::PROCESSORS));
+  EXPECT_EQ("/proc/net/dev=text of net/dev\n", read(tree, rpc::Counter::NETWORK));
+  EXPECT_EQ("/proc/diskstats=text of diskstats\n", read(tree, rpc::Counter::DISKS));
+  EXPECT_EQ("InvalidArgument: 6 is not a counter that this node knows",
+            read(tree, rpc::Counter(6)));
+}
+
+// Catches: zeros, or nothing at all, for a file that cannot be read.
+TEST(CounterFiles, WhatIsNotThereIsSaid) {
+  TestTree tree;
+  EXPECT_EQ(kj::str("NotFound: ", tree.root, "/stat: no such file").cStr(),
+            read(tree, rpc::Counter::SYSTEM));
+}
+
+// Catches: processors in the order of their names, half of one, folders that are none, an error
+// where nothing is governed.
+TEST(CounterFiles, FrequenciesAreThoseOfGovernedProcessors) {
+  TestTree tree;
+  EXPECT_EQ("", read(tree, rpc::Counter::FREQUENCIES));
+  tree.directory("devices/system/cpu/cpufreq");
+  tree.directory("devices/system/cpu/cpu0");
+  EXPECT_EQ("", read(tree, rpc::Counter::FREQUENCIES));
+  processor(tree, 10);
+  processor(tree, 2);
+  processor(tree, 3, false);
+  auto of = [](kj::StringPtr number) {
+    auto folder = kj::str("/sys/devices/system/cpu/cpu", number, "/cpufreq/scaling_");
+    return kj::str(folder, "cur_freq=", number, "000\n", folder, "min_freq=1\n", folder,
+                   "max_freq=9\n", folder, "governor=performance\n");
+  };
+  EXPECT_EQ(kj::str(of("2"), of("10")).cStr(), read(tree, rpc::Counter::FREQUENCIES));
+}
+
+}  // namespace
+}  // namespace talos::machined
