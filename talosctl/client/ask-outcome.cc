@@ -7,7 +7,7 @@ namespace talos::talosctl {
 kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome,
                              kj::Duration deadline) {
   co_await client.connect(deadline);
-  auto answers = co_await askNode(client, name);
+  auto answers = co_await askNode(client.node(name));
   co_return outcome.answered(answers->version, answers->status, answers->services.getServices());
 }
 

@@ -26,7 +26,7 @@ talosctl::Target firstNode(rpc::LocalCluster::Reader cluster, kj::StringPtr stat
 
 kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                     kj::StringPtr stateFolder, kj::Duration deadline) {
-  talosctl::ClusterNodes nodes;
+  talos::ClusterNodes nodes;
   for (auto node : cluster.getNodes()) {
     auto& list = node.getType() == "join" ? nodes.workers : nodes.controlPlane;
     list.add(kj::str(node.getAddress()));

@@ -1,8 +1,8 @@
 // events
 #include <ctype.h>
 
+#include "common/health/service-state.h"
 #include "talosctl/client/node-streams.h"
-#include "talosctl/client/service-state.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "talosctl/client/service-state.h"
+#include "common/health/service-state.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 

@@ -1,6 +1,7 @@
 #include "talosctl/health/cluster-observer.h"
 
 #include "common/kube/survey.h"
+#include "talosctl/client/node-facts.h"
 #include "talosctl/kube/connect-kubernetes.h"
 
 namespace talos::talosctl {

@@ -2,8 +2,9 @@
 // directly.
 #pragma once
 
+#include "common/health/run-health.h"
 #include "common/kube/kube-client.h"
-#include "talosctl/health/run-health.h"
+#include "talosctl/client/cluster-client.h"
 
 namespace talos::talosctl {
 

@@ -1,8 +1,9 @@
 // The command `health`, and its checks for who waits for a new cluster.
 #pragma once
 
+#include "common/health/health-checks.h"
 #include "talosctl/cli/command.h"
-#include "talosctl/health/health-checks.h"
+#include "talosctl/client/cluster-client.h"
 
 namespace talos::talosctl {
 

@@ -12,18 +12,6 @@ constexpr auto kTurnTime = 200 * kj::MILLISECONDS;
 constexpr kj::StringPtr kYellow = "\x1b[33m"_kj, kRed = "\x1b[31m"_kj, kGreen = "\x1b[32m"_kj,
                         kBlue = "\x1b[34m"_kj, kPlain = "\x1b[0m"_kj;
 
-kj::StringPtr wordOf(const CheckResult& result) {
-  switch (result.state) {
-    case CheckState::kPassed:
-      return "OK";
-    case CheckState::kSkipped:
-      return "SKIP";
-    case CheckState::kWaiting:
-      return result.text.size() == 0 ? "..."_kj : kj::StringPtr(result.text);
-  }
-  return "";
-}
-
 kj::StringPtr colourOf(const CheckResult& result) {
   switch (result.state) {
     case CheckState::kPassed:

@@ -3,8 +3,8 @@
 // there is a line for each change. With results on stdout as JSON, one line for each check as well.
 #pragma once
 
+#include "common/health/run-health.h"
 #include "talosctl/cli/command.h"
-#include "talosctl/health/run-health.h"
 
 namespace talos::talosctl {
 

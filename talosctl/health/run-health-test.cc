@@ -1,12 +1,12 @@
-#include "talosctl/health/run-health.h"
+#include "common/health/run-health.h"
 
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
+#include "common/health/test-health.h"
 #include "common/testing/virtual-time.h"
 #include "talosctl/cli/test-console-world.h"
 #include "talosctl/health/health-lines.h"
-#include "talosctl/health/test-health.h"
 
 namespace talos::talosctl {
 namespace {

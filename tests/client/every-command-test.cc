@@ -12,11 +12,11 @@
 
 #include "common/base/file.h"
 #include "common/config/generate.h"
+#include "common/health/test-health.h"
 #include "common/kube/json.h"
 #include "talosctl/cli/commandline.h"
 #include "talosctl/cli/wait-line.h"
 #include "talosctl/commands/test-cluster.h"
-#include "talosctl/health/test-health.h"
 #include "tests/client/command-words.h"
 #include "tests/client/test-kubernetes.h"
 

@@ -1,11 +1,11 @@
-#include "talosctl/health/health-checks.h"
+#include "common/health/health-checks.h"
 
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
-#include "talosctl/health/test-health.h"
+#include "common/health/test-health.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
 
 // What the check of this name says: "OK", "SKIP" or what it waits for.
@@ -205,4 +205,4 @@ TEST(HealthChecks, NodesAreDiscovered) {
 }
 
 }  // namespace
-}  // namespace talos::talosctl
+}  // namespace talos

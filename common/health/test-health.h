@@ -4,9 +4,9 @@
 
 #include <capnp/message.h>
 
-#include "talosctl/health/run-health.h"
+#include "common/health/run-health.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 class ModelNode {
  public:
@@ -120,4 +120,4 @@ struct ModelHealth {
   }
 };
 
-}  // namespace talos::talosctl
+}  // namespace talos

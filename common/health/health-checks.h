@@ -5,10 +5,10 @@
 
 #include <kj/time.h>
 
+#include "common/health/node-facts.h"
 #include "rpc/kubernetes.capnp.h"
-#include "talosctl/client/node-facts.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 enum class CheckState { kPassed, kSkipped, kWaiting };
 struct CheckResult {
@@ -19,6 +19,8 @@ struct CheckResult {
   static CheckResult skipped() { return {CheckState::kSkipped, kj::String()}; }
   static CheckResult waiting(kj::String text) { return {CheckState::kWaiting, kj::mv(text)}; }
 };
+// What stands behind "waiting for etcd to be healthy: ": OK, SKIP, "..." or what is waited for.
+kj::StringPtr wordOf(const CheckResult& result);
 
 // The nodes that a cluster should have, as they are addressed.
 struct ClusterNodes {
@@ -49,4 +51,4 @@ ClusterNodes discoveredNodes(rpc::Survey::Reader survey);
 // `discovered nodes: control plane: ["10.5.0.2"], worker: ["10.5.0.3" "10.5.0.4"]`
 kj::String discoveredLine(const ClusterNodes& nodes);
 
-}  // namespace talos::talosctl
+}  // namespace talos

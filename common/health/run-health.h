@@ -7,9 +7,9 @@
 
 #include <kj/timer.h>
 
-#include "talosctl/health/health-checks.h"
+#include "common/health/health-checks.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 constexpr auto kSurveyPatience = 35 * kj::SECONDS;  // an answer may take 30 s (kubernetes.capnp)
 
@@ -69,4 +69,4 @@ class HealthRun {
   kj::Promise<CheckResult> observe(const HealthCheck& check, const ClusterNodes& expected);
 };
 
-}  // namespace talos::talosctl
+}  // namespace talos

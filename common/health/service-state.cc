@@ -1,6 +1,6 @@
-#include "talosctl/client/service-state.h"
+#include "common/health/service-state.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 kj::StringPtr serviceStateName(rpc::ServiceState state) {
   switch (state) {
@@ -24,4 +24,4 @@ kj::StringPtr serviceStateName(rpc::ServiceState state) {
   return "Unknown";
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

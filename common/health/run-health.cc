@@ -1,6 +1,8 @@
-#include "talosctl/health/run-health.h"
+#include "common/health/run-health.h"
 
-namespace talos::talosctl {
+#include "common/base/error.h"
+
+namespace talos {
 namespace {
 
 constexpr auto kDiscoveryLimit = 5 * kj::MINUTES, kDiscoveryInterval = 5 * kj::SECONDS;
@@ -92,4 +94,4 @@ kj::Promise<void> HealthRun::check(const ClusterNodes& expected) {
   }
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -1,10 +1,10 @@
-#include "talosctl/health/health-checks.h"
+#include "common/health/health-checks.h"
 
 #include <algorithm>
 
-#include "talosctl/client/service-state.h"
+#include "common/health/service-state.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
 
 constexpr auto kUsualLimit = 5 * kj::MINUTES, kUsualInterval = 5 * kj::SECONDS;
@@ -312,6 +312,18 @@ kj::ArrayPtr<const HealthCheck> healthChecks() {
   return kHealthChecks;
 }
 
+kj::StringPtr wordOf(const CheckResult& result) {
+  switch (result.state) {
+    case CheckState::kPassed:
+      return "OK";
+    case CheckState::kSkipped:
+      return "SKIP";
+    case CheckState::kWaiting:
+      return result.text.size() == 0 ? "..."_kj : kj::StringPtr(result.text);
+  }
+  return "";
+}
+
 ClusterNodes discoveredNodes(rpc::Survey::Reader survey) {
   ClusterNodes nodes;
   for (auto node : survey.getNodes()) {
@@ -326,4 +338,4 @@ kj::String discoveredLine(const ClusterNodes& nodes) {
                  ", worker: ", quotedList(nodes.workers));
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -3,9 +3,9 @@
 
 #include "rpc/machine.capnp.h"
 
-namespace talos::talosctl {
+namespace talos {
 
 // "Running"; "Unknown" for a state that only newer nodes know.
 kj::StringPtr serviceStateName(rpc::ServiceState state);
 
-}  // namespace talos::talosctl
+}  // namespace talos
