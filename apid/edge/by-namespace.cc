@@ -9,23 +9,23 @@ namespace {
 
 constexpr kj::StringPtr kKubernetes = "k8s.io"_kj;
 
-bool isOfKubernetes(Bytes request) {
-  return RequestFields(request).bytes(1) == kKubernetes.asBytes();
+bool isOfKubernetes(const RequestFields& request) {
+  return request.bytes(1) == kKubernetes.asBytes();
 }
 
 // Logs are of services, too, whatever namespace a client has given to the kubelet.
-bool isLogOfKubernetes(Bytes request) {
-  return isOfKubernetes(request) && RequestFields(request).bytes(2) != "kubelet"_kj.asBytes();
+bool isLogOfKubernetes(const RequestFields& request) {
+  return isOfKubernetes(request) && request.bytes(2) != "kubelet"_kj.asBytes();
 }
 
 class ByNamespace final : public Method {
  public:
-  using Test = bool (*)(Bytes request);
+  using Test = bool (*)(const RequestFields& request);
   ByNamespace(Test ofKubernetes, const Row& system, const Row& kubernetes)
       : ofKubernetes(ofKubernetes), system(methodOf(system)), kubernetes(methodOf(kubernetes)) {}
 
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
-    auto& method = ofKubernetes(request) ? kubernetes : system;
+    auto& method = ofKubernetes(RequestFields(request)) ? kubernetes : system;
     return method->ask(kj::mv(node), request, output);
   }
 
@@ -79,7 +79,8 @@ namespace {
 class Restart final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
-    if (isOfKubernetes(request)) return kubernetes->ask(kj::mv(node), request, output);
+    if (isOfKubernetes(RequestFields(request)))
+      return kubernetes->ask(kj::mv(node), request, output);
     return ofNode.ask(kj::mv(node), request, output);
   }
 

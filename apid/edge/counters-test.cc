@@ -77,5 +77,32 @@ TEST(Counters, Devices) {
   EXPECT_FALSE(disks.in(2).has(1)) << "the total has no name";
 }
 
+// Catches: files of one processor told as another's, a number under the wrong field, one processor
+// of zeros where there is none.
+TEST(Counters, Frequencies) {
+  capnp::MallocMessageBuilder message;
+  auto files = message.initRoot<rpc::Machine::CountersResults>().initFiles(6);
+  EXPECT_EQ(0u, frequencies(capnp::List<rpc::CounterFile>::Reader()).size());
+  auto set = [&](unsigned i, const char* path, const char* text) {
+    files[i].setPath(kj::str("/sys/devices/system/cpu/", path));
+    files[i].setText(text);
+  };
+  set(0, "cpu0/cpufreq/scaling_cur_freq", "2800000\n");
+  set(1, "cpu0/cpufreq/scaling_min_freq", "800000\n");
+  set(2, "cpu0/cpufreq/scaling_max_freq", "3600000\n");
+  set(3, "cpu0/cpufreq/scaling_governor", "powersave\n");
+  set(4, "cpu10/cpufreq/scaling_cur_freq", "<unknown>\n");
+  set(5, "cpu10/cpufreq/scaling_governor", "performance\n");
+  Message all(frequencies(files.asReader()));
+  ASSERT_EQ(2u, all.count(2));
+  auto first = all.in(2, 0), second = all.in(2, 1);
+  EXPECT_EQ(2800000u, first.number(1));
+  EXPECT_EQ(800000u, first.number(2));
+  EXPECT_EQ(3600000u, first.number(3));
+  EXPECT_EQ("powersave", first.text(4));
+  EXPECT_FALSE(second.has(1));
+  EXPECT_EQ("performance", second.text(4));
+}
+
 }  // namespace
 }  // namespace talos::edge

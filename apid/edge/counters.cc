@@ -232,4 +232,34 @@ kj::Array<kj::byte> diskStats(kj::ArrayPtr<const char> text) {
   return devices.finish("");
 }
 
+kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files) {
+  constexpr kj::StringPtr kNumbers[] = {"scaling_cur_freq"_kj, "scaling_min_freq"_kj,
+                                        "scaling_max_freq"_kj};
+  constexpr uint32_t kGovernor = 4;
+  WireWriter out, processor;
+  kj::Maybe<kj::ArrayPtr<const char>> folder;  // of the processor
+  auto finish = [&]() {
+    if (folder != nullptr) out.bytes(2, processor.written());
+    processor = WireWriter();
+  };
+  for (auto file : files) {
+    kj::StringPtr path = file.getPath();
+    auto slash = path.findLast('/').orDefault(0);
+    auto name = path.slice(kj::min(slash + 1, path.size()));
+    auto itsFolder = path.slice(0, slash);
+    if (folder.orDefault(nullptr) != itsFolder) {
+      finish();
+      folder = itsFolder;
+    }
+    auto value = kj::heapString(firstLine(file.getText().asArray()));
+    for (auto i : kj::indices(kNumbers)) {
+      if (name == kNumbers[i])
+        addNumber(processor, i + 1, value.tryParseAs<uint64_t>().orDefault(0));
+    }
+    if (name == "scaling_governor") processor.text(kGovernor, value);
+  }
+  finish();
+  return out.finish();
+}
+
 }  // namespace talos::edge

@@ -64,19 +64,23 @@ void writeMetadata(WireWriter& out, kj::StringPtr node, const GrpcStatus* proble
 }
 
 // A merged answer: its parts in the order of the nodes. What a node needs to say that it failed is
-// kept for it until it has answered, so that such an answer always fits.
+// kept for it until nothing more comes of it, so that such an answer always fits.
 class Merger {
  public:
   // `names`: none is this machine alone.
   explicit Merger(kj::ArrayPtr<const kj::StringPtr> names)
       : names(names),
-        parts(kj::heapArray<kj::Maybe<kj::Array<kj::byte>>>(kj::max(names.size(), size_t(1)))) {
-    for (auto i : kj::indices(parts)) kept += room(i);
+        parts(kj::heapArray<kj::Vector<kj::Array<kj::byte>>>(kj::max(names.size(), size_t(1)))),
+        done(kj::heapArray<bool>(parts.size())) {
+    for (auto i : kj::indices(parts)) {
+      done[i] = false;
+      kept += room(i);
+    }
   }
 
   void add(size_t index, kj::Array<kj::byte> part) {
-    if (parts[index] != nullptr) fail(ErrorKind::kInternal, "a node has answered twice");
-    auto all = size + kept - room(index) + framed(part.size());
+    if (parts[index].size() > 0) fail(ErrorKind::kInternal, "a node has answered twice");
+    auto all = size + kept + framed(part.size());
     if (all > kMostMerged) {
       fail(ErrorKind::kResourceExhausted,
            parts.size() == 1
@@ -87,9 +91,8 @@ class Merger {
     }
     put(index, kj::mv(part));
   }
-  // A text that is too long for what is left is cut.
+  // Instead of an answer, or behind it. A text that is too long for what is left is cut.
   void addProblem(size_t index, kj::StringPtr node, GrpcStatus status) {
-    if (parts[index] != nullptr) return;  // it has answered before
     for (;;) {
       WireWriter out;
       writeMetadata(out, node, &status);
@@ -98,10 +101,16 @@ class Merger {
       status.message = kj::heapString(status.message.slice(0, status.message.size() / 2));
     }
   }
+  bool answered(size_t index) const { return parts[index].size() > 0; }
+  // Nothing more comes of it.
+  void over(size_t index) {
+    kept -= room(index);
+    done[index] = true;
+  }
   kj::Array<kj::byte> finish() const {
     WireWriter out;
-    for (auto& entry : parts) {
-      KJ_IF_MAYBE (part, entry) out.bytes(1, *part);
+    for (auto& ofNode : parts) {
+      for (auto& part : ofNode) out.bytes(1, part);
     }
     return out.finish();
   }
@@ -112,10 +121,11 @@ class Merger {
 
   kj::ArrayPtr<const kj::StringPtr> names;
   size_t size = 0, kept = 0;
-  kj::Array<kj::Maybe<kj::Array<kj::byte>>> parts;
+  kj::Array<kj::Vector<kj::Array<kj::byte>>> parts;  // of each node its answer, and a problem
+  kj::Array<bool> done;
 
   size_t room(size_t index) const {
-    return names.size() == 0 ? 0 : kProblem + kReplaced * names[index].size();
+    return names.size() == 0 || done[index] ? 0 : kProblem + kReplaced * names[index].size();
   }
   // As a field of a message.
   static size_t framed(size_t bytes) {
@@ -124,9 +134,8 @@ class Merger {
     return length.size() + bytes;
   }
   void put(size_t index, kj::Array<kj::byte> part) {
-    kept -= room(index);
     size += framed(part.size());
-    parts[index] = kj::mv(part);
+    parts[index].add(kj::mv(part));
   }
 };
 
@@ -171,6 +180,15 @@ class NodeOutput final : public Output {
   }
 };
 
+class Messages final : public Input {
+ public:
+  explicit Messages(GrpcCall& call) : call(call) {}
+  kj::Promise<kj::Maybe<kj::Array<kj::byte>>> next() override { return call.receive(); }
+
+ private:
+  GrpcCall& call;
+};
+
 // What the call's metadata says of where it goes.
 struct Targets {
   kj::Vector<kj::StringPtr> names;  // each once
@@ -213,8 +231,9 @@ struct Targets {
 
 class Edge::Handler final : public grpc::GrpcHandler {
  public:
-  Handler(const Edge& edge, rpc::Cluster::Client cluster, kj::Own<Budget::Account> account)
-      : edge(edge), cluster(kj::mv(cluster)), account(kj::mv(account)) {}
+  Handler(const Edge& edge, kj::Timer& timer, rpc::Cluster::Client cluster,
+          kj::Own<Budget::Account> account)
+      : edge(edge), timer(timer), cluster(kj::mv(cluster)), account(kj::mv(account)) {}
 
   kj::Promise<GrpcStatus> call(GrpcCall& call) override {
     KJ_IF_MAYBE (entry, edge.byPath.find(call.path())) {
@@ -228,11 +247,13 @@ class Edge::Handler final : public grpc::GrpcHandler {
 
  private:
   const Edge& edge;
+  kj::Timer& timer;
   rpc::Cluster::Client cluster;
   kj::Own<Budget::Account> account;  // or null
 
   kj::Promise<GrpcStatus> answer(GrpcCall& call, const Entry& entry) {
     Targets targets(call, entry);
+    if (entry.wide.get() != nullptr) co_return co_await answerWide(call, entry, targets);
     auto request = co_await call.receive();
     if (request == nullptr) fail(ErrorKind::kInvalidArgument, "the call has no request");
     auto& message = KJ_ASSERT_NONNULL(request);
@@ -252,6 +273,31 @@ class Edge::Handler final : public grpc::GrpcHandler {
     co_return GrpcStatus{};
   }
 
+  kj::Promise<GrpcStatus> answerWide(GrpcCall& call, const Entry& entry, const Targets& targets) {
+    if (targets.names.size() > 1) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str(entry.path, " is for one node, not for ", targets.names.size()));
+    }
+    if (entry.answer != Answer::kMerged) call.begin();
+    Messages messages(call);
+    Merger merger(targets.names);
+    auto name = targets.merged ? targets.names[0] : targets.one;
+    NodeOutput output(call, entry, targets.merged ? kj::Maybe<kj::StringPtr>(name) : nullptr,
+                      merger, 0);
+    kj::Maybe<kj::Exception> problem;
+    try {
+      co_await entry.wide->ask(node(name), {cluster, timer}, messages, output);
+    } catch (...) {
+      problem = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (p, problem) {
+      if (!targets.merged) kj::throwFatalException(kj::mv(*p));
+      co_await output.sendProblem(kj::mv(*p));
+    }
+    if (entry.answer == Answer::kMerged) co_await call.send(merger.finish());
+    co_return GrpcStatus{};
+  }
+
   // One of several: what fails is an answer, and so is that the account has nothing left, before
   // there is a copy of the request. Each begins in a turn of the loop of its own.
   kj::Promise<void> askOne(GrpcCall& call, const Entry& entry, kj::StringPtr name, Bytes request,
@@ -265,14 +311,17 @@ class Edge::Handler final : public grpc::GrpcHandler {
       auto asking = entry.method->ask(node(name), request, output);
       if (entry.answer == Answer::kMerged) {
         // What the others have said must not be lost by one who says nothing.
-        asking = asking.exclusiveJoin(call.nearDeadline().then(
-            []() { fail(ErrorKind::kDeadlineExceeded, "no answer within the time of the call"); }));
+        asking = asking.exclusiveJoin(call.nearDeadline().then([&merger, index]() {
+          if (merger.answered(index)) return;
+          fail(ErrorKind::kDeadlineExceeded, "no answer within the time of the call");
+        }));
       }
       co_await asking;
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
     }
     KJ_IF_MAYBE (p, problem) co_await output.sendProblem(kj::mv(*p));
+    merger.over(index);
   }
 
   rpc::Node::Client node(kj::StringPtr address) {
@@ -286,9 +335,9 @@ Edge::Edge() : all(allMethods(resources)) {
   for (auto& entry : all) byPath.insert(entry.path, &entry);
 }
 
-kj::Own<grpc::GrpcHandler> Edge::open(rpc::Cluster::Client cluster,
+kj::Own<grpc::GrpcHandler> Edge::open(kj::Timer& timer, rpc::Cluster::Client cluster,
                                       kj::Own<Budget::Account> account) const {
-  return kj::heap<Handler>(*this, kj::mv(cluster), kj::mv(account));
+  return kj::heap<Handler>(*this, timer, kj::mv(cluster), kj::mv(account));
 }
 
 }  // namespace talos::edge

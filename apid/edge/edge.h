@@ -32,8 +32,9 @@ class Edge {
   Edge();
   KJ_DISALLOW_COPY_AND_MOVE(Edge);
 
-  // For one connection. Must go before this. `account`: that of the connection's client, or null.
-  kj::Own<grpc::GrpcHandler> open(rpc::Cluster::Client cluster,
+  // For one connection. Must go before this and `timer`. `account`: that of the connection's
+  // client, or null.
+  kj::Own<grpc::GrpcHandler> open(kj::Timer& timer, rpc::Cluster::Client cluster,
                                   kj::Own<Budget::Account> account = {}) const;
 
   // In their order.

@@ -135,6 +135,12 @@ class Netstat final : public Method {
       out.bytes(2, shape.encode(capnp::DynamicStruct::Reader(socket)));
     }
     co_await output.send(out.finish());
+    auto leftOut = response.getLeftOut();
+    if (leftOut == 0) co_return;
+    co_await output.sendProblem(
+        error(ErrorKind::kResourceExhausted,
+              kj::str("the node has ", leftOut, " more sockets than an answer holds (",
+                      response.getSockets().size(), "); they are not in this list")));
   }
 
  private:
@@ -178,57 +184,32 @@ class Dependencies final : public Method {
   }
 };
 
-// --- what /proc counts ---
+// --- what the kernel counts ---
 
-// Takes a file, as long as its call lasts.
-class FileTaker final : public kj::Refcounted {
- public:
-  void take(Bytes bytes) {
-    constexpr size_t kMost = 4u << 20;
-    if (text.size() + bytes.size() > kMost) {
-      fail(ErrorKind::kResourceExhausted,
-           kj::str("a file of /proc has more than ", kMost, " bytes"));
-    }
-    text.addAll(bytes.asChars());
-  }
-  kj::Vector<char> text;
-};
-
-class FileServer final : public rpc::ByteSink::Server {
- public:
-  explicit FileServer(kj::Own<FileTaker> taker) : taker(kj::mv(taker)) {}
-
- protected:
-  kj::Promise<void> write(WriteContext context) override {
-    taker->take(context.getParams().getBytes());
-    return kj::READY_NOW;
-  }
-
- private:
-  kj::Own<FileTaker> taker;
-};
-
-// Read as any file is: for os:admin.
 class Counters final : public Method {
  public:
-  using Read = kj::Array<kj::byte> (*)(kj::ArrayPtr<const char>);
-  Counters(kj::StringPtr file, Read read) : file(file), read(read) {}
+  using Files = capnp::List<rpc::CounterFile>::Reader;
+  using Read = kj::Array<kj::byte> (*)(Files);
+  Counters(rpc::Counter which, Read read) : which(which), read(read) {}
 
   kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
-    auto taker = kj::refcounted<FileTaker>();
-    auto request = node.filesRequest().send().getFiles().readRequest();
-    request.setPath(file);
-    rpc::ByteSink::Client mine = kj::heap<FileServer>(kj::addRef(*taker));
-    request.setSink(mine);
-    co_await request.send().ignoreResult();
-    co_await mine.writeRequest().send();  // behind what is on its way
-    co_await output.send(read(taker->text));
+    auto request = node.machineRequest().send().getMachine().countersRequest();
+    request.setOf(which);
+    auto response = co_await request.send();
+    co_await output.send(read(response.getFiles()));
   }
 
  private:
-  kj::StringPtr file;
+  rpc::Counter which;
   Read read;
 };
+
+// Of a single file.
+template <kj::Array<kj::byte> (*read)(kj::ArrayPtr<const char>)>
+kj::Array<kj::byte> ofText(Counters::Files files) {
+  if (files.size() != 1) fail(ErrorKind::kInternal, "the node has not sent the file's text");
+  return read(files[0].getText());
+}
 
 }  // namespace
 
@@ -237,14 +218,16 @@ void addFacts(kj::Vector<Entry>& all) {
   all.add(Entry{"/machine.MachineService/Netstat", Answer::kMerged, kj::heap<Netstat>()});
   all.add(Entry{"/inspect.InspectService/ControllerRuntimeDependencies", Answer::kMerged,
                 kj::heap<Dependencies>()});
-  auto count = [&](kj::StringPtr path, kj::StringPtr file, Counters::Read read) {
-    all.add(Entry{path, Answer::kMerged, kj::heap<Counters>(file, read)});
+  auto count = [&](kj::StringPtr path, rpc::Counter which, Counters::Read read) {
+    all.add(Entry{path, Answer::kMerged, kj::heap<Counters>(which, read)});
   };
-  count("/machine.MachineService/LoadAvg", "/proc/loadavg", loadAverage);
-  count("/machine.MachineService/SystemStat", "/proc/stat", systemStat);
-  count("/machine.MachineService/CPUInfo", "/proc/cpuinfo", processorInfo);
-  count("/machine.MachineService/NetworkDeviceStats", "/proc/net/dev", networkStats);
-  count("/machine.MachineService/DiskStats", "/proc/diskstats", diskStats);
+  using Of = rpc::Counter;
+  count("/machine.MachineService/LoadAvg", Of::LOAD, ofText<loadAverage>);
+  count("/machine.MachineService/SystemStat", Of::SYSTEM, ofText<systemStat>);
+  count("/machine.MachineService/CPUInfo", Of::PROCESSORS, ofText<processorInfo>);
+  count("/machine.MachineService/NetworkDeviceStats", Of::NETWORK, ofText<networkStats>);
+  count("/machine.MachineService/DiskStats", Of::DISKS, ofText<diskStats>);
+  count("/machine.MachineService/CPUFreqStats", Of::FREQUENCIES, frequencies);
 }
 
 }  // namespace talos::edge

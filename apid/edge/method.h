@@ -5,7 +5,7 @@
 // of calls at once, each of which ends when its promise is dropped.
 #pragma once
 
-#include <kj/async.h>
+#include <kj/timer.h>
 
 #include "apid/edge/wire.h"
 #include "common/base/error.h"
@@ -18,17 +18,41 @@ class Output {
  public:
   // The fields of a message but field 1, which tells the node. Resolves when it has been taken.
   virtual kj::Promise<void> send(kj::Array<kj::byte> message) = 0;
-  // In a stream: what went wrong, after all that went well. Nothing may follow.
+  // What went wrong, after all that went well: clients take what there is, and tell the rest as an
+  // error. Nothing may follow.
   virtual kj::Promise<void> sendProblem(kj::Exception problem) = 0;
 
  protected:
   ~Output() noexcept(false) = default;
 };
 
+// Where a call's messages come from. Outlives the call.
+class Input {
+ public:
+  // The next one; none behind the last.
+  virtual kj::Promise<kj::Maybe<kj::Array<kj::byte>>> next() = 0;
+
+ protected:
+  ~Input() noexcept(false) = default;
+};
+
 struct Method {
   virtual ~Method() noexcept(false) = default;
   // `request` stays as long as the promise.
   virtual kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const = 0;
+};
+
+struct Surroundings {
+  rpc::Cluster::Client cluster;  // the client's own
+  kj::Timer& timer;
+};
+
+// A method that needs more than a node and one request: a stream of requests, other nodes, time.
+// A call of it is for one node.
+struct WideMethod {
+  virtual ~WideMethod() noexcept(false) = default;
+  virtual kj::Promise<void> ask(rpc::Node::Client node, Surroundings around, Input& input,
+                                Output& output) const = 0;
 };
 
 // How an answer looks to the client.
@@ -42,9 +66,10 @@ enum class Answer {
 struct Entry {
   kj::StringPtr path;  // /machine.MachineService/Version
   Answer answer;
-  kj::Own<const Method> method;
+  kj::Own<const Method> method = {};  // null: `wide`
   // What a Conflict of ours is called there: FailedPrecondition, or AlreadyExists.
   bool conflictMeansExists = false;
+  kj::Own<const WideMethod> wide = {};
 };
 
 }  // namespace talos::edge

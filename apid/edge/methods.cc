@@ -13,6 +13,8 @@ kj::Vector<Entry> allMethods(const ResourceMessages& messages) {
   addFacts(all);
   addTransfers(all);
   addConfiguration(all);
+  addBootstrap(all);
+  addHealth(all);
   return all;
 }
 

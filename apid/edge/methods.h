@@ -22,5 +22,7 @@ void addEvents(kj::Vector<Entry>& all);
 void addFacts(kj::Vector<Entry>& all);          // Memory, Netstat, counters, dependencies
 void addTransfers(kj::Vector<Entry>& all);      // Copy, Kubeconfig
 void addConfiguration(kj::Vector<Entry>& all);  // and Reset
+void addBootstrap(kj::Vector<Entry>& all);      // and EtcdRecover
+void addHealth(kj::Vector<Entry>& all);         // HealthCheck
 
 }  // namespace talos::edge

@@ -1,51 +1,54 @@
 #include "apid/edge/request-fields.h"
 
+#include <kj/debug.h>
+
 #include "common/base/error.h"
 
 namespace talos::edge {
+namespace {
 
-void RequestFields::scan(uint32_t field, kj::FunctionParam<void(const WireField&)> take) const {
+void scan(Bytes message, kj::FunctionParam<void(const WireField&)> take) {
   WireReader reader(message);
   for (;;) {
     KJ_IF_MAYBE (next, reader.next()) {
-      if (next->number == field) take(*next);
+      take(*next);
     } else {
       return;
     }
   }
 }
 
+}  // namespace
+
+RequestFields::RequestFields(Bytes message) : message(message) {
+  scan(message, [this](const WireField& field) {
+    if (field.number >= kNumbers) return;
+    auto& one = seen[field.number];
+    ++one.count;
+    if (field.type == WireType::kVarint) one.number = field.value;
+    if (field.type == WireType::kBytes) {
+      one.bytes = field.bytes;
+      one.ofBytes = true;
+    }
+  });
+}
+
+const RequestFields::Seen& RequestFields::at(uint32_t field) const {
+  KJ_REQUIRE(field < kNumbers, field);
+  return seen[field];
+}
+
 void RequestFields::each(uint32_t field, size_t most,
                          kj::FunctionParam<void(const WireField&)> take) const {
-  size_t count = 0;
-  scan(field, [&](const WireField&) { ++count; });
+  auto count = at(field).count;
   if (count > most) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("field ", field, " is there ", count, " times; at most ", most, " are read"));
   }
-  scan(field, kj::mv(take));
-}
-
-uint64_t RequestFields::number(uint32_t field) const {
-  uint64_t value = 0;
-  scan(field, [&](const WireField& f) {
-    if (f.type == WireType::kVarint) value = f.value;
+  if (count == 0) return;
+  scan(message, [&](const WireField& one) {
+    if (one.number == field) take(one);
   });
-  return value;
-}
-
-Bytes RequestFields::bytes(uint32_t field) const {
-  Bytes value;
-  scan(field, [&](const WireField& f) {
-    if (f.type == WireType::kBytes) value = f.bytes;
-  });
-  return value;
-}
-
-bool RequestFields::has(uint32_t field) const {
-  bool found = false;
-  scan(field, [&](const WireField& f) { found = found || f.type == WireType::kBytes; });
-  return found;
 }
 
 kj::String RequestFields::text(uint32_t field) const {

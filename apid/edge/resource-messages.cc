@@ -22,11 +22,36 @@ constexpr struct {
     {"NodeAddresses.net.talos.dev", "1:addresses~prefix"},
     {"NetworkStatuses.net.talos.dev", "1:addressReady 2:connectivityReady 3:hostnameReady"},
     {"RouteStatuses.net.talos.dev",
-     "1:family~family 2:destination~prefix 3:source~ip 4:gateway~ip 6:linkName 8:metric 9:scope~scope "
-     "10:type~routeType 12:protocol~protocol 13:mtu"},
+     "1:family~family 2:destination~prefix 3:source~ip 4:gateway~ip 6:linkName 7=254 8:metric "
+     "9:scope~scope 10:type~routeType 12:protocol~protocol 13:mtu"},
     {"LinkStatuses.net.talos.dev",
      "1:index 2:type~linkType 7:mtu 10:operationalState~linkState 11:kind 22:linkState"},
+    {"HostnameSpecs.net.talos.dev", "1:hostname 2:domainname"},
+    {"ResolverSpecs.net.talos.dev", "1:dnsServers~ip 2:searchDomains"},
+    {"TimeServerSpecs.net.talos.dev", "1:timeServers"},
+    {"Nodenames.kubernetes.talos.dev", "1:nodename"},
+    {"KubeletSpecs.kubernetes.talos.dev", "1:image 2:arguments 4:nodename 5:config~struct"},
+    {"StaticPods.kubernetes.talos.dev", "1:pod~struct"},
+    {"StaticPodStatuses.kubernetes.talos.dev", "1:status~struct"},
     // clang-format on
+};
+
+// Kinds of the original's that are one of ours, resource for resource and by the same ids: what a
+// message of the one has is what the other says.
+struct Alias {
+  kj::StringPtr space, type, ourSpace, ourType;
+};
+constexpr kj::StringPtr kNet = "network"_kj, kOurs = "controlplane"_kj, kTheirs = "k8s"_kj;
+constexpr Alias kAliases[] = {
+    {kNet, "HostnameStatuses.net.talos.dev"_kj, kNet, "HostnameSpecs.net.talos.dev"_kj},
+    {kNet, "ResolverStatuses.net.talos.dev"_kj, kNet, "ResolverSpecs.net.talos.dev"_kj},
+    {kNet, "TimeServerStatuses.net.talos.dev"_kj, kNet, "TimeServerSpecs.net.talos.dev"_kj},
+    {kTheirs, "KubeletSpecs.kubernetes.talos.dev"_kj, kOurs,
+     "KubeletSpecs.kubernetes.talos.dev"_kj},
+    {kTheirs, "Nodenames.kubernetes.talos.dev"_kj, kOurs, "Nodenames.kubernetes.talos.dev"_kj},
+    {kTheirs, "StaticPods.kubernetes.talos.dev"_kj, kOurs, "StaticPods.kubernetes.talos.dev"_kj},
+    {kTheirs, "StaticPodStatuses.kubernetes.talos.dev"_kj, kOurs,
+     "StaticPodStatuses.kubernetes.talos.dev"_kj},
 };
 
 constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "_kj;
@@ -53,24 +78,37 @@ kj::String ResourceMessages::yaml(rpc::Resource::Reader resource) const {
   return kj::str("{}\n");  // the node that was asked knows it, this one does not
 }
 
-kj::Array<kj::byte> ResourceMessages::cosi(rpc::Resource::Reader resource) const {
+Kind ResourceMessages::oursOf(Kind asked) {
+  for (auto& alias : kAliases) {
+    if (alias.type == asked.type && alias.space == asked.space) {
+      return {alias.ourSpace, alias.ourType};
+    }
+  }
+  return asked;
+}
+
+kj::Array<kj::byte> ResourceMessages::cosi(rpc::Resource::Reader resource, Kind as) const {
   WireWriter spec, out;
   KJ_IF_MAYBE (shape, specs.find(resource.getMetadata().getType())) {
     auto& type = KJ_ASSERT_NONNULL(registry.byName(resource.getMetadata().getType()));
     spec.bytes(1, shape->encode(resource.getSpec().getAs<DynamicStruct>(type.schema)));
   }
   spec.text(2, yaml(resource));
-  out.bytes(1, cosiMetadata.encode(capnp::DynamicStruct::Reader(resource.getMetadata())));
+  capnp::MallocMessageBuilder message;
+  message.setRoot(resource.getMetadata());
+  auto metadata = message.getRoot<rpc::Metadata>();
+  metadata.setNamespace(as.space);
+  metadata.setType(as.type);
+  out.bytes(1, cosiMetadata.encode(capnp::DynamicStruct::Reader(metadata.asReader())));
   out.bytes(2, spec.written());
   return out.finish();
 }
 
-kj::Array<kj::byte> ResourceMessages::absent(kj::StringPtr space, kj::StringPtr type,
-                                             kj::StringPtr id) const {
+kj::Array<kj::byte> ResourceMessages::absent(Kind kind, kj::StringPtr id) const {
   capnp::MallocMessageBuilder message;
   auto metadata = message.initRoot<rpc::Metadata>();
-  metadata.setNamespace(space);
-  metadata.setType(type);
+  metadata.setNamespace(kind.space);
+  metadata.setType(kind.type);
   metadata.setId(id);
   WireWriter spec, out;
   spec.text(2, "{}\n");

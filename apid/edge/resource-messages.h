@@ -11,6 +11,10 @@
 
 namespace talos::edge {
 
+struct Kind {
+  kj::StringPtr space, type;
+};
+
 class ResourceMessages {
  public:
   ResourceMessages();
@@ -20,10 +24,14 @@ class ResourceMessages {
   // The type of the definitions.
   static kj::StringPtr definitions() { return "ResourceDefinitions.meta.cosi.dev"; }
 
-  // cosi.resource.Resource: 1 metadata, 2 spec. Both are there, whatever is in them.
-  kj::Array<kj::byte> cosi(rpc::Resource::Reader resource) const;
+  // The kind of ours that a client means: some are called otherwise there. All others as they are.
+  static Kind oursOf(Kind asked);
+
+  // cosi.resource.Resource: 1 metadata, 2 spec. Both are there, whatever is in them. `as`: the kind
+  // that the client has asked for.
+  kj::Array<kj::byte> cosi(rpc::Resource::Reader resource, Kind as) const;
   // One that is not there. Its YAML is an empty mapping, because nothing at all ends a client.
-  kj::Array<kj::byte> absent(kj::StringPtr space, kj::StringPtr type, kj::StringPtr id) const;
+  kj::Array<kj::byte> absent(Kind kind, kj::StringPtr id) const;
   // resource.Resource: 1 metadata, 2 spec.
   kj::Array<kj::byte> old(rpc::Resource::Reader resource) const;
 

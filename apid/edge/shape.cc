@@ -95,7 +95,8 @@ struct Shape::Field {
   bool always = false;
   kj::Maybe<int64_t> constant;
   kj::Maybe<kj::String> text;     // that is always written
-  kj::Maybe<kj::String> missing;  // what is asked for by it and nobody here can do
+  kj::Maybe<kj::String> missing;  // why nobody here can do what is asked for by it
+  uint64_t harmless = 0;          // asks for nothing of that kind
   kj::Maybe<Shape> message;
 
   capnp::Type type() const { return path.back().getType(); }
@@ -175,7 +176,9 @@ Shape::Shape(Parser& parser, capnp::StructSchema schema) {
     auto field = kj::heap<Field>();
     field->number = parser.number();
     if (parser.take('^')) {
-      field->missing = parser.word();
+      if (parser.rest.size() > 0 && isDigit(parser.rest[0])) field->harmless = parser.number();
+      field->missing =
+          parser.take('\'') ? parser.quoted() : kj::str("this node has no ", parser.word());
       fields.add(kj::mv(field));
       continue;
     }
@@ -347,10 +350,10 @@ bool Shape::Field::takes(const WireField& field) const {
 }
 
 void Shape::Field::decode(kj::ArrayPtr<const WireField> found, DynamicStruct::Builder into) const {
-  KJ_IF_MAYBE (what, missing) {
+  KJ_IF_MAYBE (why, missing) {
     for (auto& field : found) {
-      if (field.value == 0 && field.bytes.size() == 0) continue;
-      fail(ErrorKind::kUnimplemented, kj::str("this node has no ", *what));
+      bool nothing = field.value == 0 || field.value == harmless;
+      if (!nothing || field.bytes.size() > 0) fail(ErrorKind::kUnimplemented, *why);
     }
     return;
   }

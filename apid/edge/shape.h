@@ -12,6 +12,7 @@
 //   7=1 8='text'        always this
 //   0:signal=15         the struct's field is always this; 0 is no number of a field
 //   3^stage             nobody here can do what that asks for: Unimplemented when it is set
+//   1^2'only CRI'       the same, saying this text, but 2 asks for no more than zero does
 //
 // What a reader of proto3 takes for granted is left out: zero, false, an empty text. Numbers in
 // lists are packed, and read either way. A field that is absent is read as zero, never as the

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
+#include <kj/timer.h>
 
 #include <deque>
 #include <map>
@@ -130,7 +131,8 @@ struct EdgeTest : ::testing::Test {
   Edge edge;
   ModelCluster* cluster;
   rpc::Cluster::Client client = make();
-  kj::Own<grpc::GrpcHandler> handler = edge.open(client);
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::Own<grpc::GrpcHandler> handler = edge.open(timer, client);
 
   rpc::Cluster::Client make() {
     auto model = kj::heap<ModelCluster>();

@@ -40,6 +40,7 @@ class ModelMachine final : public rpc::Machine::Server {
     for (auto m : list) m.setFilesystem("/dev/disk/by-partlabel/EPHEMERAL/and/more/of/it");
     return kj::READY_NOW;
   }
+  kj::Promise<void> shutdown(ShutdownContext context) override { return kj::READY_NOW; }
   kj::Promise<void> reboot(RebootContext context) override {
     fail(ErrorKind::kPermissionDenied, "Machine.reboot needs the role os:operator");
   }
@@ -197,6 +198,12 @@ class ModelUpgrades final : public rpc::Upgrades::Server {
   Record& record;
 };
 
+class ModelContainers final : public rpc::Containers::Server {
+ protected:
+  kj::Promise<void> images(ImagesContext context) override { return kj::READY_NOW; }
+  kj::Promise<void> pull(PullContext context) override { return kj::READY_NOW; }
+};
+
 class ModelNode final : public rpc::Node::Server {
  public:
   ModelNode(kj::StringPtr tag, Record& record) : tag(kj::str(tag)), record(record) {}
@@ -208,6 +215,10 @@ class ModelNode final : public rpc::Node::Server {
   }
   kj::Promise<void> network(NetworkContext context) override {
     context.getResults().setNetwork(kj::heap<ModelNetwork>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> containers(ContainersContext context) override {
+    context.getResults().setContainers(kj::heap<ModelContainers>());
     return kj::READY_NOW;
   }
   kj::Promise<void> upgrades(UpgradesContext context) override {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "apid/edge/request-fields.h"
+#include "apid/edge/struct-message.h"
 #include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "common/base/url-secrets.h"
@@ -210,6 +211,11 @@ void encodeCondition(uint32_t number, DynamicValue::Reader value, WireWriter& ou
   out.bytes(number, message.written());
 }
 
+// An object of Kubernetes, which is YAML here.
+void encodeStruct(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  out.bytes(number, structMessage(value.as<capnp::Text>()));
+}
+
 // Of a struct its name alone.
 void encodeName(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   out.text(number, value.as<capnp::DynamicStruct>().get("name").as<capnp::Text>());
@@ -262,6 +268,7 @@ constexpr Transform kTransforms[] = {
     {"linkType"_kj, encodeWord<kLinkTypes>},
     {"machineType"_kj, encodeWord<kMachineTypes>},
     {"stage"_kj, encodeWord<kStages>},
+    {"struct"_kj, encodeStruct},
     {"name"_kj, encodeName},
     {"begins"_kj, encodeBegins},
     {"word"_kj, encodeWordItself},
