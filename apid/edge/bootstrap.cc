@@ -6,7 +6,7 @@
 namespace talos::edge {
 namespace {
 
-constexpr size_t kMostPieceBytes = 64u << 10;
+constexpr size_t kLargestPiece = 64u << 10;
 
 // Whether the node is in a cluster, or on its way into one. What it does not tell is no cluster.
 kj::Promise<bool> hasCluster(rpc::Node::Client node) {
@@ -70,9 +70,9 @@ class EtcdRecover final : public WideMethod {
       auto message = co_await input.next();
       KJ_IF_MAYBE (m, message) {
         auto bytes = RequestFields(*m).bytes(2);
-        for (size_t at = 0; at < bytes.size(); at += kMostPieceBytes) {
+        for (size_t at = 0; at < bytes.size(); at += kLargestPiece) {
           auto request = upload.writeRequest();
-          request.setBytes(bytes.slice(at, kj::min(bytes.size(), at + kMostPieceBytes)));
+          request.setBytes(bytes.slice(at, kj::min(bytes.size(), at + kLargestPiece)));
           co_await request.send();
         }
       } else {

@@ -12,7 +12,7 @@
 namespace talos::edge {
 namespace {
 
-constexpr size_t kMostNodes = 256;   // in each list
+constexpr size_t kMostNamed = 256;   // in each list
 constexpr size_t kMostLines = 1000;  // that a client has not taken
 constexpr auto kPatience = 20 * kj::MINUTES, kLongest = 24 * kj::HOURS;
 
@@ -125,7 +125,7 @@ struct HealthAsked {
 
  private:
   static void add(const RequestFields& cluster, uint32_t field, kj::Vector<kj::String>& list) {
-    cluster.each(field, kMostNodes, [&](const WireField& one) { list.add(textOf(one)); });
+    cluster.each(field, kMostNamed, [&](const WireField& one) { list.add(textOf(one)); });
   }
 };
 

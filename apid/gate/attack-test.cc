@@ -85,6 +85,17 @@ TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
     EXPECT_EQ(messageOf(e),
               kj::str(rule.method, " needs the role ", rule.needed, "; this caller has os:reader"));
     tried.add(kj::mv(rule.method));
+    // What it would give is denied with it.
+    for (auto field : method.getResultType().getFields()) {
+      if (!field.getType().isInterface()) continue;
+      auto given = on.newRequest(method).send().get(field).releaseAs<capnp::DynamicCapability>();
+      for (auto inner : given.getSchema().getMethods()) {
+        auto refused = failureOf(given.newRequest(inner).send().ignoreResult());
+        EXPECT_EQ(kindOf(refused), ErrorKind::kPermissionDenied);
+        auto its = rules.find(given.getSchema().getProto().getId(), inner.getOrdinal());
+        tried.add(kj::mv(its.method));
+      }
+    }
   };
   for (auto give : node.getSchema().getMethods()) {
     expectDenied(node, give);

@@ -278,6 +278,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Containers.logs",    "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
       "Etcd.members",       "Etcd.standing",      "Etcd.status",          "Kubernetes.survey",
       "Node.kubernetes",    "Machine.cgroups",    "Machine.netstat",      "Machine.dependencies",
+      "Machine.counters",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
@@ -293,6 +294,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.defragment",
       "Etcd.disarm",
       "Etcd.forfeitLeadership",
+      "Etcd.keepSnapshot",
       "Etcd.leave",
       "Etcd.removeMember",
       "EventSink.events",
@@ -310,6 +312,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ResourceSink.changes",
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
+      "SnapshotUpload.done",
+      "SnapshotUpload.write",
       "Storage.deleteMeta",
       "Storage.newRecoveryKey",
       "Storage.readMeta",
@@ -350,7 +354,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.removeMember "
       "Etcd.snapshot Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
       "Machine.shutdown Network.capture "
-      "Services.kill Services.restart Services.start Services.stop "
+      "Services.kill Services.restart Services.start Services.stop SnapshotUpload.done "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
       "Upgrades.rollback Upgrades.upgrade",
       kj::strArray(audited, " "));

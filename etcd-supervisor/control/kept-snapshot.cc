@@ -10,7 +10,7 @@
 namespace talos::supervisor {
 namespace {
 
-constexpr uint32_t kMostPieceBytes = 64u << 10;
+constexpr uint32_t kLargestPiece = 64u << 10;
 
 kj::AutoCloseFd namelessFile(kj::StringPtr folder) {
   auto path = kj::str(folder, "/upload");
@@ -28,7 +28,7 @@ class FileSource final : public rpc::ByteSource::Server {
 
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
-    auto wanted = kj::heapArray<kj::byte>(kj::min(params.getSize(), kMostPieceBytes));
+    auto wanted = kj::heapArray<kj::byte>(kj::min(params.getSize(), kLargestPiece));
     auto got = readAt(file, params.getOffset(), wanted, "the snapshot");
     context.getResults().setBytes(wanted.slice(0, got));
     return kj::READY_NOW;
