@@ -1,5 +1,7 @@
 #include "etcd-supervisor/membership/leave.h"
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
@@ -224,6 +226,26 @@ kj::Promise<void> Leave::settle(kj::ArrayPtr<const kj::String> known) {
   }
 }
 
+// The member that goes is asked for nothing, if another one answers: when it is none any more, it
+// answers neither its removal nor the end of the lock.
+kj::Promise<etcd::Etcd*> Leave::doorBeside(const View::Answer& answer, etcd::MemberId id,
+                                           kj::ArrayPtr<const kj::String> addresses) {
+  kj::Vector<kj::String> its, others;
+  for (auto& member : answer.list.members) {
+    if (member.id == id) addHosts(its, here.config(), member);
+  }
+  for (auto& address : addresses) {
+    bool own = std::any_of(its.begin(), its.end(), [&](auto& one) { return one == address; });
+    if (!own) others.add(kj::str(address));
+  }
+  etcd::Etcd* door = &answer.through;
+  if (!others.empty() && others.size() < addresses.size()) {
+    co_await view.members(others).then([&](View::Answer&& beside) { door = &beside.through; },
+                                       [](kj::Exception&&) {});
+  }
+  co_return door;
+}
+
 kj::Promise<void> Leave::remove(kj::StringPtr name, bool force,
                                 kj::ArrayPtr<const kj::String> known) {
   auto config = here.config();
@@ -236,16 +258,17 @@ kj::Promise<void> Leave::remove(kj::StringPtr name, bool force,
            kj::str("\"", name, "\" is this node; use talosctl etcd leave"));
     }
   }
-  co_await underLock(edges, here, answer.through, config.name, [&]() -> kj::Promise<void> {
-    auto list = co_await answer.through.members(true);
+  auto& through = *co_await doorBeside(answer, id, addresses);
+  co_await underLock(edges, here, through, config.name, [&]() -> kj::Promise<void> {
+    auto list = co_await through.members(true);
     auto voices = co_await view.voices(list.members, config);
     requireAllowed(voices, id, force,
                    "that is the only voting member; the cluster ends without it");
     log::info("removing a member", {{"id", hex(id)}, {"reason", "asked for"}});
     // Who forces it goes round our check; what etcd thinks of it, at one member, still counts.
     kj::Vector<etcd::Etcd*> doors;
-    if (force) doors.add(&answer.through);
-    if (!force) doors = doorsFor(edges, config, answer.through, list.members, id);
+    if (force) doors.add(&through);
+    if (!force) doors = doorsFor(edges, config, through, list.members, id);
     co_await removeSurely(kj::mv(doors), id);
   });
 }

@@ -40,6 +40,8 @@ class Leave {
   using Judge = kj::Function<void(kj::ArrayPtr<const Voice> voices, etcd::MemberId own)>;
 
   kj::Promise<void> leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known);
+  kj::Promise<etcd::Etcd*> doorBeside(const View::Answer& answer, etcd::MemberId id,
+                                      kj::ArrayPtr<const kj::String> addresses);
   kj::Promise<void> removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::MemberId id);
   kj::Promise<void> removeLocked(etcd::Etcd& through, etcd::MemberId own, Judge& judge,
                                  const Config& config);

@@ -236,7 +236,15 @@ inline kj::Promise<kj::Array<etcd::Member>> RoutedEtcd::removeMember(etcd::Membe
   if (node.disk.member == id && node.holds && !node.vipdHangs && process.world.isMember(node)) {
     process.world.never(kj::str(node.config.name, " leaves and holds a shared address"));
   }
-  return changing(route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
+  auto* asked = address == kLocal ? &node : process.world.at(address);
+  bool itself = asked != nullptr && asked->disk.member == id;
+  auto left = co_await changing(
+      route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
+  if (itself) {  // what is no member any more ends, and answers nothing
+    co_await process.world.timer.afterDelay(30 * kj::SECONDS);
+    fail(ErrorKind::kUnavailable, kj::str(ownName, ": no answer"));
+  }
+  co_return kj::mv(left);
 }
 
 template <typename T>
