@@ -27,7 +27,7 @@ constexpr auto kFarewell = 2 * kj::SECONDS;
 // How long a client that is to go elsewhere may still begin calls, if it does not answer.
 constexpr auto kLastCalls = 1 * kj::SECONDS;
 
-class ServerSession final : public Carrier, private Budget::Queue {
+class ServerSession final : public Carrier, private H2Events, private Budget::Queue {
  public:
   ServerSession(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, GrpcHandler& handler,
                 const GrpcLimits& limits, kj::Own<Budget::Account> account);
@@ -105,17 +105,16 @@ class ServerSession final : public Carrier, private Budget::Queue {
   }
 
   // --- nghttp2 ---
-  static ServerSession& self(void* user) { return *static_cast<ServerSession*>(user); }
+  static ServerSession& self(void* user) {
+    return static_cast<ServerSession&>(*static_cast<H2Events*>(user));
+  }
   void began(const nghttp2_frame_hd& header);
   void received(const nghttp2_frame& frame);
   void sent(const nghttp2_frame& frame);
-  static int onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
-                      size_t nameSize, const uint8_t* value, size_t valueSize, uint8_t, void* user);
-  static int onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data, size_t size,
-                    void* user);
-  static int onClose(nghttp2_session*, int32_t id, uint32_t code, void* user);
-  static nghttp2_ssize onFill(nghttp2_session*, int32_t id, uint8_t* buffer, size_t size,
-                              uint32_t* flags, nghttp2_data_source*, void* user);
+  bool header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) override;
+  size_t data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) override;
+  void closed(int32_t id, uint32_t code) override;
+  kj::Maybe<size_t> fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) override;
   void open();
 };
 
@@ -169,8 +168,7 @@ void ServerSession::open() {
         }
         return 0;
       });
-  nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader);
-  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData);
+  setEvents(callbacks);
   nghttp2_session_callbacks_set_on_frame_recv_callback(
       callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
         self(user).received(*frame);
@@ -181,13 +179,12 @@ void ServerSession::open() {
         self(user).sent(*frame);
         return 0;
       });
-  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose);
   nghttp2_option* option;
   KJ_ASSERT(nghttp2_option_new(&option) == 0);
   KJ_DEFER(nghttp2_option_del(option));
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);  // ours: FrameBudget
-  KJ_ASSERT(nghttp2_session_server_new2(&h2, callbacks, this, option) == 0);
+  KJ_ASSERT(nghttp2_session_server_new2(&h2, callbacks, static_cast<H2Events*>(this), option) == 0);
 }
 
 // --- what the client sends ---
@@ -210,19 +207,13 @@ void ServerSession::began(const nghttp2_frame_hd& header) {
   }
 }
 
-int ServerSession::onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
-                            size_t nameSize, const uint8_t* value, size_t valueSize, uint8_t,
-                            void* user) {
-  auto call = self(user).find(frame->hd.stream_id);
-  if (call == nullptr || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-  // nghttp2 ends both with a zero.
-  auto all = call->header(kj::StringPtr(reinterpret_cast<const char*>(name), nameSize),
-                          kj::StringPtr(reinterpret_cast<const char*>(value), valueSize));
-  auto most = kMuchTooLong * self(user).limits.headers;
-  if (all <= most) return 0;
-  self(user).expel(NGHTTP2_ENHANCE_YOUR_CALM,
-                   kj::str("the headers of a call are more than ", most, " bytes"));
-  return NGHTTP2_ERR_CALLBACK_FAILURE;
+bool ServerSession::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
+  auto call = find(frame.hd.stream_id);
+  if (call == nullptr || frame.headers.cat != NGHTTP2_HCAT_REQUEST) return true;
+  auto most = kMuchTooLong * limits.headers;
+  if (call->header(name, value) <= most) return true;
+  expel(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the headers of a call are more than ", most, " bytes"));
+  return false;
 }
 
 void ServerSession::received(const nghttp2_frame& frame) {
@@ -239,25 +230,18 @@ void ServerSession::received(const nghttp2_frame& frame) {
   if (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) call->endOfMessages();
 }
 
-int ServerSession::onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data,
-                          size_t size, void* user) {
-  // Of the connection at once: one call that is not read must not stop the others.
-  nghttp2_session_consume_connection(h2, size);
-  auto call = self(user).find(id);
-  size_t now = call == nullptr ? size : call->received(kj::arrayPtr(data, size));
-  if (now > 0) nghttp2_session_consume_stream(h2, id, now);
-  return 0;
+size_t ServerSession::data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) {
+  auto call = find(id);
+  return call == nullptr ? bytes.size() : call->received(bytes);
 }
 
-int ServerSession::onClose(nghttp2_session*, int32_t id, uint32_t, void* user) {
-  auto& session = self(user);
-  auto it = session.calls.find(id);
-  if (it == session.calls.end()) return 0;
+void ServerSession::closed(int32_t id, uint32_t) {
+  auto it = calls.find(id);
+  if (it == calls.end()) return;
   it->second->abandon();
-  session.gone.add(kj::mv(it->second));
-  session.calls.erase(it);
-  session.wrote.raise();  // leave() waits for the last one
-  return 0;
+  gone.add(kj::mv(it->second));
+  calls.erase(it);
+  wrote.raise();  // leave() waits for the last one
 }
 
 kj::Promise<void> ServerSession::readAll() {
@@ -307,25 +291,22 @@ kj::Promise<void> ServerSession::watchMessages() {
 // --- what it is sent ---
 
 void ServerSession::respond(int32_t id, kj::ArrayPtr<const nghttp2_nv> fields, bool all) {
-  nghttp2_data_provider2 body = {};
-  body.read_callback = onFill;
+  auto body = eventsFill();
   nghttp2_submit_response2(h2, id, fields.begin(), fields.size(), all ? nullptr : &body);
   flush();
 }
 
-nghttp2_ssize ServerSession::onFill(nghttp2_session* h2, int32_t id, uint8_t* buffer, size_t size,
-                                    uint32_t* flags, nghttp2_data_source*, void* user) {
-  auto call = self(user).find(id);
-  if (call == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-  auto filled = call->fill(kj::arrayPtr(buffer, size));
-  if (filled > 0) ++self(user).fills;
+kj::Maybe<size_t> ServerSession::fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) {
+  auto call = find(id);
+  if (call == nullptr) return nullptr;
+  auto filled = call->fill(into);
+  if (filled > 0) ++fills;
   if (call->complete()) {
-    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     auto trailers = call->trailers();
     nghttp2_submit_trailer(h2, id, trailers.begin(), trailers.size());
-    return static_cast<nghttp2_ssize>(filled);
   }
-  return filled == 0 ? NGHTTP2_ERR_DEFERRED : static_cast<nghttp2_ssize>(filled);
+  return filled;
 }
 
 void ServerSession::sent(const nghttp2_frame& frame) {

@@ -69,7 +69,7 @@ class CallImpl final : public Call {
   kj::Promise<void> change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who);
 };
 
-class SessionImpl final : public Session {
+class SessionImpl final : public Session, private H2Events {
  public:
   SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> stream, Wire wire);
   ~SessionImpl() noexcept(false) override { nghttp2_session_del(h2); }
@@ -125,14 +125,11 @@ class SessionImpl final : public Session {
     return it == open_.end() ? nullptr : it->second;
   }
 
-  static SessionImpl& self(void* user) { return *static_cast<SessionImpl*>(user); }
-  static int onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
-                      size_t nameSize, const uint8_t* value, size_t valueSize, uint8_t, void* user);
-  static int onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data, size_t size,
-                    void* user);
-  static int onClose(nghttp2_session*, int32_t id, uint32_t code, void* user);
-  static nghttp2_ssize onFill(nghttp2_session*, int32_t id, uint8_t* buffer, size_t size,
-                              uint32_t* flags, nghttp2_data_source*, void* user);
+  // --- H2Events ---
+  bool header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) override;
+  size_t data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) override;
+  void closed(int32_t id, uint32_t code) override;
+  kj::Maybe<size_t> fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) override;
 };
 
 // --- one call ---
@@ -249,43 +246,31 @@ void CallImpl::closed(uint32_t h2Code) {
 
 // --- the connection ---
 
-int SessionImpl::onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name,
-                          size_t nameSize, const uint8_t* value, size_t valueSize, uint8_t,
-                          void* user) {
-  auto call = self(user).find(frame->hd.stream_id);
-  if (call == nullptr) return 0;
-  // nghttp2 ends both with a zero.
-  call->header(kj::StringPtr(reinterpret_cast<const char*>(name), nameSize),
-               kj::StringPtr(reinterpret_cast<const char*>(value), valueSize));
-  return 0;
+bool SessionImpl::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
+  auto call = find(frame.hd.stream_id);
+  if (call != nullptr) call->header(name, value);
+  return true;
 }
 
-int SessionImpl::onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data, size_t size,
-                        void* user) {
-  // Of the connection at once: one stream that nobody reads must not stop the others.
-  nghttp2_session_consume_connection(h2, size);
-  auto call = self(user).find(id);
-  size_t now = call == nullptr ? size : call->received(kj::arrayPtr(data, size));
-  if (now > 0) nghttp2_session_consume_stream(h2, id, now);
-  return 0;
+size_t SessionImpl::data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) {
+  auto call = find(id);
+  return call == nullptr ? bytes.size() : call->received(bytes);
 }
 
-int SessionImpl::onClose(nghttp2_session*, int32_t id, uint32_t code, void* user) {
-  auto call = self(user).find(id);
-  if (call == nullptr) return 0;
-  self(user).open_.erase(id);
+void SessionImpl::closed(int32_t id, uint32_t code) {
+  auto call = find(id);
+  if (call == nullptr) return;
+  open_.erase(id);
   call->closed(code);
-  return 0;
 }
 
-nghttp2_ssize SessionImpl::onFill(nghttp2_session*, int32_t id, uint8_t* buffer, size_t size,
-                                  uint32_t* flags, nghttp2_data_source*, void* user) {
-  auto call = self(user).find(id);
-  if (call == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+kj::Maybe<size_t> SessionImpl::fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) {
+  auto call = find(id);
+  if (call == nullptr) return nullptr;
   bool last = false;
-  auto filled = call->fill(kj::arrayPtr(buffer, size), last);
-  if (last) *flags |= NGHTTP2_DATA_FLAG_EOF;
-  return filled == 0 && !last ? NGHTTP2_ERR_DEFERRED : static_cast<nghttp2_ssize>(filled);
+  auto filled = call->fill(into, last);
+  if (last) flags |= NGHTTP2_DATA_FLAG_EOF;
+  return filled;
 }
 
 SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given,
@@ -298,14 +283,12 @@ SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncI
   nghttp2_session_callbacks* callbacks;
   KJ_ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
   KJ_DEFER(nghttp2_session_callbacks_del(callbacks));
-  nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader);
-  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData);
-  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose);
+  setEvents(callbacks);
   nghttp2_option* option;
   KJ_ASSERT(nghttp2_option_new(&option) == 0);
   KJ_DEFER(nghttp2_option_del(option));
   nghttp2_option_set_no_auto_window_update(option, 1);
-  KJ_ASSERT(nghttp2_session_client_new2(&h2, callbacks, this, option) == 0);
+  KJ_ASSERT(nghttp2_session_client_new2(&h2, callbacks, static_cast<H2Events*>(this), option) == 0);
   nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
                                        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow}};
   nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, kj::size(settings));
@@ -342,8 +325,7 @@ kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata>
   }
   for (auto& m : metadata) add(m.name, m.value);
   auto call = kj::heap<CallImpl>(kj::addRef(*this), kj::str(path), until);
-  nghttp2_data_provider2 body = {};
-  body.read_callback = onFill;
+  auto body = eventsFill();
   auto id = nghttp2_submit_request2(h2, nullptr, headers.begin(), headers.size(), &body, nullptr);
   if (id < 0) {
     fail(ErrorKind::kUnavailable, kj::str("cannot begin ", path, ": ", nghttp2_strerror(id)));
