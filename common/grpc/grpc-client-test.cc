@@ -4,16 +4,19 @@
 
 #include "common/grpc/grpc-session.h"
 #include "common/grpc/test-grpc-server.h"
+#include "common/grpc/test-h2.h"
 #include "common/testing/virtual-time.h"
 
 namespace talos::grpc {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using namespace grpc::testing;
 
-class GrpcClientTest : public testing::Test {
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class GrpcClientTest : public ::testing::Test {
  public:
   ~GrpcClientTest() noexcept override {}
 
@@ -57,6 +60,18 @@ class GrpcClientTest : public testing::Test {
   kj::Own<Call> open(kj::StringPtr path, kj::Maybe<kj::Duration> deadline = nullptr) {
     return client.open(path, nullptr, deadline).wait(scope);
   }
+  // How the first call of a connection fails whose server says this.
+  std::string said(const std::string& frames) {
+    auto pipe = kj::newTwoWayPipe();
+    auto session = beginSession(timer, kj::str("model"), kj::mv(pipe.ends[1]));
+    auto call = session->open("/a.B/C", nullptr, nullptr);
+    call->endOfMessages();
+    auto drained = pipe.ends[0]->readAllBytes().eagerlyEvaluate(
+        [](kj::Exception&&) -> kj::Array<kj::byte> { return nullptr; });
+    auto all = settingsFrame() + frames;
+    pipe.ends[0]->write(all.data(), all.size()).wait(scope);
+    return failure(call->read());
+  }
   std::string next(Call& call) {
     auto message = call.read().wait(scope);
     return message == nullptr ? "(end)" : text(KJ_ASSERT_NONNULL(message));
@@ -85,7 +100,7 @@ TEST_F(GrpcClientTest, AsksAndIsAnswered) {
 // Catches: a status that is lost or of another kind, an answer that is taken although its status
 // says that it failed.
 TEST_F(GrpcClientTest, StatusesAreErrors) {
-  server.methods["/a.B/Missing"] = [](auto& x) { x.finish(5, "image %22x%22: not found"); };
+  server.methods["/a.B/Missing"] = [](auto& x) { x.finish(5, "image \"x\": not found"); };
   server.methods["/a.B/Late"] = [](auto& x) {
     if (!x.ended) return;
     x.send("half");
@@ -98,15 +113,11 @@ TEST_F(GrpcClientTest, StatusesAreErrors) {
     x.send("2");
     x.finish();
   };
-  server.methods["/a.B/Reset"] = [](auto& x) {
-    if (x.ended) x.reset(NGHTTP2_INTERNAL_ERROR);
-  };
   EXPECT_EQ("NotFound: image \"x\": not found", failure(ask("/a.B/Missing", "")));
   EXPECT_EQ("Internal: disk full", failure(ask("/a.B/Late", "")));
   EXPECT_EQ("Internal: model has ended /a.B/Nothing without an answer",
             failure(ask("/a.B/Nothing", "")));
   EXPECT_EQ("Internal: model has answered /a.B/Twice twice", failure(ask("/a.B/Twice", "")));
-  EXPECT_THAT(failure(ask("/a.B/Reset", "")), HasSubstr("without a status"));
   EXPECT_EQ("Unimplemented: unknown method", failure(ask("/a.B/Other", "")));
 }
 
@@ -151,28 +162,24 @@ TEST_F(GrpcClientTest, ADeadlineIsOfAllOfACall) {
 // Catches: an answer that was cut and counts; a server that is not there for now, and whose refusal
 // looks as if it had carried out the call; a text that a server makes as long as it likes.
 TEST_F(GrpcClientTest, EndsThatAreNone) {
-  server.methods["/a.B/Cut"] = [](auto& x) {
-    if (!x.ended) return;
-    x.sendRaw(std::string("\0\0\0\0\5ab", 7));
-    x.finish();
+  auto headers = [](const char* http, const std::string& status, uint8_t flags) {
+    Fields fields = {{":status", http}, {"content-type", "application/grpc"}};
+    if (!status.empty()) fields.push_back({"grpc-status", status});
+    return headersFrame(1, fields, kEndHeaders | flags);
   };
-  server.methods["/a.B/Refused"] = [](auto& x) {
-    if (x.ended) x.reset(NGHTTP2_REFUSED_STREAM);
-  };
-  server.methods["/a.B/Long"] = [](auto& x) {
-    if (x.ended) x.finish(13, std::string(20'000, 'x'));
-  };
-  server.methods["/a.B/Http"] = [](auto& x) {
-    if (x.ended) x.finishWithoutStatus();
-  };
-  EXPECT_EQ("Internal: model has cut its answer to /a.B/Cut", failure(ask("/a.B/Cut", "")));
-  EXPECT_THAT(failure(ask("/a.B/Refused", "")), HasSubstr("Unavailable: model has ended"));
-  EXPECT_EQ(failure(ask("/a.B/Long", "")).size(), kMostStatus + strlen("Internal: "));
-  server.httpStatus = "404";
-  EXPECT_EQ("Internal: model has answered /a.B/Http with HTTP status 404",
-            failure(ask("/a.B/Http", "")));
-  server.httpStatus = "503";
-  EXPECT_THAT(failure(ask("/a.B/Http", "")), HasSubstr("Unavailable: "));
+  auto reset = [](uint32_t code) { return h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(code, 4)); };
+  EXPECT_EQ("Internal: model has cut its answer to /a.B/C",
+            said(headers("200", "", 0) + dataFrame(1, std::string("\0\0\0\0\5ab", 7), 0) +
+                 headersFrame(1, {{"grpc-status", "0"}}, kEndHeaders | kEndStream)));
+  EXPECT_THAT(said(reset(NGHTTP2_INTERNAL_ERROR)), HasSubstr("without a status"));
+  EXPECT_THAT(said(reset(NGHTTP2_REFUSED_STREAM)), HasSubstr("Unavailable: model has ended"));
+  std::string text(12'000, 'x');  // a frame has at most 16 KiB
+  auto fields = Fields{{":status", "200"}, {"grpc-status", "13"}, {"grpc-message", text}};
+  EXPECT_EQ(said(headersFrame(1, fields, kEndHeaders | kEndStream)).size(),
+            kMostStatus + strlen("Internal: "));
+  EXPECT_EQ("Internal: model has answered /a.B/C with HTTP status 404",
+            said(headers("404", "", kEndStream)));
+  EXPECT_THAT(said(headers("503", "", kEndStream)), HasSubstr("Unavailable: "));
 }
 
 // Catches: messages of a stream that wait for its end, writes after the first that are lost.

@@ -1,227 +1,191 @@
-// For tests: a gRPC server on one end of a pipe in the test's own loop. What a method does is a
-// function of the test; an unknown one is answered with status 12, as any server does.
+// For tests: a server of gRPC on one end of a pipe in the test's own loop: the real one
+// (grpc-server.h). What a method does is a function of the test; an unknown one is answered with
+// status 12, as any server does. What no server of ours says is said by hand (test-h2.h).
 #pragma once
 
 #include <kj/async-io.h>
 #include <kj/debug.h>
-#include <kj/map.h>
 #include <nghttp2/nghttp2.h>
-#include <string.h>
 
 #include <deque>
 #include <functional>
 #include <map>
 #include <string>
 
+#include "common/base/signal.h"
 #include "common/grpc/grpc-client.h"
-#include "common/grpc/grpc-frame.h"
+#include "common/grpc/grpc-server.h"
 
 namespace talos::grpc {
 
-class ModelServer final : private kj::TaskSet::ErrorHandler {
+// The server keeps no deadlines, which are the client's here: no time passes for it.
+class StandingTime final : public kj::Timer {
+ public:
+  kj::TimePoint now() const override { return kj::origin<kj::TimePoint>(); }
+  kj::Promise<void> atTime(kj::TimePoint time) override { return afterDelay(time - now()); }
+  kj::Promise<void> afterDelay(kj::Duration delay) override {
+    if (delay > 0 * kj::SECONDS) return kj::NEVER_DONE;
+    return kj::evalLast([]() {});
+  }
+};
+
+// What the server hears, with an eye on the client's pings.
+class Overheard final : public kj::AsyncIoStream {
+ public:
+  Overheard(kj::Own<kj::AsyncIoStream> inner, const bool& deaf, unsigned& pings)
+      : inner(kj::mv(inner)), deaf(deaf), pings(pings) {}
+
+  kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
+    for (;;) {
+      auto got = co_await inner->tryRead(buffer, least, most);
+      if (got > 0 && deaf) continue;
+      look(kj::arrayPtr(static_cast<kj::byte*>(buffer), got));
+      co_return got;
+    }
+  }
+  kj::Promise<void> write(const void* buffer, size_t size) override {
+    return inner->write(buffer, size);
+  }
+  kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
+    return inner->write(pieces);
+  }
+  kj::Promise<void> whenWriteDisconnected() override { return inner->whenWriteDisconnected(); }
+  void shutdownWrite() override { inner->shutdownWrite(); }
+
+ private:
+  static constexpr size_t kPreface = 24, kHeader = 9;
+
+  kj::Own<kj::AsyncIoStream> inner;
+  const bool& deaf;
+  unsigned& pings;
+  size_t passed = kPreface;  // bytes that are not of a frame's header
+  std::string header;
+
+  void look(kj::ArrayPtr<const kj::byte> bytes) {
+    for (auto byte : bytes) {
+      if (passed > 0) {
+        --passed;
+        continue;
+      }
+      header += static_cast<char>(byte);
+      if (header.size() < kHeader) continue;
+      auto at = [&](size_t i) { return static_cast<uint8_t>(header[i]); };
+      if (at(3) == NGHTTP2_PING && (at(4) & NGHTTP2_FLAG_ACK) == 0) ++pings;
+      passed = at(0) << 16 | at(1) << 8 | at(2);
+      header.clear();
+    }
+  }
+};
+
+class ModelServer final : private GrpcHandler {
  public:
   class Exchange {
    public:
     std::string path;
-    std::map<std::string, std::string> headers;
-    std::deque<std::string> messages;  // that have come
-    bool ended = false;                // the client sends no more
+    std::map<std::string, std::string> headers;  // of those that tests ask for
+    std::deque<std::string> messages;            // that have come
+    bool ended = false;                          // the client sends no more
 
     void send(std::string message) {
-      auto framed = frame(kj::arrayPtr(message.data(), message.size()).asBytes());
-      sendRaw(std::string(framed.asChars().begin(), framed.size()));
+      out.push_back(std::move(message));
+      changed.raise();
     }
-    void sendRaw(std::string bytes) {
-      out += bytes;
-      server->resume(id);
+    void finish(int status = 0, const std::string& text = "") {
+      over = GrpcStatus{static_cast<kj::uint>(status), kj::str(text.c_str())};
+      changed.raise();
     }
-    void finish(int status = 0, std::string text = "") {
-      finished = true;
-      trailers = {{"grpc-status", std::to_string(status)}};
-      if (!text.empty()) trailers.push_back({"grpc-message", text});
-      server->resume(id);
-    }
-    // As something that speaks HTTP and no gRPC.
-    void finishWithoutStatus() {
-      finished = true;
-      server->resume(id);
-    }
-    size_t taken() const { return sent; }
-    // Ends the stream without a status.
-    void reset(uint32_t code) {
-      nghttp2_submit_rst_stream(server->h2, NGHTTP2_FLAG_NONE, id, code);
-      server->flush();
-    }
+    size_t taken() const { return sent; }  // bytes, by the connection
 
    private:
     friend class ModelServer;
-    ModelServer* server = nullptr;
-    int32_t id = 0;
-    bool called = false, finished = false;
-    std::string out;
+    std::deque<std::string> out;
     size_t sent = 0;
-    std::vector<std::pair<std::string, std::string>> trailers;
-    FrameReader frames{kMostMessage};
+    kj::Maybe<GrpcStatus> over;
+    Signal changed;
   };
   // Called when the first message is complete, and again with each further one and the end.
   using Method = std::function<void(Exchange&)>;
 
-  ModelServer() { anew(); }
+  ModelServer() = default;
   ~ModelServer() noexcept(false) { drop(); }
   KJ_DISALLOW_COPY_AND_MOVE(ModelServer);
 
   std::map<std::string, Method> methods;
-  std::string httpStatus = "200";
   unsigned dialled = 0, pings = 0;
   bool deaf = false;  // as a machine that has lost its power: nothing is answered any more
-  std::vector<int32_t> cancelled;  // streams that the client has reset
-  std::map<int32_t, Exchange> exchanges;
+  std::vector<int32_t> cancelled;         // streams whose calls were given up before their end
+  std::map<int32_t, Exchange> exchanges;  // of the connection
 
   // A connection for a client; the one before is closed.
   kj::Own<kj::AsyncIoStream> dial() {
     drop();
-    anew();
     ++dialled;
     auto pipe = kj::newTwoWayPipe();
-    stream = kj::mv(pipe.ends[0]);
-    tasks = kj::heap<kj::TaskSet>(static_cast<kj::TaskSet::ErrorHandler&>(*this));
-    tasks->add(readAll());
-    flush();
+    auto stream = kj::heap<Overheard>(kj::mv(pipe.ends[0]), deaf, pings);
+    serving = serveGrpc(time, kj::mv(stream), *this, kLimits)
+                  .ignoreResult()
+                  .eagerlyEvaluate([](kj::Exception&&) {});
     return kj::mv(pipe.ends[1]);
   }
   // As a server that dies.
   void drop() {
-    tasks = nullptr;
-    stream = nullptr;
-    nghttp2_session_del(h2);
-    h2 = nullptr;
+    dying = true;
+    serving = nullptr;
+    dying = false;
     exchanges.clear();
-    writing = false;
+    streams = 0;
   }
 
  private:
-  nghttp2_session* h2 = nullptr;
-  kj::Own<kj::AsyncIoStream> stream;
-  kj::Own<kj::TaskSet> tasks;
-  bool writing = false;
+  static constexpr GrpcLimits kLimits{.message = kMostMessage};
 
-  void taskFailed(kj::Exception&&) override {}
+  StandingTime time;
+  kj::Maybe<kj::Promise<void>> serving;
+  bool dying = false;
+  int32_t streams = 0;
 
-  static ModelServer& self(void* user) { return *static_cast<ModelServer*>(user); }
-
-  void anew() {
-    nghttp2_session_callbacks* c;
-    nghttp2_session_callbacks_new(&c);
-    KJ_DEFER(nghttp2_session_callbacks_del(c));
-    nghttp2_session_callbacks_set_on_header_callback(
-        c, [](nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name, size_t nameSize,
-              const uint8_t* value, size_t valueSize, uint8_t, void* user) {
-          auto& x = self(user).exchanges[frame->hd.stream_id];
-          x.headers[std::string(name, name + nameSize)] = std::string(value, value + valueSize);
-          return 0;
-        });
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(
-        c, [](nghttp2_session*, uint8_t, int32_t id, const uint8_t* data, size_t size, void* user) {
-          auto& x = self(user).exchanges[id];
-          auto wrong = x.frames.feed(kj::arrayPtr(data, size), [&](kj::Array<kj::byte> message) {
-            x.messages.push_back(std::string(message.asChars().begin(), message.size()));
-          });
-          KJ_ASSERT(wrong == nullptr);
-          if (!x.messages.empty()) self(user).call(id);
-          return 0;
-        });
-    nghttp2_session_callbacks_set_on_frame_recv_callback(
-        c, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
-          if (frame->hd.type == NGHTTP2_DATA && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-            self(user).exchanges[frame->hd.stream_id].ended = true;
-            self(user).call(frame->hd.stream_id);
-          }
-          if (frame->hd.type == NGHTTP2_PING) ++self(user).pings;
-          if (frame->hd.type == NGHTTP2_RST_STREAM) {
-            self(user).cancelled.push_back(frame->hd.stream_id);
-          }
-          return 0;
-        });
-    nghttp2_session_server_new(&h2, c, this);
-    nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, nullptr, 0);
-  }
-
-  void call(int32_t id) {
+  kj::Promise<GrpcStatus> call(GrpcCall& call) override {
+    int32_t id = 2 * streams++ + 1;  // as a client numbers them
     auto& x = exchanges[id];
-    x.path = x.headers[":path"];
-    x.id = id;
-    x.server = this;
+    x.path = call.path().cStr();
+    for (auto name :
+         {":method", "content-type", "te", "grpc-timeout", "containerd-namespace", "hasleader"}) {
+      for (auto& value : call.metadata(name)) x.headers[name] = value.cStr();
+    }
+    auto given = kj::defer([this, id, &x]() {
+      if (x.over == nullptr && !dying) cancelled.push_back(id);
+    });
+    co_return co_await answering(call, x).exclusiveJoin(listening(call, x));
+  }
+  kj::Promise<GrpcStatus> listening(GrpcCall& call, Exchange& x) {
     auto found = methods.find(x.path);
-    if (!x.called) {
-      x.called = true;
-      auto nv = [](kj::StringPtr name, kj::StringPtr value) {
-        return nghttp2_nv{reinterpret_cast<uint8_t*>(const_cast<char*>(name.begin())),
-                          reinterpret_cast<uint8_t*>(const_cast<char*>(value.begin())), name.size(),
-                          value.size(), NGHTTP2_NV_FLAG_NONE};
-      };
-      nghttp2_nv headers[] = {nv(":status", httpStatus.c_str()),
-                              nv("content-type", "application/grpc")};
-      nghttp2_data_provider2 body = {};
-      body.read_callback = onFill;
-      nghttp2_submit_response2(h2, id, headers, 2, &body);
-    }
-    if (found != methods.end()) {
-      found->second(x);
-    } else if (x.ended) {
-      x.finish(12, "unknown method");
-    }
-    flush();
-  }
-
-  static nghttp2_ssize onFill(nghttp2_session* h2, int32_t id, uint8_t* buffer, size_t size,
-                              uint32_t* flags, nghttp2_data_source*, void* user) {
-    auto& x = self(user).exchanges[id];
-    size_t part = kj::min(size, x.out.size() - x.sent);
-    memcpy(buffer, x.out.data() + x.sent, part);
-    x.sent += part;
-    if (x.sent == x.out.size() && x.finished) {
-      *flags |= NGHTTP2_DATA_FLAG_EOF;
-      if (x.trailers.empty()) return static_cast<nghttp2_ssize>(part);
-      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-      std::vector<nghttp2_nv> nvs;
-      for (auto& t : x.trailers) {
-        nvs.push_back({reinterpret_cast<uint8_t*>(t.first.data()),
-                       reinterpret_cast<uint8_t*>(t.second.data()), t.first.size(), t.second.size(),
-                       NGHTTP2_NV_FLAG_NONE});
+    while (!x.ended) {
+      auto message = co_await call.receive();
+      KJ_IF_MAYBE (m, message) {
+        x.messages.push_back(std::string(m->asChars().begin(), m->size()));
+      } else {
+        x.ended = true;
       }
-      nghttp2_submit_trailer(h2, id, nvs.data(), nvs.size());
-      return static_cast<nghttp2_ssize>(part);
+      if (found != methods.end()) {
+        found->second(x);
+      } else if (x.ended) {
+        x.finish(12, "unknown method");
+      }
     }
-    return part == 0 ? NGHTTP2_ERR_DEFERRED : static_cast<nghttp2_ssize>(part);
+    co_return co_await kj::Promise<GrpcStatus>(kj::NEVER_DONE);
   }
-
-  void resume(int32_t id) {
-    nghttp2_session_resume_data(h2, id);
-    flush();
-  }
-  void flush() {
-    if (writing || tasks.get() == nullptr) return;
-    writing = true;
-    tasks->add(kj::evalLater([this]() { return writeAll(); }));
-  }
-  kj::Promise<void> writeAll() {
+  kj::Promise<GrpcStatus> answering(GrpcCall& call, Exchange& x) {
+    call.begin();
     for (;;) {
-      const uint8_t* data;
-      auto size = nghttp2_session_mem_send2(h2, &data);
-      if (size <= 0) break;
-      auto copy = kj::heapArray(data, size);
-      co_await stream->write(copy.begin(), copy.size());
-    }
-    writing = false;
-  }
-  kj::Promise<void> readAll() {
-    kj::byte buffer[4096];
-    for (;;) {
-      auto got = co_await stream->tryRead(buffer, 1, sizeof(buffer));
-      if (got == 0) co_return;
-      if (deaf) continue;
-      nghttp2_session_mem_recv2(h2, buffer, got);
-      flush();
+      auto changed = x.changed.next();
+      while (!x.out.empty()) {
+        auto message = std::move(x.out.front());
+        x.out.pop_front();
+        x.sent += message.size();
+        co_await call.send(kj::heapArray(kj::arrayPtr(message.data(), message.size()).asBytes()));
+      }
+      KJ_IF_MAYBE (status, x.over) co_return GrpcStatus{status->code, kj::str(status->message)};
+      co_await changed;
     }
   }
 };
