@@ -572,7 +572,8 @@ struct NodeDrainStatusSpec $A.resource((type = "NodeDrainStatuses.kubernetes.tal
   number @4 :UInt64;                            # of the wish
 }
 struct KubeletClientSpec $A.resource((type = "KubeletClients.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  # With what the kubelet is known to the API server, while kubed needs it for a drain. The id is kubelet.
+  # With what the kubelet is known to the API server, while kubed needs it: for a drain, and on a worker
+  # as long as the kubelet is healthy. The id is kubelet.
   kubeconfig @0 :Text $A.secret;
 }
 struct KubeletJoinSpec $A.resource((type = "KubeletJoins.kubernetes.talos.dev", namespace = "controlplane")) {

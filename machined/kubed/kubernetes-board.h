@@ -27,16 +27,24 @@ class SharedKube : public kj::Refcounted {
   kj::Own<kube::KubeClient> client;
 };
 
-class KubernetesBoard {
+// What a node needs to keep its own object in Kubernetes.
+class NodeBoard {
+ public:
+  virtual ~NodeBoard() noexcept(false) = default;
+  // None, with the reason, when there is nothing to make it of.
+  virtual kj::OneOf<kj::Own<SharedKube>, kj::String> client() = 0;
+  virtual kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const = 0;
+};
+
+class KubernetesBoard final : public NodeBoard {
  public:
   // All outlive it. `changed` is raised after each change.
   KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make, Signal& changed);
-  ~KubernetesBoard() noexcept(false);
+  ~KubernetesBoard() noexcept(false) override;
   KJ_DISALLOW_COPY_AND_MOVE(KubernetesBoard);
 
-  // Of the API server of this node itself, at its loopback address; none, with the reason, when
-  // there is nothing to make it of.
-  kj::OneOf<kj::Own<SharedKube>, kj::String> client();
+  // Of the API server of this node itself, at its loopback address.
+  kj::OneOf<kj::Own<SharedKube>, kj::String> client() override;
   // The same by the endpoint of the cluster: on a node that is not in the cluster's etcd yet no API
   // server runs.
   kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient();
@@ -47,7 +55,7 @@ class KubernetesBoard {
   // The secret half of the bootstrap token; empty: not known yet.
   pki::Pem tokenSecret() const;
   kj::String hostname() const;
-  kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const;
+  kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;
   kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> extraManifests() const;
   // The store has told which extra manifests are wanted, and which there are.
   bool extrasKnown() const { return configs.synced() && extraSpecs.synced(); }

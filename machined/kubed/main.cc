@@ -22,6 +22,7 @@
 #include "common/wire/rpc-server.h"
 #include "machined/kubed/extra-manifests.h"
 #include "machined/kubed/join-keeper.h"
+#include "machined/kubed/kubelet-access.h"
 #include "machined/kubed/local-api-keeper.h"
 #include "machined/kubed/member-keeper.h"
 #include "machined/kubed/node-drain-keeper.h"
@@ -57,12 +58,15 @@ void run(bool worker) {
     return kj::heap<kube::KubeClient>(
         timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
   };
-  NodeDrainKeeper drains(timer, random, store, [&](auto access) { return make(kj::mv(access)); });
+  KubeletAccess kubelet(store, [&](auto access) { return make(kj::mv(access)); });
+  NodeDrainKeeper drains(timer, random, store, kubelet);
   JoinKeeper joins(timer, store, [&](auto access) { return make(kj::mv(access)); });
   if (worker) {
+    WorkerBoard board(store, kubelet);
+    NodeKeeper node({timer, random, store, board, kubelet.changes()});
     releaseStartMemory();
     log::info("waiting for a kubelet that joins, or a drain");
-    return drains.run().exclusiveJoin(joins.run()).wait(io.waitScope);
+    return drains.run().exclusiveJoin(joins.run()).exclusiveJoin(node.run()).wait(io.waitScope);
   }
   TlsEndpoint tls;
   etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
@@ -71,7 +75,7 @@ void run(bool worker) {
   KubedWorld world{timer, random, store, board, changed};
   ExtraManifests extra(world, edges, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
   ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
-  NodeKeeper node(world);
+  NodeKeeper node({timer, random, store, board, changed});
   StaticPodKeeper staticPods(world);
   MemberKeeper members(world);
   LocalApiKeeper localApi(timer, kj::systemPreciseCalendarClock(), store, board);

@@ -21,7 +21,8 @@ Member memberOf(const kube::Json& node);
 
 class MemberKeeper {
  public:
-  explicit MemberKeeper(KubedWorld world) : world(world), loop(world) {}
+  explicit MemberKeeper(KubedWorld world)
+      : world(world), loop(world.timer, world.random, world.changed) {}
   KJ_DISALLOW_COPY_AND_MOVE(MemberKeeper);
 
   kj::Promise<void> run();  // until dropped

@@ -6,7 +6,7 @@
 namespace talos::kubed {
 namespace {
 
-constexpr kj::StringPtr kDrainId = "node"_kj, kClientId = "kubelet"_kj, kDrainAction = "drain"_kj;
+constexpr kj::StringPtr kDrainId = "node"_kj, kDrainAction = "drain"_kj;
 constexpr auto kTellDrainAgain = 2 * kj::SECONDS;
 
 template <typename List>
@@ -17,35 +17,16 @@ void setTexts(List out, kj::ArrayPtr<const kj::String> texts) {
 }  // namespace
 
 NodeDrainKeeper::NodeDrainKeeper(kj::Timer& timer, kj::Function<double()>& random,
-                                 StoreClient& store, SharedKube::Make make)
+                                 StoreClient& store, KubeletAccess& kubelet)
     : timer(timer),
       store(store),
-      make(kj::mv(make)),
-      drainer(timer, random, KJ_BIND_METHOD(*this, client), [this] { progressed.raise(); }) {
+      drainer(timer, random, KJ_BIND_METHOD(kubelet, client), [this] { progressed.raise(); }) {
   wishes = store.watch<rpc::NodeDrainSpec>([this] { wished.raise(); }, kDrainId);
-  clients = store.watch<rpc::KubeletClientSpec>([this] { takeClient(); }, kClientId);
 }
 
 uint64_t NodeDrainKeeper::wish() const {
   KJ_IF_MAYBE (found, wishes.find(kDrainId)) return found->getNumber();
   return 0;
-}
-
-void NodeDrainKeeper::takeClient() {
-  current = nullptr;
-  noClient = kj::str("waiting for the certificate of the kubelet");
-  KJ_IF_MAYBE (found, clients.find(kClientId)) {
-    auto failure = kj::runCatchingExceptions([&] {
-      auto access = kube::readAccess(found->getKubeconfig(), "the kubelet's access");
-      current = kj::refcounted<SharedKube>(make(kj::mv(access)));
-    });
-    KJ_IF_MAYBE (e, failure) noClient = messageOf(*e);
-  }
-}
-
-kj::OneOf<kj::Own<SharedKube>, kj::String> NodeDrainKeeper::client() {
-  KJ_IF_MAYBE (known, current) return kj::addRef(**known);
-  return kj::str(noClient);
 }
 
 kj::Promise<void> NodeDrainKeeper::run() {

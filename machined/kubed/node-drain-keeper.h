@@ -6,6 +6,7 @@
 // crash the newest wish is carried out again as a whole (node-drainer.h).
 #pragma once
 
+#include "machined/kubed/kubelet-access.h"
 #include "machined/kubed/node-drainer.h"
 
 namespace talos::kubed {
@@ -14,7 +15,7 @@ class NodeDrainKeeper {
  public:
   // All outlive it.
   NodeDrainKeeper(kj::Timer& timer, kj::Function<double()>& random, StoreClient& store,
-                  SharedKube::Make make);
+                  KubeletAccess& kubelet);
   KJ_DISALLOW_COPY_AND_MOVE(NodeDrainKeeper);
 
   kj::Promise<void> run();  // until dropped
@@ -22,18 +23,12 @@ class NodeDrainKeeper {
  private:
   kj::Timer& timer;
   StoreClient& store;
-  SharedKube::Make make;
   Signal wished, progressed;
-  kj::Maybe<kj::Own<SharedKube>> current;
-  kj::String noClient = kj::str("waiting for the certificate of the kubelet");
   NodeDrainer drainer;
   uint64_t carriedOut = 0;  // the wish
   Watched<rpc::NodeDrainSpec> wishes;
-  Watched<rpc::KubeletClientSpec> clients;
 
   uint64_t wish() const;  // its number; 0: none
-  void takeClient();
-  kj::OneOf<kj::Own<SharedKube>, kj::String> client();
   kj::Promise<void> carryOut(uint64_t number);
   kj::Promise<void> replaced(uint64_t number);
   kj::Promise<void> publishAsItGoes(uint64_t number);

@@ -77,7 +77,9 @@ kj::Promise<void> NodeKeeper::adjust(SharedKube& kubernetes, const kube::Json& n
       // Somebody who wants it otherwise is not answered at once.
       co_await world.timer.afterDelay(kBetweenPatches);
     }
-    co_await tell(true, kj::str());
+    auto left = leftToOthers(*spec, node);
+    bool applied = left.size() == 0;
+    co_await tell(applied, kj::mv(left));
   }
 }
 

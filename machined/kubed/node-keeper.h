@@ -1,19 +1,31 @@
 // Keeps this node's object in Kubernetes as the config wants it (node-plan.h), and tells how the
 // node is there: NodeStatuses[node].
 //
-// The object is watched, so what somebody else changes of ours is made good at once. While the API
-// is not to be reached, or there is no such object yet, it is tried again, after half a second and
-// then after up to 10 s. Nothing is kept: after a crash the object is read anew.
+// The object is watched, so what somebody else changes of ours is made good at once. What this node
+// has no right to change is told instead. While the API is not to be reached, or there is no such
+// object yet, it is tried again, after half a second and then after up to 10 s. Nothing is kept:
+// after a crash the object is read anew.
 #pragma once
 
+#include "machined/kubed/kubernetes-board.h"
 #include "machined/kubed/node-plan.h"
 #include "machined/kubed/watch-loop.h"
 
 namespace talos::kubed {
 
+// All outlive who uses them.
+struct NodeWorld {
+  kj::Timer& timer;
+  kj::Function<double()>& random;  // in [0,1)
+  StoreClient& store;
+  NodeBoard& board;
+  Signal& changed;  // of the board
+};
+
 class NodeKeeper {
  public:
-  explicit NodeKeeper(KubedWorld world) : world(world), loop(world) {}
+  explicit NodeKeeper(NodeWorld world)
+      : world(world), loop(world.timer, world.random, world.changed) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeKeeper);
 
   kj::Promise<void> run();  // until dropped
@@ -26,7 +38,7 @@ class NodeKeeper {
     bool applied = false;
     kj::String message;
   };
-  KubedWorld world;
+  NodeWorld world;
   WatchLoop loop;
   Told told;
 

@@ -30,8 +30,9 @@ struct Wanted {
 
 kube::Json nodeWith(kj::StringPtr more) {
   return kube::readJson(
-      kj::str(R"({"metadata":{"resourceVersion":"7","labels":{"kubernetes.io/hostname":"m-1")",
-              more),
+      kj::str(
+          R"({"metadata":{"name":"w-1","resourceVersion":"7","labels":{"kubernetes.io/hostname":"m-1")",
+          more),
       "the node");
 }
 
@@ -100,6 +101,29 @@ TEST(NodePlan, AnnotationsThatAreNoListsCountForNothing) {
   auto node = nodeWith(
       R"(,"b":"2"},"annotations":{"talos.dev/owned-labels":"{","talos.dev/owned-taints":"[1]"}}})");
   EXPECT_EQ(kube::textAt(applied(wanted, node), {"metadata", "labels", "b"}), "2"_kj);
+}
+
+// Catches: a worker that tries to change its taints, or forgets which of them it once wanted; a
+// command that does not make what it says.
+TEST(NodePlan, AWorkersTaintsAreForOthers) {
+  Wanted before({{"a", "1"}}, {{"t", "v:NoSchedule"}, {"u", ":NoExecute"}});
+  before.spec.setControlPlane(false);
+  constexpr kj::StringPtr kTaints =
+      R"(}},"spec":{"taints":[{"key":"t","value":"v","effect":"NoSchedule"},)"
+      R"({"key":"u","effect":"NoExecute"},{"key":"x","effect":"NoExecute"}]}})"_kj;
+  auto node = applied(before, nodeWith(kTaints));
+  EXPECT_EQ(leftToOthers(before.spec, node), ""_kj);
+  EXPECT_EQ(kube::textAt(node, {"metadata", "labels", "a"}), "1"_kj);
+
+  Wanted after({}, {{"t", "w:NoSchedule"}, {"n", "1:NoSchedule"}});
+  after.spec.setControlPlane(false);
+  auto changed = applied(after, node);
+  EXPECT_EQ(changed["spec"], node["spec"]);
+  EXPECT_EQ(leftToOthers(after.spec, changed),
+            "a worker may not change its own taints: kubectl taint --overwrite nodes w-1 "
+            "t=w:NoSchedule n=1:NoSchedule u:NoExecute-"_kj);
+  after.spec.setControlPlane(true);
+  EXPECT_EQ(leftToOthers(after.spec, node), ""_kj);
 }
 
 TEST(NodePlan, HowTheNodeIs) {

@@ -109,7 +109,51 @@ Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return all;
 }
 
+// Of a worker, those too that it cannot remove: they are still there.
+Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  auto keys = keysOf(wanted.getTaints());
+  if (wanted.getControlPlane()) return keys;
+  for (auto& key : rememberedKeys(node, kOwnedTaints)) {
+    if (!key.is_string() || holds(keys, kube::toPtr(key.get_ref<const std::string&>()))) continue;
+    for (auto there : itemsAt(node, {"spec", "taints"})) {
+      if (textAt(*there, {"key"}) != kube::toPtr(key.get_ref<const std::string&>())) continue;
+      keys.push_back(key);
+      break;
+    }
+  }
+  return keys;
+}
+
+// As kubectl taint takes it.
+kj::String writtenTaint(const Json& taint, kj::StringPtr end) {
+  auto value = textAt(taint, {"value"});
+  return kj::str(textAt(taint, {"key"}), value.size() > 0 ? "=" : "", value, ":",
+                 textAt(taint, {"effect"}), end);
+}
+
 }  // namespace
+
+kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  if (wanted.getControlPlane()) return kj::String();
+  kj::Vector<kj::String> changes;
+  auto all = wantedTaints(wanted, node);
+  auto there = Json::array();
+  KJ_IF_MAYBE (list, find(node, {"spec", "taints"})) there = *list;
+  for (auto& taint : all) {
+    KJ_IF_MAYBE (same, findOf(there, taint)) {
+      if (textAt(*same, {"value"}) == textAt(taint, {"value"})) continue;
+    }
+    changes.add(writtenTaint(taint, ""));
+  }
+  for (auto& taint : there) {
+    if (findOf(all, taint) == nullptr) {
+      changes.add(kj::str(textAt(taint, {"key"}), ":", textAt(taint, {"effect"}), "-"));
+    }
+  }
+  if (changes.empty()) return kj::String();
+  return kj::str("a worker may not change its own taints: kubectl taint --overwrite nodes ",
+                 kube::nameOf(node), " ", kj::strArray(changes, " "));
+}
 
 kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   if (find(node, {"metadata", "labels", kHostnameLabel}) == nullptr) {
@@ -123,11 +167,11 @@ kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
     if (keys != rememberedKeys(node, annotation)) annotations[annotation.cStr()] = keys.dump();
   };
   remember(kOwnedLabels, keysOf(wanted.getLabels()));
-  remember(kOwnedTaints, keysOf(wanted.getTaints()));
+  remember(kOwnedTaints, taintsToRemember(wanted, node));
   if (!annotations.empty()) metadata["annotations"] = kj::mv(annotations);
-  auto taints = wantedTaints(wanted, node);
   auto there = Json::array();
   KJ_IF_MAYBE (list, find(node, {"spec", "taints"})) there = *list;
+  auto taints = wanted.getControlPlane() ? wantedTaints(wanted, node) : there;
   bool tainted = taints == there;
   if (metadata.empty() && tainted) return nullptr;
 

@@ -23,7 +23,8 @@ void setUnknown(kube::Json& status);
 
 class StaticPodKeeper {
  public:
-  explicit StaticPodKeeper(KubedWorld world) : world(world), loop(world) {}
+  explicit StaticPodKeeper(KubedWorld world)
+      : world(world), loop(world.timer, world.random, world.changed) {}
   KJ_DISALLOW_COPY_AND_MOVE(StaticPodKeeper);
 
   kj::Promise<void> run();  // until dropped

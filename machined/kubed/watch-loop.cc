@@ -11,13 +11,13 @@ constexpr auto kWatchAgain = 500 * kj::MILLISECONDS;  // when the server has end
 
 kj::Promise<void> WatchLoop::run(Follow follow, Failed failed) {
   for (;;) {
-    auto change = world.changed.next().fork();
+    auto change = changed.next().fork();
     kj::Maybe<kj::String> failure;
     auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
     co_await following.exclusiveJoin(change.addBranch());
     KJ_IF_MAYBE (why, failure) {
       co_await failed(kj::mv(*why));
-      auto pause = world.timer.afterDelay(backoff.next(world.random()));
+      auto pause = timer.afterDelay(backoff.next(random()));
       co_await change.addBranch().exclusiveJoin(kj::mv(pause));
     }
   }
@@ -27,7 +27,7 @@ kj::Promise<void> WatchLoop::watch(SharedKube& kubernetes, const kube::Resource&
                                    const kube::ListOptions& options, Objects& objects) {
   for (;;) {
     co_await watchOnce(kubernetes, resource, options, objects);
-    co_await world.timer.afterDelay(kWatchAgain);
+    co_await timer.afterDelay(kWatchAgain);
   }
 }
 

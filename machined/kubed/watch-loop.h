@@ -9,7 +9,9 @@ namespace talos::kubed {
 
 class WatchLoop {
  public:
-  explicit WatchLoop(KubedWorld world) : world(world), backoff(kRetryPace) {}
+  // All outlive it. `changed`: of the board.
+  WatchLoop(kj::Timer& timer, kj::Function<double()>& random, Signal& changed)
+      : timer(timer), random(random), changed(changed), backoff(kRetryPace) {}
   KJ_DISALLOW_COPY_AND_MOVE(WatchLoop);
 
   using Follow = kj::Function<kj::Promise<void>()>;
@@ -30,7 +32,9 @@ class WatchLoop {
   void works() { backoff.reset(); }
 
  private:
-  KubedWorld world;
+  kj::Timer& timer;
+  kj::Function<double()>& random;
+  Signal& changed;
   Backoff backoff;
 
   kj::Promise<void> watchOnce(SharedKube& kubernetes, const kube::Resource& resource,

@@ -6,6 +6,7 @@
 #include "common/base/sha256.h"
 #include "common/config/cluster-networks.h"
 #include "common/kube/kubeconfig.h"
+#include "common/kube/node-roles.h"
 #include "common/net/ip.h"
 #include "machined/containers/containerd.h"
 #include "machined/kubernetes/control-plane-config.h"
@@ -187,19 +188,6 @@ void setArgument(kj::Vector<Argument>& arguments, kj::StringPtr name, kj::String
   arguments.add(Argument{kj::str(name), kj::str(value)});
 }
 
-// Of Kubernetes' own labels a kubelet may give itself these; with others it does not start
-// (admission NodeRestriction).
-bool mayGiveItself(kj::StringPtr label) {
-  auto slash = label.findFirst('/').orDefault(0);
-  auto domain = kj::str(label.slice(0, slash));
-  auto isOrBelow = [&](kj::StringPtr parent) {
-    return domain == parent || domain.endsWith(kj::str(".", parent));
-  };
-  if (!isOrBelow("kubernetes.io") && !isOrBelow("k8s.io")) return true;
-  return isOrBelow("node.kubernetes.io") || isOrBelow("kubelet.kubernetes.io") ||
-         label == "topology.kubernetes.io/zone" || label == "topology.kubernetes.io/region";
-}
-
 bool isWorker(config::Machine::Reader machine) {
   return machine.getType() == config::MachineType::WORKER;
 }
@@ -213,7 +201,7 @@ void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
   kj::Vector<kj::String> labels, taints;
   if (isWorker(machine)) {
     for (auto label : machine.getNodeLabels()) {
-      if (mayGiveItself(label.getKey())) labels.add(kj::str(label.getKey(), "=", label.getValue()));
+      if (kube::kubeletMayLabel(label.getKey())) labels.add(kj::str(label.getKey(), "=", label.getValue()));
     }
   } else if (!takesWorkloads(config.getCluster())) {
     taints.add(kj::str(roleTaint(version), "=:NoSchedule"));
@@ -336,7 +324,7 @@ kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine) {
   kj::Vector<kj::String> refused;
   if (!isWorker(machine)) return refused;
   for (auto label : machine.getNodeLabels()) {
-    if (!mayGiveItself(label.getKey())) refused.add(kj::str(label.getKey()));
+    if (!kube::kubeletMayLabel(label.getKey())) refused.add(kj::str(label.getKey()));
   }
   return refused;
 }

@@ -172,5 +172,29 @@ TEST_F(NodeDrainTest, WhatWasLeftIsPutBack) {
   EXPECT_GT(KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version(), version);
 }
 
+// Catches: a worker whose kubed has nothing to keep the node's object with; a certificate that it
+// had before it was renewed; one that a control-plane node hands out without need.
+TEST_F(NodeDrainTest, AWorkersKubedHasTheCertificateAllTheTime) {
+  auto node = [&](bool controlPlane) {
+    putRecord<rpc::NodeSpecSpec>(
+        store, "node", [&](auto spec) { spec.setControlPlane(controlPlane); }, "test");
+    settle();
+  };
+  join();
+  drain.follow();
+  node(false);
+  EXPECT_FALSE(offersClient()) << "the kubelet is not healthy";
+  kubelet(true);
+  answer(1, "done", "uncordoned");
+  EXPECT_EQ(wish(), "");
+  EXPECT_TRUE(offersClient());
+  auto version = KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version();
+  pair = kj::str("-----BEGIN CERTIFICATE-----\nQw==\n-----END CERTIFICATE-----\n", kPair);
+  advance(timer, scope, 11 * kj::MINUTES);
+  EXPECT_GT(KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version(), version);
+  node(true);
+  EXPECT_FALSE(offersClient());
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -10,12 +10,14 @@
 namespace talos::machined {
 namespace {
 
+constexpr kj::StringPtr kNodeSpecId = "node"_kj;
 constexpr kj::StringPtr kDrain = "drain"_kj, kUncordon = "uncordon"_kj;
 constexpr kj::StringPtr kDone = "done"_kj, kFailed = "failed"_kj;
 // kubed's own limits are 30 s and 5 minutes (machined/kubed/node-drainer.h).
 constexpr auto kDrainEnd = 6 * kj::MINUTES, kAnswerPatience = 30 * kj::SECONDS,
-               kPairLook = 10 * kj::SECONDS;
-constexpr size_t kMostNamed = 5;  // pods in a line
+               kPairLook = 10 * kj::SECONDS,
+               kPairRenewal = 10 * kj::MINUTES;  // the old one is valid for long when it is renewed
+constexpr size_t kMostNamed = 5;                 // pods in a line
 
 // The blocks of PEM with `label` in their first line, or all others.
 kj::String blocksOf(kj::StringPtr text, kj::StringPtr label, bool with) {
@@ -61,6 +63,7 @@ void NodeDrain::follow() {
   wishes = deps.store.onChange<rpc::NodeDrainSpec>([this] { changed.raise(); });
   statuses = deps.store.onChange<rpc::NodeDrainStatusSpec>([this] { changed.raise(); });
   services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  nodes = deps.store.onChange<rpc::NodeSpecSpec>([this] { changed.raise(); });
   uncordon();
   following = keepWish().eagerlyEvaluate(nullptr);
 }
@@ -96,15 +99,25 @@ kj::Promise<bool> NodeDrain::offerClient() {
   co_return false;
 }
 
+// Whether kubed needs the kubelet's certificate all the time: it has no other on a worker.
+bool NodeDrain::keepsNode() {
+  KJ_IF_MAYBE (node, deps.store.tryGet<rpc::NodeSpecSpec>(kNodeSpecId)) {
+    return !node->getControlPlane() && kubeletIsUp(deps.store);
+  }
+  return false;
+}
+
 kj::Promise<void> NodeDrain::keepWish() {
   for (;;) {
     auto next = changed.wait();
     settle();
     bool wished = deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId) != nullptr;
-    if (wished || (uncordons && kubeletIsUp(deps.store))) {
+    bool waits = wished || (uncordons && kubeletIsUp(deps.store));
+    if (waits || keepsNode()) {
       bool offered = co_await offerClient();
       if (offered && uncordons && kubeletIsUp(deps.store)) wish(kUncordon);
-      next = next.exclusiveJoin(deps.timer.afterDelay(kPairLook));
+      auto pause = waits || !offered ? kPairLook : kPairRenewal;
+      next = next.exclusiveJoin(deps.timer.afterDelay(pause));
     } else {
       dropRecord<rpc::KubeletClientSpec>(deps.store, kKubeletId);
     }

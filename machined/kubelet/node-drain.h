@@ -4,6 +4,8 @@
 //
 // While there is a wish, KubeletClients[kubelet] has a kubeconfig of the kubelet's own certificate,
 // read anew as the kubelet renews it, so kubed may what the kubelet may; on a worker nothing else.
+// There it has it for as long as the kubelet is healthy: kubed keeps the node's object with it
+// (machined/kubed/node-keeper.h).
 //
 // A drain keeps nobody from going: whatever does not work is told as a warning, and each wait has
 // an end. A node that has not joined a cluster has nothing to drain. That a node was cordoned is
@@ -51,7 +53,7 @@ class NodeDrain {
  private:
   Dependencies deps;
   Signal changed;
-  kj::Own<void> wishes, statuses, services;
+  kj::Own<void> wishes, statuses, services, nodes;
   bool uncordons = false;  // it is to be wished when the kubelet is healthy
   kj::String told;
   kj::Promise<void> following = nullptr;
@@ -60,6 +62,7 @@ class NodeDrain {
   kj::Promise<bool> offerClient();
   uint64_t wish(kj::StringPtr action);  // its number
   void settle();
+  bool keepsNode();
   bool tellProgress(uint64_t number, bool& answered);
   kj::Maybe<kj::String> nodename() const;
 };

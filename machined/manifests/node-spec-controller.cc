@@ -40,11 +40,9 @@ class NodeSpecController final : public Controller {
   kj::Promise<void> reconcile(Store& store) override {
     Outputs<rpc::NodeSpecSpec> outputs(name());
     KJ_IF_MAYBE (document, config.document(store)) {
-      if (config::isControlPlane(document->get().getMachine().getType())) {
-        for (auto nodename : store.list<rpc::NodenameSpec>()) {
-          fillNodeSpec(outputs.add("node"), document->get(), nodename.getNodename(),
-                       versionIn(store));
-        }
+      for (auto nodename : store.list<rpc::NodenameSpec>()) {
+        fillNodeSpec(outputs.add("node"), document->get(), nodename.getNodename(),
+                     versionIn(store));
       }
     }
     outputs.apply(store);
@@ -71,15 +69,21 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
                   kj::StringPtr nodename, config::KubernetesVersion version) {
   auto machine = config.getMachine();
   auto cluster = config.getCluster();
-  bool schedulable = takesWorkloads(cluster);
+  bool controlPlane = config::isControlPlane(machine.getType());
   out.setNodename(nodename);
-  out.setControlPlane(true);
-  out.setSchedulable(schedulable);
+  out.setControlPlane(controlPlane);
   Pairs labels, taints;
-  put(labels, kube::kControlPlaneRole, "");
-  if (has(version, KubeFact::kMasterRole)) put(labels, kube::kMasterRole, "");
-  if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
-  for (auto label : machine.getNodeLabels()) put(labels, label.getKey(), label.getValue());
+  if (controlPlane) {
+    bool schedulable = takesWorkloads(cluster);
+    out.setSchedulable(schedulable);
+    put(labels, kube::kControlPlaneRole, "");
+    if (has(version, KubeFact::kMasterRole)) put(labels, kube::kMasterRole, "");
+    if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
+  }
+  for (auto label : machine.getNodeLabels()) {
+    if (controlPlane || kube::kubeletMayLabel(label.getKey()))
+      put(labels, label.getKey(), label.getValue());
+  }
   for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());
   fillPairs(out.initLabels(labels.size()), labels);
   fillPairs(out.initTaints(taints.size()), taints);

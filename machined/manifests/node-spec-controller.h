@@ -1,6 +1,7 @@
 // k8s.NodeSpecController: controlplane/NodeSpecs[node], what the config wants of the object that
-// this node has in Kubernetes. On control-plane nodes, whose kubed makes it so: their role, whether
-// workloads are kept away, machine.nodeLabels and machine.nodeTaints.
+// this node has in Kubernetes, and kubed makes so: machine.nodeLabels, machine.nodeTaints, and of a
+// control-plane node its role and whether workloads are kept away. Of a worker without the labels
+// that no kubelet may give itself.
 #pragma once
 
 #include "common/config/kubernetes-images.h"

@@ -211,10 +211,38 @@ void checkKubeletRights(const KubeCluster& cluster) {
   EXPECT_EQ(asKubelet({"label", "node", worker.name, "own=yes"}).status, 0) << "a label of its own";
 }
 
+// Labels that a worker's config gets after it has joined, and loses again; a taint, which it may not
+// give itself.
+void checkWorkerSettings(const KubeCluster& cluster) {
+  auto& worker = cluster.nodes.back();
+  auto patch = [&](const std::string& operations) {
+    cluster.talos.ok(cluster.at(worker, {"patch", "mc", "--mode=no-reboot", "-p", operations}));
+  };
+  auto object = [&](const std::string& path) {
+    return cluster.ok({"get", "node", worker.name, "-o", "jsonpath=" + path});
+  };
+  patch(R"([{"op": "add", "path": "/machine/nodeLabels", "value": {"disk": "fast"}}])");
+  EXPECT_TRUE(eventually([&] { return object("{.metadata.labels.disk}") == "fast"; }, 60));
+  patch(R"([{"op": "remove", "path": "/machine/nodeLabels"},
+            {"op": "add", "path": "/machine/nodeTaints", "value": {"gpu": "yes:NoSchedule"}}])");
+  EXPECT_TRUE(eventually([&] { return object("{.metadata.labels.disk}") == ""; }, 60));
+  EXPECT_EQ(object("{.spec.taints}"), "");
+  auto told = [&] { return cluster.talos.ok(cluster.at(worker, {"get", "nodestatus"})); };
+  auto command = "kubectl taint --overwrite nodes " + worker.name + " gpu=yes:NoSchedule";
+  EXPECT_TRUE(eventually([&] { return told().find(command) != std::string::npos; }, 60)) << told();
+  cluster.ok({"taint", "--overwrite", "nodes", worker.name, "gpu=yes:NoSchedule"});
+  EXPECT_TRUE(eventually([&] { return told().find("true") != std::string::npos; }, 60)) << told();
+  patch(R"([{"op": "remove", "path": "/machine/nodeTaints"}])");
+  command = "kubectl taint --overwrite nodes " + worker.name + " gpu:NoSchedule-";
+  EXPECT_TRUE(eventually([&] { return told().find(command) != std::string::npos; }, 60)) << told();
+  cluster.ok({"taint", "--overwrite", "nodes", worker.name, "gpu:NoSchedule-"});
+}
+
 // Catches: a cluster that does not come up from nothing, a control plane that takes workloads, one
 // whose pods cannot reach each other, a name that does not resolve; a Service that is not there for
 // programs of a node; a kubelet whose certificate is good for more than its own node; a kubelet, or
-// what it does, that is not there after its death; a node that changes its host.
+// what it does, that is not there after its death; settings of a worker that nobody follows; a node
+// that changes its host.
 TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   HostUnchanged host;
   KubeCluster cluster("kube", 1, 1, {"--wait-kubernetes"});
@@ -236,6 +264,7 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   checkPortForward(cluster);
   checkReplicas(cluster);
   checkKubeletRights(cluster);
+  checkWorkerSettings(cluster);
 
   // The kubelet's death is nobody else's.
   auto started = restarts(cluster);
