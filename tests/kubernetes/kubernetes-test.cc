@@ -211,8 +211,8 @@ void checkKubeletRights(const KubeCluster& cluster) {
   EXPECT_EQ(asKubelet({"label", "node", worker.name, "own=yes"}).status, 0) << "a label of its own";
 }
 
-// Labels that a worker's config gets after it has joined, and loses again; a taint, which it may not
-// give itself.
+// Labels that a worker's config gets after it has joined, and loses again; a taint, which it may
+// not give itself.
 void checkWorkerSettings(const KubeCluster& cluster) {
   auto& worker = cluster.nodes.back();
   auto patch = [&](const std::string& operations) {
