@@ -37,8 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   kj::TimerImpl timer(kj::origin<kj::TimePoint>());
-  auto handler =
-      face.open(timer, rpc::Cluster::Client(KJ_EXCEPTION(UNIMPLEMENTED, "no node")));
+  auto handler = face.open(timer, rpc::Cluster::Client(KJ_EXCEPTION(UNIMPLEMENTED, "no node")));
   AnyCall call(entry.path, kj::arrayPtr(data + 1, size - 1));
   auto answer = handler->call(call);
   KJ_ASSERT(answer.poll(scope), "a call without a node waits", entry.path);
