@@ -286,7 +286,9 @@ class Edge::Handler final : public grpc::GrpcHandler {
                       merger, 0);
     kj::Maybe<kj::Exception> problem;
     try {
-      co_await entry.wide->ask(node(name), {cluster, timer}, messages, output);
+      kj::Maybe<Budget::Account&> its;
+      if (account.get() != nullptr) its = *account;
+      co_await entry.wide->ask(node(name), {cluster, timer, its}, messages, output);
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
     }

@@ -173,6 +173,25 @@ TEST_F(HealthTest, WhatNoWaitingMakesGood) {
   EXPECT_EQ("3 /cluster.ClusterService/HealthCheck is for one node, not for 2", run(two));
 }
 
+// Catches: one call that makes this node ask as many others as it names, all at once, for the price
+// of one.
+TEST_F(HealthTest, EachNodeIsPaidFor) {
+  Budget budget({64u << 10, 1u << 30});  // four calls
+  auto account = budget.account("someone");
+  handler = edge.open(timer, client, kj::addRef(*account));
+  TestCall call(kPath, asking(1, {"10.5.0.2", "10.5.0.3", "a", "b", "c", "d"}));
+  auto promise = handler->call(call);
+  advance(timer, scope, 2 * kj::SECONDS);
+  EXPECT_EQ(4u, promise.wait(scope).code);
+  EXPECT_EQ(
+      "waiting for etcd to be healthy: a: cannot connect to a:50000; b: cannot connect to b:50000; "
+      "c: the calls of this client have more than 65536 bytes, over all its connections; "
+      "d: the calls of this client have more than 65536 bytes, over all its connections",
+      call.message(1).text(2));
+  auto again = account->hold(64u << 10);  // nothing is held any more
+  handler = nullptr;
+}
+
 // Catches: checks that go on for a client that has gone, or that wait for one that reads nothing.
 TEST_F(HealthTest, TheClientDecidesHowFastItReads) {
   TestCall call(kPath, asking(60));

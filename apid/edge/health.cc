@@ -16,7 +16,9 @@ constexpr size_t kMostNamed = 256;   // in each list
 constexpr size_t kMostLines = 1000;  // that a client has not taken
 constexpr auto kPatience = 20 * kj::MINUTES, kLongest = 24 * kj::HOURS;
 
-// Nodes by the client's own cluster, Kubernetes by the node that was asked.
+// Nodes by the client's own cluster, Kubernetes by the node that was asked. Each node that is asked
+// counts against the client's account as one of a call to several does; one that does not fit any
+// more is silent for that reason.
 class ClusterObserver final : public HealthObserver {
  public:
   ClusterObserver(Surroundings around, rpc::Node::Client node)
@@ -24,11 +26,20 @@ class ClusterObserver final : public HealthObserver {
 
   kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
                                           kj::Duration deadline) override {
-    auto asked = KJ_MAP(name, names) {
+    auto asked = KJ_MAP(name, names)->kj::Promise<NodeFacts> {
+      kj::Maybe<Budget::Account::Hold> hold;
+      KJ_IF_MAYBE (account, around.account) {
+        try {
+          hold = account->hold(0);
+        } catch (const kj::Exception& e) {
+          return silentFacts(name, messageOf(e));
+        }
+      }
       auto request = around.cluster.nodeRequest();
       request.setAddress(name);
       return factsOf(around.timer, request.send().getNode(), kj::str(name), deadline,
-                     kj::str("no answer within ", deadline / kj::SECONDS, " s"));
+                     kj::str("no answer within ", deadline / kj::SECONDS, " s"))
+          .attach(kj::mv(hold));
     };
     return kj::joinPromises(kj::mv(asked));
   }

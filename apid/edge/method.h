@@ -9,6 +9,7 @@
 
 #include "apid/edge/wire.h"
 #include "common/base/error.h"
+#include "common/wire/budget.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::edge {
@@ -45,6 +46,7 @@ struct Method {
 struct Surroundings {
   rpc::Cluster::Client cluster;  // the client's own
   kj::Timer& timer;
+  kj::Maybe<Budget::Account&> account;  // of the client, for calls to other nodes
 };
 
 // A method that needs more than a node and one request: a stream of requests, other nodes, time.

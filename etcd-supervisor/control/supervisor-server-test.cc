@@ -1,0 +1,137 @@
+// The API of a node of the model world (membership/test-world.h), as its callers have it.
+#include "etcd-supervisor/control/supervisor-server.h"
+
+#include <openssl/sha.h>
+#include <string.h>
+
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
+#include "etcd-supervisor/membership/test-calls.h"
+
+namespace talos::supervisor {
+namespace {
+
+// A node's own, with a place for a snapshot that there is.
+class FilesOnDisk final : public Files {
+ public:
+  FilesOnDisk(Files& model, kj::String path) : model(model), path(kj::mv(path)) {}
+  Data data() override { return model.data(); }
+  uint64_t freeBytes() override { return model.freeBytes(); }
+  Intent load() override { return model.load(); }
+  void store(const Intent& intent) override { model.store(intent); }
+  void removeData() override { model.removeData(); }
+  kj::StringPtr snapshot() override { return path; }
+  void removeSnapshot() override { model.removeSnapshot(); }
+
+ private:
+  Files& model;
+  kj::String path;
+};
+
+struct SupervisorApi : Membership {
+  ~SupervisorApi() noexcept override {}
+  machined::TestTree tree;
+  KeptSnapshot kept{tree.root};
+  kj::Maybe<FilesOnDisk> files;
+
+  rpc::Etcd::Client etcdOf(Node& node) {
+    auto& its = files.emplace(*node.process, tree.at("snapshot"));
+    auto server = makeServer(world.timer, node.process->keeper, its, kept);
+    return server.etcdRequest().send().getEtcd();
+  }
+  // "" when it went well; otherwise why not, after as much time as it takes.
+  template <typename T>
+  std::string outcomeOf(capnp::RemotePromise<T> call) {
+    kj::Promise<void> done = call.ignoreResult();
+    if (!world.eventually(kPatience, [&] { return done.poll(world.scope); })) return "it waits";
+    auto e = kj::runCatchingExceptions([&] { done.wait(world.scope); });
+    KJ_IF_MAYBE (x, e) return kj::str(nameOf(kindOf(*x)), ": ", messageOf(*x)).cStr();
+    return "";
+  }
+  std::string send(rpc::Etcd::Client etcd, const std::string& bytes) {
+    auto asked = etcd.keepSnapshotRequest().send();
+    auto upload = asked.getUpload();
+    auto request = upload.writeRequest();
+    request.setBytes(kj::arrayPtr(bytes.data(), bytes.size()).asBytes());
+    auto written = request.send();
+    auto answer = upload.doneRequest().send();
+    return outcomeOf(kj::mv(answer));
+  }
+  std::string recover(rpc::Etcd::Client etcd) {
+    auto request = etcd.bootstrapRequest();
+    request.initRecovery().setKept(true);
+    return outcomeOf(request.send());
+  }
+};
+
+// As etcd writes it: pages of a database, the second of which has the magic number, and a hash.
+std::string snapshot(char filling) {
+  std::string bytes(4096, filling);
+  memcpy(bytes.data() + 16, "\xed\xda\x0c\xed", 4);
+  kj::byte hash[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size(), hash);
+  return bytes + std::string(reinterpret_cast<char*>(hash), sizeof hash);
+}
+
+// Catches: a member that asks the others what it is asked to say by itself, and waits for those
+// that are silent; members in another order, or without who is meant.
+TEST_F(SupervisorApi, MembersAsTheLocalOneKnowsThem) {
+  formed();
+  auto etcd = etcdOf(n2);
+  world.slow[&n1] = world.slow[&n3] = 60 * kj::SECONDS;
+  auto all = etcd.membersRequest().send();
+  auto request = etcd.membersRequest();
+  request.setLocal(true);
+  auto local = request.send();
+  world.pass(1 * kj::SECONDS);
+  EXPECT_FALSE(all.poll(world.scope));
+  ASSERT_TRUE(local.poll(world.scope));
+  auto members = local.wait(world.scope);
+  std::string seen;
+  for (auto member : members.getMembers()) {
+    seen += kj::str(member.getName(), member.getHere() ? " here" : "",
+                    member.getLeader() ? " leads" : "", "; ")
+                .cStr();
+  }
+  EXPECT_EQ("n1 leads; n2 here; n3; ", seen);
+  EXPECT_TRUE(members.getQuorum());
+}
+
+// Catches: members of a node whose etcd does not run, told as none.
+TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
+  boot();
+  world.pass(5 * kj::SECONDS);
+  auto request = etcdOf(n1).membersRequest();
+  request.setLocal(true);
+  EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
+            outcomeOf(request.send()).substr(0, 50));
+}
+
+// Catches: a snapshot that is restored without its bytes, twice, after one that failed, or by a
+// bootstrap that did not ask for it; one that a member takes and nobody restores.
+TEST_F(SupervisorApi, ASnapshotThatWasSentBefore) {
+  boot();
+  world.pass(5 * kj::SECONDS);
+  auto etcd = etcdOf(n1);
+  auto none =
+      "FailedPrecondition: this node has no snapshot: none was sent since etcd-supervisor started, "
+      "or a bootstrap has used it; send it again";
+  EXPECT_EQ(none, recover(etcd));
+  auto damaged = snapshot('a');
+  damaged[100] = 'b';
+  EXPECT_EQ("", send(etcd, damaged));
+  EXPECT_EQ("InvalidArgument: the snapshot is damaged: its SHA-256 is not the one behind it",
+            recover(etcd));
+  EXPECT_EQ(none, recover(etcd));
+  auto whole = snapshot('c');
+  EXPECT_EQ("", send(etcd, whole));
+  EXPECT_EQ("", recover(etcd));
+  auto restored = readFile(tree.at("snapshot"));
+  EXPECT_EQ(whole, std::string(restored.begin(), restored.size()));
+  EXPECT_EQ(none, recover(etcd));
+  EXPECT_EQ("FailedPrecondition: the data directory /var/lib/etcd is not empty",
+            send(etcd, whole).substr(0, 65));
+}
+
+}  // namespace
+}  // namespace talos::supervisor
