@@ -99,6 +99,15 @@ struct Joins : public testing::Test {
   }
 };
 
+// Catches: a worker that waits for seconds for a certificate that is there; one that asks an API
+// server that is away twice a second for days.
+TEST(JoinPause, IsShortAtFirst) {
+  EXPECT_EQ(nextJoinPause(kFirstJoinPause, 0 * kj::SECONDS), 500 * kj::MILLISECONDS);
+  EXPECT_EQ(nextJoinPause(500 * kj::MILLISECONDS, 29 * kj::SECONDS), 500 * kj::MILLISECONDS);
+  EXPECT_EQ(nextJoinPause(500 * kj::MILLISECONDS, 30 * kj::SECONDS), 1 * kj::SECONDS);
+  EXPECT_EQ(nextJoinPause(2 * kj::SECONDS, 1 * kj::HOURS), 2 * kj::SECONDS);
+}
+
 // Catches: a request in a form that nobody signs, or a second one with each try; a certificate that
 // is asked for again when it is there, or when nobody wishes it.
 TEST_F(Joins, AsksUntilThereIsACertificate) {

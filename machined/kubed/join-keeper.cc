@@ -12,6 +12,7 @@ namespace {
 
 constexpr kj::StringPtr kJoinId = "kubelet"_kj;
 constexpr size_t kNameDigits = 32;
+constexpr auto kEagerly = 30 * kj::SECONDS;
 
 // In words that stay the same as long as the reason does.
 kj::String whyNotTaken(kj::StringPtr server, const kj::Exception& e) {
@@ -26,6 +27,10 @@ kj::String whyNotTaken(kj::StringPtr server, const kj::Exception& e) {
 }
 
 }  // namespace
+
+kj::Duration nextJoinPause(kj::Duration last, kj::Duration asking) {
+  return kj::min(last * 2, asking < kEagerly ? 2 * kFirstJoinPause : kLongestJoinPause);
+}
 
 kj::String requestName(kj::StringPtr request) {
   auto digest = pki::sha256Of(request.asBytes());
@@ -108,6 +113,7 @@ kj::Promise<void> JoinKeeper::carryOut(uint64_t number) {
   kj::String request;
   KJ_IF_MAYBE (wished, wishes.find(kJoinId)) request = kj::str(wished->getRequest());
   auto pause = kFirstJoinPause;
+  auto began = timer.now();
   kj::String told;
   for (;;) {
     JoinProgress progress;
@@ -121,7 +127,7 @@ kj::Promise<void> JoinKeeper::carryOut(uint64_t number) {
     if (issued) co_await kj::Promise<void>(kj::NEVER_DONE);
     told = kj::mv(progress.message);
     co_await timer.afterDelay(pause);
-    pause = kj::min(pause * 2, kLongestJoinPause);
+    pause = nextJoinPause(pause, timer.now() - began);
   }
 }
 

@@ -7,7 +7,8 @@
 // The object is named after the request, so a crash of this program at any line, or an answer that
 // was lost, leaves one request, which the next life finds. One that is gone is created again; one
 // that was denied waits until somebody deletes it. The server is asked again after pauses that
-// double up to kLongestJoinPause and begin anew when something has changed.
+// double and begin anew when something has changed: up to half a second at first, because a cluster
+// that is just being made answers soon, and later up to kLongestJoinPause.
 #pragma once
 
 #include "machined/kubed/kubernetes-board.h"
@@ -16,6 +17,8 @@ namespace talos::kubed {
 
 constexpr auto kFirstJoinPause = 250 * kj::MILLISECONDS, kLongestJoinPause = 2 * kj::SECONDS,
                kJoinAnswer = 5 * kj::SECONDS;
+// The one after `last`, so long after it was asked first.
+kj::Duration nextJoinPause(kj::Duration last, kj::Duration asking);
 
 // What a CertificateSigningRequest of certificates.k8s.io/v1 says.
 struct JoinProgress {

@@ -5,7 +5,7 @@
 namespace talos::kubed {
 namespace {
 
-constexpr kj::StringPtr kClientId = "kubelet"_kj, kNodeId = "node"_kj;
+constexpr kj::StringPtr kClientId = "kubelet"_kj, kNodeSpecId = "node"_kj;
 
 }  // namespace
 
@@ -36,11 +36,11 @@ kj::OneOf<kj::Own<SharedKube>, kj::String> KubeletAccess::client() {
 }
 
 WorkerBoard::WorkerBoard(StoreClient& store, KubeletAccess& access) : access(access) {
-  nodes = store.watch<rpc::NodeSpecSpec>([&access] { access.changes().raise(); }, kNodeId);
+  nodes = store.watch<rpc::NodeSpecSpec>([&access] { access.changes().raise(); }, kNodeSpecId);
 }
 
 kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> WorkerBoard::node() const {
-  return nodes.find(kNodeId);
+  return nodes.find(kNodeSpecId);
 }
 
 }  // namespace talos::kubed

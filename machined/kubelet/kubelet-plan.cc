@@ -201,7 +201,8 @@ void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
   kj::Vector<kj::String> labels, taints;
   if (isWorker(machine)) {
     for (auto label : machine.getNodeLabels()) {
-      if (kube::kubeletMayLabel(label.getKey())) labels.add(kj::str(label.getKey(), "=", label.getValue()));
+      if (kube::kubeletMayLabel(label.getKey()))
+        labels.add(kj::str(label.getKey(), "=", label.getValue()));
     }
   } else if (!takesWorkloads(config.getCluster())) {
     taints.add(kj::str(roleTaint(version), "=:NoSchedule"));

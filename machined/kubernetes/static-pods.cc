@@ -299,6 +299,10 @@ ArgumentList controllerManagerArguments(rpc::ControlPlaneConfigSpec::ControllerM
   list.add("profiling", "false");
   // Its own identity may do little; each controller has one that may do what it needs.
   list.add("use-service-account-credentials", "true");
+  // Each of them asks for its identity when it starts: with the default, 20 questions in a second,
+  // the last one starts 4 s after the first.
+  list.add("kube-api-qps", "100");
+  list.add("kube-api-burst", "200");
   addSecurePort(list, folder, version);
   list.merge(spec.getExtraArgs());
   return list;
