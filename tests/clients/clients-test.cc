@@ -139,7 +139,7 @@ TEST_F(Clients, E_ThreeControlPlanesAndAWorker) {
         kBoot, 0.5));
   }
   ASSERT_TRUE(threeVote());
-  runTests("^Test(EveryNode|EveryNodeTells|EveryMember|Refused)$", kMaster);
+  runTests("^Test(EveryNode|EveryNodeTells|EveryMember|Refused|Health)$", kMaster);
 }
 
 // Last: what they leave is another boot, or no node.
@@ -147,6 +147,7 @@ TEST_F(Clients, F_Reboot) {
   runTests("^TestReboot$", kOther);
   ASSERT_TRUE(up(kOther) && threeVote());
   runTests("^TestMembersGo$", kMaster);
+  runTests("^TestEtcdRecover$", kMaster);
 }
 
 TEST_F(Clients, G_ResetAndShutdown) {

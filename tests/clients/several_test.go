@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -199,6 +202,14 @@ func TestEveryNodeTells(t *testing.T) {
 			t.Errorf("%s: %d answers, %v", method, len(reply.All(1)), seen)
 		}
 	}
+	// None may be there to be told of.
+	frequencies, err := Unary(To(nodes...), conn, machine+"CPUFreqStats", nil)
+	must(t, err)
+	for i, answer := range frequencies.All(1) {
+		if answer.In(1).Has(2) || answer.In(1).Text(1) != nodes[i] {
+			t.Errorf("CPUFreqStats: %v", answer)
+		}
+	}
 	for _, row := range []told{
 		{method: machine + "Read", request: Request{}.Text(1, "/etc/hostname"), field: 2},
 		{method: machine + "Logs", request: Request{}.Text(1, "system").Text(2, "apid").Number(5, 2), field: 2},
@@ -279,4 +290,78 @@ func TestEveryMember(t *testing.T) {
 		return
 	}
 	t.Error("nobody leads")
+}
+
+// Kubernetes does not run here, so a check ends with what it lacks. Catches: other lines than our own
+// client prints, and a check that outlives the time that it was given.
+func TestHealth(t *testing.T) {
+	_, conn := here(t)
+	nodes := everyNode()
+	var cluster Request
+	arguments := []string{"-n", nodes[0], "health", "--wait-timeout", "3s"}
+	for _, node := range nodes[:3] {
+		cluster = cluster.Text(1, node)
+		arguments = append(arguments, "--control-plane-nodes", node)
+	}
+	cluster = cluster.Text(2, nodes[3])
+	arguments = append(arguments, "--worker-nodes", nodes[3])
+	items, err := All(ToOne(nodes[0]), conn, "/cluster.ClusterService/HealthCheck",
+		Request{}.Message(1, Request{}.Number(1, 3)).Message(2, cluster))
+	out, ours := Talosctl(arguments...)
+	if ours == nil || status.Code(err) != codes.DeadlineExceeded {
+		t.Fatalf("it ends with %v, and ours with %v", err, ours)
+	}
+	lines := string(out) + ours.Error()
+	if len(items) < 3 || !strings.Contains(lines, items[0].Text(2)) || !strings.Contains(lines, items[1].Text(2)) {
+		t.Errorf("%v, and ours are %s", items, lines)
+	}
+}
+
+// Sends a snapshot as clients do before a bootstrap from it.
+func recoverFrom(t *testing.T, conn *grpc.ClientConn, node string, items []Message) (Message, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ToOne(node), Patience)
+	defer cancel()
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, machine+"EtcdRecover")
+	must(t, err)
+	for _, item := range items {
+		if stream.SendMsg(Request{}.Text(2, item.Text(2))) != nil {
+			break // the answer tells
+		}
+	}
+	must(t, stream.CloseSend())
+	var answer []byte
+	if err := stream.RecvMsg(&answer); err != nil {
+		return nil, err
+	}
+	return Parse(answer)
+}
+
+// After the last of three nodes has left the cluster. Catches: a snapshot that does not arrive, one that a
+// member takes, and a second cluster beside the one that there is.
+func TestEtcdRecover(t *testing.T) {
+	member, conn := here(t)
+	left := everyNode()[2]
+	items, err := All(ToOne(member), conn, machine+"EtcdSnapshot", nil)
+	must(t, err)
+	if _, err := recoverFrom(t, conn, member, items); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a member takes a snapshot: %v", err)
+	}
+	reply, err := recoverFrom(t, conn, left, items)
+	must(t, err)
+	if len(reply.All(1)) != 1 || reply.In(1).Has(1) {
+		t.Errorf("%v", reply)
+	}
+	// Not what programs take for success.
+	_, err = Unary(ToOne(left), conn, machine+"Bootstrap", Request{}.Number(1, 1))
+	var snapshot []byte
+	for _, item := range items {
+		snapshot = append(snapshot, item.Bytes(2)...)
+	}
+	file := filepath.Join(t.TempDir(), "db")
+	must(t, os.WriteFile(file, snapshot, 0o600))
+	_, ours := Talosctl("-n", left, "bootstrap", "--recover-from", file)
+	if status.Code(err) != codes.FailedPrecondition || ours == nil || !strings.Contains(ours.Error(), status.Convert(err).Message()) {
+		t.Errorf("a second cluster: %v, and ours is %v", err, ours)
+	}
 }
