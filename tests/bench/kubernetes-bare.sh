@@ -89,7 +89,7 @@ bare_prepare() {  # bare_prepare MASTERS WORKERS
   bare_kubeconfig "$bare/kubeconfig" "$(bare_address 1)" "$pki/admin"
   # Network of pods, kube-proxy and CoreDNS as our nodes begin with them; a list in the place of each object.
   awk '/^# 05-/ { wanted = 1 } wanted' "$checkout/machined/manifests/testdata/1.34.yaml" |
-    sed -e 's/^- /---\n/' -e 's/^  //' -e "s/10\.5\.0\.1:6443/$(bare_address 1):6443/" -e "s/1\.34\.4/$release/" >"$bare/manifests.yaml"
+    sed -e 's/^- /---\n/' -e 's/^  //' -e "s/10\.5\.0\.1\(:6443\|\$\)/$(bare_address 1)\1/" -e "s/1\.34\.4/$release/" >"$bare/manifests.yaml"
   for i in $(seq "$bare_nodes"); do bare_files "$i"; done
   ip link add segment type bridge
   ip address add 10.5.0.1/24 dev segment

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "tests/harness/cluster.h"
+#include "tests/harness/foreign-client.h"
 
 namespace talos {
 namespace {
@@ -17,24 +17,20 @@ using harness::eventually;
 
 constexpr const char *kMaster = "10.5.0.2", *kOther = "10.5.0.3", *kDown = "10.5.0.4",
                      *kWithout = "10.5.0.5";
-constexpr double kBoot = 240, kTests = 240;
+constexpr double kBoot = 240;
 
 class Clients : public ::testing::Test {
  public:
   static Cluster* cluster;
 
   static void SetUpTestSuite() {
-    if (program().empty()) return;
+    if (harness::foreignClient().empty()) return;
     cluster = new Cluster("clients", {"--provisioner", "container", "--masters", "3", "--workers",
                                       "1", "--wait=false", "--skip-injecting-config"});
   }
   static void TearDownTestSuite() { delete cluster; }
 
  protected:
-  static std::string program() {
-    auto path = getenv("CLIENTS");
-    return path == nullptr ? "" : path;
-  }
   void SetUp() override {
     if (cluster == nullptr) GTEST_SKIP() << "CLIENTS is not set: `make test` compiles them";
   }
@@ -46,16 +42,12 @@ class Clients : public ::testing::Test {
   }
   // Those of the program's tests that the expression names, against one node.
   static void runTests(const std::string& names, const std::string& node) {
-    auto result = harness::run(
-        {program(), "-test.v", "-test.run", names, "-test.timeout", "200s"}, kTests,
-        {"NODE=" + node, "ENDPOINT=" + cluster->endpoint(node), "HOSTNAME_OF_NODE=" + nameOf(node),
-         std::string("OTHER=") + kOther, std::string("DOWN=") + kDown,
-         std::string("MAINTENANCE=") + kWithout,
+    harness::runForeignClient(
+        *cluster, names, node,
+        {"HOSTNAME_OF_NODE=" + nameOf(node), std::string("OTHER=") + kOther,
+         std::string("DOWN=") + kDown, std::string("MAINTENANCE=") + kWithout,
          std::string("NODES=") + kMaster + " " + kOther + " " + kDown + " " + kWithout,
-         "TALOSCONFIG=" + cluster->talosconfig(), "TALOSCTL=" + harness::talosctlPath(),
          "CONFIG=" + cluster->stateFolder() + "/" + nameOf(node) + ".yaml"});
-    EXPECT_EQ(0, result.status) << result.out << result.err;
-    EXPECT_TRUE(contains(result.out, "--- PASS")) << "no test has run: " << result.out;
   }
   // By a machine that waits for its config.
   static void giveConfig(const std::string& node) {
@@ -155,7 +147,7 @@ TEST_F(Clients, G_ResetAndShutdown) {
   giveConfig(kWithout);  // it has none again
   runTests("^TestShutdown$", kOther);
   auto process1 = cluster->process(nameOf(kOther));
-  EXPECT_TRUE(eventually([&] { return kill(process1, 0) != 0; }, kTests, 0.2));
+  EXPECT_TRUE(eventually([&] { return kill(process1, 0) != 0; }, kBoot, 0.2));
 }
 
 }  // namespace

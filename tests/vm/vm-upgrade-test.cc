@@ -11,6 +11,7 @@
 
 #include "tests/cuts/installed.h"
 #include "tests/cuts/recording.h"
+#include "tests/harness/foreign-client.h"
 #include "tests/vm/upgrades.h"
 
 namespace talos::vm {
@@ -158,6 +159,22 @@ struct RecordedUpgrade {
   }
 };
 
+// As the original's clients do it: they are answered at once, and watch the node.
+void byAForeignClient(Cluster& cluster, Machine& node, Images& images) {
+  constexpr const char* kNode = "10.5.0.2";
+  auto becomes = [&](const char* slot) {
+    EXPECT_TRUE(eventually(
+        [&] { return node.slot() == slot && contains(node.status(), "stage: done"); }, kComesUp, 1))
+        << node.status() << cluster.console(node.name);
+  };
+  harness::runForeignClient(cluster, "^TestMachine$", kNode, {});
+  harness::runForeignClient(cluster, "^TestUpgrade$", kNode,
+                            {"IMAGE=" + images.inRegistry("v9.9.1")});
+  becomes("B");
+  harness::runForeignClient(cluster, "^TestRollback$", kNode, {});
+  becomes("A");
+}
+
 }  // namespace
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
@@ -212,6 +229,7 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_EQ(back.status, 0) << back.err;
   EXPECT_EQ(node.slot(), "A");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
+  if (!harness::foreignClient().empty()) byAForeignClient(cluster, node, images);
 }
 
 // Catches, at any write, whatever of the unflushed arrives: a slot that is chosen before it is
