@@ -9,8 +9,8 @@
 namespace talos::supervisor {
 namespace {
 
-constexpr Backoff::Pace kSearchPace{3 * kj::SECONDS, 30 * kj::SECONDS, 1.5, 1, 1.33};
-constexpr Backoff::Pace kPromotePace{2 * kj::SECONDS, 15 * kj::SECONDS, 1.5, 1, 1.2};
+constexpr Backoff::Pace kSearchPace{1 * kj::SECONDS, 15 * kj::SECONDS, 1.2, 1, 1.33};
+constexpr Backoff::Pace kPromotePace{1 * kj::SECONDS, 15 * kj::SECONDS, 1.2, 1, 1.2};
 constexpr auto kAtRest = 10 * kj::SECONDS, kUnsettled = 500 * kj::MILLISECONDS,
                kBunch = 100 * kj::MILLISECONDS;  // of changes that are taken together
 constexpr auto kStoreRetry = 1 * kj::SECONDS;
@@ -62,15 +62,17 @@ kj::Promise<void> Keeper::publishSpecs() {
       auto wanted = wantedOf(*config, here.intent(), here.data(), edges.board.wanted(),
                              edges.files.snapshot());
       bool same = false;
-      KJ_IF_MAYBE (before, last) same = *before == wanted;
+      KJ_IF_MAYBE (before, last) same = *before == wanted && !toldOtherwise;
       if (!same) {
         kj::Maybe<kj::Exception> failure;
         auto copy = wantedOf(*config, here.intent(), here.data(), edges.board.wanted(),
                              edges.files.snapshot());
+        toldOtherwise = false;
         co_await edges.board.want(kj::mv(wanted))
             .then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
         KJ_IF_MAYBE (e, failure) {
           log::warn("cannot store how etcd is to be run; retrying", {{"error", messageOf(*e)}});
+          toldOtherwise = true;
           co_await edges.timer.afterDelay(kStoreRetry);
         } else {
           last = kj::mv(copy);
@@ -441,6 +443,11 @@ kj::Promise<void> Keeper::recoveryFailed(kj::StringPtr given) {
   }
   auto config = here.config();
   co_await edges.board.want(wantedOf(config, Intent(), Data::kNone, nullptr, nullptr));
+  // If the disk does not take it, the recovery is wanted again, and fails again.
+  KJ_DEFER({
+    toldOtherwise = true;
+    here.changed.raise();
+  });
   if (!isIt() || here.data() != Data::kNone) co_return;
   here.record(Intent());
   edges.files.removeSnapshot();

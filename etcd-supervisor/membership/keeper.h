@@ -71,6 +71,7 @@ class Keeper {
   Signal looked;  // there is a new one
   bool everLooked = false;
   kj::Maybe<kj::String> unrecovered;  // why the last recovery has failed
+  bool toldOtherwise = false;  // machined was, of how etcd is to be run, than publishSpecs() did
   kj::Maybe<Phase> phase;
   kj::String since;              // of the phase
   kj::Vector<kj::String> hosts;  // of members, as last seen
