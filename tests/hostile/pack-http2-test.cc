@@ -51,7 +51,8 @@ const Kind kKinds[] = {
        return headersFrame(2 * i + 1, request(kVersion)) +
               h2Frame(NGHTTP2_RST_STREAM, 0, 2 * i + 1, bigEndian(NGHTTP2_CANCEL, 4));
      }},
-    {"calls without end", "", [](int i) { return call(2 * i + 1, kVersion); }, false},
+    // Ended when its answers have filled the kernel's buffers: how soon, depends on the machine.
+    {"calls without end", "", [](int i) { return call(2 * i + 1, kVersion); }, false, false},
     {"PING", "", [](int) { return h2Frame(NGHTTP2_PING, 0, 0, "12345678"); }},
     {"SETTINGS", "", [](int) { return settingsFrame(); }},
     {"unread SETTINGS", "", [](int) { return settingsFrame(); }, false},
