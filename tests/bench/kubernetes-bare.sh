@@ -150,6 +150,8 @@ bare_destroy() {
       done
     done
     ip netns del "$name" 2>/dev/null || true
+    # It goes with the namespace, but only when the last process that is stuck in it has gone.
+    ip link del "v$i" 2>/dev/null || true
   done
   ip link del segment 2>/dev/null || true
   bare_nodes=
