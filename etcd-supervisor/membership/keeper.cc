@@ -9,8 +9,8 @@
 namespace talos::supervisor {
 namespace {
 
-constexpr Backoff::Pace kSearchPace{1 * kj::SECONDS, 15 * kj::SECONDS, 1.2, 1, 1.33};
-constexpr Backoff::Pace kPromotePace{1 * kj::SECONDS, 15 * kj::SECONDS, 1.2, 1, 1.2};
+constexpr Backoff::Pace kSearchPace{3 * kj::SECONDS, 30 * kj::SECONDS, 1.5, 1, 1.33};
+constexpr Backoff::Pace kPromotePace{2 * kj::SECONDS, 15 * kj::SECONDS, 1.5, 1, 1.2};
 constexpr auto kAtRest = 10 * kj::SECONDS, kUnsettled = 500 * kj::MILLISECONDS,
                kBunch = 100 * kj::MILLISECONDS;  // of changes that are taken together
 constexpr auto kStoreRetry = 1 * kj::SECONDS;
