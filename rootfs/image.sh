@@ -137,7 +137,7 @@ ln -s usr/lib64 "$tree/lib64"
   case $path in /lib/*|/lib64/*) path=/usr$path ;; esac   # the same as in the image
   install -D -m 0755 "$path" "$tree$path"
 done
-# What the installer (machined/install) puts on a disk: the kernel, the initramfs but for the root image, and the boot
+# What the installer (machined/disk/installer) puts on a disk: the kernel, the initramfs but for the root image, and the boot
 # loader for BIOS and for UEFI. Each is one file with all of GRUB's modules that it needs; it finds its configuration
 # on the third partition (BOOT) of the disk that it was started from.
 make_early() {  # OUT

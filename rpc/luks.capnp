@@ -1,6 +1,6 @@
 @0xb6d2f1804ac97e35;
 # What the brain of machined and the program that handles encrypted volumes say to each other
-# (machined/encryption, machined/luks). One request, one answer. No capabilities.
+# (machined/disk/encryption, machined/disk/luks). One request, one answer. No capabilities.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -39,7 +39,7 @@ struct LuksRequest {
     }
     settle @18 :Void;                # it has a file system now
     close @19 :Text;                 # the mapping
-    # Of the backup of the header in a file (machined/luks/header-file.h).
+    # Of the backup of the header in a file (machined/disk/luks/header-file.h).
     compare @20 :Text;
     mark @21 :Text;
     backup :group {

@@ -7,8 +7,8 @@
 #include "talosctl/cli/wait-line.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/cluster-supervisor.h"
+#include "talosctl/cluster/disks/disk-process.h"
 #include "talosctl/commands/all-commands.h"
-#include "talosctl/disk/disk-process.h"
 
 namespace talos::talosctl {
 

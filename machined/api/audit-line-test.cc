@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "machined/api/node-server.h"
-#include "machined/telemetry/log-ring.h"
+#include "machined/logs/log-ring.h"
 
 namespace talos::machined {
 namespace {

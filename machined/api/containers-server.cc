@@ -2,8 +2,8 @@
 
 #include "common/base/fill-list.h"
 #include "machined/api/line-file.h"
-#include "machined/containers/container-facts.h"
-#include "machined/containers/container-images.h"
+#include "machined/services/containers/container-facts.h"
+#include "machined/services/containers/container-images.h"
 
 namespace talos::machined {
 namespace {

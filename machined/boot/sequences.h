@@ -4,7 +4,7 @@
 #pragma once
 
 #include "machined/boot/sequencer.h"
-#include "machined/tasks/task.h"
+#include "machined/boot/tasks/task.h"
 
 namespace talos::machined {
 

@@ -2,7 +2,7 @@
 
 #include "common/base/log.h"
 #include "machined/services/service-lifecycle.h"
-#include "machined/time/time-service.h"
+#include "machined/system/time/time-service.h"
 
 namespace talos::machined {
 

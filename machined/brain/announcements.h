@@ -3,8 +3,8 @@
 #pragma once
 
 #include "machined/boot/sequencer.h"
-#include "machined/telemetry/event-ring.h"
-#include "machined/telemetry/node-console.h"
+#include "machined/logs/event-ring.h"
+#include "machined/logs/node-console.h"
 
 namespace talos::machined {
 

@@ -9,9 +9,9 @@
 #include "common/base/lines.h"
 #include "common/base/node-layout.h"
 #include "common/net/ip.h"
-#include "machined/controllers/join-controller.h"
-#include "machined/etcd/etcd-config.h"
-#include "machined/etcd/etcd-run.h"
+#include "machined/config/controllers/join-controller.h"
+#include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/services/container-body.h"
 #include "machined/system/containerd-registries.h"
 

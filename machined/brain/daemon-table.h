@@ -4,10 +4,10 @@
 
 #include <kj/async-io.h>
 
-#include "machined/containers/container-run.h"
-#include "machined/etcd/etcd-run.h"
-#include "machined/kubelet/kubelet-run.h"
+#include "machined/kubernetes/etcd/etcd-run.h"
+#include "machined/kubernetes/kubelet/kubelet-run.h"
 #include "machined/resources/store.h"
+#include "machined/services/containers/container-run.h"
 #include "machined/services/supervisor.h"
 #include "rpc/local.capnp.h"
 
@@ -50,7 +50,7 @@ struct Daemon {
   kj::ArrayPtr<const kj::StringPtr> environment = nullptr;
   unsigned uid = 0;
   kj::StringPtr capabilities = nullptr;  // none
-  kj::StringPtr filter = "server"_kj;    // of system calls (machined/confine/seccomp.h)
+  kj::StringPtr filter = "server"_kj;    // of system calls (machined/confined/sandbox/seccomp.h)
   // The only files that it can read, beside the program; and the folder that it can write.
   kj::ArrayPtr<const kj::StringPtr> read = nullptr;
   kj::StringPtr state = nullptr;

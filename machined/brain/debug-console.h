@@ -2,8 +2,8 @@
 // the change of the config on.
 #pragma once
 
-#include "machined/controllers/machine-config-reader.h"
-#include "machined/telemetry/node-console.h"
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/logs/node-console.h"
 
 namespace talos::machined {
 

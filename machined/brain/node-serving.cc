@@ -14,13 +14,13 @@
 #include "machined/brain/network-preview.h"
 #include "machined/brain/surroundings.h"
 #include "machined/config/configuration-server.h"
-#include "machined/etcd/etcd-config.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
+#include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/logs/telemetry-server.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
-#include "machined/telemetry/telemetry-server.h"
 
 namespace talos::machined {
 namespace {

@@ -1,8 +1,8 @@
 #include "machined/brain/power-button.h"
 
 #include "common/netlink/netlink-generic.h"
-#include "machined/init/power-button.h"
-#include "machined/modprobe/kernel-modules.h"
+#include "machined/process1/init/power-button.h"
+#include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 

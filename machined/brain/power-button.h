@@ -1,6 +1,6 @@
 // Where the kernel tells of the power button: the brain finds the place and opens the socket,
-// process 1 holds it and reads it (machined/init/power-button.h), so that it is heard whatever
-// becomes of the brain.
+// process 1 holds it and reads it (machined/process1/init/power-button.h), so that it is heard
+// whatever becomes of the brain.
 #pragma once
 
 #include <kj/function.h>

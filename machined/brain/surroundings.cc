@@ -6,8 +6,8 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
-#include "machined/encryption/node-key.h"
-#include "machined/init/init-protocol.h"
+#include "machined/disk/encryption/node-key.h"
+#include "machined/process1/init/init-protocol.h"
 #include "machined/system/etc-files.h"
 
 namespace talos::machined {

@@ -6,10 +6,10 @@
 #include "common/base/remove-file.h"
 #include "common/base/version.h"
 #include "common/config/generate.h"
+#include "machined/boot/tasks/boot-arguments.h"
+#include "machined/boot/tasks/network-complete.h"
 #include "machined/brain/wiring.h"
-#include "machined/storage/meta-values.h"
-#include "machined/tasks/boot-arguments.h"
-#include "machined/tasks/network-complete.h"
+#include "machined/disk/devices/meta-values.h"
 #include "machined/upgrade/image-signatures.h"
 
 namespace talos::machined {

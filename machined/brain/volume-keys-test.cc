@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "machined/controllers/test-machine-config.h"
-#include "machined/encryption/test-model-luks.h"
-#include "machined/encryption/test-state-keys.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "machined/disk/encryption/test-model-luks.h"
+#include "machined/disk/encryption/test-state-keys.h"
+#include "machined/disk/volumes/test-format-marks.h"
 #include "machined/resources/test-store.h"
-#include "machined/storage/test-format-marks.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {

@@ -1,8 +1,8 @@
 #include "machined/brain/volume-keys.h"
 
 #include "common/base/error.h"
+#include "machined/disk/devices/meta-values.h"
 #include "machined/resources/store-records.h"
-#include "machined/storage/meta-values.h"
 #include "rpc/types.capnp.h"
 
 namespace talos::machined {

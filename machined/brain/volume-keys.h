@@ -11,10 +11,10 @@
 #pragma once
 
 #include "machined/config/config-keeper.h"
-#include "machined/storage/disks.h"
-#include "machined/storage/ephemeral-volume.h"
-#include "machined/storage/meta-partition.h"
-#include "machined/storage/state-volume.h"
+#include "machined/disk/devices/disks.h"
+#include "machined/disk/devices/meta-partition.h"
+#include "machined/disk/volumes/ephemeral-volume.h"
+#include "machined/disk/volumes/state-volume.h"
 
 namespace talos::machined {
 

@@ -12,7 +12,7 @@
 #include <kj/string.h>
 #include <kj/time.h>
 
-#include "machined/foreign/foreign.h"
+#include "machined/confined/client/foreign.h"
 
 namespace talos::machined {
 

@@ -10,7 +10,7 @@
 #include "common/base/file.h"
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
-#include "machined/storage/mount-volume.h"
+#include "machined/disk/volumes/mount-volume.h"
 
 namespace talos::machined {
 namespace {

@@ -8,8 +8,8 @@
 #include "common/base/kernel-arguments.h"
 #include "machined/config/config-fetch.h"
 #include "machined/config/config-sources.h"
+#include "machined/disk/volumes/volumes.h"
 #include "machined/process1/uv-loop.h"
-#include "machined/storage/volumes.h"
 
 namespace talos::machined {
 

@@ -11,7 +11,7 @@
 #include "common/base/remove-file.h"
 #include "common/memory/zeroize.h"
 #include "machined/config/config-sources.h"
-#include "machined/storage/mount-volume.h"
+#include "machined/disk/volumes/mount-volume.h"
 
 namespace talos::machined {
 namespace {

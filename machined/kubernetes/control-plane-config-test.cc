@@ -1,7 +1,7 @@
 #include "machined/kubernetes/control-plane-config.h"
 
 #include "common/config/kubernetes-images.h"
-#include "machined/controllers/test-machine-config.h"
+#include "machined/config/controllers/test-machine-config.h"
 
 namespace talos::machined {
 namespace {

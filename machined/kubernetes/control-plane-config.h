@@ -14,7 +14,7 @@
 
 #include <capnp/message.h>
 
-#include "machined/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-parts.h"
 #include "machined/kubernetes/kept-versions.h"
 #include "machined/resources/controller-outputs.h"
 

@@ -1,7 +1,7 @@
 #include "machined/kubernetes/control-plane-pods.h"
 
-#include "machined/etcd/etcd-secrets.h"
 #include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/etcd/etcd-secrets.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/controller-outputs.h"
 

@@ -13,7 +13,7 @@
 // After a crash at any line both come to the same end.
 #pragma once
 
-#include "machined/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-parts.h"
 #include "machined/kubernetes/kept-versions.h"
 #include "machined/kubernetes/static-pods.h"
 

@@ -9,11 +9,11 @@
 #include "common/config/generate.h"
 #include "common/kube/kube-access.h"
 #include "common/tls/public-key.h"
-#include "machined/controllers/root-secrets-controller.h"
-#include "machined/controllers/stored-names.h"
-#include "machined/controllers/test-machine-config.h"
-#include "machined/etcd/etcd-secrets.h"
+#include "machined/config/controllers/root-secrets-controller.h"
+#include "machined/config/controllers/stored-names.h"
+#include "machined/config/controllers/test-machine-config.h"
 #include "machined/kubernetes/control-plane-pods.h"
+#include "machined/kubernetes/etcd/etcd-secrets.h"
 
 namespace talos::machined {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "machined/controllers/test-machine-config.h"
+#include "machined/config/controllers/test-machine-config.h"
 #include "machined/kubernetes/control-plane-pods.h"
 
 namespace talos::machined {

@@ -10,7 +10,7 @@
 // the next run comes to the same end.
 #pragma once
 
-#include "machined/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-parts.h"
 
 namespace talos::machined {
 

@@ -15,7 +15,7 @@
 
 #include <deque>
 
-#include "machined/init/init-protocol.h"
+#include "machined/process1/init/init-protocol.h"
 #include "machined/process1/process1.h"
 
 namespace talos::machined {

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "common/base/error.h"
-#include "machined/init/init-harness.h"
+#include "machined/process1/init/init-harness.h"
 #include "machined/process1/process1-socket.h"
 #include "machined/process1/test-process1.h"
 

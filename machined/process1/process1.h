@@ -1,11 +1,11 @@
 // The brain's side of process 1.
 //
-// Process 1 (machined/init) starts children on request, reaps them, holds what must outlive a crash
-// of the brain, and starts the brain again within a millisecond when it dies. The brain is an
-// ordinary child that does all the thinking. At its start it finds here what its predecessor left:
-// the children that run, the exits that nobody has seen, and the held descriptors by name. So a
-// crash of the brain at any line loses no child, no log byte and no record: whatever was handed to
-// process 1 is still there, whatever was not never happened.
+// Process 1 (machined/process1/init) starts children on request, reaps them, holds what must
+// outlive a crash of the brain, and starts the brain again within a millisecond when it dies. The
+// brain is an ordinary child that does all the thinking. At its start it finds here what its
+// predecessor left: the children that run, the exits that nobody has seen, and the held descriptors
+// by name. So a crash of the brain at any line loses no child, no log byte and no record: whatever
+// was handed to process 1 is still there, whatever was not never happened.
 //
 // An interface, so that the service supervisor and the sequencer are tested with a model of it.
 #pragma once
@@ -75,7 +75,8 @@ class Process1 {
   // What somebody at the machine asked for: the power button or SIGTERM to process 1 (power off),
   // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one. It is
   // repeated to the next brain until it was said to have begun, which calling nextWish() again
-  // does; process 1 does without a brain that takes too long (machined/init/brain-watch.cc).
+  // does; process 1 does without a brain that takes too long
+  // (machined/process1/init/brain-watch.cc).
   enum class Wish { kPowerOff, kReboot };
   virtual kj::Promise<Wish> nextWish() = 0;
 

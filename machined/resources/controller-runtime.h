@@ -11,9 +11,9 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
+#include "machined/logs/log-store.h"
 #include "machined/resources/controller-links.h"
 #include "machined/resources/store.h"
-#include "machined/telemetry/log-store.h"
 
 namespace talos::machined {
 

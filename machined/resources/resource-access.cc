@@ -26,7 +26,8 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::NodeAddressSpec, rpc::HostnameSpecSpec>();
        may.allowWrite<rpc::IssuedCertificateSpec>();
      }},
-    // etcd itself runs under the same uid; its filter has no sockets of Unix (machined/confine).
+    // etcd itself runs under the same uid; its filter has no sockets of Unix
+    // (machined/confined/sandbox).
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
        may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec, rpc::VipStatusSpec,

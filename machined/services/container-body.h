@@ -1,4 +1,5 @@
-// A container as the body of a service (machined/containers/container-run.h), by the service's id.
+// A container as the body of a service (machined/services/containers/container-run.h), by the
+// service's id.
 //
 // A containerd that is restarted meanwhile is waited for: a start is tried again for a minute (it
 // takes up what an earlier try has left), a signal is sent as soon as it answers, and the end of
@@ -7,7 +8,7 @@
 // its id.
 #pragma once
 
-#include "machined/containers/container-run.h"
+#include "machined/services/containers/container-run.h"
 #include "machined/services/service-body.h"
 
 namespace talos::machined {

@@ -9,8 +9,8 @@
 
 #include "common/config/config.h"
 #include "common/tls/pki.h"
-#include "machined/controllers/hosts-controller.h"
-#include "machined/controllers/registries-controller.h"
+#include "machined/config/controllers/hosts-controller.h"
+#include "machined/config/controllers/registries-controller.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "machined/system/test-system-tree.h"

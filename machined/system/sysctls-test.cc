@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/net/text-values.h"
-#include "machined/controllers/sysctl-controller.h"
+#include "machined/config/controllers/sysctl-controller.h"
 #include "machined/resources/test-store.h"
 #include "machined/system/test-system-tree.h"
 

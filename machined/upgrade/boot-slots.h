@@ -1,15 +1,15 @@
 // The slots of this node's system disk, as the program that works on them
-// (machined/install/slots.h) tells and changes them, and the other partitions of that disk.
+// (machined/disk/installer/slots.h) tells and changes them, and the other partitions of that disk.
 //
 // Nothing is remembered: the disk is looked for each time, and the program reads what is on it. All
 // of them reject with FailedPrecondition when there is no such disk, or more than one, and as the
 // program does.
 #pragma once
 
-#include "machined/containers/container-images.h"
-#include "machined/install/slots.h"
-#include "machined/storage/block-devices.h"
-#include "machined/storage/installer.h"
+#include "machined/disk/devices/block-devices.h"
+#include "machined/disk/installer/slots.h"
+#include "machined/disk/volumes/installer.h"
+#include "machined/services/containers/container-images.h"
 #include "machined/upgrade/image-archives.h"
 
 namespace talos::machined {

@@ -4,9 +4,9 @@
 
 #include "common/base/error.h"
 #include "common/tls/signature.h"
-#include "machined/containers/container-content.h"
-#include "machined/containers/container-images.h"
-#include "machined/foreign/parse-messages.h"
+#include "machined/confined/client/parse-messages.h"
+#include "machined/services/containers/container-content.h"
+#include "machined/services/containers/container-images.h"
 
 namespace talos::machined {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "machined/install/new-file.h"
+#include "machined/disk/installer/new-file.h"
 
 namespace talos::machined {
 namespace {

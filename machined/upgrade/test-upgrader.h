@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "machined/init/init-protocol.h"
+#include "machined/process1/init/init-protocol.h"
 #include "machined/process1/test-process1.h"
 #include "machined/upgrade/test-pulls.h"
 #include "machined/upgrade/upgrader.h"

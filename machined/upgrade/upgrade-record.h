@@ -5,7 +5,7 @@
 
 #include <kj/time.h>
 
-#include "machined/install/boot-files.h"
+#include "machined/disk/installer/boot-files.h"
 #include "rpc/upgrade.capnp.h"
 
 namespace talos::machined {

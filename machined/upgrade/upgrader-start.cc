@@ -5,8 +5,8 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/disk/empty-head.h"
-#include "machined/foreign/parse-messages.h"
-#include "machined/init/init-protocol.h"
+#include "machined/confined/client/parse-messages.h"
+#include "machined/process1/init/init-protocol.h"
 #include "machined/upgrade/upgrader.h"
 
 namespace talos::machined {

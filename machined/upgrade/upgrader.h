@@ -8,8 +8,8 @@
 //      reboot after all. Nothing has changed, and whatever is wrong is no failure of the image. A
 //      caller who goes away ends it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
-//      disk gives back (machined/install/slots.h). Cut off, the node is as it was, and the next
-//      start, or the next brain, says that this one has failed.
+//      disk gives back (machined/disk/installer/slots.h). Cut off, the node is as it was, and the
+//      next start, or the next brain, says that this one has failed.
 //   3. A node of Kubernetes is cordoned and drained, which no failure ends; if it does not reboot
 //      after all, it is uncordoned. A control-plane node whose EPHEMERAL is to be emptied leaves
 //      etcd. Cut off, or when that fails, the upgrade has failed, and the node joins again at its
@@ -21,7 +21,7 @@
 //   5. A system that is not healthy in time says why in the record and reboots. So does one whose
 //      boot has failed; if that was before it had STATE, and with it the record, it leaves its last
 //      word in META. Process 1 does the same a little later for a brain that does not
-//      (machined/init), and the kernel for process 1.
+//      (machined/process1/init), and the kernel for process 1.
 //      Emptying EPHEMERAL, if that was asked for, begins after the record says so: a cut in it
 //      leaves something that is neither data nor empty, and whichever system is started then ends
 //      it.
@@ -33,9 +33,9 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "machined/containers/container-images.h"
 #include "machined/process1/process1.h"
 #include "machined/resources/store.h"
+#include "machined/services/containers/container-images.h"
 #include "machined/upgrade/boot-slots.h"
 #include "machined/upgrade/upgrade-finding.h"
 

@@ -13,8 +13,8 @@
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-show.h"
 #include "talosctl/cluster/cluster-state.h"
+#include "talosctl/cluster/containers/node-cgroups.h"
 #include "talosctl/cluster/report-commands.h"
-#include "talosctl/container/node-cgroups.h"
 
 namespace talos::talosctl {
 

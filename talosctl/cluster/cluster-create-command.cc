@@ -24,15 +24,15 @@
 #include "talosctl/cluster/cluster-state.h"
 #include "talosctl/cluster/cluster-wait.h"
 #include "talosctl/cluster/config-flags.h"
+#include "talosctl/cluster/containers/host-check.h"
+#include "talosctl/cluster/containers/node-cgroups.h"
 #include "talosctl/cluster/launch-supervisor.h"
+#include "talosctl/cluster/network/host-probe.h"
+#include "talosctl/cluster/network/uplink.h"
 #include "talosctl/cluster/node-disks.h"
 #include "talosctl/cluster/provisioner.h"
 #include "talosctl/cluster/report-commands.h"
 #include "talosctl/config/patches.h"
-#include "talosctl/container/host-check.h"
-#include "talosctl/container/node-cgroups.h"
-#include "talosctl/network/host-probe.h"
-#include "talosctl/network/uplink.h"
 
 namespace talos::talosctl {
 namespace {

@@ -12,9 +12,9 @@
 #include "common/base/log.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/container-node.h"
+#include "talosctl/cluster/containers/image-mount.h"
 #include "talosctl/cluster/node-disks.h"
 #include "talosctl/cluster/virtual-machine.h"
-#include "talosctl/container/image-mount.h"
 
 namespace talos::cluster {
 namespace {

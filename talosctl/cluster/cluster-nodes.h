@@ -6,9 +6,9 @@
 #include <kj/vector.h>
 
 #include "rpc/cluster.capnp.h"
+#include "talosctl/cluster/containers/node-cgroups.h"
+#include "talosctl/cluster/network/cluster-network.h"
 #include "talosctl/cluster/node-power.h"
-#include "talosctl/container/node-cgroups.h"
-#include "talosctl/network/cluster-network.h"
 
 namespace talos::cluster {
 

@@ -15,10 +15,10 @@
 #include "talosctl/cluster/cluster-nodes.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-state.h"
-#include "talosctl/network/node-config-server.h"
-#include "talosctl/network/port-forwarder.h"
-#include "talosctl/network/time-server.h"
-#include "talosctl/network/uplink.h"
+#include "talosctl/cluster/network/node-config-server.h"
+#include "talosctl/cluster/network/port-forwarder.h"
+#include "talosctl/cluster/network/time-server.h"
+#include "talosctl/cluster/network/uplink.h"
 
 namespace talos::cluster {
 namespace {

@@ -9,8 +9,8 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
-#include "talosctl/container/container-launch.h"
-#include "talosctl/network/child-process.h"
+#include "talosctl/cluster/containers/container-launch.h"
+#include "talosctl/cluster/network/child-process.h"
 
 namespace talos::cluster {
 namespace {

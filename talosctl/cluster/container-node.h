@@ -1,6 +1,6 @@
 // A node as a container: one run of the image's process 1 in namespaces of its own
-// (talosctl/container), with a new veth and new cgroups. STATE and EPHEMERAL are folders of the
-// cluster's state folder, so they survive the run, the supervisor and the host.
+// (talosctl/cluster/containers), with a new veth and new cgroups. STATE and EPHEMERAL are folders
+// of the cluster's state folder, so they survive the run, the supervisor and the host.
 //
 // Process 1 ends by reboot(2), of which its parent sees a signal: SIGHUP for a reboot, SIGINT for a
 // power off. SIGTERM is its power button. A killed container loses no byte that it has written: the
@@ -10,9 +10,9 @@
 #include <kj/async-unix.h>
 
 #include "rpc/cluster.capnp.h"
+#include "talosctl/cluster/containers/node-cgroups.h"
 #include "talosctl/cluster/instance.h"
-#include "talosctl/container/node-cgroups.h"
-#include "talosctl/network/cluster-network.h"
+#include "talosctl/cluster/network/cluster-network.h"
 
 namespace talos::cluster {
 

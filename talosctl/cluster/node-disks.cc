@@ -14,7 +14,7 @@
 #include "common/base/file.h"
 #include "common/disk/gpt.h"
 #include "talosctl/cluster/cluster-plan.h"
-#include "talosctl/network/host-probe.h"
+#include "talosctl/cluster/network/host-probe.h"
 
 namespace talos::cluster {
 namespace {

@@ -41,8 +41,8 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   // takes too long, which goes on.
   kj::Promise<void> act(rpc::PowerAction action);
 
-  // Kills it, at once or at that write from now (talosctl/disk/machine-disks.h). Dropped before, it
-  // goes on. kFailedPrecondition too when it ends of itself before.
+  // Kills it, at once or at that write from now (talosctl/cluster/disks/machine-disks.h). Dropped
+  // before, it goes on. kFailedPrecondition too when it ends of itself before.
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed);
 
   // Of its disks, in this run. FailedPrecondition when it is off.

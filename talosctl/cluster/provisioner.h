@@ -2,7 +2,7 @@
 #pragma once
 
 #include "talosctl/cli/command.h"
-#include "talosctl/network/host-probe.h"
+#include "talosctl/cluster/network/host-probe.h"
 
 namespace talos::cluster {
 

@@ -12,9 +12,9 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "talosctl/cluster/disks/disk-process.h"
+#include "talosctl/cluster/network/child-process.h"
 #include "talosctl/cluster/node-disks.h"
-#include "talosctl/disk/disk-process.h"
-#include "talosctl/network/child-process.h"
 
 namespace talos::cluster {
 namespace {

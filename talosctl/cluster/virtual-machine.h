@@ -9,9 +9,9 @@
 // power button does as much once process 1 listens to it, but nobody hears it in a machine that is
 // still booting; there the kernel itself answers to ctrl-alt-del.
 //
-// Its disks are in a process of their own (talosctl/disk), which QEMU reaches through inherited
-// sockets. Without them it cannot go on: when their power is cut or they break down, QEMU is
-// killed.
+// Its disks are in a process of their own (talosctl/cluster/disks), which QEMU reaches through
+// inherited sockets. Without them it cannot go on: when their power is cut or they break down, QEMU
+// is killed.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -20,7 +20,7 @@
 #include <kj/vector.h>
 
 #include "talosctl/cluster/instance.h"
-#include "talosctl/network/host-probe.h"
+#include "talosctl/cluster/network/host-probe.h"
 
 namespace talos::cluster {
 

@@ -8,7 +8,7 @@
 // pull nothing of the image is there. ctr's own start is in its times: that is what a call of it
 // costs.
 //
-// link: machined-containers machined-system model-registry harness
+// link: machined-services-containers machined-system model-registry harness
 #include <sys/mount.h>
 
 #include <fstream>
@@ -18,7 +18,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/config.h"
-#include "machined/containers/container-run.h"
+#include "machined/services/containers/container-run.h"
 #include "machined/system/containerd-registries.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"

@@ -8,7 +8,7 @@
 // and what it got and what it was told that it missed must be everything. Prints one JSON object;
 // fails when a promise is broken.
 //
-// link: machined-telemetry
+// link: machined-logs
 #include <capnp/rpc-twoparty.h>
 #include <fcntl.h>
 #include <kj/async-io.h>
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "machined/logs/event-ring.h"
 #include "machined/process1/test-process1.h"
-#include "machined/telemetry/event-ring.h"
 
 namespace talos::machined {
 namespace {

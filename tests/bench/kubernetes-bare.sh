@@ -88,7 +88,7 @@ bare_prepare() {  # bare_prepare MASTERS WORKERS
   } >"$scratch/openssl.log" 2>&1 || { cat "$scratch/openssl.log" >&2; return 1; }
   bare_kubeconfig "$bare/kubeconfig" "$(bare_address 1)" "$pki/admin"
   # Network of pods, kube-proxy and CoreDNS as our nodes begin with them; a list in the place of each object.
-  awk '/^# 05-/ { wanted = 1 } wanted' "$checkout/machined/manifests/testdata/1.34.yaml" |
+  awk '/^# 05-/ { wanted = 1 } wanted' "$checkout/machined/kubernetes/manifests/testdata/1.34.yaml" |
     sed -e 's/^- /---\n/' -e 's/^  //' -e "s/10\.5\.0\.1\(:6443\|\$\)/$(bare_address 1)\1/" -e "s/1\.34\.4/$release/" >"$bare/manifests.yaml"
   for i in $(seq "$bare_nodes"); do bare_files "$i"; done
   ip link add segment type bridge

@@ -7,7 +7,7 @@
 //
 // Processor time: nothing here waits.
 //
-// link: machined-kubelet machined-kubernetes machined-manifests
+// link: machined-kubernetes-kubelet machined-kubernetes machined-kubernetes-manifests
 #include <capnp/message.h>
 #include <kj/debug.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@
 
 #include "common/config/config.h"
 #include "common/config/generate.h"
-#include "machined/kubelet/kubelet-plan.h"
 #include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/kubelet/kubelet-plan.h"
+#include "machined/kubernetes/manifests/bootstrap-manifests.h"
 #include "machined/kubernetes/static-pods.h"
-#include "machined/manifests/bootstrap-manifests.h"
 #include "tests/bench/arguments.h"
 
 namespace talos::machined {

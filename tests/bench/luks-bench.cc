@@ -6,7 +6,7 @@
 // Ours and the peer's in turn. The peer is started for each step, as a script would; deriving a key
 // takes a hundred times as long as that.
 //
-// link: machined-luks
+// link: machined-disk-luks
 // dynamic
 #include <capnp/message.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "machined/luks/device.h"
+#include "machined/disk/luks/device.h"
 #include "tests/bench/arguments.h"
 
 namespace talos::luks {

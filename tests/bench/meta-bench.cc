@@ -6,7 +6,7 @@
 //   prints
 //                              {"ours":MS,"theirs":MS,"bytes":N}, medians of the runs, made in turn
 //
-// link: machined-storage
+// link: machined-disk-volumes
 #include <fcntl.h>
 #include <kj/async-io.h>
 #include <kj/debug.h>
@@ -17,9 +17,9 @@
 
 #include <algorithm>
 
-#include "machined/storage/meta-partition.h"
-#include "machined/storage/meta-values.h"
-#include "machined/storage/test-sysfs.h"
+#include "machined/disk/devices/meta-partition.h"
+#include "machined/disk/devices/meta-values.h"
+#include "machined/disk/devices/test-sysfs.h"
 #include "tests/bench/arguments.h"
 
 namespace talos::machined {

@@ -28,7 +28,7 @@
 
 #include <algorithm>
 
-#include "machined/init/init-harness.h"
+#include "machined/process1/init/init-harness.h"
 #include "machined/process1/process1-socket.h"
 #include "machined/services/supervisor.h"
 #include "tests/bench/arguments.h"
@@ -148,7 +148,7 @@ kj::Promise<void> supervise(kj::AsyncIoContext& io, Announcements& announcements
 
 void run(unsigned kills) {
   process1::Harness::Options options;
-  options.program = besideThis("parts/machined/init/init-test-child").cStr();
+  options.program = besideThis("parts/machined/process1/init/init-test-child").cStr();
   process1::Harness harness(options);
   auto name = kj::str("talos-restart-bench-", getpid());
   Announcements announcements(name);

@@ -7,7 +7,7 @@
 // gateway: a port of the host at the gateway's address. world: an address of the host's through
 // slirp4netns, with the MTU 65520 and 1500 of the nodes' network. Needs root.
 //
-// link: talosctl-network
+// link: talosctl-cluster-network
 #include <fcntl.h>
 #include <kj/async-io.h>
 #include <kj/debug.h>
@@ -19,8 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "talosctl/network/cluster-network.h"
-#include "talosctl/network/uplink.h"
+#include "talosctl/cluster/network/cluster-network.h"
+#include "talosctl/cluster/network/uplink.h"
 #include "tests/bench/arguments.h"
 
 namespace talos {

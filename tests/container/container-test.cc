@@ -43,8 +43,8 @@ class ContainerTest : public testing::Test {
   static Cluster* cluster;
 
   static void SetUpTestSuite() {
-    // What the host's kernel loads for any cluster of containers (talosctl/container/host-check.h)
-    // is no node's doing: it is loaded before.
+    // What the host's kernel loads for any cluster of containers
+    // (talosctl/cluster/containers/host-check.h) is no node's doing: it is loaded before.
     Cluster("container",
             {"--provisioner", "container", "--masters", "1", "--workers", "0", "--wait=false"});
     before = new HostState(HostState::now());

@@ -18,7 +18,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "machined/init/init-loop.h"
+#include "machined/process1/init/init-loop.h"
 #include "tests/harness/process.h"
 
 namespace talos::test {

@@ -3,9 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "machined/containers/container-facts.h"
-#include "machined/containers/container-run.h"
-#include "machined/parse/test-direct-foreign.h"
+#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/services/containers/container-facts.h"
+#include "machined/services/containers/container-run.h"
 #include "machined/upgrade/image-signatures.h"
 #include "tests/containerd/containerd-fixture.h"
 

@@ -18,12 +18,12 @@
 #include "machined/api/node-server.h"
 #include "machined/brain/daemon-loader.h"
 #include "machined/brain/doors.h"
+#include "machined/logs/log-store.h"
+#include "machined/logs/telemetry-server.h"
 #include "machined/process1/process1-socket.h"
 #include "machined/process1/read-pool.h"
 #include "machined/services/service-lifecycle.h"
 #include "machined/services/services-server.h"
-#include "machined/telemetry/log-store.h"
-#include "machined/telemetry/telemetry-server.h"
 
 namespace talos::machined {
 namespace {

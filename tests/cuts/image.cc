@@ -12,8 +12,8 @@
 #include <functional>
 #include <string_view>
 
-#include "machined/install/new-file.h"
-#include "machined/storage/mount-volume.h"
+#include "machined/disk/installer/new-file.h"
+#include "machined/disk/volumes/mount-volume.h"
 #include "tests/harness/process.h"
 
 namespace talos::cuts {

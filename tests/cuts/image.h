@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/disk/gpt.h"
-#include "machined/install/boot-files.h"
-#include "machined/storage/meta-values.h"
+#include "machined/disk/devices/meta-values.h"
+#include "machined/disk/installer/boot-files.h"
 
 namespace talos::cuts {
 

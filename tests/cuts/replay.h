@@ -1,10 +1,10 @@
-// The disks of a recording (talosctl/disk/disk-log.h) as a power cut at any of its events leaves
-// them.
+// The disks of a recording (talosctl/cluster/disks/disk-log.h) as a power cut at any of its events
+// leaves them.
 //
 // What was flushed before is there; of the rest what the seed says, by the code that cuts the power
-// of virtual machines (talosctl/disk/machine-disks.h). The images are sparse files that are kept
-// rolled forward to the last flush of each disk; what a cut does to them is undone when it has been
-// looked at.
+// of virtual machines (talosctl/cluster/disks/machine-disks.h). The images are sparse files that
+// are kept rolled forward to the last flush of each disk; what a cut does to them is undone when it
+// has been looked at.
 #pragma once
 
 #include <kj/async.h>
@@ -13,9 +13,9 @@
 
 #include <string>
 
-#include "talosctl/disk/disk-log.h"
-#include "talosctl/disk/file-medium.h"
-#include "talosctl/disk/machine-disks.h"
+#include "talosctl/cluster/disks/disk-log.h"
+#include "talosctl/cluster/disks/file-medium.h"
+#include "talosctl/cluster/disks/machine-disks.h"
 
 namespace talos::cuts {
 

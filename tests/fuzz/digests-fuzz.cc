@@ -1,12 +1,12 @@
-// link: machined-install
+// link: machined-disk-installer
 // What a node reads of an installer image: the list of digests, the version, the head of the
 // kernel.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "machined/install/digest-list.h"
-#include "machined/install/kernel-image.h"
+#include "machined/disk/installer/digest-list.h"
+#include "machined/disk/installer/kernel-image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::install;

@@ -1,9 +1,9 @@
-// link: machined-history
+// link: machined-logs-history
 // What a disk gives for the record of an earlier boot.
 #include <kj/debug.h>
 
-#include "machined/history/frames.h"
-#include "machined/telemetry/event-ring.h"
+#include "machined/logs/event-ring.h"
+#include "machined/logs/history/frames.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

@@ -1,4 +1,4 @@
-// link: machined-kubed
+// link: kubed-nodes
 // What an API server of Kubernetes, a kubeconfig and a manifest say: any bytes.
 #include <kj/debug.h>
 
@@ -6,9 +6,9 @@
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
 #include "common/kube/survey.h"
-#include "machined/kubed/manifest-objects.h"
-#include "machined/kubed/node-drain-plan.h"
-#include "machined/kubed/node-plan.h"
+#include "kubed/manifests/manifest-objects.h"
+#include "kubed/nodes/node-drain-plan.h"
+#include "kubed/nodes/node-plan.h"
 
 namespace {
 

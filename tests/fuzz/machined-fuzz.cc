@@ -1,7 +1,7 @@
 // A daemon of the same machine that sends machined anything: its socket's server with all that is
 // behind it, in one process without a socket.
 //
-// link: machined-api machined-resources machined-services machined-telemetry
+// link: machined-api machined-resources machined-services machined-logs
 #include "tests/fuzz/machined-world.h"
 #include "tests/fuzz/pipe-server.h"
 

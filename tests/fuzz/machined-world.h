@@ -11,12 +11,12 @@
 #include "machined/api/kmsg.h"
 #include "machined/api/machine-server.h"
 #include "machined/api/node-server.h"
+#include "machined/logs/telemetry-server.h"
 #include "machined/process1/read-pool.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
 #include "machined/services/supervisor.h"
-#include "machined/telemetry/telemetry-server.h"
 #include "rpc/types.capnp.h"
 #include "tests/fuzz/conversation.h"
 

@@ -1,4 +1,4 @@
-// link: machined-storage
+// link: machined-disk-volumes
 // The partition META of a disk that somebody put into the machine: two vectors of values whose
 // checksums are right, for they are made right here, or not. What was read must be what is written.
 // A copy of the large vector is short, because its checksum would take fifty times as long as all
@@ -7,7 +7,7 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "machined/storage/meta-values.h"
+#include "machined/disk/devices/meta-values.h"
 
 using talos::machined::kMetaCopyBytes;
 using talos::machined::MetaValues;

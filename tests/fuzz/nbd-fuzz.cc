@@ -1,13 +1,13 @@
-// link: talosctl-disk
+// link: talosctl-cluster-disks
 // A QEMU that its guest has taken over: anything that it can say to the server of its disk, raw or
 // after a right handshake. The server must come to rest, and the disk be as it was but for what an
 // honest client could have done too.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "talosctl/disk/machine-disks.h"
-#include "talosctl/disk/nbd.h"
-#include "talosctl/disk/test-memory-medium.h"
+#include "talosctl/cluster/disks/machine-disks.h"
+#include "talosctl/cluster/disks/nbd.h"
+#include "talosctl/cluster/disks/test-memory-medium.h"
 
 using namespace talos::disk;
 

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "machined/init/init-request.h"
+#include "machined/process1/init/init-request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::process1;

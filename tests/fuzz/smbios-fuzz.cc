@@ -1,10 +1,10 @@
-// link: machined-encryption
+// link: machined-disk-encryption
 // The firmware's table of the machine, of which keys are made.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "machined/encryption/node-key.h"
+#include "machined/disk/encryption/node-key.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

@@ -1,11 +1,11 @@
-// link: machined-parse
+// link: machined-confined-parse
 // What a web server answers: where it sends us on, and a body that may be packed; and the kernel
 // parameters, which a boot server may write.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "machined/foreign/foreign.h"
-#include "machined/parse/text.h"
+#include "machined/confined/client/foreign.h"
+#include "machined/confined/parse/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -1,10 +1,10 @@
-// link: machined-encryption
+// link: machined-disk-encryption
 // The keys of STATE in META: whatever somebody has written to the disk. What is read is written and
 // read again as the same keys.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "machined/encryption/state-keys.h"
+#include "machined/disk/encryption/state-keys.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -30,7 +30,8 @@ std::vector<std::string> differences(const HostState& before, const HostState& a
 
 // Fails the test at its end when the host is not as it was at its beginning. Modules are left out:
 // what the host's kernel loads for any cluster is no node's doing
-// (talosctl/container/host-check.h). Limits of cgroups, too: clusters of other tests set theirs.
+// (talosctl/cluster/containers/host-check.h). Limits of cgroups, too: clusters of other tests set
+// theirs.
 class HostUnchanged {
  public:
   HostUnchanged() : before(HostState::now()) {}

@@ -25,9 +25,9 @@
 #include <iostream>
 #include <map>
 
-#include "talosctl/container/container-launch.h"
-#include "talosctl/container/container-plan.h"
-#include "talosctl/container/node-cgroups.h"
+#include "talosctl/cluster/containers/container-launch.h"
+#include "talosctl/cluster/containers/container-plan.h"
+#include "talosctl/cluster/containers/node-cgroups.h"
 #include "tests/harness/process.h"
 #include "tests/isolation/tries.h"
 

@@ -26,7 +26,7 @@
 
 #include "common/base/file.h"
 #include "machined/brain/daemon-table.h"
-#include "machined/foreign/confined-child.h"
+#include "machined/confined/client/confined-child.h"
 
 namespace talos {
 namespace {

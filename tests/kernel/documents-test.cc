@@ -3,7 +3,7 @@
 #include "common/base/file.h"
 #include "common/config/config.h"
 #include "common/netlink/test-netlink.h"
-#include "machined/controllers/test-machine-config.h"
+#include "machined/config/controllers/test-machine-config.h"
 #include "networkd/plan/wanted-specs.h"
 #include "tests/kernel/namespaces.h"
 #include "tests/kernel/programs.h"

@@ -21,7 +21,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "machined/init/init-loop.h"
+#include "machined/process1/init/init-loop.h"
 
 namespace talos::kill {
 namespace {

@@ -2,7 +2,7 @@
 // by Debian's cryptsetup on this host; and what becomes of a machine that is not the one whose disk
 // it is.
 #include "common/config/config.h"
-#include "machined/storage/system-partitions.h"
+#include "machined/disk/volumes/system-partitions.h"
 #include "tests/cuts/image.h"
 #include "tests/cuts/luks-keys.h"
 #include "tests/cuts/recording.h"

@@ -1,0 +1,172 @@
+#include "kubed/manifests/extra-manifests.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/tls/pki.h"
+#include "common/wire/test-machined.h"
+
+namespace talos::kubed {
+namespace {
+
+class ExtraManifestsTest : public testing::Test {
+ protected:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  // Of what is tried again: nothing is, unless a test advances it.
+  kj::TimerImpl pauses{kj::origin<kj::TimePoint>()};
+  ModelMachined machined{io};
+  ModelKind& configs = machined.kind<rpc::ControlPlaneConfigSpec>();
+  ModelKind& extras = machined.kind<rpc::ManifestSpec>("extras");
+  ModelKind& own = machined.kind<rpc::ManifestSpec>();
+  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
+  Signal changed;
+  TlsEndpoint etcd;
+  kj::Function<double()> random = [] { return 0.0; };
+  KubernetesBoard board{
+      store, etcd, [](kube::KubeAccess) -> kj::Own<kube::KubeClient> { KJ_UNREACHABLE; }, changed};
+  unsigned bundles = 0;  // so often the CAs were read
+  ExtraManifests manifests{KubedWorld{pauses, random, store, board, changed},
+                           {*io.lowLevelProvider, io.unixEventPort, timer},
+                           [this] {
+                             ++bundles;
+                             return pki::makeAuthority({}).certificate;
+                           }};
+  kj::Promise<void> running = nullptr;
+
+  ~ExtraManifestsTest() noexcept override { running = nullptr; }
+
+  struct Entry {
+    kj::StringPtr url;
+    kj::Maybe<kj::StringPtr> contents;
+  };
+  // What machined says of the config.
+  void want(std::initializer_list<Entry> entries) {
+    auto version = configs.versionOf("extra-manifests") + 1;
+    auto& held = configs.set<rpc::ControlPlaneConfigSpec>(
+        "extra-manifests", "machined", version, [&](auto spec) {
+          auto list = spec.initExtraManifests().initExtraManifests(entries.size());
+          unsigned next = 0;
+          for (auto& entry : entries) {
+            auto manifest = list[next++];
+            manifest.setPriority("99");
+            manifest.setUrl(entry.url);
+            KJ_IF_MAYBE (contents, entry.contents) manifest.setContents(*contents);
+          }
+        });
+    configs.tell(rpc::Change::Event::UPDATED, held.get());
+  }
+  // What kubed has left there before.
+  void stored(kj::StringPtr id, kj::StringPtr objects) {
+    extras.set<rpc::ManifestSpec>(id, kOwner, 1, [&](auto spec) { spec.setObjects(objects); });
+  }
+  void run() {
+    machined.start();
+    running =
+        manifests.run().eagerlyEvaluate([](kj::Exception&& e) { FAIL() << messageOf(e).cStr(); });
+  }
+  // Fails the test with what there is otherwise.
+  void await(kj::StringPtr expected) {
+    until([&] { return there() == expected; });
+    EXPECT_EQ(there(), expected) << manifests.problem().cStr();
+  }
+  template <typename F>
+  void until(F&& done) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!done() && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+  }
+  kj::String there() {
+    kj::Vector<kj::String> parts;
+    for (auto& entry : extras.resources) {
+      ResourceOf<rpc::ManifestSpec> one(entry.value.get());
+      parts.add(kj::str(one.id(), "@", one.version(), "=", one.getObjects()));
+    }
+    return kj::strArray(parts, "|");
+  }
+};
+
+// Catches: downloaded manifests among those that machined renders; an inline manifest that came
+// out empty and is taken for a URL.
+TEST_F(ExtraManifestsTest, AreInANamespaceOfTheirOwn) {
+  want({{"one", "a: 1\n"_kj}, {"two", ""_kj}});
+  run();
+  await("99-one@1=- a: 1\n|99-two@1=[]\n");
+  EXPECT_EQ(manifests.problem(), ""_kj);
+  EXPECT_EQ(own.puts, 0u);
+}
+
+// Catches: a kubed that is started anew and destroys what it had fetched before it knows better.
+TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
+  stored("99-http://127.0.0.1:1/m.yaml", "old");
+  stored("99-gone", "old");
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  configs.late = paf.promise.fork();
+  want({{"http://127.0.0.1:1/m.yaml", nullptr}});
+  run();
+  until([&] { return extras.watching > 0 && configs.watching > 0; });
+  store.replaceAll<rpc::ManifestSpec>({}).wait(io.waitScope);  // a round trip behind them
+  EXPECT_EQ(extras.destroys, 0u);
+  paf.fulfiller->fulfill();
+  await("99-http://127.0.0.1:1/m.yaml@1=old");
+  EXPECT_EQ(extras.destroys, 1u);
+  until([&] { return manifests.problem().size() > 0; });
+  EXPECT_TRUE(
+      manifests.problem().startsWith("cannot read the manifest http://127.0.0.1:1/m.yaml: "))
+      << manifests.problem().cStr();
+}
+
+// Catches: what cannot be stored and is shown as applied, or never tried again.
+TEST_F(ExtraManifestsTest, WhatCannotBeStoredIsToldAndTriedAgain) {
+  extras.tooLarge = {"99-one"};
+  want({{"one", "a: 1\n"_kj}, {"two", "b: 2\n"_kj}});
+  run();
+  await("99-two@1=- b: 2\n");
+  until([&] { return manifests.problem().size() > 0; });
+  EXPECT_EQ(manifests.problem(), "cannot store the manifests: no room"_kj);
+  extras.tooLarge.clear();
+  until([&] {
+    pauses.advanceTo(pauses.now() + 2 * kj::MINUTES);
+    return manifests.problem().size() == 0;
+  });
+  EXPECT_EQ(there(), "99-one@1=- a: 1\n|99-two@1=- b: 2\n"_kj);
+}
+
+// Catches: a config made good that waits for the pause of the wrong one; a token that is shown.
+TEST_F(ExtraManifestsTest, ACorrectedConfigDoesNotWait) {
+  want({{"https://a/m?token=secret&checksum=md5:1", nullptr}});
+  run();
+  until([&] { return manifests.problem().size() > 0; });
+  EXPECT_EQ(manifests.problem(),
+            "cannot read the manifest https://a/m: \"https://a/m\" has no valid checksum; use "
+            "checksum=sha256:<64 digits of hex>"_kj);
+  want({{"one", "a: 1\n"_kj}});
+  await("99-one@1=- a: 1\n");
+  until([&] { return manifests.problem().size() == 0; });
+  EXPECT_EQ(manifests.problem(), ""_kj);
+}
+
+// Catches: the CAs of the world read anew for each request.
+TEST_F(ExtraManifestsTest, TheAuthoritiesAreReadOnce) {
+  auto listener =
+      io.provider->getNetwork().parseAddress("127.0.0.1", 0).wait(io.waitScope)->listen();
+  unsigned accepted = 0;
+  auto hangUp = [&]() -> kj::Promise<void> {
+    for (;;) {
+      co_await listener->accept().ignoreResult();
+      ++accepted;
+    }
+  };
+  auto hangingUp = hangUp().eagerlyEvaluate(nullptr);
+  auto one = kj::str("https://127.0.0.1:", listener->getPort(), "/a"),
+       two = kj::str("https://127.0.0.1:", listener->getPort(), "/b");
+  want({{one, nullptr}, {two, nullptr}});
+  run();
+  until([&] { return manifests.problem().size() > 0; });
+  EXPECT_EQ(accepted, 2u);
+  EXPECT_EQ(bundles, 1u);
+}
+
+}  // namespace
+}  // namespace talos::kubed

@@ -1,0 +1,154 @@
+#include "kubed/manifests/extra-manifests.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+
+namespace talos::kubed {
+
+kj::Promise<void> ExtraManifests::run() {
+  for (;;) {
+    auto change = world.changed.next();
+    if (!world.board.extrasKnown()) {
+      co_await change;
+      continue;
+    }
+    auto wanted = entries();
+    auto failures = co_await bring(wanted);
+    auto now = kj::strArray(failures, "; ");
+    if (now != problems) {
+      for (auto& failure : failures) log::error(kj::str(failure, "; retrying"));
+      problems = kj::mv(now);
+      world.changed.raise();  // whoever tells it
+    }
+    if (failures.empty()) {
+      madeVerifier = nullptr;
+      backoff.reset();
+      co_await change;
+    } else {
+      auto pause = world.timer.afterDelay(backoff.next(world.random()));
+      co_await otherEntries(wanted).exclusiveJoin(kj::mv(pause));
+    }
+  }
+}
+
+kj::Promise<void> ExtraManifests::otherEntries(kj::ArrayPtr<const Entry> than) {
+  for (;;) {
+    auto change = world.changed.next();
+    auto now = entries();
+    bool same = now.size() == than.size();
+    for (size_t i = 0; same && i < now.size(); ++i) {
+      same = now[i].id == than[i].id && now[i].state == than[i].state;
+    }
+    if (!same) co_return;
+    co_await change;
+  }
+}
+
+kj::Promise<kj::Vector<kj::String>> ExtraManifests::bring(kj::ArrayPtr<const Entry> wanted) {
+  kj::Vector<kj::String> failures;
+  kj::Maybe<kj::String> unpublished;  // of the newest: it has what all before it had
+  auto publishNow = [&]() {
+    return publishNext(wanted).then([&]() { unpublished = nullptr; },
+                                    [&](kj::Exception&& e) { unpublished = messageOf(e); });
+  };
+  auto fetches = KJ_MAP(entry, wanted) {
+    return fetch(entry).then([&](kj::Maybe<kj::String>&& failed) {
+      KJ_IF_MAYBE (why, failed) failures.add(kj::mv(*why));
+      return publishNow();
+    });
+  };
+  if (fetches.size() > 0) {
+    co_await kj::joinPromises(kj::mv(fetches));
+  } else {
+    co_await publishNow();
+  }
+  KJ_IF_MAYBE (why, unpublished) failures.add(kj::str("cannot store the manifests: ", *why));
+  co_return kj::mv(failures);
+}
+
+// One after the other.
+kj::Promise<void> ExtraManifests::publishNext(kj::ArrayPtr<const Entry> wanted) {
+  auto before = kj::mv(publishing);
+  auto forked = before.catch_([](kj::Exception&&) {})
+                    .then([this, wanted]() { return publish(wanted); })
+                    .fork();
+  publishing = forked.addBranch();
+  return forked.addBranch();
+}
+
+kj::Vector<ExtraManifests::Entry> ExtraManifests::entries() const {
+  kj::Vector<Entry> all;
+  KJ_IF_MAYBE (config, world.board.extraManifests()) {
+    if (!config->isExtraManifests()) return all;
+    for (auto given : config->getExtraManifests().getExtraManifests()) {
+      Entry entry;
+      entry.url = kj::str(given.getUrl());
+      entry.isInline = given.hasContents();  // which may be empty
+      entry.contents = kj::str(given.getContents());
+      entry.id = entry.isInline ? kj::str(given.getPriority(), "-", entry.url)
+                                : manifestId(given.getPriority(), entry.url);
+      kj::Vector<kj::String> state;
+      state.add(kj::str(entry.isInline ? "inline " : "", entry.url));
+      state.add(kj::str(entry.contents));
+      for (auto header : given.getExtraHeaders()) {
+        entry.headers.add(kj::str(header.getKey()), kj::str(header.getValue()));
+        state.add(kj::str(header.getKey(), ": ", header.getValue()));
+      }
+      entry.state = kj::strArray(state, "\n");
+      all.add(kj::mv(entry));
+    }
+  }
+  return all;
+}
+
+kj::Promise<kj::Maybe<kj::String>> ExtraManifests::fetch(const Entry& entry) {
+  KJ_IF_MAYBE (known, fetched.find(entry.id)) {
+    if (known->state == entry.state) co_return nullptr;
+  }
+  kj::Maybe<kj::String> failure;
+  auto shown = entry.isInline ? kj::str(entry.url) : shownUrl(entry.url);
+  try {
+    kj::String objects;
+    if (entry.isInline) {
+      objects = readInlineManifest(entry.url, entry.contents);
+    } else {
+      auto source = readSource(entry.url);
+      shown = kj::str(source.shown);
+      kj::Function<TlsVerifier&()> verify = [this]() -> TlsVerifier& { return verifier(); };
+      objects = co_await fetchManifest(edges, kj::mv(source), entry.headers, verify);
+    }
+    fetched.upsert(kj::str(entry.id), Fetched{kj::str(entry.state), kj::mv(objects)},
+                   [](Fetched& old, Fetched&& fresh) { old = kj::mv(fresh); });
+    log::info("read the manifest", {{"url", shown}});
+  } catch (...) {
+    auto e = kj::getCaughtExceptionAsKj();
+    failure = kj::str("cannot read the manifest ", shown, ": ", messageOf(e));
+  }
+  co_return failure;
+}
+
+kj::Promise<void> ExtraManifests::publish(kj::ArrayPtr<const Entry> wanted) {
+  StoreClient::Wanted records;
+  auto add = [&](kj::StringPtr id, kj::StringPtr objects) {
+    auto record = kj::heap<capnp::MallocMessageBuilder>();
+    record->initRoot<rpc::ManifestSpec>().setObjects(objects);
+    records.upsert(kj::str(id), kj::mv(record), [](auto&, auto&&) {});
+  };
+  for (auto& entry : wanted) {
+    KJ_IF_MAYBE (known, fetched.find(entry.id)) {
+      add(entry.id, known->objects);
+    } else {
+      for (auto& there : world.board.manifests()) {
+        if (there.extra && there.id == entry.id) add(there.id, there.objects);
+      }
+    }
+  }
+  return world.store.replaceAll<rpc::ManifestSpec>(kj::mv(records), kExtras);
+}
+
+TlsVerifier& ExtraManifests::verifier() {
+  KJ_IF_MAYBE (made, madeVerifier) return **made;
+  return *madeVerifier.emplace(kj::heap<TlsVerifier>(authorities()));
+}
+
+}  // namespace talos::kubed

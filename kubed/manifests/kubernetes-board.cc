@@ -1,0 +1,155 @@
+#include "kubed/manifests/kubernetes-board.h"
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/kube/json-yaml.h"
+
+namespace talos::kubed {
+namespace {
+
+constexpr kj::StringPtr kSecretsId = "k8s-certs"_kj, kEtcdClientId = "client"_kj,
+                        kKubeletId = "kubelet"_kj, kBootstrapId = "control-plane"_kj,
+                        kNodeId = "node"_kj, kExtraManifestsId = "extra-manifests"_kj;
+
+kj::String pemOf(capnp::Data::Reader data) {
+  return kj::heapString(data.asChars().begin(), data.size());
+}
+
+}  // namespace
+
+KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make,
+                                 Signal& changedSignal)
+    : etcd(etcd), make(kj::mv(make)), changed(changedSignal) {
+  secrets = store.watch<rpc::KubernetesSecretsSpec>(
+      [this] {
+        takeKubeconfig();
+        changed.raise();
+      },
+      kSecretsId);
+  etcdSecrets = store.watch<rpc::EtcdSecretsSpec>(
+      [this] {
+        takeEtcdCredentials();
+        changed.raise();
+      },
+      kEtcdClientId);
+  kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>(
+      [this] {
+        takeKubeconfig();  // the endpoint
+        changed.raise();
+      },
+      kKubeletId);
+  manifestSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); });
+  extraSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); }, "", kExtras);
+  bootstrap = store.watch<rpc::BootstrapStatusSpec>([this] { changed.raise(); }, kBootstrapId);
+  hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed.raise(); });
+  nodes = store.watch<rpc::NodeSpecSpec>([this] { changed.raise(); }, kNodeId);
+  configs = store.watch<rpc::ControlPlaneConfigSpec>([this] { changed.raise(); });
+}
+
+KubernetesBoard::~KubernetesBoard() noexcept(false) = default;
+
+void KubernetesBoard::takeKubeconfig() {
+  current = nullptr;
+  far = nullptr;
+  noClient = kj::str("waiting for the certificates of Kubernetes");
+  KJ_IF_MAYBE (found, secrets.find(kSecretsId)) {
+    auto failure = kj::runCatchingExceptions([&] {
+      auto access = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
+      current = kj::refcounted<SharedKube>(make(kj::mv(access)));
+      KJ_IF_MAYBE (kubelet, kubeletSecrets.find(kKubeletId)) {
+        auto access = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
+        auto endpoint = kube::readAccess(kubelet->getBootstrapKubeconfig(), "bootstrapKubeconfig");
+        access.host = kj::mv(endpoint.host);
+        access.tlsName = kj::mv(endpoint.tlsName);
+        access.port = endpoint.port;
+        far = kj::refcounted<SharedKube>(make(kj::mv(access)));
+      }
+    });
+    KJ_IF_MAYBE (e, failure) {
+      noClient = messageOf(*e);
+      log::error("cannot use the admin kubeconfig", {{"error", noClient}});
+    }
+  }
+}
+
+void KubernetesBoard::takeEtcdCredentials() {
+  noEtcd = kj::str("waiting for the certificate of etcd's clients");
+  KJ_IF_MAYBE (found, etcdSecrets.find(kEtcdClientId)) {
+    auto pair = found->getClient();
+    auto failure = kj::runCatchingExceptions([&] {
+      etcd.replace({pemOf(found->getCa()), pemOf(pair.getCrt()), pki::Pem(pemOf(pair.getKey()))});
+    });
+    noEtcd = failure.map([](kj::Exception& e) {
+      return kj::str("the certificate of etcd's clients is not valid: ", messageOf(e));
+    });
+  } else {
+    etcd.close();
+  }
+}
+
+kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::client() {
+  KJ_IF_MAYBE (known, current) return kj::addRef(**known);
+  return kj::str(noClient);
+}
+
+kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::endpointClient() {
+  KJ_IF_MAYBE (known, far) return kj::addRef(**known);
+  return kj::str(noClient);
+}
+
+kj::Maybe<kj::String> KubernetesBoard::obstacle() const {
+  KJ_IF_MAYBE (why, noEtcd) return kj::str(*why);
+  KJ_IF_MAYBE (status, bootstrap.find(kBootstrapId)) {
+    if (status->getSelfHostedControlPlane()) {
+      return kj::str("the control plane is self-hosted: its manifests are left alone");
+    }
+  } else {
+    return kj::str("waiting for etcd");
+  }
+  return nullptr;
+}
+
+kj::Vector<ManifestText> KubernetesBoard::manifests() const {
+  kj::Vector<ManifestText> all;
+  auto add = [&](auto& manifests, bool extra) {
+    for (auto one : manifests) {
+      all.add(ManifestText{one.id(), one.getObjects(), extra, one.version()});
+    }
+  };
+  add(manifestSpecs, false);
+  add(extraSpecs, true);
+  return all;
+}
+
+uint64_t KubernetesBoard::secretsVersion() const {
+  return secrets.find(kSecretsId).map([](auto found) { return found.version(); }).orDefault(0);
+}
+
+pki::Pem KubernetesBoard::tokenSecret() const {
+  KJ_IF_MAYBE (found, kubeletSecrets.find(kKubeletId)) {
+    auto documents = kube::readYaml(found->getBootstrapKubeconfig(), "bootstrapKubeconfig");
+    KJ_DEFER(for (auto& document : documents) kube::wipe(document));
+    for (auto& document : documents) {
+      for (auto user : kube::itemsAt(document, {"users"})) {
+        auto token = kube::textAt(*user, {"user", "token"});
+        KJ_IF_MAYBE (dot, token.findFirst('.')) return pki::Pem(kj::str(token.slice(*dot + 1)));
+      }
+    }
+  }
+  return {};
+}
+
+kj::String KubernetesBoard::hostname() const {
+  for (auto name : hostnames) return kj::str(name.getHostname());
+  return kj::str();
+}
+
+kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> KubernetesBoard::node() const {
+  return nodes.find(kNodeId);
+}
+
+kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> KubernetesBoard::extraManifests() const {
+  return configs.find(kExtraManifestsId);
+}
+
+}  // namespace talos::kubed

@@ -1,0 +1,107 @@
+#include "kubed/manifests/manifest-creation.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/kube/test-kube-server.h"
+
+namespace talos::kubed {
+namespace {
+
+class ManifestCreation : public testing::Test {
+ protected:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kube::ModelKube model{timer};
+  kube::KubeClient client{timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access()};
+  kj::Vector<kj::String> created;
+  kj::Function<void(const ManifestObject&)> hears = [this](const ManifestObject& one) {
+    created.add(one.words());
+  };
+
+  ManifestCreation() { model.addUsualKinds(); }
+  ~ManifestCreation() noexcept override {}
+
+  void create(kj::StringPtr text) {
+    kj::Vector<ManifestText> manifests;
+    manifests.add(ManifestText{"05-x", text});
+    auto objects = objectsOf(kj::mv(manifests), "secret");
+    created.clear();
+    createObjects(client, objects, hears).wait(scope);
+  }
+};
+
+constexpr kj::StringPtr kThree = R"(
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: kube-system}, data: {k: v}}
+- {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: b, namespace: kube-system}}
+- {apiVersion: v1, kind: Node, metadata: {name: c}}
+)"_kj;
+
+// Catches: an object of somebody else that is changed; one that is created twice.
+TEST_F(ManifestCreation, WhatIsThereIsLeft) {
+  model.put("/api/v1/namespaces/kube-system/configmaps/a",
+            {{"metadata", {{"name", "a"}}}, {"data", {{"k", "another"}}}});
+  create(kThree);
+  EXPECT_EQ(kj::strArray(created, " "), "apps/v1/DaemonSet/b /v1/Node/c"_kj);
+  auto there = KJ_ASSERT_NONNULL(model.find("/api/v1/namespaces/kube-system/configmaps/a"));
+  EXPECT_EQ(kube::textAt(there, {"data", "k"}), "another"_kj);
+  EXPECT_NE(model.find("/api/v1/nodes/c"), nullptr);
+  for (auto& asked : model.asked) EXPECT_TRUE(asked.method == "GET" || asked.method == "POST");
+
+  auto version = model.count();
+  create(kThree);
+  EXPECT_EQ(created.size(), 0u);
+  EXPECT_EQ(model.count(), version);
+}
+
+// Catches: a pass that goes on after what failed, so that an order that was needed is lost.
+TEST_F(ManifestCreation, AFailureEndsThePassAndIsNamed) {
+  model.strictNamespaces = true;
+  auto failed = kj::runCatchingExceptions([&]() { create(kThree); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            "Kubernetes at model:6443: cannot create configmaps/a in kube-system: namespaces "
+            "\"kube-system\" not found"_kj);
+  EXPECT_EQ(model.count(), 0u);
+  model.put("/api/v1/namespaces/kube-system", {{"metadata", {{"name", "kube-system"}}}});
+  create(kThree);
+  EXPECT_EQ(created.size(), 3u);
+}
+
+TEST_F(ManifestCreation, AnotherNodeMayBeFaster) {
+  model.instead = [&](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+    if (asked.method != "POST") return nullptr;
+    return kube::ModelKube::Reply{409, R"({"kind":"Status","reason":"AlreadyExists"})", ""};
+  };
+  create(kThree);
+  EXPECT_EQ(created.size(), 0u);
+}
+
+// Catches: a cluster without a network because somebody's manifest is wrong.
+TEST_F(ManifestCreation, AnExtraManifestThatIsWrongHoldsUpNoOther) {
+  constexpr ManifestText kAll[] = {
+      {"05-bad"_kj, "- {kind: List}\n"_kj, true},
+      {"06-page"_kj, "<html>: [\n"_kj, true},
+      {"10-own"_kj, "- {apiVersion: v1, kind: ConfigMap, metadata: {name: own}}\n"_kj},
+      {"99-good"_kj, "- {apiVersion: v1, kind: Namespace, metadata: {name: good}}\n"_kj, true},
+      {"99-kind"_kj, "- {apiVersion: v1, kind: Widget, metadata: {name: w}}\n"_kj, true}};
+  auto result = createManifests(client, kAll, "secret", [&](auto& one) { hears(one); }).wait(scope);
+  EXPECT_EQ(kj::strArray(created, " "), "/v1/ConfigMap/own /v1/Namespace/good"_kj);
+  EXPECT_EQ(kj::strArray(result.applied, " "), "10-own 99-good"_kj);
+  ASSERT_EQ(result.failures.size(), 3u);
+  EXPECT_EQ(result.failures[0].why,
+            "manifest 05-bad: an object lacks apiVersion, kind or metadata.name"_kj);
+  EXPECT_TRUE(result.failures[1].why.startsWith("06-page:")) << result.failures[1].why.cStr();
+  EXPECT_EQ(result.failures[2].id, "99-kind"_kj);
+  EXPECT_EQ(result.failures[2].why, "Kubernetes at model:6443: it knows no kind Widget of v1"_kj);
+
+  model.instead = [&](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
+    return kube::ModelKube::Reply{503, "", ""};
+  };
+  EXPECT_NE(kj::runCatchingExceptions(
+                [&]() { createManifests(client, kAll, "secret", [](auto&) {}).wait(scope); }),
+            nullptr);
+}
+
+}  // namespace
+}  // namespace talos::kubed

@@ -1,0 +1,74 @@
+#include "kubed/manifests/manifest-creation.h"
+
+#include "common/base/error.h"
+
+namespace talos::kubed {
+namespace {
+
+kj::Promise<bool> isThere(kube::KubeClient& kubernetes, const kube::Resource& resource,
+                          const ManifestObject& one) {
+  kj::Maybe<kj::Exception> failure;
+  auto found =
+      co_await kubernetes.get(resource, one.nameSpace(), one.name()).catch_([&](kj::Exception&& e) {
+        failure = kj::mv(e);
+        return kube::Json();
+      });
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(*e));
+  }
+  co_return failure == nullptr;
+}
+
+}  // namespace
+
+kj::Promise<void> createObjects(kube::KubeClient& kubernetes,
+                                kj::ArrayPtr<const ManifestObject> objects,
+                                kj::Function<void(const ManifestObject&)>& created) {
+  for (auto& one : objects) {
+    auto resource = co_await kubernetes.resource(one.apiVersion(), one.kind());
+    if (co_await isThere(kubernetes, resource, one)) continue;
+    auto made = co_await kubernetes.create(resource, one.nameSpace(), one.object, kFieldManager);
+    if (made != nullptr) created(one);
+  }
+}
+
+namespace {
+
+kj::Promise<void> createTogether(kube::KubeClient& kubernetes, kj::Vector<ManifestText> manifests,
+                                 kj::StringPtr tokenSecret,
+                                 kj::Function<void(const ManifestObject&)>& created,
+                                 CreatedManifests& result) {
+  auto ids = KJ_MAP(one, manifests) {
+    return kj::str(one.id);
+  };
+  auto objects = objectsOf(kj::mv(manifests), tokenSecret);
+  KJ_DEFER(for (auto& one : objects) kube::wipe(one.object));
+  co_await createObjects(kubernetes, objects, created);
+  for (auto& id : ids) result.applied.add(kj::mv(id));
+}
+
+}  // namespace
+
+kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
+                                              kj::ArrayPtr<const ManifestText> manifests,
+                                              kj::StringPtr tokenSecret,
+                                              kj::Function<void(const ManifestObject&)> created) {
+  CreatedManifests result;
+  kj::Vector<ManifestText> own;
+  for (auto& one : manifests) {
+    if (!one.extra) own.add(one);
+  }
+  co_await createTogether(kubernetes, kj::mv(own), tokenSecret, created, result);
+  for (auto& one : manifests) {
+    if (!one.extra) continue;
+    kj::Vector<ManifestText> alone;
+    alone.add(one);
+    auto creating = createTogether(kubernetes, kj::mv(alone), tokenSecret, created, result);
+    co_await creating.catch_([&](kj::Exception&& e) {
+      result.failures.add(CreatedManifests::Failure{kj::str(one.id), messageOf(e)});
+    });
+  }
+  co_return kj::mv(result);
+}
+
+}  // namespace talos::kubed

@@ -1,0 +1,124 @@
+#include "kubed/manifests/manifest-fetch.h"
+
+#include <ctype.h>
+#include <kj/compat/http.h>
+#include <strings.h>
+
+#include "common/base/within.h"
+#include "common/memory/secret-buffer.h"
+
+namespace talos::kubed {
+namespace {
+
+// A value may be a secret: what is wrong with it does not show it.
+void requireHeader(kj::StringPtr name, kj::StringPtr value) {
+  for (auto ours : {"host", "content-length", "connection", "transfer-encoding", "accept",
+                    "user-agent", "upgrade", "te", "trailer", "keep-alive"}) {
+    if (strcasecmp(name.cStr(), ours) == 0) {
+      fail(ErrorKind::kInvalidArgument, kj::str("the header ", name, " cannot be set"));
+    }
+  }
+  bool fine = name.size() > 0;
+  for (char c : name)
+    fine = fine && (isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_');
+  for (char c : value) fine = fine && (c == '\t' || (c >= ' ' && c != 0x7f) || c < 0);
+  if (!fine) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the header \"", name, "\" or its value has characters that headers do not have"));
+  }
+}
+
+class ManifestFetch {
+ public:
+  ManifestFetch(kube::DialEdges edges, FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier)
+      : edges(edges), headers(headers), verifier(verifier) {
+    kj::HttpHeaderTable::Builder builder;
+    accept = builder.add("Accept");
+    userAgent = builder.add("User-Agent");
+    for (auto& [name, value] : headers) {
+      requireHeader(name, value);
+      ids.add(builder.add(name));
+    }
+    table = builder.build();
+  }
+
+  kj::Promise<kj::String> run(ManifestSource source) {
+    auto first = kj::str(source.url.host);
+    for (unsigned i = 0; i <= kMostManifestRedirects; ++i) {
+      auto next = co_await get(source, source.url.host == first);
+      KJ_SWITCH_ONEOF(next) {
+        KJ_CASE_ONEOF(body, kj::Array<char>) {
+          KJ_DEFER(zeroize(body));
+          co_return readManifest(source, body);
+        }
+        KJ_CASE_ONEOF(place, ManifestSource) {
+          source = kj::mv(place);
+        }
+      }
+    }
+    fail(ErrorKind::kUnavailable,
+         kj::str("the server sends us on more than ", kMostManifestRedirects, " times"));
+  }
+
+ private:
+  kube::DialEdges edges;
+  FetchHeaders headers;
+  kj::Function<TlsVerifier&()>& verifier;
+  kj::Own<kj::HttpHeaderTable> table;
+  kj::HttpHeaderId accept, userAgent;
+  kj::Vector<kj::HttpHeaderId> ids;
+
+  using Got = kj::OneOf<kj::Array<char>, ManifestSource>;
+
+  kj::Promise<Got> get(const ManifestSource& source, bool withHeaders) {
+    auto stream = co_await kube::dialHost(edges, source.host(), source.port());
+    if (source.secure()) stream = co_await verifier().connect(kj::mv(stream), source.host());
+    auto client = kj::newHttpClient(*table, *stream);
+    kj::HttpHeaders sent(*table);
+    sent.set(kj::HttpHeaderId::HOST, source.url.host);
+    sent.set(accept, "*/*");
+    sent.set(userAgent, "kubed");
+    if (withHeaders) {
+      for (auto i : kj::indices(ids)) sent.set(ids[i], headers[i].second);
+    }
+    auto request = client->request(kj::HttpMethod::GET, source.target(), sent, uint64_t(0));
+    auto response = co_await request.response;
+    KJ_IF_MAYBE (location, response.headers->get(kj::HttpHeaderId::LOCATION)) {
+      if (response.statusCode / 100 == 3) co_return redirected(source, *location);
+    }
+    if (response.statusCode != 200) {
+      fail(ErrorKind::kUnavailable,
+           kj::str("the server answered ", response.statusCode, " ", response.statusText));
+    }
+    co_return co_await readAll(*response.body);
+  }
+
+  kj::Promise<kj::Array<char>> readAll(kj::AsyncInputStream& body) {
+    SecretBuffer content;
+    auto piece = kj::heapArray<char>(16384);
+    for (;;) {
+      auto size = co_await body.tryRead(piece.begin(), 1, piece.size());
+      if (size == 0) break;
+      if (content.size() + size > kMostManifest) {
+        fail(ErrorKind::kResourceExhausted,
+             kj::str("it is larger than ", kMostManifest >> 20, " MiB"));
+      }
+      content.add(piece.slice(0, size));
+    }
+    co_return content.copy();
+  }
+};
+
+}  // namespace
+
+kj::Promise<kj::String> fetchManifest(kube::DialEdges edges, ManifestSource source,
+                                      FetchHeaders headers,
+                                      kj::Function<TlsVerifier&()>& verifier) {
+  auto fetch = kj::heap<ManifestFetch>(edges, headers, verifier);
+  auto& running = *fetch;
+  return within(edges.timer, kFetchDeadline, running.run(kj::mv(source)),
+                kj::str("no answer within ", kFetchDeadline))
+      .attach(kj::mv(fetch));
+}
+
+}  // namespace talos::kubed

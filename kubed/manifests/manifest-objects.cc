@@ -1,0 +1,75 @@
+#include "kubed/manifests/manifest-objects.h"
+
+#include <algorithm>
+
+#include "common/base/error.h"
+#include "common/kube/bootstrap-token.h"
+#include "common/kube/json-yaml.h"
+#include "common/kube/kube-api.h"
+
+namespace talos::kubed {
+namespace {
+
+using kube::Json, kube::textAt;
+
+[[noreturn]] void refuseManifest(kj::StringPtr id, kj::StringPtr why) {
+  fail(ErrorKind::kInvalidArgument, kj::str("manifest ", id, ": ", why));
+}
+
+// Without what makes it an object nobody could say where it goes.
+void requireObject(const ManifestText& from, const Json& object) {
+  if (textAt(object, {"apiVersion"}).size() > 0 && textAt(object, {"kind"}).size() > 0 &&
+      textAt(object, {"metadata", "name"}).size() > 0) {
+    return;
+  }
+  refuseManifest(from.id, "an object lacks apiVersion, kind or metadata.name");
+}
+
+void fillToken(Json& object, kj::StringPtr tokenSecret) {
+  if (textAt(object, {"type"}) != "bootstrap.kubernetes.io/token") return;
+  if (textAt(object, {"stringData", "token-secret"}) != kube::kHiddenTokenSecret) return;
+  object["stringData"]["token-secret"] = std::string(tokenSecret.begin(), tokenSecret.size());
+}
+
+// 0 and 1 are sorted by name.
+unsigned orderOf(const ManifestObject& one) {
+  if (one.kind() == "Namespace" && one.apiVersion() == "v1") return 0;
+  return one.kind() == "CustomResourceDefinition" ? 1 : 2;
+}
+
+}  // namespace
+
+kj::StringPtr ManifestObject::nameSpace() const {
+  auto given = textAt(object, {"metadata", "namespace"});
+  return given.size() > 0 ? given : "default"_kj;
+}
+
+kj::String ManifestObject::words() const {
+  auto at = kube::readApiVersion(apiVersion());
+  return kj::str(at.group, "/", at.version, "/", kind(), "/", name());
+}
+
+kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests,
+                                     kj::StringPtr tokenSecret) {
+  std::sort(manifests.begin(), manifests.end(), [](auto& a, auto& b) { return a.id < b.id; });
+  kj::Vector<ManifestObject> objects;
+  for (auto& manifest : manifests) {
+    auto documents = kube::readYaml(manifest.objects, manifest.id);
+    for (auto& document : documents) {
+      if (!document.is_array()) refuseManifest(manifest.id, "not a list of objects");
+      for (auto& object : document) {
+        requireObject(manifest, object);
+        fillToken(object, tokenSecret);
+        objects.add(ManifestObject{kj::str(manifest.id), kj::mv(object)});
+      }
+    }
+  }
+  std::stable_sort(objects.begin(), objects.end(), [](auto& a, auto& b) {
+    auto first = orderOf(a), second = orderOf(b);
+    if (first != second || first == 2) return first < second;
+    return a.name() < b.name();
+  });
+  return objects;
+}
+
+}  // namespace talos::kubed

@@ -1,0 +1,146 @@
+#include "kubed/nodes/join-keeper.h"
+
+#include <gtest/gtest.h>
+
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
+
+namespace talos::kubed {
+namespace {
+
+JoinProgress of(kj::StringPtr status) {
+  return progressOf(kube::readJson(
+      kj::str(R"({"metadata": {"name": "node-csr-1"}, "status": )", status, "}"), "the test"));
+}
+
+// Catches: a certificate that is there and is not taken; a request that waits for an administrator,
+// who is not told that.
+TEST(JoinProgress, IsWhatTheRequestSays) {
+  EXPECT_EQ("the request node-csr-1 is not approved yet", of("{}").message);
+  EXPECT_EQ("the request node-csr-1 is approved and not signed yet",
+            of(R"({"conditions": [{"type": "Approved"}]})").message);
+  EXPECT_EQ("the request node-csr-1 was denied: not yours",
+            of(R"({"conditions": [{"type": "Denied", "message": "not yours"}]})").message);
+  EXPECT_EQ("the request node-csr-1 could not be signed: why",
+            of(R"({"conditions": [{"type": "Approved"}, {"type": "Failed", "message": "why"}]})")
+                .message);
+  EXPECT_EQ("CERT",
+            of(R"({"conditions": [{"type": "Approved"}], "certificate": "Q0VSVA=="})").certificate);
+  EXPECT_EQ("", of(R"({"conditions": 1, "certificate": {}})").certificate);
+}
+
+struct Joins : public testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  ModelMachined machined{io};
+  kube::ModelKube model{timer};
+  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
+  unsigned refusal = 0;  // the status of each answer; 0: it does what it is asked
+  std::string askedOf;
+  std::string path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+  ~Joins() noexcept override {}
+  Joins() {
+    model.addKind({.group = kj::str("certificates.k8s.io"),
+                   .version = kj::str("v1"),
+                   .plural = kj::str("certificatesigningrequests"),
+                   .kind = kj::str("CertificateSigningRequest"),
+                   .namespaced = false});
+    model.instead = [this](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
+      if (refusal == 0) return nullptr;
+      return kube::ModelKube::Reply{refusal, R"({"kind":"Status","message":"no"})", ""};
+    };
+    auto text = kube::writeKubeconfig({.cluster = "local",
+                                       .server = "https://lb:7443",
+                                       .authority = "CA",
+                                       .user = "kubelet",
+                                       .credentials = kube::BearerToken{"abcdef.0123456789abcdef"},
+                                       .context = "local"});
+    machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
+        "kubelet", "machined", 1,
+        [&](auto spec) { spec.setBootstrapKubeconfig(kj::StringPtr(text)); });
+    machined.start();
+  }
+  SharedKube::Make make() {
+    return [this](kube::KubeAccess access) {
+      askedOf = kj::str(access.name(), " ", kj::StringPtr(access.token)).cStr();
+      return kj::heap<kube::KubeClient>(
+          timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+    };
+  }
+  void wish(uint64_t number, kj::StringPtr request) {
+    auto& kind = machined.kind<rpc::KubeletJoinSpec>();
+    auto& held = kind.set<rpc::KubeletJoinSpec>("kubelet", "machined", number, [&](auto spec) {
+      spec.setNumber(number);
+      spec.setRequest(request);
+    });
+    kind.tell(number == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED, held.get());
+  }
+  std::string pathOf(kj::StringPtr request) { return path + "/" + requestName(request).cStr(); }
+  // "1 waiting why", "1 issued CERT", or nothing.
+  std::string told() {
+    std::string all;
+    for (const auto& entry : machined.kind<rpc::KubeletJoinStatusSpec>().resources) {
+      auto spec = ResourceOf<rpc::KubeletJoinStatusSpec>(entry.value.get());
+      all += kj::str(spec.getNumber(), " ", spec.getState(), " ", spec.getMessage(),
+                     spec.getCertificate())
+                 .cStr();
+    }
+    return all;
+  }
+  ::testing::AssertionResult tells(const std::string& wanted) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (told() != wanted && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    if (told() == wanted) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << told();
+  }
+};
+
+// Catches: a worker that waits for seconds for a certificate that is there; one that asks an API
+// server that is away twice a second for days.
+TEST(JoinPause, IsShortAtFirst) {
+  EXPECT_EQ(nextJoinPause(kFirstJoinPause, 0 * kj::SECONDS), 500 * kj::MILLISECONDS);
+  EXPECT_EQ(nextJoinPause(500 * kj::MILLISECONDS, 29 * kj::SECONDS), 500 * kj::MILLISECONDS);
+  EXPECT_EQ(nextJoinPause(500 * kj::MILLISECONDS, 30 * kj::SECONDS), 1 * kj::SECONDS);
+  EXPECT_EQ(nextJoinPause(2 * kj::SECONDS, 1 * kj::HOURS), 2 * kj::SECONDS);
+}
+
+// Catches: a request in a form that nobody signs, or a second one with each try; a certificate that
+// is asked for again when it is there, or when nobody wishes it.
+TEST_F(Joins, AsksUntilThereIsACertificate) {
+  refusal = 401;
+  JoinKeeper keeper(timer, store, make());
+  auto running = keeper.run().eagerlyEvaluate(nullptr);
+  timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
+  EXPECT_EQ(model.asked.size(), 0u);
+  wish(1, "PKCS10");
+  EXPECT_TRUE(tells("1 waiting Kubernetes at model:6443 does not know the bootstrap token yet"));
+  EXPECT_EQ(askedOf, "lb:7443 abcdef.0123456789abcdef");
+  refusal = 403;
+  EXPECT_TRUE(tells(
+      "1 waiting Kubernetes at model:6443 lets nobody with the bootstrap token ask for it yet"));
+  refusal = 0;
+  auto name = std::string(requestName("PKCS10").cStr());
+  EXPECT_TRUE(tells("1 waiting the request " + name + " is not approved yet"));
+  auto object = kube::Json(KJ_ASSERT_NONNULL(model.find(pathOf("PKCS10").c_str())));
+  EXPECT_EQ(object["spec"]["request"], "UEtDUzEw");
+  EXPECT_EQ(object["spec"]["signerName"], "kubernetes.io/kube-apiserver-client-kubelet");
+  EXPECT_EQ(object["spec"]["usages"].dump(),
+            R"(["key encipherment","digital signature","client auth"])");
+  object["status"]["certificate"] = "Q0VSVA==";
+  model.put(pathOf("PKCS10").c_str(), object);
+  EXPECT_TRUE(tells("1 issued CERT"));
+  EXPECT_EQ(model.count(), 1u);
+  auto asked = model.asked.size();
+  timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
+  EXPECT_EQ(model.asked.size(), asked);
+  wish(2, "OTHER");
+  EXPECT_TRUE(tells("2 waiting the request " + std::string(requestName("OTHER").cStr()) +
+                    " is not approved yet"));
+}
+
+}  // namespace
+}  // namespace talos::kubed

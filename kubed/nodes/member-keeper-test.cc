@@ -1,0 +1,135 @@
+#include "kubed/nodes/member-keeper.h"
+
+#include <gtest/gtest.h>
+
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
+
+namespace talos::kubed {
+namespace {
+
+Member of(kj::StringPtr json) {
+  return memberOf(kube::readJson(json, "the test"));
+}
+
+TEST(MemberOfNode, AreWhatNodesSayOfThemselves) {
+  auto master = of(R"({
+      "metadata": {"name": "master-1", "labels": {"node-role.kubernetes.io/control-plane": ""}},
+      "status": {"nodeInfo": {"osImage": "Talos v0.9.0"},
+                 "addresses": [{"type": "ExternalIP", "address": "192.0.2.1"},
+                               {"type": "InternalIP", "address": "10.5.0.2"},
+                               {"type": "InternalIP", "address": "fd00::2"},
+                               {"type": "Hostname", "address": "master-1.example.org"}]}})");
+  EXPECT_STREQ("master-1.example.org", master.hostname.cStr());
+  EXPECT_TRUE(master.controlPlane);
+  EXPECT_STREQ("Talos v0.9.0", master.operatingSystem.cStr());
+  EXPECT_EQ("10.5.0.2, fd00::2", kj::strArray(master.addresses, ", "));
+}
+
+// Catches: a control plane of Kubernetes 1.19, which knows one label only; a worker that is a
+// master because it has labels at all.
+TEST(MemberOfNode, AreControlPlanesByTheLabelOfEitherAge) {
+  EXPECT_TRUE(of(R"({"metadata": {"name": "a", "labels": {"node-role.kubernetes.io/master": ""}}})")
+                  .controlPlane);
+  EXPECT_FALSE(of(R"({"metadata": {"name": "a", "labels": {"x": "y"}}})").controlPlane);
+}
+
+// Catches: a node that is odd, and takes the others with it.
+TEST(MemberOfNode, OfNodesThatSayNothing) {
+  for (auto text : {R"({"metadata": {"name": "a"}})", R"({"metadata": {"name": "a"}, "status": 1})",
+                    R"({"metadata": {"name": "a"}, "status": {"addresses": {}}})",
+                    R"({"metadata": {"name": "a"}, "status": {"addresses": [1, {}]}})"}) {
+    auto member = of(text);
+    EXPECT_STREQ("a", member.hostname.cStr()) << text;
+    EXPECT_EQ(0u, member.addresses.size()) << text;
+  }
+}
+
+pki::Pem kubeconfigAt(kj::StringPtr server) {
+  return kube::writeKubeconfig({.cluster = "c1",
+                                .server = server,
+                                .authority = "CA",
+                                .user = "u",
+                                .credentials = kube::ClientPair{"CERT", "KEY"},
+                                .context = "c",
+                                .nameSpace = "default"});
+}
+
+// A node whose own API server does not run, and an endpoint behind which others' do.
+struct Members : public testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  ModelMachined machined{io};
+  kube::ModelKube near{timer}, far{timer};
+  bool farRefuses = false;
+  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
+  Signal changed;
+  TlsEndpoint etcd;
+  kj::Function<double()> random = [] { return 0.0; };
+
+  Members() {
+    auto refuse = [](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
+      return kube::ModelKube::Reply{503, R"({"kind":"Status","message":"no"})", ""};
+    };
+    near.addUsualKinds();
+    near.instead = refuse;
+    far.addUsualKinds();
+    far.instead = [this, refuse](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+      if (farRefuses) return refuse(asked);
+      return nullptr;
+    };
+    auto own = kubeconfigAt("https://127.0.0.1:6443"), cluster = kubeconfigAt("https://lb:7443");
+    machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
+        "k8s-certs", "machined", 1,
+        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(own)); });
+    machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
+        "kubelet", "machined", 1,
+        [&](auto spec) { spec.setBootstrapKubeconfig(kj::StringPtr(cluster)); });
+    machined.start();
+  }
+  ~Members() noexcept override {}
+  SharedKube::Make make() {
+    return [this](kube::KubeAccess access) {
+      auto& model = access.host == "lb" ? far : near;
+      return kj::heap<kube::KubeClient>(
+          timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+    };
+  }
+  void node(kj::StringPtr name) {
+    far.put(kj::str("/api/v1/nodes/", name),
+            kube::readJson(kj::str(R"({"metadata": {"name": ")", name, R"("}})"), "the test"));
+  }
+  size_t told() { return machined.kind<rpc::MemberSpec>().resources.size(); }
+  bool eventually(kj::Function<bool()> condition) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!condition() && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return condition();
+  }
+};
+
+// Catches: a node that is to join and asks its own API server, which does not run before it has; a
+// node that left, watched or not, and stays, and one that leaves because nobody can be asked.
+TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
+  node("a");
+  node("b");
+  KubernetesBoard board(store, etcd, make(), changed);
+  MemberKeeper keeper(KubedWorld{timer, random, store, board, changed});
+  auto running = keeper.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(eventually([&] { return told() == 2; })) << told();
+  far.drop("/api/v1/nodes/b");
+  EXPECT_TRUE(eventually([&] { return told() == 1; })) << told();
+  farRefuses = true;
+  auto before = far.asked.size() + near.asked.size();
+  changed.raise();
+  EXPECT_TRUE(eventually([&] { return far.asked.size() + near.asked.size() >= before + 2; }));
+  EXPECT_EQ(told(), 1u);
+  far.drop("/api/v1/nodes/a");
+  farRefuses = false;
+  EXPECT_TRUE(eventually([&] { return told() == 0; })) << told();
+}
+
+}  // namespace
+}  // namespace talos::kubed

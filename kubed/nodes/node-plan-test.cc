@@ -1,0 +1,138 @@
+#include "kubed/nodes/node-plan.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+
+namespace talos::kubed {
+namespace {
+
+struct Wanted {
+  capnp::MallocMessageBuilder message;
+  rpc::NodeSpecSpec::Builder spec = message.initRoot<rpc::NodeSpecSpec>();
+
+  Wanted(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> labels,
+         std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> taints = {}) {
+    spec.setControlPlane(true);
+    fill(spec.initLabels(labels.size()), labels);
+    fill(spec.initTaints(taints.size()), taints);
+  }
+  static void fill(capnp::List<rpc::Argument>::Builder out,
+                   std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> pairs) {
+    size_t i = 0;
+    for (auto& [key, value] : pairs) {
+      out[i].setKey(key);
+      out[i++].setValue(value);
+    }
+  }
+};
+
+kube::Json nodeWith(kj::StringPtr more) {
+  return kube::readJson(
+      kj::str(
+          R"({"metadata":{"name":"w-1","resourceVersion":"7","labels":{"kubernetes.io/hostname":"m-1")",
+          more),
+      "the node");
+}
+
+kj::String planned(Wanted& wanted, const kube::Json& node) {
+  auto plan = planNode(wanted.spec, node);
+  KJ_IF_MAYBE (patch, plan) return kube::writeJson(*patch);
+  return kj::str("nothing");
+}
+
+// What a plan makes of the node; then nothing is left to do.
+kube::Json applied(Wanted& wanted, kube::Json node) {
+  auto plan = planNode(wanted.spec, node);
+  KJ_IF_MAYBE (patch, plan) node.merge_patch(*patch);
+  EXPECT_EQ(planned(wanted, node), "nothing"_kj);
+  return node;
+}
+
+TEST(NodePlan, BeforeTheKubeletHasLabelledTheNodeNothingIsDone) {
+  Wanted wanted({{"a", "b"}});
+  auto failed = kj::runCatchingExceptions(
+      [&]() { planNode(wanted.spec, kube::readJson("{}"_kj, "the node")); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            "the node has no label kubernetes.io/hostname yet"_kj);
+}
+
+// Catches: a patch that removes what others have set, or that is sent again and again.
+TEST(NodePlan, OursIsAddedAndTheRestIsLeft) {
+  Wanted wanted({{"role", ""}, {"zone", "a"}}, {{"role", ":NoSchedule"}});
+  auto node = nodeWith(R"(,"zone":"b"}},"spec":{"taints":[{"key":"gpu","effect":"NoExecute"}]}})");
+  EXPECT_EQ(
+      planned(wanted, node),
+      R"({"metadata":{"labels":{"role":"","zone":"a"},"annotations":{)"
+      R"("talos.dev/owned-labels":"[\"role\",\"zone\"]","talos.dev/owned-taints":"[\"role\"]"},)"
+      R"("resourceVersion":"7"},"spec":{"taints":[{"key":"gpu","effect":"NoExecute"},)"
+      R"({"key":"role","effect":"NoSchedule"}]}})"_kj);
+  applied(wanted, node);
+}
+
+// Catches: a label that stays when the config has it no more; one of somebody else that goes.
+TEST(NodePlan, WhatIsNotWantedAnyMoreGoesIfItWasOurs) {
+  Wanted before({{"a", "1"}, {"b", "2"}}, {{"t", "v:NoSchedule"}, {"u", ":NoExecute"}});
+  auto node = applied(before, nodeWith(R"(,"other":"x"}}})"));
+  Wanted after({{"b", "2"}}, {{"t", "w:NoSchedule"}});
+  node = applied(after, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","other":"x","b":"2"})"_kj);
+  EXPECT_EQ(kube::writeJson(node["spec"]["taints"]),
+            R"([{"key":"t","value":"w","effect":"NoSchedule"}])"_kj);
+}
+
+TEST(NodePlan, WorkloadsOnTheControlPlane) {
+  Wanted wanted({});
+  auto tainted = nodeWith(
+      R"(}},"spec":{"taints":[{"key":"node-role.kubernetes.io/master","effect":"NoSchedule"},)"
+      R"({"key":"node-role.kubernetes.io/control-plane","effect":"NoExecute"}]}})");
+  EXPECT_EQ(applied(wanted, tainted)["spec"]["taints"].size(), 2u);
+  wanted.spec.setSchedulable(true);
+  auto left = applied(wanted, tainted)["spec"]["taints"];
+  EXPECT_EQ(kube::writeJson(left),
+            R"([{"key":"node-role.kubernetes.io/control-plane","effect":"NoExecute"}])"_kj);
+}
+
+// Catches: annotations that somebody else has written nonsense into.
+TEST(NodePlan, AnnotationsThatAreNoListsCountForNothing) {
+  Wanted wanted({{"a", "1"}});
+  auto node = nodeWith(
+      R"(,"b":"2"},"annotations":{"talos.dev/owned-labels":"{","talos.dev/owned-taints":"[1]"}}})");
+  EXPECT_EQ(kube::textAt(applied(wanted, node), {"metadata", "labels", "b"}), "2"_kj);
+}
+
+// Catches: a worker that tries to change its taints, or forgets which of them it once wanted; a
+// command that does not make what it says.
+TEST(NodePlan, AWorkersTaintsAreForOthers) {
+  Wanted before({{"a", "1"}}, {{"t", "v:NoSchedule"}, {"u", ":NoExecute"}});
+  before.spec.setControlPlane(false);
+  constexpr kj::StringPtr kTaints =
+      R"(}},"spec":{"taints":[{"key":"t","value":"v","effect":"NoSchedule"},)"
+      R"({"key":"u","effect":"NoExecute"},{"key":"x","effect":"NoExecute"}]}})"_kj;
+  auto node = applied(before, nodeWith(kTaints));
+  EXPECT_EQ(leftToOthers(before.spec, node), ""_kj);
+  EXPECT_EQ(kube::textAt(node, {"metadata", "labels", "a"}), "1"_kj);
+
+  Wanted after({}, {{"t", "w:NoSchedule"}, {"n", "1:NoSchedule"}});
+  after.spec.setControlPlane(false);
+  auto changed = applied(after, node);
+  EXPECT_EQ(changed["spec"], node["spec"]);
+  EXPECT_EQ(leftToOthers(after.spec, changed),
+            "a worker may not change its own taints: kubectl taint --overwrite nodes w-1 "
+            "t=w:NoSchedule n=1:NoSchedule u:NoExecute-"_kj);
+  after.spec.setControlPlane(true);
+  EXPECT_EQ(leftToOthers(after.spec, node), ""_kj);
+}
+
+TEST(NodePlan, HowTheNodeIs) {
+  auto node = nodeWith(R"(}},"spec":{"unschedulable":true},)"
+                       R"("status":{"conditions":[{"type":"Ready","status":"True"}]}})");
+  EXPECT_TRUE(stateOf(node).ready);
+  EXPECT_TRUE(stateOf(node).unschedulable);
+  EXPECT_FALSE(stateOf(nodeWith("}}}")).ready);
+}
+
+}  // namespace
+}  // namespace talos::kubed

@@ -1,0 +1,195 @@
+#include "kubed/nodes/node-plan.h"
+
+#include "common/base/error.h"
+#include "common/kube/node-roles.h"
+
+namespace talos::kubed {
+namespace {
+
+using kube::Json, kube::find, kube::itemsAt, kube::textAt;
+
+constexpr kj::StringPtr kHostnameLabel = "kubernetes.io/hostname"_kj;
+
+std::string toStd(kj::StringPtr text) {
+  return {text.begin(), text.size()};
+}
+
+// The keys that an annotation remembers.
+Json rememberedKeys(const Json& node, kj::StringPtr annotation) {
+  auto text = textAt(node, {"metadata", "annotations", annotation});
+  auto keys = Json::parse(text.begin(), text.end(), nullptr, false);
+  return keys.is_array() ? keys : Json::array();
+}
+
+bool holds(const Json& keys, kj::StringPtr key) {
+  for (auto& item : keys) {
+    if (item.is_string() && kube::toPtr(item.get_ref<const std::string&>()) == key) return true;
+  }
+  return false;
+}
+
+template <typename List>
+Json keysOf(List wanted) {
+  auto keys = Json::array();
+  for (auto one : wanted) keys.push_back(toStd(one.getKey()));
+  return keys;
+}
+
+// null removes.
+Json labelChanges(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  auto changes = Json::object();
+  for (auto key : rememberedKeys(node, kOwnedLabels)) {
+    if (!key.is_string()) continue;
+    auto& name = key.get_ref<const std::string&>();
+    if (find(node, {"metadata", "labels", name.c_str()}) != nullptr) changes[name] = nullptr;
+  }
+  for (auto label : wanted.getLabels()) {
+    auto key = toStd(label.getKey());
+    changes.erase(key);
+    auto there = find(node, {"metadata", "labels", label.getKey()});
+    if (there == nullptr ||
+        textAt(node, {"metadata", "labels", label.getKey()}) != kj::StringPtr(label.getValue())) {
+      changes[key] = toStd(label.getValue());
+    }
+  }
+  return changes;
+}
+
+// Of "value:Effect", or ":Effect".
+Json taintOf(kj::StringPtr key, kj::StringPtr text) {
+  Json taint{{"key", toStd(key)}};
+  auto effect = text;
+  KJ_IF_MAYBE (colon, text.findLast(':')) {
+    if (*colon > 0) taint["value"] = toStd(kj::heapString(text.slice(0, *colon)));
+    effect = text.slice(*colon + 1);
+  }
+  taint["effect"] = toStd(effect);
+  return taint;
+}
+
+bool isRoleTaint(const Json& taint) {
+  for (auto key : kube::kControlPlaneRoles) {
+    if (textAt(taint, {"key"}) == key && textAt(taint, {"effect"}) == "NoSchedule") return true;
+  }
+  return false;
+}
+
+bool isOf(const Json& taint, const Json& other) {  // a node has one of each key and effect
+  return textAt(taint, {"key"}) == textAt(other, {"key"}) &&
+         textAt(taint, {"effect"}) == textAt(other, {"effect"});
+}
+
+kj::Maybe<const Json&> findOf(const Json& taints, const Json& taint) {
+  for (auto& one : taints) {
+    if (isOf(one, taint)) return one;
+  }
+  return nullptr;
+}
+
+Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  auto ours = Json::array();
+  for (auto taint : wanted.getTaints()) {
+    ours.push_back(taintOf(taint.getKey(), taint.getValue()));
+  }
+  auto remembered = rememberedKeys(node, kOwnedTaints);
+  bool schedulable = wanted.getControlPlane() && wanted.getSchedulable();
+  auto all = Json::array();
+  for (auto there : itemsAt(node, {"spec", "taints"})) {
+    KJ_IF_MAYBE (own, findOf(ours, *there)) {
+      bool same = textAt(*own, {"value"}) == textAt(*there, {"value"});
+      all.push_back(same ? *there : *own);
+    } else if (!holds(remembered, textAt(*there, {"key"})) &&
+               !(schedulable && isRoleTaint(*there))) {
+      all.push_back(*there);
+    }
+  }
+  for (auto& own : ours) {
+    if (findOf(all, own) == nullptr) all.push_back(own);
+  }
+  return all;
+}
+
+// Of a worker, those too that it cannot remove: they are still there.
+Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  auto keys = keysOf(wanted.getTaints());
+  if (wanted.getControlPlane()) return keys;
+  for (auto& key : rememberedKeys(node, kOwnedTaints)) {
+    if (!key.is_string() || holds(keys, kube::toPtr(key.get_ref<const std::string&>()))) continue;
+    for (auto there : itemsAt(node, {"spec", "taints"})) {
+      if (textAt(*there, {"key"}) != kube::toPtr(key.get_ref<const std::string&>())) continue;
+      keys.push_back(key);
+      break;
+    }
+  }
+  return keys;
+}
+
+// As kubectl taint takes it.
+kj::String writtenTaint(const Json& taint, kj::StringPtr end) {
+  auto value = textAt(taint, {"value"});
+  return kj::str(textAt(taint, {"key"}), value.size() > 0 ? "=" : "", value, ":",
+                 textAt(taint, {"effect"}), end);
+}
+
+}  // namespace
+
+kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  if (wanted.getControlPlane()) return kj::String();
+  kj::Vector<kj::String> changes;
+  auto all = wantedTaints(wanted, node);
+  auto there = Json::array();
+  KJ_IF_MAYBE (list, find(node, {"spec", "taints"})) there = *list;
+  for (auto& taint : all) {
+    KJ_IF_MAYBE (same, findOf(there, taint)) {
+      if (textAt(*same, {"value"}) == textAt(taint, {"value"})) continue;
+    }
+    changes.add(writtenTaint(taint, ""));
+  }
+  for (auto& taint : there) {
+    if (findOf(all, taint) == nullptr) {
+      changes.add(kj::str(textAt(taint, {"key"}), ":", textAt(taint, {"effect"}), "-"));
+    }
+  }
+  if (changes.empty()) return kj::String();
+  return kj::str("a worker may not change its own taints: kubectl taint --overwrite nodes ",
+                 kube::nameOf(node), " ", kj::strArray(changes, " "));
+}
+
+kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  if (find(node, {"metadata", "labels", kHostnameLabel}) == nullptr) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("the node has no label ", kHostnameLabel, " yet"));
+  }
+  auto metadata = Json::object();
+  auto labels = labelChanges(wanted, node);
+  if (!labels.empty()) metadata["labels"] = kj::mv(labels);
+  auto annotations = Json::object();
+  auto remember = [&](kj::StringPtr annotation, Json keys) {
+    if (keys != rememberedKeys(node, annotation)) annotations[annotation.cStr()] = keys.dump();
+  };
+  remember(kOwnedLabels, keysOf(wanted.getLabels()));
+  remember(kOwnedTaints, taintsToRemember(wanted, node));
+  if (!annotations.empty()) metadata["annotations"] = kj::mv(annotations);
+  auto there = Json::array();
+  KJ_IF_MAYBE (list, find(node, {"spec", "taints"})) there = *list;
+  auto taints = wanted.getControlPlane() ? wantedTaints(wanted, node) : there;
+  bool tainted = taints == there;
+  if (metadata.empty() && tainted) return nullptr;
+
+  metadata["resourceVersion"] = toStd(textAt(node, {"metadata", "resourceVersion"}));
+  Json patch{{"metadata", kj::mv(metadata)}};
+  if (!tainted) patch["spec"] = Json{{"taints", kj::mv(taints)}};
+  return patch;
+}
+
+NodeState stateOf(const Json& node) {
+  NodeState state;
+  state.unschedulable = kube::flagAt(node, {"spec", "unschedulable"});
+  for (auto condition : itemsAt(node, {"status", "conditions"})) {
+    if (textAt(*condition, {"type"}) == "Ready") {
+      state.ready = textAt(*condition, {"status"}) == "True";
+    }
+  }
+  return state;
+}
+
+}  // namespace talos::kubed

@@ -1,0 +1,39 @@
+// createEtcNetworkFiles (initialize, etc): hosts, hostname and resolv.conf, until there is more to
+// write into them.
+#include <kj/debug.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/node-layout.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/system/etc-files.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+// Empty as long as nobody has named the machine.
+kj::String kernelHostname() {
+  struct utsname names;
+  KJ_SYSCALL(uname(&names));
+  return kj::str(names.nodename) == "(none)" ? kj::str("") : kj::str(names.nodename);
+}
+
+void writeNetworkFiles() {
+  auto name = kernelHostname();
+  writeFirstHostsFile("", name);
+  writeEtcFile("", "hostname", kj::str(name, "\n"));
+  // The resolver file is networkd's, in a folder that it may write.
+  makeDirectories(kNetworkdState, 0755);
+  KJ_SYSCALL(chown(kNetworkdState.cStr(), kNetworkdUid, kNetworkdUid));
+  auto target = kj::str(kNetworkdState, "/resolv.conf");
+  auto link = "/system/etc/resolv.conf";
+  unlink(link);
+  KJ_SYSCALL(symlink(target.cStr(), link));
+}
+
+}  // namespace
+
+extern const BootTask createEtcNetworkFiles = task<writeNetworkFiles>("createEtcNetworkFiles");
+
+}  // namespace talos::machined::tasks

@@ -1,0 +1,89 @@
+// The system that runs onto its disk; another one that the config names comes later
+// (machined/upgrade/install-image.h). install (install, install) writes it, finishInstall (install,
+// finishInstall), when the config is on STATE, makes the disk one of an installed node
+// (machined/disk/installer/installation.h has the order, and what a cut leaves). mountNewState
+// (install, mountState) mounts STATE under the name that it has until then.
+//
+// Each may be run again by the next brain, after any line: what it begins with is looked up anew.
+#include "common/base/error.h"
+#include "machined/boot/tasks/boot-arguments.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/disk/devices/system-disk.h"
+#include "machined/disk/installer/layout.h"
+#include "machined/disk/volumes/installer.h"
+#include "machined/disk/volumes/state-volume.h"
+#include "machined/logs/history/boot-recorder.h"
+#include "machined/logs/node-console.h"
+#include "machined/process1/uv-loop.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+kj::Promise<SystemDisk> systemDisk(UvLoop& uv, MachineConfigReader& config, Store& store) {
+  auto disks = co_await uv.blocking([]() { return readDisks(); });
+  co_return chooseSystemDisk(disks, config.machine(store).getInstall());
+}
+
+kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArguments& arguments,
+                                Store& store, MachineConfigReader& config, StateVolume& state,
+                                Process1& process1, Installer& installer) {
+  co_await state.unmount();  // what a predecessor has mounted
+  auto install = config.machine(store).getInstall();
+  auto wipe = install.getWipe();
+  auto words = bootArgumentsOf(arguments, install);
+  auto disk = co_await systemDisk(uv, config, store);
+  if (!disk.others.empty()) {
+    console.say(kj::str("warning: diskSelector also matches ", kj::strArray(disk.others, ", ")));
+  }
+  console.say(kj::str("installing on ", disk.path), Tone::kAlarm);
+  bool again = process1.brainRestarts() > 0;
+  co_await installer.run([path = kj::str(disk.path), wipe, again,
+                          words = kj::mv(words)](rpc::InstallRequest::Builder request) {
+    auto write = request.initWrite();
+    write.setDisk(path);
+    write.setWipe(wipe);
+    write.setArguments(words);
+    write.setAgain(again);
+  });
+}
+
+kj::Promise<void> mountNew(UvLoop& uv, StateVolume& state, BootRecorder& recorder, Store& store,
+                           MachineConfigReader& config) {
+  auto how = encryptionOfState(config.machine(store));
+  auto chosen = co_await systemDisk(uv, config, store);
+  auto disk = chosen.path.slice(strlen("/dev/"));
+  auto newState = kj::str(install::kState, install::kUnfinished);
+  co_await state.mountWith(how, newState, disk);
+  // After a crash of the brain it may have its name already.
+  if (!state.isMounted()) co_await state.mountWith(how, kStateName, disk);
+  if (!state.isMounted()) {
+    fail(ErrorKind::kFailedPrecondition, "the partition STATE that was made is not there");
+  }
+  co_await recorder.begin(true);
+}
+
+kj::Promise<void> finish(UvLoop& uv, Console& console, Store& store, MachineConfigReader& config,
+                         Installer& installer) {
+  auto disk = co_await systemDisk(uv, config, store);
+  bool bootLoader = config.machine(store).getInstall().getBootloader();
+  co_await installer.run(
+      [path = kj::str(disk.path), bootLoader](rpc::InstallRequest::Builder request) {
+        auto finish = request.initFinish();
+        finish.setDisk(path);
+        finish.setBootLoader(bootLoader);
+      });
+  console.say(
+      kj::str("installed on ", disk.path,
+              bootLoader ? "" : " without a boot loader, as machine.install.bootloader says",
+              "; rebooting"),
+      Tone::kAlarm);
+}
+
+}  // namespace
+
+extern const BootTask install = task<installSystem>("install");
+extern const BootTask mountNewState = task<mountNew>("mountStatePartition");
+extern const BootTask finishInstall = task<finish>("finishInstall");
+
+}  // namespace talos::machined::tasks

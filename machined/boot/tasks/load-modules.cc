@@ -1,0 +1,78 @@
+// Kernel modules for the devices that are there. loadNetworkModules (initialize,
+// systemRequirements): what networkd will look for. loadDiskModules (initialize, discoverNetwork):
+// what the config may be on. loadDeviceModules (boot, startEverything): all others, once the
+// services are up, and br_netfilter, for which no program of a pod asks: without it an answer from
+// a pod to another one of the same node does not come back through the Service that was asked.
+#include <sys/resource.h>
+
+#include "common/base/error.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/disk/devices/drivers.h"
+#include "machined/logs/node-console.h"
+#include "machined/process1/modprobe/kernel-modules.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/services/supervisor.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+constexpr auto kServicesFirst = 3 * kj::SECONDS;
+constexpr int kLeastUrgent = 19;
+
+using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
+
+// What the kernel refuses is told and does not stop the machine: others of its devices may do.
+kj::Promise<void> loadDrivers(UvLoop& uv, Console& console, LoadDrivers drivers, int niceness = 0) {
+  auto problems = co_await uv.blocking([drivers, niceness]() {
+    setpriority(PRIO_PROCESS, 0, niceness);
+    KJ_DEFER(setpriority(PRIO_PROCESS, 0, 0));
+    kj::Vector<kj::String> problems;
+    drivers(Modules::ofRunningKernel(), [&](kj::StringPtr p) { problems.add(kj::str(p)); });
+    return problems;
+  });
+  for (auto& p : problems) console.say(kj::str("warning: ", p));
+}
+
+kj::Promise<void> loadNetwork(UvLoop& uv, Console& console) {
+  return loadDrivers(uv, console,
+                     [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+                       kj::StringPtr network[] = {"kernel/drivers/net/"_kj};
+                       modules.coldplug(kj::mv(failed), network);
+                     });
+}
+
+kj::Promise<void> loadDisks(UvLoop& uv, Console& console) {
+  return loadDrivers(uv, console,
+                     [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+                       loadDiskDrivers(modules, kj::mv(failed));
+                     });
+}
+
+// A driver that is being set up holds the processor whatever its priority, so these give way to the
+// services for a moment; they do not depend on them.
+kj::Promise<void> loadOthers(UvLoop& uv, Console& console, Supervisor& supervisor,
+                             kj::Timer& timer) {
+  kj::Vector<kj::Promise<void>> up;
+  for (auto& id : supervisor.ids()) {
+    if (supervisor.isAwaited(id)) up.add(supervisor.whenUp(id));
+  }
+  co_await kj::joinPromises(up.releaseAsArray())
+      .catch_([](kj::Exception&&) {})  // startAllServices tells
+      .exclusiveJoin(timer.afterDelay(kServicesFirst));
+  co_await loadDrivers(
+      uv, console,
+      [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
+        auto failure = kj::runCatchingExceptions([&] { modules.load("br_netfilter"); });
+        KJ_IF_MAYBE (e, failure) failed(messageOf(*e));
+        modules.coldplug(kj::mv(failed));
+      },
+      kLeastUrgent);
+}
+
+}  // namespace
+
+extern const BootTask loadNetworkModules = task<loadNetwork>("loadNetworkModules");
+extern const BootTask loadDiskModules = task<loadDisks>("loadDiskModules");
+extern const BootTask loadDeviceModules = task<loadOthers>("loadDeviceModules");
+
+}  // namespace talos::machined::tasks

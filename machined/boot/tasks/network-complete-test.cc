@@ -1,0 +1,126 @@
+#include "machined/boot/tasks/network-complete.h"
+
+#include "common/testing/virtual-time.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kPatience = 30 * kj::SECONDS;
+
+// Runs for as long as the test wants.
+class Slow final : public Controller {
+ public:
+  explicit Slow(kj::Promise<void> until) : until(kj::mv(until)) {}
+  kj::StringPtr name() const override { return "test.Slow"; }
+  kj::Array<Input> inputs() const override { return nullptr; }
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store&) override { return kj::mv(until); }
+
+ private:
+  kj::Promise<void> until;
+};
+
+struct NetworkCompleteTest : testing::Test {
+  ~NetworkCompleteTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  ControllerRuntime controllers{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
+
+  kj::Promise<kj::Maybe<kj::String>> wait() {
+    return networkComplete(store, controllers, timer, kPatience);
+  }
+  template <typename Spec>
+  void put(kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> f) {
+    putRecord<Spec>(store, id, kj::mv(f));
+  }
+  void want(kj::StringPtr route) {
+    put<rpc::RouteSpecSpec>(route, [](auto) {});
+  }
+  void lease(kj::StringPtr link, kj::StringPtr state = "") {
+    put<rpc::OperatorSpecSpec>(link, [](auto) {});
+    if (state.size() == 0) return;
+    put<rpc::OperatorStatusSpec>(link, [&](auto spec) { spec.setState(state); });
+  }
+  void applied(uint64_t versions, kj::StringPtr problem = "") {
+    put<rpc::NetworkStatusSpec>("status", [&](auto spec) {
+      spec.setApplied(versions);
+      if (problem.size() > 0) spec.initProblems(1).set(0, problem);
+    });
+  }
+  void address(kj::StringPtr address) {
+    put<rpc::NodeAddressSpec>("current", [&](auto spec) { spec.initAddresses(1).set(0, address); });
+  }
+  // What was still waited for when the patience was over.
+  kj::String lackingAtTheEnd() {
+    auto waiting = wait();
+    advance(timer, scope, kPatience - 1 * kj::MILLISECONDS);
+    EXPECT_FALSE(waiting.poll(scope));
+    advance(timer, scope, 2 * kj::MILLISECONDS);
+    EXPECT_TRUE(waiting.poll(scope));
+    return waiting.wait(scope).orDefault(kj::str("nothing"));
+  }
+};
+
+// Catches: a boot that waits although there is nothing to wait for.
+TEST_F(NetworkCompleteTest, ResolvesAtOnceWhenItIs) {
+  want("default");
+  applied(1);
+  auto waiting = wait();
+  ASSERT_TRUE(waiting.poll(scope));
+  EXPECT_TRUE(waiting.wait(scope) == nullptr);
+}
+
+// Catches: a wait that misses the change, or sees it only when some time has passed.
+TEST_F(NetworkCompleteTest, ResolvesWithTheChangeThatCompletesIt) {
+  lease("eth0", "asking");
+  auto waiting = wait();
+  EXPECT_FALSE(waiting.poll(scope));
+  want("default");
+  applied(0);
+  EXPECT_FALSE(waiting.poll(scope));
+  applied(1);
+  EXPECT_FALSE(waiting.poll(scope));
+  address("10.0.0.2/24");
+  ASSERT_TRUE(waiting.poll(scope));
+  EXPECT_TRUE(waiting.wait(scope) == nullptr);
+}
+
+// Catches: a network that counts as complete before a controller has said what it should be.
+TEST_F(NetworkCompleteTest, AControllerThatIsAtWorkHoldsItUp) {
+  applied(0);
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  controllers.add(kj::heap<Slow>(kj::mv(paf.promise)));
+  auto waiting = wait();
+  EXPECT_FALSE(waiting.poll(scope));
+  want("default");
+  paf.fulfiller->fulfill();
+  EXPECT_FALSE(waiting.poll(scope));
+  applied(1);
+  EXPECT_TRUE(waiting.poll(scope));
+}
+
+// Catches: a boot that waits for ever, and one that does not say for what it waited.
+TEST_F(NetworkCompleteTest, TellsWhatLacksWhenThePatienceIsOver) {
+  EXPECT_EQ("networkd has not reported its status", lackingAtTheEnd());
+  want("default");
+  applied(0, "no eth9");
+  EXPECT_EQ("networkd has applied 0 of 1 spec versions; no eth9", lackingAtTheEnd());
+  applied(1);
+  lease("eth0");
+  EXPECT_EQ("eth0 has assigned no address", lackingAtTheEnd());
+  lease("eth0", "asking");
+  EXPECT_EQ("eth0 has assigned no address (asking)", lackingAtTheEnd());
+  address("10.0.0.2/24");
+  auto never = kj::newPromiseAndFulfiller<void>();
+  controllers.add(kj::heap<Slow>(kj::mv(never.promise)));
+  EXPECT_EQ("the controllers are still at work", lackingAtTheEnd());
+}
+
+}  // namespace
+}  // namespace talos::machined

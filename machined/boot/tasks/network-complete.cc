@@ -1,0 +1,84 @@
+#include "machined/boot/tasks/network-complete.h"
+
+#include "common/base/signal.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+bool hasAddress(Store& store) {
+  if (!store.list<rpc::AddressSpecSpec>().empty()) return true;
+  // One that the kernel made of a router's advertisement counts as well.
+  KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
+    return current->getAddresses().size() > 0;
+  }
+  return false;
+}
+
+// Where a network has to be asked for an address: that takes longer than to apply what is known.
+// One is enough; the other cards may have no cable.
+kj::Maybe<kj::String> lackingAddress(Store& store) {
+  if (hasAddress(store)) return nullptr;
+  kj::Maybe<kj::String> lacking;
+  for (auto asked : store.list<rpc::OperatorSpecSpec>()) {
+    auto text = kj::str(asked.id(), " has assigned no address");
+    KJ_IF_MAYBE (status, store.tryGet<rpc::OperatorStatusSpec>(asked.id())) {
+      text = kj::str(text, " (", status->getState(), ")");
+    }
+    lacking = kj::mv(text);
+  }
+  return lacking;
+}
+
+template <typename... Specs>
+uint64_t versions(Store& store) {
+  uint64_t sum = 0;
+  auto add = [&sum](const auto& list) {
+    for (auto& resource : list) sum += resource.version();
+  };
+  (add(store.list<Specs>()), ...);
+  return sum;
+}
+
+kj::Maybe<kj::String> lacking(Store& store) {
+  // What networkd applies, and counts the versions of.
+  auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
+  KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
+    if (status->getApplied() == wanted) return lackingAddress(store);
+    auto text =
+        kj::str("networkd has applied ", status->getApplied(), " of ", wanted, " spec versions");
+    for (auto problem : status->getProblems()) text = kj::str(text, "; ", problem);
+    return kj::mv(text);
+  }
+  return kj::str("networkd has not reported its status");
+}
+
+template <typename... Specs>
+void follow(Store& store, Signal& changed, kj::Vector<kj::Own<void>>& subscriptions) {
+  (subscriptions.add(store.onChange<Specs>([&changed]() { changed.raise(); })), ...);
+}
+
+kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
+  Signal changed;
+  kj::Vector<kj::Own<void>> subscriptions;
+  follow<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec, rpc::NodeAddressSpec,
+         rpc::OperatorSpecSpec, rpc::OperatorStatusSpec, rpc::NetworkStatusSpec>(store, changed,
+                                                                                 subscriptions);
+  for (;;) {
+    co_await controllers.whenIdle();
+    if (lacking(store) == nullptr) co_return;
+    co_await changed.wait();
+  }
+}
+
+}  // namespace
+
+kj::Promise<kj::Maybe<kj::String>> networkComplete(Store& store, ControllerRuntime& controllers,
+                                                   kj::Timer& timer, kj::Duration patience) {
+  auto late = timer.afterDelay(patience).then([]() { return true; });
+  auto done = complete(store, controllers).then([]() { return false; });
+  if (!co_await done.exclusiveJoin(kj::mv(late))) co_return nullptr;
+  co_return lacking(store).orDefault(kj::str("the controllers are still at work"));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,24 @@
+// setupSystemDirectory (initialize, systemRequirements): /system and what is in it, and the folder
+// of the bus, into which nobody gets but those who serve it, and root.
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/node-layout.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/system/etc-files.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+void makeSystemFolders() {
+  machined::setupSystemDirectory("");
+  makeDirectories(kBusFolder, 0700);
+  KJ_SYSCALL(chown(kBusFolder.cStr(), kLogin1Uid, kLogin1Uid));
+}
+
+}  // namespace
+
+extern const BootTask setupSystemDirectory = task<makeSystemFolders>("setupSystemDirectory");
+
+}  // namespace talos::machined::tasks

@@ -1,0 +1,83 @@
+#include "machined/boot/tasks/shutdown-delay.h"
+
+#include <gmock/gmock.h>
+
+#include "common/testing/virtual-time.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct DelayOfAShutdown : public StoreTest {
+  ~DelayOfAShutdown() noexcept override {}
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  std::vector<std::string> told;
+
+  kj::Promise<void> begin() {
+    return delayShutdown(store, timer, [this](kj::StringPtr line) { told.push_back(line.cStr()); });
+  }
+  void login1(bool runs) {
+    putRecord<rpc::ServiceSpec>(store, "login1", [&](auto spec) { spec.setRunning(runs); }, "test");
+  }
+  void answers(uint64_t number, kj::StringPtr state, kj::StringPtr holder = "",
+               kj::StringPtr message = "") {
+    putRecord<rpc::ShutdownDelaySpec>(
+        store, "node",
+        [&](auto spec) {
+          spec.setNumber(number);
+          spec.setState(state);
+          spec.setMessage(message);
+          if (holder.size() > 0) spec.initWaitsFor(1).set(0, holder);
+        },
+        "login1");
+    advance(timer, scope, 1 * kj::SECONDS);
+  }
+};
+
+// Catches: pods that are stopped under a kubelet which ends them; a node that waits for nobody.
+TEST_F(DelayOfAShutdown, IsForWhoHoldsALock) {
+  begin().wait(scope);  // there is no login1
+  EXPECT_TRUE(store.tryGet<rpc::ShutdownRequestSpec>("node") == nullptr);
+  login1(true);
+  answers(0, "idle", "kubelet (pid 7)");
+  auto delay = begin();
+  EXPECT_FALSE(delay.poll(scope));
+  EXPECT_EQ(KJ_ASSERT_NONNULL(store.tryGet<rpc::ShutdownRequestSpec>("node")).getNumber(), 1u);
+  EXPECT_THAT(told, IsEmpty());
+  answers(1, "waiting", "kubelet (pid 7)");
+  EXPECT_FALSE(delay.poll(scope));
+  answers(1, "over");
+  delay.wait(scope);
+  EXPECT_THAT(told, ElementsAre("the node goes down: waiting for kubelet (pid 7)"));
+  begin().wait(scope);  // of a brain that was restarted: it has been waited for
+}
+
+// Catches: a node that never goes down.
+TEST_F(DelayOfAShutdown, HasAnEnd) {
+  login1(true);
+  answers(0, "idle");
+  auto delay = begin();
+  advance(timer, scope, 54 * kj::SECONDS);
+  EXPECT_FALSE(delay.poll(scope));
+  advance(timer, scope, 1 * kj::SECONDS);
+  delay.wait(scope);
+  EXPECT_THAT(told, ElementsAre("warning: login1 does not answer; it is not waited for"));
+  told.clear();
+  auto again = begin();
+  EXPECT_FALSE(again.poll(scope));
+  login1(false);
+  again.wait(scope);
+  EXPECT_THAT(told, ElementsAre("warning: login1 has ended; nobody else is waited for"));
+  told.clear();
+  login1(true);
+  answers(1, "over", "kubelet (pid 7)", "not all have let go within 45 s: kubelet (pid 7)");
+  begin().wait(scope);
+  EXPECT_THAT(told, ElementsAre("warning: not all have let go within 45 s: kubelet (pid 7)"));
+}
+
+}  // namespace
+}  // namespace talos::machined

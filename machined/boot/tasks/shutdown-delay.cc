@@ -1,0 +1,60 @@
+#include "machined/boot/tasks/shutdown-delay.h"
+
+#include "common/base/signal.h"
+#include "machined/resources/store-records.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kDelayId = "node"_kj, kLogin1 = "login1"_kj, kOver = "over"_kj;
+// login1 waits for 45 s (machined/confined/login1/shutdown-delay.h).
+constexpr auto kDelayEnd = 55 * kj::SECONDS;
+
+bool login1Runs(Store& store) {
+  KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kLogin1)) return service->getRunning();
+  return false;
+}
+
+// Its number.
+uint64_t requestShutdown(Store& store) {
+  KJ_IF_MAYBE (there, store.tryGet<rpc::ShutdownRequestSpec>(kDelayId)) return there->getNumber();
+  kj::String kind;
+  for (auto status : store.list<rpc::MachineStatusSpec>()) kind = kj::str(status.getStage());
+  constexpr uint64_t kFirst = 1;
+  putRecord<rpc::ShutdownRequestSpec>(store, kDelayId, [&](auto spec) {
+    spec.setKind(kind);
+    spec.setNumber(kFirst);
+  });
+  return kFirst;
+}
+
+}  // namespace
+
+kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
+                                kj::Function<void(kj::StringPtr line)> tell) {
+  if (!login1Runs(store)) co_return;
+  Signal changed;
+  auto delays = store.onChange<rpc::ShutdownDelaySpec>([&] { changed.raise(); });
+  auto services = store.onChange<rpc::ServiceSpec>([&] { changed.raise(); });
+  auto number = requestShutdown(store);
+  auto end = timer.now() + kDelayEnd;
+  kj::String told;
+  for (;;) {
+    auto next = changed.next();
+    if (!login1Runs(store)) co_return tell("warning: login1 has ended; nobody else is waited for");
+    KJ_IF_MAYBE (delay, store.tryGet<rpc::ShutdownDelaySpec>(kDelayId)) {
+      if (delay->getNumber() == number) {
+        auto waits = kj::strArray(delay->getWaitsFor(), ", ");
+        bool over = delay->getState() == kOver;
+        if (over && waits.size() > 0) tell(kj::str("warning: ", delay->getMessage()));
+        if (over) co_return;
+        if (waits != told) tell(kj::str("the node goes down: waiting for ", waits));
+        told = kj::mv(waits);
+      }
+    }
+    if (timer.now() >= end) co_return tell("warning: login1 does not answer; it is not waited for");
+    co_await next.exclusiveJoin(timer.afterDelay(end - timer.now()));
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,38 @@
+// startAllServices (boot, startEverything): every service is started, and those that the boot
+// depends on are up.
+#include "common/base/within.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/config/controllers/join-controller.h"
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/services/supervisor.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+constexpr auto kServicesPatience = 15 * kj::MINUTES;
+
+// The API of a worker is well when a control-plane machine has given it a certificate. That one may
+// be down for as long as it likes: this machine's boot does not depend on it.
+bool waitsForOthers(kj::StringPtr id, Store& store, MachineConfigReader& reader) {
+  if (id != "apid") return false;
+  KJ_IF_MAYBE (config, reader.view(store)) return asksTrustd(*config);
+  return false;
+}
+
+kj::Promise<void> startAll(Supervisor& supervisor, Store& store, MachineConfigReader& reader,
+                           kj::Timer& timer) {
+  kj::Vector<kj::Promise<void>> up;
+  for (auto& id : supervisor.ids()) {
+    supervisor.start(id);
+    if (!supervisor.isAwaited(id) || waitsForOthers(id, store, reader)) continue;
+    up.add(within(timer, kServicesPatience, supervisor.whenUp(id),
+                  kj::str("service \"", id, "\" did not come up within 15 minutes")));
+  }
+  return kj::joinPromises(up.releaseAsArray());
+}
+
+}  // namespace
+
+extern const BootTask startAllServices = task<startAll>("startAllServices");
+
+}  // namespace talos::machined::tasks

@@ -1,0 +1,32 @@
+// writeRequiredSysctls and, in containers, writeRequiredSysctlsForContainer (initialize,
+// systemRequirements): the settings of hardening and those that a Kubernetes node needs.
+#include "common/base/error.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/logs/node-console.h"
+#include "machined/system/kernel-parameters.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+// A machine whose kernel refuses one is not what the config's owner relies on: the boot fails. The
+// launcher of a container may have made them read-only, having set them itself or not.
+template <bool kContainer>
+void writeRequired(Console& console) {
+  auto result = writeSysctls("/proc/sys", requiredSysctls(kContainer));
+  for (auto& key : result.absent) {
+    console.say(kj::str("warning: the kernel has no parameter ", key));
+  }
+  auto refused = kj::strArray(result.refused, "; ");
+  if (refused.size() == 0) return;
+  auto text = kj::str("cannot set kernel parameters: ", refused);
+  if (!kContainer) fail(ErrorKind::kInternal, text);
+  console.say(kj::str("warning: ", text));
+}
+
+}  // namespace
+
+extern const BootTask writeRequiredSysctls = task<writeRequired<false>>("writeRequiredSysctls");
+extern const BootTask writeRequiredSysctlsForContainer =
+    task<writeRequired<true>>("writeRequiredSysctlsForContainer");
+
+}  // namespace talos::machined::tasks

@@ -1,0 +1,238 @@
+// The certificates of the API, and what trustd signs with.
+#include "machined/config/controllers/api-certificates.h"
+
+#include "common/wire/roles.h"
+#include "machined/config/controllers/api-names.h"
+#include "machined/config/controllers/root-secrets-controller.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct CertificatesTest : public ConfigTest {
+  ~CertificatesTest() noexcept override {}
+
+  // Until the API certificates have this version.
+  void awaitCertificates(uint64_t version) {
+    for (;;) {
+      KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+        if (stored->version() >= version) return;
+      }
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      auto handle = store.onChange<rpc::ApiCertificateSpec>([&] { paf.fulfiller->fulfill(); });
+      io.provider->getTimer().timeoutAfter(2 * kj::MINUTES, kj::mv(paf.promise)).wait(io.waitScope);
+    }
+  }
+  ResourceOf<rpc::ApiCertificateSpec> certificates() {
+    return KJ_ASSERT_NONNULL(store.tryGet<rpc::ApiCertificateSpec>("api"));
+  }
+  uint64_t version() { return certificates().version(); }
+  static pki::CertificateInfo inspect(capnp::Data::Reader pem) {
+    return pki::inspect(kj::str(pem.asChars()));
+  }
+
+  void putAddress(kj::StringPtr address) {
+    put<rpc::NodeAddressSpec>("accumulative",
+                              [&](auto spec) { spec.initAddresses(1).set(0, address); });
+  }
+  void addApi() { runtime.add(kj::heap<ApiController>(uv, timer, clock, reader())); }
+};
+
+TEST_F(CertificatesTest, ApiCertificatesHaveTheNodesNamesAndRoles) {
+  putAddress("10.5.0.2/24");
+  addApi();
+  awaitCertificates(1);
+  auto spec = certificates();
+  EXPECT_EQ(kj::str(spec.getCa().asChars()), authority.certificate);
+  auto server = inspect(spec.getServer().getCrt()), client = inspect(spec.getClient().getCrt());
+  EXPECT_EQ(joined(server.addresses), "10.5.0.2 127.0.0.1 ::1");
+  EXPECT_EQ(server.organizations.size(), 0u);
+  EXPECT_EQ(joined(client.organizations), "os:impersonator");
+  pki::checkPair(kj::str(spec.getServer().getCrt().asChars()),
+                 kj::str(spec.getServer().getKey().asChars()));
+  pki::checkPair(kj::str(spec.getClient().getCrt().asChars()),
+                 kj::str(spec.getClient().getKey().asChars()));
+}
+
+// The quirk of the original: new certificates on every wake-up restart whatever uses them.
+TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfTheirLifeIsOver) {
+  putAddress("10.5.0.2");
+  addApi();
+  awaitCertificates(1);
+  runtime.poke("secrets.ApiController");
+  poll();
+  clock.time += 11 * kj::HOURS;
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_EQ(version(), 1u);
+
+  putAddress("10.5.0.3");
+  awaitCertificates(2);
+  EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
+            "10.5.0.3 127.0.0.1 ::1");
+
+  clock.time += 12 * kj::HOURS;
+  timer.advanceTo(timer.now() + 2 * kj::HOURS);  // it looks at the clock by itself
+  awaitCertificates(3);
+  EXPECT_GT(inspect(certificates().getServer().getCrt()).notAfter, clock.time + 23 * kj::HOURS);
+
+  authority = makeAuthority();
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(4);
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
+
+  clock.time -= 20 * kj::HOURS;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(5);
+  poll();
+  EXPECT_EQ(version(), 5u);
+}
+
+// Catches: a lifetime of seconds that is renewed for ever, or never.
+TEST_F(CertificatesTest, ApiCertificatesHaveTheLifetimeOfTheConfig) {
+  addApi();
+  awaitCertificates(1);
+  lifetime = 10 * kj::SECONDS;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(2);
+  for (auto pair : {certificates().getServer(), certificates().getClient()}) {
+    auto info = inspect(pair.getCrt());
+    EXPECT_EQ((info.notAfter - clock.time) / kj::SECONDS, 10);
+  }
+  poll();
+  clock.time += 4 * kj::SECONDS;
+  timer.advanceTo(timer.now() + 4 * kj::SECONDS);
+  poll();
+  EXPECT_EQ(version(), 2u);
+  clock.time += 1 * kj::SECONDS;
+  timer.advanceTo(timer.now() + 2 * kj::SECONDS);
+  awaitCertificates(3);
+}
+
+// Catches: a worker, or a machine without the key, with secrets that it must not have; names of the
+// control plane that others could have a certificate for; changes that restart nothing but noise.
+TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
+  auto version = [&]() -> uint64_t {
+    poll();
+    KJ_IF_MAYBE (stored, store.tryGet<rpc::RootSecretSpec>("os")) return stored->version();
+    return 0;
+  };
+  putAddress("10.5.0.2/24");
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) {
+    spec.setHostname("cp1");
+    spec.setDomainname("example.org");
+  });
+  runtime.add(kj::heap<RootController>(reader(), KJ_BIND_METHOD(config, tryConfig)));
+  ASSERT_EQ(version(), 1u);
+  auto os = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
+  EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));
+  EXPECT_EQ(os.getToken(), token);
+  EXPECT_EQ(kj::strArray(os.getReserved(), " "),
+            "10.5.0.2 10.5.0.9 api.example.org cp1 cp1.example.org vip.example.org");
+  EXPECT_EQ(kj::strArray(os.getCertSANs(), " "), "api.example.org");
+  EXPECT_EQ(os.getCertLifetimeS(), 24u * 3600);
+
+  runtime.poke("secrets.RootController");
+  hosts = texts({"10.5.0.9", "vip.example.org"});
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 1u);
+  putAddress("10.5.0.3/24");
+  EXPECT_EQ(version(), 2u);
+  for (auto worker : {rpc::MachineType::JOIN, rpc::MachineType::UNKNOWN}) {
+    type = worker;
+    runtime.poke("secrets.RootController");
+    EXPECT_EQ(version(), 0u);
+    type = rpc::MachineType::INIT;
+    runtime.poke("secrets.RootController");
+    EXPECT_EQ(version(), 1u);
+  }
+  withKey = false;
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 0u);
+  withKey = true;
+  token = "";
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 0u);
+}
+
+// Catches: a controller that takes away what apid got from trustd, or leaves its own in the way.
+TEST_F(CertificatesTest, WithoutTheAuthoritysKeyTheCertificatesAreApids) {
+  addApi();
+  awaitCertificates(1);
+  withKey = false;
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") == nullptr);
+  put<rpc::ApiCertificateSpec>("api", [](auto spec) { spec.initServer(); });
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") != nullptr);
+  EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
+}
+
+// Catches: a fingerprint that changes under an operator's eyes, a throw-away certificate that stays
+// in use or lends its key to the real one.
+TEST_F(CertificatesTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
+  present = false;
+  bool maintenance = true;
+  putAddress("10.5.0.2/24");
+  runtime.add(kj::heap<ApiController>(uv, timer, clock, reader(), [&] { return maintenance; }));
+  awaitCertificates(1);
+  auto print = [&] {
+    auto pem = kj::str(certificates().getServer().getCrt().asChars());
+    pki::checkPair(pem, kj::str(certificates().getServer().getKey().asChars()));
+    return pki::fingerprint(pem);
+  };
+  auto told = print();
+  EXPECT_TRUE(certificates().getMaintenance());
+  EXPECT_EQ(0u, certificates().getCa().size() + certificates().getClient().getKey().size());
+  auto info = inspect(certificates().getServer().getCrt());
+  EXPECT_EQ(joined(info.addresses), "10.5.0.2 127.0.0.1 ::1");
+  EXPECT_FALSE(info.authority);
+  EXPECT_EQ(24 * 60 + 5, (info.notAfter - info.notBefore) / kj::MINUTES);
+  poll();
+  EXPECT_EQ(version(), 1u);
+
+  putAddress("10.5.0.3/24");
+  awaitCertificates(2);
+  EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
+            "10.5.0.3 127.0.0.1 ::1");
+  EXPECT_EQ(told, print());
+  clock.time += 13 * kj::HOURS;
+  timer.advanceTo(timer.now() + 2 * kj::HOURS);
+  awaitCertificates(3);
+  EXPECT_EQ(told, print());
+
+  maintenance = false;
+  present = true;
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(4);
+  EXPECT_FALSE(certificates().getMaintenance());
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
+  EXPECT_NE(told, print());
+}
+
+// Catches: a machine whose config cannot give it certificates, and that stays open to everybody.
+TEST_F(CertificatesTest, AConfigEndsTheThrowAwayCertificateInAnyCase) {
+  present = false;
+  bool maintenance = true;
+  runtime.add(kj::heap<ApiController>(uv, timer, clock, reader(), [&] { return maintenance; }));
+  awaitCertificates(1);
+  maintenance = false;
+  present = true;
+  withKey = false;
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") == nullptr);
+}
+
+TEST_F(CertificatesTest, NothingIsIssuedBeforeThereIsAConfig) {
+  present = false;
+  addApi();
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::ApiCertificateSpec>("api") == nullptr);
+  EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
+}
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,133 @@
+#include "machined/config/controllers/api-certificates.h"
+
+#include "common/base/error.h"
+#include "common/wire/roles.h"
+#include "machined/config/controllers/api-names.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/join-controller.h"
+#include "machined/config/controllers/stored-names.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
+
+// The wall clock may be set meanwhile: so often it is looked at again.
+constexpr auto kLongestSleep = 1 * kj::HOURS;
+
+struct Issued {
+  pki::CertificateAndKey server, client;
+};
+
+Issued issueBoth(kj::StringPtr authority, kj::StringPtr key, const NodeNames& names,
+                 kj::Duration lifetime, kj::Date now) {
+  pki::LeafOptions client;
+  client.commonName = names.commonName;
+  client.organizations = kj::arr(kj::str(kRoleImpersonator));
+  client.server = false;
+  client.lifetime = lifetime + kBackdated;
+  client.notBefore = now - kBackdated;
+  return {pki::issue(authority, key, serverOptions(names, lifetime, now)),
+          pki::issue(authority, key, kj::mv(client))};
+}
+
+void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
+  pair.setCrt(issued.certificate.asBytes());
+  pair.setKey(issued.key.bytes());
+}
+
+}  // namespace
+
+ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
+                             ReadConfig readConfig, kj::Function<bool()> tellsAnybody)
+    : uv(uv),
+      timer(timer),
+      clock(clock),
+      readConfig(kj::mv(readConfig)),
+      tellsAnybody(kj::mv(tellsAnybody)) {}
+
+kj::Array<Controller::Input> ApiController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>());
+}
+kj::Array<kj::StringPtr> ApiController::outputs() const {
+  return typeNames<rpc::ApiCertificateSpec>();
+}
+
+void ApiController::scheduleRenewal(kj::Date due) {
+  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - clock.now(), kLongestSleep));
+  renewal = timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> ApiController::reconcile(Store& store) {
+  Outputs<rpc::ApiCertificateSpec> outputs(name());
+  auto found = readConfig(store);
+  if (found == nullptr) {
+    if (tellsAnybody()) return maintain(store);
+    outputs.apply(store);
+    return kj::READY_NOW;
+  }
+  auto config = kj::mv(KJ_ASSERT_NONNULL(found));
+  if (asksTrustd(config)) {
+    outputs.apply(store);  // from now on it is apid's
+    return kj::READY_NOW;
+  }
+  auto names = storedNames(store, config.certSans);
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (whyIssue(*stored, config.authority, names, config.trust.certLifetime, clock.now()) ==
+        nullptr) {
+      scheduleRenewal(halfLife(*stored));
+      return kj::READY_NOW;
+    }
+  }
+  return renew(store, kj::mv(config), kj::mv(names));
+}
+
+// One key operation, so it is not worth the thread pool.
+kj::Promise<void> ApiController::maintain(Store& store) {
+  auto names = storedNames(store, nullptr);
+  pki::Pem key;
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
+    if (isGoodForMaintenance(*stored, names, clock.now())) {
+      scheduleRenewal(maintenanceHalfLife(*stored));
+      return kj::READY_NOW;
+    }
+    if (stored->getMaintenance()) key = pki::Pem(kj::str(stored->getServer().getKey().asChars()));
+  }
+  if (kj::StringPtr(key).size() == 0) key = pki::makeKey(pki::KeyType::kEd25519);
+  auto options = serverOptions(names, kDefaultLifetime, clock.now());
+  if (names.commonName.size() == 0) options.commonName = kMaintenanceName;
+  auto certificate = pki::selfSign(key, options);
+  Outputs<rpc::ApiCertificateSpec> outputs(name());
+  auto spec = outputs.add("api");
+  spec.initServer().setCrt(certificate.asBytes());
+  spec.getServer().setKey(key.bytes());
+  spec.setMaintenance(true);
+  scheduleRenewal(maintenanceHalfLife(spec.asReader()));
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, NodeNames names) {
+  auto authority = kj::str(config.authority);
+  auto issued = co_await uv.blocking([config = kj::mv(config), names = kj::mv(names),
+                                      now = clock.now()] {
+    return issueBoth(config.authority, config.authorityKey, names, config.trust.certLifetime, now);
+  });
+  Outputs<rpc::ApiCertificateSpec> outputs(name());
+  auto spec = outputs.add("api");
+  spec.setCa(authority.asBytes());
+  fill(spec.initServer(), issued.server);
+  fill(spec.initClient(), issued.client);
+  scheduleRenewal(halfLife(spec.asReader()));
+  outputs.apply(store);
+}
+
+kj::Own<Controller> apiController(ControllerParts& parts) {
+  return kj::heap<ApiController>(parts.uv, parts.timer, parts.clock,
+                                 KJ_BIND_METHOD(parts.config, view),
+                                 [&parts]() { return parts.tellsAnybody(); });
+}
+
+}  // namespace talos::machined

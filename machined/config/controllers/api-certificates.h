@@ -1,0 +1,50 @@
+// secrets.ApiController: writes secrets/ApiCertificates[api], the certificates of apid as a server
+// and as a client.
+//
+// Issued here on a node whose config has the key of machine.ca. They are renewed only when their
+// inputs (CA, names, addresses) changed or half of their lifetime is over, and survive restarts of
+// the brain. Without a config (in maintenance mode, or when the boot has failed) there is one
+// self-signed certificate, which any client may meet; its key stays the same until the node has a
+// config, over restarts of the brain too, because an operator compares its fingerprint. Key
+// operations run in the thread pool. A node without the key gets its certificate from trustd: apid
+// requests it and writes it here (join-controller.h), and this controller writes nothing.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "machined/config/controllers/api-names.h"
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+class ApiController final : public Controller {
+ public:
+  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
+
+  ApiController(
+      UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig,
+      kj::Function<bool()> tellsAnybody = [] { return false; });
+
+  kj::StringPtr name() const override { return "secrets.ApiController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+  void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
+
+ private:
+  UvLoop& uv;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  ReadConfig readConfig;
+  kj::Function<bool()> tellsAnybody;  // whoever changes it pokes this controller
+  kj::Function<void()> wake = [] {};
+  kj::Promise<void> renewal = nullptr;
+
+  kj::Promise<void> maintain(Store& store);
+  kj::Promise<void> renew(Store& store, MachineConfigView config, NodeNames names);
+  void scheduleRenewal(kj::Date due);
+};
+
+}  // namespace talos::machined

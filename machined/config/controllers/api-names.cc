@@ -1,0 +1,65 @@
+#include "machined/config/controllers/api-names.h"
+
+#include <algorithm>
+
+#include "common/wire/roles.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String textOf(capnp::Data::Reader pem) {
+  return kj::str(pem.asChars());
+}
+
+struct Lives {
+  pki::CertificateInfo server, client;
+};
+Lives inspectBoth(rpc::ApiCertificateSpec::Reader stored) {
+  return {pki::inspect(textOf(stored.getServer().getCrt())),
+          pki::inspect(textOf(stored.getClient().getCrt()))};
+}
+
+}  // namespace
+
+kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::StringPtr authority,
+                                  const NodeNames& names, kj::Duration lifetime, kj::Date now) {
+  if (stored.getCa().asChars() != authority.asArray()) return "the CA changed"_kj;
+  kj::Maybe<kj::StringPtr> reason;
+  auto damaged = kj::runCatchingExceptions([&] {
+    auto lives = inspectBoth(stored);
+    reason = whyRenew(lives.server, names, lifetime, now);
+    if (reason != nullptr) return;
+    if (lives.client.organizations.size() != 1 ||
+        lives.client.organizations[0] != kRoleImpersonator) {
+      reason = "the role of the client changed"_kj;
+      return;
+    }
+    reason = whyRenew(lives.client, lifetime, now);
+  });
+  if (damaged != nullptr) return "they are damaged"_kj;
+  return reason;
+}
+
+kj::Date halfLife(rpc::ApiCertificateSpec::Reader stored) {
+  auto lives = inspectBoth(stored);
+  return std::min(talos::halfLife(lives.server), talos::halfLife(lives.client));
+}
+
+bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeNames& names,
+                          kj::Date now) {
+  if (!stored.getMaintenance()) return false;
+  bool good = false;
+  auto damaged = kj::runCatchingExceptions([&] {
+    auto info = pki::inspect(textOf(stored.getServer().getCrt()));
+    // It has one even where the machine has none.
+    info.commonName = kj::str(names.commonName);
+    good = whyRenew(info, names, kDefaultLifetime, now) == nullptr;
+  });
+  return damaged == nullptr && good;
+}
+
+kj::Date maintenanceHalfLife(rpc::ApiCertificateSpec::Reader stored) {
+  return talos::halfLife(pki::inspect(textOf(stored.getServer().getCrt())));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,31 @@
+// The controllers that are made of parts which every brain has: each has a line in the table
+// controllers.inc and defines its maker, by that name, beside itself. A new one is a file of this
+// folder and a line there, and nothing else.
+#pragma once
+
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+#include "machined/system/sysctls.h"
+
+namespace talos::machined {
+
+// What they may ask for. Outlives them.
+struct ControllerParts {
+  const KernelArguments& arguments;
+  UvLoop& uv;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  MachineConfigReader& config;
+  UserSysctls& sysctls;
+  kj::Function<void(kj::StringPtr)> warn;  // the operator, on the console
+  kj::Function<bool()> tellsAnybody;       // whoever changes it pokes secrets.ApiController
+};
+
+#define CONTROLLER(maker) kj::Own<Controller> maker(ControllerParts& parts);
+#include "machined/config/controllers/controllers.inc"
+#undef CONTROLLER
+
+void addTo(ControllerRuntime& runtime, ControllerParts& parts);  // all of the table
+
+}  // namespace talos::machined

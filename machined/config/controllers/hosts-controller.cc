@@ -1,0 +1,65 @@
+#include "machined/config/controllers/hosts-controller.h"
+
+#include "machined/config/controllers/controller-parts.h"
+
+namespace talos::machined {
+namespace {
+
+kj::Vector<kj::String> addresses(Store& store, kj::StringPtr id) {
+  kj::Vector<kj::String> result;
+  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
+    for (auto address : known->getAddresses()) result.add(kj::str(address));
+  }
+  return result;
+}
+
+// The one that the machine is known by, as long as it has it; "" when it has none.
+kj::String ownAddress(Store& store) {
+  auto current = addresses(store, "current");
+  for (auto& chosen : addresses(store, "default")) {
+    for (auto& address : current) {
+      if (address == chosen) return kj::mv(address);
+    }
+  }
+  return current.empty() ? kj::str() : kj::mv(current[0]);
+}
+
+kj::Vector<HostLine> hostLines(config::Machine::Reader machine) {
+  kj::Vector<HostLine> lines;
+  for (auto entry : machine.getNetwork().getExtraHostEntries()) {
+    HostLine line{kj::str(entry.getIp()), {}};
+    for (auto alias : entry.getAliases()) line.names.add(kj::str(alias));
+    lines.add(kj::mv(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+kj::Array<Controller::Input> HostsController::inputs() const {
+  return kj::arr(input<rpc::HostnameSpecSpec>(), input<rpc::NodeAddressSpec>(),
+                 input<rpc::MachineConfigSpec>(kMachineConfigId));
+}
+
+kj::Promise<void> HostsController::reconcile(Store& store) {
+  auto entries = readEntries(store);
+  auto address = ownAddress(store);
+  // One, or none before anybody named the machine: then the file stays as the boot made it.
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
+    auto content = hostsFile(spec.getHostname(), spec.getDomainname(), address, entries);
+    if (content == written) continue;
+    write(content);
+    written = kj::mv(content);
+  }
+  return kj::READY_NOW;
+}
+
+kj::Own<Controller> hostsController(ControllerParts& parts) {
+  return kj::heap<HostsController>(
+      [&config = parts.config](Store& store) {
+        return config.tryMachine(store).map(hostLines).orDefault(kj::Vector<HostLine>());
+      },
+      [](kj::StringPtr content) { writeEtcFile("", "hosts", content); });
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,109 @@
+// What a machine without the authority's key asks trustd with.
+#include "machined/config/controllers/join-controller.h"
+
+#include "machined/config/controllers/test-machine-config.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kToken = "abcdef.0123456789abcdef"_kj;
+
+kj::String joined(capnp::List<capnp::Text>::Reader list) {
+  return kj::strArray(list, " ");
+}
+
+struct JoinTest : testing::Test {
+  ~JoinTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  bool withKey = false, present = true;
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
+  ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
+
+  kj::Maybe<MachineConfigView> read() {
+    if (!present) return nullptr;
+    MachineConfigView view;
+    view.authority = kj::str(authority.certificate);
+    if (withKey) view.authorityKey = authority.key.clone();
+    view.authorityHash = kj::str("sha256:00");
+    view.trust.token = pki::Pem(kj::str(kToken));
+    for (auto san : {"10.9.9.9"_kj, "worker.example.org"_kj}) view.certSans.add(kj::str(san));
+    for (auto e : {"api.example.org"_kj, "10.5.0.2"_kj}) view.trustdEndpoints.add(kj::str(e));
+    return kj::mv(view);
+  }
+  void start() {
+    putRecord<rpc::HostnameSpecSpec>(store, "hostname", [](auto spec) {
+      spec.setHostname("w1");
+      spec.setDomainname("example.org");
+    });
+    runtime.add(kj::heap<JoinController>([this](Store&) { return read(); }));
+    io.waitScope.poll();
+  }
+  void poke() {
+    runtime.poke("secrets.JoinController");
+    io.waitScope.poll();
+  }
+};
+
+// Catches: names that trustd signs for nobody, which would make it refuse the whole request.
+TEST_F(JoinTest, ASpecOfConfigAndNames) {
+  start();
+  auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId));
+  EXPECT_EQ(joined(spec.getEndpoints()), "api.example.org 10.5.0.2");
+  EXPECT_EQ(spec.getToken(), kToken);
+  EXPECT_EQ(kj::str(spec.getCa().asChars()), authority.certificate);
+  EXPECT_EQ(spec.getCaHash(), "sha256:00");
+  EXPECT_EQ(spec.getCommonName(), "w1.example.org");
+  EXPECT_EQ(joined(spec.getDnsNames()), "w1 w1.example.org worker.example.org");
+  EXPECT_EQ(joined(spec.getAddresses()), "10.9.9.9");
+}
+
+// Catches: a control-plane machine that asks another one, and a spec that outlives its reason.
+TEST_F(JoinTest, NoneWithTheKeyOrWithoutAConfig) {
+  withKey = true;
+  start();
+  EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
+  withKey = false;
+  poke();
+  EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) != nullptr);
+  present = false;
+  poke();
+  EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
+}
+
+// What the service apid says of itself.
+TEST_F(JoinTest, WhyNotJoined) {
+  EXPECT_TRUE(whyNotJoined(store) == nullptr) << "it asks nobody";
+  start();
+  EXPECT_EQ(whyNotJoined(store).orDefault(kj::str("-")), "has no certificate yet");
+  auto tell = [&](bool ready) {
+    putRecord<rpc::JoinStatusSpec>(store, kJoinId, [&](auto spec) {
+      spec.setReady(ready);
+      spec.setMessage("10.5.0.2: connection refused");
+    });
+  };
+  tell(false);
+  EXPECT_EQ(whyNotJoined(store).orDefault(kj::str("-")), "10.5.0.2: connection refused");
+  tell(true);
+  EXPECT_TRUE(whyNotJoined(store) == nullptr);
+}
+
+TEST(JoinConfig, EndpointsOfTheConfigEachOnce) {
+  auto view = viewMachineConfig(
+      "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
+      "  install: {disk: /dev/vda}\n"
+      "cluster:\n  controlPlane: {endpoint: \"https://[fd00::2]:6443\"}\n"
+      "  token: abcdef.0123456789abcdef\n"
+      "  trustd: {endpoints: [10.5.0.2, \"fd00::2\", cp.example.org, 10.5.0.2]}\n");
+  EXPECT_EQ(kj::strArray(view.trustdEndpoints, " "), "fd00::2 10.5.0.2 cp.example.org");
+  EXPECT_EQ(kj::StringPtr(view.trust.token), kToken);
+  EXPECT_TRUE(asksTrustd(view));
+}
+
+}  // namespace
+}  // namespace talos::machined

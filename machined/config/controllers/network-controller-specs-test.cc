@@ -1,0 +1,188 @@
+// What networkd is given: the specs that command line, config and links make.
+#include "machined/config/controllers/network-controller.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct NetworkSpecsTest : public ConfigTest {
+  ~NetworkSpecsTest() noexcept override {}
+
+  // Each spec that this config would give: its type, its id and what is in it.
+  template <typename F>
+  void eachSpec(const NetworkConfig& config, F&& each, kj::StringPtr commandLine = "") {
+    KernelArguments arguments(commandLine.asArray());
+    NetworkSpecs specs(arguments, config, store);
+    capnp::MallocMessageBuilder message;
+    auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(specs.size());
+    specs.fill(list);
+    for (auto one : list.asReader()) {
+      each(one.getMetadata().getType(), one.getMetadata().getId(), one.getSpec());
+    }
+  }
+};
+
+// What networkd is given: the ids are what users see, so they must not depend on the order of
+// things.
+TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
+  auto ids = [&] {
+    poll();
+    kj::Vector<kj::String> result;
+    for (auto link : store.list<rpc::LinkSpecSpec>()) result.add(kj::str(link.id()));
+    for (auto address : store.list<rpc::AddressSpecSpec>()) result.add(kj::str(address.id()));
+    for (auto route : store.list<rpc::RouteSpecSpec>()) result.add(kj::str(route.id()));
+    return joined(result);
+  };
+  auto hostname = [&] {
+    auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::HostnameSpecSpec>("hostname"));
+    return kj::str(spec.getHostname());
+  };
+  present = false;
+  KernelArguments arguments("ip=10.5.0.2::10.5.0.1:255.255.255.0:node"_kj.asArray());
+  runtime.add(kj::heap<NetworkController>(arguments, reader()));
+  EXPECT_EQ(ids(), "") << "no link is known yet";
+  EXPECT_EQ(hostname(), "node");
+  put<rpc::LinkStatusSpec>("lo", [](auto spec) {
+    spec.setIndex(1);
+    spec.setType("loopback");
+  });
+  put<rpc::LinkStatusSpec>("eth0", [](auto spec) {
+    spec.setIndex(2);
+    spec.setType("ether");
+  });
+  EXPECT_EQ(ids(), "eth0 eth0/10.5.0.2/24 eth0/inet4/10.5.0.1//10");
+  auto route = KJ_ASSERT_NONNULL(store.tryGet<rpc::RouteSpecSpec>("eth0/inet4/10.5.0.1//10"));
+  EXPECT_EQ(route.getDestination(), "");
+  EXPECT_EQ(route.getGateway(), "10.5.0.1");
+  EXPECT_EQ(route.getMetric(), 10u);
+  EXPECT_EQ(route.getLayer(), "cmdline");
+
+  present = true;
+  network = [](NetworkConfig& config) {
+    config.hostname = kj::str("configured");
+    auto& device = config.devices.add();
+    device.interface = kj::str("eth0");
+    device.addresses.add(kj::str("192.168.1.5/24"));
+    device.routes.add(NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("192.168.1.9"), 77});
+  };
+  runtime.poke("network.ConfigController");
+  EXPECT_EQ(ids(), "eth0 eth0/192.168.1.5/24 eth0/inet4/192.168.1.9/10.9.0.0/16/77");
+  EXPECT_EQ(hostname(), "configured");
+  auto address = KJ_ASSERT_NONNULL(store.tryGet<rpc::AddressSpecSpec>("eth0/192.168.1.5/24"));
+  EXPECT_EQ(address.getScope(), "global");
+  EXPECT_EQ(address.getFamily(), "inet4");
+  EXPECT_EQ(address.getLinkName(), "eth0");
+}
+
+// Catches: specs for a look ahead that are others than those that would be stored, or that are
+// stored.
+TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
+  put<rpc::LinkStatusSpec>("eth0", [](auto spec) {
+    spec.setIndex(2);
+    spec.setType("ether");
+  });
+  NetworkConfig config;
+  auto& device = config.devices.add();
+  device.interface = kj::str("eth0");
+  device.addresses.add(kj::str("192.168.1.5/24"));
+  device.routes.add(NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("192.168.1.9"), 77});
+  kj::Vector<kj::String> ids;
+  auto look = [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
+    ids.add(kj::str(type, " ", id));
+    if (type == typeName<rpc::AddressSpecSpec>()) {
+      EXPECT_EQ(spec.getAs<rpc::AddressSpecSpec>().getAddress(), "192.168.1.5/24");
+    }
+  };
+  eachSpec(config, look, "ip=dhcp");
+  EXPECT_EQ(kj::strArray(ids, ", "),
+            "LinkSpecs.net.talos.dev eth0, AddressSpecs.net.talos.dev eth0/192.168.1.5/24, "
+            "RouteSpecs.net.talos.dev eth0/inet4/192.168.1.9/10.9.0.0/16/77");
+  EXPECT_EQ(store.list<rpc::LinkSpecSpec>().size(), 0u);
+}
+
+// Catches: an option of a route or a VLAN that ends somewhere between the config and the spec.
+TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
+  NetworkConfig config;
+  auto& device = config.devices.add();
+  device.interface = kj::str("eth0");
+  device.addresses.add(kj::str("10.0.0.2/24"));
+  device.routes.add(NetworkConfig::Route{.network = kj::str("10.9.0.0/16"),
+                                         .gateway = kj::str("192.168.1.9"),
+                                         .source = kj::str("10.0.0.2"),
+                                         .mtu = 1400,
+                                         .onlink = true});
+  device.routes.add(NetworkConfig::Route{.network = kj::str("10.8.0.0/16"),
+                                         .gateway = kj::str(),
+                                         .type = config::RouteType::PROHIBIT});
+  auto& vlan = device.vlans.add();
+  vlan.id = 5;
+  vlan.mtu = 1380;
+  kj::Vector<kj::String> seen;
+  eachSpec(config, [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
+    if (type == typeName<rpc::LinkSpecSpec>() && id == "eth0.5") {
+      seen.add(kj::str("mtu ", spec.getAs<rpc::LinkSpecSpec>().getMtu()));
+    }
+    if (type != typeName<rpc::RouteSpecSpec>()) return;
+    auto route = spec.getAs<rpc::RouteSpecSpec>();
+    seen.add(kj::str(id, ": ", route.getLinkName(), " ", route.getSource(), " ", route.getMtu(),
+                     " ", route.getOnlink(), " ", route.getType()));
+  });
+  EXPECT_EQ(kj::strArray(seen, ", "),
+            "mtu 1380, eth0/inet4/192.168.1.9/10.9.0.0/16/10: eth0 10.0.0.2 1400 true unicast, "
+            "prohibit/inet4//10.8.0.0/16/10:   0 false prohibit");
+}
+
+// Catches: a selector that sees in a bond what the bond has given its members, a link that networkd
+// made, or one that is no hardware.
+TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {
+  struct Row {
+    kj::StringPtr name, address, permanent, memberKind, kind;
+    bool made;
+  };
+  unsigned index = 1;
+  for (auto& row : {Row{"eth0", "02:00:00:00:00:99", "02:00:00:00:00:01", "bond", "", false},
+                    Row{"eth1", "02:00:00:00:00:02", "02:00:00:00:00:07", "bridge", "", false},
+                    Row{"eth2", "02:00:00:00:00:08", "", "bond", "", false},
+                    Row{"bond0", "02:00:00:00:00:99", "", "", "bond", true},
+                    Row{"veth0", "02:00:00:00:00:04", "", "", "veth", false}}) {
+    put<rpc::LinkStatusSpec>(row.name, [&](auto spec) {
+      spec.setIndex(++index);
+      spec.setType("ether");
+      spec.setHardwareAddress(row.address);
+      spec.setPermanentAddress(row.permanent);
+      spec.setMemberKind(row.memberKind);
+      spec.setKind(row.kind);
+      spec.setLogical(row.made);
+    });
+  }
+  auto chosen = [&](kj::StringPtr address, bool physical) {
+    NetworkConfig config;
+    auto& device = config.devices.add();
+    auto& selector = device.selector.emplace();
+    selector.hardwareAddress = kj::str(address);
+    selector.physical = physical;
+    device.addresses.add(kj::str("10.0.0.2/24"));
+    kj::Vector<kj::String> seen;
+    eachSpec(config, [&](kj::StringPtr type, kj::StringPtr, capnp::AnyPointer::Reader spec) {
+      if (type == typeName<rpc::LinkSpecSpec>()) {
+        auto problem = spec.getAs<rpc::LinkSpecSpec>().getProblem();
+        if (problem.size() > 0) seen.add(kj::str(problem));
+      }
+      if (type != typeName<rpc::AddressSpecSpec>()) return;
+      seen.add(kj::str(spec.getAs<rpc::AddressSpecSpec>().getLinkName()));
+    });
+    return joined(seen);
+  };
+  EXPECT_EQ(chosen("02:00:00:00:00:01", true), "eth0");
+  EXPECT_EQ(chosen("02:00:00:00:00:02", false), "eth1");
+  EXPECT_EQ(chosen("02:00:00:00:00:08", false), "eth2") << "it has no other";
+  EXPECT_EQ(chosen("02:00:00:00:00:99", false),
+            "deviceSelector hardwareAddr=02:00:00:00:00:99: no such link");
+  EXPECT_EQ(chosen("02:00:00:00:00:04", false), "veth0");
+  EXPECT_EQ(chosen("02:00:00:00:00:04", true),
+            "deviceSelector hardwareAddr=02:00:00:00:00:04,physical: no such link");
+}
+
+}  // namespace
+}  // namespace talos::machined

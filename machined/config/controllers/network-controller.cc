@@ -1,0 +1,267 @@
+#include "machined/config/controllers/network-controller.h"
+
+#include <kj/encoding.h>
+#include <string.h>
+
+#include "common/base/log.h"
+#include "common/memory/zeroize.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+kj::StringPtr familyOf(const Ip& address) {
+  return address.family() == AF_INET ? "inet4"_kj : "inet6"_kj;
+}
+
+kj::StringPtr scopeOf(const Ip& address) {
+  if (address.isLoopback()) return "host";
+  if (address.isLinkLocal()) return "link";
+  return "global";
+}
+
+kj::Vector<KnownLink> knownLinks(Store& store) {
+  kj::Vector<KnownLink> links;
+  for (auto spec : store.list<rpc::LinkStatusSpec>()) {
+    // A bond gives its members its own address.
+    bool own = spec.getMemberKind() != "bond" || spec.getPermanentAddress().size() == 0;
+    links.add(KnownLink{
+        .index = spec.getIndex(),
+        .name = kj::str(spec.id()),
+        .loopback = spec.getType() == "loopback",
+        .hardware = spec.getType() == "ether" && spec.getKind().size() == 0,
+        .made = spec.getLogical(),
+        .hardwareAddress = kj::str(own ? spec.getHardwareAddress() : spec.getPermanentAddress()),
+        .permanentAddress = kj::str(spec.getPermanentAddress()),
+        .driver = kj::str(spec.getDriver()),
+        .busPath = kj::str(spec.getBusPath()),
+        .pciId = kj::str(spec.getPciID()),
+    });
+  }
+  return links;
+}
+
+// What networkd told was checked when it was read from the network; what is unreadable here is left
+// out all the same.
+kj::Vector<Lease> knownLeases(Store& store) {
+  kj::Vector<Lease> leases;
+  for (auto spec : store.list<rpc::OperatorStatusSpec>()) {
+    Lease lease;
+    lease.kind = kj::str(spec.getOperator());
+    lease.link = kj::str(spec.getLinkName());
+    for (auto text : spec.getAddresses()) {
+      KJ_IF_MAYBE (prefix, Prefix::parse(text)) lease.addresses.add(*prefix);
+    }
+    for (auto route : spec.getRoutes()) {
+      KJ_IF_MAYBE (destination, Prefix::parse(route.getDestination())) {
+        lease.routes.add(Lease::Route{destination->masked(), Ip::parse(route.getGateway())});
+      }
+    }
+    lease.mtu = spec.getMtu();
+    for (auto text : spec.getDnsServers()) {
+      KJ_IF_MAYBE (ip, Ip::parse(text)) lease.resolvers.add(*ip);
+    }
+    for (auto text : spec.getSearchDomains()) lease.search.add(kj::str(text));
+    for (auto text : spec.getTimeServers()) lease.timeServers.add(kj::str(text));
+    lease.hostname = kj::str(spec.getHostname());
+    lease.domain = kj::str(spec.getDomainname());
+    leases.add(kj::mv(lease));
+  }
+  return leases;
+}
+
+void addKeys(Outputs<rpc::WireguardKeySpec>& outputs, const NetworkPlan& plan) {
+  for (auto& link : plan.links) {
+    if (link.making.wireguard == nullptr) continue;
+    KJ_IF_MAYBE (secret, link.making.wireguard->privateKey) {
+      auto text = kj::encodeBase64(secret->bytes());
+      KJ_DEFER(zeroize(text));
+      outputs.add(link.name).setPrivateKey(text);
+    }
+  }
+}
+
+void addLinks(Outputs<rpc::LinkSpecSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& link : plan.links) {
+    auto spec = outputs.add(link.name);
+    spec.setName(link.name);
+    spec.setUp(true);
+    spec.setMtu(link.mtu);
+    spec.setLayer(link.layer);
+    link.making.fill(spec);
+  }
+  for (auto& entry : plan.unresolved) {
+    auto spec = outputs.add(kj::str("deviceSelector:", entry.selector));
+    spec.setLayer(kLayerConfiguration);
+    spec.setProblem(entry.problem);
+  }
+}
+
+void addAddresses(Outputs<rpc::AddressSpecSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& address : plan.addresses) {
+    auto spec = outputs.add(kj::str(address.link, "/", address.prefix));
+    spec.setAddress(address.prefix.toString());
+    spec.setLinkName(address.link);
+    spec.setFamily(familyOf(address.prefix.address));
+    spec.setScope(scopeOf(address.prefix.address));
+    spec.setLayer(address.layer);
+    spec.setOrder(address.order);
+  }
+}
+
+void addRoutes(Outputs<rpc::RouteSpecSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& route : plan.routes) {
+    auto family = familyOf(route.destination.address);
+    auto gateway = kj::str(), destination = kj::str();
+    KJ_IF_MAYBE (g, route.gateway) {
+      gateway = g->toString();
+    }
+    if (route.destination.length > 0) destination = route.destination.toString();
+    auto type = capnp::Schema::from<config::RouteType>().getEnumerants()[unsigned(route.type)];
+    kj::StringPtr place = route.link.size() > 0 ? kj::StringPtr(route.link)
+                                                : kj::StringPtr(type.getProto().getName());
+    auto spec =
+        outputs.add(kj::str(place, "/", family, "/", gateway, "/", destination, "/", route.metric));
+    spec.setFamily(family);
+    spec.setDestination(destination);
+    spec.setGateway(gateway);
+    spec.setLinkName(route.link);
+    spec.setMetric(route.metric);
+    spec.setLayer(route.layer);
+    KJ_IF_MAYBE (source, route.source) spec.setSource(source->toString());
+    spec.setMtu(route.mtu);
+    spec.setOnlink(route.onlink);
+    spec.setType(route.type);
+  }
+}
+
+void addHostname(Outputs<rpc::HostnameSpecSpec>& outputs, const NetworkPlan& plan) {
+  if (plan.hostname.size() == 0) return;
+  auto spec = outputs.add("hostname");
+  spec.setHostname(plan.hostname);
+  spec.setDomainname(plan.domain);
+  spec.setLayer(plan.hostnameLayer);
+}
+
+void addResolvers(Outputs<rpc::ResolverSpecSpec>& outputs, const NetworkPlan& plan) {
+  auto spec = outputs.add("resolvers");
+  auto servers = spec.initDnsServers(plan.resolvers.size());
+  for (auto i : kj::indices(plan.resolvers)) servers.set(i, plan.resolvers[i].toString());
+  spec.setLayer(plan.resolversLayer);
+  auto search = spec.initSearchDomains(plan.search.size());
+  for (auto i : kj::indices(plan.search)) search.set(i, plan.search[i]);
+}
+
+void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& plan) {
+  // A name that was made up, or that DHCP gave, is not the machine's to tell.
+  bool named = plan.hostnameLayer == kLayerConfiguration || plan.hostnameLayer == kLayerCmdline;
+  for (auto& o : plan.operators) {
+    auto spec = outputs.add(kj::str(o.kind, "/", o.link));
+    spec.setOperator(o.kind);
+    spec.setLinkName(o.link);
+    spec.setRequireUp(true);
+    spec.setRouteMetric(o.metric);
+    if (named) spec.setHostname(plan.hostname);
+    spec.setLayer(o.layer);
+  }
+}
+
+void addVips(Outputs<rpc::VipSpecSpec>& outputs, const NetworkPlan& plan) {
+  for (auto& vip : plan.vips) {
+    auto spec = outputs.add(vip.address.toString());
+    spec.setLinkName(vip.link);
+    spec.setLeaseTtlMs(vip.lease / kj::MILLISECONDS);
+  }
+}
+
+void addTimeServers(Outputs<rpc::TimeServerSpecSpec>& outputs, const NetworkPlan& plan) {
+  auto spec = outputs.add("timeservers");
+  auto servers = spec.initTimeServers(plan.timeServers.size());
+  for (auto i : kj::indices(plan.timeServers)) servers.set(i, plan.timeServers[i]);
+  spec.setLayer(plan.timeServersLayer);
+}
+
+struct Kind {
+  kj::StringPtr (*type)();
+  kj::Own<OutputSet> (*make)(const NetworkPlan& plan, kj::StringPtr owner);
+  bool changesKernel;  // a plan of what would be done looks at these
+};
+template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
+kj::Own<OutputSet> make(const NetworkPlan& plan, kj::StringPtr owner) {
+  auto outputs = kj::heap<Outputs<Spec>>(owner);
+  add(*outputs, plan);
+  return outputs;
+}
+template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
+constexpr Kind kind(bool changesKernel) {
+  return {typeName<Spec>, make<Spec, add>, changesKernel};
+}
+// A shared address goes before its link does. The operators first: a lease is given back while its
+// link is still there. The keys before the links that want them.
+constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
+                           kind<rpc::OperatorSpecSpec, addOperators>(false),
+                           kind<rpc::WireguardKeySpec, addKeys>(true),
+                           kind<rpc::LinkSpecSpec, addLinks>(true),
+                           kind<rpc::AddressSpecSpec, addAddresses>(true),
+                           kind<rpc::RouteSpecSpec, addRoutes>(true),
+                           kind<rpc::HostnameSpecSpec, addHostname>(false),
+                           kind<rpc::ResolverSpecSpec, addResolvers>(false),
+                           kind<rpc::TimeServerSpecSpec, addTimeServers>(false)};
+
+}  // namespace
+
+NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config,
+                           Store& store)
+    : plan(planNetwork(arguments, config, knownLinks(store), knownLeases(store))) {
+  for (auto& kind : kKinds) {
+    if (kind.changesKernel) outputs.add(kind.make(plan, "dry run"));
+  }
+}
+
+NetworkSpecs::~NetworkSpecs() noexcept(false) = default;
+
+size_t NetworkSpecs::size() const {
+  size_t result = 0;
+  for (auto& some : outputs) result += some->size();
+  return result;
+}
+
+void NetworkSpecs::fill(capnp::List<rpc::Resource>::Builder out) {
+  unsigned at = 0;
+  for (auto& some : outputs) {
+    some->each([&](rpc::Resource::Reader resource) { out.setWithCaveats(at++, resource); });
+  }
+}
+
+NetworkController::NetworkController(const KernelArguments& arguments, ReadConfig readConfig)
+    : arguments(arguments), readConfig(kj::mv(readConfig)) {}
+
+kj::Array<Controller::Input> NetworkController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::LinkStatusSpec>(),
+                 input<rpc::OperatorStatusSpec>());
+}
+kj::Array<kj::StringPtr> NetworkController::outputs() const {
+  return KJ_MAP(kind, kKinds) {
+    return kind.type();
+  };
+}
+
+kj::Promise<void> NetworkController::reconcile(Store& store) {
+  auto config = readConfig(store);
+  auto plan =
+      planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
+                  knownLinks(store), knownLeases(store));
+  for (auto& kind : kKinds) kind.make(plan, name())->apply(store);
+  auto problems = kj::strArray(plan.problems, "; ");
+  if (problems != reported && problems.size() > 0)
+    log::warn("problems in the network config", {{"problems", problems}});
+  reported = kj::mv(problems);
+  return kj::READY_NOW;
+}
+
+kj::Own<Controller> networkController(ControllerParts& parts) {
+  return kj::heap<NetworkController>(parts.arguments, KJ_BIND_METHOD(parts.config, view));
+}
+
+}  // namespace talos::machined

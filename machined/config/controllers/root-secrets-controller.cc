@@ -1,0 +1,152 @@
+#include "machined/config/controllers/root-secrets-controller.h"
+
+#include <algorithm>
+
+#include "common/config/cluster-networks.h"
+#include "common/config/config.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/stored-names.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+// In an order of its own, so that the resource is the same whatever came first.
+void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
+  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+kj::Vector<kj::String> tidy(kj::Vector<kj::String> texts) {
+  std::sort(texts.begin(), texts.end());
+  kj::Vector<kj::String> result;
+  for (auto& text : texts) {
+    if (text.size() > 0 && (result.empty() || result.back() != text)) result.add(kj::mv(text));
+  }
+  return result;
+}
+
+void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> texts) {
+  for (auto& text : texts) to.add(kj::str(text));
+}
+
+// What nobody else may have a certificate for, as far as this machine knows.
+kj::Vector<kj::String> reserved(Store& store, const MachineConfigView& config) {
+  kj::Vector<kj::String> hosts;
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
+    auto name = spec.getHostname();
+    if (name.size() == 0) continue;
+    hosts.add(kj::str(name));
+    if (spec.getDomainname().size() > 0) hosts.add(kj::str(name, ".", spec.getDomainname()));
+  }
+  addAll(hosts, storedAddresses(store));
+  addAll(hosts, config.certSans);
+  addAll(hosts, config.trust.hosts);
+  return tidy(kj::mv(hosts));
+}
+
+bool hasControlPlaneOfKubernetes(config::Config::Reader config) {
+  return config::isControlPlane(config.getMachine().getType()) &&
+         config.getCluster().getCa().getKey().size() > 0;
+}
+
+void copyPair(rpc::KeyPair::Builder to, config::CertificateAndKey::Reader from) {
+  to.setCrt(from.getCrt());
+  to.setKey(from.getKey());
+}
+
+// By which the API server is reached, whichever node it is on.
+kj::Vector<kj::String> apiServerNames(config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  kj::Vector<kj::String> sans;
+  auto endpoint = config::parseEndpoint(config::clusterEndpoint(cluster));
+  if (endpoint.problem.size() == 0) sans.add(kj::str(endpoint.value.host));
+  for (auto san : cluster.getApiServer().getCertSANs()) sans.add(kj::str(san));
+  auto domain = config::dnsDomain(cluster);
+  for (auto name : {"kubernetes"_kj, "kubernetes.default"_kj, "kubernetes.default.svc"_kj}) {
+    sans.add(kj::str(name));
+  }
+  sans.add(kj::str("kubernetes.default.svc.", domain));
+  auto add = [&](config::Vip::Reader shared) {
+    if (shared.getIp().size() > 0) sans.add(kj::str(shared.getIp()));
+  };
+  for (auto interface : config.getMachine().getNetwork().getInterfaces()) {
+    add(interface.getVip());
+    for (auto vlan : interface.getVlans()) add(vlan.getVip());
+  }
+  return tidy(kj::mv(sans));
+}
+
+void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
+                    config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  root.setName(config::clusterName(cluster));
+  root.setEndpoint(config::clusterEndpoint(cluster));
+  auto sans = apiServerNames(config);
+  fill(root.initCertSANs(sans.size()), sans);
+  auto addresses = config::apiServiceAddresses(cluster);
+  fill(root.initApiServerIPs(addresses.size()), addresses);
+  root.setDnsDomain(config::dnsDomain(cluster));
+  copyPair(root.initCa(), cluster.getCa());
+  root.setServiceAccountKey(cluster.getServiceAccount().getKey());
+  copyPair(root.initAggregatorCA(), cluster.getAggregatorCA());
+  root.setAesCBCEncryptionSecret(cluster.getAescbcEncryptionSecret());
+  root.setSecretboxEncryptionSecret(cluster.getSecretboxEncryptionSecret());
+  auto token = cluster.getToken();
+  KJ_IF_MAYBE (dot, token.findFirst('.')) {
+    root.setBootstrapTokenID(kj::heapString(token.slice(0, *dot)));
+    root.setBootstrapTokenSecret(token.slice(*dot + 1));
+  }
+}
+
+}  // namespace
+
+bool signsForOthers(const MachineConfigView& config) {
+  bool controlPlane =
+      config.type == rpc::MachineType::INIT || config.type == rpc::MachineType::CONTROLPLANE;
+  return controlPlane && config.authority.size() > 0 &&
+         kj::StringPtr(config.authorityKey).size() > 0 &&
+         kj::StringPtr(config.trust.token).size() > 0;
+}
+
+kj::Array<Controller::Input> RootController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>());
+}
+kj::Array<kj::StringPtr> RootController::outputs() const {
+  return typeNames<rpc::RootSecretSpec>();
+}
+
+kj::Promise<void> RootController::reconcile(Store& store) {
+  Outputs<rpc::RootSecretSpec> outputs(name());
+  KJ_IF_MAYBE (config, readConfig(store)) {
+    if (signsForOthers(*config)) {
+      auto os = outputs.add("os").initOs();
+      os.initCa().setCrt(config->authority.asBytes());
+      os.getCa().setKey(config->authorityKey.bytes());
+      os.setToken(kj::StringPtr(config->trust.token));
+      auto hosts = reserved(store, *config);
+      fill(os.initReserved(hosts.size()), hosts);
+      os.setDnsDomain(config->trust.dnsDomain);
+      os.setCertLifetimeS(config->trust.certLifetime / kj::SECONDS);
+      os.setAnyAddress(config->trust.anyAddress);
+      kj::Vector<kj::String> sans;
+      addAll(sans, config->certSans);
+      sans = tidy(kj::mv(sans));
+      fill(os.initCertSANs(sans.size()), sans);
+    }
+  }
+  KJ_IF_MAYBE (config, readDocument(store)) {
+    if (hasControlPlaneOfKubernetes(*config)) {
+      fillKubernetes(outputs.add("k8s").initK8s(), *config);
+    }
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Own<Controller> rootController(ControllerParts& parts) {
+  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, view),
+                                  KJ_BIND_METHOD(parts.config, tryConfig));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,140 @@
+// The controllers whose inputs are the brain's own: services and the machine's state.
+#include "machined/config/controllers/machine-status-controller.h"
+#include "machined/config/controllers/service-controller.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+struct StateTest : public StoreTest {
+  ~StateTest() noexcept override {}
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::String log = kj::str("");
+  ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
+                            clock, [] { return 0.5; }};
+  FakeMachine machine;
+  FakeProcess1 process1{machine};
+  Events events{clock, process1};
+  kj::StringPtr sick = "none";
+  kj::Maybe<ServiceController&> controller;
+
+  void event(kj::StringPtr id, rpc::ServiceState state) {
+    events.publish([&](rpc::Event::Builder event) {
+      auto service = event.initService();
+      service.setService(id);
+      service.setState(state);
+    });
+  }
+  // "apid+ networkd-" : healthy or not
+  kj::String services() {
+    kj::Vector<kj::String> parts;
+    for (auto spec : store.list<rpc::ServiceSpec>()) {
+      EXPECT_TRUE(spec.getRunning());
+      parts.add(kj::str(spec.id(), spec.getHealthy() ? "+" : "-"));
+    }
+    return kj::strArray(parts, " ");
+  }
+  void addServices() {
+    auto made =
+        kj::heap<ServiceController>(events, [this](kj::StringPtr id) { return id != sick; });
+    controller = *made;
+    runtime.add(kj::mv(made));
+    scope.poll();
+  }
+};
+
+TEST_F(StateTest, ServicesThatRunAreShownAndOthersAreNot) {
+  event("apid", rpc::ServiceState::RUNNING);
+  event("networkd", rpc::ServiceState::WAITING);
+  addServices();
+  EXPECT_EQ(services(), "apid+") << "what was published before the controller is missing";
+  sick = "networkd";
+  event("networkd", rpc::ServiceState::RUNNING);
+  scope.poll();
+  EXPECT_EQ(services(), "apid+ networkd-");
+  sick = "";
+  event("networkd", rpc::ServiceState::RUNNING);  // its health changed
+  scope.poll();
+  EXPECT_EQ(services(), "apid+ networkd+");
+  // Catches: data that is removed under a service which is still about to end.
+  sick = "apid";
+  event("apid", rpc::ServiceState::STOPPING);
+  scope.poll();
+  EXPECT_EQ(services(), "apid- networkd+");
+  event("apid", rpc::ServiceState::FINISHED);
+  scope.poll();
+  EXPECT_EQ(services(), "networkd+");
+  EXPECT_TRUE(kj::StringPtr(log).endsWith("controller starting\n")) << log.cStr();
+}
+
+// Events outlive the runtime when the brain goes down.
+TEST_F(StateTest, EventsAfterTheControllerIsGoneAreHarmless) {
+  {
+    ControllerRuntime shortLived(store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; });
+    shortLived.add(kj::heap<ServiceController>(events, [](kj::StringPtr) { return true; }));
+    scope.poll();
+  }
+  event("apid", rpc::ServiceState::RUNNING);
+  scope.poll();
+  EXPECT_EQ(services(), "");
+}
+
+TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
+  MachineStatusController::State state{kj::str("booting"), {}};
+  kj::Maybe<kj::Date> revertsAt;
+  addServices();
+  runtime.add(kj::heap<MachineStatusController>(
+      [&] {
+        MachineStatusController::State copy{kj::str(state.stage), {}};
+        for (auto& problem : state.problems) copy.problems.add(kj::str(problem));
+        copy.revertsAt = revertsAt;
+        return copy;
+      },
+      [&](kj::StringPtr id) { return KJ_ASSERT_NONNULL(controller).isStopping(id); }));
+  auto shown = [&] {
+    scope.poll();
+    auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineStatusSpec>("machine"));
+    return kj::str(spec.getStage(), spec.getReady() ? " ready" : "", " [",
+                   kj::strArray(spec.getProblems(), ", "), "]", spec.getRevertsAt());
+  };
+  EXPECT_EQ(shown(), "booting []");
+  state.stage = kj::str("running");
+  runtime.poke("runtime.MachineStatusController");
+  EXPECT_EQ(shown(), "running ready []");
+  sick = "apid";
+  event("apid", rpc::ServiceState::RUNNING);
+  EXPECT_EQ(shown(), "running [service apid is not healthy]");
+  sick = "";
+  event("apid", rpc::ServiceState::RUNNING);
+  EXPECT_EQ(shown(), "running ready []");
+  // Catches: a machine that is not well whenever somebody restarts a service.
+  sick = "apid";
+  event("apid", rpc::ServiceState::STOPPING);
+  EXPECT_EQ(shown(), "running ready []");
+  EXPECT_EQ(services(), "apid-");
+  event("apid", rpc::ServiceState::RUNNING);  // and does not come up
+  event("networkd", rpc::ServiceState::STOPPING);
+  EXPECT_EQ(shown(), "running [service apid is not healthy]");
+  sick = "";
+  event("apid", rpc::ServiceState::RUNNING);
+  EXPECT_EQ(shown(), "running ready []");
+  state.problems.add(kj::str("no machine config"));
+  runtime.poke("runtime.MachineStatusController");
+  EXPECT_EQ(shown(), "running [no machine config]");
+  // Computed from two clocks, it moves a little each time; the resource does not, unless one of
+  // them was stepped.
+  auto turn = [&](int seconds) {
+    revertsAt = kj::UNIX_EPOCH + 1'800'000'000 * kj::SECONDS + seconds * kj::SECONDS;
+    runtime.poke("runtime.MachineStatusController");
+    return shown();
+  };
+  EXPECT_EQ(turn(0), "running [no machine config]2027-01-15T08:00:00Z");
+  EXPECT_EQ(turn(1), "running [no machine config]2027-01-15T08:00:00Z");
+  EXPECT_EQ(turn(60), "running [no machine config]2027-01-15T08:01:00Z");
+  revertsAt = nullptr;
+  runtime.poke("runtime.MachineStatusController");
+  EXPECT_EQ(shown(), "running [no machine config]");
+}
+
+}  // namespace
+}  // namespace talos::machined

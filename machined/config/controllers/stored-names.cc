@@ -1,0 +1,27 @@
+#include "machined/config/controllers/stored-names.h"
+
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+
+kj::Vector<kj::String> storedAddresses(Store& store) {
+  kj::Vector<kj::String> result;
+  for (auto known : store.list<rpc::NodeAddressSpec>()) {
+    for (auto text : known.getAddresses()) {
+      auto slash = text.findFirst('/').orDefault(text.size());
+      result.add(kj::heapString(text.begin(), slash));
+    }
+  }
+  return result;
+}
+
+NodeNames storedNames(Store& store, kj::ArrayPtr<const kj::String> certSans) {
+  kj::StringPtr hostname, domain;
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
+    hostname = spec.getHostname();
+    domain = spec.getDomainname();
+  }
+  return nodeNames(hostname, domain, storedAddresses(store), certSans);
+}
+
+}  // namespace talos::machined

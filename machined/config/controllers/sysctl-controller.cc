@@ -1,0 +1,38 @@
+#include "machined/config/controllers/sysctl-controller.h"
+
+#include "common/base/error.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/machine-config-reader.h"
+
+namespace talos::machined {
+
+kj::Array<Controller::Input> SysctlController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+}
+
+kj::Promise<void> SysctlController::reconcile(Store& store) {
+  if (!sysctls.begun()) return kj::READY_NOW;
+  KJ_IF_MAYBE (wanted, read(store)) return follow(kj::mv(*wanted));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> SysctlController::follow(kj::Vector<WantedSysctl> wanted) {
+  auto problems = co_await uv.blocking(
+      [&sysctls = sysctls, wanted = kj::mv(wanted)]() { return sysctls.apply(wanted); });
+  if (problems.news) {
+    for (auto& p : problems.list) warn(p);
+  }
+  if (!problems.list.empty())
+    fail(ErrorKind::kFailedPrecondition, kj::strArray(problems.list, "\n"));
+}
+
+kj::Own<Controller> sysctlController(ControllerParts& parts) {
+  return kj::heap<SysctlController>(
+      parts.uv, parts.sysctls,
+      [&config = parts.config](Store& store) {
+        return config.tryMachine(store).map(wantedSysctls);
+      },
+      [&parts](kj::StringPtr problem) { parts.warn(problem); });
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,131 @@
+#include "machined/config/controllers/time-status-controller.h"
+
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+struct TimeStatusTest : public StoreTest {
+  ~TimeStatusTest() noexcept override {}
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::String log = kj::str("");
+  bool present = false, disabled = false, beforeConfig = false;
+  kj::Vector<kj::String> servers;
+  std::string told;  // to the service
+  uint64_t steps = 0;
+  kj::StringPtr problem = "";
+  kj::Own<ControllerRuntime> runtime;
+
+  void start(bool container = false) {
+    runtime = kj::heap<ControllerRuntime>(
+        store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer, clock,
+        [] { return 0.5; });
+    TimeStatusController::Dependencies deps;
+    deps.container = container;
+    deps.beforeConfig = beforeConfig;
+    deps.readConfig = [this](Store&) -> kj::Maybe<MachineConfigView> {
+      if (!present) return nullptr;
+      MachineConfigView view;
+      view.timeDisabled = disabled;
+      for (auto& s : servers) view.timeServers.add(kj::str(s));
+      return kj::mv(view);
+    };
+    deps.keepTime = [this](kj::Array<kj::String> s) {
+      told = kj::str("keep ", kj::strArray(s, ",")).cStr();
+    };
+    deps.leaveAlone = [this](kj::StringPtr why) { told = kj::str("leave: ", why).cStr(); };
+    deps.seen = [this]() {
+      return TimeStatusController::Seen{steps, kj::str("s"), kj::str("+1us"), kj::str(problem)};
+    };
+    runtime->add(kj::heap<TimeStatusController>(kj::mv(deps)));
+    scope.poll();
+  }
+  void poke() {
+    runtime->poke("v1alpha1.TimeStatusController");
+    scope.poll();
+  }
+  void timed(bool healthy) {
+    putRecord<rpc::ServiceSpec>(store, "timed", [&](auto spec) {
+      spec.setRunning(true);
+      spec.setHealthy(healthy);
+    });
+    scope.poll();
+  }
+  // "synced epoch 1 s +1us: problem"
+  std::string status() {
+    auto s = KJ_ASSERT_NONNULL(store.tryGet<rpc::TimeStatusSpec>("node"));
+    return kj::str(s.getSynced() ? "synced" : "not", s.getSyncDisabled() ? " disabled" : "",
+                   " epoch ", s.getEpoch(), " ", s.getServer(), " ", s.getOffset(), ": ",
+                   s.getProblem())
+        .cStr();
+  }
+};
+
+// Catches: a status that does not follow the service, the default server in front of the user's.
+TEST_F(TimeStatusTest, FollowsConfigAndService) {
+  start();
+  EXPECT_EQ(status(), "not epoch 0 s +1us: no machine config yet");
+  EXPECT_EQ(told, "");
+  present = true;
+  problem = "no answer";
+  poke();
+  EXPECT_EQ(told, "keep pool.ntp.org");
+  EXPECT_EQ(status(), "not epoch 0 s +1us: no answer");
+  servers.add(kj::str("a"));
+  servers.add(kj::str("b"));
+  problem = "";
+  timed(true);
+  EXPECT_EQ(told, "keep a,b");
+  EXPECT_EQ(status(), "synced epoch 0 s +1us: ");
+  timed(false);
+  EXPECT_EQ(status(), "not epoch 0 s +1us: ");
+}
+
+// Catches: a config whose server cannot be believed because the clock is wrong, and a machine that
+// goes on asking strangers when its config is there.
+TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
+  beforeConfig = true;
+  start();
+  EXPECT_EQ(told, "keep pool.ntp.org");
+  present = disabled = true;
+  poke();
+  EXPECT_EQ(told, "leave: machine.time.disabled");
+}
+
+// Catches: everything that waits for the time, on a machine that will never ask for it.
+TEST_F(TimeStatusTest, DisabledCountsAsSynchronised) {
+  present = disabled = true;
+  start();
+  EXPECT_EQ(told, "leave: machine.time.disabled");
+  EXPECT_EQ(status(), "synced disabled epoch 0  : ");
+  disabled = false;
+  poke();
+  EXPECT_EQ(told, "keep pool.ntp.org");
+  EXPECT_EQ(status(), "not epoch 0 s +1us: ");
+}
+
+TEST_F(TimeStatusTest, AContainerLeavesTheClockToItsHost) {
+  present = true;
+  start(true);
+  EXPECT_EQ(told, "leave: the clock is the host's");
+  EXPECT_EQ(status(), "synced disabled epoch 0  : ");
+}
+
+// Catches: an epoch that goes back, so that whoever compares epochs misses a step.
+TEST_F(TimeStatusTest, TheEpochOutlivesTheBrain) {
+  present = true;
+  steps = 2;
+  start();
+  EXPECT_EQ(status(), "not epoch 2 s +1us: ");
+  runtime = nullptr;
+  steps = 0;
+  start();
+  EXPECT_EQ(status(), "not epoch 2 s +1us: ");
+  steps = 1;
+  poke();
+  EXPECT_EQ(status(), "not epoch 3 s +1us: ");
+}
+
+}  // namespace
+}  // namespace talos::machined

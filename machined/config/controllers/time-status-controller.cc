@@ -1,0 +1,82 @@
+#include "machined/config/controllers/time-status-controller.h"
+
+#include "machined/resources/controller-outputs.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kTimeServersId = "timeservers"_kj;
+constexpr kj::StringPtr kId = "node"_kj;
+constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
+
+// What the network gave (DHCP) or the default, as the specs say.
+kj::Array<kj::String> defaultServers(Store& store) {
+  KJ_IF_MAYBE (there, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
+    kj::Vector<kj::String> names;
+    for (auto server : there->getTimeServers()) names.add(kj::str(server));
+    if (names.size() > 0) return names.releaseAsArray();
+  }
+  return kj::arr(kj::str(kDefaultServer));
+}
+
+kj::Array<kj::String> serversOf(const MachineConfigView& config, Store& store) {
+  if (config.timeServers.empty()) return defaultServers(store);
+  return KJ_MAP(s, config.timeServers) {
+    return kj::str(s);
+  };
+}
+
+bool timedIsHealthy(Store& store) {
+  KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>("timed")) return service->getHealthy();
+  return false;
+}
+
+uint64_t storedEpoch(Store& store) {
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::TimeStatusSpec>(kId)) return stored->getEpoch();
+  return 0;
+}
+
+}  // namespace
+
+kj::Array<Controller::Input> TimeStatusController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::ServiceSpec>("timed"),
+                 input<rpc::TimeServerSpecSpec>(kTimeServersId));
+}
+kj::Array<kj::StringPtr> TimeStatusController::outputs() const {
+  return typeNames<rpc::TimeStatusSpec>();
+}
+
+kj::Promise<void> TimeStatusController::reconcile(Store& store) {
+  if (stepsBefore == nullptr) stepsBefore = storedEpoch(store);
+  auto config = deps.readConfig(store);
+  bool disabled = deps.container;
+  kj::StringPtr missing;
+  KJ_IF_MAYBE (c, config) {
+    disabled = disabled || c->timeDisabled;
+    if (disabled) {
+      deps.leaveAlone(deps.container ? "the clock is the host's"_kj : "machine.time.disabled"_kj);
+    } else {
+      deps.keepTime(serversOf(*c, store));
+    }
+  } else {
+    missing = "no machine config yet";
+    if (deps.beforeConfig && !deps.container) deps.keepTime(defaultServers(store));
+  }
+
+  auto seen = deps.seen();
+  Outputs<rpc::TimeStatusSpec> outputs(name());
+  auto spec = outputs.add(kId);
+  spec.setSyncDisabled(disabled);
+  spec.setSynced(disabled || timedIsHealthy(store));
+  spec.setEpoch(int64_t(KJ_ASSERT_NONNULL(stepsBefore) + seen.steps));
+  if (!disabled) {
+    spec.setServer(seen.server);
+    spec.setOffset(seen.offset);
+    spec.setProblem(missing != nullptr ? missing : kj::StringPtr(seen.problem));
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+}  // namespace talos::machined

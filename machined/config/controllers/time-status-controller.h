@@ -1,0 +1,42 @@
+// v1alpha1.TimeStatusController: writes runtime/TimeStatuses[node], and passes machine.time of the
+// config to the service timed.
+//
+// A node is synchronised when its service timed is healthy, and when it leaves its clock to others
+// (machine.time.disabled, or a container): nobody has to wait there. Before there is a config, a
+// node that fetches it by https asks the default servers.
+#pragma once
+
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+class TimeStatusController final : public Controller {
+ public:
+  // What the service sees. Whoever changes it pokes this controller.
+  struct Seen {
+    uint64_t steps = 0;  // of this brain
+    kj::String server, offset, problem;
+  };
+  struct Dependencies {
+    bool container = false;  // the clock is the host's
+    // The config comes by https: a clock that is wrong would find its server's certificate wrong.
+    bool beforeConfig = false;
+    kj::Function<kj::Maybe<MachineConfigView>(Store&)> readConfig;
+    kj::Function<void(kj::Array<kj::String> servers)> keepTime;
+    kj::Function<void(kj::StringPtr why)> leaveAlone;
+    kj::Function<Seen()> seen;
+  };
+  explicit TimeStatusController(Dependencies deps) : deps(kj::mv(deps)) {}
+
+  kj::StringPtr name() const override { return "v1alpha1.TimeStatusController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Dependencies deps;
+  kj::Maybe<uint64_t> stepsBefore;  // of earlier brains: the epoch goes on
+};
+
+}  // namespace talos::machined

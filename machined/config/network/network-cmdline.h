@@ -1,0 +1,46 @@
+// The kernel's parameters about the network, each by itself: `ip=` as in the kernel's nfsroot
+// document, `bond=` and `vlan=` as dracut has them. Pure. What cannot be understood is named in
+// `problems`, beginning with the parameter, and as little as possible is left out for it.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include <memory>
+
+#include "common/net/ip.h"
+#include "machined/config/network/network-links.h"
+
+namespace talos::machined {
+
+// `ip=client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0`.
+struct IpParameter {
+  Prefix address;
+  kj::Maybe<Ip> gateway;
+  kj::String hostname, device;  // may be empty
+  kj::Vector<Ip> resolvers;
+};
+// None when it has fewer than four fields (as in ip=dhcp), which asks for ordinary discovery; also
+// none, with a problem, when it has them and they make no sense.
+kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
+
+// `bond=name[:links[:options[:mtu]]]`: links and options with commas between, options as the
+// driver's module has them (mode=802.3ad or mode=4), several values of one with semicolons. Without
+// links eth0 and eth1; `bond` alone is bond0.
+struct BondParameter {
+  kj::String name;
+  std::shared_ptr<const BondConfig> bond;
+  unsigned mtu = 0;  // 0: the default
+};
+kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
+
+// `vlan=name:link`, where the name is one of link.5, link.0005, vlan5 and vlan0005.
+struct VlanParameter {
+  kj::String name, parent;
+  uint16_t id = 0;
+};
+kj::Maybe<VlanParameter> parseVlanParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
+
+kj::Vector<kj::String> splitFields(kj::StringPtr text, char by);
+
+}  // namespace talos::machined

@@ -1,0 +1,433 @@
+#include "machined/config/network/network-config-plan.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+namespace talos::machined {
+namespace {
+
+// "eth0 mtu 1400 (configuration); eth0 10.0.0.2/24 (cmdline); ..."
+kj::String shown(const NetworkPlan& plan) {
+  kj::Vector<kj::String> parts;
+  for (auto& l : plan.links) {
+    parts.add(
+        kj::str(l.name, l.mtu == 0 ? kj::str() : kj::str(" mtu ", l.mtu), " (", l.layer, ")"));
+  }
+  for (auto& a : plan.addresses) parts.add(kj::str(a.link, " ", a.prefix, " (", a.layer, ")"));
+  for (auto& r : plan.routes) {
+    auto via = kj::str();
+    KJ_IF_MAYBE (g, r.gateway) {
+      via = kj::str(" via ", *g);
+    }
+    parts.add(
+        kj::str(r.link, " to ", r.destination, via, " metric ", r.metric, " (", r.layer, ")"));
+  }
+  return kj::strArray(parts, "; ");
+}
+
+kj::Vector<KnownLink> threeLinks() {
+  kj::Vector<KnownLink> links;
+  links.add(KnownLink{3, kj::str("eth1"), false});
+  links.add(KnownLink{1, kj::str("lo"), true});
+  links.add(KnownLink{2, kj::str("eth0"), false});
+  return links;
+}
+
+NetworkPlan plan(kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config = nullptr,
+                 kj::ArrayPtr<const KnownLink> known = nullptr) {
+  return planNetwork(KernelArguments(cmdline.asArray()), config, known);
+}
+
+NetworkConfig::Device device(kj::StringPtr name, kj::StringPtr cidr = "") {
+  NetworkConfig::Device device;
+  device.interface = kj::str(name);
+  if (cidr.size() > 0) device.addresses.add(kj::str(cidr));
+  return device;
+}
+
+TEST(IpParameterTest, AllFieldsOfTheSpecsExample) {
+  auto p =
+      plan("ip=1.1.1.1:2.2.2.2:3.3.3.3:255.255.255.0:hostname:eth0:none:4.4.4.4:5.5.5.5:6.6.6.6");
+  EXPECT_EQ(shown(p),
+            "eth0 (cmdline); eth0 1.1.1.1/24 (cmdline); eth0 to 0.0.0.0/0 via 3.3.3.3 metric 10 "
+            "(cmdline)");
+  EXPECT_EQ(p.hostname, "hostname");
+  EXPECT_EQ(kj::strArray(p.resolvers, " "), "4.4.4.4 5.5.5.5");
+  EXPECT_EQ(p.resolversLayer, kLayerCmdline);
+  EXPECT_EQ(p.problems.size(), 0u);
+}
+
+TEST(IpParameterTest, WhatItIsOrWhyItIsNot) {
+  struct Row {
+    kj::StringPtr text;
+    kj::StringPtr address;  // "" : none
+    size_t problems;
+  } rows[] = {
+      {"dhcp", "", 0},
+      {"off", "", 0},
+      {"10.0.0.2:::", "", 1},
+      {"10.0.0.2:::255.255.255.0", "10.0.0.2/24", 0},
+      {"10.0.0.2::10.0.0.1:255.255.255.128::eth0", "10.0.0.2/25", 0},
+      {"10.0.0.2::10.0.0.1:255.0.255.0", "", 1},
+      {"10.0.0.2::nowhere:255.255.255.0", "10.0.0.2/24", 1},
+      {"::10.0.0.1:255.255.255.0", "", 1},
+      {"::::host:eth0:dhcp", "", 1},
+      {"0.0.0.0:::255.255.255.0", "", 1},
+      {"224.0.0.1:::255.255.255.0", "", 1},
+      {"10.0.0.2:::255.255.255.0:::::bad:8.8.8.8", "10.0.0.2/24", 0},
+  };
+  for (auto& row : rows) {
+    kj::Vector<kj::String> problems;
+    auto parameter = parseIpParameter(row.text, problems);
+    KJ_IF_MAYBE (p, parameter) {
+      EXPECT_EQ(kj::str(p->address), row.address) << row.text.cStr();
+    } else {
+      EXPECT_EQ(row.address, "") << row.text.cStr();
+    }
+    EXPECT_EQ(problems.size(), row.problems) << row.text.cStr();
+  }
+}
+
+// An address on the wrong link cuts a machine off: first known, first non-loopback, never a guess.
+TEST(IpParameterTest, ItsDeviceIsTheNamedOneOrTheFirst) {
+  auto links = threeLinks();
+  auto linkOf = [&](kj::StringPtr cmdline, kj::ArrayPtr<const KnownLink> known) {
+    auto p = plan(cmdline, nullptr, known);
+    return p.addresses.size() == 0 ? kj::str("none") : kj::str(p.addresses[0].link);
+  };
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0::eth1", links), "eth1");
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0::eth7", links), "eth0");
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0", links), "eth0");
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0", nullptr), "none");
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0::eth7", nullptr), "eth7");
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0 talos.network.interface.ignore=eth0", links),
+            "eth1");
+  EXPECT_EQ(linkOf("ip=10.0.0.2:::255.255.255.0::eth0 talos.network.interface.ignore=eth0", links),
+            "none");
+}
+
+TEST(NetworkPlanTest, TheConfigWinsOverTheCommandLineOnItsLinkOnly) {
+  NetworkConfig config;
+  config.devices.add(device("eth0", "192.168.1.5/24"));
+  config.devices[0].mtu = 1400;
+  config.devices[0].routes.add(
+      NetworkConfig::Route{kj::str("0.0.0.0/0"), kj::str("192.168.1.1"), 0});
+  EXPECT_EQ(shown(plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config)),
+            "eth0 mtu 1400 (configuration); eth0 192.168.1.5/24 (configuration); "
+            "eth0 to 0.0.0.0/0 via 192.168.1.1 metric 10 (configuration)");
+  EXPECT_EQ(
+      shown(plan("ip=10.0.0.2:::255.255.255.0::eth1", config)),
+      "eth0 mtu 1400 (configuration); eth1 (cmdline); eth0 192.168.1.5/24 (configuration); "
+      "eth1 10.0.0.2/24 (cmdline); eth0 to 0.0.0.0/0 via 192.168.1.1 metric 10 (configuration)");
+}
+
+// A device that the config only gives an MTU keeps the address of the command line, or the node is
+// gone.
+TEST(NetworkPlanTest, AnEntryWithoutAddressAddsToTheCommandLine) {
+  NetworkConfig config;
+  config.devices.add(device("eth0"));
+  config.devices[0].mtu = 9000;
+  EXPECT_EQ(shown(plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config)),
+            "eth0 mtu 9000 (configuration); eth0 10.0.0.2/24 (cmdline); "
+            "eth0 to 0.0.0.0/0 via 10.0.0.1 metric 10 (cmdline)");
+}
+
+TEST(NetworkPlanTest, EntriesOfOneLinkAddUpAndIgnoredOnesDoNot) {
+  NetworkConfig config;
+  config.devices.add(device("eth0", "10.0.0.2/24"));
+  config.devices.add(device("eth0", "fd00::2/64"));
+  config.devices.add(device("eth1", "10.1.0.2/24"));
+  config.devices[2].ignore = true;
+  config.devices.add(device("eth2", "10.2.0.2/24"));
+  EXPECT_EQ(
+      shown(plan("talos.network.interface.ignore=eth2", config)),
+      "eth0 (configuration); eth0 10.0.0.2/24 (configuration); eth0 fd00::2/64 (configuration)");
+}
+
+TEST(NetworkPlanTest, AMistakeCostsOnlyItself) {
+  NetworkConfig config;
+  config.devices.add(device("eth0", "10.0.0.300/24"));
+  config.devices[0].addresses.add(kj::str("10.0.0.3/24"));
+  config.devices[0].routes.add(NetworkConfig::Route{kj::str("default"), kj::str("10.0.0.1"), 0});
+  config.devices[0].routes.add(
+      NetworkConfig::Route{kj::str("10.9.0.7/16"), kj::str("0.0.0.0"), 77});
+  config.devices[0].routes.add(NetworkConfig::Route{kj::str("::/0"), kj::str("10.0.0.1"), 0});
+  config.devices.add(device(""));
+  config.nameservers.add(kj::str("dns.example"));
+  config.nameservers.add(kj::str("9.9.9.9"));
+  auto p = plan("", config);
+  EXPECT_EQ(shown(p),
+            "eth0 (configuration); eth0 10.0.0.3/24 (configuration); eth0 to 10.9.0.0/16 metric 77 "
+            "(configuration)");
+  EXPECT_EQ(p.problems.size(), 5u);
+  EXPECT_EQ(kj::strArray(p.resolvers, " "), "9.9.9.9");
+}
+
+// Catches: a VLAN without an address that nobody asks routers for, and one that has an address and
+// is asked all the same.
+TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
+  NetworkConfig config;
+  auto& eth0 = config.devices.add(device("eth0", "10.0.0.2/24"));
+  for (uint16_t id : {5, 6, 7}) {
+    auto& vlan = eth0.vlans.add();
+    vlan.id = id;
+    if (id == 6) vlan.addresses.add(kj::str("10.6.0.2/24"));
+    vlan.dhcp4 = id == 7;
+  }
+  auto p = plan("", config);
+  auto asked = KJ_MAP(o, p.operators) {
+    return kj::str(o.kind, "/", o.link);
+  };
+  EXPECT_EQ(std::string(kj::strArray(asked, " ").cStr()), "ra/eth0.5 dhcp4/eth0.7 ra/eth0.7");
+}
+
+// Catches: an address that is shared by two links of one node.
+TEST(NetworkPlanTest, ASharedAddressIsOnOneLink) {
+  NetworkConfig config;
+  auto eth0 = device("eth0", "10.0.0.2/24"), eth1 = device("eth1");
+  eth0.vip = NetworkConfig::Vip{kj::str("10.0.0.9"), 5 * kj::SECONDS};
+  NetworkConfig::Vlan vlan;
+  vlan.id = 7;
+  vlan.vip = NetworkConfig::Vip{kj::str("fd00::9")};
+  eth0.vlans.add(kj::mv(vlan));
+  eth1.vip = NetworkConfig::Vip{kj::str("10.0.0.9")};
+  config.devices.add(kj::mv(eth0));
+  config.devices.add(kj::mv(eth1));
+  auto p = plan("", config);
+  ASSERT_EQ(2u, p.vips.size());
+  EXPECT_EQ("eth0 10.0.0.9", kj::str(p.vips[0].link, " ", p.vips[0].address));
+  EXPECT_EQ(5 * kj::SECONDS, p.vips[0].lease);
+  EXPECT_EQ("eth0.7 fd00::9", kj::str(p.vips[1].link, " ", p.vips[1].address));
+  EXPECT_EQ(config::kDefaultVipLease, p.vips[1].lease);
+  EXPECT_EQ("eth1: the shared address 10.0.0.9 is on eth0 already", kj::strArray(p.problems, "; "));
+
+  NetworkConfig other;
+  auto left = device("eth0");
+  left.ignore = true;
+  left.vip = NetworkConfig::Vip{kj::str("10.0.0.9")};
+  other.devices.add(kj::mv(left));
+  p = plan("", other);
+  ASSERT_EQ(1u, p.vips.size()) << "a link that somebody else configures";
+  EXPECT_EQ(0u, p.links.size());
+}
+
+// Catches: a route that is dropped in silence because another one has its place.
+TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
+  NetworkConfig config;
+  auto& eth0 = config.devices.add(device("eth0", "10.0.0.2/24"));
+  auto add = [&](kj::StringPtr gateway, unsigned metric, config::RouteType type) {
+    eth0.routes.add(NetworkConfig::Route{.network = kj::str("0.0.0.0/0"),
+                                         .gateway = kj::str(gateway),
+                                         .metric = metric,
+                                         .type = type});
+  };
+  add("10.0.0.1", 0, config::RouteType::UNICAST);
+  add("10.0.0.1", 10, config::RouteType::UNICAST);  // the same once more
+  add("10.0.0.9", 11, config::RouteType::UNICAST);
+  EXPECT_EQ(plan("", config).problems.size(), 0u);
+  add("10.0.0.9", 0, config::RouteType::UNICAST);
+  add("", 20, config::RouteType::BLACKHOLE);
+  add("", 20, config::RouteType::PROHIBIT);
+  auto p = plan("", config);
+  EXPECT_EQ(std::string(kj::strArray(p.problems, "\n").cStr()),
+            "eth0: the route to 0.0.0.0/0 is ignored: another route of metric 10 has the same "
+            "network; set another metric\n"
+            "eth0: the route to 0.0.0.0/0 is ignored: another route of metric 20 has the same "
+            "network; set another metric");
+  EXPECT_EQ(p.routes.size(), 3u);
+}
+
+TEST(NetworkPlanTest, TheHostNameComesFromTheFirstThatHasAGoodOne) {
+  struct Row {
+    kj::StringPtr cmdline, config, hostname, domain, layer;
+  } rows[] = {
+      {"talos.hostname=k", "dadjokes.biz.dev", "dadjokes", "biz.dev", kLayerConfiguration},
+      {"talos.hostname=k ip=10.0.0.2:::255.255.255.0:i:eth0", "", "k", "", kLayerCmdline},
+      {"ip=10.0.0.2:::255.255.255.0:i.example:eth0", "", "i", "example", kLayerCmdline},
+      {"ip=10.0.0.2:::255.255.255.0::eth0", "", "talos-10-0-0-2", "", kLayerDefault},
+      {"talos.hostname=k", "under_score", "k", "", kLayerCmdline},
+      {"", "", "talos-127-0-1-1", "", kLayerDefault},
+  };
+  for (auto& row : rows) {
+    NetworkConfig config;
+    config.hostname = kj::str(row.config);
+    auto p = plan(row.cmdline, config);
+    EXPECT_EQ(p.hostname, row.hostname);
+    EXPECT_EQ(p.domain, row.domain);
+    EXPECT_EQ(p.hostnameLayer, row.layer);
+  }
+  EXPECT_EQ(plan("").hostname, "") << "no name before there is a config or an address";
+}
+
+TEST(NetworkPlanTest, HostNamesThatAreNone) {
+  auto label = [](size_t n) {
+    auto text = kj::heapString(n);
+    memset(text.begin(), 'a', n);
+    return text;
+  };
+  EXPECT_TRUE(hostnameProblem("a") == nullptr);
+  EXPECT_TRUE(hostnameProblem(label(63)) == nullptr);
+  EXPECT_TRUE(hostnameProblem(label(64)) != nullptr);
+  EXPECT_TRUE(hostnameProblem(kj::str(label(63), ".", label(63), ".", label(63), ".", label(61))) ==
+              nullptr);
+  EXPECT_TRUE(hostnameProblem(kj::str(label(63), ".", label(63), ".", label(63), ".", label(62))) !=
+              nullptr);
+  for (auto bad :
+       {"a..b"_kj, ".a"_kj, "a."_kj, "-a"_kj, "a-"_kj, "a b"_kj, "a/b"_kj, "\xc3\xa4"_kj}) {
+    EXPECT_TRUE(hostnameProblem(bad) != nullptr) << bad.cStr();
+  }
+}
+
+kj::Vector<KnownLink> cards() {
+  kj::Vector<KnownLink> links;
+  links.add(KnownLink{1, kj::str("lo"), true});
+  for (auto name : {"eth0"_kj, "eth1"_kj, "enp3s0"_kj, "wlan0"_kj}) {
+    links.add(KnownLink{2, kj::str(name), false, true});
+  }
+  links.add(KnownLink{9, kj::str("eni5a"), false, false});  // a container's
+  return links;
+}
+kj::String operators(const NetworkPlan& plan) {
+  auto shown = KJ_MAP(o, plan.operators) {
+    return kj::str(o.kind, "/", o.link, " ", o.metric, " (", o.layer, ")");
+  };
+  return kj::strArray(shown, "; ");
+}
+
+// Catches: DHCP on a link that somebody has configured, or on the end of a container's cable; none
+// where a machine has no config yet.
+TEST(NetworkPlanTest, CardsThatNobodyConfiguresAskByDhcp) {
+  auto links = cards();
+  EXPECT_EQ(operators(plan("", nullptr, links)),
+            "dhcp4/eth0 1024 (default); ra/eth0 1024 (default); dhcp4/eth1 1024 (default); "
+            "ra/eth1 1024 (default); dhcp4/enp3s0 1024 (default); ra/enp3s0 1024 (default)");
+  EXPECT_EQ(shown(plan("", nullptr, links)), "eth0 (default); eth1 (default); enp3s0 (default)");
+  EXPECT_EQ(operators(plan("ip=10.0.0.2:::255.255.255.0::eth0 talos.network.interface.ignore=eth1",
+                           nullptr, links)),
+            "dhcp4/enp3s0 1024 (default); ra/enp3s0 1024 (default)");
+  NetworkConfig config;
+  config.devices.add(device("eth0", "10.0.0.2/24"));
+  config.devices.add(device("eth1"));
+  config.devices[1].ignore = true;
+  config.devices.add(device("enp3s0"));  // an MTU, say: addresses are left to router advertisements
+  EXPECT_EQ(operators(plan("", config, links)), "ra/enp3s0 1024 (configuration)");
+}
+
+TEST(NetworkPlanTest, DhcpOfTheConfigTakesThePlaceOfTheCommandLine) {
+  NetworkConfig config;
+  config.devices.add(device("eth0"));
+  config.devices[0].dhcp4 = config.devices[0].dhcp6 = true;
+  config.devices[0].dhcpMetric = 77;
+  config.devices[0].routes.add(
+      NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("10.0.0.1"), 55});
+  auto p = plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config, threeLinks());
+  EXPECT_EQ(
+      operators(p),
+      "dhcp4/eth0 77 (configuration); dhcp6/eth0 77 (configuration); ra/eth0 77 (configuration)");
+  EXPECT_EQ(shown(p),
+            "eth0 (configuration); eth0 to 10.9.0.0/16 via 10.0.0.1 metric 55 (configuration)");
+}
+
+Lease lease(kj::StringPtr link, kj::StringPtr prefix, kj::StringPtr gateway) {
+  Lease lease;
+  lease.kind = kj::str(kDhcp4);
+  lease.link = kj::str(link);
+  lease.addresses.add(KJ_ASSERT_NONNULL(Prefix::parse(prefix)));
+  lease.routes.add(Lease::Route{Prefix::all(AF_INET), Ip::parse(gateway)});
+  return lease;
+}
+NetworkPlan leased(kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config,
+                   kj::Vector<Lease> leases) {
+  auto links = cards();
+  return planNetwork(KernelArguments(cmdline.asArray()), config, links, leases);
+}
+
+// Catches: two default routes of one metric, of which the kernel takes one; a lease that stays when
+// its operator is gone; an MTU of a server over that of the config.
+TEST(NetworkPlanTest, LeasesAreTheLayerBelowTheConfig) {
+  NetworkConfig config;
+  config.devices.add(device("eth1"));
+  config.devices[0].dhcp4 = true;
+  config.devices[0].mtu = 1400;
+  config.devices.add(device("enp3s0", "192.168.0.2/24"));
+  kj::Vector<Lease> leases;
+  leases.add(lease("eth1", "10.1.0.9/24", "10.1.0.1"));
+  leases.add(lease("eth0", "10.0.0.9/24", "10.0.0.1"));
+  leases.add(lease("enp3s0", "192.168.0.9/24", "192.168.0.1"));
+  leases[0].mtu = 9000;
+  leases[1].mtu = 8000;
+  EXPECT_EQ(shown(leased("", config, kj::mv(leases))),
+            "eth1 mtu 1400 (configuration); enp3s0 (configuration); eth0 mtu 8000 (default); "
+            "enp3s0 192.168.0.2/24 (configuration); eth0 10.0.0.9/24 (operator); "
+            "eth1 10.1.0.9/24 (operator); eth0 to 0.0.0.0/0 via 10.0.0.1 metric 1024 (operator); "
+            "eth1 to 0.0.0.0/0 via 10.1.0.1 metric 1025 (operator)");
+}
+
+TEST(NetworkPlanTest, NamesOfLeases) {
+  struct Row {
+    kj::StringPtr cmdline, config, hostname, domain, name, layer;
+  } rows[] = {
+      {"", "", "node", "example.org", "node.example.org", kLayerOperator},
+      {"", "", "node.other", "example.org", "node.other", kLayerOperator},
+      {"", "", "node", "", "node.", kLayerOperator},
+      {"", "", "", "example.org", "talos-10-0-0-9.", kLayerDefault},
+      {"", "", "under_score", "", "talos-10-0-0-9.", kLayerDefault},
+      {"talos.hostname=k", "", "node", "", "k.", kLayerCmdline},
+      {"talos.hostname=k", "c.org", "node", "", "c.org", kLayerConfiguration},
+  };
+  for (auto& row : rows) {
+    NetworkConfig config;
+    config.hostname = kj::str(row.config);
+    kj::Vector<Lease> leases;
+    leases.add(lease("eth1", "10.1.0.9/24", "10.1.0.1"));
+    leases.add(lease("eth0", "10.0.0.9/24", "10.0.0.1"));
+    leases[1].hostname = kj::str(row.hostname);
+    leases[1].domain = kj::str(row.domain);
+    auto p = leased(row.cmdline, config, kj::mv(leases));
+    EXPECT_EQ(kj::str(p.hostname, ".", p.domain), row.name);
+    EXPECT_EQ(p.hostnameLayer, row.layer);
+  }
+}
+
+// Catches: an order that depends on who was faster.
+TEST(NetworkPlanTest, ResolversAndTimeServersOfLeasesInTheOrderOfLinks) {
+  auto make = [](kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config) {
+    kj::Vector<Lease> leases;
+    for (auto link : {"eth1"_kj, "enp3s0"_kj, "eth0"_kj}) {
+      leases.add(lease(link, "10.0.0.9/24", "10.0.0.1"));
+      auto number = leases.size();
+      for (auto i : {1, 2}) {
+        leases.back().resolvers.add(KJ_ASSERT_NONNULL(Ip::parse(kj::str("10.0.", number, ".", i))));
+      }
+      leases.back().timeServers.add(kj::str("10.1.", number, ".1"));
+      leases.back().domain = kj::str(link, ".org");
+    }
+    leases[0].search.add(kj::str("s.org"));
+    auto p = leased(cmdline, config, kj::mv(leases));
+    return kj::str(kj::strArray(p.resolvers, " "), " (", p.resolversLayer, "); ",
+                   kj::strArray(p.timeServers, " "), " (", p.timeServersLayer, "); ",
+                   kj::strArray(p.search, " "));
+  };
+  EXPECT_EQ(make("", nullptr),
+            "10.0.2.1 10.0.2.2 10.0.3.1 (operator); 10.1.2.1 10.1.3.1 10.1.1.1 (operator); "
+            "enp3s0.org eth0.org s.org");
+  NetworkConfig config;
+  config.hostname = kj::str("a.b.org");
+  config.nameservers.add(kj::str("9.9.9.9"));
+  config.timeServers.add(kj::str("time.example"));
+  EXPECT_EQ(
+      make("", config),
+      "9.9.9.9 (configuration); time.example (configuration); b.org enp3s0.org eth0.org s.org");
+  EXPECT_EQ(kj::strArray(plan("").timeServers, " "), "pool.ntp.org");
+}
+
+TEST(NetworkPlanTest, ResolversAreAtMostThreeOfOneLayer) {
+  NetworkConfig config;
+  for (auto text : {"1.0.0.1"_kj, "1.0.0.2"_kj, "fd00::53"_kj, "1.0.0.4"_kj})
+    config.nameservers.add(kj::str(text));
+  EXPECT_EQ(kj::strArray(plan("", config).resolvers, " "), "1.0.0.1 1.0.0.2 fd00::53");
+  EXPECT_EQ(kj::strArray(plan("").resolvers, " "), "1.1.1.1 8.8.8.8");
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,35 @@
+#include "machined/config/network/network-events.h"
+
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct Repair {
+  kj::String link, what;
+};
+
+}  // namespace
+
+kj::Array<Controller::Input> NetworkEventController::inputs() const {
+  return kj::arr(input<rpc::NetworkStatusSpec>());
+}
+
+kj::Promise<void> NetworkEventController::reconcile(Store& store) {
+  kj::Vector<Repair> fresh;
+  uint64_t newest = told;
+  for (auto status : store.list<rpc::NetworkStatusSpec>()) {
+    for (auto one : status.getRepaired()) {
+      if (one.getNumber() <= told) continue;
+      newest = kj::max(newest, one.getNumber());
+      fresh.add(Repair{kj::str(one.getLink()), kj::str(one.getWhat())});
+    }
+  }
+  if (fresh.empty()) return kj::READY_NOW;
+  return keep(newest).then([this, newest, fresh = kj::mv(fresh)]() {
+    told = newest;
+    for (auto& one : fresh) tell(one.link, one.what);
+  });
+}
+
+}  // namespace talos::machined

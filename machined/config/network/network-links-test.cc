@@ -1,0 +1,156 @@
+// Bonds, VLANs, dummies and tunnels from the text of a config to the specs.
+#include "machined/config/network/network-links.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <kj/encoding.h>
+
+#include "common/yaml/yaml-codec.h"
+#include "machined/config/controllers/test-machine-config.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kPrivate = "YAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk="_kj;
+constexpr kj::StringPtr kPublic = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="_kj;
+
+// Of the items of machine.network.interfaces.
+NetworkPlan planOf(kj::StringPtr interfaces, kj::StringPtr cmdline = "") {
+  auto view = viewMachineConfig(configWithInterfaces(interfaces));
+  return planNetwork(KernelArguments(cmdline.asArray()), view.network, nullptr);
+}
+
+kj::String spec(const NetworkPlan& plan, kj::StringPtr name) {
+  for (auto& link : plan.links) {
+    if (link.name != name) continue;
+    capnp::MallocMessageBuilder message;
+    auto spec = message.initRoot<rpc::LinkSpecSpec>();
+    link.making.fill(spec);
+    return codec::writeJson(capnp::DynamicStruct::Reader(spec.asReader()),
+                            {.indent = 0, .empties = codec::Empties::kOmit});
+  }
+  return kj::str("none");
+}
+
+kj::String links(const NetworkPlan& plan) {
+  return kj::strArray(
+      KJ_MAP(l, plan.links) {
+        return kj::str(l.name, l.making.kind.size() > 0 ? ":" : "", l.making.kind,
+                       l.making.master.size() > 0 ? ">" : "", l.making.master);
+      },
+      " ");
+}
+
+// Catches: options lost on the way, members that nobody ties to their bond, defaults that are
+// written.
+TEST(NetworkLinksTest, TheDocumentsBond) {
+  auto plan = planOf(
+      "      - interface: bond0\n"
+      "        dhcp: true\n"
+      "        bond:\n"
+      "          mode: 802.3ad\n"
+      "          lacpRate: fast\n"
+      "          xmitHashPolicy: layer3+4\n"
+      "          miimon: 100\n"
+      "          updelay: 200\n"
+      "          downdelay: 200\n"
+      "          interfaces: [eth0, eth1]\n");
+  EXPECT_EQ(links(plan), "bond0:bond eth0>bond0 eth1>bond0");
+  EXPECT_EQ(plan.problems.size(), 0u);
+  auto bond = spec(plan, "bond0");
+  for (auto part : {"\"mode\":\"802.3ad\""_kj, "\"lacpRate\":\"fast\""_kj, "\"miimon\":100"_kj,
+                    "\"xmitHashPolicy\":\"layer3+4\""_kj, "\"updelay\":200"_kj}) {
+    EXPECT_TRUE(strstr(bond.cStr(), part.cStr()) != nullptr)
+        << part.cStr() << " in " << bond.cStr();
+  }
+}
+
+// Catches: a bond that is not made because its links come later, or not at all.
+TEST(NetworkLinksTest, ABondWithoutLinks) {
+  auto plan = planOf("      - interface: bond0\n        bond: {mode: active-backup}\n");
+  EXPECT_EQ(links(plan), "bond0:bond");
+  EXPECT_EQ(plan.problems.size(), 0u);
+}
+
+// Catches: the address or the route of a VLAN on its parent.
+TEST(NetworkLinksTest, TheDocumentsVlan) {
+  auto plan = planOf(
+      "      - interface: eth0\n"
+      "        dhcp: false\n"
+      "        vlans:\n"
+      "          - vlanId: 100\n"
+      "            cidr: \"192.168.2.10/28\"\n"
+      "            routes:\n"
+      "              - network: 0.0.0.0/0\n"
+      "                gateway: 192.168.2.1\n");
+  EXPECT_EQ(links(plan), "eth0 eth0.100:vlan");
+  ASSERT_EQ(plan.addresses.size(), 1u);
+  EXPECT_EQ(plan.addresses[0].link, "eth0.100");
+  ASSERT_EQ(plan.routes.size(), 1u);
+  EXPECT_EQ(plan.routes[0].link, "eth0.100");
+  EXPECT_EQ(
+      spec(plan, "eth0.100"),
+      "{\"logical\":true,\"kind\":\"vlan\",\"parentName\":\"eth0\",\"vlan\":{\"vlanID\":100}}")
+      << spec(plan, "eth0.100").cStr();
+}
+
+// Catches: a private key in what everybody may read.
+TEST(NetworkLinksTest, ATunnelsSpecHasItsPublicKeyOnly) {
+  auto plan =
+      planOf(kj::str("      - interface: wg0\n"
+                     "        mtu: 1500\n"
+                     "        cidr: 192.168.2.1/24\n"
+                     "        wireguard:\n"
+                     "          privateKey: ",
+                     kPrivate,
+                     "\n"
+                     "          listenPort: 51820\n"
+                     "          peers:\n"
+                     "            - publicKey: ",
+                     kPublic,
+                     "\n"
+                     "              endpoint: peer.example.org:51820\n"
+                     "              persistentKeepaliveInterval: 25500ms\n"
+                     "              allowedIPs: [192.168.88.0/24]\n"));
+  auto text = spec(plan, "wg0");
+  EXPECT_TRUE(strstr(text.cStr(), "YAnz5TF") == nullptr) << text.cStr();
+  auto& tunnel = *plan.links[0].making.wireguard;
+  auto own = netlink::toText(KJ_ASSERT_NONNULL(tunnel.privateKey).publicKey());
+  EXPECT_TRUE(strstr(text.cStr(), own.cStr()) != nullptr);
+  EXPECT_EQ(tunnel.peers[0].keepalive, 25u);
+  EXPECT_EQ(plan.links[0].mtu, 1500u);
+  EXPECT_EQ(plan.problems.size(), 0u);
+}
+
+// Catches: one mistake that costs the machine its other links.
+TEST(NetworkLinksTest, WhatCannotBeIsSaidAndTheRestCounts) {
+  auto plan = planOf(
+      "      - interface: bond0\n"
+      "        bond: {interfaces: [eth0, eth1, eth2]}\n"
+      "      - interface: bond1\n"
+      "        bond: {interfaces: [eth1, eth3]}\n"
+      "      - interface: eth0\n"
+      "        cidr: 10.0.0.2/24\n"
+      "      - interface: bond0\n"
+      "        dummy: true\n"
+      "      - interface: averylongname0\n"
+      "        vlans: [{vlanId: 100}]\n"
+      "      - interface: dummy0\n"
+      "        dummy: true\n",
+      "talos.network.interface.ignore=eth2");
+  EXPECT_EQ(links(plan),
+            "bond0:bond eth0>bond0 eth1>bond0 bond1:bond eth3>bond1 averylongname0 dummy0:dummy");
+  EXPECT_EQ(plan.addresses.size(), 0u);
+  EXPECT_EQ(
+      kj::strArray(plan.problems, "\n"),
+      "bond0: its link eth2 is set to be ignored and is left out\n"
+      "bond1: its link eth1 is in bond0 already\n"
+      "bond0: it is a bond already and cannot also be a dummy\n"
+      "averylongname0: the link name of VLAN 100, averylongname0.100, would have more than 15 "
+      "characters\n"
+      "eth0: is part of bond0 and cannot have the address 10.0.0.2/24");
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,172 @@
+// The names of network-config-plan.h: host name, resolvers, search domains and time servers, each
+// from the highest layer that has them.
+#include <algorithm>
+
+#include "machined/config/network/network-config-plan.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostResolvers = 3;      // resolv.conf(5)
+constexpr size_t kMostSearchDomains = 6;  // what every C library reads
+constexpr kj::StringPtr kDefaultTimeServer = "pool.ntp.org"_kj;
+constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
+
+class Chooser {
+ public:
+  Chooser(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+          const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
+          NetworkPlan& plan)
+      : arguments(arguments), config(config), ip(ip), leases(leases), plan(plan) {}
+
+  void run() {
+    chooseHostname();
+    chooseResolvers();
+    chooseSearch();
+    chooseTimeServers();
+  }
+
+ private:
+  const KernelArguments& arguments;
+  kj::Maybe<const NetworkConfig&> config;
+  const kj::Maybe<IpParameter>& ip;
+  kj::ArrayPtr<const Lease* const> leases;
+  NetworkPlan& plan;
+
+  template <typename... Parts>
+  void problem(Parts&&... parts) {
+    plan.problems.add(kj::str(kj::fwd<Parts>(parts)...));
+  }
+
+  bool takeHostname(kj::StringPtr name, kj::StringPtr source, kj::StringPtr layer) {
+    if (name.size() == 0) return false;
+    KJ_IF_MAYBE (reason, hostnameProblem(name)) {
+      problem(source, ": \"", name, "\" is not a valid host name: ", *reason);
+      return false;
+    }
+    KJ_IF_MAYBE (dot, name.findFirst('.')) {
+      plan.hostname = kj::heapString(name.begin(), *dot);
+      plan.domain = kj::str(name.slice(*dot + 1));
+    } else {
+      plan.hostname = kj::str(name);
+    }
+    plan.hostnameLayer = layer;
+    return true;
+  }
+
+  void chooseHostname() {
+    KJ_IF_MAYBE (c, config) {
+      if (takeHostname(c->hostname, "machine.network.hostname", kLayerConfiguration)) return;
+    }
+    if (takeHostname(arguments.first("talos.hostname").orDefault(""),
+                     "talos.hostname=", kLayerCmdline))
+      return;
+    KJ_IF_MAYBE (parameter, ip) {
+      if (takeHostname(parameter->hostname, "ip=", kLayerCmdline)) return;
+    }
+    for (auto lease : leases) {
+      bool whole = lease->hostname.findFirst('.') != nullptr || lease->domain.size() == 0;
+      auto name = whole ? kj::str(lease->hostname) : kj::str(lease->hostname, ".", lease->domain);
+      if (lease->hostname.size() > 0 &&
+          takeHostname(name, kj::str("DHCP on ", lease->link), kLayerOperator)) {
+        return;
+      }
+    }
+    for (auto& address : plan.addresses) {
+      if (address.prefix.address.family() != AF_INET) continue;
+      auto name = kj::str("talos-", address.prefix.address);
+      std::replace(name.begin(), name.end(), '.', '-');
+      takeHostname(name, "", kLayerDefault);
+      return;
+    }
+    // Before there is a config it would be a name that is taken back in a moment.
+    if (config != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);
+  }
+
+  void chooseResolvers() {
+    auto take = [&](Ip address, kj::StringPtr layer) {
+      if (plan.resolvers.size() == kMostResolvers) return;
+      auto& list = plan.resolvers;
+      if (std::find(list.begin(), list.end(), address) == list.end()) list.add(address);
+      plan.resolversLayer = layer;
+    };
+    KJ_IF_MAYBE (c, config) {
+      for (auto& text : c->nameservers) {
+        KJ_IF_MAYBE (address, Ip::parse(text)) {
+          take(*address, kLayerConfiguration);
+        } else {
+          problem("machine.network.nameservers: \"", text, "\" is not an IP address");
+        }
+      }
+    }
+    if (plan.resolvers.size() > 0) return;
+    for (auto lease : leases) {
+      for (auto& address : lease->resolvers) take(address, kLayerOperator);
+    }
+    if (plan.resolvers.size() > 0) return;
+    KJ_IF_MAYBE (parameter, ip) {
+      for (auto& address : parameter->resolvers) take(address, kLayerCmdline);
+    }
+    if (plan.resolvers.size() > 0) return;
+    for (auto text : kDefaultResolvers) take(KJ_ASSERT_NONNULL(Ip::parse(text)), kLayerDefault);
+  }
+
+  // The machine's own domain first.
+  void chooseSearch() {
+    auto take = [&](kj::StringPtr domain) {
+      bool there = std::find(plan.search.begin(), plan.search.end(), domain) != plan.search.end();
+      if (there || domain.size() == 0 || plan.search.size() == kMostSearchDomains) return;
+      plan.search.add(kj::str(domain));
+    };
+    take(plan.domain);
+    for (auto lease : leases) {
+      for (auto& domain : lease->search) take(domain);
+      if (lease->search.size() == 0) take(lease->domain);
+    }
+  }
+
+  void chooseTimeServers() {
+    auto take = [&](kj::StringPtr server, kj::StringPtr layer) {
+      if (std::find(plan.timeServers.begin(), plan.timeServers.end(), server) ==
+          plan.timeServers.end()) {
+        plan.timeServers.add(kj::str(server));
+      }
+      plan.timeServersLayer = layer;
+    };
+    KJ_IF_MAYBE (c, config) {
+      for (auto& server : c->timeServers) take(server, kLayerConfiguration);
+    }
+    if (plan.timeServers.size() > 0) return;
+    for (auto lease : leases) {
+      for (auto& server : lease->timeServers) take(server, kLayerOperator);
+    }
+    if (plan.timeServers.size() == 0) take(kDefaultTimeServer, kLayerDefault);
+  }
+};
+
+}  // namespace
+
+void chooseNames(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+                 const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
+                 NetworkPlan& plan) {
+  Chooser(arguments, config, ip, leases, plan).run();
+}
+
+kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {
+  if (name.size() > 253) return kj::str("it has ", name.size(), " characters; at most 253");
+  for (auto& label : splitFields(name, '.')) {
+    if (label.size() == 0) return kj::str("it has an empty label");
+    if (label.size() > 63) return kj::str("a label has ", label.size(), " characters; at most 63");
+    for (char c : label) {
+      bool ok =
+          (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+      if (!ok) return kj::str("only letters, digits, '-' and '.' are allowed");
+    }
+    if (label[0] == '-' || label[label.size() - 1] == '-') {
+      return kj::str("a label cannot begin or end with '-'");
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,145 @@
+// Links that are chosen by what they are.
+#include "machined/config/network/network-selector.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "machined/config/network/network-config-plan.h"
+
+namespace talos::machined {
+namespace {
+
+kj::Vector<KnownLink> machine() {
+  kj::Vector<KnownLink> links;
+  links.add(KnownLink{.index = 1,
+                      .name = kj::str("lo"),
+                      .loopback = true,
+                      .hardwareAddress = kj::str("00:00:00:00:00:00")});
+  auto card = [&](unsigned index, kj::StringPtr name, kj::StringPtr mac, kj::StringPtr driver,
+                  kj::StringPtr bus, kj::StringPtr pci) {
+    links.add(KnownLink{.index = index,
+                        .name = kj::str(name),
+                        .hardware = true,
+                        .hardwareAddress = kj::str(mac),
+                        .permanentAddress = kj::str(mac),
+                        .driver = kj::str(driver),
+                        .busPath = kj::str(bus),
+                        .pciId = kj::str(pci)});
+  };
+  card(2, "eth0", "52:54:00:00:00:01", "virtio_net", "0000:00:03.0", "1af4:1000");
+  card(3, "eth1", "52:54:00:00:00:02", "virtio_net", "0000:00:04.0", "1af4:1000");
+  card(4, "eth2", "90:e2:ba:00:00:03", "ixgbe", "0000:01:00.0", "8086:10fb");
+  // A VLAN has the address of its parent; another program made the veth.
+  links.add(KnownLink{.index = 5,
+                      .name = kj::str("eth0.5"),
+                      .made = true,
+                      .hardwareAddress = kj::str("52:54:00:00:00:01")});
+  links.add(KnownLink{
+      .index = 6, .name = kj::str("veth9"), .hardwareAddress = kj::str("f6:00:00:00:00:09")});
+  return links;
+}
+
+// Catches: selectors that choose a link of another kind, none where there is one, or one of many.
+TEST(DeviceSelector, OneLinkOrAReason) {
+  struct Row {
+    const char *bus, *mac, *permanent, *pci, *driver;
+    bool physical;
+    const char* chosen;
+  } rows[] = {
+      {"0000:00:03.0", "", "", "", "", false, "eth0"},
+      {"0000:01:*", "", "", "", "", false, "eth2"},
+      {"", "52:54:00:00:00:01", "", "", "", false, "eth0"},
+      {"", "90:E2:BA:*", "", "", "", false, "eth2"},
+      {"", "", "*:02", "", "", false, "eth1"},
+      {"", "", "", "8086:*", "", false, "eth2"},
+      {"", "", "", "", "ix*e", false, "eth2"},
+      {"0000:00:*4.*", "", "", "1af4:1000", "virtio_net", true, "eth1"},
+      {"", "f6:*", "", "", "", false, "veth9"},
+      {"*0:04.*", "", "", "", "", false, "eth1"},
+      {"", "52:54:00:00:00:01*", "", "", "", false, "eth0"},
+      {"", "00:*", "", "", "", false, "deviceSelector hardwareAddr=00:*: no such link"},
+      {"", "f6:*", "", "", "", true, "deviceSelector hardwareAddr=f6:*,physical: no such link"},
+      {"", "", "", "", "e1000", false, "deviceSelector driver=e1000: no such link"},
+      {"", "", "", "", "virtio_net", false,
+       "deviceSelector driver=virtio_net: eth0, eth1 match; add keys until only one matches"},
+      {"", "", "", "", "", true,
+       "deviceSelector physical: eth0, eth1, eth2 match; add keys until only one matches"},
+      {"*", "", "", "", "", false,
+       "deviceSelector busPath=*: eth0, eth1, eth2 match; add keys until only one matches"},
+      {"0000:00:03.", "", "", "", "", false, "deviceSelector busPath=0000:00:03.: no such link"},
+  };
+  auto links = machine();
+  for (auto& row : rows) {
+    DeviceSelector selector{.busPath = kj::str(row.bus),
+                            .hardwareAddress = kj::str(row.mac),
+                            .permanentAddress = kj::str(row.permanent),
+                            .pciId = kj::str(row.pci),
+                            .driver = kj::str(row.driver),
+                            .physical = row.physical};
+    kj::String why;
+    KJ_IF_MAYBE (name, choose(selector, links, why)) why = kj::str(*name);
+    EXPECT_EQ(kj::StringPtr(row.chosen), why);
+  }
+}
+
+NetworkConfig selected(kj::StringPtr driver) {
+  NetworkConfig config;
+  NetworkConfig::Device device;
+  DeviceSelector selector;
+  selector.driver = kj::str(driver);
+  device.selector = kj::mv(selector);
+  device.addresses.add(kj::str("10.0.0.2/24"));
+  NetworkConfig::Vlan vlan;
+  vlan.id = 5;
+  vlan.addresses.add(kj::str("10.5.0.2/24"));
+  device.vlans.add(kj::mv(vlan));
+  config.devices.add(kj::mv(device));
+  return config;
+}
+
+std::string planned(const NetworkConfig& config, kj::ArrayPtr<const KnownLink> known) {
+  auto plan = planNetwork(KernelArguments(""_kj.asArray()), config, known);
+  kj::Vector<kj::String> parts;
+  for (auto& l : plan.links) parts.add(kj::str(l.name));
+  for (auto& a : plan.addresses) parts.add(kj::str(a.link, " ", a.prefix));
+  for (auto& u : plan.unresolved) parts.add(kj::str("? ", u.selector));
+  for (auto& o : plan.operators) parts.add(kj::str(o.kind, "/", o.link));
+  return kj::strArray(parts, "; ").cStr();
+}
+
+// Catches: a complaint before the links are known, a VLAN with the name of nothing, a choice that
+// changes when what it made is there, a link that is left without DHCP because of a wrong choice.
+TEST(DeviceSelector, InAPlan) {
+  EXPECT_EQ("", planned(selected("ixgbe"), nullptr));
+  auto links = machine();
+  EXPECT_EQ(
+      "eth2; eth2.5; eth0; eth1; eth2 10.0.0.2/24; eth2.5 10.5.0.2/24; dhcp4/eth0; ra/eth0; "
+      "dhcp4/eth1; ra/eth1",
+      planned(selected("ixgbe"), links));
+  EXPECT_EQ(
+      "eth0; eth1; eth2; ? driver=e1000; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; "
+      "dhcp4/eth2; ra/eth2",
+      planned(selected("e1000"), links));
+  auto twice = selected("e1000");
+  twice.devices.add(kj::mv(selected("e1000").devices[0]));
+  EXPECT_EQ(planned(selected("e1000"), links), planned(twice, links));
+  auto ignored = selected("ixgbe");
+  ignored.devices[0].ignore = true;
+  EXPECT_EQ("eth0; eth1; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1", planned(ignored, links));
+}
+
+// Catches: links that are to be left alone and are asked for by DHCP, because there are two of
+// them.
+TEST(DeviceSelector, IgnoresWhateverItMayMean) {
+  auto links = machine();
+  auto config = selected("virtio_net");
+  config.devices[0].ignore = true;
+  EXPECT_EQ("eth2; dhcp4/eth2; ra/eth2", planned(config, links));
+  config = selected("e1000");
+  config.devices[0].ignore = true;
+  EXPECT_EQ("eth0; eth1; eth2; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; dhcp4/eth2; ra/eth2",
+            planned(config, links));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,57 @@
+// org.freedesktop.login1 on the node's private bus, as far as the kubelet speaks with it
+// (org.freedesktop.login1(5)): Manager.Inhibit, ListInhibitors, the properties InhibitDelayMaxUSec
+// and PreparingForShutdown, and the signal PrepareForShutdown, at /org/freedesktop/login1.
+//
+// Owns the connection, which the loop drives, and the reading end of a pipe for each lock: who
+// holds its writing end holds the lock, and lets go by closing it, or by its death. The bus is
+// asked who that is, twice for at most 2 s, in which nothing else is answered. A connection that is
+// lost rejects run(): the program ends, and its supervisor starts it anew.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+
+#include <memory>
+
+#include "machined/confined/login1/shutdown-delay.h"
+
+namespace sdbus {
+class IConnection;
+class IObject;
+class IProxy;
+}  // namespace sdbus
+
+namespace talos::login1 {
+
+class LoginManager {
+ public:
+  // Of a bus, "unix:path=…". Asks for the name; throws when the bus is not there or refuses. All
+  // outlive it. `clock`: the time of day.
+  LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::Clock& clock,
+               kj::StringPtr address, ShutdownDelay& delay);
+  ~LoginManager() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(LoginManager);
+
+  kj::Promise<void> run();  // until the connection is lost
+  void prepareForShutdown(bool begins);
+
+ private:
+  kj::UnixEventPort& port;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  ShutdownDelay& delay;
+  std::unique_ptr<sdbus::IConnection> connection;
+  std::unique_ptr<sdbus::IObject> object;
+  std::unique_ptr<sdbus::IProxy> bus;  // itself
+  struct Errors final : kj::TaskSet::ErrorHandler {
+    void taskFailed(kj::Exception&& e) override;
+  };
+  Errors errors;
+  kj::TaskSet held{errors};
+  bool preparing = false;
+
+  kj::AutoCloseFd inhibit(Inhibitor lock);
+  kj::Promise<void> awaitRelease(Inhibitors::Id id, kj::AutoCloseFd pipe);
+};
+
+}  // namespace talos::login1

@@ -1,0 +1,103 @@
+// login1: tells those who have asked for it before the node goes down, and waits for them. Wiring
+// only: who may ask is told in inhibitors.h, for how long it is waited in shutdown-delay.h, how
+// they are spoken with in login-manager.h. It is a program of its own, as kubed and parse are: the
+// brain reads no D-Bus, and no C++ library but this program's knows how.
+//
+// machined says that the node goes down (ShutdownRequests[node]); what is waited for is told in
+// ShutdownDelays[node], the locks in Inhibitors. Its environment tells it where machined listens
+// and where the bus is (common/base/node-layout.h). Needs no capability and writes no file.
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "common/memory/process-memory.h"
+#include "common/wire/store-client.h"
+#include "machined/confined/login1/login-manager.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::login1 {
+
+constexpr kj::StringPtr kNodeId = "node"_kj, kBusVariable = "DBUS_SYSTEM_BUS_ADDRESS"_kj;
+constexpr auto kTellAgain = 1 * kj::SECONDS;
+
+kj::Promise<void> tell(StoreClient& store, const ShutdownDelay& delay) {
+  StoreClient::Wanted locks, answers;
+  for (auto& entry : delay.inhibitors()) {
+    auto record = kj::heap<capnp::MallocMessageBuilder>();
+    auto spec = record->initRoot<rpc::InhibitorSpec>();
+    auto& lock = entry.value;
+    spec.setWho(lock.who);
+    spec.setWhat(lock.what);
+    spec.setWhy(lock.why);
+    spec.setMode(lock.mode);
+    spec.setUid(lock.uid);
+    spec.setPid(lock.pid);
+    spec.setSince(dateText(lock.since));
+    locks.insert(kj::str(entry.key), kj::mv(record));
+  }
+  auto record = kj::heap<capnp::MallocMessageBuilder>();
+  auto spec = record->initRoot<rpc::ShutdownDelaySpec>();
+  spec.setState(delay.stateName());
+  spec.setMessage(delay.message());
+  spec.setNumber(delay.requested());
+  auto holders = delay.inhibitors().holders();
+  auto list = spec.initWaitsFor(holders.size());
+  for (auto i : kj::indices(holders)) list.set(i, holders[i]);
+  answers.insert(kj::str(kNodeId), kj::mv(record));
+  co_await store.replaceAll<rpc::InhibitorSpec>(kj::mv(locks));
+  co_await store.replaceAll<rpc::ShutdownDelaySpec>(kj::mv(answers));
+}
+
+kj::Promise<void> tellChanges(kj::Timer& timer, StoreClient& store, const ShutdownDelay& delay,
+                              Signal& changed) {
+  for (;;) {
+    co_await changed.wait();
+    co_await tell(store, delay).catch_([&](kj::Exception&& e) -> kj::Promise<void> {
+      log::warn("cannot tell who is waited for; retrying", {{"error", messageOf(e)}});
+      return timer.afterDelay(kTellAgain).then([&changed] { changed.raise(); });
+    });
+  }
+}
+
+void run() {
+  refuseCoreDumps();
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  Signal changed;
+  kj::Maybe<LoginManager&> listening;
+  ShutdownDelay delay(
+      timer,
+      [&](bool begins) {
+        log::info(begins ? "the node goes down" : "the node does not go down");
+        KJ_IF_MAYBE (bus, listening) bus->prepareForShutdown(begins);
+      },
+      [&] { changed.raise(); });
+  auto address = kj::str("unix:path=", kBusSocket);
+  LoginManager manager(io.unixEventPort, timer, kj::systemPreciseCalendarClock(),
+                       fromEnvironment(kBusVariable, address), delay);
+  listening = manager;
+  StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("login1"));
+  Watched<rpc::ShutdownRequestSpec> requests;
+  requests = store.watch<rpc::ShutdownRequestSpec>(
+      [&] {
+        uint64_t number = 0;
+        KJ_IF_MAYBE (found, requests.find(kNodeId)) number = found->getNumber();
+        delay.request(number);
+      },
+      kNodeId);
+  changed.raise();  // nothing is left of an earlier life
+  releaseStartMemory();
+  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
+  log::info("listening");
+  manager.run().exclusiveJoin(tellChanges(timer, store, delay, changed)).wait(io.waitScope);
+}
+
+}  // namespace talos::login1
+
+int main(int, char**) {
+  auto failure = kj::runCatchingExceptions([] { talos::login1::run(); });
+  KJ_IF_MAYBE (e, failure) {
+    talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
+  }
+  return 1;  // it ends only by failing; its supervisor starts it again
+}

@@ -1,0 +1,94 @@
+#include "machined/confined/login1/shutdown-delay.h"
+
+#include <gmock/gmock.h>
+
+#include "common/base/error.h"
+#include "common/testing/virtual-time.h"
+
+namespace talos::login1 {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct ShutdownDelayTest : public testing::Test {
+  ~ShutdownDelayTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  std::vector<bool> told;
+  ShutdownDelay delay{timer, [this](bool begins) { told.push_back(begins); }, [] {}};
+
+  static Inhibitor lock(kj::StringPtr who = "kubelet", kj::StringPtr what = "shutdown",
+                        kj::StringPtr mode = "delay") {
+    Inhibitor result{kj::str(what), kj::str(who), kj::str("it ends pods"), kj::str(mode)};
+    result.pid = 7;
+    return result;
+  }
+  std::string refusal(Inhibitor wanted) {
+    auto failed = kj::runCatchingExceptions([&] { delay.take(kj::mv(wanted)); });
+    return messageOf(KJ_ASSERT_NONNULL(failed)).cStr();
+  }
+};
+
+// Catches: a node that goes down before all have let go; one that waits for who has let go.
+TEST_F(ShutdownDelayTest, AllWhoHoldALockAreWaitedFor) {
+  auto one = delay.take(lock("kubelet"));
+  auto two = delay.take(lock("other\n"));
+  EXPECT_EQ(delay.stateName(), "idle"_kj);
+  EXPECT_THAT(told, IsEmpty());
+  delay.request(3);
+  EXPECT_THAT(told, ElementsAre(true));
+  EXPECT_EQ(delay.stateName(), "waiting"_kj);
+  EXPECT_EQ(kj::strArray(delay.inhibitors().holders(), ", "), "kubelet (pid 7), other  (pid 7)");
+  delay.release(one);
+  delay.release(one);
+  EXPECT_EQ(delay.stateName(), "waiting"_kj);
+  delay.release(two);
+  EXPECT_EQ(delay.stateName(), "over"_kj);
+  EXPECT_EQ(delay.requested(), 3u);
+  advance(timer, scope, 2 * kInhibitDelayMax);
+  EXPECT_EQ(delay.message(), "all have let go"_kj) << "the end of the delay was not meant any more";
+}
+
+// Catches: a node that never goes down because of one who does not let go.
+TEST_F(ShutdownDelayTest, TheDelayHasAnEnd) {
+  auto inContainer = lock();
+  inContainer.pid = 0;
+  delay.take(kj::mv(inContainer));
+  delay.request(1);
+  advance(timer, scope, kInhibitDelayMax - 1 * kj::SECONDS);
+  delay.request(1);  // the store says it once more
+  EXPECT_EQ(delay.stateName(), "waiting"_kj);
+  advance(timer, scope, 1 * kj::SECONDS);
+  EXPECT_EQ(delay.stateName(), "over"_kj);
+  EXPECT_EQ(delay.message(), "not all have let go within 45 s: kubelet"_kj);
+  EXPECT_THAT(told, ElementsAre(true));
+}
+
+// Catches: a node without a kubelet that waits for it; one that stays and does not say so.
+TEST_F(ShutdownDelayTest, NobodyToWaitForAndARequestThatIsTakenBack) {
+  delay.request(1);
+  EXPECT_EQ(delay.stateName(), "over"_kj);
+  delay.request(0);
+  EXPECT_EQ(delay.stateName(), "idle"_kj);
+  delay.take(lock());
+  delay.request(2);
+  delay.request(0);
+  EXPECT_THAT(told, ElementsAre(true, false, true, false));
+  advance(timer, scope, 2 * kInhibitDelayMax);
+  EXPECT_EQ(delay.stateName(), "idle"_kj);
+}
+
+// Catches: a lock that is given and does not do what it says; as many as a client wants.
+TEST_F(ShutdownDelayTest, OnlyWhatIsDoneIsGiven) {
+  EXPECT_EQ(refusal(lock("x", "shutdown", "block")),
+            "locks of mode \"block\" are not given; use \"delay\"");
+  EXPECT_EQ(refusal(lock("x", "shutdown:sleep")),
+            "locks of \"shutdown:sleep\" are not given; use \"shutdown\"");
+  for (size_t i = 0; i < kMostInhibitors; ++i) delay.take(lock());
+  EXPECT_EQ(refusal(lock()), "there are 64 locks already");
+}
+
+}  // namespace
+}  // namespace talos::login1

@@ -1,0 +1,61 @@
+#include "machined/confined/login1/shutdown-delay.h"
+
+namespace talos::login1 {
+
+kj::StringPtr ShutdownDelay::stateName() const {
+  switch (now) {
+    case State::kIdle:
+      return "idle";
+    case State::kWaiting:
+      return "waiting";
+    case State::kOver:
+      return "over";
+  }
+  KJ_UNREACHABLE;
+}
+
+Inhibitors::Id ShutdownDelay::take(Inhibitor lock) {
+  auto id = locks.add(kj::mv(lock));
+  changed();
+  return id;
+}
+
+void ShutdownDelay::release(Inhibitors::Id id) {
+  locks.remove(id);
+  if (now == State::kWaiting && locks.empty()) {
+    deadline = nullptr;
+    return over(kj::str("all have let go"));
+  }
+  changed();
+}
+
+void ShutdownDelay::request(uint64_t wanted) {
+  if (wanted == number) return;
+  bool told = number != 0;
+  number = wanted;
+  deadline = nullptr;
+  outcome = kj::str();
+  if (number == 0) {
+    now = State::kIdle;
+    prepare(false);
+    return changed();
+  }
+  if (!told) prepare(true);
+  if (locks.empty()) return over(kj::str("nobody has asked for a delay"));
+  now = State::kWaiting;
+  deadline = timer.afterDelay(kInhibitDelayMax)
+                 .then([this]() {
+                   over(kj::str("not all have let go within ", kInhibitDelayMax / kj::SECONDS,
+                                " s: ", kj::strArray(locks.holders(), ", ")));
+                 })
+                 .eagerlyEvaluate(nullptr);
+  changed();
+}
+
+void ShutdownDelay::over(kj::String how) {
+  now = State::kOver;
+  outcome = kj::mv(how);
+  changed();
+}
+
+}  // namespace talos::login1

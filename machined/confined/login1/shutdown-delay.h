@@ -1,0 +1,53 @@
+// Delays a shutdown for those who hold a lock: they are told that it comes, and it is over when all
+// have let go, or after kInhibitDelayMax. No I/O but the timer, which is passed in.
+//
+// A request is followed once. One that is taken back is told, so that who had begun to end goes on.
+// Nothing is kept: after a crash of this program, or of the bus, the locks are gone with their
+// pipes, and so the delay is over at once; pods are then stopped by machined alone.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/timer.h>
+
+#include "common/base/signal.h"
+#include "machined/confined/login1/inhibitors.h"
+
+namespace talos::login1 {
+
+// The kubelet asks for 30 s (shutdownGracePeriod) and has this much to be done with it.
+constexpr auto kInhibitDelayMax = 45 * kj::SECONDS;
+
+class ShutdownDelay {
+ public:
+  // `prepare`: the signal PrepareForShutdown. `changed`: what there is to tell is another one.
+  ShutdownDelay(kj::Timer& timer, kj::Function<void(bool begins)> prepare,
+                kj::Function<void()> changed)
+      : timer(timer), prepare(kj::mv(prepare)), changed(kj::mv(changed)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(ShutdownDelay);
+
+  Inhibitors::Id take(Inhibitor lock);
+  void release(Inhibitors::Id id);
+  const Inhibitors& inhibitors() const { return locks; }
+
+  // The newest request; 0: there is none (any more).
+  void request(uint64_t number);
+
+  kj::StringPtr stateName() const;  // idle, waiting or over
+  uint64_t requested() const { return number; }
+  kj::StringPtr message() const { return outcome; }
+
+ private:
+  enum class State { kIdle, kWaiting, kOver };
+  kj::Timer& timer;
+  kj::Function<void(bool)> prepare;
+  kj::Function<void()> changed;
+  Inhibitors locks;
+  uint64_t number = 0;
+  State now = State::kIdle;
+  kj::String outcome;
+  kj::Promise<void> deadline = nullptr;
+
+  void over(kj::String how);
+};
+
+}  // namespace talos::login1

@@ -1,0 +1,368 @@
+// Runs this very program behind the wrapper and lets it try what it must not be able to do. As
+// root.
+#include "machined/confined/sandbox/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/net.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <string>
+#include <thread>
+
+#include "common/testing/sanitizers.h"
+#include "machined/confined/sandbox/landlock.h"
+
+namespace talos::confine {
+namespace {
+
+void tell(const char* what, long result) {
+  printf("%s=%d\n", what, result < 0 ? errno : 0);
+  fflush(stdout);
+}
+
+void tellOpen(const char* what, const std::string& path, int flags) {
+  int fd = open(path.c_str(), flags | O_CLOEXEC, 0600);
+  tell(what, fd);
+  if (fd >= 0) close(fd);
+}
+
+int runThread() {
+  int value = 0;
+  try {
+    std::thread([&] { value = 1; }).join();
+  } catch (...) {
+    return -1;
+  }
+  return value == 1 ? 0 : -1;
+}
+
+long forkAndEnd() {
+  pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  if (pid > 0) waitpid(pid, nullptr, 0);
+  return pid;
+}
+
+// The confined side: tries everything and prints NAME=ERRNO. `directory` has read/, write/ and
+// other.
+void probe(const std::string& directory) {
+  tell("unix", socket(AF_UNIX, SOCK_STREAM, 0));
+  tell("inet", socket(AF_INET, SOCK_STREAM, 0));
+  tell("netlink", socket(AF_NETLINK, SOCK_RAW, 0));
+  tell("packet", socket(AF_PACKET, SOCK_RAW, 0));
+  tell("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
+  tell("thread", runThread());
+  tell("fork", forkAndEnd());
+  char* argv[] = {const_cast<char*>("/no/such/program"), nullptr};  // ENOENT if it got that far
+  tell("exec", execve(argv[0], argv, argv + 1));
+  tell("mount", mount("none", "/", "tmpfs", 0, nullptr));
+  tell("unshare", unshare(CLONE_NEWNS));
+  tell("ptrace", ptrace(PTRACE_TRACEME, 0, nullptr, nullptr));
+  tell("bpf", syscall(SYS_bpf, 0, nullptr, 0));
+  tell("module", syscall(SYS_init_module, nullptr, 0, ""));
+  tell("keyctl", syscall(SYS_keyctl, 0, 0, 0, 0, 0));
+  tell("reboot", syscall(SYS_reboot, 0, 0, 0, nullptr));
+  tell("io_uring", syscall(SYS_io_uring_setup, 1, nullptr));
+  tell("syslog", syscall(SYS_syslog, 10, nullptr, 0));
+  tell("quota", syscall(SYS_quotactl_fd, -1, 0, 0, nullptr));
+  tell("fanotify", syscall(SYS_fanotify_init, 0x200, 0));  // what nobody needs a capability for
+  tell("handle", syscall(SYS_name_to_handle_at, -1, "", nullptr, nullptr, 0));
+  tell("ldt", syscall(SYS_modify_ldt, 0, nullptr, 0));
+  tell("personality", syscall(SYS_personality, 0xffffffff));
+  tell("settime", syscall(SYS_settimeofday, nullptr, nullptr));
+  tell("setuid", syscall(SYS_setuid, 0));
+  tell("tiocsti", ioctl(0, TIOCSTI, "x"));
+  tellOpen("read-read", directory + "/read/file", O_RDONLY);
+  tellOpen("read-write", directory + "/read/file", O_WRONLY);
+  tellOpen("write-new", directory + "/write/new", O_WRONLY | O_CREAT);
+  tellOpen("list", directory, O_RDONLY | O_DIRECTORY);
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  tell("device-open", null);
+  tell("device-ioctl", ioctl(null, BLKGETSIZE64, &null) < 0 && errno == ENOTTY ? 0 : -1);
+  tell("make-block", mknod((directory + "/write/block").c_str(), S_IFBLK | 0600, makedev(7, 200)));
+  tellOpen("other", directory + "/other", O_RDONLY);
+  struct ifreq_name {
+    char name[16];
+    char rest[64];
+  } request = {"lo", {}};
+  int s = socket(AF_INET, SOCK_DGRAM, 0);
+  tell("siocgifflags", ioctl(s, 0x8913 /* SIOCGIFFLAGS */, &request));
+  FILE* f = fopen("/proc/self/status", "re");
+  char line[256];
+  while (f != nullptr && fgets(line, sizeof(line), f) != nullptr) fputs(line, stdout);
+  fflush(stdout);
+}
+
+// Before main(): behind the wrapper this program is the probe.
+__attribute__((constructor)) void becomeProbe(int argc, char** argv, char**) {
+  if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
+    probe(argv[2]);
+    _exit(0);
+  }
+}
+
+class Confined : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(0u, getuid()) << "these tests need root";
+    char name[] = "/tmp/talos-confine-test-XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(name));
+    directory = name;
+    chmod(name, 0755);
+    for (auto* d : {"/read", "/write"}) {
+      mkdir((directory + d).c_str(), 0777);
+      chmod((directory + d).c_str(), 0777);
+    }
+    for (auto* path : {"/read/file", "/other"}) {
+      int fd = open((directory + path).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+      fchmod(fd, 0666);
+      close(fd);
+    }
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    self = std::string(path, static_cast<size_t>(n));
+  }
+  void TearDown() override {
+    for (auto* path :
+         {"/read/file", "/other", "/write/new", "/write/block", "/read", "/write", ""}) {
+      remove((directory + path).c_str());
+    }
+  }
+
+  // Runs the probe with these options; fills `results` and `status`.
+  void run(std::initializer_list<std::string> more) {
+    kj::Vector<kj::String> texts;
+    for (auto& m : more) texts.add(kj::str(m.c_str()));
+    for (auto* t : {"--", self.c_str(), "--probe", directory.c_str()}) texts.add(kj::str(t));
+    auto arguments = KJ_MAP(t, texts)->kj::StringPtr {
+      return t;
+    };
+    auto options = parse(arguments);
+    int ends[2];
+    ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+    pid_t pid = fork();
+    if (pid == 0) {
+      dup2(ends[1], 1);
+      try {
+        confine::run(options);
+      } catch (const kj::Exception& e) {
+        fprintf(stderr, "%s\n", e.getDescription().cStr());
+      }
+      _exit(126);
+    }
+    close(ends[1]);
+    FILE* f = fdopen(ends[0], "r");
+    char line[512];
+    while (fgets(line, sizeof(line), f) != nullptr) {
+      std::string text(line, strcspn(line, "\n"));
+      if (auto equals = text.find('='); equals != std::string::npos) {
+        results[text.substr(0, equals)] = atoi(text.c_str() + equals + 1);
+      } else if (auto colon = text.find(":\t"); colon != std::string::npos) {
+        status[text.substr(0, colon)] = text.substr(colon + 2);
+      }
+    }
+    fclose(f);
+    int ended;
+    waitpid(pid, &ended, 0);
+    ASSERT_EQ(0, ended);
+  }
+  int result(const std::string& name) {
+    EXPECT_EQ(1u, results.count(name)) << name << " was not tried";
+    return results[name];
+  }
+
+  std::string directory, self;
+  std::map<std::string, int> results;
+  std::map<std::string, std::string> status;
+};
+
+constexpr uint64_t kNetAdminAndRaw = 1ull << CAP_NET_ADMIN | 1ull << CAP_NET_RAW;
+
+// Catches: an identity, group or capability that stays, or one that is lost on the way through
+// exec.
+TEST_F(Confined, IdentityAndCapabilities) {
+  run({"--uid=52", "--capabilities=net_admin,net_raw", "--rlimit=nofile=777", "--oom-score=500"});
+  EXPECT_EQ("52\t52\t52\t52", status["Uid"]);
+  EXPECT_EQ("52\t52\t52\t52", status["Gid"]);
+  EXPECT_EQ(" ", status["Groups"].empty() ? " " : status["Groups"]);
+  for (auto* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
+    EXPECT_EQ(kNetAdminAndRaw, strtoull(status[set].c_str(), nullptr, 16)) << set;
+  }
+  EXPECT_EQ("1", status["NoNewPrivs"]);
+  EXPECT_EQ("0", status["Seccomp"]);
+  EXPECT_EQ(EPERM, result("setuid"));
+}
+
+// Catches: a container in which no service starts, since it may have neither that score nor so many
+// files.
+TEST_F(Confined, ScoresAndLimitsAreBestEffort) {
+  run({"--uid=50", "--oom-score=-998", "--rlimit=nofile=4294967295"});
+  EXPECT_EQ("50\t50\t50\t50", status["Uid"]);
+}
+
+TEST_F(Confined, NoCapabilities) {
+  run({"--uid=50"});
+  for (auto* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
+    EXPECT_EQ(0u, strtoull(status[set].c_str(), nullptr, 16)) << set;
+  }
+  EXPECT_EQ(EPERM, result("packet"));
+}
+
+// Catches: a list that lets through what a server never needs, or lacks what it does need.
+TEST_F(Confined, ServerProfile) {
+  run({"--uid=50", "--seccomp=server"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"unix", "inet", "read-read", "write-new"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied :
+       {"netlink", "packet", "vsock", "thread", "fork", "exec", "mount", "unshare", "ptrace", "bpf",
+        "module", "keyctl", "reboot", "io_uring", "settime", "setuid", "tiocsti", "siocgifflags"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: a resolver that can talk to the daemons of the node, or that is more than a parser
+// otherwise.
+TEST_F(Confined, ResolverProfile) {
+  run({"--uid=53", "--seccomp=resolver"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"inet", "read-read"}) EXPECT_EQ(0, result(good)) << good;
+  for (auto* denied : {"unix", "netlink", "packet", "vsock", "thread", "fork", "exec", "mount",
+                       "unshare", "ptrace", "bpf", "module", "keyctl", "reboot", "io_uring",
+                       "settime", "setuid", "tiocsti", "siocgifflags"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+TEST_F(Confined, NetworkProfile) {
+  run({"--uid=52", "--capabilities=net_admin,net_raw", "--seccomp=network"});
+  for (auto* good : {"unix", "inet", "netlink", "packet", "siocgifflags"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied : {"vsock", "thread", "fork", "exec", "mount", "unshare", "ptrace", "bpf",
+                       "module", "reboot", "io_uring", "settime", "setuid", "tiocsti"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: a program for volumes that can start others, reach a network, or mount what it has
+// opened; one that has no threads to derive keys with.
+TEST_F(Confined, VolumesProfile) {
+  run({"--uid=0", "--capabilities=sys_admin,ipc_lock", "--seccomp=volumes"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"thread", "read-read", "write-new"}) EXPECT_EQ(0, result(good)) << good;
+  EXPECT_NE(EPERM, result("keyctl"));
+  for (auto* denied :
+       {"unix", "inet", "netlink", "packet", "vsock", "fork", "exec", "mount", "unshare", "ptrace",
+        "bpf", "module", "reboot", "io_uring", "settime", "setuid"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: a program that is not ours, which can talk to the node's own doors, start others, or
+// reach for the kernel; and one that lacks its threads.
+TEST_F(Confined, ForeignProfile) {
+  run({"--uid=60", "--seccomp=foreign"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"inet", "netlink", "thread", "read-read", "write-new"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied :
+       {"unix",   "packet", "vsock",   "fork",   "exec",    "mount",      "unshare", "ptrace",
+        "bpf",    "module", "keyctl",  "reboot", "syslog",  "io_uring",   "quota",   "fanotify",
+        "handle", "ldt",    "settime", "setuid", "tiocsti", "personality"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: a path rule that opens more than it names. On a kernel without Landlock the wrapper
+// must go on, and that is what is tested there.
+TEST_F(Confined, Landlock) {
+  if (kAddressSanitizer) {
+    GTEST_SKIP()
+        << "behind the wrapper's Landlock rules a program may execute only itself, and one "
+           "with sanitizers is not static: its loader is refused";
+  }
+  run({"--uid=50", "--landlock-read=" + directory + "/read", "--landlock-read=/proc",
+       "--landlock-write=" + directory + "/write"});
+  bool has = Landlock::version() > 0;
+  RecordProperty("landlock", Landlock::version());
+  EXPECT_EQ(0, result("read-read"));
+  EXPECT_EQ(0, result("write-new"));
+  EXPECT_EQ(has ? EACCES : 0, result("read-write"));
+  EXPECT_EQ(has ? EACCES : 0, result("other"));
+  if (!has)
+    fprintf(stderr, "note: this kernel has no Landlock; only that it is optional was tested\n");
+}
+
+// Catches: a right that opens more than it is for: files in a folder that is only listed, files
+// made among devices, devices made where only files are; a device that cannot be asked, or whose
+// node cannot be made.
+TEST_F(Confined, LandlockOfDevices) {
+  if (kAddressSanitizer) GTEST_SKIP() << "as above";
+  if (Landlock::version() < 5)
+    GTEST_SKIP() << "this kernel does not restrict what devices are asked";
+  std::initializer_list<std::string> list = {"--uid=0", "--capabilities=mknod,dac_override",
+                                             "--landlock-list=" + directory};
+  run(list);
+  EXPECT_EQ(0, result("list"));
+  for (auto* denied : {"read-read", "other", "write-new", "device-open", "make-block"}) {
+    EXPECT_EQ(EACCES, result(denied)) << denied;
+  }
+  run({"--uid=0", "--capabilities=mknod,dac_override", "--landlock-write=" + directory + "/write",
+       "--landlock-write=/dev/null"});
+  EXPECT_EQ(0, result("write-new"));
+  EXPECT_EQ(0, result("device-open"));
+  for (auto* denied : {"device-ioctl", "make-block", "list"}) {
+    EXPECT_EQ(EACCES, result(denied)) << denied;
+  }
+  remove((directory + "/write/new").c_str());
+  run({"--uid=0", "--capabilities=mknod,dac_override", "--landlock-device=" + directory + "/write",
+       "--landlock-device=/dev/null", "--landlock-libraries=" + directory + "/read"});
+  for (auto* good : {"device-open", "device-ioctl", "make-block", "read-read"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied : {"write-new", "list", "other", "read-write"}) {
+    EXPECT_EQ(EACCES, result(denied)) << denied;
+  }
+}
+
+// Catches: a program that starts without its filter because the profile's name was wrong.
+TEST_F(Confined, UnknownProfileStartsNothing) {
+  EXPECT_EXIT(
+      {
+        auto arguments = kj::arr<kj::StringPtr>("--uid=50", "--seccomp=none", "--", "/bin/true");
+        try {
+          confine::run(parse(arguments));
+        } catch (const kj::Exception& e) {
+          fprintf(stderr, "%s\n", e.getDescription().cStr());
+        }
+        _exit(126);
+      },
+      testing::ExitedWithCode(126), "use one of server, network, parser");
+}
+
+}  // namespace
+}  // namespace talos::confine

@@ -1,0 +1,51 @@
+// What the exec wrapper is asked to do. Pure: arguments in, intent out.
+//
+//   confine --uid=N [--gid=N] [--capabilities=a,b] [--seccomp=PROFILE] [--landlock-read=PATH]…
+//           [--landlock-write=PATH]… [--landlock-list=PATH]… [--landlock-libraries=PATH]…
+//           [--landlock-device=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
+//           [--output=none|socket] -- PROGRAM ARGUMENTS…
+//
+// What each --landlock- allows is in landlock.h.
+//
+// --lifetime: the program is killed when its parent dies, which is the process with this number; it
+// is not started when that is gone already. --output=none: it has no standard input, output and
+// error, so that it can write nothing into the log of whoever starts it; =socket: output and error
+// are descriptor 3.
+//
+// A value may also be the next argument. No-new-privileges is always set; the supplementary groups
+// are always none; capabilities that are not named are dropped from every set, the bounding set
+// included.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "machined/confined/sandbox/landlock.h"
+
+namespace talos::confine {
+
+struct Limit {
+  int resource;
+  rlim_t value;  // soft and hard
+};
+
+struct Options {
+  uid_t uid = 0;
+  gid_t gid = 0;                      // the uid's number, unless given
+  kj::Vector<unsigned> capabilities;  // numbers of linux/capability.h
+  kj::Maybe<kj::String> seccomp;      // name of a profile; none: no filter
+  LandlockPaths files;                // all empty: no Landlock
+  kj::Vector<Limit> limits;
+  kj::Maybe<int> oomScore;
+  kj::Maybe<pid_t> parent;  // that it does not outlive
+  enum class Output { kInherited, kNone, kSocket };
+  Output output = Output::kInherited;
+  kj::Vector<kj::String> command;  // the program is an absolute path
+};
+
+// Throws InvalidArgument with what is wrong and what would be right.
+Options parse(kj::ArrayPtr<const kj::StringPtr> arguments);
+
+}  // namespace talos::confine

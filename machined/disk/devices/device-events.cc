@@ -1,0 +1,68 @@
+#include "machined/disk/devices/device-events.h"
+
+#include <errno.h>
+#include <kj/string.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+
+namespace talos::machined {
+namespace {
+
+constexpr unsigned kKernelGroup = 1;  // 2 is udev's
+
+kj::AutoCloseFd openSocket() {
+  int fd = ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT);
+  if (fd < 0) return nullptr;
+  kj::AutoCloseFd owned(fd);
+  struct sockaddr_nl address = {};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = kKernelGroup;
+  if (bind(fd, reinterpret_cast<struct sockaddr*>(&address), sizeof(address)) != 0) return nullptr;
+  return owned;
+}
+
+}  // namespace
+
+bool concernsDisks(kj::ArrayPtr<const char> uevent) {
+  while (uevent.size() > 0) {
+    size_t end = 0;
+    while (end < uevent.size() && uevent[end] != 0) ++end;
+    auto field = uevent.slice(0, end);
+    if (field == "SUBSYSTEM=block"_kj.asArray() || field == "SUBSYSTEM=scsi"_kj.asArray()) {
+      return true;
+    }
+    uevent = uevent.slice(kj::min(end + 1, uevent.size()), uevent.size());
+  }
+  return false;
+}
+
+DeviceEvents::DeviceEvents(kj::UnixEventPort& port) : socket(openSocket()) {
+  if (socket == nullptr) return;
+  observer = kj::heap<kj::UnixEventPort::FdObserver>(port, socket.get(),
+                                                     kj::UnixEventPort::FdObserver::OBSERVE_READ);
+}
+
+bool DeviceEvents::drain() {
+  bool any = false;
+  for (;;) {
+    char message[8192];
+    ssize_t size = recv(socket, message, sizeof(message), 0);
+    if (size > 0) {
+      any = any || concernsDisks(kj::arrayPtr(message, static_cast<size_t>(size)));
+    } else if (size < 0 && errno == ENOBUFS) {
+      any = true;  // some were lost: one of those, for all we know
+    } else if (size < 0 && errno != EINTR) {
+      return any;
+    }
+  }
+}
+
+kj::Promise<void> DeviceEvents::next() {
+  if (socket == nullptr) return kj::NEVER_DONE;
+  auto readable =
+      observer->whenBecomesReadable();  // before the look: the observer is edge-triggered
+  if (drain()) return kj::READY_NOW;
+  return readable.then([this]() { return next(); });
+}
+
+}  // namespace talos::machined

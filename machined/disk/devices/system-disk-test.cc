@@ -1,0 +1,92 @@
+#include "machined/disk/devices/system-disk.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+kj::Vector<DiskFacts> disks() {
+  kj::Vector<DiskFacts> all;
+  auto add = [&](kj::StringPtr name, uint64_t gigabytes, kj::StringPtr model, kj::StringPtr serial,
+                 rpc::Disk::Type type) {
+    auto& disk = all.add();
+    disk.name = kj::str(name);
+    disk.bytes = gigabytes * 1'000'000'000;
+    disk.model = kj::str(model);
+    disk.serial = kj::str(serial);
+    disk.wwid = kj::str("naa.", serial);
+    disk.type = type;
+  };
+  add("sda", 4000, "WDC WD40", "W1", rpc::Disk::Type::HDD);
+  add("sdb", 500, "WDC Blue", "W2", rpc::Disk::Type::SSD);
+  add("nvme0n1", 500, "Samsung", "S1", rpc::Disk::Type::NVME);
+  return all;
+}
+
+// "/dev/sda" with "+2" for two more that match; or the message.
+std::string choose(kj::Function<void(config::Install::Builder)> fill) {
+  capnp::MallocMessageBuilder message;
+  auto install = message.initRoot<config::Install>();
+  fill(install);
+  std::string text;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 auto all = disks();
+                 auto chosen = chooseSystemDisk(all, install.asReader());
+                 text = chosen.path.cStr();
+                 if (!chosen.others.empty()) text += "+" + std::to_string(chosen.others.size());
+               })) {
+    return messageOf(*e).cStr();
+  }
+  return text;
+}
+std::string select(kj::Function<void(config::DiskSelector::Builder)> fill) {
+  return choose([&](config::Install::Builder install) {
+    install.setDisk("/dev/sda");
+    fill(install.initDiskSelector());
+  });
+}
+
+constexpr const char* kThere =
+    "the machine has /dev/sda (3814697 MiB, WDC WD40), /dev/sdb (476837 MiB, WDC Blue), "
+    "/dev/nvme0n1 (476837 MiB, Samsung)";
+
+}  // namespace
+
+// Catches: another disk than the one that was named, and a name that is half right.
+TEST(SystemDisk, ByPath) {
+  EXPECT_EQ("/dev/sdb", choose([](auto install) { install.setDisk("/dev/sdb"); }));
+  EXPECT_EQ(std::string("machine.install.disk: there is no disk /dev/sd; ") + kThere,
+            choose([](auto install) { install.setDisk("/dev/sd"); }));
+}
+
+// Catches: a property that is not looked at, one that is enough although another does not match,
+// and a selector that gives way to the path.
+TEST(SystemDisk, BySelector) {
+  EXPECT_EQ("/dev/nvme0n1", select([](auto s) { s.setName("nvme*"); }));
+  EXPECT_EQ("/dev/sda+1", select([](auto s) { s.setModel("WDC*"); }));
+  EXPECT_EQ("/dev/sdb", select([](auto s) { s.setSerial("W2"); }));
+  EXPECT_EQ("/dev/nvme0n1", select([](auto s) { s.setWwid("naa.S*"); }));
+  EXPECT_EQ("/dev/sdb+1", select([](auto s) { s.setSize("<= 1TB"); }));
+  EXPECT_EQ("/dev/sda", select([](auto s) { s.setSize("> 500GB"); }));
+  EXPECT_EQ("/dev/sdb", select([](auto s) { s.setType(config::DiskType::SSD); }));
+  EXPECT_EQ("/dev/sdb", select([](auto s) {
+              s.setModel("WDC*");
+              s.setSize("< 1TB");
+            }));
+  EXPECT_EQ(std::string("machine.install.diskSelector: no disk matches; ") + kThere,
+            select([](auto s) {
+              s.setModel("WDC*");
+              s.setType(config::DiskType::NVME);
+            }));
+  for (auto other : {0, 1}) {
+    EXPECT_EQ(std::string("machine.install.diskSelector: no disk matches; ") + kThere,
+              select([&](auto s) { other == 0 ? s.setModalias("x*") : s.setUuid("y"); }));
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,76 @@
+#include "machined/disk/devices/system-disk.h"
+
+#include <fnmatch.h>
+
+#include "common/base/error.h"
+#include "common/net/text-values.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String described(const DiskFacts& disk) {
+  return kj::str("/dev/", disk.name, " (", disk.bytes >> 20, " MiB",
+                 disk.model.size() > 0 ? ", " : "", disk.model, ")");
+}
+
+kj::String listOf(kj::ArrayPtr<const DiskFacts> disks) {
+  if (disks.size() == 0) return kj::str("the machine has no disk");
+  auto names = KJ_MAP(disk, disks) {
+    return described(disk);
+  };
+  return kj::str("the machine has ", kj::strArray(names, ", "));
+}
+
+bool matches(kj::StringPtr pattern, kj::StringPtr text) {
+  return pattern.size() == 0 || fnmatch(pattern.cStr(), text.cStr(), 0) == 0;
+}
+
+bool isOfType(config::DiskType wanted, rpc::Disk::Type type) {
+  switch (wanted) {
+    case config::DiskType::SSD:
+      return type == rpc::Disk::Type::SSD;
+    case config::DiskType::HDD:
+      return type == rpc::Disk::Type::HDD;
+    case config::DiskType::NVME:
+      return type == rpc::Disk::Type::NVME;
+    case config::DiskType::SD:
+      return type == rpc::Disk::Type::SD;
+    default:
+      return true;
+  }
+}
+
+bool admits(config::DiskSelector::Reader selector, const DiskFacts& disk) {
+  KJ_IF_MAYBE (rule, config::parseSizeRule(selector.getSize())) {
+    if (!rule->admits(disk.bytes)) return false;
+  }
+  return matches(selector.getName(), disk.name) && matches(selector.getModel(), disk.model) &&
+         matches(selector.getSerial(), disk.serial) &&
+         matches(selector.getModalias(), disk.modalias) && matches(selector.getUuid(), disk.uuid) &&
+         matches(selector.getWwid(), disk.wwid) && isOfType(selector.getType(), disk.type);
+}
+
+}  // namespace
+
+SystemDisk chooseSystemDisk(kj::ArrayPtr<const DiskFacts> disks, config::Install::Reader install) {
+  kj::Maybe<SystemDisk> chosen;
+  for (auto& disk : disks) {
+    auto path = kj::str("/dev/", disk.name);
+    bool wanted = install.hasDiskSelector() ? admits(install.getDiskSelector(), disk)
+                                            : path == install.getDisk();
+    if (!wanted) continue;
+    KJ_IF_MAYBE (first, chosen) {
+      first->others.add(kj::mv(path));
+    } else {
+      chosen = SystemDisk{kj::mv(path), {}};
+    }
+  }
+  KJ_IF_MAYBE (disk, chosen) return kj::mv(*disk);
+  fail(ErrorKind::kFailedPrecondition,
+       install.hasDiskSelector()
+           ? kj::str("machine.install.diskSelector: no disk matches; ", listOf(disks))
+           : kj::str("machine.install.disk: there is no disk ", install.getDisk(), "; ",
+                     listOf(disks)));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,194 @@
+// A header in memory, with the rules of machined/disk/luks/device.h; and keys for it.
+#pragma once
+
+#include <capnp/message.h>
+
+#include <map>
+#include <string>
+
+#include "common/base/error.h"
+#include "machined/disk/encryption/luks.h"
+
+namespace talos::machined {
+
+using PassphrasesOfSlots = std::map<unsigned, std::string>;
+
+inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& keys) {
+  VolumeSettings settings;
+  settings.label = kj::str(label);
+  for (auto& [slot, passphrase] : keys) {
+    settings.keys.add(slot, KeyKind::kStatic,
+                      kj::heapArray<kj::byte>(kj::StringPtr(passphrase.c_str()).asBytes()));
+  }
+  return settings;
+}
+
+// A volume's keys as a config has them: passphrases by slot. "": the machine's own; "*": none that
+// the node has, for a recovery key; "!x" is x, and static keys are readable in META.
+struct EncryptionWish {
+  capnp::MallocMessageBuilder message;
+  config::Encryption::Builder root = message.initRoot<config::Encryption>();
+  explicit EncryptionWish(const PassphrasesOfSlots& wanted) {
+    auto keys = root.initKeys(static_cast<unsigned>(wanted.size()));
+    unsigned i = 0;
+    bool readable = false;
+    for (auto& [slot, passphrase] : wanted) {
+      auto key = keys[i++];
+      key.setSlot(slot);
+      if (passphrase.empty()) {
+        key.initNodeID();
+      } else if (passphrase == "*") {
+        key.initRecovery();
+      } else {
+        bool marked = passphrase[0] == '!';
+        key.initStatic().setPassphrase(passphrase.c_str() + (marked ? 1 : 0));
+        readable = readable || marked;
+      }
+    }
+    if (readable) root.initOptions(1).set(0, kReadableInMeta);
+  }
+  kj::Maybe<config::Encryption::Reader> get() { return root.asReader(); }
+};
+
+struct ModelLuks final : public Luks {
+  Content content = Content::kEmpty;
+  std::map<unsigned, std::string> slots;
+  std::string problem, mapped;
+  bool fresh = false;
+  bool spoils = false;  // what it is told to write
+  unsigned failAt = 0;  // the call of this number fails, counted from 1
+  bool failOn = false;  // and all after it
+  unsigned calls = 0;
+  std::string steps;  // that have written
+  std::string closed, inUse;
+
+  static std::string textOf(const VolumeKey& key) {
+    return {reinterpret_cast<const char*>(key.passphrase.begin()), key.passphrase.size()};
+  }
+  bool fits(At at) const {
+    auto found = slots.find(at.slot);
+    return found != slots.end() && found->second == textOf(at.key);
+  }
+  void begin() {
+    ++calls;
+    if (calls == failAt || (failOn && failAt > 0 && calls > failAt)) {
+      fail(ErrorKind::kUnavailable, "the power is gone");
+    }
+  }
+  void wrote(std::string step) { steps += (steps.empty() ? "" : ", ") + step; }
+
+  kj::Promise<Found> inspect(kj::StringPtr) override {
+    begin();
+    Found found;
+    found.content = content;
+    for (auto& slot : slots) found.slots.add(slot.first);
+    found.problem = kj::str(problem.c_str());
+    return kj::mv(found);
+  }
+  kj::Promise<void> format(kj::StringPtr, const VolumeSettings& settings) override {
+    begin();
+    KJ_REQUIRE(content == Content::kEmpty || slots.empty());
+    content = Content::kLuks;
+    for (auto& key : settings.keys) slots[key.slot] = textOf(key);
+    fresh = true;
+    wrote("format");
+    return kj::READY_NOW;
+  }
+  kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr, kj::StringPtr mapping,
+                                      const VolumeSettings& settings) override {
+    begin();
+    for (bool own : {true, false}) {
+      for (size_t i = 0; i < settings.keys.size(); ++i) {
+        for (auto& [slot, passphrase] : slots) {
+          if ((slot == settings.keys[i].slot) != own) continue;
+          if (passphrase != textOf(settings.keys[i])) continue;
+          if (mapping.size() > 0) mapped = mapping.cStr();
+          return kj::Maybe<Opened>(Opened{slot, i, fresh});
+        }
+      }
+    }
+    return kj::Maybe<Opened>(nullptr);
+  }
+  kj::Promise<kj::Array<bool>> test(kj::StringPtr, kj::ArrayPtr<const VolumeKey> keys) override {
+    begin();
+    return KJ_MAP(key, keys) {
+      return fits({key, key.slot});
+    };
+  }
+  kj::Promise<void> add(kj::StringPtr, At key, At by) override {
+    begin();
+    KJ_REQUIRE(slots.count(key.slot) == 0 && fits(by));
+    slots[key.slot] = spoils ? "spoiled" : textOf(key.key);
+    wrote("add " + std::to_string(key.slot));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> remove(kj::StringPtr, unsigned slot, At keeping) override {
+    begin();
+    KJ_REQUIRE(slot != keeping.slot && fits(keeping));
+    slots.erase(slot);
+    wrote("remove " + std::to_string(slot));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> settle(kj::StringPtr) override {
+    begin();
+    fresh = false;
+    wrote("settle");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> close(kj::StringPtr mapping) override {
+    begin();
+    if (inUse == mapping.cStr()) fail(ErrorKind::kUnavailable, kj::str(mapping, " is in use"));
+    closed += (closed.empty() ? "" : " ") + std::string(mapping.cStr());
+    if (mapped == mapping.cStr()) mapped.clear();
+    return kj::READY_NOW;
+  }
+
+  std::map<unsigned, std::string> kept;  // of the backup
+  bool backedUp = false, marked = false, foreign = false, rotten = false;
+  kj::Promise<Comparison> compare(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    if (marked) return Comparison::kChanging;
+    if (!backedUp) return Comparison::kNone;
+    if (rotten) return Comparison::kDamaged;
+    return content == Content::kLuks && kept == slots ? Comparison::kSame : Comparison::kOther;
+  }
+  kj::Promise<void> mark(kj::StringPtr, kj::StringPtr) override {
+    begin();
+    marked = true;
+    wrote("mark");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> backup(kj::StringPtr, kj::StringPtr, Change change) override {
+    begin();
+    KJ_REQUIRE(content == Content::kLuks);
+    kept = slots;
+    backedUp = true;
+    rotten = false;
+    if (change == Change::kIsOver) marked = false;
+    wrote(change == Change::kIsOver ? "backup" : "backup meanwhile");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> restore(kj::StringPtr, kj::StringPtr, const VolumeSettings& settings) override {
+    begin();
+    bool opens = false;
+    for (auto& key : settings.keys) {
+      for (auto& slot : kept) opens = opens || slot.second == textOf(key);
+    }
+    if (!backedUp || rotten || content == Content::kEmpty || foreign || !opens) {
+      fail(ErrorKind::kFailedPrecondition, "the header is not restored");
+    }
+    content = Content::kLuks;
+    slots = kept;
+    wrote("restore");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> forget(kj::StringPtr) override {
+    begin();
+    if (backedUp || marked) wrote("forget");
+    backedUp = marked = rotten = false;
+    kept.clear();
+    return kj::READY_NOW;
+  }
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,126 @@
+#include "machined/disk/installer/boot-files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
+
+namespace talos::install {
+namespace {
+
+using testing::HasSubstr;
+
+struct Ran {
+  int status;
+  std::string said;
+};
+Ran run(const std::string& command) {
+  auto* pipe = popen((command + " 2>&1").c_str(), "r");
+  KJ_REQUIRE(pipe != nullptr);
+  std::string said;
+  char chunk[4096];
+  for (size_t n; (n = fread(chunk, 1, sizeof chunk, pipe)) > 0;) said.append(chunk, n);
+  return {pclose(pipe), said};
+}
+
+std::string show(kj::Maybe<SlotState> state) {
+  KJ_IF_MAYBE (s, state) {
+    std::string attempt = "-";
+    KJ_IF_MAYBE (slot, s->attempt) attempt = nameOf(*slot).cStr();
+    return std::string(nameOf(s->confirmed).cStr()) + " " + attempt + " " +
+           std::to_string(s->tries) + " " + std::to_string(s->healthTimeoutS);
+  }
+  return "none";
+}
+
+kj::String arguments(kj::StringPtr platform, kj::StringPtr config,
+                     std::initializer_list<kj::StringPtr> extra) {
+  return bootArguments({platform, config, kj::arrayPtr(extra.begin(), extra.size())});
+}
+
+}  // namespace
+
+// Catches: a state that GRUB or the next boot reads otherwise.
+TEST(BootFiles, TheStateOfTheSlots) {
+  EXPECT_EQ(writeSlots({}).size(), 1024);
+  for (auto& state : {SlotState{Slot::kA, nullptr, 0}, SlotState{Slot::kB, Slot::kA, 3, 90},
+                      SlotState{Slot::kA, Slot::kB, 0}}) {
+    EXPECT_EQ(show(readSlots(writeSlots(state))), show(state));
+  }
+  auto text = writeSlots({Slot::kB, Slot::kA, 2});
+  EXPECT_THAT(text.cStr(), testing::StartsWith(
+                               "# GRUB Environment Block\nslot=B\ntry=A\ntries=2\nwithin=600\n##"));
+  EXPECT_EQ(show(readSlots(text.slice(0, 1023))), "none");
+  EXPECT_EQ(show(readSlots(nullptr)), "none");
+  text[30] = 'C';
+  ASSERT_EQ(std::string(text.cStr() + 25, 6), "slot=C");
+  EXPECT_EQ(show(readSlots(text)), "none");
+}
+
+// Catches: what GRUB's own tools make of the block being something else.
+TEST(BootFiles, GrubReadsAndWritesTheState) {
+  machined::TestTree tree;
+  auto path = kj::str(tree.root, "/grubenv");
+  writeFileAtomically(path, writeSlots({Slot::kA, Slot::kB, 3}), 0600);
+  auto listed = run(std::string("grub-editenv ") + path.cStr() + " list");
+  EXPECT_EQ(listed.status, 0) << listed.said;
+  EXPECT_EQ(listed.said, "slot=A\ntry=B\ntries=3\nwithin=600\n");
+  EXPECT_EQ(run(std::string("grub-editenv ") + path.cStr() + " set tries=2").status, 0);
+  EXPECT_EQ(show(readSlots(readFile(path))), "A B 2 600");
+}
+
+// Catches: a configuration that GRUB cannot parse; it is only read at the next start.
+TEST(BootFiles, GrubParsesItsConfiguration) {
+  machined::TestTree tree;
+  auto path = kj::str(tree.root, "/grub.cfg");
+  auto entry = bootEntry(Slot::kB, "a=1;b c={$x} console=ttyS0,115200n8");
+  for (auto& text : {grubConfig(), kj::str(entry)}) {
+    writeFileAtomically(path, text, 0600);
+    auto checked = run(std::string("grub-script-check ") + path.cStr());
+    EXPECT_EQ(checked.status, 0) << checked.said << text.cStr();
+  }
+  EXPECT_EQ(entry,
+            "linux /B/vmlinuz 'a=1;b' 'c={$x}' 'console=ttyS0,115200n8' 'talos.slot=B' $trialB\n"
+            "initrd /B/initramfs\n");
+}
+
+// Catches: a slot that is tried for ever, or never.
+TEST(BootFiles, TheConfigurationCountsDown) {
+  auto text = grubConfig();
+  for (unsigned left = 1; left <= kMostTries; ++left) {
+    EXPECT_THAT(text.cStr(), HasSubstr(kj::str("[ \"$tries\" = ", left, " ]; then\n    set tries=",
+                                               left - 1, "\n    if save_env tries; then")
+                                           .cStr()));
+  }
+}
+
+// Catches: another order or other values than documented; a console that is not replaced, another
+// argument that is.
+TEST(BootFiles, Arguments) {
+  constexpr const char* kDefaults =
+      "init_on_alloc=1 slab_nomerge pti=on consoleblank=0 nvme_core.io_timeout=4294967295 "
+      "random.trust_cpu=on printk.devkmsg=on ima_template=ima-ng ima_appraise=fix ima_hash=sha512";
+  EXPECT_STREQ(arguments("metal", "", {}).cStr(),
+               (std::string("talos.platform=metal talos.config=none console=ttyS0 console=tty0 ") +
+                kDefaults)
+                   .c_str());
+  EXPECT_STREQ(arguments("metal", "https://c/x?a=b", {"console=ttyS1,9600", "pti=off", "a"}).cStr(),
+               (std::string("talos.platform=metal talos.config=https://c/x?a=b ") + kDefaults +
+                " console=ttyS1,9600 pti=off a")
+                   .c_str());
+  EXPECT_STREQ(
+      arguments("packet", "", {}).cStr(),
+      (std::string("talos.platform=packet talos.config=none console=ttyS1,115200n8 ") + kDefaults)
+          .c_str());
+  EXPECT_STREQ(
+      arguments("other", "", {"console=x"}).cStr(),
+      (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
+}
+
+}  // namespace talos::install

@@ -1,0 +1,174 @@
+#include "machined/disk/installer/boot-files.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+
+namespace talos::install {
+namespace {
+
+constexpr size_t kEnvironmentBytes = 1024;
+constexpr kj::StringPtr kEnvironmentHead = "# GRUB Environment Block\n"_kj;
+
+constexpr kj::StringPtr kDefaults[] = {"init_on_alloc=1"_kj,
+                                       "slab_nomerge"_kj,
+                                       "pti=on"_kj,
+                                       "consoleblank=0"_kj,
+                                       "nvme_core.io_timeout=4294967295"_kj,
+                                       "random.trust_cpu=on"_kj,
+                                       "printk.devkmsg=on"_kj,
+                                       "ima_template=ima-ng"_kj,
+                                       "ima_appraise=fix"_kj,
+                                       "ima_hash=sha512"_kj};
+
+// Of the platforms on which a node installs itself; the others start from images that are made
+// elsewhere.
+struct Consoles {
+  kj::StringPtr platform, arguments[2];
+};
+const Consoles kConsoles[] = {
+    {"metal"_kj, {"console=ttyS0"_kj, "console=tty0"_kj}},
+    {"packet"_kj, {"console=ttyS1,115200n8"_kj}},
+};
+
+kj::ArrayPtr<const char> valueOf(kj::ArrayPtr<const char> text, kj::StringPtr key) {
+  auto wanted = kj::str(key, "=");
+  for (auto line : Lines(text)) {
+    if (line.size() >= wanted.size() && line.slice(0, wanted.size()) == wanted.asArray()) {
+      return line.slice(wanted.size(), line.size());
+    }
+  }
+  return nullptr;
+}
+
+bool isConsole(kj::StringPtr argument) {
+  return argument.startsWith("console=");
+}
+
+}  // namespace
+
+kj::StringPtr nameOf(Slot slot) {
+  return slot == Slot::kA ? "A"_kj : "B"_kj;
+}
+kj::Maybe<Slot> slotNamed(kj::StringPtr name) {
+  if (name == "A") return Slot::kA;
+  if (name == "B") return Slot::kB;
+  return nullptr;
+}
+Slot otherThan(Slot slot) {
+  return slot == Slot::kA ? Slot::kB : Slot::kA;
+}
+
+kj::String writeSlots(const SlotState& state) {
+  KJ_REQUIRE(state.tries <= kMostTries && state.healthTimeoutS <= kMostHealthTimeoutS);
+  kj::StringPtr attempt = "";
+  KJ_IF_MAYBE (slot, state.attempt) attempt = nameOf(*slot);
+  auto text = kj::str(kEnvironmentHead, "slot=", nameOf(state.confirmed), "\ntry=", attempt,
+                      "\ntries=", state.tries, "\nwithin=", state.healthTimeoutS, "\n");
+  auto block = kj::heapString(kEnvironmentBytes);
+  memset(block.begin(), '#', block.size());
+  memcpy(block.begin(), text.begin(), text.size());
+  return block;
+}
+
+kj::Maybe<SlotState> readSlots(kj::ArrayPtr<const char> text) {
+  if (text.size() != kEnvironmentBytes ||
+      text.slice(0, kEnvironmentHead.size()) != kEnvironmentHead.asArray()) {
+    return nullptr;
+  }
+  SlotState state;
+  KJ_IF_MAYBE (slot, slotNamed(kj::heapString(valueOf(text, "slot")))) {
+    state.confirmed = *slot;
+  } else {
+    return nullptr;
+  }
+  state.attempt = slotNamed(kj::heapString(valueOf(text, "try")));
+  auto tries = valueOf(text, "tries");
+  bool counted =
+      tries.size() == 1 && tries[0] >= '0' && tries[0] <= static_cast<char>('0' + kMostTries);
+  state.tries = counted ? static_cast<unsigned>(tries[0] - '0') : 0;
+  auto within = kj::heapString(valueOf(text, "within")).tryParseAs<unsigned>().orDefault(0);
+  if (within > 0 && within <= kMostHealthTimeoutS) state.healthTimeoutS = within;
+  return kj::mv(state);
+}
+
+// GRUB cannot count, so its steps are written out. Where the count cannot be written, the slot is
+// not tried: it would be tried for ever. Only the slot that is tried gets the words of a trial, not
+// the one that GRUB falls back to when that cannot be loaded.
+kj::String grubConfig() {
+  kj::Vector<kj::String> steps;
+  for (unsigned left = kMostTries; left > 0; --left) {
+    steps.add(kj::str(left == kMostTries ? "  if" : "  elif", " [ \"$tries\" = ", left,
+                      " ]; then\n    set tries=", left - 1,
+                      "\n    if save_env tries; then set chosen=\"$try\"; fi\n"));
+  }
+  return kj::str(R"(set timeout=1
+if [ ! -s "$prefix/grubenv" ]; then set slot=A; else load_env; fi
+if [ "$slot" != B ]; then set slot=A; fi
+set chosen="$slot"
+if [ "$try" = A -o "$try" = B ]; then
+)",
+                 kj::strArray(steps, ""), R"(  fi
+  if [ "$chosen" = "$try" -a "$chosen" != "$slot" ]; then
+    if [ "$try" = A ]; then
+      set trialA="talos.trial=$within panic=10"
+    else
+      set trialB="talos.trial=$within panic=10"
+    fi
+  fi
+fi
+menuentry A --id A {
+  source /A/boot.cfg
+}
+menuentry B --id B {
+  source /B/boot.cfg
+}
+if [ "$chosen" = A ]; then
+  set default=0
+  set fallback=1
+else
+  set default=1
+  set fallback=0
+fi
+)");
+}
+
+kj::String bootEntry(Slot slot, kj::StringPtr arguments) {
+  constexpr size_t kMostArguments = 1900;  // the kernel cuts at 2047; slot and trial come behind
+  if (arguments.size() > kMostArguments) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the kernel arguments have ", arguments.size(), " bytes, and at most ",
+                 kMostArguments, " fit; shorten machine.install.extraKernelArgs"));
+  }
+  auto folder = kj::str("/", nameOf(slot));
+  kj::Vector<kj::String> quoted;
+  size_t begin = 0;
+  for (size_t i = 0; i <= arguments.size(); ++i) {
+    if (i < arguments.size() && arguments[i] != ' ') continue;
+    if (i > begin) quoted.add(kj::str(" '", arguments.slice(begin, i), "'"));
+    begin = i + 1;
+  }
+  return kj::str("linux ", folder, "/vmlinuz", kj::strArray(quoted, ""),
+                 " 'talos.slot=", nameOf(slot), "' $trial", nameOf(slot), "\ninitrd ", folder,
+                 "/initramfs\n");
+}
+
+kj::String bootArguments(const ArgumentSources& sources) {
+  kj::Vector<kj::String> result;
+  result.add(kj::str("talos.platform=", sources.platform));
+  result.add(kj::str("talos.config=", sources.config.size() > 0 ? sources.config : "none"_kj));
+  bool consoleGiven = false;
+  for (auto argument : sources.extra) consoleGiven = consoleGiven || isConsole(argument);
+  for (auto& row : kConsoles) {
+    if (row.platform != sources.platform || consoleGiven) continue;
+    for (auto argument : row.arguments) {
+      if (argument.size() > 0) result.add(kj::str(argument));
+    }
+  }
+  for (auto argument : kDefaults) result.add(kj::str(argument));
+  for (auto argument : sources.extra) result.add(kj::str(argument));
+  return kj::strArray(result, " ");
+}
+
+}  // namespace talos::install

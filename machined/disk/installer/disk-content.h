@@ -1,0 +1,28 @@
+// What is on a disk that a system is to be installed on, and whether that may be lost. Pure: who
+// looked passes in what there is.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "machined/disk/installer/layout.h"
+
+namespace talos::install {
+
+struct Found {
+  struct Volume {
+    kj::String type;   // "ext4", "LVM2_member"
+    kj::String label;  // may be empty
+  };
+  kj::Maybe<kj::String> table;        // "gpt", "dos"
+  kj::Vector<kj::String> partitions;  // names; or numbers, where they have none
+  kj::Vector<Volume> volumes;         // on the whole disk
+  bool unknownData = false;           // the first sectors are not empty
+  Installed installed = Installed::kNot;
+};
+
+// Why the disk must not be written to unless machine.install.wipe is true: everything that was
+// found. None for an empty disk, and for what an installation that was cut off has left.
+kj::Maybe<kj::String> worthKeeping(const Found& found);
+
+}  // namespace talos::install

@@ -1,0 +1,34 @@
+#include "machined/disk/installer/file-systems.h"
+
+#include "machined/disk/installer/layout.h"
+#include "machined/disk/installer/tool.h"
+
+namespace talos::install {
+namespace {
+
+constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
+
+}  // namespace
+
+void makeXfs(kj::StringPtr node, kj::StringPtr label) {
+  // STATE is smaller than what mkfs.xfs takes for sensible.
+  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj,
+                             "-L"_kj,  label,   node};
+  runTool(command);
+}
+void makeBootXfs(kj::StringPtr node) {
+  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj,
+                             "-f"_kj,  "--unsupported"_kj,
+                             "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
+                             "-i"_kj,  "nrext64=0,exchange=0"_kj,
+                             "-n"_kj,  "ftype=1,parent=0"_kj,
+                             "-L"_kj,  kBoot,
+                             node};
+  runTool(command);
+}
+void makeFat(kj::StringPtr node) {
+  kj::StringPtr command[] = {kMkfsFat, "-F"_kj, "32"_kj, "-n"_kj, kEfi, node};
+  runTool(command);
+}
+
+}  // namespace talos::install

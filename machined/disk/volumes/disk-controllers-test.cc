@@ -1,0 +1,191 @@
+// What is said of disks and mounts, with models of both.
+#include "machined/disk/volumes/disk-controllers.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+
+#include <string>
+
+#include "common/testing/virtual-time.h"
+#include "machined/resources/controller-outputs.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+BlockDevice deviceOf(kj::StringPtr name, kj::StringPtr disk, kj::StringPtr label) {
+  BlockDevice device;
+  device.name = kj::str(name);
+  device.disk = kj::str(disk);
+  device.partitionName = kj::str(label);
+  device.whole = name == disk;
+  device.cdrom = name.startsWith("sr");
+  device.bytes = 105'000'000;
+  return device;
+}
+
+struct DiskControllersTest : public StoreTest {
+  ~DiskControllersTest() noexcept override {}
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> change;
+  unsigned looks = 0;
+  bool second = false;
+  std::string table;
+
+  kj::Promise<void> nextChange() {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    change = kj::mv(paf.fulfiller);
+    return kj::mv(paf.promise);
+  }
+  void changed() {
+    KJ_ASSERT_NONNULL(change)->fulfill();
+    advance(timer, scope, 2 * kj::SECONDS);
+  }
+  void stage(kj::StringPtr name) {
+    Outputs<rpc::MachineStatusSpec> outputs("test");
+    outputs.add("machine").setStage(name);
+    outputs.apply(store);
+    scope.poll();
+  }
+  kj::Promise<kj::Vector<Volume>> volumes() {
+    ++looks;
+    kj::Vector<Volume> found;
+    found.add(
+        Volume{deviceOf("sr0", "sr0", ""), Superblock{FileSystem::kIso9660, kj::str("TALOS")}});
+    found.add(Volume{deviceOf("vda", "vda", ""), nullptr});
+    found.add(Volume{deviceOf("vda5", "vda", "STATE"), Superblock{FileSystem::kLuks, kj::str()}});
+    if (second) {
+      auto open = deviceOf("dm-0", "dm-0", "");
+      open.mapping = kj::str("vda5-encrypted");
+      open.openedFrom = kj::str("vda5");
+      found.add(Volume{kj::mv(open), Superblock{FileSystem::kXfs, kj::str("STATE")}});
+      found.add(Volume{deviceOf("vdb", "vdb", ""), nullptr, kj::str("did not respond")});
+    }
+    return kj::mv(found);
+  }
+  std::string shownVolumes() {
+    kj::Vector<kj::String> rows;
+    for (auto v : store.list<rpc::DiscoveredVolumeSpec>()) {
+      rows.add(kj::str(v.id(), " ", v.getType(), " ", v.getPrettySize(), " ", v.getName(), " ",
+                       v.getLabel(), " ", v.getPartitionLabel(), " ", v.getParent(), v.getProblem(),
+                       v.getDevicePath().startsWith("/dev/mapper/") ? v.getDevicePath() : ""_kj));
+    }
+    return kj::strArray(rows, "|").cStr();
+  }
+  std::string shownMounts() {
+    kj::Vector<kj::String> rows;
+    for (auto m : store.list<rpc::MountStatusSpec>()) {
+      rows.add(kj::str(m.id(), " ", m.getSource(), " ", m.getTarget(), " ", m.getFilesystemType(),
+                       " ", m.getOptions().size(), m.getEncrypted() ? " encrypted" : ""));
+    }
+    return kj::strArray(rows, "|").cStr();
+  }
+};
+
+}  // namespace
+
+// Catches: a boot that waits for disks; a disk that came later and is not shown, one that is looked
+// at over and over, or for each event of a burst.
+TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
+  runtime.add(kj::heap<DiscoveredVolumesController>(
+      timer, [this]() { return volumes(); }, [this]() { return nextChange(); }));
+  scope.poll();
+  stage("booting");
+  EXPECT_EQ(looks, 0u);
+  stage("running");
+  EXPECT_EQ(shownVolumes(),
+            "sr0 cdrom 105 MB iso9660 TALOS  |vda disk 105 MB gpt   |"
+            "vda5 partition 105 MB luks  STATE vda");
+  advance(timer, scope, 10 * kj::MINUTES);
+  EXPECT_EQ(looks, 1u);
+  second = true;
+  changed();
+  EXPECT_EQ(looks, 2u);
+  EXPECT_NE(shownVolumes().find("vdb disk 105 MB    did not respond"), std::string::npos)
+      << shownVolumes();
+  EXPECT_NE(shownVolumes().find("dm-0 disk 105 MB xfs STATE  vda5/dev/mapper/vda5-encrypted"),
+            std::string::npos)
+      << shownVolumes();
+  second = false;
+  changed();
+  EXPECT_EQ(shownVolumes().find("vdb"), std::string::npos) << "gone, and still shown";
+}
+
+// Catches: a mount that is not known by the label of its volume, or not as encrypted; one that is
+// gone and still shown.
+TEST_F(DiskControllersTest, MountsAreThoseOfTheTable) {
+  table =
+      "1 0 7:0 / / ro - squashfs /dev/loop0 ro\n"
+      "2 1 254:6 / /var rw,noatime - xfs /dev/mapper/vda6-encrypted rw\n";
+  runtime.add(kj::heap<MountStatusController>(
+      timer, [this]() -> kj::Promise<kj::String> { return kj::str(table.c_str()); },
+      [this]() { return nextChange(); }));
+  scope.poll();
+  EXPECT_EQ(shownMounts(),
+            "loop0 /dev/loop0 / squashfs 1|"
+            "vda6-encrypted /dev/mapper/vda6-encrypted /var xfs 2");
+  Outputs<rpc::VolumeStatusSpec> outputs("test");
+  auto volume = outputs.add("EPHEMERAL");
+  volume.setMountLocation("/dev/mapper/vda6-encrypted");
+  volume.setEncryptionProvider("luks2");
+  outputs.apply(store);
+  scope.poll();
+  EXPECT_EQ(shownMounts(),
+            "EPHEMERAL /dev/mapper/vda6-encrypted /var xfs 2 encrypted|"
+            "loop0 /dev/loop0 / squashfs 1");
+  table = "1 0 7:0 / / ro - squashfs /dev/loop0 ro\n";
+  changed();
+  EXPECT_EQ(shownMounts(), "loop0 /dev/loop0 / squashfs 1");
+}
+
+// Catches: a change of the table of mounts of which the kernel tells and nobody hears.
+TEST(MountEventsTest, TheKernelTellsOfMounts) {
+  if (unshare(CLONE_NEWNS) != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  MountEvents events(io.unixEventPort);
+  auto hears = [&](kj::Duration patience) {
+    bool heard = false;
+    events.next()
+        .then([&]() { heard = true; })
+        .exclusiveJoin(timer.afterDelay(patience))
+        .wait(io.waitScope);
+    return heard;
+  };
+  auto isQuiet = [&]() {
+    for (int i = 0; i < 20; ++i) {
+      if (!hears(20 * kj::MILLISECONDS)) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(isQuiet());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(mount("none", "/mnt", "tmpfs", 0, nullptr), 0);
+    EXPECT_TRUE(hears(10 * kj::SECONDS)) << i;
+    EXPECT_TRUE(isQuiet()) << "tells of a change that there is not";
+    ASSERT_EQ(umount("/mnt"), 0);
+    EXPECT_TRUE(hears(10 * kj::SECONDS)) << i;
+  }
+}
+
+// Catches: a size that is rounded to the wrong side, or has the wrong unit.
+TEST(DecimalSize, AsPeopleReadIt) {
+  EXPECT_EQ(decimalSize(0), "0 B");
+  EXPECT_EQ(decimalSize(999), "999 B");
+  EXPECT_EQ(decimalSize(1000), "1.0 kB");
+  EXPECT_EQ(decimalSize(1'048'576), "1.0 MB");
+  EXPECT_EQ(decimalSize(104'857'600), "105 MB");
+  EXPECT_EQ(decimalSize(13'958'643'712), "14 GB");
+  EXPECT_EQ(decimalSize(104'450'000), "104 MB");
+  EXPECT_EQ(decimalSize(9'949), "9.9 kB");
+  EXPECT_EQ(decimalSize(9'950), "10 kB");
+  EXPECT_EQ(decimalSize(999'499), "999 kB");
+  EXPECT_EQ(decimalSize(999'500), "1.0 MB");
+  EXPECT_EQ(decimalSize(999'999), "1.0 MB");
+  EXPECT_EQ(decimalSize(UINT64_MAX), "18 EB");
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,180 @@
+#include "machined/disk/volumes/disk-controllers.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/map.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "machined/disk/volumes/mount-table.h"
+#include "machined/resources/controller-outputs.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+// A disk that comes brings an event for each of its partitions, a pod a dozen mounts.
+constexpr auto kDiskSettles = 1 * kj::SECONDS, kMountsSettle = 500 * kj::MILLISECONDS;
+constexpr kj::StringPtr kMountTable = "/proc/self/mountinfo"_kj;
+
+bool bootIsOver(Store& store) {
+  KJ_IF_MAYBE (status, store.tryGet<rpc::MachineStatusSpec>("machine")) {
+    return status->getStage() == "running" || status->getStage() == "failed";
+  }
+  return false;
+}
+
+kj::StringPtr typeOf(const BlockDevice& device) {
+  if (device.cdrom) return "cdrom";
+  return device.whole ? "disk" : "partition";
+}
+
+void fillVolume(rpc::DiscoveredVolumeSpec::Builder out, const Volume& volume, bool hasTable) {
+  auto& device = volume.device;
+  out.setType(typeOf(device));
+  out.setDevicePath(device.node());
+  if (!device.whole) out.setParent(device.disk);
+  if (device.mapping.size() > 0) out.setParent(device.openedFrom);
+  out.setSize(device.bytes);
+  out.setPrettySize(decimalSize(device.bytes));
+  KJ_IF_MAYBE (content, volume.content) {
+    out.setName(content->type == FileSystem::kLuks ? "luks"_kj : nameOf(content->type));
+    out.setLabel(content->label);
+  } else if (hasTable) {
+    out.setName("gpt");
+  }
+  out.setPartitionLabel(device.partitionName);
+  out.setOffset(device.begin);
+  out.setReadOnly(device.readOnly);
+  out.setProblem(volume.problem);
+}
+
+kj::StringPtr lastPart(kj::StringPtr path) {
+  KJ_IF_MAYBE (slash, path.findLast('/')) return path.slice(*slash + 1);
+  return path;
+}
+
+}  // namespace
+
+kj::String decimalSize(uint64_t bytes) {
+  constexpr kj::StringPtr kUnits[] = {"B"_kj, "kB"_kj, "MB"_kj, "GB"_kj, "TB"_kj, "PB"_kj, "EB"_kj};
+  auto rounded = [&](uint64_t part) { return bytes / part + (bytes % part >= part / 2 ? 1 : 0); };
+  if (bytes < 1000) return kj::str(bytes, " B");
+  size_t unit = 1;
+  uint64_t scale = 1000;
+  for (; unit + 1 < kj::size(kUnits) && rounded(scale) >= 1000; ++unit) scale *= 1000;
+  auto tenths = rounded(scale / 10);
+  if (tenths < 100) return kj::str(tenths / 10, ".", tenths % 10, " ", kUnits[unit]);
+  return kj::str(rounded(scale), " ", kUnits[unit]);
+}
+
+void WokenController::wakeBy(kj::Function<void()> wake) {
+  waking = wakeAtChanges(kj::mv(wake)).eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> WokenController::wakeAtChanges(kj::Function<void()> wake) {
+  for (;;) {
+    co_await next();
+    co_await timer.afterDelay(settles);
+    wake();
+  }
+}
+
+// --- volumes
+
+DiscoveredVolumesController::DiscoveredVolumesController(kj::Timer& timer, Look look,
+                                                         NextChange next)
+    : WokenController(timer, kDiskSettles, kj::mv(next)), look(kj::mv(look)) {}
+
+kj::Array<Controller::Input> DiscoveredVolumesController::inputs() const {
+  return kj::arr(input<rpc::MachineStatusSpec>("machine"));
+}
+kj::Array<kj::StringPtr> DiscoveredVolumesController::outputs() const {
+  return typeNames<rpc::DiscoveredVolumeSpec>();
+}
+
+kj::Promise<void> DiscoveredVolumesController::reconcile(Store& store) {
+  if (!bootIsOver(store)) co_return;
+  auto volumes = co_await look();
+  // Only partitions of a GPT have names.
+  kj::TreeSet<kj::String> withTable;
+  for (auto& volume : volumes) {
+    if (volume.device.partitionName.size() == 0) continue;
+    withTable.upsert(kj::str(volume.device.disk), [](auto&, auto&&) {});
+  }
+  Outputs<rpc::DiscoveredVolumeSpec> outputs(name());
+  for (auto& volume : volumes) {
+    bool hasTable = volume.device.whole && withTable.find(volume.device.name) != nullptr;
+    fillVolume(outputs.add(volume.device.name), volume, hasTable);
+  }
+  outputs.apply(store);
+}
+
+kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,
+                                        Volumes& volumes) {
+  return kj::heap<DiscoveredVolumesController>(
+      timer,
+      [&volumes]() -> kj::Promise<kj::Vector<Volume>> {
+        auto found = co_await volumes.look();
+        for (auto& open : co_await volumes.lookIntoOpen()) found.add(kj::mv(open));
+        co_return kj::mv(found);
+      },
+      [events = kj::heap<DeviceEvents>(port)]() mutable { return events->next(); });
+}
+
+// --- mounts
+
+MountStatusController::MountStatusController(kj::Timer& timer, Read read, NextChange next)
+    : WokenController(timer, kMountsSettle, kj::mv(next)), read(kj::mv(read)) {}
+
+kj::Array<Controller::Input> MountStatusController::inputs() const {
+  return kj::arr(input<rpc::VolumeStatusSpec>());
+}
+kj::Array<kj::StringPtr> MountStatusController::outputs() const {
+  return typeNames<rpc::MountStatusSpec>();
+}
+
+kj::Promise<void> MountStatusController::reconcile(Store& store) {
+  auto text = co_await read();
+  Outputs<rpc::MountStatusSpec> outputs(name());
+  for (auto& mount : deviceMounts(text)) {
+    auto id = kj::str(lastPart(mount.source));
+    bool encrypted = false;
+    for (auto volume : store.list<rpc::VolumeStatusSpec>()) {
+      if (volume.getMountLocation() != mount.source) continue;
+      id = kj::str(volume.id());
+      encrypted = volume.getEncryptionProvider().size() > 0;
+    }
+    auto out = outputs.add(id);
+    out.setSource(mount.source);
+    out.setTarget(mount.target);
+    out.setFilesystemType(mount.type);
+    auto options = out.initOptions(static_cast<unsigned>(mount.options.size()));
+    for (auto i : kj::indices(mount.options)) options.set(i, mount.options[i]);
+    out.setEncrypted(encrypted);
+  }
+  outputs.apply(store);
+}
+
+// The kernel marks the open file of a table that has changed since it was last waited for.
+MountEvents::MountEvents(kj::UnixEventPort& port) {
+  int raw;
+  KJ_SYSCALL(raw = open(kMountTable.cStr(), O_RDONLY | O_CLOEXEC));
+  table = kj::AutoCloseFd(raw);
+  observer = kj::heap<kj::UnixEventPort::FdObserver>(port, table.get(),
+                                                     kj::UnixEventPort::FdObserver::OBSERVE_URGENT);
+  changed = observer->whenUrgentDataAvailable().fork();
+}
+
+kj::Promise<void> MountEvents::next() {
+  co_await KJ_ASSERT_NONNULL(changed).addBranch();
+  changed = observer->whenUrgentDataAvailable().fork();
+}
+
+kj::Own<Controller> mountStatusOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv) {
+  return kj::heap<MountStatusController>(
+      timer, [&uv]() { return uv.blocking([]() { return kj::str(readFile(kMountTable)); }); },
+      [events = kj::heap<MountEvents>(port)]() mutable { return events->next(); });
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,82 @@
+// What is on the disks, and what of it is mounted, for `talosctl get`:
+// block.DiscoveredVolumesController writes DiscoveredVolumes, runtime.MountStatusController
+// MountStatuses. Both look when the kernel says that something has changed (device-events.h; the
+// table of mounts), and a burst of changes is one look.
+//
+// Volumes are looked at when the boot is over, so that a boot does not wait for it.
+#pragma once
+
+#include <kj/async-unix.h>
+
+#include "machined/disk/devices/device-events.h"
+#include "machined/disk/volumes/volumes.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+// Woken by something that is no resource; a burst of it, as long as `settles`, is one.
+class WokenController : public Controller {
+ public:
+  using NextChange = kj::Function<kj::Promise<void>()>;  // at the first since the last call
+  WokenController(kj::Timer& timer, kj::Duration settles, NextChange next)
+      : timer(timer), settles(settles), next(kj::mv(next)) {}
+  void wakeBy(kj::Function<void()> wake) override;
+
+ private:
+  kj::Timer& timer;
+  kj::Duration settles;
+  NextChange next;
+  kj::Promise<void> waking = kj::NEVER_DONE;
+
+  kj::Promise<void> wakeAtChanges(kj::Function<void()> wake);
+};
+
+class DiscoveredVolumesController final : public WokenController {
+ public:
+  using Look = kj::Function<kj::Promise<kj::Vector<Volume>>()>;
+  DiscoveredVolumesController(kj::Timer& timer, Look look, NextChange next);
+
+  kj::StringPtr name() const override { return "block.DiscoveredVolumesController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Look look;
+};
+
+class MountStatusController final : public WokenController {
+ public:
+  using Read = kj::Function<kj::Promise<kj::String>()>;  // the text of mountinfo
+  MountStatusController(kj::Timer& timer, Read read, NextChange next);
+
+  kj::StringPtr name() const override { return "runtime.MountStatusController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  Read read;
+};
+
+// Changes of the table of mounts. What changes between two calls is told by the second one.
+class MountEvents {
+ public:
+  explicit MountEvents(kj::UnixEventPort& port);
+  kj::Promise<void> next();
+
+ private:
+  kj::AutoCloseFd table;
+  kj::Own<kj::UnixEventPort::FdObserver> observer;
+  kj::Maybe<kj::ForkedPromise<void>> changed;  // waited for since the last call
+};
+
+// "105 MB", as the original prints sizes. Pure.
+kj::String decimalSize(uint64_t bytes);
+
+kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,
+                                        Volumes& volumes);
+kj::Own<Controller> mountStatusOf(kj::UnixEventPort& port, kj::Timer& timer, UvLoop& uv);
+
+}  // namespace talos::machined

@@ -1,0 +1,116 @@
+#include "machined/disk/volumes/mount-volume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/vector.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/memory/secret-buffer.h"
+#include "machined/disk/volumes/mount-table.h"
+#include "machined/process1/modprobe/kernel-modules.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr unsigned kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME;
+
+kj::StringPtr moduleOf(FileSystem type) {
+  return type == FileSystem::kIso9660 ? "isofs"_kj : nameOf(type);
+}
+
+// What the kernel has noted on this context since the last call: "e text", "w text", one a read.
+kj::String kernelWords(int context) {
+  kj::Vector<kj::String> words;
+  char text[512];
+  for (ssize_t size; words.size() < 8 && (size = read(context, text, sizeof(text) - 1)) > 2;) {
+    auto end = text + size;
+    while (end > text && end[-1] == '\n') --end;
+    words.add(kj::heapString(text + 2, static_cast<size_t>(end - text - 2)));
+  }
+  return kj::strArray(words, "; ");
+}
+
+[[noreturn]] void refuse(int context, int error, kj::StringPtr device, FileSystem type) {
+  auto words = context < 0 ? kj::String() : kernelWords(context);
+  fail(ErrorKind::kUnavailable, kj::str("cannot mount ", device, " (", nameOf(type), "): ",
+                                        strerror(error), words == nullptr ? "" : ": ", words));
+}
+
+}  // namespace
+
+kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access,
+                               MountUse use) {
+  Modules::ofRunningKernel().load(moduleOf(type));  // unknown: built in, or the kernel says no
+  int context = fsopen(nameOf(type).cStr(), FSOPEN_CLOEXEC);
+  if (context < 0) refuse(-1, errno, device, type);
+  kj::AutoCloseFd closer(context);
+  bool readOnly = access == MountAccess::kReadOnly;
+  if (fsconfig(context, FSCONFIG_SET_STRING, "source", device.cStr(), 0) != 0 ||
+      (readOnly && fsconfig(context, FSCONFIG_SET_FLAG, "ro", nullptr, 0) != 0) ||
+      fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
+    refuse(context, errno, device, type);
+  }
+  unsigned attributes = kAttributes | (readOnly ? MOUNT_ATTR_RDONLY : 0) |
+                        (use == MountUse::kData ? MOUNT_ATTR_NOEXEC : 0);
+  int mount = fsmount(context, FSMOUNT_CLOEXEC, attributes);
+  if (mount < 0) refuse(context, errno, device, type);
+  return kj::AutoCloseFd(mount);
+}
+
+void attach(int mount, kj::StringPtr target) {
+  KJ_SYSCALL(move_mount(mount, "", AT_FDCWD, target.cStr(), MOVE_MOUNT_F_EMPTY_PATH), target);
+}
+
+bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo) {
+  return mountSource(target, mountinfo) != nullptr;
+}
+
+kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo) {
+  kj::Maybe<kj::String> found;
+  for (auto line : Lines(mountinfo)) {
+    KJ_IF_MAYBE (mount, mountOf(line)) {
+      if (unescaped(mount->target) == target) found = unescaped(mount->source);
+    }
+  }
+  return found;
+}
+
+kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t limit) {
+  int fd = openat(directory, name.cStr(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) {
+    int error = errno;
+    if (error == ENOENT) return nullptr;
+    fail(ErrorKind::kUnavailable, kj::str("cannot open ", name, ": ", strerror(error)));
+  }
+  kj::AutoCloseFd closer(fd);
+  struct stat info;
+  KJ_SYSCALL(fstat(fd, &info));
+  if (!S_ISREG(info.st_mode)) {
+    fail(ErrorKind::kInvalidArgument, kj::str(name, " is not a regular file"));
+  }
+  SecretBuffer content;  // it may be a machine config
+  char piece[16384];
+  KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
+  for (;;) {
+    ssize_t size = read(fd, piece, sizeof(piece));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) {
+      int error = errno;
+      fail(ErrorKind::kUnavailable, kj::str("cannot read ", name, ": ", strerror(error)));
+    }
+    if (size == 0) break;
+    content.add(kj::arrayPtr(piece, size));
+    if (content.size() > limit) {
+      fail(ErrorKind::kInvalidArgument, kj::str(name, " is larger than ", limit >> 20, " MiB"));
+    }
+  }
+  return content.copy();
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,207 @@
+// Plain partitions of a machine whose power is cut while they are made.
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "machined/disk/encryption/test-model-luks.h"
+#include "machined/disk/encryption/test-state-keys.h"
+#include "machined/disk/volumes/system-partitions.h"
+#include "machined/disk/volumes/test-format-marks.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+using Keys = std::map<unsigned, std::string>;
+
+constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+
+// A partition whose disk loses its cache with the power: what mkfs had begun may look like anything
+// then.
+struct Formatting : testing::Test {
+  ~Formatting() noexcept override {}
+  enum class Content { kEmpty, kHalf, kXfs };
+  struct ModelDisk final : Installer {
+    Formatting& test;
+    explicit ModelDisk(Formatting& test) : test(test) {}
+    kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
+    kj::Promise<bool> run(Fill fill) override {
+      capnp::MallocMessageBuilder message;
+      auto request = message.initRoot<rpc::InstallRequest>();
+      fill(request);
+      if (request.isClear()) {
+        test.step("clear", [&]() {
+          if (request.getClear().getBytes() < test.bytes) return;  // mkfs writes everywhere
+          test.content = Content::kEmpty;
+          test.luks.content = Luks::Content::kEmpty;
+        });
+        co_return true;
+      }
+      if (request.getFormat().getEmpty() > 0 && test.content != Content::kEmpty) {
+        fail(ErrorKind::kFailedPrecondition, "it holds something");
+      }
+      test.content = Content::kHalf;
+      test.luks.content = Luks::Content::kOther;
+      test.step("format", [&]() { test.content = Content::kXfs; });
+      co_return true;
+    }
+  };
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  static constexpr uint64_t kBytes = 100u << 20;
+  uint64_t bytes = kBytes;
+  kj::StringPtr label = "EPHEMERAL"_kj;
+  Content content = Content::kEmpty;
+  ModelLuks luks;
+  ModelStateKeys stateKeys;
+  ModelDisk installer{*this};
+  ModelMarks marks;
+  unsigned calls = 0, failAt = 0;
+  bool effective = false;  // the call that fails has had its effect
+  std::string log, said;
+  SystemPartitions partitions{
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
+       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
+       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
+       [](kj::StringPtr, const KeysReport&) {}}};
+  Formatting() {
+    marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
+      step(what, kj::mv(effect));
+    };
+  }
+  void step(kj::StringPtr what, kj::Function<void()> effect) {
+    bool fails = ++calls == failAt;
+    if (!fails || effective) {
+      effect();
+      log += (log.empty() ? "" : " ") + std::string(what.cStr());
+    }
+    if (fails) fail(ErrorKind::kUnavailable, "the power is gone");
+  }
+  void holds(Content what) {
+    content = what;
+    luks.content = what == Content::kEmpty ? Luks::Content::kEmpty : Luks::Content::kOther;
+  }
+  // "" when it can be mounted.
+  std::string prepare(kj::Maybe<FileSystem> seen, Encryption how = nullptr,
+                      kj::StringPtr name = "EPHEMERAL") {
+    Volume volume;
+    volume.device.name = kj::str("vda6");
+    volume.device.bytes = bytes;
+    volume.device.partitionName = kj::str(name);
+    volume.device.begin = 503u << 20;
+    KJ_IF_MAYBE (type, seen) volume.content = Superblock{*type, kj::str()};
+    calls = 0;
+    log.clear();
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { partitions.prepare(volume, label, how).wait(scope); })) {
+      return messageOf(*e).cStr();
+    }
+    return "";
+  }
+};
+
+// Catches: a mark that is set too late or goes too early, so that a cut leaves a partition that no
+// boot accepts; one that stays, so that a later boot formats what is in use.
+TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
+  unsigned cuts = 0;
+  for (unsigned at = 1; at < 5; ++at) {
+    for (bool late : {false, true}) {
+      // With a superblock that was the last write and came first, and without.
+      for (auto seen : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
+        SCOPED_TRACE(at);
+        holds(Content::kEmpty);
+        marks.marks.clear();
+        failAt = at, effective = late;
+        auto cut = prepare(nullptr);
+        cuts += !cut.empty();
+        EXPECT_EQ(cut.empty(), at > 3);
+        failAt = 0;
+        auto now = content == Content::kXfs    ? kj::Maybe<FileSystem>(FileSystem::kXfs)
+                   : content == Content::kHalf ? seen
+                                               : kj::Maybe<FileSystem>();
+        EXPECT_EQ(prepare(now), "");
+        EXPECT_EQ(content, Content::kXfs);
+        EXPECT_EQ(prepare(FileSystem::kXfs), "");
+        EXPECT_EQ(log, "") << "formatted once more";
+      }
+    }
+  }
+  EXPECT_EQ(cuts, 12u);
+}
+
+// Catches: a format that goes on without its mark; a node without META that cannot be made; an
+// installation, which has no META of its own yet, that leaves marks.
+TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
+  EXPECT_EQ(prepare(nullptr), "");
+  EXPECT_EQ(log, "mark format unmark");
+  holds(Content::kEmpty);
+  failAt = 1;
+  EXPECT_EQ(prepare(nullptr), "the power is gone");
+  EXPECT_EQ(content, Content::kEmpty);
+  failAt = 0;
+  EXPECT_EQ(prepare(nullptr, nullptr, "EPHEMERAL.unfinished"), "");
+  EXPECT_EQ(log, "format");
+  holds(Content::kEmpty);
+  marks.hasMeta = false;
+  EXPECT_EQ(prepare(nullptr), "");
+  EXPECT_EQ(log, "format");
+}
+
+// Catches: a partition that a boot refuses, and that the next one formats, since the first has
+// marked it; what could still have restored it, thrown away before the refusal.
+TEST_F(Formatting, WhatIsRefusedStaysRefused) {
+  stateKeys.text = "the list";
+  for (auto name : {"EPHEMERAL"_kj, "STATE"_kj}) {
+    label = name;
+    holds(Content::kHalf);
+    for (unsigned boot = 0; boot < 3; ++boot) {
+      EXPECT_EQ(prepare(nullptr, nullptr, name),
+                "/dev/vda6 holds something, but no file system that can be read");
+      EXPECT_EQ(log, "");
+    }
+    luks.problem = "begins with zeros and has data behind them";
+    EXPECT_EQ(prepare(nullptr, nullptr, name), "/dev/vda6 " + luks.problem);
+    luks.problem.clear();
+    EXPECT_TRUE(marks.marks.empty());
+  }
+  EXPECT_EQ(stateKeys.text.orDefault(""), "the list");
+  holds(Content::kXfs);
+  EXPECT_EQ(prepare(FileSystem::kXfs, nullptr, label), "");
+  EXPECT_TRUE(stateKeys.text == nullptr) << "it is plain now";
+}
+
+// Catches: a mark that is overlooked, since META does not answer, and believed by a later boot,
+// which formats what was used meanwhile.
+TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
+  marks.marks["EPHEMERAL"] = 503u << 20;
+  marks.answers = false;
+  holds(Content::kXfs);
+  EncryptionWish wanted({{0, "a"}});
+  EXPECT_EQ(prepare(FileSystem::kXfs), "META did not respond");
+  EXPECT_EQ(prepare(nullptr), "META did not respond");
+  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "META did not respond");
+  EXPECT_EQ(log, "");
+}
+
+// Catches: a mark that is believed of what mkfs cannot have left, or of another partition; a plain
+// file system that was begun and is in the way of the encryption that the config wants since.
+TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
+  holds(Content::kXfs);
+  marks.marks["EPHEMERAL"] = 503u << 20;
+  EXPECT_THAT(prepare(FileSystem::kLuks), HasSubstr("is encrypted, but the config has no"));
+  EXPECT_EQ(prepare(FileSystem::kExt4), "");
+  EXPECT_EQ(log, "");
+  marks.marks["EPHEMERAL"] = 504u << 20;
+  EXPECT_EQ(prepare(FileSystem::kXfs), "");
+  EXPECT_EQ(log, "");
+
+  EncryptionWish wanted({{0, "a"}});
+  EXPECT_THAT(prepare(FileSystem::kXfs, wanted.get()), HasSubstr("is not encrypted (xfs)"));
+  marks.marks["EPHEMERAL"] = 503u << 20;
+  EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "");
+  EXPECT_EQ(log, "clear unmark format");
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,229 @@
+// STATE's keys in META beside those in its header: what a boot without a config opens it with.
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "machined/disk/encryption/test-model-luks.h"
+#include "machined/disk/encryption/test-state-keys.h"
+#include "machined/disk/volumes/system-partitions.h"
+#include "machined/disk/volumes/test-format-marks.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+// Passphrases by slot. "": the machine's own; "!": readable in META, and so are all others.
+using List = std::map<unsigned, std::string>;
+
+constexpr kj::StringPtr kMapping = "/dev/mapper/vda5-encrypted"_kj;
+constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj, kNoUuid = ""_kj;
+const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffSTATE";
+
+using Wish = EncryptionWish;
+
+// What the header has when it is as the list says.
+std::map<unsigned, std::string> slotsOf(const List& list) {
+  std::map<unsigned, std::string> slots;
+  for (auto& [slot, text] : list) {
+    slots[slot] = text.empty() ? kMachineKey : text[0] == '!' ? text.substr(1) : text;
+  }
+  return slots;
+}
+std::string metaOf(const List& list) {
+  Wish wish(list);
+  auto text = stateKeysText(wish.root.asReader());
+  return {reinterpret_cast<const char*>(text.begin()), text.size()};
+}
+
+struct ZerosInstaller final : Installer {
+  kj::Promise<bool> run(Fill) override { return true; }
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
+};
+
+struct StateKeysTest : testing::Test {
+  ~StateKeysTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  ModelLuks luks;
+  ModelStateKeys meta;
+  ZerosInstaller installer;
+  ModelMarks marks;
+  kj::StringPtr uuid = kUuid;
+  std::string said;
+  Volume volume;
+  StateKeysTest() {
+    volume.device.name = kj::str("vda5");
+    meta.onChange = [this]() { luks.begin(); };
+  }
+
+  // Each boot has its own.
+  SystemPartitions partitions() {
+    return SystemPartitions(
+        {luks, meta, installer, marks, []() { return kj::Vector<kj::String>(); },
+         [this]() { return kj::str(uuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
+         [](kj::StringPtr, const VolumeReport&) {},
+         []() -> kj::Maybe<kj::String> { return nullptr; },
+         [](kj::StringPtr, const KeysReport&) {}});
+  }
+  // As an apply does. False: it was cut.
+  bool change(const List& before, const List& after, List& stored, KeyChangeExtent extent) {
+    Wish from(before), to(after);
+    auto all = partitions();
+    auto failure = kj::runCatchingExceptions([&]() {
+      all.change(kj::str(kMapping), "STATE", from.get(), to.get(), extent,
+                 [&]() -> kj::Promise<void> {
+                   luks.begin();
+                   stored = after;
+                   return kj::READY_NOW;
+                 })
+          .wait(scope);
+    });
+    return failure == nullptr && (luks.failAt == 0 || luks.calls < luks.failAt);
+  }
+  // With no more than is on the disk; false: STATE is locked.
+  bool boot(const List& stored) {
+    luks.failAt = 0;
+    volume.content = Superblock{FileSystem::kLuks, kj::str()};
+    auto all = partitions();
+    if (all.prepareEarly(volume, "STATE").wait(scope).open == nullptr) return false;
+    Wish config(stored);
+    all.putRight(kj::str(kMapping), "STATE", config.get()).wait(scope);
+    return true;
+  }
+  void install(const List& list) {
+    volume.content = nullptr;
+    Wish config(list);
+    auto all = partitions();
+    all.prepare(volume, "STATE", config.get()).wait(scope);
+  }
+};
+
+// Catches: a STATE that is encrypted and that no boot opens, for META has no list or an old one;
+// one in META that has a passphrase which the config does not give away.
+TEST_F(StateKeysTest, AreStoredWithTheVolume) {
+  install({{1, ""}, {3, "closed"}});
+  EXPECT_EQ(KJ_ASSERT_NONNULL(meta.text), R"({"EncryptionProvider":"luks2","EncryptionKeys":[)"
+                                          R"({"KeyStatic":null,"KeyNodeID":{},"KeySlot":1}],)"
+                                          R"("EncryptionCipher":"aes-xts-plain64"})");
+  luks = ModelLuks();
+  install({{1, ""}, {3, "!open"}});
+  EXPECT_EQ(KJ_ASSERT_NONNULL(meta.text),
+            R"({"EncryptionProvider":"luks2","EncryptionKeys":[)"
+            R"({"KeyStatic":null,"KeyNodeID":{},"KeySlot":1},)"
+            R"({"KeyStatic":{"KeyData":"open"},"KeyNodeID":null,"KeySlot":3}],)"
+            R"("EncryptionCipher":"aes-xts-plain64"})");
+  uuid = kNoUuid;
+  luks.slots = {{3, "open"}};
+  EXPECT_TRUE(boot({{3, "!open"}}));
+  EXPECT_EQ(KJ_ASSERT_NONNULL(meta.text), metaOf({{3, "!open"}}));
+  auto writes = meta.writes;
+  EXPECT_TRUE(boot({{3, "!open"}}));
+  EXPECT_EQ(meta.writes, writes) << "META is written at each boot";
+}
+
+// Catches: a cut while it is formatted after which it is encrypted and META does not say how.
+TEST_F(StateKeysTest, AreThereBeforeTheVolumeIs) {
+  uuid = kNoUuid;
+  unsigned cuts = 0;
+  for (unsigned cut = 1;; ++cut) {
+    luks = ModelLuks();
+    luks.failAt = cut;
+    luks.failOn = true;
+    meta.text = nullptr;
+    auto failure = kj::runCatchingExceptions([&]() { install({{0, "!a"}}); });
+    luks.failAt = 0;
+    if (luks.content == Luks::Content::kLuks) {
+      EXPECT_TRUE(boot({{0, "!a"}})) << cut;
+    }
+    if (failure == nullptr) break;
+    ++cuts;
+  }
+  EXPECT_GT(cuts, 3u);
+}
+
+// Catches: a moment of a change at which the list in META opens nothing, wherever power goes.
+TEST_F(StateKeysTest, OpenStateAtEachMoment) {
+  std::minstd_rand random(5);
+  unsigned cuts = 0, changes = 0;
+  for (unsigned round = 0; round < 400; ++round) {
+    bool own = random() % 2 == 0;
+    uuid = own ? kUuid : kNoUuid;
+    auto list = [&]() {
+      List made;
+      std::string readable = own && random() % 2 == 0 ? "" : "!";
+      for (unsigned i = random() % 3; i > 0; --i) {
+        made[random() % 3] = readable + std::string(1, 'a' + random() % 3);
+      }
+      made[random() % 3] = own ? "" : "!" + std::string(1, 'a' + random() % 3);
+      return made;
+    };
+    auto before = list(), after = list();
+    auto extent = random() % 2 == 0 ? KeyChangeExtent::kWhole : KeyChangeExtent::kUntilPersisted;
+    bool whole = false;
+    for (unsigned cut = 1; !whole; ++cut) {
+      SCOPED_TRACE(std::to_string(round) + " cut at " + std::to_string(cut));
+      luks = ModelLuks();
+      luks.content = Luks::Content::kLuks;
+      luks.slots = slotsOf(before);
+      meta.text = metaOf(before);
+      auto stored = before;
+      luks.failAt = cut;
+      luks.failOn = true;
+      whole = change(before, after, stored, extent);
+      // Without the machine's own key at any slot.
+      auto list = KJ_ASSERT_NONNULL(meta.text);
+      auto seen = readStateKeys(kj::StringPtr(list.c_str(), list.size()).asBytes(), uuid);
+      luks.failAt = 0;
+      ASSERT_TRUE(luks.open("", "", seen).wait(scope) != nullptr) << luks.steps << "; " << list;
+      ASSERT_TRUE(boot(stored)) << luks.steps << "; " << list;
+      ASSERT_EQ(luks.slots, slotsOf(stored)) << luks.steps;
+      ASSERT_EQ(KJ_ASSERT_NONNULL(meta.text), metaOf(stored));
+      ++cuts;
+    }
+    ++changes;
+  }
+  EXPECT_GT(cuts, 8 * changes);
+}
+
+// Catches: a node that is lost since META is damaged, missing or of before; one that does not say
+// so.
+TEST_F(StateKeysTest, TheMachinesOwnKeyDoesWithoutThem) {
+  luks.content = Luks::Content::kLuks;
+  luks.slots = {{4, kMachineKey}};
+  for (auto text : {"{", "[]", R"({"EncryptionKeys":[{"KeySlot":99}]})", "\xff\xfe"}) {
+    said.clear();
+    meta.text = text;
+    EXPECT_TRUE(boot({{4, ""}})) << text;
+    EXPECT_THAT(said, HasSubstr("its list of keys in META cannot be used: ")) << text;
+    EXPECT_EQ(KJ_ASSERT_NONNULL(meta.text), metaOf({{4, ""}}));
+  }
+  said.clear();
+  meta.text = metaOf({{0, "!old"}});
+  EXPECT_TRUE(boot({{4, ""}}));
+  meta.absent = true;
+  EXPECT_TRUE(boot({{4, ""}}));
+  luks.slots = {};
+  install({{4, ""}});
+  EXPECT_EQ(said.find("warning"), std::string::npos) << said;
+  // One that needs them is not encrypted without.
+  luks = ModelLuks();
+  auto failure = kj::runCatchingExceptions([&]() { install({{0, "!a"}}); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), HasSubstr("no partition META"));
+  EXPECT_EQ(luks.steps, "");
+}
+
+// Catches: keys that stay readable although STATE is not encrypted any more.
+TEST_F(StateKeysTest, GoWithTheEncryption) {
+  meta.text = metaOf({{0, "!a"}});
+  volume.content = Superblock{FileSystem::kXfs, kj::str()};
+  auto all = partitions();
+  all.prepare(volume, "EPHEMERAL", nullptr).wait(scope);
+  EXPECT_TRUE(meta.text != nullptr);
+  all.prepare(volume, "STATE", nullptr).wait(scope);
+  EXPECT_TRUE(meta.text == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,417 @@
+// Which volume is STATE, and what a machine does whose STATE is there and cannot be had.
+#include "machined/disk/volumes/state-volume.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/disk/encryption/test-model-luks.h"
+#include "machined/disk/encryption/test-state-keys.h"
+#include "machined/disk/volumes/ephemeral-volume.h"
+#include "machined/disk/volumes/test-format-marks.h"
+#include "machined/process1/test-held-pool.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+
+Volume partition(kj::StringPtr name, FileSystem type, kj::StringPtr partitionName = "STATE") {
+  Volume v;
+  v.device.name = kj::str(name);
+  v.device.disk = kj::heapString(name.slice(0, 3));
+  v.device.whole = false;
+  v.device.partitionName = kj::str(partitionName);
+  v.content = Superblock{type, kj::str("STATE")};
+  return v;
+}
+
+Volume copyOf(const Volume& v) {
+  Volume copy = partition(v.device.name, FileSystem::kXfs, v.device.partitionName);
+  copy.device.disk = kj::str(v.device.disk);
+  copy.device.whole = v.device.whole;
+  copy.device.readOnly = v.device.readOnly;
+  copy.device.cdrom = v.device.cdrom;
+  copy.content =
+      v.content.map([](const Superblock& s) { return Superblock{s.type, kj::str(s.label)}; });
+  copy.problem = kj::str(v.problem);
+  return copy;
+}
+
+// A whole disk without partitions, which may have a label.
+Volume disk(kj::StringPtr name, kj::StringPtr label = "") {
+  Volume v;
+  v.device.name = kj::str(name);
+  v.device.disk = kj::str(name);
+  if (label.size() > 0) v.content = Superblock{FileSystem::kXfs, kj::str(label)};
+  return v;
+}
+
+struct ModelVolumes final : Volumes {
+  kj::Function<kj::Vector<Volume>()> volumes;
+  kj::Promise<kj::Vector<Volume>> look() override { return volumes(); }
+  kj::Promise<kj::Vector<Volume>> lookIntoOpen() override { return kj::Vector<Volume>(); }
+  kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr, kj::Array<kj::String>, size_t,
+                                           kj::Duration) override {
+    KJ_UNIMPLEMENTED("not in this test");
+  }
+};
+
+// What the installer says of every partition; "": it was empty, and is none any more.
+struct ModelInstaller final : Installer {
+  kj::StringPtr refusal = "/dev/vdb1 holds something, but no file system that can be read";
+  std::string formatted;
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<bool> run(Fill fill) override {
+    capnp::MallocMessageBuilder message;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    if (refusal.size() > 0) fail(ErrorKind::kFailedPrecondition, refusal);
+    auto format = request.asReader().getFormat();
+    formatted = std::string(format.getDevice().cStr()) + " " + format.getLabel().cStr() + " " +
+                std::to_string(format.getEmpty());
+    return true;
+  }
+};
+
+struct StateVolumeTest : testing::Test {
+  ~StateVolumeTest() noexcept override {}
+  enum class Config { kUnknown, kPlain, kEncrypted };
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  TestTree tree;
+  ModelVolumes volumes;
+  ModelInstaller installer;
+  ModelLuks luks;
+  ModelMarks marks;
+  std::vector<std::string> mappings;
+  ModelStateKeys stateKeys;
+  StateOn on = StateOn::kDisk;
+  Config config = Config::kUnknown;
+  unsigned looks = 0;
+  std::string said, phases, broken;
+  bool locked = false;
+  SystemPartitions partitions{
+      {luks, stateKeys, installer, marks,
+       [this]() {
+         kj::Vector<kj::String> names;
+         for (auto& name : mappings) names.add(kj::str(name.c_str()));
+         return names;
+       },
+       []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
+       [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
+       [this](kj::StringPtr label, const VolumeReport& report) {
+         phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
+       },
+       []() -> kj::Maybe<kj::String> { return nullptr; }, [](kj::StringPtr, const KeysReport&) {},
+       [this](kj::StringPtr label, kj::StringPtr why) {
+         broken += kj::str(label, ": ", why, "\n").cStr();
+       }}};
+
+  // What mounting comes to: "" when the boot goes on, the error when it does not.
+  template <typename... V>
+  std::string mount(V... list) {
+    volumes.volumes = [&]() {
+      ++looks;
+      kj::Vector<Volume> all;
+      (all.add(copyOf(list)), ...);
+      return all;
+    };
+    StateVolume state(
+        uv, io.provider->getTimer(), volumes, partitions, on,
+        [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; }, tree.root);
+    std::string text;
+    capnp::MallocMessageBuilder message;
+    auto how = message.initRoot<config::Encryption>();
+    auto key = how.initKeys(1)[0];
+    key.initStatic().setPassphrase("secret");
+    how.initOptions(1).set(0, kReadableInMeta);
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   state.mount().wait(io.waitScope);
+                   locked = state.whyLocked() != nullptr;
+                   if (config == Config::kPlain) state.mountWith(nullptr).wait(io.waitScope);
+                   if (config == Config::kEncrypted)
+                     state.mountWith(how.asReader()).wait(io.waitScope);
+                 })) {
+      text = messageOf(*e).cStr();
+    }
+    return text;
+  }
+  static Volume unknown(kj::StringPtr name) {
+    auto volume = partition(name, FileSystem::kXfs);
+    volume.content = nullptr;
+    return volume;
+  }
+};
+
+// Catches: an installation that is never over, because an attempt was cut off on another disk, or
+// because that one does not answer.
+TEST(FindState, OfAnInstallationIsOnItsDisk) {
+  kj::Vector<Volume> all;
+  all.add(partition("vda5", FileSystem::kXfs, "STATE.unfinished"));
+  all.add(partition("vdb5", FileSystem::kXfs, "STATE.unfinished"));
+  all.add(disk("vdc"));
+  all.back().problem = kj::str("did not respond within 10 s");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(findState(all, "STATE.unfinished", "vdb"_kj)).device.name, "vdb5");
+  EXPECT_TRUE(findState(all, "STATE", "vdb"_kj) == nullptr);
+  EXPECT_ANY_THROW(findState(all, "STATE.unfinished"));
+  EXPECT_ANY_THROW(findState(all, "STATE", "vdc"_kj));
+}
+
+// Catches: a node that was configured and whose disk cannot be mounted: it must not be taken for
+// one that was never configured, which takes a config from anybody; a volume that is said to be
+// ready and is not mounted.
+TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
+              HasSubstr("cannot mount /dev/absent1 (xfs): "));
+  EXPECT_THAT(broken, HasSubstr("STATE: cannot mount /dev/absent1 (xfs): "));
+}
+
+// Catches: a STATE that is there and useless, for which the machine goes on without one.
+TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
+  luks.content = Luks::Content::kOther;
+  EXPECT_THAT(mount(unknown("vdb1")),
+              HasSubstr("STATE: /dev/vdb1 holds something, but no file system that can be read"));
+  EXPECT_THAT(mount(partition("vdb1", FileSystem::kVfat)), HasSubstr("/dev/vdb1 has no file own"));
+  auto locked = partition("vdb1", FileSystem::kXfs);
+  locked.device.readOnly = true;
+  EXPECT_THAT(mount(kj::mv(locked)), HasSubstr("/dev/vdb1 is read-only"));
+}
+
+// Catches: an empty partition that is not made a file system on, or is given another name or is
+// not looked at to its end; the boot does not go on without it. One that is formatted before it is
+// known whether it is to be encrypted.
+TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
+  installer.refusal = "";
+  EXPECT_EQ(mount(unknown("absent1")), "");
+  EXPECT_EQ(installer.formatted, "");
+  EXPECT_FALSE(locked);
+  config = Config::kPlain;
+  EXPECT_THAT(mount(unknown("absent1")), HasSubstr("cannot mount /dev/absent1 (xfs): "));
+  EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 0");
+  EXPECT_THAT(said, HasSubstr("/dev/absent1 was empty"));
+  EXPECT_EQ(luks.steps, "");
+  config = Config::kEncrypted;
+  EXPECT_THAT(mount(unknown("absent1")),
+              HasSubstr("cannot mount /dev/mapper/absent1-encrypted (xfs): "));
+  EXPECT_EQ(installer.formatted, "/dev/mapper/absent1-encrypted STATE 1048576");
+  EXPECT_EQ(luks.steps, "format, settle");
+}
+
+// Catches: a partition that mkfs has left as something that cannot be mounted, for ever; one that
+// is made anew before it is known whether it is to be encrypted; the mark of an attempt to install
+// that is followed.
+TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
+  installer.refusal = "";
+  marks.marks["STATE"] = 0;
+  EXPECT_EQ(mount(partition("absent1", FileSystem::kXfs)), "");
+  EXPECT_EQ(installer.formatted, "");
+  EXPECT_FALSE(locked);
+  EXPECT_THAT(said, HasSubstr("/dev/absent1 was left unfinished, and there is no config yet"));
+  config = Config::kPlain;
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
+              HasSubstr("cannot mount /dev/absent1"));
+  EXPECT_EQ(installer.formatted, "/dev/absent1 STATE 0");
+  EXPECT_TRUE(marks.marks.empty());
+  installer.formatted.clear();
+  EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
+              HasSubstr("cannot mount /dev/absent1"));
+  EXPECT_EQ(installer.formatted, "");
+}
+
+// Catches: a mapping that a brain left that died, which keeps its disk in use: no installation and
+// no reset could write to it. One of somebody else that is closed, and one in use that ends the
+// shutdown.
+TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
+  mappings = {"vda5-encrypted", "vg-data", "vda6-encrypted"};
+  luks.inUse = "vda6-encrypted";
+  auto tell = [this](kj::StringPtr line) { said += line.cStr(); };
+  auto& timer = io.provider->getTimer();
+  StateVolume state(uv, timer, volumes, partitions, StateOn::kDisk, tell, tree.root);
+  state.unmount().wait(io.waitScope);
+  EXPECT_EQ(luks.closed, "vda5-encrypted");
+  EXPECT_EQ(said, "");
+  luks.inUse.clear();
+  EphemeralVolume ephemeral(uv, timer, volumes, installer, partitions, tell, tree.root);
+  ephemeral.unmount().wait(io.waitScope);
+  EXPECT_EQ(luks.closed, "vda5-encrypted vda5-encrypted vda6-encrypted");
+}
+
+// Catches: an encrypted one that is taken for none, so that anybody can give the machine a config;
+// that is opened or formatted though it should not be, or gets a file system once more.
+TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
+  luks.content = Luks::Content::kLuks;
+  luks.slots = {{0, "secret"}};
+  auto encrypted = [] { return partition("vdb1", FileSystem::kLuks); };
+  EXPECT_EQ(mount(encrypted()), "");
+  EXPECT_TRUE(locked);
+  EXPECT_EQ(phases, "STATE waiting\n");
+  EXPECT_EQ(luks.mapped, "");
+  // Only the machine's own key needs no config.
+  luks.slots = {{7, "00112233-4455-6677-8899-aabbccddeeffSTATE"}, {0, "secret"}};
+  phases.clear();
+  EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
+  EXPECT_EQ(phases, "STATE ready\n");
+  EXPECT_EQ(luks.slots.size(), 2u) << "a key was changed before there is a config";
+  luks.slots = {{0, "secret"}};
+  luks.mapped.clear();
+  // Its first header is damaged, the second one is not.
+  EXPECT_EQ(mount(unknown("vdb1")), "");
+  EXPECT_TRUE(locked);
+
+  config = Config::kPlain;
+  EXPECT_EQ(mount(encrypted()),
+            "STATE: /dev/vdb1 is encrypted, but the config has no machine.systemDiskEncryption for "
+            "it");
+  config = Config::kEncrypted;
+  phases.clear();
+  EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
+  EXPECT_EQ(phases, "STATE waiting\nSTATE ready\n");
+  EXPECT_EQ(installer.formatted, "");
+  EXPECT_EQ(luks.steps, "");
+  // Keys of a config that may not be the one that is stored there.
+  luks.slots = {{0, "secret"}, {4, "the stored config's"}};
+  EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
+  EXPECT_EQ(luks.steps, "");
+  luks.slots = {{0, "another"}};
+  EXPECT_THAT(mount(encrypted()), HasSubstr("STATE: no key of the config opens /dev/vdb1"));
+  EXPECT_EQ(luks.steps, "");
+}
+
+// Catches: the volume of somebody else that is taken because of a label, which anybody can give.
+TEST_F(StateVolumeTest, ALabelIsNotEnough) {
+  EXPECT_EQ("", mount(disk("vdb", "STATE"), partition("vdc1", FileSystem::kXfs, "state")));
+  EXPECT_THAT(said, HasSubstr("STATE: no such partition"));
+}
+
+// Catches: a second STATE that wins because of its name, also one that could not even be mounted.
+TEST_F(StateVolumeTest, OfTwoNone) {
+  auto both = mount(partition("vda5", FileSystem::kXfs), partition("vdb1", FileSystem::kVfat));
+  EXPECT_THAT(both, HasSubstr("/dev/vda5"));
+  EXPECT_THAT(both, HasSubstr("/dev/vdb1"));
+  EXPECT_THAT(both, HasSubstr("more than one partition is named STATE"));
+}
+
+// Catches: a disk that is slow or dying, of which nobody can tell whether it has a STATE, and which
+// makes a configured node one without a config.
+TEST_F(StateVolumeTest, ADiskThatCouldNotBeLookedAtMayHaveIt) {
+  auto slow = disk("vdb");
+  slow.problem = kj::str("did not respond within 10 s");
+  EXPECT_EQ("STATE: not found, and may be on /dev/vdb, which did not respond within 10 s",
+            mount(disk("vda"), kj::mv(slow)));
+  // An empty drive, or a partition of another name, is no such disk.
+  auto disc = disk("sr0"), other = partition("vda1", FileSystem::kXfs, "DATA");
+  disc.device.cdrom = true;
+  disc.problem = kj::str("cannot be read: Input/output error");
+  other.problem = kj::str("cannot be read: Input/output error");
+  EXPECT_EQ("", mount(kj::mv(other), kj::mv(disc)));
+  auto unreadable = partition("vdb1", FileSystem::kXfs);
+  unreadable.problem = kj::str("cannot be read: Input/output error");
+  EXPECT_EQ("STATE: /dev/vdb1 cannot be read: Input/output error", mount(kj::mv(unreadable)));
+}
+
+// Catches: a half-written copy of the config, left by a power cut, that stays on STATE for ever.
+TEST_F(StateVolumeTest, WhatWasLeftHalfWrittenIsRemoved) {
+  tree.file("config.yaml", "machine: {}", 0600);
+  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  tree.file("config.yaml.backup2", "kept");
+  tree.directory("folder.aB3xY9");
+  EXPECT_EQ("", mount());
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+  EXPECT_EQ("machine: {}", readFile(tree.at("config.yaml")));
+  EXPECT_EQ("kept", readFile(tree.at("config.yaml.backup2")));
+  EXPECT_EQ(0, access(tree.at("folder.aB3xY9").cStr(), F_OK));
+}
+
+// Catches: a container that takes a disk of its host's for its own, or asks what is on one; a
+// half-written copy that stays because no disk was mounted.
+TEST_F(StateVolumeTest, AContainerHasWhatItsLauncherMounted) {
+  on = StateOn::kLauncher;
+  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  EXPECT_EQ("", mount(partition("vda5", FileSystem::kXfs)));
+  EXPECT_EQ(0u, looks);
+  EXPECT_THAT(said, HasSubstr("nothing is mounted at "));
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+}
+
+// Catches: a disk that hangs after it was mounted, and the boot with it.
+TEST_F(StateVolumeTest, WhatHangsIsNotWaitedFor) {
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  volumes.volumes = []() { return kj::Vector<Volume>(); };
+  StateVolume state(
+      uv, timer, volumes, partitions, StateOn::kDisk,
+      [this](kj::StringPtr line) { said += line.cStr(); }, tree.root);
+  HeldPool hanging(uv);
+  auto mounting = state.mount();
+  EXPECT_FALSE(mounting.poll(io.waitScope));
+  timer.advanceTo(timer.now() + 60 * kj::SECONDS);
+  ASSERT_TRUE(mounting.poll(io.waitScope));
+  mounting.wait(io.waitScope);
+  EXPECT_THAT(said, HasSubstr("cannot remove unfinished files: timed out after 60 s"));
+}
+
+// A sysfs with these whole disks; their nodes are the machine's own.
+struct RealVolumesTest : testing::Test {
+  ~RealVolumesTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestTree sys;
+  DirectForeign foreign;
+  RealVolumes volumes{uv, io.unixEventPort, timer, foreign, [](kj::StringPtr) {}, sys.root};
+
+  void disk(kj::StringPtr name) {
+    sys.directory(kj::str("class/block/", name));
+    sys.file(kj::str("class/block/", name, "/size"), "8\n");
+  }
+  void untilATimerIsSet() {
+    auto& real = io.provider->getTimer();
+    auto deadline = real.now() + 10 * kj::SECONDS;
+    while (timer.nextEvent() == nullptr) {
+      KJ_REQUIRE(real.now() < deadline, "no device was looked at");
+      real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+  }
+  std::string problems(kj::Promise<kj::Vector<Volume>> looking) {
+    std::string all;
+    for (auto& v : looking.wait(io.waitScope)) {
+      all += std::string(v.device.name.cStr()) + " " + v.problem.cStr() + "\n";
+    }
+    return all;
+  }
+};
+
+// Catches: a device without a node, or one that cannot be read, that is missing in the list.
+TEST_F(RealVolumesTest, WhatCannotBeLookedAtSaysSo) {
+  disk("absent");
+  disk("shm");  // a folder, which can be opened and not read
+  EXPECT_EQ(
+      "shm cannot be read: Is a directory\n"
+      "absent cannot be opened: No such file or directory\n",
+      problems(volumes.look()));
+}
+
+// Catches: a device slower than the deadline that is missing in the list, at the second look too.
+TEST_F(RealVolumesTest, ASlowOneSaysSo) {
+  disk("null");
+  EXPECT_EQ("null \n", problems(volumes.look()));
+  {
+    // One thread is left for the list of devices, and then there is none for the device.
+    HeldPool most(uv, HeldPool::kThreads - 1);
+    auto looking = volumes.look();
+    HeldPool rest(uv, 1);
+    untilATimerIsSet();
+    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+    EXPECT_EQ("null did not respond within 10 s\n", problems(kj::mv(looking)));
+  }
+  EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,156 @@
+#include "machined/disk/volumes/state-volume.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/within.h"
+#include "machined/disk/volumes/mount-volume.h"
+#include "machined/disk/volumes/unmount-volume.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed first
+
+[[noreturn]] void refuse(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", why));
+}
+
+// A disk that stops answering may do so here, too.
+void makeOwn(int mount, kj::StringPtr node) {
+  struct statvfs info;
+  KJ_SYSCALL(fstatvfs(mount, &info), node);
+  if ((info.f_flag & ST_RDONLY) != 0) refuse(kj::str(node, " was mounted read-only by the kernel"));
+  KJ_SYSCALL(fchmodat(mount, ".", 0700, 0), node);
+}
+
+}  // namespace
+
+kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::StringPtr name,
+                                   kj::Maybe<kj::StringPtr> disk) {
+  KJ_IF_MAYBE (found, findNamed(volumes, kStateName, name, disk)) return *found;
+  // Of a disk that was not looked at, nobody knows whether it has one.
+  for (auto& v : volumes) {
+    if (v.device.disk != disk.orDefault(v.device.disk)) continue;
+    if (v.problem.size() > 0 && v.device.whole && !v.device.cdrom) {
+      refuse(kj::str("not found, and may be on ", v.device.node(), ", which ", v.problem));
+    }
+  }
+  return nullptr;
+}
+
+bool StateVolume::isMounted() {
+  return isMountPoint(path, readFile("/proc/self/mountinfo"));
+}
+
+kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
+  auto& node = it.node;
+  auto type = it.type;
+  // Given up, it is closed when the kernel is done with it, and so unmounted.
+  auto opening = uv.blocking([node = kj::str(node), type]() {
+    auto mount = openFileSystem(node, type, MountAccess::kReadWrite);
+    makeOwn(mount, node);
+    return mount;
+  });
+  auto opened = co_await within(
+      timer, kMountPatience, kj::mv(opening),
+      kj::str("mounting ", node, " timed out after ", kMountPatience / kj::SECONDS, " s"));
+  attach(opened, path);
+  say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
+}
+
+kj::Promise<void> StateVolume::mount() {
+  if (!isMounted()) co_await mountWhatIsThere(kStateName, Known::kNothing, nullptr, nullptr);
+  co_await prepare();
+}
+
+kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
+                                         kj::Maybe<kj::StringPtr> disk) {
+  if (on == StateOn::kLauncher || isMounted()) co_return;
+  if (name == kStateName && seen == Seen::kNone) co_return;
+  seen = Seen::kNothing;  // one is being made
+  co_await mountWhatIsThere(name, Known::kConfig, how, disk);
+  if (!isMounted()) co_return;
+  locked = false;
+  co_await prepare();
+}
+
+kj::Promise<void> StateVolume::putKeysRight(Encryption how) {
+  KJ_IF_MAYBE (node, mounted()) {
+    co_await partitions.putRight(kj::mv(*node), kStateName, how);
+  }
+}
+
+kj::Maybe<kj::String> StateVolume::mounted() {
+  if (on == StateOn::kLauncher) return nullptr;
+  return mountSource(path, readFile("/proc/self/mountinfo"));
+}
+
+kj::Maybe<kj::String> StateVolume::whyLocked() {
+  if (!locked) return nullptr;
+  return kj::str("STATE is encrypted, and no config says how to open it");
+}
+
+// One that is empty is nobody's.
+kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
+  auto early = co_await partitions.prepareEarly(volume, kStateName);
+  KJ_IF_MAYBE (it, early.open) {
+    co_return co_await partitions.mounting(kStateName, mountIt(kj::mv(*it)));
+  }
+  locked = early.locked;
+  seen = Seen::kWaiting;
+}
+
+// What a power cut left half written is a config with its secrets, too.
+kj::Promise<void> StateVolume::prepare() {
+  auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
+  auto cleaned = within(timer, kMountPatience, kj::mv(cleaning),
+                        kj::str("timed out after ", kMountPatience / kj::SECONDS, " s"));
+  co_await cleaned.catch_([this](kj::Exception&& e) {
+    say(kj::str("warning: STATE: cannot remove unfinished files: ", messageOf(e)));
+  });
+}
+
+kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known, Encryption how,
+                                                kj::Maybe<kj::StringPtr> disk) {
+  if (on == StateOn::kLauncher) {
+    say(kj::str("STATE: nothing is mounted at ", path,
+                "; the machine config will be lost with a reboot"));
+    co_return;
+  }
+  auto found = co_await volumes.look();
+  KJ_IF_MAYBE (volume, findState(found, name, disk)) {
+    bool plain = volume->content != nullptr && !volume->holds(FileSystem::kLuks);
+    auto work = [&]() -> kj::Promise<void> {
+      bool waits = known == Known::kNothing &&
+                   (!plain || co_await partitions.isUnfinished(*volume, kStateName));
+      if (waits) co_return co_await mountEarly(*volume);
+      auto ready = co_await partitions.prepare(*volume, kStateName, how, KeyCare::kLeave);
+      co_await partitions.mounting(kStateName, mountIt(kj::mv(ready)));
+    };
+    co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
+  } else if (known == Known::kNothing) {
+    seen = Seen::kNone;
+    say("STATE: no such partition; the machine config will be lost with a reboot");
+  }
+}
+
+kj::Promise<void> StateVolume::unmount() {
+  if (on == StateOn::kLauncher) co_return;
+  auto source = mountSource(path, readFile("/proc/self/mountinfo"));
+  KJ_IF_MAYBE (problem, co_await unmountWithin(uv, timer, kj::str(path))) {
+    say(kj::str("warning: ", *problem));
+    co_return;
+  }
+  KJ_IF_MAYBE (node, source) co_await partitions.release(kj::mv(*node), kStateName);
+  co_await partitions.closeUnused();
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,442 @@
+#include "machined/disk/volumes/system-partitions.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "machined/disk/encryption/test-model-luks.h"
+#include "machined/disk/encryption/test-state-keys.h"
+#include "machined/disk/volumes/test-format-marks.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Keys = std::map<unsigned, std::string>;
+
+constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+constexpr kj::StringPtr kMapping = "/dev/mapper/vda6-encrypted"_kj;
+const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffEPHEMERAL";
+
+struct NoInstaller final : Installer {
+  kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
+};
+
+struct SystemPartitionsTest : testing::Test {
+  ~SystemPartitionsTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  ModelLuks luks;
+  ModelStateKeys stateKeys;
+  NoInstaller installer;
+  ModelMarks marks;
+  std::string said, keys, steps, reported;
+  unsigned persisted = 0;
+  SystemPartitions partitions{
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
+       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
+       [this](kj::StringPtr, const VolumeReport& r) { reported = r.error.cStr(); },
+       []() -> kj::Maybe<kj::String> { return kj::str("/backups"); },
+       [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
+
+  SystemPartitionsTest() {
+    luks.content = Luks::Content::kLuks;
+    luks.slots = {{0, "a"}};
+  }
+  // "" when it went through.
+  std::string change(kj::StringPtr node, Encryption before, Encryption after,
+                     KeyChangeExtent extent = KeyChangeExtent::kWhole) {
+    persisted = 0;
+    luks.steps.clear();
+    auto failure = kj::runCatchingExceptions([&]() {
+      partitions
+          .change(
+              kj::str(node), "EPHEMERAL", before, after, extent,
+              [&]() -> kj::Promise<void> {
+                ++persisted;
+                return kj::READY_NOW;
+              },
+              [&](kj::StringPtr step) { steps += std::string(step.cStr()) + "\n"; })
+          .wait(scope);
+    });
+    KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
+    return "";
+  }
+  static Volume encrypted() {
+    Volume volume;
+    volume.device.name = kj::str("vda6");
+    volume.content = Superblock{FileSystem::kLuks, kj::str()};
+    return volume;
+  }
+  std::string putRight(kj::StringPtr node, Encryption how) {
+    said.clear();
+    luks.steps.clear();
+    luks.calls = 0;
+    partitions.putRight(kj::str(node), "EPHEMERAL", how).wait(scope);
+    return said;
+  }
+};
+
+// Catches: a partition that cannot be used, of which the API shows nothing at all.
+TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
+  kj::Vector<Volume> all;
+  EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") == nullptr);
+  auto& volume = all.add();
+  volume.device.name = kj::str("vda6");
+  volume.device.partitionName = kj::str("EPHEMERAL");
+  volume.problem = kj::str("cannot be read: Input/output error");
+  EXPECT_EQ("", reported);
+  EXPECT_THROW(partitions.find(all, "EPHEMERAL", "EPHEMERAL"), kj::Exception);
+  EXPECT_EQ("EPHEMERAL: /dev/vda6 cannot be read: Input/output error", reported);
+  volume.problem = kj::String();
+  EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") != nullptr);
+}
+
+// Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot
+// be made.
+TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}}), recoverable({{0, "a"}, {4, "*"}});
+  auto failLast = [&](const char* what, kj::Function<void()> work) {
+    luks.failAt = 0;
+    for (auto before = luks.slots; luks.failAt == 0; luks.slots = before) {
+      work();  // the first one leaves a backup
+      luks.slots = before;
+      luks.calls = 0;
+      work();
+      luks.failAt = luks.calls;
+    }
+    luks.calls = 0;
+    said.clear();
+    work();
+    EXPECT_THAT(said, HasSubstr("warning: EPHEMERAL: which keys its header has is not known"))
+        << what;
+    luks.failAt = 0;
+  };
+  failLast("boot", [&]() { partitions.prepare(encrypted(), "EPHEMERAL", a.get()).wait(scope); });
+  std::string made;
+  failLast("recovery key", [&]() {
+    made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", recoverable.get(), 4)
+               .wait(scope)
+               .cStr();
+  });
+  EXPECT_EQ(luks.slots[4], made);
+  failLast("change", [&]() { EXPECT_EQ(change(kMapping, a.get(), b.get()), ""); });
+  EXPECT_THAT(said, Not(HasSubstr("not all in place")));
+}
+
+// Catches: a default that is written out and counts as a change, for which a volume is to be reset.
+TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
+  EncryptionWish plain({{0, "a"}}), written({{0, "a"}}), other({{0, "a"}});
+  written.root.setKeySize(512);
+  written.root.setBlockSize(512);
+  other.root.setKeySize(256);
+  EXPECT_EQ(change(kMapping, plain.get(), written.get()), "");
+  EXPECT_EQ(change(kMapping, written.get(), plain.get()), "");
+  EXPECT_THAT(change(kMapping, plain.get(), other.get()), HasSubstr("keySize and blockSize take"));
+}
+
+// Catches: a config that is stored and whose keys are not in the header, or the other way round;
+// one that encrypts a mounted partition, or makes it plain, and takes effect in name only.
+TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}, {3, ""}});
+  EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kMachineKey}}));
+  EXPECT_EQ(persisted, 1u);
+  EXPECT_EQ(keys, "0 static, 3 nodeID");
+  EXPECT_THAT(steps, HasSubstr("adding the key of slot 3 to /dev/vda6\nverifying"));
+  EXPECT_EQ(change(kMapping, b.get(), b.get()), "");
+  EXPECT_EQ(luks.steps, "");
+  EXPECT_EQ(persisted, 1u);
+
+  EXPECT_EQ(change(kMapping, b.get(), a.get(), KeyChangeExtent::kUntilPersisted), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {1, "a"}, {3, kMachineKey}}));
+  EXPECT_EQ(persisted, 1u);
+
+  luks.slots = {{0, "?"}};
+  EXPECT_THAT(change(kMapping, a.get(), b.get()),
+              HasSubstr("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(persisted, 0u);
+  struct Row {
+    kj::StringPtr node;
+    Encryption before, after;
+  };
+  for (auto& row : {Row{kMapping, a.get(), nullptr}, Row{"/dev/vda6"_kj, nullptr, b.get()}}) {
+    EXPECT_THAT(change(row.node, row.before, row.after),
+                HasSubstr("changes only with an empty partition"));
+    EXPECT_EQ(persisted, 0u);
+    EXPECT_EQ(change(row.node, row.before, row.after, KeyChangeExtent::kUntilPersisted), "");
+    EXPECT_EQ(persisted, 1u);
+  }
+  // It waits for its partition to be emptied; other changes are none of its business.
+  EXPECT_EQ(change("/dev/vda6", a.get(), b.get()), "");
+  EXPECT_EQ(persisted, 1u);
+  EXPECT_EQ(change("/dev/vda6", nullptr, nullptr), "");
+  EXPECT_EQ(persisted, 1u);
+  EXPECT_EQ(luks.slots, (Keys{{0, "?"}}));
+}
+
+// Catches: a change that fails after its config was stored and counts as not applied: the config of
+// before, applied once more, would have no key that opens the volume.
+TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
+  unsigned stored = 0;
+  for (unsigned at = 1; at < 30; ++at) {
+    SCOPED_TRACE(at);
+    luks.slots = {{0, "a"}};
+    luks.calls = 0;
+    luks.failAt = at;
+    auto said = change(kMapping, a.get(), b.get());
+    EXPECT_EQ(said.empty(), persisted == 1) << said;
+    stored += persisted;
+    auto opens = [&](const char* key) {
+      for (auto& slot : luks.slots) {
+        if (slot.second == key) return true;
+      }
+      return false;
+    };
+    EXPECT_TRUE(opens(persisted == 1 ? "b" : "a"));
+  }
+  EXPECT_GT(stored, 20u);
+  EXPECT_LT(stored, 29u);
+  luks.failAt = 0;
+}
+
+// Catches: keys of a volume that was opened without its config and that stay as they were; a boot
+// that fails because of them; a mismatch that nobody hears of.
+TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
+  EncryptionWish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
+  luks.slots = {{0, kMachineKey}, {9, "old"}};
+  EXPECT_EQ(putRight(kMapping, wanted.get()), "") << "a predecessor has opened it";
+  EXPECT_EQ(luks.steps, "");
+  partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
+  EXPECT_EQ(putRight(kMapping, wanted.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
+  EXPECT_THAT(putRight(kMapping, wrong.get()), HasSubstr("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
+  EXPECT_THAT(putRight(kMapping, nullptr), HasSubstr("is encrypted, although the config"));
+  EXPECT_THAT(putRight("/dev/vda6", wanted.get()), HasSubstr("/dev/vda6 is not encrypted"));
+  EXPECT_EQ(putRight("/dev/vda6", nullptr), "");
+  EXPECT_EQ(luks.calls, 0u);
+}
+
+// Catches: a config that has only opened the volume and whose keys replace those of the config that
+// is stored on it; the key without which the next boot could not open it, removed.
+TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
+  EncryptionWish source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
+  luks.slots = {{0, "a"}, {3, "b"}, {9, "old"}};
+  auto all = luks.slots;
+  partitions.prepare(encrypted(), "EPHEMERAL", source.get(), KeyCare::kLeave).wait(scope);
+  EXPECT_EQ(luks.slots, all);
+  EXPECT_THAT(putRight(kMapping, stored.get()),
+              HasSubstr("opened with the keys of another config than the one that is stored"));
+  EXPECT_EQ(luks.slots, all);
+  EXPECT_EQ(keys, "0 unknown, 3 static, 9 unknown");
+  partitions.prepare(encrypted(), "EPHEMERAL", both.get(), KeyCare::kLeave).wait(scope);
+  EXPECT_EQ(putRight(kMapping, both.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
+  // Without a choice they are put right at once.
+  luks.slots[9] = "old";
+  partitions.prepare(encrypted(), "EPHEMERAL", both.get()).wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
+}
+
+// Catches: a machine with another UUID, as after a new mainboard, that is opened by its recovery
+// key and needs the source for ever; a cut in between after which neither the machine nor the
+// source opens it; a recovery key that is lost by being used.
+TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
+  EncryptionWish stored({{0, "b"}, {1, ""}, {7, "*"}});
+  EncryptionWish recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
+  struct Row {
+    EncryptionWish& source;
+    std::string opener;
+    Keys before, after;
+  };
+  for (auto& row :
+       {Row{recovering,
+            "recovery",
+            {{0, "b"}, {1, "old"}, {7, "recovery"}},
+            {{0, "b"}, {1, kMachineKey}, {7, "recovery"}}},
+        Row{sameSlot, "a", {{0, "a"}, {1, "old"}}, {{0, "b"}, {1, kMachineKey}}},
+        Row{common, "b", {{0, "x"}, {1, "old"}, {5, "b"}}, {{0, "b"}, {1, kMachineKey}}}}) {
+    for (unsigned at = 0; at < 30; ++at) {
+      SCOPED_TRACE(at);
+      luks.slots = row.before;
+      luks.failAt = luks.calls = 0;
+      luks.backedUp = luks.marked = false;  // another volume each time
+      partitions.prepare(encrypted(), "EPHEMERAL", row.source.get(), KeyCare::kLeave).wait(scope);
+      luks.failAt = at;
+      auto said = putRight(kMapping, stored.get());
+      bool opens = false;
+      for (auto& [slot, key] : luks.slots) {
+        opens = opens || key == kMachineKey || key == row.opener;
+      }
+      EXPECT_TRUE(opens);
+      if (said.empty()) EXPECT_EQ(luks.slots, row.after);
+      if (at == 0) EXPECT_EQ(said, "");
+    }
+  }
+  // What cannot be handed over is told by the slots that the disk has.
+  luks.slots = {{7, "recovery"}};
+  luks.failAt = luks.calls = 0;
+  luks.backedUp = luks.marked = false;
+  partitions.prepare(encrypted(), "EPHEMERAL", recovering.get(), KeyCare::kLeave).wait(scope);
+  luks.slots = {{7, "changed elsewhere"}};
+  EXPECT_THAT(putRight(kMapping, stored.get()), HasSubstr("(tried: static of slot 7)"));
+}
+
+// Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
+TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
+  luks.slots = {{2, kMachineKey}};
+  auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kMapping);
+  EncryptionWish same({{2, ""}});
+  EXPECT_EQ(putRight(kMapping, same.get()), "");
+  EXPECT_EQ(luks.calls, 1u);  // what the header says
+  luks.slots[7] = "old";
+  EXPECT_EQ(putRight(kMapping, same.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{2, kMachineKey}}));
+}
+
+// Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a
+// table of keys that does not know it.
+TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
+  EncryptionWish how({{0, "a"}, {4, "*"}});
+  auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4).wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {4, made.cStr()}}));
+  EXPECT_EQ(keys, "0 static, 4 recovery");
+  EXPECT_EQ(said.find(made.cStr()), std::string::npos) << "it was logged: " << said;
+  auto failure = kj::runCatchingExceptions([&]() {
+    partitions.newRecoveryKey(kj::str("/dev/vda6"), "EPHEMERAL", how.get(), 4).wait(scope);
+  });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("EPHEMERAL is not encrypted"));
+}
+
+// Catches: a recovery key that is made by a config which is replaced meanwhile, and freed: at the
+// slot of another key then, or after reading what is gone.
+TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
+  auto stored = kj::newPromiseAndFulfiller<void>();
+  EncryptionWish before({{0, "a"}}), after({{0, "b"}});
+  auto changing = partitions.change(kj::str(kMapping), "EPHEMERAL", before.get(), after.get(),
+                                    KeyChangeExtent::kWhole,
+                                    [&]() -> kj::Promise<void> { return kj::mv(stored.promise); });
+  EXPECT_FALSE(changing.poll(scope));
+  auto slots = luks.slots;
+  auto failure = kj::runCatchingExceptions([&]() {
+    partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", before.get(), 0).wait(scope);
+  });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kConflict);
+  EXPECT_EQ(luks.slots, slots);
+  auto second = partitions.change(kj::str(kMapping), "EPHEMERAL", after.get(), before.get(),
+                                  KeyChangeExtent::kWhole,
+                                  []() -> kj::Promise<void> { return kj::READY_NOW; });
+  before.root.initKeys(1)[0].initStatic().setPassphrase("another");  // as when one is published
+  stored.fulfiller->fulfill();
+  changing.wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
+  second.wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
+}
+
+// Catches: a key that is half made because its caller has gone away: the one of before is gone, and
+// the header counts as one that is being changed.
+TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
+  EncryptionWish how({{0, "a"}, {4, "*"}});
+  luks.slots[4] = "of before";
+  {
+    auto gone = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4);
+  }
+  scope.poll();
+  EXPECT_EQ(luks.steps, "mark, remove 4, add 4, backup");
+  EXPECT_EQ(luks.kept, luks.slots);
+  EXPECT_FALSE(luks.marked);
+  EXPECT_THAT(said, HasSubstr("a recovery key was made at slot 4"));
+}
+
+// Catches: a machine with another UUID than the one that its keys were made of, and that takes no
+// config any more.
+TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
+  SystemPartitions weak({luks, stateKeys, installer, marks,
+                         []() { return kj::Vector<kj::String>(); }, []() { return kj::String(); },
+                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
+                         []() -> kj::Maybe<kj::String> { return nullptr; },
+                         [](kj::StringPtr, const KeysReport&) {}});
+  luks.slots = {{0, kMachineKey}, {1, "a"}};
+  EncryptionWish before({{0, ""}, {1, "a"}}), after({{1, "a"}, {2, "b"}}), alone({{0, ""}});
+  weak.checkChange(kMapping, "EPHEMERAL", before.get(), after.get());
+  auto change = [&](EncryptionWish& from) {
+    weak.change(kj::str(kMapping), "EPHEMERAL", from.get(), after.get(), KeyChangeExtent::kWhole,
+                []() -> kj::Promise<void> { return kj::READY_NOW; })
+        .wait(scope);
+  };
+  change(before);
+  EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
+  luks.slots[0] = kMachineKey;
+  change(alone);
+  EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
+}
+
+// Catches: a config that is taken and whose keys the machine cannot make, as the next boot would
+// find.
+TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
+  SystemPartitions weak(
+      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
+       []() { return kj::str("00000000-0000-0000-0000-000000000000"); }, [](kj::StringPtr) {},
+       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
+       [](kj::StringPtr, const KeysReport&) {}});
+  EncryptionWish own({{0, ""}}), text({{0, "a"}});
+  auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+              HasSubstr("no key can be made of nodeID"));
+  weak.check("EPHEMERAL", text.get());
+  weak.check("STATE", nullptr);
+  partitions.check("STATE", own.get());
+}
+
+// Catches: a header that was replaced and nobody hears of; keys that were removed, or a volume that
+// is gone, and whose backup is still there.
+TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
+  Volume volume;
+  volume.device.name = kj::str("vda6");
+  volume.content = Superblock{FileSystem::kLuks, kj::str()};
+  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
+  partitions.prepare(volume, "EPHEMERAL", a.get()).wait(scope);
+  EXPECT_EQ(luks.kept, luks.slots);
+  EXPECT_EQ(reported, "");
+  EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
+  EXPECT_EQ(luks.kept, (Keys{{0, "b"}}));
+  auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", b.get(), 0);
+  EXPECT_TRUE(kj::runCatchingExceptions([&]() { made.wait(scope); }) != nullptr);
+  EXPECT_EQ(luks.kept, luks.slots);
+  EXPECT_FALSE(luks.marked);
+
+  luks.slots = {{0, "a"}, {1, "theirs"}};
+  partitions.prepare(volume, "EPHEMERAL", b.get()).wait(scope);
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
+  EXPECT_THAT(said, HasSubstr("warning: EPHEMERAL: the LUKS2 header of /dev/vda6 was not the one"));
+  EXPECT_THAT(reported, HasSubstr("it was replaced by its backup"));
+  luks.content = Luks::Content::kOther;
+  luks.foreign = true;
+  auto failure = kj::runCatchingExceptions(
+      [&]() { partitions.prepare(volume, "EPHEMERAL", b.get()).wait(scope); });
+  EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), HasSubstr("is not restored"));
+
+  volume.content = Superblock{FileSystem::kXfs, kj::str()};
+  partitions.prepare(volume, "EPHEMERAL", nullptr).wait(scope);
+  EXPECT_FALSE(luks.backedUp);
+  luks.backedUp = true;
+  partitions.forgetHeader("EPHEMERAL").wait(scope);
+  EXPECT_FALSE(luks.backedUp);
+}
+
+TEST(Mapping, IsOneOfOurs) {
+  EXPECT_EQ(KJ_ASSERT_NONNULL(partitionOfMapping("/dev/mapper/nvme0n1p6-encrypted")), "nvme0n1p6");
+  for (auto node : {"/dev/vda6", "/dev/mapper/-encrypted", "/dev/mapper/vda6", ""}) {
+    EXPECT_TRUE(partitionOfMapping(node) == nullptr) << node;
+  }
+}
+
+}  // namespace
+}  // namespace talos::machined

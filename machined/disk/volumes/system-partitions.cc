@@ -1,0 +1,398 @@
+#include "machined/disk/volumes/system-partitions.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/disk/empty-head.h"
+#include "machined/disk/encryption/node-key.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
+
+[[noreturn]] void refusePartition(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, why);
+}
+
+// Why it cannot be used; none when it can.
+kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
+  if (volume.problem.size() > 0) return volume.problem.asPtr();
+  bool empty = volume.content == nullptr;  // or so it seems
+  if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4) &&
+      !volume.holds(FileSystem::kLuks)) {
+    return "has no file owners and modes; use XFS or ext4"_kj;
+  }
+  if (volume.device.readOnly) return "is read-only"_kj;
+  return nullptr;
+}
+
+// Of one that is neither empty nor a good volume.
+[[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
+  bool luks = found.content == Luks::Content::kLuks;
+  if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
+  refusePartition(kj::str(node, " holds something, but no file system that can be read"));
+}
+
+}  // namespace
+
+kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                   kj::StringPtr name, kj::Maybe<kj::StringPtr> disk) {
+  kj::Vector<const Volume*> named;
+  for (auto& v : volumes) {
+    if (v.device.partitionName == name && v.device.disk == disk.orDefault(v.device.disk)) {
+      named.add(&v);
+    }
+  }
+  if (named.empty()) return nullptr;
+  if (named.size() > 1) {
+    auto nodes = KJ_MAP(v, named) {
+      return v->device.node();
+    };
+    refusePartition(kj::str(label, ": more than one partition is named ", name, ": ",
+                            kj::strArray(nodes, ", "),
+                            "; remove the disks that are not this node's"));
+  }
+  KJ_IF_MAYBE (why, unfit(*named[0])) {
+    refusePartition(kj::str(label, ": ", named[0]->device.node(), " ", *why));
+  }
+  return *named[0];
+}
+
+Encryption encryptionOfState(config::Machine::Reader machine) {
+  auto all = machine.getSystemDiskEncryption();
+  if (!all.hasState()) return nullptr;
+  return all.getState();
+}
+
+Encryption encryptionOfEphemeral(config::Machine::Reader machine) {
+  auto all = machine.getSystemDiskEncryption();
+  if (!all.hasEphemeral()) return nullptr;
+  return all.getEphemeral();
+}
+
+kj::StringPtr nameOf(VolumePhase phase) {
+  constexpr kj::StringPtr kNames[] = {"waiting"_kj, "ready"_kj, "failed"_kj, "closed"_kj};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node) {
+  if (!node.startsWith(kMappings)) return nullptr;
+  auto name = node.slice(kMappings.size());
+  auto end = mappingOf("");
+  if (name.size() <= end.size() || !name.endsWith(end)) return nullptr;
+  return kj::heapString(name.slice(0, name.size() - end.size()));
+}
+
+void SystemPartitions::taskFailed(kj::Exception&& e) {
+  deps.say(kj::str("warning: ", messageOf(e)));
+}
+
+kj::Maybe<kj::String> SystemPartitions::backupOf(kj::StringPtr label) {
+  if (label == kStateName) return nullptr;
+  KJ_IF_MAYBE (folder, deps.backups()) return kj::str(*folder, "/", label);
+  return nullptr;
+}
+
+kj::Promise<void> SystemPartitions::forgetHeader(kj::StringPtr label) {
+  KJ_IF_MAYBE (file, backupOf(label)) {
+    co_await deps.luks.forget(*file).catch_([&](kj::Exception&& e) {
+      deps.say(kj::str("warning: ", label,
+                       ": the backup of its header of before is not removed: ", messageOf(e)));
+    });
+  }
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::makeMountable(
+    Luks& luks, const Volume& volume, kj::StringPtr label, kj::String mapped, Luks::Opened opened) {
+  auto node = volume.device.node();
+  if (opened.fresh) {
+    co_await deps.installer.format(kj::str(mapped), kj::str(label), kFreshBytes);
+    co_await luks.settle(node);
+  }
+  deps.say(kj::str(label, ": ", node, " was opened by the key of slot ", opened.slot));
+  co_return Mountable{kj::mv(mapped), FileSystem::kXfs};
+}
+
+kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openEarly(
+    const Volume& volume, kj::StringPtr label, const VolumeSettings& settings,
+    VolumeReport& report) {
+  auto mapping = mappingOf(volume.device.name);
+  auto result = co_await deps.luks.open(volume.device.node(), mapping, settings);
+  KJ_IF_MAYBE (opened, result) {
+    report.slot = opened->slot;
+    bool own = settings.keys[opened->key].kind == KeyKind::kNodeId;
+    openedBy = OpenedBy{own ? opened->slot : kKeySlots, nullptr};
+    co_return co_await makeMountable(deps.luks, volume, label, kj::str(kMappings, mapping),
+                                     *opened);
+  }
+  co_return nullptr;
+}
+
+// None when there is none, or none that can be used: then it is as if there were none.
+kj::Promise<kj::Maybe<VolumeSettings>> SystemPartitions::listInMeta() {
+  kj::Maybe<VolumeSettings> list;
+  auto read = [&]() -> kj::Promise<void> {
+    KJ_IF_MAYBE (text, co_await deps.stateKeys.read()) {
+      KJ_DEFER(zeroize(*text));
+      list = readStateKeys(*text, deps.uuid());
+    }
+  };
+  co_await kj::evalNow(read).catch_([this](kj::Exception&& e) {
+    deps.say(kj::str("warning: STATE: its list of keys in META cannot be used: ", messageOf(e)));
+  });
+  co_return kj::mv(list);
+}
+
+// None when no key fits that a boot has without a config.
+kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openWithoutConfig(
+    const Volume& volume, kj::StringPtr label, VolumeReport& report) {
+  KJ_IF_MAYBE (list, co_await listInMeta()) {
+    auto open = co_await openEarly(volume, label, *list, report);
+    if (open != nullptr) co_return kj::mv(open);
+  }
+  auto id = deps.uuid();
+  if (weaknessOf(id) != nullptr) co_return nullptr;
+  co_return co_await openEarly(volume, label, settingsOfMachine(label, id), report);
+}
+
+// Where the machine's own key opens STATE too, it does without META.
+kj::Promise<void> SystemPartitions::storeStateKeys(kj::StringPtr label,
+                                                   config::Encryption::Reader how) {
+  if (label != kStateName) co_return;
+  bool needed = needsStateKeys(how);
+  co_await deps.stateKeys.store(stateKeysText(how)).catch_([&](kj::Exception&& e) {
+    if (needed) kj::throwFatalException(kj::mv(e));
+    if (kindOf(e) == ErrorKind::kFailedPrecondition) return;  // there is no META
+    deps.say(kj::str("warning: STATE: its keys are not stored: ", messageOf(e)));
+  });
+}
+
+kj::Promise<void> SystemPartitions::removeStateKeys(kj::StringPtr label) {
+  if (label != kStateName) return kj::READY_NOW;
+  return deps.stateKeys.remove().catch_([this](kj::Exception&& e) {
+    if (kindOf(e) == ErrorKind::kFailedPrecondition) return;  // there is no META
+    deps.say(kj::str("warning: STATE: its keys are not removed: ", messageOf(e)));
+  });
+}
+
+kj::Maybe<const Volume&> SystemPartitions::find(kj::ArrayPtr<const Volume> volumes,
+                                                kj::StringPtr label, kj::StringPtr name,
+                                                kj::Maybe<kj::StringPtr> disk) {
+  kj::Maybe<const Volume&> found;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&]() { found = findNamed(volumes, label, name, disk); })) {
+    VolumeReport report;
+    report.phase = VolumePhase::kFailed;
+    report.error = messageOf(*e);
+    deps.report(label, report);
+    kj::throwFatalException(kj::mv(*e));
+  }
+  return found;
+}
+
+kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume& volume,
+                                                                    kj::StringPtr label) {
+  auto node = volume.device.node();
+  VolumeReport report;
+  report.location = kj::str(node);
+  if (co_await isUnfinished(volume, label)) {
+    report.error =
+        kj::str(node, " was left unfinished, and there is no config yet to format it by");
+    deps.say(kj::str(label, ": ", report.error));
+    deps.report(label, report);
+    co_return Early();
+  }
+  auto found = co_await deps.luks.inspect(node);
+  report.encrypted = found.content == Luks::Content::kLuks;
+  if (found.content == Luks::Content::kOther || found.problem.size() > 0) {
+    auto refusal = kj::runCatchingExceptions([&]() { refuseContent(node, found); });
+    report.phase = VolumePhase::kFailed;
+    report.error = messageOf(KJ_ASSERT_NONNULL(refusal));
+    deps.report(label, report);
+    kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
+  }
+  Early early;
+  if (report.encrypted && !found.slots.empty()) {
+    early.open = co_await openWithoutConfig(volume, label, report);
+    early.locked = early.open == nullptr;
+  }
+  KJ_IF_MAYBE (open, early.open) {
+    report.phase = VolumePhase::kReady;
+    report.mountLocation = kj::str(open->node);
+    report.fileSystem = kj::str(nameOf(open->type));
+  } else {
+    report.error =
+        kj::str(node, early.locked ? " is encrypted, and there is no config yet to open it with"
+                                   : " is empty, and there is no config yet to format it by");
+    deps.say(kj::str(label, ": ", report.error));
+  }
+  deps.report(label, report);
+  co_return kj::mv(early);
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume& volume,
+                                                                   kj::StringPtr label,
+                                                                   Encryption how, KeyCare care) {
+  VolumeReport report;
+  report.location = volume.device.node();
+  report.encrypted = how != nullptr;
+  auto preparing = [&]() -> kj::Promise<Mountable> {
+    KJ_IF_MAYBE (wanted, how) return prepareEncrypted(volume, label, *wanted, care, report);
+    return preparePlain(volume, label);
+  };
+  kj::Maybe<Mountable> result;
+  kj::Maybe<kj::Exception> failure;
+  co_await kj::evalNow(preparing).then([&](Mountable&& m) { result = kj::mv(m); },
+                                       [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    report.phase = VolumePhase::kFailed;
+    report.error = messageOf(*e);
+    deps.report(label, report);
+    kj::throwFatalException(kj::mv(*e));
+  }
+  auto& mountable = KJ_ASSERT_NONNULL(result);
+  report.phase = VolumePhase::kReady;
+  report.mountLocation = kj::str(mountable.node);
+  report.fileSystem = kj::str(nameOf(mountable.type));
+  deps.report(label, report);
+  KJ_IF_MAYBE (wanted, how) {
+    auto settings = settingsOf(*wanted, label, deps.uuid());
+    co_await tellKeys(label, kj::str(report.location), settings);
+  }
+  co_return kj::mv(mountable);
+}
+
+kj::Promise<void> SystemPartitions::mounting(kj::StringPtr label, kj::Promise<void> work) {
+  return work.catch_([this, label](kj::Exception&& e) {
+    deps.reportFailure(label, messageOf(e));
+    kj::throwFatalException(kj::mv(e));
+  });
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
+    const Volume& volume, kj::StringPtr label, config::Encryption::Reader how, KeyCare care,
+    VolumeReport& report) {
+  auto node = volume.device.node();
+  if (co_await isUnfinished(volume, label)) {
+    co_await clearUnfinished(volume, label);
+  } else if (volume.content != nullptr && !volume.holds(FileSystem::kLuks)) {
+    refusePartition(
+        kj::str(node, " is not encrypted (", nameOf(KJ_ASSERT_NONNULL(volume.content).type),
+                "), but machine.systemDiskEncryption wants it to be; wipe the partition, or ",
+                "remove it from there"));
+  }
+  auto settings = settingsOf(how, label, deps.uuid());
+  auto mapping = mappingOf(volume.device.name);
+  auto mapped = kj::str(kMappings, mapping);
+  auto persist = [&]() { return storeStateKeys(label, how); };
+  HeaderGuard luks(deps.luks, kj::str(node), backupOf(label));
+  KJ_IF_MAYBE (replaced, co_await luks.check(settings)) {
+    deps.say(kj::str("warning: ", label, ": ", *replaced));
+    report.error = kj::mv(*replaced);
+  }
+  auto opened =
+      co_await openVolume(luks, kj::str(node), kj::mv(mapping), settings, deps.say, persist, care);
+  report.slot = opened.slot;
+  if (care == KeyCare::kLeave) openedBy = OpenedBy{opened.slot, kj::mv(settings)};
+  auto mountable = co_await makeMountable(luks, volume, label, kj::mv(mapped),
+                                          Luks::Opened{opened.slot, 0, opened.fresh});
+  co_await luks.finish().catch_([&](kj::Exception&& e) {
+    deps.say(kj::str("warning: ", label, ": there is no new backup of the header of ", node, ": ",
+                     messageOf(e)));
+  });
+  co_return kj::mv(mountable);
+}
+
+// What mkfs has left may look like anything; a LUKS header it cannot have left, nor another file
+// system.
+kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
+  bool installing = volume.device.partitionName != label;
+  bool possible = volume.content == nullptr || volume.holds(FileSystem::kXfs);
+  if (installing || !possible) return false;
+  return deps.marks.has(label, volume.device.begin);
+}
+
+// The mark goes last.
+kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::StringPtr label) {
+  co_await deps.installer.clear(volume.device.node(), emptyHeadOf(volume.device.bytes));
+  co_await deps.marks.clear(label);
+}
+
+// With a mark, the next boot would not ask what is on it.
+kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume) {
+  auto node = volume.device.node();
+  auto found = co_await deps.luks.inspect(node);
+  if (found.content != Luks::Content::kEmpty) refuseContent(node, found);
+}
+
+kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::StringPtr label,
+                                                bool unfinished) {
+  auto node = volume.device.node();
+  if (volume.device.partitionName != label) {  // an installation has emptied it
+    co_return co_await deps.installer.format(kj::mv(node), kj::str(label),
+                                             emptyHeadOf(volume.device.bytes));
+  }
+  if (!unfinished) co_await requireEmpty(volume);
+  bool marked = co_await deps.marks.set(label, volume.device.begin);
+  co_await deps.installer.format(kj::mv(node), kj::str(label), 0);
+  if (marked) co_await deps.marks.clear(label);
+}
+
+// The volume is plain: with its old header and the keys, what is left of one that was not could be
+// read.
+kj::Promise<void> SystemPartitions::forgetKeys(kj::StringPtr label) {
+  co_await removeStateKeys(label);
+  co_await forgetHeader(label);
+}
+
+kj::Promise<SystemPartitions::Mountable> SystemPartitions::preparePlain(const Volume& volume,
+                                                                        kj::StringPtr label) {
+  auto node = volume.device.node();
+  if (volume.holds(FileSystem::kLuks)) {
+    refusePartition(kj::str(
+        node, " is encrypted, but the config has no machine.systemDiskEncryption for ", "it"));
+  }
+  bool unfinished = co_await isUnfinished(volume, label);
+  if (!unfinished) {
+    KJ_IF_MAYBE (content, volume.content) {
+      auto type = content->type;
+      co_await forgetKeys(label);
+      co_return Mountable{kj::mv(node), type};
+    }
+  }
+  co_await formatPlain(volume, label, unfinished);
+  co_await forgetKeys(label);
+  deps.say(kj::str(label, ": ", node, unfinished ? " was left unfinished" : " was empty",
+                   "; made an ", nameOf(FileSystem::kXfs), " file system"));
+  co_return Mountable{kj::mv(node), FileSystem::kXfs};
+}
+
+kj::Promise<void> SystemPartitions::release(kj::String node, kj::StringPtr label) {
+  VolumeReport report;
+  report.phase = VolumePhase::kClosed;
+  KJ_IF_MAYBE (partition, partitionOfMapping(node)) {
+    report.encrypted = true;
+    report.location = kj::str("/dev/", *partition);
+    auto mapping = kj::str(node.slice(kMappings.size()));
+    co_await deps.luks.close(mapping).catch_([this, label = kj::str(label)](kj::Exception&& e) {
+      deps.say(kj::str("warning: ", label, ": ", messageOf(e)));
+    });
+  } else {
+    report.location = kj::mv(node);
+  }
+  deps.report(label, report);
+}
+
+kj::Promise<void> SystemPartitions::closeUnused() {
+  for (auto& mapping : deps.mappings()) {
+    if (partitionOfMapping(kj::str(kMappings, mapping)) == nullptr) continue;
+    auto closing = kj::evalNow([&]() { return deps.luks.close(mapping); });
+    co_await closing.catch_([&](kj::Exception&& e) {
+      if (kindOf(e) == ErrorKind::kUnavailable) return;  // it is in use
+      deps.say(kj::str("warning: ", mapping, ": ", messageOf(e)));
+    });
+  }
+}
+
+}  // namespace talos::machined

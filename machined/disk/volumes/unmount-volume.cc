@@ -1,0 +1,144 @@
+#include "machined/disk/volumes/unmount-volume.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "machined/disk/volumes/mount-table.h"
+#include "machined/disk/volumes/mount-volume.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kPatience = 5 * kj::SECONDS;
+constexpr auto kAskPatience = 1 * kj::SECONDS;  // to find who keeps it busy
+constexpr auto kAgain = 50 * kj::MILLISECONDS;
+
+bool hasUpperLayerIn(kj::ArrayPtr<const char> options, kj::StringPtr path) {
+  auto wanted = kj::str(",upperdir=", path, "/");
+  auto text = kj::str(",", options);
+  return strstr(text.cStr(), wanted.cStr()) != nullptr;
+}
+
+struct Open {
+  kj::String process, file;
+};
+
+// What a link in /proc leads to, if that is on the device.
+kj::Maybe<kj::String> leadsTo(kj::StringPtr link, dev_t device) {
+  struct stat info;
+  if (stat(link.cStr(), &info) != 0 || info.st_dev != device) return nullptr;
+  char target[512];
+  ssize_t size = readlink(link.cStr(), target, sizeof target);
+  if (size <= 0) return nullptr;
+  return kj::heapString(target, static_cast<size_t>(size));
+}
+
+kj::Vector<kj::String> entriesOf(kj::StringPtr folder) {
+  kj::Vector<kj::String> names;
+  DIR* stream = opendir(folder.cStr());
+  if (stream == nullptr) return names;
+  KJ_DEFER(closedir(stream));
+  while (auto* entry = readdir(stream)) {
+    if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9') names.add(kj::str(entry->d_name));
+  }
+  return names;
+}
+
+kj::Maybe<kj::String> openIn(kj::StringPtr process, dev_t device) {
+  for (auto link : {"cwd"_kj, "root"_kj, "exe"_kj}) {
+    KJ_IF_MAYBE (file, leadsTo(kj::str(process, "/", link), device)) return kj::mv(*file);
+  }
+  auto folder = kj::str(process, "/fd");
+  for (auto& fd : entriesOf(folder)) {
+    KJ_IF_MAYBE (file, leadsTo(kj::str(folder, "/", fd), device)) return kj::mv(*file);
+  }
+  return nullptr;
+}
+
+// 0, or the number of the last error.
+int unmountOnce(kj::StringPtr target) {
+  return umount2(target.cStr(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+kj::Vector<kj::String> mountsOn(kj::StringPtr mountinfo, kj::StringPtr path, MountsOn which) {
+  kj::Vector<MountLine> mounts;
+  kj::ArrayPtr<const char> device;
+  for (auto line : Lines(mountinfo)) {
+    KJ_IF_MAYBE (mount, mountOf(line)) {
+      if (mount->target == path.asArray()) device = mount->device;
+      mounts.add(*mount);
+    }
+  }
+  auto below = kj::str(path, "/");
+  kj::Vector<kj::String> result;
+  for (size_t i = mounts.size(); i > 0; --i) {
+    auto& mount = mounts[i - 1];
+    bool isBelow = mount.target.size() > below.size() &&
+                   mount.target.slice(0, below.size()) == below.asArray();
+    bool wanted = false;
+    switch (which) {
+      case MountsOn::kBelow:
+        wanted = isBelow;
+        break;
+      case MountsOn::kOverlays:
+        wanted = !isBelow && mount.type == "overlay"_kj.asArray() &&
+                 hasUpperLayerIn(mount.superOptions, path);
+        break;
+      case MountsOn::kOtherPlaces:
+        wanted = !isBelow && mount.device == device && mount.target != path.asArray();
+        break;
+    }
+    if (wanted) result.add(unescaped(mount.target));
+  }
+  return result;
+}
+
+kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc) {
+  struct stat info;
+  if (stat(path.cStr(), &info) != 0) return nullptr;
+  for (auto& pid : entriesOf(proc)) {
+    auto process = kj::str(proc, "/", pid);
+    KJ_IF_MAYBE (file, openIn(process, info.st_dev)) {
+      auto name = tryReadFile(kj::str(process, "/comm")).orDefault(kj::str("a process\n"));
+      return kj::str(name.slice(0, name.size() > 0 ? name.size() - 1 : 0), " (PID ", pid, ") has ",
+                     *file, " open");
+    }
+  }
+  return nullptr;
+}
+
+kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target) {
+  auto deadline = timer.now() + kPatience;
+  while (isMountPoint(target, readFile("/proc/self/mountinfo"))) {
+    int error = co_await uv.blocking([path = kj::str(target)]() { return unmountOnce(path); })
+                    .exclusiveJoin(timer.atTime(deadline).then([]() { return ETIMEDOUT; }));
+    if (error == 0) continue;  // there may be another one below
+    if (error == EINVAL) break;
+    if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {
+      kj::Maybe<kj::String> user;
+      if (error == EBUSY) {
+        auto tooLong =
+            timer.afterDelay(kAskPatience).then([]() -> kj::Maybe<kj::String> { return nullptr; });
+        user = co_await uv.blocking([path = kj::str(target)]() { return userOf(path); })
+                   .exclusiveJoin(kj::mv(tooLong));
+      }
+      co_return kj::str(
+          "cannot unmount ", target, ": ",
+          error == ETIMEDOUT ? kj::str("not done within ", kPatience / kj::SECONDS, " s")
+                             : kj::str(strerror(error)),
+          user.map([](kj::String& u) { return kj::str("; ", u); }).orDefault(kj::String()));
+    }
+    co_await timer.afterDelay(kAgain);
+  }
+  co_return nullptr;
+}
+
+}  // namespace talos::machined

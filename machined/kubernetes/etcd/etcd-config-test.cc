@@ -1,0 +1,234 @@
+#include "machined/kubernetes/etcd/etcd-config.h"
+
+#include "machined/config/controllers/test-machine-config.h"
+#include "machined/kubernetes/etcd/etcd-secrets.h"
+
+namespace talos::machined {
+namespace {
+
+kj::Vector<kj::String> list(std::initializer_list<kj::StringPtr> items) {
+  kj::Vector<kj::String> result;
+  for (auto item : items) result.add(kj::str(item));
+  return result;
+}
+
+kj::String joinedTexts(capnp::List<capnp::Text>::Reader texts) {
+  return kj::strArray(texts, " ");
+}
+
+struct EtcdPlan : public testing::Test {
+  ~EtcdPlan() noexcept override {}
+  EtcdPlan() {
+    config.type = rpc::MachineType::CONTROLPLANE;
+    config.etcd.authority = kj::str("authority");
+    config.etcd.authorityKey = pki::Pem(kj::str("key"));
+    config.authorityKey = pki::Pem(kj::str("key"));
+    config.trustdEndpoints = list({"10.5.0.2", "10.5.0.3", "10.5.0.4"});
+    at.hostname = kj::str("master-1");
+    at.addresses = list({"10.5.0.2", "192.168.7.1"});
+  }
+  rpc::EtcdConfigSpec::Reader plan() {
+    held = planEtcd(config, at);
+    return held.get<kj::Own<capnp::MallocMessageBuilder>>()->getRoot<rpc::EtcdConfigSpec>();
+  }
+  std::string waits() {
+    auto planned = planEtcd(config, at);
+    return planned.is<EtcdWaits>() ? planned.get<EtcdWaits>().what.cStr() : "";
+  }
+  MachineConfigView config;
+  EtcdSurroundings at;
+  kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> held;
+};
+
+TEST_F(EtcdPlan, HasTheNodesNameAndAddressesAndTheOtherNodes) {
+  auto planned = plan();
+  EXPECT_STREQ("master-1", planned.getName().cStr());
+  EXPECT_EQ("10.5.0.2 192.168.7.1", joinedTexts(planned.getAddresses()));
+  EXPECT_EQ("10.5.0.3 10.5.0.4", joinedTexts(planned.getPeers()));
+  EXPECT_EQ("", joinedTexts(planned.getListenAddresses()));
+  EXPECT_FALSE(planned.getBootstraps());
+  config.type = rpc::MachineType::INIT;
+  EXPECT_TRUE(plan().getBootstraps());
+}
+
+// Catches: a member that is reached at an address which moves to another node.
+TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
+  at.addresses = list({"10.5.0.9", "10.5.0.2", "fd00::9"});
+  at.shared = list({"10.5.0.9", "fd00:0::9"});
+  config.trustdEndpoints = list({"10.5.0.9", "10.5.0.3"});
+  auto planned = plan();
+  EXPECT_EQ("10.5.0.2", joinedTexts(planned.getAddresses()));
+  EXPECT_EQ("10.5.0.3", joinedTexts(planned.getPeers()));
+  EXPECT_EQ("10.5.0.9 fd00::9", joinedTexts(planned.getShared()));
+}
+
+// Catches: a node that asks itself and so never makes a cluster.
+TEST_F(EtcdPlan, IsNotAmongItsOwnPeers) {
+  config.trustdEndpoints = list({"master-1", "MASTER-1.", "192.168.7.1", "master-2"});
+  EXPECT_EQ("master-2", joinedTexts(plan().getPeers()));
+}
+
+TEST_F(EtcdPlan, KeepsToTheSubnetsOfTheConfig) {
+  config.etcd.advertisedSubnets = list({"192.168.0.0/16"});
+  config.etcd.listenSubnets = list({"10.0.0.0/8"});
+  auto planned = plan();
+  EXPECT_EQ("192.168.7.1", joinedTexts(planned.getAddresses()));
+  EXPECT_EQ("10.5.0.2", joinedTexts(planned.getListenAddresses()));
+  // Catches as well: etcd that listens everywhere because the network it is to keep to is not
+  // there.
+  config.etcd.listenSubnets = list({"172.16.0.0/12", "fd00::/8"});
+  EXPECT_EQ("an address in 172.16.0.0/12 or fd00::/8 (cluster.etcd.listenSubnets)", waits());
+  config.etcd.listenSubnets = list({});
+  EXPECT_EQ("", waits());
+  config.etcd.advertisedSubnets = list({"172.16.0.0/12"});
+  EXPECT_EQ("an address in 172.16.0.0/12 (cluster.etcd.advertisedSubnets)", waits());
+}
+
+TEST_F(EtcdPlan, WaitsForANameAndAnAddress) {
+  at.hostname = kj::str();
+  EXPECT_EQ("the host name", waits());
+  at.hostname = kj::str("master-1");
+  at.addresses = list({"10.5.0.9"});
+  at.shared = list({"10.5.0.9"});
+  EXPECT_EQ("an address of this node", waits());
+}
+
+TEST_F(EtcdPlan, IsOfControlPlaneNodesWithACaOnly) {
+  EXPECT_TRUE(runsEtcd(config));
+  config.type = rpc::MachineType::JOIN;
+  EXPECT_FALSE(runsEtcd(config));
+  config.type = rpc::MachineType::INIT;
+  config.etcd.authorityKey = pki::Pem();
+  EXPECT_FALSE(runsEtcd(config));
+}
+
+struct EtcdControllers : public ConfigTest {
+  ~EtcdControllers() noexcept override {}
+  pki::CertificateAndKey etcdAuthority =
+      pki::makeAuthority({.organization = "etcd",
+                          .keyType = pki::KeyType::kEcdsaP256,
+                          .notBefore = clock.time - 1 * kj::DAYS});
+
+  auto etcdReader() {
+    return [this](Store&) -> kj::Maybe<MachineConfigView> {
+      auto view = KJ_ASSERT_NONNULL(read());
+      view.etcd.authority = kj::str(etcdAuthority.certificate);
+      view.etcd.authorityKey = etcdAuthority.key.clone();
+      return kj::mv(view);
+    };
+  }
+  void putNode() {
+    put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
+    for (auto id : {"default"_kj, "current"_kj, "accumulative"_kj}) {
+      put<rpc::NodeAddressSpec>(id, [](auto spec) { spec.initAddresses(1).set(0, "10.5.0.2"); });
+    }
+  }
+  kj::Maybe<ResourceOf<rpc::EtcdSecretsSpec>> secrets(kj::StringPtr id = kEtcdId) {
+    return store.tryGet<rpc::EtcdSecretsSpec>(id);
+  }
+  void awaitSecrets(uint64_t version) {
+    for (;;) {
+      KJ_IF_MAYBE (stored, secrets()) {
+        if (stored->version() >= version) return;
+      }
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      auto handle = store.onChange<rpc::EtcdSecretsSpec>([&] { paf.fulfiller->fulfill(); });
+      io.provider->getTimer().timeoutAfter(2 * kj::MINUTES, kj::mv(paf.promise)).wait(io.waitScope);
+    }
+  }
+  static pki::CertificateInfo inspect(rpc::KeyPair::Reader pair) {
+    pki::checkPair(kj::str(pair.getCrt().asChars()), kj::str(pair.getKey().asChars()));
+    return pki::inspect(kj::str(pair.getCrt().asChars()));
+  }
+};
+
+// Catches: a link that is down for a moment and takes the node's etcd down with it.
+TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
+  runtime.add(kj::heap<EtcdConfigController>(etcdReader()));
+  putNode();
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr);
+  for (auto id : {"default"_kj, "current"_kj}) {
+    put<rpc::NodeAddressSpec>(id, [](auto spec) { spec.initAddresses(0); });
+  }
+  poll();
+  auto kept = store.tryGet<rpc::EtcdConfigSpec>(kEtcdId);
+  EXPECT_EQ("10.5.0.2", joinedTexts(KJ_ASSERT_NONNULL(kept).getAddresses()));
+  type = rpc::MachineType::JOIN;
+  runtime.poke("etcd.ConfigController");
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) == nullptr);
+}
+
+// Catches: a member whose certificate is refused by the others, or by its own clients on loopback;
+// a key that more programs get than need it.
+TEST_F(EtcdControllers, SecretsAreOfTheMemberAndOfClients) {
+  runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
+  putNode();
+  awaitSecrets(1);
+  auto etcd = KJ_ASSERT_NONNULL(secrets());
+  for (auto pair : {etcd.getEtcdPeer(), etcd.getServer()}) {
+    auto info = inspect(pair);
+    EXPECT_EQ("10.5.0.2 127.0.0.1 ::1", joined(info.addresses));
+    EXPECT_EQ("localhost master-1", joined(info.dnsNames));
+  }
+  EXPECT_EQ("os:reader", joined(inspect(etcd.getApi()).organizations));
+  EXPECT_EQ(kj::str(etcd.getApiCa().asChars()), authority.certificate);
+  auto client = KJ_ASSERT_NONNULL(secrets(kEtcdClientId));
+  inspect(client.getClient());
+  EXPECT_EQ(kj::str(client.getCa().asChars()), etcdAuthority.certificate);
+  EXPECT_EQ(0u, client.getEtcdPeer().getKey().size());
+  EXPECT_EQ(0u, client.getApi().getKey().size());
+}
+
+// The quirk of the original: new certificates on every wake-up.
+TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
+  runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
+  auto settle = [&]() {
+    auto& real = io.provider->getTimer();
+    real.timeoutAfter(2 * kj::MINUTES, runtime.whenIdle()).wait(io.waitScope);
+  };
+  auto version = [&]() { return KJ_ASSERT_NONNULL(secrets()).version(); };
+  auto peer = [&]() {
+    return kj::str(KJ_ASSERT_NONNULL(secrets()).getEtcdPeer().getCrt().asChars());
+  };
+  putNode();
+  awaitSecrets(1);
+  settle();
+  auto first = version();
+  auto firstPeer = peer();
+  runtime.poke("secrets.EtcdController");
+  settle();
+  EXPECT_EQ(first, version());
+  // A shared address that this node holds for a while is no reason, nor is a name that is away.
+  putRecord<rpc::VipSpecSpec>(store, "10.5.0.9", [](auto spec) { spec.setLinkName("eth0"); });
+  put<rpc::NodeAddressSpec>("accumulative", [](auto spec) {
+    auto addresses = spec.initAddresses(2);
+    addresses.set(0, "10.5.0.2");
+    addresses.set(1, "10.5.0.9");
+  });
+  settle();
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname(""); });
+  settle();
+  ASSERT_TRUE(secrets() != nullptr);
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
+  settle();
+  EXPECT_EQ(first, version());
+  clock.time += 13 * kj::HOURS;  // half of what the config gives those of the API
+  runtime.poke("secrets.EtcdController");
+  settle();
+  EXPECT_EQ(first + 1, version());
+  EXPECT_EQ(firstPeer, peer());
+  clock.time += 200 * kj::DAYS;
+  runtime.poke("secrets.EtcdController");
+  settle();
+  EXPECT_EQ(first + 2, version());
+  EXPECT_NE(firstPeer, peer());
+  etcdAuthority = pki::makeAuthority({.organization = "etcd", .notBefore = clock.time});
+  runtime.poke("secrets.EtcdController");
+  settle();
+  EXPECT_EQ(first + 3, version());
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,162 @@
+#include "machined/kubernetes/etcd/etcd-config.h"
+
+#include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/net/ip.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
+  for (auto& item : list) {
+    if (item == text) return true;
+  }
+  return false;
+}
+
+// Every address is in no subnets at all.
+bool inSubnets(kj::StringPtr address, const kj::Vector<kj::String>& subnets) {
+  if (subnets.empty()) return true;
+  auto ip = Ip::parse(address);
+  if (ip == nullptr) return false;
+  for (auto& text : subnets) {
+    KJ_IF_MAYBE (subnet, Prefix::parse(text)) {
+      if (subnet->contains(KJ_ASSERT_NONNULL(ip))) return true;
+    }
+  }
+  return false;
+}
+
+kj::Vector<kj::String> inSubnets(const kj::Vector<kj::String>& addresses,
+                                 const kj::Vector<kj::String>& subnets) {
+  kj::Vector<kj::String> result;
+  for (auto& address : addresses) {
+    if (inSubnets(address, subnets)) result.add(kj::str(address));
+  }
+  return result;
+}
+
+// A name or an address as it is compared: addresses have several spellings.
+kj::String canonical(kj::StringPtr host) {
+  KJ_IF_MAYBE (ip, Ip::parse(host)) return ip->toString();
+  return canonicalName(host);
+}
+
+void fill(capnp::List<capnp::Text>::Builder out, const kj::Vector<kj::String>& texts) {
+  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+kj::Vector<kj::String> addressesOf(Store& store, kj::StringPtr id) {
+  kj::Vector<kj::String> result;
+  KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
+    for (auto address : known->getAddresses()) result.add(kj::str(address));
+  }
+  return result;
+}
+
+EtcdSurroundings surroundings(Store& store) {
+  EtcdSurroundings at;
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) at.hostname = kj::str(spec.getHostname());
+  for (auto vip : store.list<rpc::VipSpecSpec>()) at.shared.add(kj::str(vip.id()));
+  // The default stays when the node has lost it.
+  auto current = addressesOf(store, "current");
+  for (auto& address : addressesOf(store, "default")) {
+    if (has(current, address)) at.addresses.add(kj::mv(address));
+  }
+  for (auto& address : current) addOnce(at.addresses, kj::mv(address));
+  return at;
+}
+
+}  // namespace
+
+bool runsEtcd(const MachineConfigView& config) {
+  bool controlPlane =
+      config.type == rpc::MachineType::INIT || config.type == rpc::MachineType::CONTROLPLANE;
+  return controlPlane && config.etcd.authority.size() > 0 &&
+         kj::StringPtr(config.etcd.authorityKey).size() > 0 &&
+         kj::StringPtr(config.authorityKey).size() > 0;
+}
+
+kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
+                                                                    const EtcdSurroundings& at) {
+  auto lacks = [](kj::StringPtr key, const kj::Vector<kj::String>& subnets) {
+    return EtcdWaits{kj::str("an address in ", kj::strArray(subnets, " or "), " (", key, ")")};
+  };
+  if (at.hostname.size() == 0) return EtcdWaits{kj::str("the host name")};
+  kj::Vector<kj::String> own, shared;
+  for (auto& address : at.shared) shared.add(canonical(address));
+  for (auto& address : at.addresses) {
+    if (!has(shared, canonical(address))) own.add(kj::str(address));
+  }
+  auto advertised = inSubnets(own, config.etcd.advertisedSubnets);
+  if (own.empty()) return EtcdWaits{kj::str("an address of this node")};
+  if (advertised.empty()) {
+    return lacks("cluster.etcd.advertisedSubnets", config.etcd.advertisedSubnets);
+  }
+  // None of these would mean every address.
+  auto listen = inSubnets(own, config.etcd.listenSubnets);
+  if (listen.empty()) return lacks("cluster.etcd.listenSubnets", config.etcd.listenSubnets);
+
+  kj::Vector<kj::String> peers;
+  for (auto& host : config.trustdEndpoints) {
+    auto text = canonical(host);
+    if (has(own, text) || has(shared, text) || text == canonicalName(at.hostname)) continue;
+    addOnce(peers, kj::mv(text));
+  }
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  auto spec = message->initRoot<rpc::EtcdConfigSpec>();
+  spec.setName(at.hostname);
+  spec.setImage(config.etcd.image);
+  auto arguments = spec.initExtraArgs(config.etcd.extraArgs.size());
+  for (auto i : kj::indices(config.etcd.extraArgs)) {
+    arguments[i].setKey(config.etcd.extraArgs[i].key);
+    arguments[i].setValue(config.etcd.extraArgs[i].value);
+  }
+  fill(spec.initAddresses(advertised.size()), advertised);
+  if (!config.etcd.listenSubnets.empty()) {
+    fill(spec.initListenAddresses(listen.size()), listen);
+  }
+  fill(spec.initPeers(peers.size()), peers);
+  fill(spec.initShared(shared.size()), shared);
+  spec.setBootstraps(config.type == rpc::MachineType::INIT);
+  return kj::mv(message);
+}
+
+kj::Array<Controller::Input> EtcdConfigController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>(), input<rpc::VipSpecSpec>());
+}
+kj::Array<kj::StringPtr> EtcdConfigController::outputs() const {
+  return typeNames<rpc::EtcdConfigSpec>();
+}
+
+kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
+  Outputs<rpc::EtcdConfigSpec> outputs(name());
+  KJ_IF_MAYBE (config, readConfig(store)) {
+    if (runsEtcd(*config)) {
+      auto planned = planEtcd(*config, surroundings(store));
+      KJ_SWITCH_ONEOF(planned) {
+        KJ_CASE_ONEOF(message, kj::Own<capnp::MallocMessageBuilder>) {
+          outputs.set(kEtcdId, message->getRoot<rpc::EtcdConfigSpec>());
+          told = kj::str();
+        }
+        KJ_CASE_ONEOF(waits, EtcdWaits) {
+          if (waits.what != told) log::info("etcd waits", {{"for", waits.what}});
+          told = kj::mv(waits.what);
+          // A link that is down for a moment takes no member out of its cluster.
+          if (store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr) return kj::READY_NOW;
+        }
+      }
+    }
+  }
+  outputs.apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Own<Controller> etcdConfigController(ControllerParts& parts) {
+  return kj::heap<EtcdConfigController>(KJ_BIND_METHOD(parts.config, view));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,165 @@
+#include "machined/kubernetes/etcd/etcd-departure.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace talos::machined {
+namespace {
+
+using rpc::EtcdGoing;
+
+constexpr kj::StringPtr kOtherwise = "or use --anyway"_kj;
+
+// What an etcd-supervisor says.
+struct Said {
+  std::string objection, problem, leaves;    // leaves: why it does not
+  ErrorKind kind = ErrorKind::kUnavailable;  // of that
+  bool silent = false, hangs = false;
+  std::vector<std::string> asked;
+};
+
+class ModelSupervisor final : public rpc::EtcdSupervisor::Server {
+ public:
+  explicit ModelSupervisor(Said& said) : said(said) {}
+
+  kj::Promise<void> outlook(OutlookContext context) override {
+    said.asked.push_back("outlook");
+    if (said.silent) return kj::NEVER_DONE;
+    if (!said.problem.empty()) return error(ErrorKind::kUnavailable, said.problem.c_str());
+    context.getResults().setObjection(said.objection.c_str());
+    context.getResults().initMembers(3);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> withdraw(WithdrawContext context) override {
+    auto going = context.getParams().getGoing();
+    said.asked.push_back(std::string(context.getParams().getForce() ? "forced " : "") +
+                         (going == EtcdGoing::LEAVES ? "leaves" : "rejoins"));
+    if (said.hangs) return kj::NEVER_DONE;
+    if (!said.leaves.empty()) return error(said.kind, said.leaves.c_str());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> stay(StayContext) override {
+    said.asked.push_back("stays");
+    return said.hangs ? kj::Promise<void>(kj::NEVER_DONE) : kj::READY_NOW;
+  }
+
+ private:
+  Said& said;
+};
+
+struct EtcdDepartureTest : testing::Test {
+  ~EtcdDepartureTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Said said;
+  bool runs = true;
+  std::vector<std::string> told;
+  EtcdDeparture departure{{timer, [this]() { return runs; }, kj::heap<ModelSupervisor>(said),
+                           [this](kj::StringPtr line) { told.push_back(line.cStr()); }}};
+
+  // "done", or kind and message; after this time at the latest.
+  std::string outcome(kj::Promise<void> promise, kj::Duration patience = 0 * kj::SECONDS) {
+    std::string result = "still waiting";
+    auto waiting = promise
+                       .then([&] { result = "done"; },
+                             [&](kj::Exception&& e) {
+                               result = kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+                             })
+                       .eagerlyEvaluate(nullptr);
+    scope.poll();
+    timer.advanceTo(timer.now() + patience);
+    scope.poll();
+    return result;
+  }
+  std::string require() {
+    return outcome(departure.require(EtcdGoing::LEAVES, ErrorKind::kFailedPrecondition, kOtherwise)
+                       .ignoreResult(),
+                   30 * kj::SECONDS);
+  }
+  std::string leave(bool force = false) {
+    return outcome(
+        departure.leave(EtcdGoing::REJOINS, force, ErrorKind::kFailedPrecondition, kOtherwise),
+        100 * kj::SECONDS);
+  }
+};
+
+// Catches: an objection, or an ignorance, that is taken for consent; a way out that is not named; a
+// question without an end.
+TEST_F(EtcdDepartureTest, WhoDoesNotKnowMayNotGo) {
+  EXPECT_EQ(require(), "done");
+  said.objection = "etcd has 1 voter";
+  EXPECT_EQ(require(), "FailedPrecondition: etcd has 1 voter; or use --anyway");
+  said.problem = "etcd-supervisor is starting";
+  EXPECT_EQ(require(),
+            "FailedPrecondition: whether the cluster of etcd can do without this node is not "
+            "known: etcd-supervisor is starting; or use --anyway");
+  said.silent = true;
+  EXPECT_EQ(require(),
+            "FailedPrecondition: whether the cluster of etcd can do without this node is not "
+            "known: no answer of etcd-supervisor within 30 s; or use --anyway");
+  said.asked.clear();
+  runs = false;
+  EXPECT_EQ(require(), "done");
+  EXPECT_EQ(leave(), "done");
+  EXPECT_EQ(said.asked.size(), 0u);
+}
+
+// Catches: a node that is erased though it has not left; one that leaves though it may not; a leave
+// without an end.
+TEST_F(EtcdDepartureTest, LeavesOrSaysWhyNot) {
+  EXPECT_EQ(leave(), "done");
+  EXPECT_EQ(said.asked, (std::vector<std::string>{"outlook", "rejoins"}));
+  said.leaves = "etcdserver: no leader";
+  EXPECT_EQ(leave(),
+            "Unavailable: cannot leave etcd: etcdserver: no leader; repeat it, or use --anyway");
+  EXPECT_EQ(told.back(), "etcd: leaving the cluster") << "the caller tells why it has not";
+  said.hangs = true;
+  EXPECT_EQ(leave(),
+            "DeadlineExceeded: cannot leave etcd: not done within 100 s; talosctl get etcdstatus "
+            "says what it waits for; repeat it, or use --anyway");
+  said.asked.clear();
+  said.objection = "etcd has 1 voter";
+  EXPECT_EQ(leave(), "FailedPrecondition: etcd has 1 voter; or use --anyway");
+  EXPECT_EQ(said.asked, std::vector<std::string>{"outlook"});
+}
+
+// Catches: an objection that only etcd-supervisor has, with a kind of its own, which the caller
+// takes for one that never passes.
+TEST_F(EtcdDepartureTest, AnObjectionIsOfTheKindThatTheCallerSays) {
+  said.leaves = "etcd has 1 voter";
+  said.kind = ErrorKind::kFailedPrecondition;
+  EXPECT_EQ(
+      outcome(departure.leave(EtcdGoing::RESTARTS, false, ErrorKind::kUnavailable, kOtherwise)),
+      "Unavailable: etcd cannot do without this node yet: etcd has 1 voter; repeat it, or "
+      "use --anyway");
+}
+
+// Catches: a turn that nobody gives back; a node without etcd, or one whose etcd hangs, that waits.
+TEST_F(EtcdDepartureTest, OneThatStaysSaysSo) {
+  EXPECT_EQ(outcome(departure.stay()), "done");
+  EXPECT_EQ(said.asked, std::vector<std::string>{"stays"});
+  said.hangs = true;
+  EXPECT_EQ(outcome(departure.stay(), 5 * kj::SECONDS), "done");
+  runs = false;
+  EXPECT_EQ(outcome(departure.stay()), "done");
+  EXPECT_EQ(said.asked.size(), 2u);
+}
+
+// Catches: a flag that does not help when etcd is ill, or that leaves silently undone what it was
+// for.
+TEST_F(EtcdDepartureTest, ForcedItTriesAndGoesOn) {
+  said.silent = true;
+  said.leaves = "no member answers";
+  EXPECT_EQ(leave(true), "done");
+  EXPECT_EQ(said.asked, std::vector<std::string>{"forced rejoins"});
+  EXPECT_EQ(told.back(), "cannot leave etcd: no member answers");
+  said.hangs = true;
+  EXPECT_EQ(leave(true), "done");
+}
+
+}  // namespace
+}  // namespace talos::machined

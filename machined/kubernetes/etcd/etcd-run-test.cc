@@ -1,0 +1,357 @@
+#include "machined/kubernetes/etcd/etcd-run.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
+#include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+#include "machined/services/test-supervisor.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::Contains;
+
+struct Spec {
+  explicit Spec(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> arguments) {
+    auto list = message.initRoot<rpc::EtcdSpecSpec>().initArguments(arguments.size());
+    size_t i = 0;
+    for (auto& [key, value] : arguments) {
+      list[i].setKey(key);
+      list[i++].setValue(value);
+    }
+  }
+  rpc::EtcdSpecSpec::Builder build() { return message.getRoot<rpc::EtcdSpecSpec>(); }
+  rpc::EtcdSpecSpec::Reader get() { return build().asReader(); }
+  capnp::MallocMessageBuilder message;
+};
+
+kj::String commandLine(std::initializer_list<kj::StringPtr> words) {
+  kj::Vector<char> text;
+  for (auto word : words) {
+    text.addAll(word);
+    text.add('\0');
+  }
+  text.add('\0');
+  return kj::String(text.releaseAsArray());
+}
+
+// Catches: etcd that is restarted for nothing, or runs on with arguments of yesterday.
+TEST(EtcdRun, KnowsWhatRunsByItsCommandLine) {
+  Spec spec({{"data-dir", "/var/lib/etcd"}, {"name", "master-1"}});
+  struct Row {
+    kj::String cmdline;
+    kj::Maybe<bool> wanted;
+  } rows[] = {
+      {commandLine({"/usr/bin/etcd", "--data-dir=/var/lib/etcd", "--name=master-1"}), true},
+      {commandLine({"/usr/local/bin/etcd", "--data-dir=/var/lib/etcd", "--name=master-1"}), true},
+      {commandLine({"/usr/bin/etcd", "--data-dir=/var/lib/etcd", "--name=master-2"}), false},
+      {commandLine({"/usr/bin/etcd", "--data-dir=/var/lib/etcd"}), false},
+      {commandLine(
+           {"/usr/bin/etcd", "--data-dir=/var/lib/etcd", "--name=master-1", "--debug=true"}),
+       false},
+      {commandLine({"/usr/libexec/talos/confine", "--uid=60", "--", "/usr/bin/etcd"}), nullptr},
+      {kj::str(), nullptr},
+  };
+  for (auto& row : rows) EXPECT_TRUE(row.wanted == runsAsWanted(row.cmdline, spec.get()));
+  spec.build().setWaitsFor("a cluster");
+  for (auto i : {0, 5}) {
+    EXPECT_FALSE(runsAsWanted(rows[i].cmdline, spec.get()).orDefault(true)) << "it is to stop";
+  }
+}
+
+// Catches: keys that others can read, or that etcd cannot.
+TEST(EtcdRun, FilesBelongToEtcdAlone) {
+  TestTree tree;
+  capnp::MallocMessageBuilder message;
+  auto secrets = message.initRoot<rpc::EtcdSecretsSpec>();
+  secrets.setCa("ca"_kj.asBytes());
+  secrets.initServer().setKey("server key"_kj.asBytes());
+  secrets.initEtcdPeer().setCrt("peer certificate"_kj.asBytes());
+  auto folder = kj::str(tree.root, "/pki/etcd");
+  for (int again = 0; again < 2; ++again) writeEtcdFiles(folder, secrets.asReader(), 60);
+  struct stat info;
+  for (auto [name, content] :
+       {std::pair("ca.crt"_kj, "ca"_kj), std::pair("server.key"_kj, "server key"_kj),
+        std::pair("peer.crt"_kj, "peer certificate"_kj), std::pair("peer.key"_kj, ""_kj)}) {
+    auto path = kj::str(folder, "/", name);
+    ASSERT_EQ(0, stat(path.cStr(), &info)) << path.cStr();
+    EXPECT_EQ(60u, info.st_uid);
+    EXPECT_EQ(0400u, info.st_mode & 07777);
+    EXPECT_EQ(content, readFile(path));
+  }
+  ASSERT_EQ(0, stat(folder.cStr(), &info));
+  EXPECT_EQ(0700u, info.st_mode & 07777);
+  EXPECT_EQ(60u, info.st_uid);
+  ASSERT_EQ(0, stat(tree.at("pki").cStr(), &info));
+  EXPECT_EQ(0755u, info.st_mode & 07777) << "etcd could not get there";
+}
+
+// Catches: files that are written for nothing, a CA that changes unseen.
+TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
+  TestTree tree;
+  auto folder = tree.at("pki/etcd");
+  capnp::MallocMessageBuilder message;
+  auto secrets = message.initRoot<rpc::EtcdSecretsSpec>();
+  secrets.setCa("ca"_kj.asBytes());
+  secrets.initServer().setKey("one"_kj.asBytes());
+  auto inode = [&](kj::StringPtr name) {
+    struct stat info = {};
+    KJ_SYSCALL(stat(kj::str(folder, "/", name).cStr(), &info));
+    return info.st_ino;
+  };
+  EXPECT_FALSE(hasOtherAuthority(folder, secrets.asReader())) << "the first one is no change";
+  writeEtcdFiles(folder, secrets.asReader(), 60);
+  auto ca = inode("ca.crt"), key = inode("server.key");
+  secrets.getServer().setKey("two"_kj.asBytes());
+  EXPECT_FALSE(hasOtherAuthority(folder, secrets.asReader()));
+  writeEtcdFiles(folder, secrets.asReader(), 60);
+  EXPECT_EQ(ca, inode("ca.crt"));
+  EXPECT_NE(key, inode("server.key"));
+  EXPECT_EQ("two", readFile(kj::str(folder, "/server.key")));
+  secrets.setCa("another"_kj.asBytes());
+  EXPECT_TRUE(hasOtherAuthority(folder, secrets.asReader()));
+}
+
+// --- the service
+
+// etcd-supervisor, as it is asked by machined.
+struct Membership final : public rpc::EtcdSupervisor::Server {
+  struct Turn final : public rpc::EtcdTurn::Server {
+    explicit Turn(Membership& membership) : membership(membership) { ++membership.turns; }
+    ~Turn() noexcept(false) { --membership.turns; }
+    Membership& membership;
+  };
+  bool refuses = false, deaf = false;
+  int turns = 0;
+  kj::String failed;
+  kj::Function<void()> whenFailed = [] {};
+
+  kj::Promise<void> rerun(RerunContext context) override {
+    if (refuses) return error(ErrorKind::kFailedPrecondition, kj::str("the others need it"));
+    context.getResults().setTurn(kj::heap<Turn>(*this));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
+    if (deaf) return error(ErrorKind::kUnavailable, kj::str("starting"));
+    failed = kj::str(context.getParams().getWhy());
+    whenFailed();
+    return kj::READY_NOW;
+  }
+};
+
+struct EtcdService : public SupervisorTest {
+  ~EtcdService() noexcept override {}
+  TestTree tree;
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::Own<Membership> owned = kj::heap<Membership>();
+  Membership& membership = *owned;
+  rpc::EtcdSupervisor::Client client = kj::mv(owned);
+  kj::Maybe<EtcdRun> etcd;
+  kj::String unpackFails;
+  bool fails = false;
+  unsigned tries = 0;
+
+  EtcdService() {
+    makeDirectories(tree.at("var"), 0755);
+    makeDirectories(tree.at("pki"), 0755);
+    put<rpc::EtcdSecretsSpec>([](auto spec) { spec.setCa("ca"_kj.asBytes()); });
+    begin();
+  }
+  template <typename Spec, typename F>
+  void put(F&& fill) {
+    putRecord<Spec>(store, kEtcdId, kj::fwd<F>(fill), "test");
+  }
+  void begin() {
+    etcd.emplace(EtcdRun::Dependencies{
+        .timer = timer,
+        .blocking =
+            [](kj::Function<void()> work) {
+              return kj::evalNow([&]() -> kj::Promise<void> {
+                work();
+                return kj::READY_NOW;
+              });
+            },
+        .store = store,
+        .supervisor = *supervisor,
+        .data = data,
+        .pki = pki,
+        .chosenImage = image,
+        .processes = processes,
+        .unpack = [this](auto, kj::StringPtr, kj::StringPtr folder) -> kj::Promise<void> {
+          makeDirectories(kj::str(folder, "/member"), 0700);
+          if (unpackFails.size() == 0) return kj::READY_NOW;
+          return error(ErrorKind::kInvalidArgument, kj::str(unpackFails));
+        },
+        .membership = client});
+    auto& run = KJ_ASSERT_NONNULL(etcd);
+    auto d = define("etcd");
+    d.prepare = [this, &run](kj::Function<void(kj::StringPtr)> note) -> kj::Promise<void> {
+      ++tries;
+      if (fails) return error(ErrorKind::kNotFound, kj::str("no such image"));
+      return run.prepare(kj::mv(note));
+    };
+    d.arguments = [&run] { return run.arguments(); };
+    supervisor->load(kj::mv(d));
+    run.follow();
+  }
+  void wants(kj::StringPtr waitsFor, kj::StringPtr name = "master-1") {
+    put<rpc::EtcdSpecSpec>([&](rpc::EtcdSpecSpec::Builder spec) {
+      spec.setWaitsFor(waitsFor);
+      auto argument = spec.initArguments(1)[0];
+      argument.setKey("name");
+      argument.setValue(name);
+    });
+    advance(1 * kj::SECONDS);
+  }
+  // The process is etcd by now, and no longer what confines it.
+  void isEtcd(kj::StringPtr argument) {
+    auto folder = kj::str(processes, "/", machine.child("etcd").pid);
+    makeDirectories(folder, 0755);
+    auto line = commandLine({"/usr/bin/etcd", argument});
+    writeFileAtomically(kj::str(folder, "/cmdline"), line.asArray(), 0644);
+    advance(2 * kj::SECONDS);
+  }
+  kj::String authority() { return readFile(kj::str(pki, "/ca.crt")); }
+  kj::String data = kj::str(tree.at("var"), "/etcd"), pki = kj::str(tree.at("pki"), "/etcd"),
+             image = tree.at("image"), processes = tree.at("proc");
+};
+
+// Catches: etcd that runs before it is to, with other words than the spec's, or on when it is not
+// to any more.
+TEST_F(EtcdService, RunsAsTheSpecWants) {
+  supervisor->start("etcd");
+  wants("a cluster");
+  EXPECT_FALSE(machine.runs("etcd"));
+  EXPECT_THAT(told, Contains("etcd Preparing Waiting for a cluster"));
+  wants("");
+  ASSERT_TRUE(machine.runs("etcd"));
+  EXPECT_EQ("ca", authority());
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  wants("", "master-1");
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  wants("", "master-2");
+  ASSERT_TRUE(machine.runs("etcd"));
+  EXPECT_NE(pid, machine.child("etcd").pid);
+  isEtcd("--name=master-2");
+  wants("a bootstrap");
+  EXPECT_FALSE(machine.runs("etcd"));
+}
+
+// Catches: etcd that runs on with a CA of yesterday because the brain died between writing the new
+// one and asking for the restart.
+TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
+  supervisor->start("etcd");
+  wants("");
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  machine.diesOf = [](auto&, int) { return false; };
+  put<rpc::EtcdSecretsSpec>([](auto spec) { spec.setCa("another"_kj.asBytes()); });
+  advance(1 * kj::SECONDS);
+  EXPECT_EQ("ca", authority()) << "it still runs";
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  EXPECT_EQ(1u, machine.child("etcd").signals.size()) << "it is asked to end";
+  machine.exit("etcd", 0);
+  advance(10 * kj::SECONDS);
+  ASSERT_TRUE(machine.runs("etcd"));
+  EXPECT_EQ("another", authority());
+}
+
+// Catches: an etcd that is stopped though the others need it, or never restarted; a turn that is
+// given back while it is on its way.
+TEST_F(EtcdService, RestartsWhenItIsItsTurn) {
+  supervisor->start("etcd");
+  wants("");
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  membership.refuses = true;
+  wants("", "master-2");
+  advance(1 * kj::MINUTES);
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  membership.refuses = false;
+  advance(10 * kj::SECONDS);
+  EXPECT_NE(pid, machine.child("etcd").pid);
+  EXPECT_EQ(1, membership.turns) << "it is not etcd yet";
+  isEtcd("--name=master-2");
+  EXPECT_EQ(0, membership.turns);
+
+  // What is not to run any more asks nobody.
+  membership.refuses = true;
+  wants("the next reboot");
+  EXPECT_FALSE(machine.runs("etcd"));
+}
+
+// Catches: a snapshot that is unpacked for ever, a start without it, leftovers that no bootstrap
+// would begin over.
+TEST_F(EtcdService, ASnapshotThatCannotBeUnpackedIsGivenUp) {
+  unpackFails = kj::str("etcdutl exited with status 2: failed to open database");
+  tree.file("snapshot", "x");
+  auto snapshot = tree.at("snapshot");
+  auto wantsRecovery = [&] {
+    put<rpc::EtcdSpecSpec>([&](rpc::EtcdSpecSpec::Builder spec) {
+      spec.setRecoverFrom(snapshot);
+      spec.initArguments(1)[0].setKey("name");
+    });
+  };
+  membership.deaf = true;
+  membership.whenFailed = [&] {
+    EXPECT_NE(0, access(kj::str(data, "/recovered").cStr(), F_OK));
+    wants("a cluster");
+  };
+  supervisor->start("etcd");
+  wantsRecovery();
+  advance(20 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("etcd"));
+  EXPECT_EQ(membership.failed, "");
+  membership.deaf = false;
+  advance(10 * kj::SECONDS);
+  EXPECT_EQ(membership.failed, unpackFails);
+  EXPECT_FALSE(machine.runs("etcd"));
+
+  unpackFails = nullptr;
+  wantsRecovery();
+  advance(10 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("etcd"));
+  EXPECT_EQ(0, access(kj::str(data, "/member").cStr(), F_OK));
+  EXPECT_NE(0, access(snapshot.cStr(), F_OK)) << "it is not needed any more";
+}
+
+// As etcdutl 3.5.16 wrote it.
+TEST(EtcdRun, WordsOfTheTool) {
+  struct Row {
+    kj::StringPtr output, words;
+  } rows[] = {
+      {"2026-01-01T00:00:00Z\tinfo\trestoring snapshot\nError: write /x: no space left on device\n",
+       ": write /x: no space left on device"},
+      {"2026-01-01T00:00:00Z\tinfo\trestoring\npanic: failed to open database\n\ngoroutine 1 "
+       "[run]:\n",
+       ": failed to open database"},
+      {"unexpected fault address 0x7f\nfatal error: fault\n[signal SIGBUS]\n", ": fault"},
+      {"cannot\x1b[0m\n\n", ": cannot [0m"},
+      {"", ""},
+  };
+  for (auto& row : rows) EXPECT_EQ(wordsOfTool(row.output), row.words);
+}
+
+// Catches: a start that failed and is never tried again, or every second for ever.
+TEST_F(EtcdService, AFailedStartIsTriedAgainAtALowerAndLowerPace) {
+  fails = true;
+  supervisor->start("etcd");
+  wants("");
+  advance(5 * kj::MINUTES);
+  EXPECT_GE(tries, 6u);
+  EXPECT_LE(tries, 14u);
+  fails = false;
+  advance(1 * kj::MINUTES);
+  EXPECT_TRUE(machine.runs("etcd"));
+}
+
+}  // namespace
+}  // namespace talos::machined

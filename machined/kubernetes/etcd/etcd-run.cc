@@ -1,0 +1,350 @@
+#include "machined/kubernetes/etcd/etcd-run.h"
+
+#include <kj/debug.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/base/within.h"
+#include "common/memory/zeroize.h"
+#include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/system/owned-file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
+constexpr auto kFiles = 1 * kj::MINUTES, kAnswers = 20 * kj::SECONDS;
+// Two minutes for two locks, and some for answers.
+constexpr auto kTurn = 3 * kj::MINUTES, kStarts = 1 * kj::MINUTES;
+constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until it is whole
+
+kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
+  return store.tryGet<rpc::EtcdSpecSpec>(kEtcdId);
+}
+
+bool isThere(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
+
+// What was unpacked becomes the data.
+void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
+  auto from = kj::str(unpacked, "/member"), to = kj::str(data, "/member");
+  KJ_SYSCALL(rename(from.cStr(), to.cStr()), to);
+  syncFolder(data);
+}
+
+}  // namespace
+
+// What a thread of the pool has found out.
+struct EtcdRun::Found final : public kj::Refcounted {
+  bool otherAuthority = false;
+};
+
+kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec) {
+  kj::Vector<kj::String> result;
+  for (auto argument : spec.getArguments()) {
+    result.add(kj::str("--", argument.getKey(), "=", argument.getValue()));
+  }
+  return result;
+}
+
+kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec) {
+  if (spec.getWaitsFor().size() > 0) return false;
+  kj::Vector<kj::StringPtr> words;
+  for (size_t begin = 0; begin < cmdline.size();) {
+    words.add(cmdline.begin() + begin);
+    begin += words.back().size() + 1;
+  }
+  if (words.empty() || !words[0].endsWith("/etcd")) return nullptr;
+  auto wanted = etcdArguments(spec);
+  if (words.size() != wanted.size() + 1) return false;
+  for (auto i : kj::indices(wanted)) {
+    if (words[i + 1] != wanted[i]) return false;
+  }
+  return true;
+}
+
+bool hasOtherAuthority(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets) {
+  KJ_IF_MAYBE (there, tryReadFile(kj::str(folder, "/ca.crt"))) {
+    return there->asBytes() != secrets.getCa();
+  }
+  return false;
+}
+
+void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
+  // etcd is not root: it has to get there.
+  makeDirectories(kj::heapString(folder.slice(0, KJ_ASSERT_NONNULL(folder.findLast('/')))), 0755);
+  makeEtcdData(folder, uid);
+  auto write = [&](kj::StringPtr name, capnp::Data::Reader content) {
+    writeOwnedFile(kj::str(folder, "/", name), content, uid);
+  };
+  // The key first: between the two renames neither fits, and etcd asks again.
+  write("peer.key", secrets.getEtcdPeer().getKey());
+  write("peer.crt", secrets.getEtcdPeer().getCrt());
+  write("server.key", secrets.getServer().getKey());
+  write("server.crt", secrets.getServer().getCrt());
+  write("ca.crt", secrets.getCa());  // the last: with it nothing is left to do
+}
+
+void makeEtcdData(kj::StringPtr folder, unsigned uid) {
+  makeDirectories(folder, 0700);
+  KJ_SYSCALL(chmod(folder.cStr(), 0700), folder);
+  KJ_SYSCALL(chown(folder.cStr(), uid, uid), folder);
+}
+
+EtcdRun::EtcdRun(Dependencies d)
+    : deps(kj::mv(d)), timer(deps.timer), failedStart(deps.supervisor, timer, kEtcdService) {}
+
+void EtcdRun::follow() {
+  specs = deps.store.onChange<rpc::EtcdSpecSpec>([this] { changed.raise(); });
+  secrets = deps.store.onChange<rpc::EtcdSecretsSpec>([this] { changed.raise(); });
+  services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  watching = watch().eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> EtcdRun::watch() {
+  for (;;) {
+    auto next = changed.wait();
+    kj::Maybe<kj::Duration> again;
+    try {
+      again = compare();
+      co_await within(timer, kFiles, refreshFiles(),
+                      kj::str("the files of etcd were not written within 1 min"));
+    } catch (const kj::Exception& e) {
+      again = kAgain;
+      log::warn("cannot look after etcd; retry in 5 s", {{"error", messageOf(e)}});
+    }
+    KJ_IF_MAYBE (pause, again) next = next.exclusiveJoin(timer.afterDelay(*pause));
+    co_await next;
+  }
+}
+
+unsigned EtcdRun::pid() {
+  capnp::MallocMessageBuilder scratch;
+  auto service = scratch.initRoot<rpc::Service>();
+  deps.supervisor.fill(kEtcdService, service);
+  return service.getPid();
+}
+
+// None: not etcd yet, or no more.
+kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
+  KJ_IF_MAYBE (spec, specOf(deps.store)) {
+    KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", pid, "/cmdline"))) {
+      return runsAsWanted(*cmdline, *spec);
+    }
+  }
+  return nullptr;
+}
+
+// Without a spec nobody has decided anything: etcd-supervisor may be about to.
+kj::Maybe<kj::Duration> EtcdRun::compare() {
+  KJ_IF_MAYBE (spec, specOf(deps.store)) {
+    bool loaded = false;
+    for (auto& id : deps.supervisor.ids()) loaded = loaded || id == kEtcdService;
+    if (!loaded) return nullptr;
+    capnp::MallocMessageBuilder scratch;
+    auto service = scratch.initRoot<rpc::Service>();
+    deps.supervisor.fill(kEtcdService, service);
+    if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
+    if (service.getPid() == 0) {
+      // Nothing tells that a start has failed.
+      if (spec->getWaitsFor().size() == 0) return kLookAgain;
+      return nullptr;
+    }
+    KJ_IF_MAYBE (same, asWanted(service.getPid())) {
+      failedStart.works();
+      if (*same) return nullptr;
+      if (spec->getWaitsFor().size() > 0) {
+        restart("it is not to run any more");
+      } else {
+        askToRestart("it is to run in another way");
+      }
+    } else {
+      return kLookAgain;
+    }
+  }
+  return nullptr;
+}
+
+void EtcdRun::restart(kj::StringPtr why) {
+  log::info("etcd is started anew", {{"reason", why}});
+  deps.supervisor.restart(kEtcdService).detach([](kj::Exception&& e) {
+    log::warn("cannot restart etcd", {{"error", messageOf(e)}});
+  });
+}
+
+void EtcdRun::askToRestart(kj::StringPtr why) {
+  if (reruns) return;
+  reruns = true;
+  rerunning = rerun(kj::str(why)).eagerlyEvaluate([](kj::Exception&& e) {
+    log::warn("cannot restart etcd; retrying", {{"error", messageOf(e)}});
+  });
+}
+
+kj::Promise<void> EtcdRun::rerun(kj::String why) {
+  KJ_DEFER({
+    reruns = false;
+    changed.raise();
+  });
+  kj::Maybe<rpc::EtcdTurn::Client> turn;
+  kj::Maybe<kj::String> refused;
+  using Answer = capnp::Response<rpc::EtcdSupervisor::RerunResults>;
+  co_await within(timer, kTurn, kj::Promise<Answer>(deps.membership.rerunRequest().send()),
+                  kj::str("no answer of etcd-supervisor within 3 min"))
+      .then([&](Answer&& answer) { turn = answer.getTurn(); },
+            [&](kj::Exception&& e) { refused = kj::str(messageOf(e)); });
+  KJ_IF_MAYBE (problem, refused) {
+    if (*problem != refusal) {
+      log::warn("etcd cannot be restarted yet; retrying", {{"error", *problem}});
+    }
+    refusal = kj::mv(*problem);
+    co_await timer.afterDelay(kAgain);
+    co_return;
+  }
+  refusal = nullptr;
+  auto before = pid();
+  if (before == 0) co_return;
+  log::info("etcd is started anew", {{"reason", why}});
+  co_await deps.supervisor.restart(kEtcdService);
+  // Those who come next must find it on its way.
+  auto until = timer.now() + kStarts;
+  for (;;) {
+    auto next = changed.next();
+    auto now = pid();
+    if (now != 0 && now != before && asWanted(now).orDefault(false)) co_return;
+    if (timer.now() >= until) break;
+    co_await timer.afterDelay(kLookAgain).exclusiveJoin(kj::mv(next));
+  }
+  log::warn("etcd does not run yet after its restart", {{"waited", "1 min"}});
+}
+
+// One after the other, whoever asks, and each to its end.
+kj::Promise<void> EtcdRun::inOrder(kj::Function<void()> work) {
+  auto next =
+      files.addBranch()
+          .then([this, work = kj::mv(work)]() mutable { return deps.blocking(kj::mv(work)); })
+          .fork();
+  files = next.addBranch().catch_([](kj::Exception&&) {}).fork();
+  return next.addBranch();
+}
+
+kj::Promise<void> EtcdRun::writeFiles() {
+  KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
+    auto copy = kj::heap<SecretMessage>();
+    copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
+    co_await inOrder([this, copy = kj::mv(copy)]() mutable {
+      writeEtcdFiles(deps.pki, copy->getRoot<rpc::EtcdSecretsSpec>().asReader(), deps.uid);
+    });
+  }
+}
+
+kj::Promise<void> EtcdRun::refreshFiles() {
+  KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
+    // Before its first start there may be no place to write to.
+    if (pid() == 0) co_return;
+    auto copy = kj::heap<SecretMessage>();
+    copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
+    auto found = kj::refcounted<Found>();
+    co_await inOrder([this, copy = kj::mv(copy), found = kj::addRef(*found)]() mutable {
+      auto spec = copy->getRoot<rpc::EtcdSecretsSpec>().asReader();
+      found->otherAuthority = hasOtherAuthority(deps.pki, spec);
+      if (!found->otherAuthority) writeEtcdFiles(deps.pki, spec, deps.uid);
+    });
+    // Of all of these it reads the CA only when it starts, and they are written before that.
+    // The others are of the old one until they do the same, so they cannot be asked for a turn.
+    if (found->otherAuthority && pid() != 0) restart("its CA has changed");
+  }
+}
+
+kj::Promise<void> EtcdRun::wanted(kj::Function<void(kj::StringPtr)>& note) {
+  kj::String shown;
+  for (;;) {
+    auto next = changed.next();
+    kj::String why = kj::str("etcd-supervisor to decide");
+    KJ_IF_MAYBE (spec, specOf(deps.store)) why = kj::str(spec->getWaitsFor());
+    if (why.size() == 0 && deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId) == nullptr) {
+      why = kj::str("the certificates of etcd");
+    }
+    if (why.size() == 0) co_return;
+    if (why != shown) note(kj::str("Waiting for ", why));
+    shown = kj::mv(why);
+    co_await next;
+  }
+}
+
+kj::Promise<void> EtcdRun::prepare(kj::Function<void(kj::StringPtr)> note) {
+  for (;;) {
+    co_await wanted(note);
+    kj::Maybe<kj::String> problem;
+    co_await makeReady().catch_([&](kj::Exception&& e) { problem = kj::str(messageOf(e)); });
+    KJ_IF_MAYBE (p, problem) {
+      note(kj::str(*p, "; retry in ", kAgain / kj::SECONDS, " s"));
+    } else {
+      co_return;
+    }
+    co_await timer.afterDelay(kAgain);
+  }
+}
+
+kj::Promise<void> EtcdRun::makeReady() {
+  co_await inOrder([this]() { makeEtcdData(deps.data, deps.uid); });
+  co_await writeFiles();
+  co_await recover();
+}
+
+kj::Promise<void> EtcdRun::recover() {
+  // As it is now: the store may have another one when the first wait is over.
+  capnp::MallocMessageBuilder copy;
+  KJ_IF_MAYBE (found, specOf(deps.store)) {
+    copy.setRoot(static_cast<const rpc::EtcdSpecSpec::Reader&>(*found));
+  }
+  auto spec = copy.getRoot<rpc::EtcdSpecSpec>().asReader();
+  auto snapshot = kj::str(spec.getRecoverFrom());
+  auto unpacked = kj::str(deps.data, "/", kUnpacked);
+  bool needed = snapshot.size() > 0 && !isThere(kj::str(deps.data, "/member"));
+  co_await inOrder([path = kj::str(unpacked)]() { removeTree(path); });
+  if (!needed) co_return;
+  kj::Maybe<kj::String> problem;
+  co_await deps.unpack(spec, snapshot, unpacked).catch_([&](kj::Exception&& e) {
+    problem = kj::str(messageOf(e));
+  });
+  KJ_IF_MAYBE (why, problem) {
+    log::warn("cannot unpack the snapshot", {{"error", *why}});
+    co_await inOrder([path = kj::str(unpacked)]() { removeTree(path); });
+    auto request = deps.membership.recoveryFailedRequest();
+    request.setWhy(*why);
+    co_await within(timer, kAnswers, request.send().ignoreResult(),
+                    kj::str("etcd-supervisor has not taken notice within 20 s"));
+    fail(ErrorKind::kInvalidArgument, kj::str("cannot restore the snapshot: ", *why));
+  }
+  co_await inOrder(
+      [data = kj::str(deps.data), unpacked = kj::mv(unpacked), snapshot = kj::mv(snapshot)]() {
+        moveRecovered(data, unpacked);
+        removeTree(unpacked);
+        unlink(snapshot.cStr());
+      });
+}
+
+kj::StringPtr EtcdRun::image() {
+  if (chosen == nullptr) chosen = tryReadFile(deps.chosenImage);
+  KJ_IF_MAYBE (c, chosen) return *c;
+  KJ_IF_MAYBE (config, deps.store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+    writeFileAtomically(deps.chosenImage, config->getImage().asArray(), 0644);
+    return chosen.emplace(kj::str(config->getImage()));
+  }
+  return "";
+}
+
+kj::Array<kj::String> EtcdRun::arguments() {
+  KJ_IF_MAYBE (spec, specOf(deps.store)) {
+    if (spec->getWaitsFor().size() == 0) return etcdArguments(*spec).releaseAsArray();
+  }
+  // It was to run a moment ago. Without arguments etcd would make a cluster of its own.
+  fail(ErrorKind::kUnavailable, "etcd is not to run any more");
+}
+
+}  // namespace talos::machined

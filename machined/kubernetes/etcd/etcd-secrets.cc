@@ -1,0 +1,170 @@
+#include "machined/kubernetes/etcd/etcd-secrets.h"
+
+#include "common/wire/roles.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/stored-names.h"
+#include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+// The wall clock may be set meanwhile: so often it is looked at again.
+constexpr auto kLongestSleep = 1 * kj::HOURS;
+
+// Of the four, those that are to be made.
+struct Needed {
+  bool peer = true, server = true, client = true, api = true;
+  bool any() const { return peer || server || client || api; }
+};
+struct Issued {
+  kj::Maybe<pki::CertificateAndKey> peer, server, client, api;
+};
+
+pki::LeafOptions clientOptions(kj::StringPtr name, kj::Duration lifetime, kj::Date now) {
+  return {.commonName = name,
+          .server = false,
+          .lifetime = lifetime + kBackdated,
+          .notBefore = now - kBackdated};
+}
+
+Issued issueNeeded(const MachineConfigView& config, const NodeNames& names, const Needed& needed,
+                   kj::Date now) {
+  auto issue = [&](pki::LeafOptions options) {
+    return pki::issue(config.etcd.authority, config.etcd.authorityKey, kj::mv(options));
+  };
+  // A member is a client of the others, and its gateway one of itself.
+  auto both = [&]() {
+    auto options = serverOptions(names, kEtcdLifetime, now);
+    options.client = true;
+    return options;
+  };
+  Issued issued;
+  if (needed.peer) issued.peer = issue(both());
+  if (needed.server) issued.server = issue(both());
+  if (needed.client) issued.client = issue(clientOptions(names.commonName, kEtcdLifetime, now));
+  if (needed.api) {
+    auto api = clientOptions(names.commonName, config.trust.certLifetime, now);
+    api.organizations = kj::arr(kj::str(kRoleReader));
+    issued.api = pki::issue(config.authority, config.authorityKey, kj::mv(api));
+  }
+  return issued;
+}
+
+// What was issued, or else what is stored.
+void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& issued,
+          kj::Maybe<rpc::KeyPair::Reader> stored) {
+  KJ_IF_MAYBE (i, issued) {
+    pair.setCrt(i->certificate.asBytes());
+    pair.setKey(i->key.bytes());
+  } else {
+    KJ_IF_MAYBE (s, stored) {
+      pair.setCrt(s->getCrt());
+      pair.setKey(s->getKey());
+    }
+  }
+}
+
+pki::CertificateInfo inspect(rpc::KeyPair::Reader pair) {
+  return pki::inspect(kj::str(pair.getCrt().asChars()));
+}
+
+Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, const MachineConfigView& config,
+                    const NodeNames& names, kj::Date now) {
+  bool newAuthority = stored.getCa() != config.etcd.authority.asBytes();
+  auto isDue = [&](rpc::KeyPair::Reader pair) {
+    return newAuthority || whyRenew(inspect(pair), names, kEtcdLifetime, now) != nullptr;
+  };
+  auto client = inspect(stored.getClient());
+  auto lifetime = config.trust.certLifetime;
+  return {.peer = isDue(stored.getEtcdPeer()),
+          .server = isDue(stored.getServer()),
+          .client = newAuthority || client.commonName != names.commonName ||
+                    whyRenew(client, kEtcdLifetime, now) != nullptr,
+          .api = stored.getApiCa() != config.authority.asBytes() ||
+                 whyRenew(inspect(stored.getApi()), lifetime, now) != nullptr};
+}
+
+kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
+  return kj::min(halfLife(inspect(stored.getEtcdPeer())), halfLife(inspect(stored.getApi())));
+}
+
+// Of a node that shares addresses: they come and go.
+NodeNames ownNames(Store& store) {
+  auto names = storedNames(store, nullptr);
+  kj::Vector<kj::String> own;
+  for (auto& address : names.addresses) {
+    if (store.tryGet<rpc::VipSpecSpec>(address) == nullptr) own.add(kj::mv(address));
+  }
+  names.addresses = kj::mv(own);
+  return names;
+}
+
+}  // namespace
+
+kj::Array<Controller::Input> EtcdSecretsController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::HostnameSpecSpec>(), input<rpc::VipSpecSpec>(),
+                 input<rpc::TimeStatusSpec>());
+}
+kj::Array<kj::StringPtr> EtcdSecretsController::outputs() const {
+  return typeNames<rpc::EtcdSecretsSpec>();
+}
+
+void EtcdSecretsController::renewAt(kj::Date due) {
+  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - clock.now(), kLongestSleep));
+  renewal = timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> EtcdSecretsController::reconcile(Store& store) {
+  auto found = readConfig(store);
+  KJ_IF_MAYBE (config, found) {
+    if (runsEtcd(*config)) {
+      auto names = ownNames(store);
+      if (names.commonName.size() == 0) return kj::READY_NOW;  // for a moment; what is there stays
+      return maintain(store, kj::mv(*config), kj::mv(names));
+    }
+  }
+  Outputs<rpc::EtcdSecretsSpec>(name()).apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> EtcdSecretsController::maintain(Store& store, MachineConfigView config,
+                                                  NodeNames names) {
+  Needed needed;
+  capnp::MallocMessageBuilder copy;  // what is stored may change while keys are made
+  kj::Maybe<rpc::EtcdSecretsSpec::Reader> kept;
+  KJ_IF_MAYBE (stored, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
+    copy.setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*stored));
+    kept = copy.getRoot<rpc::EtcdSecretsSpec>().asReader();
+    needed = neededBeside(*stored, config, names, clock.now());
+    if (!needed.any()) {
+      renewAt(due(*stored));
+      co_return;
+    }
+  }
+  auto authority = kj::str(config.etcd.authority), apiAuthority = kj::str(config.authority);
+  auto issued =
+      co_await uv.blocking([config = kj::mv(config), names = kj::mv(names), needed,
+                            now = clock.now()] { return issueNeeded(config, names, needed, now); });
+  Outputs<rpc::EtcdSecretsSpec> outputs(name());
+  auto etcd = outputs.add(kEtcdId), client = outputs.add(kEtcdClientId);
+  etcd.setCa(authority.asBytes());
+  etcd.setApiCa(apiAuthority.asBytes());
+  auto old = [&](auto get) { return kept.map([&](auto& k) { return get(k); }); };
+  fill(etcd.initEtcdPeer(), issued.peer, old([](auto& k) { return k.getEtcdPeer(); }));
+  fill(etcd.initServer(), issued.server, old([](auto& k) { return k.getServer(); }));
+  fill(etcd.initClient(), issued.client, old([](auto& k) { return k.getClient(); }));
+  fill(etcd.initApi(), issued.api, old([](auto& k) { return k.getApi(); }));
+  client.setCa(authority.asBytes());
+  client.setClient(etcd.asReader().getClient());
+  renewAt(due(etcd.asReader()));
+  outputs.apply(store);
+}
+
+kj::Own<Controller> etcdSecretsController(ControllerParts& parts) {
+  return kj::heap<EtcdSecretsController>(parts.uv, parts.timer, parts.clock,
+                                         KJ_BIND_METHOD(parts.config, view));
+}
+
+}  // namespace talos::machined

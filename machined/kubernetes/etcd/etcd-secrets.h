@@ -1,0 +1,52 @@
+// secrets.EtcdController: secrets/EtcdSecrets, the certificates of etcd on a control-plane node.
+//
+//   etcd    of the member: `etcdPeer` towards other members and as a client, `server` of port 2379,
+//           and `api`, with which etcd-supervisor asks apid of other control-plane nodes, as reader
+//   client  what other programs of the node speak to etcd with
+//
+// Issued here, where the keys of cluster.etcd.ca and machine.ca are. Each is renewed only when its
+// own inputs (CA, names, addresses) changed or half of its lifetime is over; etcd reads its files
+// at each handshake, so nothing is restarted for them. A shared address is in none of them. Key
+// operations run in the thread pool. After a crash of the brain they are as they were.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kEtcdClientId = "client"_kj;
+// Of what only members and this node's programs see. Those of the API have the config's.
+constexpr auto kEtcdLifetime = 365 * kj::DAYS;
+
+class EtcdSecretsController final : public Controller {
+ public:
+  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
+
+  EtcdSecretsController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig)
+      : uv(uv), timer(timer), clock(clock), readConfig(kj::mv(readConfig)) {}
+
+  kj::StringPtr name() const override { return "secrets.EtcdController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+  void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
+
+ private:
+  UvLoop& uv;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  ReadConfig readConfig;
+  kj::Function<void()> wake = [] {};
+  kj::Promise<void> renewal = nullptr;
+
+  kj::Promise<void> maintain(Store& store, MachineConfigView config, NodeNames names);
+  void renewAt(kj::Date due);
+};
+
+kj::Own<Controller> etcdSecretsController(ControllerParts& parts);
+
+}  // namespace talos::machined

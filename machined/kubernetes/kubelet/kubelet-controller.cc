@@ -1,0 +1,139 @@
+#include "machined/kubernetes/kubelet/kubelet-controller.h"
+
+#include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/net/ip.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+// Links of pods: of the usual network plugins, of kube-proxy, and what the node itself has for
+// them.
+constexpr kj::StringPtr kPodLinks[] = {"cni"_kj,    "flannel"_kj,     "veth"_kj,   "kube-"_kj,
+                                       "cali"_kj,   "tunl"_kj,        "cilium"_kj, "lxc"_kj,
+                                       "docker"_kj, "vxlan.calico"_kj};
+
+bool isInner(kj::StringPtr link, kj::StringPtr kind) {
+  if (kind == "wireguard") return true;
+  for (auto prefix : kPodLinks) {
+    if (link.startsWith(prefix)) return true;
+  }
+  return false;
+}
+
+kj::String withoutLength(kj::StringPtr text) {
+  KJ_IF_MAYBE (slash, text.findFirst('/')) return kj::heapString(text.slice(0, *slash));
+  return kj::str(text);
+}
+
+kj::Vector<kj::String> addressesOfNode(Store& store) {
+  auto of = [&](kj::StringPtr id) {
+    kj::Vector<kj::String> result;
+    KJ_IF_MAYBE (known, store.tryGet<rpc::NodeAddressSpec>(id)) {
+      for (auto address : known->getAddresses()) result.add(withoutLength(address));
+    }
+    return result;
+  };
+  auto current = of("current");
+  kj::Vector<kj::String> all;
+  // The default stays when the node has lost it.
+  for (auto& address : of("default")) {
+    for (auto& there : current) {
+      if (there == address) addOnce(all, kj::str(address));
+    }
+  }
+  for (auto& address : current) addOnce(all, kj::mv(address));
+  kj::Vector<kj::String> own;
+  for (auto& address : all) {
+    if (store.tryGet<rpc::VipSpecSpec>(address) == nullptr) own.add(kj::mv(address));
+  }
+  return own;
+}
+
+KubeletSurroundings surroundings(Store& store) {
+  KubeletSurroundings at;
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
+    at.hostname = kj::str(spec.getHostname());
+    at.domainname = kj::str(spec.getDomainname());
+  }
+  at.addresses = addressesOfNode(store);
+  for (auto address : store.list<rpc::AddressStatusSpec>()) {
+    auto link = address.getLinkName();
+    kj::String kind;
+    KJ_IF_MAYBE (status, store.tryGet<rpc::LinkStatusSpec>(link)) kind = kj::str(status->getKind());
+    auto text = withoutLength(address.getAddress());
+    if (store.tryGet<rpc::VipSpecSpec>(text) == nullptr) at.assigned.add(kj::str(text));
+    if (isInner(link, kind)) at.inner.add(kj::mv(text));
+  }
+  return at;
+}
+
+}  // namespace
+
+kj::Array<Controller::Input> KubeletController::inputs() const {
+  return kj::arr(input<rpc::MachineConfigSpec>("v1alpha1"), input<rpc::HostnameSpecSpec>(),
+                 input<rpc::NodeAddressSpec>(), input<rpc::AddressStatusSpec>(),
+                 input<rpc::LinkStatusSpec>(), input<rpc::VipSpecSpec>());
+}
+kj::Array<kj::StringPtr> KubeletController::outputs() const {
+  return typeNames<rpc::NodenameSpec, rpc::KubeletSpecSpec, rpc::KubeletSecretsSpec>();
+}
+
+kj::Promise<void> KubeletController::reconcile(Store& store) {
+  Outputs<rpc::NodenameSpec> names(name());
+  Outputs<rpc::KubeletSpecSpec> specs(name());
+  Outputs<rpc::KubeletSecretsSpec> secrets(name());
+  auto apply = [&]() {
+    names.apply(store);
+    secrets.apply(store);
+    specs.apply(store);
+    return kj::READY_NOW;
+  };
+  auto found = readConfig(store);
+  KJ_IF_MAYBE (config, found) {
+    kj::Vector<kj::String> before;
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
+      for (auto address : spec->getNodeIPs()) before.add(kj::str(address));
+    }
+    auto at = surroundings(store);
+    auto spec = specs.add(kKubeletId);
+    auto waits = planKubeletSecrets(*config, secrets.add(kKubeletId));
+    if (waits == nullptr) waits = planKubelet(*config, at, before, spec);
+    KJ_IF_MAYBE (w, waits) {
+      if (w->what != told) log::info("the kubelet waits", {{"for", w->what}});
+      told = kj::mv(w->what);
+      return kj::READY_NOW;
+    }
+    told = kj::str();
+    warnOfLabels(config->getMachine());
+    warnOfRelease(*config);
+    auto nodename = names.add(kNodenameId);
+    nodename.setNodename(spec.getNodename());
+    nodename.setHostname(at.hostname);
+  }
+  return apply();
+}
+
+void KubeletController::warnOfLabels(config::Machine::Reader machine) {
+  auto labels = kj::strArray(refusedLabels(machine), ", ");
+  if (labels != refused && labels.size() > 0) {
+    log::warn("a worker may not give itself these labels of machine.nodeLabels",
+              {{"labels", labels}});
+  }
+  refused = kj::mv(labels);
+}
+
+void KubeletController::warnOfRelease(config::Config::Reader config) {
+  auto warning = assumedRelease(config).orDefault([] { return kj::String(); });
+  if (warning != assumed && warning.size() > 0) log::warn(warning);
+  assumed = kj::mv(warning);
+}
+
+kj::Own<Controller> kubeletController(ControllerParts& parts) {
+  return kj::heap<KubeletController>([&config = parts.config](Store& store) {
+    return config.document(store).map([](const KnownConfig& known) { return known.get(); });
+  });
+}
+
+}  // namespace talos::machined

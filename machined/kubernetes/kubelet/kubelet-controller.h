@@ -1,0 +1,38 @@
+// k8s.KubeletController: Nodenames[nodename], KubeletSpecs[kubelet] and
+// secrets/KubeletSecrets[kubelet], made of the machine config, the host name and the addresses of
+// the node (kubelet-plan.h).
+//
+// There from the moment on that all that is needed is known; elsewhere the log says what it waits
+// for. What is there stays while a link or a name is away for a moment. After a crash of the brain
+// they are made anew from the recovered store and come out the same.
+#pragma once
+
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/kubernetes/kubelet/kubelet-plan.h"
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+class KubeletController final : public Controller {
+ public:
+  using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
+
+  explicit KubeletController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
+
+  kj::StringPtr name() const override { return "k8s.KubeletController"; }
+  kj::Array<Input> inputs() const override;
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  ReadConfig readConfig;
+  kj::String told, refused, assumed;
+
+  void warnOfLabels(config::Machine::Reader machine);
+  void warnOfRelease(config::Config::Reader config);
+};
+
+// Not in the table of machined/config/controllers, which is below.
+kj::Own<Controller> kubeletController(ControllerParts& parts);
+
+}  // namespace talos::machined

@@ -1,0 +1,202 @@
+#include "machined/kubernetes/kubelet/kubelet-files.h"
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
+#include "common/tls/public-key.h"
+#include "machined/kubernetes/kubelet/node-drain.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kBootstrap =
+    "clusters:\n- cluster:\n    certificate-authority-data: Q0EK\n"
+    "    server: https://10.5.0.2:6443\n  name: local\n"_kj;
+constexpr kj::StringPtr kOwn =
+    "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: Q0EK\n"
+    "    server: \"https://10.5.0.2:6443\"\n  name: default-cluster\n"_kj;
+
+// Catches: a kubelet that asks the endpoint of yesterday for ever, or joins anew with each start.
+TEST(KubeletFiles, KubeconfigOfTheKubelet) {
+  EXPECT_TRUE(leadsHere(kOwn, kBootstrap));
+  EXPECT_FALSE(leadsHere("clusters: []\n", kBootstrap));
+  EXPECT_FALSE(leadsHere(
+      "    certificate-authority-data: Q0EK\n    server: https://10.5.0.9:6443\n", kBootstrap));
+  EXPECT_FALSE(
+      leadsHere("    certificate-authority-data: T1RIRVIK\n"
+                "    server: https://10.5.0.2:6443\n",
+                kBootstrap));
+}
+
+// Catches: a token that others can read, a kubelet without its CA, a key of another cluster.
+TEST(KubeletFiles, AreRootsAlone) {
+  TestTree tree;
+  capnp::MallocMessageBuilder a, b;
+  auto spec = a.initRoot<rpc::KubeletSpecSpec>();
+  spec.setConfig("kind: KubeletConfiguration\n");
+  spec.initExtraMounts(1)[0].setSource("/var/extra");
+  auto secrets = b.initRoot<rpc::KubeletSecretsSpec>();
+  secrets.setCa("CA\n"_kj.asBytes());
+  secrets.setBootstrapKubeconfig(kBootstrap);
+  auto mode = [&](kj::StringPtr path) {
+    struct stat info = {};
+    KJ_SYSCALL(stat(tree.at(path).cStr(), &info), path);
+    return info.st_mode & 07777;
+  };
+  auto write = [&] {
+    EXPECT_TRUE(writeKubeletFiles(tree.root, spec, secrets, nullptr, kj::UNIX_EPOCH) != nullptr);
+  };
+  write();
+  EXPECT_EQ(0600u, mode("etc/kubernetes/bootstrap-kubeconfig"));
+  EXPECT_EQ(0600u, mode("etc/kubernetes/kubelet.yaml"));
+  EXPECT_EQ(0500u, mode("etc/kubernetes/pki/ca.crt"));
+  EXPECT_EQ(0700u, mode("var/extra"));
+  EXPECT_EQ(0755u, mode("opt/cni/bin"));
+  EXPECT_EQ("CA\n", readFile(tree.at("etc/kubernetes/pki/ca.crt")));
+  EXPECT_EQ(kBootstrap, readFile(tree.at("etc/kubernetes/bootstrap-kubeconfig")));
+
+  auto own = tree.at("etc/kubernetes/kubeconfig-kubelet");
+  tree.file("etc/kubernetes/kubeconfig-kubelet", kOwn);
+  write();
+  EXPECT_TRUE(tryReadFile(own) != nullptr) << "it leads here";
+  tree.directory("var/lib/kubelet/pki");
+  tree.file("var/lib/kubelet/pki/kubelet-client-current.pem", "x");
+  secrets.setBootstrapKubeconfig("    server: https://other:6443\n");
+  write();
+  EXPECT_TRUE(tryReadFile(own) == nullptr);
+  EXPECT_TRUE(tryReadFile(tree.at("var/lib/kubelet/pki/kubelet-client-current.pem")) == nullptr);
+}
+
+// A control plane, which has the CA's key.
+struct SignedHere : public testing::Test {
+  TestTree tree;
+  capnp::MallocMessageBuilder a, b;
+  rpc::KubeletSpecSpec::Builder spec = a.initRoot<rpc::KubeletSpecSpec>();
+  rpc::KubeletSecretsSpec::Builder secrets = b.initRoot<rpc::KubeletSecretsSpec>();
+  kj::Date now = kj::systemPreciseCalendarClock().now();
+  KubeletIssuer issuer;
+
+  ~SignedHere() noexcept override {}
+  SignedHere() {
+    auto made = pki::makeAuthority({.organization = "kubernetes",
+                                    .keyType = pki::KeyType::kEcdsaP256,
+                                    .notBefore = now - 1 * kj::HOURS});
+    issuer = {kj::mv(made.certificate), kj::mv(made.key)};
+    spec.setNodename("master-1");
+    secrets.setCa(issuer.authority.asBytes());
+    leadTo("https://10.5.0.2:6443");
+  }
+  void leadTo(kj::StringPtr server) {
+    secrets.setBootstrapKubeconfig(
+        kj::str("    certificate-authority-data: ", kj::encodeBase64(issuer.authority.asBytes()),
+                "\n    server: ", server, "\n"));
+  }
+  bool write() { return writeKubeletFiles(tree.root, spec, secrets, issuer, now) == nullptr; }
+  kj::String own() { return readFile(tree.at("etc/kubernetes/kubeconfig-kubelet")); }
+  kj::String pair() { return readFile(kj::str(tree.root, kKubeletClientPair)); }
+};
+
+// Catches: a certificate that is not the node's own, that the API server does not take, or whose
+// key others can read; a kubelet that finds a file where it renews a link, and renews nothing.
+TEST_F(SignedHere, FirstCertificateIsTheNodesOwn) {
+  EXPECT_TRUE(write());
+  auto info = pki::inspect(pair());
+  EXPECT_EQ("system:node:master-1", info.commonName);
+  ASSERT_EQ(1u, info.organizations.size());
+  EXPECT_EQ("system:nodes", info.organizations[0]);
+  EXPECT_TRUE(pki::isSignedBy(pair(), issuer.authority));
+  EXPECT_GT(info.notAfter, now + 364 * kj::DAYS);
+  EXPECT_NO_THROW(pki::checkPair(pair(), kj::str(pair())));
+  struct stat file = {};
+  auto current = kj::str(tree.root, kKubeletClientPair);
+  ASSERT_EQ(0, stat(current.cStr(), &file));
+  EXPECT_EQ(0600u, file.st_mode & 07777);
+  ASSERT_EQ(0, lstat(current.cStr(), &file));
+  EXPECT_TRUE(S_ISLNK(file.st_mode));
+  auto text = own();
+  EXPECT_TRUE(leadsHere(text, secrets.getBootstrapKubeconfig())) << text.cStr();
+  EXPECT_NE(nullptr, strstr(text.cStr(),
+                            "client-certificate: /var/lib/kubelet/pki/kubelet-client-"
+                            "current.pem\n"));
+}
+
+// Catches: a certificate that is signed anew with each start, over what the kubelet has renewed;
+// one of another name, cluster or time that stays; one that begins before its CA, because the clock
+// is not set yet.
+TEST_F(SignedHere, IsSignedAnewOnlyWhenTheOldOneIsOfNoUse) {
+  write();
+  auto first = pair();
+  EXPECT_TRUE(write());
+  EXPECT_EQ(first, pair());
+  spec.setNodename("master-2");
+  write();
+  EXPECT_EQ("system:node:master-2", pki::inspect(pair()).commonName);
+  auto second = pair();
+  leadTo("https://10.5.0.50:6443");
+  write();
+  EXPECT_NE(second, pair());
+  now += 400 * kj::DAYS;
+  EXPECT_TRUE(write());
+  EXPECT_GT(pki::inspect(pair()).notAfter, now);
+  KJ_SYSCALL(unlink(tree.at("etc/kubernetes/kubeconfig-kubelet").cStr()));
+  now = kj::UNIX_EPOCH;
+  EXPECT_TRUE(write());
+  EXPECT_EQ(pki::inspect(issuer.authority).notBefore, pki::inspect(pair()).notBefore);
+}
+
+// What the controller manager signs, or an administrator.
+struct SignedElsewhere : public SignedHere {
+  KubeletRequest ask() {
+    auto made = writeKubeletFiles(tree.root, spec, secrets, nullptr, now);
+    return kj::mv(KJ_ASSERT_NONNULL(made));
+  }
+  kj::String sign(const KubeletRequest& request, kj::StringPtr user) {
+    return pki::signRequest(issuer.authority, issuer.key, request.text,
+                            {.commonName = user,
+                             .organizations = kj::arr(kj::str("system:nodes")),
+                             .server = false,
+                             .notBefore = now});
+  }
+  kj::String refused(const KubeletRequest& request, kj::StringPtr certificate) {
+    kj::String why;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                   keepKubeletCertificate(tree.root, spec, secrets, request, certificate);
+                 })) {
+      why = messageOf(*e);
+    }
+    EXPECT_TRUE(tryReadFile(kj::str(tree.root, kKubeletClientPair)) == nullptr);
+    return why;
+  }
+};
+
+// Catches: a request that no controller manager approves, for its name, group or usages; a
+// certificate that is kept and is of another node, CA or key, so that the kubelet is nobody for
+// ever.
+TEST_F(SignedElsewhere, KeepsTheNodesOwnAlone) {
+  auto request = ask();
+  auto info = pki::inspectRequest(request.text);
+  EXPECT_EQ("system:node:master-1", info.commonName);
+  ASSERT_EQ(1u, info.organizations.size());
+  EXPECT_EQ("system:nodes", info.organizations[0]);
+  EXPECT_EQ(0u, info.dnsNames.size() + info.addresses.size());
+  EXPECT_EQ("the certificate is of system:node:b, not of system:node:master-1",
+            refused(request, sign(request, "system:node:b")));
+  auto other = ask();
+  EXPECT_NE("", refused(request, sign(other, "system:node:master-1")));
+  EXPECT_NE("", refused(request, "-----BEGIN CERTIFICATE-----\n"));
+  auto stranger = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  EXPECT_EQ("the certificate is not by the CA of Kubernetes",
+            refused(request, pki::signRequest(stranger.certificate, stranger.key, request.text,
+                                              {.commonName = "system:node:master-1"})));
+  keepKubeletCertificate(tree.root, spec, secrets, request, sign(request, "system:node:master-1"));
+  EXPECT_NO_THROW(pki::checkPair(pair(), pair()));
+  EXPECT_TRUE(writeKubeletFiles(tree.root, spec, secrets, nullptr, now) == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,212 @@
+#include "machined/kubernetes/kubelet/kubelet-files.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "common/base/log.h"
+#include "common/kube/kubeconfig.h"
+#include "common/memory/secret-buffer.h"
+#include "common/memory/zeroize.h"
+#include "common/tls/node-certificate.h"
+#include "common/tls/public-key.h"
+#include "machined/kubernetes/kubelet/node-drain.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kNodeUser = "system:node:"_kj, kNodeGroup = "system:nodes"_kj;
+constexpr kj::StringPtr kKubeletPki = "/var/lib/kubelet/pki"_kj,
+                        kFirstPair = "kubelet-client-first.pem"_kj;
+// What the controller manager gives, too (--cluster-signing-duration).
+constexpr auto kFirstLifetime = 365 * kj::DAYS;
+
+// What is behind the first line of YAML with this key, however deep it is.
+kj::String valueOf(kj::StringPtr text, kj::StringPtr key) {
+  auto wanted = kj::str(key, ": ");
+  for (auto line : Lines(text)) {
+    while (line.size() > 0 && (line[0] == ' ' || line[0] == '-')) line = line.slice(1, line.size());
+    if (line.size() < wanted.size() || line.slice(0, wanted.size()) != wanted.asArray()) continue;
+    auto value = line.slice(wanted.size(), line.size());
+    if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'')) {
+      value = value.slice(1, value.size() - 1);
+    }
+    return kj::heapString(value);
+  }
+  return kj::String();
+}
+
+// Of the certificate by which it is known to the API server; empty without one that can be read.
+kj::String registeredAs(kj::StringPtr path) {
+  kj::String name;
+  KJ_IF_MAYBE (pair, tryReadFile(path)) {
+    KJ_DEFER(zeroize(pair->asArray()));
+    auto problem = kj::runCatchingExceptions([&]() { name = pki::inspect(*pair).commonName; });
+    (void)problem;  // it is renewed
+  }
+  return name;
+}
+
+void writeIfOther(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode) {
+  KJ_IF_MAYBE (before, tryReadFile(path)) {
+    KJ_DEFER(zeroize(before->asArray()));
+    if (before->asArray() == content) return;
+  }
+  writeFileAtomically(path, content, mode);
+}
+
+void removeFile(kj::StringPtr path) {
+  if (unlink(path.cStr()) < 0 && errno != ENOENT) KJ_FAIL_SYSCALL("unlink", errno, path);
+}
+
+void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                         rpc::KubeletSecretsSpec::Reader secrets) {
+  auto path = kj::str(root, kKubeletKubeconfig), pair = kj::str(root, kKubeletClientPair);
+  KJ_IF_MAYBE (there, tryReadFile(path)) {
+    KJ_DEFER(zeroize(there->asArray()));
+    auto name = registeredAs(pair);
+    bool same = name.size() == 0 || name == kj::str(kNodeUser, spec.getNodename());
+    if (same && leadsHere(*there, secrets.getBootstrapKubeconfig())) return;
+    removeFile(path);
+    removeFile(pair);
+  }
+}
+
+// The kubelet decides by itself about one that has expired; so it is not removed, for the clock may
+// be what is wrong.
+bool hasGoodCertificate(kj::StringPtr root, kj::Date now) {
+  if (tryReadFile(kj::str(root, kKubeletKubeconfig)) == nullptr) return false;
+  KJ_IF_MAYBE (pair, tryReadFile(kj::str(root, kKubeletClientPair))) {
+    KJ_DEFER(zeroize(pair->asArray()));
+    bool good = false;
+    kj::runCatchingExceptions([&] { good = pki::inspect(*pair).notAfter > now; });
+    return good;
+  }
+  return false;
+}
+
+kj::String userOf(rpc::KubeletSpecSpec::Reader spec) {
+  return kj::str(kNodeUser, spec.getNodename());
+}
+
+// As the controller manager would sign it.
+pki::CertificateAndKey issueHere(rpc::KubeletSpecSpec::Reader spec, const KubeletIssuer& issuer,
+                                 kj::Date now) {
+  auto user = userOf(spec);
+  // A clock that is not set yet may be years before the CA.
+  auto begin = kj::max(now - kBackdated, pki::inspect(issuer.authority).notBefore);
+  return pki::issue(issuer.authority, issuer.key,
+                    {.commonName = user,
+                     .organizations = kj::arr(kj::str(kNodeGroup)),
+                     .server = false,
+                     .lifetime = kFirstLifetime + kBackdated,
+                     .notBefore = begin});
+}
+
+// As the kubelet does.
+void keepPair(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets,
+              kj::StringPtr certificate, kj::StringPtr key) {
+  SecretBuffer pair;
+  pair.add(certificate);
+  if (!certificate.endsWith("\n")) pair.add("\n"_kj);
+  pair.add(key);
+  auto text = pair.copyText();
+  KJ_DEFER(zeroize(text.asArray()));
+  auto current = kj::str(root, kKubeletClientPair), fresh = kj::str(current, ".new");
+  makeDirectories(kj::str(root, kKubeletPki), 0755);
+  writeFileAtomically(kj::str(root, kKubeletPki, "/", kFirstPair), text, 0600);
+  removeFile(fresh);
+  KJ_SYSCALL(symlink(kFirstPair.cStr(), fresh.cStr()), fresh);
+  KJ_SYSCALL(rename(fresh.cStr(), current.cStr()), fresh, current);
+  auto authority = kj::str(secrets.getCa().asChars());
+  auto server = serverOf(secrets.getBootstrapKubeconfig());
+  auto kubeconfig = kube::writeKubeconfig({.cluster = "default-cluster",
+                                           .server = server,
+                                           .authority = authority,
+                                           .user = "default-auth",
+                                           .credentials = kube::ClientPairFile{kKubeletClientPair},
+                                           .context = "default-context",
+                                           .nameSpace = "default"});
+  writeFileAtomically(kj::str(root, kKubeletKubeconfig), kj::StringPtr(kubeconfig), 0600);
+}
+
+KubeletRequest requestOf(rpc::KubeletSpecSpec::Reader spec) {
+  auto user = userOf(spec);
+  auto key = pki::makeKey(pki::KeyType::kEcdsaP256);
+  auto text =
+      pki::makeRequest(key, {.commonName = user, .organizations = kj::arr(kj::str(kNodeGroup))});
+  return {kj::mv(key), kj::mv(text)};
+}
+
+}  // namespace
+
+bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
+  for (auto key : {"server"_kj, "certificate-authority-data"_kj}) {
+    if (valueOf(kubeconfig, key) != valueOf(bootstrapKubeconfig, key)) return false;
+  }
+  return true;
+}
+
+kj::String serverOf(kj::StringPtr kubeconfig) {
+  return valueOf(kubeconfig, "server");
+}
+
+KubeletIssuer KubeletIssuer::clone() const {
+  return {kj::str(authority), pki::Pem(kj::str(kj::StringPtr(key)))};
+}
+
+kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                                            rpc::KubeletSecretsSpec::Reader secrets,
+                                            kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
+  makeDirectories(kj::str(root, "/etc/kubernetes/manifests"), 0755);
+  makeDirectories(kj::str(root, "/etc/kubernetes/pki"), 0755);
+  for (auto path : {"/var/lib/kubelet"_kj, "/var/lib/containerd"_kj, "/var/log/pods"_kj,
+                    "/var/log/containers"_kj, "/usr/libexec/kubernetes"_kj, "/etc/cni/net.d"_kj,
+                    "/opt/cni/bin"_kj}) {
+    makeDirectories(kj::str(root, path), 0755);
+  }
+  for (auto mount : spec.getExtraMounts()) {
+    if (mount.getSource().startsWith("/")) {
+      struct stat found;
+      auto source = kj::str(root, mount.getSource());
+      if (stat(source.cStr(), &found) != 0) makeDirectories(source, 0700);
+    }
+  }
+  joinAnewIfElsewhere(root, spec, secrets);
+  // Root of the node only; the CA is no secret.
+  writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);
+  writeIfOther(kj::str(root, kKubeletBootstrap), secrets.getBootstrapKubeconfig(), 0600);
+  writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
+  if (hasGoodCertificate(root, now)) return nullptr;
+  KJ_IF_MAYBE (i, issuer) {
+    auto issued = issueHere(spec, *i, now);
+    keepPair(root, secrets, issued.certificate, issued.key);
+    log::info("signed the first certificate of the kubelet", {{"user", userOf(spec)}});
+    return nullptr;
+  }
+  return requestOf(spec);
+}
+
+void keepKubeletCertificate(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
+                            rpc::KubeletSecretsSpec::Reader secrets, const KubeletRequest& request,
+                            kj::StringPtr certificate) {
+  auto user = userOf(spec);
+  auto info = pki::inspect(certificate);
+  if (info.commonName != user) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the certificate is of ", info.commonName, ", not of ", user));
+  }
+  if (!pki::isSignedBy(certificate, kj::str(secrets.getCa().asChars()))) {
+    fail(ErrorKind::kInvalidArgument, "the certificate is not by the CA of Kubernetes");
+  }
+  pki::checkPair(certificate, request.key);
+  keepPair(root, secrets, certificate, request.key);
+  log::info("got the first certificate of the kubelet", {{"user", user}});
+}
+
+}  // namespace talos::machined

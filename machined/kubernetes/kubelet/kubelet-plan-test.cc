@@ -1,0 +1,338 @@
+#include "machined/kubernetes/kubelet/kubelet-plan.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <set>
+
+namespace talos::machined {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Node {
+  capnp::MallocMessageBuilder message, specs, secrets;
+  config::Config::Builder config = message.initRoot<config::Config>();
+  rpc::KubeletSpecSpec::Builder spec = specs.initRoot<rpc::KubeletSpecSpec>();
+  rpc::KubeletSecretsSpec::Builder secret = secrets.initRoot<rpc::KubeletSecretsSpec>();
+  KubeletSurroundings at;
+
+  explicit Node(kj::StringPtr image = "ghcr.io/siderolabs/kubelet:v1.34.4") {
+    auto machine = config.initMachine();
+    machine.setType(config::MachineType::WORKER);
+    machine.initKubelet().setImage(image);
+    auto cluster = config.initCluster();
+    cluster.initControlPlane().setEndpoint("https://10.5.0.2:6443");
+    cluster.setToken("abcdef.0123456789abcdef");
+    cluster.initCa().setCrt("CA\n"_kj.asBytes());
+    at.hostname = kj::str("Worker-1");
+    at.domainname = kj::str("example.org");
+    addresses({"10.5.0.3"});
+  }
+  config::Kubelet::Builder kubelet() { return config.getMachine().getKubelet(); }
+  void addresses(std::initializer_list<kj::StringPtr> list) {
+    at.addresses.clear();
+    for (auto a : list) at.addresses.add(kj::str(a));
+  }
+  void subnets(std::initializer_list<kj::StringPtr> list) {
+    auto out = kubelet().initNodeIP().initValidSubnets(list.size());
+    unsigned i = 0;
+    for (auto s : list) out.set(i++, s);
+  }
+  void services(std::initializer_list<kj::StringPtr> list) {
+    auto out = config.getCluster().initNetwork().initServiceSubnets(list.size());
+    unsigned i = 0;
+    for (auto s : list) out.set(i++, s);
+  }
+  std::string waits() {
+    auto waits = planKubelet(config, at, nullptr, spec);
+    KJ_IF_MAYBE (w, waits) return w->what.cStr();
+    return "";
+  }
+  std::string chosen(std::initializer_list<kj::StringPtr> before = {}) {
+    auto list = KJ_MAP(b, before) {
+      return kj::str(b);
+    };
+    return kj::strArray(nodeAddresses(config, at, list), " ").cStr();
+  }
+  std::vector<std::string> arguments() {
+    EXPECT_EQ("", waits());
+    std::vector<std::string> result;
+    for (auto a : spec.getArguments()) result.push_back(a.cStr());
+    return result;
+  }
+};
+
+// Catches: a name that no node may have, a domain that nobody asked for.
+TEST(KubeletPlan, Nodename) {
+  EXPECT_EQ("worker-1", nodename("Worker-1", "example.org", false));
+  EXPECT_EQ("worker-1.example.org", nodename("Worker-1", "Example.org", true));
+  EXPECT_EQ("worker-1", nodename("worker-1", "", true));
+  EXPECT_EQ("", nodename("", "example.org", true));
+  Node node;
+  EXPECT_THAT(node.arguments(), testing::Contains("--hostname-override=worker-1"));
+  node.kubelet().setRegisterWithFQDN(true);
+  EXPECT_THAT(node.arguments(), testing::Contains("--hostname-override=worker-1.example.org"));
+}
+
+// Catches: a node that is known by an address of pods, of another node or of a tunnel; one that
+// changes its address for nothing.
+TEST(KubeletPlan, Addresses) {
+  Node node;
+  EXPECT_EQ("10.5.0.3", node.chosen());
+  node.addresses(
+      {"127.0.0.1", "169.254.1.1", "fe80::1", "10.244.0.1", "10.96.0.10", "10.5.0.3", "10.5.0.4"});
+  EXPECT_EQ("10.5.0.3", node.chosen());
+  EXPECT_EQ("10.5.0.4", node.chosen({"10.5.0.4"})) << "it is registered by this one";
+  EXPECT_EQ("10.5.0.3", node.chosen({"10.5.0.9"}));
+  node.at.assigned.add(kj::str("10.5.0.9"));
+  EXPECT_EQ("10.5.0.9", node.chosen({"10.5.0.9"})) << "its link is without a carrier for a moment";
+  EXPECT_EQ("10.5.0.3", node.chosen()) << "nobody knows it by that one";
+  node.at.inner.add(kj::str("10.5.0.3"));
+  EXPECT_EQ("10.5.0.4", node.chosen());
+  node.subnets({"10.5.0.3/32"});
+  EXPECT_EQ("10.5.0.3", node.chosen()) << "asked for";
+  node.subnets({"!10.5.0.4/32"});
+  EXPECT_EQ("", node.chosen());
+  EXPECT_EQ("an address in machine.kubelet.nodeIP.validSubnets", node.waits());
+  node.subnets({});
+  node.addresses({"10.96.0.10"});
+  EXPECT_EQ("an address of this node", node.waits());
+}
+
+// Catches: an address of a family that the cluster does not have, the second one left out.
+TEST(KubeletPlan, FamiliesAreThoseOfTheServices) {
+  Node node;
+  node.addresses({"10.5.0.3", "2001:db8::3"});
+  EXPECT_EQ("10.5.0.3", node.chosen());
+  node.services({"fd00:20::/112"});
+  EXPECT_EQ("2001:db8::3", node.chosen());
+  node.services({"fd00:20::/112", "10.96.0.0/12"});
+  EXPECT_EQ("2001:db8::3 10.5.0.3", node.chosen());
+  EXPECT_THAT(node.arguments(), testing::Contains("--node-ip=2001:db8::3,10.5.0.3"));
+  node.kubelet().setImage("kubelet:v1.20.6");
+  EXPECT_THAT(node.arguments(), testing::Contains("--node-ip=2001:db8::3")) << "a list is refused";
+  node.kubelet().setImage("kubelet:v1.34.4");
+  EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\naddress: '::'\n"));
+}
+
+// Catches: an argument that a release does not know (its kubelet does not start) or needs.
+TEST(KubeletPlan, ArgumentsOfReleases) {
+  Node oldest("ghcr.io/talos-systems/kubelet:v1.20.6"), newest;
+  EXPECT_THAT(
+      oldest.arguments(),
+      ElementsAre("--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig",
+                  "--cert-dir=/var/lib/kubelet/pki", "--cni-conf-dir=/etc/cni/net.d",
+                  "--config=/etc/kubernetes/kubelet.yaml", "--container-runtime=remote",
+                  "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+                  "--dynamic-config-dir=/etc/kubernetes/kubelet", "--hostname-override=worker-1",
+                  "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet", "--node-ip=10.5.0.3"));
+  EXPECT_THAT(newest.arguments(),
+              ElementsAre("--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig",
+                          "--cert-dir=/var/lib/kubelet/pki",
+                          "--config=/etc/kubernetes/kubelet.yaml", "--hostname-override=worker-1",
+                          "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet", "--node-ip=10.5.0.3"));
+}
+
+// Catches: labels and taints of a worker that nobody asks for; one that no kubelet may give itself,
+// for which it would not start; those of a control-plane node asked for twice.
+TEST(KubeletPlan, LabelsAndTaintsOfAWorker) {
+  Node node;
+  auto machine = node.config.getMachine();
+  auto names = {"rack",
+                "node-role.kubernetes.io/gpu",
+                "node.kubernetes.io/type",
+                "xnode.kubernetes.io/a",
+                "topology.kubernetes.io/zone",
+                "topology.kubernetes.io/x"};
+  auto labels = machine.initNodeLabels(names.size());
+  unsigned i = 0;
+  for (auto name : names) {
+    labels[i].setKey(name);
+    labels[i++].setValue("x");
+  }
+  auto taints = machine.initNodeTaints(2);
+  taints[0].setKey("gpu");
+  taints[0].setValue("yes:NoSchedule");
+  taints[1].setKey("slow");
+  taints[1].setValue("NoExecute");
+  EXPECT_THAT(node.arguments(),
+              testing::IsSupersetOf(
+                  {"--node-labels=rack=x,node.kubernetes.io/type=x,topology.kubernetes.io/zone=x",
+                   "--register-with-taints=gpu=yes:NoSchedule,slow=:NoExecute"}));
+  EXPECT_EQ("node-role.kubernetes.io/gpu xnode.kubernetes.io/a topology.kubernetes.io/x",
+            kj::strArray(refusedLabels(machine), " "));
+  machine.setType(config::MachineType::CONTROLPLANE);
+  EXPECT_THAT(node.arguments(), testing::Contains("--register-with-taints=node-role.kubernetes.io/"
+                                                  "control-plane=:NoSchedule,gpu=yes:NoSchedule,"
+                                                  "slow=:NoExecute"));
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("node-labels"))));
+}
+
+// Catches: workloads on a control-plane node that was just registered; one that may have them and
+// does not get them; a node that the cloud's controller does not know of.
+TEST(KubeletPlan, WhatKeepsPodsAwayAtFirst) {
+  Node node;
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
+  node.config.getMachine().setType(config::MachineType::CONTROLPLANE);
+  node.kubelet().setImage("kubelet:v1.20.6");
+  EXPECT_THAT(
+      node.arguments(),
+      testing::Contains("--register-with-taints=node-role.kubernetes.io/master=:NoSchedule"));
+  node.config.getCluster().setAllowSchedulingOnControlPlanes(true);
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
+  node.config.getCluster().setAllowSchedulingOnControlPlanes(false);
+  node.config.getCluster().setAllowSchedulingOnMasters(true);
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
+  EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("cloud"))));
+  node.config.getCluster().initExternalCloudProvider().setEnabled(true);
+  EXPECT_THAT(node.arguments(), testing::Contains("--cloud-provider=external"));
+}
+
+// Catches: a release that is assumed in silence.
+TEST(KubeletPlan, AnImageOfAnUnknownReleaseIsTold) {
+  Node node;
+  EXPECT_TRUE(assumedRelease(node.config) == nullptr);
+  node.kubelet().setImage(
+      "kubelet@sha256:0123456789012345678901234567890123456789012345678901234567890123");
+  EXPECT_TRUE(assumedRelease(node.config) != nullptr);
+}
+
+// Catches: an argument of the user's that does not replace ours, or another order with each start.
+TEST(KubeletPlan, ExtraArgumentsReplaceByName) {
+  Node node;
+  auto extra = node.kubelet().initExtraArgs(2);
+  extra[0].setKey("v");
+  extra[0].setValue("4");
+  extra[1].setKey("node-ip");
+  extra[1].setValue("10.5.0.9");
+  auto arguments = node.arguments();
+  EXPECT_EQ("--node-ip=10.5.0.9", arguments[5]);
+  EXPECT_EQ("--v=4", arguments[6]);
+  EXPECT_EQ(7u, arguments.size());
+}
+
+constexpr const char* kCommon =
+    "apiVersion: kubelet.config.k8s.io/v1beta1\n"
+    "kind: KubeletConfiguration\n"
+    "staticPodPath: /etc/kubernetes/manifests\n"
+    "address: 0.0.0.0\n"
+    "port: 10250\n"
+    "rotateCertificates: true\n"
+    "authentication:\n"
+    "  x509:\n"
+    "    clientCAFile: /etc/kubernetes/pki/ca.crt\n"
+    "  webhook:\n"
+    "    enabled: true\n"
+    "  anonymous:\n"
+    "    enabled: false\n"
+    "authorization:\n"
+    "  mode: Webhook\n"
+    "clusterDomain: 'cluster.local'\n"
+    "clusterDNS:\n"
+    "- '10.96.0.10'\n"
+    "resolvConf: /run/talos/networkd/resolv.conf\n"
+    "serializeImagePulls: false\n"
+    "failSwapOn: false\n";
+
+// Catches: a key that a release refuses, one that it needs; a kubelet that takes anonymous calls.
+TEST(KubeletPlan, ConfigurationOfReleases) {
+  const std::string endpoint = "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n";
+  const std::string grace = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n";
+  for (auto [release, more] :
+       {std::pair("v1.20.6", std::string()), std::pair("v1.30.0", endpoint + grace),
+        std::pair("v1.35.4", endpoint + grace + "failCgroupV1: false\n")}) {
+    Node node(kj::str("kubelet:", release));
+    EXPECT_EQ("", node.waits());
+    EXPECT_EQ(kCommon + more, node.spec.getConfig().cStr()) << release;
+  }
+}
+
+// Catches: a word of the config that becomes YAML of its own.
+TEST(KubeletPlan, WhatTheConfigSaysIsQuoted) {
+  Node node;
+  node.config.getCluster().initNetwork().setDnsDomain("a'\n- b");
+  node.kubelet().initClusterDNS(1).set(0, "10.1.1.1");
+  EXPECT_EQ("", node.waits());
+  EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\nclusterDomain: 'a''"));
+  EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\nclusterDNS:\n- '10.1.1.1'\nresolvConf"));
+}
+
+// Catches: a node that joins without having what it joins with.
+TEST(KubeletPlan, Secrets) {
+  Node node;
+  EXPECT_TRUE(planKubeletSecrets(node.config, node.secret) == nullptr);
+  auto text = node.secret.getBootstrapKubeconfig();
+  EXPECT_THAT(text.cStr(), HasSubstr("server: https://10.5.0.2:6443\n"));
+  EXPECT_THAT(text.cStr(), HasSubstr("token: abcdef.0123456789abcdef\n"));
+  EXPECT_THAT(text.cStr(), HasSubstr("Q0EK")) << "the CA in base64";
+  node.config.getCluster().setToken("");
+  EXPECT_EQ("cluster.token of the config",
+            KJ_ASSERT_NONNULL(planKubeletSecrets(node.config, node.secret)).what);
+  node.config.getCluster().initCa();
+  EXPECT_EQ("cluster.ca of the config",
+            KJ_ASSERT_NONNULL(planKubeletSecrets(node.config, node.secret)).what);
+}
+
+// Catches: a change that no kubelet is started anew for.
+TEST(KubeletPlan, EveryDifferenceCounts) {
+  Node node;
+  EXPECT_EQ("", node.waits());
+  EXPECT_TRUE(planKubeletSecrets(node.config, node.secret) == nullptr);
+  auto digest = [&]() { return std::string(kubeletDigest(node.spec, node.secret).cStr()); };
+  std::set<std::string> seen = {digest()};
+  EXPECT_EQ(*seen.begin(), digest());
+  std::function<void()> changes[] = {
+      [&] { node.spec.setImage("other"); },
+      [&] { node.spec.setConfig("other"); },
+      [&] { node.spec.getArguments().set(0, "--v=1"); },
+      [&] { node.spec.initExtraMounts(1)[0].setDestination("/x"); },
+      [&] { node.spec.getExtraMounts()[0].initOptions(1).set(0, "ro"); },
+      [&] { node.secret.setCa("other"_kj.asBytes()); },
+      [&] { node.secret.setBootstrapKubeconfig("other"); },
+  };
+  for (auto& change : changes) {
+    change();
+    EXPECT_TRUE(seen.insert(digest()).second);
+  }
+}
+
+// Catches: a kubelet that sees another node than its own, or whose mounts nobody else sees.
+TEST(KubeletPlan, ContainerIsPartOfTheNode) {
+  Node node;
+  auto mounts = node.kubelet().initExtraMounts(2);
+  auto mount = mounts[0];
+  mount.setDestination("/data");
+  mount.setSource("/var/data");
+  mount.setType("bind");
+  mount.initOptions(1).set(0, "rshared");
+  mounts[1].setDestination("/more");
+  mounts[1].setSource("/var/more");
+  EXPECT_EQ("", node.waits());
+  auto container = kubeletContainer(node.spec);
+  container.capabilities = kj::arr("CAP_SYS_ADMIN"_kj);
+  auto text = runtimeSpec(container);
+  for (auto part :
+       {"\"args\":[\"/usr/local/bin/kubelet\",\"--bootstrap", "\"rootfsPropagation\":\"shared\"",
+        "\"namespaces\":[{\"type\":\"mount\"}]", "{\"allow\":true,\"access\":\"rwm\"}",
+        "\"noNewPrivileges\":false", "\"effective\":[\"CAP_SYS_ADMIN\"]",
+        "{\"destination\":\"/proc\",\"type\":\"bind\",\"source\":\"/proc\"",
+        "{\"destination\":\"/var/lib/kubelet\",\"type\":\"bind\",\"source\":\"/var/lib/kubelet\","
+        "\"options\":[\"rbind\",\"rshared\",\"rw\"]}",
+        "{\"destination\":\"/run\",\"type\":\"bind\",\"source\":\"/run\"",
+        "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\"",
+        "{\"destination\":\"/data\",\"type\":\"bind\",\"source\":\"/var/data\",\"options\":["
+        "\"rshared\",\"rbind\"]}",
+        "{\"destination\":\"/more\",\"type\":\"bind\",\"source\":\"/var/more\",\"options\":["
+        "\"rbind\"]}"}) {
+    EXPECT_THAT(text.cStr(), HasSubstr(part));
+  }
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("maskedPaths")));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("/var/run"))) << "a link to /run, which is shared";
+}
+
+}  // namespace
+}  // namespace talos::machined

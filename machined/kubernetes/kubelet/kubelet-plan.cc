@@ -1,0 +1,438 @@
+#include "machined/kubernetes/kubelet/kubelet-plan.h"
+
+#include <algorithm>
+
+#include "common/base/node-layout.h"
+#include "common/base/sha256.h"
+#include "common/config/cluster-networks.h"
+#include "common/kube/kubeconfig.h"
+#include "common/kube/node-roles.h"
+#include "common/net/ip.h"
+#include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/kube-versions.h"
+#include "machined/services/containers/containerd.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kRuntimeEndpoint = "unix:///run/containerd/containerd.sock"_kj;
+
+bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
+  for (auto& item : list) {
+    if (item == text) return true;
+  }
+  return false;
+}
+
+// Single-quoted YAML: what is in the config may be anything.
+kj::String quoted(kj::StringPtr text) {
+  kj::Vector<char> out;
+  out.add('\'');
+  for (char c : text) {
+    if (c == '\'') out.add('\'');
+    out.add(c);
+  }
+  out.add('\'');
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+// --- addresses
+// ------------------------------------------------------------------------------------
+
+bool inSubnets(const Ip& address, kj::ArrayPtr<const kj::String> subnets) {
+  for (auto& text : subnets) {
+    KJ_IF_MAYBE (subnet, Prefix::parse(text)) {
+      if (subnet->contains(address)) return true;
+    }
+  }
+  return false;
+}
+
+// machine.kubelet.nodeIP.validSubnets: one that begins with ! takes addresses away.
+struct Wanted {
+  kj::Vector<kj::String> in, out;
+};
+Wanted wantedSubnets(config::Kubelet::Reader kubelet) {
+  Wanted wanted;
+  for (auto subnet : kubelet.getNodeIP().getValidSubnets()) {
+    if (subnet.startsWith("!")) {
+      wanted.out.add(kj::str(subnet.slice(1)));
+    } else {
+      wanted.in.add(kj::str(subnet));
+    }
+  }
+  return wanted;
+}
+
+kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletSurroundings& at,
+                          kj::ArrayPtr<const kj::String> before) {
+  auto wanted = wantedSubnets(config.getMachine().getKubelet());
+  auto pods = config::podSubnets(config.getCluster()),
+       services = config::serviceSubnets(config.getCluster());
+  kj::Vector<Ip> result;
+  kj::Vector<kj::StringPtr> own;
+  for (auto& text : at.addresses) own.add(text);
+  for (auto& text : before) {
+    if (!has(at.addresses, text) && has(at.assigned, text)) own.add(text);
+  }
+  for (auto text : own) {
+    KJ_IF_MAYBE (ip, Ip::parse(text)) {
+      if (!ip->isUnicast() || ip->isLoopback() || ip->isLinkLocal()) continue;
+      if (inSubnets(*ip, wanted.out)) continue;
+      bool asked = inSubnets(*ip, wanted.in);
+      if (!wanted.in.empty() && !asked) continue;
+      bool inner = has(at.inner, text) || inSubnets(*ip, pods) || inSubnets(*ip, services);
+      if (inner && !asked) continue;
+      result.add(*ip);
+    }
+  }
+  return result;
+}
+
+kj::Vector<int> familiesOf(config::Cluster::Reader cluster) {
+  kj::Vector<int> families;
+  auto subnets = config::serviceSubnets(cluster);
+  for (auto& text : subnets) {
+    KJ_IF_MAYBE (subnet, Prefix::parse(text)) {
+      int family = subnet->address.family();
+      if (families.empty() || families[0] != family) families.add(family);
+    }
+  }
+  if (families.size() > 2) families.resize(2);
+  return families;
+}
+
+kj::Maybe<kj::String> ofFamily(int family, kj::ArrayPtr<const Ip> own,
+                               kj::ArrayPtr<const kj::String> before) {
+  kj::Maybe<kj::String> first;
+  for (auto& ip : own) {
+    if (ip.family() != family) continue;
+    auto text = ip.toString();
+    if (has(before, text)) return kj::mv(text);
+    if (first == nullptr) first = kj::mv(text);
+  }
+  return first;
+}
+
+// --- kubelet.yaml
+// ---------------------------------------------------------------------------------
+
+kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String> nodeIps,
+                    KubernetesVersion version) {
+  auto cluster = config.getCluster();
+  bool six = false;
+  for (auto& ip : nodeIps) six = six || ip.findFirst(':') != nullptr;
+  kj::Vector<kj::String> dns;
+  for (auto address : config.getMachine().getKubelet().getClusterDNS()) dns.add(kj::str(address));
+  if (dns.empty()) dns = config::dnsServiceAddresses(cluster);
+  auto text = kj::str(
+      "apiVersion: kubelet.config.k8s.io/v1beta1\n"
+      "kind: KubeletConfiguration\n"
+      "staticPodPath: /etc/kubernetes/manifests\n"
+      "address: ",
+      six ? "'::'" : "0.0.0.0",
+      "\n"
+      "port: 10250\n"
+      "rotateCertificates: true\n"
+      "authentication:\n"
+      "  x509:\n"
+      "    clientCAFile: ",
+      kKubeletCa,
+      "\n"
+      "  webhook:\n"
+      "    enabled: true\n"
+      "  anonymous:\n"
+      "    enabled: false\n"
+      "authorization:\n"
+      "  mode: Webhook\n"
+      "clusterDomain: ",
+      quoted(config::dnsDomain(cluster)),
+      "\n"
+      "clusterDNS:\n",
+      kj::strArray(
+          KJ_MAP(address, dns) { return kj::str("- ", quoted(address), "\n"); }, ""),
+      // The kubelet's own /etc/resolv.conf is the file that was there when it started; pods get
+      // what is there now.
+      "resolvConf: ", kNetworkdState,
+      "/resolv.conf\n"
+      "serializeImagePulls: false\n"
+      "failSwapOn: false\n");
+  if (!has(version, KubeFact::kKubeletRuntimeEndpointFlag)) {
+    text = kj::str(text, "containerRuntimeEndpoint: ", kRuntimeEndpoint, "\n");
+  }
+  // It asks login1 for the time. The pods that the cluster needs itself have the last part of it.
+  if (has(version, KubeFact::kKubeletDelaysShutdown)) {
+    text = kj::str(text, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n");
+  }
+  // Nodes in containers may have no other cgroups.
+  if (has(version, KubeFact::kKubeletRefusesCgroup1)) text = kj::str(text, "failCgroupV1: false\n");
+  return text;
+}
+
+// --- arguments
+// ------------------------------------------------------------------------------------
+
+struct Argument {
+  kj::String name, value;
+};
+
+// What the user says of an argument that the node does not insist on takes the place of ours.
+void setArgument(kj::Vector<Argument>& arguments, kj::StringPtr name, kj::StringPtr value) {
+  for (auto& argument : arguments) {
+    if (argument.name == name) {
+      argument.value = kj::str(value);
+      return;
+    }
+  }
+  arguments.add(Argument{kj::str(name), kj::str(value)});
+}
+
+bool isWorker(config::Machine::Reader machine) {
+  return machine.getType() == config::MachineType::WORKER;
+}
+
+// machine.nodeLabels and nodeTaints, which a node asks for when it registers itself. On
+// control-plane nodes kubed keeps both as they are in the config, and sets the labels; a taint that
+// came only then would come after the first pods.
+void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
+                     kj::Vector<Argument>& arguments) {
+  auto machine = config.getMachine();
+  kj::Vector<kj::String> labels, taints;
+  if (isWorker(machine)) {
+    for (auto label : machine.getNodeLabels()) {
+      if (kube::kubeletMayLabel(label.getKey()))
+        labels.add(kj::str(label.getKey(), "=", label.getValue()));
+    }
+  } else if (!takesWorkloads(config.getCluster())) {
+    taints.add(kj::str(roleTaint(version), "=:NoSchedule"));
+  }
+  for (auto taint : machine.getNodeTaints()) {
+    // "VALUE:EFFECT", or the effect alone.
+    auto value = taint.getValue();
+    bool alone = value.findFirst(':') == nullptr;
+    taints.add(kj::str(taint.getKey(), "=", alone ? ":" : "", value));
+  }
+  if (!labels.empty()) setArgument(arguments, "node-labels", kj::strArray(labels, ","));
+  if (!taints.empty()) setArgument(arguments, "register-with-taints", kj::strArray(taints, ","));
+}
+
+kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr name,
+                                 kj::ArrayPtr<const kj::String> nodeIps,
+                                 KubernetesVersion version) {
+  kj::Vector<Argument> arguments;
+  auto set = [&](kj::StringPtr key, kj::StringPtr value) { setArgument(arguments, key, value); };
+  set("bootstrap-kubeconfig", kKubeletBootstrap);
+  set("cert-dir", "/var/lib/kubelet/pki");
+  set("config", kKubeletConfig);
+  set("hostname-override", name);
+  set("kubeconfig", kKubeletKubeconfig);
+  size_t told = has(version, KubeFact::kKubeletNodeAddresses) ? nodeIps.size() : 1;
+  set("node-ip", kj::strArray(nodeIps.slice(0, told), ","));
+  auto ifHas = [&](KubeFact fact, kj::StringPtr key, kj::StringPtr value) {
+    if (has(version, fact)) set(key, value);
+  };
+  ifHas(KubeFact::kKubeletCniFlags, "cni-conf-dir", "/etc/cni/net.d");
+  ifHas(KubeFact::kKubeletDynamicConfig, "dynamic-config-dir", "/etc/kubernetes/kubelet");
+  ifHas(KubeFact::kKubeletRemoteRuntimeFlag, "container-runtime", "remote");
+  ifHas(KubeFact::kKubeletRuntimeEndpointFlag, "container-runtime-endpoint", kRuntimeEndpoint);
+  // Until the controller of the cloud has told what the node is, nothing is scheduled to it.
+  if (config.getCluster().getExternalCloudProvider().getEnabled())
+    set("cloud-provider", "external");
+  addNodeSettings(config, version, arguments);
+  for (auto extra : config.getMachine().getKubelet().getExtraArgs())
+    set(extra.getKey(), extra.getValue());
+  std::sort(arguments.begin(), arguments.end(),
+            [](auto& a, auto& b) { return kj::StringPtr(a.name) < b.name; });
+  return arguments;
+}
+
+// --- mounts
+// ---------------------------------------------------------------------------------------
+
+// What the kubelet and the node see alike, mounts that either makes later included. None of them is
+// below another one, and none is a link in images: what is mounted on a part of the node that is
+// shared is mounted in the node.
+constexpr kj::StringPtr kShared[] = {"/dev"_kj,
+                                     "/sys/fs/cgroup"_kj,
+                                     "/etc/kubernetes"_kj,
+                                     "/etc/cni"_kj,
+                                     "/usr/libexec/kubernetes"_kj,
+                                     "/run"_kj,
+                                     "/var/lib/containerd"_kj,
+                                     "/var/lib/kubelet"_kj,
+                                     "/var/log/pods"_kj,
+                                     "/var/log/containers"_kj};
+constexpr kj::StringPtr kLookedAt[] = {"/lib/modules"_kj, "/etc/os-release"_kj};
+
+ContainerMount mountWith(kj::StringPtr source, kj::StringPtr destination,
+                         std::initializer_list<kj::StringPtr> options) {
+  auto list = kj::heapArrayBuilder<kj::String>(options.size());
+  for (auto option : options) list.add(kj::str(option));
+  return ContainerMount{.source = kj::str(source),
+                        .destination = kj::str(destination),
+                        .type = kj::str("bind"),
+                        .options = list.finish()};
+}
+
+template <typename List>
+void fill(List out, kj::ArrayPtr<const kj::String> texts) {
+  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+// A bind mount needs to be told so in its options as well.
+kj::Array<kj::String> optionsOf(rpc::KubeletSpecSpec::Mount::Reader mount) {
+  kj::Vector<kj::String> options;
+  for (auto option : mount.getOptions()) options.add(kj::str(option));
+  if (mount.getType() == "bind" && !has(options, "bind") && !has(options, "rbind")) {
+    options.add(kj::str("rbind"));
+  }
+  return options.releaseAsArray();
+}
+
+kj::String imageOf(config::Kubelet::Reader kubelet) {
+  return kubelet.getImage().size() > 0 ? kj::str(kubelet.getImage())
+                                       : config::kubernetesImage(config::KubernetesPart::kKubelet);
+}
+
+bool complete(config::CertificateAndKey::Reader authority) {
+  return authority.getCrt().size() > 0;
+}
+
+}  // namespace
+
+kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool qualified) {
+  auto name = qualified && hostname.size() > 0 && domainname.size() > 0
+                  ? kj::str(hostname, ".", domainname)
+                  : kj::str(hostname);
+  for (char& c : name.asArray()) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return name;
+}
+
+kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletSurroundings& at,
+                                     kj::ArrayPtr<const kj::String> before) {
+  auto own = candidates(config, at, before);
+  kj::Vector<kj::String> chosen;
+  for (int family : familiesOf(config.getCluster())) {
+    KJ_IF_MAYBE (address, ofFamily(family, own, before)) chosen.add(kj::mv(*address));
+  }
+  return chosen;
+}
+
+kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine) {
+  kj::Vector<kj::String> refused;
+  if (!isWorker(machine)) return refused;
+  for (auto label : machine.getNodeLabels()) {
+    if (!kube::kubeletMayLabel(label.getKey())) refused.add(kj::str(label.getKey()));
+  }
+  return refused;
+}
+
+kj::Maybe<kj::String> assumedRelease(config::Config::Reader config) {
+  auto image = imageOf(config.getMachine().getKubelet());
+  return versionOf(image, config.getCluster().getKubernetesVersion()).warning;
+}
+
+kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletSurroundings& at,
+                                    kj::ArrayPtr<const kj::String> before,
+                                    rpc::KubeletSpecSpec::Builder out) {
+  auto kubelet = config.getMachine().getKubelet();
+  auto name = nodename(at.hostname, at.domainname, kubelet.getRegisterWithFQDN());
+  if (name.size() == 0) return KubeletWaits{kj::str("the host name")};
+  auto addresses = nodeAddresses(config, at, before);
+  if (addresses.empty()) {
+    return KubeletWaits{kubelet.getNodeIP().getValidSubnets().size() > 0
+                            ? kj::str("an address in machine.kubelet.nodeIP.validSubnets")
+                            : kj::str("an address of this node")};
+  }
+  auto image = imageOf(kubelet);
+  auto version = versionOf(image, config.getCluster().getKubernetesVersion()).version;
+  out.setImage(image);
+  out.setNodename(name);
+  fill(out.initNodeIPs(addresses.size()), addresses);
+  auto arguments = argumentsOf(config, name, addresses, version);
+  auto words = KJ_MAP(a, arguments) {
+    return kj::str("--", a.name, "=", a.value);
+  };
+  fill(out.initArguments(words.size()), words);
+  out.setConfig(configOf(config, addresses, version));
+  auto extra = kubelet.getExtraMounts();
+  auto mounts = out.initExtraMounts(extra.size());
+  for (auto i : kj::indices(extra)) {
+    mounts[i].setDestination(extra[i].getDestination());
+    mounts[i].setType(extra[i].getType().size() > 0 ? extra[i].getType() : "bind"_kj);
+    mounts[i].setSource(extra[i].getSource());
+    mounts[i].setOptions(extra[i].getOptions());
+  }
+  return nullptr;
+}
+
+kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
+                                           rpc::KubeletSecretsSpec::Builder out) {
+  auto cluster = config.getCluster();
+  if (!complete(cluster.getCa())) return KubeletWaits{kj::str("cluster.ca of the config")};
+  if (cluster.getToken().size() == 0) return KubeletWaits{kj::str("cluster.token of the config")};
+  auto authority = cluster.getCa().getCrt();
+  auto text = kj::str(authority.asChars());
+  auto written = kube::writeKubeconfig({.cluster = "local",
+                                        .server = cluster.getControlPlane().getEndpoint(),
+                                        .authority = text,
+                                        .user = "kubelet",
+                                        .credentials = kube::BearerToken{cluster.getToken()},
+                                        .context = "local"});
+  out.setCa(authority);
+  out.setBootstrapKubeconfig(kj::StringPtr(written));
+  return nullptr;
+}
+
+ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
+  ContainerSpec container;
+  container.image = kj::str(spec.getImage());
+  kj::Vector<kj::String> words;
+  words.add(kj::str("/usr/local/bin/kubelet"));
+  for (auto argument : spec.getArguments()) words.add(kj::str(argument));
+  container.arguments = words.releaseAsArray();
+  kj::Vector<ContainerMount> mounts;
+  mounts.add(ContainerMount{
+      .source = kj::str("sysfs"),
+      .destination = kj::str("/sys"),
+      .type = kj::str("sysfs"),
+      .options = kj::arr(kj::str("nosuid"), kj::str("noexec"), kj::str("nodev"), kj::str("ro"))});
+  for (auto path : kLookedAt) mounts.add(mountWith(path, path, {"bind", "ro"}));
+  for (auto path : kShared) mounts.add(mountWith(path, path, {"rbind", "rshared", "rw"}));
+  for (auto extra : spec.getExtraMounts()) {
+    mounts.add(ContainerMount{.source = kj::str(extra.getSource()),
+                              .destination = kj::str(extra.getDestination()),
+                              .type = kj::str(extra.getType()),
+                              .options = optionsOf(extra)});
+  }
+  container.mounts = mounts.releaseAsArray();
+  container.privileged = true;
+  return container;
+}
+
+kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
+                         rpc::KubeletSecretsSpec::Reader secrets) {
+  Sha256 digest;
+  auto add = [&](kj::ArrayPtr<const kj::byte> bytes) {
+    auto size = kj::str(bytes.size(), ":");
+    digest.add(size.asBytes());
+    digest.add(bytes);
+  };
+  add(spec.getImage().asBytes());
+  add(spec.getConfig().asBytes());
+  for (auto argument : spec.getArguments()) add(argument.asBytes());
+  for (auto mount : spec.getExtraMounts()) {
+    for (auto text : {mount.getSource(), mount.getDestination(), mount.getType()}) {
+      add(text.asBytes());
+    }
+    for (auto option : mount.getOptions()) add(option.asBytes());
+  }
+  add(secrets.getCa());
+  add(secrets.getBootstrapKubeconfig().asBytes());
+  return digest.hex();
+}
+
+}  // namespace talos::machined

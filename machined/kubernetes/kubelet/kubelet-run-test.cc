@@ -1,0 +1,199 @@
+#include "machined/kubernetes/kubelet/kubelet-run.h"
+
+#include <gmock/gmock.h>
+
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+#include "machined/services/test-supervisor.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::Contains;
+
+struct KubeletService : public SupervisorTest {
+  ~KubeletService() noexcept override {}
+  TestTree tree;
+  Registry registry;
+  TestClock clock;
+  Store store{registry, clock};
+  kj::String digest = tree.at("digest");
+  kj::Maybe<KubeletRun> kubelet;
+  static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
+  unsigned prepared = 0;
+  pki::CertificateAndKey authority = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  kj::String request;  // of the wish that was looked at last
+
+  KubeletService() { begin(); }
+  void begin() {
+    auto& run = kubelet.emplace(KubeletRun::Dependencies{.timer = timer,
+                                                         .clock = clock,
+                                                         .blocking =
+                                                             [](kj::Function<void()> work) {
+                                                               return kj::evalNow(
+                                                                   [&]() -> kj::Promise<void> {
+                                                                     work();
+                                                                     return kj::READY_NOW;
+                                                                   });
+                                                             },
+                                                         .store = store,
+                                                         .supervisor = *supervisor,
+                                                         .root = tree.root,
+                                                         .startedWith = digest});
+    auto d = define("kubelet");
+    d.prepare = [this, &run](kj::Function<void(kj::StringPtr)> note) {
+      return run.prepare(kj::mv(note)).then([this, &run]() -> kj::Promise<void> {
+        ++prepared;
+        if (run.container().image == kNowhere) return kj::NEVER_DONE;
+        return kj::READY_NOW;
+      });
+    };
+    d.prepareLast = [&run](kj::Function<void(kj::StringPtr)> note) {
+      return run.awaitCertificate(kj::mv(note));
+    };
+    supervisor->load(kj::mv(d));
+    run.follow();
+  }
+  // A node that has joined.
+  void join() {
+    auto pair = pki::issue(authority.certificate, authority.key,
+                           {.lifetime = 365 * kj::DAYS, .notBefore = clock.now()});
+    tree.directory("etc/kubernetes");
+    tree.file("etc/kubernetes/kubeconfig-kubelet", "");
+    tree.directory("var/lib/kubelet/pki");
+    tree.file("var/lib/kubelet/pki/kubelet-client-current.pem", pair.certificate);
+  }
+  kj::Maybe<uint64_t> wish() {
+    return store.tryGet<rpc::KubeletJoinSpec>(kKubeletId).map([this](auto found) {
+      request = kj::str(found.getRequest());
+      return found.getNumber();
+    });
+  }
+  void wants(kj::StringPtr image) {
+    putRecord<rpc::KubeletSecretsSpec>(
+        store, kKubeletId, [&](auto spec) { spec.setCa(authority.certificate.asBytes()); }, "test");
+    putRecord<rpc::KubeletSpecSpec>(
+        store, kKubeletId,
+        [&](auto spec) {
+          spec.setImage(image);
+          spec.setNodename("w-1");
+        },
+        "test");
+    advance(10 * kj::SECONDS);
+  }
+  void kubedSays(uint64_t number, kj::StringPtr why, kj::StringPtr certificate = "") {
+    putRecord<rpc::KubeletJoinStatusSpec>(
+        store, kKubeletId,
+        [&](auto spec) {
+          spec.setNumber(number);
+          spec.setMessage(why);
+          spec.setCertificate(certificate);
+        },
+        "kubed");
+    advance(1 * kj::SECONDS);
+  }
+};
+
+// Catches: a kubelet that runs before there is something to run it with; one that is started anew
+// for nothing, by a brain that was restarted too, or runs on as it was.
+TEST_F(KubeletService, RunsAsTheSpecWants) {
+  join();
+  supervisor->start("kubelet");
+  advance(1 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for the name and the addresses of the "
+                             "node"));
+  wants("one");
+  ASSERT_TRUE(machine.runs("kubelet"));
+  EXPECT_EQ("one", KJ_ASSERT_NONNULL(kubelet).container().image);
+  auto pid = machine.child("kubelet").pid;
+  wants("one");
+  EXPECT_EQ(pid, machine.child("kubelet").pid);
+  kubelet = nullptr;
+  crashBrain();
+  begin();
+  advance(10 * kj::SECONDS);
+  EXPECT_EQ(pid, machine.child("kubelet").pid);
+  wants("two");
+  ASSERT_TRUE(machine.runs("kubelet"));
+  EXPECT_NE(pid, machine.child("kubelet").pid);
+  EXPECT_EQ("two", KJ_ASSERT_NONNULL(kubelet).container().image);
+}
+
+// Catches: a kubelet that waits for an image that was a mistake, after it was corrected; one that
+// is told to start anew again and again.
+TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
+  join();
+  supervisor->start("kubelet");
+  wants(kNowhere);
+  advance(60 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_EQ(1u, prepared);
+  wants("one");
+  ASSERT_TRUE(machine.runs("kubelet"));
+  EXPECT_EQ("one", KJ_ASSERT_NONNULL(kubelet).container().image);
+  EXPECT_EQ(2u, prepared);
+}
+
+// Catches: a kubelet that is nobody to the API server and tries everything again after pauses that
+// double and double; one that waits with no word of what for, or takes the answer to another wish;
+// a wish that stays when nobody waits.
+TEST_F(KubeletService, IsStartedWithItsCertificate) {
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_EQ(1u, prepared) << "its image is not waited for first";
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for kubed"));
+  auto number = KJ_ASSERT_NONNULL(wish());
+  auto signed_ = pki::signRequest(
+      authority.certificate, authority.key, request,
+      {.commonName = "system:node:w-1", .server = false, .notBefore = clock.now()});
+  kubedSays(number + 1, "", signed_);
+  EXPECT_FALSE(machine.runs("kubelet"));
+  kubedSays(number, "Kubernetes at lb:6443: connection refused");
+  advance(10 * kj::MINUTES);
+  EXPECT_FALSE(machine.runs("kubelet"));
+  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for its certificate: Kubernetes at "
+                             "lb:6443: connection refused"));
+  kubedSays(number, "", signed_);
+  EXPECT_TRUE(machine.runs("kubelet"));
+  EXPECT_TRUE(wish() == nullptr);
+  EXPECT_TRUE(tryReadFile(tree.at("etc/kubernetes/kubeconfig-kubelet")) != nullptr);
+}
+
+// Catches: a worker that never joins because kubed is broken.
+TEST_F(KubeletService, IsStartedWhenKubedDoesNotAnswer) {
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_FALSE(machine.runs("kubelet"));
+  advance(kJoinPatience);
+  EXPECT_TRUE(machine.runs("kubelet"));
+}
+
+// Catches: a control plane that starts before it has who signs its certificate, and waits for an
+// API server that waits for it.
+TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
+  putRecord<rpc::MachineTypeSpec>(
+      store, "machine-type", [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); },
+      "test");
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_EQ(0u, prepared);
+  putRecord<rpc::RootSecretSpec>(
+      store, kKubernetesRootId,
+      [&](auto spec) {
+        auto ca = spec.initK8s().initCa();
+        ca.setCrt(authority.certificate.asBytes());
+        ca.setKey(kj::StringPtr(authority.key).asBytes());
+      },
+      "test");
+  advance(10 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("kubelet"));
+  EXPECT_TRUE(wish() == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,205 @@
+#include "machined/kubernetes/kubelet/kubelet-run.h"
+
+#include <kj/debug.h>
+
+#include <memory>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/resources/store-records.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
+
+}  // namespace
+
+kj::Maybe<KubeletRun::Wanted> KubeletRun::wanted() {
+  KJ_IF_MAYBE (spec, deps.store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
+    KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::KubeletSecretsSpec>(kKubeletId)) {
+      auto signs = issuer();
+      KJ_IF_MAYBE (i, signs) return Wanted(*spec, *secrets, kj::mv(*i));
+    }
+  }
+  return nullptr;
+}
+
+// A control plane's are made of the same config, by another controller.
+kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer() {
+  bool worker = true;
+  for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
+    worker = type.getType() == rpc::MachineType::JOIN;
+  }
+  if (worker) return kj::Maybe<KubeletIssuer>();
+  KJ_IF_MAYBE (root, deps.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
+    auto ca = root->getK8s().getCa();
+    auto text = [](capnp::Data::Reader pem) { return kj::str(pem.asChars()); };
+    return kj::Maybe<KubeletIssuer>(KubeletIssuer{text(ca.getCrt()), pki::Pem(text(ca.getKey()))});
+  }
+  return nullptr;
+}
+
+kj::Promise<KubeletRun::Wanted> KubeletRun::awaitWanted(kj::Function<void(kj::StringPtr)>& note) {
+  bool told = false;
+  for (;;) {
+    auto next = changed.next();
+    KJ_IF_MAYBE (what, wanted()) co_return kj::mv(*what);
+    if (!told) note("Waiting for the name and the addresses of the node");
+    told = true;
+    co_await next;
+  }
+}
+
+kj::Promise<void> KubeletRun::prepare(kj::Function<void(kj::StringPtr)> note) {
+  for (;;) {
+    auto what = co_await awaitWanted(note);
+    kj::Maybe<kj::String> problem;
+    co_await makeReady(kj::mv(what)).catch_([&](kj::Exception&& e) {
+      problem = kj::str(messageOf(e));
+    });
+    KJ_IF_MAYBE (p, problem) {
+      note(kj::str(*p, "; retry in ", kAgain / kj::SECONDS, " s"));
+    } else {
+      co_return;
+    }
+    co_await timer.afterDelay(kAgain);
+  }
+}
+
+kj::Promise<void> KubeletRun::makeReady(Wanted what) {
+  auto digest = what.digest();
+  auto copy = what.clone();
+  prepared = kj::mv(what);
+  auto made = std::make_shared<kj::Maybe<KubeletRequest>>();  // the work outlives this, if need be
+  co_await deps.blocking(
+      [this, made, now = deps.clock.now(), digest = kj::mv(digest), copy = kj::mv(copy)]() {
+        *made = writeKubeletFiles(deps.root, copy.spec(), copy.secrets(), copy.issuer(), now);
+        writeFileAtomically(deps.startedWith, digest, 0600);
+      });
+  request = kj::mv(*made);
+}
+
+kj::Promise<void> KubeletRun::keep(kj::String certificate) {
+  auto copy = KJ_ASSERT_NONNULL(prepared).clone();
+  auto& asked = KJ_ASSERT_NONNULL(request);
+  KubeletRequest mine{pki::Pem(kj::str(kj::StringPtr(asked.key))), kj::str(asked.text)};
+  co_await deps.blocking(
+      [this, copy = kj::mv(copy), mine = kj::mv(mine), certificate = kj::mv(certificate)]() {
+        keepKubeletCertificate(deps.root, copy.spec(), copy.secrets(), mine, certificate);
+      });
+}
+
+kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)> note) {
+  auto number = ++wishes;
+  KJ_IF_MAYBE (asked, request) {
+    putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId, [&](auto spec) {
+      spec.setNumber(number);
+      spec.setRequest(asked->text);
+    });
+  } else {
+    co_return;
+  }
+  KJ_DEFER(dropRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId));
+  auto until = timer.now() + kJoinPatience;
+  kj::String told;
+  for (bool heard = false;;) {
+    auto next = changed.next();
+    auto line = kj::str("Waiting for kubed");
+    KJ_IF_MAYBE (status, deps.store.tryGet<rpc::KubeletJoinStatusSpec>(kKubeletId)) {
+      if (status->getNumber() == number) {
+        if (status->getCertificate().size() > 0) {
+          co_return co_await keep(kj::str(status->getCertificate()));
+        }
+        heard = true;  // it goes on when it was restarted, too
+        line = kj::str("Waiting for its certificate: ", status->getMessage());
+      }
+    }
+    if (!heard && timer.now() >= until) {
+      log::warn("the kubelet is started without a certificate: kubed does not answer");
+      co_return;
+    }
+    if (line != told) note(line);
+    told = kj::mv(line);
+    if (!heard) next = next.exclusiveJoin(timer.afterDelay(until - timer.now()));
+    co_await next;
+  }
+}
+
+ContainerSpec KubeletRun::container() {
+  KJ_IF_MAYBE (what, prepared) {
+    auto spec = kubeletContainer(what->spec());
+    spec.capabilities = capabilitiesHere();
+    return spec;
+  }
+  fail(ErrorKind::kUnavailable, "what the kubelet is to run with is not known yet");
+}
+
+void KubeletRun::follow() {
+  specs = deps.store.onChange<rpc::KubeletSpecSpec>([this] { changed.raise(); });
+  secrets = deps.store.onChange<rpc::KubeletSecretsSpec>([this] { changed.raise(); });
+  services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  roots = deps.store.onChange<rpc::RootSecretSpec>([this] { changed.raise(); });
+  joins = deps.store.onChange<rpc::KubeletJoinStatusSpec>([this] { changed.raise(); });
+  watching = watch().eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> KubeletRun::watch() {
+  for (;;) {
+    auto next = changed.wait();
+    kj::Maybe<kj::Duration> again;
+    try {
+      again = compare();
+    } catch (const kj::Exception& e) {
+      again = kAgain;
+      log::warn("cannot look after the kubelet; retry in 5 s", {{"error", messageOf(e)}});
+    }
+    KJ_IF_MAYBE (pause, again) next = next.exclusiveJoin(timer.afterDelay(*pause));
+    co_await next;
+  }
+}
+
+kj::Maybe<kj::Duration> KubeletRun::compare() {
+  auto what = wanted();
+  if (what == nullptr) return nullptr;
+  bool loaded = false;
+  for (auto& id : deps.supervisor.ids()) loaded = loaded || id == kKubeletService;
+  if (!loaded) return nullptr;
+  capnp::MallocMessageBuilder scratch;
+  auto service = scratch.initRoot<rpc::Service>();
+  deps.supervisor.fill(kKubeletService, service);
+  if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
+  auto digest = KJ_ASSERT_NONNULL(what).digest();
+  if (service.getPid() == 0) {
+    // It may be waiting for an image that is not wanted any more.
+    bool waits = service.getState() == rpc::ServiceState::PREPARING;
+    KJ_IF_MAYBE (before, prepared) {
+      if (waits && before->digest() != digest) restart(0, digest);
+    }
+    return kLookAgain;  // nothing tells that a start has failed
+  }
+  KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
+    if (*startedWith == digest) {
+      failedStart.works();
+      return nullptr;
+    }
+  }
+  restart(static_cast<int>(service.getPid()), digest);
+  return kAgain;
+}
+
+// Once for each process, or for what it is to run with: until it has ended, it is on its way.
+void KubeletRun::restart(int pid, kj::StringPtr digest) {
+  auto what = pid == 0 ? kj::str(digest) : kj::str(pid);
+  if (restarted == what) return;
+  restarted = kj::mv(what);
+  log::info("the kubelet is started anew: it is to run in another way");
+  deps.supervisor.restart(kKubeletService).detach([this](kj::Exception&& e) {
+    restarted = nullptr;
+    log::warn("cannot restart the kubelet", {{"error", messageOf(e)}});
+  });
+}
+
+}  // namespace talos::machined

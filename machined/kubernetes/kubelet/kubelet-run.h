@@ -1,0 +1,107 @@
+// The service `kubelet` on this machine: what it waits for and when it is started anew. What it is
+// started with is in KubeletSpecs and KubeletSecrets (kubelet-controller.h).
+//
+// Before a start: both are there, and its files (kubelet-files.h). One that has no certificate
+// waits, with its image, until kubed has got it (KubeletJoins[kubelet],
+// KubeletJoinStatuses[kubelet]): a kubelet that asks for it itself is nobody to the API server
+// meanwhile, and tries each thing again only after pauses that double. When kubed does not answer
+// within kJoinPatience it is started all the same, and asks itself.
+//
+// With what the last start was made is in /run, written before it: so a brain that was restarted
+// knows whether what runs is what is wanted. If not, it is stopped and started again; its pods go
+// on meanwhile. So is one that waits for an image. A start that failed is tried again, after 1 s
+// and then after up to a minute.
+#pragma once
+
+#include <kj/timer.h>
+
+#include "common/base/signal.h"
+#include "common/memory/zeroize.h"
+#include "machined/kubernetes/kubelet/kubelet-files.h"
+#include "machined/resources/store.h"
+#include "machined/services/failed-start.h"
+
+namespace talos::machined {
+
+constexpr uint16_t kKubeletHealthPort = 10248;
+
+constexpr auto kJoinPatience = 1 * kj::MINUTES;
+
+class KubeletRun {
+ public:
+  struct Dependencies {
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    // Runs what blocks where it holds up nobody.
+    kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
+    Store& store;
+    Supervisor& supervisor;
+    kj::StringPtr root = "", startedWith = "/run/talos/kubelet.digest"_kj;
+  };
+  explicit KubeletRun(Dependencies deps)
+      : deps(kj::mv(deps)),
+        timer(this->deps.timer),
+        failedStart(this->deps.supervisor, timer, kKubeletService) {}
+  KJ_DISALLOW_COPY_AND_MOVE(KubeletRun);
+
+  // Resolves when the kubelet may be started; what cannot be done is told and tried again.
+  kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
+  // The same with its image there: when it has a certificate.
+  kj::Promise<void> awaitCertificate(kj::Function<void(kj::StringPtr)> note);
+  // As it was prepared last. Unavailable when it was not.
+  ContainerSpec container();
+  // Looks at the store now, and from then on at each change.
+  void follow();
+
+ private:
+  Dependencies deps;
+  kj::Timer& timer;
+  FailedStart failedStart;
+  Signal changed;
+  kj::Own<void> specs, secrets, services, roots, joins;
+  // A copy of both, and who signs; only a control plane has the key.
+  class Wanted {
+   public:
+    Wanted(const rpc::KubeletSpecSpec::Reader& spec, const rpc::KubeletSecretsSpec::Reader& secrets,
+           kj::Maybe<KubeletIssuer> issuer)
+        : signer(kj::mv(issuer)) {
+      specCopy->setRoot(spec);
+      secretsCopy->setRoot(secrets);
+      specRoot = specCopy->getRoot<rpc::KubeletSpecSpec>().asReader();
+      secretsRoot = secretsCopy->getRoot<rpc::KubeletSecretsSpec>().asReader();
+    }
+    Wanted clone() const {
+      return Wanted(specRoot, secretsRoot, signer.map([](auto& s) { return s.clone(); }));
+    }
+    rpc::KubeletSpecSpec::Reader spec() const { return specRoot; }
+    rpc::KubeletSecretsSpec::Reader secrets() const { return secretsRoot; }
+    kj::Maybe<const KubeletIssuer&> issuer() const {
+      KJ_IF_MAYBE (known, signer) return *known;
+      return nullptr;
+    }
+    kj::String digest() const { return kubeletDigest(specRoot, secretsRoot); }
+
+   private:
+    kj::Own<SecretMessage> specCopy = kj::heap<SecretMessage>(),
+                           secretsCopy = kj::heap<SecretMessage>();
+    rpc::KubeletSpecSpec::Reader specRoot;
+    rpc::KubeletSecretsSpec::Reader secretsRoot;
+    kj::Maybe<KubeletIssuer> signer;
+  };
+  kj::Maybe<Wanted> prepared;
+  kj::Maybe<KubeletRequest> request;  // of what is prepared; none: it has a certificate
+  kj::String restarted;  // what was asked to end: a process, or a start with another digest
+  uint64_t wishes = 0;
+  kj::Promise<void> watching = nullptr;
+
+  kj::Maybe<Wanted> wanted();
+  kj::Promise<Wanted> awaitWanted(kj::Function<void(kj::StringPtr)>& note);
+  kj::Maybe<kj::Maybe<KubeletIssuer>> issuer();  // none: it is to come
+  kj::Promise<void> makeReady(Wanted what);
+  kj::Promise<void> keep(kj::String certificate);
+  kj::Promise<void> watch();
+  kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
+  void restart(int pid, kj::StringPtr digest);
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,200 @@
+// The machine's side of a drain: what it wishes, how long it waits, and when it takes it back.
+#include "machined/kubernetes/kubelet/node-drain.h"
+
+#include <gmock/gmock.h>
+
+#include "common/testing/virtual-time.h"
+#include "machined/kubernetes/kubelet/kubelet-run.h"
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr kj::StringPtr kPair =
+    "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
+    "-----BEGIN EC PRIVATE KEY-----\nQg==\n-----END EC PRIVATE KEY-----\n"_kj;
+
+struct NodeDrainTest : public StoreTest {
+  ~NodeDrainTest() noexcept override {}
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::Maybe<kj::String> pair = kj::str(kPair);
+  std::vector<std::string> told;
+  NodeDrain drain{{timer, store,
+                   [this]() -> kj::Promise<kj::Maybe<pki::Pem>> {
+                     return pair.map([](kj::String& text) { return pki::Pem(kj::str(text)); });
+                   },
+                   [this](kj::StringPtr line) { told.push_back(line.cStr()); }}};
+
+  void join() {
+    putRecord<rpc::NodenameSpec>(
+        store, kNodenameId, [](auto spec) { spec.setNodename("w-1"); }, "test");
+    putRecord<rpc::KubeletSecretsSpec>(
+        store, kKubeletId,
+        [](auto spec) {
+          spec.setCa("CA\n"_kj.asBytes());
+          spec.setBootstrapKubeconfig("clusters:\n- cluster:\n    server: https://h:6443\n");
+        },
+        "test");
+  }
+  void kubelet(bool healthy) {
+    putRecord<rpc::ServiceSpec>(
+        store, kKubeletService,
+        [&](auto spec) {
+          spec.setRunning(true);
+          spec.setHealthy(healthy);
+        },
+        "test");
+    settle();
+  }
+  void settle() { advance(timer, scope, 1 * kj::SECONDS); }
+  // "drain 1 w-1"; empty: there is none.
+  std::string wish() {
+    KJ_IF_MAYBE (found, store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
+      return kj::str(found->getAction(), " ", found->getNumber(), " ", found->getNodename()).cStr();
+    }
+    return "";
+  }
+  bool offersClient() { return store.tryGet<rpc::KubeletClientSpec>(kKubeletId) != nullptr; }
+  void answer(uint64_t number, kj::StringPtr state, kj::StringPtr message,
+              kj::ArrayPtr<const kj::StringPtr> pods = nullptr, kj::StringPtr warning = "") {
+    putRecord<rpc::NodeDrainStatusSpec>(
+        store, kNodeDrainId,
+        [&](auto spec) {
+          spec.setNumber(number);
+          spec.setState(state);
+          spec.setMessage(message);
+          auto list = spec.initPods(pods.size());
+          for (auto i : kj::indices(pods)) list.set(i, pods[i]);
+          if (warning.size() > 0) spec.initWarnings(1).set(0, warning);
+        },
+        "kubed");
+    settle();
+  }
+};
+
+// Catches: a key in the place of the certificate, and a kubeconfig of half of a pair.
+TEST(KubeletClient, IsThePairOfTheKubelet) {
+  auto text = KJ_ASSERT_NONNULL(kubeconfigOfKubelet("https://h:6443", "CA\n", kPair));
+  kj::StringPtr written = text;
+  EXPECT_THAT(written.cStr(), HasSubstr("client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"));
+  EXPECT_THAT(written.cStr(), HasSubstr("client-key-data: LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS"));
+  EXPECT_THAT(written.cStr(), HasSubstr("https://h:6443"));
+  EXPECT_TRUE(kubeconfigOfKubelet("https://h:6443", "CA\n", "") == nullptr);
+  EXPECT_TRUE(kubeconfigOfKubelet("", "CA\n", kPair) == nullptr);
+  auto half = kj::heapString(kPair.slice(0, 60));
+  EXPECT_TRUE(kubeconfigOfKubelet("https://h:6443", "CA\n", half) == nullptr);
+}
+
+// Catches: a node that goes before its pods have left, or says nothing of them; a certificate that
+// is left in the store.
+TEST_F(NodeDrainTest, AnUpgradeWaitsForItsPods) {
+  join();
+  drain.follow();
+  auto draining = drain.drain();
+  settle();
+  EXPECT_EQ(wish(), "drain 1 w-1");
+  EXPECT_TRUE(offersClient());
+  constexpr kj::StringPtr kPods[] = {"a/x"_kj, "a/y"_kj};
+  answer(1, "draining", "2 pods are to leave", kPods);
+  EXPECT_FALSE(draining.poll(scope));
+  answer(1, "done", "drained but for 1 pods", kj::arrayPtr(kPods, 1), "pod a/x: hangs");
+  draining.wait(scope);
+  EXPECT_THAT(told, ElementsAre("drain: 2 pods are to leave; waiting for a/x, a/y",
+                                "drain: drained but for 1 pods; waiting for a/x",
+                                "warning: drain: pod a/x: hangs"));
+  drain.uncordon();
+  settle();
+  EXPECT_EQ(wish(), "") << "not before the kubelet is healthy";
+  kubelet(true);
+  EXPECT_EQ(wish(), "uncordon 2 w-1");
+  answer(2, "done", "uncordoned");
+  settle();
+  EXPECT_EQ(wish(), "");
+  EXPECT_FALSE(offersClient());
+}
+
+// Catches: a node that never goes because kubed does not answer, or the drain does not end; an
+// answer to an earlier wish that is taken for one to this.
+TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
+  join();
+  answer(6, "done", "uncordoned");
+  auto draining = drain.drain();
+  settle();
+  EXPECT_EQ(wish(), "drain 7 w-1");
+  EXPECT_FALSE(draining.poll(scope));
+  advance(timer, scope, 30 * kj::SECONDS);
+  draining.wait(scope);
+  EXPECT_THAT(told, ElementsAre("warning: the node is not drained: kubed does not answer"));
+  told.clear();
+
+  auto again = drain.drain();
+  settle();
+  answer(8, "draining", "1 pods are to leave");
+  advance(timer, scope, 5 * kj::MINUTES);
+  EXPECT_FALSE(again.poll(scope));
+  advance(timer, scope, 1 * kj::MINUTES);
+  again.wait(scope);
+  EXPECT_THAT(told,
+              Contains("warning: the node is not drained after 6 minutes; it goes all the same"));
+}
+
+// Catches: a node without Kubernetes that waits for it; one that a predecessor has cordoned and
+// that stays so; what a certificate that is renewed meanwhile is good for.
+TEST_F(NodeDrainTest, WhatWasLeftIsPutBack) {
+  drain.drain().wait(scope);
+  join();
+  pair = nullptr;
+  drain.drain().wait(scope);
+  EXPECT_EQ(wish(), "");
+  EXPECT_THAT(told, IsEmpty());
+
+  putRecord<rpc::NodeDrainSpec>(store, kNodeDrainId, [](auto spec) {
+    spec.setAction("drain");
+    spec.setNumber(3);
+  });
+  answer(3, "draining", "of the predecessor");
+  kubelet(true);
+  drain.follow();
+  settle();
+  EXPECT_EQ(wish(), "") << "there is no certificate";
+  pair = kj::str(kPair);
+  advance(timer, scope, 10 * kj::SECONDS);
+  EXPECT_EQ(wish(), "uncordon 4 w-1");
+  auto version = KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version();
+  pair = kj::str("-----BEGIN CERTIFICATE-----\nQw==\n-----END CERTIFICATE-----\n", kPair);
+  advance(timer, scope, 10 * kj::SECONDS);
+  EXPECT_GT(KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version(), version);
+}
+
+// Catches: a worker whose kubed has nothing to keep the node's object with; a certificate that it
+// had before it was renewed; one that a control-plane node hands out without need.
+TEST_F(NodeDrainTest, AWorkersKubedHasTheCertificateAllTheTime) {
+  auto node = [&](bool controlPlane) {
+    putRecord<rpc::NodeSpecSpec>(
+        store, "node", [&](auto spec) { spec.setControlPlane(controlPlane); }, "test");
+    settle();
+  };
+  join();
+  drain.follow();
+  node(false);
+  EXPECT_FALSE(offersClient()) << "the kubelet is not healthy";
+  kubelet(true);
+  answer(1, "done", "uncordoned");
+  EXPECT_EQ(wish(), "");
+  EXPECT_TRUE(offersClient());
+  auto version = KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version();
+  pair = kj::str("-----BEGIN CERTIFICATE-----\nQw==\n-----END CERTIFICATE-----\n", kPair);
+  advance(timer, scope, 11 * kj::MINUTES);
+  EXPECT_GT(KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version(), version);
+  node(true);
+  EXPECT_FALSE(offersClient());
+}
+
+}  // namespace
+}  // namespace talos::machined

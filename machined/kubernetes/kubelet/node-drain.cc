@@ -1,0 +1,210 @@
+#include "machined/kubernetes/kubelet/node-drain.h"
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/kube/kubeconfig.h"
+#include "common/memory/secret-buffer.h"
+#include "machined/kubernetes/kubelet/kubelet-files.h"
+#include "machined/resources/store-records.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kNodeSpecId = "node"_kj;
+constexpr kj::StringPtr kDrain = "drain"_kj, kUncordon = "uncordon"_kj;
+constexpr kj::StringPtr kDone = "done"_kj, kFailed = "failed"_kj;
+// kubed's own limits are 30 s and 5 minutes (kubed/nodes/node-drainer.h).
+constexpr auto kDrainEnd = 6 * kj::MINUTES, kAnswerPatience = 30 * kj::SECONDS,
+               kPairLook = 10 * kj::SECONDS,
+               kPairRenewal = 10 * kj::MINUTES;  // the old one is valid for long when it is renewed
+constexpr size_t kMostNamed = 5;                 // pods in a line
+
+// The blocks of PEM with `label` in their first line, or all others.
+kj::String blocksOf(kj::StringPtr text, kj::StringPtr label, bool with) {
+  constexpr kj::StringPtr kBegin = "-----BEGIN "_kj;
+  SecretBuffer out;
+  bool taken = false;
+  for (auto line : Lines(text)) {
+    if (line.size() > kBegin.size() && line.slice(0, kBegin.size()) == kBegin.asArray()) {
+      auto name = line.slice(kBegin.size(), line.size());
+      bool named = name.size() >= label.size() && name.slice(0, label.size()) == label.asArray();
+      taken = named == with;
+    }
+    if (!taken) continue;
+    out.add(line);
+    out.add("\n"_kj);
+  }
+  return out.copyText();
+}
+
+bool kubeletIsUp(Store& store) {
+  KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kKubeletService)) {
+    return service->getRunning() && service->getHealthy();
+  }
+  return false;
+}
+
+}  // namespace
+
+kj::Maybe<pki::Pem> kubeconfigOfKubelet(kj::StringPtr server, kj::StringPtr authority,
+                                        kj::StringPtr pair) {
+  auto certificate = blocksOf(pair, "CERTIFICATE", true);
+  pki::Pem key(blocksOf(pair, "CERTIFICATE", false));
+  if (server.size() == 0 || certificate.size() == 0 || key.bytes().size() == 0) return nullptr;
+  return kube::writeKubeconfig({.cluster = "local",
+                                .server = server,
+                                .authority = authority,
+                                .user = "kubelet",
+                                .credentials = kube::ClientPair{certificate, key},
+                                .context = "local"});
+}
+
+void NodeDrain::follow() {
+  wishes = deps.store.onChange<rpc::NodeDrainSpec>([this] { changed.raise(); });
+  statuses = deps.store.onChange<rpc::NodeDrainStatusSpec>([this] { changed.raise(); });
+  services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  nodes = deps.store.onChange<rpc::NodeSpecSpec>([this] { changed.raise(); });
+  uncordon();
+  following = keepWish().eagerlyEvaluate(nullptr);
+}
+
+kj::Maybe<kj::String> NodeDrain::nodename() const {
+  return deps.store.tryGet<rpc::NodenameSpec>(kNodenameId).map([](auto found) {
+    return kj::str(found.getNodename());
+  });
+}
+
+// Whether kubed has what it needs to be heard by the API server.
+kj::Promise<bool> NodeDrain::offerClient() {
+  kj::Maybe<pki::Pem> pair;
+  co_await deps.readPair().then([&](kj::Maybe<pki::Pem> found) { pair = kj::mv(found); },
+                                [this](kj::Exception&& e) {
+                                  deps.tell(
+                                      kj::str("warning: cannot read the certificate of the "
+                                              "kubelet: ",
+                                              messageOf(e)));
+                                });
+  kj::Maybe<pki::Pem> kubeconfig;
+  KJ_IF_MAYBE (text, pair) {
+    KJ_IF_MAYBE (known, deps.store.tryGet<rpc::KubeletSecretsSpec>(kKubeletId)) {
+      auto authority = kj::heapString(known->getCa().asChars());
+      kubeconfig = kubeconfigOfKubelet(serverOf(known->getBootstrapKubeconfig()), authority, *text);
+    }
+  }
+  KJ_IF_MAYBE (text, kubeconfig) {
+    putRecord<rpc::KubeletClientSpec>(deps.store, kKubeletId,
+                                      [&](auto spec) { spec.setKubeconfig(kj::StringPtr(*text)); });
+    co_return true;
+  }
+  co_return false;
+}
+
+// Whether kubed needs the kubelet's certificate all the time: it has no other on a worker.
+bool NodeDrain::keepsNode() {
+  KJ_IF_MAYBE (node, deps.store.tryGet<rpc::NodeSpecSpec>(kNodeSpecId)) {
+    return !node->getControlPlane() && kubeletIsUp(deps.store);
+  }
+  return false;
+}
+
+kj::Promise<void> NodeDrain::keepWish() {
+  for (;;) {
+    auto next = changed.wait();
+    settle();
+    bool wished = deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId) != nullptr;
+    bool waits = wished || (uncordons && kubeletIsUp(deps.store));
+    if (waits || keepsNode()) {
+      bool offered = co_await offerClient();
+      if (offered && uncordons && kubeletIsUp(deps.store)) wish(kUncordon);
+      auto pause = waits || !offered ? kPairLook : kPairRenewal;
+      next = next.exclusiveJoin(deps.timer.afterDelay(pause));
+    } else {
+      dropRecord<rpc::KubeletClientSpec>(deps.store, kKubeletId);
+    }
+    co_await next;
+  }
+}
+
+// One that is uncordoned needs no wish any more.
+void NodeDrain::settle() {
+  KJ_IF_MAYBE (wished, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
+    KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
+      if (wished->getAction() == kUncordon && status->getNumber() == wished->getNumber() &&
+          status->getState() == kDone) {
+        dropRecord<rpc::NodeDrainSpec>(deps.store, kNodeDrainId);
+      }
+    }
+  }
+}
+
+uint64_t NodeDrain::wish(kj::StringPtr action) {
+  uncordons = false;
+  uint64_t last = 0;
+  KJ_IF_MAYBE (wished, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
+    last = wished->getNumber();
+  }
+  KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
+    last = kj::max(last, status->getNumber());
+  }
+  auto name = nodename().orDefault(kj::String());
+  putRecord<rpc::NodeDrainSpec>(deps.store, kNodeDrainId, [&](auto spec) {
+    spec.setAction(action);
+    spec.setNodename(name);
+    spec.setNumber(last + 1);
+  });
+  return last + 1;
+}
+
+void NodeDrain::uncordon() {
+  dropRecord<rpc::NodeDrainSpec>(deps.store, kNodeDrainId);
+  uncordons = true;
+  changed.raise();
+}
+
+kj::Promise<void> NodeDrain::drain() {
+  if (nodename() == nullptr || !co_await offerClient()) co_return;
+  told = kj::str();
+  auto number = wish(kDrain);
+  auto begun = deps.timer.now();
+  for (;;) {
+    auto change = changed.next();
+    bool answered = false;
+    if (tellProgress(number, answered)) co_return;
+    auto left = begun + (answered ? kDrainEnd : kAnswerPatience) - deps.timer.now();
+    if (left <= 0 * kj::SECONDS) {
+      deps.tell(answered ? kj::str("warning: the node is not drained after ",
+                                   kDrainEnd / kj::MINUTES, " minutes; it goes all the same")
+                         : kj::str("warning: the node is not drained: kubed does not answer"));
+      co_return;
+    }
+    co_await change.exclusiveJoin(deps.timer.afterDelay(left));
+  }
+}
+
+// Whether it is over.
+bool NodeDrain::tellProgress(uint64_t number, bool& answered) {
+  KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
+    if (status->getNumber() != number) return false;
+    answered = true;
+    kj::StringPtr state = status->getState();
+    auto pods = status->getPods();
+    kj::Vector<kj::StringPtr> named;
+    for (auto pod : pods) {
+      if (named.size() < kMostNamed) named.add(pod);
+    }
+    auto rest = pods.size() > named.size() ? kj::str(", …") : kj::String();
+    auto line = kj::str(
+        state == kFailed ? "warning: the node is not drained: " : "drain: ", status->getMessage(),
+        named.empty() ? "" : "; waiting for ", kj::strArray(named, ", "), rest);
+    if (line != told) deps.tell(line);
+    told = kj::mv(line);
+    bool over = state == kDone || state == kFailed;
+    for (auto warning : status->getWarnings()) {
+      if (over) deps.tell(kj::str("warning: drain: ", warning));
+    }
+    return over;
+  }
+  return false;
+}
+
+}  // namespace talos::machined

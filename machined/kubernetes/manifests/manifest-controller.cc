@@ -1,0 +1,52 @@
+#include "machined/kubernetes/manifests/manifest-controller.h"
+
+#include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/manifests/bootstrap-manifests.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+class ManifestController final : public Controller {
+ public:
+  explicit ManifestController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "k8s.ManifestController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
+                   input<rpc::ControlPlaneConfigSpec>(kSystemManifestsId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::ManifestSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::ManifestSpec> outputs(name());
+    KJ_IF_MAYBE (document, config.document(store)) {
+      KJ_IF_MAYBE (wanted, store.tryGet<rpc::ControlPlaneConfigSpec>(kSystemManifestsId)) {
+        if (wanted->isSystemManifests()) {
+          auto token = document->get().getCluster().getToken();
+          auto rendered = renderManifests(wanted->getSystemManifests(), tokenId(token));
+          for (auto& manifest : rendered) outputs.add(manifest.id).setObjects(manifest.objects);
+        }
+      }
+    }
+    outputs.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+
+  // Of "abcdef.0123456789abcdef", which the config's check has seen to.
+  static kj::String tokenId(kj::StringPtr token) {
+    auto dot = token.findFirst('.').orDefault(0);
+    return kj::heapString(token.slice(0, dot));
+  }
+};
+
+}  // namespace
+
+kj::Own<Controller> manifestController(ControllerParts& parts) {
+  return kj::heap<ManifestController>(parts.config);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,14 @@
+// k8s.ManifestController: controlplane/Manifests, what a cluster begins with, of a control-plane
+// node. Made of kcpc/system-manifests and of the id of the bootstrap token; there as long as they
+// are. kubed creates the objects (kubed/manifests). After a crash of the brain they are made anew
+// and come out the same.
+#pragma once
+
+#include "machined/config/controllers/controller-parts.h"
+
+namespace talos::machined {
+
+// Not in the table of machined/config/controllers, which is below.
+kj::Own<Controller> manifestController(ControllerParts& parts);
+
+}  // namespace talos::machined

@@ -1,0 +1,74 @@
+#include "machined/kubernetes/manifests/node-spec-controller.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace talos::machined {
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+struct Filled {
+  Texts labels, taints;
+  bool schedulable = false;
+};
+
+Filled filled(config::MachineType type, bool workloads, config::KubernetesVersion version) {
+  capnp::MallocMessageBuilder config, out;
+  auto root = config.initRoot<config::Config>();
+  root.getMachine().setType(type);
+  root.getCluster().setAllowSchedulingOnControlPlanes(workloads);
+  auto fill = [](auto list, std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> pairs) {
+    size_t i = 0;
+    for (auto& [key, value] : pairs) {
+      list[i].setKey(key);
+      list[i++].setValue(value);
+    }
+  };
+  fill(
+      root.getMachine().initNodeLabels(3),
+      {{"disk", "fast"}, {"topology.kubernetes.io/zone", "a"}, {"node-role.kubernetes.io/db", ""}});
+  fill(root.getMachine().initNodeTaints(1), {{"gpu", "yes:NoExecute"}});
+  auto spec = out.initRoot<rpc::NodeSpecSpec>();
+  fillNodeSpec(spec, root, "n-1", version);
+  EXPECT_STREQ(spec.getNodename().cStr(), "n-1");
+  EXPECT_EQ(spec.getControlPlane(), type != config::MachineType::WORKER);
+  Filled result;
+  result.schedulable = spec.getSchedulable();
+  for (auto one : spec.getLabels()) result.labels[one.getKey().cStr()] = one.getValue().cStr();
+  for (auto one : spec.getTaints()) result.taints[one.getKey().cStr()] = one.getValue().cStr();
+  return result;
+}
+
+// Catches: a role that is not there, or its taint where workloads are wanted; the names of another
+// release.
+TEST(NodeSpec, AControlPlaneHasItsRole) {
+  const Texts settings = {
+      {"disk", "fast"}, {"topology.kubernetes.io/zone", "a"}, {"node-role.kubernetes.io/db", ""}};
+  auto now = filled(config::MachineType::CONTROLPLANE, false, {1, 34, 4});
+  Texts labels = settings;
+  labels["node-role.kubernetes.io/control-plane"] = "";
+  EXPECT_EQ(now.labels, labels);
+  EXPECT_EQ(now.taints, (Texts{{"gpu", "yes:NoExecute"},
+                               {"node-role.kubernetes.io/control-plane", ":NoSchedule"}}));
+  auto both = filled(config::MachineType::CONTROLPLANE, true, {1, 20, 6});
+  labels["node-role.kubernetes.io/master"] = "";
+  EXPECT_EQ(both.labels, labels);
+  EXPECT_EQ(both.taints, (Texts{{"gpu", "yes:NoExecute"}}));
+  EXPECT_TRUE(both.schedulable);
+}
+
+// Catches: a worker with a role of the control plane; a label that no kubelet may set, for which
+// the whole patch would be refused.
+TEST(NodeSpec, AWorkerHasWhatItMayHave) {
+  auto worker = filled(config::MachineType::WORKER, true, {1, 34, 4});
+  EXPECT_EQ(worker.labels, (Texts{{"disk", "fast"}, {"topology.kubernetes.io/zone", "a"}}));
+  EXPECT_EQ(worker.taints, (Texts{{"gpu", "yes:NoExecute"}}));
+  EXPECT_FALSE(worker.schedulable);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,96 @@
+#include "machined/kubernetes/manifests/node-spec-controller.h"
+
+#include "common/config/cluster-networks.h"
+#include "common/kube/node-roles.h"
+#include "machined/kubernetes/control-plane-config.h"
+#include "machined/kubernetes/kube-versions.h"
+#include "machined/resources/controller-outputs.h"
+
+namespace talos::machined {
+namespace {
+
+// Sorted, so that the resource is the same whatever came first.
+using Pairs = kj::TreeMap<kj::String, kj::String>;
+
+void put(Pairs& pairs, kj::StringPtr key, kj::StringPtr value) {
+  pairs.upsert(kj::str(key), kj::str(value),
+               [](kj::String& there, kj::String&& given) { there = kj::mv(given); });
+}
+
+void fillPairs(capnp::List<rpc::Argument>::Builder out, const Pairs& pairs) {
+  size_t i = 0;
+  for (auto& pair : pairs) {
+    out[i].setKey(pair.key);
+    out[i].setValue(pair.value);
+    ++i;
+  }
+}
+
+class NodeSpecController final : public Controller {
+ public:
+  explicit NodeSpecController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "k8s.NodeSpecController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodenameSpec>(),
+                   input<rpc::ControlPlaneConfigSpec>(kSystemManifestsId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::NodeSpecSpec>(); }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::NodeSpecSpec> outputs(name());
+    KJ_IF_MAYBE (document, config.document(store)) {
+      for (auto nodename : store.list<rpc::NodenameSpec>()) {
+        fillNodeSpec(outputs.add("node"), document->get(), nodename.getNodename(),
+                     versionIn(store));
+      }
+    }
+    outputs.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+
+  static KubernetesVersion versionIn(Store& store) {
+    KJ_IF_MAYBE (found, store.tryGet<rpc::ControlPlaneConfigSpec>(kSystemManifestsId)) {
+      if (found->isSystemManifests()) {
+        auto text = found->getSystemManifests().getKubernetesVersion();
+        return config::parseKubernetesVersion(text).orDefault(config::kDefaultKubernetes);
+      }
+    }
+    return config::kDefaultKubernetes;
+  }
+};
+
+}  // namespace
+
+void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
+                  kj::StringPtr nodename, config::KubernetesVersion version) {
+  auto machine = config.getMachine();
+  auto cluster = config.getCluster();
+  bool controlPlane = config::isControlPlane(machine.getType());
+  out.setNodename(nodename);
+  out.setControlPlane(controlPlane);
+  Pairs labels, taints;
+  if (controlPlane) {
+    bool schedulable = takesWorkloads(cluster);
+    out.setSchedulable(schedulable);
+    put(labels, kube::kControlPlaneRole, "");
+    if (has(version, KubeFact::kMasterRole)) put(labels, kube::kMasterRole, "");
+    if (!schedulable) put(taints, roleTaint(version), ":NoSchedule");
+  }
+  for (auto label : machine.getNodeLabels()) {
+    if (controlPlane || kube::kubeletMayLabel(label.getKey()))
+      put(labels, label.getKey(), label.getValue());
+  }
+  for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());
+  fillPairs(out.initLabels(labels.size()), labels);
+  fillPairs(out.initTaints(taints.size()), taints);
+}
+
+kj::Own<Controller> nodeSpecController(ControllerParts& parts) {
+  return kj::heap<NodeSpecController>(parts.config);
+}
+
+}  // namespace talos::machined

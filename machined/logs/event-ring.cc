@@ -1,0 +1,253 @@
+#include "machined/logs/event-ring.h"
+
+#include <capnp/serialize.h>
+#include <kj/encoding.h>
+#include <kj/refcount.h>
+#include <kj/vector.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/base/log.h"
+#include "common/base/signal.h"
+#include "machined/logs/event-id.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kBatch = 64;  // events of one call: about 8 KiB
+constexpr kj::StringPtr kRingName = "ring/events"_kj;
+// An event is a few names and a message; what a line of a ring can have is the limit.
+constexpr size_t kMostEventWords = kLongestLine * 3 / 4 / sizeof(capnp::word);
+
+struct Entry {
+  EventId id;
+  uint64_t time;
+  capnp::MallocMessageBuilder message{48};
+
+  rpc::Event::Reader event() { return message.getRoot<rpc::Event>().asReader(); }
+};
+
+}  // namespace
+
+// Counted, because each follower keeps it alive: a follower that outlives Events fails, it does not
+// crash.
+struct Events::Impl : public kj::Refcounted {
+  Impl(const kj::Clock& clock, Process1& process1) : clock(clock) {
+    ring.resize(kEventRing);
+    KJ_IF_MAYBE (fd, process1.takeHeld(kRingName)) {
+      KJ_IF_MAYBE (kept, LogRing::recover(kj::mv(*fd))) lines = kj::mv(*kept);
+    }
+    if (lines.get() != nullptr) {
+      takeUp();
+      return;
+    }
+    lines = kj::heap<LogRing>();
+    held = process1.hold(kRingName, lines->file()).eagerlyEvaluate([](kj::Exception&& e) {
+      log::error("events do not survive machined", {{"error", messageOf(e)}});
+    });
+  }
+
+  const kj::Clock& clock;
+  EventIdMaker ids;
+  kj::Own<LogRing> lines;
+  kj::Promise<void> held = kj::READY_NOW;
+  kj::Vector<kj::Own<Entry>> ring;  // the event number n is at n % kEventRing
+  uint64_t next = 0;                // number of the next event
+  Signal published;
+  kj::Vector<kj::Own<kj::Function<void(rpc::Event::Reader)>>> listeners;
+
+  // What the predecessor published.
+  void takeUp() {
+    auto from = lines->tail(kEventRing), until = lines->newest();
+    auto text = kj::heapArray<char>(until - from);
+    lines->copy(from, text);
+    for (auto line : Lines(text)) {
+      decodeEvent(line, [&](rpc::Event::Reader event) {
+        KJ_IF_MAYBE (id, EventId::parse(event.getId())) {
+          auto entry = kj::heap<Entry>();
+          entry->id = *id;
+          entry->time = event.getTime();
+          entry->message.setRoot(event);
+          add(kj::mv(entry));
+          ids.resume(*id);
+        }
+      });
+    }
+  }
+
+  uint64_t add(kj::Own<Entry> entry) {
+    if (next == 0) {
+      firstSeconds = entry->id.seconds;
+      firstNanoseconds = entry->id.nanoseconds;
+    }
+    ring[next % kEventRing] = kj::mv(entry);
+    return next++;
+  }
+
+  uint64_t oldest() const { return next > kEventRing ? next - kEventRing : 0; }
+  Entry& at(uint64_t number) { return *ring[number % kEventRing]; }
+
+  // The first event that a follower gets, and how many it has missed already.
+  struct Start {
+    uint64_t cursor, missed = 0;
+  };
+
+  Start startOf(rpc::Tail::Reader tail) {
+    switch (tail.which()) {
+      case rpc::Tail::NONE:
+        return {next};
+      case rpc::Tail::LAST: {
+        auto last = tail.getLast();
+        if (last < 0 || static_cast<uint64_t>(last) > next - oldest()) return {oldest()};
+        return {next - last};
+      }
+      case rpc::Tail::AFTER:
+        return startAfter(tail.getAfter());
+      case rpc::Tail::SECONDS: {
+        auto now = (clock.now() - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+        auto from =
+            now / 1'000'000'000 < tail.getSeconds() ? 0 : now - tail.getSeconds() * 1'000'000'000;
+        auto n = oldest();
+        while (n < next && at(n).time < from) ++n;
+        return {n};
+      }
+    }
+    fail(ErrorKind::kInvalidArgument, "unknown kind of tail; use none, last, after or seconds");
+  }
+
+  Start startAfter(kj::StringPtr text) {
+    KJ_IF_MAYBE (id, EventId::parse(text)) {
+      auto n = oldest();
+      while (n < next && !(*id < at(n).id)) ++n;
+      if (n > oldest() || n == 0) return {n};
+      // Everything in the ring is newer. Ids of this process carry their number; an older id is the
+      // predecessor's, whose follower missed all that fell out of this ring.
+      EventId first = at(n).id;
+      uint32_t gap = first.serial - id->serial - 1;
+      bool own = !(*id < EventId{firstSeconds, firstNanoseconds, 0});
+      return {n, own ? gap : n};
+    }
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", text, "\" is not a valid event id; use 20 characters of 0-9 and a-v"));
+  }
+
+  uint32_t firstSeconds = 0, firstNanoseconds = 0;
+
+  kj::Promise<void> follow(Start start, rpc::EventSink::Client sink, bool once) {
+    const auto now = next;
+    auto self = kj::addRef(*this);
+    auto cursor = start.cursor;
+    auto missed = start.missed;
+    for (;;) {
+      if (cursor < oldest()) {
+        missed += oldest() - cursor;
+        cursor = oldest();
+      }
+      if (missed > 0) {
+        auto request = sink.missedRequest();
+        request.setCount(kj::mv(missed));
+        missed = 0;
+        co_await request.send();
+      } else if (once && cursor >= now) {
+        co_return;
+      } else if (cursor == next) {
+        co_await published.next();
+      } else {
+        auto count = kj::min(next - cursor, kBatch);
+        auto request = sink.eventsRequest();
+        auto list = request.initEvents(count);
+        for (auto i : kj::zeroTo(count)) list.setWithCaveats(i, at(cursor + i).event());
+        cursor += count;
+        co_await request.send();
+      }
+    }
+  }
+};
+
+kj::String encodeEvent(rpc::Event::Reader event) {
+  capnp::MallocMessageBuilder message(event.totalSize().wordCount + 8);
+  message.setRoot(event);
+  auto words = capnp::messageToFlatArray(message);
+  return kj::encodeBase64(words.asBytes(), false);
+}
+
+bool decodeEvent(kj::ArrayPtr<const char> line, kj::FunctionParam<void(rpc::Event::Reader)> use) {
+  auto bytes = kj::decodeBase64(line);
+  auto size = bytes.size() / sizeof(capnp::word);
+  if (bytes.hadErrors || size == 0 || size > kMostEventWords) return false;
+  auto words = kj::heapArray<capnp::word>(size);
+  memcpy(words.begin(), bytes.begin(), size * sizeof(capnp::word));
+  auto broken = kj::runCatchingExceptions([&]() {
+    capnp::ReaderOptions limits;
+    limits.traversalLimitInWords = 4 * kMostEventWords;
+    capnp::FlatArrayMessageReader reader(words, limits);
+    use(reader.getRoot<rpc::Event>());
+  });
+  return broken == nullptr;
+}
+
+Events::Events(const kj::Clock& clock, Process1& process1)
+    : impl(kj::refcounted<Impl>(clock, process1)) {}
+Events::~Events() noexcept(false) {}
+
+void Events::publish(kj::Function<void(rpc::Event::Builder)> fill) {
+  auto entry = kj::heap<Entry>();
+  auto now = impl->clock.now();
+  entry->id = impl->ids.next(now);
+  entry->time = (now - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  auto event = entry->message.initRoot<rpc::Event>();
+  fill(event);
+  event.setId(entry->id.toString());
+  event.setTime(entry->time);
+  impl->lines->append(encodeEvent(event.asReader()), [](auto) {});
+  auto number = impl->add(kj::mv(entry));
+  impl->published.raise();
+  // By index: a listener may publish, or add a listener.
+  for (size_t i = 0; i < impl->listeners.size(); ++i) {
+    if (number < impl->oldest()) break;
+    (*impl->listeners[i])(impl->at(number).event());
+  }
+}
+
+void Events::sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error, bool locked) {
+  publish([&](rpc::Event::Builder event) {
+    auto sequence = event.initSequence();
+    sequence.setSequence(name);
+    sequence.setAction(action);
+    sequence.setError(error);
+    sequence.setLocked(locked);
+  });
+}
+
+void Events::phase(kj::StringPtr name, rpc::Action action) {
+  publish([&](rpc::Event::Builder event) {
+    auto phase = event.initPhase();
+    phase.setName(name);
+    phase.setAction(action);
+  });
+}
+
+void Events::task(kj::StringPtr name, rpc::Action action) {
+  publish([&](rpc::Event::Builder event) {
+    auto task = event.initTask();
+    task.setName(name);
+    task.setAction(action);
+  });
+}
+
+kj::Promise<void> Events::watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink, bool once) {
+  return impl->follow(impl->startOf(tail), kj::mv(sink), once);
+}
+
+const LogRing& Events::lines() const {
+  return *impl->lines;
+}
+
+void Events::onEvent(kj::Function<void(rpc::Event::Reader)> listener) {
+  auto owned = kj::heap<kj::Function<void(rpc::Event::Reader)>>(kj::mv(listener));
+  for (auto n = impl->oldest(); n < impl->next; ++n) (*owned)(impl->at(n).event());
+  impl->listeners.add(kj::mv(owned));
+}
+
+}  // namespace talos::machined

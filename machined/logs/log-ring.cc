@@ -1,0 +1,226 @@
+#include "machined/logs/log-ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <atomic>
+
+namespace talos::machined {
+namespace {
+constexpr uint64_t kMagic = 0x31676f6c736f6c61;  // "alosolg1"
+}
+
+struct LogRing::Header {
+  uint64_t magic;
+  std::atomic<uint64_t> lines, end, intent;
+};
+
+LogRing::LogRing(kj::AutoCloseFd file) : fd(kj::mv(file)) {
+  static_assert(sizeof(Header) <= kLogHeaderSize);
+  auto p = mmap(nullptr, kLogFileSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (p == MAP_FAILED) KJ_FAIL_SYSCALL("mmap of a log ring", errno);
+  map = static_cast<kj::byte*>(p);
+}
+
+LogRing::LogRing()
+    : LogRing([] {
+        int raw;
+        KJ_SYSCALL(raw = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        kj::AutoCloseFd fd(raw);
+        KJ_SYSCALL(ftruncate(fd, kLogFileSize));
+        KJ_SYSCALL(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+        return fd;
+      }()) {
+  header().magic = kMagic;
+}
+
+kj::Maybe<kj::Own<LogRing>> LogRing::recover(kj::AutoCloseFd fd) {
+  struct stat stats;
+  if (fstat(fd, &stats) != 0 || stats.st_size != kLogFileSize) return nullptr;
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || !(seals & F_SEAL_SHRINK)) return nullptr;
+  kj::Own<LogRing> ring(new LogRing(kj::mv(fd)), kj::_::HeapDisposer<LogRing>::instance);
+  auto& h = ring->header();
+  uint64_t lines = h.lines, end = h.end, intent = h.intent;
+  if (h.magic != kMagic || lines > end || end > intent || end - lines > kLogCapacity ||
+      intent - end > kLogCapacity) {
+    return nullptr;
+  }
+  return kj::mv(ring);
+}
+
+LogRing::~LogRing() noexcept(false) {
+  if (map != nullptr) munmap(map, kLogFileSize);
+}
+
+LogRing::Header& LogRing::header() const {
+  return *reinterpret_cast<Header*>(map);
+}
+char& LogRing::at(uint64_t p) const {
+  return reinterpret_cast<char*>(map)[kLogHeaderSize + p % kLogCapacity];
+}
+
+uint64_t LogRing::newest() const {
+  return header().lines;
+}
+
+uint64_t LogRing::oldest() const {
+  uint64_t intent = header().intent, newest = header().lines;
+  if (intent <= kLogCapacity) return 0;
+  auto floor = intent - kLogCapacity;
+  if (floor >= newest) return newest;
+  // The line that `floor` is in has lost its beginning, and even when it has not, nothing tells so.
+  KJ_IF_MAYBE (newline, findNewline(floor, newest)) {
+    return *newline + 1;
+  }
+  return newest;
+}
+
+// Everything below works on pieces that do not wrap.
+kj::Maybe<uint64_t> LogRing::findNewline(uint64_t from, uint64_t until) const {
+  while (from < until) {
+    auto piece = kj::min(until - from, kLogCapacity - from % kLogCapacity);
+    auto start = &at(from);
+    if (auto found = static_cast<char*>(memchr(start, '\n', piece))) return from + (found - start);
+    from += piece;
+  }
+  return nullptr;
+}
+
+void LogRing::copy(uint64_t from, kj::ArrayPtr<char> to) const {
+  size_t first = kj::min(to.size(), kLogCapacity - from % kLogCapacity);
+  memcpy(to.begin(), &at(from), first);
+  if (first < to.size()) memcpy(to.begin() + first, &at(from + first), to.size() - first);
+}
+
+uint64_t LogRing::tail(unsigned count) const {
+  auto floor = oldest(), position = newest();
+  while (position > floor && count > 0) {
+    auto start = position - 1;  // its newline
+    while (start > floor && at(start - 1) != '\n') --start;
+    position = start;
+    --count;
+  }
+  return position;
+}
+
+uint64_t LogRing::lineAt(uint64_t position) const {
+  auto floor = oldest(), top = newest();
+  if (position <= floor) return floor;
+  if (position >= top) return top;
+  KJ_IF_MAYBE (newline, findNewline(position - 1, top)) {
+    return *newline + 1;
+  }
+  return top;
+}
+
+uint64_t LogRing::chunkEnd(uint64_t from, size_t limit, uint64_t until) const {
+  if (until - from <= limit) return until;
+  auto end = from + limit;
+  while (end > from && at(end - 1) != '\n') --end;
+  if (end > from) return end;
+  KJ_IF_MAYBE (newline, findNewline(from, until)) {
+    return *newline + 1;
+  }
+  return until;
+}
+
+// --- writing
+// -----------------------------------------------------------------------------------------
+
+void LogRing::reserve(size_t bytes) {
+  auto& h = header();
+  uint64_t wanted = h.end + bytes;
+  if (wanted > h.intent) h.intent.store(wanted, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+void LogRing::put(kj::ArrayPtr<const char> bytes) {
+  reserve(bytes.size());
+  auto& h = header();
+  uint64_t end = h.end;
+  size_t first = kj::min(bytes.size(), kLogCapacity - end % kLogCapacity);
+  memcpy(&at(end), bytes.begin(), first);
+  if (first < bytes.size()) memcpy(&at(end + first), bytes.begin() + first, bytes.size() - first);
+  h.end.store(end + bytes.size(), std::memory_order_release);
+}
+
+void LogRing::publish(uint64_t until, Lines& lines) {
+  auto& h = header();
+  uint64_t from = h.lines;
+  if (until == from) return;
+  h.lines.store(until, std::memory_order_release);
+  size_t size = until - from, first = kLogCapacity - from % kLogCapacity;
+  if (size <= first) {
+    lines(kj::arrayPtr(&at(from), size));
+  } else {
+    auto whole = kj::heapArray<char>(size);
+    copy(from, whole);
+    lines(whole);
+  }
+}
+
+// Makes readable what became whole lines; bytes before `scanFrom` are known to have no newline.
+void LogRing::commit(uint64_t scanFrom, Lines& lines) {
+  auto& h = header();
+  uint64_t end = h.end, whole = h.lines;
+  for (auto p = end; p > scanFrom; --p) {
+    if (at(p - 1) == '\n') {
+      whole = p;
+      break;
+    }
+  }
+  publish(whole, lines);
+  if (end - whole >= kLongestLine) {
+    put("\n"_kj.asArray());
+    publish(h.end, lines);
+  }
+}
+
+void LogRing::append(kj::ArrayPtr<const char> bytes, Lines lines) {
+  auto& h = header();
+  if (h.end > h.lines) {
+    put("\n"_kj.asArray());
+    publish(h.end, lines);
+  }
+  while (bytes.size() > 0) {
+    auto piece = bytes.slice(0, kj::min(bytes.size(), kLongestLine));
+    uint64_t from = h.end;
+    put(piece);
+    bytes = bytes.slice(piece.size(), bytes.size());
+    if (bytes.size() == 0 && piece.back() != '\n') put("\n"_kj.asArray());
+    commit(from, lines);
+  }
+}
+
+kj::Maybe<size_t> LogRing::readFrom(int source, size_t limit, Lines lines) {
+  // Never more than one longest line at a time: so a line that has no end is cut at its length.
+  limit = kj::min(limit, kLongestLine - (newest() == header().end ? 0 : header().end - newest()));
+  auto& h = header();
+  uint64_t end = h.end, before = h.intent;
+  reserve(limit);
+  size_t first = kj::min(limit, kLogCapacity - end % kLogCapacity);
+  iovec pieces[2] = {{&at(end), first}, {&at(end + first), limit - first}};
+  ssize_t got;
+  do {
+    got = readv(source, pieces, first < limit ? 2 : 1);
+  } while (got < 0 && errno == EINTR);
+  int error = errno;
+  if (got <= 0) {
+    h.intent.store(before, std::memory_order_release);
+    if (got == 0) return size_t{0};
+    if (error == EAGAIN) return nullptr;
+    KJ_FAIL_SYSCALL("read of a log pipe", error);
+  }
+  h.end.store(end + got, std::memory_order_release);
+  h.intent.store(kj::max(before, end + got), std::memory_order_release);
+  commit(end, lines);
+  return static_cast<size_t>(got);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,241 @@
+#include "machined/logs/log-store.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-unix.h>
+#include <kj/thread.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "common/base/error.h"
+#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-process1.h"
+
+namespace talos::machined {
+namespace {
+
+class Sink final : public rpc::LogSink::Server {
+ public:
+  struct Seen {
+    kj::String text = kj::str("");
+    uint64_t next = 0, missed = 0;
+    bool stopped = false;
+    kj::Own<kj::PromiseFulfiller<void>> go;
+    kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> arrived;  // fulfilled by the next write
+  };
+  explicit Sink(Seen& seen) : seen(seen) {}
+  kj::Promise<void> write(WriteContext context) override {
+    auto params = context.getParams();
+    seen.text = kj::str(seen.text, params.getBytes().asChars());
+    seen.next = params.getNext();
+    KJ_IF_MAYBE (a, seen.arrived) {
+      (*a)->fulfill();
+    }
+    if (!seen.stopped) return kj::READY_NOW;
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    seen.go = kj::mv(paf.fulfiller);
+    return kj::mv(paf.promise);
+  }
+  kj::Promise<void> missed(MissedContext context) override {
+    seen.missed += context.getParams().getBytes();
+    return kj::READY_NOW;
+  }
+
+ private:
+  Seen& seen;
+};
+
+struct LogsTest : public testing::Test {
+  ~LogsTest() noexcept override {}
+
+  kj::UnixEventPort port;
+  kj::EventLoop loop{port};
+  kj::WaitScope scope{loop};
+  FakeMachine machine;
+  kj::Own<FakeProcess1> process1;
+  kj::Own<Logs> logs;
+  LogsTest() { start(); }
+
+  void die() {
+    logs = nullptr;
+    process1 = nullptr;
+  }
+  void start() {
+    process1 = kj::heap<FakeProcess1>(machine);
+    logs = kj::heap<Logs>(*process1, port);
+  }
+  kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0) {
+    Sink::Seen seen;
+    logs->read(id, false, tail, from, kj::heap<Sink>(seen)).wait(scope);
+    return kj::mv(seen.text);
+  }
+  void say(kj::StringPtr id, kj::StringPtr text) { logs->append(id, text.asArray()); }
+  static void put(int fd, kj::StringPtr text) {
+    KJ_ASSERT(::write(fd, text.begin(), text.size()) == ssize_t(text.size()));
+  }
+};
+
+TEST_F(LogsTest, ReadsAllATailOrFromAPosition) {
+  say("machined", "one\ntwo\nthree");
+  EXPECT_EQ(read("machined"), "one\ntwo\nthree\n");
+  EXPECT_EQ(read("machined", 1), "three\n");
+  EXPECT_EQ(read("machined", 0), "");
+  EXPECT_EQ(read("machined", -1, 4), "two\nthree\n");
+  EXPECT_EQ(read("machined", -1, 999), "one\ntwo\nthree\n") << "a position of an earlier boot";
+}
+
+TEST_F(LogsTest, AnUnknownIdIsNotFoundAndTheKnownAreNamed) {
+  say("apid", "x");
+  say("machined", "x");
+  auto e = kj::runCatchingExceptions([&] { read("nope"); });
+  ASSERT_TRUE(e != nullptr);
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kNotFound);
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)),
+            "log \"nope\" was not registered; use one of apid, machined");
+}
+
+// The follower of a flooded log: told what it missed, never the reason that memory grows.
+TEST_F(LogsTest, ASlowFollowerIsToldHowMuchItMissed) {
+  Sink::Seen seen;
+  seen.stopped = true;
+  say("apid", "begin");
+  auto following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  scope.poll();
+  EXPECT_EQ(seen.text, "begin\n");
+  for (int i = 0; i < 200'000; ++i) say("apid", kj::str("line ", i));
+  seen.stopped = false;
+  seen.go->fulfill();
+  scope.poll();
+  EXPECT_EQ(6 + seen.missed + (seen.text.size() - 6), seen.next);
+  EXPECT_GT(seen.missed, 1'000'000u);
+  EXPECT_TRUE(kj::StringPtr(seen.text).endsWith("\nline 199999\n"));
+  say("apid", "last");
+  scope.poll();
+  EXPECT_TRUE(kj::StringPtr(seen.text).endsWith("\nlast\n"));
+}
+
+TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
+  auto fd = logs->writer("apid").wait(scope);
+  put(fd, "before\nhal");
+  port.poll();
+  scope.poll();
+  Sink::Seen seen;
+  logs->read("apid", false, -1, 0, kj::heap<Sink>(seen)).wait(scope);
+  EXPECT_EQ(seen.text, "before\n");
+  die();
+  put(fd, "f\nmeanwhile\n");  // the service does not notice
+  start();
+  seen.text = kj::str("");
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  auto following =
+      logs->read("apid", true, -1, seen.next, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  seen.arrived = kj::mv(paf.fulfiller);
+  paf.promise.wait(scope);
+  EXPECT_EQ(seen.text, "half\nmeanwhile\n");
+  EXPECT_EQ(seen.missed, 0u);
+}
+
+// A service that ends and starts again writes to the same log, and its end is not the log's end.
+TEST_F(LogsTest, APipeOutlivesItsWriters) {
+  Sink::Seen seen;
+  {
+    auto fd = logs->writer("apid").wait(scope);
+  }
+  auto following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  die();
+  start();
+  following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  auto again = logs->writer("apid").wait(scope);
+  put(again, "again\n");
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  seen.arrived = kj::mv(paf.fulfiller);
+  paf.promise.wait(scope);
+  EXPECT_EQ(seen.text, "again\n");
+}
+
+// With a loop that reads one pipe until it is empty this never ends.
+TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
+  auto flood = logs->writer("flood").wait(scope);
+  auto quiet = logs->writer("quiet").wait(scope);
+  std::atomic<bool> stop = false;
+  Sink::Seen seen;
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  seen.arrived = kj::mv(paf.fulfiller);
+  auto following = logs->read("quiet", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  int floodFd = flood.get();
+  kj::Thread thread([floodFd, &stop] {
+    auto line = kj::heapString(4096);
+    memset(line.begin(), 'y', 4095);
+    line[4095] = '\n';
+    while (!stop && ::write(floodFd, line.begin(), 4096) > 0) {
+    }
+  });
+  KJ_DEFER({
+    stop = true;
+    // The writer may be waiting for room.
+    port.getTimer().afterDelay(0 * kj::SECONDS).wait(scope);
+    logs = nullptr;
+    fcntl(machine.heldFd("pipe/flood"), F_SETFL, O_NONBLOCK);
+    char sink[65536];
+    while (::read(machine.heldFd("pipe/flood"), sink, sizeof(sink)) > 0) {
+    }
+  });
+  Sink::Seen floodSeen;
+  auto floodPaf = kj::newPromiseAndFulfiller<void>();
+  floodSeen.arrived = kj::mv(floodPaf.fulfiller);
+  auto floodFollow =
+      logs->read("flood", true, -1, 0, kj::heap<Sink>(floodSeen)).eagerlyEvaluate(nullptr);
+  floodPaf.promise.wait(scope);  // the flood is on
+  floodFollow = nullptr;
+  put(quiet, "still here\n");
+  paf.promise.wait(scope);
+  EXPECT_EQ(seen.text, "still here\n");
+}
+
+TEST_F(LogsTest, EveryLineIsCopiedToTheTee) {
+  kj::Vector<kj::String> copied;
+  logs->tee([&](kj::StringPtr id, kj::ArrayPtr<const char> lines) {
+    copied.add(kj::str(id, "|", lines));
+  });
+  say("apid", "a\nb");
+  ASSERT_EQ(copied.size(), 1u);
+  EXPECT_EQ(copied[0], "apid|a\nb\n");
+}
+
+// Process 1 must hold both before a child may write: else a crash in between is an EPIPE or a lost
+// log.
+TEST_F(LogsTest, AWriterIsGivenOnlyWhenProcess1HoldsRingAndPipe) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  machine.holdGate = kj::mv(paf.promise);
+  auto writer = logs->writer("apid");
+  EXPECT_FALSE(writer.poll(scope));
+  paf.fulfiller->fulfill();
+  EXPECT_TRUE(writer.poll(scope));
+  EXPECT_TRUE(machine.holds("log/apid"));
+  EXPECT_TRUE(machine.holds("pipe/apid"));
+}
+
+// Catches: a brain that dies of what it finds instead of a log or a pipe, as the next one will.
+TEST_F(LogsTest, WhatCannotBeTakenUpBeginsAnew) {
+  for (kj::StringPtr name : {"log/a"_kj, "pipe/a"_kj}) {
+    for (auto& bad : garbage("alosolg1")) {
+      die();
+      machine.drop();
+      machine.keep(name, kj::mv(bad.fd));
+      for (int brains = 0; brains < 2; ++brains) {
+        auto e = kj::runCatchingExceptions([&]() { start(); });
+        ASSERT_TRUE(e == nullptr) << bad.what.cStr();
+        logs->append("a", "line\n"_kj.asArray());
+        scope.poll();
+        EXPECT_EQ(logs->ids().size(), 1u);
+        auto writer = logs->writer("a").wait(scope);
+        EXPECT_EQ(write(writer, "more\n", 5), 5) << bad.what.cStr();
+        die();
+      }
+    }
+  }
+  start();
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,281 @@
+#include "machined/logs/log-store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/refcount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/signal.h"
+#include "machined/logs/log-ring.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kTurn = 65536;   // bytes read from one pipe in one turn of the loop
+constexpr size_t kChunk = 32768;  // bytes of one call to a follower
+constexpr kj::StringPtr kRingPrefix = "log/"_kj;
+constexpr kj::StringPtr kPipePrefix = "pipe/"_kj;
+
+struct Pipe {
+  kj::AutoCloseFd reading, writing;
+  kj::Promise<void> pump = nullptr;
+};
+
+struct Log : public kj::Refcounted {
+  kj::String id;
+  kj::Own<LogRing> ring;
+  Signal written;
+  kj::Maybe<kj::ForkedPromise<void>> held;  // process 1 holds the ring and the pipe
+  kj::Maybe<kj::Own<Pipe>> pipe;
+
+  Log(kj::String id, kj::Own<LogRing> ring) : id(kj::mv(id)), ring(kj::mv(ring)) {}
+};
+
+kj::Own<Pipe> newPipe() {
+  int fds[2];
+  KJ_SYSCALL(pipe2(fds, O_CLOEXEC));
+  auto pipe = kj::heap<Pipe>();
+  pipe->reading = kj::AutoCloseFd(fds[0]);
+  pipe->writing = kj::AutoCloseFd(fds[1]);
+  return pipe;
+}
+
+// A pipe of which only the reading end is at hand. Holding a writing end as well keeps it from
+// ending whenever its service does.
+kj::Own<Pipe> reopenPipe(kj::AutoCloseFd reading) {
+  struct stat status;
+  KJ_SYSCALL(fstat(reading, &status));
+  int flags;
+  KJ_SYSCALL(flags = fcntl(reading, F_GETFL));
+  if (!S_ISFIFO(status.st_mode) || (flags & O_ACCMODE) == O_WRONLY) {
+    fail(ErrorKind::kInternal, "it is not the reading end of a pipe");
+  }
+  auto pipe = kj::heap<Pipe>();
+  int writing;
+  KJ_SYSCALL(writing = open(kj::str("/proc/self/fd/", reading.get()).cStr(), O_WRONLY | O_CLOEXEC));
+  pipe->writing = kj::AutoCloseFd(writing);
+  pipe->reading = kj::mv(reading);
+  return pipe;
+}
+
+void setNonBlocking(int fd) {
+  int flags;
+  KJ_SYSCALL(flags = fcntl(fd, F_GETFL));
+  KJ_SYSCALL(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+}
+
+// A write that is answered only when the sink has processed it and all before it: the ordinary call
+// of a streaming method returns as soon as the window allows the next one.
+kj::Promise<void> writeAndWait(rpc::LogSink::Client& sink, uint64_t from, uint64_t next,
+                               const LogRing& ring) {
+  constexpr uint16_t kWrite = 0;  // LogSink.write @0
+  auto request = sink.typelessRequest(capnp::typeId<rpc::LogSink>(), kWrite, nullptr, {});
+  auto params = request.initAs<rpc::LogSink::WriteParams>();
+  ring.copy(from, params.initBytes(next - from).asChars());
+  params.setNext(next);
+  return request.send().ignoreResult();
+}
+
+kj::Promise<void> readLog(kj::Own<Log> log, bool follow, int tailLines, uint64_t from,
+                          rpc::LogSink::Client sink) {
+  auto& ring = *log->ring;
+  const auto stopAt = ring.newest();
+  uint64_t cursor;
+  if (from > 0) {
+    cursor = from > ring.newest() ? 0 : from;
+  } else {
+    cursor = tailLines < 0 ? ring.oldest() : ring.tail(tailLines);
+  }
+  bool tellMissed = from > 0 && cursor > 0;
+  for (;;) {
+    if (cursor < ring.oldest()) {
+      auto missed = ring.oldest() - cursor;
+      cursor = ring.oldest();
+      if (tellMissed) {
+        auto request = sink.missedRequest();
+        request.setBytes(missed);
+        co_await request.send();
+        continue;
+      }
+    }
+    tellMissed = true;
+    cursor = ring.lineAt(cursor);
+    auto until = follow ? ring.newest() : stopAt;
+    if (cursor >= until) {
+      if (!follow) co_return;
+      co_await log->written.next();
+      continue;
+    }
+    auto next = ring.chunkEnd(cursor, kChunk, until);
+    if (!follow && next == until) {
+      co_await writeAndWait(sink, cursor, next, ring);
+      co_return;
+    }
+    auto request = sink.writeRequest();
+    ring.copy(cursor, request.initBytes(next - cursor).asChars());
+    request.setNext(next);
+    cursor = next;
+    co_await request.send();
+  }
+}
+
+}  // namespace
+
+struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
+  Impl(Process1& process1, kj::UnixEventPort& port)
+      : process1(process1), port(port), tasks(*this) {}
+  ~Impl() noexcept(false) {
+    for (auto& entry : logs) entry.value->pipe = nullptr;  // a follower may keep the log itself
+  }
+
+  Process1& process1;
+  kj::UnixEventPort& port;
+  kj::TreeMap<kj::String, kj::Own<Log>> logs;
+  kj::Maybe<kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)>> copy;
+  kj::TaskSet tasks;
+
+  void taskFailed(kj::Exception&& e) override {
+    log::error("error in the log store", {{"error", messageOf(e)}});
+  }
+
+  void recover() {
+    for (auto& name : process1.heldNames()) {
+      if (!name.startsWith(kRingPrefix)) continue;
+      KJ_IF_MAYBE (fd, process1.takeHeld(name)) {
+        KJ_IF_MAYBE (ring, LogRing::recover(kj::mv(*fd))) {
+          add(kj::str(name.slice(kRingPrefix.size())), kj::mv(*ring)).held =
+              kj::Promise<void>(kj::READY_NOW).fork();
+        } else {
+          log::error("log is damaged; starting a new one", {{"name", name}});
+        }
+      }
+    }
+    for (auto& name : process1.heldNames()) {
+      if (!name.startsWith(kPipePrefix)) continue;
+      KJ_IF_MAYBE (fd, process1.takeHeld(name)) {
+        // Its writers, if there are any, write to nobody; the next start has a new one.
+        KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                       auto pipe = reopenPipe(kj::mv(*fd));
+                       startPump(of(name.slice(kPipePrefix.size())), kj::mv(pipe));
+                     })) {
+          log::error("pipe of a log is damaged; starting a new one",
+                     {{"name", name}, {"error", messageOf(*e)}});
+        }
+      }
+    }
+  }
+
+  Log& add(kj::String id, kj::Own<LogRing> ring) {
+    auto log = kj::refcounted<Log>(kj::str(id), kj::mv(ring));
+    auto& ref = *log;
+    logs.insert(kj::mv(id), kj::mv(log));
+    return ref;
+  }
+
+  Log& of(kj::StringPtr id) {
+    KJ_IF_MAYBE (log, logs.find(id)) {
+      return **log;
+    }
+    auto& log = add(kj::str(id), kj::heap<LogRing>());
+    log.held = process1.hold(kj::str(kRingPrefix, id), log.ring->file()).fork();
+    tasks.add(KJ_ASSERT_NONNULL(log.held).addBranch());
+    return log;
+  }
+
+  void published(Log& log, kj::ArrayPtr<const char> lines) {
+    log.written.raise();
+    KJ_IF_MAYBE (c, copy) {
+      (*c)(log.id, lines);
+    }
+  }
+
+  Pipe& startPump(Log& log, kj::Own<Pipe> pipe) {
+    setNonBlocking(pipe->reading);
+    pipe->pump = pump(log, *pipe).eagerlyEvaluate([&log](kj::Exception&& e) {
+      talos::log::error("cannot read a log pipe", {{"id", log.id}, {"error", messageOf(e)}});
+    });
+    return *log.pipe.emplace(kj::mv(pipe));
+  }
+
+  // Owned by the pipe, which the log owns: both outlive it.
+  kj::Promise<void> pump(Log& log, Pipe& pipe) {
+    kj::UnixEventPort::FdObserver observer(port, pipe.reading,
+                                           kj::UnixEventPort::FdObserver::OBSERVE_READ);
+    for (;;) {
+      auto readable = observer.whenBecomesReadable();  // before reading: it tells of edges only
+      bool empty = false;
+      for (size_t got = 0; got < kTurn && !empty;) {
+        KJ_IF_MAYBE (n, log.ring->readFrom(pipe.reading, kTurn,
+                                           [&](auto lines) { published(log, lines); })) {
+          got += *n;
+          empty = *n == 0;
+        } else {
+          empty = true;
+        }
+      }
+      // A timer, not a later turn: the loop looks at descriptors and timers only when its queue is
+      // empty.
+      co_await (empty ? kj::mv(readable) : port.getTimer().afterDelay(0 * kj::NANOSECONDS));
+    }
+  }
+
+  kj::Promise<kj::AutoCloseFd> writer(kj::StringPtr id) {
+    auto& log = of(id);
+    if (log.pipe == nullptr) {
+      auto& pipe = startPump(log, newPipe());
+      auto both = kj::heapArrayBuilder<kj::Promise<void>>(2);
+      both.add(KJ_ASSERT_NONNULL(log.held).addBranch());
+      both.add(process1.hold(kj::str(kPipePrefix, id), pipe.reading));
+      log.held = kj::joinPromises(both.finish()).fork();
+    }
+    int copy;
+    KJ_SYSCALL(copy = fcntl(KJ_ASSERT_NONNULL(log.pipe)->writing, F_DUPFD_CLOEXEC, 3));
+    kj::AutoCloseFd fd(copy);
+    co_await KJ_ASSERT_NONNULL(log.held).addBranch();
+    co_return kj::mv(fd);
+  }
+};
+
+Logs::Logs(Process1& process1, kj::UnixEventPort& port) : impl(kj::heap<Impl>(process1, port)) {
+  impl->recover();
+}
+Logs::~Logs() noexcept(false) {}
+
+void Logs::append(kj::StringPtr id, kj::ArrayPtr<const char> bytes) {
+  auto& log = impl->of(id);
+  log.ring->append(bytes, [&](auto lines) { impl->published(log, lines); });
+}
+
+kj::Promise<kj::AutoCloseFd> Logs::writer(kj::StringPtr id) {
+  return impl->writer(id);
+}
+
+void Logs::tee(kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)> copy) {
+  impl->copy = kj::mv(copy);
+}
+
+kj::Vector<kj::String> Logs::ids() const {
+  kj::Vector<kj::String> result;
+  for (auto& entry : impl->logs) result.add(kj::str(entry.key));
+  return result;
+}
+
+kj::Maybe<const LogRing&> Logs::ring(kj::StringPtr id) const {
+  KJ_IF_MAYBE (log, impl->logs.find(id)) return *(*log)->ring;
+  return nullptr;
+}
+
+kj::Promise<void> Logs::read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
+                             rpc::LogSink::Client sink) {
+  KJ_IF_MAYBE (log, impl->logs.find(id)) {
+    return readLog(kj::addRef(**log), follow, tailLines, from, kj::mv(sink));
+  }
+  fail(ErrorKind::kNotFound,
+       kj::str("log \"", id, "\" was not registered; use one of ", kj::strArray(ids(), ", ")));
+}
+
+}  // namespace talos::machined

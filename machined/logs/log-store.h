@@ -1,0 +1,60 @@
+// Memory rings of log bytes, one for each service id, `machined` and `controller-runtime`.
+//
+// A ring (log-ring.h) is a memfd of 1 MiB that process 1 holds too (name "log/<id>"): the lines
+// survive the brain, and so do positions, so a follower that lost its connection goes on where it
+// was. Pages are touched only as the log grows. Positions are the count of bytes ever written to
+// the ring; the newest 1 MiB (less 2 KiB) can be read. Output that does not end in a newline is
+// kept back until it does or reaches 8 KiB, and is kept over a crash too.
+//
+// Nothing here blocks, and no service can take the loop for itself: 64 KiB of a pipe are read in
+// one turn of the loop, then everybody else has theirs. A service that writes faster than that
+// waits for its own pipe.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/async-unix.h>
+#include <kj/map.h>
+#include <kj/vector.h>
+
+#include "machined/logs/log-ring.h"
+#include "machined/process1/process1.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::machined {
+
+class Logs {
+ public:
+  // Takes up the predecessor's rings and the pipes that still have writers.
+  Logs(Process1& process1, kj::UnixEventPort& port);
+  ~Logs() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Logs);
+
+  // Appends whole lines. Makes the ring if the id is new. A crash before process 1 holds a new ring
+  // (the next turn of the loop) loses it.
+  void append(kj::StringPtr id, kj::ArrayPtr<const char> bytes);
+
+  // The writing end of a pipe whose output goes to the ring `id`; blocking, close-on-exec. The
+  // pipe's reading end is held by process 1 (name "pipe/<id>"), so its writers never see EPIPE
+  // while the brain is away. Always the same pipe for the same id. Resolves when process 1 holds
+  // both.
+  kj::Promise<kj::AutoCloseFd> writer(kj::StringPtr id);
+
+  // Also copies every line of every ring to this function (console, debug: true).
+  void tee(kj::Function<void(kj::StringPtr id, kj::ArrayPtr<const char> lines)> copy);
+
+  kj::Vector<kj::String> ids() const;  // sorted
+  // The ring of one, for whoever keeps its lines longer.
+  kj::Maybe<const LogRing&> ring(kj::StringPtr id) const;
+  // The Logs capability, without kernel() (machined/kmsg.h adds it). NotFound for an unknown id.
+  // `from` behind the end is of an earlier boot and reads everything; before the oldest line, the
+  // sink is told what it missed. Without follow the promise resolves when the sink has processed
+  // the last line.
+  kj::Promise<void> read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
+                         rpc::LogSink::Client sink);
+
+ private:
+  struct Impl;
+  kj::Own<Impl> impl;
+};
+
+}  // namespace talos::machined

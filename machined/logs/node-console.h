@@ -1,0 +1,58 @@
+// The messages of the brain: each line goes to the kernel log (and so to the console) and to the
+// log ring `machined`. In a container, whose kernel log is the host's, it goes to descriptor 1
+// instead, with its time, which the kernel would have added.
+//
+// Lines that come before the kernel log is open wait for it; after a crash all lines are in both. A
+// write to the kernel log blocks at most at the console's own speed, and a line that the kernel
+// refuses is in the ring all the same. Process 1 made descriptor 1 so that a write to it never
+// blocks; a line that does not fit, because nobody reads, is in the ring only.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include "machined/logs/log-store.h"
+
+namespace talos::machined {
+
+// How loud: an alarm is on the console even when the kernel was told to be quiet.
+enum class Tone { kInfo, kAlarm };
+
+// One record of the kernel log: prefix, text and newline, at most 976 bytes (a longer one ends in
+// "..."). Control characters become '?', so that what a service or the network says cannot draw on
+// the console.
+kj::String kernelLogRecord(kj::StringPtr text, Tone tone = Tone::kInfo);
+
+// The same for a console that is no kernel's: with the time, without the level.
+kj::String consoleLine(kj::StringPtr text, kj::Date now);
+
+// What the lines go to.
+enum class ConsoleKind { kKernelLog, kOutput };
+
+class Console {
+ public:
+  Console(Logs& logs, const kj::Clock& clock, ConsoleKind kind = ConsoleKind::kKernelLog)
+      : logs(logs), clock(clock), kind(kind) {}
+
+  void open();  // /dev/kmsg, or descriptor 1
+  void openKernelLog(kj::StringPtr path);
+  // Without newline; a text of several lines is as many records.
+  void say(kj::StringPtr text, Tone tone = Tone::kInfo);
+  // Lines of a service's log, to the kernel log only: they are in a ring of their own.
+  void show(kj::StringPtr id, kj::ArrayPtr<const char> lines);
+
+ private:
+  Logs& logs;
+  const kj::Clock& clock;
+  ConsoleKind kind;
+  kj::AutoCloseFd opened;
+  kj::Vector<kj::String> waiting;
+
+  void use(int fd);
+  void put(kj::StringPtr line, Tone tone);
+  void write(kj::StringPtr record);
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,91 @@
+// Runs the real process 1 as process 1 of a new pid namespace on an empty root, with a brain that
+// hands its end of the socket to the test. So the test is the brain: it says what it likes, kills
+// the brain by its pid and gets the next one's socket. Needs root. Nothing outlives the object.
+#pragma once
+
+#include <kj/common.h>
+
+#include <string>
+#include <vector>
+
+#include "machined/process1/init/init-protocol.h"
+
+namespace talos::process1 {
+
+struct Received {
+  Report report = {};
+  int fd = -1;  // owned by the receiver
+};
+
+struct SpawnText {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+  std::string cgroup;
+  int output = -1;
+  std::vector<std::pair<int, int>> passed;  // descriptor, number
+};
+
+class Harness {
+ public:
+  struct Options {
+    bool brainExists = true;
+    int64_t termGraceMs = 10'000;
+    int64_t tickMs = 1000;
+    unsigned missedBeats = 15, missedAtStart = 60, wishBegins = 30, wishEnds = 240, trial = 0;
+    bool disk = false;  // something is mounted on /disk that looks like a disk's file system
+    std::string
+        cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
+    std::string
+        program;  // init-test-child.cc; empty: ../init/init-test-child of this program's folder
+  };
+  Harness() : Harness(Options{}) {}
+  explicit Harness(Options options);
+  ~Harness() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Harness);
+
+  struct Reporter {
+    int pid = -1;     // as seen from here
+    int socket = -1;  // of a brain: its descriptor 3
+  };
+  // The next process that reports: a brain or a child that waits. Fails the test after 20 s.
+  Reporter next();
+  // Until a line with these words is on the console.
+  void waitForConsole(const char* words);
+  // Until process 1 has ended; its wait status.
+  int waitForEnd();
+
+  int pid() const { return init; }
+  // A child that runs init-test-child.cc with these arguments and can report to this harness.
+  SpawnText child(std::vector<std::string> arguments) const;
+  size_t openDescriptors() const;
+  size_t watchedDescriptors() const;  // that process 1 waits for
+  void killNow(int pid);
+  static constexpr const char* kChild = "/child";
+
+ private:
+  Options options;
+  int init = -1;
+  int listening = -1;
+  int console = -1;
+  std::string name, childProgram;
+  std::string consoleText;
+  std::vector<int> connections;
+  void become();
+};
+
+// --- the brain's side, byte by byte
+// --------------------------------------------------------------------
+void sendBytes(int socket, const void* bytes, size_t size, const std::vector<int>& fds = {});
+void send(int socket, Ask ask, uint32_t id, const char* name, uint32_t argument = 0,
+          uint64_t sequence = 0, const std::vector<int>& fds = {});
+void sendSpawn(int socket, uint32_t id, const char* slot, const SpawnText& what);
+// The next report; fails the test after 20 s or at the end of the stream.
+Received receive(int socket);
+// Reads up to kReady.
+std::vector<Received> inventory(int socket);
+// Everything up to the end of the stream.
+std::string readAll(int fd);
+// True once no process has this pid (in this namespace): it ended and was reaped.
+bool waitUntilGone(int pid);
+
+}  // namespace talos::process1

@@ -1,0 +1,177 @@
+// Process 1 proper: starts children on request, reaps, holds descriptors, restarts the brain.
+//
+// The state is three fixed tables (children, held descriptors, replies that wait for the socket);
+// nothing is allocated after start. It never waits for the brain: sends do not block, what does not
+// fit stays in the tables, and while too many replies wait no more requests are read. All waiting
+// is in one epoll_wait, of at most a tick.
+//
+// A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
+// SIGTERM are passed to the brain; one that does not carry them out in time is done without, and
+// one that cannot be started at once. The power button is heard on a socket that the brain has
+// opened and given to be held.
+//
+// A crash of the brain at any line: the requests that it had sent are still carried out, its
+// replies are thrown away, and the successor, started at once, is told the inventory: children that
+// run, descriptors held, exits that nobody has acknowledged. Process 1 itself parses no foreign
+// bytes but those of the brain, and refuses what init-request.h refuses.
+#pragma once
+
+#include <signal.h>
+
+#include "machined/process1/init/init-console.h"
+#include "machined/process1/init/init-protocol.h"
+#include "machined/process1/init/init-spawn.h"
+
+namespace talos::process1 {
+
+struct Settings {
+  const char* brain = "/usr/bin/machined";
+  char* const* brainEnvironment = nullptr;    // ends with nullptr
+  const char* cgroupRoot = "/sys/fs/cgroup";  // "": no cgroups
+  // Of version 1, for memory only, on a host that has that; "": none.
+  const char* memoryRoot = "";
+  // Where a brain's output goes; -1: to process 1, which copies it line by line to the kernel log.
+  int brainOutput = -1;
+  int userData = -1;             // held from the start as kUserData; -1: nothing
+  int64_t termGraceMs = 10'000;  // at the end: between SIGTERM and SIGKILL
+  bool backsOff = true;  // after the sixth death of a brain within 10 s, the next start waits
+  // All counted in ticks: brain-watch.cc. A brain takes up what its predecessor left before its
+  // first beat: the more there is and the slower the machine, the longer.
+  int64_t tickMs = kBeatMs;
+  unsigned missedBeats = 15, missedAtStart = 60;
+  // A wish: until the brain has begun to carry it out, and from there until the machine is down.
+  // Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
+  unsigned wishBegins = 30, wishEnds = 240;
+  unsigned trial = 0;  // until kSettled has to be held; 0: this system is not on trial
+};
+
+class Loop {
+ public:
+  Loop(const Settings& settings, const Console& console);
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Runs for ever; ends only with the machine.
+  [[noreturn]] void run();
+
+ private:
+  enum class State : uint8_t { kFree, kStarting, kRunning, kEnded };
+  struct Child {
+    State state = State::kFree;
+    bool announced = false;  // the current brain was told of it: as a survivor or by a reply
+    bool told = false;       // ended: the current brain was told the exit
+    uint32_t replyTo = 0;    // starting: the request that waits for the outcome
+    int pid = -1;
+    int pidfd = -1;
+    int outcome = -1;  // starting: pipe that tells whether exec worked
+    int status = 0;    // ended
+    uint64_t sequence = 0;
+    char name[kNameSize] = {};
+  };
+  struct Held {
+    int fd = -1;
+    char name[kNameSize] = {};
+  };
+  struct Reply {
+    uint32_t id;
+    int code;
+    int child;  // index of the child that was started, or -1
+    char text[kReasonSize];
+  };
+  enum class Stage : uint8_t { kWelcome, kSurvivors, kHeld, kReady, kRunning };
+  enum class Kind : uint32_t { kSignals, kBrain, kBrainOutput, kOutcome, kPowerButton };
+  struct Packet {
+    size_t size = 0;
+    int fds[kMaxPassed + 1] = {};
+    unsigned fdCount = 0;
+  };
+
+  Settings settings;
+  Console console;
+  int epoll = -1, signals = -1;
+  int outputRead = -1, outputWrite = -1;  // what the brain writes to 1 and 2, copied to the console
+  sigset_t caught;
+
+  // The brain.
+  int brainSocket = -1;
+  int brainPid = -1, brainPidfd = -1, brainOutcome = -1;
+  uint64_t brains = 0;
+  int64_t brainStarted = 0;  // ms
+  int64_t brainDue = 0;      // ms; while none runs
+  bool cannotStart = false;  // the newest try to start one failed; none has said anything since
+  int64_t deaths[6] = {};    // times of the newest, oldest first
+  int64_t backOff = 0;       // ms
+  Stage stage = Stage::kWelcome;
+  unsigned cursor = 0;  // within the inventory
+  bool writeBlocked = false, readBlocked = false;
+
+  Child children[kMaxChildren];
+  Held held[kMaxHeld];
+  Reply replies[kMaxReplies];  // a ring
+  unsigned replyFirst = 0, replyCount = 0;
+  uint64_t exits = 0;
+  uint32_t wishes = 0;      // bits of Wish: those that no brain has begun yet
+  uint32_t wishesTold = 0;  // to the current brain
+  // The watch, in ticks.
+  int64_t lastTick = 0;      // ms
+  unsigned missed = 0;       // since the brain's last beat
+  bool beaten = false;       // the current brain, once
+  bool brainKilled = false;  // by the watch
+  unsigned wishTicks = 0;    // since the wish, or since it was begun
+  uint32_t begun = 0;        // the Wish that is being carried out, or 0
+  uint32_t newestWish = 0;
+  unsigned trialTicks = 0;
+  char outputLine[900];
+  size_t outputUsed = 0;
+  alignas(16) char packet[sizeof(Spawn) + 16];
+  char* argv[kMaxStrings + 1];
+  char* environment[kMaxStrings + 1];
+
+  void setUp();
+  void listenTo(int fd, Kind kind, unsigned index, uint32_t events);
+  void unwatchAndClose(int& fd);
+  void handle(Kind kind, unsigned index, uint32_t events);
+
+  void startBrain();
+  void brainDied(int status);
+  void forgetBrain();
+  void copyBrainOutput();
+
+  void onSignals();
+  void reap();
+  void onOutcome(unsigned index);
+  void childEnded(Child& child, int status);
+  void release(Child& child);
+
+  void readRequests(bool toTheEnd);
+  bool receive(Packet& received);
+  void carryOut(Packet& received);
+  void spawn(const Spawn& request, const Packet& received);
+  void hold(const Request& request, int fd);
+  void drop(const Request& request);
+  void signalChild(const Request& request);
+  void acknowledge(uint64_t sequence);
+  void reply(uint32_t id, int code, const char* text, int child = -1);
+
+  unsigned owedReplies() const;
+
+  // brain-watch.cc
+  void watch();
+  void watchBrain();
+  void watchWishes();
+  void watchTrial();
+  void wishFor(Wish wish);
+  void wishBegun(uint32_t wish);
+  void onPowerButton();
+
+  void pump();
+  bool sendNext();
+  bool sendInventory();
+  bool sendExit();
+  bool send(Report& report, int fd = -1);
+  Child* findRunning(const char* name);
+  Held* findHeld(const char* name);
+  unsigned indexOf(const Child& child) const { return static_cast<unsigned>(&child - children); }
+};
+
+}  // namespace talos::process1

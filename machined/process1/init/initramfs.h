@@ -1,0 +1,14 @@
+// The initramfs stage: from the kernel's first process to /sbin/init on the squashfs
+// (spec boot-and-services §2). It owns nothing afterwards: the old tree is deleted.
+#pragma once
+
+#include "machined/process1/init/init-console.h"
+
+namespace talos::process1 {
+
+constexpr const char* kRootImage = "/rootfs.sqsh";
+
+// Ends in exec of /sbin/init with an empty environment, or says why it cannot and stays.
+[[noreturn]] void runInitramfs();
+
+}  // namespace talos::process1

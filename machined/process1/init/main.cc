@@ -1,0 +1,103 @@
+// The kernel's first process: in the initramfs the stage that finds the root, on the root
+// process 1.
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "machined/process1/init/container.h"
+#include "machined/process1/init/first-mounts.h"
+#include "machined/process1/init/init-loop.h"
+#include "machined/process1/init/init-spawn.h"
+#include "machined/process1/init/initramfs.h"
+#include "machined/process1/init/take-down.h"
+
+using namespace talos::process1;
+
+namespace {
+
+void writeText(const char* path, const char* text, size_t size) {
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ssize_t written = write(fd, text, size);  // best effort: a setting that this kernel lacks
+  (void)written;
+  close(fd);
+}
+
+// Of the kernel that is this node's own.
+void prepareKernel(const Console& console) {
+  if (auto* failed = mountAll(kMoreMounts, console)) {
+    int error = errno;
+    Line line;
+    line.add("cannot mount ").add(failed->target);
+    stayForEver(console, line.text(), error);
+  }
+  writeText("/proc/sys/kernel/printk_devkmsg", "on\n", 3);
+}
+
+void enterCgroup(const char* root, const Console& console) {
+  if (int error = makeCgroup(root, "init")) {
+    console.error("cannot make the cgroup init in ", root, ": ", words(error));
+    return;
+  }
+  Line path;
+  path.add(root).add("/init/cgroup.procs");
+  writeText(path.text(), "0", 1);
+}
+
+// Children inherit it, and from containerd every container, which would otherwise have as few as
+// the kernel's default.
+void allowManyFiles() {
+  constexpr rlim_t kFiles = 1048576;
+  struct rlimit files = {kFiles, kFiles};
+  if (setrlimit(RLIMIT_NOFILE, &files) == 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;  // a launcher that allows no more
+  files.rlim_cur = files.rlim_max < kFiles ? files.rlim_max : kFiles;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+void prepare(Settings& settings, bool container, const Console& console) {
+  if (!container) prepareKernel(console);
+  allowManyFiles();
+  settings.cgroupRoot = findCgroupRoot();
+  settings.memoryRoot = findMemoryRoot();
+  if (settings.cgroupRoot[0] == 0) {
+    console.error(
+        "no cgroup2 at /sys/fs/cgroup or /sys/fs/cgroup/unified; going on without cgroups");
+  } else {
+    enterCgroup(settings.cgroupRoot, console);
+  }
+  if (settings.memoryRoot[0] != 0) enterCgroup(settings.memoryRoot, console);
+}
+
+}  // namespace
+
+int main(int, char**, char** handed) {
+  if (access(kRootImage, F_OK) == 0 && getpid() == 1) runInitramfs();
+  constexpr const char* kPrefix = "[talos] [init] ";
+  bool container = inContainer();
+  static Settings settings;
+  Console console =
+      container ? openContainerConsole(kPrefix, settings.brainOutput) : openConsole(kPrefix);
+  if (getpid() != 1) {
+    console.error("this program runs only as process 1");
+    return 1;
+  }
+  static char path[] =
+      "PATH=/sbin:/bin:/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/opt/cni/bin";
+  static HandedOver given;
+  static char* environment[] = {path, nullptr, nullptr, nullptr};
+  if (container) {
+    takeOver(handed, given, console);
+    settings.userData = given.userData;
+    environment[1] = given.platform;
+    environment[2] = given.hostname;
+  }
+  settings.brainEnvironment = environment;
+  constexpr unsigned kBrainFirst = 60;  // ticks of a second
+  if (unsigned seconds = trialSecondsHere()) settings.trial = seconds + kBrainFirst;
+  prepare(settings, container, console);
+  static Loop loop(settings, console);
+  loop.run();
+}

@@ -1,0 +1,113 @@
+#include "machined/process1/modprobe/kernel-modules.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kDependencies =
+    "kernel/net/core/failover.ko:\n"
+    "kernel/drivers/net/net_failover.ko: kernel/net/core/failover.ko\n"
+    "kernel/drivers/net/virtio_net.ko: kernel/drivers/net/net_failover.ko "
+    "kernel/net/core/failover.ko\n"
+    "kernel/drivers/md/dm-crypt.ko: kernel/drivers/md/dm-mod.ko\n"
+    "kernel/drivers/md/dm-mod.ko:\n"
+    "nonsense without a colon\n"
+    ":\n"_kj;
+constexpr kj::StringPtr kAliases =
+    "# Aliases extracted from modules themselves.\n"
+    "alias virtio:d00000001v* virtio_net\n"
+    "alias dm-target-crypt dm_crypt\n"
+    "alias cpu:type:x86* dm_crypt\n"
+    "alias fs-nothing no_such_module\n"
+    "alias of:N*T*Cfoo,barC* dm_mod\n"
+    "alias broken\n"_kj;
+constexpr kj::StringPtr kBuiltin =
+    "kernel/drivers/virtio/virtio_pci.ko\nkernel/fs/ext4/ext4.ko\n"_kj;
+
+kj::String filesOf(kj::StringPtr name) {
+  ModuleIndex index(kDependencies, kAliases, kBuiltin);
+  KJ_IF_MAYBE (found, index.find(name)) {
+    return found->builtin ? kj::str("builtin") : kj::strArray(found->files, " ");
+  }
+  return kj::str("none");
+}
+
+// Catches: a module loaded before what it needs, and names that differ only in '-' and '_'.
+TEST(ModuleIndex, Table) {
+  struct Row {
+    kj::StringPtr name, files;
+  } rows[] = {
+      {"virtio_net",
+       "kernel/net/core/failover.ko kernel/drivers/net/net_failover.ko "
+       "kernel/drivers/net/virtio_net.ko"},
+      {"virtio:d00000001v00001AF4",
+       "kernel/net/core/failover.ko kernel/drivers/net/net_failover.ko "
+       "kernel/drivers/net/virtio_net.ko"},
+      {"virtio:d00000002v00001AF4", "none"},
+      {"dm-crypt", "kernel/drivers/md/dm-mod.ko kernel/drivers/md/dm-crypt.ko"},
+      {"dm_crypt", "kernel/drivers/md/dm-mod.ko kernel/drivers/md/dm-crypt.ko"},
+      {"dm-target-crypt", "kernel/drivers/md/dm-mod.ko kernel/drivers/md/dm-crypt.ko"},
+      {"ext4", "builtin"},
+      {"virtio-pci", "builtin"},
+      {"fs-nothing", "none"},
+      {"broken", "none"},
+      {"", "none"},
+  };
+  for (auto& row : rows) EXPECT_EQ(row.files, filesOf(row.name)) << row.name.cStr();
+}
+
+TEST(ModuleIndex, EmptyIsAKernelWithEverythingBuiltIn) {
+  ModuleIndex index("", "", "");
+  EXPECT_TRUE(index.find("loop") == nullptr);
+}
+
+// Catches: links and bonds that appear because a module was loaded.
+TEST(Modules, Parameters) {
+  EXPECT_EQ("max_bonds=0"_kj,
+            moduleParameters(plainModuleName("kernel/drivers/net/bonding/bonding.ko")));
+  EXPECT_EQ("numdummies=0"_kj, moduleParameters("dummy"));
+  EXPECT_EQ(""_kj, moduleParameters("xfs"));
+}
+
+// Catches: one device whose module is broken keeping the others from theirs, and a link in sysfs
+// that leads the walk in a circle.
+TEST(Modules, ColdplugGoesOnAfterAFailure) {
+  char name[] = "/tmp/talos-modules-test-XXXXXX";
+  ASSERT_NE(nullptr, mkdtemp(name));
+  kj::StringPtr root = name;
+  KJ_DEFER(removeTree(root));
+  for (auto device : {"a", "a/b", "c"}) {
+    auto directory = kj::str(root, "/devices/", device);
+    makeDirectories(directory);
+    writeFileAtomically(kj::str(directory, "/modalias"),
+                        kj::StringPtr("virtio:d00000001v00001AF4\n"), 0644);
+  }
+  makeDirectories(kj::str(root, "/devices/cpu"));
+  writeFileAtomically(kj::str(root, "/devices/cpu/modalias"), kj::StringPtr("cpu:type:x86,ven\n"),
+                      0644);
+  ASSERT_EQ(0, symlink("..", kj::str(root, "/devices/a/b/subsystem").cStr()));
+  Modules modules(kj::str(root), ModuleIndex(kDependencies, kAliases, kBuiltin));
+  unsigned failures = 0;
+  unsigned loaded = modules.coldplug(
+      [&](kj::StringPtr problem) {
+        ++failures;
+        EXPECT_TRUE(problem.startsWith("cannot open the kernel module")) << problem.cStr();
+      },
+      nullptr, kj::str(root, "/devices"));
+  EXPECT_EQ(0u, loaded);
+  EXPECT_EQ(3u, failures);
+  kj::StringPtr blockOnly[] = {"kernel/drivers/block/"_kj, "kernel/drivers/scsi/"_kj};
+  modules.coldplug([&](kj::StringPtr) { ++failures; }, blockOnly, kj::str(root, "/devices"));
+  EXPECT_EQ(3u, failures) << "a network device is not a block device";
+  EXPECT_FALSE(modules.load("unknown"));
+  EXPECT_TRUE(modules.load("ext4"));
+}
+
+}  // namespace
+}  // namespace talos::machined

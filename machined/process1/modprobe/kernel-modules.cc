@@ -1,0 +1,225 @@
+#include "machined/process1/modprobe/kernel-modules.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr unsigned kMaxDepth = 32;  // of /sys/devices; real trees have about twelve levels
+
+template <typename F>
+void eachLine(kj::StringPtr text, F&& f) {
+  const char* p = text.begin();
+  while (p < text.end()) {
+    const char* end =
+        static_cast<const char*>(memchr(p, '\n', static_cast<size_t>(text.end() - p)));
+    if (end == nullptr) end = text.end();
+    f(kj::arrayPtr(p, end));
+    p = end + 1;
+  }
+}
+
+kj::Vector<kj::String> words(kj::ArrayPtr<const char> line) {
+  kj::Vector<kj::String> found;
+  const char* p = line.begin();
+  while (p < line.end()) {
+    const char* end = p;
+    while (end < line.end() && *end != ' ' && *end != '\t') ++end;
+    if (end > p) found.add(kj::heapString(p, static_cast<size_t>(end - p)));
+    p = end + 1;
+  }
+  return found;
+}
+
+}  // namespace
+
+kj::String plainModuleName(kj::StringPtr fileOrName) {
+  auto start = fileOrName;
+  KJ_IF_MAYBE (slash, start.findLast('/')) {
+    start = start.slice(*slash + 1);
+  }
+  size_t end = start.size();
+  for (size_t i = 0; i + 3 <= start.size(); ++i) {
+    if (start[i] == '.' && start[i + 1] == 'k' && start[i + 2] == 'o') {
+      end = i;
+      break;
+    }
+  }
+  auto plain = kj::heapString(start.slice(0, end));
+  for (auto& c : plain) {
+    if (c == '-') c = '_';
+  }
+  return plain;
+}
+
+kj::StringPtr moduleParameters(kj::StringPtr plainName) {
+  if (plainName == "bonding") return "max_bonds=0";
+  if (plainName == "dummy") return "numdummies=0";
+  return "";
+}
+
+ModuleIndex::ModuleIndex(kj::StringPtr dependencies, kj::StringPtr aliasText,
+                         kj::StringPtr builtin) {
+  eachLine(dependencies, [&](kj::ArrayPtr<const char> line) {
+    auto parts = words(line);
+    if (parts.size() == 0 || !parts[0].endsWith(":") || parts[0].size() < 2) return;
+    Module module;
+    module.file = kj::heapString(parts[0].slice(0, parts[0].size() - 1));
+    for (size_t i = 1; i < parts.size(); ++i) module.needs.add(kj::mv(parts[i]));
+    auto name = plainModuleName(module.file);
+    modules.upsert(kj::mv(name), kj::mv(module));
+  });
+  eachLine(aliasText, [&](kj::ArrayPtr<const char> line) {
+    auto parts = words(line);
+    if (parts.size() == 3 && parts[0] == "alias") {
+      size_t literal = strcspn(parts[1].cStr(), "*?[\\");
+      aliases.add(Alias{kj::mv(parts[1]), literal, plainModuleName(parts[2])});
+    }
+  });
+  eachLine(builtin, [&](kj::ArrayPtr<const char> line) {
+    auto parts = words(line);
+    if (parts.size() != 1) return;
+    auto name = plainModuleName(parts[0]);
+    if (builtins.find(name) == nullptr) builtins.insert(kj::mv(name));
+  });
+}
+
+bool ModuleIndex::add(kj::StringPtr name, Found& found) const {
+  if (builtins.find(name) != nullptr) {
+    found.builtin = true;
+    return true;
+  }
+  KJ_IF_MAYBE (module, modules.find(name)) {
+    auto addFile = [&](kj::StringPtr file) {
+      for (auto& f : found.files) {
+        if (f == file) return;
+      }
+      found.files.add(file);
+    };
+    // depmod writes all that is needed, directly or not, what has to be loaded first last.
+    for (size_t i = module->needs.size(); i > 0; --i) addFile(module->needs[i - 1]);
+    addFile(module->file);
+    return true;
+  }
+  return false;
+}
+
+kj::Maybe<ModuleIndex::Found> ModuleIndex::find(kj::StringPtr nameOrAlias) const {
+  Found found;
+  if (add(plainModuleName(nameOrAlias), found)) return kj::mv(found);
+  bool any = false;
+  for (auto& a : aliases) {
+    // Most fail here, and fnmatch() costs a hundred times as much.
+    if (memcmp(a.pattern.begin(), nameOrAlias.begin(), kj::min(a.literal, nameOrAlias.size())) !=
+        0) {
+      continue;
+    }
+    if (fnmatch(a.pattern.cStr(), nameOrAlias.cStr(), 0) == 0 && add(a.module, found)) any = true;
+  }
+  if (any) return kj::mv(found);
+  return nullptr;
+}
+
+Modules Modules::ofRunningKernel(kj::StringPtr root) {
+  struct utsname name;
+  KJ_SYSCALL(uname(&name));
+  auto directory = kj::str(root, "/", static_cast<const char*>(name.release));
+  auto read = [&](kj::StringPtr file) {
+    return tryReadFile(kj::str(directory, "/", file)).orDefault(kj::String());
+  };
+  ModuleIndex index(read("modules.dep"), read("modules.alias"), read("modules.builtin"));
+  return Modules(kj::mv(directory), kj::mv(index));
+}
+
+void Modules::insert(kj::StringPtr file) const {
+  auto path = kj::str(directory, "/", file);
+  int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    fail(ErrorKind::kNotFound,
+         kj::str("cannot open the kernel module ", path, ": ", strerror(errno)));
+  }
+  kj::AutoCloseFd closer(fd);
+  auto parameters = moduleParameters(plainModuleName(file));
+  if (syscall(SYS_finit_module, fd, parameters.cStr(), 0) != 0 && errno != EEXIST) {
+    fail(ErrorKind::kInternal,
+         kj::str("the kernel refused the module ", path, ": ", strerror(errno)));
+  }
+}
+
+bool Modules::load(kj::StringPtr nameOrAlias) const {
+  KJ_IF_MAYBE (found, index.find(nameOrAlias)) {
+    for (auto& file : found->files) insert(file);
+    return true;
+  }
+  return false;
+}
+
+namespace {
+
+// Calls `f` with the text of each file "modalias" below the directory; links are not followed.
+void eachModalias(kj::AutoCloseFd directory, unsigned depth, kj::Function<void(kj::StringPtr)>& f) {
+  DIR* stream = fdopendir(directory.release());
+  if (stream == nullptr) return;
+  KJ_DEFER(closedir(stream));
+  while (auto* entry = readdir(stream)) {
+    kj::StringPtr name = entry->d_name;
+    if (entry->d_type == DT_DIR && name != "." && name != ".." && depth < kMaxDepth) {
+      int below =
+          openat(dirfd(stream), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (below >= 0) eachModalias(kj::AutoCloseFd(below), depth + 1, f);
+    } else if (entry->d_type == DT_REG && name == "modalias") {
+      int fd = openat(dirfd(stream), entry->d_name, O_RDONLY | O_CLOEXEC);
+      if (fd < 0) continue;  // the device is gone
+      kj::AutoCloseFd file(fd);
+      char text[4096];
+      ssize_t size = read(file, text, sizeof(text) - 1);
+      while (size > 0 && text[size - 1] == '\n') --size;
+      if (size <= 0) continue;
+      text[size] = 0;
+      f(kj::StringPtr(text, static_cast<size_t>(size)));
+    }
+  }
+}
+
+}  // namespace
+
+unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed,
+                           kj::ArrayPtr<const kj::StringPtr> only, kj::StringPtr devices) const {
+  unsigned count = 0;
+  auto wanted = [&](kj::StringPtr file) {
+    bool any = only.size() == 0;
+    for (auto& folder : only) any = any || file.startsWith(folder);
+    return any;
+  };
+  kj::Function<void(kj::StringPtr)> each = [&](kj::StringPtr modalias) {
+    // What a processor can do is a dozen ciphers; the kernel asks for the one that somebody uses.
+    if (modalias.startsWith("cpu:")) return;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   KJ_IF_MAYBE (found, index.find(modalias)) {
+                     if (found->files.empty() || !wanted(found->files.back())) return;
+                     for (auto& file : found->files) insert(file);
+                     ++count;
+                   }
+                 })) {
+      failed(messageOf(*e));
+    }
+  };
+  int fd;
+  KJ_SYSCALL(fd = open(devices.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), devices);
+  eachModalias(kj::AutoCloseFd(fd), 0, each);
+  return count;
+}
+
+}  // namespace talos::machined

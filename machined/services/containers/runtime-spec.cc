@@ -1,0 +1,179 @@
+// runtimeSpec() and capabilitiesHere() of container-run.h.
+#include <kj/vector.h>
+#include <sys/prctl.h>
+
+#include "machined/services/containers/container-run.h"
+
+namespace talos::machined {
+namespace {
+
+// JSON of strings, lists and objects that are written in order.
+kj::String quoted(kj::StringPtr text) {
+  kj::Vector<char> out;
+  out.add('"');
+  for (char c : text) {
+    if (c == '"' || c == '\\') out.add('\\');
+    if (static_cast<unsigned char>(c) >= ' ') {
+      out.add(c);
+    } else {
+      constexpr char kDigits[] = "0123456789abcdef";
+      out.addAll("\\u00"_kj);
+      out.add(kDigits[static_cast<unsigned char>(c) >> 4]);
+      out.add(kDigits[c & 15]);
+    }
+  }
+  out.add('"');
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+kj::String listOf(kj::ArrayPtr<const kj::StringPtr> texts) {
+  return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return quoted(t); }, ","), ']');
+}
+kj::String listOf(kj::ArrayPtr<const kj::String> texts) {
+  return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return quoted(t); }, ","), ']');
+}
+
+// What Docker and containerd give a container by default.
+constexpr kj::StringPtr kCapabilities[] = {
+    "CAP_CHOWN"_kj,   "CAP_DAC_OVERRIDE"_kj, "CAP_FSETID"_kj,           "CAP_FOWNER"_kj,
+    "CAP_MKNOD"_kj,   "CAP_NET_RAW"_kj,      "CAP_SETGID"_kj,           "CAP_SETUID"_kj,
+    "CAP_SETFCAP"_kj, "CAP_SETPCAP"_kj,      "CAP_NET_BIND_SERVICE"_kj, "CAP_SYS_CHROOT"_kj,
+    "CAP_KILL"_kj,    "CAP_AUDIT_WRITE"_kj};
+constexpr kj::StringPtr kMasked[] = {
+    "/proc/acpi"_kj,          "/proc/kcore"_kj,      "/proc/keys"_kj,
+    "/proc/latency_stats"_kj, "/proc/timer_list"_kj, "/proc/timer_stats"_kj,
+    "/proc/sched_debug"_kj,   "/proc/scsi"_kj,       "/sys/firmware"_kj};
+constexpr kj::StringPtr kReadOnly[] = {"/proc/asound"_kj, "/proc/bus"_kj, "/proc/fs"_kj,
+                                       "/proc/irq"_kj,    "/proc/sys"_kj, "/proc/sysrq-trigger"_kj};
+
+struct KernelMount {
+  kj::StringPtr destination, type;
+  kj::ArrayPtr<const kj::StringPtr> options;
+};
+constexpr kj::StringPtr kPlain[] = {"nosuid"_kj, "noexec"_kj, "nodev"_kj},
+                        kDev[] = {"nosuid"_kj, "strictatime"_kj, "mode=755"_kj, "size=65536k"_kj},
+                        kPts[] = {"nosuid"_kj,        "noexec"_kj,    "newinstance"_kj,
+                                  "ptmxmode=0666"_kj, "mode=0620"_kj, "gid=5"_kj},
+                        kShm[] = {"nosuid"_kj, "noexec"_kj, "nodev"_kj, "mode=1777"_kj,
+                                  "size=65536k"_kj},
+                        kSys[] = {"nosuid"_kj, "noexec"_kj, "nodev"_kj, "ro"_kj};
+const KernelMount kMounts[] = {
+    {"/proc"_kj, "proc"_kj, kPlain},         {"/dev"_kj, "tmpfs"_kj, kDev},
+    {"/dev/pts"_kj, "devpts"_kj, kPts},      {"/dev/shm"_kj, "tmpfs"_kj, kShm},
+    {"/dev/mqueue"_kj, "mqueue"_kj, kPlain}, {"/sys"_kj, "sysfs"_kj, kSys}};
+
+kj::String mountOf(kj::StringPtr destination, kj::StringPtr type, kj::StringPtr source,
+                   kj::ArrayPtr<const kj::StringPtr> options) {
+  return kj::str("{\"destination\":", quoted(destination), ",\"type\":", quoted(type),
+                 ",\"source\":", quoted(source), ",\"options\":", listOf(options), "}");
+}
+kj::String bindOf(kj::StringPtr source, kj::StringPtr destination, bool writable) {
+  kj::StringPtr options[] = {"rbind"_kj, writable ? "rw"_kj : "ro"_kj};
+  return mountOf(destination, "bind", source, options);
+}
+
+kj::String bindOf(const ContainerMount& m) {
+  if (m.options == nullptr && m.type == nullptr) return bindOf(m.source, m.destination, m.writable);
+  auto options = KJ_MAP(o, m.options)->kj::StringPtr {
+    return o;
+  };
+  return mountOf(m.destination, m.type == nullptr ? "bind"_kj : kj::StringPtr(m.type), m.source,
+                 options);
+}
+
+// By their numbers (capabilities(7)).
+constexpr kj::StringPtr kAllCapabilities[] = {"CAP_CHOWN"_kj,
+                                              "CAP_DAC_OVERRIDE"_kj,
+                                              "CAP_DAC_READ_SEARCH"_kj,
+                                              "CAP_FOWNER"_kj,
+                                              "CAP_FSETID"_kj,
+                                              "CAP_KILL"_kj,
+                                              "CAP_SETGID"_kj,
+                                              "CAP_SETUID"_kj,
+                                              "CAP_SETPCAP"_kj,
+                                              "CAP_LINUX_IMMUTABLE"_kj,
+                                              "CAP_NET_BIND_SERVICE"_kj,
+                                              "CAP_NET_BROADCAST"_kj,
+                                              "CAP_NET_ADMIN"_kj,
+                                              "CAP_NET_RAW"_kj,
+                                              "CAP_IPC_LOCK"_kj,
+                                              "CAP_IPC_OWNER"_kj,
+                                              "CAP_SYS_MODULE"_kj,
+                                              "CAP_SYS_RAWIO"_kj,
+                                              "CAP_SYS_CHROOT"_kj,
+                                              "CAP_SYS_PTRACE"_kj,
+                                              "CAP_SYS_PACCT"_kj,
+                                              "CAP_SYS_ADMIN"_kj,
+                                              "CAP_SYS_BOOT"_kj,
+                                              "CAP_SYS_NICE"_kj,
+                                              "CAP_SYS_RESOURCE"_kj,
+                                              "CAP_SYS_TIME"_kj,
+                                              "CAP_SYS_TTY_CONFIG"_kj,
+                                              "CAP_MKNOD"_kj,
+                                              "CAP_LEASE"_kj,
+                                              "CAP_AUDIT_WRITE"_kj,
+                                              "CAP_AUDIT_CONTROL"_kj,
+                                              "CAP_SETFCAP"_kj,
+                                              "CAP_MAC_OVERRIDE"_kj,
+                                              "CAP_MAC_ADMIN"_kj,
+                                              "CAP_SYSLOG"_kj,
+                                              "CAP_WAKE_ALARM"_kj,
+                                              "CAP_BLOCK_SUSPEND"_kj,
+                                              "CAP_AUDIT_READ"_kj,
+                                              "CAP_PERFMON"_kj,
+                                              "CAP_BPF"_kj,
+                                              "CAP_CHECKPOINT_RESTORE"_kj};
+
+kj::String rightsOf(const ContainerSpec& spec) {
+  if (spec.privileged) return listOf(spec.capabilities);
+  return spec.uid == 0 ? listOf(kCapabilities) : listOf(kj::ArrayPtr<const kj::StringPtr>());
+}
+
+kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
+  kj::Vector<kj::String> mounts;
+  if (spec.privileged) {
+    // The node's own, with what hides parts of it: a new one would show all of the kernel's.
+    mounts.add(bindOf("/proc", "/proc", true));
+  } else {
+    for (auto& m : kMounts) mounts.add(mountOf(m.destination, m.type, m.type, m.options));
+  }
+  for (auto path : {"/etc/hosts"_kj, "/etc/resolv.conf"_kj}) mounts.add(bindOf(path, path, false));
+  for (auto& m : spec.mounts) mounts.add(bindOf(m));
+  return mounts;
+}
+
+// What it shares with the node, and what of the kernel it may reach.
+kj::String boundsOf(const ContainerSpec& spec) {
+  if (spec.privileged) {
+    return kj::str("\"rootfsPropagation\":\"shared\",\"namespaces\":[{\"type\":\"mount\"}],",
+                   "\"resources\":{\"devices\":[{\"allow\":true,\"access\":\"rwm\"}]}");
+  }
+  return kj::str("\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"mount\"}],",
+                 "\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]},",
+                 "\"maskedPaths\":", listOf(kMasked), ",\"readonlyPaths\":", listOf(kReadOnly));
+}
+
+}  // namespace
+
+kj::Array<kj::StringPtr> capabilitiesHere() {
+  kj::Vector<kj::StringPtr> here;
+  for (auto i : kj::indices(kAllCapabilities)) {
+    if (prctl(PR_CAPBSET_READ, i) == 1) here.add(kAllCapabilities[i]);
+  }
+  return here.releaseAsArray();
+}
+
+kj::String runtimeSpec(const ContainerSpec& spec) {
+  auto rights = rightsOf(spec);
+  return kj::str(
+      "{\"ociVersion\":\"1.0.2\",\"process\":{\"user\":{\"uid\":", spec.uid, ",\"gid\":", spec.uid,
+      "},\"args\":", listOf(spec.arguments), ",\"env\":", listOf(spec.environment),
+      ",\"cwd\":\"/\",\"noNewPrivileges\":", spec.privileged ? "false" : "true",
+      ",\"oomScoreAdj\":", spec.oomScore, ",\"capabilities\":{\"bounding\":", rights,
+      ",\"effective\":", rights, ",\"permitted\":", rights,
+      "}},\"root\":{\"path\":\"rootfs\"},\"mounts\":[", kj::strArray(mountsOf(spec), ","),
+      "],\"linux\":{\"cgroupsPath\":", quoted(kj::str("/", spec.cgroup)), ",", boundsOf(spec),
+      "}}");
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,367 @@
+#include "machined/system/time/time-follower.h"
+
+#include <kj/debug.h>
+
+#include "common/base/backoff.h"
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "machined/system/time/time-agreement.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kStep = 128 * kj::MILLISECONDS;
+constexpr auto kFirstPatience = 1 * kj::SECONDS, kPatience = 3 * kj::SECONDS;
+constexpr auto kResolvePatience = 1 * kj::SECONDS, kResolveDeadline = 20 * kj::SECONDS;
+constexpr unsigned kMoreRounds = 3;
+constexpr auto kBetweenRounds = 2 * kj::SECONDS;
+constexpr Backoff::Pace kPollPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
+constexpr auto kLeastInterval = 64 * kj::SECONDS, kMostExtra = 1023 * kj::SECONDS;
+constexpr auto kSteady = 10 * kj::MILLISECONDS;
+constexpr unsigned kFailuresOfQuorum = 3;
+// The loop's is fitting to the interval of its corrections (RFC 5905 §12).
+// The first correction teaches the loop no frequency and may be quick: half of it in 11 s.
+constexpr unsigned kFirstConstant = 2, kLeastConstant = 4, kMostConstant = 10;
+// What two good servers' claims may lie apart: stamps are taken by programs, and a volley lasts.
+constexpr auto kSlack = 5 * kj::MILLISECONDS;
+constexpr auto kCheckPatience = 5 * kj::SECONDS;
+
+kj::Duration size(kj::Duration d) {
+  return d < 0 * kj::SECONDS ? d * -1 : d;
+}
+
+// The part of the offset that cannot come from a delay on one half of the way.
+kj::Duration believed(kj::Duration offset, kj::Duration excess) {
+  auto rest = kj::max(0 * kj::SECONDS, size(offset) - excess / 2);
+  return offset < 0 * kj::SECONDS ? rest * -1 : rest;
+}
+
+unsigned log2Seconds(kj::Duration d) {
+  unsigned n = 0;
+  for (auto s = d / kj::SECONDS; s > 1; s /= 2) ++n;
+  return n;
+}
+
+}  // namespace
+
+// Of one list of servers.
+class TimeFollower::Session {
+ public:
+  explicit Session(TimeFollower& follower)
+      : follower(follower),
+        deps(follower.deps),
+        status(follower.status),
+        sources(KJ_MAP(n, follower.names) { return kj::str(n); }) {}
+
+  kj::Promise<void> run() {
+    for (;;) {
+      bool good = co_await poll();
+      deps.changed();
+      co_await deps.timer.afterDelay(pause(good));
+    }
+  }
+
+ private:
+  TimeFollower& follower;
+  Dependencies& deps;
+  TimeState& status;
+  TimeSources sources;
+  Backoff backoff{kPollPace};  // of polls that found nothing
+  unsigned steadyPolls = 0;
+  bool sure = false;  // there was a whole volley
+  kj::Maybe<kj::TimePoint> corrected;
+
+  struct Choice {
+    TimeSource& source;
+    ntp::Sample sample;
+  };
+
+  // --- asking ---
+
+  // Goes on over several polls if it must; what it found is taken over between two of them.
+  struct Resolution {
+    kj::String name;
+    bool done = false;
+    kj::Array<kj::String> addresses;
+    kj::String why;  // there are none
+    kj::Promise<void> work = nullptr;
+  };
+  kj::Vector<kj::Own<Resolution>> resolutions;
+  Signal oneDone;
+
+  kj::Promise<void> resolve(Resolution& r) {
+    auto late =
+        kj::str("cannot resolve \"", r.name, "\" within ", kResolveDeadline / kj::SECONDS, " s");
+    auto asking = kj::evalNow([&]() { return deps.network.resolve(r.name); });
+    r.addresses = co_await within(deps.timer, kResolveDeadline, kj::mv(asking), kj::mv(late))
+                      .catch_([&r](kj::Exception&& e) -> kj::Array<kj::String> {
+                        r.why = messageOf(e);
+                        return nullptr;
+                      });
+    r.done = true;
+    oneDone.raise();
+  }
+
+  void startResolving() {
+    for (auto& name : sources.toResolve()) {
+      bool begun = false;
+      for (auto& r : resolutions) begun = begun || r->name == name;
+      if (begun) continue;
+      auto r = kj::heap<Resolution>();
+      r->name = kj::mv(name);
+      auto& ref = *resolutions.add(kj::mv(r));
+      ref.work = kj::evalLater([this, &ref]() { return resolve(ref); }).eagerlyEvaluate(nullptr);
+    }
+  }
+
+  void takeResolved() {
+    kj::Vector<kj::Own<Resolution>> open;
+    for (auto& r : resolutions) {
+      if (!r->done) {
+        open.add(kj::mv(r));
+      } else if (r->addresses.size() > 0) {
+        sources.resolved(r->name, r->addresses);
+      } else {
+        sources.unresolved(r->name, kj::mv(r->why));
+      }
+    }
+    resolutions = kj::mv(open);
+  }
+
+  // A name that takes its time does not keep the others waiting.
+  kj::Promise<void> resolveAll() {
+    startResolving();
+    auto patience = deps.timer.now() + kResolvePatience;
+    for (;;) {
+      takeResolved();
+      if (resolutions.empty()) break;
+      if (deps.timer.now() >= patience && sources.size() > 0) break;
+      auto wait = oneDone.next();
+      if (deps.timer.now() < patience) {
+        wait = wait.exclusiveJoin(deps.timer.atTime(patience));
+      }
+      co_await wait;
+    }
+  }
+
+  kj::Promise<void> askOne(TimeSource& source, kj::Duration patience) {
+    for (auto left = source.addresses.size(); left > 0; --left) {
+      auto begun = deps.timer.now();
+      auto verdict = co_await ask(follower.query, kj::str(source.addresses[0]), patience);
+      bool another = sources.heard(source, kj::mv(verdict), deps.timer.now());
+      if (!another || deps.timer.now() - begun >= patience) co_return;
+    }
+  }
+
+  kj::Promise<void> round() {
+    auto patience =
+        status.synced ? kPatience : kFirstPatience * (1 + kj::min(backoff.failures(), 2u));
+    kj::Vector<kj::Promise<void>> all;
+    for (auto* source : sources.askable(deps.timer.now())) all.add(askOne(*source, patience));
+    co_await kj::joinPromises(all.releaseAsArray());
+  }
+
+  // --- judging ---
+
+  kj::Maybe<Choice> choose() {
+    kj::Vector<TimeSource*> answering;
+    kj::Vector<Claim> claims;
+    kj::Vector<kj::String> words;
+    for (auto& source : sources.all()) {
+      KJ_IF_MAYBE (sample, source->best) {
+        answering.add(source.get());
+        claims.add(Claim{sample->offset, sample->error() + kSlack});
+        words.add(kj::str(source->shown(), " ", ntp::showOffset(sample->offset)));
+      }
+    }
+    bool insist = backoff.failures() < kFailuresOfQuorum;
+    KJ_IF_MAYBE (agreement, agree(claims, insist ? sources.votes() / 2 + 1 : 1)) {
+      auto& source = *answering[agreement->best];
+      status.problem = nullptr;
+      if (agreement->members.size() < claims.size()) {
+        status.problem = kj::str("a time server is wrong: ", kj::strArray(words, ", "));
+      }
+      return Choice{source, KJ_ASSERT_NONNULL(source.best)};
+    }
+    auto problems = sources.problems();
+    if (claims.empty()) {
+      status.problem = kj::mv(problems);
+    } else if (agree(claims) == nullptr) {
+      status.problem = kj::str("the time servers disagree: ", kj::strArray(words, ", "));
+    } else {
+      status.problem = kj::str("only ", claims.size(), " of ", sources.votes(),
+                               " time servers answer: ", problems);
+    }
+    return nullptr;
+  }
+
+  void note(const Choice& choice) {
+    status.server = choice.source.shown();
+    status.offset = choice.sample.offset;
+    follower.followed = kj::str(choice.source.addresses[0]);
+  }
+
+  // --- the poll ---
+
+  // True when the time is known.
+  kj::Promise<bool> poll() {
+    sources.forgetSamples();
+    auto before = kj::str(status.problem);
+    co_await resolveAll();
+    co_await round();
+    auto first = choose();
+    if (first != nullptr) {
+      bool done = act(KJ_ASSERT_NONNULL(first));
+      if (!done) co_await more();
+    }
+    if (status.problem != before && status.problem.size() > 0) deps.log(status.problem);
+    co_return first != nullptr;
+  }
+
+  // After one round. True when that was enough.
+  bool act(Choice& choice) {
+    note(choice);
+    bool far = size(choice.sample.offset) > kStep;
+    if (!status.synced) {
+      if (far) step(choice);
+      follower.setSynced();
+      return false;
+    }
+    if (far || !sure) return false;
+    correct(choice);
+    return true;
+  }
+
+  kj::Promise<void> more() {
+    kj::Maybe<Choice> choice;
+    for (unsigned i = 0; i < kMoreRounds; ++i) {
+      co_await deps.timer.afterDelay(kBetweenRounds);
+      co_await round();
+      choice = choose();
+      KJ_IF_MAYBE (c, choice) note(*c);
+      deps.changed();
+    }
+    KJ_IF_MAYBE (c, choice) {
+      sure = true;
+      if (size(c->sample.offset) > kStep) {
+        step(*c);
+      } else {
+        correct(*c);
+      }
+    }
+  }
+
+  // --- the clock ---
+
+  void step(const Choice& choice) {
+    auto by = choice.sample.offset;
+    deps.clock.step(by);
+    deps.log(kj::str("clock stepped by ", ntp::showOffset(by), " to the time of ",
+                     choice.source.shown()));
+    ++status.steps;
+    steadyPolls = 0;
+    corrected = nullptr;
+    sources.forgetSamples();
+    deps.stepped();
+  }
+
+  void correct(const Choice& choice) {
+    auto& sample = choice.sample;
+    auto by = believed(sample.offset, sample.delay - choice.source.leastDelay());
+    auto now = deps.timer.now();
+    auto constant = kFirstConstant;
+    KJ_IF_MAYBE (c, corrected) {
+      constant = kj::max(kLeastConstant, kj::min(kMostConstant, log2Seconds(now - *c)));
+    }
+    corrected = now;
+    steadyPolls = size(sample.offset) > kSteady ? 0 : steadyPolls + 1;
+    deps.clock.slew(by, sample.error(), constant);
+  }
+
+  kj::Duration pause(bool good) {
+    auto wait = kLeastInterval;
+    if (!good) {
+      wait = backoff.next() + int64_t(deps.random() * 250) * kj::MILLISECONDS;
+    } else {
+      backoff.reset();
+      auto extra = kj::min(kMostExtra, kLeastInterval * (1 << kj::min(steadyPolls, 4u)));
+      wait = wait + int64_t(deps.random() * (extra / kj::MILLISECONDS)) * kj::MILLISECONDS;
+    }
+    // All of them may have asked for silence.
+    return kj::max(wait, sources.firstAskable() - deps.timer.now());
+  }
+};
+
+TimeFollower::TimeFollower(Dependencies w)
+    : deps(kj::mv(w)),
+      query{deps.timer, deps.clock, deps.network, [this]() { return deps.nonce(); }, deps.foreign} {
+}
+TimeFollower::~TimeFollower() noexcept(false) = default;
+
+void TimeFollower::setServers(kj::Array<kj::String> fresh) {
+  if (fresh.asPtr() == names.asPtr()) return;
+  names = kj::mv(fresh);
+  followed = nullptr;
+  renamed.raise();
+}
+
+kj::Promise<void> TimeFollower::run() {
+  KJ_DEFER(forget());
+  for (;;) {
+    auto otherNames = renamed.next();
+    forget();
+    Session session(*this);
+    co_await session.run().exclusiveJoin(kj::mv(otherNames));
+  }
+}
+
+void TimeFollower::forget() {
+  auto steps = status.steps;
+  status = TimeState();
+  status.steps = steps;
+  followed = nullptr;
+  deps.changed();
+}
+
+void TimeFollower::setSynced() {
+  status.synced = true;
+  synced.raise();
+  deps.changed();
+}
+
+kj::Promise<void> TimeFollower::whenSynced() {
+  if (status.synced) return kj::READY_NOW;
+  return synced.next();
+}
+
+kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
+  if (server.size() == 0) {
+    if (names.size() == 0) {
+      fail(ErrorKind::kFailedPrecondition,
+           "this node has no time servers: it has no config yet, or it does not set its clock "
+           "(machine.time.disabled, or a container, whose clock is its host's); name a server");
+    }
+    server = kj::str(followed.size() > 0 ? followed : names[0]);
+  }
+  auto late =
+      kj::str("cannot resolve \"", server, "\" within ", kCheckPatience / kj::SECONDS, " s");
+  auto addresses = co_await within(deps.timer, kCheckPatience, deps.network.resolve(server),
+                                   kj::mv(late), ErrorKind::kUnavailable);
+  auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckPatience);
+  auto shown = addresses[0] == server ? kj::str(server) : kj::str(server, " (", addresses[0], ")");
+  KJ_SWITCH_ONEOF(verdict) {
+    KJ_CASE_ONEOF(sample, ntp::Sample) {
+      auto now = deps.clock.now();
+      co_return Answer{kj::mv(shown), now, now + sample.offset};
+    }
+    KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
+      fail(ErrorKind::kUnavailable, kj::str(shown, ": it refuses service (", kiss.code, ")"));
+    }
+    KJ_CASE_ONEOF(rejected, ntp::Rejected) {
+      fail(ErrorKind::kUnavailable, kj::str(shown, ": ", rejected.why));
+    }
+  }
+  KJ_UNREACHABLE;
+}
+
+}  // namespace talos::machined

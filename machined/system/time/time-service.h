@@ -1,0 +1,36 @@
+// The service `timed`: a part of machined that exists as long as the config wants the time kept
+// (spec boot-and-services.md §7.3, 7.7). It is healthy from the first answer that could be trusted.
+#pragma once
+
+#include "machined/services/supervisor.h"
+#include "machined/system/time/time-follower.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kTimed = "timed"_kj;
+
+class TimeService {
+ public:
+  // The supervisor may not exist yet, and ends before this: it holds what runs here.
+  TimeService(Supervisor& supervisor, TimeFollower::Dependencies deps);
+  KJ_DISALLOW_COPY_AND_MOVE(TimeService);
+
+  // At once, whatever was before. Never empty.
+  void keepTime(kj::Array<kj::String> servers);
+  void leaveAlone(kj::StringPtr why);
+
+  const TimeState& state() const { return follower.state(); }
+  // TimeFollower::check.
+  kj::Promise<TimeFollower::Answer> check(kj::String server);
+
+ private:
+  Supervisor& supervisor;
+  kj::Timer& timer;
+  TimeFollower follower;
+  bool loaded = false, wasUnloaded = false;
+
+  ServiceDefinition definition();
+  kj::Promise<void> health();
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,319 @@
+#include "talosctl/cluster/containers/container-launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "talosctl/cluster/containers/system-call-filter.h"
+
+namespace talos::container {
+namespace {
+
+// ms from clone to exec: some 20 on a busy machine. The supervisor waits, and answers nobody.
+constexpr int kPatience = 10000;
+
+// Where the child is; the parent makes words of it.
+enum class Stage : uint32_t {
+  kParent,
+  kNetwork,
+  kCgroup,
+  kCgroupNamespace,
+  kImage,
+  kStep,
+  kRoot,
+  kHostname,
+  kPrivilege,
+  kFilter,
+  kProgram
+};
+
+struct Report {
+  Stage stage;
+  uint32_t step;
+  int32_t error;
+};
+
+// A Step as the child needs it: nothing to allocate, nothing to compute.
+struct RawStep {
+  Step::Kind kind;
+  const char *path, *source, *type, *data;
+  size_t sourceSize;
+  unsigned long flags;
+  mode_t mode;
+  dev_t device;
+  bool optional;
+};
+
+struct Prepared {
+  const char *image, *hostname, *program;
+  size_t hostnameSize;
+  kj::Vector<RawStep> steps;
+  kj::Vector<int> doors;
+  kj::Vector<sock_filter> filter;
+  kj::Vector<char*> environment;
+  int network, console, report;
+};
+
+// --- in the child: system calls only
+
+class Child {
+ public:
+  explicit Child(const Prepared& it) : it(it) {}
+
+  [[noreturn]] void become() {
+    dieWithParent();
+    enterNamespaces();
+    takeImage();
+    for (uint32_t i = 0; i < it.steps.size(); ++i) {
+      const auto& step = it.steps[i];
+      if (carryOut(step) == 0 || (step.optional && errno == ENOENT)) continue;
+      give(Stage::kStep, i);
+    }
+    enterRoot();
+    check(sethostname(it.hostname, it.hostnameSize), Stage::kHostname);
+    dropPrivilege();
+    exec();
+  }
+
+ private:
+  const Prepared& it;
+
+  [[noreturn]] void give(Stage stage, uint32_t step = 0) {
+    Report report{stage, step, errno};
+    auto ignored = write(it.report, &report, sizeof report);
+    (void)ignored;
+    _exit(127);
+  }
+  void check(long result, Stage stage) {
+    if (result < 0) give(stage);
+  }
+
+  void dieWithParent() {
+    check(prctl(PR_SET_PDEATHSIG, SIGKILL), Stage::kParent);
+    // It may have died before: then nobody has the other end of the pipe.
+    struct pollfd p = {it.report, 0, 0};
+    if (poll(&p, 1, 0) > 0) _exit(127);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    signal(SIGPIPE, SIG_DFL);  // KJ ignores it
+    setsid();
+    umask(022);
+    // Keys of whoever started the cluster are not the node's.
+    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);
+  }
+
+  void enterNamespaces() {
+    check(setns(it.network, CLONE_NEWNET), Stage::kNetwork);
+    for (int door : it.doors) check(write(door, "0", 1), Stage::kCgroup);
+    // Its root is where this process is now, in each hierarchy.
+    check(unshare(CLONE_NEWCGROUP), Stage::kCgroupNamespace);
+  }
+
+  // The supervisor's mounts are private, so is this copy of them.
+  void takeImage() {
+    check(mount(it.image, it.image, nullptr, MS_BIND, nullptr), Stage::kImage);
+    check(mount(nullptr, it.image, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
+          Stage::kImage);
+    check(chdir(it.image), Stage::kImage);
+  }
+
+  int carryOut(const RawStep& step) {
+    switch (step.kind) {
+      case Step::Kind::kMount:
+        return mount(step.source, step.path, step.type, step.flags, step.data);
+      case Step::Kind::kFolder:
+        return mkdir(step.path, step.mode) < 0 && errno != EEXIST ? -1 : 0;
+      case Step::Kind::kDevice:
+        // The umask does not count for devices that everybody may open.
+        return mknod(step.path, step.mode, step.device) < 0 ? -1
+                                                            : chmod(step.path, step.mode & 07777);
+      case Step::Kind::kLink:
+        return symlink(step.source, step.path);
+      case Step::Kind::kFile: {
+        int fd = open(step.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        if (fd < 0) return -1;
+        bool good =
+            write(fd, step.source, step.sourceSize) == static_cast<ssize_t>(step.sourceSize);
+        close(fd);
+        return good ? 0 : -1;
+      }
+    }
+    errno = EINVAL;
+    return -1;
+  }
+
+  // The old root is stacked below the new one and let go. First out of a chroot, if the supervisor
+  // is in one: what is around it would stay, and could be reached.
+  void enterRoot() {
+    int self = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    int root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (self < 0 || root < 0) give(Stage::kRoot);
+    check(setns(self, CLONE_NEWNS), Stage::kRoot);
+    check(fchdir(root), Stage::kRoot);
+    check(syscall(SYS_pivot_root, ".", "."), Stage::kRoot);
+    check(umount2(".", MNT_DETACH), Stage::kRoot);
+    check(chdir("/"), Stage::kRoot);
+    check(mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr), Stage::kRoot);
+  }
+
+  void dropPrivilege() {
+    for (int capability : droppedCapabilities()) {
+      // EINVAL: this kernel does not have it.
+      if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 && errno != EINVAL) {
+        give(Stage::kPrivilege);
+      }
+    }
+    check(syscall(SYS_setgroups, 0, nullptr), Stage::kPrivilege);
+    // Files have no capabilities to inherit; exec then leaves what the bounding set has.
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[2] = {};
+    check(syscall(SYS_capget, &header, sets), Stage::kPrivilege);
+    sets[0].inheritable = sets[1].inheritable = 0;
+    check(syscall(SYS_capset, &header, sets), Stage::kPrivilege);
+    sock_fprog program = {static_cast<unsigned short>(it.filter.size()),
+                          const_cast<sock_filter*>(it.filter.begin())};
+    check(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), Stage::kFilter);
+  }
+
+  [[noreturn]] void exec() {
+    int null = open("/dev/null", O_RDONLY);
+    dup2(null, 0);
+    dup2(it.console, 1);
+    dup2(it.console, 2);
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the pipe to the parent too: its end is success
+    char* argv[] = {const_cast<char*>(it.program), nullptr};
+    execve(it.program, argv, it.environment.begin());
+    give(Stage::kProgram);
+  }
+};
+
+// --- in the parent
+
+Prepared prepare(const Launch& what, int report) {
+  Prepared it{.image = what.image.cStr(),
+              .hostname = what.hostname.cStr(),
+              .program = what.program.cStr(),
+              .hostnameSize = what.hostname.size(),
+              .steps = {},
+              .doors = {},
+              .filter = systemCallFilter(),
+              .environment = {},
+              .network = what.network,
+              .console = what.console,
+              .report = report};
+  for (auto& step : what.steps) {
+    auto orNull = [](const kj::String& text) { return text.size() > 0 ? text.cStr() : nullptr; };
+    it.steps.add(RawStep{.kind = step.kind,
+                         .path = step.path.cStr(),
+                         .source = orNull(step.source),
+                         .type = orNull(step.type),
+                         .data = orNull(step.data),
+                         .sourceSize = step.source.size(),
+                         .flags = step.flags,
+                         .mode = step.mode,
+                         .device = step.device,
+                         .optional = step.optional});
+  }
+  for (auto& door : what.cgroupDoors) it.doors.add(door.get());
+  for (auto& variable : what.environment) {
+    it.environment.add(const_cast<char*>(variable.cStr()));
+  }
+  it.environment.add(nullptr);
+  return it;
+}
+
+kj::String doing(const Report& report, const Launch& what) {
+  switch (report.stage) {
+    case Stage::kParent:
+      return kj::str("tie it to its supervisor");
+    case Stage::kNetwork:
+      return kj::str("enter its network namespace");
+    case Stage::kCgroup:
+      return kj::str("enter its cgroup");
+    case Stage::kCgroupNamespace:
+      return kj::str("create its cgroup namespace");
+    case Stage::kImage:
+      return kj::str("bind the image ", what.image);
+    case Stage::kStep:
+      return what.steps[report.step].describe();
+    case Stage::kRoot:
+      return kj::str("make the image its root");
+    case Stage::kHostname:
+      return kj::str("set its hostname");
+    case Stage::kPrivilege:
+      return kj::str("drop capabilities");
+    case Stage::kFilter:
+      return kj::str("install the filter of system calls");
+    case Stage::kProgram:
+      return kj::str("run ", what.program);
+  }
+  KJ_UNREACHABLE;
+}
+
+// Until the child runs its program, which closes the pipe. What went wrong, if something did.
+kj::Maybe<kj::String> awaitProgram(int pipe, const Launch& what) {
+  struct pollfd p = {pipe, POLLIN, 0};
+  int ready;
+  do {
+    ready = poll(&p, 1, kPatience);
+  } while (ready < 0 && errno == EINTR);
+  auto cannot = kj::str("cannot start ", what.hostname, ": ");
+  if (ready == 0) {
+    return kj::str(cannot, "its process 1 did not run within ", kPatience / 1000, " s");
+  }
+  Report report;
+  if (read(pipe, &report, sizeof report) != sizeof report) return nullptr;
+  return kj::str(cannot, "cannot ", doing(report, what), ": ", strerror(report.error));
+}
+
+}  // namespace
+
+Launched launch(const Launch& what) {
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+  auto prepared = prepare(what, writing);
+  int pidfd = -1;
+  clone_args arguments{};
+  arguments.flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC;
+  arguments.pidfd = reinterpret_cast<uint64_t>(&pidfd);
+  arguments.exit_signal = SIGCHLD;
+  long child = syscall(SYS_clone3, &arguments, sizeof arguments);
+  if (child < 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("cannot create the namespaces of ", what.hostname, ": ", strerror(errno)));
+  }
+  if (child == 0) {
+    close(reading.get());  // or it would not see that the parent has died
+    Child(prepared).become();
+  }
+  Launched made{static_cast<int>(child), kj::AutoCloseFd(pidfd)};
+  writing = nullptr;
+  auto failure = awaitProgram(reading, what);
+  KJ_IF_MAYBE (why, failure) {
+    syscall(SYS_pidfd_send_signal, made.pidfd.get(), SIGKILL, nullptr, 0);
+    siginfo_t info;
+    waitid(static_cast<idtype_t>(P_PIDFD), made.pidfd.get(), &info, WEXITED);
+    fail(ErrorKind::kFailedPrecondition, *why);
+  }
+  return made;
+}
+
+}  // namespace talos::container

@@ -1,0 +1,177 @@
+#include "talosctl/cluster/containers/container-plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace talos::container {
+namespace {
+
+kj::Vector<Step> plan(kj::ArrayPtr<const CgroupMount> cgroups) {
+  return planContainer(
+      {.stateFolder = "/s", .ephemeralFolder = "/v", .bootId = "id", .cgroups = cgroups});
+}
+
+kj::Vector<Step> unifiedPlan() {
+  auto cgroups = kj::arr(CgroupMount{kj::str(), kj::str()});
+  return plan(cgroups);
+}
+
+// What is on this path at the end: the last mount there, and with which flags.
+struct Seen {
+  std::string from;
+  unsigned long flags = 0;
+  int at = -1;
+  bool optional = false;
+};
+Seen on(kj::ArrayPtr<const Step> steps, kj::StringPtr path) {
+  Seen seen;
+  for (int i = 0; i < int(steps.size()); ++i) {
+    auto& step = steps[i];
+    if (step.kind != Step::Kind::kMount || step.path != path) continue;
+    if (step.flags & MS_REMOUNT) {
+      seen.flags = step.flags;
+    } else {
+      seen.from = (step.type.size() > 0 ? step.type : step.source).cStr();
+      seen.flags = step.flags;
+    }
+    seen.at = i;
+    seen.optional = step.optional;
+  }
+  return seen;
+}
+
+// Catches: a remount without MS_BIND, which is aimed at the file system, and so at the host's.
+TEST(ContainerPlan, NoStepChangesAFileSystemOfTheHost) {
+  for (auto& step : unifiedPlan()) {
+    if (step.flags & MS_REMOUNT) EXPECT_TRUE(step.flags & MS_BIND) << step.path.cStr();
+  }
+}
+
+// Catches: kernel settings of the host that can be written, and those of the node's own network
+// namespace that cannot.
+TEST(ContainerPlan, OnlyTheNetworksSettingsAreWritable) {
+  auto steps = unifiedPlan();
+  EXPECT_TRUE(on(steps, "proc/sys").flags & MS_RDONLY);
+  auto net = on(steps, "proc/sys/net");
+  EXPECT_EQ(net.from, "proc/sys/net");
+  EXPECT_FALSE(net.flags & MS_RDONLY);
+  // A bind of what is read-only already would be so too, and one below a later mount is hidden.
+  auto bound = std::find_if(steps.begin(), steps.end(), [](const Step& step) {
+    return step.path == "proc/sys" && !(step.flags & MS_REMOUNT);
+  });
+  EXPECT_GT(net.at, bound - steps.begin());
+  EXPECT_LT(net.at, on(steps, "proc/sys").at);
+  EXPECT_TRUE(on(steps, "sys").flags & MS_RDONLY);
+  for (auto path : {"proc/sysrq-trigger"_kj, "proc/irq"_kj, "proc/bus"_kj, "proc/fs"_kj}) {
+    EXPECT_TRUE(on(steps, path).flags & MS_RDONLY) << path.cStr();
+    EXPECT_TRUE(on(steps, path).optional) << path.cStr();
+  }
+}
+
+// Catches: the host's memory, keys, kernel addresses or firmware in view, and a host's kernel
+// without one of them on which nothing starts.
+TEST(ContainerPlan, WhatIsTheHostsAloneIsHidden) {
+  auto steps = unifiedPlan();
+  for (auto path : {"proc/kcore"_kj, "proc/keys"_kj, "proc/kallsyms"_kj, "proc/cmdline"_kj,
+                    "proc/timer_list"_kj, "proc/sched_debug"_kj}) {
+    EXPECT_EQ(on(steps, path).from, "dev/null") << path.cStr();
+    EXPECT_TRUE(on(steps, path).optional) << path.cStr();
+  }
+  for (auto path :
+       {"sys/firmware"_kj, "sys/kernel/debug"_kj, "sys/kernel/security"_kj, "proc/scsi"_kj}) {
+    EXPECT_EQ(on(steps, path).from, "tmpfs") << path.cStr();
+    EXPECT_TRUE(on(steps, path).flags & MS_RDONLY) << path.cStr();
+    EXPECT_TRUE(on(steps, path).optional) << path.cStr();
+  }
+  EXPECT_LT(on(steps, "dev").at, on(steps, "proc/kcore").at) << "the null device comes first";
+}
+
+// Catches: the folders mixed up (a config that is lost, or a container store on a tmpfs), and a
+// boot id that is the host's.
+TEST(ContainerPlan, StateAndEphemeralAreTheHostsFolders) {
+  auto steps = unifiedPlan();
+  EXPECT_EQ(on(steps, "system/state").from, "/s");
+  EXPECT_EQ(on(steps, "var").from, "/v");
+  EXPECT_FALSE(on(steps, "var").flags & MS_RDONLY);
+  EXPECT_EQ(on(steps, "proc/sys/kernel/random/boot_id").from, "run/.boot-id");
+  auto file = std::find_if(steps.begin(), steps.end(),
+                           [](const Step& step) { return step.path == "run/.boot-id"; });
+  EXPECT_STREQ(file->source.cStr(), "id\n");
+}
+
+// Catches: a kubelet that sets the host's parameters, or does not start because it may not; one
+// that another mount covers; a kernel without one of them on which nothing starts.
+TEST(ContainerPlan, KernelParametersOfTheKubeletAreFilesOfTheNode) {
+  auto steps = unifiedPlan();
+  for (auto [path, file, value] :
+       {std::tuple("proc/sys/vm/overcommit_memory"_kj, "run/.sysctl/vm.overcommit_memory"_kj,
+                   "1\n"),
+        std::tuple("proc/sys/kernel/panic"_kj, "run/.sysctl/kernel.panic"_kj, "10\n"),
+        std::tuple("proc/sys/kernel/keys/root_maxkeys"_kj,
+                   "run/.sysctl/kernel.keys.root_maxkeys"_kj, "1000000\n")}) {
+    auto shown = on(steps, path);
+    EXPECT_EQ(shown.from, file);
+    EXPECT_TRUE(shown.optional);
+    EXPECT_GT(shown.at, on(steps, "proc/sys").at) << path.cStr();
+    auto made = std::find_if(steps.begin(), steps.end(),
+                             [&](const Step& step) { return step.path == file; });
+    ASSERT_NE(made, steps.end()) << file.cStr();
+    EXPECT_STREQ(made->source.cStr(), value);
+    EXPECT_LT(made - steps.begin(), shown.at);
+  }
+}
+
+// Catches: a hybrid host's controllers that are missing or at a place where nobody looks.
+TEST(ContainerPlan, CgroupsAreWhereProgramsLookForThem) {
+  EXPECT_EQ(on(unifiedPlan(), "sys/fs/cgroup").from, "cgroup2");
+  auto hybrid = kj::arr(CgroupMount{kj::str("cpu,cpuacct"), kj::str("cpu,cpuacct")},
+                        CgroupMount{kj::str(), kj::str("unified")});
+  auto steps = plan(hybrid);
+  EXPECT_EQ(on(steps, "sys/fs/cgroup").from, "tmpfs");
+  EXPECT_EQ(on(steps, "sys/fs/cgroup/unified").from, "cgroup2");
+  auto v1 = on(steps, "sys/fs/cgroup/cpu,cpuacct");
+  EXPECT_EQ(v1.from, "cgroup");
+  EXPECT_STREQ(steps[v1.at].data.cStr(), "cpu,cpuacct");
+}
+
+// Catches: a device of the host in the list, one that programs need left out, and a kernel log that
+// is the host's.
+TEST(ContainerPlan, DevicesAreThoseThatHoldNothingOfTheHosts) {
+  std::set<std::string> files;
+  for (auto& step : unifiedPlan()) {
+    if (step.kind != Step::Kind::kDevice) continue;
+    files.insert(kj::str(step.path, " ", major(step.device), ":", minor(step.device)).cStr());
+    EXPECT_EQ(step.mode & 07777, 0666);
+  }
+  EXPECT_EQ(files,
+            (std::set<std::string>{"dev/null 1:3", "dev/zero 1:5", "dev/full 1:7", "dev/random 1:8",
+                                   "dev/urandom 1:9", "dev/tty 5:0", "dev/kmsg 1:3"}));
+  for (auto& device : allowedDevices()) {
+    EXPECT_FALSE(device.major == 1 && device.minor < 3) << "memory of the host";
+    EXPECT_NE(device.minor == kAnyMinor, device.major != 136) << device.major;
+  }
+}
+
+// Catches: a capability that is lost from the list, and one that a node needs.
+TEST(ContainerPlan, CapabilitiesOfTheHostAreDropped) {
+  auto dropped = droppedCapabilities();
+  std::set<int> set(dropped.begin(), dropped.end());
+  for (int hosts : {CAP_SYS_MODULE, CAP_SYS_TIME, CAP_SYS_RAWIO, CAP_SYSLOG, CAP_WAKE_ALARM,
+                    CAP_BLOCK_SUSPEND, CAP_MAC_OVERRIDE, CAP_MAC_ADMIN, CAP_SYS_PACCT}) {
+    EXPECT_TRUE(set.contains(hosts)) << hosts;
+  }
+  for (int nodes : {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SYS_BOOT, CAP_MKNOD, CAP_SYS_RESOURCE,
+                    CAP_SETUID, CAP_SYS_CHROOT, CAP_SYS_PTRACE}) {
+    EXPECT_FALSE(set.contains(nodes)) << nodes;
+  }
+}
+
+}  // namespace
+}  // namespace talos::container

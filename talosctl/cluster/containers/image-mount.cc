@@ -1,0 +1,56 @@
+#include "talosctl/cluster/containers/image-mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/io.h>
+#include <linux/loop.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+
+#include "common/base/error.h"
+
+namespace talos::container {
+namespace {
+
+constexpr unsigned kAttempts = 100;  // others may take the free device first
+
+[[noreturn]] void failToMount(kj::StringPtr image, kj::StringPtr what) {
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("cannot mount ", image, ": ", what, ": ", strerror(errno)));
+}
+
+kj::AutoCloseFd attach(kj::StringPtr image, kj::String& device) {
+  int raw = open(image.cStr(), O_RDONLY | O_CLOEXEC);
+  if (raw < 0) failToMount(image, "open");
+  kj::AutoCloseFd file(raw);
+  raw = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+  if (raw < 0) failToMount(image, "/dev/loop-control");
+  kj::AutoCloseFd control(raw);
+  for (unsigned attempt = 0; attempt < kAttempts; ++attempt) {
+    int number = ioctl(control, LOOP_CTL_GET_FREE);
+    if (number < 0) failToMount(image, "find a free loop device");
+    device = kj::str("/dev/loop", number);
+    raw = open(device.cStr(), O_RDONLY | O_CLOEXEC);
+    if (raw < 0) failToMount(image, device);
+    kj::AutoCloseFd loop(raw);
+    loop_config config{};
+    config.fd = file.get();
+    config.info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR;
+    if (ioctl(loop, LOOP_CONFIGURE, &config) == 0) return loop;
+    if (errno != EBUSY) failToMount(image, device);
+  }
+  failToMount(image, "all loop devices are taken");
+}
+
+}  // namespace
+
+void mountImage(kj::StringPtr image, kj::StringPtr folder) {
+  kj::String device;
+  auto loop = attach(image, device);
+  if (mount(device.cStr(), folder.cStr(), "squashfs", MS_RDONLY | MS_NODEV, nullptr) < 0) {
+    failToMount(image, errno == ENODEV ? "this kernel has no squashfs"_kj : device);
+  }
+}
+
+}  // namespace talos::container

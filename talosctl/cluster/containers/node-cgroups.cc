@@ -1,0 +1,276 @@
+#include "talosctl/cluster/containers/node-cgroups.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "talosctl/cluster/containers/device-filter.h"
+
+namespace talos::container {
+namespace {
+
+constexpr kj::StringPtr kTop = "talos"_kj, kInner = "node"_kj;
+constexpr int kKillPatience = 5000;  // ms until killed processes must be gone
+// ms until processes must be stopped. Whoever waits answers nobody meanwhile, and what the
+// cluster's supervisor shows is to be true within a second; the kernel needs less than one of them,
+// unless a process is in the middle of what cannot be interrupted.
+constexpr int kFreezePatience = 500;
+constexpr unsigned kPeriod = 100000;  // microseconds, of the CPU limit: the kernel's own default
+// The controllers of v1 that a node gets, in any grouping; `name=systemd` and the like are the
+// host's.
+constexpr kj::StringPtr kControllers[] = {
+    "cpu"_kj,   "cpuacct"_kj, "cpuset"_kj,  "memory"_kj,   "devices"_kj, "freezer"_kj,
+    "blkio"_kj, "pids"_kj,    "net_cls"_kj, "net_prio"_kj, "hugetlb"_kj, "perf_event"_kj,
+};
+// Of v2; those that the host has are handed down.
+constexpr kj::StringPtr kV2Controllers[] = {"cpuset"_kj, "cpu"_kj, "io"_kj, "memory"_kj, "pids"_kj};
+
+kj::Vector<kj::String> split(kj::StringPtr text, char at) {
+  kj::Vector<kj::String> parts;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] != at) continue;
+    if (i > begin) parts.add(kj::heapString(text.slice(begin, i)));
+    begin = i + 1;
+  }
+  return parts;
+}
+
+bool isController(kj::StringPtr word) {
+  for (auto known : kControllers) {
+    if (word == known) return true;
+  }
+  return false;
+}
+
+// Whether the kernel took it.
+bool tryWrite(kj::StringPtr path, kj::StringPtr text) {
+  int fd = open(path.cStr(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool good = ::write(fd, text.begin(), text.size()) == static_cast<ssize_t>(text.size());
+  int error = errno;
+  close(fd);
+  errno = error;
+  return good;
+}
+
+void write(kj::StringPtr path, kj::StringPtr text) {
+  if (tryWrite(path, text)) return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("cannot write \"", text, "\" to ", path, ": ", strerror(errno)));
+}
+
+// A cgroup of a v1 cpuset takes no process before it has CPUs and memory nodes.
+void inherit(kj::StringPtr parent, kj::StringPtr child, kj::StringPtr name) {
+  KJ_IF_MAYBE (value, tryReadFile(kj::str(parent, "/", name))) {
+    tryWrite(kj::str(child, "/", name), *value);
+  }
+}
+
+// Makes `path` below `root`, folder by folder, with what each needs to be of use. Again from the
+// beginning when another cluster's end takes the common folder away at the same time.
+void makeCgroups(kj::StringPtr root, kj::StringPtr path, unsigned attempts = 100) {
+  auto here = kj::str(root);
+  for (auto& part : split(path, '/')) {
+    for (auto controller : kV2Controllers) {  // those that are there; on v1 there is no such file
+      tryWrite(kj::str(here, "/cgroup.subtree_control"), kj::str("+", controller));
+    }
+    auto next = kj::str(here, "/", part);
+    if (mkdir(next.cStr(), 0755) < 0 && errno != EEXIST) {
+      if (errno == ENOENT && attempts > 1) return makeCgroups(root, path, attempts - 1);
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("cannot create the cgroup ", next, ": ", strerror(errno)));
+    }
+    for (auto name : {"cpuset.cpus"_kj, "cpuset.mems"_kj}) {
+      if (access(kj::str(here, "/cgroup.clone_children").cStr(), F_OK) == 0)
+        inherit(here, next, name);
+    }
+    here = kj::mv(next);
+  }
+}
+
+// Leaves first. A cgroup with a process in it stays.
+void removeCgroups(kj::StringPtr path) {
+  auto folder = opendir(path.cStr());
+  if (folder == nullptr) return;
+  while (auto entry = readdir(folder)) {
+    kj::StringPtr name = entry->d_name;
+    if (entry->d_type == DT_DIR && name != "." && name != "..") {
+      removeCgroups(kj::str(path, "/", name));
+    }
+  }
+  closedir(folder);
+  rmdir(path.cStr());
+}
+
+bool exists(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
+
+int64_t milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// Until a line of the v2 file says so: the kernel announces a change by POLLPRI. False at the
+// deadline.
+bool waitForEvent(kj::StringPtr path, kj::StringPtr line, int patience) {
+  int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return true;  // the cgroup is gone
+  KJ_DEFER(close(fd));
+  auto until = milliseconds() + patience;
+  for (;;) {
+    char text[256];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    if (n <= 0) return true;
+    text[n] = 0;
+    if (strstr(text, line.cStr()) != nullptr) return true;
+    auto left = until - milliseconds();
+    if (left <= 0) return false;
+    struct pollfd p = {fd, POLLPRI, 0};
+    poll(&p, 1, static_cast<int>(left));
+  }
+}
+
+}  // namespace
+
+CgroupLayout parseCgroups(kj::StringPtr mounts) {
+  CgroupLayout layout;
+  for (auto& line : split(mounts, '\n')) {
+    auto words = split(line, ' ');  // source, mount point, type, options
+    if (words.size() < 4) continue;
+    if (words[2] == "cgroup2" && layout.unified.size() == 0) layout.unified = kj::str(words[1]);
+    if (words[2] != "cgroup") continue;
+    kj::Vector<kj::String> found;
+    for (auto& option : split(words[3], ',')) {
+      if (isController(option)) found.add(kj::mv(option));
+    }
+    if (found.size() == 0) continue;
+    auto controllers = kj::strArray(found, ",");
+    bool known = false;
+    for (auto& other : layout.v1) known = known || other.controllers == controllers;
+    if (known) continue;
+    layout.v1.add(CgroupLayout::V1{kj::str(words[1]), kj::str(controllers), kj::str(controllers)});
+  }
+  return layout;
+}
+
+CgroupLayout readCgroups() {
+  return parseCgroups(readFile("/proc/self/mounts"));
+}
+
+kj::Array<CgroupMount> CgroupLayout::mounts() const {
+  kj::Vector<CgroupMount> result;
+  for (auto& each : v1) result.add(CgroupMount{kj::str(each.controllers), kj::str(each.folder)});
+  if (unified.size() > 0) result.add(CgroupMount{kj::str(), kj::str(hybrid() ? "unified" : "")});
+  return result.releaseAsArray();
+}
+
+ClusterCgroups::ClusterCgroups(CgroupLayout layout, kj::StringPtr name)
+    : layout(kj::mv(layout)), name(kj::str(kTop, "/", name)) {}
+
+template <typename F>
+void ClusterCgroups::eachRoot(F&& handle) const {
+  for (auto& each : layout.v1) handle(each.mountPoint);
+  if (layout.unified.size() > 0) handle(layout.unified);
+}
+
+kj::String ClusterCgroups::unified(kj::StringPtr node) const {
+  return kj::str(layout.unified, "/", name, "/", node);
+}
+
+void ClusterCgroups::create() {
+  if (layout.unified.size() == 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         "this host has no cgroup v2: mount it with `mount -t cgroup2 none "
+         "/sys/fs/cgroup/unified`, or use --provisioner qemu");
+  }
+  remove();
+  eachRoot([&](kj::StringPtr root) { makeCgroups(root, name); });
+  attachDeviceFilter(kj::str(layout.unified, "/", name), deviceFilter(allowedDevices()));
+}
+
+kj::Vector<kj::String> ClusterCgroups::unlimited() const {
+  kj::Vector<kj::String> result;
+  for (auto controller : {"cpu"_kj, "memory"_kj}) {
+    bool there = false;
+    for (auto& each : layout.v1) {
+      for (auto& word : split(each.controllers, ',')) there = there || word == controller;
+    }
+    auto listed = tryReadFile(kj::str(layout.unified, "/cgroup.controllers")).orDefault(kj::str());
+    for (auto& word : split(listed, ' ')) {
+      // The last word has the newline.
+      there = there || word == controller || word == kj::str(controller, "\n");
+    }
+    if (!there) result.add(kj::str(controller));
+  }
+  return result;
+}
+
+kj::Vector<kj::AutoCloseFd> ClusterCgroups::createNode(kj::StringPtr node, const Limits& limits) {
+  kj::Vector<kj::AutoCloseFd> doors;
+  auto quota = static_cast<uint64_t>(limits.milliCpus) * kPeriod / 1000;
+  eachRoot([&](kj::StringPtr root) {
+    makeCgroups(root, kj::str(name, "/", node, "/", kInner));
+    auto set = [&](kj::StringPtr file, kj::String value) {
+      auto path = kj::str(root, "/", name, "/", node, "/", file);
+      if (exists(path)) write(path, value);
+    };
+    if (limits.memory > 0) {
+      set("memory.max", kj::str(limits.memory));
+      set("memory.limit_in_bytes", kj::str(limits.memory));
+    }
+    if (limits.milliCpus > 0) {
+      set("cpu.max", kj::str(quota, " ", kPeriod));
+      set("cpu.cfs_period_us", kj::str(kPeriod));
+      set("cpu.cfs_quota_us", kj::str(quota));
+    }
+    auto procs = kj::str(root, "/", name, "/", node, "/", kInner, "/cgroup.procs");
+    int fd;
+    KJ_SYSCALL(fd = open(procs.cStr(), O_WRONLY | O_CLOEXEC), procs);
+    doors.add(kj::AutoCloseFd(fd));
+  });
+  // One that could not be removed after a run that was paused would stop the next one.
+  tryWrite(kj::str(unified(node), "/cgroup.freeze"), "0");
+  return doors;
+}
+
+void ClusterCgroups::freeze(kj::StringPtr node, bool on) {
+  auto folder = unified(node);
+  write(kj::str(folder, "/cgroup.freeze"), on ? "1" : "0");
+  if (waitForEvent(kj::str(folder, "/cgroup.events"), on ? "frozen 1" : "frozen 0",
+                   kFreezePatience)) {
+    return;
+  }
+  if (on) write(kj::str(folder, "/cgroup.freeze"), "0");  // all of it, or nothing
+  fail(ErrorKind::kDeadlineExceeded,
+       kj::str("a process of ", node, " could not be ", on ? "paused" : "resumed", " within ",
+               kFreezePatience, " ms"));
+}
+
+void ClusterCgroups::removeNode(kj::StringPtr node) {
+  eachRoot([&](kj::StringPtr root) { removeCgroups(kj::str(root, "/", name, "/", node)); });
+}
+
+void ClusterCgroups::remove() {
+  if (layout.unified.size() > 0) {
+    auto folder = kj::str(layout.unified, "/", name);
+    tryWrite(kj::str(folder, "/cgroup.kill"), "1");
+    waitForEvent(kj::str(folder, "/cgroup.events"), "populated 0", kKillPatience);
+  }
+  eachRoot([&](kj::StringPtr root) {
+    removeCgroups(kj::str(root, "/", name));
+    rmdir(kj::str(root, "/", kTop).cStr());  // the last cluster takes it away
+  });
+}
+
+}  // namespace talos::container

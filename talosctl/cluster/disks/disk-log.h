@@ -1,0 +1,62 @@
+// A recording of all that a machine does to its disks: what was on them when it began, and every
+// write and every flush since, in their order. Of it what a power cut leaves can be made for any
+// write that it has (tests/cuts), as often as wanted, without the machine.
+//
+// The file is a LogHead, then records, each a LogRecord and, of kContent and kWrite, `length`
+// bytes; numbers are those of the host's processor. First comes a kDisk for each disk, then a
+// kContent for what of them is not zero; then what happened. An operation is in it when it has been
+// done and before it is answered. A file that was cut off is good up to its last whole record.
+//
+// It holds all that the disks hold, secrets among it: its mode is 0600.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/string.h>
+
+#include "talosctl/cluster/disks/volatile-disk.h"
+
+namespace talos::disk {
+
+struct LogHead {
+  char magic[8] = {'d', 'i', 's', 'k', 'l', 'o', 'g', '1'};
+};
+
+enum class LogKind : uint32_t { kDisk, kContent, kWrite, kZero, kFlush };
+
+struct LogRecord {
+  LogKind kind;
+  uint32_t disk;  // counted from 0
+  uint64_t offset = 0;
+  uint64_t length = 0;  // of kDisk: its size
+  uint64_t durable = 0;
+};
+
+class DiskLog {
+ public:
+  // Makes the file. FailedPrecondition when it is there already.
+  DiskLog(kj::StringPtr path, uint64_t limit);
+  KJ_DISALLOW_COPY_AND_MOVE(DiskLog);
+
+  struct Told {
+    kj::StringPtr path, problem;
+    uint64_t events, writes, bytes;
+  };
+  Told tell() const { return {path, problem, events, writes, bytes}; }
+
+  // At the begin, before anything else; ResourceExhausted when it is more than the limit.
+  void addDisks(kj::ArrayPtr<Medium*> media);
+  // Never throw: what cannot be recorded ends the recording, with a problem, and the disk goes on.
+  void add(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes = nullptr) noexcept;
+
+ private:
+  kj::String path;
+  kj::AutoCloseFd file;
+  uint64_t limit, bytes = 0, events = 0, writes = 0;
+  kj::String problem;
+
+  void addContent(uint32_t disk, Medium& medium);
+  void put(const LogRecord& record, kj::ArrayPtr<const kj::byte> data);
+  void put(kj::ArrayPtr<const kj::byte> data);
+};
+
+}  // namespace talos::disk

@@ -1,0 +1,26 @@
+// A medium that is a sparse file of this host. It is as durable as the host's page cache: it
+// survives whatever happens to the machine, and not what happens to the host.
+#pragma once
+
+#include <kj/io.h>
+
+#include "talosctl/cluster/disks/volatile-disk.h"
+
+namespace talos::disk {
+
+class FileMedium final : public Medium {
+ public:
+  explicit FileMedium(kj::AutoCloseFd file);  // open for reading and writing
+
+  uint64_t size() const override { return bytes; }
+  void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) override;
+  void write(uint64_t offset, kj::ArrayPtr<const kj::byte> from) override;
+  void zero(uint64_t offset, uint64_t length) override;
+  kj::Maybe<Range> content(Range range) override;
+
+ private:
+  kj::AutoCloseFd file;
+  uint64_t bytes;
+};
+
+}  // namespace talos::disk

@@ -1,0 +1,76 @@
+// All disks of one machine, and the switch that cuts their power.
+//
+// Everything that changes a disk is counted: writes, trims, zeroes. At a cut every disk loses what
+// the machine had not flushed (volatile-disk.h), and from then on nothing is answered, so that the
+// machine can be killed at leisure: nothing that it does after the cut leaves a trace on its disks.
+// The write at which it is cut has arrived but is not answered: it is lost, whatever its flags, or
+// reaches the medium as the seed says; but for one that is larger than what a disk remembers, which
+// is not lost.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/vector.h>
+
+#include "talosctl/cluster/disks/disk-log.h"
+#include "talosctl/cluster/disks/nbd.h"
+#include "talosctl/cluster/disks/volatile-disk.h"
+
+namespace talos::disk {
+
+struct Cut {
+  uint64_t atWrite = 0;  // 0: at once
+  uint64_t seed = 0;
+  uint32_t unflushed = 0;  // writes that could be lost
+  uint32_t kept = 0;       // of these, those that reached the medium, torn or whole
+  bool torn = false;       // one of these only in part
+};
+
+class MachineDisks {
+ public:
+  explicit MachineDisks(size_t mostRemembered = VolatileDisk::kMostRemembered);
+  ~MachineDisks() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(MachineDisks);
+
+  // What a client of this disk is served, for as long as this object lives.
+  Export& add(kj::Own<Medium> medium);
+
+  // Cuts at the `atWrite`th write from now; 0 is at once. Dropped before, nothing happens. A seed
+  // of 0 loses all that is not flushed, any other draws what reaches the medium.
+  // kFailedPrecondition when another cut is waited for, has happened, or comes first.
+  kj::Promise<Cut> cut(uint64_t atWrite, uint64_t seed);
+  // When there was a cut, whoever wanted it; once.
+  kj::Promise<Cut> onCut();
+
+  // From now on all that happens is recorded; what is not flushed yet counts as flushed in it.
+  // Blocks for as long as it takes to copy what the disks hold. FailedPrecondition while another
+  // recording runs, and as DiskLog; then no file is left of it.
+  void record(kj::StringPtr path, uint64_t limit);
+  struct Recording {
+    kj::String path, problem;
+    bool running = false;
+    uint64_t events = 0, writes = 0, bytes = 0;
+  };
+  Recording recording() const;  // the last one
+  void stopRecording();         // if there is one
+
+ private:
+  class Disk;
+  struct Armed {
+    uint64_t atWrite, left, seed;
+    kj::Own<kj::PromiseFulfiller<Cut>> fulfiller;
+  };
+  size_t mostRemembered;
+  kj::Vector<kj::Own<Disk>> disks;
+  kj::Maybe<Armed> armed;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<Cut>>> told;
+  kj::Maybe<DiskLog> log;  // of the last recording
+  bool recordingNow = false;
+  bool off = false;
+
+  // Whether the machine is cut at the write that is coming.
+  bool countsDown();
+  Cut cutNow(uint64_t atWrite, uint64_t seed);
+  void note(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes = nullptr);
+};
+
+}  // namespace talos::disk

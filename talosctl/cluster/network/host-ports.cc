@@ -1,0 +1,57 @@
+#include "talosctl/cluster/network/host-ports.h"
+
+#include <kj/debug.h>
+#include <linux/netfilter_ipv4.h>
+
+#include "common/base/error.h"
+#include "common/net/ip.h"
+#include "talosctl/cluster/network/port-forwarder.h"
+
+namespace talos::cluster {
+namespace {
+
+// The port that the client called, before it was redirected here.
+uint16_t portCalled(kj::AsyncIoStream& client) {
+  sockaddr_storage name{};
+  kj::uint size = sizeof name;
+  client.getsockopt(SOL_IP, SO_ORIGINAL_DST, &name, &size);
+  return KJ_REQUIRE_NONNULL(Endpoint::of(name)).port;
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(kj::LowLevelAsyncIoProvider& lowLevel,
+                                                  const HostNetwork& host, Endpoint endpoint) {
+  auto name = endpoint.socketName();
+  auto fd = host.tcpSocket(name.family());
+  co_return co_await lowLevel.wrapConnectingSocketFd(
+      kj::mv(fd), name.get(), name.size(),
+      kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC | kj::LowLevelAsyncIoProvider::ALREADY_NONBLOCK);
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectToPort(kj::LowLevelAsyncIoProvider& lowLevel,
+                                                      const HostNetwork& host, uint16_t port) {
+  // Asked anew each time: addresses of a host come and go.
+  for (auto& address : dialOrder(host.addresses())) {
+    auto tried =
+        co_await connectTo(lowLevel, host, {address, port})
+            .then(
+                [](kj::Own<kj::AsyncIoStream>&& stream) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> {
+                  return kj::mv(stream);
+                },
+                [](kj::Exception&&) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> { return nullptr; });
+    KJ_IF_MAYBE (stream, tried) co_return kj::mv(*stream);
+  }
+  kj::throwFatalException(
+      KJ_EXCEPTION(DISCONNECTED, "nobody on the host listens on this port", port));
+}
+
+}  // namespace
+
+kj::Promise<void> forwardToHost(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                kj::AutoCloseFd listening, const HostNetwork& host) {
+  auto dial = [&](kj::AsyncIoStream& client) {
+    return connectToPort(lowLevel, host, portCalled(client));
+  };
+  return forward(lowLevel, timer, kj::mv(listening), kj::str("the host's ports"), kj::mv(dial));
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,226 @@
+#include "talosctl/cluster/network/uplink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/backoff.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/within.h"
+#include "common/wire/rpc-server.h"
+#include "talosctl/cluster/network/host-ports.h"
+
+namespace talos::cluster {
+namespace {
+
+constexpr kj::StringPtr kSlirp = "/usr/bin/slirp4netns"_kj, kNft = "/usr/sbin/nft"_kj;
+// Both take some 10 ms; the kernel makes links and rules under one lock for all namespaces, which
+// others may hold for long.
+constexpr kj::Duration kStartDeadline = 20 * kj::SECONDS;
+constexpr unsigned kMtu = 65520;          // the largest that slirp4netns does well
+constexpr size_t kMostWords = 64u << 10;  // of what they say
+
+Ip numbered(const Prefix& network, kj::byte last) {
+  kj::byte bytes[4];
+  memcpy(bytes, network.address.bytes().begin(), sizeof bytes);
+  bytes[3] = last;
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(bytes, sizeof bytes)));
+}
+
+bool overlap(const Prefix& a, const Prefix& b) {
+  return a.contains(b.address) || b.contains(a.address);
+}
+
+kj::AutoCloseFd fileOf(kj::StringPtr text) {
+  int raw;
+  KJ_SYSCALL(raw = memfd_create("rules", MFD_CLOEXEC));
+  kj::AutoCloseFd fd(raw);
+  kj::FdOutputStream(fd.get()).write(text.begin(), text.size());
+  KJ_SYSCALL(lseek(fd, 0, SEEK_SET));
+  return fd;
+}
+
+struct Pipe {
+  kj::AutoCloseFd reading, writing;
+};
+Pipe makePipe() {
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  return {kj::AutoCloseFd(ends[0]), kj::AutoCloseFd(ends[1])};
+}
+
+uint16_t portOf(int listening) {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  KJ_SYSCALL(getsockname(listening, reinterpret_cast<sockaddr*>(&name), &size));
+  return KJ_ASSERT_NONNULL(Endpoint::of(name)).port;
+}
+
+// Of the calling thread's network namespace: /proc/sys/net shows each thread its own.
+void forwardPackets() {
+  constexpr kj::StringPtr kFile = "/proc/sys/net/ipv4/ip_forward"_kj;
+  kj::AutoCloseFd fd(open(kFile.cStr(), O_WRONLY | O_CLOEXEC));
+  if (fd.get() < 0 || ::write(fd, "1", 1) != 1) {
+    int error = errno;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("cannot write ", kFile, " of the cluster's network: ", strerror(error),
+                 "; --no-uplink does without it"));
+  }
+}
+
+kj::Vector<kj::String> toolFor(kj::StringPtr root, kj::StringPtr path, kj::StringPtr package) {
+  kj::Maybe<kj::Vector<kj::String>> words;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { words = findTool(root, path); })) {
+    fail(ErrorKind::kNotFound,
+         kj::str(messageOf(*e),
+                 ", which the way out of the cluster needs; run `make` in the "
+                 "checkout, install the package ",
+                 package, ", or use --no-uplink"));
+  }
+  return kj::mv(KJ_ASSERT_NONNULL(words));
+}
+
+}  // namespace
+
+Prefix uplinkNetwork(const Prefix& nodes) {
+  auto usual = KJ_ASSERT_NONNULL(Prefix::parse("198.18.0.0/24"));
+  auto other = KJ_ASSERT_NONNULL(Prefix::parse("198.19.0.0/24"));
+  if (!overlap(nodes, usual)) return usual;
+  if (!overlap(nodes, other)) return other;
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("--cidr: ", nodes.toString(),
+               " leaves no network of 198.18.0.0/15 for the way out of the cluster; use another "
+               "network, or --no-uplink"));
+}
+
+kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& uplink,
+                       uint16_t port) {
+  auto resolver = numbered(uplink, 3);
+  // A socket that listens in this namespace comes before the host's.
+  return kj::str(
+      "table ip uplink {\n"
+      "  chain in {\n"
+      "    type nat hook prerouting priority dstnat\n"
+      "    ip daddr ",
+      gateway, " meta l4proto { tcp, udp } th dport 53 dnat to ", resolver,
+      "\n"
+      "    ip daddr ",
+      gateway,
+      " meta l4proto tcp socket wildcard 0 accept\n"
+      "    ip daddr ",
+      gateway,
+      " meta l4proto tcp socket wildcard 1 accept\n"
+      "    ip daddr ",
+      gateway, " meta l4proto tcp redirect to :", port,
+      "\n"
+      "  }\n"
+      "  chain out {\n"
+      "    type nat hook postrouting priority srcnat\n"
+      "    ip saddr ",
+      nodes,
+      " oifname \"up0\" masquerade\n"
+      "  }\n"
+      "}\n");
+}
+
+void checkUplinkTools(kj::StringPtr root) {
+  toolFor(root, kSlirp, "slirp4netns");
+  toolFor(root, kNft, "nftables");
+}
+
+Uplink::Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings settings)
+    : io(io),
+      timer(io.provider->getTimer()),
+      host(host),
+      settings(kj::mv(settings)),
+      network(uplinkNetwork(this->settings.nodes)) {}
+
+kj::Promise<void> Uplink::start() {
+  KJ_REQUIRE(!host.isHere(), "the network of the host is not to be changed");
+  forwardPackets();
+  auto listening = listenTcp(settings.gateway.toString(), 0);
+  co_await applyRules(portOf(listening));
+  ports =
+      forwardToHost(*io.lowLevelProvider, timer, kj::mv(listening), host).eagerlyEvaluate(nullptr);
+  co_await startSlirp();
+}
+
+kj::Promise<void> Uplink::applyRules(uint16_t port) {
+  auto words = toolFor(settings.root, kNft, "nftables");
+  words.add(kj::str("-f"));
+  words.add(kj::str("-"));
+  auto rules = fileOf(uplinkRules(settings.nodes, settings.gateway, network, port));
+  auto errors = makePipe();
+  ToolProcess nft(io.unixEventPort, words, {.input = rules, .errors = errors.writing});
+  errors.writing = nullptr;
+  auto said = io.lowLevelProvider->wrapInputFd(kj::mv(errors.reading));
+  auto text =
+      co_await within(timer, kStartDeadline, said->readAllText(kMostWords),
+                      kj::str("nft did not end within ", kStartDeadline / kj::SECONDS, " s"));
+  KJ_IF_MAYBE (how, co_await nft.onExit()) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("the kernel refused the rules of the cluster's way out: nft ", *how, ": ", text,
+                 "; load the modules nft_nat, nft_redir, nft_masq and nft_socket, or use "
+                 "--no-uplink"));
+  }
+}
+
+kj::Promise<void> Uplink::startSlirp() {
+  auto words = toolFor(settings.root, kSlirp, "slirp4netns");
+  int raw;
+  KJ_SYSCALL(raw = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  kj::AutoCloseFd here(raw);
+  auto ready = makePipe(), lives = makePipe();
+  for (auto& word :
+       {kj::str("--configure"), kj::str("--mtu=", kMtu), kj::str("--netns-type=path"),
+        kj::str("--enable-sandbox"), kj::str("--enable-seccomp"),
+        kj::str("--disable-host-loopback"), kj::str("--cidr=", network),
+        kj::str("--ready-fd=", ready.writing.get()), kj::str("--exit-fd=", lives.reading.get()),
+        kj::str("/proc/self/fd/", here.get()), kj::str("up0")}) {
+    words.add(kj::str(word));
+  }
+  int inherited[] = {ready.writing, lives.reading, here};
+  auto started = kj::heap<ToolProcess>(
+      io.unixEventPort, words,
+      ToolSettings{.inherited = inherited, .network = host.fd(), .ownMounts = true});
+  log::info("slirp4netns started", {{"pid", started->pid()}});
+  ready.writing = nullptr;
+  slirpLives = kj::mv(lives.writing);
+  slirp = kj::mv(started);
+  auto said = io.lowLevelProvider->wrapInputFd(kj::mv(ready.reading));
+  auto word = co_await within(
+      timer, kStartDeadline, said->readAllText(kMostWords),
+      kj::str("slirp4netns was not ready within ", kStartDeadline / kj::SECONDS, " s"));
+  if (word != "1") {
+    fail(ErrorKind::kUnavailable,
+         "slirp4netns exited at once; the supervisor's log says why; --no-uplink does without it");
+  }
+}
+
+kj::Promise<void> Uplink::run() {
+  Backoff backoff({.first = 100 * kj::MILLISECONDS, .longest = 30 * kj::SECONDS});
+  for (;;) {
+    KJ_IF_MAYBE (running, slirp) {
+      auto began = timer.now();
+      auto how = co_await (*running)->onExit();
+      log::error("slirp4netns exited; restarting",
+                 {{"error", how.orDefault(kj::str("exited with status 0"))}});
+      slirp = nullptr;
+      if (timer.now() - began > 1 * kj::MINUTES) backoff.reset();
+    }
+    co_await timer.afterDelay(backoff.next());
+    try {
+      co_await startSlirp();
+    } catch (const kj::Exception& e) {
+      log::error("cannot start slirp4netns; retrying", {{"error", messageOf(e)}});
+      slirp = nullptr;
+    }
+  }
+}
+
+}  // namespace talos::cluster

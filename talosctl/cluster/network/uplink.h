@@ -1,0 +1,69 @@
+// A cluster's way out: its nodes reach the host and, through it, whatever the host reaches.
+//
+//   node ──> gateway:53 ──────────────> the host's resolver
+//   node ──> gateway:PORT (TCP) ──────> the host's 127.0.0.1:PORT, [::1]:PORT or address:PORT
+//   node ──> any other address ──NAT──> up0 ──slirp4netns──> sockets of the host
+//
+// slirp4netns runs in the host's network namespace and holds the other end of the link up0 of the
+// cluster's: packets of the nodes become connections of one unprivileged process. NAT is done by
+// rules of the cluster's own namespace. The host's addresses, routes, firewall and sysctls are not
+// touched; the host's loopback is reached through the gateway's address alone (host-ports.h).
+//
+// Everything dies with the supervisor: rules and up0 with the namespace, slirp4netns by
+// PR_SET_PDEATHSIG, and by the end of a pipe. slirp4netns has a mount namespace of its own: its
+// sandbox unmounts what it sees. When it dies, it is started again; connections through it are
+// lost, and those to the host's ports are not.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/string.h>
+
+#include "common/net/ip.h"
+#include "talosctl/cluster/network/host-network.h"
+#include "talosctl/cluster/network/tool-process.h"
+
+namespace talos::cluster {
+
+// --- pure
+// The network of up0, which must not be the nodes' own: slirp4netns is .2, its resolver .3, the
+// namespace's end .100. From 198.18.0.0/15, which is for measurements and routed nowhere: whatever
+// has an address in it cannot be reached by the nodes.
+Prefix uplinkNetwork(const Prefix& nodes);
+// The nftables rules, for `nft -f -`. `port`: where connections to the host's ports are redirected.
+kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& uplink, uint16_t port);
+
+// Throws NotFound, saying what to do, when slirp4netns or nft is missing. `root`: the tree that
+// holds them, or empty.
+void checkUplinkTools(kj::StringPtr root);
+
+class Uplink {
+ public:
+  struct Settings {
+    kj::String root;
+    Prefix nodes;
+    Ip gateway;
+  };
+  // The calling thread is in the cluster's namespace, whose bridge has the gateway's address.
+  Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings settings);
+  KJ_DISALLOW_COPY_AND_MOVE(Uplink);
+
+  // Resolves when the nodes can use it; rejects, saying why, when it cannot be made. Once.
+  kj::Promise<void> start();
+  // Keeps it going until dropped, after start().
+  kj::Promise<void> run();
+
+ private:
+  kj::AsyncIoContext& io;
+  kj::Timer& timer;
+  const HostNetwork& host;
+  Settings settings;
+  Prefix network;
+  kj::Maybe<kj::Own<ToolProcess>> slirp;
+  kj::AutoCloseFd slirpLives;  // closed: slirp4netns ends
+  kj::Promise<void> ports = nullptr;
+
+  kj::Promise<void> applyRules(uint16_t port);
+  kj::Promise<void> startSlirp();
+};
+
+}  // namespace talos::cluster
