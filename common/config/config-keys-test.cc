@@ -1,4 +1,4 @@
-// docs/config-keys.md: for each key of the machine config the test that shows that it acts, or that
+// docs/evidence/config-keys.md: for each key of the machine config the test that shows that it acts, or that
 // a config with it gets a warning. UPDATE_DOCS=1 writes it anew.
 #include <gtest/gtest.h>
 #include <kj/vector.h>
@@ -104,7 +104,7 @@ TEST(ConfigKeys, EachActsOrIsWarnedOf) {
       "Generated from the schema and the table of tests, and checked by the unit tests: a key "
       "acts,\n"
       "as the named test shows, or a config with it gets a warning. Keys of later versions are in\n"
-      "[Machine config](machine-config.md#keys-of-later-versions); each of them is warned of.\n\n"
+      "[Machine config](../machine-config.md#keys-of-later-versions); each of them is warned of.\n\n"
       "| Key | Tested by |\n|---|---|\n";
   std::set<const KeyTest*> used;
   for (auto& leaf : leavesOfTheSchema()) {
@@ -129,9 +129,9 @@ TEST(ConfigKeys, EachActsOrIsWarnedOf) {
   }
   for (auto& row : kKeyTests) EXPECT_TRUE(used.contains(&row)) << row.path << " is no key";
 
-  const char* path = TALOS_SOURCE_DIR "/docs/config-keys.md";
+  const char* path = TALOS_SOURCE_DIR "/docs/evidence/config-keys.md";
   if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << markdown;
-  EXPECT_TRUE(markdown == contentOf("docs/config-keys.md")) << path << " is not up to date";
+  EXPECT_TRUE(markdown == contentOf("docs/evidence/config-keys.md")) << path << " is not up to date";
 }
 
 // Catches: a key of later versions that this one has, under which a config would be read as usual

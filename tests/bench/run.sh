@@ -1,7 +1,7 @@
 #!/bin/bash
 # Figures, ours and the peer's in the same run:  run.sh CHECKOUT OUT     (make bench)
 # Prints a table and writes build/bench/figures.json. A figure that misses its aim is shown, and fails
-# nothing; a measurement that cannot be made fails. docs/figures.md tells how each is measured.
+# nothing; a measurement that cannot be made fails. docs/evidence/figures.md tells how each is measured.
 set -euo pipefail
 checkout=$1 out=$2
 inner=/build/out   # the same inside of the build root

@@ -370,7 +370,7 @@ TEST_F(EveryCommand, WithoutJsonIsInTheDocument) {
 
 // Catches: a command that users of the original are not told about, and a row that says nothing.
 TEST_F(EveryCommand, IsComparedWithTheOriginal) {
-  std::ifstream file(DOCS_FOLDER "/talosctl-differences.md");
+  std::ifstream file(DOCS_FOLDER "/evidence/talosctl-differences.md");
   std::set<std::string> compared;
   const std::set<std::string> verdicts = {"same",    "better",   "new",
                                           "differs", "not here", "refused"};

@@ -106,7 +106,7 @@ TEST_F(UsersLines, AreRunOnAClusterOrHaveAReasonWhyNot) {
 
 // Catches: the list in the document that is not that of the data.
 TEST_F(UsersLines, ThoseThatDifferAreInTheDocument) {
-  std::ifstream file(DOCS_FOLDER "/talosctl-differences.md");
+  std::ifstream file(DOCS_FOLDER "/evidence/talosctl-differences.md");
   std::string document((std::istreambuf_iterator<char>(file)), {});
   for (auto& line : readLines()) {
     if (line.verdict == "differs") {

@@ -1,5 +1,5 @@
 // Large networks of the kinds that a host may lack, beside `ip -batch`: how long each takes is
-// printed for docs/figures.md, and checked is only that it comes to rest and stays so.
+// printed for docs/evidence/figures.md, and checked is only that it comes to rest and stays so.
 #include <gtest/gtest.h>
 
 #include "tests/bench/network-scale.h"
