@@ -1,5 +1,5 @@
 // etcd-supervisor: this node's membership in the cluster's etcd. Wiring only; what it does is told
-// in membership/keeper.h.
+// in membership/membership-reconciler.h.
 //
 // Its environment tells it the listening unix socket that its supervisor holds, where machined
 // listens, and its own folder (common/base/node-layout.h). Runs as the user of etcd, whose data
@@ -11,9 +11,9 @@
 #include "common/base/node-layout.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
+#include "etcd-supervisor/control/etcd-data-files.h"
+#include "etcd-supervisor/control/etcd-store-adapter.h"
 #include "etcd-supervisor/control/node-peers.h"
-#include "etcd-supervisor/control/real-files.h"
-#include "etcd-supervisor/control/store-board.h"
 #include "etcd-supervisor/control/supervisor-server.h"
 #include "etcd-supervisor/membership/bootstrap-status.h"
 

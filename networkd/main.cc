@@ -1,4 +1,4 @@
-// networkd: the network of a node. Wiring only; what it does is told in network-loop.h.
+// networkd: the network of a node. Wiring only; what it does is told in network-reconciler.h.
 //
 // Its environment tells it the listening unix socket that its supervisor holds, where machined
 // listens, and the folder of resolv.conf and of leases (common/base/node-layout.h). Wants
@@ -11,9 +11,9 @@
 #include "common/base/node-layout.h"
 #include "common/net/resolver.h"
 #include "common/wire/rpc-server.h"
+#include "networkd/control/network-store-adapter.h"
 #include "networkd/control/networkd-server.h"
-#include "networkd/control/operators.h"
-#include "networkd/control/store-board.h"
+#include "networkd/control/operator-manager.h"
 
 namespace talos::networkd {
 

@@ -1,5 +1,5 @@
 // vipd: holds the addresses that control-plane nodes share. Wiring only; how it is decided who has
-// one is told in candidate.h, what the kernel does for it in fence-times.h.
+// one is told in vip-candidate.h, what the kernel does for it in fence-times.h.
 //
 // Its environment tells it where machined listens (common/base/node-layout.h); etcd is asked on the
 // loopback interface. Wants CAP_NET_ADMIN and CAP_NET_RAW and nothing else. SIGTERM: hand over, and
@@ -14,7 +14,7 @@
 #include "common/etcd/etcd-client.h"
 #include "common/memory/process-memory.h"
 #include "common/netlink/netlink-connections.h"
-#include "vipd/store-board.h"
+#include "vipd/vip-store-adapter.h"
 
 namespace talos::vipd {
 

@@ -11,9 +11,9 @@
 
 #include "common/base/signal.h"
 #include "common/netlink/netlink.h"
-#include "vipd/announcement.h"
-#include "vipd/candidate.h"
 #include "vipd/guarded-section.h"
+#include "vipd/vip-announcement.h"
+#include "vipd/vip-candidate.h"
 
 namespace talos::vipd {
 

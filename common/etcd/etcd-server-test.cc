@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <kj/debug.h>
 
-#include "common/etcd/test-worlds.h"
+#include "common/etcd/test-etcd-fixtures.h"
 
 namespace talos::etcd {
 namespace {

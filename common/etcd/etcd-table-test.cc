@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <kj/debug.h>
 
-#include "common/etcd/mutex.h"
-#include "common/etcd/test-worlds.h"
+#include "common/etcd/etcd-mutex.h"
+#include "common/etcd/test-etcd-fixtures.h"
 
 namespace talos::etcd {
 namespace {

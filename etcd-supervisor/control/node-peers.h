@@ -10,7 +10,7 @@
 
 #include "common/etcd/etcd-client.h"
 #include "common/tls/tls.h"
-#include "etcd-supervisor/membership/edges.h"
+#include "etcd-supervisor/membership/membership-dependencies.h"
 
 namespace talos::supervisor {
 

@@ -1,4 +1,4 @@
-// The API of a node of the model world (membership/test-world.h), as its callers have it.
+// The API of a node of the model world (membership/test-membership-bed.h), as its callers have it.
 #include "etcd-supervisor/control/supervisor-server.h"
 
 #include <openssl/sha.h>
@@ -6,7 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
-#include "etcd-supervisor/membership/test-calls.h"
+#include "etcd-supervisor/membership/test-operator-calls.h"
 
 namespace talos::supervisor {
 namespace {

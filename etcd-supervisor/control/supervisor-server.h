@@ -3,7 +3,7 @@
 #pragma once
 
 #include "etcd-supervisor/control/kept-snapshot.h"
-#include "etcd-supervisor/membership/keeper.h"
+#include "etcd-supervisor/membership/membership-reconciler.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::supervisor {

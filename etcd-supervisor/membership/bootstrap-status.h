@@ -6,7 +6,7 @@
 // for `talosctl convert-k8s` removes the key. Nothing is kept: after a crash it is asked anew.
 #pragma once
 
-#include "etcd-supervisor/membership/edges.h"
+#include "etcd-supervisor/membership/membership-dependencies.h"
 
 namespace talos::supervisor {
 

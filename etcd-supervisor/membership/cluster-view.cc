@@ -5,7 +5,7 @@
 #include "common/base/node-layout.h"
 #include "common/base/texts.h"
 #include "common/base/within.h"
-#include "etcd-supervisor/plan/departure.h"
+#include "etcd-supervisor/plan/departure-check.h"
 
 namespace talos::supervisor {
 namespace {

@@ -1,8 +1,8 @@
 // How the cluster is, as seen from here: its members, each asked how it is, and the local one.
 #pragma once
 
-#include "etcd-supervisor/membership/ask.h"
-#include "etcd-supervisor/plan/quorum.h"
+#include "etcd-supervisor/membership/peer-queries.h"
+#include "etcd-supervisor/plan/etcd-quorum.h"
 
 namespace talos::supervisor {
 

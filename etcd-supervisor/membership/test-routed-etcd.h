@@ -1,5 +1,5 @@
-// For tests: etcd as one supervisor of test-world.h reaches it at an address: whoever serves there
-// at the moment of the call, if the network lets it through.
+// For tests: etcd as one supervisor of test-membership-bed.h reaches it at an address: whoever
+// serves there at the moment of the call, if the network lets it through.
 #pragma once
 
 #include <vector>

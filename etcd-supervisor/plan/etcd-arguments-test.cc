@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "etcd-supervisor/plan/intent.h"
+#include "etcd-supervisor/plan/membership-intent.h"
 
 namespace talos::supervisor {
 namespace {

@@ -4,7 +4,7 @@
 // only some versions of etcd know is given to those only: another version would not start with it.
 #pragma once
 
-#include "etcd-supervisor/plan/facts.h"
+#include "etcd-supervisor/plan/membership-types.h"
 
 namespace talos::supervisor {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "etcd-supervisor/plan/quorum.h"
+#include "etcd-supervisor/plan/etcd-quorum.h"
 
 namespace talos::supervisor {
 namespace {

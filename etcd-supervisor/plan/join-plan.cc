@@ -1,6 +1,6 @@
 #include "etcd-supervisor/plan/join-plan.h"
 
-#include "etcd-supervisor/plan/quorum.h"
+#include "etcd-supervisor/plan/etcd-quorum.h"
 
 namespace talos::supervisor {
 namespace {

@@ -1,7 +1,7 @@
 // What a node with an empty data directory does next to become a member. Pure.
 #pragma once
 
-#include "etcd-supervisor/plan/facts.h"
+#include "etcd-supervisor/plan/membership-types.h"
 
 namespace talos::supervisor {
 

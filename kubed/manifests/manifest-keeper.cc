@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/etcd/mutex.h"
+#include "common/etcd/etcd-mutex.h"
 
 namespace talos::kubed {
 namespace {

@@ -2,8 +2,8 @@
 // they are, and captures of packets.
 #pragma once
 
-#include "networkd/control/capture.h"
-#include "networkd/control/network-loop.h"
+#include "networkd/control/network-reconciler.h"
+#include "networkd/control/packet-capture.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::networkd {

@@ -4,7 +4,7 @@
 #include <net/if_arp.h>
 
 #include "common/config/bond-options.h"
-#include "networkd/plan/status-words.h"
+#include "networkd/plan/status-records.h"
 #include "networkd/plan/wanted-specs.h"
 
 namespace talos::networkd {

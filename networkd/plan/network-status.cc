@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "networkd/plan/status-words.h"
+#include "networkd/plan/status-records.h"
 
 namespace talos::networkd {
 

@@ -6,7 +6,7 @@
 
 #include <capnp/message.h>
 
-#include "networkd/plan/carrier.h"
+#include "networkd/plan/link-carrier.h"
 #include "networkd/plan/network-plan.h"
 #include "rpc/network.capnp.h"
 #include "rpc/types.capnp.h"

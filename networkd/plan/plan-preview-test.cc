@@ -7,7 +7,7 @@
 
 #include "common/base/resource.h"
 #include "common/netlink/test-kernel.h"
-#include "networkd/plan/change-words.h"
+#include "networkd/plan/change-texts.h"
 #include "networkd/plan/test-random-network.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"

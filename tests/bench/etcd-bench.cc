@@ -14,7 +14,7 @@
 #include <deque>
 #include <vector>
 
-#include "common/etcd/test-worlds.h"
+#include "common/etcd/test-etcd-fixtures.h"
 #include "tests/bench/arguments.h"
 #include "tests/bench/processes.h"
 

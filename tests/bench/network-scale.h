@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "networkd/control/network-loop.h"
-#include "networkd/control/test-board.h"
+#include "networkd/control/network-reconciler.h"
+#include "networkd/control/test-network-store.h"
 #include "tests/kernel/namespaces.h"
 
 namespace talos::networkd {

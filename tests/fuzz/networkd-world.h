@@ -5,7 +5,7 @@
 #include "common/base/error.h"
 #include "common/netlink/test-kernel.h"
 #include "networkd/control/networkd-server.h"
-#include "networkd/control/test-board.h"
+#include "networkd/control/test-network-store.h"
 #include "tests/fuzz/conversation.h"
 
 namespace talos::fuzz {

@@ -1,7 +1,7 @@
 // More happens than a monitor can be told.
 #include <time.h>
 
-#include "networkd/control/test-board.h"
+#include "networkd/control/test-network-store.h"
 #include "tests/kernel/namespaces.h"
 
 namespace talos::networkd {

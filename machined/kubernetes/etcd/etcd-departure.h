@@ -3,8 +3,8 @@
 //
 // Every question has a deadline: an etcd that does not answer keeps nobody waiting for ever, and
 // who does not know may not go on as if all were well. Nothing is kept here. Leaving is
-// etcd-supervisor's work, which has it on disk (etcd-supervisor/membership/leave.h): cut off at any
-// line, the node is a member or has left, and asking again goes on from there.
+// etcd-supervisor's work, which has it on disk (etcd-supervisor/membership/cluster-leave.h): cut
+// off at any line, the node is a member or has left, and asking again goes on from there.
 #pragma once
 
 #include <kj/function.h>

@@ -1,0 +1,27 @@
+// The data directory of etcd and the folder of etcd-supervisor, on a real disk.
+//
+// In the folder: `intent` (plan/membership-intent.h), written whole or not at all, and `snapshot`
+// while one is restored. Both are readable by this user alone.
+#pragma once
+
+#include "etcd-supervisor/membership/membership-dependencies.h"
+
+namespace talos::supervisor {
+
+class RealFiles final : public Files {
+ public:
+  RealFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder);
+
+  Data data() override;
+  uint64_t freeBytes() override;
+  Intent load() override;
+  void store(const Intent& intent) override;
+  void removeData() override;
+  kj::StringPtr snapshot() override { return snapshotPath; }
+  void removeSnapshot() override;
+
+ private:
+  kj::String dataFolder, stateFolder, intentPath, snapshotPath;
+};
+
+}  // namespace talos::supervisor

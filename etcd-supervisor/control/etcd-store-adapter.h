@@ -1,0 +1,52 @@
+// machined's store as the board of membership: config, secrets and the service in; how etcd is to
+// be run and how it is, out. Nothing is written that is there already.
+#pragma once
+
+#include "common/tls/tls.h"
+#include "common/wire/store-client.h"
+#include "etcd-supervisor/membership/membership-dependencies.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::supervisor {
+
+class StoreBoard final : public Board {
+ public:
+  // `changed` is called for every change of the inputs, not before this has returned. The endpoints
+  // are given the certificates as soon as there are any: `member` for etcd's ports, `api` for other
+  // nodes.
+  StoreBoard(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api,
+             kj::Function<void()> changed);
+  ~StoreBoard() noexcept(false);
+
+  kj::Maybe<const Config&> config() override;
+  bool running() override;
+  kj::Vector<kj::String> sharedAddresses() override;
+  kj::Vector<kj::String> kubernetesNodes() override;
+  kj::Maybe<const Wanted&> wanted() override;
+  kj::Promise<void> want(Wanted wanted) override;
+  kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member> members) override;
+  kj::Promise<void> tellSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
+
+ private:
+  StoreClient& store;
+  TlsEndpoint& member;
+  TlsEndpoint& api;
+  kj::Function<void()> changed;
+  Watched<rpc::EtcdConfigSpec> configs;
+  Watched<rpc::EtcdSecretsSpec> secrets;
+  Watched<rpc::ServiceSpec> services;
+  Watched<rpc::EtcdSpecSpec> specs;
+  Watched<rpc::VipStatusSpec> vips;
+  Watched<rpc::MemberSpec> members;
+  kj::Maybe<Config> config_;
+  kj::Maybe<Wanted> wanted_;
+  bool hasSecrets = false;
+  kj::String shared;  // that were held when it was looked last
+
+  void configChanged();
+  void secretsChanged();
+  void specsChanged();
+  void vipsChanged();
+};
+
+}  // namespace talos::supervisor

@@ -1,0 +1,85 @@
+// What membership stands on: files, machined's store, other nodes, etcd. Tests have models of them
+// (test-membership-bed.h), ../control the real ones.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/etcd/etcd.h"
+#include "etcd-supervisor/plan/membership-phase.h"
+
+namespace talos::supervisor {
+
+// The data directory, and what etcd-supervisor itself keeps beside it.
+class Files {
+ public:
+  virtual ~Files() noexcept(false) = default;
+  virtual Data data() = 0;
+  virtual uint64_t freeBytes() = 0;  // where the data is
+  virtual Intent load() = 0;         // kNone when there is none; throws when it cannot be read
+  // On disk when it returns. When it throws, load() says which one counts.
+  virtual void store(const Intent& intent) = 0;
+  virtual void removeData() = 0;
+  virtual kj::StringPtr snapshot() = 0;  // where one is received
+  virtual void removeSnapshot() = 0;     // absent is fine
+};
+
+// EtcdStatuses/etcd by value.
+struct Status {
+  kj::StringPtr phase;
+  kj::String member, leader;
+  unsigned voters = 0, tolerates = 0;
+  kj::String message;
+  kj::Array<kj::String> alarms;
+  kj::String changed;
+};
+
+class Board {
+ public:
+  virtual ~Board() noexcept(false) = default;
+  virtual kj::Maybe<const Config&> config() = 0;  // none: not known, or no control-plane node
+  virtual bool running() = 0;                     // the process of service etcd
+  // Those that vipd of this node has not stepped down from. It does so when etcd is leaving.
+  virtual kj::Vector<kj::String> sharedAddresses() = 0;
+  // Addresses of control-plane nodes, as Kubernetes of the cluster knows them; none as long as it
+  // has told nothing. A node that looks for a cluster to join asks them too; they say nothing
+  // against making one, which is for those whom config and talosconfig name.
+  virtual kj::Vector<kj::String> kubernetesNodes() = 0;
+  // What is wanted so far, by us or by who we were before a restart; none: nothing in this boot.
+  virtual kj::Maybe<const Wanted&> wanted() = 0;
+  virtual kj::Promise<void> want(Wanted wanted) = 0;
+  virtual kj::Promise<void> tell(const Status& status,
+                                 kj::ArrayPtr<const etcd::Member> members) = 0;
+};
+
+// The machine APIs of other control-plane nodes. Every call has a deadline of its own.
+class Peers {
+ public:
+  virtual ~Peers() noexcept(false) = default;
+  virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
+  // `asker`: the address of this node when it is about to make a cluster, else empty.
+  virtual kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) = 0;
+  virtual kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) = 0;
+};
+
+class Doors {
+ public:
+  virtual ~Doors() noexcept(false) = default;
+  // The client port of etcd there. Stays until the end.
+  virtual etcd::Etcd& at(kj::StringPtr address) = 0;
+};
+
+constexpr kj::StringPtr kLocal = "127.0.0.1"_kj;
+
+struct Edges {
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  kj::Function<double()> chance;  // [0, 1)
+  Files& files;
+  Board& board;
+  Peers& peers;
+  Doors& doors;
+};
+
+}  // namespace talos::supervisor

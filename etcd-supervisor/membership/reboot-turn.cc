@@ -1,0 +1,47 @@
+#include "etcd-supervisor/membership/reboot-turn.h"
+
+#include "common/base/log.h"
+#include "etcd-supervisor/membership/membership-lock.h"
+
+namespace talos::supervisor {
+namespace {
+
+// Until the machine has stopped what runs on it, and restarts.
+constexpr auto kGoing = 5 * kj::MINUTES;
+
+}  // namespace
+
+kj::Promise<void> Restart::take(kj::ArrayPtr<const kj::String> known) {
+  auto config = here.config();
+  auto asking = here.take("it waits for its turn to restart");
+  giveBack();  // asked for anew: the one before has come to nothing
+  bool works = false;
+  // A learner reads and locks nothing; without a leader nobody does.
+  KJ_IF_MAYBE (status, co_await view.local()) works = !status->learner && status->leader != 0;
+  if (!works) {
+    auto answer = co_await view.members(known);
+    co_return co_await view.requireSpare(answer.through, config);
+  }
+  auto& door = edges.doors.at(kLocal);
+  if (mutex == nullptr || holder != config.name) {
+    holder = kj::str(config.name);
+    mutex = mutexFor(Exclusive::kAway, edges, door, holder);
+  }
+  auto lock = co_await lockFor(Exclusive::kAway, *KJ_ASSERT_NONNULL(mutex),
+                               [](kj::String text) { log::info(text); });
+  co_await view.requireSpare(door, config);
+  turn = kj::mv(lock);
+  end = edges.timer.afterDelay(kGoing)
+            .then([this]() {
+              log::info("this node has not restarted; another one may");
+              turn = nullptr;
+            })
+            .eagerlyEvaluate(nullptr);
+}
+
+void Restart::giveBack() {
+  end = nullptr;
+  turn = nullptr;
+}
+
+}  // namespace talos::supervisor

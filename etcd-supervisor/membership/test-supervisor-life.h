@@ -1,0 +1,463 @@
+// For tests: what happens in the world of test-membership-bed.h: lives of etcd-supervisor, what
+// machined does with the service, what etcd does when it is started.
+#pragma once
+
+#include "etcd-supervisor/membership/test-membership-bed.h"
+#include "etcd-supervisor/membership/test-routed-etcd.h"
+
+namespace talos::supervisor {
+
+// One life of etcd-supervisor, with its edges. After its last write it does nothing any more.
+class Process final : public Files, public Board, public Peers, public Doors, public kj::Clock {
+ public:
+  Process(World& world, Node& node)
+      : world(world),
+        node(node),
+        keeper(Edges{world.timer, *this, [&world] { return world.chance(); }, *this, *this, *this,
+                     *this}) {
+    runs = keeper.run().eagerlyEvaluate([&](kj::Exception&& e) {
+      // A disk that is full ends it: the next one tries again.
+      bool full = messageOf(e) == kFull;
+      if (!dead && !full) world.never(kj::str(node.config.name, " has failed: ", messageOf(e)));
+      dead = true;
+    });
+  }
+
+  ~Process() noexcept(false) {
+    dead = true;
+    canceler.cancel("etcd-supervisor died");
+  }
+
+  World& world;
+  Node& node;
+  bool dead = false;
+
+  // --- Files ---
+  Data data() override {
+    requireAlive();
+    return node.disk.data;
+  }
+  uint64_t freeBytes() override { return node.freeBytes; }
+  Intent load() override {
+    requireAlive();
+    return node.disk.intent.clone();
+  }
+  void store(const Intent& intent) override {
+    requireAlive();
+    mayDie();
+    mayFail();
+    node.disk.intent = intent.clone();
+    mayFail();
+    if (node.failsLate) fail(ErrorKind::kInternal, kFull);
+    mayDie();
+  }
+  void removeData() override {
+    requireAlive();
+    if (node.running) world.never("data was removed under a running etcd");
+    if (world.isMember(node)) world.never("the data of a member was removed");
+    node.disk.data = Data::kPartial;
+    mayDie();
+    node.disk.data = Data::kNone;
+    node.disk.cluster = nullptr;
+  }
+  kj::StringPtr snapshot() override { return "/snapshot"_kj; }
+  void removeSnapshot() override { node.disk.snapshot = false; }
+
+  // --- Board ---
+  kj::Maybe<const Config&> config() override { return node.config; }
+  bool running() override { return node.running; }
+  kj::Maybe<const Wanted&> wanted() override {
+    KJ_IF_MAYBE (wanted, node.wanted) return *wanted;
+    return nullptr;
+  }
+  kj::Promise<void> want(Wanted next) override {
+    co_await world.delay(5 * kj::MILLISECONDS);
+    if (dead) co_await kj::Promise<void>(kj::NEVER_DONE);
+    if (node.storeFails) fail(ErrorKind::kUnavailable, "machined is starting");
+    node.wanted = kj::mv(next);
+    node.changed.raise();
+    keeper.wake();
+  }
+  kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member>) override {
+    node.status.phase = status.phase;
+    node.message = status.message.cStr();
+    followPhase();
+    return kj::READY_NOW;
+  }
+
+  kj::Vector<kj::String> sharedAddresses() override {
+    kj::Vector<kj::String> addresses;
+    if (node.holds) addresses.add(kj::str(kSharedAddress));
+    return addresses;
+  }
+
+  kj::Vector<kj::String> kubernetesNodes() override {
+    kj::Vector<kj::String> addresses;
+    for (auto& one : node.kubernetesNodes) addresses.add(kj::str(one.c_str()));
+    return addresses;
+  }
+
+  // --- Peers ---
+  kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override {
+    return kj::arr(kj::str(host));
+  }
+  kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) override {
+    auto from = kj::str(asker);
+    auto& other = *co_await arrive(kj::str(address));
+    auto said = other.process->keeper.standing(from);
+    co_await answer();
+    if (world.slow.contains(&other)) co_await world.timer.afterDelay(world.slow.at(&other));
+    co_return kj::mv(said);
+  }
+  kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) override {
+    auto& other = *co_await arrive(kj::str(address));
+    auto seen = co_await other.process->canceler.wrap(other.process->keeper.look());
+    co_await answer();
+    co_return KJ_MAP(one, seen.members) {
+      return clone(one.member);
+    };
+  }
+
+  // --- Doors ---
+  etcd::Etcd& at(kj::StringPtr address) override {
+    auto& door = doors[address.cStr()];
+    if (door.get() == nullptr) door = kj::heap<RoutedEtcd>(*this, address);
+    return *door;
+  }
+
+  // --- Clock ---
+  kj::Date now() const override {
+    return kj::UNIX_EPOCH + 20000 * kj::DAYS + (world.timer.now() - kj::origin<kj::TimePoint>());
+  }
+
+  kj::Canceler canceler;  // of what others wait for
+  std::map<std::string, kj::Own<RoutedEtcd>> doors;
+  Keeper keeper;
+  kj::Promise<void> runs = nullptr;
+  kj::Own<void> turn;  // to restart etcd, which machined has of it
+
+ private:
+  static constexpr kj::StringPtr kFull = "the disk is full"_kj;
+
+  // What vipd does.
+  void followPhase() {
+    if (node.status.phase == "member") node.holds = true;
+    bool goes = node.status.phase == "leaving" || node.status.phase == "left";
+    if (!node.holds || !goes || node.vipdHangs) return;
+    node.vipd = world.delay(500 * kj::MILLISECONDS)
+                    .then([&node = node] {
+                      node.holds = false;
+                      node.wake();
+                    })
+                    .eagerlyEvaluate(nullptr);
+  }
+
+  void requireAlive() {
+    if (dead) fail(ErrorKind::kInternal, "dead");
+  }
+  void mayDie() {
+    if (world.chance() >= world.crashes) return;
+    dead = true;
+    fail(ErrorKind::kInternal, "died");
+  }
+  void mayFail() {
+    if (world.chance() < world.failures) fail(ErrorKind::kInternal, kFull);
+  }
+  kj::Promise<Node*> arrive(kj::String address) {
+    co_await world.delay(50 * kj::MILLISECONDS);
+    if (dead || world.chance() < world.losses) {
+      co_await world.timer.afterDelay(5 * kj::SECONDS);
+      fail(ErrorKind::kUnavailable, "no answer within 5 s");
+    }
+    auto* other = world.at(address);
+    bool up = other != nullptr && world.reach(node, *other) && other->process.get() != nullptr &&
+              !other->process->dead;
+    if (!up) fail(ErrorKind::kUnavailable, "connection refused");
+    co_return other;
+  }
+  kj::Promise<void> answer() {
+    if (world.chance() < world.losses) {
+      co_await world.timer.afterDelay(5 * kj::SECONDS);
+      fail(ErrorKind::kUnavailable, "no answer within 5 s");
+    }
+    co_await world.delay(200 * kj::MILLISECONDS);
+  }
+};
+
+// --- inline ---
+
+inline bool same(const kj::Vector<Argument>& a, const kj::Vector<Argument>& b) {
+  if (a.size() != b.size()) return false;
+  for (auto i : kj::indices(a)) {
+    if (!(a[i] == b[i])) return false;
+  }
+  return true;
+}
+
+inline Node::Node(World& world, unsigned number) : world(world) {
+  config.name = kj::str("n", number);
+  config.addresses.add(kj::str("10.0.0.", number));
+}
+
+inline bool Node::serves() const {
+  return on && running && disk.data == Data::kWhole &&
+         disk.cluster->members.contains(disk.member) && disk.cluster->alive(disk.member);
+}
+
+inline void Node::wake() {
+  if (process.get() != nullptr && !process->dead) process->keeper.wake();
+}
+
+template <typename T, typename F>
+kj::Promise<T> RoutedEtcd::route(F&& call) {
+  auto& world = process.world;
+  if (process.dead) return kj::NEVER_DONE;
+  auto* node = address == kLocal ? &process.node : world.at(address);
+  if (node == nullptr || !world.reach(process.node, *node) || !node->serves()) {
+    return error(ErrorKind::kUnavailable, kj::str(ownName, ": Connection refused"));
+  }
+  models.push_back(kj::heap<etcd::ModelEtcd>(*node->disk.cluster, node->disk.member));
+  auto& model = *models.back();
+  model.faults.answersLost = world.chance() < world.losses;
+  model.faults.effectAfter = int64_t(2 + world.chance() * 20) * kj::MILLISECONDS;
+  return call(model);
+}
+
+inline kj::Promise<etcd::RangeResult> RoutedEtcd::range(etcd::Range r) {
+  auto* node = process.world.at(address);
+  if (node != nullptr && node->cutOff && !r.serializable) {
+    return error(ErrorKind::kUnavailable, kj::str(ownName, ": etcdserver: no leader"));
+  }
+  return route<etcd::RangeResult>([&](auto& e) { return e.range(kj::mv(r)); });
+}
+
+inline kj::Promise<kj::Array<etcd::Member>> RoutedEtcd::removeMember(etcd::MemberId id) {
+  auto& node = process.node;
+  if (node.disk.member == id && node.holds && !node.vipdHangs && process.world.isMember(node)) {
+    process.world.never(kj::str(node.config.name, " leaves and holds a shared address"));
+  }
+  auto* asked = address == kLocal ? &node : process.world.at(address);
+  bool itself = asked != nullptr && asked->disk.member == id;
+  auto left = co_await changing(
+      route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
+  if (itself) {  // what is no member any more ends, and answers nothing
+    co_await process.world.timer.afterDelay(30 * kj::SECONDS);
+    fail(ErrorKind::kUnavailable, kj::str(ownName, ": no answer"));
+  }
+  co_return kj::mv(left);
+}
+
+template <typename T>
+kj::Promise<T> RoutedEtcd::changing(kj::Promise<T> change) {
+  auto& world = process.world;
+  bool before = world.quorum();
+  auto deaths = world.deaths;
+  auto result = co_await change;
+  if (before && !world.quorum() && world.deaths == deaths) {
+    world.never("a change of members has cost the quorum");
+  }
+  co_return kj::mv(result);
+}
+
+inline void World::powerOn(Node& node) {
+  node.on = true;
+  node.wanted = nullptr;
+  node.running = node.killed = node.holds = false;
+  node.machined = machined(node).eagerlyEvaluate(
+      [this](kj::Exception&& e) { never(kj::str("machined failed: ", e)); });
+  start(node);
+}
+
+inline void World::powerOff(Node& node) {
+  if (!node.on) return;
+  node.on = false;
+  node.process = nullptr;
+  node.machined = nullptr;
+  node.vipd = nullptr;
+  ++deaths;
+  if (isMember(node)) node.disk.cluster->kill(node.disk.member);
+  node.running = false;
+}
+
+inline void World::start(Node& node) {
+  node.process = kj::heap<Process>(*this, node);
+}
+
+inline void World::crash(Node& node) {
+  if (node.process.get() != nullptr) node.process->dead = true;
+}
+
+inline void World::bury() {
+  for (auto& node : nodes) {
+    if (node->process.get() == nullptr || !node->process->dead) continue;
+    node->process = nullptr;
+    tasks.add(delay(2 * kj::SECONDS).then([this, &node = *node] {
+      if (node.on && node.process.get() == nullptr) start(node);
+    }));
+  }
+}
+
+template <typename T>
+void World::ask(Node& node, kj::StringPtr what, kj::Function<kj::Promise<T>(Keeper&)> call) {
+  if (!node.on || node.process.get() == nullptr || node.process->dead) return;
+  ++pending;
+  auto note = [this, text = std::string(kj::str(node.config.name, " ", what).cStr())](
+                  kj::StringPtr outcome) {
+    --pending;
+    outcomes.push_back(text + ": " + outcome.cStr());
+  };
+  auto promise = kj::evalNow([&] { return call(node.process->keeper); });
+  kj::Promise<void> ended = nullptr;
+  if constexpr (kj::isSameType<T, void>()) {
+    ended = kj::mv(promise);
+  } else {
+    ended = promise.ignoreResult();
+  }
+  tasks.add(
+      node.process->canceler.wrap(kj::mv(ended))
+          .then([note]() { note("done"); }, [note](kj::Exception&& e) { note(messageOf(e)); }));
+}
+
+// It has been started as was wanted.
+inline void World::giveTurnBack(Node& node, bool asWanted) {
+  if (!asWanted) return;
+  reruns.erase(&node);
+  if (node.process.get() != nullptr) node.process->turn = nullptr;
+}
+
+inline kj::Promise<bool> World::hasTurn(Node& node) {
+  if (node.process.get() == nullptr || node.process->dead) co_return false;
+  auto& process = *node.process;
+  bool has = false;
+  co_await process.canceler.wrap(process.keeper.rerun())
+      .then(
+          [&](kj::Own<void>&& turn) {
+            process.turn = kj::mv(turn);
+            has = true;
+          },
+          [](kj::Exception&&) {});
+  if (!has) co_await timer.afterDelay(5 * kj::SECONDS);
+  co_return has;
+}
+
+// The snapshot cannot be unpacked.
+inline kj::Promise<void> World::tellFailure(Node& node) {
+  if (node.process.get() == nullptr || node.process->dead) co_return;
+  auto& process = *node.process;
+  co_await process.canceler.wrap(process.keeper.recoveryFailed("etcdutl: fault"))
+      .catch_([](kj::Exception&&) {});
+}
+
+// As machined runs the service: it reads what is wanted before each start.
+inline kj::Promise<void> World::machined(Node& node) {
+  for (;;) {
+    auto changed = node.changed.next();
+    bool waits = true;
+    KJ_IF_MAYBE (wanted, node.wanted) waits = wanted->waitsFor.size() > 0;
+    if (waits) {
+      co_await changed;
+      continue;
+    }
+    co_await delay(1 * kj::SECONDS);
+    KJ_IF_MAYBE (wanted, node.wanted) {
+      if (wanted->waitsFor.size() > 0) continue;
+      Wanted by{kj::String(), kj::String(), {}, kj::str(wanted->recoverFrom), false};
+      for (auto& a : wanted->arguments)
+        by.arguments.add(Argument{kj::str(a.key), kj::str(a.value)});
+      by.image = kj::str(wanted->image);
+      if (by.recoverFrom.size() > 0 && node.disk.data == Data::kNone && unpackFails) {
+        co_await tellFailure(node);
+        co_await delay(5 * kj::SECONDS);
+        continue;
+      }
+      node.runsBy.clear();
+      for (auto& a : by.arguments) node.runsBy.add(Argument{kj::str(a.key), kj::str(a.value)});
+      node.running = true;
+      node.killed = false;
+      node.wake();
+      if (co_await startEtcd(node, by)) {
+        for (;;) {
+          auto next = node.changed.next();
+          bool goes = node.killed || !isMember(node);
+          auto& now = KJ_ASSERT_NONNULL(node.wanted);
+          if (goes || now.waitsFor.size() > 0) break;
+          giveTurnBack(node, same(now.arguments, by.arguments));
+          if (!same(now.arguments, by.arguments) && co_await hasTurn(node)) {
+            reruns.insert(&node);
+            break;
+          }
+          co_await next.exclusiveJoin(timer.afterDelay(1 * kj::SECONDS));
+        }
+      }
+      co_await delay(500 * kj::MILLISECONDS);
+      ++deaths;
+      if (isMember(node)) node.disk.cluster->kill(node.disk.member);
+      node.running = false;
+      node.wake();
+      co_await delay(3 * kj::SECONDS);
+    }
+  }
+}
+
+inline kj::Promise<bool> World::startEtcd(Node& node, const Wanted& wanted) {
+  auto& disk = node.disk;
+  std::map<std::string, std::string> arguments;
+  for (auto& a : wanted.arguments) arguments[a.key.cStr()] = a.value.cStr();
+  co_await delay(300 * kj::MILLISECONDS);
+  if (node.freeBytes < 64 << 20) co_return false;
+  if (disk.data == Data::kWhole) {
+    if (!isMember(node)) co_return false;  // "the member has been permanently removed"
+    disk.cluster->revive(disk.member);
+    node.wake();
+    co_return true;
+  }
+  auto peerUrl = urlOf(node.address(), 2380), clientUrl = urlOf(node.address(), 2379);
+  auto state = arguments["initial-cluster-state"];
+  if (state != "existing") {
+    if (state != "new") never("etcd was started without data and without being told how");
+    disk.data = Data::kPartial;
+    co_await delay(50 * kj::MILLISECONDS);
+    if (!clusters.empty()) never(kj::str(node.config.name, " has made a second cluster"));
+    etcd::ModelCluster::Options options;
+    options.minTtl = 2 * kj::SECONDS;
+    clusters.push_back(
+        kj::heap<etcd::ModelCluster>(timer, node.config.name, peerUrl, clientUrl, options));
+    disk.cluster = clusters.back().get();
+    disk.member = disk.cluster->leader;
+    disk.data = Data::kWhole;
+    node.wake();
+    co_return true;
+  }
+  for (auto& cluster : clusters) {
+    for (auto& [id, member] : cluster->members) {
+      if (member.member.peerUrls[0] != peerUrl || member.member.name.size() > 0) continue;
+      // It checks that the list that it was given is the cluster's.
+      size_t urls = 1, at = 0;
+      auto& list = arguments["initial-cluster"];
+      while ((at = list.find(',', at)) != std::string::npos) ++urls, ++at;
+      bool reachable = false;
+      for (auto& other : nodes) {
+        reachable |= other.get() != &node && other->serves() && reach(node, *other);
+      }
+      if (urls != cluster->members.size() || !reachable) co_return false;
+      disk.data = Data::kPartial;
+      auto own = id;
+      co_await delay(50 * kj::MILLISECONDS);
+      if (!cluster->members.contains(own)) co_return false;
+      disk.data = Data::kWhole;
+      disk.cluster = cluster.get();
+      disk.member = own;
+      cluster->start(own, node.config.name, clientUrl);
+      cluster->members.at(own).inSync = false;
+      tasks.add(delay(5 * kj::SECONDS).then([&cluster, own] {
+        auto found = cluster->members.find(own);
+        if (found != cluster->members.end()) found->second.inSync = true;
+      }));
+      node.wake();
+      co_return true;
+    }
+  }
+  co_return false;
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,100 @@
+#include "etcd-supervisor/plan/departure-check.h"
+
+namespace talos::supervisor {
+namespace {
+
+kj::String withProblem(const Voice& voice) {
+  auto name = describe(voice.member);
+  return voice.problem.size() > 0 ? kj::str(name, " (", voice.problem, ")") : kj::mv(name);
+}
+
+// "etcd has 3 voters (n1, n2, n3); n3 (connection refused) is not healthy"
+kj::String whoVotes(kj::ArrayPtr<const Voice> members, kj::ArrayPtr<const kj::String> ill) {
+  kj::Vector<kj::String> names;
+  for (auto& voice : members) {
+    if (!voice.member.learner) names.add(describe(voice.member));
+  }
+  return kj::str("etcd has ", names.size(), names.size() == 1 ? " voter (" : " voters (",
+                 joined(names), ")", ill.size() == 0 ? "" : "; ", joined(ill),
+                 ill.size() == 0   ? ""
+                 : ill.size() == 1 ? " is not healthy"
+                                   : " are not healthy");
+}
+
+kj::String tolerance(const Votes& votes, bool quorum) {
+  if (!quorum) {
+    return kj::str("there is no quorum (", votes.answering,
+                   votes.answering == 1 ? " answers, " : " answer, ", quorumOf(votes.voters),
+                   " must)");
+  }
+  auto failures = votes.tolerates();
+  if (failures == 0) return kj::str("no failure is tolerated");
+  return kj::str(failures, failures == 1 ? " failure is" : " failures are", " tolerated");
+}
+
+// Without it; while it is away, of those that count it all the same.
+Votes votesWithout(Going going, kj::ArrayPtr<const Voice> members, etcd::MemberId own) {
+  Votes votes;
+  for (auto& voice : members) {
+    bool gone = voice.member.id == own;
+    if (voice.member.learner || (gone && going != Going::kRestarts)) continue;
+    ++votes.voters;
+    if (voice.answers && !gone) ++votes.answering;
+  }
+  return votes;
+}
+
+kj::StringPtr away(Going going) {
+  return going == Going::kRestarts ? "while this node restarts"_kj : "without this node"_kj;
+}
+
+// Of which the node is one.
+kj::Maybe<kj::String> objectionToFew(Going going, unsigned voters) {
+  if (voters == 1) {
+    if (going == Going::kRestarts) return nullptr;
+    return kj::str("this node is the only one: the cluster, and all of its data, would end with it",
+                   going == Going::kRejoins ? "; use --preserve, which keeps the data" : "");
+  }
+  if (voters == 2 && going != Going::kLeaves) {
+    return kj::str(going == Going::kRestarts
+                       ? "while this node restarts there would be no quorum"
+                       : "until this node has joined again the other one would have the only "
+                         "copy of the data",
+                   "; add a third control-plane node first");
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const Voice> members,
+                                  etcd::MemberId own, bool quorum) {
+  bool votes = false;
+  kj::Vector<kj::String> ill, names;
+  for (auto& voice : members) {
+    if (voice.member.id == own) {
+      votes = !voice.member.learner;
+      continue;
+    }
+    // A node that is just joining is no voter: leaving costs nothing. Being away might keep it so.
+    if (voice.answers || (voice.member.learner && going == Going::kLeaves)) continue;
+    ill.add(withProblem(voice));
+    names.add(describe(voice.member));
+  }
+  if (!votes) return nullptr;
+  auto now = votesOf(members), then = votesWithout(going, members, own);
+  auto few = objectionToFew(going, now.voters);
+  if (few == nullptr && ill.empty() && quorum) return nullptr;
+
+  auto text = whoVotes(members, ill);
+  KJ_IF_MAYBE (why, few) return kj::str(text, "; ", *why);
+  if (ill.empty()) return kj::str(text, ", and no quorum now; start its members");
+  // Without a quorum nobody can be removed.
+  auto removal = kj::str(", or remove ", names.size() == 1 ? "it" : "them",
+                         " first with talosctl etcd remove-member");
+  return kj::str(text, ": now ", tolerance(now, quorum && now.quorum()), ", ", away(going), " ",
+                 tolerance(then, then.quorum()), "; start ", joined(names),
+                 quorum ? kj::mv(removal) : kj::String());
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,39 @@
+#include "etcd-supervisor/plan/etcd-quorum.h"
+
+namespace talos::supervisor {
+
+Votes votesOf(kj::ArrayPtr<const Voice> members) {
+  Votes votes;
+  for (auto& voice : members) {
+    if (voice.member.learner) continue;
+    ++votes.voters;
+    if (voice.answers) ++votes.answering;
+  }
+  return votes;
+}
+
+Removal removalOf(kj::ArrayPtr<const Voice> members, etcd::MemberId removed) {
+  Votes left;
+  kj::Vector<kj::String> silent;
+  for (auto& voice : members) {
+    if (voice.member.id == removed && voice.member.learner) return {};  // it has no vote
+    if (voice.member.id == removed || voice.member.learner) continue;
+    ++left.voters;
+    if (voice.answers) {
+      ++left.answering;
+    } else {
+      silent.add(describe(voice.member));
+    }
+  }
+  Removal removal;
+  removal.last = left.voters == 0;
+  if (!removal.last && !left.quorum()) {
+    removal.objection = kj::str("of the ", left.voters, left.voters == 1 ? " voter" : " voters",
+                                " that would be left only ", left.answering,
+                                left.answering == 1 ? " answers" : " answer", ", and ",
+                                quorumOf(left.voters), " must; no answer from ", joined(silent));
+  }
+  return removal;
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,28 @@
+// Majorities (spec kubernetes.md §8). Pure.
+#pragma once
+
+#include "etcd-supervisor/plan/membership-types.h"
+
+namespace talos::supervisor {
+
+constexpr unsigned quorumOf(unsigned voters) {
+  return voters / 2 + 1;
+}
+
+struct Votes {
+  unsigned voters = 0, answering = 0;
+
+  bool quorum() const { return voters > 0 && answering >= quorumOf(voters); }
+  // How many more may fail.
+  unsigned tolerates() const { return quorum() ? answering - quorumOf(voters) : 0; }
+};
+Votes votesOf(kj::ArrayPtr<const Voice> members);
+
+// What a removal would do to the cluster.
+struct Removal {
+  bool last = false;                // nobody would be left that votes: never done
+  kj::Maybe<kj::String> objection;  // the others would have no quorum
+};
+Removal removalOf(kj::ArrayPtr<const Voice> members, etcd::MemberId removed);
+
+}  // namespace talos::supervisor

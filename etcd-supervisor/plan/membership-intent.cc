@@ -1,0 +1,87 @@
+#include "etcd-supervisor/plan/membership-intent.h"
+
+#include "common/base/error.h"
+
+namespace talos::supervisor {
+namespace {
+
+constexpr kj::StringPtr kNames[] = {"none"_kj, "makes"_kj, "joins"_kj, "leaves"_kj, "left"_kj};
+
+[[noreturn]] void damaged(kj::StringPtr line) {
+  fail(ErrorKind::kInvalidArgument, kj::str("unknown line \"", line, "\""));
+}
+
+Intent::State stateOf(kj::StringPtr word, kj::StringPtr line) {
+  for (auto i : kj::indices(kNames)) {
+    if (word == kNames[i]) return static_cast<Intent::State>(i);
+  }
+  damaged(line);
+}
+
+void read(Intent& intent, kj::StringPtr line, bool& hasState) {
+  auto space = line.findFirst(' ').orDefault(line.size());
+  auto key = kj::str(line.slice(0, space));
+  auto value = line.slice(kj::min(space + 1, line.size()));
+  if (key == "state") {
+    intent.state = stateOf(value, line);
+    hasState = true;
+  } else if (key == "member") {
+    // tryParseAs() knows hexadecimal by its 0x.
+    KJ_IF_MAYBE (id, kj::str("0x", value).tryParseAs<uint64_t>()) {
+      intent.member = *id;
+    } else {
+      damaged(line);
+    }
+  } else if (key == "cluster") {
+    intent.cluster = kj::str(value);
+  } else if (line == "recovers") {
+    intent.recovers = true;
+  } else if (line == "skip-hash-check") {
+    intent.skipHashCheck = true;
+  } else if (key == "heard-of") {
+    intent.heardOf.add(kj::str(value));
+  } else {
+    damaged(line);
+  }
+}
+
+}  // namespace
+
+Intent Intent::clone() const {
+  Intent copy{state, member, kj::str(cluster), recovers, skipHashCheck, {}};
+  for (auto& one : heardOf) copy.heardOf.add(kj::str(one));
+  return copy;
+}
+
+kj::StringPtr nameOf(Intent::State state) {
+  return kNames[static_cast<size_t>(state)];
+}
+
+kj::String format(const Intent& intent) {
+  auto heardOf = KJ_MAP(one, intent.heardOf) {
+    return kj::str("heard-of ", one, "\n");
+  };
+  return kj::str(
+      "state ", nameOf(intent.state), "\n",
+      intent.member == 0 ? kj::String() : kj::str("member ", hex(intent.member), "\n"),
+      intent.cluster.size() == 0 ? kj::String() : kj::str("cluster ", intent.cluster, "\n"),
+      intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "",
+      kj::strArray(heardOf, ""));
+}
+
+Intent parseIntent(kj::StringPtr text) {
+  Intent intent;
+  bool hasState = false;
+  while (text.size() > 0) {
+    KJ_IF_MAYBE (end, text.findFirst('\n')) {
+      read(intent, kj::str(text.slice(0, *end)), hasState);
+      text = text.slice(*end + 1);
+    } else {
+      damaged(text);
+    }
+  }
+  if (!hasState) damaged("");
+  return intent;
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,39 @@
+// What this node has begun and must not forget: the one file of etcd-supervisor.
+//
+//   makes    it makes a new cluster. Written before etcd starts, gone when there is data
+//   joins    it was added to a cluster, by this id, and starts with this list of members. Gone when
+//            it votes
+//   leaves   it is about to be removed from its cluster. Gone when the others say that it is not
+//   left     it was removed; its data goes, and it joins nothing by itself until the next boot
+//
+// Besides, in any state, the id of this node's member as it was last seen: a member that was
+// removed is not taken for another one that has its name or its place now. And, until it votes: the
+// other nodes of the cluster to be that it has heard of and that its config need not name.
+//
+// The file is whole after a crash at any line: the old intent or the new one.
+#pragma once
+
+#include "etcd-supervisor/plan/membership-types.h"
+
+namespace talos::supervisor {
+
+struct Intent {
+  enum class State { kNone, kMakes, kJoins, kLeaves, kLeft };
+  State state = State::kNone;
+  etcd::MemberId member = 0;  // this node's; 0: not known, or none
+  kj::String cluster;         // joins: name=url,name=url; makes: its token
+  bool recovers = false;      // makes: of a snapshot
+  bool skipHashCheck = false;
+  kj::Vector<kj::String> heardOf;  // addresses
+
+  Intent clone() const;
+};
+
+kj::StringPtr nameOf(Intent::State state);
+
+// A line for each thing that it says.
+kj::String format(const Intent& intent);
+// InvalidArgument, naming the line, for what format() has not written.
+Intent parseIntent(kj::StringPtr text);
+
+}  // namespace talos::supervisor

@@ -1,0 +1,72 @@
+#include "etcd-supervisor/plan/membership-types.h"
+
+#include "common/base/texts.h"
+
+namespace talos::supervisor {
+
+namespace {
+
+kj::Vector<kj::String> copied(const kj::Vector<kj::String>& texts) {
+  kj::Vector<kj::String> result;
+  for (auto& text : texts) result.add(kj::str(text));
+  return result;
+}
+
+}  // namespace
+
+Config Config::clone() const {
+  Config copy{kj::str(name),
+              kj::str(image),
+              {},
+              copied(addresses),
+              copied(listenAddresses),
+              copied(peers),
+              copied(shared),
+              bootstraps,
+              member};
+  for (auto& argument : extraArgs) {
+    copy.extraArgs.add(Argument{kj::str(argument.key), kj::str(argument.value)});
+  }
+  return copy;
+}
+
+kj::String hostOf(kj::StringPtr url) {
+  KJ_IF_MAYBE (scheme, url.findFirst(':')) {
+    auto rest = url.slice(*scheme + 1);
+    if (!rest.startsWith("//")) return kj::String();
+    rest = rest.slice(2);
+    if (rest.startsWith("[")) {
+      KJ_IF_MAYBE (end, rest.findFirst(']')) return kj::str(rest.slice(1, *end));
+      return kj::String();
+    }
+    KJ_IF_MAYBE (end, rest.findFirst(':')) return kj::str(rest.slice(0, *end));
+    KJ_IF_MAYBE (end, rest.findFirst('/')) return kj::str(rest.slice(0, *end));
+    return kj::str(rest);
+  }
+  return kj::String();
+}
+
+kj::String urlOf(kj::StringPtr address, uint16_t port) {
+  bool six = address.findFirst(':') != nullptr;
+  return kj::str("https://", six ? "[" : "", address, six ? "]:" : ":", port);
+}
+
+kj::String hex(etcd::MemberId id) {
+  return kj::str(kj::hex(id));
+}
+
+kj::String describe(const etcd::Member& member) {
+  if (member.name.size() > 0) return kj::str(member.name);
+  return kj::str("the member ", hex(member.id), ", which has not started yet");
+}
+
+kj::String joined(kj::ArrayPtr<const kj::String> texts) {
+  return kj::strArray(texts, ", ");
+}
+
+etcd::Member clone(const etcd::Member& member) {
+  return {member.id, kj::str(member.name), copyOf(member.peerUrls), copyOf(member.clientUrls),
+          member.learner};
+}
+
+}  // namespace talos::supervisor

@@ -1,0 +1,370 @@
+// What the controller tells: problems, what is left to do, repairs, cables, addresses.
+#include <errno.h>
+
+#include "networkd/control/test-network-reconciler.h"
+#include "networkd/plan/test-random-network.h"
+
+namespace talos::networkd {
+namespace {
+
+// Catches: a status that grows with every route, until the store takes it no more and nobody is
+// told anything.
+TEST_F(ControllerTest, AThousandProblemsAreToldInBounds) {
+  for (unsigned i = 0; i < 100; ++i) kernel.plug(kj::str("veth", i));
+  board.synced = true;
+  for (unsigned i = 0; i < 1000; ++i) {
+    board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
+  }
+  kernel.unplug(eth0);
+  start();
+  auto problems = board.network().getProblems();
+  ASSERT_EQ(problems.size(), 201u);
+  EXPECT_STREQ(problems[1].cStr(),
+               "address 10.0.0.2/24 on eth0: unknown link \"eth0\"; known links: lo, veth0, veth1, "
+               "veth2, veth3, veth4, veth5, veth6, veth7, veth8, veth9, veth10, veth11, veth12, "
+               "veth13, veth14 and 85 more");
+  EXPECT_STREQ(problems[200].cStr(), "and 801 more");
+}
+
+// Catches: the same of what is left to do, and of the log.
+TEST_F(ControllerTest, AThousandStepsAreToldInBounds) {
+  board.synced = true;
+  for (unsigned i = 0; i < 1000; ++i) {
+    board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
+  }
+  testing::internal::CaptureStderr();
+  start();
+  std::string log = testing::internal::GetCapturedStderr();
+  unsigned said = 0;
+  for (size_t at = 0; (at = log.find("message=\"network changed\" ", at)) != log.npos; ++at) ++said;
+  EXPECT_EQ(said, 200u);
+  EXPECT_NE(log.find("more network changes, not logged one by one"), log.npos);
+  kill();
+
+  for (auto& a : kernel.addresses()) {
+    if (a.link == eth0) netlink::change(kernel, netlink::DeleteAddress{a});
+  }
+  kernel.refuse(eth0, EPERM);
+  start();
+  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  auto steps =
+      KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>().asReader().getSteps();
+  ASSERT_EQ(steps.size(), 201u);
+  EXPECT_STREQ(steps[200].cStr(), "and 800 more");
+}
+
+// Catches: the same of cables.
+TEST_F(ControllerTest, AThousandLinksWithoutACarrierAreToldInBounds) {
+  for (unsigned i = 0; i < 1000; ++i) kernel.setCarrier(kernel.plug(kj::str("veth", i)), false);
+  board.synced = true;
+  board.more = [](Wanted& wanted) {
+    for (unsigned i = 0; i < 1000; ++i) {
+      wanted.links.add(WantedLink{.name = kj::str("veth", i), .version = 1});
+    }
+  };
+  start();
+  pass(10 * kj::SECONDS);
+  auto problems = board.network().getProblems();
+  ASSERT_EQ(problems.size(), 201u);
+  EXPECT_STREQ(problems[200].cStr(), "and 800 more");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(board.last).plans.size(), 1000u);
+}
+
+// Catches: an alarm about somebody who changed something, when what was missing up to now comes.
+TEST_F(ControllerTest, WhatBecomesPossibleIsNoRepair) {
+  specs();
+  board.more = [&](Wanted& wanted) {
+    wanted.links.add(WantedLink{.name = kj::str("eth1"), .version = 1});
+  };
+  start();
+  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  kernel.plug("eth1");
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).up());
+  EXPECT_EQ(board.network().getRepairs(), 0u);
+}
+
+// Catches: what a selector needs to know of hardware not being told.
+TEST_F(ControllerTest, TellsWhatHardwareIs) {
+  specs();
+  start();
+  auto& report = KJ_ASSERT_NONNULL(board.last);
+  auto link =
+      KJ_ASSERT_NONNULL(report.links.find("eth0"_kj))->getRoot<rpc::LinkStatusSpec>().asReader();
+  EXPECT_STREQ(kj::str(link.getDriver(), " ", link.getBusPath(), " ", link.getPciID()).cStr(),
+               "model_net 0000:00:02.0 1af4:1000");
+  EXPECT_EQ(link.getPermanentAddress(), link.getHardwareAddress());
+  EXPECT_GT(link.getPermanentAddress().size(), 0u);
+}
+
+// Catches: drift that stays until the next change of a spec.
+TEST_F(ControllerTest, RepairsWhatOthersBreak) {
+  specs();
+  start();
+  pass(1 * kj::SECONDS);
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  EXPECT_FALSE(hasDefault());
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
+  auto repaired = board.network().getRepaired();
+  ASSERT_EQ(repaired.size(), 2u);
+  EXPECT_EQ(repaired[0].getNumber(), 1u);
+  EXPECT_STREQ(repaired[0].getLink().cStr(), "eth0");
+  EXPECT_STREQ(repaired[0].getWhat().cStr(), "add address 10.5.0.2/24 to link eth0");
+  EXPECT_EQ(repaired[1].getNumber(), 2u);
+  netlink::setUp(kernel, eth0, false);
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(hasDefault());
+  EXPECT_EQ(board.network().getRepairs(), 4u);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(board.last).plans.size() == 0);
+}
+
+// Catches: somebody else's doing that nobody is told of, when the network could not be read at once
+// while it changed.
+TEST_F(ControllerTest, AReadingThatFailedHidesNoRepair) {
+  specs();
+  start();
+  pass(1 * kj::SECONDS);
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  kernel.disturb(1);
+  pass(1 * kj::SECONDS);
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
+}
+
+// Catches: an alarm about somebody who changed something, when a peer that roamed is called again
+// or the config has another key.
+TEST_F(ControllerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
+  specs();
+  kj::byte key = 1;
+  board.more = [&](Wanted& wanted) {
+    auto& wg0 = wanted.links.add(
+        WantedLink{.name = kj::str("wg0"), .version = 1, .kind = kj::str("wireguard")});
+    wg0.wireguard.privateKey = RandomNetwork::secret(key);
+    wg0.wireguard.peers.add(
+        WantedPeer{.publicKey = RandomNetwork::secret(10).publicKey(),
+                   .resolved = Endpoint{KJ_ASSERT_NONNULL(Ip::parse("192.0.2.1")), 9},
+                   .allowed = {prefix("10.7.1.0/24")}});
+    wg0.wireguard.peers.add(WantedPeer{.publicKey = RandomNetwork::secret(11).publicKey()});
+  };
+  start();
+  auto wg0 = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "wg0")).index;
+  auto look = [&] {
+    work.raise();
+    pass(1 * kj::SECONDS);
+    return kernel.wireguard(wg0);
+  };
+  auto there = look();
+  ASSERT_EQ(there.peers.size(), 2u);
+  ASSERT_TRUE(there.peers[0].endpoint);
+  auto home = *there.peers[0].endpoint;
+
+  there.peers[0].endpoint->address = KJ_ASSERT_NONNULL(Ip::parse("203.0.113.7"));
+  kernel.have(wg0, there);
+  EXPECT_TRUE(*look().peers[0].endpoint == home);
+  key = 2;
+  EXPECT_TRUE(look().publicKey == RandomNetwork::secret(2).publicKey());
+  EXPECT_EQ(board.network().getRepairs(), 0u);
+
+  there = look();
+  there.peers.clear();
+  kernel.have(wg0, there);
+  EXPECT_EQ(look().peers.size(), 2u);
+  EXPECT_EQ(board.network().getRepairs(), 1u);
+
+  // Another's key is one, and what else is done to a peer.
+  there = look();
+  there.publicKey = RandomNetwork::secret(3).publicKey();
+  kernel.have(wg0, there);
+  EXPECT_TRUE(look().publicKey == RandomNetwork::secret(2).publicKey());
+  EXPECT_EQ(board.network().getRepairs(), 2u);
+  there = look();
+  there.peers[0].endpoint->port = 10;
+  there.peers[0].keepalive = 7;
+  kernel.have(wg0, there);
+  EXPECT_EQ(look().peers[0].keepalive, 0u);
+  EXPECT_EQ(board.network().getRepairs(), 3u);
+  there = look();
+  there.peers[0].endpoint->port = 10;
+  there.peers[0].allowed = {prefix("10.7.2.0/24")};
+  kernel.have(wg0, there);
+  EXPECT_TRUE(look().peers[0].allowed == std::vector<Prefix>{prefix("10.7.1.0/24")});
+  EXPECT_EQ(board.network().getRepairs(), 4u);
+  there = look();
+  there.peers.pop_back();
+  kernel.have(wg0, there);
+  EXPECT_EQ(look().peers.size(), 2u);
+  EXPECT_EQ(board.network().getRepairs(), 5u);
+}
+
+// Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,
+// and a list that grows for ever.
+TEST_F(ControllerTest, RepairsAreCountedOnOverARestart) {
+  specs();
+  start();
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+  pass(1 * kj::SECONDS);
+  ASSERT_EQ(board.network().getRepairs(), 2u);
+  kill();
+  board.repairs.count = 2;
+  board.repairs.newest.add(Repairs::One{2, kj::str("eth0"), kj::str("old")});
+  start();
+  EXPECT_EQ(board.network().getRepaired().size(), 1u);
+  for (unsigned i = 0; i < 20; ++i) {
+    netlink::change(kernel,
+                    netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
+    pass(1 * kj::SECONDS);
+  }
+  EXPECT_EQ(board.network().getRepairs(), 42u);
+  auto repaired = board.network().getRepaired();
+  ASSERT_EQ(repaired.size(), 32u);
+  EXPECT_EQ(repaired[0].getNumber(), 11u);
+  EXPECT_EQ(repaired[31].getNumber(), 42u);
+}
+
+// Catches: what cannot be done being shown nowhere, or without when it is tried again.
+TEST_F(ControllerTest, WhatIsLeftToDoIsAPlan) {
+  specs();
+  kernel.refuse(eth0, EPERM);
+  start();
+  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  auto next = KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>();
+  EXPECT_STREQ(next.getSteps()[0].cStr(), "set link eth0 up");
+  EXPECT_TRUE(kj::StringPtr(next.getRetry()).endsWith("ms")) << next.getRetry().cStr();
+  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Operation not permitted");
+  EXPECT_EQ(board.network().getRepairs(), 0u);
+}
+
+// Catches: a cable that is out and nobody is told, or told again and again; one that keeps what can
+// be done from being done, that makes networkd hammer the kernel, or that counts as undone, so that
+// a boot waits for it.
+TEST_F(ControllerTest, ACableThatIsOutIsToldAndChangesNothing) {
+  specs();
+  start();
+  pass(10 * kj::SECONDS);
+  kernel.takeChangeCount();
+  auto repairs = board.network().getRepairs();
+  testing::internal::CaptureStderr();
+  kernel.setCarrier(eth0, false);
+  pass(1 * kj::SECONDS);
+  constexpr auto kSaid =
+      "eth0: no carrier: no cable, or the other end is down; waiting for carrier";
+  ASSERT_EQ(board.network().getProblems().size(), 1u);
+  EXPECT_STREQ(board.network().getProblems()[0].cStr(), kSaid);
+  EXPECT_EQ(board.network().getApplied(), 3u);
+  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  EXPECT_EQ(plans.size(), 1u);
+  auto own = KJ_ASSERT_NONNULL(plans.find("eth0"_kj))->getRoot<rpc::LinkPlanSpec>().asReader();
+  EXPECT_STREQ(own.getProblems()[0].cStr(), kSaid);
+  EXPECT_EQ(own.getSteps().size(), 0u);
+  EXPECT_EQ(own.getRetry().size(), 0u) << "there is nothing to try";
+  // Other things happen; this one was told.
+  for (unsigned i = 0; i < 5; ++i) {
+    work.raise();
+    pass(20 * kj::SECONDS);
+  }
+  board.addresses.add(kj::str("10.8.0.2/24"));
+  work.raise();
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.8.0.2/24")) << "what can be done is done";
+  EXPECT_EQ(kernel.takeChangeCount(), 1u);
+  // It is put right all the same when somebody takes it.
+  netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.8.0.2/24")}});
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(has("10.8.0.2/24"));
+  EXPECT_EQ(board.network().getRepairs(), repairs + 1);
+  kernel.setCarrier(eth0, true);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(board.last).plans.size(), 0u);
+  auto log = testing::internal::GetCapturedStderr();
+  auto count = [&](std::string_view what) {
+    unsigned found = 0;
+    for (size_t at = 0; (at = log.find(what, at)) != log.npos; at += what.size()) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("message=problem error=\"eth0: no carrier"), 1u) << log;
+  EXPECT_EQ(count("message=\"problem solved\" error=\"eth0: no carrier"), 1u) << log;
+}
+
+// Catches: an alarm about hardware that agrees with its other end for a moment, and none when there
+// is no other end because nothing changes any more; a boot that waits for the cable.
+TEST_F(ControllerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
+  specs();
+  kernel.setCarrier(eth0, false);
+  start();
+  EXPECT_EQ(board.network().getApplied(), 3u) << "at once";
+  EXPECT_TRUE(has("10.5.0.2/24"));
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  pass(4900 * kj::MILLISECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 1u) << "by itself";
+  auto published = board.published;
+  pass(3600 * kj::SECONDS);
+  EXPECT_EQ(board.published, published) << "and then it is quiet";
+  // A new networkd knows the link as one that is up for long.
+  kill();
+  start();
+  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  // Down and up: a moment again.
+  netlink::setUp(kernel, eth0, false);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(board.network().getProblems().size(), 1u);
+}
+
+// Catches: an overrun that is not followed by a look at everything, or not counted.
+TEST_F(ControllerTest, AnOverrunIsCountedAndEverythingReadAgain) {
+  specs();
+  start();
+  kernel.overrun();
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(board.network().getOverruns(), 1u);
+}
+
+// Catches: the host name's state being told only when something else happens.
+TEST_F(ControllerTest, TellsWhenTheHostNameIsSet) {
+  specs();
+  board.hostname = kj::str("node-1");
+  start();
+  EXPECT_FALSE(board.network().getHostnameReady());
+  host.name = kj::str("node-1");
+  host.nameChanged.raise();
+  settle();
+  EXPECT_TRUE(board.network().getHostnameReady());
+}
+
+// Catches: the default address changing when a better one comes, which would change certificates
+// and membership; and forgetting it while the store has not yet said it back.
+TEST_F(ControllerTest, TheDefaultAddressIsChosenOnce) {
+  specs();
+  board.addresses.clear();
+  board.addresses.add(kj::str("10.5.0.9/24"));
+  start();
+  board.addresses.add(kj::str("10.5.0.2/24"));
+  work.raise();
+  settle();
+  auto chosen = [&](kj::StringPtr id) {
+    auto& report = KJ_ASSERT_NONNULL(board.last);
+    auto spec = KJ_ASSERT_NONNULL(report.nodeAddresses.find(id))
+                    ->getRoot<rpc::NodeAddressSpec>()
+                    .asReader();
+    return kj::strArray(KJ_MAP(text, spec.getAddresses()) { return kj::str(text); }, " ");
+  };
+  EXPECT_STREQ(chosen("default").cStr(), "10.5.0.9");
+  EXPECT_STREQ(chosen("current").cStr(), "10.5.0.2 10.5.0.9");
+
+  kill();
+  board.stored.chosen.add(KJ_ASSERT_NONNULL(Ip::parse("10.5.0.77")));
+  start();
+  EXPECT_STREQ(chosen("default").cStr(), "10.5.0.77");
+}
+
+}  // namespace
+}  // namespace talos::networkd

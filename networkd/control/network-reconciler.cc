@@ -1,0 +1,395 @@
+#include "networkd/control/network-reconciler.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <time.h>
+
+#include "common/base/backoff.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "networkd/control/network-pace.h"
+#include "networkd/plan/change-texts.h"
+
+namespace talos::networkd {
+
+namespace {
+
+constexpr unsigned kMaxRounds = 8;
+constexpr Backoff::Pace kPassPace = {500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
+// Lines of the log for one batch of changes: ten thousand routes would push out everything else.
+constexpr size_t kMostLogged = 200;
+constexpr size_t kMostTold = 200;  // problems and steps, in resources
+
+// The wish came true by itself: an address that the kernel made meanwhile, a route that went with
+// its link.
+bool harmless(const netlink::Change& change, int code) {
+  bool adds = change.is<netlink::AddAddress>() || change.is<netlink::AddRoute>();
+  bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>();
+  return (adds && code == EEXIST) ||
+         (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
+}
+
+// Peers that went elsewhere and fell silent are called again: nobody changed anything.
+bool callsPeers(const netlink::Change& change) {
+  KJ_IF_MAYBE (set, change.tryGet<netlink::SetWireguard>()) {
+    if (set->privateKey != nullptr || set->listenPort || set->firewallMark) return false;
+    for (auto& peer : set->peers) {
+      if (!peer.endpoint || peer.remove || peer.keepalive || peer.replaceAllowed) return false;
+    }
+    return true;
+  }
+  return false;
+}
+
+// A resource has bounds, and nobody reads ten thousand lines.
+void shorten(kj::Vector<kj::String>& lines) {
+  if (lines.size() <= kMostTold) return;
+  auto rest = lines.size() - kMostTold;
+  lines.truncate(kMostTold);
+  lines.add(kj::str("and ", rest, " more"));
+}
+
+kj::Vector<Ip> copy(const kj::Vector<Ip>& list) {
+  kj::Vector<Ip> result;
+  result.addAll(list);
+  return result;
+}
+
+// Two wishes with the same bytes are the same.
+kj::Array<kj::byte> identity(const Wanted& wanted) {
+  kj::Vector<kj::byte> bytes;
+  auto number = [&](uint64_t value) { bytes.addAll(kj::arrayPtr(&value, 1).asBytes()); };
+  auto text = [&](kj::StringPtr value) {
+    number(value.size());
+    bytes.addAll(value.asBytes());
+  };
+  auto prefix = [&](const Prefix& value) {
+    number(value.length);
+    number(value.address.bits());
+    bytes.addAll(value.address.bytes());
+  };
+  for (auto count : {wanted.links.size(), wanted.addresses.size(), wanted.routes.size()}) {
+    number(count);
+  }
+  for (auto& link : wanted.links) {
+    text(link.name);
+    number(link.version);
+    KJ_IF_MAYBE (secret, link.wireguard.privateKey) {
+      auto key = secret->publicKey();
+      bytes.addAll(kj::arrayPtr(key.begin(), key.size()));
+    }
+    number(link.wireguard.peers.size());
+    for (auto& peer : link.wireguard.peers) {
+      text(peer.resolved ? peer.resolved->toString() : kj::String());
+    }
+  }
+  for (auto& address : wanted.addresses) {
+    text(address.link);
+    prefix(address.prefix);
+    number(address.version);
+  }
+  for (auto& route : wanted.routes) {
+    text(route.link);
+    prefix(route.destination);
+    number(route.metric);
+    number(route.version);
+  }
+  return bytes.releaseAsArray();
+}
+
+}  // namespace
+
+struct Controller::Outcome {
+  Observed observed;
+  uint64_t applied = 0;
+  kj::Vector<kj::String> problems;
+  bool done = false;  // nothing left to do
+  kj::Vector<kj::String> left;
+};
+
+Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
+                       kj::Timer& timer, Signal& work, kj::Function<double()> random,
+                       kj::Maybe<Endpoints&> endpoints)
+    : kernel(kernel),
+      monitor(monitor),
+      board(board),
+      host(host),
+      timer(timer),
+      work(work),
+      random(kj::mv(random)),
+      endpoints(endpoints),
+      firstPass(nullptr),
+      firstMtus(parseFirstMtus(host.readFirstMtus())) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  firstPassDone = kj::mv(paf.fulfiller);
+  firstPass = paf.promise.fork();
+}
+
+Controller::~Controller() noexcept(false) = default;
+
+// --- loops
+kj::Promise<void> Controller::run() {
+  return applyLoop()
+      .exclusiveJoin(publishLoop())
+      .exclusiveJoin(kernelLoop())
+      .exclusiveJoin(hostLoop());
+}
+
+kj::Promise<void> Controller::applyLoop() {
+  Backoff backoff(kPassPace);
+  for (;;) {
+    auto delay = backoff.next(random());
+    bool good = pass(delay);
+    auto next = work.wait();
+    if (good) {
+      backoff.reset();
+    } else {
+      next = next.exclusiveJoin(timer.afterDelay(delay));
+    }
+    KJ_IF_MAYBE (moment, carriers.next(timer.now())) {
+      next = next.exclusiveJoin(timer.atTime(*moment));
+    }
+    co_await next;
+  }
+}
+
+kj::Promise<void> Controller::publishLoop() {
+  Backoff backoff(kPassPace);
+  auto next = report.wait();
+  for (;;) {
+    co_await next;
+    next = report.wait();
+    kj::Maybe<Report> current = kj::mv(latest);
+    latest = nullptr;
+    KJ_IF_MAYBE (there, current) {
+      kj::Maybe<kj::String> failure;
+      try {
+        co_await timer.timeoutAfter(kPublishDeadline, board.publish(kj::mv(*there)));
+      } catch (...) {
+        failure = messageOf(kj::getCaughtExceptionAsKj());
+      }
+      KJ_IF_MAYBE (why, failure) {
+        log::warn("cannot report the state of the network; retrying", {{"error", *why}});
+        // The kernel may be another by then: look again, which makes a new report.
+        next = next.exclusiveJoin(
+            timer.afterDelay(backoff.next(random())).then([this] { work.raise(); }));
+      } else {
+        backoff.reset();
+      }
+    }
+  }
+}
+
+kj::Promise<void> Controller::kernelLoop() {
+  for (;;) {
+    heard(co_await monitor.next());
+    work.raise();
+    co_await timer.afterDelay(kKernelPause);
+  }
+}
+
+void Controller::heard(netlink::Notice notice) {
+  if (!notice.overrun) return;
+  ++overruns;
+  log::info("missed changes of the kernel; reading everything again");
+}
+
+kj::Promise<void> Controller::hostLoop() {
+  for (;;) {
+    co_await host.hostnameChanged();
+    work.raise();
+  }
+}
+
+// --- one pass
+Observed Controller::observe() {
+  auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr));
+  observed.firstMtus = firstMtus;
+  for (auto& link : observed.links) {
+    auto hardware = host.hardware(link);
+    if (hardware.driver.size() > 0) observed.hardware.insert(link.index, kj::mv(hardware));
+  }
+  return observed;
+}
+
+Preview Controller::preview(capnp::List<rpc::Resource>::Reader specs) {
+  auto wanted = wantedOf(specs);
+  KJ_IF_MAYBE (names, endpoints) names->fillKnown(wanted);
+  return networkd::preview(wanted, observe());
+}
+
+bool Controller::pass(kj::Duration retry) {
+  KJ_IF_MAYBE (intent, board.intent()) {
+    repairs.goOnFrom(kj::mv(intent->repairs));
+    KJ_IF_MAYBE (names, endpoints) names->fill(intent->wanted, intent->resolvers);
+    kj::Vector<kj::String> problems = kj::mv(intent->wanted.problems);
+    bool good = writeResolvers(*intent, problems);
+    kj::Maybe<Outcome> outcome;
+    auto failure = kj::runCatchingExceptions([&] { outcome = converge(intent->wanted); });
+    KJ_IF_MAYBE (e, failure) {
+      log::error("cannot read the network of the kernel", {{"error", messageOf(*e)}});
+      return false;
+    }
+    auto& reached = KJ_ASSERT_NONNULL(outcome);
+    KJ_IF_MAYBE (names, endpoints) {
+      if (reached.done) names->reached(intent->wanted);
+    }
+    for (auto& problem : reached.problems) problems.add(kj::mv(problem));
+    good = good && reached.done;
+    Undone undone{kj::mv(reached.left), kj::mv(problems)};
+    if (!good) undone.retry = retry;
+    undone.waiting = carriers.lost(intent->wanted, reached.observed, timer.now());
+    tell(*intent, reached, kj::mv(undone));
+    firstPassDone->fulfill();
+    return good;
+  }
+  return true;  // `work` tells when there is something to do
+}
+
+void Controller::tell(Intent& intent, const Outcome& reached, Undone undone) {
+  kj::Vector<kj::String> problems;
+  for (auto& problem : undone.problems) problems.add(kj::str(problem));
+  for (auto& loss : undone.waiting) problems.add(kj::str(loss.what));
+  for (auto list : {&undone.steps, &undone.problems, &problems}) shorten(*list);
+  logProblems(problems);
+
+  auto addresses = nodeAddresses(reached.observed, recall(kj::mv(intent.previous)));
+  remembered = {copy(addresses.chosen), kj::Vector<Ip>(), copy(addresses.known)};
+  Health health{
+      .address = addresses.current.size() > 0,
+      .connectivity = hasDefaultRoute(reached.observed),
+      .hostname = intent.hostname.size() > 0 && host.hostname() == intent.hostname,
+      .applied = reached.applied,
+      .problems = kj::mv(problems),
+      .overruns = overruns,
+      .repairs = repairs.copy(),
+  };
+  latest = Report{linkStatuses(reached.observed),
+                  addressStatuses(reached.observed),
+                  routeStatuses(reached.observed),
+                  records(addresses),
+                  records(health),
+                  records(undone)};
+  report.raise();
+}
+
+// What the store knows of before, and what it was told but has not said back yet.
+NodeAddresses Controller::recall(NodeAddresses stored) const {
+  if (stored.chosen.size() == 0) stored.chosen = copy(remembered.chosen);
+  stored.known.addAll(remembered.known);  // nodeAddresses() takes each once
+  return stored;
+}
+
+Controller::Outcome Controller::converge(const Wanted& wanted) {
+  Outcome outcome;
+  // Somebody else's doing, if all was as it is wanted and is not any more.
+  auto wish = identity(wanted);
+  bool repairing = held.size() > 0 && held == wish;
+  if (!repairing) held = nullptr;  // and stays if the kernel cannot be read: nothing new is known
+  bool progress = true;
+  kj::Vector<kj::String> failures;
+  for (unsigned round = 0;; ++round) {
+    // What it said up to now is in what is read now.
+    heard(monitor.take());
+    outcome.observed = observe();
+    carriers.see(outcome.observed, timer.now());
+    auto todo = plan(wanted, outcome.observed);
+    outcome.applied = todo.applied;
+    outcome.problems = kj::mv(todo.problems);
+    outcome.done = todo.steps.size() == 0;
+    bool tooOften = round == kMaxRounds && !outcome.done && progress;
+    if (tooOften) {
+      failures.add(kj::str("another program keeps changing the network"));
+    }
+    if (outcome.done || !progress || tooOften) {
+      for (auto& step : todo.steps) outcome.left.add(told(step.change, outcome.observed));
+      break;
+    }
+    if (remember(firstMtus, outcome.observed, todo.steps)) keepFirstMtus();
+    // It need not tell what we do: all is read again.
+    monitor.listen(false);
+    KJ_DEFER(monitor.listen(true));
+    failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
+  }
+  if (forget(firstMtus, wanted, outcome.observed)) keepFirstMtus();
+  held = outcome.done && outcome.problems.size() == 0 ? kj::mv(wish) : nullptr;
+  if (!outcome.done) {
+    for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
+  }
+  return outcome;
+}
+
+kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<Step> steps,
+                                         bool& progress, bool repairing) {
+  auto names = KJ_MAP(step, steps) {
+    return kj::mv(step.what);
+  };
+  auto changes = KJ_MAP(step, steps) {
+    return kj::mv(step.change);
+  };
+  auto answers = kernel.apply(changes);
+  kj::Vector<kj::String> failures;
+  progress = false;
+  size_t done = 0;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    KJ_IF_MAYBE (failure, answers[i]) {
+      if (!harmless(changes[i], failure->code)) {
+        failures.add(kj::str(names[i], ": ", failure->reason));
+      }
+    } else {
+      progress = true;
+      bool logged = ++done <= kMostLogged;
+      bool repaired = repairing && !callsPeers(changes[i]);
+      if (!repaired && !logged) continue;
+      auto what = told(changes[i], observed);
+      if (!repaired) {
+        log::info("network changed", {{"change", what}, {"for", names[i]}});
+        continue;
+      }
+      if (logged) {
+        log::warn("another program changed the network; restoring",
+                  {{"change", what}, {"for", names[i]}});
+      }
+      repairs.add(linkOf(changes[i], observed), kj::mv(what));
+    }
+  }
+  if (done > kMostLogged)
+    log::info("more network changes, not logged one by one", {{"count", done - kMostLogged}});
+  return failures;
+}
+
+// Without the file a restart of networkd forgets them; that is no reason not to go on.
+void Controller::keepFirstMtus() {
+  auto failure = kj::runCatchingExceptions([&] { host.writeFirstMtus(format(firstMtus)); });
+  KJ_IF_MAYBE (e, failure) {
+    log::warn("cannot write the file of original MTUs", {{"error", messageOf(*e)}});
+  }
+}
+
+bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {
+  auto failure = kj::runCatchingExceptions(
+      [&] { host.writeResolverFile(resolverFile(intent.resolvers, intent.search)); });
+  KJ_IF_MAYBE (e, failure) {
+    problems.add(kj::str("resolver file: ", messageOf(*e)));
+    return false;
+  }
+  return true;
+}
+
+void Controller::logProblems(const kj::Vector<kj::String>& problems) {
+  kj::HashSet<kj::StringPtr> before, now;
+  for (auto& problem : lastProblems) before.upsert(problem, [](auto&, auto&&) {});
+  for (auto& problem : problems) {
+    bool known = before.contains(problem) || now.contains(problem);
+    now.upsert(problem, [](auto&, auto&&) {});
+    if (!known) log::warn("problem", {{"error", problem}});
+  }
+  for (auto& problem : lastProblems) {
+    if (!now.contains(problem)) log::info("problem solved", {{"error", problem}});
+  }
+  kj::Vector<kj::String> copies;
+  for (auto& problem : problems) copies.add(kj::str(problem));
+  lastProblems = kj::mv(copies);
+}
+
+}  // namespace talos::networkd

@@ -1,0 +1,108 @@
+// Keeps the kernel's network as the store's specs say, and tells the store what the kernel has.
+//
+// Wakes for a change of the specs, of the kernel or of the host name, and after a failure by an
+// exponential back-off; then it reads the kernel, plans, applies, and repeats until nothing is left
+// to do. Until every kind of spec has arrived once it changes nothing, so a networkd that starts
+// before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
+// could lose: what is its own the kernel knows (network-plan.h), what was chosen for good the store
+// knows. A second pass sends nothing; when it does although nothing else is wanted, somebody else
+// changed something, which is made good, logged, counted and told (repaired). The count goes on
+// from what the store has, so that its readers know what is new.
+#pragma once
+
+#include <kj/async.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/base/signal.h"
+#include "networkd/control/network-host.h"
+#include "networkd/control/wireguard-endpoints.h"
+#include "networkd/plan/first-mtus.h"
+#include "networkd/plan/link-carrier.h"
+#include "networkd/plan/network-status.h"
+#include "networkd/plan/plan-preview.h"
+#include "networkd/plan/wanted-specs.h"
+
+namespace talos::networkd {
+
+// What the store asks for.
+struct Intent {
+  Wanted wanted;
+  kj::String hostname;  // empty: none yet
+  kj::Vector<kj::String> resolvers, search;
+  NodeAddresses previous;  // what was written before: default and accumulative stay
+  Repairs repairs;         // the same
+};
+
+// What goes back to it. One for each type of resource.
+struct Report {
+  Records links, addresses, routes, nodeAddresses, network, plans;
+};
+
+class Board {
+ public:
+  virtual ~Board() noexcept(false) = default;
+  // None until all kinds have arrived.
+  virtual kj::Maybe<Intent> intent() = 0;
+  virtual kj::Promise<void> publish(Report report) = 0;
+};
+
+class Controller {
+ public:
+  // `work` is set by whoever knows that board's intent changed; `random` in [0, 1) jitters the
+  // back-off; without `endpoints` peers of WireGuard have no names.
+  Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
+             kj::Timer& timer, Signal& work, kj::Function<double()> random,
+             kj::Maybe<Endpoints&> endpoints = nullptr);
+  ~Controller() noexcept(false);
+
+  // Runs until dropped.
+  kj::Promise<void> run();
+  // Resolves when the first pass is done, also if something in it failed: a machine that is half
+  // configured has to be reachable to be repaired.
+  kj::Promise<void> ready() { return firstPass.addBranch(); }
+  Observed observe();
+  kj::Vector<netlink::Route> allRoutes() { return kernel.allRoutes(); }
+  // What would be done if these were all the specs. Changes nothing.
+  Preview preview(capnp::List<rpc::Resource>::Reader specs);
+
+ private:
+  netlink::Kernel& kernel;
+  netlink::Monitor& monitor;
+  Board& board;
+  Host& host;
+  kj::Timer& timer;
+  Signal& work;
+  kj::Function<double()> random;
+  kj::Maybe<Endpoints&> endpoints;
+  Signal report;
+  kj::Own<kj::PromiseFulfiller<void>> firstPassDone;
+  kj::ForkedPromise<void> firstPass;
+  kj::Maybe<Report> latest;
+  NodeAddresses remembered;
+  kj::Vector<kj::String> lastProblems;  // each logged once, not at every attempt
+  kj::Array<kj::byte> held;             // what was wanted when all of it was so; empty: not all is
+  uint64_t overruns = 0;
+  Repairs repairs;
+  std::vector<FirstMtu> firstMtus;
+  Carriers carriers;
+
+  kj::Promise<void> applyLoop();
+  kj::Promise<void> publishLoop();
+  kj::Promise<void> kernelLoop();
+  kj::Promise<void> hostLoop();
+  void heard(netlink::Notice notice);
+  bool pass(kj::Duration retry);
+  struct Outcome;
+  Outcome converge(const Wanted& wanted);
+  // Makes the report of a pass, and logs what is new.
+  void tell(Intent& intent, const Outcome& reached, Undone undone);
+  kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
+                               bool repairing);
+  void keepFirstMtus();
+  bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
+  NodeAddresses recall(NodeAddresses stored) const;
+  void logProblems(const kj::Vector<kj::String>& problems);
+};
+
+}  // namespace talos::networkd

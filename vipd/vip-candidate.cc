@@ -1,0 +1,399 @@
+#include "vipd/vip-candidate.h"
+
+namespace talos::vipd {
+
+using etcd::LeaseId;
+using kj::TimePoint;
+
+namespace {
+
+// Of rounds that failed. Candidates that lost etcd together do not come back all at once.
+constexpr Backoff::Pace kPace = {
+    .first = 200 * kj::MILLISECONDS,
+    .longest = 2 * kj::SECONDS,
+    .chance0 = 0.5,
+};
+constexpr kj::Duration kLookAgain = 200 * kj::MILLISECONDS, kRemoveAgain = 100 * kj::MILLISECONDS,
+                       kRenewAgain = 250 * kj::MILLISECONDS, kUrgent = 50 * kj::MILLISECONDS,
+                       kLongestRenewal = 1 * kj::SECONDS;
+// A watch that tells nothing may be broken, which nobody would notice.
+constexpr kj::Duration kLongestFollow = 15 * kj::SECONDS;
+// A holder's address has a second less than its lease, and wants a new lifetime more than once in
+// that time; whoever waits has only to keep its key.
+constexpr int kBeatsOfHolder = 6, kBeatsOfOthers = 3;
+
+kj::String hex(LeaseId lease) {
+  char text[17];
+  snprintf(text, sizeof(text), "%llx", static_cast<unsigned long long>(lease));
+  return kj::heapString(text);
+}
+
+}  // namespace
+
+Candidate::Candidate(const Ip& address, kj::Duration ttl, kj::Function<double()> chance)
+    : prefix(kj::str("talos:v1:vip:election:", address, "/")),
+      ttl(ttl),
+      chance(kj::mv(chance)),
+      why(kj::str("starting")),
+      obstacle("starting"),
+      backoff(kPace) {}
+
+// --- what is known
+
+void Candidate::stand(TimePoint now, kj::StringPtr name, kj::Maybe<kj::String> why) {
+  host = kj::str(name);
+  bool before = obstacle.has_value();
+  KJ_IF_MAYBE (text, why) {
+    obstacle = std::string(text->cStr());
+    if (phase == Phase::kIdle) this->why = kj::str(*text);
+  } else {
+    obstacle.reset();
+    if (before && phase == Phase::kIdle) {
+      backoff.reset();
+      retryAt = now;
+    }
+  }
+}
+
+void Candidate::granted(TimePoint now, const etcd::Lease& given) {
+  if (phase != Phase::kGranting) return;
+  busy = false;
+  lease = given.id;
+  term = {given.sent, given.ttl};
+  unanswered = 0;
+  renewedAt = given.sent;
+  phase = Phase::kEntering;
+  key = kj::str(prefix, hex(lease));
+  renewAt = given.sent + beat();
+}
+
+void Candidate::entered(TimePoint now, etcd::Revision revision) {
+  if (phase != Phase::kEntering) return;
+  busy = false;
+  created = revision;
+  phase = Phase::kWaiting;
+  why = kj::str("another node was there first");
+  lookAt = now;
+}
+
+void Candidate::saw(TimePoint now, const etcd::RangeResult& keys) {
+  if (phase != Phase::kWaiting && phase != Phase::kHolding) return;
+  busy = false;
+  bool own = false;
+  auto before = kj::mv(rivals);
+  rivals.clear();
+  for (auto& kv : keys.kvs) {
+    if (kv.key == key) own = kv.createRevision == created;
+    if (kv.createRevision >= created) continue;
+    std::string name(kv.key.begin(), kv.key.size());
+    rivals[name] = Rival{kv.createRevision, kv.value == kReleased,
+                         std::string(kv.value.begin(), kv.value.size())};
+  }
+  if (!own) return leave(now, "the key in etcd was deleted", true, true);
+  for (auto& [name, rival] : before) {
+    if (rivals.contains(name)) {
+      rivals[name].released |= rival.released;
+    } else {
+      rivalGone(now, rival.released);
+    }
+  }
+  seen = keys.revision;
+  bool anew = !everSeen;
+  everSeen = current = true;
+  following = false;
+  lookAt = now + kLongestFollow;
+  if (anew && first()) guard = now + kGuard;  // who was here a moment ago is not known
+  tellHolder();
+}
+
+void Candidate::happened(TimePoint now, const etcd::Events& events) {
+  if (!following) return;
+  for (auto& event : events.events) {
+    auto& kv = event.kv;
+    seen = kj::max(seen, kv.modRevision);
+    if (event.deleted && kv.key == key) {
+      return leave(now, "the key in etcd was deleted", true, true);
+    }
+    auto rival = rivals.find(std::string(kv.key.begin(), kv.key.size()));
+    if (rival == rivals.end()) continue;
+    if (event.deleted) {
+      bool released = rival->second.released;
+      rivals.erase(rival);
+      rivalGone(now, released);
+    } else {
+      rival->second.released |= kv.value == kReleased;
+    }
+  }
+  tellHolder();
+}
+
+void Candidate::rivalGone(TimePoint now, bool released) {
+  if (!released) guard = now + kGuard;
+}
+
+void Candidate::followEnded(TimePoint now) {
+  if (!following) return;
+  following = current = false;
+  lookAt = now + kLookAgain / 4 + kLookAgain / 100 * int64_t(chance() * 100);
+}
+
+void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
+  if (!takesPart() || given.id != lease) return;
+  if (unanswered > 0) --unanswered;
+  // Answers may overtake each other; what was longer once stays.
+  Term newer{given.sent, given.ttl};
+  if (newer.end() > term.end()) term = newer;
+  renewAt = renewedAt + beat();
+  refresh = true;
+  trouble = nullptr;
+  if (phase == Phase::kHolding && !stayFor(term, now)) {
+    trouble = kj::str("etcd answers too slowly for a lease of ", term.ttl / kj::SECONDS,
+                      " s: the address is away at times; set a longer leaseTTL");
+  }
+}
+
+void Candidate::renewalFailed(TimePoint now, LeaseId id, TimePoint sent, bool gone,
+                              kj::StringPtr because) {
+  if (!takesPart() || id != lease) return;
+  if (unanswered > 0) --unanswered;
+  if (gone) return leave(now, "etcd has ended the lease", true, true);
+  if (sent <= term.sent) return;  // a later one was answered
+  renewAt = kj::min(renewAt, renewedAt + kj::min(beat(), kRenewAgain));
+  trouble = kj::str("cannot renew the lease: ", because);
+}
+
+void Candidate::left(TimePoint now) {
+  if (phase != Phase::kLeaving) return;
+  busy = false;
+  if (!toRelease && !toRevoke) phase = Phase::kIdle;
+}
+
+void Candidate::failed(TimePoint now, kj::StringPtr because) {
+  busy = false;
+  if (phase == Phase::kGranting) {
+    phase = Phase::kIdle;
+    why = obstacle ? kj::str(obstacle->c_str()) : kj::str(because);
+    retryAt = now + backoff.next(chance());
+  } else if (phase == Phase::kEntering) {
+    // The key may be there or not, and goes with its lease.
+    leave(now, because, false, false);
+  } else {
+    lookAt = now + kLookAgain;
+  }
+}
+
+void Candidate::taken() {
+  if (phase != Phase::kHolding || placed) return;
+  placed = true;
+  why = kj::str("elected");
+  tellHolder();
+}
+
+void Candidate::putFailed(TimePoint now, kj::StringPtr because) {
+  if (phase == Phase::kHolding) leave(now, because, false, false);
+}
+
+void Candidate::late(TimePoint now) {
+  renewAt = kj::min(renewAt, now + kRenewAgain);
+}
+
+void Candidate::removed(TimePoint now, bool done) {
+  mayBePresent = !done;
+  if (!done) removeAt = now + kRemoveAgain;
+}
+
+void Candidate::missing() {
+  refresh = true;
+}
+
+// --- what is to be done
+
+bool Candidate::first() const {
+  for (auto& [name, rival] : rivals) {
+    if (!rival.released) return false;
+  }
+  return everSeen;
+}
+
+// A holder's next renewal does not wait for the answer to the one before; but many that nobody
+// answers are of no use.
+TimePoint Candidate::renewalDue() const {
+  if (unanswered >= kRenewalsAtOnce) return kj::max(renewAt, renewedAt + kLongestRenewal);
+  return unanswered == 0 ? renewAt : kj::max(renewAt, renewedAt + beat());
+}
+
+kj::Duration Candidate::beat() const {
+  bool near = phase == Phase::kHolding || (phase == Phase::kWaiting && first());
+  return term.ttl / (near ? kBeatsOfHolder : kBeatsOfOthers);
+}
+
+void Candidate::forgetView() {
+  rivals.clear();
+  everSeen = current = following = refresh = placed = false;
+  guard.reset();
+  holderName = nullptr;
+  trouble = nullptr;
+}
+
+// `soon`: a new round is worth a try at once.
+void Candidate::leave(TimePoint now, kj::StringPtr because, bool leaseGone, bool soon) {
+  why = kj::str(because);  // before what it may point to is forgotten
+  toRelease = phase == Phase::kHolding && !leaseGone;
+  toRevoke = !leaseGone;
+  phase = leaseGone ? Phase::kIdle : Phase::kLeaving;
+  busy = false;
+  unanswered = 0;
+  forgetView();
+  if (soon) backoff.reset();
+  retryAt = now + backoff.next(chance());
+}
+
+kj::Maybe<Action> Candidate::next(TimePoint now) {
+  if (takesPart()) {
+    if (obstacle) {
+      leave(now, obstacle->c_str(), false, true);
+    } else if (now >= term.end() && phase == Phase::kEntering) {
+      leave(now, "the lease has ended", false, false);
+    } else if (now >= term.end() && phase == Phase::kHolding) {
+      // Only the address has to go. The key may live on, as all do when etcd gets a new leader, and
+      // only etcd knows: whoever waits has nothing to lose.
+      phase = Phase::kWaiting;
+      placed = refresh = false;
+      why = kj::str("the lease has not been renewed in time");
+      tellHolder();
+    }
+  }
+  if (mayBePresent && phase != Phase::kHolding) {
+    if (now < removeAt) return nullptr;
+    return Action(Remove{});
+  }
+  switch (phase) {
+    case Phase::kIdle:
+      if (obstacle || now < retryAt) return nullptr;
+      phase = Phase::kGranting;
+      busy = true;
+      return Action(Grant{ttl});
+    case Phase::kGranting:
+      return nullptr;
+    case Phase::kLeaving:
+      return stepLeaving(now);
+    default:
+      return stepRound(now);
+  }
+}
+
+kj::Maybe<Action> Candidate::stepLeaving(TimePoint now) {
+  if (busy) return nullptr;
+  if (toRelease) {
+    toRelease = false;
+    busy = true;
+    return Action(Release{lease, kj::str(key), created});
+  }
+  if (toRevoke) {
+    toRevoke = false;
+    busy = true;
+    return Action(Revoke{lease});
+  }
+  phase = Phase::kIdle;
+  return nullptr;
+}
+
+kj::Maybe<Action> Candidate::stepRound(TimePoint now) {
+  if (phase == Phase::kEntering) {
+    if (busy) return stepRenewal(now);
+    busy = true;
+    return Action(Enter{lease, kj::str(key), kj::str(host)});
+  }
+  // What the kernel has comes before everything that may wait.
+  KJ_IF_MAYBE (action, stepAddress(now)) return kj::mv(*action);
+  KJ_IF_MAYBE (action, stepRenewal(now)) return kj::mv(*action);
+  return stepView(now);
+}
+
+kj::Maybe<Action> Candidate::stepRenewal(TimePoint now) {
+  if (now < renewalDue()) return nullptr;
+  ++unanswered;
+  renewedAt = now;
+  renewAt = now + beat();
+  return Action(Renew{lease, kj::min(term.ttl / 2, kLongestRenewal)});
+}
+
+kj::Maybe<Action> Candidate::stepView(TimePoint now) {
+  if (now >= lookAt) current = false;
+  if (!current) {
+    if (busy || now < lookAt) return nullptr;
+    busy = true;
+    return Action(Look{kj::str(prefix)});
+  }
+  if (following) return nullptr;
+  following = true;
+  return Action(Follow{kj::str(prefix), seen + 1});
+}
+
+kj::Maybe<Action> Candidate::stepAddress(TimePoint now) {
+  if (phase == Phase::kWaiting) {
+    if (!first() || (guard && now < *guard)) return nullptr;
+  } else if (!refresh) {
+    return nullptr;
+  }
+  auto stay = stayFor(term, now);
+  if (!stay) {
+    // What is left of the lease was used up by waiting.
+    if (phase == Phase::kWaiting) renewAt = kj::min(renewAt, renewedAt + kUrgent);
+    return nullptr;
+  }
+  if (phase == Phase::kWaiting) {
+    phase = Phase::kHolding;
+    backoff.reset();
+    why = kj::str("elected; the address is not on its link yet");
+    tellHolder();
+    renewAt = kj::min(renewAt, renewedAt + beat());
+  }
+  refresh = false;
+  mayBePresent = true;
+  return Action(Put{*stay});
+}
+
+TimePoint Candidate::wake(TimePoint now) const {
+  auto at = now + 1 * kj::HOURS;
+  auto by = [&](TimePoint time) { at = kj::min(at, kj::max(time, now)); };
+  if (mayBePresent && phase != Phase::kHolding) {
+    by(removeAt);
+    return at;
+  }
+  if (phase == Phase::kIdle && !obstacle) by(retryAt);
+  if (!takesPart()) return at;
+  if (phase != Phase::kWaiting) by(term.end());
+  by(renewalDue());
+  if (phase == Phase::kWaiting && guard && *guard > now) by(*guard);
+  if (phase >= Phase::kWaiting && !busy) by(lookAt);
+  return at;
+}
+
+// --- how it is
+
+void Candidate::tellHolder() {
+  holderName = nullptr;
+  if (placed) {
+    holderName = kj::str(host);
+    return;
+  }
+  etcd::Revision oldest = created;
+  for (auto& [name, rival] : rivals) {
+    if (rival.released || rival.created >= oldest) continue;
+    oldest = rival.created;
+    holderName = kj::heapString(rival.host.data(), rival.host.size());
+  }
+}
+
+Candidate::State Candidate::state() const {
+  if (placed) return State::kHolder;
+  return phase >= Phase::kEntering || mayBePresent ? State::kWaiting : State::kIdle;
+}
+
+kj::Maybe<TimePoint> Candidate::leaseEnd() const {
+  if (phase != Phase::kHolding) return nullptr;
+  return term.end();
+}
+
+}  // namespace talos::vipd

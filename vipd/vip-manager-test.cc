@@ -1,0 +1,481 @@
+#include "vipd/vip-manager.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/etcd/test-etcd.h"
+#include "common/netlink/netlink-codec.h"
+#include "common/netlink/test-kernel.h"
+#include "common/testing/test-ip.h"
+#include "common/testing/virtual-time.h"
+
+namespace talos::vipd {
+namespace {
+
+using netlink::TestKernel;
+
+class TestGuard final : public Guard {
+ public:
+  explicit TestGuard(kj::Timer& timer) : timer(timer) {}
+  bool tooLate = false;
+  kj::Array<kj::byte> undone;  // would have been, had the last one come late
+  bool before(kj::TimePoint latest, kj::ArrayPtr<const kj::byte> undo,
+              kj::FunctionParam<void()> body) override {
+    if (tooLate || timer.now() >= latest) return false;
+    undone = kj::heapArray(undo);
+    body();
+    return true;
+  }
+
+ private:
+  kj::Timer& timer;
+};
+
+class TestAnnouncer final : public Announcer {
+ public:
+  std::vector<std::string> said;
+  void announce(const Segment& segment, const Ip& address, unsigned n) override {
+    said.push_back(kj::str(n, " ", address, " on ", segment.link).cStr());
+  }
+};
+
+class TestBoard final : public Board {
+ public:
+  bool synced = true;
+  std::vector<std::pair<std::string, std::string>> vips = {{"10.5.0.50", "eth0"}};
+  std::string host, obstacle;
+  std::map<std::string, std::string> told;  // "state holder: reason"
+  kj::Maybe<Wanted> wanted() override {
+    if (!synced) return nullptr;
+    Wanted wanted;
+    for (auto& [address, link] : vips) {
+      wanted.vips.add(
+          Wanted::Vip{Ip::require(address.c_str()), kj::str(link.c_str()), 2 * kj::SECONDS});
+    }
+    wanted.host = kj::str(host.c_str());
+    if (!obstacle.empty()) wanted.obstacle = kj::str(obstacle.c_str());
+    return kj::mv(wanted);
+  }
+  kj::Promise<void> publish(kj::Array<Shown> shown) override {
+    told.clear();
+    for (auto& one : shown) {
+      constexpr const char* kNames[] = {"idle", "waiting", "holder"};
+      told[one.address.toString().cStr()] = kj::str(kNames[unsigned(one.status.state)], " ",
+                                                    one.status.holder, ": ", one.status.reason)
+                                                .cStr();
+    }
+    return kj::READY_NOW;
+  }
+};
+
+class FixedCalendar final : public kj::Clock {
+ public:
+  kj::Date now() const override { return kj::UNIX_EPOCH; }
+};
+
+// A host with eth0 and eth1, and its vipd.
+struct Host {
+  TestKernel kernel;
+  unsigned eth0 = kernel.plug("eth0"), eth1 = kernel.plug("eth1");
+  kj::Own<netlink::Monitor> monitor = kernel.monitor();
+  etcd::ModelEtcd etcd;
+  TestGuard guard;
+  TestAnnouncer announcer;
+  FixedCalendar calendar;
+  std::vector<std::string> ended;  // connections to these, with what the kernel had then
+  World world;
+  TestBoard board;
+  Signal work;
+  kj::Own<Vips> vips;
+  kj::Promise<void> running = nullptr;
+
+  Host(etcd::ModelCluster& cluster, kj::Timer& timer, kj::StringPtr name)
+      : etcd(cluster),
+        guard(timer),
+        world{etcd,
+              timer,
+              timer,
+              calendar,
+              kernel,
+              guard,
+              announcer,
+              [] { return 0.5; },
+              [this](const Ip& address) {
+                auto text = address.toString();
+                ended.push_back(kj::str(text, has(text) ? ", still there" : "").cStr());
+              }} {
+    board.host = name.cStr();
+    for (auto index : {eth0, eth1}) netlink::setUp(kernel, index);
+    start();
+  }
+  void start() {
+    running = nullptr;
+    vips = kj::heap<Vips>(world, *monitor, board, work);
+    running =
+        vips->run().eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
+  }
+  // As by SIGKILL.
+  void kill() {
+    running = nullptr;
+    vips = nullptr;
+  }
+  bool has(kj::StringPtr ip) {
+    for (auto& address : kernel.addresses()) {
+      if (address.prefix == Prefix::host(Ip::require(ip))) return true;
+    }
+    return false;
+  }
+  std::string told() { return board.told["10.5.0.50"]; }
+};
+
+struct Vipd : testing::Test {
+  ~Vipd() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>() + 100 * kj::SECONDS};
+  etcd::ModelCluster cluster{timer};
+
+  void pass(kj::Duration time) { advance(timer, scope, time); }
+};
+
+// Catches: an address with the wrong length, mark or link, one that is not announced, and a status
+// that says something else.
+TEST_F(Vipd, TheFirstCandidateHoldsTheAddress) {
+  Host a(cluster, timer, "a");
+  a.board.vips.push_back({"fd00::50", "eth1"});
+  a.work.raise();
+  pass(1 * kj::SECONDS);
+  bool four = false, six = false;
+  for (auto& there : a.kernel.addresses()) {
+    if (there.prefix.toString() == "10.5.0.50/32") {
+      four = there.link == a.eth0 && there.protocol == netlink::kSharedAddress &&
+             (there.flags & IFA_F_NOPREFIXROUTE) != 0;
+    }
+    if (there.prefix.toString() == "fd00::50/128") {
+      six = there.link == a.eth1 && (there.flags & IFA_F_NODAD) != 0;
+    }
+  }
+  EXPECT_TRUE(four);
+  EXPECT_TRUE(six);
+  EXPECT_EQ(a.told(), "holder a: elected");
+  pass(9 * kj::SECONDS);
+  EXPECT_EQ(10u, a.announcer.said.size());
+  EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
+}
+
+// Catches: a late address of which another one, or nothing, is taken back.
+TEST_F(Vipd, WhatIsTakenBackIsWhatWasPut) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  for (auto& there : a.kernel.addresses()) {
+    if (there.protocol != netlink::kSharedAddress) continue;
+    EXPECT_EQ(netlink::encode(netlink::DeleteAddress{there}), a.guard.undone);
+    return;
+  }
+  FAIL() << "nothing was put";
+}
+
+// Catches: a second holder, a hand-over that takes a lease's time, and one in which the key is let
+// go of before the address.
+TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  EXPECT_FALSE(b.has("10.5.0.50"));
+  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+
+  a.etcd.faults.effectAfter = 40 * kj::MILLISECONDS;
+  bool ended = false;
+  auto stopping =
+      a.vips->stop("the node shuts down").then([&] { ended = true; }).eagerlyEvaluate(nullptr);
+  pass(1 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));  // before etcd knows
+  EXPECT_FALSE(b.has("10.5.0.50"));
+  pass(99 * kj::MILLISECONDS);
+  EXPECT_TRUE(b.has("10.5.0.50"));
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(ended);
+  EXPECT_TRUE(a.board.told.empty());  // nobody waits for it any more
+}
+
+// Catches: programs of this node that wait for an answer from an address that has gone; a holder
+// that ends its own connections while it has the address.
+TEST_F(Vipd, ItsOwnConnectionsEndWithTheAddress) {
+  Host a(cluster, timer, "a");
+  pass(30 * kj::SECONDS);
+  ASSERT_TRUE(a.has("10.5.0.50"));
+  const std::vector<std::string> once = {"10.5.0.50"}, twice = {"10.5.0.50", "10.5.0.50"};
+  EXPECT_EQ(a.ended, once);  // at first: the kernel may have taken it from an earlier life
+  auto stopping = a.vips->stop("the node shuts down").eagerlyEvaluate(nullptr);
+  pass(1 * kj::MILLISECONDS);
+  EXPECT_EQ(a.ended, twice);
+}
+
+// Catches: a new holder that comes before the address of a dead one is surely gone, or much later.
+TEST_F(Vipd, ADeadHolderIsFollowedAfterItsLeaseAndTheGuard) {
+  Host a(cluster, timer, "a"), b(cluster, timer, "b");
+  pass(5 * kj::SECONDS);
+  ASSERT_TRUE(a.has("10.5.0.50"));
+  a.kill();
+  pass(1900 * kj::MILLISECONDS);
+  EXPECT_FALSE(b.has("10.5.0.50"));
+  pass(1100 * kj::MILLISECONDS);
+  EXPECT_TRUE(b.has("10.5.0.50"));
+}
+
+// Catches: an address of an earlier life that stays until the store has told what is wanted.
+TEST_F(Vipd, WhatAnEarlierLifeHasLeftGoesFirst) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  a.kill();
+  ASSERT_TRUE(a.has("10.5.0.50"));
+  netlink::addAddress(a.kernel, a.eth0, prefix("10.5.0.7/24"));
+  a.board.synced = false;
+  a.start();
+  pass(1 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  // What is not its own stays.
+  auto left = a.kernel.addresses();
+  EXPECT_TRUE(std::any_of(left.begin(), left.end(),
+                          [](auto& each) { return each.prefix == prefix("10.5.0.7/24"); }));
+}
+
+// Catches: holding an address that nobody can reach, and not taking it again.
+TEST_F(Vipd, ALinkWithoutCarrierIsGivenUp) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  a.kernel.setCarrier(a.eth0, false);
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.told(), "idle : link eth0 has no carrier");
+  EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);  // no lease is left
+  a.kernel.setCarrier(a.eth0, true);
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  a.kernel.rename(a.eth0, "eth7");
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.told(), "idle : there is no link eth0");
+}
+
+// Catches: a holder that goes on while etcd of its node is not healthy, or whose spec has gone or
+// names another link.
+TEST_F(Vipd, LeavesWhenItIsNotWantedAnyMore) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  auto change = [&](auto what) {
+    what();
+    a.work.raise();
+    pass(1 * kj::SECONDS);
+  };
+  change([&] { a.board.obstacle = "etcd of this node is not healthy"; });
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.told(), "idle : etcd of this node is not healthy");
+  change([&] { a.board.obstacle = ""; });
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  change([&] { a.board.vips[0].second = "eth1"; });
+  unsigned there = 0;
+  for (auto& each : a.kernel.addresses()) {
+    if (each.protocol == netlink::kSharedAddress) there = each.link;
+  }
+  EXPECT_EQ(a.eth1, there);
+  change([&] { a.board.vips.clear(); });
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_TRUE(a.board.told.empty());
+  EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);  // no lease is left
+}
+
+// Catches: a node that counts as gone from an election in which its key still stands, so that etcd
+// of it is stopped before anybody could be told.
+TEST_F(Vipd, IdleMeansThatNothingIsLeft) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  a.etcd.faults.hanging = true;
+  a.board.obstacle = "etcd is leaving";
+  a.work.raise();
+  pass(100 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_EQ(a.told(), "waiting : etcd is leaving");
+  a.etcd.faults.hanging = false;
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(a.told(), "idle : etcd is leaving");
+  EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);
+}
+
+// Catches: a daemon that ends, and gives up its address, because the list of links changed while it
+// was read.
+TEST_F(Vipd, AKernelThatCannotBeReadIsAskedAgain) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  a.kernel.disturb(2);
+  a.kernel.setCarrier(a.eth0, false);
+  pass(500 * kj::MILLISECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));  // it does not know
+  pass(2500 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+}
+
+// Catches: an address that somebody has deleted and that stays away while its host is the holder.
+TEST_F(Vipd, WhatSomebodyTakesAwayIsPutAgain) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  netlink::change(a.kernel,
+                  netlink::DeleteAddress{{.link = a.eth0, .prefix = prefix("10.5.0.50/32")}});
+  pass(400 * kj::MILLISECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+}
+
+// Catches: a holder that keeps its address without etcd, and one that does not come back.
+TEST_F(Vipd, WithoutEtcdTheAddressIsLetGoAndComesBack) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  a.etcd.faults.hanging = true;
+  pass(2500 * kj::MILLISECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_TRUE(kj::StringPtr(a.told().c_str()).startsWith("idle :")) << a.told();
+  a.etcd.faults.hanging = false;
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+}
+
+// Catches: an answer to the creation of the key that is lost, and a key that then blocks its own
+// host for good.
+TEST_F(Vipd, ALostAnswerDelaysAndDoesNotBlock) {
+  Host a(cluster, timer, "a");
+  a.etcd.faults.answersLost = true;
+  pass(1500 * kj::MILLISECONDS);
+  a.etcd.faults.answersLost = false;
+  pass(6 * kj::SECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+}
+
+// Catches: a put that came too late and is not made good, or counts as done.
+TEST_F(Vipd, WhatWasTooLateIsDoneAfterTheNextRenewal) {
+  Host a(cluster, timer, "a");
+  a.guard.tooLate = true;
+  pass(1 * kj::SECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_TRUE(a.announcer.said.empty());
+  // Nobody is told that it is the holder before it is.
+  EXPECT_EQ(a.told(), "waiting : elected; the address is not on its link yet");
+  a.guard.tooLate = false;
+  pass(400 * kj::MILLISECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  ASSERT_EQ(1u, a.announcer.said.size());
+  EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
+  EXPECT_EQ(a.told(), "holder a: elected");
+}
+
+// Catches: neighbours that go on sending to a hardware address which the holder has no more.
+TEST_F(Vipd, AnotherHardwareAddressIsAnnounced) {
+  Host a(cluster, timer, "a");
+  pass(10 * kj::SECONDS);
+  ASSERT_EQ(5u, a.announcer.said.size());
+  a.kernel.readdress(a.eth0, kj::heapArray<kj::byte>({2, 0, 0, 0, 0, 99}));
+  pass(400 * kj::MILLISECONDS);
+  ASSERT_EQ(6u, a.announcer.said.size());
+  EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[5]);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+}
+
+// Catches: an announcement by a host from which the kernel has taken the address, while its lease
+// lives.
+TEST_F(Vipd, WhatTheKernelHasTakenAwayIsNotAnnounced) {
+  Host a(cluster, timer, "a");
+  while (a.announcer.said.empty()) pass(1 * kj::MILLISECONDS);
+  pass(6500 * kj::MILLISECONDS);
+  ASSERT_EQ(4u, a.announcer.said.size());
+  a.etcd.faults.hanging = true;
+  pass(1520 * kj::MILLISECONDS);  // the next one was due, more than a second after the last renewal
+  EXPECT_EQ(
+      a.told(),
+      "holder a: cannot renew the lease: etcd at 10.5.0.2:2379 has not answered keepAlive in time");
+  EXPECT_EQ(4u, a.announcer.said.size());
+}
+
+size_t countOf(const etcd::ModelEtcd& etcd, const std::string& call) {
+  return std::count(etcd.calls.begin(), etcd.calls.end(), call);
+}
+
+// Catches: an election that is left and entered again and again because etcd takes longer than a
+// beat.
+TEST_F(Vipd, ASlowEtcdCostsNobodyTheLease) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(1 * kj::SECONDS);
+  for (auto* host : {&a, &b}) host->etcd.faults.answerAfter = 600 * kj::MILLISECONDS;
+  pass(20 * kj::SECONDS);
+  EXPECT_EQ(1u, countOf(a.etcd, "grant"));
+  EXPECT_EQ(1u, countOf(b.etcd, "grant"));
+  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+  EXPECT_TRUE(kj::StringPtr(a.told().c_str()).startsWith("holder a: etcd answers too slowly"))
+      << a.told();
+}
+
+// Catches: nodes that wait and give up their places while etcd has no leader; the next one keeps
+// all leases.
+TEST_F(Vipd, WhoWaitsKeepsItsPlaceWhileEtcdAnswersNobody) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(1 * kj::SECONDS);
+  b.etcd.faults.answersLost = true;
+  pass(5 * kj::SECONDS);
+  EXPECT_TRUE(kj::StringPtr(b.told().c_str()).startsWith("waiting a: cannot renew the lease"))
+      << b.told();
+  b.etcd.faults.answersLost = false;
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ(1u, countOf(b.etcd, "grant"));
+  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+}
+
+// Catches: a holder that gives up its key as well when etcd answers nobody for a while, and has to
+// be waited for until its lease has ended.
+TEST_F(Vipd, AHolderHasTheAddressAgainWhenEtcdStillHasItsKey) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  pass(1 * kj::SECONDS);
+  a.etcd.faults.answersLost = true;
+  pass(3 * kj::SECONDS);
+  EXPECT_FALSE(a.has("10.5.0.50"));
+  EXPECT_FALSE(b.has("10.5.0.50"));
+  a.etcd.faults.answersLost = false;
+  pass(400 * kj::MILLISECONDS);
+  EXPECT_TRUE(a.has("10.5.0.50"));
+  EXPECT_EQ(1u, countOf(a.etcd, "grant"));
+}
+
+// Catches: a node that never hears that the holder has gone.
+TEST_F(Vipd, AWatchThatTellsNothingIsNotWaitedForForEver) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  Host b(cluster, timer, "b");
+  b.etcd.faults.silent = true;
+  pass(5 * kj::SECONDS);
+  a.kill();
+  pass(20 * kj::SECONDS);
+  EXPECT_TRUE(b.has("10.5.0.50"));
+}
+
+// Catches: a list that cannot be read, and is asked for more often with every notice.
+TEST_F(Vipd, NoticesDoNotMultiplyTheTries) {
+  Host a(cluster, timer, "a");
+  pass(1 * kj::SECONDS);
+  constexpr unsigned kNotices = 10, kSeconds = 10;
+  a.kernel.disturb(1000);
+  for (unsigned i = 0; i < kNotices; ++i) {
+    a.kernel.setCarrier(a.eth1, i % 2 == 0);
+    pass(1 * kj::MILLISECONDS);
+  }
+  pass(kSeconds * kj::SECONDS);
+  EXPECT_LE(1000 - a.kernel.stillDisturbed(), kNotices + kSeconds + 1);
+  a.kernel.disturb(0);
+}
+
+}  // namespace
+}  // namespace talos::vipd

@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "vipd/test-vip-model.h"
+
+namespace talos::vipd {
+namespace {
+
+// When somebody has the address again at the latest, once nothing fails any more: a lease, what
+// etcd takes to notice, the guard, and two rounds that failed just before.
+constexpr Model::Time kBound = 8 * Model::kSecond;
+
+struct Found {
+  unsigned overlaps = 0, stuck = 0, changes = 0, exits = 0;
+  Model::Time longest = 0;
+  std::string first;
+};
+
+Found explore(unsigned schedules, Model::Wishes wishes, bool stopAtFirst = false) {
+  Found found;
+  for (unsigned seed = 1; seed <= schedules; ++seed) {
+    Model model(seed, wishes);
+    auto outcome = model.run(kBound);
+    found.changes += outcome.changes;
+    found.exits += outcome.exits;
+    found.longest = kj::max(found.longest, outcome.away);
+    bool overlap = !outcome.overlap.empty();
+    found.overlaps += overlap;
+    found.stuck += !overlap && !outcome.recovered;
+    if (found.first.empty() && (overlap || !outcome.recovered)) {
+      found.first = kj::str("schedule ", seed, ": ",
+                            overlap ? outcome.overlap.c_str() : "nobody has it in the end")
+                        .cStr();
+    }
+    if (stopAtFirst && overlap) break;
+  }
+  return found;
+}
+
+// Catches: an address at two hosts, or at none for good, after any of these faults in any order:
+// reckoning a lease from its answer, a kernel that is late, an address that was put by a process
+// that had been stopped, one that is let go of in the wrong order.
+TEST(Model, NeverTwoHoldersAndAlwaysOneAgain) {
+  const char* more = getenv("VIP_SCHEDULES");
+  unsigned schedules = more == nullptr ? 10000 : atoi(more);
+  auto found = explore(schedules, {});
+  EXPECT_EQ(0u, found.overlaps) << found.first;
+  EXPECT_EQ(0u, found.stuck) << found.first;
+  // It moved, and processes were stopped where it hurts.
+  EXPECT_GT(found.changes, schedules);
+  EXPECT_GT(found.exits, schedules / 20);
+  RecordProperty("longest_ms", std::to_string(found.longest / Model::kMs));
+  RecordProperty("changes", std::to_string(found.changes));
+  RecordProperty("exits", std::to_string(found.exits));
+}
+
+// Catches: a model in which nothing can go wrong.
+TEST(Model, FindsWhatMistakenProgramsDo) {
+  struct Row {
+    const char* mistake;
+    bool Model::Wishes::* of;
+  } rows[] = {
+      {"a lease that is reckoned from the answer to its renewal", &Model::Wishes::fromReceipt},
+      {"a look at the clock instead of a guarded section", &Model::Wishes::noGuardedSection},
+      {"an address that came late and stays", &Model::Wishes::leavesWhatCameLate},
+      {"the address goes after the key has", &Model::Wishes::keepsWhenLeaving},
+      {"the age of keys does not count", &Model::Wishes::ignoresAge},
+  };
+  for (auto& row : rows) {
+    Model::Wishes wishes;
+    wishes.*row.of = true;
+    auto found = explore(2000, wishes, true);
+    EXPECT_GT(found.overlaps, 0u) << row.mistake;
+  }
+}
+
+// --- what is promised of single cases
+
+struct Story {
+  Model model{7, {.trouble = 0}};
+  Story() { model.runUntil(5 * Model::kSecond); }
+  // Milliseconds until another host than `old` has it.
+  int64_t until(int old) {
+    auto begin = model.time();
+    while (model.holder() == old || model.holder() < 0) {
+      model.runUntil(model.time() + Model::kMs);
+      if (model.time() - begin > 60 * Model::kSecond) return -1;
+    }
+    return (model.time() - begin) / Model::kMs;
+  }
+};
+
+// Catches: a hand-over that waits for a lease to end, or for the guard.
+TEST(Model, AHolderThatLeavesInOrderIsFollowedAtOnce) {
+  Story story;
+  int holder = story.model.holder();
+  ASSERT_GE(holder, 0);
+  story.model.stepDown(unsigned(holder));
+  auto took = story.until(holder);
+  EXPECT_GE(took, 0);
+  EXPECT_LE(took, 100);
+}
+
+// Catches: an address that is back only after more than a lease, etcd's half second, the guard and
+// a renewal.
+TEST(Model, AfterADeadHolderTheAddressIsBackWithinItsBound) {
+  for (unsigned i = 0; i < 20; ++i) {
+    Story story;
+    story.model.runUntil(story.model.time() + i * 37 * Model::kMs);
+    int holder = story.model.holder();
+    ASSERT_GE(holder, 0);
+    story.model.kill(unsigned(holder));
+    auto took = story.until(holder);
+    EXPECT_GE(took, 1000);  // the old one's lease
+    EXPECT_LE(took, 2900);
+  }
+}
+
+// Catches: a holder whose key was deleted by hand and that goes on for as long as its lease lives.
+TEST(Model, AHolderWithoutItsKeyLetsGo) {
+  Story story;
+  int holder = story.model.holder();
+  ASSERT_GE(holder, 0);
+  story.model.deleteKeyOf(unsigned(holder));
+  auto took = story.until(holder);
+  EXPECT_GE(took, 250);
+  EXPECT_LE(took, 1000);
+  EXPECT_TRUE(story.model.outcome.overlap.empty()) << story.model.outcome.overlap;
+}
+
+// Catches: renewals that are many more than a lease needs.
+TEST(Model, RenewalsPerMinuteAreFew) {
+  Story story;
+  auto before = story.model.outcome.renewals;
+  story.model.runUntil(story.model.time() + 60 * Model::kSecond);
+  auto count = story.model.outcome.renewals - before;
+  EXPECT_GE(count, 300u);
+  EXPECT_LE(count, 380u);  // a holder's six in a lease, and three of each of the two that wait
+}
+
+}  // namespace
+}  // namespace talos::vipd

@@ -1,0 +1,35 @@
+#include "vipd/vip-store-adapter.h"
+
+#include <gtest/gtest.h>
+
+namespace talos::vipd {
+namespace {
+
+// Catches: a holder whose API server is gone; a cluster that never begins, for no node may hold the
+// address before it has an API server; a node that is out for ever because nobody looks any more.
+TEST(StoreBoard, WhenTheApiServerKeepsANodeFromHolding) {
+  struct Row {
+    bool there, ready, ever, watched, keeps;
+  } rows[] = {
+      {false, false, false, true, false}, {true, false, false, true, false},
+      {true, true, true, true, false},    {true, false, true, true, true},
+      {true, false, true, false, false},
+  };
+  for (auto& row : rows) {
+    capnp::MallocMessageBuilder message;
+    auto spec = message.initRoot<rpc::LocalApiStatusSpec>();
+    spec.setReady(row.ready);
+    spec.setEverReady(row.ever);
+    spec.setMessage("500");
+    kj::Maybe<rpc::LocalApiStatusSpec::Reader> api;
+    if (row.there) api = spec.asReader();
+    auto obstacle = apiObstacle(api, row.watched);
+    EXPECT_EQ(obstacle != nullptr, row.keeps) << &row - rows;
+    KJ_IF_MAYBE (why, obstacle) {
+      EXPECT_STREQ(why->cStr(), "kube-apiserver of this node is not ready: 500");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace talos::vipd

@@ -1,0 +1,132 @@
+#include "vipd/vip-store-adapter.h"
+
+#include "common/base/date.h"
+#include "common/base/log.h"
+
+namespace talos::vipd {
+namespace {
+
+constexpr kj::StringPtr kEtcd = "etcd"_kj, kClient = "client"_kj, kWatcher = "kubed"_kj,
+                        kApiServer = "kube-apiserver"_kj;
+constexpr kj::Duration kUsualTtl = 2 * kj::SECONDS;
+
+kj::StringPtr nameOf(Candidate::State state) {
+  switch (state) {
+    case Candidate::State::kIdle:
+      return "idle";
+    case Candidate::State::kWaiting:
+      return "waiting";
+    case Candidate::State::kHolder:
+      return "holder";
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String pem(capnp::Data::Reader data) {
+  return kj::heapString(data.asChars().begin(), data.size());
+}
+
+}  // namespace
+
+kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched) {
+  KJ_IF_MAYBE (status, api) {
+    if (!watched || status->getReady() || !status->getEverReady()) return nullptr;
+    return kj::str("kube-apiserver of this node is not ready: ", status->getMessage());
+  }
+  return nullptr;
+}
+
+StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changedFunction)
+    : store(store),
+      tls(tls),
+      changed(kj::mv(changedFunction)),
+      noCredentials(kj::str("waiting for the certificate of etcd's clients")) {
+  specs = store.watch<rpc::VipSpecSpec>([this] { changed(); });
+  hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed(); });
+  services = store.watch<rpc::ServiceSpec>([this] { changed(); }, kEtcd);
+  secrets = store.watch<rpc::EtcdSecretsSpec>(
+      [this] {
+        takeCredentials();
+        changed();
+      },
+      kClient);
+  memberships = store.watch<rpc::EtcdStatusSpec>([this] { changed(); }, kEtcd);
+  watchers = store.watch<rpc::ServiceSpec>([this] { changed(); }, kWatcher);
+  apis = store.watch<rpc::LocalApiStatusSpec>([this] { changed(); }, kApiServer);
+}
+
+StoreBoard::~StoreBoard() noexcept(false) = default;
+
+void StoreBoard::takeCredentials() {
+  noCredentials = kj::str("waiting for the certificate of etcd's clients");
+  KJ_IF_MAYBE (found, secrets.find(kClient)) {
+    auto pair = found->getClient();
+    auto failure = kj::runCatchingExceptions([&] {
+      tls.replace({pem(found->getCa()), pem(pair.getCrt()), pki::Pem(pem(pair.getKey()))});
+    });
+    KJ_IF_MAYBE (e, failure) {
+      noCredentials = kj::str("the certificate of etcd's clients is not valid: ", messageOf(*e));
+    } else {
+      noCredentials = nullptr;
+    }
+  } else {
+    tls.close();
+  }
+}
+
+kj::Maybe<kj::String> StoreBoard::obstacle() {
+  KJ_IF_MAYBE (service, services.find(kEtcd)) {
+    if (!service->getRunning()) return kj::str("etcd of this node does not run");
+    if (!service->getHealthy()) return kj::str("etcd of this node is not healthy");
+  } else {
+    return kj::str("etcd of this node does not run");
+  }
+  // While etcd still answers, so that another node has the address at once.
+  KJ_IF_MAYBE (membership, memberships.find(kEtcd)) {
+    auto phase = membership->getPhase();
+    if (phase == "leaving" || phase == "left")
+      return kj::str("etcd of this node leaves its cluster");
+  }
+  KJ_IF_MAYBE (why, noCredentials) return kj::str(*why);
+  bool watched = false;
+  KJ_IF_MAYBE (service, watchers.find(kWatcher)) watched = service->getRunning();
+  return apiObstacle(apis.find(kApiServer), watched);
+}
+
+kj::Maybe<Wanted> StoreBoard::wanted() {
+  bool synced = specs.synced() && hostnames.synced() && services.synced() && secrets.synced() &&
+                memberships.synced() && watchers.synced() && apis.synced();
+  if (!synced) return nullptr;
+  Wanted wanted;
+  for (auto spec : specs) {
+    KJ_IF_MAYBE (address, Ip::parse(spec.id())) {
+      auto ttl = spec.getLeaseTtlMs() * kj::MILLISECONDS;
+      wanted.vips.add(Wanted::Vip{*address, kj::str(spec.getLinkName()),
+                                  ttl > 0 * kj::SECONDS ? ttl : kUsualTtl});
+    } else {
+      log::error("not a valid shared address", {{"id", spec.id()}});
+    }
+  }
+  for (auto name : hostnames) wanted.host = kj::str(name.getHostname());
+  wanted.obstacle = obstacle();
+  return kj::mv(wanted);
+}
+
+kj::Promise<void> StoreBoard::publish(kj::Array<Shown> shown) {
+  StoreClient::Wanted records;
+  for (auto& one : shown) {
+    auto message = kj::heap<capnp::MallocMessageBuilder>();
+    auto spec = message->initRoot<rpc::VipStatusSpec>();
+    spec.setLinkName(one.link);
+    spec.setState(nameOf(one.status.state));
+    spec.setHolder(one.status.holder);
+    spec.setSince(dateText(one.status.since));
+    KJ_IF_MAYBE (until, one.status.leaseUntil) spec.setLeaseUntil(dateText(*until));
+    spec.setReason(one.status.reason);
+    spec.setChanges(one.status.changes);
+    records.upsert(one.address.toString(), kj::mv(message), [](auto&, auto&&) {});
+  }
+  return store.replaceAll<rpc::VipStatusSpec>(kj::mv(records));
+}
+
+}  // namespace talos::vipd
