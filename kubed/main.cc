@@ -1,8 +1,8 @@
 // kubed: what a node does in Kubernetes itself. Wiring only; manifests are told of in
-// manifest-keeper.h, the node's own object in node-keeper.h, its static pods in
-// static-pod-keeper.h, all nodes in member-keeper.h, its own API server in local-api-keeper.h, the
-// kubelet's way in in join-keeper.h, the node's way out of service and back in node-drain-keeper.h,
-// what others may ask it in survey-server.h.
+// manifest-reconciler.h, the node's own object in node-reconciler.h, its static pods in
+// static-pod-reconciler.h, all nodes in member-reconciler.h, its own API server in
+// local-api-probe.h, the kubelet's way in in kubelet-join-reconciler.h, the node's way out of
+// service and back in node-drain-reconciler.h, what others may ask it in survey-server.h.
 //
 // --worker: the way in and the way out alone, with the bootstrap token and the kubelet's
 // certificate: a worker has no other.
@@ -21,13 +21,13 @@
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "kubed/manifests/extra-manifests.h"
-#include "kubed/nodes/join-keeper.h"
 #include "kubed/nodes/kubelet-access.h"
-#include "kubed/nodes/local-api-keeper.h"
-#include "kubed/nodes/member-keeper.h"
-#include "kubed/nodes/node-drain-keeper.h"
-#include "kubed/nodes/node-keeper.h"
-#include "kubed/nodes/static-pod-keeper.h"
+#include "kubed/nodes/kubelet-join-reconciler.h"
+#include "kubed/nodes/local-api-probe.h"
+#include "kubed/nodes/member-reconciler.h"
+#include "kubed/nodes/node-drain-reconciler.h"
+#include "kubed/nodes/node-reconciler.h"
+#include "kubed/nodes/static-pod-reconciler.h"
 #include "kubed/nodes/survey-server.h"
 
 namespace talos::kubed {

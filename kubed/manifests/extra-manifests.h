@@ -10,7 +10,7 @@
 #pragma once
 
 #include "kubed/manifests/manifest-fetch.h"
-#include "kubed/manifests/manifest-keeper.h"
+#include "kubed/manifests/manifest-reconciler.h"
 
 namespace talos::kubed {
 

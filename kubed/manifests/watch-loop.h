@@ -3,7 +3,7 @@
 // something fails: after half a second and then after up to 10 s, until a watch has begun.
 #pragma once
 
-#include "kubed/manifests/manifest-keeper.h"
+#include "kubed/manifests/manifest-reconciler.h"
 
 namespace talos::kubed {
 

@@ -5,7 +5,7 @@
 // renewed it. Whoever uses the client holds it.
 #pragma once
 
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 
 namespace talos::kubed {
 

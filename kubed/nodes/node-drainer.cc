@@ -4,7 +4,7 @@
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "kubed/manifests/manifest-creation.h"
-#include "kubed/manifests/manifest-keeper.h"
+#include "kubed/manifests/manifest-reconciler.h"
 #include "kubed/nodes/node-plan.h"
 
 namespace talos::kubed {

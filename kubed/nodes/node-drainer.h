@@ -14,7 +14,7 @@
 #include <kj/timer.h>
 
 #include "common/base/backoff.h"
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 #include "kubed/nodes/node-drain-plan.h"
 
 namespace talos::kubed {

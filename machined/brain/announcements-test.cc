@@ -4,7 +4,7 @@
 #include <string>
 
 #include "machined/brain/debug-console.h"
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
 namespace {

@@ -3,7 +3,7 @@
 #include "common/config/generate.h"
 #include "machined/api/node-server.h"
 #include "machined/config/configuration-server.h"
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 #include "machined/resources/store-records.h"
 
 namespace talos::machined {

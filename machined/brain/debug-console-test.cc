@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
 namespace {

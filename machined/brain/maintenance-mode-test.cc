@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
 namespace {

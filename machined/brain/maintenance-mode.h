@@ -5,7 +5,7 @@
 #pragma once
 
 #include "machined/boot/machine-stage.h"
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/services/supervisor.h"
 

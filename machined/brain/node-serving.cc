@@ -12,7 +12,7 @@
 #include "machined/api/kmsg.h"
 #include "machined/brain/daemon-table.h"
 #include "machined/brain/network-preview.h"
-#include "machined/brain/surroundings.h"
+#include "machined/brain/node-environment.h"
 #include "machined/config/configuration-server.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd/etcd-config.h"

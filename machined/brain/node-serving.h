@@ -11,7 +11,7 @@
 #include "machined/api/node-server.h"
 #include "machined/boot/machine-stage.h"
 #include "machined/brain/machine-life.h"
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 #include "machined/disk/devices/disks.h"
 #include "machined/disk/volumes/reset.h"
 #include "machined/kubernetes/etcd/etcd-departure.h"

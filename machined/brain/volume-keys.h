@@ -10,7 +10,7 @@
 // boot tries the new config.
 #pragma once
 
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 #include "machined/disk/devices/disks.h"
 #include "machined/disk/devices/meta-partition.h"
 #include "machined/disk/volumes/ephemeral-volume.h"

@@ -5,7 +5,7 @@
 #include "common/base/version.h"
 #include "common/memory/process-memory.h"
 #include "machined/api/audit-line.h"
-#include "machined/brain/doors.h"
+#include "machined/brain/held-sockets.h"
 #include "machined/brain/power-button.h"
 #include "machined/brain/recovery-guard.h"
 #include "machined/config/config-trial.h"

@@ -1,5 +1,5 @@
 // Keys of volumes that change after their caller was answered.
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
 namespace {

@@ -2,7 +2,7 @@
 // when somebody else applies meanwhile.
 #include <string.h>
 
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 #include "machined/process1/held.h"
 #include "rpc/held.capnp.h"
 

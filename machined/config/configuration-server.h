@@ -3,7 +3,7 @@
 // only as long as the machine has no config.
 #pragma once
 
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 #include "rpc/configuration.capnp.h"
 
 namespace talos::machined {

@@ -17,7 +17,7 @@
 #include "machined/api/containers-server.h"
 #include "machined/api/node-server.h"
 #include "machined/brain/daemon-loader.h"
-#include "machined/brain/doors.h"
+#include "machined/brain/held-sockets.h"
 #include "machined/logs/log-store.h"
 #include "machined/logs/telemetry-server.h"
 #include "machined/process1/process1-socket.h"

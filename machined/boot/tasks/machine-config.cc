@@ -1,8 +1,8 @@
-// The machine config, all of it the keeper's (machined/config/config-keeper.h). loadConfig
+// The machine config, all of it the keeper's (machined/config/config-manager.h). loadConfig
 // (initialize, config): a good one is published, however long that takes. validateConfig and
 // saveConfig (boot, phases of their names): it is good for this machine, and on its disk.
 #include "machined/boot/tasks/task.h"
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 
 namespace talos::machined::tasks {
 namespace {

@@ -3,7 +3,7 @@
 // (reboot and shutdown, unmountSystem): the disk that the config is kept on, and what boots tell. A
 // STATE that is there and cannot be mounted ends the boot (machined/disk/volumes/state-volume.h).
 #include "machined/boot/tasks/task.h"
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/disk/volumes/state-volume.h"
 #include "machined/logs/history/boot-recorder.h"

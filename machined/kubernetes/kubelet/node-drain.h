@@ -5,7 +5,7 @@
 // While there is a wish, KubeletClients[kubelet] has a kubeconfig of the kubelet's own certificate,
 // read anew as the kubelet renews it, so kubed may what the kubelet may; on a worker nothing else.
 // There it has it for as long as the kubelet is healthy: kubed keeps the node's object with it
-// (kubed/nodes/node-keeper.h).
+// (kubed/nodes/node-reconciler.h).
 //
 // A drain keeps nobody from going: whatever does not work is told as a warning, and each wait has
 // an end. A node that has not joined a cluster has nothing to drain. That a node was cordoned is

@@ -1,4 +1,4 @@
-#include "machined/brain/surroundings.h"
+#include "machined/brain/node-environment.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "kubed/manifests/manifest-keeper.h"
+#include "kubed/manifests/manifest-reconciler.h"
 
 #include <gtest/gtest.h>
 

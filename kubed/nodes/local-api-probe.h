@@ -8,7 +8,7 @@
 // and begins anew with each boot.
 #pragma once
 
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 
 namespace talos::kubed {
 

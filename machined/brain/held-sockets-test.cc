@@ -1,4 +1,4 @@
-#include "machined/brain/doors.h"
+#include "machined/brain/held-sockets.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

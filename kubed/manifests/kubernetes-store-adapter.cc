@@ -1,4 +1,4 @@
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"

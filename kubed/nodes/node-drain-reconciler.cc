@@ -1,4 +1,4 @@
-#include "kubed/nodes/node-drain-keeper.h"
+#include "kubed/nodes/node-drain-reconciler.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"

@@ -1,4 +1,4 @@
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "machined/brain/doors.h"
+#include "machined/brain/held-sockets.h"
 
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/wire/rpc-server.h"
-#include "machined/brain/surroundings.h"
+#include "machined/brain/node-environment.h"
 
 namespace talos::machined {
 

@@ -1,6 +1,6 @@
 // A worker's object, by the kubelet's certificate, against models of machined and of the API
 // server.
-#include "kubed/nodes/node-keeper.h"
+#include "kubed/nodes/node-reconciler.h"
 
 #include <gtest/gtest.h>
 

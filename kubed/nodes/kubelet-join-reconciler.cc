@@ -1,4 +1,4 @@
-#include "kubed/nodes/join-keeper.h"
+#include "kubed/nodes/kubelet-join-reconciler.h"
 
 #include <kj/encoding.h>
 

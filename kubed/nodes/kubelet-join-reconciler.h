@@ -11,7 +11,7 @@
 // that is just being made answers soon, and later up to kLongestJoinPause.
 #pragma once
 
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 
 namespace talos::kubed {
 

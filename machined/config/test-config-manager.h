@@ -10,7 +10,7 @@
 #include "common/base/error.h"
 #include "common/config/config.h"
 #include "common/tls/pki.h"
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 #include "machined/confined/parse/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"

@@ -1,4 +1,4 @@
-#include "kubed/nodes/local-api-keeper.h"
+#include "kubed/nodes/local-api-probe.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kubed/nodes/member-keeper.h"
+#include "kubed/nodes/member-reconciler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kubed/nodes/static-pod-keeper.h"
+#include "kubed/nodes/static-pod-reconciler.h"
 
 #include "common/base/log.h"
 #include "common/kube/json-yaml.h"

@@ -1,5 +1,5 @@
 // What a boot takes for its config, and a machine that finds none.
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
 namespace {

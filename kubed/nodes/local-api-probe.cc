@@ -1,4 +1,4 @@
-#include "kubed/nodes/local-api-keeper.h"
+#include "kubed/nodes/local-api-probe.h"
 
 #include "common/base/date.h"
 #include "common/base/error.h"

@@ -1,4 +1,4 @@
-#include "kubed/nodes/node-keeper.h"
+#include "kubed/nodes/node-reconciler.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"

@@ -12,7 +12,7 @@
 
 #include "common/base/backoff.h"
 #include "common/etcd/etcd.h"
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 #include "kubed/manifests/manifest-progress.h"
 
 namespace talos::kubed {

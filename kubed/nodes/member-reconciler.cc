@@ -1,4 +1,4 @@
-#include "kubed/nodes/member-keeper.h"
+#include "kubed/nodes/member-reconciler.h"
 
 #include "common/base/log.h"
 #include "common/kube/node-object.h"

@@ -1,6 +1,6 @@
 // Configs on trial: what ConfigKeeper does from the begin of one to its end.
 #include "common/memory/zeroize.h"
-#include "machined/config/config-keeper.h"
+#include "machined/config/config-manager.h"
 
 namespace talos::machined {
 

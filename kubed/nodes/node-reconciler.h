@@ -7,7 +7,7 @@
 // after a crash the object is read anew.
 #pragma once
 
-#include "kubed/manifests/kubernetes-board.h"
+#include "kubed/manifests/kubernetes-store-adapter.h"
 #include "kubed/manifests/watch-loop.h"
 #include "kubed/nodes/node-plan.h"
 

@@ -1,6 +1,6 @@
 // What runs and what is on disk after every mode, after a crash between any two steps, and when two
 // ask at once.
-#include "machined/config/test-config-keeper.h"
+#include "machined/config/test-config-manager.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
