@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <sys/utsname.h>
 
-#include "apid/edge/second-face.h"
 #include "apid/gate/gate.h"
+#include "apid/grpc/grpc-protocol.h"
 #include "apid/identity/node-identity.h"
 #include "apid/join/join-service.h"
 #include "common/base/error.h"

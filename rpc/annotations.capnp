@@ -75,7 +75,7 @@ annotation maintenance @0xc1c8a1f3f0a3d013 (method) :Void;
 
 annotation joining @0xc1c8a1f3f0a3d015 (method) :Void;
 # May also be called on a node that has no certificate of the CA because trustd has not issued one yet
-# (apid/gate/unproven-peers.h): its answers are not authenticated, and nothing secret is sent to it.
+# (apid/gate/unverified-peers.h): its answers are not authenticated, and nothing secret is sent to it.
 
 annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
 # Changes something: each call is a line of `talosctl logs audit` on the node that it was made for.

@@ -2,12 +2,12 @@
 //
 // A record is removed a day after its certificate has expired. Until then it is evidence, which
 // whoever has the token must not be able to wash out. So memory is counted for each holder
-// (trustd/holder.h): one with more than `perHolder` gets no more certificates, except to renew one
-// that it has a record of, and then its older record of the same names and addresses makes room:
-// what was signed for whom stays known. When all records together have more than `bytes`, those
-// make room that a later one of the same holder, names and addresses has made superfluous, of the
-// holder with most first; then the first to end of that holder, if it has more than `fair`. What is
-// left is refused.
+// (trustd/quota-holder.h): one with more than `perHolder` gets no more certificates, except to
+// renew one that it has a record of, and then its older record of the same names and addresses
+// makes room: what was signed for whom stays known. When all records together have more than
+// `bytes`, those make room that a later one of the same holder, names and addresses has made
+// superfluous, of the holder with most first; then the first to end of that holder, if it has more
+// than `fair`. What is left is refused.
 #pragma once
 
 #include <kj/map.h>
@@ -19,7 +19,7 @@
 #include <set>
 #include <utility>
 
-#include "trustd/holder.h"
+#include "trustd/quota-holder.h"
 
 namespace talos::trustd {
 

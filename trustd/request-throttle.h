@@ -11,7 +11,7 @@
 
 #include "common/base/backoff.h"
 #include "common/net/ip.h"
-#include "trustd/holder.h"
+#include "trustd/quota-holder.h"
 
 namespace talos::trustd {
 

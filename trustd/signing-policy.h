@@ -16,7 +16,7 @@
 
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
-#include "trustd/holder.h"
+#include "trustd/quota-holder.h"
 
 namespace talos::trustd {
 
@@ -34,10 +34,10 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
 
 // Who has which name, as long as its certificate is valid.
 //
-// Bounded in total and for each holder (trustd/holder.h), so that whoever asks for many names loses
-// what is its own and nobody else's: a holder with `perHolder` valid names gets no more of them.
-// When the book is full, names that are over make room, then those of the holder with most names
-// that end first; while no holder has more than `fair`, nobody makes room and new names are
+// Bounded in total and for each holder (trustd/quota-holder.h), so that whoever asks for many names
+// loses what is its own and nobody else's: a holder with `perHolder` valid names gets no more of
+// them. When the book is full, names that are over make room, then those of the holder with most
+// names that end first; while no holder has more than `fair`, nobody makes room and new names are
 // refused. A name that its holder has already is always there for it.
 class NameBook {
  public:

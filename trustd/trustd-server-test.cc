@@ -5,7 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/testing/printing.h"
-#include "common/tls/tls-judged.h"
+#include "common/tls/tls-custom-verify.h"
 #include "trustd/test-trustd-node.h"
 
 namespace talos::trustd {

@@ -18,8 +18,8 @@
 #include <kj/function.h>
 
 #include "apid/gate/audit-log.h"
-#include "apid/gate/fleet.h"
-#include "apid/identity/target.h"
+#include "apid/gate/peer-connections.h"
+#include "apid/identity/call-target.h"
 #include "common/tls/tls.h"
 #include "common/wire/budget.h"
 #include "common/wire/roles.h"

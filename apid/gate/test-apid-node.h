@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "apid/edge/second-face.h"
 #include "apid/gate/gate.h"
+#include "apid/grpc/grpc-protocol.h"
 #include "apid/identity/node-identity.h"
 #include "common/base/error.h"
 #include "common/base/file.h"

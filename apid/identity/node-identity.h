@@ -10,7 +10,7 @@
 // store ends that mode here.
 #pragma once
 
-#include "apid/identity/target.h"
+#include "apid/identity/call-target.h"
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
 #include "rpc/types.capnp.h"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "apid/identity/node-identity.h"
-#include "apid/join/join.h"
+#include "apid/join/joiner.h"
 #include "common/base/signal.h"
 #include "common/wire/store-client.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apid/join/join.h"
+#include "apid/join/joiner.h"
 #include "common/base/error.h"
 #include "common/testing/virtual-time.h"
 #include "common/tls/node-certificate.h"

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
-#include "common/tls/tls-judged.h"
+#include "common/tls/tls-custom-verify.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/trust.capnp.h"
 

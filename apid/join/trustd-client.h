@@ -3,7 +3,7 @@
 
 #include <kj/async-io.h>
 
-#include "apid/join/join.h"
+#include "apid/join/joiner.h"
 #include "common/base/node-layout.h"
 
 namespace talos::apid {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "common/grpc/grpc-session.h"
+#include "common/grpc/grpc-client-session.h"
 #include "common/grpc/test-grpc-server.h"
 #include "common/grpc/test-h2.h"
 #include "common/testing/virtual-time.h"

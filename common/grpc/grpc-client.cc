@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/within.h"
-#include "common/grpc/grpc-session.h"
+#include "common/grpc/grpc-client-session.h"
 
 namespace talos::grpc {
 

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <malloc.h>
 
-#include "common/grpc/frame-budget.h"
-#include "common/grpc/test-grpc-session.h"
+#include "common/grpc/h2-frame-budget.h"
+#include "common/grpc/test-server-session.h"
 
 namespace talos::grpc {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/base/signal.h"
 #include "common/grpc/grpc-frame.h"
 #include "common/grpc/grpc-server.h"
-#include "common/grpc/grpc-wire.h"
+#include "common/grpc/h2-session.h"
 
 namespace talos::grpc {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "common/grpc/grpc-client.h"
-#include "common/grpc/test-grpc-session.h"
+#include "common/grpc/test-server-session.h"
 
 namespace talos::grpc {
 namespace {

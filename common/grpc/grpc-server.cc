@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "common/grpc/frame-budget.h"
 #include "common/grpc/grpc-server-call.h"
+#include "common/grpc/h2-frame-budget.h"
 
 namespace talos::grpc {
 namespace {

@@ -1,6 +1,6 @@
 // OpenSSL's objects as owned values, and the PEM blocks that we read and write them in.
 //
-// For common/tls/pki.cc, signature.cc, common/tls/tls-peer.cc and tests only. Reading is for
+// For common/tls/pki.cc, signature.cc, common/tls/kj-tls-access.cc and tests only. Reading is for
 // foreign bytes: it ends in an object or in InvalidArgument, says what was found instead, and
 // leaves OpenSSL's error queue empty, so that a later TLS error does not carry a stranger's words.
 #pragma once

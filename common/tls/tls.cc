@@ -3,8 +3,8 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/tls/tls-peer.h"
-#include "common/tls/tls-times.h"
+#include "common/tls/kj-tls-access.h"
+#include "common/tls/tls-validity.h"
 
 namespace talos {
 namespace {

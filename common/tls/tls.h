@@ -38,8 +38,8 @@ struct Peer {
 kj::String tlsReason(const kj::Exception& e);
 
 // accept() and connect() are virtual so that code which merely passes an endpoint on
-// (common/wire/rpc-server.cc, common/wire/dial.cc) does not link the TLS library into programs that
-// only speak over Unix sockets.
+// (common/wire/rpc-server.cc, common/wire/rpc-client.cc) does not link the TLS library into
+// programs that only speak over Unix sockets.
 class TlsEndpoint {
  public:
   // Throws InvalidArgument when certificate and key do not parse or do not belong together.
@@ -75,7 +75,7 @@ class TlsEndpoint {
                                                     kj::StringPtr expectedName);
 
   // The same for a server that may have no certificate yet, or no new one
-  // (apid/gate/unproven-peers.h): one that it signed itself is taken, and one that has expired;
+  // (apid/gate/unverified-peers.h): one that it signed itself is taken, and one that has expired;
   // then `unproven` says which. Whoever calls this tells apart what may go over such a stream.
   struct Reached {
     kj::Own<kj::AsyncIoStream> stream;

@@ -5,7 +5,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/tls/tls-peer.h"
+#include "common/tls/kj-tls-access.h"
 #include "common/tls/tls.h"
 
 namespace talos {

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/tls/pki.h"
-#include "common/tls/tls-judged.h"
+#include "common/tls/tls-custom-verify.h"
 
 namespace talos {
 

@@ -5,7 +5,7 @@
 //
 //   apid-bench [CALLS]    prints one JSON object; CALLS of all busy clients together
 //
-// link: apid-gate apid-edge
+// link: apid-gate apid-grpc
 #include <kj/io.h>
 #include <sys/resource.h>
 

@@ -9,7 +9,7 @@
 // A dashboard is a client by a name of its own with what one of the original's has open: eighteen
 // watches and the kernel's log, and ten short calls.
 //
-// link: apid-gate apid-edge machined-resources machined-api
+// link: apid-gate apid-grpc machined-resources machined-api
 #include <fcntl.h>
 #include <kj/encoding.h>
 #include <sys/resource.h>

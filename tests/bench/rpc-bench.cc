@@ -6,7 +6,7 @@
 //
 // "tls" is the model itself behind TLS, without apid between: what the door adds is apid minus tls.
 //
-// link: apid-gate apid-edge
+// link: apid-gate apid-grpc
 #include "apid/gate/test-apid-node.h"
 #include "common/wire/test-connect.h"
 #include "tests/bench/arguments.h"

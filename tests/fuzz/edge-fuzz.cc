@@ -1,9 +1,9 @@
 // A request of a client of the original's API: any bytes, to any method. The node answers nothing,
 // so what is tried is how requests are read.
-// link: apid-edge
+// link: apid-grpc
 #include <kj/debug.h>
 
-#include "apid/edge/edge.h"
+#include "apid/grpc/grpc-api.h"
 
 namespace {
 

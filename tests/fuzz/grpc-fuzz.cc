@@ -3,7 +3,7 @@
 #include <kj/async-io.h>
 #include <kj/debug.h>
 
-#include "common/grpc/grpc-session.h"
+#include "common/grpc/grpc-client-session.h"
 #include "tests/fuzz/conversation.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // decoding, our limits, the Cluster behind the membrane and the calls that it leads to, in one
 // process without a socket.
 //
-// link: apid-gate apid-edge
+// link: apid-gate apid-grpc
 #include "apid/gate/test-apid-node.h"
 #include "tests/fuzz/cluster-conversation.h"
 #include "tests/fuzz/pipe-server.h"

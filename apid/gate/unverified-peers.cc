@@ -1,0 +1,150 @@
+#include "apid/gate/unverified-peers.h"
+
+#include "common/base/annotation.h"
+#include "common/base/error.h"
+#include "common/base/version.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr auto kDialPatience = 10 * kj::SECONDS;
+
+struct Stranger : kj::Refcounted {
+  Stranger(kj::String address, kj::String why) : address(kj::mv(address)), why(kj::mv(why)) {}
+  const kj::String address, why;
+
+  kj::Exception refusal(kj::StringPtr method) const {
+    return error(ErrorKind::kFailedPrecondition,
+                 kj::str("the identity of ", address, " is not verified (", why, "), so ", method,
+                         " is not sent to it; `talosctl -n ", address,
+                         " service apid` shows what it is waiting for"));
+  }
+};
+
+// Answers what is $joining and refuses the rest of an interface.
+template <typename Interface>
+class Joining : public Interface::Server {
+ public:
+  explicit Joining(kj::Own<Stranger> stranger) : stranger(kj::mv(stranger)) {}
+
+  capnp::Capability::Server::DispatchCallResult dispatchCall(
+      uint64_t interfaceId, uint16_t methodId,
+      capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
+    auto schema = capnp::Schema::from<Interface>();
+    auto methods = schema.getMethods();
+    if (interfaceId == capnp::typeId<Interface>() && methodId < methods.size()) {
+      auto method = methods[methodId];
+      if (!annotation::has(method, annotation::kJoining)) {
+        return {stranger->refusal(method.getProto().getName()), false, true};
+      }
+    }
+    return Interface::Server::dispatchCall(interfaceId, methodId, context);
+  }
+
+ protected:
+  kj::Own<Stranger> stranger;
+};
+
+class JoiningMachine final : public Joining<rpc::Machine> {
+ public:
+  JoiningMachine(rpc::Machine::Client remote, kj::Own<Stranger> stranger)
+      : Joining(kj::mv(stranger)), remote(kj::mv(remote)) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override {
+    auto answer = co_await remote.versionRequest().send();
+    context.setResults(answer);
+    auto out = context.getResults();
+    out.setTag(kj::str(answer.getTag(), " (", kNotAuthenticated, ")"));
+  }
+  kj::Promise<void> status(StatusContext context) override {
+    auto answer = co_await remote.statusRequest().send();
+    context.setResults(answer);
+    auto out = context.getResults();
+    auto problems = answer.getProblems();
+    auto list = out.initProblems(problems.size() + 1);
+    list.set(0, kj::str(kNotAuthenticated, ": ", stranger->why));
+    for (auto i : kj::indices(problems)) list.set(i + 1, problems[i]);
+  }
+
+ private:
+  rpc::Machine::Client remote;
+};
+
+class JoiningServices final : public Joining<rpc::Services> {
+ public:
+  JoiningServices(rpc::Services::Client remote, kj::Own<Stranger> stranger)
+      : Joining(kj::mv(stranger)), remote(kj::mv(remote)) {}
+
+ protected:
+  kj::Promise<void> list(ListContext context) override {
+    auto answer = co_await remote.listRequest().send();
+    context.setResults(answer);
+    for (auto service : context.getResults().getServices()) {
+      if (service.asReader().getId() != "apid"_kj) continue;
+      auto health = service.getHealth();
+      health.setLastMessage(kj::str("(", kNotAuthenticated, ") ", health.getLastMessage()));
+    }
+  }
+
+ private:
+  rpc::Services::Client remote;
+};
+
+class JoiningNode final : public Joining<rpc::Node> {
+ public:
+  JoiningNode(rpc::Node::Client remote, kj::Own<Stranger> stranger)
+      : Joining(kj::mv(stranger)), remote(kj::mv(remote)) {}
+
+ protected:
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<JoiningMachine>(
+        remote.machineRequest().send().getMachine(), kj::addRef(*stranger)));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<JoiningServices>(
+        remote.servicesRequest().send().getServices(), kj::addRef(*stranger)));
+    return kj::READY_NOW;
+  }
+
+ private:
+  rpc::Node::Client remote;
+};
+
+}  // namespace
+
+kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                TlsEndpoint& tls, const Ip& address, uint16_t port,
+                                kj::StringPtr expectedName, kj::Own<Budget::Account> account) {
+  kj::Maybe<kj::String> unproven;
+  auto name = kj::str(expectedName);
+  auto text = address.toString();
+  Secure secure = [&](kj::Own<kj::AsyncIoStream> stream) {
+    return tls.reach(kj::mv(stream), name).then([&](TlsEndpoint::Reached&& reached) {
+      unproven = kj::mv(reached.unproven);
+      return kj::mv(reached.stream);
+    });
+  };
+  auto limits = [&]() {
+    auto result = unproven == nullptr ? DialLimits() : DialLimits::small();
+    result.account = kj::mv(account);
+    return result;
+  };
+  auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialPatience,
+                                        kj::mv(limits));
+  co_return Remote(kj::mv(connection), kj::mv(unproven));
+}
+
+void refuseToForward() {
+  fail(ErrorKind::kFailedPrecondition,
+       "this node is a worker, which does not forward calls; use a control-plane node as the "
+       "endpoint (talosctl -e)");
+}
+
+rpc::Node::Client joiningNode(rpc::Node::Client remote, kj::String address, kj::String why) {
+  return kj::heap<JoiningNode>(kj::mv(remote),
+                               kj::refcounted<Stranger>(kj::mv(address), kj::mv(why)));
+}
+
+}  // namespace talos::apid

@@ -1,0 +1,85 @@
+// Archives: of a folder of the node, and of a kubeconfig.
+#include "apid/grpc/all-methods.h"
+#include "apid/grpc/lent-output.h"
+#include "apid/grpc/request-fields.h"
+#include "common/tar/tar-writer.h"
+
+namespace talos::edge {
+namespace {
+
+constexpr size_t kChunk = 64u << 10;
+
+kj::Array<kj::byte> chunkMessage(Bytes chunk) {
+  WireWriter out;
+  out.bytes(2, chunk);
+  return out.finish();
+}
+
+class ByteServer final : public rpc::ByteSink::Server {
+ public:
+  explicit ByteServer(kj::Own<LentOutput> to) : to(kj::mv(to)) {}
+
+ protected:
+  kj::Promise<void> write(WriteContext context) override {
+    auto bytes = context.getParams().getBytes();
+    if (bytes.size() == 0) return kj::READY_NOW;
+    return to->send(chunkMessage(bytes));
+  }
+
+ private:
+  kj::Own<LentOutput> to;
+};
+
+// What could not be read is told behind the archive of all the rest.
+class Copy final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    auto lent = kj::refcounted<LentOutput>(output);
+    KJ_DEFER(lent->end());
+    auto request = node.filesRequest().send().getFiles().copyRequest();
+    request.setPath(RequestFields(message).text(1));
+    rpc::ByteSink::Client mine = kj::heap<ByteServer>(kj::addRef(*lent));
+    request.setSink(mine);
+    auto response = co_await request.send();
+    co_await mine.writeRequest().send();  // behind what is on its way
+    auto unreadable = response.getUnreadable();
+    if (unreadable.size() == 0) co_return;
+    co_await output.sendProblem(
+        error(ErrorKind::kInternal, kj::str("not in the archive, because they cannot be read: ",
+                                            kj::strArray(unreadable, ", "))));
+  }
+};
+
+class Kubeconfig final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
+    auto machine = node.machineRequest().send().getMachine();
+    auto response = co_await machine.kubeconfigRequest().send();
+    auto archive = archiveOf(response.getKubeconfig());
+    for (size_t at = 0; at < archive.size(); at += kChunk) {
+      auto end = kj::min(at + kChunk, archive.size());
+      co_await output.send(chunkMessage(archive.asPtr().slice(at, end)));
+    }
+  }
+
+ private:
+  static kj::Vector<kj::byte> archiveOf(Bytes kubeconfig) {
+    kj::Vector<kj::byte> tar, archive;
+    appendTarHeader(tar, {.name = "kubeconfig", .mode = 0600, .size = kubeconfig.size()});
+    tar.addAll(kubeconfig);
+    tar.addAll(kj::repeat(kj::byte(0), tarPadding(kubeconfig.size()) + kTarEnd));
+    Gzip gzip;
+    gzip.write(tar, archive);
+    gzip.finish(archive);
+    return archive;
+  }
+};
+
+}  // namespace
+
+void addTransfers(kj::Vector<Entry>& all) {
+  all.add(Entry{"/machine.MachineService/Copy", Answer::kItems, kj::heap<Copy>()});
+  all.add(Entry{"/machine.MachineService/Kubeconfig", Answer::kItems, kj::heap<Kubeconfig>()});
+}
+
+}  // namespace talos::edge

@@ -1,0 +1,145 @@
+// The machine config, configs of a new cluster, a client's certificate, and a reset.
+#include "apid/grpc/test-machine-model.h"
+#include "common/config/talosconfig.h"
+
+namespace talos::edge {
+namespace {
+
+using namespace testing;
+
+// Catches: a config that is applied in another mode than the client says, of any age; answers that
+// scripts do not match.
+TEST_F(ByHandTest, ApplyConfiguration) {
+  auto apply = [&](std::initializer_list<std::pair<uint32_t, uint64_t>> marks) {
+    TestCall call("/machine.MachineService/ApplyConfiguration", request([&](WireWriter& out) {
+                    out.text(1, "machine: {}\n");
+                    for (auto& [number, value] : marks) out.varint(number, value);
+                    out.bytes(6, "\x08\x05"_kj.asBytes());
+                  }));
+    EXPECT_EQ("0 ", run(call));
+    return call.message(0).in(1);
+  };
+  auto plain = apply({});
+  EXPECT_EQ(rpc::ApplyMode::REBOOT, world.mode);
+  EXPECT_EQ("machine: {}\n", world.document);
+  EXPECT_EQ(5000u, world.tryTimeoutMs);
+  EXPECT_EQ("a warning", plain.text(2));
+  EXPECT_EQ("Applied configuration with a reboot", plain.text(4));
+  apply({{2, 1}, {3, 1}});
+  EXPECT_EQ(rpc::ApplyMode::NO_REBOOT, world.mode) << "immediate of 0.9 wins";
+  apply({{2, 1}});
+  EXPECT_EQ(rpc::ApplyMode::STAGED, world.mode);
+  auto automatic = apply({{4, 1}});
+  EXPECT_EQ(rpc::ApplyMode::AUTO, world.mode);
+  EXPECT_EQ(2u, automatic.number(3));
+  EXPECT_EQ("Applied configuration without a reboot", automatic.text(4));
+  auto trial = apply({{4, 4}});
+  EXPECT_EQ(rpc::ApplyMode::TRY, world.mode);
+  EXPECT_EQ("The config is applied in 'try' mode and will be reverted in 5s", trial.text(4));
+  EXPECT_FALSE(world.dryRun);
+  auto dry = apply({{4, 2}, {5, 1}});
+  EXPECT_TRUE(world.dryRun);
+  EXPECT_NE(std::string::npos, dry.text(4).find("(skipped in dry-run)"));
+  EXPECT_NE(std::string::npos, dry.text(4).find("+ b"));
+  TestCall unknown("/machine.MachineService/ApplyConfiguration",
+                   request([](WireWriter& out) { out.varint(4, 9); }));
+  EXPECT_EQ("3 9 is not a mode of applying a config", run(unknown));
+}
+
+TEST_F(ByHandTest, GenerateConfiguration) {
+  auto asked = [](bool interfaces) {
+    return request([&](WireWriter& out) {
+      WireWriter cluster, plane, machine, install;
+      plane.text(1, "https://10.0.0.1:6443");
+      cluster.text(1, "one");
+      cluster.bytes(2, plane.written());
+      install.text(1, "/dev/vda");
+      machine.varint(1, 3);
+      machine.bytes(2, install.written());
+      if (interfaces) machine.bytes(3, "\x0a\x01x"_kj.asBytes());
+      out.bytes(2, cluster.written());
+      out.bytes(3, machine.written());
+    });
+  };
+  TestCall call("/machine.MachineService/GenerateConfiguration", asked(false));
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ("content of join.yaml", call.message(0).in(1).text(2));
+  EXPECT_EQ("content of talosconfig", call.message(0).in(1).text(3));
+  TestCall network("/machine.MachineService/GenerateConfiguration", asked(true));
+  EXPECT_EQ("12 this node has no network", run(network)) << "it would be without its addresses";
+}
+
+// Catches: a certificate that is not for the key, without the roles, or for another time.
+TEST_F(ByHandTest, GenerateClientConfiguration) {
+  TestCall call("/machine.MachineService/GenerateClientConfiguration", request([](WireWriter& out) {
+                  out.text(1, "os:reader");
+                  out.bytes(2, "\x08\x90\x1c"_kj.asBytes());
+                }));
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ(std::vector<std::string>{"os:reader"}, world.roles);
+  EXPECT_EQ(3600u, world.lifetimeS);
+  auto reply = call.message(0).in(1);
+  auto made = Talosconfig::parse(kj::StringPtr(reply.text(5).c_str()), "talosconfig");
+  auto& context = made.resolve();
+  pki::checkPair(context.certificate, context.key);
+  EXPECT_EQ(reply.text(3), context.certificate.cStr());
+  EXPECT_EQ(reply.text(2), world.authority.certificate.cStr());
+}
+
+// Catches: a key that is made for whoever asks; a call that nobody records, or tells another role.
+TEST_F(ByHandTest, NoKeyForWhoMayNotHaveACertificate) {
+  world.admin = false;
+  TestCall call("/machine.MachineService/GenerateClientConfiguration");
+  EXPECT_EQ("7 not authorized: Machine.clientCertificate needs the role os:admin", run(call));
+  EXPECT_EQ("", world.refusedRequest);
+}
+
+// Catches: a request that becomes many times its size in memory, before anybody asks for a role.
+TEST_F(ByHandTest, NotMoreThanThereAre) {
+  auto times = [](uint32_t field, size_t count) {
+    return request([&](WireWriter& out) {
+      for (size_t i = 0; i < count; ++i) out.bytes(field, nullptr);
+    });
+  };
+  TestCall most("/machine.MachineService/GenerateClientConfiguration", times(1, 64));
+  EXPECT_EQ("0 ", run(most));
+  EXPECT_EQ(64u, world.roles.size());
+  TestCall roles("/machine.MachineService/GenerateClientConfiguration", times(1, 65));
+  EXPECT_EQ("3 field 1 is there 65 times; at most 64 are read", run(roles));
+  TestCall labels("/machine.MachineService/Reset", times(3, 65));
+  EXPECT_EQ("3 field 3 is there 65 times; at most 64 are read", run(labels));
+  EXPECT_EQ(64u, world.roles.size());
+  EXPECT_EQ(0, world.resets);
+}
+
+// Catches: a reset that erases more than the client says.
+TEST_F(ByHandTest, Reset) {
+  auto reset = [&](kj::Function<void(WireWriter&)> fill) {
+    TestCall call("/machine.MachineService/Reset", request(kj::mv(fill)));
+    return run(call);
+  };
+  auto partition = [](WireWriter& out, const char* label, bool wipe) {
+    WireWriter one;
+    one.text(1, label);
+    if (wipe) one.varint(2, 1);
+    out.bytes(3, one.written());
+  };
+  EXPECT_EQ("0 ", reset([&](WireWriter& out) {
+              out.varint(1, 1);
+              partition(out, "STATE", false);
+              partition(out, "EPHEMERAL", true);
+            }));
+  EXPECT_EQ(std::vector<std::string>{"EPHEMERAL"}, world.labels);
+  EXPECT_TRUE(world.graceful);
+  EXPECT_FALSE(world.reboot);
+  EXPECT_EQ("3 none of the partitions is to be wiped",
+            reset([&](WireWriter& out) { partition(out, "STATE", false); }));
+  EXPECT_EQ("12 a reset of this node erases no user disks",
+            reset([](WireWriter& out) { out.text(4, "/dev/vdb"); }));
+  EXPECT_EQ("12 a reset of this node erases no user disks",
+            reset([](WireWriter& out) { out.varint(5, 2); }));
+  EXPECT_EQ(1, world.resets);
+}
+
+}  // namespace
+}  // namespace talos::edge

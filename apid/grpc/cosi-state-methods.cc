@@ -1,0 +1,179 @@
+// cosi.resource.State: what `talosctl get` reads from 1.2 on. One node at a time, messages without
+// the node's name.
+//
+// A type or namespace that there is not is PermissionDenied, as the original has it: the dashboard
+// of its clients goes on without such a type, and begins anew again and again for any other error.
+#include "apid/grpc/all-methods.h"
+#include "apid/grpc/request-fields.h"
+#include "apid/grpc/resource-messages.h"
+#include "apid/grpc/resource-watch.h"
+
+namespace talos::edge {
+namespace {
+
+struct CosiAsked {
+  kj::String space, type, id;
+  bool one;  // an id was given
+  RequestFields options;
+  Kind ours;  // what a node is asked for
+
+  Kind kind() const { return {space, type}; }
+
+  // `options`: its number; a list has no id.
+  CosiAsked(RequestFields request, uint32_t options)
+      : space(request.text(1)),
+        type(request.text(2)),
+        id(options == 3 ? kj::String() : request.text(3)),
+        one(id.size() > 0),
+        options(request.in(options)),
+        ours(ResourceMessages::oursOf(kind())) {}
+  KJ_DISALLOW_COPY_AND_MOVE(CosiAsked);
+};
+
+void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
+  if (messages.types().byName(asked.ours.type) == nullptr) {
+    fail(ErrorKind::kPermissionDenied, kj::str("unknown resource type \"", asked.type, "\""));
+  }
+  for (auto space : Registry::namespaces()) {
+    if (asked.ours.space == space) return;
+  }
+  fail(ErrorKind::kPermissionDenied, kj::str("unknown namespace \"", asked.space, "\""));
+}
+
+// What no command of the original's asks for, and nobody here can do, is not passed over. Events in
+// groups (5) are: a group may be of one.
+void refuse(const RequestFields& options, std::initializer_list<uint32_t> numbers) {
+  for (auto number : numbers) {
+    if (!options.flag(number) && options.bytes(number).size() == 0) continue;
+    fail(ErrorKind::kUnimplemented, "this node has no filters of resources, and no bookmarks");
+  }
+}
+
+kj::Array<kj::byte> inField(uint32_t number, Bytes message) {
+  WireWriter out;
+  out.bytes(number, message);
+  return out.finish();
+}
+
+class CosiGet final : public Method {
+ public:
+  explicit CosiGet(const ResourceMessages& messages) : messages(messages) {}
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    CosiAsked asked(RequestFields(message), 4);
+    checkKind(messages, asked);
+    auto request = messages.from(kj::mv(node), asked.ours.type).getRequest();
+    request.getKind().setNamespace(asked.ours.space);
+    request.getKind().setType(asked.ours.type);
+    request.setId(asked.id);
+    auto response = co_await request.send();
+    co_await output.send(inField(1, messages.cosi(response.getResource(), asked.kind())));
+  }
+
+ private:
+  const ResourceMessages& messages;
+};
+
+class CosiList final : public Method {
+ public:
+  explicit CosiList(const ResourceMessages& messages) : messages(messages) {}
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    CosiAsked asked(RequestFields(message), 3);
+    checkKind(messages, asked);
+    refuse(asked.options, {1, 2});
+    auto request = messages.from(kj::mv(node), asked.ours.type).listRequest();
+    request.getKind().setNamespace(asked.ours.space);
+    request.getKind().setType(asked.ours.type);
+    auto response = co_await request.send();
+    for (auto resource : response.getResources()) {
+      co_await output.send(inField(1, messages.cosi(resource, asked.kind())));
+    }
+  }
+
+ private:
+  const ResourceMessages& messages;
+};
+
+// WatchResponse: 1 event {1 resource, 2 type}.
+class CosiEvents final : public WatchListener {
+ public:
+  CosiEvents(const ResourceMessages& messages, const CosiAsked& asked, Output& output)
+      : messages(messages), asked(asked), output(output) {
+    contents = asked.one || asked.options.flag(1);
+  }
+
+  // The client waits for it: a response with nothing in it says that the watch is made.
+  kj::Promise<void> begin() override { return output.send(nullptr); }
+
+  kj::Promise<void> bootstrapped() override {
+    bool empty = asked.one && !seen;
+    seen = true;
+    if (empty) return gone(asked.id);
+    if (asked.one || !contents) return kj::READY_NOW;
+    return send(kBootstrapped, nullptr);
+  }
+
+  kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) override {
+    if (!seen && !contents) return kj::READY_NOW;
+    if (asked.one) seen = true;
+    if (event == Event::kDestroyed) return gone(resource.getMetadata().getId());
+    return send(unsigned(event), messages.cosi(resource, asked.kind()));
+  }
+
+  kj::Promise<void> gone(kj::StringPtr id) override {
+    return send(unsigned(Event::kDestroyed), messages.absent(asked.kind(), id));
+  }
+
+ private:
+  static constexpr unsigned kBootstrapped = 3;
+  const ResourceMessages& messages;
+  const CosiAsked& asked;
+  Output& output;
+  bool contents;      // what there is is told
+  bool seen = false;  // the first snapshot
+
+  kj::Promise<void> send(unsigned type, Bytes resource) {
+    WireWriter event;
+    if (resource.size() > 0) event.bytes(1, resource);
+    if (type != 0) event.varint(2, type);
+    return output.send(inField(1, event.written()));
+  }
+};
+
+class CosiWatch final : public Method {
+ public:
+  explicit CosiWatch(const ResourceMessages& messages) : messages(messages) {}
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
+    CosiAsked asked(RequestFields(message), 4);
+    checkKind(messages, asked);
+    refuse(asked.options, {2, 3, 4, 6, 7});
+    CosiEvents events(messages, asked, output);
+    co_await watch(messages.from(kj::mv(node), asked.ours.type), asked.ours.space, asked.ours.type,
+                   asked.id, events);
+  }
+
+ private:
+  const ResourceMessages& messages;
+};
+
+// The original refuses every write, whoever asks.
+class Refused final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client, Bytes, Output&) const override {
+    return error(ErrorKind::kPermissionDenied, "resources are read-only");
+  }
+};
+
+}  // namespace
+
+void addCosi(kj::Vector<Entry>& all, const ResourceMessages& messages) {
+  all.add(Entry{"/cosi.resource.State/Get", Answer::kPlain, kj::heap<CosiGet>(messages)});
+  all.add(Entry{"/cosi.resource.State/List", Answer::kPlainItems, kj::heap<CosiList>(messages)});
+  all.add(Entry{"/cosi.resource.State/Watch", Answer::kPlainItems, kj::heap<CosiWatch>(messages)});
+  for (auto path : {"/cosi.resource.State/Create", "/cosi.resource.State/Update",
+                    "/cosi.resource.State/Destroy", "/cosi.resource.State/Teardown",
+                    "/cosi.resource.State/TeardownAndDestroy"}) {
+    all.add(Entry{path, Answer::kPlain, kj::heap<Refused>()});
+  }
+}
+
+}  // namespace talos::edge

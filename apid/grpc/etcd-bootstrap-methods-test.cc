@@ -1,0 +1,225 @@
+// Making a cluster, and snapshots that are sent before, against a model of etcd-supervisor.
+#include "apid/grpc/test-grpc-api.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::edge {
+namespace {
+
+using namespace testing;
+
+struct World {
+  kj::Maybe<kj::Exception> refusal;  // of a bootstrap, of an upload, of the first write
+  kj::Maybe<kj::Exception> noUpload, noWrite;
+  std::string phase;              // of the node; "": it does not tell
+  std::vector<std::string> done;  // what was asked for
+  std::string uploaded;
+  size_t largest = 0;  // piece
+  unsigned open = 0;   // uploads
+};
+
+void failIf(const kj::Maybe<kj::Exception>& problem) {
+  KJ_IF_MAYBE (p, problem) kj::throwFatalException(kj::cp(*p));
+}
+
+class ModelUpload final : public rpc::Etcd::SnapshotUpload::Server {
+ public:
+  explicit ModelUpload(World& world) : world(world) { ++world.open; }
+  ~ModelUpload() noexcept(false) { --world.open; }
+
+ protected:
+  kj::Promise<void> write(WriteContext context) override {
+    failIf(world.noWrite);
+    auto bytes = context.getParams().getBytes();
+    world.largest = kj::max(world.largest, bytes.size());
+    world.uploaded.append(bytes.asChars().begin(), bytes.size());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> done(DoneContext context) override {
+    world.done.push_back("upload");
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+class ModelEtcd final : public rpc::Etcd::Server {
+ public:
+  explicit ModelEtcd(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> keepSnapshot(KeepSnapshotContext context) override {
+    failIf(world.noUpload);
+    context.getResults().setUpload(kj::heap<ModelUpload>(world));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> bootstrap(BootstrapContext context) override {
+    auto recovery = context.getParams().getRecovery();
+    world.done.push_back(kj::str("bootstrap", recovery.getKept() ? " kept" : "",
+                                 recovery.getSkipHashCheck() ? " unchecked" : "")
+                             .cStr());
+    failIf(world.refusal);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> members(MembersContext context) override {
+    world.done.push_back(context.getParams().getLocal() ? "members of its own" : "members of all");
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+class ModelResources final : public rpc::Resources::Server {
+ public:
+  explicit ModelResources(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> get(GetContext context) override {
+    auto params = context.getParams();
+    EXPECT_STREQ("EtcdStatuses.etcd.talos.dev", params.getKind().getType().cStr());
+    EXPECT_STREQ("etcd", params.getKind().getNamespace().cStr());
+    EXPECT_STREQ("etcd", params.getId().cStr());
+    if (world.phase.empty()) fail(ErrorKind::kNotFound, "there is none");
+    auto spec = context.getResults().initResource().initSpec().initAs<rpc::EtcdStatusSpec>();
+    spec.setPhase(world.phase);
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+class ModelNode final : public rpc::Node::Server {
+ public:
+  explicit ModelNode(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> etcd(EtcdContext context) override {
+    context.getResults().setEtcd(kj::heap<ModelEtcd>(world));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(kj::heap<ModelResources>(world));
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+struct BootstrapTest : EdgeTest {
+  World world;
+  BootstrapTest() {
+    cluster->nodes.insert({"", kj::heap<ModelNode>(world)});
+    cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>(world)});
+  }
+  ~BootstrapTest() noexcept override { handler = nullptr; }
+
+  std::string bootstrap(bool recovers = false, bool skips = false) {
+    TestCall call("/machine.MachineService/Bootstrap", request([&](WireWriter& out) {
+                    if (recovers) out.varint(1, 1);
+                    if (skips) out.varint(2, 1);
+                  }));
+    auto status = run(call);
+    EXPECT_EQ(status == "0 " ? 1u : 0u, call.message(0).count(1));
+    return status;
+  }
+};
+
+kj::Array<kj::byte> piece(kj::StringPtr bytes) {
+  return request([&](WireWriter& out) { out.bytes(2, bytes.asBytes()); });
+}
+
+// Catches: a new cluster where the client wants its old one; a hash that is not looked at although
+// nobody said so.
+TEST_F(BootstrapTest, OfASnapshotIfTheClientSaysSo) {
+  EXPECT_EQ("0 ", bootstrap());
+  EXPECT_EQ("0 ", bootstrap(true));
+  EXPECT_EQ("0 ", bootstrap(true, true));
+  EXPECT_EQ("3 to skip the check of a hash needs a snapshot to recover", bootstrap(false, true));
+  EXPECT_EQ((std::vector<std::string>{"bootstrap", "bootstrap kept", "bootstrap kept unchecked"}),
+            world.done);
+}
+
+// Catches: success that is told while another node has only begun, and may fail; a cluster that
+// there is and that a program tries to make for ever; a snapshot that nobody restored, told as
+// success.
+TEST_F(BootstrapTest, AlreadyExistsIsToldOfAClusterAlone) {
+  world.refusal = error(ErrorKind::kConflict, "10.0.0.3 makes a cluster");
+  world.phase = "waiting";
+  EXPECT_EQ("9 10.0.0.3 makes a cluster", bootstrap());
+  world.refusal = error(ErrorKind::kFailedPrecondition, "10.0.0.3 has a cluster");
+  EXPECT_EQ("9 10.0.0.3 has a cluster", bootstrap());
+  world.phase = "";
+  EXPECT_EQ("9 10.0.0.3 has a cluster", bootstrap());
+  for (auto phase : {"joining", "learner", "member"}) {
+    world.phase = phase;
+    EXPECT_EQ("6 10.0.0.3 has a cluster", bootstrap()) << phase;
+    EXPECT_EQ("9 10.0.0.3 has a cluster", bootstrap(true)) << phase;
+  }
+  world.refusal = error(ErrorKind::kUnavailable, "10.0.0.3 cannot be asked");
+  EXPECT_EQ("14 10.0.0.3 cannot be asked", bootstrap());
+}
+
+// Catches: a snapshot of which a part is lost, or comes in pieces that no sink takes; one that is
+// kept although its end never came; an answer before the node has it.
+TEST_F(BootstrapTest, ASnapshotIsSentBefore) {
+  auto large = kj::str(kj::repeat('x', 150'000));
+  TestCall call("/machine.MachineService/EtcdRecover", piece("begin "));
+  call.requests.push_back(piece(large));
+  call.requests.push_back(piece(" end"));
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_EQ(1u, call.message(0).count(1));
+  EXPECT_FALSE(call.message(0).in(1).has(1));
+  EXPECT_EQ(kj::str("begin ", large, " end").cStr(), world.uploaded);
+  EXPECT_EQ(64u << 10, world.largest);
+  EXPECT_EQ(std::vector<std::string>{"upload"}, world.done);
+  EXPECT_EQ(0u, world.open);
+}
+
+// Catches: a snapshot that goes to two nodes in turn; an answer without the node's name; a refusal
+// that is told after all of it was sent, or taken for success.
+TEST_F(BootstrapTest, ASnapshotGoesToOneNodeThatWantsIt) {
+  auto path = "/machine.MachineService/EtcdRecover";
+  TestCall two(path, piece("x"));
+  two.toNodes({"10.0.0.2", "10.0.0.9"});
+  EXPECT_EQ("3 /machine.MachineService/EtcdRecover is for one node, not for 2", run(two));
+  EXPECT_EQ(1u, two.requests.size());
+  TestCall one(path, piece("x"));
+  one.toNodes({"10.0.0.2"});
+  EXPECT_EQ("0 ", run(one));
+  EXPECT_EQ("10.0.0.2", one.message(0).in(1).in(1).text(1));
+  EXPECT_FALSE(one.message(0).in(1).in(1).has(2));
+  EXPECT_EQ("x", world.uploaded);
+
+  world.noUpload = error(ErrorKind::kPermissionDenied, "Etcd.keepSnapshot needs the role os:admin");
+  TestCall refused(path, piece("y"));
+  EXPECT_EQ("7 not authorized: Etcd.keepSnapshot needs the role os:admin", run(refused));
+  EXPECT_EQ(1u, refused.requests.size()) << "it was read all the same";
+  TestCall named(path, piece("y"));
+  named.toNodes({"10.0.0.2"});
+  EXPECT_EQ("0 ", run(named));
+  EXPECT_EQ(7u, named.message(0).in(1).in(1).in(3).number(1));
+
+  world.noUpload = nullptr;
+  world.noWrite = error(ErrorKind::kResourceExhausted, "the disk is full");
+  TestCall full(path, piece("z"));
+  EXPECT_EQ("8 the disk is full", run(full));
+  EXPECT_EQ("x", world.uploaded);
+  EXPECT_EQ(std::vector<std::string>{"upload"}, world.done);
+  EXPECT_EQ(0u, world.open);
+}
+
+// Catches: members of a cluster told for those that this one knows.
+TEST_F(BootstrapTest, MembersAreThoseThatWereAskedFor) {
+  TestCall all("/machine.MachineService/EtcdMemberList");
+  EXPECT_EQ("0 ", run(all));
+  TestCall own("/machine.MachineService/EtcdMemberList",
+               request([](WireWriter& out) { out.varint(1, 1); }));
+  EXPECT_EQ("0 ", run(own));
+  EXPECT_EQ((std::vector<std::string>{"members of all", "members of its own"}), world.done);
+}
+
+}  // namespace
+}  // namespace talos::edge

@@ -1,0 +1,325 @@
+#include "apid/grpc/field-transforms.h"
+
+#include <sys/stat.h>
+
+#include "apid/grpc/request-fields.h"
+#include "apid/grpc/struct-message.h"
+#include "common/base/ascii.h"
+#include "common/base/error.h"
+#include "common/base/url-secrets.h"
+#include "common/net/ip.h"
+
+namespace talos::edge {
+namespace {
+
+using capnp::DynamicValue;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+int64_t integerOf(DynamicValue::Reader value) {
+  return value.getType() == DynamicValue::INT ? value.as<int64_t>()
+                                              : static_cast<int64_t>(value.as<uint64_t>());
+}
+
+// Zero is a time that is not known.
+void encodeTime(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto ns = integerOf(value);
+  if (ns != 0) out.bytes(number, timestamp(ns));
+}
+
+void encodeSeconds(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto ms = value.as<uint64_t>();
+  if (ms != 0) out.fixed64(number, bitsOf(double(ms) / 1000));
+}
+
+// Our words are in lower case.
+void encodeTitle(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto word = value.as<capnp::DynamicEnum>();
+  kj::String text;
+  KJ_IF_MAYBE (e, word.getEnumerant()) {
+    text = kj::str(e->getProto().getName());
+    if (isLower(text[0])) text[0] -= 'a' - 'A';
+  } else {
+    text = kj::str(word.getRaw());
+  }
+  out.text(number, text);
+}
+
+// st_mode as Go's os.FileMode has it.
+uint64_t goMode(mode_t mode) {
+  uint64_t bits = mode & 0777;
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      bits |= 1u << 31;
+      break;
+    case S_IFLNK:
+      bits |= 1u << 27;
+      break;
+    case S_IFBLK:
+      bits |= 1u << 26;
+      break;
+    case S_IFCHR:
+      bits |= 1u << 26 | 1u << 21;
+      break;
+    case S_IFIFO:
+      bits |= 1u << 25;
+      break;
+    case S_IFSOCK:
+      bits |= 1u << 24;
+      break;
+  }
+  if (mode & S_ISUID) bits |= 1u << 23;
+  if (mode & S_ISGID) bits |= 1u << 22;
+  if (mode & S_ISVTX) bits |= 1u << 20;
+  return bits;
+}
+
+void encodeMode(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto mode = goMode(value.as<mode_t>());
+  if (mode != 0) out.varint(number, mode);
+}
+
+void encodeIsDirectory(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  if (S_ISDIR(value.as<mode_t>())) out.varint(number, 1);
+}
+
+// netip.Addr and netip.Prefix; nothing for a text that is none.
+void encodeIp(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  kj::StringPtr text = value.as<capnp::Text>();
+  auto address = Ip::parse(text);
+  KJ_IF_MAYBE (prefix, Prefix::parse(text)) address = prefix->address;
+  KJ_IF_MAYBE (ip, address) {
+    WireWriter message;
+    message.bytes(1, ip->bytes());
+    out.bytes(number, message.written());
+  }
+}
+
+void encodePrefix(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  kj::StringPtr text = value.as<capnp::Text>();
+  auto prefix = Prefix::parse(text);
+  KJ_IF_MAYBE (ip, Ip::parse(text)) prefix = Prefix::host(*ip);
+  KJ_IF_MAYBE (p, prefix) {
+    WireWriter message;
+    message.bytes(1, p->address.bytes());
+    if (p->length > 0) message.varint(2, p->length);
+    out.bytes(number, message.written());
+  }
+}
+
+// Words that are numbers there. What is in no list is left out.
+struct Word {
+  kj::StringPtr word;
+  uint64_t number;
+};
+// The kernel has a socket without a state, one of UDP, as closed.
+constexpr Word kTcpStates[] = {
+    {""_kj, 7},
+    {"ESTABLISHED"_kj, 1},
+    {"SYN_SENT"_kj, 2},
+    {"SYN_RECV"_kj, 3},
+    {"FIN_WAIT1"_kj, 4},
+    {"FIN_WAIT2"_kj, 5},
+    {"TIME_WAIT"_kj, 6},
+    {"CLOSE"_kj, 7},
+    {"CLOSE_WAIT"_kj, 8},
+    {"LAST_ACK"_kj, 9},
+    {"LISTEN"_kj, 10},
+    {"CLOSING"_kj, 11},
+    {"NEW_SYN_RECV"_kj, 12},
+};
+constexpr Word kAlarms[] = {{"NOSPACE"_kj, 1}, {"CORRUPT"_kj, 2}};
+constexpr Word kFamilies[] = {
+    {"inet"_kj, 2}, {"inet4"_kj, 2}, {"ipv4"_kj, 2}, {"inet6"_kj, 10}, {"ipv6"_kj, 10}};
+constexpr Word kProtocols[] = {
+    {"redirect"_kj, 1}, {"kernel"_kj, 2}, {"boot"_kj, 3},   {"static"_kj, 4},   {"gated"_kj, 8},
+    {"ra"_kj, 9},       {"mrt"_kj, 10},   {"zebra"_kj, 11}, {"bird"_kj, 12},    {"dnrouted"_kj, 13},
+    {"xorp"_kj, 14},    {"ntk"_kj, 15},   {"dhcp"_kj, 16},  {"mrouted"_kj, 17}, {"babel"_kj, 42}};
+constexpr Word kScopes[] = {{"global"_kj, 0}, {"universe"_kj, 0}, {"site"_kj, 200},
+                            {"link"_kj, 253}, {"host"_kj, 254},   {"nowhere"_kj, 255}};
+constexpr Word kRouteTypes[] = {{"unicast"_kj, 1},     {"local"_kj, 2},     {"broadcast"_kj, 3},
+                                {"anycast"_kj, 4},     {"multicast"_kj, 5}, {"blackhole"_kj, 6},
+                                {"unreachable"_kj, 7}, {"prohibit"_kj, 8},  {"throw"_kj, 9}};
+constexpr Word kLinkStates[] = {{"notPresent"_kj, 1}, {"down"_kj, 2},    {"lowerLayerDown"_kj, 3},
+                                {"testing"_kj, 4},    {"dormant"_kj, 5}, {"up"_kj, 6}};
+constexpr Word kLinkTypes[] = {{"ether"_kj, 1}, {"loopback"_kj, 772}};
+constexpr Word kMachineTypes[] = {
+    {"init"_kj, 1}, {"controlplane"_kj, 2}, {"worker"_kj, 3}, {"join"_kj, 3}};
+constexpr Word kStages[] = {{"booting"_kj, 1},   {"installing"_kj, 2}, {"maintenance"_kj, 3},
+                            {"running"_kj, 4},   {"rebooting"_kj, 5},  {"shuttingDown"_kj, 6},
+                            {"resetting"_kj, 7}, {"upgrading"_kj, 8}};
+// The mask that the original sends.
+constexpr Word kInterfaceFlags[] = {{"UP"_kj, 1},
+                                    {"BROADCAST"_kj, 2},
+                                    {"LOOPBACK"_kj, 4},
+                                    {"POINTTOPOINT"_kj, 8},
+                                    {"MULTICAST"_kj, 16}};
+
+uint64_t numberOf(kj::ArrayPtr<const Word> words, kj::StringPtr text) {
+  for (auto& word : words) {
+    if (word.word == text) return word.number;
+  }
+  return text.tryParseAs<uint32_t>().orDefault(0);  // one that has no name
+}
+
+template <const auto& words>
+void encodeWord(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  kj::StringPtr text;
+  if (value.getType() == DynamicValue::ENUM) {
+    KJ_IF_MAYBE (e, value.as<capnp::DynamicEnum>().getEnumerant()) {
+      text = e->getProto().getName();
+    }
+  } else {
+    text = value.as<capnp::Text>();
+  }
+  auto found = numberOf(kj::arrayPtr(words, kj::size(words)), text);
+  if (found != 0) out.varint(number, found);
+}
+
+void encodeFlags(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  uint64_t mask = 0;
+  for (auto flag : value.as<capnp::DynamicList>()) {
+    mask |= numberOf(kInterfaceFlags, flag.as<capnp::Text>());
+  }
+  if (mask != 0) out.varint(number, mask);
+}
+
+// Of what begins or ends, and nothing else: ours has a number for nothing in front.
+void encodeBegins(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto action = value.as<capnp::DynamicEnum>().getRaw();
+  if (action > 1) out.varint(number, action - 1);
+}
+
+// As it stands in the schema.
+void encodeWordItself(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  KJ_IF_MAYBE (e, value.as<capnp::DynamicEnum>().getEnumerant()) {
+    out.text(number, e->getProto().getName());
+  }
+}
+
+// The version of a resource that is not there is a word.
+void encodeVersion(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  auto version = value.as<uint64_t>();
+  out.text(number, version == 0 ? kj::str("undefined") : kj::str(version));
+}
+
+// What keeps a machine from being ready: 1 name, 2 reason.
+void encodeCondition(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  WireWriter message;
+  message.text(1, "machine");
+  message.text(2, value.as<capnp::Text>());
+  out.bytes(number, message.written());
+}
+
+// An object of Kubernetes, which is YAML here.
+void encodeStruct(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  out.bytes(number, structMessage(value.as<capnp::Text>()));
+}
+
+// Of a struct its name alone.
+void encodeName(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+  out.text(number, value.as<capnp::DynamicStruct>().get("name").as<capnp::Text>());
+}
+
+void decodeMs(const WireField& from, capnp::StructSchema::Field field,
+              capnp::DynamicStruct::Builder into) {
+  into.set(field, uint64_t(kj::max(nanosecondsOf(from.bytes), int64_t(0))) / 1'000'000);
+}
+
+void decodeSeconds(const WireField& from, capnp::StructSchema::Field field,
+                   capnp::DynamicStruct::Builder into) {
+  into.set(field, uint64_t(kj::max(nanosecondsOf(from.bytes), int64_t(0)) / kSecond));
+}
+
+void decodeHex(const WireField& from, capnp::StructSchema::Field field,
+               capnp::DynamicStruct::Builder into) {
+  into.set(field, capnp::Text::Reader(kj::str(kj::hex(from.value))));
+}
+
+// Ours is unsigned; less than none is no limit.
+void decodeDepth(const WireField& from, capnp::StructSchema::Field field,
+                 capnp::DynamicStruct::Builder into) {
+  into.set(field, uint32_t(kj::max(int32_t(from.value), 0)));
+}
+
+// The query of a URL may be a secret, which is a field of its own: only such are kept from the log.
+void decodeImage(const WireField& from, capnp::StructSchema::Field field,
+                 capnp::DynamicStruct::Builder into) {
+  auto image = splitImageName(textOf(from));
+  into.set(field, capnp::Text::Reader(image.name));
+  into.set("query", capnp::Text::Reader(image.query));
+}
+
+constexpr Transform kTransforms[] = {
+    {"time"_kj, encodeTime},
+    {"seconds"_kj, encodeSeconds},
+    {"title"_kj, encodeTitle},
+    {"mode"_kj, encodeMode},
+    {"isDirectory"_kj, encodeIsDirectory},
+    {"ip"_kj, encodeIp},
+    {"prefix"_kj, encodePrefix},
+    {"tcpState"_kj, encodeWord<kTcpStates>},
+    {"alarm"_kj, encodeWord<kAlarms>},
+    {"family"_kj, encodeWord<kFamilies>},
+    {"protocol"_kj, encodeWord<kProtocols>},
+    {"scope"_kj, encodeWord<kScopes>},
+    {"routeType"_kj, encodeWord<kRouteTypes>},
+    {"linkState"_kj, encodeWord<kLinkStates>},
+    {"linkType"_kj, encodeWord<kLinkTypes>},
+    {"machineType"_kj, encodeWord<kMachineTypes>},
+    {"stage"_kj, encodeWord<kStages>},
+    {"struct"_kj, encodeStruct},
+    {"name"_kj, encodeName},
+    {"begins"_kj, encodeBegins},
+    {"word"_kj, encodeWordItself},
+    {"version"_kj, encodeVersion},
+    {"condition"_kj, encodeCondition},
+    {"flags"_kj, encodeFlags, nullptr, WireType::kVarint, true},
+    {"ms"_kj, nullptr, decodeMs, WireType::kBytes},
+    {"s"_kj, nullptr, decodeSeconds, WireType::kBytes},
+    {"image"_kj, nullptr, decodeImage, WireType::kBytes},
+    {"hex"_kj, nullptr, decodeHex},
+    {"depth"_kj, nullptr, decodeDepth},
+};
+
+}  // namespace
+
+const Transform& transformCalled(kj::StringPtr name) {
+  for (auto& transform : kTransforms) {
+    if (transform.name == name) return transform;
+  }
+  fail(ErrorKind::kInternal, kj::str("no transform is called ", name));
+}
+
+kj::Array<kj::byte> timestamp(int64_t ns) {
+  auto seconds = ns / kSecond, rest = ns % kSecond;
+  if (rest < 0) {
+    --seconds;
+    rest += kSecond;
+  }
+  WireWriter out;
+  if (seconds != 0) out.varint(1, signExtended(seconds));
+  if (rest != 0) out.varint(2, signExtended(rest));
+  return out.finish();
+}
+
+int64_t nanosecondsOf(Bytes message) {
+  int64_t seconds = 0, rest = 0, product, sum;
+  WireReader reader(message);
+  for (;;) {
+    KJ_IF_MAYBE (field, reader.next()) {
+      if (field->type != WireType::kVarint) continue;
+      if (field->number == 1) seconds = static_cast<int64_t>(field->value);
+      if (field->number == 2) rest = static_cast<int32_t>(field->value);
+    } else {
+      break;
+    }
+  }
+  if (__builtin_mul_overflow(seconds, kSecond, &product) ||
+      __builtin_add_overflow(product, rest, &sum)) {
+    fail(ErrorKind::kInvalidArgument, kj::str(seconds, " s are more than 292 years"));
+  }
+  return sum;
+}
+
+}  // namespace talos::edge

@@ -1,0 +1,213 @@
+// The checks of `talosctl health`, asked of a node by a client that knows nothing but its calls.
+#include <set>
+
+#include "apid/grpc/test-grpc-api.h"
+#include "common/health/test-health.h"
+#include "common/testing/virtual-time.h"
+
+namespace talos::edge {
+namespace {
+
+using namespace testing;
+
+struct World {
+  ModelHealth model;
+  unsigned surveys = 0;
+};
+
+class AskedMachine final : public rpc::Machine::Server {
+ public:
+  explicit AskedMachine(talos::ModelNode& node) : node(node) {}
+
+ protected:
+  kj::Promise<void> version(VersionContext context) override { return kj::READY_NOW; }
+  kj::Promise<void> status(StatusContext context) override {
+    context.setResults(node.facts().status);
+    return kj::READY_NOW;
+  }
+
+ private:
+  talos::ModelNode& node;
+};
+
+class AskedServices final : public rpc::Services::Server {
+ public:
+  explicit AskedServices(talos::ModelNode& node) : node(node) {}
+
+ protected:
+  kj::Promise<void> list(ListContext context) override {
+    context.getResults().setServices(node.facts().services);
+    return kj::READY_NOW;
+  }
+
+ private:
+  talos::ModelNode& node;
+};
+
+class AskedKubernetes final : public rpc::Kubernetes::Server {
+ public:
+  explicit AskedKubernetes(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> survey(SurveyContext context) override {
+    ++world.surveys;
+    context.getResults().setSurvey(world.model.survey.asReader());
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+class AskedNode final : public rpc::Node::Server {
+ public:
+  AskedNode(World& world, unsigned index) : world(world), node(world.model.nodes[index]) {}
+
+ protected:
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<AskedMachine>(node));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> services(ServicesContext context) override {
+    context.getResults().setServices(kj::heap<AskedServices>(node));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kubernetes(KubernetesContext context) override {
+    context.getResults().setKubernetes(kj::heap<AskedKubernetes>(world));
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+  talos::ModelNode& node;
+};
+
+struct HealthTest : EdgeTest {
+  World world;
+  HealthTest() {
+    cluster->nodes.insert({"", kj::heap<AskedNode>(world, 0)});
+    for (unsigned i = 0; i < 3; ++i) {
+      cluster->nodes.insert({world.model.nodes[i].name.cStr(), kj::heap<AskedNode>(world, i)});
+    }
+  }
+  ~HealthTest() noexcept override { handler = nullptr; }
+
+  // `seconds` of patience; 0: the method's own.
+  static kj::Array<kj::byte> asking(uint64_t seconds,
+                                    std::initializer_list<const char*> controlPlane = {},
+                                    std::initializer_list<const char*> workers = {},
+                                    const char* endpoint = nullptr) {
+    return request([&](WireWriter& out) {
+      WireWriter time, nodes;
+      time.varint(1, seconds);
+      if (seconds > 0) out.bytes(1, time.written());
+      for (auto name : controlPlane) nodes.text(1, name);
+      for (auto name : workers) nodes.text(2, name);
+      if (endpoint != nullptr) nodes.text(3, endpoint);
+      out.bytes(2, nodes.written());
+    });
+  }
+  static std::vector<std::string> linesOf(const TestCall& call) {
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < call.sent.size(); ++i) lines.push_back(call.message(i).text(2));
+    return lines;
+  }
+};
+
+constexpr auto kPath = "/cluster.ClusterService/HealthCheck";
+
+// Catches: checks that are not made, nodes that nobody asked for, a line that is told twice or not
+// at all, an end before the last one.
+TEST_F(HealthTest, AClusterThatIsWell) {
+  TestCall call(kPath, asking(60));
+  EXPECT_EQ("0 ", run(call));
+  EXPECT_TRUE(call.begun);
+  auto lines = linesOf(call);
+  ASSERT_EQ(23u, lines.size());
+  EXPECT_EQ("discovered nodes: control plane: [\"10.5.0.2\" \"10.5.0.3\"], worker: [\"10.5.0.4\"]",
+            lines[0]);
+  EXPECT_EQ("waiting for etcd to be healthy: ...", lines[1]);
+  EXPECT_EQ("waiting for etcd to be healthy: OK", lines[2]);
+  EXPECT_EQ("waiting for all k8s nodes to report schedulable: OK", lines[22]);
+  std::set<std::string> asked(cluster->asked.begin(), cluster->asked.end());
+  EXPECT_EQ((std::set<std::string>{"", "10.5.0.2", "10.5.0.3", "10.5.0.4"}), asked);
+}
+
+// Catches: nodes that the client names and that are not looked at; a failure that is not told, or
+// told to a client of several nodes as that of the whole call; an end that takes longer than the
+// client waits; lines that get lost in it.
+TEST_F(HealthTest, WhatIsWaitedForIsTold) {
+  TestCall call(kPath, asking(12, {"10.5.0.2", "10.5.0.9"}, {"10.5.0.4"}));
+  call.toNodes({"10.5.0.3"});
+  auto promise = handler->call(call);
+  advance(timer, scope, 11 * kj::SECONDS);
+  EXPECT_FALSE(promise.poll(scope));
+  EXPECT_EQ(0u, world.surveys) << "Kubernetes is not asked which nodes there are";
+  advance(timer, scope, 2 * kj::SECONDS);
+  EXPECT_TRUE(promise.poll(scope));
+  EXPECT_EQ(0u, promise.wait(scope).code);
+  auto lines = linesOf(call);
+  ASSERT_EQ(3u, lines.size());
+  EXPECT_EQ("waiting for etcd to be healthy: ...", lines[0]);
+  EXPECT_EQ("waiting for etcd to be healthy: 10.5.0.9: cannot connect to 10.5.0.9:50000", lines[1]);
+  EXPECT_EQ("10.5.0.3", call.message(1).in(1).text(1));
+  EXPECT_EQ(
+      "rpc error: code = DeadlineExceeded desc = timed out waiting for etcd to be healthy: "
+      "10.5.0.9: cannot connect to 10.5.0.9:50000",
+      call.message(2).in(1).text(2));
+}
+
+// Catches: a node that is asked and down, or denies it, and is waited for; what cannot be done and
+// is passed over.
+TEST_F(HealthTest, WhatNoWaitingMakesGood) {
+  TestCall down(kPath, asking(60, {"10.5.0.2"}));
+  down.toNode("10.5.0.9");
+  EXPECT_EQ("14 cannot connect to 10.5.0.9:50000", run(down));
+  EXPECT_TRUE(down.sent.empty());
+  TestCall endpoint(kPath, asking(60, {}, {}, "10.5.0.1"));
+  EXPECT_EQ("12 ", run(endpoint).substr(0, 3));
+  TestCall workers(kPath, asking(60, {}, {"10.5.0.4"}));
+  EXPECT_EQ("3 ", run(workers).substr(0, 2));
+  TestCall two(kPath, asking(60));
+  two.toNodes({"10.5.0.2", "10.5.0.3"});
+  EXPECT_EQ("3 /cluster.ClusterService/HealthCheck is for one node, not for 2", run(two));
+}
+
+// Catches: one call that makes this node ask as many others as it names, all at once, for the price
+// of one.
+TEST_F(HealthTest, EachNodeIsPaidFor) {
+  Budget budget({64u << 10, 1u << 30});  // four calls
+  auto account = budget.account("someone");
+  handler = edge.open(timer, client, kj::addRef(*account));
+  TestCall call(kPath, asking(1, {"10.5.0.2", "10.5.0.3", "a", "b", "c", "d"}));
+  auto promise = handler->call(call);
+  advance(timer, scope, 2 * kj::SECONDS);
+  EXPECT_EQ(4u, promise.wait(scope).code);
+  EXPECT_EQ(
+      "waiting for etcd to be healthy: a: cannot connect to a:50000; b: cannot connect to b:50000; "
+      "c: the calls of this client have more than 65536 bytes, over all its connections; "
+      "d: the calls of this client have more than 65536 bytes, over all its connections",
+      call.message(1).text(2));
+  auto again = account->hold(64u << 10);  // nothing is held any more
+  handler = nullptr;
+}
+
+// Catches: checks that go on for a client that has gone, or that wait for one that reads nothing.
+TEST_F(HealthTest, TheClientDecidesHowFastItReads) {
+  TestCall call(kPath, asking(60));
+  call.stuck = true;
+  {
+    auto promise = handler->call(call);
+    EXPECT_FALSE(promise.poll(scope));
+    EXPECT_EQ(1u, call.sent.size());
+    EXPECT_EQ(1u, call.waiting);
+    EXPECT_GT(world.surveys, 1u) << "what it sees is of now";
+  }
+  EXPECT_EQ(0u, call.waiting);
+  auto before = world.surveys;
+  advance(timer, scope, 60 * kj::SECONDS);
+  EXPECT_EQ(before, world.surveys);
+}
+
+}  // namespace
+}  // namespace talos::edge

@@ -1,0 +1,21 @@
+// What the kernel counts, as messages: each function takes a file's text and gives the fields of
+// the answer behind field 1. A line that is not as the kernel writes it is left out. Pure.
+#pragma once
+
+#include <kj/string.h>
+
+#include "apid/grpc/protobuf-wire.h"
+#include "rpc/machine.capnp.h"
+
+namespace talos::edge {
+
+kj::Array<kj::byte> loadAverage(kj::ArrayPtr<const char> text);    // /proc/loadavg
+kj::Array<kj::byte> systemStat(kj::ArrayPtr<const char> text);     // /proc/stat
+kj::Array<kj::byte> processorInfo(kj::ArrayPtr<const char> text);  // /proc/cpuinfo
+kj::Array<kj::byte> networkStats(kj::ArrayPtr<const char> text);   // /proc/net/dev
+kj::Array<kj::byte> diskStats(kj::ArrayPtr<const char> text);      // /proc/diskstats
+// cpufreq of all processors, the files of each behind one another: one message for each processor,
+// none if nobody governs one. kHz. A frequency that the driver does not know is not in it.
+kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files);
+
+}  // namespace talos::edge

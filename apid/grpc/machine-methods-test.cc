@@ -1,0 +1,240 @@
+// Methods with code, against models of the parts of a node that they ask.
+#include <zlib.h>
+
+#include "apid/grpc/test-machine-model.h"
+
+namespace talos::edge {
+namespace {
+
+using namespace testing;
+
+// Catches: a number of MemInfo that is another field's, and one for what the original has not.
+TEST_F(ByHandTest, Memory) {
+  TestCall call("/machine.MachineService/Memory");
+  EXPECT_EQ("0 ", run(call));
+  auto memory = call.message(0).in(1).in(2);
+  EXPECT_EQ(3u, memory.fields.size());
+  EXPECT_EQ(100u, memory.number(1));
+  EXPECT_EQ(9u, memory.number(9));
+  EXPECT_EQ(41u, memory.number(41));
+}
+
+// Catches: sockets that were not asked for, a process that a client follows blindly, networks that
+// nobody here looks into and whose sockets are then none.
+TEST_F(ByHandTest, Netstat) {
+  auto sockets = [&](uint64_t which, bool tcpOnly) {
+    TestCall call("/machine.MachineService/Netstat", request([&](WireWriter& out) {
+                    out.varint(1, which);
+                    if (tcpOnly) out.bytes(3, "\x08\x01"_kj.asBytes());
+                  }));
+    EXPECT_EQ("0 ", run(call));
+    return call.message(0).in(1);
+  };
+  auto all = sockets(0, false);
+  ASSERT_EQ(3u, all.count(2));
+  EXPECT_EQ(10u, all.in(2, 0).number(6));
+  EXPECT_TRUE(all.in(2, 0).has(17)) << "the process";
+  EXPECT_EQ("kubelet", all.in(2, 1).in(17).text(2));
+  EXPECT_EQ(7u, all.in(2, 2).number(6)) << "UDP";
+  EXPECT_EQ(2u, sockets(0, true).count(2));
+  EXPECT_EQ(1u, sockets(1, false).count(2)) << "connected";
+  EXPECT_EQ(1u, sockets(2, true).count(2)) << "listening";
+  TestCall pods("/machine.MachineService/Netstat",
+                request([](WireWriter& out) { out.bytes(4, "\x18\x01"_kj.asBytes()); }));
+  EXPECT_EQ("12 this node tells the sockets of its own network alone", run(pods));
+}
+
+// Catches: a list that was cut and looks whole; one that nobody gets because it was; an error that
+// a client cannot tell from one of the whole call.
+TEST_F(ByHandTest, SocketsThatAreLeftOutAreTold) {
+  world.leftOut = 5;
+  auto check = [&](TestCall& call) {
+    EXPECT_EQ("0 ", run(call));
+    auto reply = call.message(0);
+    ASSERT_EQ(2u, reply.count(1));
+    EXPECT_EQ(3u, reply.in(1, 0).count(2));
+    EXPECT_FALSE(reply.in(1, 0).in(1).has(2)) << "an error";
+    auto cut = reply.in(1, 1);
+    EXPECT_FALSE(cut.has(2));
+    EXPECT_EQ(
+        "rpc error: code = ResourceExhausted desc = the node has 5 more sockets than an answer "
+        "holds (3); they are not in this list",
+        cut.in(1).text(2));
+    EXPECT_EQ(8u, cut.in(1).in(3).number(1));
+  };
+  TestCall here("/machine.MachineService/Netstat");
+  check(here);
+  cluster->nodes.insert({"10.0.0.2", kj::heap<HandNode>(world)});
+  TestCall named("/machine.MachineService/Netstat");
+  named.toNodes({"10.0.0.2"});
+  check(named);
+  EXPECT_EQ("10.0.0.2", named.message(0).in(1, 0).in(1).text(1));
+  EXPECT_EQ("10.0.0.2", named.message(0).in(1, 1).in(1).text(1));
+}
+
+TEST_F(ByHandTest, Dependencies) {
+  TestCall call("/inspect.InspectService/ControllerRuntimeDependencies");
+  EXPECT_EQ("0 ", run(call));
+  auto edges = call.message(0).in(1);
+  ASSERT_EQ(2u, edges.count(2));
+  EXPECT_EQ("LinkStatuses.net.talos.dev", edges.in(2, 0).text(4));
+  EXPECT_EQ(0u, edges.in(2, 0).number(2));
+  EXPECT_EQ("LinkSpecs.net.talos.dev", edges.in(2, 1).text(4));
+  EXPECT_EQ(2u, edges.in(2, 1).number(2));
+}
+
+// Catches: a counter's method that reads another file; zeros for what the caller may not read, and
+// for a machine on which nothing governs a frequency.
+TEST_F(ByHandTest, Counters) {
+  auto read = [&](const char* method) {
+    TestCall call(kj::str("/machine.MachineService/", method));
+    EXPECT_EQ("0 ", run(call));
+    return call.message(0).in(1);
+  };
+  EXPECT_EQ(0.25, doubleOf(read("LoadAvg").number(3)));
+  EXPECT_EQ(7u, read("SystemStat").number(7));
+  EXPECT_EQ(4u, read("CPUInfo").in(2).number(11));
+  EXPECT_EQ(16u, read("NetworkDeviceStats").in(3).number(17));
+  EXPECT_EQ(0u, read("CPUFreqStats").fields.size());
+  TestCall refused("/machine.MachineService/DiskStats");
+  EXPECT_EQ("7 not authorized: Machine.counters needs the role os:reader", run(refused));
+}
+
+// Catches: an archive that ends well although files are missing in it.
+TEST_F(ByHandTest, Copy) {
+  TestCall all("/machine.MachineService/Copy",
+               request([](WireWriter& out) { out.text(1, "/var"); }));
+  EXPECT_EQ("0 ", run(all));
+  ASSERT_EQ(1u, all.sent.size());
+  EXPECT_EQ("archive", all.message(0).text(2));
+  TestCall some("/machine.MachineService/Copy",
+                request([](WireWriter& out) { out.text(1, "/proc"); }));
+  EXPECT_EQ("0 ", run(some));
+  ASSERT_EQ(2u, some.sent.size());
+  EXPECT_NE(std::string::npos, some.message(1).in(1).text(2).find("/proc/kmsg"));
+}
+
+// Catches: a kubeconfig that is not in an archive, or not whole.
+TEST_F(ByHandTest, Kubeconfig) {
+  TestCall call("/machine.MachineService/Kubeconfig");
+  EXPECT_EQ("0 ", run(call));
+  std::string packed;
+  for (size_t i = 0; i < call.sent.size(); ++i) packed += call.message(i).text(2);
+  std::string tar(1 << 20, '\0');
+  z_stream z{};
+  ASSERT_EQ(Z_OK, inflateInit2(&z, 16 + MAX_WBITS));
+  z.next_in = reinterpret_cast<Bytef*>(packed.data());
+  z.avail_in = packed.size();
+  z.next_out = reinterpret_cast<Bytef*>(tar.data());
+  z.avail_out = tar.size();
+  EXPECT_EQ(Z_STREAM_END, inflate(&z, Z_FINISH));
+  tar.resize(z.total_out);
+  inflateEnd(&z);
+  EXPECT_EQ("kubeconfig", std::string(tar.c_str()));
+  EXPECT_EQ("0000600", std::string(tar.c_str() + 100));
+  EXPECT_EQ(0u, tar.size() % 512);
+  EXPECT_EQ(std::string(100'000, 'k'), tar.substr(512, 100'000));
+  EXPECT_EQ(std::string(1024, '\0'), tar.substr(tar.size() - 1024)) << "the end of an archive";
+}
+
+// "TaskEvent id" of each.
+std::vector<std::string> kindsOf(const TestCall& call) {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < call.sent.size(); ++i) {
+    auto url = call.message(i).in(2).text(1);
+    all.push_back(url.substr(url.find('.') + 1) + " " + call.message(i).text(3));
+  }
+  return all;
+}
+
+// Catches: the first event that clients wait for, kinds that no client knows, actions with the
+// numbers of ours, a status that was not asked for: a client would take it for the end of a reboot.
+TEST_F(ByHandTest, Events) {
+  TestCall call("/machine.MachineService/Events");
+  auto promise = handler->call(call);
+  EXPECT_FALSE(promise.poll(scope));
+  ASSERT_EQ(1u, call.sent.size());
+  EXPECT_TRUE(call.sent[0].empty());
+  auto request = KJ_ASSERT_NONNULL(world.events).eventsRequest();
+  auto events = request.initEvents(4);
+  events[0].setId("a");
+  auto sequence = events[0].initSequence();
+  sequence.setSequence("boot");
+  sequence.setAction(rpc::Action::STOP);
+  sequence.setError("it failed");
+  events[1].setId("b");
+  events[1].initNetwork().setLink("eth0");
+  events[2].setId("c");
+  auto task = events[2].initTask();
+  task.setName("stopAllServices");
+  task.setAction(rpc::Action::STOP);
+  events[3].setId("d");
+  auto service = events[3].initService();
+  service.setService("apid");
+  service.setState(rpc::ServiceState::RUNNING);
+  request.send().wait(scope);
+  EXPECT_EQ(
+      (std::vector<std::string>{" ", "SequenceEvent a", "TaskEvent c", "ServiceStateEvent d"}),
+      kindsOf(call));
+  auto any = call.message(1).in(2);
+  EXPECT_EQ("talos/runtime/machine.SequenceEvent", any.text(1));
+  EXPECT_EQ(2u, any.in(2).number(2));
+  EXPECT_EQ("it failed", any.in(2).in(3).text(2));
+  EXPECT_EQ(1u, call.message(2).in(2).in(2).number(2)) << "stop";
+  EXPECT_EQ(3u, call.message(3).in(2).in(2).number(2));
+  EXPECT_TRUE(call.message(3).in(2).in(2).has(4)) << "health";
+  auto change = KJ_ASSERT_NONNULL(world.statuses).changesRequest();
+  auto one = change.initChanges(1)[0];
+  one.setEvent(rpc::Change::Event::UPDATED);
+  HandResources::fill(one.initResource(), "rebooting", false);
+  change.send().wait(scope);
+  ASSERT_EQ(5u, call.sent.size());
+  EXPECT_EQ("MachineStatusEvent ", kindsOf(call)[4]);
+  EXPECT_EQ(5u, call.message(4).in(2).in(2).number(1));
+  EXPECT_TRUE(call.message(4).in(2).in(2).has(2)) << "a client follows it blindly";
+}
+
+// Catches: a client that is told "I watch" before anybody does, and misses what it waits for; an
+// event that comes before that; a node that cannot be reached and is said to be watched.
+TEST_F(ByHandTest, EventsBeginWhenTheyAreWatched) {
+  auto told = kj::newPromiseAndFulfiller<void>();
+  world.mayTell = told.promise.fork();
+  TestCall call("/machine.MachineService/Events");
+  auto promise = handler->call(call);
+  EXPECT_FALSE(promise.poll(scope));
+  auto request = KJ_ASSERT_NONNULL(world.events).eventsRequest();
+  auto event = request.initEvents(1)[0];
+  event.setId("a");
+  event.initTask();
+  auto early = request.send();
+  EXPECT_FALSE(promise.poll(scope));
+  EXPECT_TRUE(call.sent.empty());
+  told.fulfiller->fulfill();
+  early.wait(scope);
+  EXPECT_EQ((std::vector<std::string>{" ", "TaskEvent a"}), kindsOf(call));
+  TestCall away("/machine.MachineService/Events");
+  away.toNode("10.0.0.9");
+  EXPECT_EQ("14 cannot connect to 10.0.0.9:50000", run(away));
+  EXPECT_TRUE(away.sent.empty());
+}
+
+// Catches: a past that was asked for and is not told.
+TEST_F(ByHandTest, EventsOfThePast) {
+  TestCall call("/machine.MachineService/Events",
+                request([](WireWriter& out) { out.varint(1, signExtended(-1)); }));
+  auto promise = handler->call(call);
+  EXPECT_FALSE(promise.poll(scope));
+  EXPECT_EQ(-1, world.tail);
+  ASSERT_EQ(2u, call.sent.size());
+  auto status = call.message(1).in(2).in(2);
+  EXPECT_EQ(4u, status.number(1));
+  EXPECT_EQ(1u, status.in(2).number(1)) << "ready";
+  TestCall two("/machine.MachineService/Events", request([](WireWriter& out) {
+                 out.varint(1, 5);
+                 out.text(2, "a");
+               }));
+  EXPECT_EQ("3 use one of tail_events, tail_id and tail_seconds", run(two));
+}
+
+}  // namespace
+}  // namespace talos::edge

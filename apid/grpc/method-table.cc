@@ -1,0 +1,205 @@
+#include "apid/grpc/method-table.h"
+
+#include <capnp/dynamic.h>
+
+#include "apid/grpc/lent-output.h"
+#include "apid/grpc/message-shape.h"
+#include "common/base/error.h"
+#include "common/base/lines.h"
+
+namespace talos::edge {
+namespace {
+
+using capnp::DynamicCapability;
+using capnp::DynamicStruct;
+using capnp::InterfaceSchema;
+
+constexpr Row kRows[] = {
+#include "apid/grpc/method-table.inc"
+};
+
+// Two words with a dot between them; the second is empty without one.
+struct Pair {
+  kj::String first, second;
+  explicit Pair(kj::StringPtr text) {
+    auto dot = text.findFirst('.').orDefault(text.size());
+    first = kj::heapString(text.slice(0, dot));
+    second = kj::str(text.slice(kj::min(dot + 1, text.size())));
+  }
+};
+
+template <typename T>
+T found(kj::Maybe<T> what, kj::StringPtr name, const Row& row) {
+  KJ_IF_MAYBE (it, what) return *it;
+  fail(ErrorKind::kInternal, kj::str(row.path, ": rpc/ has no ", name));
+}
+
+// What a call goes to.
+struct Target {
+  InterfaceSchema::Method part;  // of Node
+  capnp::StructSchema::Field result;
+  InterfaceSchema::Method method;
+
+  explicit Target(const Row& row) {
+    Pair names(row.call);
+    part = found(capnp::Schema::from<rpc::Node>().findMethodByName(names.first), names.first, row);
+    result = part.getResultType().getFields()[0];
+    method = found(result.getType().asInterface().findMethodByName(names.second), row.call, row);
+  }
+  capnp::Request<DynamicStruct, DynamicStruct> on(rpc::Node::Client node) const {
+    DynamicCapability::Client dynamic(kj::mv(node));
+    auto promise = dynamic.newRequest(part).send();
+    auto there = promise.get(result).releaseAs<DynamicCapability>();
+    return there.newRequest(method);
+  }
+};
+
+// One message of the answer is what the call gives.
+class Unary final : public Method {
+ public:
+  explicit Unary(const Row& row)
+      : target(row),
+        in(row.in, target.method.getParamType()),
+        out(row.out, target.method.getResultType()) {}
+
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
+    auto call = target.on(kj::mv(node));
+    in.decode(request, call);
+    auto response = co_await call.send();
+    co_await output.send(out.encode(response));
+  }
+
+ private:
+  Target target;
+  Shape in, out;
+};
+
+// Each element of a list in the results is one.
+class ListOfItems final : public Method {
+ public:
+  explicit ListOfItems(const Row& row)
+      : target(row),
+        in(row.in, target.method.getParamType()),
+        list(found(target.method.getResultType().findFieldByName(row.items), row.items, row)),
+        out(row.out, list.getType().asList().getElementType().asStruct()) {}
+
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
+    auto call = target.on(kj::mv(node));
+    in.decode(request, call);
+    auto response = co_await call.send();
+    for (auto item : response.get(list).as<capnp::DynamicList>()) {
+      co_await output.send(out.encode(item.as<DynamicStruct>()));
+    }
+  }
+
+ private:
+  Target target;
+  Shape in;
+  capnp::StructSchema::Field list;
+  Shape out;
+};
+
+// A call that takes a sink, which gives what comes to the output.
+class Stream final : public Method {
+ public:
+  explicit Stream(const Row& row)
+      : target(row),
+        in(row.in, target.method.getParamType()),
+        sink(found(target.method.getParamType().findFieldByName("sink"), "sink", row)) {
+    kj::StringPtr items = row.items;
+    auto tilde = items.findFirst('~').orDefault(items.size());
+    lines = tilde < items.size();
+    Pair names(kj::heapString(items.slice(0, tilde)));
+    write = found(interface().findMethodByName(names.first), row.items, row);
+    field = found(write.getParamType().findFieldByName(names.second), row.items, row);
+    auto type = field.getType();
+    if (type.isList()) item.emplace(row.out, type.asList().getElementType().asStruct());
+  }
+
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
+    auto call = target.on(kj::mv(node));
+    in.decode(request, call);
+    auto lent = kj::refcounted<LentOutput>(output);
+    KJ_DEFER(lent->end());
+    DynamicCapability::Client mine = kj::heap<Server>(*this, kj::addRef(*lent));
+    call.set(sink, mine);
+    co_await call.send().ignoreResult();
+    // The node has sent all, which says nothing of whether the client has taken it: an empty write
+    // comes behind what is on its way.
+    co_await mine.newRequest(write).sendStreaming();
+  }
+
+ private:
+  Target target;
+  Shape in;
+  capnp::StructSchema::Field sink;
+  InterfaceSchema::Method write;
+  capnp::StructSchema::Field field;  // of its parameters
+  bool lines;
+  kj::Maybe<Shape> item;
+
+  InterfaceSchema interface() const { return sink.getType().asInterface(); }
+
+  static kj::Array<kj::byte> bytesMessage(Bytes data) {
+    WireWriter out;
+    out.bytes(2, data);
+    return out.finish();
+  }
+
+  kj::Promise<void> take(DynamicStruct::Reader params, LentOutput& to) const {
+    auto value = params.get(field);
+    KJ_IF_MAYBE (shape, item) {
+      for (auto element : value.as<capnp::DynamicList>()) {
+        co_await to.send(shape->encode(element.as<DynamicStruct>()));
+      }
+      co_return;
+    }
+    auto data = value.as<capnp::Data>();
+    if (!lines && data.size() > 0) co_return co_await to.send(bytesMessage(data));
+    for (auto rest = data; rest.size() > 0;) {
+      size_t end = 0;
+      while (end < rest.size() && rest[end] != '\n') ++end;
+      end = kj::min(end + 1, rest.size());
+      co_await to.send(bytesMessage(rest.slice(0, end)));
+      rest = rest.slice(end, rest.size());
+    }
+  }
+
+  // What other methods tell, that something was missed, has no counterpart there.
+  class Server final : public DynamicCapability::Server {
+   public:
+    Server(const Stream& stream, kj::Own<LentOutput> to)
+        : DynamicCapability::Server(stream.interface(), {.allowCancellation = true}),
+          stream(stream),
+          to(kj::mv(to)) {}
+    kj::Promise<void> call(InterfaceSchema::Method method,
+                           capnp::CallContext<DynamicStruct, DynamicStruct> context) override {
+      if (to->ended()) return error(ErrorKind::kUnavailable, "the client has gone");
+      if (method != stream.write) return kj::READY_NOW;
+      return stream.take(context.getParams(), *to);
+    }
+
+   private:
+    const Stream& stream;  // as long as the call lasts
+    kj::Own<LentOutput> to;
+  };
+};
+
+}  // namespace
+
+kj::Own<const Method> methodOf(const Row& row) {
+  kj::StringPtr items = row.items;
+  if (items.size() == 0) return kj::heap<Unary>(row);
+  if (items.findFirst('.') == nullptr) return kj::heap<ListOfItems>(row);
+  return kj::heap<Stream>(row);
+}
+
+kj::Vector<Entry> tableEntries() {
+  kj::Vector<Entry> entries;
+  for (auto& row : kRows) {
+    entries.add(Entry{row.path, row.answer, methodOf(row), row.conflictMeansExists});
+  }
+  return entries;
+}
+
+}  // namespace talos::edge

@@ -1,0 +1,82 @@
+#include "apid/grpc/request-fields.h"
+
+#include <string.h>
+
+#include "apid/grpc/test-grpc-api.h"
+#include "common/base/error.h"
+
+namespace talos::edge {
+namespace {
+
+using testing::request;
+
+std::string refusal(kj::Function<void()> call) {
+  auto e = kj::runCatchingExceptions([&] { call(); });
+  KJ_IF_MAYBE (x, e) return kj::str(nameOf(kindOf(*x)), ": ", messageOf(*x)).cStr();
+  return "taken";
+}
+
+// Catches: the first of two values, a value of another type than was asked for, a field that is
+// there and empty taken for one that is not.
+TEST(RequestFields, TheLastOneOfItsTypeCounts) {
+  auto bytes = request([](WireWriter& out) {
+    out.varint(1, 4);
+    out.varint(1, 5);
+    out.text(1, "first");
+    out.text(1, "last");
+    out.bytes(2, nullptr);
+    out.varint(3, 0);
+    out.varint(70'000, 1);
+  });
+  RequestFields fields(bytes);
+  EXPECT_EQ(5u, fields.number(1));
+  EXPECT_EQ("last", fields.text(1));
+  EXPECT_TRUE(fields.has(1));
+  EXPECT_TRUE(fields.has(2));
+  EXPECT_EQ(0u, fields.bytes(2).size());
+  EXPECT_FALSE(fields.has(3));
+  EXPECT_FALSE(fields.flag(3));
+  EXPECT_FALSE(fields.has(4));
+  EXPECT_EQ("", fields.text(4));
+}
+
+// Catches: 8 MiB of small fields that are gone through again for each question.
+TEST(RequestFields, AreReadOnce) {
+  auto bytes = request([](WireWriter& out) {
+    out.varint(1, 7);
+    out.varint(2, 8);
+    out.text(3, "text");
+  });
+  RequestFields fields(bytes);
+  memset(bytes.begin(), 0, 4);  // both numbers
+  EXPECT_EQ(7u, fields.number(1));
+  EXPECT_EQ(8u, fields.number(2));
+  EXPECT_EQ("text", fields.text(3));
+}
+
+TEST(RequestFields, EachOneUpToALimit) {
+  auto bytes = request([](WireWriter& out) {
+    for (auto text : {"a", "b", "c"}) out.text(2, text);
+    out.varint(1, 1);
+  });
+  RequestFields fields(bytes);
+  std::string all;
+  fields.each(2, 3, [&](const WireField& field) { all += textOf(field).cStr(); });
+  EXPECT_EQ("abc", all);
+  EXPECT_EQ("InvalidArgument: field 2 is there 3 times; at most 2 are read",
+            refusal([&] { fields.each(2, 2, [&](const WireField&) { all += "!"; }); }));
+  EXPECT_EQ("abc", all);
+}
+
+// Catches: a request that is no message and taken for one of which nothing was asked.
+TEST(RequestFields, WhatIsNoMessageIsRefused) {
+  auto broken = "\x0a\x05"_kj.asBytes();
+  EXPECT_TRUE(kj::StringPtr(refusal([&] { RequestFields fields(broken); }).c_str())
+                  .startsWith("InvalidArgument: not a protobuf message"));
+  auto text = request([](WireWriter& out) { out.bytes(1, "\xff"_kj.asBytes()); });
+  RequestFields fields(text);
+  EXPECT_EQ("InvalidArgument: a text is not UTF-8", refusal([&] { fields.text(1); }));
+}
+
+}  // namespace
+}  // namespace talos::edge

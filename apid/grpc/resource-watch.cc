@@ -1,0 +1,104 @@
+#include "apid/grpc/resource-watch.h"
+
+#include <kj/refcount.h>
+
+#include "common/base/error.h"
+
+namespace talos::edge {
+namespace {
+
+using Event = WatchListener::Event;
+
+// What the client knows. The node may hold the sink for longer than the call lasts.
+class Known final : public kj::Refcounted {
+ public:
+  explicit Known(WatchListener& listener) : listener(listener) {}
+  // What is being told is dropped before this returns.
+  void end() {
+    listener = nullptr;
+    canceler.cancel("the client has gone");
+  }
+
+  kj::Promise<void> snapshot(capnp::List<rpc::Resource>::Reader resources) {
+    bool first = !begun;
+    begun = true;
+    if (first) co_await canceler.wrap(to().begin());
+    auto before = kj::mv(versions);
+    versions.clear();
+    for (auto resource : resources) {
+      auto id = resource.getMetadata().getId();
+      auto version = resource.getMetadata().getVersion();
+      versions.upsert(kj::str(id), version, [](auto&, auto&&) {});
+      KJ_IF_MAYBE (old, before.find(id)) {
+        if (*old != version) co_await canceler.wrap(to().changed(Event::kUpdated, resource));
+      } else {
+        co_await canceler.wrap(to().changed(Event::kCreated, resource));
+      }
+    }
+    for (auto& entry : before) {
+      if (versions.find(entry.key) == nullptr) co_await canceler.wrap(to().gone(entry.key));
+    }
+    if (first) co_await canceler.wrap(to().bootstrapped());
+  }
+
+  kj::Promise<void> changes(capnp::List<rpc::Change>::Reader changes) {
+    for (auto change : changes) {
+      auto resource = change.getResource();
+      auto id = kj::str(resource.getMetadata().getId());
+      if (change.getEvent() == rpc::Change::Event::DESTROYED) {
+        versions.erase(id);
+      } else {
+        versions.upsert(kj::mv(id), resource.getMetadata().getVersion(),
+                        [](uint64_t& old, uint64_t&& now) { old = now; });
+      }
+      co_await canceler.wrap(to().changed(Event(change.getEvent()), resource));
+    }
+  }
+
+ private:
+  kj::Maybe<WatchListener&> listener;
+  kj::Canceler canceler;
+  bool begun = false;
+  kj::TreeMap<kj::String, uint64_t> versions;
+
+  WatchListener& to() {
+    KJ_IF_MAYBE (l, listener) return *l;
+    fail(ErrorKind::kUnavailable, "the client has gone");
+  }
+};
+static_assert(int(Event::kCreated) == int(rpc::Change::Event::CREATED));
+static_assert(int(Event::kUpdated) == int(rpc::Change::Event::UPDATED));
+static_assert(int(Event::kDestroyed) == int(rpc::Change::Event::DESTROYED));
+
+class Sink final : public rpc::ResourceSink::Server {
+ public:
+  explicit Sink(kj::Own<Known> known) : known(kj::mv(known)) {}
+
+ protected:
+  kj::Promise<void> snapshot(SnapshotContext context) override {
+    return known->snapshot(context.getParams().getResources());
+  }
+  kj::Promise<void> changes(ChangesContext context) override {
+    return known->changes(context.getParams().getChanges());
+  }
+  kj::Promise<void> lagged(LaggedContext) override { return kj::READY_NOW; }
+
+ private:
+  kj::Own<Known> known;
+};
+
+}  // namespace
+
+kj::Promise<void> watch(rpc::Resources::Client resources, kj::StringPtr space, kj::StringPtr type,
+                        kj::StringPtr id, WatchListener& listener) {
+  auto known = kj::refcounted<Known>(listener);
+  KJ_DEFER(known->end());
+  auto request = resources.watchRequest();
+  request.getKind().setNamespace(space);
+  request.getKind().setType(type);
+  request.setId(id);
+  request.setSink(kj::heap<Sink>(kj::addRef(*known)));
+  co_await request.send().ignoreResult();
+}
+
+}  // namespace talos::edge

@@ -1,0 +1,160 @@
+// For tests: a client of the edge without HTTP/2, and a cluster of models in the same loop.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+#include <kj/timer.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apid/grpc/grpc-api.h"
+
+namespace talos::edge::testing {
+
+// A message's fields, for whoever expects one: "2" of a message of a message is m[2][0][1].
+struct Message {
+  std::map<uint32_t, std::vector<std::pair<uint64_t, std::string>>> fields;
+
+  Message() = default;
+  explicit Message(Bytes bytes) {
+    WireReader reader(bytes);
+    for (;;) {
+      KJ_IF_MAYBE (field, reader.next()) {
+        fields[field->number].push_back(
+            {field->value, std::string(field->bytes.asChars().begin(), field->bytes.size())});
+      } else {
+        break;
+      }
+    }
+  }
+  explicit Message(const std::string& bytes)
+      : Message(kj::arrayPtr(bytes.data(), bytes.size()).asBytes()) {}
+
+  size_t count(uint32_t number) const {
+    auto found = fields.find(number);
+    return found == fields.end() ? 0 : found->second.size();
+  }
+  bool has(uint32_t number) const { return count(number) > 0; }
+  std::string text(uint32_t number, size_t index = 0) const {
+    return index < count(number) ? fields.at(number)[index].second : "";
+  }
+  uint64_t number(uint32_t number, size_t index = 0) const {
+    return index < count(number) ? fields.at(number)[index].first : 0;
+  }
+  Message in(uint32_t number, size_t index = 0) const { return Message(text(number, index)); }
+};
+
+class TestCall final : public grpc::GrpcCall {
+ public:
+  TestCall(kj::StringPtr path, Bytes request = nullptr) : to(kj::str(path)) {
+    requests.push_back(kj::heapArray(request));
+  }
+  kj::StringPtr path() const override { return to; }
+  kj::ArrayPtr<const kj::String> metadata(kj::StringPtr name) const override {
+    auto found = headers.find(name.cStr());
+    if (found == headers.end()) return nullptr;
+    return found->second;
+  }
+  kj::Promise<void> nearDeadline() override {
+    auto paf = kj::newPromiseAndFulfiller<void>();
+    deadlines.push_back(kj::mv(paf.fulfiller));
+    return kj::mv(paf.promise);
+  }
+  kj::Promise<kj::Maybe<kj::Array<kj::byte>>> receive() override {
+    if (requests.empty()) return kj::Maybe<kj::Array<kj::byte>>(nullptr);
+    auto first = kj::mv(requests.front());
+    requests.pop_front();
+    return kj::Maybe<kj::Array<kj::byte>>(kj::mv(first));
+  }
+  void begin() override { begun = true; }
+  kj::Promise<void> send(kj::Array<kj::byte> message) override {
+    sent.push_back(std::string(message.asChars().begin(), message.size()));
+    if (slow) {
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      taken.push_back(kj::mv(paf.fulfiller));
+      return kj::mv(paf.promise);
+    }
+    if (!stuck) return kj::READY_NOW;
+    ++waiting;
+    return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this]() { --waiting; }));
+  }
+  void toNodes(std::initializer_list<const char*> names) { header("nodes", names); }
+  void toNode(const char* name) { header("node", {name}); }
+  void header(const char* name, std::initializer_list<const char*> values) {
+    for (auto value : values) headers[name].add(kj::str(value));
+  }
+  Message message(size_t index) const {
+    return index < sent.size() ? Message(sent[index]) : Message();
+  }
+
+  std::deque<kj::Array<kj::byte>> requests;
+  std::vector<std::string> sent;
+  bool begun = false;
+  bool stuck = false;  // a client that reads nothing
+  bool slow = false;   // one that takes a message when the test says so
+  std::deque<kj::Own<kj::PromiseFulfiller<void>>> taken;
+  std::vector<kj::Own<kj::PromiseFulfiller<void>>>
+      deadlines;         // that are near when the test says so
+  unsigned waiting = 0;  // promises of send(), none of which may outlive the call
+
+ private:
+  kj::String to;
+  std::map<std::string, kj::Vector<kj::String>> headers;
+};
+
+// Nodes by the names that they are called by; a name that is none cannot be reached.
+class ModelCluster final : public rpc::Cluster::Server {
+ public:
+  std::map<std::string, rpc::Node::Client> nodes;
+  std::vector<std::string> asked;
+
+ protected:
+  kj::Promise<void> node(NodeContext context) override {
+    std::string name = context.getParams().getAddress().cStr();
+    asked.push_back(name);
+    auto found = nodes.find(name);
+    if (found == nodes.end()) {
+      fail(ErrorKind::kUnavailable, kj::str("cannot connect to ", name.c_str(), ":50000"));
+    }
+    context.getResults().setNode(found->second);
+    return kj::READY_NOW;
+  }
+};
+
+struct EdgeTest : ::testing::Test {
+  ~EdgeTest() noexcept override {}
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  Edge edge;
+  ModelCluster* cluster;
+  rpc::Cluster::Client client = make();
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  kj::Own<grpc::GrpcHandler> handler = edge.open(timer, client);
+
+  rpc::Cluster::Client make() {
+    auto model = kj::heap<ModelCluster>();
+    cluster = model;
+    return kj::mv(model);
+  }
+  // The status, as "5 text"; "0 " when all went well.
+  std::string run(TestCall& call) {
+    auto promise = kj::evalNow([&]() { return handler->call(call); });
+    auto status = promise.then([](grpc::GrpcStatus&& s) { return kj::mv(s); },
+                               [](kj::Exception&& e) { return grpc::statusOf(e); });
+    if (!status.poll(scope)) return "it waits";
+    auto s = status.wait(scope);
+    return kj::str(s.code, " ", s.message).cStr();
+  }
+};
+
+// A request, field by field.
+inline kj::Array<kj::byte> request(kj::Function<void(WireWriter&)> fill) {
+  WireWriter out;
+  fill(out);
+  return out.finish();
+}
+
+}  // namespace talos::edge::testing

@@ -1,0 +1,268 @@
+// A node as methods with code ask it: models of its parts, and what they were asked.
+#pragma once
+
+#include "apid/grpc/test-grpc-api.h"
+#include "common/tls/pki.h"
+#include "rpc/types.capnp.h"
+
+namespace talos::edge {
+
+// What the node was asked, and what it says.
+struct World {
+  rpc::ApplyMode mode = rpc::ApplyMode::AUTO;
+  std::string document;
+  bool dryRun = false;
+  uint64_t tryTimeoutMs = 0, lifetimeS = 0;
+  std::vector<std::string> labels, roles;
+  std::string refusedRequest = "none";  // of a certificate
+  int resets = 0;
+  bool graceful = false, reboot = false;
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
+  kj::Maybe<rpc::EventSink::Client> events;
+  kj::Maybe<rpc::ResourceSink::Client> statuses;
+  int64_t tail = 0;
+  uint64_t leftOut = 0;  // sockets
+  bool admin = true;     // the caller
+  kj::ForkedPromise<void> mayTell =
+      kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
+};
+
+class HandMachine final : public rpc::Machine::Server {
+ public:
+  explicit HandMachine(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> memory(MemoryContext context) override {
+    auto fields = context.getResults().initFields(4);
+    auto set = [&](unsigned i, const char* name, uint64_t value) {
+      fields[i].setName(name);
+      fields[i].setValue(value);
+    };
+    set(0, "MemTotal", 100);
+    set(1, "Active(anon)", 9);
+    set(2, "HugePages_Total", 41);
+    set(3, "SecPageTables", 7);  // newer than the original
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> netstat(NetstatContext context) override {
+    context.getResults().setLeftOut(world.leftOut);
+    auto sockets = context.getResults().initSockets(3);
+    sockets[0].setProtocol("tcp");
+    sockets[0].setState("LISTEN");
+    sockets[0].setLocalPort(50000);
+    sockets[1].setProtocol("tcp");
+    sockets[1].setState("ESTABLISHED");
+    sockets[1].setRemotePort(443);
+    sockets[1].setPid(7);
+    sockets[1].setProgram("kubelet");
+    sockets[2].setProtocol("udp");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> dependencies(DependenciesContext context) override {
+    auto controller = context.getResults().initControllers(1)[0];
+    controller.setName("networkd");
+    auto input = controller.initReads(1)[0];
+    input.setNamespace("network");
+    input.setType("LinkSpecs.net.talos.dev");
+    controller.initWrites(1).set(0, "LinkStatuses.net.talos.dev");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> counters(CountersContext context) override {
+    auto one = [&](const char* text) { context.getResults().initFiles(1)[0].setText(text); };
+    switch (context.getParams().getOf()) {
+      case rpc::Counter::LOAD:
+        one("0.5 0.25 0.125 1/1 1\n");
+        break;
+      case rpc::Counter::SYSTEM:
+        one("ctxt 7\n");
+        break;
+      case rpc::Counter::PROCESSORS:
+        one("processor: 0\nsiblings: 4\n");
+        break;
+      case rpc::Counter::NETWORK:
+        one("eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
+        break;
+      case rpc::Counter::DISKS:
+        fail(ErrorKind::kPermissionDenied, "Machine.counters needs the role os:reader");
+      case rpc::Counter::FREQUENCIES:
+        break;
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> kubeconfig(KubeconfigContext context) override {
+    auto text = kj::str(kj::repeat('k', 100'000));
+    context.getResults().setKubeconfig(text.asBytes());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> clientCertificate(ClientCertificateContext context) override {
+    auto params = context.getParams();
+    pki::LeafOptions options;
+    for (auto role : params.getRoles()) world.roles.push_back(role.cStr());
+    world.lifetimeS = params.getLifetimeS();
+    auto results = context.getResults();
+    auto request = kj::heapString(params.getRequest().asChars());
+    if (!world.admin) {
+      world.refusedRequest = request.cStr();
+      fail(ErrorKind::kPermissionDenied, "Machine.clientCertificate needs the role os:admin");
+    }
+    results.setCa(world.authority.certificate.asBytes());
+    results.setCertificate(
+        pki::signRequest(world.authority.certificate, world.authority.key, request, kj::mv(options))
+            .asBytes());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reset(ResetContext context) override {
+    auto params = context.getParams();
+    ++world.resets;
+    world.graceful = params.getGraceful();
+    world.reboot = params.getReboot();
+    for (auto label : params.getLabels()) world.labels.push_back(label.cStr());
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+class HandConfiguration final : public rpc::Configuration::Server {
+ public:
+  explicit HandConfiguration(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> apply(ApplyContext context) override {
+    auto request = context.getParams().getRequest();
+    world.mode = request.getMode();
+    world.document =
+        std::string(request.getDocument().asChars().begin(), request.getDocument().size());
+    world.dryRun = request.getDryRun();
+    world.tryTimeoutMs = request.getTryTimeoutMs();
+    auto result = context.getResults().initResult();
+    bool automatic = request.getMode() == rpc::ApplyMode::AUTO;
+    result.setMode(automatic ? rpc::ApplyMode::NO_REBOOT : request.getMode());
+    result.setRevertsInMs(world.tryTimeoutMs);
+    result.initWarnings(1).set(0, "a warning");
+    result.setDiff("- a\n+ b\n");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> generate(GenerateContext context) override {
+    auto request = context.getParams().getRequest();
+    EXPECT_STREQ("one", request.getClusterName().cStr());
+    EXPECT_STREQ("https://10.0.0.1:6443", request.getEndpoint().cStr());
+    EXPECT_STREQ("/dev/vda", request.getInstallDisk().cStr());
+    auto documents = context.getResults().initDocuments(3);
+    auto set = [&](unsigned i, const char* name) {
+      documents[i].setName(name);
+      documents[i].setContent(kj::str("content of ", name).asBytes());
+    };
+    set(0, "controlplane.yaml");
+    set(1, "join.yaml");
+    set(2, "talosconfig");
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+class HandFiles final : public rpc::Files::Server {
+ protected:
+  kj::Promise<void> copy(CopyContext context) override {
+    auto request = context.getParams().getSink().writeRequest();
+    request.setBytes("archive"_kj.asBytes());
+    co_await request.send();
+    if (context.getParams().getPath() == "/proc") {
+      context.getResults().initUnreadable(1).set(0, "/proc/kmsg");
+    }
+  }
+};
+
+class HandEvents final : public rpc::Events::Server {
+ public:
+  explicit HandEvents(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> watch(WatchContext context) override {
+    world.events = context.getParams().getSink();
+    auto tail = context.getParams().getTail();
+    world.tail = tail.isLast() ? tail.getLast() : tail.isSeconds() ? tail.getSeconds() : 0;
+    return kj::NEVER_DONE;
+  }
+
+ private:
+  World& world;
+};
+
+class HandResources final : public rpc::Resources::Server {
+ public:
+  explicit HandResources(World& world) : world(world) {}
+  static void fill(rpc::Resource::Builder resource, const char* stage, bool ready) {
+    auto metadata = resource.initMetadata();
+    metadata.setId("machine");
+    auto spec = resource.initSpec().initAs<rpc::MachineStatusSpec>();
+    spec.setStage(stage);
+    spec.setReady(ready);
+  }
+
+ protected:
+  kj::Promise<void> watch(WatchContext context) override {
+    EXPECT_STREQ("machine", context.getParams().getId().cStr());
+    auto sink = context.getParams().getSink();
+    world.statuses = sink;
+    co_await world.mayTell.addBranch();
+    auto request = sink.snapshotRequest();
+    fill(request.initResources(1)[0], "running", true);
+    co_await request.send();
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+
+ private:
+  World& world;
+};
+
+class HandNode final : public rpc::Node::Server {
+ public:
+  explicit HandNode(World& world) : world(world) {}
+
+ protected:
+  kj::Promise<void> machine(MachineContext context) override {
+    context.getResults().setMachine(kj::heap<HandMachine>(world));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
+    if (!world.admin) {
+      fail(ErrorKind::kPermissionDenied, "Node.sensitiveResources needs the role os:admin");
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> configuration(ConfigurationContext context) override {
+    context.getResults().setConfiguration(kj::heap<HandConfiguration>(world));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> files(FilesContext context) override {
+    context.getResults().setFiles(kj::heap<HandFiles>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> events(EventsContext context) override {
+    context.getResults().setEvents(kj::heap<HandEvents>(world));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(kj::heap<HandResources>(world));
+    return kj::READY_NOW;
+  }
+
+ private:
+  World& world;
+};
+
+struct ByHandTest : testing::EdgeTest {
+  World world;
+  ByHandTest() { cluster->nodes.insert({"", kj::heap<HandNode>(world)}); }
+  ~ByHandTest() noexcept override {
+    handler = nullptr;
+    world.events = nullptr;
+    world.statuses = nullptr;
+  }
+};
+
+}  // namespace talos::edge

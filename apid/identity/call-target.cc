@@ -1,0 +1,55 @@
+#include "apid/identity/call-target.h"
+
+#include "common/base/ascii.h"
+#include "common/base/error.h"
+#include "common/base/node-layout.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr size_t kLongestName = 253;
+
+bool hasPort(kj::StringPtr target) {
+  KJ_IF_MAYBE (colon, target.findLast(':')) {
+    auto host = kj::heapString(target.slice(0, *colon));
+    return host.findFirst(':') == nullptr || (host.startsWith("[") && host.endsWith("]"));
+  }
+  return false;
+}
+
+}  // namespace
+
+kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
+  if (target.size() == 0) return ThisNode();
+  if (target.size() > kLongestName) {
+    fail(ErrorKind::kInvalidArgument, kj::str("a node's name or address must have at most ",
+                                              kLongestName, " characters, not ", target.size()));
+  }
+  KJ_IF_MAYBE (written, Ip::parse(target)) {
+    auto address = written->unmapped();
+    if (!address.isUnicast()) {
+      fail(ErrorKind::kInvalidArgument, kj::str("\"", target, "\" is not the address of a node"));
+    }
+    if (address.isLoopback()) return ThisNode();
+    for (auto& own : self.addresses) {
+      if (own == address) return ThisNode();
+    }
+    return address;
+  }
+  if (hasPort(target)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", target, "\" has a port; leave it out, the port of a node is always ",
+                 kApidPort));
+  }
+  auto name = lowerCase(target);
+  if (name == "localhost") return ThisNode();
+  for (auto& own : self.names) {
+    if (own == name) return ThisNode();
+  }
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("\"", target,
+               "\" is not the name of this node, which does not resolve names of other ",
+               "nodes; use the IP address"));
+}
+
+}  // namespace talos::apid

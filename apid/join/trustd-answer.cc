@@ -1,0 +1,77 @@
+// What is believed of trustd, and what of its answers. Pure.
+#include "apid/join/joiner.h"
+#include "common/base/date.h"
+#include "common/base/error.h"
+
+namespace talos::apid {
+namespace {
+
+[[noreturn]] void refuse(kj::StringPtr why) {
+  fail(ErrorKind::kUnauthenticated, kj::str("the answer of trustd is not valid: ", why));
+}
+
+bool names(const pki::CertificateInfo& info, const Ip& address) {
+  for (auto& text : info.addresses) {
+    KJ_IF_MAYBE (there, Ip::parse(text)) {
+      if (there->unmapped() == address) return true;
+    }
+  }
+  return false;
+}
+
+void checkTime(const pki::CertificateInfo& info, kj::Date now) {
+  if (now >= info.notBefore && now < info.notAfter) return;
+  refuse(kj::str("its certificate is valid from ", dateText(info.notBefore), " to ",
+                 dateText(info.notAfter), ", but this node's clock shows ", dateText(now)));
+}
+
+void checkAuthority(kj::StringPtr authority, const Pin& pin) {
+  if (pin.authority.size() > 0) {
+    if (pki::sameCertificate(authority, pin.authority)) return;
+    refuse("its CA is not the one that this node trusts");
+  }
+  if (pin.hash.size() > 0) {
+    auto found = pki::authorityHash(authority);
+    if (found != pin.hash) {
+      refuse(kj::str("its CA has the hash ", found, ", not machine.caHash"));
+    }
+  }
+}
+
+}  // namespace
+
+Identity Identity::clone() const {
+  return {kj::str(authority), kj::str(certificate), key.clone()};
+}
+
+kj::StringPtr Pin::kind() const {
+  return authority.size() > 0 ? "ca"_kj : hash.size() > 0 ? "hash"_kj : "nothing"_kj;
+}
+
+kj::Maybe<kj::String> Pin::refusal(kj::ArrayPtr<const kj::String> chain) const {
+  if (authority.size() > 0) return pki::whyNotServer(chain[0], authority, at);
+  if (hash.size() == 0) return nullptr;
+  for (auto& certificate : chain) {
+    if (pki::authorityHash(certificate) == hash) {
+      return pki::whyNotServer(chain[0], certificate, at);
+    }
+  }
+  return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
+}
+
+void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local) {
+  auto info = pki::inspect(answer.certificate);
+  checkAuthority(answer.authority, pin);
+  KJ_IF_MAYBE (why, pki::whyNotServer(answer.certificate, answer.authority, nullptr)) {
+    refuse(kj::str("its CA did not issue its certificate: ", *why));
+  }
+  if (kj::runCatchingExceptions([&] { pki::checkPair(answer.certificate, key); }) != nullptr) {
+    refuse("its certificate is for another key than the request");
+  }
+  if (!names(info, local)) {
+    refuse(kj::str("its certificate lacks ", local.toString(), ", the address of this node"));
+  }
+  KJ_IF_MAYBE (now, pin.at) checkTime(info, *now);
+}
+
+}  // namespace talos::apid

@@ -1,0 +1,141 @@
+// Servers that are judged by more, or by less, than the usual verification.
+#include "common/tls/tls-custom-verify.h"
+
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/tls/tls.h"
+
+namespace talos {
+namespace {
+
+const auto kNow = kj::systemPreciseCalendarClock().now();
+
+struct Judged : testing::Test {
+  ~Judged() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
+  pki::CertificateAndKey stranger = pki::makeAuthority({.organization = "talos"});
+
+  static pki::CertificateAndKey leaf(const pki::CertificateAndKey& by, pki::LeafOptions options) {
+    options.addresses = kj::arr(kj::str("10.5.0.5"));
+    return pki::issue(by.certificate, by.key, kj::mv(options));
+  }
+  pki::CertificateAndKey own() {
+    auto key = pki::makeKey(pki::KeyType::kEd25519);
+    auto certificate = pki::selfSign(key, {.commonName = "worker"});
+    return {kj::mv(certificate), kj::mv(key)};
+  }
+  kj::Own<TlsEndpoint> end(const pki::CertificateAndKey& pair) {
+    return kj::heap<TlsEndpoint>(
+        Credentials{kj::str(authority.certificate), kj::str(pair.certificate), pair.key.clone()});
+  }
+  // Why the server is not proven; "-" when it is; "refused: ..." when it is not taken at all.
+  kj::String reach(const pki::CertificateAndKey& server, kj::StringPtr name = "10.5.0.5") {
+    auto serving = end(server), dialling = end(leaf(authority, {.server = false}));
+    auto pipe = io.provider->newTwoWayPipe();
+    kj::String serverError;
+    auto accepting =
+        serving->accept(kj::mv(pipe.ends[0]), kj::str("x"))
+            .then([](auto&&) {}, [&](kj::Exception&& e) { serverError = messageOf(e); })
+            .eagerlyEvaluate(nullptr);
+    kj::String result;
+    auto failure = kj::runCatchingExceptions([&] {
+      auto reached = dialling->reach(kj::mv(pipe.ends[1]), name).wait(io.waitScope);
+      result = kj::mv(reached.unproven).orDefault(kj::str("-"));
+      accepting.wait(io.waitScope);
+    });
+    KJ_IF_MAYBE (e, failure) return kj::str("refused: ", messageOf(*e));
+    EXPECT_EQ(serverError, "") << "the server verifies its client as always";
+    return result;
+  }
+};
+
+// Catches: a machine that is joining and cannot be asked; any other certificate that passes too.
+TEST_F(Judged, OnlySelfSignedAndExpiredOnesPassUnproven) {
+  EXPECT_EQ(reach(leaf(authority, {.client = false})), "-");
+  EXPECT_EQ(reach(own()), "self-signed certificate");
+  EXPECT_EQ(reach(leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS})),
+            "certificate has expired");
+  EXPECT_TRUE(reach(leaf(stranger, {})).startsWith("refused: "));
+  EXPECT_TRUE(reach(leaf(authority, {}), "10.5.0.6").startsWith("refused: "));
+  EXPECT_TRUE(reach(leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS}),
+                    "10.5.0.6")
+                  .startsWith("refused: "))
+      << "expired, and another machine's";
+  EXPECT_TRUE(reach(leaf(authority, {.notBefore = kNow + 2 * kj::HOURS})).startsWith("refused: "));
+}
+
+// Catches: a name that leaks from one connection into the endpoint's ordinary ones.
+TEST_F(Judged, OrdinaryConnectionsGoOnVerifying) {
+  auto serving = end(own()), dialling = end(leaf(authority, {.server = false}));
+  for (bool first : {true, false}) {
+    auto pipe = io.provider->newTwoWayPipe();
+    auto accepting = serving->accept(kj::mv(pipe.ends[0]), kj::str("x"))
+                         .then([](auto&&) {}, [](kj::Exception&&) {})
+                         .eagerlyEvaluate(nullptr);
+    if (first) {
+      dialling->reach(kj::mv(pipe.ends[1]), "10.5.0.5").wait(io.waitScope);
+    } else {
+      auto failure = kj::runCatchingExceptions(
+          [&] { dialling->connect(kj::mv(pipe.ends[1]), "10.5.0.5").wait(io.waitScope); });
+      EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kUnauthenticated);
+    }
+  }
+}
+
+// Catches: a judge that sees the leaf only, whose word does not count, or who is asked too late.
+TEST_F(Judged, TheJudgeSeesTheWholeChain) {
+  auto server = leaf(authority, {.client = false});
+  auto chain = kj::str(server.certificate, authority.certificate);
+  TlsEndpoint serving;
+  serving.replaceAnonymous(chain, server.key);
+  for (bool good : {true, false}) {
+    auto pipe = io.provider->newTwoWayPipe();
+    auto accepting = serving.accept(kj::mv(pipe.ends[0]), kj::str("x"))
+                         .then([](auto&&) {}, [](kj::Exception&&) {})
+                         .eagerlyEvaluate(nullptr);
+    auto judge = [&](kj::ArrayPtr<const kj::String> sent) -> kj::Maybe<kj::String> {
+      KJ_ASSERT(sent.size() == 2);
+      EXPECT_TRUE(pki::sameCertificate(sent[0], server.certificate));
+      EXPECT_TRUE(pki::sameCertificate(sent[1], authority.certificate));
+      if (good) return nullptr;
+      return kj::str("not that one");
+    };
+    auto failure = kj::runCatchingExceptions(
+        [&] { connectJudged(kj::mv(pipe.ends[1]), judge).wait(io.waitScope); });
+    EXPECT_EQ(failure == nullptr, good);
+    KJ_IF_MAYBE (e, failure) {
+      EXPECT_EQ(kindOf(*e), ErrorKind::kUnauthenticated);
+      EXPECT_EQ(messageOf(*e), "not that one");
+    }
+  }
+}
+
+// Catches: a client's certificate that passes for a server, and time that is looked at when nobody
+// asked for it.
+TEST_F(Judged, WhatTheAuthorityHasSigned) {
+  auto why = [&](const pki::CertificateAndKey& pair, kj::Maybe<kj::Date> at) {
+    return pki::whyNotServer(pair.certificate, authority.certificate, at).orDefault(kj::str("-"));
+  };
+  auto day = leaf(authority, {.client = false});
+  EXPECT_EQ(why(day, kNow), "-");
+  EXPECT_EQ(why(day, kNow + 25 * kj::HOURS), "certificate has expired");
+  EXPECT_EQ(why(day, kNow - 1 * kj::HOURS), "certificate is not yet valid");
+  EXPECT_EQ(why(day, nullptr), "-");
+  EXPECT_NE(why(leaf(authority, {.server = false}), kNow), "-");
+  EXPECT_NE(why(leaf(stranger, {}), nullptr), "-");
+  EXPECT_NE(why(own(), nullptr), "-");
+  EXPECT_NE(pki::whyNotServer("no PEM", authority.certificate, kNow).orDefault(kj::str()), "");
+}
+
+TEST_F(Judged, TheHashIsThatOfTheFingerprint) {
+  auto hash = pki::authorityHash(authority.certificate);
+  EXPECT_TRUE(hash.startsWith("sha256:"));
+  EXPECT_EQ(hash.size(), 7u + 64u);
+  EXPECT_NE(hash, pki::authorityHash(stranger.certificate));
+}
+
+}  // namespace
+}  // namespace talos
