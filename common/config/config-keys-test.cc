@@ -1,5 +1,5 @@
-// docs/evidence/config-keys.md: for each key of the machine config the test that shows that it acts, or that
-// a config with it gets a warning. UPDATE_DOCS=1 writes it anew.
+// docs/evidence/config-keys.md: for each key of the machine config the test that shows that it
+// acts, or that a config with it gets a warning. UPDATE_DOCS=1 writes it anew.
 #include <gtest/gtest.h>
 #include <kj/vector.h>
 
@@ -101,11 +101,14 @@ bool names(const std::string& test, const std::string& key) {
 TEST(ConfigKeys, EachActsOrIsWarnedOf) {
   std::string markdown =
       "# Keys of the machine config and their tests\n\n"
-      "Generated from the schema and the table of tests, and checked by the unit tests: a key "
-      "acts,\n"
-      "as the named test shows, or a config with it gets a warning. Keys of later versions are in\n"
-      "[Machine config](../machine-config.md#keys-of-later-versions); each of them is warned of.\n\n"
-      "| Key | Tested by |\n|---|---|\n";
+      "Generated from the schema and the table `common/config/key-tests.inc`. The unit tests check "
+      "that\n"
+      "each key has a test or a warning, and that the file of the test exists, has tests and names "
+      "the key.\n"
+      "They cannot check that the test proves the effect of the key: read it for that. A key of a "
+      "later\n"
+      "version always gets a warning ([list](later-versions.md)).\n\n"
+      "| Key | Test |\n|---|---|\n";
   std::set<const KeyTest*> used;
   for (auto& leaf : leavesOfTheSchema()) {
     if (leaf.noEffect.size() > 0) {
@@ -131,7 +134,8 @@ TEST(ConfigKeys, EachActsOrIsWarnedOf) {
 
   const char* path = TALOS_SOURCE_DIR "/docs/evidence/config-keys.md";
   if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << markdown;
-  EXPECT_TRUE(markdown == contentOf("docs/evidence/config-keys.md")) << path << " is not up to date";
+  EXPECT_TRUE(markdown == contentOf("docs/evidence/config-keys.md"))
+      << path << " is not up to date";
 }
 
 // Catches: a key of later versions that this one has, under which a config would be read as usual

@@ -242,6 +242,15 @@ std::string example() {
   return text;
 }
 
+// A page below docs/ that is to have this text. UPDATE_DOCS=1 writes it.
+void expectPage(const std::string& page, const std::string& markdown) {
+  auto path = TALOS_SOURCE_DIR "/docs/" + page;
+  if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << markdown;
+  std::ifstream file(path);
+  std::string written((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(markdown == written) << path << " is not up to date";
+}
+
 // Catches: a key without a word of explanation or without an example that is accepted; a reference
 // that is not the one of this schema. UPDATE_DOCS=1 writes it anew.
 TEST(ConfigReference, ExplainsEveryKey) {
@@ -260,11 +269,12 @@ TEST(ConfigReference, ExplainsEveryKey) {
   for (auto secret : {"long and secret", "0123456789abcdef", "AAECAwQF", "PRIVATE"})
     EXPECT_EQ(std::string::npos, markdown.find(secret));
 
-  const char* path = TALOS_SOURCE_DIR "/docs/machine-config.md";
-  if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << markdown;
-  std::ifstream file(path);
-  std::string written((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_TRUE(markdown == written) << path << " is not up to date";
+  expectPage("machine-config.md", markdown);
+}
+
+// Catches: a list of the keys and documents of later versions that is not the one that is used.
+TEST(ConfigReference, ListsWhatLaterVersionsHave) {
+  expectPage("evidence/later-versions.md", laterVersions().cStr());
 }
 
 }  // namespace

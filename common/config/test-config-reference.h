@@ -59,8 +59,8 @@ class Writer {
 
   // One section for the struct at `path`, and those below it.
   void section(kj::StringPtr path, StructSchema schema,
-               kj::ArrayPtr<const DynamicStruct::Reader> instances, kj::StringPtr doc, bool live) {
-    if (path.size() > 0) parts.add(kj::str("\n## ", path, "\n\n", doc, "\n"));
+               kj::ArrayPtr<const DynamicStruct::Reader> instances, bool live) {
+    if (path.size() > 0) parts.add(kj::str("\n## ", path, "\n"));
     parts.add(kj::str("\n"));
     for (auto field : schema.getFields()) {
       describe(field, annotation::isLive(field, live));
@@ -78,7 +78,7 @@ class Writer {
                       : field.getType().isList()               ? "[]"_kj
                                                                : ""_kj;
         section(kj::str(pathOf(path, field), suffix), *below, values,
-                annotation::text(field, annotation::kDoc), annotation::isLive(field, live));
+                annotation::isLive(field, live));
       }
     }
   }
@@ -168,24 +168,28 @@ class Writer {
   }
 };
 
-// What is warned of.
-void addLaterKeys(kj::Vector<kj::String>& parts) {
+// The page of the keys and documents that later versions have, of which a config is warned.
+kj::String laterVersions() {
+  kj::Vector<kj::String> parts;
   parts.add(kj::str(
-      "\n## Keys of later versions\n\n"
+      "# Keys and documents of later versions\n\n"
+      "Generated from the tables that `talosctl validate` uses.\n\n"
+      "## Keys\n\n"
       "Keys that later versions of Talos have and this one does not. A config with them is\n"
-      "valid; each is named in a warning with the version that brought it, and has no effect.\n\n"
-      "| Key | Since | Use here |\n|---|---|---|\n"));
+      "valid; a warning names each with the version that brought it. They have no effect.\n\n"
+      "| Key | Since | Use instead |\n|---|---|---|\n"));
   for (auto& key : laterKeys())
     parts.add(kj::str("| `", key.path, "` | ", key.since, " | ", key.hint, " |\n"));
   parts.add(
-      kj::str("\n## Documents of later versions\n\n"
+      kj::str("\n## Documents\n\n"
               "A file may have further documents besides the machine config, separated by `---`.\n"
-              "Those of the following kinds are named in a warning and have no effect; those of a\n"
+              "A warning names each of the following kinds; they have no effect. Documents of a\n"
               "firewall, and any other document that is not empty, are an error.\n\n"
-              "| Kind | Since | Use here |\n|---|---|---|\n"));
+              "| Kind | Since | Use instead |\n|---|---|---|\n"));
   for (auto& kind : laterKinds())
     parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
                       kind.firewall ? "an error: there is no firewall"_kj : kind.here, " |\n"));
+  return kj::strArray(parts, "");
 }
 
 // `example` is a config that sets every key to something else than its default. Its secrets and
@@ -195,18 +199,22 @@ Reference reference(Config::Reader example) {
   writer.parts.add(kj::str(
       "# Machine config\n\n"
       "One YAML document defines a machine. This page is generated from the schema\n"
-      "rpc/config.capnp; `talosctl gen config` generates complete configs. Every key up to\n"
-      "the last two sections is read and validated, and acts unless it says \"no effect\";\n"
-      "config-effects.md and the pages of the daemons describe what it does, config-keys.md\n"
-      "names the test that shows it.\n\n"
-      "A config that an earlier release took and a node has kept stays in use after an\n"
-      "upgrade: what has become an error since is a warning on the node's console, while\n"
-      "`talosctl validate` and `talosctl apply-config` refuse it.\n\n"
-      "Each key says whether a change is applied without a reboot (`talosctl apply-config\n"
-      "--immediate`, `--mode=no-reboot`) or needs one.\n"));
+      "`rpc/config.capnp`. `talosctl gen config` writes complete configs. Every key of this\n"
+      "page is read and validated, and acts unless it says \"no effect\".\n\n"
+      "| Question | Answer |\n|---|---|\n"
+      "| What does the node do with a key? | [config-effects.md](config-effects.md), "
+      "[networkd.md](networkd.md), [disks.md](disks.md), [kubernetes.md](kubernetes.md) |\n"
+      "| Does a change need a reboot? | each key says it; \"applied without a reboot\" means with "
+      "`talosctl apply-config --immediate` or `--mode=no-reboot` |\n"
+      "| How is a file checked? | `talosctl validate`; `talosctl apply-config` makes the same "
+      "checks |\n"
+      "| What becomes of a stored config with what is an error since an upgrade? | it stays in use "
+      "with a warning on the console; `validate` and `apply-config` refuse it |\n"
+      "| What about keys and documents of later versions? | "
+      "[a warning; they have no effect](evidence/later-versions.md) |\n"
+      "| Which test names a key? | [config-keys.md](evidence/config-keys.md) |\n"));
   const DynamicStruct::Reader root[] = {example};
-  writer.section("", capnp::Schema::from<Config>(), root, "", false);
-  addLaterKeys(writer.parts);
+  writer.section("", capnp::Schema::from<Config>(), root, false);
   writer.result.markdown = kj::strArray(writer.parts, "");
   return kj::mv(writer.result);
 }

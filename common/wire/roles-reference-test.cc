@@ -27,27 +27,50 @@ void addGiven(capnp::InterfaceSchema schema, kj::TreeSet<kj::String>& names) {
   for (auto method : schema.getMethods()) addGiven(method.getResultType(), names);
 }
 
-// The table of methods and roles for docs/trust.md, in Markdown: each method of the API with the
-// least role that may call it, whether its calls are recorded and whether a machine without a
-// config serves it; then the resource types that only os:admin reads. Methods of what callers pass
-// in (sinks) are left out.
+// The methods of one interface that need the same role, in Markdown.
+struct RoleRow {
+  kj::String interface, role;
+  kj::Vector<kj::String> methods, recorded;
+};
+
+// The table of methods and roles for docs/trust.md, in Markdown: for each interface of the API and
+// each role the methods that need at least this role. Calls of those in the last column are
+// recorded in the audit log; those with a dagger are served without a config as well. Methods of
+// what callers pass in (sinks) are left out. Then the resource types that only os:admin reads.
 kj::String rolesReference() {
   auto root = capnp::Schema::from<rpc::Cluster>();
   kj::TreeSet<kj::String> given;
   addGiven(root, given);
-  kj::Vector<kj::String> lines;
-  lines.add(kj::str("| Method | Least role | Recorded | Without a config |\n|---|---|---|---|"));
+  kj::Vector<RoleRow> rows;
   for (auto& rule : Rules(root).all()) {
     auto dot = KJ_ASSERT_NONNULL(rule.method.findFirst('.'));
-    if (given.find(kj::heapString(rule.method.slice(0, dot))) == nullptr) continue;
-    lines.add(kj::str("| `", rule.method, "` | `", rule.needed, "` | ", rule.audit ? "yes" : "",
-                      " | ", rule.maintenance ? "yes" : "", " |"));
+    auto interface = kj::heapString(rule.method.slice(0, dot));
+    if (given.find(interface) == nullptr) continue;
+    auto role = kj::str(rule.needed);
+    RoleRow* row = nullptr;
+    for (auto& each : rows) {
+      if (each.interface == interface && each.role == role) row = &each;
+    }
+    if (row == nullptr) row = &rows.add(RoleRow{kj::mv(interface), kj::mv(role), {}, {}});
+    auto& column = rule.audit ? row->recorded : row->methods;
+    column.add(kj::str(rule.method.slice(dot + 1), rule.maintenance ? " †" : ""));
   }
-  lines.add(kj::str("\nResource types that only `os:admin` reads:\n"));
+  kj::Vector<kj::String> lines;
+  lines.add(
+      kj::str("| Interface | Least role | Methods | Methods whose calls are recorded |\n"
+              "|---|---|---|---|"));
+  for (auto& row : rows) {
+    lines.add(kj::str("| `", row.interface, "` | `", row.role, "` | ",
+                      kj::strArray(row.methods, ", "), " | ", kj::strArray(row.recorded, ", "),
+                      " |"));
+  }
+  kj::Vector<kj::String> types;
   Registry registry;
   for (auto& type : registry.types()) {
-    if (type.sensitive) lines.add(kj::str("* `", type.name, "`"));
+    if (type.sensitive) types.add(kj::str("`", type.name, "`"));
   }
+  lines.add(
+      kj::str("\nResource types that only `os:admin` reads: ", kj::strArray(types, ", "), "."));
   return kj::str(kj::strArray(lines, "\n"), "\n");
 }
 
