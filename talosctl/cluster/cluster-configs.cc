@@ -7,6 +7,7 @@
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/node-patches.h"
+#include "talosctl/cluster/qemu-arguments.h"
 
 namespace talos::cluster {
 namespace {

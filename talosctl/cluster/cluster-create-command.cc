@@ -19,6 +19,7 @@
 #include "talosctl/cluster/cluster-configs.h"
 #include "talosctl/cluster/cluster-context.h"
 #include "talosctl/cluster/cluster-kubernetes.h"
+#include "talosctl/cluster/cluster-nodes.h"
 #include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/cluster-show.h"
 #include "talosctl/cluster/cluster-state.h"
@@ -31,6 +32,7 @@
 #include "talosctl/cluster/network/uplink.h"
 #include "talosctl/cluster/node-disks.h"
 #include "talosctl/cluster/provisioner.h"
+#include "talosctl/cluster/qemu-arguments.h"
 #include "talosctl/cluster/report-commands.h"
 #include "talosctl/config/patches.h"
 
@@ -318,7 +320,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   makeDirectories(state.path(), 0700);
   state.save(cluster);
   cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
-  cluster::makeDisks(cluster, state.path());
+  cluster::makeStorage(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   sayWhatIsMade(call, cluster);
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());

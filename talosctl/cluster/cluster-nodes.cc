@@ -14,6 +14,7 @@
 #include "talosctl/cluster/container-node.h"
 #include "talosctl/cluster/containers/image-mount.h"
 #include "talosctl/cluster/node-disks.h"
+#include "talosctl/cluster/qemu-arguments.h"
 #include "talosctl/cluster/virtual-machine.h"
 
 namespace talos::cluster {
@@ -41,6 +42,16 @@ kj::Promise<void> stopOrCut(NodePower& node) {
 }
 
 }  // namespace
+
+void makeStorage(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
+  for (auto node : cluster.getNodes()) {
+    if (isContainer(node)) {
+      makeContainerFolders(node, stateFolder);
+    } else {
+      makeDisks(cluster, node, stateFolder);
+    }
+  }
+}
 
 ClusterNodes::ClusterNodes(kj::AsyncIoContext& io, rpc::LocalCluster::Reader cluster,
                            kj::StringPtr stateFolder)

@@ -12,6 +12,9 @@
 
 namespace talos::cluster {
 
+// Makes what the nodes of a new cluster store their files on (node-disks.h); throws as makeDisks.
+void makeStorage(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
+
 class ClusterNodes {
  public:
   // Leaves the network namespace of the host and makes the bridge; leaves its mount namespace if

@@ -11,7 +11,6 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 Request request() {
   Request r;
@@ -151,88 +150,27 @@ TEST(ClusterPlan, WrongFlagsAreNamed) {
   EXPECT_TRUE(refusal(r).startsWith("--name: \"Demo/..\" is not a valid cluster name"));
 }
 
-kj::String argumentsOf(const Request& r) {
-  capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<rpc::LocalCluster>();
-  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
-  return kernelArguments(out, out.asReader().getNodes()[0]);
-}
-
-// Catches: an own talos.config that stands behind the usual one, of which the node takes the
-// first; a key taken for another that it begins; the words lost when there is no usual one.
-TEST(ClusterPlan, AnExtraKernelArgumentReplacesTheUsualOne) {
-  auto r = request();
-  EXPECT_THAT(argumentsOf(r).cStr(),
-              HasSubstr(" talos.config=http://10.5.0.1:8080/demo-master-1.yaml ip=10.5.0.2::"));
-  r.extraKernelArguments = kj::str(" talos.config=metal-iso  panic=5\ttalos.con=1 quiet=x ");
-  auto text = argumentsOf(r);
-  EXPECT_THAT(text.cStr(), Not(HasSubstr("http:")));
-  EXPECT_THAT(text.cStr(), Not(HasSubstr("panic=1")));
-  EXPECT_THAT(text.cStr(), Not(HasSubstr("quiet ")));
-  EXPECT_THAT(text.cStr(), HasSubstr(" ip=10.5.0.2::"));
-  EXPECT_TRUE(text.endsWith(":eth0:off talos.config=metal-iso panic=5 talos.con=1 quiet=x"))
-      << text.cStr();
-}
-
-TEST(ClusterPlan, ANodeWithoutAConfigIsToldOfNone) {
-  auto r = request();
-  r.withoutConfig = true;
-  EXPECT_THAT(argumentsOf(r).cStr(), Not(HasSubstr("talos.config")));
-  EXPECT_THAT(argumentsOf(r).cStr(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
-}
-
-std::string qemuOf(const Request& r, kj::StringPtr state, bool secondIsReadOnly = false) {
-  capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<rpc::LocalCluster>();
-  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
-  return kj::strArray(qemuArguments(out, out.asReader().getNodes()[0], state, 7, 8,
-                                    {{9, false}, {10, secondIsReadOnly}}),
-                      " ")
-      .cStr();
-}
-
-// Catches: a state disk in front of the disk that nodes are installed on, disks whose guest need
-// not flush, a CD-ROM drive where there is none, a vfat volume in a drive whose sectors are too
-// large for it, a writable medium, a path with a comma that becomes an option, a disk that nobody
-// may write to and the guest may.
-TEST(ClusterPlan, DisksAndMedia) {
-  auto r = request();
-  capnp::MallocMessageBuilder message;
-  auto out = message.initRoot<rpc::LocalCluster>();
-  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
-  EXPECT_EQ(kj::strArray(diskFiles(out.asReader().getNodes()[0], "/s"), " "),
-            "/s/demo-master-1.disk /s/demo-master-1.state");
-  auto plain = qemuOf(r, "/s,x");
-  EXPECT_THAT(plain, HasSubstr("cache=writeback,discard=unmap,file.driver=nbd,file.server.type=fd,"
-                               "file.server.str=9 -device virtio-blk-pci,drive=disk0 -drive "));
-  EXPECT_THAT(plain, HasSubstr("file.server.str=10 -device virtio-blk-pci,drive=disk1"));
-  EXPECT_THAT(plain, Not(HasSubstr("readonly")));
-  EXPECT_THAT(
-      qemuOf(r, "/s", true),
-      AllOf(HasSubstr("discard=unmap,file.driver=nbd,file.server.type=fd,file.server.str=9 "),
-            HasSubstr("discard=unmap,readonly=on,file.driver=nbd,file.server.type=fd,"
-                      "file.server.str=10 ")));
-  EXPECT_THAT(plain, HasSubstr("append=on,path=/s,,x/demo-master-1.log "));
-  EXPECT_THAT(plain, Not(HasSubstr("scsi")));
-  r.isoPath = kj::str("/m.img");
-  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=disk,file=/m.img -device "
-                                         "virtio-blk-pci,drive=medium"));
-  r.isoInDrive = true;
-  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr("readonly=on,media=cdrom,file=/m.img -device "
-                                         "virtio-scsi-pci -device scsi-cd,drive=medium"));
-}
-
-// Catches: an option of QEMU's own in the value, a clock that is set though nobody asked.
+// Catches: an option of QEMU's own in the value.
 TEST(ClusterPlan, AClockThatIsWrong) {
   auto r = request();
-  EXPECT_THAT(qemuOf(r, "/s"), Not(HasSubstr("-rtc")));
   r.clock = kj::str("2020-12-31T23:59:00");
-  EXPECT_THAT(qemuOf(r, "/s"), HasSubstr(" -rtc base=2020-12-31T23:59:00 "));
+  EXPECT_EQ(refusal(r), "accepted");
   for (auto bad : {"2020-12-31"_kj, "2020-12-31T23:59:0x"_kj, "2020-12-31T23:59:00,driftfix"_kj,
                    "2020-12-31 23:59:00"_kj}) {
     r.clock = kj::str(bad);
     EXPECT_THAT(refusal(r).cStr(), HasSubstr("--clock: ")) << bad.cStr();
   }
+}
+
+// Catches: arguments that are one text, of which no key can be replaced.
+TEST(ClusterPlan, ExtraKernelArgumentsAreSplitAtBlanks) {
+  auto r = request();
+  r.extraKernelArguments = kj::str(" talos.config=metal-iso  panic=5\ttalos.con=1 quiet=x ");
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::LocalCluster>();
+  plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+  EXPECT_EQ(kj::strArray(out.asReader().getExtraKernelArguments(), "|"),
+            "talos.config=metal-iso|panic=5|talos.con=1|quiet=x");
 }
 
 }  // namespace

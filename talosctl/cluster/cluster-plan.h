@@ -11,8 +11,6 @@
 
 namespace talos::cluster {
 
-constexpr uint16_t kConfigPort = 8080;  // the supervisor's, on the bridge: machine configs
-
 struct Request {
   kj::String name;
   unsigned masters = 1;
@@ -62,43 +60,6 @@ struct HostAddress {
 // could not tell the one from the other; names one that it can have, if there is one. Loopback does
 // not count, other clusters neither: they are in namespaces of their own.
 kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host);
-
-// 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
-constexpr uint64_t kStateDiskBytes = 303u << 20;
-
-// What a virtual machine is started from: kernel and initramfs of the host, or its disk, where a
-// system is installed.
-enum class StartFrom { kHost, kDisk };
-
-// The kernel command line of a node that is started from the host: the usual words, without those
-// whose key one of the extra ones has, then the extra ones.
-kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
-
-// The files of a virtual machine's disks, in their order.
-kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateDirectory);
-
-// A disk of a virtual machine, behind a descriptor that leads to an NBD server.
-struct DiskEnd {
-  int fd;
-  bool readOnly = false;
-};
-
-// The words of a QEMU invocation, without the program. The descriptors are inherited by it.
-kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
-                                     kj::StringPtr stateDirectory, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const DiskEnd> disks,
-                                     StartFrom from = StartFrom::kHost);
-
-// What an installed system needs besides to be as quick in a local cluster as one that is started
-// from the host.
-kj::ArrayPtr<const kj::StringPtr> installedKernelArguments();
-
-// ip= of the kernel: the node's network before it has a config, which names the same address and
-// the default route.
-kj::String addressArgument(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
-
-// A file of the UEFI firmware in a tree; Debian's package ovmf.
-kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name);
 
 bool isContainer(rpc::LocalNode::Reader node);
 bool hasContainers(rpc::LocalCluster::Reader cluster);

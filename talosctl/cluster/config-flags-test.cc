@@ -11,6 +11,7 @@
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console-world.h"
 #include "talosctl/cluster/cluster-plan.h"
+#include "talosctl/cluster/qemu-arguments.h"
 
 namespace talos::cluster {
 namespace {

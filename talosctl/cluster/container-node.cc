@@ -109,6 +109,12 @@ kj::Vector<kj::String> environmentOf(const ContainerLaunch& launch) {
 
 }  // namespace
 
+void makeContainerFolders(rpc::LocalNode::Reader node, kj::StringPtr stateFolder) {
+  auto base = kj::str(stateFolder, "/", node.getName());
+  makeDirectories(kj::str(base, "/state"), 0700);
+  makeDirectories(kj::str(base, "/var"), 0755);
+}
+
 kj::Own<Instance> launchContainer(kj::UnixEventPort& port, Network& network,
                                   container::ClusterCgroups& cgroups,
                                   const ContainerLaunch& launch) {

@@ -24,6 +24,9 @@ struct ContainerLaunch {
   bool withoutConfig;
 };
 
+// Its STATE and EPHEMERAL, empty.
+void makeContainerFolders(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
+
 // Everything that is passed in outlives the instance.
 kj::Own<Instance> launchContainer(kj::UnixEventPort& port, Network& network,
                                   container::ClusterCgroups& cgroups,

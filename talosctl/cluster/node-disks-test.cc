@@ -13,7 +13,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/gpt.h"
-#include "talosctl/cluster/cluster-plan.h"
 
 namespace talos::cluster {
 namespace {
@@ -34,6 +33,9 @@ struct Disks : public ::testing::Test {
     node.setDisk(64 << 20);
     node.setStateDisk(kStateDiskBytes);
     return out;
+  }
+  void makeFirst(rpc::LocalCluster::Reader cluster) {
+    makeDisks(cluster, cluster.getNodes()[0], folder);
   }
   static uint64_t big(const char* at, unsigned size) {
     uint64_t value = 0;
@@ -64,10 +66,15 @@ TEST_F(Disks, AFileThatNobodyMayWriteIsProtected) {
   EXPECT_THROW(isWriteProtected(kj::str(folder, "/none")), kj::Exception);
 }
 
+// Catches: a state disk in front of the disk that nodes are installed on.
+TEST_F(Disks, TheDiskThatNodesAreInstalledOnIsFirst) {
+  EXPECT_EQ(kj::strArray(diskFiles(cluster().getNodes()[0], "/s"), " "), "/s/n.disk /s/n.state");
+}
+
 // Catches: a state disk whose partition is not named STATE or is no XFS, that holds on to the 64
 // MiB that mkfs reserves for its log, or that others may read.
 TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
-  makeDisks(cluster(), folder);
+  makeFirst(cluster());
   auto path = kj::str(folder, "/n.state");
   kj::AutoCloseFd fd(open(path.cStr(), O_RDONLY));
   char block[512] = {};
@@ -89,7 +96,7 @@ TEST_F(Disks, TheStateDiskHasAPartitionWithAnEmptyXfs) {
 TEST_F(Disks, TheStateDiskIsEmptyForANodeThatEncryptsIt) {
   auto out = cluster();
   out.setEncryptState(true);
-  makeDisks(out, folder);
+  makeFirst(out);
   auto disk = readFile(kj::str(folder, "/n.state"), kStateDiskBytes);
   EXPECT_EQ(memcmp(disk.begin() + 512, "EFI PART", 8), 0);
   for (size_t i = gpt::kAlignment; i < kStateDiskBytes - gpt::kAlignment; ++i) {
@@ -99,7 +106,7 @@ TEST_F(Disks, TheStateDiskIsEmptyForANodeThatEncryptsIt) {
 
 // Catches: a table that the kernel takes for damaged, or reads another name or place from.
 TEST_F(Disks, TheTableIsWhole) {
-  makeDisks(cluster(), folder);
+  makeFirst(cluster());
   auto disk = readFile(kj::str(folder, "/n.state"), kStateDiskBytes);
   auto little = [&](size_t at, unsigned size) {
     uint64_t value = 0;
@@ -136,7 +143,7 @@ TEST_F(Disks, TheTableIsWhole) {
 TEST_F(Disks, WhatMkfsSaysIsInTheFailure) {
   auto c = cluster();
   c.getNodes()[0].setStateDisk(1 << 20);
-  auto failure = kj::runCatchingExceptions([&] { makeDisks(c, folder); });
+  auto failure = kj::runCatchingExceptions([&] { makeFirst(c); });
   auto text = messageOf(KJ_ASSERT_NONNULL(failure));
   EXPECT_NE(strstr(text.cStr(), "n.state: cannot create the file system: "), nullptr)
       << text.cStr();

@@ -13,7 +13,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/gpt.h"
-#include "talosctl/cluster/cluster-plan.h"
 #include "talosctl/cluster/network/host-probe.h"
 
 namespace talos::cluster {
@@ -156,27 +155,33 @@ bool isInstalled(rpc::LocalNode::Reader node, kj::StringPtr stateFolder) {
   return false;
 }
 
-void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
+void makeDisks(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
+               kj::StringPtr stateFolder) {
   auto root = cluster.getQemuRoot();
-  kj::Maybe<kj::String> mkfs;
-  bool needsMkfs = !cluster.getWithBootLoader() && !cluster.getEncryptState();
-  if (hasVirtualMachines(cluster) && needsMkfs) mkfs = findMkfs(root);
-  for (auto node : cluster.getNodes()) {
-    auto base = kj::str(stateFolder, "/", node.getName());
-    if (isContainer(node)) {
-      makeDirectories(kj::str(base, "/state"), 0700);
-      makeDirectories(kj::str(base, "/var"), 0755);
-      continue;
-    }
-    makeSparse(kj::str(base, ".disk"), node.getDisk());
-    if (node.getStateDisk() > 0) {
-      makeStateDisk(root, mkfs, kj::str(base, ".state"), node.getStateDisk());
-    }
-    for (auto i : kj::indices(node.getUserDisks())) {
-      makeSparse(kj::str(base, ".user-", i + 1), node.getUserDisks()[i]);
-    }
-    if (cluster.getWithUefi()) copyVariables(root, kj::str(base, ".vars"));
+  auto base = kj::str(stateFolder, "/", node.getName());
+  makeSparse(kj::str(base, ".disk"), node.getDisk());
+  if (node.getStateDisk() > 0) {
+    kj::Maybe<kj::String> mkfs;
+    if (!cluster.getEncryptState()) mkfs = findMkfs(root);
+    makeStateDisk(root, mkfs, kj::str(base, ".state"), node.getStateDisk());
   }
+  for (auto i : kj::indices(node.getUserDisks())) {
+    makeSparse(kj::str(base, ".user-", i + 1), node.getUserDisks()[i]);
+  }
+  if (cluster.getWithUefi()) copyVariables(root, kj::str(base, ".vars"));
+}
+
+kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateFolder) {
+  auto base = kj::str(stateFolder, "/", node.getName());
+  kj::Vector<kj::String> files;
+  files.add(kj::str(base, ".disk"));
+  if (node.getStateDisk() > 0) files.add(kj::str(base, ".state"));
+  for (auto i : kj::indices(node.getUserDisks())) files.add(kj::str(base, ".user-", i + 1));
+  return files;
+}
+
+kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name) {
+  return kj::str(root, "/usr/share/OVMF/", name);
 }
 
 bool isWriteProtected(kj::StringPtr path) {

@@ -19,13 +19,25 @@
 #pragma once
 
 #include <kj/string.h>
+#include <kj/vector.h>
 
 #include "rpc/cluster.capnp.h"
 
 namespace talos::cluster {
 
-// Throws NotFound when there is no mkfs.xfs, Internal with its output when it fails.
-void makeDisks(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
+// 300 MiB are the smallest that XFS can be made on; 2 MiB are for the partition table.
+constexpr uint64_t kStateDiskBytes = 303u << 20;
+
+// Of a virtual machine. Throws NotFound when there is no mkfs.xfs, Internal with its output when it
+// fails.
+void makeDisks(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
+               kj::StringPtr stateFolder);
+
+// The files of a virtual machine's disks, in their order.
+kj::Vector<kj::String> diskFiles(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
+
+// A file of the UEFI firmware in a tree; Debian's package ovmf.
+kj::String firmwareFile(kj::StringPtr root, kj::StringPtr name);
 
 // Whether a node is installed on its disk, so that it can be started from it. False when the disk
 // cannot be read.

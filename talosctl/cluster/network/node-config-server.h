@@ -6,8 +6,11 @@
 
 #include <kj/async-io.h>
 #include <kj/map.h>
+#include <stdint.h>
 
 namespace talos::cluster {
+
+constexpr uint16_t kConfigPort = 8080;  // on the bridge
 
 // `files`: peer address ("10.5.0.2") → path of the file it may fetch and the name it must ask for.
 struct ServedFile {

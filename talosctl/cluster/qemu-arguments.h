@@ -1,0 +1,39 @@
+// The command line of QEMU for a node that is a virtual machine, and of the kernel in it. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "rpc/cluster.capnp.h"
+
+namespace talos::cluster {
+
+// What a virtual machine is started from: kernel and initramfs of the host, or its disk, where a
+// system is installed.
+enum class StartFrom { kHost, kDisk };
+
+// The kernel command line of a node that is started from the host: the usual words, without those
+// whose key one of the extra ones has, then the extra ones.
+kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
+
+// A disk of a virtual machine, behind a descriptor that leads to an NBD server.
+struct DiskEnd {
+  int fd;
+  bool readOnly = false;
+};
+
+// The words of a QEMU invocation, without the program. The descriptors are inherited by it.
+kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
+                                     kj::StringPtr stateDirectory, int tapFd, int monitorFd,
+                                     kj::ArrayPtr<const DiskEnd> disks,
+                                     StartFrom from = StartFrom::kHost);
+
+// What an installed system needs besides to be as quick in a local cluster as one that is started
+// from the host.
+kj::ArrayPtr<const kj::StringPtr> installedKernelArguments();
+
+// ip= of the kernel: the node's network before it has a config, which names the same address and
+// the default route.
+kj::String addressArgument(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
+
+}  // namespace talos::cluster
