@@ -1,6 +1,6 @@
 // A container of the launcher's own making whose process 1 is this program: it tries to see and to
-// change the host, and says what happened. What is possible is what docs/local-clusters.md says is
-// weaker than in a virtual machine.
+// change the host, and says what happened. What is possible is what
+// docs/evidence/container-isolation.md says is weaker than in a virtual machine.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -182,7 +182,7 @@ TEST_F(Isolation, WhatAContainerCanDoToItsHost) {
     auto tab = row.find('\t');
     if (tab != std::string::npos) seen[row.substr(0, tab)] = row.substr(tab + 1);
   }
-  auto page = slurp(DOCS "/local-clusters.md");
+  auto page = slurp(DOCS "/evidence/container-isolation.md");
   size_t widest = 0;
   for (auto& each : tries()) widest = std::max(widest, strlen(each.what));
   for (auto& each : tries()) {
@@ -190,7 +190,8 @@ TEST_F(Isolation, WhatAContainerCanDoToItsHost) {
     std::cout << each.what << std::string(widest + 2 - strlen(each.what), ' ') << outcome << "\n";
     EXPECT_EQ(outcome, nameOf(each.here())) << each.what;
     auto documented = "| " + std::string(each.what) + " | " + each.documented() + " |";
-    EXPECT_TRUE(contains(page, documented)) << "docs/local-clusters.md lacks: " << documented;
+    EXPECT_TRUE(contains(page, documented))
+        << "docs/evidence/container-isolation.md lacks: " << documented;
   }
   gethostname(after, sizeof after);
   EXPECT_STREQ(before, after);
