@@ -1,6 +1,6 @@
 @0xc7b1e6a0d94f2358;
 # What `talosctl diagnose` has seen of a cluster, and what it says about it. Nothing of this is sent to a node:
-# Observations are what its checks read (talosctl/diagnose/check.h), Diagnosis is its output in YAML and JSON.
+# Observations are what its checks read (talosctl/diagnose/illness-table.h), Diagnosis is its output in YAML and JSON.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");

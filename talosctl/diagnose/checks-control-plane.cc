@@ -1,8 +1,8 @@
 // The kubelet, the static pods, the API server, and the endpoint that leads to it.
 #include <string.h>
 
-#include "talosctl/diagnose/pull.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
+#include "talosctl/diagnose/pull-failure.h"
 
 namespace talos::talosctl {
 namespace {

@@ -1,7 +1,7 @@
 // etcd: its cluster, its members and its data.
 #include <string.h>
 
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {

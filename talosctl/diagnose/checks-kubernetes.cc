@@ -1,7 +1,7 @@
 // What the cluster begins with, its nodes and its pods.
 #include <string.h>
 
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "common/base/date.h"
 #include "talosctl/cli/table.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {

@@ -1,7 +1,7 @@
 // Links, addresses, routes, names and time.
 #include "common/net/ip.h"
-#include "talosctl/diagnose/pull.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
+#include "talosctl/diagnose/pull-failure.h"
 
 #include <algorithm>
 #include <vector>

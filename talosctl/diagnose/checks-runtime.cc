@@ -1,8 +1,8 @@
 // containerd, the services of the node, and images that cannot be pulled.
 #include <string.h>
 
-#include "talosctl/diagnose/pull.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
+#include "talosctl/diagnose/pull-failure.h"
 
 namespace talos::talosctl {
 

@@ -1,6 +1,6 @@
 // Authorities, and the certificate that a worker gets from trustd.
 #include "common/base/date.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {

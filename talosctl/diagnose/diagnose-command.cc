@@ -3,7 +3,7 @@
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/diagnose/diagnosis.h"
-#include "talosctl/diagnose/gather.h"
+#include "talosctl/diagnose/gather-observations.h"
 
 namespace talos::talosctl {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/base/date.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 

@@ -6,7 +6,7 @@
 
 #include <capnp/message.h>
 
-#include "talosctl/diagnose/check.h"
+#include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
 

@@ -13,7 +13,7 @@
 #include "rpc/types.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/diagnose/log-tail.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {

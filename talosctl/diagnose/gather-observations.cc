@@ -1,4 +1,4 @@
-#include "talosctl/diagnose/gather.h"
+#include "talosctl/diagnose/gather-observations.h"
 
 #include "common/base/error.h"
 #include "common/net/resolver.h"
@@ -6,7 +6,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/diagnose/node-questions.h"
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {

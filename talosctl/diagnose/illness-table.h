@@ -76,7 +76,7 @@ kj::ArrayPtr<const Check> allChecks();
 #define CHECK_FUNCTION(function) void function(Seen seen, Report& report);
 #define CHECK(name, layer, function, needs, because) CHECK_FUNCTION(function)
 #define LIST(...)
-#include "talosctl/diagnose/checks.inc"
+#include "talosctl/diagnose/illnesses.inc"
 #undef LIST
 #undef CHECK
 #undef CHECK_FUNCTION

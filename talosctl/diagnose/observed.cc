@@ -1,4 +1,4 @@
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <kj/map.h>
 #include <kj/time.h>
 
-#include "talosctl/diagnose/check.h"
+#include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
 

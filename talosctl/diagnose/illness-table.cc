@@ -1,4 +1,4 @@
-#include "talosctl/diagnose/check.h"
+#include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
 
@@ -6,7 +6,7 @@ kj::ArrayPtr<const Check> allChecks() {
 #define LIST(...) {__VA_ARGS__}
 #define CHECK(name, layer, function, needs, because) {name, layer, function, needs, because},
   static const Check kChecks[] = {
-#include "talosctl/diagnose/checks.inc"
+#include "talosctl/diagnose/illnesses.inc"
   };
 #undef CHECK
 #undef LIST

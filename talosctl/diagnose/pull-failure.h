@@ -5,7 +5,7 @@
 // containerd's; what they do not say is Reason::kOther, and they stand beside it as evidence.
 #pragma once
 
-#include "talosctl/diagnose/check.h"
+#include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
 

@@ -1,8 +1,8 @@
-#include "talosctl/diagnose/pull.h"
+#include "talosctl/diagnose/pull-failure.h"
 
 #include <string.h>
 
-#include "talosctl/diagnose/seen.h"
+#include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
 namespace {
