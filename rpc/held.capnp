@@ -1,5 +1,5 @@
 @0x84e571175f7ba1e1;
-# What the brain of machined leaves with process 1 for its successor (machined/process1/held.h). Read by
+# What the brain of machined leaves with process 1 for its successor (machined/process1/value-in-memory-file.h). Read by
 # its successor only.
 
 using Cxx = import "/capnp/c++.capnp";

@@ -1,6 +1,6 @@
 @0x9c41b2d07fe35a68;
 # What the brain of machined and the installer, the program that writes to the system disk, say to each other
-# (machined/disk/volumes/installer.h, machined/disk/installer). One request, messages about its progress, one answer. No
+# (machined/disk/volumes/installer-client.h, machined/disk/installer). One request, messages about its progress, one answer. No
 # capabilities.
 
 using Cxx = import "/capnp/c++.capnp";

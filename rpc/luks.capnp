@@ -39,7 +39,7 @@ struct LuksRequest {
     }
     settle @18 :Void;                # it has a file system now
     close @19 :Text;                 # the mapping
-    # Of the backup of the header in a file (machined/disk/luks/header-file.h).
+    # Of the backup of the header in a file (machined/disk/luks/luks-header-backup.h).
     compare @20 :Text;
     mark @21 :Text;
     backup :group {

@@ -1,6 +1,6 @@
 @0xd3a1b7c2e94f6058;
 # What the brain of machined and the process that parses foreign bytes for it say to each other
-# (machined/confined/client, machined/confined/parse). No capabilities: a process gets one request, may ask for what it needs to
+# (machined/confined/parser-client, machined/confined/parser). No capabilities: a process gets one request, may ask for what it needs to
 # answer it, gives one answer and ends. What comes back is foreign too: the brain checks every field.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -84,9 +84,9 @@ struct ParseAnswer {
     }
     superblock :group {
       found @8 :Bool;
-      type @9 :UInt16;               # of machined/confined/client/superblock.h
+      type @9 :UInt16;               # of machined/confined/parser-client/probed-file-system.h
       label @10 :Text;
-      lostTable @27 :Bool;           # machined/confined/parse/partition-table.h
+      lostTable @27 :Bool;           # machined/confined/parser/partition-table.h
     }
     sample :group {
       offset @11 :Int64;             # ns

@@ -9,8 +9,8 @@
 // apid may say for whom it calls.
 //
 // A client is who its certificate says, over however many connections: it has one connection to
-// machined, whose limits of calls are its own (machined/process1/client-calls.h), and one account
-// of bytes (common/wire/budget.h).
+// machined, whose limits of calls are its own (machined/process1/client-call-limits.h), and one
+// account of bytes (common/wire/budget.h).
 //
 // Must outlive everything that it handed out. Nothing survives a restart: clients call again.
 #pragma once

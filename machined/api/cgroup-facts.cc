@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "machined/api/proc.h"
+#include "machined/api/proc-text.h"
 
 namespace talos::machined {
 namespace {

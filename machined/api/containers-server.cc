@@ -1,9 +1,9 @@
 #include "machined/api/containers-server.h"
 
 #include "common/base/fill-list.h"
-#include "machined/api/line-file.h"
-#include "machined/services/containers/container-facts.h"
+#include "machined/api/log-file-follower.h"
 #include "machined/services/containers/container-images.h"
+#include "machined/services/containers/container-list.h"
 
 namespace talos::machined {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <kj/async-unix.h>
 
-#include "machined/process1/client-calls.h"
+#include "machined/process1/client-call-limits.h"
 #include "machined/process1/read-pool.h"
-#include "machined/services/containers/containerd.h"
+#include "machined/services/containers/containerd-connection.h"
 #include "rpc/containers.capnp.h"
 
 namespace talos::machined {

@@ -10,7 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/base/within.h"
-#include "machined/api/archive.h"
+#include "machined/api/tar-stream.h"
 
 namespace talos::machined {
 namespace {

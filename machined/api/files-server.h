@@ -9,7 +9,7 @@
 
 #include <kj/timer.h>
 
-#include "machined/process1/client-calls.h"
+#include "machined/process1/client-call-limits.h"
 #include "machined/process1/read-pool.h"
 #include "rpc/files.capnp.h"
 

@@ -13,7 +13,7 @@
 #include "machined/api/cgroup-facts.h"
 #include "machined/api/client-certificate.h"
 #include "machined/api/counter-files.h"
-#include "machined/api/sockets.h"
+#include "machined/api/socket-table.h"
 
 namespace talos::machined {
 namespace {

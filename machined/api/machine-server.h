@@ -11,10 +11,10 @@
 #include <kj/timer.h>
 
 #include "common/tls/pki.h"
-#include "machined/api/facts.h"
-#include "machined/process1/client-calls.h"
+#include "machined/api/machine-facts.h"
+#include "machined/process1/client-call-limits.h"
 #include "machined/process1/read-pool.h"
-#include "machined/resources/controller-links.h"
+#include "machined/resources/controller-dependencies.h"
 #include "rpc/local.capnp.h"
 #include "rpc/machine.capnp.h"
 

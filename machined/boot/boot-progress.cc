@@ -1,6 +1,6 @@
 #include "machined/boot/boot-progress.h"
 
-#include "machined/process1/held.h"
+#include "machined/process1/value-in-memory-file.h"
 
 namespace talos::machined {
 namespace {

@@ -12,7 +12,7 @@
 #include "machined/config/controllers/join-controller.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
-#include "machined/services/container-body.h"
+#include "machined/services/service-container.h"
 #include "machined/system/containerd-registries.h"
 
 namespace talos::machined {

@@ -6,7 +6,7 @@
 #include <sys/un.h>
 
 #include "common/base/error.h"
-#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-damaged-descriptors.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {

@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/testing/printing.h"
 #include "common/testing/virtual-time.h"
-#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-damaged-descriptors.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {

@@ -57,7 +57,7 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> acceptReboot();
   kj::Promise<void> acceptRebootFor(kj::StringPtr reason);  // a constant
   kj::Promise<void> acceptShutdown();
-  // The same when a reset was promised (machined/disk/volumes/reset.h).
+  // The same when a reset was promised (machined/disk/volumes/node-reset.h).
   kj::Promise<void> acceptReset();
   // Resolves when process 1 knows: from there on a new brain takes the machine down.
   kj::Promise<void> intendReboot();

@@ -6,7 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
-#include "machined/disk/encryption/node-key.h"
+#include "machined/disk/encryption/node-id-passphrase.h"
 #include "machined/process1/init/init-protocol.h"
 #include "machined/system/etc-files.h"
 

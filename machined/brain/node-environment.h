@@ -2,7 +2,7 @@
 // the two places where it tells them its name. Thin.
 //
 // In a container the kernel and its command line are the host's, and what counts is what process 1
-// was given by the launcher (machined/process1/init/container.h).
+// was given by the launcher (machined/process1/init/inside-container.h).
 #pragma once
 
 #include "common/base/kernel-arguments.h"

@@ -17,7 +17,7 @@
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
-#include "machined/logs/telemetry-server.h"
+#include "machined/logs/events-and-logs-server.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-damaged-descriptors.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {

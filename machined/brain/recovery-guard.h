@@ -7,7 +7,7 @@
 // Five: those that are killed from outside, at whatever moment, do not come to that by chance.
 #pragma once
 
-#include "machined/process1/held.h"
+#include "machined/process1/value-in-memory-file.h"
 #include "rpc/held.capnp.h"
 
 namespace talos::machined {

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "machined/config/config-manager.h"
-#include "machined/disk/devices/disks.h"
 #include "machined/disk/devices/meta-partition.h"
+#include "machined/disk/devices/storage-server.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/disk/volumes/state-volume.h"
 

@@ -10,7 +10,7 @@
 #include "machined/brain/recovery-guard.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
-#include "machined/services/service-child.h"
+#include "machined/services/service-process.h"
 #include "machined/system/service-environment.h"
 
 namespace talos::machined {

@@ -5,7 +5,7 @@
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/memory/secret-buffer.h"
-#include "machined/confined/client/http-connect.h"
+#include "machined/confined/parser-client/http-connect.h"
 
 namespace talos::machined {
 namespace {

@@ -2,7 +2,8 @@
 //
 // The brain looks the name up, connects, follows redirects and keeps the time. What the server says
 // on the connection, TLS and HTTP and what is packed in them, is read by a confined process that
-// has the connection and nothing else (machined/confined/client/foreign.h), a new one for each.
+// has the connection and nothing else (machined/confined/parser-client/foreign-bytes.h), a new one
+// for each.
 //
 // Nothing is kept: after a crash the fetch starts anew. The result is at most 4 MiB of foreign
 // text, checked only for being text at all: a web page, binary data or half an answer is a failed
@@ -15,7 +16,7 @@
 #include <kj/timer.h>
 
 #include "machined/config/config-sources.h"
-#include "machined/confined/client/foreign.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 
 namespace talos::machined {
 

@@ -48,7 +48,7 @@
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/config/pending-config.h"
 #include "machined/config/state-disk.h"
-#include "machined/confined/client/foreign.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
 
@@ -79,9 +79,9 @@ class ConfigKeeper final : private kj::TaskSet::ErrorHandler {
     // A trial has begun, goes on, or is over, in words; revertsIn() is what holds now.
     kj::Function<void(kj::StringPtr what)> trialChanged;
     // Does what has to be done of a change before and after the copy on disk is written by
-    // `persist`, with mode no-reboot all of it (machined/disk/encryption/key-change.h). `staged` is
-    // what the next boot would have until then, when it is neither the config that runs nor this
-    // one. `step` hears how far it is.
+    // `persist`, with mode no-reboot all of it (machined/disk/encryption/luks-key-change.h).
+    // `staged` is what the next boot would have until then, when it is neither the config that runs
+    // nor this one. `step` hears how far it is.
     kj::Function<kj::Promise<void>(config::Config::Reader wanted, rpc::ApplyMode mode,
                                    kj::Maybe<config::Config::Reader> staged, Persist persist,
                                    Step step)>

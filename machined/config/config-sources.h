@@ -12,7 +12,7 @@
 #include <kj/string.h>
 #include <kj/time.h>
 
-#include "machined/confined/client/foreign.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 
 namespace talos::machined {
 

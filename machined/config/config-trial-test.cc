@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "machined/config/test-config-manager.h"
-#include "machined/process1/held.h"
+#include "machined/process1/value-in-memory-file.h"
 #include "rpc/held.capnp.h"
 
 namespace talos::machined {

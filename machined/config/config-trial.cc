@@ -2,7 +2,7 @@
 
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
-#include "machined/process1/held.h"
+#include "machined/process1/value-in-memory-file.h"
 #include "rpc/held.capnp.h"
 
 namespace talos::machined {

@@ -1,5 +1,5 @@
-// A config on trial (mode try), as process 1 holds it ("config/trial", machined/process1/held.h):
-// the document, the previous one, and the deadline.
+// A config on trial (mode try), as process 1 holds it ("config/trial",
+// machined/process1/value-in-memory-file.h): the document, the previous one, and the deadline.
 //
 // It is held before the document is published, and dropped after the previous one is published
 // again or another one was applied for good. So a brain that finds one knows what to run: before

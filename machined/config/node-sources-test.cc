@@ -10,8 +10,8 @@
 #include "common/testing/test-tree.h"
 #include "common/testing/test-zip.h"
 #include "common/tls/pki.h"
-#include "machined/confined/client/test-web-server.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser-client/test-web-server.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 
 namespace talos::machined {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/base/kernel-arguments.h"
 #include "machined/config/config-fetch.h"
 #include "machined/config/config-sources.h"
-#include "machined/disk/volumes/volumes.h"
+#include "machined/disk/volumes/volume-search.h"
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {

@@ -1,5 +1,5 @@
 // A change of the config that has been accepted and is being carried out, as process 1 holds it
-// ("config/pending", machined/process1/held.h): what to do and the whole document.
+// ("config/pending", machined/process1/value-in-memory-file.h): what to do and the whole document.
 //
 // It is held before the first lasting change and dropped after the last. So a brain that finds one
 // knows that its predecessor died in between and does all steps again; to do a step twice changes

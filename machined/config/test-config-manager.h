@@ -11,7 +11,7 @@
 #include "common/config/config.h"
 #include "common/tls/pki.h"
 #include "machined/config/config-manager.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"

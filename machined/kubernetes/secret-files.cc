@@ -5,7 +5,7 @@
 #include "common/memory/secret-buffer.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
-#include "machined/system/owned-file.h"
+#include "machined/system/secret-file-of-user.h"
 
 namespace talos::machined {
 namespace {

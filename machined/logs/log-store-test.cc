@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "common/base/error.h"
-#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-damaged-descriptors.h"
 #include "machined/process1/test-process1.h"
 
 namespace talos::machined {

@@ -76,7 +76,7 @@ class Process1 {
   // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one. It is
   // repeated to the next brain until it was said to have begun, which calling nextWish() again
   // does; process 1 does without a brain that takes too long
-  // (machined/process1/init/brain-watch.cc).
+  // (machined/process1/init/brain-watchdog.cc).
   enum class Wish { kPowerOff, kReboot };
   virtual kj::Promise<Wish> nextWish() = 0;
 

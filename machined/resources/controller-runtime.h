@@ -12,7 +12,7 @@
 #include <kj/timer.h>
 
 #include "machined/logs/log-store.h"
-#include "machined/resources/controller-links.h"
+#include "machined/resources/controller-dependencies.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {

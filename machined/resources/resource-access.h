@@ -12,7 +12,7 @@
 
 #include "common/base/resource.h"
 #include "common/wire/resource-registry.h"
-#include "machined/resources/controller-links.h"
+#include "machined/resources/controller-dependencies.h"
 
 namespace talos::machined {
 

@@ -4,7 +4,7 @@
 // here only translates.
 #pragma once
 
-#include "machined/process1/client-calls.h"
+#include "machined/process1/client-call-limits.h"
 #include "machined/resources/store.h"
 
 namespace talos::machined {

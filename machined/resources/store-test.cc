@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/node-layout.h"
-#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-damaged-descriptors.h"
 #include "machined/resources/store-journal-file.h"
 #include "machined/resources/store-journal.h"
 #include "machined/resources/test-store.h"

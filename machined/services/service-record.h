@@ -1,9 +1,9 @@
 // What users see of one service: its state, its 64 newest events and its health.
 //
 // Kept twice: here, and as an rpc::Service that process 1 holds ("service/<id>",
-// machined/process1/held.h), so the history survives a crash of the brain. It is replaced as a
-// whole for each event. One that cannot be read counts as missing: the process itself is still
-// there.
+// machined/process1/value-in-memory-file.h), so the history survives a crash of the brain. It is
+// replaced as a whole for each event. One that cannot be read counts as missing: the process itself
+// is still there.
 #pragma once
 
 #include <kj/string.h>

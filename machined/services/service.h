@@ -7,9 +7,9 @@
 
 #include <kj/refcount.h>
 
-#include "machined/process1/held.h"
-#include "machined/services/service-child.h"
+#include "machined/process1/value-in-memory-file.h"
 #include "machined/services/service-lifecycle.h"
+#include "machined/services/service-process.h"
 #include "machined/services/service-record.h"
 #include "rpc/held.capnp.h"
 

@@ -1,7 +1,7 @@
 // Services whose body is no child of process 1 but somebody else's, who may be away: a container.
 // With a model of one; the real ones are in tests/containerd.
 #include "common/base/signal.h"
-#include "machined/services/container-body.h"
+#include "machined/services/service-container.h"
 #include "machined/services/test-supervisor.h"
 
 namespace talos::machined {

@@ -1,6 +1,6 @@
 // What a brain that was started again finds and does.
-#include "machined/process1/held.h"
-#include "machined/process1/test-garbage.h"
+#include "machined/process1/test-damaged-descriptors.h"
+#include "machined/process1/value-in-memory-file.h"
 #include "machined/services/test-supervisor.h"
 #include "rpc/held.capnp.h"
 

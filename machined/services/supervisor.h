@@ -21,7 +21,7 @@
 #include <kj/timer.h>
 
 #include "machined/process1/process1.h"
-#include "machined/services/service-body.h"
+#include "machined/services/service-instance.h"
 #include "rpc/machine.capnp.h"
 
 namespace talos::machined {
@@ -76,7 +76,7 @@ struct ServiceDefinition {
   // stopped; when it ends or rejects, it is begun again as a process would be. No successor adopts
   // it: that one begins its own.
   kj::Maybe<kj::Function<kj::Promise<void>()>> part;
-  // Instead of a process: a container (container-body.h). It has neither argv nor sockets.
+  // Instead of a process: a container (service-container.h). It has neither argv nor sockets.
   kj::Maybe<kj::Own<ServiceBody>> body;
   bool awaited = true;  // the boot is not over before it is up
   // Over the API. Who answers the API, or carries it, is not to be stopped by it.

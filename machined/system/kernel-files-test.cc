@@ -7,7 +7,7 @@
 #include "machined/system/system-tree.h"
 #include "machined/system/test-system-tree.h"
 #include "machined/system/user-files.h"
-#include "machined/system/var-folder.h"
+#include "machined/system/var-directory.h"
 
 namespace talos::machined {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "machined/system/appended-block.h"
+#include "machined/system/appended-text.h"
 #include "machined/system/system-tree.h"
 #include "machined/system/test-system-tree.h"
 

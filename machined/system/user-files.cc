@@ -13,7 +13,7 @@
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "common/net/text-values.h"
-#include "machined/system/appended-block.h"
+#include "machined/system/appended-text.h"
 #include "machined/system/system-tree.h"
 
 namespace talos::machined {

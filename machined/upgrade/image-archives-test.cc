@@ -11,8 +11,8 @@
 
 #include "common/base/error.h"
 #include "common/tar/test-tar.h"
-#include "machined/confined/client/test-web-server.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser-client/test-web-server.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/upgrade/test-pulls.h"
 
 namespace talos::machined {

@@ -7,7 +7,7 @@
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "machined/confined/client/http-connect.h"
+#include "machined/confined/parser-client/http-connect.h"
 
 namespace talos::machined {
 namespace {

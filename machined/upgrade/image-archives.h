@@ -3,13 +3,13 @@
 // it has the digest that was named, and the signature if the config names a key.
 //
 // An archive is foreign: a confined process finds the files in it
-// (machined/confined/parse/image-archive.h), the brain only carries bytes. Nothing is kept: whoever
-// drops a promise ends it, and a restarted brain has none.
+// (machined/confined/parser/image-archive.h), the brain only carries bytes. Nothing is kept:
+// whoever drops a promise ends it, and a restarted brain has none.
 #pragma once
 
 #include <kj/async-io.h>
 
-#include "machined/confined/client/foreign.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/upgrade/image-spool.h"
 #include "rpc/upgrade.capnp.h"
 

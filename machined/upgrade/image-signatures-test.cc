@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "common/base/error.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/upgrade/test-pulls.h"
 
 namespace talos::machined {

@@ -4,9 +4,9 @@
 
 #include "common/base/error.h"
 #include "common/tls/signature.h"
-#include "machined/confined/client/parse-messages.h"
-#include "machined/services/containers/container-content.h"
+#include "machined/confined/parser-client/parser-messages.h"
 #include "machined/services/containers/container-images.h"
+#include "machined/services/containers/registry-artifacts.h"
 
 namespace talos::machined {
 namespace {

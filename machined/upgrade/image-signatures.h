@@ -1,6 +1,6 @@
 // Signatures of images in registries, by the key of machine.install.imageKey: what `cosign sign
 // --key` puts beside an image, in the same repository with the tag sha256-<hex of its digest>.sig
-// (machined/confined/parse/image-signature.h).
+// (machined/confined/parser/image-signature.h).
 //
 // A signature counts when the key verifies it over the bytes of its payload, and that payload names
 // the digest of the image that was pulled; one of several is enough. What the registry has is
@@ -8,8 +8,8 @@
 // process. A payload is parsed only when the key has signed it. Nothing is kept.
 #pragma once
 
-#include "machined/confined/client/foreign.h"
-#include "machined/services/containers/containerd.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
 

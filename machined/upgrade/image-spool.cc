@@ -9,7 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "machined/disk/installer/new-file.h"
+#include "machined/disk/installer/synced-file.h"
 
 namespace talos::machined {
 namespace {

@@ -16,7 +16,7 @@
 #include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
 #include "github.com/containerd/containerd/api/services/snapshots/v1/snapshots.pb.h"
 #include "google/protobuf/empty.pb.h"
-#include "machined/services/containers/containerd.h"
+#include "machined/services/containers/containerd-connection.h"
 #include "machined/services/containers/cri.pb.h"
 #include "machined/services/containers/grpc-health.pb.h"
 

@@ -5,7 +5,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "machined/confined/client/parse-messages.h"
+#include "machined/confined/parser-client/parser-messages.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/types.capnp.h"
 

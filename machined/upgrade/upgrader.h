@@ -8,8 +8,8 @@
 //      reboot after all. Nothing has changed, and whatever is wrong is no failure of the image. A
 //      caller who goes away ends it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
-//      disk gives back (machined/disk/installer/slots.h). Cut off, the node is as it was, and the
-//      next start, or the next brain, says that this one has failed.
+//      disk gives back (machined/disk/installer/boot-slot-writer.h). Cut off, the node is as it
+//      was, and the next start, or the next brain, says that this one has failed.
 //   3. A node of Kubernetes is cordoned and drained, which no failure ends; if it does not reboot
 //      after all, it is uncordoned. A control-plane node whose EPHEMERAL is to be emptied leaves
 //      etcd. Cut off, or when that fails, the upgrade has failed, and the node joins again at its
@@ -36,8 +36,8 @@
 #include "machined/process1/process1.h"
 #include "machined/resources/store.h"
 #include "machined/services/containers/container-images.h"
-#include "machined/upgrade/boot-slots.h"
-#include "machined/upgrade/upgrade-finding.h"
+#include "machined/upgrade/boot-slot-client.h"
+#include "machined/upgrade/upgrade-outcome.h"
 
 namespace talos::machined {
 
@@ -120,9 +120,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // The task of the sequence.
   kj::Promise<void> write();
 
-  // For the upgrade that an installation has left to the installed system (install-image.h).
-  // As upgrade(), until the image is there; a call of upgrade() or rollback() before that ends it:
-  // Conflict.
+  // For the upgrade that an installation has left to the installed system
+  // (upgrade-to-config-image.h). As upgrade(), until the image is there; a call of upgrade() or
+  // rollback() before that ends it: Conflict.
   kj::Promise<void> upgradeUnasked(UpgradeWish wish);
   // How far the drain is, while it waits for that.
   void drains(kj::StringPtr line);

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "machined/disk/luks/device.h"
+#include "machined/disk/luks/luks-device.h"
 #include "tests/bench/arguments.h"
 
 namespace talos::luks {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <regex>
 
-#include "machined/disk/volumes/reset.h"
+#include "machined/disk/volumes/node-reset.h"
 #include "tests/cuts/image.h"
 #include "tests/cuts/recording.h"
 #include "tests/harness/cluster.h"

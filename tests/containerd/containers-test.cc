@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "machined/confined/parse/test-direct-foreign.h"
-#include "machined/services/containers/container-facts.h"
+#include "machined/confined/parser/test-direct-foreign.h"
+#include "machined/services/containers/container-list.h"
 #include "machined/services/containers/container-run.h"
 #include "machined/upgrade/image-signatures.h"
 #include "tests/containerd/containerd-fixture.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "common/wire/rpc-server.h"
-#include "machined/services/containers/containerd.h"
+#include "machined/services/containers/containerd-connection.h"
 #include "rpc/node.capnp.h"
 #include "tests/containerd/container-world.h"
 #include "tests/containerd/containerd-fixture.h"

@@ -12,7 +12,7 @@
 #include <functional>
 #include <string_view>
 
-#include "machined/disk/installer/new-file.h"
+#include "machined/disk/installer/synced-file.h"
 #include "machined/disk/volumes/mount-volume.h"
 #include "tests/harness/process.h"
 

@@ -2,7 +2,7 @@
 
 #include <kj/debug.h>
 
-#include "machined/disk/installer/disk.h"
+#include "machined/disk/installer/locked-disk.h"
 #include "tests/harness/process.h"
 
 namespace talos::cuts {

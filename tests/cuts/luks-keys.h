@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "machined/disk/encryption/volume-settings.h"
+#include "machined/disk/encryption/encryption-settings.h"
 
 namespace talos::cuts {
 

@@ -1,4 +1,4 @@
-// link: machined-confined-client
+// link: machined-confined-parser-client
 // What a process that parses foreign bytes may answer once a document has taken it over: any
 // message, read as the answer to every kind of request. What comes out keeps what foreign.h
 // promises.
@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/net/ip.h"
-#include "machined/confined/client/frame.h"
-#include "machined/confined/client/parse-messages.h"
+#include "machined/confined/frames/frame.h"
+#include "machined/confined/parser-client/parser-messages.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "machined/system/appended-block.h"
+#include "machined/system/appended-text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

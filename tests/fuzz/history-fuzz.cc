@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "machined/logs/event-ring.h"
-#include "machined/logs/history/frames.h"
+#include "machined/logs/history/append-only-frames.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

@@ -1,8 +1,8 @@
-// link: machined-confined-parse
+// link: machined-confined-parser
 // An archive that somebody says is an installer image: any bytes. What is found lies in it.
 #include <kj/debug.h>
 
-#include "machined/confined/parse/image-archive.h"
+#include "machined/confined/parser/image-archive.h"
 #include "tests/fuzz/tar-sums.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -11,7 +11,7 @@
 #include "machined/api/kmsg.h"
 #include "machined/api/machine-server.h"
 #include "machined/api/node-server.h"
-#include "machined/logs/telemetry-server.h"
+#include "machined/logs/events-and-logs-server.h"
 #include "machined/process1/read-pool.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-server.h"

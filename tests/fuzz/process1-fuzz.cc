@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "machined/process1/init/init-request.h"
+#include "machined/process1/init/request-check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::process1;

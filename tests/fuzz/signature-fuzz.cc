@@ -1,9 +1,9 @@
-// link: machined-confined-parse
+// link: machined-confined-parser
 // What a registry has as signatures of an image: any bytes, as the manifest and as a payload.
 #include <kj/debug.h>
 
-#include "machined/confined/client/parse-messages.h"
-#include "machined/confined/parse/image-signature.h"
+#include "machined/confined/parser-client/parser-messages.h"
+#include "machined/confined/parser/image-signature.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "machined/disk/encryption/node-key.h"
+#include "machined/disk/encryption/node-id-passphrase.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;

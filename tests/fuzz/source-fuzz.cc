@@ -1,11 +1,11 @@
-// link: machined-confined-parse
+// link: machined-confined-parser
 // What a web server answers: where it sends us on, and a body that may be packed; and the kernel
 // parameters, which a boot server may write.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "machined/confined/client/foreign.h"
-#include "machined/confined/parse/text.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/confined/parser/config-text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

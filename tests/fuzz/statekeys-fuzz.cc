@@ -4,7 +4,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "machined/disk/encryption/state-keys.h"
+#include "machined/disk/encryption/state-keys-in-meta.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -1,4 +1,4 @@
-// link: machined-disk-volumes machined-confined-parse common-disk
+// link: machined-disk-volumes machined-confined-parser common-disk
 // The first bytes of a disk that somebody put into the machine. Most of such a disk is zeros, so an
 // input has only what is not: how long the disk is, whether the checksums of its partition table
 // are to be right (which nobody finds by chance), and pieces, each with its place and its length.
@@ -8,11 +8,11 @@
 #include <zlib.h>
 
 #include "common/disk/gpt.h"
-#include "machined/confined/client/foreign.h"
-#include "machined/confined/parse/partition-table.h"
-#include "machined/confined/parse/superblock.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/confined/parser/partition-table.h"
+#include "machined/confined/parser/superblock.h"
 #include "machined/disk/devices/device-events.h"
-#include "machined/disk/devices/disks.h"
+#include "machined/disk/devices/storage-server.h"
 
 namespace {
 

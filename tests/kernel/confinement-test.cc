@@ -26,7 +26,7 @@
 
 #include "common/base/file.h"
 #include "machined/brain/daemon-table.h"
-#include "machined/confined/client/confined-child.h"
+#include "machined/confined/parser-client/confined-process.h"
 
 namespace talos {
 namespace {

@@ -1,7 +1,7 @@
 // Power cuts while the keys of STATE itself are changed. The config, which has the list of them, is
 // in there; a boot has what META says, and the machine's own key.
 #include "machined/disk/devices/meta-values.h"
-#include "machined/disk/encryption/state-keys.h"
+#include "machined/disk/encryption/state-keys-in-meta.h"
 #include "tests/cuts/image.h"
 #include "tests/cuts/luks-keys.h"
 #include "tests/cuts/recording.h"

@@ -1,8 +1,8 @@
 // The system that runs onto its disk; another one that the config names comes later
-// (machined/upgrade/install-image.h). install (install, install) writes it, finishInstall (install,
-// finishInstall), when the config is on STATE, makes the disk one of an installed node
-// (machined/disk/installer/installation.h has the order, and what a cut leaves). mountNewState
-// (install, mountState) mounts STATE under the name that it has until then.
+// (machined/upgrade/upgrade-to-config-image.h). install (install, install) writes it, finishInstall
+// (install, finishInstall), when the config is on STATE, makes the disk one of an installed node
+// (machined/disk/installer/system-installation.h has the order, and what a cut leaves).
+// mountNewState (install, mountState) mounts STATE under the name that it has until then.
 //
 // Each may be run again by the next brain, after any line: what it begins with is looked up anew.
 #include "common/base/error.h"
@@ -10,10 +10,10 @@
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/disk/devices/system-disk.h"
-#include "machined/disk/installer/layout.h"
-#include "machined/disk/volumes/installer.h"
+#include "machined/disk/installer/partition-layout.h"
+#include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/state-volume.h"
-#include "machined/logs/history/boot-recorder.h"
+#include "machined/logs/history/boot-log-recorder.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
 

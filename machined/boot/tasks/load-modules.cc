@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "machined/boot/tasks/task.h"
-#include "machined/disk/devices/drivers.h"
+#include "machined/disk/devices/disk-drivers.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/modprobe/kernel-modules.h"
 #include "machined/process1/uv-loop.h"

@@ -1,11 +1,11 @@
 // finishReset (initialize, finishReset): a reset that was cut off is carried out before anything is
 // mounted, and the node goes down again. stopPodsForReset (reset, cleanup), forgetErasedHeaders
 // (reset, forget), resetSystemDisk (reset, reset) and endReset (reset, reboot) are the reset itself
-// (machined/disk/volumes/reset.h).
+// (machined/disk/volumes/node-reset.h).
 //
 // What cannot be erased now, because something of the disk is still in use, is left to the next
 // boot: the node reboots then, also if it is to be off afterwards.
-#include "machined/disk/volumes/reset.h"
+#include "machined/disk/volumes/node-reset.h"
 
 #include <linux/reboot.h>
 

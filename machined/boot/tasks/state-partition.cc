@@ -6,7 +6,7 @@
 #include "machined/config/config-manager.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/disk/volumes/state-volume.h"
-#include "machined/logs/history/boot-recorder.h"
+#include "machined/logs/history/boot-log-recorder.h"
 
 namespace talos::machined::tasks {
 namespace {

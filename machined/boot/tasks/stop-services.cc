@@ -8,7 +8,7 @@
 #include "machined/boot/tasks/task.h"
 #include "machined/kubernetes/kubelet/kubelet-run.h"
 #include "machined/logs/node-console.h"
-#include "machined/services/containers/container-facts.h"
+#include "machined/services/containers/container-list.h"
 #include "machined/services/supervisor.h"
 
 namespace talos::machined::tasks {

@@ -4,7 +4,7 @@
 // is to upgrade itself to.
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/volumes/state-volume.h"
-#include "machined/upgrade/install-image.h"
+#include "machined/upgrade/upgrade-to-config-image.h"
 
 namespace talos::machined::tasks {
 namespace {

@@ -1,4 +1,4 @@
-// /var, and what is writable by means of it (machined/system/var-folder.h):
+// /var, and what is writable by means of it (machined/system/var-directory.h):
 // mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
 // mountOverlayFilesystems (boot, overlay). At the end, when everything was stopped, what is mounted
 // there (umount, unmountBind), then the partition (unmountSystem).
@@ -7,7 +7,7 @@
 #include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/logs/node-console.h"
 #include "machined/process1/uv-loop.h"
-#include "machined/system/var-folder.h"
+#include "machined/system/var-directory.h"
 #include "machined/upgrade/upgrader.h"
 
 namespace talos::machined::tasks {

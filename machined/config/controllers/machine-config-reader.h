@@ -3,7 +3,7 @@
 
 #include "common/tls/node-certificate.h"
 #include "machined/config/network/network-config-plan.h"
-#include "machined/confined/client/known-config.h"
+#include "machined/confined/parser-client/known-config.h"
 #include "machined/resources/store.h"
 #include "rpc/types.capnp.h"
 
@@ -50,10 +50,10 @@ struct MachineConfigView {
 MachineConfigView viewOf(config::Config::Reader config);
 
 // Of the resource config/MachineConfigs/v1alpha1, whose document nobody here parses: who publishes
-// one has had it read (machined/confined/client/foreign.h) and tells the view of it before, and a
-// restarted brain does that again for the one that it finds, before anything asks. Kept here and
-// not in the resource: a second copy of every secret would lie in the store and in its journal, and
-// go to everybody who reads the resource.
+// one has had it read (machined/confined/parser-client/foreign-bytes.h) and tells the view of it
+// before, and a restarted brain does that again for the one that it finds, before anything asks.
+// Kept here and not in the resource: a second copy of every secret would lie in the store and in
+// its journal, and go to everybody who reads the resource.
 class MachineConfigReader {
  public:
   // Of the document that will be published next, or that is published.

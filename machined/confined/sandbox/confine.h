@@ -1,7 +1,7 @@
 // Drops every privilege that the program must not have, in the only order that works.
 #pragma once
 
-#include "machined/confined/sandbox/options.h"
+#include "machined/confined/sandbox/confine-options.h"
 
 namespace talos::confine {
 

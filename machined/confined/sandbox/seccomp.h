@@ -4,8 +4,8 @@
 //
 //   server    a KJ program with files and sockets of Unix and IP: apid, trustd
 //   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
-//   parser    reads and writes what it was started with, and nothing else: machined/confined/parse.
-//   It can
+//   parser    reads and writes what it was started with, and nothing else:
+//   machined/confined/parser. It can
 //             neither make nor connect sockets, open files, nor send signals
 //   resolver  a parser that asks DNS servers: with sockets of IP, and files that Landlock names
 //   volumes   files, block devices and the device mapper, with threads and without sockets:

@@ -12,8 +12,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "machined/disk/devices/disks.h"
 #include "machined/disk/devices/meta-values.h"
+#include "machined/disk/devices/storage-server.h"
 #include "machined/disk/devices/test-sysfs.h"
 
 namespace talos::machined {

@@ -14,7 +14,7 @@
 // Values may be secrets, so every copy of them here is one that is zeroed
 // (common/base/secret-array.h).
 //
-// It runs in the brain and not among the confined parsers (machined/confined/parse): it reads a
+// It runs in the brain and not among the confined parsers (machined/confined/parser): it reads a
 // fixed number of bytes in one pass that allocates no more than these, copies values without
 // looking into them, and is fuzzed; and what it reads must be changed and written back, for which
 // the brain would have to believe the parser.

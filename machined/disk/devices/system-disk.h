@@ -1,7 +1,7 @@
 // Which disk the system is to be installed on: what machine.install says, and what there is. Pure.
 #pragma once
 
-#include "machined/disk/devices/disks.h"
+#include "machined/disk/devices/storage-server.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::machined {

@@ -1,4 +1,4 @@
-// A header in memory, with the rules of machined/disk/luks/device.h; and keys for it.
+// A header in memory, with the rules of machined/disk/luks/luks-device.h; and keys for it.
 #pragma once
 
 #include <capnp/message.h>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "machined/disk/encryption/luks.h"
+#include "machined/disk/encryption/luks-client.h"
 
 namespace talos::machined {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/error.h"
-#include "machined/disk/encryption/state-keys.h"
+#include "machined/disk/encryption/state-keys-in-meta.h"
 
 namespace talos::machined {
 

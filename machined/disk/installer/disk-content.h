@@ -5,7 +5,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "machined/disk/installer/layout.h"
+#include "machined/disk/installer/partition-layout.h"
 
 namespace talos::install {
 

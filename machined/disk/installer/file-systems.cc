@@ -1,7 +1,7 @@
 #include "machined/disk/installer/file-systems.h"
 
-#include "machined/disk/installer/layout.h"
-#include "machined/disk/installer/tool.h"
+#include "machined/disk/installer/partition-layout.h"
+#include "machined/disk/installer/run-mkfs.h"
 
 namespace talos::install {
 namespace {

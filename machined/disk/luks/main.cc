@@ -1,7 +1,8 @@
-// The program that handles encrypted volumes for the brain (machined/disk/encryption/luks.h).
+// The program that handles encrypted volumes for the brain
+// (machined/disk/encryption/luks-client.h).
 #include "common/memory/process-memory.h"
-#include "machined/confined/client/confined-child.h"
-#include "machined/disk/luks/serve.h"
+#include "machined/confined/parser-client/confined-process.h"
+#include "machined/disk/luks/luks-request.h"
 
 int main(int, char**) {
   talos::refuseCoreDumps();

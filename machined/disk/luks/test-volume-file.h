@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "machined/disk/luks/device.h"
+#include "machined/disk/luks/luks-device.h"
 
 namespace talos::luks {
 

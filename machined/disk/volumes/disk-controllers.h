@@ -9,7 +9,7 @@
 #include <kj/async-unix.h>
 
 #include "machined/disk/devices/device-events.h"
-#include "machined/disk/volumes/volumes.h"
+#include "machined/disk/volumes/volume-search.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 

@@ -10,7 +10,7 @@
 
 #include <kj/io.h>
 
-#include "machined/confined/client/superblock.h"
+#include "machined/confined/parser-client/probed-file-system.h"
 
 namespace talos::machined {
 

@@ -10,12 +10,12 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/disk/volumes/test-format-marks.h"
-#include "machined/process1/test-held-pool.h"
+#include "machined/process1/test-busy-thread-pool.h"
 
 namespace talos::machined {
 namespace {

@@ -11,10 +11,10 @@
 #include "common/base/error.h"
 #include "machined/disk/devices/block-devices.h"
 #include "machined/disk/devices/device-events.h"
-#include "machined/disk/devices/disks.h"
+#include "machined/disk/devices/storage-server.h"
 #include "machined/disk/devices/test-sysfs.h"
 #include "machined/disk/volumes/mount-volume.h"
-#include "machined/disk/volumes/volumes.h"
+#include "machined/disk/volumes/volume-search.h"
 
 namespace talos::machined {
 namespace {

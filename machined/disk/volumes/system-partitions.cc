@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/disk/empty-head.h"
-#include "machined/disk/encryption/node-key.h"
+#include "machined/disk/encryption/node-id-passphrase.h"
 
 namespace talos::machined {
 namespace {

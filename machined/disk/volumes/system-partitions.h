@@ -4,34 +4,34 @@
 //
 // A partition that is empty gets what the config wants: encryption, then a file system. One that is
 // not as the config wants it is refused, and nothing is written, to it or about it; so is one that
-// no key opens (machined/disk/encryption/open-volume.h). A cut at any line is finished by doing it
-// again: a plain file system has a mark while it is made (format-marks.h), set only when the
-// partition was seen to be empty; an encrypted volume says itself how far it is. While a system is
-// being installed there is no mark, for the next installation empties the partition itself.
+// no key opens (machined/disk/encryption/open-encrypted-volume.h). A cut at any line is finished by
+// doing it again: a plain file system has a mark while it is made (format-marks.h), set only when
+// the partition was seen to be empty; an encrypted volume says itself how far it is. While a system
+// is being installed there is no mark, for the next installation empties the partition itself.
 //
 // Nothing that matters is remembered: a volume is open when its mapping is mounted, and the
 // mapping's name says which partition it is. So a restarted brain knows as much as its predecessor.
 // Keys are made anew each time, of the config and of the machine's UUID, and are zeroed afterwards.
 //
 // STATE has to be opened before there is a config: with the list in META
-// (machined/disk/encryption/state-keys.h), or with the machine's own key, which is tried whatever
-// META says. META gets a new list when its keys are in the header, and before those of the old one
-// are removed; the first one before the volume is formatted. So at each moment the list in META
-// opens STATE. A plain STATE has none.
+// (machined/disk/encryption/state-keys-in-meta.h), or with the machine's own key, which is tried
+// whatever META says. META gets a new list when its keys are in the header, and before those of the
+// old one are removed; the first one before the volume is formatted. So at each moment the list in
+// META opens STATE. A plain STATE has none.
 //
 // The header of EPHEMERAL has a backup on STATE, with which it is compared before it is opened
-// (machined/disk/encryption/header-guard.h); that of STATE has none: what it could be compared with
-// would be readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL while
-// STATE is plain: the backup has its keys of before, which are not to be found on a disk.
+// (machined/disk/encryption/luks-header-guard.h); that of STATE has none: what it could be compared
+// with would be readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL
+// while STATE is plain: the backup has its keys of before, which are not to be found on a disk.
 //
 // What has become of each is told to `report`, for the resource VolumeStatuses.
 #pragma once
 
-#include "machined/disk/encryption/header-guard.h"
-#include "machined/disk/encryption/state-keys.h"
+#include "machined/disk/encryption/luks-header-guard.h"
+#include "machined/disk/encryption/state-keys-in-meta.h"
 #include "machined/disk/volumes/format-marks.h"
-#include "machined/disk/volumes/installer.h"
-#include "machined/disk/volumes/volumes.h"
+#include "machined/disk/volumes/installer-client.h"
+#include "machined/disk/volumes/volume-search.h"
 
 namespace talos::machined {
 

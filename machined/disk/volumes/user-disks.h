@@ -4,12 +4,12 @@
 // What is on a disk is never lost: one that holds something else, another number of partitions, or
 // one without a file system ends the boot with what was found, and nothing was written. The
 // installer makes partitions and file systems together; after a power cut at any write the next
-// boot goes on (machined/disk/installer/user-disk.h). A restarted brain finds what its predecessor
-// has mounted.
+// boot goes on (machined/disk/installer/user-disk-formatter.h). A restarted brain finds what its
+// predecessor has mounted.
 #pragma once
 
-#include "machined/disk/volumes/installer.h"
-#include "machined/disk/volumes/volumes.h"
+#include "machined/disk/volumes/installer-client.h"
+#include "machined/disk/volumes/volume-search.h"
 
 namespace talos::machined {
 

@@ -11,7 +11,7 @@
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
-#include "machined/system/owned-file.h"
+#include "machined/system/secret-file-of-user.h"
 
 namespace talos::machined {
 namespace {

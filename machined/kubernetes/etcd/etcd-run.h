@@ -24,7 +24,7 @@
 #include "common/base/node-layout.h"
 #include "common/base/signal.h"
 #include "machined/resources/store.h"
-#include "machined/services/failed-start.h"
+#include "machined/services/start-backoff.h"
 #include "rpc/local.capnp.h"
 #include "rpc/types.capnp.h"
 

@@ -3,7 +3,7 @@
 
 #include "common/base/node-layout.h"
 #include "common/base/within.h"
-#include "machined/confined/client/confined-child.h"
+#include "machined/confined/parser-client/confined-process.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 
 namespace talos::machined {

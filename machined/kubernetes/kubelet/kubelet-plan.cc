@@ -10,7 +10,7 @@
 #include "common/net/ip.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
-#include "machined/services/containers/containerd.h"
+#include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
 namespace {

@@ -19,7 +19,7 @@
 #include "common/memory/zeroize.h"
 #include "machined/kubernetes/kubelet/kubelet-files.h"
 #include "machined/resources/store.h"
-#include "machined/services/failed-start.h"
+#include "machined/services/start-backoff.h"
 
 namespace talos::machined {
 

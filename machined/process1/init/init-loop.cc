@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "machined/process1/init/init-clock.h"
-#include "machined/process1/init/init-request.h"
+#include "machined/process1/init/machine-shutdown.h"
 #include "machined/process1/init/power-button.h"
-#include "machined/process1/init/take-down.h"
+#include "machined/process1/init/request-check.h"
 
 namespace talos::process1 {
 namespace {

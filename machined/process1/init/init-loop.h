@@ -13,7 +13,7 @@
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
 // replies are thrown away, and the successor, started at once, is told the inventory: children that
 // run, descriptors held, exits that nobody has acknowledged. Process 1 itself parses no foreign
-// bytes but those of the brain, and refuses what init-request.h refuses.
+// bytes but those of the brain, and refuses what request-check.h refuses.
 #pragma once
 
 #include <signal.h>
@@ -35,7 +35,7 @@ struct Settings {
   int userData = -1;             // held from the start as kUserData; -1: nothing
   int64_t termGraceMs = 10'000;  // at the end: between SIGTERM and SIGKILL
   bool backsOff = true;  // after the sixth death of a brain within 10 s, the next start waits
-  // All counted in ticks: brain-watch.cc. A brain takes up what its predecessor left before its
+  // All counted in ticks: brain-watchdog.cc. A brain takes up what its predecessor left before its
   // first beat: the more there is and the slower the machine, the longer.
   int64_t tickMs = kBeatMs;
   unsigned missedBeats = 15, missedAtStart = 60;
@@ -155,7 +155,7 @@ class Loop {
 
   unsigned owedReplies() const;
 
-  // brain-watch.cc
+  // brain-watchdog.cc
   void watch();
   void watchBrain();
   void watchWishes();

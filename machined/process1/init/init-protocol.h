@@ -2,11 +2,11 @@
 // as descriptor 3. Both are from the same image, but the version is checked all the same.
 //
 // Messages are plain structs: one request is one packet, one report is one packet; descriptors
-// travel as SCM_RIGHTS. A request that does not pass check() (init-request.h) is refused with a
+// travel as SCM_RIGHTS. A request that does not pass check() (request-check.h) is refused with a
 // reason and has no effect. Everything that process 1 keeps is bounded by the constants here.
 //
 // The brain sends a beat each kBeatMs from the loop that does its work. One whose beats stay away
-// is killed and restarted (brain-watch.cc).
+// is killed and restarted (brain-watchdog.cc).
 #pragma once
 
 #include <stddef.h>
@@ -18,12 +18,12 @@ constexpr uint32_t kVersion = 2;
 constexpr int kBrainFd = 3;
 
 // A held descriptor that process 1 itself puts there, in a container: a memory file with the base64
-// of the machine config that the launcher gave (container.h).
+// of the machine config that the launcher gave (inside-container.h).
 constexpr char kUserData[] = "userdata";
 
 // A held descriptor of this name says that the system that runs is not on trial, or no longer. On
 // trial (talos.trial=SECONDS on the kernel's command line) it is rebooted when that stays away
-// (brain-watch.cc): the boot loader then starts the one before it.
+// (brain-watchdog.cc): the boot loader then starts the one before it.
 constexpr char kSettled[] = "upgrade/settled";
 
 constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "machined/process1/init/first-mounts.h"
-#include "machined/process1/init/take-down.h"
+#include "machined/process1/init/machine-shutdown.h"
 
 namespace talos::process1 {
 namespace {

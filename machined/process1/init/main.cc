@@ -6,12 +6,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "machined/process1/init/container.h"
 #include "machined/process1/init/first-mounts.h"
 #include "machined/process1/init/init-loop.h"
 #include "machined/process1/init/init-spawn.h"
 #include "machined/process1/init/initramfs.h"
-#include "machined/process1/init/take-down.h"
+#include "machined/process1/init/inside-container.h"
+#include "machined/process1/init/machine-shutdown.h"
 
 using namespace talos::process1;
 

@@ -8,7 +8,7 @@
 #include <kj/time.h>
 #include <kj/vector.h>
 
-#include "machined/services/containers/containerd.h"
+#include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
 
@@ -33,7 +33,7 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
 // at the same time, may. All that it tells is of one and the same image.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 
-// Without asking what was unpacked: for what is not (container-content.h). Its digest, of the
+// Without asking what was unpacked: for what is not (registry-artifacts.h). Its digest, of the
 // config.
 kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference);
 

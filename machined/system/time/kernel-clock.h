@@ -4,7 +4,7 @@
 #include <kj/async-unix.h>
 #include <kj/function.h>
 
-#include "machined/confined/client/foreign.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/system/time/time-interfaces.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/testing/virtual-time.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/system/time/test-time-model.h"
 
 namespace talos::machined {

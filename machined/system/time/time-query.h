@@ -5,7 +5,7 @@
 #include <kj/timer.h>
 
 #include "common/net/ntp.h"
-#include "machined/confined/client/foreign.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/system/time/time-interfaces.h"
 
 namespace talos::machined {

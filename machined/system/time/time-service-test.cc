@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "common/testing/virtual-time.h"
-#include "machined/confined/parse/test-direct-foreign.h"
+#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/process1/test-process1.h"
 #include "machined/services/service-lifecycle.h"
 #include "machined/system/time/test-time-model.h"

@@ -1,0 +1,196 @@
+#include "machined/confined/parser-client/config-url-parameter.h"
+
+#include <kj/compat/url.h>
+#include <kj/encoding.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/tls/pki.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kRight =
+    "; use http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, or none"_kj;
+
+[[noreturn]] void refuseParameter(kj::StringPtr why) {
+  fail(ErrorKind::kInvalidArgument, why);
+}
+
+kj::Url::Options asItIs() {
+  kj::Url::Options options;
+  options.percentDecode = false;
+  options.allowEmpty = true;
+  return options;
+}
+
+bool isName(kj::StringPtr host) {
+  bool good = host.size() > 0 && host.size() <= 253;
+  for (char c : host) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '-' || c == '.' || c == '_');
+  }
+  return good;
+}
+
+bool isAddressText(kj::StringPtr host) {
+  bool good = host.findFirst(':') != nullptr;
+  for (char c : host) {
+    good = good && ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') ||
+                    c == ':' || c == '.');
+  }
+  return good;
+}
+
+// "a:80", "[::1]:80", "a", "[::1]" -> host and port.
+void splitAuthority(kj::StringPtr authority, HttpSource& out) {
+  kj::StringPtr rest;
+  if (authority.startsWith("[")) {
+    size_t close = KJ_UNWRAP_OR(authority.findFirst(']'), refuseParameter("\"]\" is missing"));
+    out.host = kj::heapString(authority.slice(1, close));
+    rest = authority.slice(close + 1);
+    if (!isAddressText(out.host)) {
+      refuseParameter(kj::str("\"", out.host, "\" is not a valid IPv6 address"));
+    }
+  } else {
+    size_t colon = authority.findLast(':').orDefault(authority.size());
+    out.host = kj::heapString(authority.slice(0, colon));
+    rest = authority.slice(colon);
+    if (!isName(out.host)) {
+      refuseParameter(kj::str("\"", out.host, "\" is neither a host name nor an address"));
+    }
+  }
+  out.port = out.secure ? 443 : 80;
+  if (rest.size() > 0) {
+    auto port = rest.startsWith(":") ? rest.slice(1).tryParseAs<uint16_t>() : nullptr;
+    out.port = KJ_UNWRAP_OR(port, refuseParameter("the port must be 1 to 65535"));
+    if (out.port == 0) refuseParameter("the port must be 1 to 65535");
+  }
+}
+
+HttpSource httpSource(kj::Url url) {
+  HttpSource source;
+  source.secure = url.scheme == "https";
+  if (url.userInfo != nullptr) {
+    refuseParameter("a user name in the URL is not supported, as others can read what it is in");
+  }
+  splitAuthority(url.host, source);
+  source.authority = kj::str(url.host);
+  url.fragment = nullptr;
+  source.target = url.toString(kj::Url::HTTP_REQUEST);
+  if (!source.target.startsWith("/")) source.target = kj::str("/", source.target);
+  for (char c : source.target) {
+    if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) {
+      refuseParameter("the URL contains a blank or control character");
+    }
+  }
+  url.query.clear();
+  source.shown = url.toString(kj::Url::HTTP_PROXY_REQUEST);
+  return source;
+}
+
+bool isHttp(const kj::Url& url) {
+  return url.scheme == "http" || url.scheme == "https";
+}
+
+Source parse(kj::StringPtr text, kj::StringPtr uuid) {
+  if (text == "metal-iso") return VolumeSource{kj::str(text)};
+  if (text == "guestinfo") {
+    refuseParameter("this version does not support the guest information of VMware");
+  }
+  if (text.startsWith("file://")) {
+    auto path = text.slice(7);
+    if (!path.startsWith("/") || path.endsWith("/"))
+      refuseParameter("not an absolute path of a file");
+    return FileSource{kj::str(path), kj::str(text)};
+  }
+  KJ_IF_MAYBE (url, kj::Url::tryParse(text, kj::Url::REMOTE_HREF, asItIs())) {
+    if (!isHttp(*url))
+      refuseParameter(kj::str("the scheme \"", url->scheme, "\" is not supported"));
+    for (auto& q : url->query) {
+      if (q.name == "uuid" && q.value == nullptr) q.value = kj::str(uuid);
+    }
+    return httpSource(kj::mv(*url));
+  }
+  refuseParameter("not a valid URL");
+}
+
+// What was given, for a message: without the user, his password, query and fragment. It need not be
+// a URL.
+kj::String withoutSecrets(kj::StringPtr given) {
+  auto text = given.slice(0, strcspn(given.cStr(), "?#"));
+  size_t host = 0;
+  for (size_t i = 0; i + 2 <= text.size() && host == 0; ++i) {
+    if (text[i] == '/' && text[i + 1] == '/') host = i + 2;
+  }
+  size_t begin = host;
+  for (size_t i = host; i < text.size() && text[i] != '/'; ++i) {
+    if (text[i] == '@') begin = i + 1;
+  }
+  return kj::str(text.slice(0, host), text.slice(begin, text.size()));
+}
+
+}  // namespace
+
+kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr uuid) {
+  auto text = arguments.first("talos.config").orDefault("");
+  if (text == nullptr || text == "none") return nullptr;
+  kj::Maybe<Source> source;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { source = parse(text, uuid); })) {
+    refuseParameter(kj::str("kernel parameter talos.config=", withoutSecrets(text), ": ",
+                            messageOf(*e), kRight));
+  }
+  return source;
+}
+
+HttpSource httpUrl(kj::StringPtr text) {
+  KJ_IF_MAYBE (url, kj::Url::tryParse(text, kj::Url::REMOTE_HREF, asItIs())) {
+    if (isHttp(*url)) return httpSource(kj::mv(*url));
+  }
+  refuseParameter("not a valid http or https URL");
+}
+
+HttpSource redirected(const HttpSource& from, kj::StringPtr location) {
+  auto base =
+      kj::Url::parse(kj::str(from.secure ? "https://" : "http://", from.authority, from.target),
+                     kj::Url::REMOTE_HREF, asItIs());
+  auto shown = withoutSecrets(location);
+  KJ_IF_MAYBE (url, base.tryParseRelative(location)) {
+    if (!isHttp(*url))
+      refuseParameter(kj::str("redirected to ", shown, ", which is neither http nor https"));
+    if (from.secure && url->scheme == "http") {
+      refuseParameter(kj::str("redirected from https to ", shown, ", which is not followed"));
+    }
+    kj::Maybe<HttpSource> to;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { to = httpSource(kj::mv(*url)); })) {
+      refuseParameter(kj::str("redirected to ", shown, ": ", messageOf(*e)));
+    }
+    return kj::mv(KJ_ASSERT_NONNULL(to));
+  }
+  refuseParameter(kj::str("redirected to \"", shown, "\", which is not a valid URL"));
+}
+
+kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments) {
+  kj::Vector<kj::String> found;
+  unsigned number = 0;
+  for (auto value : arguments.all("talos.config.ca")) {
+    ++number;
+    auto wrong = [&](kj::StringPtr why) {
+      refuseParameter(kj::str("kernel parameter talos.config.ca, number ", number, ": ", why,
+                              "; use the base64 of a certificate, in DER or PEM"));
+    };
+    auto bytes = kj::decodeBase64(value);
+    if (bytes.hadErrors || bytes.size() == 0) wrong("not valid base64");
+    auto text = kj::heapString(bytes.asChars());
+    auto pem = text.startsWith("-----BEGIN")
+                   ? kj::mv(text)
+                   : kj::str("-----BEGIN CERTIFICATE-----\n", kj::encodeBase64(bytes, true),
+                             "-----END CERTIFICATE-----\n");
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::inspect(pem); })) wrong(messageOf(*e));
+    found.add(pem.endsWith("\n") ? kj::mv(pem) : kj::str(pem, "\n"));
+  }
+  if (found.empty()) return nullptr;
+  return kj::strArray(found, "");
+}
+
+}  // namespace talos::machined

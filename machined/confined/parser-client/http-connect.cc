@@ -1,0 +1,52 @@
+#include "machined/confined/parser-client/http-connect.h"
+
+#include <string.h>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kOneAddress = 3 * kj::SECONDS;
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectToAddress(kj::Network& network,
+                                                         kj::StringPtr address, uint16_t port) {
+  bool six = address.findFirst(':') != nullptr;
+  auto text = six ? kj::str("[", address, "]") : kj::str(address);
+  auto there = co_await network.parseAddress(text, port);
+  co_return co_await there->connect();
+}
+
+}  // namespace
+
+// A failed system call is told in KJ's words: "::read(fd, …): Connection reset by peer".
+kj::String httpReason(const kj::Exception& e, const HttpProgress& state) {
+  auto text = messageOf(e);
+  if (!text.startsWith("::") && !text.startsWith("connect")) return text;
+  auto* reason = strstr(text.cStr(), "): ");
+  return reason == nullptr ? kj::mv(text) : kj::str(state.doing, ": ", reason + 3);
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(HttpDial dial, const HttpSource& at,
+                                                  HttpProgress& state) {
+  state.doing = kj::str("looking up \"", at.host, "\"");
+  auto addresses = co_await dial.resolve(at.host);
+  kj::Maybe<kj::Own<kj::AsyncIoStream>> stream;
+  kj::Vector<kj::String> refused;
+  for (size_t i = 0; i < addresses.size() && stream == nullptr; ++i) {
+    state.doing = kj::str("connecting to ", addresses[i], " port ", at.port);
+    auto attempt = connectToAddress(dial.network, addresses[i], at.port);
+    if (i + 1 < addresses.size()) {
+      attempt = dial.timer.timeoutAfter(kOneAddress, kj::mv(attempt));
+    }
+    co_await attempt.then([&stream](kj::Own<kj::AsyncIoStream> s) { stream = kj::mv(s); })
+        .catch_([&refused, &state](kj::Exception&& e) {
+          bool late = e.getType() == kj::Exception::Type::OVERLOADED;
+          refused.add(late ? kj::str(state.doing, ": no answer") : httpReason(e, state));
+        });
+  }
+  KJ_IF_MAYBE (s, stream) co_return kj::mv(*s);
+  fail(ErrorKind::kUnavailable, kj::strArray(refused, "; "));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,31 @@
+// A connection to where an http or https URL leads, by the addresses that its name has. Nothing is
+// sent on it. Nothing is kept: whoever drops the promise ends what it has begun, and so does a
+// crash.
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "machined/confined/parser-client/foreign-bytes.h"
+
+namespace talos::machined {
+
+constexpr unsigned kMostRedirects = 5;
+
+struct HttpDial {
+  kj::Network& network;
+  kj::Timer& timer;
+  // The addresses of a name, best first.
+  kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)>& resolve;
+};
+
+// The first address that takes the connection; of several each has 3 s, the last one what the
+// caller allows. Unavailable with the reason of each. `state` says what is being done.
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(HttpDial dial, const HttpSource& at,
+                                                  HttpProgress& state);
+
+// What a try has failed with, in words for people.
+kj::String httpReason(const kj::Exception& e, const HttpProgress& state);
+
+}  // namespace talos::machined

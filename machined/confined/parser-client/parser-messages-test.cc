@@ -1,0 +1,214 @@
+// Answers of a process that somebody has taken over: each lie is refused, or harmless.
+#include "machined/confined/parser-client/parser-messages.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+
+#include <string>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+struct Answer {
+  capnp::MallocMessageBuilder message;
+  rpc::ParseAnswer::Builder out = message.initRoot<rpc::ParseAnswer>();
+  rpc::ParseAnswer::Reader read() { return out.asReader(); }
+};
+
+template <typename F>
+std::string refusal(F&& f) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(kj::fwd<F>(f))) return messageOf(*e).cStr();
+  return "believed";
+}
+
+// Catches: a line of a console or a log that a document writes.
+TEST(Lies, TextsAreOnePrintableLine) {
+  Answer answer;
+  answer.out.initFailed().setMessage("a\nlevel=error \x1b[2Jb\x7f \xff");
+  answer.out.getFailed().setKind(0xffff);
+  EXPECT_EQ("a?level=error ?[2Jb? ?", refusal([&]() { readText(answer.read()); }));
+  EXPECT_EQ(5u, oneLine("0123456789", 5).size());
+  EXPECT_EQ("gr\xc3\xbc\xc3\x9f", oneLine("gr\xc3\xbc\xc3\x9f", 64));
+  EXPECT_STREQ("a??2J", oneLine("a\xc2\x9b"
+                                "2J",
+                                64)
+                            .cStr());
+}
+
+// Catches: an answer that is taken for one to another question.
+TEST(Lies, AnotherQuestion) {
+  Answer answer;
+  answer.out.initSuperblock();
+  for (auto& text :
+       {refusal([&]() { readConfig(answer.read(), nullptr); }),
+        refusal([&]() { readRedacted(answer.read(), 64); }),
+        refusal([&]() { readText(answer.read()); }), refusal([&]() { readVerdict(answer.read()); }),
+        refusal([&]() { readGenerated(answer.read()); }),
+        refusal([&]() { readAddresses(answer.read()); }),
+        refusal([&]() { readSignatures(answer.read()); }),
+        refusal([&]() { readSignedImage(answer.read()); }),
+        refusal([&]() { readHttp(answer.read(), {}); })}) {
+    EXPECT_EQ("the parser gave an answer that cannot be: one to another question", text);
+  }
+}
+
+// Catches: a digest that leads to another place, more signatures than anybody verifies.
+TEST(Lies, SignaturesAreBounded) {
+  auto answerOf = [](unsigned count, kj::StringPtr digest, size_t size) {
+    Answer answer;
+    auto list = answer.out.initSignatures(count);
+    for (auto signature : list) {
+      signature.setPayload(digest);
+      signature.initSignature(static_cast<unsigned>(size));
+    }
+    return refusal([&]() { readSignatures(answer.read()); });
+  };
+  auto good = kj::str("sha256:", kj::repeat('a', 64));
+  EXPECT_EQ("believed", answerOf(kMostImageSignatures, good, kMostImageSignature));
+  EXPECT_NE("believed", answerOf(kMostImageSignatures + 1, good, 1));
+  EXPECT_NE("believed", answerOf(1, good, kMostImageSignature + 1));
+  for (auto text : {""_kj, "sha256:12"_kj, "sha512:1"_kj, good.slice(1)}) {
+    EXPECT_NE("believed", answerOf(1, text, 1)) << text.cStr();
+    Answer answer;
+    answer.out.setSignedImage(text);
+    EXPECT_NE("believed", refusal([&]() { readSignedImage(answer.read()); })) << text.cStr();
+  }
+  EXPECT_FALSE(isSha256(kj::str("sha256:", kj::repeat('A', 64))));
+  EXPECT_FALSE(isSha256(kj::str(good, "a")));
+}
+
+// Catches: what is no address, and is connected to, or shown, all the same; a list without end.
+TEST(Lies, AddressesAreAddresses) {
+  auto answerOf = [](std::initializer_list<kj::StringPtr> texts) {
+    Answer answer;
+    auto list = answer.out.initAddresses(texts.size());
+    unsigned i = 0;
+    for (auto text : texts) list.set(i++, text);
+    return refusal([&]() { readAddresses(answer.read()); });
+  };
+  EXPECT_EQ("believed", answerOf({"192.0.2.7", "2001:db8::7"}));
+  for (auto bad : {"192.0.2"_kj, "node-1"_kj, ""_kj, "192.0.2.7\n"_kj, "fe80::1%eth0"_kj}) {
+    EXPECT_EQ("the parser gave an answer that cannot be: an address that is none",
+              answerOf({"192.0.2.7", bad}))
+        << bad.cStr();
+  }
+  EXPECT_EQ("the parser gave an answer that cannot be: another number of addresses", answerOf({}));
+  Answer answer;
+  for (auto& size : {kMostAddresses, kMostAddresses + 1}) {
+    auto list = answer.out.initAddresses(size);
+    for (auto i : kj::indices(list)) list.set(i, "192.0.2.7");
+    EXPECT_EQ(size == kMostAddresses,
+              refusal([&]() { readAddresses(answer.read()); }) == "believed");
+  }
+}
+
+// Catches: a config with problems without end, or without an error because nobody counted.
+TEST(Lies, ProblemsAreCounted) {
+  Answer answer;
+  answer.out.initConfig().initErrors(1000);
+  EXPECT_NE("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+}
+
+// Catches: a view that takes more memory than the largest config.
+TEST(Lies, ViewsAreBounded) {
+  Answer answer;
+  auto machine = answer.out.initConfig().initView().initMachine();
+  machine.initToken(kMostAnswerBytes - 4096);
+  EXPECT_EQ("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+  answer.out.initConfig().initView().initMachine().initToken(kMostAnswerBytes);
+  EXPECT_NE("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+}
+
+// Catches: a clock that is set by a sample which no exchange can give.
+TEST(Lies, SamplesArePossible) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  struct Row {
+    int64_t delay, distance;
+    unsigned stratum, leap;
+    bool good;
+    int64_t offset = 0;
+  } rows[] = {{kSecond, kSecond, 2, 0, true},
+              {-1, 0, 2, 0, false},
+              {0, -1, 2, 0, false},
+              {11 * kSecond, 0, 2, 0, false},
+              {INT64_MAX, INT64_MAX, 2, 0, false},
+              {kSecond, 5 * kSecond, 2, 0, false},
+              {0, 0, 0, 0, false},
+              {0, 0, 16, 0, false},
+              {0, 0, 2, 3, false},
+              {0, 0, 2, 0, true, -68 * 365 * 86400 * kSecond},
+              {0, 0, 2, 0, false, INT64_MAX},
+              {0, 0, 2, 0, false, INT64_MIN}};
+  for (auto& row : rows) {
+    Answer answer;
+    auto sample = answer.out.initSample();
+    sample.setOffset(row.offset);
+    sample.setDelay(row.delay);
+    sample.setRootDistance(row.distance);
+    sample.setStratum(static_cast<uint8_t>(row.stratum));
+    sample.setLeap(static_cast<uint8_t>(row.leap));
+    EXPECT_EQ(row.good, refusal([&]() { readVerdict(answer.read()); }) == "believed")
+        << row.delay << " " << row.distance << " " << row.stratum << " " << row.leap;
+  }
+  Answer kiss;
+  kiss.out.initKiss().setWish(9);
+  EXPECT_NE("believed", refusal([&]() { readVerdict(kiss.read()); }));
+}
+
+// Catches: a place that smuggles a header in, or leaves https.
+TEST(Lies, PlacesCanBeAskedFor) {
+  struct Row {
+    bool secure;
+    const char* host;
+    uint16_t port;
+    const char* target;
+    bool good;
+  } rows[] = {{true, "a.example", 443, "/c?d", true},
+              {false, "a.example", 80, "/", false},
+              {true, "fd00::1", 8443, "/c", true},
+              {true, "a b", 443, "/", false},
+              {true, "a", 0, "/", false},
+              {true, "a", 443, "c", false},
+              {true, "a", 443, "/\r\nX: y", false},
+              {true, "", 443, "/", false}};
+  for (auto& row : rows) {
+    Answer answer;
+    auto place = answer.out.initMoved();
+    place.setSecure(row.secure);
+    place.setHost(row.host);
+    place.setPort(row.port);
+    place.setTarget(row.target);
+    place.setAuthority("evil\r\n");
+    place.setShown("evil\r\n");
+    HttpSource from;
+    from.secure = true;
+    EXPECT_EQ(row.good, refusal([&]() { readHttp(answer.read(), from); }) == "believed")
+        << row.host << " " << row.target;
+  }
+  Answer answer;
+  auto place = answer.out.initMoved();
+  place.setHost("fd00::1");
+  place.setPort(8443);
+  place.setSecure(true);
+  place.setTarget("/c?secret=1");
+  auto source = readPlace(answer.read().getMoved());
+  EXPECT_EQ("[fd00::1]:8443", source.authority);
+  EXPECT_EQ("https://[fd00::1]:8443/c", source.shown);
+}
+
+// Catches: a file system that mount(2) is asked for by a number that has no name.
+TEST(Lies, FileSystemsAreKnown) {
+  Answer answer;
+  auto superblock = answer.out.initSuperblock();
+  superblock.setFound(true);
+  superblock.setType(kFileSystems);
+  EXPECT_NE("believed", refusal([&]() { readSuperblockAnswer(answer.read()); }));
+  superblock.setType(kFileSystems - 1);
+  EXPECT_EQ("believed", refusal([&]() { readSuperblockAnswer(answer.read()); }));
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,346 @@
+#include "machined/confined/parser-client/parser-messages.h"
+
+#include <kj/encoding.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/net/ip.h"
+#include "common/yaml/yaml-codec.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostMessage = 4096;  // of a problem or an error: a long path and a long value
+// Errors and as many warnings, and the few that the keeper's own checks add.
+constexpr size_t kMostLines = codec::kMaxProblems + 16;
+constexpr size_t kMostPlace = 8192;  // of an URL: what web servers take
+constexpr size_t kMostLabel = 64;    // of a volume: 32 characters of ISO 9660 in UTF-8
+constexpr size_t kMostName = 253;    // of a host
+
+[[noreturn]] void damaged(kj::StringPtr what) {
+  fail(ErrorKind::kInternal, kj::str("the parser gave an answer that cannot be: ", what));
+}
+
+[[noreturn]] void unexpected(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isFailed()) damaged("one to another question");
+  auto failed = answer.getFailed();
+  auto kind = static_cast<ErrorKind>(failed.getKind());
+  if (kind < ErrorKind::kInternal || kind > ErrorKind::kUnimplemented) kind = ErrorKind::kInternal;
+  fail(kind, oneLine(failed.getMessage(), kMostMessage));
+}
+
+kj::Vector<kj::String> linesOf(capnp::List<capnp::Text>::Reader list) {
+  kj::Vector<kj::String> lines;
+  if (list.size() > kMostLines) damaged("too many problems");
+  for (auto line : list) lines.add(oneLine(line, kMostMessage));
+  return lines;
+}
+
+rpc::ParseRequest::Mode modeOf(config::Mode mode) {
+  switch (mode) {
+    case config::Mode::kMetal:
+      return rpc::ParseRequest::Mode::METAL;
+    case config::Mode::kCloud:
+      return rpc::ParseRequest::Mode::CLOUD;
+    case config::Mode::kContainer:
+      return rpc::ParseRequest::Mode::CONTAINER;
+  }
+  KJ_UNREACHABLE;
+}
+
+// Names and addresses alike: what else there is in a host's place comes to nothing when it is
+// looked up.
+bool isHost(kj::StringPtr text) {
+  if (text.size() == 0 || text.size() > kMostName) return false;
+  for (char c : text) {
+    bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                c == '-' || c == '.' || c == '_' || c == ':';
+    if (!good) return false;
+  }
+  return true;
+}
+
+bool isTarget(kj::StringPtr text) {
+  if (!text.startsWith("/") || text.size() > kMostPlace) return false;
+  for (unsigned char c : text) {
+    if (c <= ' ' || c == 0x7f) return false;
+  }
+  return true;
+}
+
+ntp::Sample sampleOf(rpc::ParseAnswer::Sample::Reader from) {
+  ntp::Sample sample;
+  sample.offset = from.getOffset() * kj::NANOSECONDS;
+  sample.delay = from.getDelay() * kj::NANOSECONDS;
+  sample.rootDistance = from.getRootDistance() * kj::NANOSECONDS;
+  sample.stratum = from.getStratum();
+  sample.leap = from.getLeap();
+  constexpr auto kNone = 0 * kj::NANOSECONDS;
+  // More than the 68 years that an exchange can give, and no date is led out of what it can be.
+  constexpr auto kMostOffset = int64_t{100 * 365} * kj::DAYS;
+  // Each alone first: a sum could come round.
+  bool good = sample.offset >= kNone - kMostOffset && sample.offset <= kMostOffset &&
+              sample.delay >= kNone && sample.delay <= 2 * ntp::kMaxError &&
+              sample.rootDistance >= kNone && sample.rootDistance <= ntp::kMaxError &&
+              sample.error() <= ntp::kMaxError && sample.stratum >= 1 && sample.stratum <= 15 &&
+              sample.leap < ntp::kUnsynchronised;
+  if (!good) damaged("a time that nobody can have measured");
+  return sample;
+}
+
+ntp::KissOfDeath kissOf(rpc::ParseAnswer::Kiss::Reader from) {
+  using Wish = ntp::KissOfDeath::Wish;
+  if (from.getWish() > static_cast<unsigned>(Wish::kNothing)) damaged("a wish of a time server");
+  return {static_cast<Wish>(from.getWish()), oneLine(from.getCode(), sizeof(uint32_t))};
+}
+
+}  // namespace
+
+kj::String oneLine(kj::StringPtr text, size_t most) {
+  auto cut = kj::heapString(text.slice(0, kj::min(text.size(), most)));
+  bool utf8 = !kj::encodeUtf32(cut).hadErrors;
+  for (size_t i = 0; i < cut.size(); ++i) {
+    auto byte = static_cast<kj::byte>(cut[i]);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) cut[i] = '?';
+    // U+0080 to U+009F, which terminals take for commands too.
+    if (utf8 && byte == 0xc2 && static_cast<kj::byte>(cut[i + 1]) < 0xa0) cut[i] = cut[i + 1] = '?';
+  }
+  return cut;
+}
+
+void fillConfig(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> document,
+                kj::StringPtr file, config::Mode mode) {
+  auto config = out.initConfig();
+  config.setDocument(document.asBytes());
+  config.setFile(file);
+  config.setMode(modeOf(mode));
+}
+
+void fillRedact(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> from,
+                kj::ArrayPtr<const char> to) {
+  auto redact = out.initRedact();
+  redact.setFrom(from.asBytes());
+  redact.setTo(to.asBytes());
+}
+
+void fillNtp(rpc::ParseRequest::Builder out, const NtpReply& reply) {
+  auto ntp = out.initNtp();
+  ntp.setReply(reply.bytes);
+  ntp.setNonce(reply.nonce);
+  ntp.setSent((reply.sent - kj::UNIX_EPOCH) / kj::NANOSECONDS);
+  ntp.setElapsed(reply.elapsed / kj::NANOSECONDS);
+}
+
+void fillPlace(rpc::HttpPlace::Builder out, const HttpSource& place) {
+  out.setSecure(place.secure);
+  out.setHost(place.host);
+  out.setPort(place.port);
+  out.setAuthority(place.authority);
+  out.setTarget(place.target);
+  out.setShown(place.shown);
+}
+
+void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
+              kj::Date now) {
+  auto http = out.initHttp();
+  fillPlace(http.initPlace(), place);
+  http.setAuthorities(authorities);
+  http.setNow((now - kj::UNIX_EPOCH) / kj::SECONDS);
+}
+
+void fillPieces(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
+                kj::Date now, uint64_t from) {
+  fillHttp(out, place, authorities, now);
+  out.getHttp().setPieces(true);
+  out.getHttp().setFrom(from);
+}
+
+void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
+                  kj::Maybe<config::Config::Reader> own) {
+  auto generate = out.initGenerate();
+  generate.setWish(wish);
+  KJ_IF_MAYBE (config, own) generate.setOwn(*config);
+}
+
+CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const char> document) {
+  if (!answer.isConfig()) unexpected(answer);
+  auto config = answer.getConfig();
+  // A message of that size may say the same thing many times over.
+  if (config.getView().totalSize().wordCount * sizeof(capnp::word) > kMostAnswerBytes) {
+    damaged("a config that is too large");
+  }
+  return {KnownConfig(document, config.getView()), config.getEmpty(), linesOf(config.getErrors()),
+          linesOf(config.getWarnings())};
+}
+
+RedactedConfigs readRedacted(rpc::ParseAnswer::Reader answer, size_t most) {
+  if (!answer.isRedacted()) unexpected(answer);
+  auto redacted = answer.getRedacted();
+  if (redacted.getFrom().size() > most || redacted.getTo().size() > most) {
+    damaged("more than there was");
+  }
+  return {kj::str(redacted.getFrom()), kj::str(redacted.getTo())};
+}
+
+kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isGenerated()) unexpected(answer);
+  constexpr size_t kFiles = 4;  // three configs and a talosconfig
+  kj::Vector<GeneratedFile> files;
+  if (answer.getGenerated().size() != kFiles) damaged("another number of files");
+  for (auto file : answer.getGenerated()) {
+    if (file.getContent().size() > kMostConfigBytes) damaged("a config that is too large");
+    files.add(GeneratedFile{oneLine(file.getName(), kMostLabel),
+                            kj::heapString(file.getContent().asChars())});
+  }
+  return files;
+}
+
+kj::Array<kj::String> readAddresses(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isAddresses()) unexpected(answer);
+  kj::Vector<kj::String> addresses;
+  auto list = answer.getAddresses();
+  if (list.size() == 0 || list.size() > kMostAddresses) damaged("another number of addresses");
+  for (auto text : list) {
+    KJ_IF_MAYBE (address, Ip::parse(text)) {
+      addresses.add(address->toString());
+    } else {
+      damaged("an address that is none");
+    }
+  }
+  return addresses.releaseAsArray();
+}
+
+kj::Array<char> readText(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isBody()) unexpected(answer);
+  auto body = answer.getBody();
+  if (body.size() > kMostConfigBytes) damaged("a text that is too large");
+  return kj::heapArray(body.asChars());
+}
+
+ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isSuperblock()) unexpected(answer);
+  auto found = answer.getSuperblock();
+  ForeignBytes::OnDevice result;
+  result.lostTable = found.getLostTable();
+  if (!found.getFound()) return result;
+  if (found.getType() >= kFileSystems) damaged("an unknown file system");
+  result.content =
+      Superblock{static_cast<FileSystem>(found.getType()), oneLine(found.getLabel(), kMostLabel)};
+  return result;
+}
+
+ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer) {
+  switch (answer.which()) {
+    case rpc::ParseAnswer::SAMPLE:
+      return sampleOf(answer.getSample());
+    case rpc::ParseAnswer::KISS:
+      return kissOf(answer.getKiss());
+    case rpc::ParseAnswer::REJECTED: {
+      auto rejected = answer.getRejected();
+      return ntp::Rejected{oneLine(rejected.getWhy(), kMostMessage), rejected.getForged()};
+    }
+    default:
+      unexpected(answer);
+  }
+}
+
+HttpSource readPlace(rpc::HttpPlace::Reader place) {
+  HttpSource source;
+  source.secure = place.getSecure();
+  source.host = kj::str(place.getHost());
+  source.port = place.getPort();
+  source.target = kj::str(place.getTarget());
+  if (!isHost(source.host)) damaged("a host that is none");
+  if (source.port == 0) damaged("port 0");
+  if (!isTarget(source.target)) damaged("a path that is none");
+  bool six = source.host.findFirst(':') != nullptr;
+  auto host = six ? kj::str("[", source.host, "]") : kj::str(source.host);
+  bool usual = source.port == (source.secure ? 443 : 80);
+  source.authority = usual ? kj::mv(host) : kj::str(host, ":", source.port);
+  auto path = source.target.slice(0, strcspn(source.target.cStr(), "?#"));
+  source.shown = kj::str(source.secure ? "https://" : "http://", source.authority, path);
+  return source;
+}
+
+HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
+  if (!answer.isMoved()) return readText(answer);
+  auto place = readPlace(answer.getMoved());
+  if (from.secure && !place.secure) damaged("from https to http");
+  return kj::mv(place);
+}
+
+void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress) {
+  auto doing = answer.getDoing();
+  progress.doing = oneLine(doing.getWhat(), kMostMessage);
+  progress.received = doing.getReceived();
+}
+
+kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progress,
+                            HttpPieces& to) {
+  switch (answer.which()) {
+    case rpc::ParseAnswer::DOING:
+      readProgress(answer, progress);
+      return kj::READY_NOW;
+    case rpc::ParseAnswer::BEGINS:
+      to.begins(answer.getBegins().getFrom(), answer.getBegins().getSize());
+      return kj::READY_NOW;
+    case rpc::ParseAnswer::PIECE:
+      if (answer.getPiece().size() > kMostPieceBytes) damaged("a piece that is too large");
+      return to.piece(kj::heapArray(answer.getPiece()));
+    default:
+      unexpected(answer);
+  }
+}
+
+kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
+  if (answer.isEnded()) return nullptr;
+  if (!answer.isMoved()) unexpected(answer);
+  auto place = readPlace(answer.getMoved());
+  if (from.secure && !place.secure) damaged("from https to http");
+  return kj::mv(place);
+}
+
+kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size) {
+  if (!answer.isArchive()) unexpected(answer);
+  auto list = answer.getArchive();
+  if (list.size() != kj::size(kImageFiles)) damaged("another number of files");
+  kj::Vector<ImagePart> parts;
+  for (auto i : kj::zeroTo(list.size())) {
+    auto part = list[i];
+    if (part.getName() != kImageFiles[i]) damaged("another file");
+    if (part.getOffset() > size || part.getSize() > size - part.getOffset()) {
+      damaged("a file that is not in the archive");
+    }
+    parts.add(ImagePart{kj::str(kImageFiles[i]), part.getOffset(), part.getSize()});
+  }
+  return parts;
+}
+
+bool isSha256(kj::StringPtr digest) {
+  constexpr size_t kHexDigits = 64;
+  if (!digest.startsWith("sha256:")) return false;
+  auto hex = digest.slice(strlen("sha256:"));
+  if (hex.size() != kHexDigits) return false;
+  return strspn(hex.cStr(), "0123456789abcdef") == kHexDigits;
+}
+
+kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isSignatures()) unexpected(answer);
+  auto list = answer.getSignatures();
+  if (list.size() > kMostImageSignatures) damaged("too many signatures");
+  kj::Vector<ImageSignature> signatures;
+  for (auto item : list) {
+    if (!isSha256(item.getPayload())) damaged("a digest that is none");
+    if (item.getSignature().size() > kMostImageSignature) damaged("a signature that is too long");
+    signatures.add(ImageSignature{kj::str(item.getPayload()), kj::heapArray(item.getSignature())});
+  }
+  return signatures;
+}
+
+kj::String readSignedImage(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isSignedImage()) unexpected(answer);
+  if (!isSha256(answer.getSignedImage())) damaged("a digest that is none");
+  return kj::str(answer.getSignedImage());
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,336 @@
+#include "machined/confined/parser-client/parser-process-client.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "common/memory/zeroize.h"
+#include "common/net/resolver.h"
+#include "machined/confined/frames/frame-stream.h"
+#include "machined/confined/parser-client/parser-messages.h"
+
+namespace talos::machined {
+namespace {
+
+using Words = kj::Array<capnp::word>;
+
+struct Wiped {
+  Words words;
+  explicit Wiped(Words words) : words(kj::mv(words)) {}
+  Wiped(Wiped&&) = default;
+  Wiped& operator=(Wiped&&) = default;
+  ~Wiped() noexcept(false) { zeroize(words.asBytes()); }
+};
+
+// Its message, in memory that is zeroed with it.
+class Answer final : public capnp::MessageReader {
+ public:
+  explicit Answer(Words words) : Answer(kj::heap<Wiped>(kj::mv(words))) {}
+  kj::ArrayPtr<const capnp::word> getSegment(unsigned id) override { return inner.getSegment(id); }
+
+ private:
+  kj::Own<Wiped> memory;
+  capnp::FlatArrayMessageReader inner;
+
+  explicit Answer(kj::Own<Wiped> m)
+      : capnp::MessageReader(readerOptions(m->words.size())),
+        memory(kj::mv(m)),
+        inner(memory->words) {}
+};
+
+bool isInterim(rpc::ParseAnswer::Reader answer) {
+  return answer.isWanted() || answer.isDoing() || answer.isBegins() || answer.isPiece();
+}
+
+Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
+  SecretMessage message;
+  fill(message.initRoot<rpc::ParseRequest>());
+  return frameOf(message);
+}
+
+auto remembering(kj::Maybe<kj::Exception>& refused) {
+  return [&refused](kj::Exception&& e) -> kj::Promise<Words> {
+    refused = kj::cp(e);
+    return kj::mv(e);
+  };
+}
+
+}  // namespace
+
+// What is asked about, and how.
+struct ConfinedForeign::Piece {
+  kj::String what;  // "machine config", for messages
+  Wiped request;
+  kj::Duration patience;
+  int connection = -1;  // a process that has had it has used it up: no second one
+  ParserRights rights = ParserRights::kNone;
+  unsigned mostInterim = kMostInterim;
+  // What is written back to a message that is not the answer yet; empty: nothing.
+  kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
+      [](rpc::ParseAnswer::Reader) -> kj::Promise<Words> { return Words(); };
+};
+
+// One of the processes that may run at a time.
+class ConfinedForeign::Turn {
+ public:
+  explicit Turn(Places& places) : places(places) { ++places.taken; }
+  ~Turn() {
+    --places.taken;
+    places.freed.raise();
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(Turn);
+
+ private:
+  Places& places;
+};
+
+void ConfinedForeign::taskFailed(kj::Exception&& e) {
+  KJ_LOG(ERROR, "cannot reap a parser", e);
+}
+
+kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChild& child,
+                                                                     Piece& piece) {
+  co_await writeFrame(child.stream(), piece.request.words);
+  for (unsigned count = 0; count < piece.mostInterim; ++count) {
+    kj::Own<capnp::MessageReader> message = kj::heap<Answer>(co_await readFrame(child.stream()));
+    auto answer = message->getRoot<rpc::ParseAnswer>();
+    if (!isInterim(answer)) co_return kj::mv(message);
+    Wiped reply(co_await piece.interim(answer));
+    if (reply.words.size() > 0) co_await writeFrame(child.stream(), reply.words);
+  }
+  KJ_FAIL_REQUIRE("no answer among its first messages");
+}
+
+// The answer, or how the process ended.
+kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeign::once(
+    Piece& piece) {
+  using Result = kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>;
+  auto child =
+      kj::heap<ConfinedChild>(io, programs, piece.connection, piece.patience, piece.rights);
+  ++starts;
+  // Whoever drops this promise leaves nothing behind.
+  kj::Maybe<kj::Own<ConfinedChild>> left;
+  auto& running = *child;
+  left = kj::mv(child);
+  KJ_DEFER({
+    KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
+  });
+  bool late = false, damaged = false;
+  kj::Maybe<kj::Own<capnp::MessageReader>> answer;
+  auto deadline =
+      io.provider->getTimer().afterDelay(piece.patience).then([&late]() { late = true; });
+  co_await converse(running, piece)
+      .then([&answer](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
+            [&damaged](kj::Exception&& e) {
+              damaged = e.getType() != kj::Exception::Type::DISCONNECTED;
+            })
+      .exclusiveJoin(kj::mv(deadline));
+  KJ_IF_MAYBE (a, answer) co_return Result(kj::mv(*a));
+  auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
+  left = nullptr;
+  auto end = co_await ending;
+  if (late) end = kj::str("no answer within ", piece.patience / kj::MILLISECONDS, " ms");
+  if (damaged) end = kj::str("its answer was damaged");
+  co_return Result(kj::mv(end));
+}
+
+kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
+  bool lookup = piece.rights == ParserRights::kNames;
+  auto& places = lookup ? lookups : parsers;
+  while (places.taken >= places.most) co_await places.freed.next();
+  Turn turn(places);
+  kj::String ends[2];
+  unsigned tries = piece.connection >= 0 || lookup ? 1 : 2;  // not twice the time, either
+  for (unsigned i = 0; i < tries; ++i) {
+    auto result = co_await once(piece);
+    KJ_IF_MAYBE (answer, result.tryGet<kj::Own<capnp::MessageReader>>()) co_return kj::mv(*answer);
+    ends[i] = kj::mv(result.get<kj::String>());
+  }
+  auto how = tries == 1           ? kj::str(ends[0])
+             : ends[0] == ends[1] ? kj::str("twice ", ends[0])
+                                  : kj::str("first ", ends[0], ", then ", ends[1]);
+  fail(tries == 1 ? ErrorKind::kUnavailable : ErrorKind::kInvalidArgument,
+       kj::str("the parser was killed while reading ", piece.what, ": ", how));
+}
+
+kj::Promise<CheckedConfig> ConfinedForeign::config(kj::ArrayPtr<const char> document,
+                                                   kj::StringPtr file, config::Mode mode) {
+  // Of our own: the caller may go away first.
+  auto copy = kj::heapArray(document);
+  KJ_DEFER(zeroize(copy));
+  Piece piece{
+      kj::str(file),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillConfig(out, copy, file, mode); })),
+      patience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readConfig(answer->getRoot<rpc::ParseAnswer>(), copy);
+}
+
+kj::Promise<RedactedConfigs> ConfinedForeign::redact(kj::ArrayPtr<const char> from,
+                                                     kj::ArrayPtr<const char> to) {
+  // A secret of one character becomes "*** (old)".
+  auto most = 16 * kj::max(from.size(), to.size()) + 1024;
+  Piece piece{kj::str("two machine configs"),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillRedact(out, from, to); })),
+              patience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readRedacted(answer->getRoot<rpc::ParseAnswer>(), most);
+}
+
+kj::Promise<kj::Vector<GeneratedFile>> ConfinedForeign::generate(
+    rpc::GenerateRequest::Reader wish, kj::Maybe<config::Config::Reader> own) {
+  Piece piece{
+      kj::str("the wish for new configs"),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillGenerate(out, wish, own); })),
+      kGeneratePatience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readGenerated(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::Array<char>> ConfinedForeign::text(kj::Array<char> body) {
+  Piece piece{
+      kj::str("what a source of the machine config gave"),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setText(body.asBytes()); })),
+      patience};
+  zeroize(body);
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readText(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr device,
+                                                                ReadDevice read) {
+  Piece piece{kj::str(device),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setSuperblock(); })),
+              patience};
+  unsigned reads = 0;
+  piece.interim = [&read, &reads](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes &&
+                   ++reads <= 2 * kMostSuperblockReads,  // of both processes
+               "more than superblocks need");
+    auto wanted = answer.getWanted();
+    return read(wanted.getOffset(), wanted.getSize()).then([](kj::Array<const kj::byte> bytes) {
+      return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
+    });
+  };
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readSuperblockAnswer(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::Array<kj::String>> ConfinedForeign::resolve(kj::StringPtr host) {
+  KJ_IF_MAYBE (address, asAddress(host)) co_return kj::arr(kj::mv(*address));
+  Piece piece{kj::str("the addresses of ", host),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setLookUp(host); })),
+              kLookupPatience};
+  piece.rights = ParserRights::kNames;
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readAddresses(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<ntp::Verdict> ConfinedForeign::ntp(NtpReply reply) {
+  Piece piece{kj::str("the answer of a time server"),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillNtp(out, reply); })),
+              patience};
+  auto verdict = ask(kj::mv(piece)).then([](kj::Own<capnp::MessageReader> answer) {
+    return readVerdict(answer->getRoot<rpc::ParseAnswer>());
+  });
+  return verdict.catch_(
+      [](kj::Exception&& e) -> ntp::Verdict { return ntp::Rejected{messageOf(e)}; });
+}
+
+kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connection,
+                                              const HttpSource& place, kj::StringPtr authorities,
+                                              kj::Date now, HttpProgress& progress) {
+  HttpSource from;
+  from.secure = place.secure;
+  Piece piece{kj::str("the answer of ", place.shown),
+              Wiped(requestOf(
+                  [&](rpc::ParseRequest::Builder out) { fillHttp(out, place, authorities, now); })),
+              patience};
+  piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
+  piece.interim = [&progress](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isDoing(), "not a state of a fetch");
+    readProgress(answer, progress);
+    return Words();
+  };
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readHttp(answer->getRoot<rpc::ParseAnswer>(), from);
+}
+
+// What the brain itself refuses a process ends that, too, and is told instead of it.
+kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::askUnless(
+    const kj::Maybe<kj::Exception>& refused, Piece piece) {
+  return ask(kj::mv(piece))
+      .catch_([&refused](kj::Exception&& e) -> kj::Promise<kj::Own<capnp::MessageReader>> {
+        KJ_IF_MAYBE (r, refused) return kj::cp(*r);
+        return kj::mv(e);
+      });
+}
+
+kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoStream> connection,
+                                                           const HttpSource& place,
+                                                           kj::StringPtr authorities, kj::Date now,
+                                                           uint64_t from, HttpProgress& progress,
+                                                           HttpPieces& to) {
+  HttpSource asked;
+  asked.secure = place.secure;
+  Piece piece{kj::str("the answer of ", place.shown),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                fillPieces(out, place, authorities, now, from);
+              })),
+              kPiecesPatience};
+  piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
+  piece.mostInterim = kj::maxValue;
+  // Of the one who takes them; not the process is to blame for that.
+  kj::Maybe<kj::Exception> refused;
+  piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    return kj::evalNow([&]() { return takePiece(answer, progress, to); })
+        .then([]() -> kj::Promise<Words> { return Words(); }, remembering(refused));
+  };
+  auto answer = co_await askUnless(refused, kj::mv(piece));
+  co_return readPiecesEnd(answer->getRoot<rpc::ParseAnswer>(), asked);
+}
+
+kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, uint64_t size,
+                                                            ReadDevice read) {
+  Piece piece{kj::str(name),
+              Wiped(requestOf([size](rpc::ParseRequest::Builder out) { out.setArchive(size); })),
+              kArchivePatience};
+  piece.mostInterim = kMostArchiveReads + 1;
+  // Of the disk that the archive is on; not the archive is to blame for that.
+  kj::Maybe<kj::Exception> refused;
+  piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
+    KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes,
+               "more than archives need");
+    auto wanted = answer.getWanted();
+    return read(wanted.getOffset(), wanted.getSize())
+        .then(
+            [](kj::Array<const kj::byte> bytes) -> kj::Promise<Words> {
+              return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
+            },
+            remembering(refused));
+  };
+  auto answer = co_await askUnless(refused, kj::mv(piece));
+  co_return readArchive(answer->getRoot<rpc::ParseAnswer>(), size);
+}
+
+kj::Promise<kj::Vector<ImageSignature>> ConfinedForeign::signatures(
+    kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) {
+  Piece piece{
+      kj::str(name),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setSignatures(manifest); })),
+      patience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readSignatures(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::String> ConfinedForeign::signedImage(kj::StringPtr name,
+                                                     kj::ArrayPtr<const kj::byte> payload) {
+  Piece piece{
+      kj::str(name),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setSignedImage(payload); })),
+      patience};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readSignedImage(answer->getRoot<rpc::ParseAnswer>());
+}
+
+}  // namespace talos::machined

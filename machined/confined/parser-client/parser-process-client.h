@@ -1,0 +1,83 @@
+// ForeignBytes by confined processes: one for each piece, replaced once when it dies or is late.
+#pragma once
+
+#include <kj/one-of.h>
+
+#include "common/base/signal.h"
+#include "machined/confined/parser-client/confined-process.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "rpc/parse.capnp.h"
+
+namespace talos::machined {
+
+// A document that is not read by then is not worth it: the largest that is valid takes a second.
+constexpr auto kParserPatience = 10 * kj::SECONDS;
+// An RSA key of 4096 bits takes an emulated CPU up to half a minute.
+constexpr auto kGeneratePatience = 2 * kj::MINUTES;
+constexpr auto kArchivePatience = 2 * kj::MINUTES;
+// For a body in pieces: 1 GiB at 1 MiB/s. Whoever asked for it watches whether it goes on.
+constexpr auto kPiecesPatience = 18 * kj::MINUTES;
+// At a time; more wait. A visitor in maintenance mode can ask for one with every call.
+constexpr unsigned kMostParsers = 8;
+// Of names, beside those: they wait for the network, and nobody may wait for them. Longer than
+// c-ares takes with three servers that do not answer: three tries, each twice as long as the one
+// before.
+constexpr unsigned kMostLookups = 16;
+constexpr auto kLookupPatience = 60 * kj::SECONDS;
+
+class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHandler {
+ public:
+  explicit ConfinedForeign(kj::AsyncIoContext& io, ParserPrograms programs = {},
+                           kj::Duration patience = kParserPatience)
+      : io(io), programs(programs), patience(patience), reaping(*this) {}
+
+  kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
+                                    config::Mode mode) override;
+  kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
+                                      kj::ArrayPtr<const char> to) override;
+  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader wish,
+                                                  kj::Maybe<config::Config::Reader> own) override;
+  kj::Promise<kj::Array<char>> text(kj::Array<char> body) override;
+  kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) override;
+  kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
+  kj::Promise<ntp::Verdict> ntp(NtpReply reply) override;
+  kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection, const HttpSource& place,
+                               kj::StringPtr authorities, kj::Date now,
+                               HttpProgress& progress) override;
+  kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
+                                            const HttpSource& place, kj::StringPtr authorities,
+                                            kj::Date now, uint64_t from, HttpProgress& progress,
+                                            HttpPieces& to) override;
+  kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
+                                             ReadDevice read) override;
+  kj::Promise<kj::Vector<ImageSignature>> signatures(
+      kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) override;
+  kj::Promise<kj::String> signedImage(kj::StringPtr name,
+                                      kj::ArrayPtr<const kj::byte> payload) override;
+
+  unsigned started() const { return starts; }  // processes, so far
+
+ private:
+  struct Piece;
+  class Turn;
+  kj::AsyncIoContext& io;
+  ParserPrograms programs;
+  kj::Duration patience;
+  unsigned starts = 0;
+  struct Places {
+    unsigned most, taken = 0;
+    Signal freed = {};
+  };
+  Places parsers{kMostParsers}, lookups{kMostLookups};
+  kj::TaskSet reaping;
+
+  // Rejects with InvalidArgument, naming what was read, when two processes died of it.
+  kj::Promise<kj::Own<capnp::MessageReader>> ask(Piece piece);
+  kj::Promise<kj::Own<capnp::MessageReader>> askUnless(const kj::Maybe<kj::Exception>& refused,
+                                                       Piece piece);
+  kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> once(Piece& piece);
+  kj::Promise<kj::Own<capnp::MessageReader>> converse(ConfinedChild& child, Piece& piece);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

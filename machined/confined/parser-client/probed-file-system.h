@@ -1,0 +1,18 @@
+// Which file system a block device carries and what it is called: what machined/confined/parser
+// tells of its bytes.
+#pragma once
+
+#include <kj/string.h>
+
+namespace talos::machined {
+
+enum class FileSystem { kIso9660, kVfat, kXfs, kExt4, kLuks };
+constexpr unsigned kFileSystems = 5;
+kj::StringPtr nameOf(FileSystem type);  // as mount(2) calls it: "iso9660", "vfat" …
+
+struct Superblock {
+  FileSystem type;
+  kj::String label;  // as it stands there, without the padding; UTF-8, one line, may be empty
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,38 @@
+// One GET on a connection that is there already: TLS if it is https, HTTP/1.1 (RFC 9110), and what
+// the answer is good for: at most kMostConfigBytes of it at once, or all of it in pieces.
+// Nothing outlives the process that does it: whoever asked begins anew, where it was
+// (machined/upgrade).
+#pragma once
+
+#include <kj/async-io.h>
+#include <kj/function.h>
+
+#include "machined/confined/parser-client/foreign-bytes.h"
+
+namespace talos::parse {
+
+struct HttpQuestion {
+  const machined::HttpSource& place;
+  kj::StringPtr authorities;
+  kj::Date now;
+  // Hears what is waited for, and how many bytes have come.
+  kj::Function<void(kj::StringPtr doing, size_t)> tell;
+};
+
+// Unavailable, Unauthenticated or InvalidArgument with the cause when the server gives neither a
+// text nor another place.
+kj::Promise<machined::HttpAnswer> httpGet(kj::Own<kj::AsyncIoStream> connection,
+                                          HttpQuestion question);
+
+struct HttpBody {
+  // From which byte on it comes, and how large the whole is; 0: nobody knows.
+  kj::Function<void(uint64_t from, uint64_t size)> begins;
+  kj::Function<void(kj::ArrayPtr<const kj::byte> bytes)> piece;  // at most kMostPieceBytes
+};
+// The body from this byte on, or from the first one when the server cannot do that. Resolves at its
+// end, or to where the server sends us. NotFound and PermissionDenied as the server says.
+kj::Promise<kj::Maybe<machined::HttpSource>> httpGetPieces(kj::Own<kj::AsyncIoStream> connection,
+                                                           HttpQuestion question, uint64_t from,
+                                                           HttpBody body);
+
+}  // namespace talos::parse

@@ -1,0 +1,247 @@
+#include "machined/confined/parser/parser-answer.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/config/config-check.h"
+#include "common/config/config-redact.h"
+#include "common/config/config.h"
+#include "common/memory/zeroize.h"
+#include "common/net/ntp.h"
+#include "machined/confined/parser-client/parser-messages.h"
+#include "machined/confined/parser/config-text.h"
+#include "machined/confined/parser/generate-configs.h"
+#include "machined/confined/parser/http-get.h"
+#include "machined/confined/parser/image-archive.h"
+#include "machined/confined/parser/image-signature.h"
+#include "machined/confined/parser/partition-table.h"
+
+namespace talos::parse {
+namespace {
+
+using machined::kMostAnswerBytes;
+
+void failed(rpc::ParseAnswer::Builder out, const kj::Exception& e) {
+  auto failure = out.initFailed();
+  failure.setKind(static_cast<uint16_t>(kindOf(e)));
+  failure.setMessage(messageOf(e));
+}
+
+config::Mode modeOf(rpc::ParseRequest::Mode mode) {
+  switch (mode) {
+    case rpc::ParseRequest::Mode::CLOUD:
+      return config::Mode::kCloud;
+    case rpc::ParseRequest::Mode::CONTAINER:
+      return config::Mode::kContainer;
+    default:
+      return config::Mode::kMetal;
+  }
+}
+
+void fillLines(capnp::List<capnp::Text>::Builder out, const kj::Vector<kj::String>& lines) {
+  for (auto i : kj::indices(lines)) out.set(i, lines[i]);
+}
+
+void answerConfig(rpc::ParseRequest::Config::Reader request, rpc::ParseAnswer::Builder out) {
+  auto file = request.getFile();
+  auto config = config::parse(request.getDocument().asChars(), file);
+  Problems problems;
+  if (!config.empty()) config::checkMode(config, modeOf(request.getMode()), file, problems);
+  kj::Vector<kj::String> errors, warnings;
+  auto sort = [&](const Problems& list) {
+    for (auto& p : list) {
+      (p.severity == Problem::Severity::kError ? errors : warnings).add(p.toString());
+    }
+  };
+  sort(config::problemsOfKept(config, file));
+  sort(problems);
+  if (config.empty()) {
+    errors.add(kj::str(file, ": not a machine config: no document has the key \"machine\""));
+  }
+  auto size = config.get().totalSize().wordCount * sizeof(capnp::word);
+  auto answer = out.initConfig();
+  if (size <= kMostAnswerBytes) {
+    answer.setView(config.get());
+  } else {
+    errors.add(kj::str(file, ": too large: it takes ", size, " bytes of memory, at most ",
+                       kMostAnswerBytes));
+  }
+  answer.setEmpty(config.empty());
+  fillLines(answer.initErrors(static_cast<unsigned>(errors.size())), errors);
+  fillLines(answer.initWarnings(static_cast<unsigned>(warnings.size())), warnings);
+}
+
+void answerRedact(rpc::ParseRequest::Redact::Reader request, rpc::ParseAnswer::Builder out) {
+  auto shown = config::redact(request.getFrom().asChars(), request.getTo().asChars());
+  auto answer = out.initRedacted();
+  answer.setFrom(shown.from);
+  answer.setTo(shown.to);
+}
+
+void answerSuperblock(ReadBytes read, rpc::ParseAnswer::Builder out) {
+  auto found = readSuperblock([&](uint64_t offset, size_t size) { return read(offset, size); });
+  auto answer = out.initSuperblock();
+  answer.setLostTable(found == nullptr && lostPartitionTable(kj::mv(read)));
+  KJ_IF_MAYBE (f, found) {
+    answer.setFound(true);
+    answer.setType(static_cast<uint16_t>(f->type));
+    answer.setLabel(f->label);
+  }
+}
+
+void answerNtp(rpc::ParseRequest::Ntp::Reader request, rpc::ParseAnswer::Builder out) {
+  auto verdict = ntp::judge(request.getReply(), request.getNonce(),
+                            kj::UNIX_EPOCH + request.getSent() * kj::NANOSECONDS,
+                            request.getElapsed() * kj::NANOSECONDS);
+  KJ_SWITCH_ONEOF(verdict) {
+    KJ_CASE_ONEOF(sample, ntp::Sample) {
+      auto answer = out.initSample();
+      answer.setOffset(sample.offset / kj::NANOSECONDS);
+      answer.setDelay(sample.delay / kj::NANOSECONDS);
+      answer.setRootDistance(sample.rootDistance / kj::NANOSECONDS);
+      answer.setStratum(sample.stratum);
+      answer.setLeap(sample.leap);
+    }
+    KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
+      auto answer = out.initKiss();
+      answer.setWish(static_cast<uint16_t>(kiss.wish));
+      answer.setCode(kiss.code);
+    }
+    KJ_CASE_ONEOF(rejected, ntp::Rejected) {
+      auto answer = out.initRejected();
+      answer.setWhy(rejected.why);
+      answer.setForged(rejected.forged);
+    }
+  }
+}
+
+void answerText(capnp::Data::Reader body, rpc::ParseAnswer::Builder out) {
+  auto text = unpack(kj::heapArray(body.asChars()));
+  KJ_DEFER(zeroize(text));
+  requireText(text);
+  out.setBody(text.asBytes());
+}
+
+void answerArchive(uint64_t size, ReadBytes read, rpc::ParseAnswer::Builder out) {
+  auto parts = findImageParts(size, kj::mv(read));
+  auto list = out.initArchive(static_cast<unsigned>(parts.size()));
+  for (auto i : kj::indices(parts)) {
+    list[i].setName(parts[i].name);
+    list[i].setOffset(parts[i].offset);
+    list[i].setSize(parts[i].size);
+  }
+}
+
+void answerSignatures(capnp::Data::Reader manifest, rpc::ParseAnswer::Builder out) {
+  auto found = findSignatures(manifest.asChars());
+  auto list = out.initSignatures(static_cast<unsigned>(found.size()));
+  for (auto i : kj::indices(found)) {
+    list[i].setPayload(found[i].payload);
+    list[i].setSignature(found[i].signature);
+  }
+}
+
+void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
+  switch (request.which()) {
+    case rpc::ParseRequest::CONFIG:
+      return answerConfig(request.getConfig(), out);
+    case rpc::ParseRequest::REDACT:
+      return answerRedact(request.getRedact(), out);
+    case rpc::ParseRequest::SUPERBLOCK:
+      return answerSuperblock(kj::mv(read), out);
+    case rpc::ParseRequest::ARCHIVE:
+      return answerArchive(request.getArchive(), kj::mv(read), out);
+    case rpc::ParseRequest::SIGNATURES:
+      return answerSignatures(request.getSignatures(), out);
+    case rpc::ParseRequest::SIGNED_IMAGE:
+      return out.setSignedImage(signedImage(request.getSignedImage().asChars()));
+    case rpc::ParseRequest::NTP:
+      return answerNtp(request.getNtp(), out);
+    case rpc::ParseRequest::TEXT:
+      return answerText(request.getText(), out);
+    case rpc::ParseRequest::GENERATE:
+      return answerGenerate(request.getGenerate(), out);
+    default:
+      fail(ErrorKind::kUnimplemented, "an unknown kind of request");
+  }
+}
+
+}  // namespace
+
+void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { dispatch(request, out, kj::mv(read)); })) {
+    failed(out, *e);
+  }
+}
+
+void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,
+                  rpc::ParseAnswer::Builder out) {
+  KJ_IF_MAYBE (e, failure) return failed(out, *e);
+  auto count = kj::min(found.size(), size_t(machined::kMostAddresses));
+  auto addresses = out.initAddresses(static_cast<unsigned>(count));
+  for (auto i : kj::zeroTo(count)) addresses.set(i, found[i]);
+}
+
+namespace {
+
+kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
+                               kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell) {
+  HttpBody body;
+  body.begins = [&tell](uint64_t begin, uint64_t size) {
+    tell([&](rpc::ParseAnswer::Builder out) {
+      auto begins = out.initBegins();
+      begins.setFrom(begin);
+      begins.setSize(size);
+    });
+  };
+  body.piece = [&tell](kj::ArrayPtr<const kj::byte> bytes) {
+    tell([&](rpc::ParseAnswer::Builder out) { out.setPiece(bytes); });
+  };
+  kj::Maybe<machined::HttpSource> moved;
+  kj::Maybe<kj::Exception> failure;
+  co_await httpGetPieces(kj::mv(connection), kj::mv(question), from, kj::mv(body))
+      .then([&](kj::Maybe<machined::HttpSource> m) { moved = kj::mv(m); },
+            [&](kj::Exception&& e) { failure = kj::mv(e); });
+  tell([&](rpc::ParseAnswer::Builder out) {
+    KJ_IF_MAYBE (e, failure) return failed(out, *e);
+    KJ_IF_MAYBE (place, moved) return machined::fillPlace(out.initMoved(), *place);
+    out.setEnded();
+  });
+}
+
+}  // namespace
+
+kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
+                             kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell) {
+  auto place = machined::readPlace(request.getPlace());
+  auto now = kj::UNIX_EPOCH + request.getNow() * kj::SECONDS;
+  auto progress = [&tell](kj::StringPtr what, size_t received) {
+    tell([&](rpc::ParseAnswer::Builder out) {
+      auto doing = out.initDoing();
+      doing.setWhat(what);
+      doing.setReceived(received);
+    });
+  };
+  HttpQuestion question{place, request.getAuthorities(), now, kj::mv(progress)};
+  kj::Maybe<machined::HttpAnswer> answer;
+  kj::Maybe<kj::Exception> failure;
+  if (request.getPieces()) {
+    co_return co_await answerPieces(kj::mv(question), request.getFrom(), kj::mv(connection), tell);
+  }
+  auto got = httpGet(kj::mv(connection), kj::mv(question));
+  co_await got.then([&](machined::HttpAnswer a) { answer = kj::mv(a); },
+                    [&](kj::Exception&& e) { failure = kj::mv(e); });
+  tell([&](rpc::ParseAnswer::Builder out) {
+    KJ_IF_MAYBE (e, failure) return failed(out, *e);
+    KJ_SWITCH_ONEOF(KJ_ASSERT_NONNULL(answer)) {
+      KJ_CASE_ONEOF(body, kj::Array<char>) {
+        out.setBody(body.asBytes());
+      }
+      KJ_CASE_ONEOF(moved, machined::HttpSource) {
+        machined::fillPlace(out.initMoved(), moved);
+      }
+    }
+  });
+}
+
+}  // namespace talos::parse

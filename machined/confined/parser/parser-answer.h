@@ -1,0 +1,26 @@
+// The answer to one request (rpc/parse.capnp), for whoever asks: the whole of what the confined
+// process does, and what tests and fuzz targets do without it. What is wrong with the bytes is an
+// answer too; nothing is thrown for it.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "machined/confined/parser/superblock.h"
+#include "rpc/parse.capnp.h"
+
+namespace talos::parse {
+
+// All but `http` and `lookUp`. `read` is called for `superblock` and `archive` only.
+void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read);
+
+// Of `lookUp`: what was found, or why nothing was.
+void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,
+                  rpc::ParseAnswer::Builder out);
+
+// Of `http`, over the connection to the server. `tell` gets messages `doing`, `begins` and `piece`,
+// the answer last.
+using TellAnswer = kj::Function<void(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill)>;
+kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
+                             kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell);
+
+}  // namespace talos::parse

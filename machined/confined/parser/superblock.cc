@@ -1,0 +1,172 @@
+#include "machined/confined/parser/superblock.h"
+
+#include <kj/encoding.h>
+#include <string.h>
+
+namespace talos::parse {
+namespace {
+
+using machined::FileSystem, machined::Superblock;
+
+using Bytes = kj::ArrayPtr<const kj::byte>;
+
+constexpr size_t kHead = 64u << 10;
+constexpr uint64_t kIsoSector = 2048;
+constexpr uint64_t kFirstDescriptor = 16 * kIsoSector;
+constexpr unsigned kMostDescriptors = 8;
+constexpr size_t kMostRootDirectory = 16u << 10;  // the label is one of its first entries
+
+bool has(Bytes bytes, size_t offset, kj::StringPtr text) {
+  return bytes.size() >= offset + text.size() &&
+         memcmp(bytes.begin() + offset, text.begin(), text.size()) == 0;
+}
+
+uint32_t little(Bytes bytes, size_t offset, unsigned size) {
+  uint32_t value = 0;
+  if (offset + size > bytes.size()) return 0;
+  for (unsigned i = size; i > 0; --i) value = value << 8 | bytes[offset + i - 1];
+  return value;
+}
+
+// Up to the first NUL, without blanks at the end. What is not printable ASCII or UTF-8 becomes '?':
+// labels are shown on consoles.
+kj::String labelOf(Bytes padded) {
+  size_t end = 0;
+  while (end < padded.size() && padded[end] != 0) ++end;
+  while (end > 0 && padded[end - 1] == ' ') --end;
+  auto text = padded.slice(0, end).asChars();
+  bool utf8 = !kj::encodeUtf32(text).hadErrors;
+  auto label = kj::heapString(text);
+  for (auto& c : label) {
+    auto byte = static_cast<kj::byte>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) c = '?';
+  }
+  return label;
+}
+
+// Big-endian UTF-16, as Joliet has it.
+kj::String wideLabelOf(Bytes padded) {
+  kj::Vector<char16_t> units;
+  for (size_t i = 0; i + 1 < padded.size(); i += 2) {
+    units.add(static_cast<char16_t>(padded[i] << 8 | padded[i + 1]));
+  }
+  return labelOf(kj::decodeUtf16(units).asBytes());
+}
+
+kj::Maybe<Superblock> readXfs(Bytes head) {
+  constexpr size_t kInProgress = 126;  // set by mkfs.xfs until it is done
+  if (!has(head, 0, "XFSB") || head.size() <= kInProgress || head[kInProgress] != 0) {
+    return nullptr;
+  }
+  return Superblock{FileSystem::kXfs, labelOf(head.slice(108, 120))};
+}
+
+kj::Maybe<Superblock> readExt(Bytes head) {
+  constexpr size_t kAt = 1024;
+  if (head.size() < kAt + 136 || little(head, kAt + 56, 2) != 0xef53) return nullptr;
+  return Superblock{FileSystem::kExt4, labelOf(head.slice(kAt + 120, kAt + 136))};
+}
+
+kj::Maybe<Superblock> readLuks(Bytes head) {
+  if (!has(head, 0, "LUKS\xba\xbe")) return nullptr;
+  return Superblock{FileSystem::kLuks, kj::String()};
+}
+
+// The primary descriptor says what it is called; one whose name was cut or changed to fit there has
+// it whole in Joliet's. The name that is not all capitals is the one that somebody gave.
+kj::Maybe<Superblock> readIso(ReadBytes& read) {
+  kj::Maybe<kj::String> primary;
+  for (unsigned i = 0; i < kMostDescriptors; ++i) {
+    auto sector = read(kFirstDescriptor + i * kIsoSector, kIsoSector);
+    if (!has(sector, 1, "CD001") || sector.size() < 92 || sector[0] == 255) break;
+    if (sector[0] == 1 && primary == nullptr) {
+      primary = labelOf(sector.slice(40, 72));
+    } else if (sector[0] == 2 && has(sector, 88, "%/") &&
+               (sector[90] == '@' || sector[90] == 'C' || sector[90] == 'E')) {
+      auto wide = wideLabelOf(sector.slice(40, 72));
+      KJ_IF_MAYBE (p, primary) {
+        // Sixteen characters are all that Joliet has room for.
+        if (wide.size() > 0 && (p->size() == 0 || p->size() <= 16)) primary = kj::mv(wide);
+      }
+    }
+  }
+  return primary.map(
+      [](kj::String& label) { return Superblock{FileSystem::kIso9660, kj::mv(label)}; });
+}
+
+struct FatShape {
+  bool wide = false;  // FAT32
+  uint64_t rootDirectory = 0;
+  size_t rootBytes = 0;
+};
+
+// What a boot sector must look like, so that neither a partition table nor a boot loader, which end
+// in the same two bytes, is taken for one.
+kj::Maybe<FatShape> fatShape(Bytes head) {
+  if (head.size() < 512 || head[510] != 0x55 || head[511] != 0xaa) return nullptr;
+  if (head[0] != 0xe9 && head[0] != 0xeb) return nullptr;
+  auto power = [](uint32_t n) { return n != 0 && (n & (n - 1)) == 0; };
+  uint32_t sector = little(head, 11, 2), cluster = head[13], reserved = little(head, 14, 2);
+  uint32_t tables = head[16], rootEntries = little(head, 17, 2), tableSectors = little(head, 22, 2);
+  if (!power(sector) || sector < 512 || sector > 4096 || !power(cluster) || reserved == 0 ||
+      tables == 0 || tables > 2 || (head[21] != 0xf0 && head[21] < 0xf8)) {
+    return nullptr;
+  }
+  FatShape shape;
+  shape.wide = tableSectors == 0;
+  uint64_t wideSectors = little(head, 36, 4);
+  if (shape.wide ? rootEntries != 0 || wideSectors == 0 : rootEntries == 0) return nullptr;
+  uint64_t perTable = shape.wide ? wideSectors : tableSectors;
+  uint64_t data = reserved + tables * perTable;  // sectors before the root directory
+  if (shape.wide) {
+    uint64_t first = little(head, 44, 4);
+    if (first < 2) return nullptr;
+    data += (first - 2) * cluster;
+    shape.rootBytes = static_cast<size_t>(cluster) * sector;
+  } else {
+    shape.rootBytes = static_cast<size_t>(rootEntries) * 32;
+  }
+  shape.rootDirectory = data * sector;
+  return shape;
+}
+
+// The entry of the root directory is what tools change; the boot sector keeps what was there at the
+// beginning.
+kj::Maybe<kj::String> labelInDirectory(Bytes directory) {
+  for (size_t at = 0; at + 32 <= directory.size(); at += 32) {
+    auto entry = directory.slice(at, at + 32);
+    if (entry[0] == 0) break;
+    bool deleted = entry[0] == 0xe5, longName = (entry[11] & 0x3f) == 0x0f;
+    if (!deleted && !longName && (entry[11] & 0x18) == 0x08) return labelOf(entry.slice(0, 11));
+  }
+  return nullptr;
+}
+
+kj::Maybe<Superblock> readFat(ReadBytes& read, Bytes head) {
+  KJ_IF_MAYBE (shape, fatShape(head)) {
+    auto directory = read(shape->rootDirectory, kj::min(shape->rootBytes, kMostRootDirectory));
+    KJ_IF_MAYBE (label, labelInDirectory(directory)) {
+      return Superblock{FileSystem::kVfat, kj::mv(*label)};
+    }
+    size_t at = shape->wide ? 71 : 43;
+    bool labelled = head[at - 5] == 0x29;  // signature of the extended boot record
+    auto label = labelled ? labelOf(head.slice(at, at + 11)) : kj::String();
+    if (label == "NO NAME") label = kj::String();
+    return Superblock{FileSystem::kVfat, kj::mv(label)};
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+kj::Maybe<Superblock> readSuperblock(ReadBytes read) {
+  auto head = read(0, kHead);
+  KJ_IF_MAYBE (found, readLuks(head)) return kj::mv(*found);
+  KJ_IF_MAYBE (found, readXfs(head)) return kj::mv(*found);
+  KJ_IF_MAYBE (found, readExt(head)) return kj::mv(*found);
+  // Before FAT: a disc that can also be booted from a stick begins with what looks like a disk.
+  KJ_IF_MAYBE (found, readIso(read)) return kj::mv(*found);
+  return readFat(read, head);
+}
+
+}  // namespace talos::parse

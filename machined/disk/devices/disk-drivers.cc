@@ -1,0 +1,41 @@
+#include "machined/disk/devices/disk-drivers.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/lines.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kControllers[] = {"kernel/drivers/block/"_kj, "kernel/drivers/ata/"_kj,
+                                          "kernel/drivers/scsi/"_kj, "kernel/drivers/nvme/"_kj,
+                                          "kernel/drivers/message/"_kj};
+constexpr kj::StringPtr kCdrom = "scsi:t-0x05"_kj;  // the peripheral device type of SPC
+
+}  // namespace
+
+void loadDiskDrivers(const Modules& modules, kj::Function<void(kj::StringPtr)> failed,
+                     kj::StringPtr sys) {
+  modules.coldplug([&](kj::StringPtr problem) { failed(problem); }, kControllers,
+                   kj::str(sys, "/devices"));
+  // The kernel has looked for the devices of a controller when the loading of its driver returns.
+  loadScsiDrivers(modules, false, failed, sys);
+}
+
+void loadScsiDrivers(const Modules& modules, bool cdroms, kj::Function<void(kj::StringPtr)>& failed,
+                     kj::StringPtr sys) {
+  auto path = kj::str(sys, "/bus/scsi/devices");
+  for (auto& name : namesIn(path)) {  // none without such a controller
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   KJ_IF_MAYBE (text, tryReadFile(kj::str(path, "/", name, "/modalias"))) {
+                     auto alias = firstLine(*text);
+                     if (cdroms || !alias.startsWith(kCdrom)) modules.load(alias);
+                   }
+                 })) {
+      failed(messageOf(*e));
+    }
+  }
+}
+
+}  // namespace talos::machined

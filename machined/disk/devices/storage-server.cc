@@ -1,0 +1,167 @@
+#include "machined/disk/devices/storage-server.h"
+
+#include "common/base/error.h"
+#include "common/base/fill-list.h"
+#include "common/memory/secret-array.h"
+#include "machined/disk/devices/sysfs.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String clean(kj::String text) {
+  for (auto& c : text) {
+    if (c < 0x20 || c == 0x7f) c = '?';  // and whatever is not ASCII
+  }
+  return text;
+}
+
+// The first of these files that says something.
+kj::String firstOf(kj::StringPtr device, std::initializer_list<kj::StringPtr> names) {
+  for (auto name : names) {
+    auto text = readAttributeLine(device, name).orDefault(kj::String());
+    if (text.size() > 0) return clean(kj::mv(text));
+  }
+  return kj::String();
+}
+
+rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
+  if (name.startsWith("nvme")) return rpc::Disk::Type::NVME;
+  // eMMC is soldered on; what is called SD can be pulled out.
+  if (firstOf(device, {"device/type"_kj}) == "SD") return rpc::Disk::Type::SD;
+  auto rotates = firstOf(device, {"queue/rotational"_kj});
+  return rotates == "1"   ? rpc::Disk::Type::HDD
+         : rotates == "0" ? rpc::Disk::Type::SSD
+                          : rpc::Disk::Type::UNKNOWN;
+}
+
+class StorageServer final : public rpc::Storage::Server {
+ public:
+  StorageServer(ReadPool& pool, MetaPartition& meta, const NewRecoveryKey& recovery,
+                kj::Own<ClientCalls> calls, kj::StringPtr sys)
+      : pool(pool), meta(meta), recovery(recovery), calls(kj::mv(calls)), sys(kj::str(sys)) {}
+
+  kj::Promise<void> disks(DisksContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto found = co_await pool.of(calls->number()).run("reading the disks", [sys = kj::str(sys)]() {
+      return readDisks(sys);
+    });
+    fillList(context.getResults().initDisks(found.size()), found,
+             [](auto out, const DiskFacts& disk) {
+               out.setDevice(kj::str("/dev/", disk.name));
+               out.setSize(disk.bytes);
+               out.setModel(disk.model);
+               out.setSerial(disk.serial);
+               out.setModalias(disk.modalias);
+               out.setUuid(disk.uuid);
+               out.setWwid(disk.wwid);
+               out.setName(disk.ownName);
+               out.setType(disk.type);
+             });
+  }
+
+  kj::Promise<void> readMeta(ReadMetaContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto found = co_await meta.read(pool.of(calls->number()), context.getParams().getKey());
+    fillList(context.getResults().initValues(found.size()), found, [](auto out, MetaValue& value) {
+      out.setKey(value.key);
+      out.setValue(value.value);
+    });
+  }
+
+  kj::Promise<void> writeMeta(WriteMetaContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto params = context.getParams();
+    auto key = params.getKey();
+    auto value = secretArray(params.getValue());
+    zeroizeReceived(params.getValue());
+    context.releaseParams();
+    co_await meta.write(pool.of(calls->number()), key, kj::mv(value));
+  }
+
+  kj::Promise<void> deleteMeta(DeleteMetaContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    co_await meta.remove(pool.of(calls->number()), context.getParams().getKey());
+  }
+
+  kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext context) override {
+    auto slot = calls->enter(CallKind::kRead);
+    auto params = context.getParams();
+    auto passphrase = co_await recovery(kj::str(params.getVolume()), params.getSlot());
+    KJ_DEFER(zeroize(passphrase));
+    context.getResults().setPassphrase(passphrase);
+  }
+
+ private:
+  ReadPool& pool;
+  MetaPartition& meta;
+  const NewRecoveryKey& recovery;
+  kj::Own<ClientCalls> calls;
+  kj::String sys;
+};
+
+}  // namespace
+
+kj::String serialOfPage(kj::ArrayPtr<const char> page) {
+  constexpr size_t kHead = 4;
+  if (page.size() < kHead || page[1] != '\x80') return kj::String();
+  size_t told = static_cast<unsigned char>(page[2]) << 8 | static_cast<unsigned char>(page[3]);
+  auto text = page.slice(kHead, kHead + kj::min(told, page.size() - kHead));
+  size_t begin = 0, end = text.size();
+  auto blank = [](char c) { return c == ' ' || c == 0; };
+  while (begin < end && blank(text[begin])) ++begin;
+  while (end > begin && blank(text[end - 1])) --end;
+  return clean(kj::heapString(text.slice(begin, end)));
+}
+
+kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
+  kj::Vector<DiskFacts> disks;
+  for (auto& device : readBlockDevices(sys)) {
+    if (!device.whole || device.cdrom || device.bytes == 0) continue;
+    auto path = kj::str(sys, "/class/block/", device.name);
+    DiskFacts disk;
+    disk.bytes = device.bytes;
+    disk.model = firstOf(path, {"device/model"_kj});
+    disk.serial = firstOf(path, {"serial"_kj, "device/serial"_kj});
+    if (disk.serial == nullptr) {
+      KJ_IF_MAYBE (page, readAttribute(path, "device/vpd_pg80")) disk.serial = serialOfPage(*page);
+    }
+    disk.modalias = firstOf(path, {"device/modalias"_kj, "device/device/modalias"_kj});
+    disk.uuid = firstOf(path, {"uuid"_kj, "device/uuid"_kj});
+    disk.wwid = firstOf(path, {"wwid"_kj, "device/wwid"_kj});
+    disk.ownName = firstOf(path, {"device/name"_kj});
+    disk.type = typeOf(device.name, path);
+    disk.name = kj::mv(device.name);
+    disks.add(kj::mv(disk));
+  }
+  return disks;
+}
+
+rpc::Storage::Client serveNoStorage() {
+  class NoStorage final : public rpc::Storage::Server {
+   public:
+    kj::Promise<void> disks(DisksContext context) override {
+      context.getResults().initDisks(0);
+      return kj::READY_NOW;
+    }
+    kj::Promise<void> readMeta(ReadMetaContext) override { return noMeta(); }
+    kj::Promise<void> writeMeta(WriteMetaContext) override { return noMeta(); }
+    kj::Promise<void> deleteMeta(DeleteMetaContext) override { return noMeta(); }
+    kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext) override {
+      return error(ErrorKind::kFailedPrecondition, "a node in a container encrypts nothing");
+    }
+
+   private:
+    static kj::Promise<void> noMeta() {
+      return error(ErrorKind::kFailedPrecondition, "a node in a container has no partition META");
+    }
+  };
+  return kj::heap<NoStorage>();
+}
+
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta,
+                                  const NewRecoveryKey& recovery, kj::Own<ClientCalls> calls,
+                                  kj::StringPtr sys) {
+  return kj::heap<StorageServer>(pool, meta, recovery, kj::mv(calls), sys);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,37 @@
+// The capability Storage (rpc/storage.capnp): what the machine can keep data on, as sysfs tells it
+// at the moment of the call, and what it keeps in the partition META.
+#pragma once
+
+#include "machined/disk/devices/block-devices.h"
+#include "machined/disk/devices/meta-partition.h"
+#include "machined/process1/client-call-limits.h"
+#include "machined/process1/read-pool.h"
+#include "rpc/storage.capnp.h"
+
+namespace talos::machined {
+
+struct DiskFacts {
+  kj::String name;  // "vda"
+  uint64_t bytes = 0;
+  // Each empty where the disk does not say; one clean line.
+  kj::String model, serial, modalias, uuid, wwid, ownName;
+  rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
+};
+// In the order of comesBefore(). Blocking, like readBlockDevices().
+kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
+
+// The serial number in a unit serial number page (SPC-4 §7.8.17), which the disk wrote: anything is
+// parsed. Empty when there is none.
+kj::String serialOfPage(kj::ArrayPtr<const char> page);
+
+// The passphrase of a new key at this slot of STATE or EPHEMERAL.
+using NewRecoveryKey = kj::ConstFunction<kj::Promise<kj::String>(kj::String volume, unsigned slot)>;
+
+// To one client. `meta` and `recovery` are the node's, and outlive it.
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta,
+                                  const NewRecoveryKey& recovery, kj::Own<ClientCalls> calls,
+                                  kj::StringPtr sys = "/sys");
+// Of a container, which has no disks: those that sysfs shows are its host's.
+rpc::Storage::Client serveNoStorage();
+
+}  // namespace talos::machined

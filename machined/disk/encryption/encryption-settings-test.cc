@@ -1,0 +1,117 @@
+#include "machined/disk/encryption/encryption-settings.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+
+struct Wish {
+  capnp::MallocMessageBuilder message;
+  config::Encryption::Builder root = message.initRoot<config::Encryption>();
+  capnp::List<config::EncryptionKey>::Builder keys(unsigned count) { return root.initKeys(count); }
+  VolumeSettings settings(kj::StringPtr uuid = kUuid) {
+    return settingsOf(root.asReader(), "STATE", uuid);
+  }
+  std::string refusal(kj::StringPtr uuid = kUuid) {
+    auto failure = kj::runCatchingExceptions([&]() { settings(uuid); });
+    KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
+    return "";
+  }
+};
+
+// Catches: keys in the config's order, which would open by another than the first, a key of the
+// wrong kind or for another partition, settings that are lost.
+TEST(VolumeSettings, AreThoseOfTheConfig) {
+  Wish wish;
+  auto keys = wish.keys(3);
+  keys[0].setSlot(9);
+  keys[0].initNodeID();
+  keys[1].setSlot(2);
+  keys[1].initStatic().setPassphrase("secret");
+  keys[1].initNodeID();  // static takes precedence
+  keys[2].setSlot(31);
+  keys[2].initStatic().setPassphrase("other");
+  auto settings = wish.settings();
+  ASSERT_EQ(settings.keys.size(), 3u);
+  EXPECT_EQ(settings.keys[0].slot, 2u);
+  EXPECT_EQ(settings.keys[0].kind, KeyKind::kStatic);
+  EXPECT_EQ(kj::heapString(settings.keys[0].passphrase.asChars()), "secret");
+  EXPECT_EQ(settings.keys[1].slot, 9u);
+  EXPECT_EQ(settings.keys[1].kind, KeyKind::kNodeId);
+  EXPECT_EQ(kj::heapString(settings.keys[1].passphrase.asChars()), kj::str(kUuid, "STATE"));
+  EXPECT_EQ(settings.keys[2].slot, 31u);
+  EXPECT_EQ(settings.keySize, 512u);
+  EXPECT_EQ(settings.sectorSize, 512u);
+  EXPECT_FALSE(settings.noReadWorkqueue || settings.noWriteWorkqueue || settings.sameCpu);
+
+  wish.root.setKeySize(256);
+  wish.root.setBlockSize(4096);
+  wish.root.initOptions(1).set(0, "no_write_workqueue");
+  settings = wish.settings();
+  EXPECT_EQ(settings.keySize, 256u);
+  EXPECT_EQ(settings.sectorSize, 4096u);
+  EXPECT_TRUE(settings.noWriteWorkqueue);
+  EXPECT_FALSE(settings.noReadWorkqueue || settings.sameCpu);
+  auto options = wish.root.initOptions(2);
+  options.set(0, "no_read_workqueue");
+  options.set(1, "same_cpu_crypt");
+  settings = wish.settings();
+  EXPECT_TRUE(settings.noReadWorkqueue && settings.sameCpu);
+  EXPECT_FALSE(settings.noWriteWorkqueue);
+}
+
+TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {
+  Wish wish;
+  EXPECT_EQ(wish.refusal(), "an encrypted partition needs at least one key that the node has");
+  auto keys = wish.keys(2);
+  EXPECT_EQ(wish.refusal(), "the kind of the key of slot 0 is missing");
+  keys[0].initNodeID();
+  keys[1].initNodeID();
+  EXPECT_EQ(wish.refusal(), "key slot 0 is a duplicate");
+  keys[1].setSlot(32);
+  EXPECT_EQ(wish.refusal(), "32 is not a valid key slot; must be 0 to 31");
+  keys[1].setSlot(31);
+  EXPECT_EQ(wish.refusal(), "");
+  EXPECT_EQ(
+      wish.refusal("11111111-1111-1111-1111-111111111111"),
+      "no key can be made of nodeID: the UUID of this machine, "
+      "11111111-1111-1111-1111-111111111111, is not random: more than half of it is \"1\"; use "
+      "another kind of key");
+}
+
+TEST(VolumeSettings, KeysAreTheSameOnlyAtTheSameSlots) {
+  auto list = [](unsigned slot, kj::StringPtr passphrase) {
+    VolumeSettings settings;
+    settings.keys.add(slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes()));
+    return settings;
+  };
+  EXPECT_TRUE(sameKeys(list(1, "a"), list(1, "a")));
+  EXPECT_FALSE(sameKeys(list(1, "a"), list(2, "a")));
+  EXPECT_FALSE(sameKeys(list(1, "a"), list(1, "b")));
+  EXPECT_FALSE(sameKeys(list(1, "a"), VolumeSettings()));
+  auto recoverable = list(1, "a");
+  recoverable.recovery.add(2u);
+  EXPECT_FALSE(sameKeys(list(1, "a"), recoverable));
+  EXPECT_EQ(keysText({1u, 2u, 9u}, recoverable), "1 static, 2 recovery, 9 unknown");
+}
+
+// Catches: a small machine that runs out of memory, a large one whose keys are quick to guess.
+TEST(VolumeSettings, DerivationIsThatOfTheMachine) {
+  auto small = derivationFor(512u << 20, 1);
+  EXPECT_EQ(small.memory, 128u << 10);
+  EXPECT_EQ(small.passes, 4u);
+  EXPECT_EQ(small.threads, 1u);
+  auto large = derivationFor(uint64_t{256} << 30, 128);
+  EXPECT_EQ(large.memory, 1u << 20);
+  EXPECT_EQ(large.threads, 4u);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,163 @@
+#include "machined/disk/encryption/encryption-settings.h"
+
+#include <algorithm>
+
+#include "common/base/error.h"
+#include "machined/disk/encryption/node-id-passphrase.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr uint64_t kMostMemory = 1u << 30;
+constexpr uint32_t kPasses = 4;
+constexpr unsigned kMostThreads = 4;
+
+[[noreturn]] void refuseConfig(kj::String why) {
+  fail(ErrorKind::kInvalidArgument, why);
+}
+
+VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid,
+                bool textAtBoot) {
+  if (key.hasStatic()) {
+    auto text = key.getStatic().getPassphrase();
+    if (text.size() == 0)
+      refuseConfig(kj::str("the passphrase of slot ", key.getSlot(), " is missing"));
+    return {key.getSlot(), KeyKind::kStatic, kj::heapArray<kj::byte>(text.asBytes()), textAtBoot};
+  }
+  if (!key.hasNodeID())
+    refuseConfig(kj::str("the kind of the key of slot ", key.getSlot(), " is missing"));
+  return {key.getSlot(), KeyKind::kNodeId, nodePassphrase(uuid, label)};
+}
+
+}  // namespace
+
+bool isReadableInMeta(config::Encryption::Reader encryption) {
+  for (auto option : encryption.getOptions()) {
+    if (option == kReadableInMeta) return true;
+  }
+  return false;
+}
+
+kj::StringPtr nameOf(KeyKind kind) {
+  return kind == KeyKind::kStatic ? "static"_kj : "nodeID"_kj;
+}
+
+Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {
+  auto memory = std::min(memoryBytes / 4, kMostMemory) >> 10;
+  auto threads = std::clamp(cpus, 1u, kMostThreads);
+  return {static_cast<uint32_t>(memory), kPasses, threads};
+}
+
+namespace {
+// A key that cannot be made is left out, or refused.
+enum class Unmade { kRefused, kLeftOut };
+VolumeSettings readSettings(config::Encryption::Reader encryption, kj::StringPtr label,
+                            kj::StringPtr uuid, Unmade unmade) {
+  VolumeSettings settings;
+  settings.label = kj::str(label);
+  bool slots[kKeySlots] = {}, textAtBoot = label != kStateName || isReadableInMeta(encryption);
+  for (auto key : encryption.getKeys()) {
+    auto slot = key.getSlot();
+    if (slot >= kKeySlots) refuseConfig(kj::str(slot, " is not a valid key slot; must be 0 to 31"));
+    if (slots[slot]) refuseConfig(kj::str("key slot ", slot, " is a duplicate"));
+    slots[slot] = true;
+    if (key.hasRecovery() && !key.hasStatic() && !key.hasNodeID()) {
+      settings.recovery.add(slot);
+    } else {
+      bool makeable = key.hasStatic() || !key.hasNodeID() || weaknessOf(uuid) == nullptr;
+      if (unmade == Unmade::kLeftOut && !makeable) continue;
+      settings.keys.add(keyOf(key, label, uuid, textAtBoot));
+    }
+  }
+  std::sort(settings.keys.begin(), settings.keys.end(),
+            [](auto& a, auto& b) { return a.slot < b.slot; });
+  std::sort(settings.recovery.begin(), settings.recovery.end());
+  if (encryption.getKeySize() != 0) settings.keySize = encryption.getKeySize();
+  if (encryption.getBlockSize() != 0) settings.sectorSize = encryption.getBlockSize();
+  for (auto option : encryption.getOptions()) {
+    if (option == "no_read_workqueue") settings.noReadWorkqueue = true;
+    if (option == "no_write_workqueue") settings.noWriteWorkqueue = true;
+    if (option == "same_cpu_crypt") settings.sameCpu = true;
+  }
+  return settings;
+}
+
+}  // namespace
+
+VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
+                          kj::StringPtr uuid) {
+  auto settings = readSettings(encryption, label, uuid, Unmade::kRefused);
+  if (settings.keys.empty()) {
+    refuseConfig(kj::str("an encrypted partition needs at least one key that the node has"));
+  }
+  bool openable = false;
+  for (auto& key : settings.keys) openable = openable || key.atBoot;
+  if (!openable)
+    refuseConfig(kj::str("no key of ", label, " is one that a boot has without its config"));
+  return settings;
+}
+
+VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringPtr label,
+                              kj::StringPtr uuid) {
+  return readSettings(encryption, label, uuid, Unmade::kLeftOut);
+}
+
+VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid) {
+  VolumeSettings settings;
+  settings.label = kj::str(label);
+  settings.keys.add(0u, KeyKind::kNodeId, nodePassphrase(uuid, label));
+  return settings;
+}
+
+bool hasMachineKey(const VolumeSettings& settings) {
+  for (auto& key : settings.keys) {
+    if (key.kind == KeyKind::kNodeId) return true;
+  }
+  return false;
+}
+
+// The change takes what is at a slot of the list before for a key of that list, which goes; and the
+// first key of the list after is the first to be there.
+HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
+  HandOver result;
+  auto add = [](VolumeSettings& to, const VolumeKey& key, unsigned slot) {
+    to.keys.add(slot, key.kind, kj::heapArray<kj::byte>(key.passphrase), key.atBoot);
+  };
+  result.before.label = kj::str(opener.label);
+  for (auto& key : opener.keys) add(result.before, key, kKeySlots + key.slot);
+  result.after.label = kj::str(wanted.label);
+  for (bool machine : {true, false}) {
+    for (auto& key : wanted.keys) {
+      if ((key.kind == KeyKind::kNodeId) == machine) add(result.after, key, key.slot);
+    }
+  }
+  result.after.recovery.addAll(wanted.recovery);
+  return result;
+}
+
+bool sameKeys(const VolumeSettings& a, const VolumeSettings& b) {
+  if (a.keys.size() != b.keys.size() || a.recovery.asPtr() != b.recovery.asPtr()) return false;
+  for (size_t i = 0; i < a.keys.size(); ++i) {
+    auto &one = a.keys[i], &other = b.keys[i];
+    if (one.slot != other.slot || one.atBoot != other.atBoot || !one.opensLike(other)) return false;
+  }
+  return true;
+}
+
+kj::String keysText(kj::ArrayPtr<const unsigned> slots, const VolumeSettings& settings) {
+  auto kindOf = [&](unsigned slot) {
+    for (auto& key : settings.keys) {
+      if (key.slot == slot) return nameOf(key.kind);
+    }
+    for (auto reserved : settings.recovery) {
+      if (reserved == slot) return "recovery"_kj;
+    }
+    return "unknown"_kj;
+  };
+  auto texts = KJ_MAP(slot, slots) {
+    return kj::str(slot, " ", kindOf(slot));
+  };
+  return kj::strArray(texts, ", ");
+}
+
+}  // namespace talos::machined

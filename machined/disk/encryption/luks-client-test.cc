@@ -1,0 +1,188 @@
+// The program behind its wrapper, on a file: all that needs no device mapper.
+#include "machined/disk/encryption/luks-client.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kBuild = TALOS_PROGRAMS ""_kj;
+
+struct LuksTest : testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::String confine = kj::str(kBuild, "/confine"), program = kj::str(kBuild, "/luks");
+  Derivation quick{64, 4, 2};
+  RealLuks luks{io, uv, quick, confine, program};
+  kj::String folder, path;
+
+  LuksTest() {
+    char name[] = "/tmp/luks-client-test-XXXXXX";
+    folder = kj::str(mkdtemp(name));
+    path = kj::str(folder, "/device");
+    kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CREAT, 0600));
+    EXPECT_EQ(ftruncate(fd, 20 << 20), 0);
+  }
+  ~LuksTest() noexcept override { removeTree(folder); }
+
+  static VolumeKey key(unsigned slot, kj::StringPtr passphrase) {
+    return {slot, KeyKind::kStatic, kj::heapArray<kj::byte>(passphrase.asBytes())};
+  }
+  static VolumeSettings settings(unsigned slot, kj::StringPtr passphrase) {
+    VolumeSettings result;
+    result.label = kj::str("STATE");
+    result.keys.add(key(slot, passphrase));
+    return result;
+  }
+};
+
+// Catches: a wrapper that takes away what the program needs (threads, memory, its file), a field
+// that gets lost on the way, a failure without its words.
+TEST_F(LuksTest, WorksBehindItsWrapper) {
+  auto& scope = io.waitScope;
+  EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::kEmpty);
+  auto one = settings(4, "one");
+  luks.format(path, one).wait(scope);
+  auto found = luks.inspect(path).wait(scope);
+  EXPECT_EQ(found.content, Luks::Content::kLuks);
+  ASSERT_EQ(found.slots.size(), 1u);
+  EXPECT_EQ(found.slots[0], 4u);
+  EXPECT_EQ(found.problem, "");
+  auto opened = KJ_ASSERT_NONNULL(luks.open(path, "", one).wait(scope));
+  EXPECT_EQ(opened.slot, 4u);
+  EXPECT_EQ(opened.key, 0u);
+  EXPECT_TRUE(opened.fresh);
+  EXPECT_TRUE(luks.open(path, "", settings(4, "wrong")).wait(scope) == nullptr);
+
+  auto two = key(2, "two");
+  luks.add(path, {two, 2}, {one.keys[0], 4}).wait(scope);
+  auto tests = luks.test(path, kj::arrayPtr(&two, 1)).wait(scope);
+  EXPECT_TRUE(tests[0]);
+  luks.remove(path, 4, {two, 2}).wait(scope);
+  luks.settle(path).wait(scope);
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(luks.open(path, "", settings(2, "two")).wait(scope)).fresh);
+
+  auto failure = kj::runCatchingExceptions([&]() { luks.format(path, one).wait(scope); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), kj::str(path, " is not empty"));
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kFailedPrecondition);
+
+  kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CLOEXEC));
+  auto zeros = kj::heapArray<char>(256u << 10);  // both headers; the slots follow
+  memset(zeros.begin(), 0, zeros.size());
+  ASSERT_EQ(pwrite(fd, zeros.begin(), zeros.size(), 0), ssize_t(zeros.size()));
+  auto damaged = luks.inspect(path).wait(scope);
+  EXPECT_EQ(damaged.content, Luks::Content::kOther);
+  EXPECT_TRUE(damaged.problem.startsWith("begins with zeros and has data behind them"))
+      << damaged.problem.cStr();
+}
+
+// Catches: a list of all 32 slots that is not made, opened by its last key only, or for which the
+// program does not live long enough.
+TEST_F(LuksTest, HasRoomForAllSlots) {
+  auto& scope = io.waitScope;
+  VolumeSettings all;
+  all.label = kj::str("EPHEMERAL");
+  for (unsigned i = 0; i < kKeySlots; ++i) all.keys.add(key(i, kj::str("key", i)));
+  luks.format(path, all).wait(scope);
+  EXPECT_EQ(luks.inspect(path).wait(scope).slots.size(), 32u);
+  auto fit = luks.test(path, all.keys).wait(scope);
+  for (unsigned i = 0; i < kKeySlots; ++i) EXPECT_TRUE(fit[i]) << i;
+  EXPECT_EQ(KJ_ASSERT_NONNULL(luks.open(path, "", settings(31, "key31")).wait(scope)).slot, 31u);
+  EXPECT_TRUE(luks.open(path, "", settings(31, "key32")).wait(scope) == nullptr);
+
+  capnp::MallocMessageBuilder message;
+  auto request = message.initRoot<rpc::LuksRequest>();
+  request.setSettle();
+  EXPECT_EQ(patienceFor(request), kLuksPatience);
+  request.initAdd();
+  EXPECT_EQ(patienceFor(request), kLuksPatience + 33 * kLuksDerivation);
+  request.initOpen().initKeys(32);
+  EXPECT_EQ(patienceFor(request), kLuksPatience + 32 * 32 * kLuksDerivation);
+}
+
+// Catches: a wrapper that does not let the program keep a backup, and with it no key be changed; or
+// not end a restoration, so that no boot gets further.
+TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
+  auto& scope = io.waitScope;
+  auto one = settings(0, "one");
+  auto file = kj::str(folder, "/backups/EPHEMERAL");
+  luks.mark(path, file).wait(scope);
+  luks.format(path, one).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kChanging);
+  luks.backup(path, file, Luks::Change::kIsOver).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  // A cut before the last step of a restoration has left this.
+  writeFileAtomically(kj::str(file, ".replaced"), "a header"_kj, 0600);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kSame);
+  EXPECT_EQ(readFile(kj::str(file, ".refused")), "a header");
+  luks.settle(path).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kOther);
+  auto failure = kj::runCatchingExceptions([&]() { luks.restore(path, file, one).wait(scope); });
+  EXPECT_NE(
+      std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("opens the data with it"),
+      std::string::npos);
+  writeFileAtomically(file, "half of a header"_kj, 0600);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kDamaged);
+  luks.forget(file).wait(scope);
+  EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
+}
+
+// Catches: a program that opens files besides those that it is asked about: what libcryptsetup
+// makes of a header that somebody wrote is confined to that.
+TEST_F(LuksTest, OpensNothingElse) {
+  auto& scope = io.waitScope;
+  auto one = settings(0, "one");
+  luks.format(path, one).wait(scope);
+  auto elsewhere = kj::str(folder, "/elsewhere/EPHEMERAL"), file = kj::str(folder, "/backups/link");
+  luks.backup(path, elsewhere, Luks::Change::kIsOver).wait(scope);
+  luks.mark(path, kj::str(folder, "/backups/other")).wait(scope);
+  EXPECT_EQ(luks.compare(path, elsewhere).wait(scope), Luks::Comparison::kSame);
+  // The way to it is in the folder that it may read, and the file is not.
+  KJ_SYSCALL(symlink(elsewhere.cStr(), file.cStr()));
+  auto failure = kj::runCatchingExceptions([&]() { luks.compare(path, file).wait(scope); });
+  EXPECT_NE(std::string(messageOf(KJ_REQUIRE_NONNULL(failure)).cStr()).find("Permission denied"),
+            std::string::npos);
+}
+
+// Catches: two derivations of keys at once, and a call that waits for ever after one that nobody
+// waits for any longer.
+TEST_F(LuksTest, OneAfterTheOther) {
+  auto one = settings(0, "one");
+  auto formatting = luks.format(path, one);
+  auto opening = luks.open(path, "", one);
+  EXPECT_TRUE(opening.wait(io.waitScope) != nullptr) << "it overtook the formatting";
+  formatting.wait(io.waitScope);
+  {
+    auto dropped = luks.inspect(path);
+  }
+  auto two = key(1, "two");
+  auto adding = luks.add(path, {two, 1}, {one.keys[0], 0});
+  {
+    auto dropped = luks.inspect(path);
+  }
+  EXPECT_EQ(luks.inspect(path).wait(io.waitScope).slots.size(), 2u) << "it overtook the addition";
+  adding.wait(io.waitScope);
+  EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::kLuks);
+}
+
+// Catches: a brain that waits for a program that is not there, or is killed.
+TEST_F(LuksTest, AProgramThatDiesIsAFailure) {
+  auto absent = kj::str(kBuild, "/no-such-program");
+  RealLuks broken(io, uv, quick, confine, absent);
+  auto failure = kj::runCatchingExceptions([&]() { broken.inspect(path).wait(io.waitScope); });
+  EXPECT_NE(
+      std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("exited with status 126"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace talos::machined

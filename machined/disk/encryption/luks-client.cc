@@ -1,0 +1,434 @@
+#include "machined/disk/encryption/luks-client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/folder.h"
+#include "common/base/within.h"
+#include "common/memory/zeroize.h"
+#include "machined/confined/frames/frame-stream.h"
+#include "machined/confined/parser-client/confined-process.h"
+#include "machined/confined/parser-client/parser-messages.h"
+#include "machined/disk/encryption/open-encrypted-volume.h"
+#include "machined/process1/modprobe/kernel-modules.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kMostAnswerWords = 8192;
+// What it says may have words of the header in it, which anybody may have written.
+constexpr size_t kMostText = 1024;
+
+// What libcryptsetup and the device mapper open besides what they are asked about.
+constexpr kj::StringPtr kLocks = "/run/cryptsetup"_kj;  // locks; its folder is listed to find it
+constexpr kj::StringPtr kLibraries[] = {"/usr/lib"_kj, "/usr/lib64"_kj};
+constexpr kj::StringPtr kReads[] = {"/dev/random"_kj, "/dev/urandom"_kj, "/proc"_kj, "/sys"_kj,
+                                    "/etc/ssl/openssl.cnf"_kj};
+constexpr kj::StringPtr kMapper = "/dev/mapper"_kj;
+
+bool exists(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
+
+// The folder is there before the program starts, which may write into no other one.
+void makeBackupFolder(kj::StringPtr file) {
+  auto folder = folderOf(file);
+  if (mkdir(folder.cStr(), 0700) != 0) {
+    KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
+    return;
+  }
+  syncFolder(folderOf(folder));
+}
+
+// What a request names.
+struct Named {
+  kj::String device, backup;  // empty: none
+  bool begun = false;         // the folder of the backup, if need be
+  bool maps = false;          // a mapping is made or removed
+};
+// To close a mapping, libcryptsetup looks at the header below it.
+kj::String deviceBelow(kj::StringPtr mapping) {
+  auto end = mappingOf("");
+  if (!mapping.endsWith(end)) return kj::String();
+  return kj::str("/dev/", mapping.slice(0, mapping.size() - end.size()));
+}
+
+Named namedIn(rpc::LuksRequest::Reader request) {
+  if (request.isClose()) {
+    return {.device = deviceBelow(request.getClose()), .backup = kj::String(), .maps = true};
+  }
+  auto device = kj::str(request.getDevice());
+  auto named = [&](kj::StringPtr file, bool begun) {
+    return Named{kj::mv(device), kj::str(file), begun};
+  };
+  switch (request.which()) {
+    case rpc::LuksRequest::COMPARE:
+      return named(request.getCompare(), false);
+    case rpc::LuksRequest::MARK:
+      return named(request.getMark(), true);
+    case rpc::LuksRequest::BACKUP:
+      return named(request.getBackup().getFile(), true);
+    case rpc::LuksRequest::RESTORE:
+      return named(request.getRestore().getFile(), false);
+    case rpc::LuksRequest::FORGET:
+      return named(request.getForget(), false);
+    default:
+      break;
+  }
+  auto other = named(nullptr, false);
+  other.maps = request.isOpen() && request.getOpen().getMapping().size() > 0;
+  return other;
+}
+
+// What the program may open, as words for the wrapper, which insists on what it is told of.
+// Blocking.
+kj::Vector<kj::String> filesFor(const Named& named) {
+  kj::Vector<kj::String> words;
+  auto allow = [&](kj::StringPtr how, kj::StringPtr path) {
+    if (path.size() > 0 && exists(path)) words.add(kj::str("--landlock-", how, "=", path));
+  };
+  if (mkdir(kLocks.cStr(), 0700) != 0 && errno != EEXIST) KJ_FAIL_SYSCALL("mkdir", errno, kLocks);
+  allow("list", folderOf(kLocks));
+  allow("write", kLocks);
+  for (auto path : kLibraries) allow("libraries", path);
+  for (auto path : kReads) allow("read", path);
+  // What is in the volumes that are open can be read there; the one that will be has no node yet.
+  if (named.maps) allow("device", kMapper);
+  allow("device", named.device);
+  if (named.begun) makeBackupFolder(named.backup);
+  // To compare, too: that ends a restoration which was cut before its last step.
+  if (named.backup.size() > 0) allow("write", folderOf(named.backup));
+  return words;
+}
+
+kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
+                                 kj::ArrayPtr<const kj::String> files, kj::Duration patience,
+                                 unsigned threads) {
+  kj::Vector<kj::String> argv;
+  argv.add(kj::str(confine));
+  argv.add(kj::str("--uid=0"));
+  // Mappings and their nodes; keys that are not swapped out.
+  argv.add(kj::str("--capabilities=sys_admin,ipc_lock,mknod,chown"));
+  argv.add(kj::str("--seccomp=volumes"));
+  for (auto& word : files) argv.add(kj::str(word));
+  // Deriving a key takes a quarter of the memory: who runs out of it is this one.
+  argv.add(kj::str("--oom-score=1000"));
+  argv.add(kj::str("--rlimit=core=0"));
+  argv.add(kj::str("--rlimit=cpu=", patience / kj::SECONDS * threads));
+  argv.add(kj::str("--lifetime=", getpid()));
+  argv.add(kj::str("--output=none"));
+  argv.add(kj::str("--"));
+  argv.add(kj::str(program));
+  return argv;
+}
+
+void fill(rpc::LuksKey::Builder out, unsigned slot, const VolumeKey& key) {
+  out.setSlot(slot);
+  out.setPassphrase(key.passphrase);
+}
+void fill(capnp::List<rpc::LuksKey>::Builder out, kj::ArrayPtr<const VolumeKey> keys) {
+  for (unsigned i = 0; i < keys.size(); ++i) fill(out[i], keys[i].slot, keys[i]);
+}
+void fill(rpc::LuksDerivation::Builder out, const Derivation& derivation) {
+  out.setMemory(derivation.memory);
+  out.setPasses(derivation.passes);
+  out.setThreads(derivation.threads);
+}
+
+kj::Promise<kj::Array<capnp::word>> converse(kj::AsyncIoStream& stream,
+                                             kj::ArrayPtr<const capnp::word> request) {
+  co_await writeFrame(stream, request);
+  co_return co_await readFrame(stream, kMostAnswerWords);
+}
+
+ErrorKind kindOf(rpc::LuksAnswer::Kind kind) {
+  switch (kind) {
+    case rpc::LuksAnswer::Kind::BUSY:
+      return ErrorKind::kUnavailable;
+    case rpc::LuksAnswer::Kind::PRECONDITION:
+      return ErrorKind::kFailedPrecondition;
+    case rpc::LuksAnswer::Kind::INTERNAL:
+      break;
+  }
+  return ErrorKind::kInternal;
+}
+
+Luks::Content contentOf(rpc::LuksAnswer::Content content) {
+  switch (content) {
+    case rpc::LuksAnswer::Content::EMPTY:
+      return Luks::Content::kEmpty;
+    case rpc::LuksAnswer::Content::LUKS:
+      return Luks::Content::kLuks;
+    case rpc::LuksAnswer::Content::OTHER:
+      break;
+  }
+  return Luks::Content::kOther;
+}
+
+}  // namespace
+
+Derivation derivationHere() {
+  auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  return derivationFor(pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
+                       static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+// A key that does not fit its own slot is tried at all others.
+kj::Duration patienceFor(rpc::LuksRequest::Reader request) {
+  auto derivations = [&]() -> unsigned {
+    switch (request.which()) {
+      case rpc::LuksRequest::FORMAT:
+        return request.getFormat().getKeys().size();
+      case rpc::LuksRequest::OPEN:
+        return request.getOpen().getKeys().size() * kKeySlots;
+      case rpc::LuksRequest::RESTORE:
+        return request.getRestore().getKeys().size() * kKeySlots;
+      case rpc::LuksRequest::TEST:
+        return request.getTest().size();
+      case rpc::LuksRequest::ADD:
+        return kKeySlots + 1;  // the key that is there may be of any slot
+      case rpc::LuksRequest::REMOVE:
+        return 1;
+      default:
+        return 0;
+    }
+  }();
+  return kLuksPatience + derivations * kLuksDerivation;
+}
+
+class RealLuks::Answer {
+ public:
+  explicit Answer(kj::Array<capnp::word> words)
+      : words(kj::mv(words)), message(this->words, readerOptions(this->words.size())) {}
+  rpc::LuksAnswer::Reader get() { return message.getRoot<rpc::LuksAnswer>(); }
+
+ private:
+  kj::Array<capnp::word> words;
+  capnp::FlatArrayMessageReader message;
+};
+
+void RealLuks::taskFailed(kj::Exception&& e) {
+  KJ_LOG(ERROR, "cannot reap the program of encrypted volumes", e);
+}
+
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
+    kj::FunctionParam<void(rpc::LuksRequest::Builder)> fill) {
+  SecretMessage message;
+  fill(message.initRoot<rpc::LuksRequest>());
+  auto done = kj::newPromiseAndFulfiller<void>();
+  auto before = last.addBranch();
+  // One that is dropped before its turn does not end that of its predecessor.
+  last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(done.promise))).fork();
+  return inTurn(kj::mv(before), frameOf(message), kj::mv(done.fulfiller));
+}
+
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before,
+                                                        kj::Array<capnp::word> request,
+                                                        kj::Own<kj::PromiseFulfiller<void>> done) {
+  // However it ends, and also when nobody waits for it any longer.
+  KJ_DEFER({
+    zeroize(request.asBytes());
+    done->fulfill();
+  });
+  co_await before;
+  // It is there before the first mapping is; udev, which would see to that, is not.
+  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
+  auto preparing = uv.blocking([named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
+    Modules::ofRunningKernel().load("dm_mod");
+    return filesFor(named);
+  });
+  // It syncs a folder of STATE, which may be on a disk that does not answer.
+  auto files = co_await within(io.provider->getTimer(), kLuksPatience, kj::mv(preparing),
+                               kj::str("preparing for an encrypted volume timed out after ",
+                                       kLuksPatience / kj::SECONDS, " s"));
+  auto answer = co_await once(request, kj::mv(files));
+  if (answer->get().isFailed()) {
+    auto failed = answer->get().getFailed();
+    fail(kindOf(failed.getKind()), oneLine(failed.getMessage(), kMostText));
+  }
+  co_return kj::mv(answer);
+}
+
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
+                                                      kj::Vector<kj::String> files) {
+  capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
+  auto patience = patienceFor(asked.getRoot<rpc::LuksRequest>());
+  auto child =
+      kj::heap<ConfinedChild>(io, commandOf(confine, program, files, patience, derivation.threads));
+  auto& stream = child->stream();
+  kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
+  KJ_DEFER({
+    KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
+  });
+  kj::Maybe<kj::Own<Answer>> answer;
+  co_await within(io.provider->getTimer(), patience, converse(stream, request),
+                  kj::str("an encrypted volume timed out after ", patience / kj::SECONDS, " s"))
+      .then([&](kj::Array<capnp::word> words) { answer = kj::heap<Answer>(kj::mv(words)); },
+            [](kj::Exception&& e) {
+              if (e.getType() != kj::Exception::Type::DISCONNECTED) {
+                kj::throwFatalException(kj::mv(e));
+              }
+            });
+  KJ_IF_MAYBE (a, answer) co_return kj::mv(*a);
+  auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
+  left = nullptr;
+  fail(ErrorKind::kInternal,
+       kj::str("the program that handles encrypted volumes gave no answer: ", co_await ending));
+}
+
+kj::Promise<Luks::Found> RealLuks::inspect(kj::StringPtr device) {
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    out.setInspect();
+  });
+  KJ_REQUIRE(answer->get().isFound(), "not an answer");
+  auto in = answer->get().getFound();
+  Found found;
+  found.content = contentOf(in.getWhat());
+  for (auto slot : in.getSlots()) {
+    KJ_REQUIRE(slot < kKeySlots, "not a slot");
+    found.slots.add(slot);
+  }
+  found.problem = oneLine(in.getProblem(), kMostText);
+  co_return kj::mv(found);
+}
+
+kj::Promise<void> RealLuks::format(kj::StringPtr device, const VolumeSettings& settings) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto format = out.initFormat();
+           fill(format.initKeys(settings.keys.size()), settings.keys);
+           format.setKeySize(settings.keySize);
+           format.setSectorSize(settings.sectorSize);
+           format.setLabel(settings.label);
+           fill(format.initDerivation(), derivation);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<kj::Maybe<Luks::Opened>> RealLuks::open(kj::StringPtr device, kj::StringPtr mapping,
+                                                    const VolumeSettings& settings) {
+  auto count = settings.keys.size();
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    auto open = out.initOpen();
+    fill(open.initKeys(count), settings.keys);
+    open.setMapping(mapping);
+    open.setNoReadWorkqueue(settings.noReadWorkqueue);
+    open.setNoWriteWorkqueue(settings.noWriteWorkqueue);
+    open.setSameCpu(settings.sameCpu);
+  });
+  if (answer->get().isRejected()) co_return nullptr;
+  KJ_REQUIRE(answer->get().isOpened(), "not an answer");
+  auto in = answer->get().getOpened();
+  KJ_REQUIRE(in.getSlot() < kKeySlots && in.getKey() < count, "not an answer");
+  co_return Opened{in.getSlot(), in.getKey(), in.getFresh()};
+}
+
+kj::Promise<kj::Array<bool>> RealLuks::test(kj::StringPtr device,
+                                            kj::ArrayPtr<const VolumeKey> keys) {
+  auto count = keys.size();
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    fill(out.initTest(keys.size()), keys);
+  });
+  KJ_REQUIRE(answer->get().isTested() && answer->get().getTested().size() == count,
+             "not an answer");
+  co_return KJ_MAP(fits, answer->get().getTested()) {
+    return fits;
+  };
+}
+
+kj::Promise<void> RealLuks::add(kj::StringPtr device, At key, At by) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto add = out.initAdd();
+           fill(add.initKey(), key.slot, key.key);
+           fill(add.initBy(), by.slot, by.key);
+           fill(add.initDerivation(), derivation);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::remove(kj::StringPtr device, unsigned slot, At keeping) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto remove = out.initRemove();
+           remove.setSlot(slot);
+           fill(remove.initKeeping(), keeping.slot, keeping.key);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::settle(kj::StringPtr device) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           out.setSettle();
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::close(kj::StringPtr mapping) {
+  return ask([&](rpc::LuksRequest::Builder out) { out.setClose(mapping); }).ignoreResult();
+}
+
+kj::Promise<Luks::Comparison> RealLuks::compare(kj::StringPtr device, kj::StringPtr file) {
+  auto answer = co_await ask([&](rpc::LuksRequest::Builder out) {
+    out.setDevice(device);
+    out.setCompare(file);
+  });
+  KJ_REQUIRE(answer->get().isCompared(), "not an answer");
+  switch (answer->get().getCompared()) {
+    case rpc::LuksAnswer::Comparison::NONE:
+      break;
+    case rpc::LuksAnswer::Comparison::SAME:
+      co_return Comparison::kSame;
+    case rpc::LuksAnswer::Comparison::OTHER:
+      co_return Comparison::kOther;
+    case rpc::LuksAnswer::Comparison::CHANGING:
+      co_return Comparison::kChanging;
+    case rpc::LuksAnswer::Comparison::DAMAGED:
+      co_return Comparison::kDamaged;
+  }
+  co_return Comparison::kNone;
+}
+
+kj::Promise<void> RealLuks::mark(kj::StringPtr device, kj::StringPtr file) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           out.setMark(file);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::backup(kj::StringPtr device, kj::StringPtr file, Change change) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto backup = out.initBackup();
+           backup.setFile(file);
+           backup.setLast(change == Change::kIsOver);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::restore(kj::StringPtr device, kj::StringPtr file,
+                                    const VolumeSettings& settings) {
+  return ask([&](rpc::LuksRequest::Builder out) {
+           out.setDevice(device);
+           auto restore = out.initRestore();
+           restore.setFile(file);
+           fill(restore.initKeys(settings.keys.size()), settings.keys);
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> RealLuks::forget(kj::StringPtr file) {
+  return ask([&](rpc::LuksRequest::Builder out) { out.setForget(file); }).ignoreResult();
+}
+
+}  // namespace talos::machined

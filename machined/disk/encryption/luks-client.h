@@ -1,0 +1,120 @@
+// What is done to an encrypted volume, one call a step. By whom: machined/disk/luks, in a process
+// of its own for each call; RealLuks is the brain's side of it. Tests have a model.
+//
+// `device` is a partition's node. Errors name it: FailedPrecondition, Unavailable while it is in
+// use, DeadlineExceeded. What a step promises after a crash is in machined/disk/luks/luks-device.h;
+// a step whose promise is dropped ends at any of its writes.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "common/base/node-layout.h"
+#include "machined/disk/encryption/encryption-settings.h"
+#include "machined/process1/uv-loop.h"
+#include "rpc/luks.capnp.h"
+
+namespace talos::machined {
+
+class Luks {
+ public:
+  virtual ~Luks() noexcept(false) = default;
+
+  enum class Content { kEmpty, kLuks, kOther };
+  struct Found {
+    Content content = Content::kOther;
+    kj::Vector<unsigned> slots;  // in use
+    kj::String problem;          // why it must not be opened or formatted, if there is more to say
+  };
+  struct Opened {
+    unsigned slot;
+    size_t key;  // index
+    bool fresh;  // no file system was made in it yet, and its first MiB is zeros
+  };
+
+  virtual kj::Promise<Found> inspect(kj::StringPtr device) = 0;
+  virtual kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) = 0;
+  // With the first of the settings' keys that fits; none: no key does. As /dev/mapper/<mapping>;
+  // without that name, only which one it is.
+  virtual kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
+                                              const VolumeSettings& settings) = 0;
+  // Which of them open their own slots.
+  virtual kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
+                                            kj::ArrayPtr<const VolumeKey> keys) = 0;
+  struct At {
+    const VolumeKey& key;
+    unsigned slot;
+  };
+  virtual kj::Promise<void> add(kj::StringPtr device, At key, At by) = 0;
+  virtual kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) = 0;
+  virtual kj::Promise<void> settle(kj::StringPtr device) = 0;  // it has a file system now
+  virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
+
+  // The backup of its header in a file (machined/disk/luks/luks-header-backup.h).
+  enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
+  virtual kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) = 0;
+  virtual kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) = 0;
+  enum class Change { kGoesOn, kIsOver };
+  virtual kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) = 0;
+  virtual kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
+                                    const VolumeSettings& settings) = 0;
+  virtual kj::Promise<void> forget(kj::StringPtr file) = 0;
+};
+
+Derivation derivationHere();  // for this machine
+
+// How long the program may take: for a slow disk, and for each key that it derives, which may be up
+// to a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
+constexpr auto kLuksPatience = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
+kj::Duration patienceFor(rpc::LuksRequest::Reader request);
+
+// One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets
+// the program open the device that it is asked about, the folder of the backup, and what
+// libcryptsetup needs; no other device and no other file. Only a step that makes or removes a
+// mapping may open the nodes of mappings, all of them.
+class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
+ public:
+  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = derivationHere(),
+           kj::StringPtr confine = kConfine, kj::StringPtr program = kLuks)
+      : io(io),
+        uv(uv),
+        derivation(derivation),
+        confine(confine),
+        program(program),
+        reaping(*this) {}
+
+  kj::Promise<Found> inspect(kj::StringPtr device) override;
+  kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) override;
+  kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
+                                      const VolumeSettings& settings) override;
+  kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
+                                    kj::ArrayPtr<const VolumeKey> keys) override;
+  kj::Promise<void> add(kj::StringPtr device, At key, At by) override;
+  kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) override;
+  kj::Promise<void> settle(kj::StringPtr device) override;
+  kj::Promise<void> close(kj::StringPtr mapping) override;
+  kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) override;
+  kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) override;
+  kj::Promise<void> backup(kj::StringPtr device, kj::StringPtr file, Change change) override;
+  kj::Promise<void> restore(kj::StringPtr device, kj::StringPtr file,
+                            const VolumeSettings& settings) override;
+  kj::Promise<void> forget(kj::StringPtr file) override;
+
+ private:
+  class Answer;
+  kj::AsyncIoContext& io;
+  UvLoop& uv;
+  Derivation derivation;
+  kj::StringPtr confine, program;
+  kj::TaskSet reaping;
+  kj::ForkedPromise<void> last = kj::Promise<void>(kj::READY_NOW).fork();
+
+  // `fill` is called at once.
+  kj::Promise<kj::Own<Answer>> ask(kj::FunctionParam<void(rpc::LuksRequest::Builder)> fill);
+  kj::Promise<kj::Own<Answer>> inTurn(kj::Promise<void> before, kj::Array<capnp::word> request,
+                                      kj::Own<kj::PromiseFulfiller<void>> done);
+  kj::Promise<kj::Own<Answer>> once(kj::ArrayPtr<const capnp::word> request,
+                                    kj::Vector<kj::String> files);
+  void taskFailed(kj::Exception&& e) override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,80 @@
+#include "machined/disk/encryption/luks-header-guard.h"
+
+#include <kj/debug.h>
+
+namespace talos::machined {
+
+kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& settings) {
+  if (file == nullptr) co_return nullptr;
+  auto& backup = KJ_ASSERT_NONNULL(file);
+  auto found = co_await luks.inspect(device);
+  if (found.content == Content::kEmpty) {
+    // It is formatted, and that is a change; what the volume of before could be opened with goes.
+    co_await luks.forget(backup);
+    co_return nullptr;
+  }
+  switch (co_await luks.compare(device, backup)) {
+    case Comparison::kSame:
+      co_return nullptr;
+    case Comparison::kNone:
+      missing = true;
+      co_return nullptr;
+    case Comparison::kDamaged:
+      missing = true;
+      co_return kj::str("the backup of the LUKS2 header of ", device, ", ", backup,
+                        ", is damaged, so whether this node wrote that header is not known; a new "
+                        "backup is made of it");
+    case Comparison::kChanging:
+      marked = true;
+      if (found.content == Content::kLuks) co_return nullptr;
+      break;
+    case Comparison::kOther:
+      break;
+  }
+  co_await luks.restore(device, backup, settings);
+  missing = true;  // and no mark stays
+  auto what = found.content == Content::kLuks
+                  ? "was not the one that this node wrote, and not used"_kj
+                  : "was damaged"_kj;
+  co_return kj::str("the LUKS2 header of ", device, " ", what,
+                    "; it was replaced by its backup, and is kept as ", backup, ".refused");
+}
+
+kj::Promise<void> HeaderGuard::beforeChange() {
+  if (marked || file == nullptr) co_return;
+  co_await luks.mark(device, KJ_ASSERT_NONNULL(file));
+  marked = true;
+}
+
+kj::Promise<void> HeaderGuard::backupMeanwhile() {
+  if (!marked) co_return;
+  co_await luks.backup(device, KJ_ASSERT_NONNULL(file), Change::kGoesOn);
+}
+
+kj::Promise<void> HeaderGuard::finish() {
+  if (file == nullptr || (!marked && !missing)) co_return;
+  co_await luks.backup(device, KJ_ASSERT_NONNULL(file), Change::kIsOver);
+  marked = missing = false;
+}
+
+kj::Promise<void> HeaderGuard::format(kj::StringPtr device, const VolumeSettings& settings) {
+  co_await beforeChange();
+  co_await luks.format(device, settings);
+}
+
+kj::Promise<void> HeaderGuard::add(kj::StringPtr device, At key, At by) {
+  co_await beforeChange();
+  co_await luks.add(device, key, by);
+}
+
+kj::Promise<void> HeaderGuard::remove(kj::StringPtr device, unsigned slot, At keeping) {
+  co_await beforeChange();
+  co_await luks.remove(device, slot, keeping);
+}
+
+kj::Promise<void> HeaderGuard::settle(kj::StringPtr device) {
+  co_await beforeChange();
+  co_await luks.settle(device);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,129 @@
+#include "machined/disk/encryption/state-keys-in-meta.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "common/testing/freed-secrets.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+
+VolumeSettings read(kj::StringPtr text) {
+  return readStateKeys(text.asBytes(), kUuid);
+}
+std::string refusal(kj::StringPtr text) {
+  auto failure = kj::runCatchingExceptions([&]() { read(text); });
+  KJ_IF_MAYBE (e, failure) {
+    EXPECT_EQ(kindOf(*e), ErrorKind::kInvalidArgument) << messageOf(*e).cStr();
+    return messageOf(*e).cStr();
+  }
+  ADD_FAILURE() << "it was not refused: " << text.cStr();
+  return "";
+}
+
+// Catches: a list that the original has written and that is not understood: its form, with what
+// later versions add.
+TEST(StateKeys, OfTheOriginalAreRead) {
+  auto settings = read(
+      R"({"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":{"KeyData":"pass \"word\u00e9"},)"
+      R"("KeyNodeID":null,"KeySlot":3},{"KeyStatic":null,"KeyNodeID":{},"KeySlot":1}],)"
+      R"("EncryptionCipher":"","EncryptionKeySize":0,"EncryptionPerfOptions":null})");
+  ASSERT_EQ(settings.keys.size(), 2u);
+  EXPECT_EQ(settings.label, "STATE");
+  EXPECT_EQ(settings.keys[0].slot, 1u);
+  EXPECT_EQ(settings.keys[0].kind, KeyKind::kNodeId);
+  EXPECT_EQ(settings.keys[1].slot, 3u);
+  EXPECT_EQ(kj::str(settings.keys[1].passphrase.asChars()), "pass \"word\u00e9");
+  EXPECT_TRUE(settings.keys[0].atBoot && settings.keys[1].atBoot);
+}
+
+// Catches: a list that is not one and that is taken for one without keys; a message with a
+// passphrase.
+TEST(StateKeys, OthersAreRefused) {
+  EXPECT_EQ(refusal(""), "the keys of STATE in META are not valid at byte 0");
+  EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"), HasSubstr("at least one key"));
+  EXPECT_THAT(refusal(R"({"EncryptionProvider":"luks1","EncryptionKeys":[]})"),
+              HasSubstr("at byte 29"));
+  EXPECT_THAT(refusal(R"({"EncryptionCipher":"null","EncryptionKeys":[]})"),
+              HasSubstr("at byte 26"));
+  EXPECT_THAT(refusal(R"({"EncryptionKeys":[{"KeyNodeID":{},"KeySlot":32}]})"),
+              HasSubstr("32 is not a valid key slot"));
+  EXPECT_THAT(
+      refusal(R"({"EncryptionKeys":[{"KeyNodeID":{},"KeySlot":1},{"KeyNodeID":{},"KeySlot":1}]})"),
+      HasSubstr("duplicate"));
+  EXPECT_THAT(refusal(R"({"EncryptionKeys":[{"KeySlot":1}]})"), HasSubstr("kind of the key"));
+  EXPECT_EQ(refusal(R"({"EncryptionKeys":[{"KeyStatic":"supersecret","KeySlot":1}]})"),
+            "the keys of STATE in META are not valid at byte 32");
+  EXPECT_EQ(refusal(R"({"EncryptionKeys":[{"KeyNodeID":{},"KeySlot":"supersecret"}]})")
+                .find("supersecret"),
+            std::string::npos);
+  auto large = kj::heapArray<kj::byte>(kMostStateKeys + 1);
+  for (auto& b : large) b = ' ';
+  EXPECT_THAT(refusal(kj::str(large.asChars())), HasSubstr("65537 bytes"));
+}
+
+// Catches: passphrases in memory that was given back: of strings that outgrow their buffer, that
+// are skipped, or that come a second time.
+TEST(StateKeys, LeaveNothingBehind) {
+  constexpr auto kSecret = "an-uncommon-passphrase";
+  auto longOne = kSecret + ("\"" + std::string(200, 'x'));
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Encryption>();
+  config.initKeys(1)[0].initStatic().setPassphrase(longOne.c_str());
+  config.initOptions(1).set(0, "readable_in_meta");
+  auto twice = std::string(R"({"EncryptionKeys":[{"KeyStatic":{"KeyData":")") + kSecret +
+               R"(","KeyData":"other"}}],"Unknown":")" + kSecret + "\"}";
+  FreedSecrets secrets(kSecret);
+  {
+    auto text = stateKeysText(config);
+    EXPECT_EQ(readStateKeys(text, kUuid).keys.size(), 1u);
+  }
+  EXPECT_EQ(read(twice.c_str()).keys.size(), 1u);
+  EXPECT_EQ(secrets.count(), 0u);
+}
+
+// Catches: a passphrase in META that nobody has agreed to; options that are lost until the config
+// is there.
+TEST(StateKeys, AreWrittenAsTheyAreRead) {
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Encryption>();
+  auto keys = config.initKeys(4);
+  keys[0].initStatic().setPassphrase("closed");
+  keys[1].setSlot(1);
+  keys[1].initNodeID();
+  keys[2].setSlot(2);
+  keys[2].initRecovery();
+  keys[3].setSlot(31);
+  keys[3].initStatic().setPassphrase("\"\\\n{}\u00e9 ");
+  config.initOptions(1).set(0, "same_cpu_crypt");
+  auto own = readStateKeys(stateKeysText(config), kUuid);
+  ASSERT_EQ(own.keys.size(), 1u) << "a passphrase";
+  EXPECT_EQ(own.keys[0].slot, 1u);
+  EXPECT_EQ(own.keys[0].kind, KeyKind::kNodeId);
+  EXPECT_TRUE(own.sameCpu);
+  auto options = config.initOptions(2);
+  options.set(0, "readable_in_meta");
+  options.set(1, "same_cpu_crypt");
+  auto text = stateKeysText(config);
+  EXPECT_THAT(kj::str(text.asChars()).cStr(), testing::Not(HasSubstr("readable_in_meta")));
+  auto settings = readStateKeys(text, kUuid);
+  ASSERT_EQ(settings.keys.size(), 3u);
+  EXPECT_EQ(settings.keys[1].slot, 1u);
+  EXPECT_EQ(settings.keys[2].slot, 31u);
+  EXPECT_EQ(kj::str(settings.keys[2].passphrase.asChars()), "\"\\\n{}\u00e9 ");
+  EXPECT_TRUE(settings.sameCpu);
+  EXPECT_FALSE(settings.noReadWorkqueue);
+
+  EXPECT_FALSE(needsStateKeys(config));
+  config.initKeys(1)[0].initStatic().setPassphrase("x");
+  EXPECT_TRUE(needsStateKeys(config));
+}
+
+}  // namespace
+}  // namespace talos::machined

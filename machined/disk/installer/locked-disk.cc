@@ -1,0 +1,199 @@
+#include "machined/disk/installer/locked-disk.h"
+
+#include <blkid/blkid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+
+namespace talos::install {
+namespace {
+
+constexpr uint64_t kZeroAtOnce = 256 * kMiB;
+// Where partition tables begin; ours has nothing else there before it is whole.
+constexpr size_t kHead = 1024;
+constexpr unsigned kBusyTries = 200;
+constexpr timespec kBusyAgain = {0, 50'000'000};
+
+[[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr doing, int error) {
+  fail(ErrorKind::kFailedPrecondition, kj::str(disk, ": cannot ", doing, ": ", strerror(error)));
+}
+
+// Until `attempt` is 0 or fails otherwise than by `busy`: the kernel looks at a disk that was
+// closed a moment ago, and a predecessor that was killed ends when the disk has answered it.
+int patiently(int busy, kj::FunctionParam<int()> attempt) {
+  for (unsigned tries = 1;; ++tries) {
+    if (attempt() == 0) return 0;
+    int error = errno;
+    if (error != busy || tries == kBusyTries) return error;
+    nanosleep(&kBusyAgain, nullptr);
+  }
+}
+
+kj::AutoCloseFd openDisk(kj::StringPtr path, int flags) {
+  int fd = -1;
+  int error = patiently(EBUSY, [&] {
+    fd = open(path.cStr(), O_RDWR | O_CLOEXEC | flags);
+    return fd < 0 ? -1 : 0;
+  });
+  if (error == 0) return kj::AutoCloseFd(fd);
+  if (error == ENOENT) fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
+  if (error == EBUSY) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, " is in use: something on it is mounted, or it is part of another device"));
+  }
+  refuse(path, "be opened for writing", error);
+}
+
+kj::String valueOf(blkid_probe probe, const char* name) {
+  const char* value = nullptr;
+  if (blkid_probe_lookup_value(probe, name, &value, nullptr) != 0) return kj::String();
+  return kj::str(value);
+}
+
+kj::String printable(kj::String text) {
+  for (auto& c : text) {
+    if (c < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+void addPartitions(blkid_probe probe, Found& found) {
+  auto list = blkid_probe_get_partitions(probe);
+  if (list == nullptr) return;
+  for (int i = 0; i < blkid_partlist_numof_partitions(list); ++i) {
+    auto partition = blkid_partlist_get_partition(list, i);
+    if (partition == nullptr) continue;
+    auto name = blkid_partition_get_name(partition);
+    found.partitions.add(name != nullptr && *name != 0
+                             ? printable(kj::str(name))
+                             : kj::str(blkid_partition_get_partno(partition)));
+  }
+}
+
+}  // namespace
+
+bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
+  for (auto byte : bytes) {
+    if (byte != 0) return false;
+  }
+  return true;
+}
+
+Disk::Disk(kj::StringPtr path) : path(kj::str(path)) {
+  struct stat info;
+  if (stat(this->path.cStr(), &info) != 0 || !S_ISBLK(info.st_mode)) {
+    fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
+  }
+  // Fails if it is in use; its partitions could not be used while it is ours.
+  openDisk(path, O_EXCL);
+  fd = openDisk(path, O_DSYNC);
+  if (patiently(EWOULDBLOCK, [&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(path, " is in use by another installation"));
+  }
+  int logical = 0;
+  if (ioctl(fd, BLKGETSIZE64, &bytes) != 0 || ioctl(fd, BLKSSZGET, &logical) != 0) {
+    refuse(path, "be asked for its size", errno);
+  }
+  sector = static_cast<unsigned>(logical);
+}
+
+kj::Array<const kj::byte> Disk::read(uint64_t offset, size_t size) {
+  auto data = kj::heapArray<kj::byte>(size);
+  size_t filled = 0;
+  while (filled < size) {
+    ssize_t part =
+        pread(fd, data.begin() + filled, size - filled, static_cast<off_t>(offset + filled));
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) refuse(path, "be read", errno);
+    if (part == 0) break;
+    filled += static_cast<size_t>(part);
+  }
+  if (filled == size) return data;  // no second copy of what may be a secret
+  return kj::heapArray<const kj::byte>(data.begin(), filled);
+}
+
+void Disk::write(uint64_t offset, kj::ArrayPtr<const kj::byte> data) {
+  while (data.size() > 0) {
+    ssize_t part = pwrite(fd, data.begin(), data.size(), static_cast<off_t>(offset));
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) refuse(path, "be written", errno);
+    offset += static_cast<uint64_t>(part);
+    data = data.slice(static_cast<size_t>(part), data.size());
+  }
+}
+
+void Disk::zero(uint64_t offset, uint64_t size, kj::FunctionParam<void(uint64_t)> told) {
+  for (uint64_t done = 0; done < size;) {
+    uint64_t range[2] = {offset + done, kj::min(size - done, kZeroAtOnce)};
+    if (ioctl(fd, BLKZEROOUT, range) != 0) refuse(path, "be wiped", errno);
+    done += range[1];
+    told(done);
+  }
+  if (fsync(fd) != 0) refuse(path, "be wiped", errno);
+}
+
+kj::Maybe<gpt::Table> Disk::table() {
+  return gpt::read([this](uint64_t offset, size_t size) { return read(offset, size); }, sector);
+}
+
+void Disk::writeTable(const gpt::Table& table) {
+  auto old = this->table();
+  auto steps =
+      gpt::writes(table, sector, old.map([](gpt::Table& t) -> const gpt::Table& { return t; }));
+  for (auto& step : steps) write(step.offset, step.bytes);
+}
+
+void Disk::setTable(const gpt::Table& table) {
+  writeTable(table);
+  tellKernel();
+}
+
+void Disk::tellKernel() {
+  int error = patiently(EBUSY, [&] { return ioctl(fd, BLKRRPART); });
+  if (error != 0) refuse(path, "have its partitions read", error);
+}
+
+kj::String Disk::node(const Place& place) const {
+  return partitionNode(path, place.number);
+}
+
+Found Disk::look() {
+  Found found;
+  KJ_IF_MAYBE (own, table()) {
+    auto installed = installedOn(*own);
+    // Where the first sector is gone, somebody may have meant it.
+    if (own->inForce || installed == Installed::kUnfinished) found.installed = installed;
+  }
+  found.unknownData = !isZero(read(0, kHead));
+  auto probe = blkid_new_probe();
+  KJ_REQUIRE(probe != nullptr);
+  KJ_DEFER(blkid_free_probe(probe));
+  if (blkid_probe_set_device(probe, fd, 0, 0) != 0) refuse(path, "be looked at", errno);
+  blkid_probe_enable_superblocks(probe, 1);
+  blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL);
+  blkid_probe_enable_partitions(probe, 1);
+  int result;
+  while ((result = blkid_do_probe(probe)) == 0) {
+    auto type = valueOf(probe, "TYPE"), table = valueOf(probe, "PTTYPE");
+    if (type.size() > 0) {
+      found.volumes.add(Found::Volume{printable(kj::mv(type)), printable(valueOf(probe, "LABEL"))});
+    }
+    if (table.size() > 0 && found.table == nullptr) {
+      found.table = printable(kj::mv(table));
+      addPartitions(probe, found);
+    }
+  }
+  if (result < 0) refuse(path, "be looked at", EIO);
+  return found;
+}
+
+}  // namespace talos::install

@@ -1,0 +1,93 @@
+#include "machined/disk/installer/partition-layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "common/base/error.h"
+
+namespace talos::install {
+namespace {
+
+using testing::HasSubstr;
+
+// "name number offset+size" in MiB, of all partitions.
+std::string show(const gpt::Table& table, unsigned sectorSize) {
+  std::string text;
+  for (auto& p : table.partitions) {
+    auto place = KJ_ASSERT_NONNULL(find(table, p.name, sectorSize));
+    text += std::string(p.name.cStr()) + " " + std::to_string(place.number) + " " +
+            std::to_string(place.offset / kMiB) + "+" + std::to_string(place.size / kMiB) +
+            (p.type == gpt::kEfiSystem  ? " efi"
+             : p.type == gpt::kBiosBoot ? " bios"
+                                        : "") +
+            (p.attributes == gpt::kLegacyBootable ? " bootable\n" : "\n");
+  }
+  return text;
+}
+
+std::string refusal(uint64_t bytes, unsigned sectorSize) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { layout(bytes, sectorSize); })) {
+    return messageOf(*e).cStr();
+  }
+  return "";
+}
+
+}  // namespace
+
+// Catches: another size or order than documented, a partition that overlaps, the boot loader's
+// partition at another number than the one that is built into it.
+TEST(Layout, ThePartitionsOfADisk) {
+  for (unsigned sectorSize : {512u, 4096u}) {
+    EXPECT_EQ(show(layout(6144 * kMiB + 512, sectorSize), sectorSize),
+              "EFI 1 1+100 efi\nBIOS 2 101+1 bios bootable\nBOOT 3 102+300\nMETA 4 402+1\n"
+              "STATE.unfinished 5 403+100\nEPHEMERAL.unfinished 6 503+5640\n");
+  }
+  EXPECT_EQ(refusal(1024 * kMiB, 512), "");
+}
+
+TEST(Layout, ADiskThatCannotBeUsed) {
+  EXPECT_EQ(refusal(1024 * kMiB - 512, 512), "has 1023 MiB, and at least 1024 MiB are needed");
+  EXPECT_THAT(refusal(6144 * kMiB, 520), HasSubstr("sectors of 520 bytes"));
+}
+
+// Catches: a disk that counts as installed, or as somebody's, too early or too late.
+TEST(Layout, WhenADiskIsInstalled) {
+  auto table = layout(2048 * kMiB, 512);
+  EXPECT_EQ(installedOn(table), Installed::kUnfinished);
+  finish(table);
+  EXPECT_EQ(installedOn(table), Installed::kYes);
+  EXPECT_EQ(show(table, 512).substr(show(table, 512).find("STATE")),
+            "STATE 5 403+100\nEPHEMERAL 6 503+1544\n");
+  begin(table);
+  EXPECT_EQ(installedOn(table), Installed::kUnfinished);
+  finish(table);
+  table.partitions[4].name = kj::str("DATA");
+  EXPECT_EQ(installedOn(table), Installed::kNot);
+  EXPECT_EQ(installedOn({}), Installed::kNot);
+}
+
+// Catches: a partition that grows over the table's copy at the end, or loses its begin.
+TEST(Layout, OnALargerDisk) {
+  auto table = layout(2048 * kMiB, 512);
+  EXPECT_TRUE(grown(table, 4096 * kMiB, 512) == nullptr) << "not installed";
+  finish(table);
+  EXPECT_TRUE(grown(table, 2048 * kMiB, 512) == nullptr);
+  EXPECT_TRUE(grown(table, 2048 * kMiB + kMiB - 512, 512) == nullptr);
+  auto larger = KJ_ASSERT_NONNULL(grown(table, 4096 * kMiB, 512));
+  auto place = KJ_ASSERT_NONNULL(find(larger, kEphemeral, 512));
+  EXPECT_EQ(place.offset, 503 * kMiB);
+  EXPECT_EQ(place.offset + place.size, 4095 * kMiB);
+  EXPECT_EQ(larger.sectors, 4096 * kMiB / 512);
+  EXPECT_EQ(larger.partitions[4].id, table.partitions[4].id);
+  table.partitions[0].last = place.offset / 512 + 5;
+  EXPECT_TRUE(grown(table, 4096 * kMiB, 512) == nullptr) << "one of another layout";
+}
+
+TEST(Layout, NamesOfNodes) {
+  EXPECT_EQ(partitionNode("/dev/vda", 3), "/dev/vda3");
+  EXPECT_EQ(partitionNode("/dev/nvme0n1", 3), "/dev/nvme0n1p3");
+}
+
+}  // namespace talos::install

@@ -1,0 +1,113 @@
+#include "machined/disk/installer/partition-layout.h"
+
+#include "common/base/error.h"
+
+namespace talos::install {
+namespace {
+
+struct Row {
+  kj::StringPtr name;
+  const gpt::Guid& type;
+  uint64_t size;  // 0: the rest
+  uint64_t attributes = 0;
+};
+
+// In the order of the disk. The boot loader has the number of BOOT built in (rootfs/image.sh).
+const Row kRows[] = {
+    {kEfi, gpt::kEfiSystem, 100 * kMiB},    {kBios, gpt::kBiosBoot, 1 * kMiB, gpt::kLegacyBootable},
+    {kBoot, gpt::kLinuxData, 300 * kMiB},   {kMeta, gpt::kLinuxData, 1 * kMiB},
+    {kState, gpt::kLinuxData, kStateBytes}, {kEphemeral, gpt::kLinuxData, 0},
+};
+
+bool comesLast(kj::StringPtr name) {
+  return name == kState || name == kEphemeral;
+}
+kj::String unfinished(kj::StringPtr name) {
+  return kj::str(name, kUnfinished);
+}
+
+// Behind the last sector that a partition may have.
+uint64_t endOf(uint64_t diskBytes) {
+  return (diskBytes / kMiB - 1) * kMiB;
+}
+
+}  // namespace
+
+gpt::Table layout(uint64_t diskBytes, unsigned sectorSize) {
+  if (diskBytes < kLeastDisk) {
+    fail(ErrorKind::kInvalidArgument, kj::str("has ", diskBytes / kMiB, " MiB, and at least ",
+                                              kLeastDisk / kMiB, " MiB are needed"));
+  }
+  if (sectorSize != 512 && sectorSize != 4096) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("has sectors of ", sectorSize, " bytes, and only 512 and 4096 are supported"));
+  }
+  gpt::Table table{gpt::Guid::random(), {}, diskBytes / sectorSize, 0};
+  uint64_t at = gpt::kAlignment;
+  for (auto& row : kRows) {
+    uint64_t end = row.size > 0 ? at + row.size : endOf(diskBytes);
+    table.partitions.add(gpt::Partition{
+        row.type, gpt::Guid::random(), at / sectorSize, end / sectorSize - 1, row.attributes,
+        comesLast(row.name) ? unfinished(row.name) : kj::str(row.name)});
+    at = end;
+  }
+  return table;
+}
+
+Installed installedOn(const gpt::Table& table) {
+  bool complete = table.partitions.size() == kj::size(kRows), begun = complete;
+  for (size_t i = 0; i < kj::size(kRows) && i < table.partitions.size(); ++i) {
+    kj::StringPtr name = table.partitions[i].name, wanted = kRows[i].name;
+    complete = complete && name == wanted;
+    begun = begun && name == (comesLast(wanted) ? unfinished(wanted) : kj::str(wanted));
+  }
+  return complete ? Installed::kYes : begun ? Installed::kUnfinished : Installed::kNot;
+}
+
+void finish(gpt::Table& table) {
+  for (auto& partition : table.partitions) {
+    for (auto name : {kState, kEphemeral}) {
+      if (partition.name == unfinished(name)) partition.name = kj::str(name);
+    }
+  }
+}
+
+void begin(gpt::Table& table) {
+  for (auto& partition : table.partitions) {
+    if (comesLast(partition.name)) partition.name = unfinished(partition.name);
+  }
+}
+
+kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {
+  unsigned number = 0;
+  for (auto& p : table.partitions) {
+    ++number;
+    if (p.name != name && p.name != unfinished(name)) continue;
+    return Place{number, p.first * sectorSize, (p.last + 1 - p.first) * sectorSize};
+  }
+  return nullptr;
+}
+
+kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize) {
+  if (installedOn(table) != Installed::kYes || diskBytes < 2 * kMiB) return nullptr;
+  auto last = endOf(diskBytes) / sectorSize - 1;
+  auto& ephemeral = table.partitions.back();
+  if (last <= ephemeral.last) return nullptr;
+  for (auto& p : table.partitions.slice(0, table.partitions.size() - 1)) {
+    if (p.last >= ephemeral.first) return nullptr;  // not a table of ours
+  }
+  gpt::Table result{table.disk, {}, diskBytes / sectorSize, 0};
+  for (auto& p : table.partitions) {
+    result.partitions.add(
+        gpt::Partition{p.type, p.id, p.first, p.last, p.attributes, kj::str(p.name)});
+  }
+  result.partitions.back().last = last;
+  return kj::mv(result);
+}
+
+kj::String partitionNode(kj::StringPtr disk, unsigned number) {
+  char end = disk[disk.size() - 1];
+  return kj::str(disk, end >= '0' && end <= '9' ? "p" : "", number);
+}
+
+}  // namespace talos::install

@@ -1,0 +1,153 @@
+#include "machined/disk/installer/system-disk-erasure.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/disk/empty-head.h"
+#include "common/memory/zeroize.h"
+#include "machined/disk/installer/file-systems.h"
+#include "machined/disk/installer/locked-disk.h"
+
+namespace talos::install {
+namespace {
+
+using Kind = EraseStep::Kind;
+using machined::kMetaBytes;
+using machined::MetaTag;
+using machined::MetaValues;
+
+constexpr uint64_t kMetaCopy = 256 * 1024;  // of which the first one is read first
+constexpr uint64_t kTableBytes = kMiB;      // at either end of the disk
+
+// In the order in which they go.
+constexpr kj::StringPtr kOrder[] = {kState, kEphemeral, kEfi, kBios, kBoot};
+
+bool has(kj::ArrayPtr<const kj::StringPtr> labels, kj::StringPtr label) {
+  for (auto l : labels) {
+    if (l == label) return true;
+  }
+  return false;
+}
+
+void addPartition(kj::Vector<EraseStep>& steps, kj::StringPtr label, const Place& place) {
+  auto zeroed = label == kState       ? place.size
+                : label == kEphemeral ? emptyHeadOf(place.size)
+                                      : kj::min(place.size, kEmptyHead);
+  steps.add(EraseStep{Kind::kZero, label, place.offset, zeroed});
+  if (label == kEfi) steps.add(EraseStep{Kind::kFat, label, place.offset, place.size});
+  if (label == kBoot) steps.add(EraseStep{Kind::kBootFileSystem, label, place.offset, place.size});
+}
+
+void addMeta(kj::Vector<EraseStep>& steps, const Place& meta) {
+  steps.add(EraseStep{Kind::kZero, kMeta, meta.offset + kMetaCopy, meta.size - kMetaCopy});
+  steps.add(EraseStep{Kind::kZero, kMeta, meta.offset, kMetaCopy});
+}
+
+void addTable(kj::Vector<EraseStep>& steps, uint64_t tableEnd, unsigned sectorSize,
+              uint64_t diskBytes, const Place& meta) {
+  constexpr auto kTable = "partition table"_kj;
+  steps.add(EraseStep{Kind::kUnname, kTable, 0, 0});
+  steps.add(EraseStep{Kind::kZero, kTable, diskBytes - kTableBytes, kTableBytes});
+  // On a disk that has grown since, the copy is where the end was.
+  if (tableEnd + sectorSize <= diskBytes) {
+    steps.add(EraseStep{Kind::kZero, kTable, tableEnd - kTableBytes, kTableBytes});
+  }
+  steps.add(EraseStep{Kind::kZero, kTable, 0, sectorSize});
+  steps.add(EraseStep{Kind::kZero, kTable, sectorSize, kTableBytes - sectorSize});
+  addMeta(steps, meta);
+}
+
+void unname(Disk& disk) {
+  auto found = disk.table();
+  KJ_IF_MAYBE (table, found) {
+    begin(*table);
+    disk.writeTable(*table);
+  }
+}
+
+void changeMeta(Disk& disk, const EraseStep& step) {
+  auto bytes = disk.read(step.offset, kMetaBytes);
+  KJ_DEFER(zeroizeReceived(bytes));
+  MetaValues values(bytes);
+  eraseValues(step, values);
+  for (auto& write : values.writes()) disk.write(step.offset + write.offset, write.bytes);
+}
+
+void carryOut(Disk& disk, const gpt::Table& table, const EraseStep& step) {
+  auto node = [&](kj::StringPtr label) {
+    return disk.node(KJ_ASSERT_NONNULL(find(table, label, disk.sectorSize())));
+  };
+  switch (step.kind) {
+    case Kind::kZero:
+      return disk.zero(step.offset, step.size);
+    case Kind::kUnname:
+      return unname(disk);
+    case Kind::kFat:
+      return makeFat(node(kEfi));
+    case Kind::kBootFileSystem:
+      return makeBootXfs(node(kBoot));
+    case Kind::kOnlyMark:
+    case Kind::kNoMark:
+      return changeMeta(disk, step);
+  }
+}
+
+}  // namespace
+
+kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, uint64_t diskBytes,
+                                 kj::ArrayPtr<const kj::StringPtr> labels) {
+  kj::Vector<EraseStep> steps;
+  auto require = [&](kj::StringPtr label) {
+    KJ_IF_MAYBE (place, find(table, label, sectorSize)) return *place;
+    fail(ErrorKind::kNotFound, kj::str("the disk has no partition ", label));
+  };
+  for (auto label : labels) require(label);
+  bool all = labels.size() == 0;
+  for (auto label : kOrder) {
+    // With the whole disk goes what holds data; the rest is not reachable without the table.
+    bool secret = label == kState || label == kEphemeral;
+    if (all ? secret && find(table, label, sectorSize) != nullptr : has(labels, label)) {
+      addPartition(steps, label, require(label));
+    }
+  }
+  auto meta = require(kMeta);
+  if (all || has(labels, kMeta)) {
+    steps.add(EraseStep{Kind::kOnlyMark, kMeta, meta.offset, meta.size});
+  }
+  if (all) {
+    addTable(steps, table.sectors * sectorSize, sectorSize, diskBytes, meta);
+  } else if (has(labels, kMeta)) {
+    addMeta(steps, meta);
+  } else {
+    steps.add(EraseStep{Kind::kNoMark, kMeta, meta.offset, meta.size, has(labels, kState)});
+  }
+  return steps;
+}
+
+void eraseValues(const EraseStep& step, MetaValues& values) {
+  constexpr auto kMark = static_cast<uint32_t>(MetaTag::kReset),
+                 kStateKeys = static_cast<uint32_t>(MetaTag::kStateEncryption);
+  for (auto tag : values.tags()) {
+    bool goes = (tag == kMark) == (step.kind == Kind::kNoMark) || (step.keys && tag == kStateKeys);
+    if (goes) values.remove(tag);
+  }
+}
+
+bool erase(kj::StringPtr path, kj::ArrayPtr<const kj::StringPtr> labels, Say& say) {
+  Disk disk(path);
+  auto table = disk.table();
+  KJ_IF_MAYBE (t, table) {
+    kj::StringPtr told;
+    for (auto& step : eraseSteps(*t, disk.sectorSize(), disk.size(), labels)) {
+      bool erases = step.kind != Kind::kOnlyMark && step.kind != Kind::kNoMark;
+      if (erases && told != step.what) say(kj::str("erasing ", step.what, " of ", path));
+      if (erases) told = step.what;
+      carryOut(disk, *t, step);
+    }
+    disk.tellKernel();
+    return true;
+  }
+  return false;
+}
+
+}  // namespace talos::install

@@ -1,0 +1,234 @@
+#include "machined/disk/installer/system-installation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <linux/blkpg.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/base/version.h"
+#include "common/disk/empty-head.h"
+#include "common/disk/unfinished-xfs.h"
+#include "machined/disk/installer/boot-code.h"
+#include "machined/disk/installer/boot-files.h"
+#include "machined/disk/installer/file-systems.h"
+#include "machined/disk/installer/locked-disk.h"
+#include "machined/disk/installer/synced-file.h"
+#include "machined/disk/volumes/mount-table.h"
+#include "machined/disk/volumes/mount-volume.h"
+
+namespace talos::install {
+namespace {
+
+using machined::FileSystem;
+
+constexpr size_t kCopyAtOnce = 1u << 20;
+constexpr uint64_t kHeadOfTable = 8192;  // MBR and header, whatever the sector size
+
+[[noreturn]] void refuse(kj::String why) {
+  fail(ErrorKind::kFailedPrecondition, why);
+}
+
+Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {
+  return KJ_REQUIRE_NONNULL(find(table, name, sectorSize), name);
+}
+
+// --- the parts of an installation
+
+void wipe(Disk& disk, Say& say) {
+  say(kj::str("wiping ", disk.name()));
+  // A disk with a partition STATE is somebody's as long as that can be read, so first the name
+  // goes.
+  KJ_IF_MAYBE (own, disk.table()) {
+    if (own->inForce && installedOn(*own) == Installed::kYes) {
+      begin(*own);
+      disk.writeTable(*own);
+    }
+  }
+  auto empty = kj::heapArray<kj::byte>(kHeadOfTable);
+  memset(empty.begin(), 0, empty.size());
+  disk.write(0, empty.slice(0, kBootSector));  // without it nothing of the table counts
+  disk.write(kBootSector, empty.slice(kBootSector, empty.size()));
+  uint64_t tenths = 0;
+  auto whole = disk.size() / disk.sectorSize() * disk.sectorSize();
+  disk.zero(0, whole, [&](uint64_t done) {
+    if (done * 10 / whole == tenths) return;
+    tenths = done * 10 / whole;
+    say(kj::str("wiping ", disk.name(), ": ", tenths * 10, " %"));
+  });
+}
+
+void fillBoot(kj::StringPtr node, kj::StringPtr arguments, const System& system) {
+  auto mount = machined::openFileSystem(node, FileSystem::kXfs, machined::MountAccess::kReadWrite);
+  makeFolder(mount, "grub");
+  makeFolder(mount, "A");
+  copyFile(mount, "A/vmlinuz", kj::str(system.folder, "/vmlinuz"));
+  auto early = openFile(kj::str(system.folder, "/initramfs")), image = openFile(system.image);
+  writeInitramfs(mount, "A/initramfs", wholeOf(early), wholeOf(image));
+  putFile(mount, "A/version", kj::str(buildVersion().tag, "\n"), 0600);
+  putFile(mount, "A/boot.cfg", bootEntry(Slot::kA, arguments), 0600);
+  putFile(mount, "grub/grubenv", writeSlots({}), 0600);
+  putFile(mount, "grub/grub.cfg", grubConfig(), 0600);
+  syncAll(mount);
+}
+
+void fillEfi(kj::StringPtr node, const System& system) {
+  auto mount = machined::openFileSystem(node, FileSystem::kVfat, machined::MountAccess::kReadWrite);
+  makeFolder(mount, "EFI");
+  makeFolder(mount, "EFI/BOOT");
+  copyFile(mount, "EFI/BOOT/BOOTX64.EFI", kj::str(system.folder, "/BOOTX64.EFI"));
+  syncAll(mount);
+}
+
+void writeBootCode(Disk& disk, const Place& bios, const System& system) {
+  auto sector = bios.offset / kBootSector;  // a BIOS counts in these
+  disk.write(bios.offset,
+             coreImage(contentOf(kj::str(system.folder, "/core.img")), sector, bios.size));
+  disk.write(0, bootSector(disk.read(0, kBootSector),
+                           contentOf(kj::str(system.folder, "/boot.img")), sector));
+}
+
+}  // namespace
+
+kj::String rootImage(kj::StringPtr mountinfo) {
+  kj::Maybe<kj::String> source;  // of several the last is seen
+  for (auto line : Lines(mountinfo)) {
+    KJ_IF_MAYBE (mount, machined::mountOf(line)) {
+      if (mount->target != "/"_kj.asArray()) continue;
+      source = nullptr;
+      if (mount->type == "squashfs"_kj.asArray()) source = machined::unescaped(mount->source);
+    }
+  }
+  KJ_IF_MAYBE (s, source) return kj::mv(*s);
+  refuse(kj::str("this system cannot be installed: its root is not an image"));
+}
+
+bool write(const Wish& wish, const System& system, Say& say) {
+  Disk disk(wish.disk);
+  gpt::Table table;
+  KJ_IF_MAYBE (e,
+               kj::runCatchingExceptions([&] { table = layout(disk.size(), disk.sectorSize()); })) {
+    refuse(kj::str(wish.disk, " cannot be installed on: it ", messageOf(*e)));
+  }
+  auto found = disk.look();
+  if (wish.again && found.installed == Installed::kYes) return false;
+  if (wish.wipe && found.installed != Installed::kUnfinished) {
+    wipe(disk, say);
+  } else KJ_IF_MAYBE (why, worthKeeping(found)) {
+    refuse(kj::str(wish.disk, " cannot be installed on: ", *why,
+                   "; set machine.install.wipe: true to lose that, or choose another disk"));
+  }
+  say(kj::str("partitioning ", wish.disk));
+  // An earlier attempt may have put boot code there, of which the rest goes now.
+  if (found.installed == Installed::kUnfinished) {
+    auto head = disk.read(0, kBootSector);
+    auto sector = kj::heapArray<kj::byte>(head);
+    gpt::startNextDevice(sector);
+    disk.write(0, sector);
+  }
+  disk.setTable(table);
+  auto place = [&](kj::StringPtr name) { return require(table, name, disk.sectorSize()); };
+  for (auto name : {kBios, kMeta, kState}) disk.zero(place(name).offset, place(name).size);
+  disk.zero(place(kEphemeral).offset, emptyHeadOf(place(kEphemeral).size));
+  say("creating the file systems EFI and BOOT");
+  makeFat(disk.node(place(kEfi)));
+  makeBootXfs(disk.node(place(kBoot)));
+  say("writing kernel and system to slot A");
+  fillBoot(disk.node(place(kBoot)), wish.arguments, system);
+  return true;
+}
+
+void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say) {
+  Disk disk(path);
+  gpt::Table table;
+  KJ_IF_MAYBE (found, disk.table()) {
+    table = kj::mv(*found);
+  }
+  if (installedOn(table) == Installed::kNot) {
+    refuse(kj::str(path, " has changed since the installation began"));
+  }
+  if (installedOn(table) == Installed::kYes) return;  // the names come last
+  if (bootLoader) {
+    say("installing the boot loader");
+    fillEfi(disk.node(require(table, kEfi, disk.sectorSize())), system);
+    writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
+  }
+  finish(table);
+  disk.writeTable(table);  // the kernel reads it when the machine has rebooted
+}
+
+void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
+  {
+    auto fd = openFile(device);
+    auto block = kj::heapArray<kj::byte>(kCopyAtOnce);
+    for (uint64_t done = 0; done < empty;) {
+      ssize_t n;
+      KJ_SYSCALL(n = pread(fd, block.begin(), kj::min(block.size(), empty - done),
+                           static_cast<off_t>(done)),
+                 device);
+      if (n == 0) break;
+      auto part = block.slice(0, static_cast<size_t>(n));
+      if (done == 0 && isUnfinishedXfs(part)) break;
+      if (!isZero(part))
+        refuse(kj::str(device, " holds something, but no file system that can be read"));
+      done += static_cast<uint64_t>(n);
+    }
+  }
+  makeXfs(device, label);
+  KJ_SYSCALL(fsync(openFile(device)), device);  // mkfs may leave it in the disk's cache
+}
+
+namespace {
+
+// What the kernel takes a partition for.
+void resize(int disk, const Place& place) {
+  struct blkpg_partition part = {};
+  part.start = static_cast<long long>(place.offset);
+  part.length = static_cast<long long>(place.size);
+  part.pno = static_cast<int>(place.number);
+  struct blkpg_ioctl_arg ask = {BLKPG_RESIZE_PARTITION, 0, sizeof part, &part};
+  KJ_SYSCALL(ioctl(disk, BLKPG, &ask));
+}
+
+}  // namespace
+
+bool grow(kj::StringPtr path) {
+  auto fd = openFile(path);  // in use: partitions of it are mounted
+  int sector = 0;
+  KJ_SYSCALL(ioctl(fd, BLKSSZGET, &sector), path);
+  auto size = sizeOf(fd);
+  auto read = [&](uint64_t offset, size_t count) {
+    auto bytes = kj::heapArray<kj::byte>(count);
+    ssize_t n;
+    KJ_SYSCALL(n = pread(fd, bytes.begin(), count, static_cast<off_t>(offset)), path);
+    return kj::heapArray<const kj::byte>(bytes.begin(), static_cast<size_t>(n));
+  };
+  KJ_IF_MAYBE (table, gpt::read(read, static_cast<unsigned>(sector))) {
+    KJ_IF_MAYBE (larger, grown(*table, size, static_cast<unsigned>(sector))) {
+      int raw;
+      KJ_SYSCALL(raw = open(path.cStr(), O_RDWR | O_DSYNC | O_CLOEXEC), path);
+      kj::AutoCloseFd out(raw);
+      for (auto& step : gpt::writes(*larger, static_cast<unsigned>(sector), *table)) {
+        ssize_t n;
+        KJ_SYSCALL(
+            n = pwrite(out, step.bytes.begin(), step.bytes.size(), static_cast<off_t>(step.offset)),
+            path);
+        KJ_REQUIRE(n == step.bytes.size(), "a write to the disk was cut", path);
+      }
+      *table = kj::mv(*larger);
+    }
+    if (!table->inForce || installedOn(*table) != Installed::kYes) return false;
+    // Also when the table has grown already: a brain before this one may have ended in between.
+    resize(fd, require(*table, kEphemeral, static_cast<unsigned>(sector)));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace talos::install

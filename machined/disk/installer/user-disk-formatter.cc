@@ -1,0 +1,100 @@
+#include "machined/disk/installer/user-disk-formatter.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "machined/disk/installer/file-systems.h"
+#include "machined/disk/installer/locked-disk.h"
+#include "machined/disk/installer/synced-file.h"
+
+namespace talos::install {
+namespace {
+
+uint64_t roundedUp(uint64_t bytes) {
+  return (bytes + kMiB - 1) / kMiB * kMiB;
+}
+
+kj::String nameOf(size_t index) {
+  return kj::str("user-disk-", index + 1);
+}
+
+bool isUnfinished(const gpt::Table& table) {
+  for (auto i : kj::indices(table.partitions)) {
+    if (table.partitions[i].name != kj::str(nameOf(i), kUnfinished)) return false;
+  }
+  return !table.partitions.empty();
+}
+
+[[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr why) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", disk, " cannot be used: ", why));
+}
+
+}  // namespace
+
+gpt::Table userLayout(kj::ArrayPtr<const uint64_t> sizes, uint64_t diskBytes, unsigned sectorSize) {
+  gpt::Table table{gpt::Guid::random(), {}, diskBytes / sectorSize, 0};
+  // Behind the last sector that a partition may have.
+  uint64_t at = gpt::kAlignment, limit = (kj::max(diskBytes / kMiB, 1) - 1) * kMiB;
+  for (auto i : kj::indices(sizes)) {
+    bool rest = sizes[i] == 0 && i + 1 == sizes.size();
+    if (sizes[i] > diskBytes || at >= limit || (!rest && at + roundedUp(sizes[i]) > limit)) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("it has ", diskBytes / kMiB, " MiB, which is too small for partition ", i + 1));
+    }
+    uint64_t end = rest ? limit : at + roundedUp(sizes[i]);
+    table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(), at / sectorSize,
+                                        end / sectorSize - 1, 0, kj::str(nameOf(i), kUnfinished)});
+    at = end;
+  }
+  return table;
+}
+
+void finishUserLayout(gpt::Table& table) {
+  for (auto i : kj::indices(table.partitions)) table.partitions[i].name = nameOf(i);
+}
+
+bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Table&> table,
+                size_t partitions) {
+  if (found.installed == Installed::kUnfinished) refuse(disk, "a system is being installed on it");
+  KJ_IF_MAYBE (t, table) {
+    if (found.installed == Installed::kNot && isUnfinished(*t)) return true;
+    bool fits = t->inForce && t->partitions.size() == partitions && partitions > 0;
+    if (found.installed == Installed::kNot && fits) return false;
+  }
+  KJ_IF_MAYBE (why, worthKeeping(found)) {
+    refuse(disk, kj::str(*why, ", and machine.disks names ", partitions,
+                         partitions == 1 ? " partition" : " partitions",
+                         "; empty the disk, or choose another one"));
+  }
+  return true;
+}
+
+bool divide(kj::StringPtr path, kj::ArrayPtr<const uint64_t> sizes,
+            kj::Function<void(kj::StringPtr)>& say) {
+  Disk disk(path);
+  auto found = disk.look();
+  auto there = disk.table();
+  auto old = there.map([](gpt::Table& t) -> const gpt::Table& { return t; });
+  if (!mustDivide(path, found, old, sizes.size())) return false;
+  gpt::Table table;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&] { table = userLayout(sizes, disk.size(), disk.sectorSize()); })) {
+    refuse(path, messageOf(*e));
+  }
+  say(kj::str("partitioning ", path));
+  disk.setTable(table);
+  for (auto i : kj::indices(table.partitions)) {
+    auto place = KJ_ASSERT_NONNULL(find(table, table.partitions[i].name, disk.sectorSize()));
+    auto node = disk.node(place);
+    say(kj::str("creating the file system of ", node));
+    makeXfs(node, kj::str("disk-", i + 1));
+    KJ_SYSCALL(fsync(openFile(node)), node);  // mkfs may leave it in the disk's cache
+  }
+  finishUserLayout(table);
+  disk.setTable(table);
+  return true;
+}
+
+}  // namespace talos::install

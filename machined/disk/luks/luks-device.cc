@@ -1,0 +1,464 @@
+#include "machined/disk/luks/luks-device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <libcryptsetup.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/disk/unfinished-xfs.h"
+#include "common/memory/zeroize.h"
+
+namespace talos::luks {
+namespace {
+
+constexpr size_t kSector = 512, kPiece = 1u << 20;
+constexpr char kMark[] = "machined: this partition is being formatted as LUKS2\n";
+constexpr kj::StringPtr kFreshType = "talos-fresh"_kj;
+constexpr char kFreshToken[] = R"({"type":"talos-fresh","keyslots":[]})";
+
+kj::AutoCloseFd openDevice(kj::StringPtr path, int flags) {
+  int fd = open(path.cStr(), flags | O_CLOEXEC);
+  if (fd < 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("cannot open ", path, ": ", strerror(errno)));
+  }
+  return kj::AutoCloseFd(fd);
+}
+
+void writeAt(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t at, kj::StringPtr path) {
+  while (bytes.size() > 0) {
+    ssize_t n;
+    KJ_SYSCALL(n = pwrite(fd, bytes.begin(), bytes.size(), static_cast<off_t>(at)), path);
+    bytes = bytes.slice(n, bytes.size());
+    at += n;
+  }
+}
+
+void flush(int fd, kj::StringPtr path) {
+  KJ_SYSCALL(fsync(fd), path);
+}
+
+// As much as there is.
+kj::Array<kj::byte> bytesOf(int fd, size_t size, kj::StringPtr path, uint64_t at = 0) {
+  auto bytes = kj::heapArray<kj::byte>(size);
+  auto n = readAt(fd, at, bytes, path);
+  return kj::heapArray<kj::byte>(bytes.slice(0, n));
+}
+
+bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
+  for (auto b : bytes) {
+    if (b != 0) return false;
+  }
+  return true;
+}
+
+// Where a header would be, or all of it. Of what is in use, the first piece tells.
+bool isEmpty(int fd, kj::StringPtr path) {
+  off_t size;
+  KJ_SYSCALL(size = lseek(fd, 0, SEEK_END), path);
+  auto end = emptyHeadOf(static_cast<uint64_t>(size));
+  for (uint64_t at = 0; at < end; at += kPiece) {
+    if (!isZero(bytesOf(fd, kPiece, path, at))) return false;
+  }
+  return true;
+}
+
+bool isMarked(kj::ArrayPtr<const kj::byte> bytes) {
+  auto mark = kj::StringPtr(kMark).asBytes();
+  return bytes.size() >= kSector && bytes.slice(0, mark.size()) == mark &&
+         isZero(bytes.slice(mark.size(), kSector));
+}
+
+// On no benchmark depends what a key costs: a machine that was busy when the key was made would
+// have a weak one for ever, and on a slow one the benchmark is most of the time that formatting
+// takes.
+struct crypt_pbkdf_type derivationOf(Derivation how) {
+  struct crypt_pbkdf_type type = {};
+  type.type = CRYPT_KDF_ARGON2ID;
+  type.hash = "sha256";
+  type.time_ms = 1;  // that would be the goal of a benchmark
+  type.iterations = how.getPasses();
+  type.max_memory_kb = how.getMemory();
+  type.parallel_threads = how.getThreads();
+  type.flags = CRYPT_PBKDF_NO_BENCHMARK;
+  return type;
+}
+
+const char* text(kj::ArrayPtr<const kj::byte> passphrase) {
+  return reinterpret_cast<const char*>(passphrase.begin());
+}
+
+// Of the first sector, as dm-crypt would: aes-xts-plain64, whose first block needs no more than
+// itself.
+bool isXfsDecrypted(kj::ArrayPtr<const kj::byte> block, kj::ArrayPtr<const kj::byte> key) {
+  constexpr size_t kBlock = 16;
+  auto cipher = key.size() == 64   ? EVP_aes_256_xts()
+                : key.size() == 32 ? EVP_aes_128_xts()
+                                   : nullptr;
+  if (cipher == nullptr || block.size() < kBlock) return false;
+  kj::byte tweak[kBlock] = {}, plain[kBlock] = {};
+  int size = 0;
+  auto context = EVP_CIPHER_CTX_new();
+  KJ_REQUIRE(context != nullptr, "no memory for a cipher");
+  KJ_DEFER(EVP_CIPHER_CTX_free(context));
+  return EVP_DecryptInit_ex(context, cipher, nullptr, key.begin(), tweak) == 1 &&
+         EVP_DecryptUpdate(context, plain, &size, block.begin(), kBlock) == 1 &&
+         memcmp(plain, "XFSB", 4) == 0;
+}
+
+dev_t numberOf(kj::StringPtr path) {
+  struct stat info;
+  KJ_SYSCALL(stat(path.cStr(), &info), path);
+  return S_ISBLK(info.st_mode) ? info.st_rdev : 0;
+}
+
+// The file of a header while it is made.
+class Scratch {
+ public:
+  Scratch() {
+    int raw;
+    KJ_SYSCALL(raw = memfd_create("luks-header", MFD_CLOEXEC));
+    fd = kj::AutoCloseFd(raw);
+    // It has to look like a device that has room for more than its header.
+    KJ_SYSCALL(ftruncate(fd, 2 * kHeaderBytes));
+    path = kj::str("/proc/self/fd/", raw);
+  }
+  kj::AutoCloseFd fd;
+  kj::String path;
+};
+
+}  // namespace
+
+Device::Device(kj::StringPtr path) : path(kj::str(path)) {
+  auto fd = openDevice(path, O_RDONLY);
+  auto begin = bytesOf(fd, kSector, path);
+  zerosFirst = isZero(begin);
+  if (isMarked(begin) || isUnfinishedXfs(begin) || (zerosFirst && isEmpty(fd, path))) {
+    what = Content::kEmpty;
+    return;
+  }
+  fd = nullptr;
+  load();
+}
+
+kj::Maybe<kj::StringPtr> Device::damage() const {
+  if (what != Content::kOther || !zerosFirst) return nullptr;
+  return "begins with zeros and has data behind them, as a volume does whose header was "
+         "damaged"_kj;
+}
+
+Device::~Device() noexcept(false) {
+  if (cd != nullptr) crypt_free(cd);
+}
+
+void Device::begin(kj::StringPtr file) {
+  if (cd != nullptr) crypt_free(cd);
+  cd = nullptr;
+  words.clear();
+  int result = crypt_init(&cd, file.cStr());
+  if (result < 0) failed("open", result);
+  crypt_set_log_callback(
+      cd,
+      [](int level, const char* line, void* self) {
+        if (level != CRYPT_LOG_ERROR) return;
+        size_t size = strlen(line);
+        while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '.')) --size;
+        static_cast<Device*>(self)->words.add(kj::heapString(line, size));
+      },
+      this);
+  crypt_set_rng_type(cd, CRYPT_RNG_RANDOM);
+}
+
+void Device::load() {
+  begin(path);
+  what = crypt_load(cd, CRYPT_LUKS2, nullptr) == 0 ? Content::kLuks : Content::kOther;
+}
+
+void Device::failed(kj::StringPtr doing, int error) {
+  auto why = words.empty() ? kj::str(strerror(-error)) : kj::strArray(words, "; ");
+  words.clear();
+  fail(error == -EBUSY ? ErrorKind::kUnavailable : ErrorKind::kFailedPrecondition,
+       kj::str("cannot ", doing, " ", path, ": ", why));
+}
+
+crypt_device* Device::volume() {
+  if (what == Content::kLuks) return cd;
+  auto why = words.empty() ? kj::str("it has no LUKS2 header") : kj::strArray(words, "; ");
+  fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", why));
+}
+
+kj::Vector<unsigned> Device::slots() {
+  kj::Vector<unsigned> used;
+  for (unsigned i = 0; i < kSlots; ++i) {
+    auto status = crypt_keyslot_status(volume(), static_cast<int>(i));
+    if (status == CRYPT_SLOT_ACTIVE || status == CRYPT_SLOT_ACTIVE_LAST) used.add(i);
+  }
+  return used;
+}
+
+bool Device::fresh() {
+  const char* type;
+  for (int i = 0, most = crypt_token_max(CRYPT_LUKS2); i < most; ++i) {
+    auto status = crypt_token_status(volume(), i, &type);
+    if (status >= CRYPT_TOKEN_INTERNAL && type == kFreshType) return true;
+  }
+  return false;
+}
+
+unsigned Device::keySize() {
+  return 8 * static_cast<unsigned>(crypt_get_volume_key_size(volume()));
+}
+
+unsigned Device::sectorSize() {
+  return static_cast<unsigned>(crypt_get_sector_size(volume()));
+}
+
+kj::String Device::cipher() {
+  auto name = crypt_get_cipher(volume()), mode = crypt_get_cipher_mode(cd);
+  return kj::str(name == nullptr ? "" : name, "-", mode == nullptr ? "" : mode);
+}
+
+kj::String Device::uuid() {
+  auto id = crypt_get_uuid(volume());
+  return kj::str(id == nullptr ? "" : id);
+}
+
+kj::Array<kj::byte> Device::header() {
+  constexpr uint64_t kMost = 64u << 20;
+  uint64_t metadata = 0, size = crypt_get_data_offset(volume()) * kSector;
+  int result = crypt_get_metadata_size(cd, &metadata, nullptr);
+  if (result < 0) failed("read the header of", result);
+  metadata *= 2;  // it is there twice
+  if (size > kMost || metadata > size) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, ": a header of ", size, " bytes is not kept"));
+  }
+  auto all = bytesOf(openDevice(path, O_RDONLY), size, path);
+  KJ_REQUIRE(all.size() == size, "the device ends in its header", path);
+  auto kept = kj::heapArray<kj::byte>(size);
+  memset(kept.begin(), 0, size);
+  memcpy(kept.begin(), all.begin(), metadata);
+  for (auto slot : slots()) {
+    uint64_t at = 0, length = 0;
+    result = crypt_keyslot_area(cd, static_cast<int>(slot), &at, &length);
+    if (result < 0) failed("read the keys of", result);
+    KJ_REQUIRE(at <= size && length <= size - at, "a key is not in the header", path);
+    memcpy(kept.begin() + at, all.begin() + at, length);
+  }
+  return kept;
+}
+
+bool Device::isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys) {
+  constexpr size_t kBlock = 16;
+  if (weakness() != nullptr) return false;
+  auto begin = bytesOf(openDevice(device, O_RDONLY), kBlock, device,
+                       crypt_get_data_offset(volume()) * kSector);
+  auto volumeKey = kj::heapArray<kj::byte>(keySize() / 8);
+  KJ_DEFER(zeroize(volumeKey));
+  auto opensAt = [&](const Key& key, unsigned slot) {
+    size_t size = volumeKey.size();
+    int result = crypt_volume_key_get(cd, static_cast<int>(slot), volumeKey.asChars().begin(),
+                                      &size, text(key.passphrase), key.passphrase.size());
+    words.clear();
+    return result >= 0 && size == volumeKey.size();
+  };
+  auto used = slots();
+  for (bool own : {true, false}) {
+    for (auto& key : keys) {
+      for (auto slot : used) {
+        if ((slot == key.slot) != own || !opensAt(key, slot)) continue;
+        return isXfsDecrypted(begin, volumeKey);
+      }
+    }
+  }
+  return false;
+}
+
+kj::Maybe<kj::String> Device::weakness() {
+  constexpr unsigned kLeastKey = 256;
+  auto ours = kj::str(kCipher, "-", kCipherMode);
+  auto problem = [&](kj::StringPtr what, kj::StringPtr is, unsigned bits) {
+    return kj::str("its header has ", what, " ", is, " with ", bits, " bits, not ", ours,
+                   " with 256 or 512; somebody may have changed it");
+  };
+  auto used = cipher();
+  if (used != ours || keySize() < kLeastKey) return problem("the cipher", used, keySize());
+  for (auto slot : slots()) {
+    size_t size = 0;
+    auto name = crypt_keyslot_get_encryption(cd, static_cast<int>(slot), &size);
+    kj::StringPtr is = name == nullptr ? "" : name;
+    if (is != ours || 8 * size < kLeastKey) {
+      return problem(kj::str("key slot ", slot, " with the cipher"), is,
+                     static_cast<unsigned>(8 * size));
+    }
+  }
+  return nullptr;
+}
+
+// In what was begun.
+void Device::makeHeader(kj::ArrayPtr<const Key> keys, const Format& how) {
+  auto derivation = derivationOf(how.derivation);
+  KJ_REQUIRE(crypt_set_data_offset(cd, kHeaderBytes / kSector) == 0);
+  struct crypt_params_luks2 params = {};
+  params.sector_size = how.sectorSize;
+  params.label = how.label.cStr();
+  params.pbkdf = &derivation;
+  int result = crypt_format(cd, CRYPT_LUKS2, kCipher.cStr(), kCipherMode.cStr(), nullptr, nullptr,
+                            how.keySize / 8, &params);
+  if (result < 0) failed("make a header for", result);
+  for (auto& key : keys) {
+    result = crypt_keyslot_add_by_volume_key(cd, static_cast<int>(key.slot), nullptr, 0,
+                                             text(key.passphrase), key.passphrase.size());
+    if (result < 0) failed(kj::str("make key slot ", key.slot, " of"), result);
+  }
+  result = crypt_token_json_set(cd, CRYPT_ANY_TOKEN, kFreshToken);
+  if (result < 0) failed("make a header for", result);
+}
+
+void Device::format(kj::ArrayPtr<const Key> keys, const Format& how) {
+  bool again = what == Content::kLuks && slots().empty();
+  if (what != Content::kEmpty && !again) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(path, " is not empty"));
+  }
+  KJ_REQUIRE(keys.size() > 0);
+  Scratch scratch;
+  begin(scratch.path);
+  makeHeader(keys, how);
+  auto header = bytesOf(scratch.fd, kHeaderBytes, scratch.path);
+  auto fd = openDevice(path, O_RDWR);
+  kj::byte mark[kSector] = {};
+  memcpy(mark, kMark, sizeof(kMark) - 1);
+  writeAt(fd, mark, 0, path);
+  flush(fd, path);
+  writeAt(fd, header.slice(kSector, header.size()), kSector, path);
+  flush(fd, path);
+  writeAt(fd, header.slice(0, kSector), 0, path);
+  flush(fd, path);
+  fd = nullptr;
+  load();
+  volume();
+}
+
+// None when it is the wrong one.
+kj::Maybe<unsigned> Device::unlock(const Key& key, int slot, const char* mapping, uint32_t flags) {
+  int result = crypt_activate_by_passphrase(volume(), mapping, slot, text(key.passphrase),
+                                            key.passphrase.size(), flags);
+  if (result == -EPERM || result == -ENOENT) {
+    words.clear();
+    return nullptr;
+  }
+  if (result < 0) failed("open", result);
+  return static_cast<unsigned>(result);
+}
+
+void Device::requireNotMappedOtherwise(kj::StringPtr mapping, bool& active) {
+  auto status = crypt_status(volume(), mapping.cStr());
+  active = status == CRYPT_ACTIVE || status == CRYPT_BUSY;
+  if (!active) return;
+  crypt_device* other = nullptr;
+  int result = crypt_init_by_name(&other, mapping.cStr());
+  KJ_DEFER(if (other != nullptr) crypt_free(other));
+  const char* below = result < 0 ? nullptr : crypt_get_device_name(other);
+  if (below != nullptr && numberOf(below) != 0 && numberOf(below) == numberOf(path)) return;
+  fail(ErrorKind::kFailedPrecondition, kj::str("cannot open ", path, ": the mapping ", mapping,
+                                               " is that of ", below == nullptr ? "?" : below));
+}
+
+kj::Maybe<Opened> Device::open(kj::ArrayPtr<const Key> keys, kj::StringPtr mapping,
+                               const Flags& flags) {
+  KJ_IF_MAYBE (why, weakness()) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", *why));
+  }
+  bool active = false;
+  if (mapping.size() > 0) requireNotMappedOtherwise(mapping, active);
+  const char* name = mapping.size() == 0 || active ? nullptr : mapping.cStr();
+  uint32_t bits = 0;
+  if (name != nullptr) {
+    if (flags.noReadWorkqueue) bits |= CRYPT_ACTIVATE_NO_READ_WORKQUEUE;
+    if (flags.noWriteWorkqueue) bits |= CRYPT_ACTIVATE_NO_WRITE_WORKQUEUE;
+    if (flags.sameCpu) bits |= CRYPT_ACTIVATE_SAME_CPU_CRYPT;
+  }
+  auto used = slots();
+  auto tryAt = [&](bool own) -> kj::Maybe<Opened> {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      for (auto slot : used) {
+        if ((slot == keys[i].slot) != own) continue;
+        KJ_IF_MAYBE (opened, unlock(keys[i], static_cast<int>(slot), name, bits)) {
+          return Opened{*opened, i, fresh()};
+        }
+      }
+    }
+    return nullptr;
+  };
+  auto opened = tryAt(true);
+  if (opened == nullptr) opened = tryAt(false);
+  if (opened != nullptr && mapping.size() > 0 && fresh()) {
+    auto node = kj::str("/dev/mapper/", mapping);
+    auto fd = openDevice(node, O_RDWR);
+    auto zeros = kj::heapArray<kj::byte>(kFreshBytes);
+    memset(zeros.begin(), 0, zeros.size());
+    writeAt(fd, zeros, 0, node);
+    flush(fd, node);
+  }
+  return opened;
+}
+
+bool Device::fits(const Key& key) {
+  return unlock(key, static_cast<int>(key.slot), nullptr, 0) != nullptr;
+}
+
+void Device::add(const Key& key, const Key& by, Derivation derivation) {
+  if (crypt_keyslot_status(volume(), static_cast<int>(key.slot)) != CRYPT_SLOT_INACTIVE) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(path, ": key slot ", key.slot, " is not free"));
+  }
+  auto type = derivationOf(derivation);
+  int result = crypt_set_pbkdf_type(cd, &type);
+  if (result < 0) failed("derive keys for", result);
+  result = crypt_keyslot_add_by_passphrase(cd, static_cast<int>(key.slot), text(by.passphrase),
+                                           by.passphrase.size(), text(key.passphrase),
+                                           key.passphrase.size());
+  if (result == -EPERM) {
+    words.clear();
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, ": the key of slot ", by.slot, " does not open it"));
+  }
+  if (result < 0) failed(kj::str("add key slot ", key.slot, " to"), result);
+}
+
+void Device::remove(unsigned slot, const Key& keeping) {
+  if (slot == keeping.slot || !fits(keeping)) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(path, ": key slot ", slot, " is not removed, for no other key opens it"));
+  }
+  auto status = crypt_keyslot_status(cd, static_cast<int>(slot));
+  if (status == CRYPT_SLOT_INACTIVE) return;
+  int result = crypt_keyslot_destroy(cd, static_cast<int>(slot));
+  if (result < 0) failed(kj::str("remove key slot ", slot, " of"), result);
+}
+
+void Device::settle() {
+  const char* type;
+  for (int i = 0, most = crypt_token_max(CRYPT_LUKS2); i < most; ++i) {
+    auto status = crypt_token_status(volume(), i, &type);
+    if (status < CRYPT_TOKEN_INTERNAL || type != kFreshType) continue;
+    int result = crypt_token_json_set(cd, i, nullptr);
+    if (result < 0) failed("change the header of", result);
+  }
+}
+
+void close(kj::StringPtr mapping) {
+  if (crypt_status(nullptr, mapping.cStr()) == CRYPT_INACTIVE) return;
+  int result = crypt_deactivate(nullptr, mapping.cStr());
+  if (result == 0 || result == -ENODEV) return;
+  fail(result == -EBUSY ? ErrorKind::kUnavailable : ErrorKind::kFailedPrecondition,
+       kj::str("cannot close ", mapping, ": ", strerror(-result)));
+}
+
+}  // namespace talos::luks

@@ -1,0 +1,152 @@
+#include "machined/disk/luks/luks-request.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "machined/confined/frames/frame-stream.h"
+#include "machined/disk/luks/luks-device.h"
+#include "machined/disk/luks/luks-header-backup.h"
+
+namespace talos::luks {
+namespace {
+
+using Request = rpc::LuksRequest::Reader;
+using Answer = rpc::LuksAnswer::Builder;
+
+Key keyOf(rpc::LuksKey::Reader key) {
+  return {key.getSlot(), key.getPassphrase()};
+}
+
+kj::Array<Key> keysOf(capnp::List<rpc::LuksKey>::Reader keys) {
+  return KJ_MAP(key, keys) {
+    return keyOf(key);
+  };
+}
+
+rpc::LuksAnswer::Content wire(Content content) {
+  switch (content) {
+    case Content::kEmpty:
+      return rpc::LuksAnswer::Content::EMPTY;
+    case Content::kLuks:
+      return rpc::LuksAnswer::Content::LUKS;
+    case Content::kOther:
+      break;
+  }
+  return rpc::LuksAnswer::Content::OTHER;
+}
+
+rpc::LuksAnswer::Comparison wire(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::kNone:
+      break;
+    case Comparison::kSame:
+      return rpc::LuksAnswer::Comparison::SAME;
+    case Comparison::kOther:
+      return rpc::LuksAnswer::Comparison::OTHER;
+    case Comparison::kChanging:
+      return rpc::LuksAnswer::Comparison::CHANGING;
+    case Comparison::kDamaged:
+      return rpc::LuksAnswer::Comparison::DAMAGED;
+  }
+  return rpc::LuksAnswer::Comparison::NONE;
+}
+
+void inspect(Device& device, Answer answer) {
+  auto out = answer.initFound();
+  out.setWhat(wire(device.content()));
+  KJ_IF_MAYBE (why, device.damage()) out.setProblem(*why);
+  if (device.content() != Content::kLuks) return;
+  auto used = device.slots();
+  auto slots = out.initSlots(used.size());
+  for (size_t i = 0; i < used.size(); ++i) slots.set(i, used[i]);
+  KJ_IF_MAYBE (why, device.weakness()) out.setProblem(*why);
+}
+
+void open(Device& device, rpc::LuksRequest::Open::Reader wish, Answer answer) {
+  Flags flags{wish.getNoReadWorkqueue(), wish.getNoWriteWorkqueue(), wish.getSameCpu()};
+  KJ_IF_MAYBE (opened, device.open(keysOf(wish.getKeys()), wish.getMapping(), flags)) {
+    auto out = answer.initOpened();
+    out.setSlot(opened->slot);
+    out.setKey(static_cast<uint32_t>(opened->key));
+    out.setFresh(opened->fresh);
+  } else {
+    answer.setRejected();
+  }
+}
+
+void test(Device& device, capnp::List<rpc::LuksKey>::Reader keys, Answer answer) {
+  auto out = answer.initTested(keys.size());
+  for (unsigned i = 0; i < keys.size(); ++i) out.set(i, device.fits(keyOf(keys[i])));
+}
+
+void act(Request request, Answer answer) {
+  if (request.isClose()) return close(request.getClose());
+  if (request.isForget()) return forgetHeader(request.getForget());
+  Device device(request.getDevice());
+  switch (request.which()) {
+    case rpc::LuksRequest::INSPECT:
+      return inspect(device, answer);
+    case rpc::LuksRequest::FORMAT: {
+      auto wish = request.getFormat();
+      return device.format(keysOf(wish.getKeys()), {wish.getKeySize(), wish.getSectorSize(),
+                                                    wish.getLabel(), wish.getDerivation()});
+    }
+    case rpc::LuksRequest::OPEN:
+      return open(device, request.getOpen(), answer);
+    case rpc::LuksRequest::TEST:
+      return test(device, request.getTest(), answer);
+    case rpc::LuksRequest::ADD: {
+      auto wish = request.getAdd();
+      return device.add(keyOf(wish.getKey()), keyOf(wish.getBy()), wish.getDerivation());
+    }
+    case rpc::LuksRequest::REMOVE: {
+      auto wish = request.getRemove();
+      return device.remove(wish.getSlot(), keyOf(wish.getKeeping()));
+    }
+    case rpc::LuksRequest::SETTLE:
+      return device.settle();
+    case rpc::LuksRequest::COMPARE:
+      return answer.setCompared(wire(compareHeader(device, request.getCompare())));
+    case rpc::LuksRequest::MARK:
+      return markHeader(request.getMark());
+    case rpc::LuksRequest::BACKUP:
+      return backupHeader(device, request.getBackup().getFile(), request.getBackup().getLast());
+    case rpc::LuksRequest::RESTORE:
+      return restoreHeader(device, request.getRestore().getFile(),
+                           keysOf(request.getRestore().getKeys()));
+    case rpc::LuksRequest::CLOSE:
+    case rpc::LuksRequest::FORGET:
+      break;
+  }
+  KJ_FAIL_REQUIRE("not a request");
+}
+
+void tellFailure(const kj::Exception& e, Answer answer) {
+  auto out = answer.initFailed();
+  auto kind = kindOf(e);
+  out.setKind(kind == ErrorKind::kUnavailable          ? rpc::LuksAnswer::Kind::BUSY
+              : kind == ErrorKind::kFailedPrecondition ? rpc::LuksAnswer::Kind::PRECONDITION
+                                                       : rpc::LuksAnswer::Kind::INTERNAL);
+  out.setMessage(messageOf(e));
+}
+
+}  // namespace
+
+int serve(int socket) {
+  auto failure = kj::runCatchingExceptions([&]() {
+    machined::BrainSocket brain(socket);
+    auto words = brain.hear();
+    KJ_DEFER(zeroize(words.asBytes()));
+    capnp::FlatArrayMessageReader request(words, machined::readerOptions(words.size()));
+    capnp::MallocMessageBuilder message;
+    auto answer = message.initRoot<rpc::LuksAnswer>();
+    auto wrong =
+        kj::runCatchingExceptions([&]() { act(request.getRoot<rpc::LuksRequest>(), answer); });
+    KJ_IF_MAYBE (e, wrong) tellFailure(*e, answer);
+    brain.tell(message);
+  });
+  return failure == nullptr ? 0 : 1;
+}
+
+}  // namespace talos::luks

@@ -1,0 +1,383 @@
+#include "machined/disk/volumes/node-reset.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/remove-file.h"
+#include "machined/disk/devices/meta-values.h"
+#include "machined/disk/volumes/mount-volume.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kReboot = "reboot"_kj, kOff = "off"_kj;
+constexpr kj::StringPtr kLabels[] = {"EFI"_kj,  "BIOS"_kj,  "BOOT"_kj,
+                                     "META"_kj, "STATE"_kj, "EPHEMERAL"_kj};
+constexpr uint32_t kMark = static_cast<uint32_t>(MetaTag::kReset);
+
+void checkLabels(kj::ArrayPtr<const kj::String> labels) {
+  for (auto& label : labels) {
+    bool known = false;
+    for (auto one : kLabels) known = known || label == one;
+    if (known) continue;
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", label, "\" is not a label of a system partition; use ",
+                 kj::strArray(kLabels, ", ")));
+  }
+}
+
+bool has(kj::ArrayPtr<const kj::String> labels, kj::StringPtr label) {
+  for (auto& l : labels) {
+    if (l == label) return true;
+  }
+  return false;
+}
+
+kj::Vector<kj::String> copyOf(kj::ArrayPtr<const kj::String> texts) {
+  kj::Vector<kj::String> result;
+  for (auto& text : texts) result.add(kj::str(text));
+  return result;
+}
+
+void sayForeignMark(kj::Function<void(kj::StringPtr)>& say, kj::StringPtr where) {
+  say(kj::str("warning: what ", where, " says of a reset is not valid; ignored"));
+}
+
+// --- of a disk
+
+class DiskReset final : public Reset {
+ public:
+  DiskReset(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,
+            Installer& installer, kj::Function<void(kj::StringPtr)> say)
+      : Reset(process1, kj::mv(say)), uv(uv), pool(pool), meta(meta), installer(installer) {}
+
+  kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) override {
+    checkLabels(labels);  // at once
+    auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
+    co_return planReset(devices, labels);
+  }
+
+  kj::Promise<kj::Maybe<ResetWish>> marked() override {
+    kj::Maybe<ResetWish> wish;
+    co_await meta.read(pool.of(0), kMark)
+        .then(
+            [&](kj::Vector<MetaValue> values) {
+              for (auto& value : values) {
+                wish = wishOfMark(value.value.asChars());
+                if (wish == nullptr) sayForeignMark(say, "META");
+              }
+            },
+            [](kj::Exception&& e) {
+              auto kind = kindOf(e);
+              // None, or a node without the partition.
+              if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
+              fail(kind, kj::str("whether a reset is pending is not known: ", messageOf(e),
+                                 "; the boot ends here, since a reset that was overlooked would "
+                                 "erase the node some day; see the kernel's messages, repair or "
+                                 "replace the disk, then reboot"));
+            });
+    co_return kj::mv(wish);
+  }
+
+  kj::Promise<void> carryOut(ResetWish wish) override {
+    auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
+    bool there = false;
+    for (auto& device : devices) there = there || device.partitionName == "META";
+    if (!there) co_return;  // it was done, and the kernel knows
+    auto disk = kj::str("/dev/", findMeta(devices).disk);
+    co_await installer.run(
+        [disk = kj::str(disk), wish = kj::mv(wish)](rpc::InstallRequest::Builder request) {
+          auto erase = request.initErase();
+          erase.setDisk(disk);
+          auto labels = erase.initLabels(wish.labels.size());
+          for (auto i : kj::indices(wish.labels)) labels.set(i, wish.labels[i]);
+        });
+    say(kj::str("reset: ", disk, " was erased as asked"));
+  }
+
+ protected:
+  kj::Promise<void> mark(kj::String text) override {
+    return meta.write(pool.of(0), kMark, kj::heapArray(text.asBytes()));
+  }
+  kj::Promise<void> unmark() override {
+    return meta.remove(pool.of(0), kMark).catch_([](kj::Exception&& e) {
+      auto kind = kindOf(e);
+      if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
+      kj::throwFatalException(kj::mv(e));
+    });
+  }
+
+ private:
+  UvLoop& uv;
+  ReadPool& pool;
+  MetaPartition& meta;
+  Installer& installer;
+};
+
+// --- of folders
+
+constexpr kj::StringPtr kMarkFile = "reset"_kj;
+
+// All but `kept`. What is mounted below stays, and is told by the exception.
+void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
+  for (auto& name : namesIn(folder)) {
+    auto path = kj::str(folder, "/", name);
+    if (path != kept) removeTree(path);
+  }
+  int raw;
+  KJ_SYSCALL(raw = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd owned(raw);
+  KJ_SYSCALL(syncfs(owned), folder);
+}
+
+class FolderReset final : public Reset {
+ public:
+  FolderReset(Process1& process1, UvLoop& uv, kj::Function<void(kj::StringPtr)> say,
+              kj::StringPtr state, kj::StringPtr var, kj::StringPtr mountinfo)
+      : Reset(process1, kj::mv(say)),
+        uv(uv),
+        state(kj::str(state)),
+        var(kj::str(var)),
+        mountinfo(kj::str(mountinfo)),
+        markPath(kj::str(state, "/", kMarkFile)) {}
+
+  kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) override { return foldersOf(labels); }
+
+  kj::Promise<kj::Maybe<ResetWish>> marked() override {
+    kj::Maybe<ResetWish> wish;
+    KJ_IF_MAYBE (text, tryReadFile(markPath, 4096)) {
+      wish = wishOfMark(*text);
+      if (wish == nullptr) sayForeignMark(say, markPath);
+    }
+    return kj::mv(wish);
+  }
+
+  kj::Promise<void> carryOut(ResetWish wish) override {
+    auto plan = foldersOf(wish.labels);
+    auto folders = KJ_MAP(target, plan.targets) {
+      return kj::str(target.device);
+    };
+    co_await uv.blocking([folders = kj::mv(folders), mark = kj::str(markPath)]() {
+      for (auto& folder : folders) emptyFolder(folder, mark);
+      // It must not come back with the power: what is in the folders by then is the next
+      // owner's.
+      removeDurably(mark);
+    });
+    say("reset: the folders of the node were emptied as asked");
+  }
+
+ protected:
+  kj::Promise<void> mark(kj::String text) override {
+    return uv.blocking([path = kj::str(markPath), text = kj::mv(text)]() {
+      writeFileAtomically(path, text, 0600);
+    });
+  }
+  kj::Promise<void> unmark() override {
+    return uv.blocking([mark = kj::str(markPath)]() { removeDurably(mark); });
+  }
+
+ private:
+  UvLoop& uv;
+  kj::String state, var, mountinfo, markPath;
+
+  ResetPlan foldersOf(kj::ArrayPtr<const kj::String> labels) {
+    checkLabels(labels);
+    for (auto& label : labels) {
+      if (label == "STATE" || label == "EPHEMERAL") continue;
+      fail(ErrorKind::kNotFound,
+           kj::str("a node in a container has no partition ", label, "; use STATE or EPHEMERAL"));
+    }
+    auto mounts = readFile(mountinfo);
+    if (!isMountPoint(state, mounts)) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("nothing is mounted at ", state,
+                   ", so this node keeps nothing that could be erased"));
+    }
+    ResetPlan plan;
+    auto add = [&](kj::StringPtr label, kj::StringPtr folder) {
+      if (labels.size() > 0 && !has(labels, label)) return;
+      if (isMountPoint(folder, mounts))
+        plan.targets.add(ResetPlan::Target{kj::str(label), kj::str(folder), 0});
+    };
+    add("STATE", state);
+    add("EPHEMERAL", var);
+    return plan;
+  }
+};
+
+}  // namespace
+
+ResetWish ResetWish::clone() const {
+  return {copyOf(labels), reboot, graceful};
+}
+
+bool erases(const ResetWish& wish, kj::StringPtr label) {
+  return wish.labels.empty() || has(wish.labels, label);
+}
+
+kj::String markOf(const ResetWish& wish) {
+  kj::Vector<kj::StringPtr> words;
+  words.add(wish.reboot ? kReboot : kOff);
+  for (auto& label : wish.labels) words.add(label);
+  return kj::strArray(words, " ");
+}
+
+kj::Maybe<ResetWish> wishOfMark(kj::ArrayPtr<const char> mark) {
+  kj::Vector<kj::String> words;
+  for (size_t begin = 0, i = 0; i <= mark.size(); ++i) {
+    if (i < mark.size() && mark[i] != ' ') continue;
+    words.add(kj::heapString(mark.slice(begin, i)));
+    begin = i + 1;
+  }
+  if (words[0] != kReboot && words[0] != kOff) return nullptr;
+  ResetWish wish;
+  wish.reboot = words[0] == kReboot;
+  for (auto& word : words.slice(1, words.size())) {
+    bool known = false;
+    for (auto label : kLabels) known = known || word == label;
+    if (!known) return nullptr;
+    wish.labels.add(kj::str(word));
+  }
+  return kj::mv(wish);
+}
+
+ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices,
+                    kj::ArrayPtr<const kj::String> labels) {
+  checkLabels(labels);
+  auto& meta = findMeta(devices);
+  ResetPlan plan{kj::str("/dev/", meta.disk), {}};
+  for (auto& device : devices) {
+    if (device.disk != meta.disk || device.whole) continue;
+    if (labels.size() > 0 && !has(labels, device.partitionName)) continue;
+    plan.targets.add(ResetPlan::Target{kj::str(device.partitionName), device.node(), device.bytes});
+  }
+  for (auto& label : labels) {
+    bool there = false;
+    for (auto& target : plan.targets) there = there || target.label == label;
+    if (!there) fail(ErrorKind::kNotFound, kj::str(plan.disk, " has no partition ", label));
+  }
+  return plan;
+}
+
+kj::Promise<void> Reset::promise(ResetWish wish) {
+  co_await plan(copyOf(wish.labels));
+  if (promised() != nullptr)
+    fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
+  known = wish.clone();  // a second one must not take its place meanwhile
+  bool kept = false;
+  KJ_DEFER(if (!kept) known = nullptr);
+  co_await held.hold([&](rpc::HeldReset::Builder out) {
+    out.setGraceful(wish.graceful);
+    out.setReboot(wish.reboot);
+    auto labels = out.initLabels(wish.labels.size());
+    for (auto i : kj::indices(wish.labels)) labels.set(i, wish.labels[i]);
+  });
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_await mark(markOf(wish));
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, failure) {
+    co_await held.drop();
+    // A disk that was only slow may have taken it.
+    kj::Maybe<kj::String> left;
+    co_await kj::evalNow([&]() { return unmark(); }).catch_([&](kj::Exception&& u) {
+      left = messageOf(u);
+    });
+    KJ_IF_MAYBE (why, left) {
+      fail(kindOf(*e),
+           kj::str(messageOf(*e), "; whether the next boot resets the node is not known (", *why,
+                   "); repeat the reset, or delete its mark from META"));
+    }
+    kj::throwFatalException(kj::mv(*e));
+  }
+  kept = true;
+}
+
+// The caller is told as well, if he is still there.
+void Reset::taskFailed(kj::Exception&& e) {
+  say(kj::str("warning: a reset was asked for and is not done: ", messageOf(e)));
+}
+
+kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begin,
+                                         kj::Function<void()> undo) {
+  co_await plan(copyOf(wish.labels));
+  if (accepting || promised() != nullptr) {
+    fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
+  }
+  accepting = true;
+  KJ_DEFER(accepting = false);
+  // promise() looks once more: leaving etcd may have taken minutes.
+  co_await kj::evalNow([&]() {
+    return prepare();
+  }).then([&]() {
+      return promise(kj::mv(wish));
+    }).catch_([&](kj::Exception&& e) {
+    undo();
+    kj::throwFatalException(kj::mv(e));
+  });
+  co_await begin();
+}
+
+kj::Promise<void> Reset::accept(ResetWish wish, Step prepare, Step begin,
+                                kj::Function<void()> undo) {
+  auto work = promiseAndBegin(kj::mv(wish), kj::mv(prepare), kj::mv(begin), kj::mv(undo)).fork();
+  tasks.add(work.addBranch());
+  return work.addBranch();
+}
+
+kj::Promise<void> Reset::carryOutPromised() {
+  auto wanted = promised();
+  KJ_IF_MAYBE (wish, wanted) {
+    // Without META, or the folder, it is done.
+    auto marking = kj::evalNow([&]() { return mark(markOf(*wish)); });
+    co_await marking.catch_([](kj::Exception&& e) {
+      if (kindOf(e) != ErrorKind::kFailedPrecondition) kj::throwFatalException(kj::mv(e));
+    });
+    co_await carryOut(kj::mv(*wish));
+  }
+}
+
+kj::Promise<kj::Maybe<bool>> Reset::finishMarked(kj::Function<void()> begins) {
+  auto found = co_await marked();
+  KJ_IF_MAYBE (wish, found) {
+    begins();
+    bool reboot = wish->reboot;
+    co_await carryOut(kj::mv(*wish));
+    co_return reboot;
+  }
+  co_return nullptr;
+}
+
+kj::Maybe<ResetWish> Reset::promised() {
+  if (!asked) {
+    asked = true;
+    known = held.take([](rpc::HeldReset::Reader in) {
+      ResetWish wish;
+      wish.graceful = in.getGraceful();
+      wish.reboot = in.getReboot();
+      for (auto label : in.getLabels()) wish.labels.add(kj::str(label));
+      return wish;
+    });
+  }
+  return known.map([](const ResetWish& wish) { return wish.clone(); });
+}
+
+kj::Own<Reset> resetOfDisk(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,
+                           Installer& installer, kj::Function<void(kj::StringPtr)> say) {
+  return kj::heap<DiskReset>(process1, uv, pool, meta, installer, kj::mv(say));
+}
+
+kj::Own<Reset> resetOfFolders(Process1& process1, UvLoop& uv, kj::Function<void(kj::StringPtr)> say,
+                              kj::StringPtr state, kj::StringPtr var, kj::StringPtr mountinfo) {
+  return kj::heap<FolderReset>(process1, uv, kj::mv(say), state, var, mountinfo);
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,222 @@
+#include "machined/disk/volumes/volume-search.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/refcount.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "machined/disk/devices/device-events.h"
+#include "machined/disk/devices/disk-drivers.h"
+#include "machined/disk/volumes/mount-volume.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kDevicePatience = 10 * kj::SECONDS;
+constexpr auto kReadPatience = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
+// Drives do not report a disc by themselves.
+constexpr auto kLookAgain = 2 * kj::SECONDS;
+
+// What jobs of the pool share, one after the other.
+struct OpenDevice : public kj::AtomicRefcounted {
+  kj::AutoCloseFd fd;
+  kj::String problem = kj::String();
+};
+
+// Fewer bytes at the end of the device, none where it cannot be read. Blocking.
+kj::Array<const kj::byte> readDevice(OpenDevice& device, uint64_t offset, size_t size) {
+  auto bytes = kj::heapArray<kj::byte>(size);
+  size_t filled = 0;
+  while (filled < size) {
+    ssize_t part = pread(device.fd, bytes.begin() + filled, size - filled,
+                         static_cast<off_t>(offset + filled));
+    if (part < 0 && errno == EINTR) continue;
+    if (part < 0) device.problem = kj::str("cannot be read: ", strerror(errno));
+    if (part <= 0) break;
+    filled += static_cast<size_t>(part);
+  }
+  return kj::heapArray<const kj::byte>(bytes.begin(), filled);
+}
+
+struct Probed {
+  kj::Maybe<Superblock> content;
+  bool lostTable = false;
+  kj::String problem = kj::String();  // as Volume's
+};
+
+// What is on a device. Does not reject for what the device does, nor for what is on it.
+kj::Promise<Probed> probeDevice(UvLoop& uv, ForeignBytes& foreign, kj::String node) {
+  auto device = kj::atomicRefcounted<OpenDevice>();
+  auto& opened = *device;
+  co_await uv.blocking([node = kj::str(node), device = kj::atomicAddRef(opened)]() mutable {
+    // A drive may be empty.
+    device->fd = kj::AutoCloseFd(open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (device->fd.get() < 0) device->problem = kj::str("cannot be opened: ", strerror(errno));
+  });
+  Probed result;
+  if (opened.fd.get() >= 0) {
+    auto read = [&uv, &opened](uint64_t offset, size_t size) {
+      return uv.blocking([device = kj::atomicAddRef(opened), offset, size]() mutable {
+        return readDevice(*device, offset, size);
+      });
+    };
+    co_await foreign.superblock(node, kj::mv(read))
+        .then(
+            [&result](ForeignBytes::OnDevice&& found) {
+              result.content = kj::mv(found.content);
+              result.lostTable = found.lostTable;
+            },
+            [&result](kj::Exception&& e) { result.problem = messageOf(e); });
+  }
+  if (opened.problem.size() > 0) result.problem = kj::mv(opened.problem);
+  co_return kj::mv(result);
+}
+
+VolumeFiles readFiles(kj::StringPtr device, FileSystem type, kj::ArrayPtr<const kj::String> names,
+                      size_t limit) {
+  auto mount = openFileSystem(device, type, MountAccess::kReadOnly);
+  VolumeFiles result;
+  result.device = kj::str(device);
+  result.files = KJ_MAP(name, names) {
+    return readFileAt(mount, name, limit);
+  };
+  return result;
+}
+
+}  // namespace
+
+kj::StringPtr Volume::label() const {
+  KJ_IF_MAYBE (c, content) return c->label;
+  return "";
+}
+
+bool Volume::holds(FileSystem type) const {
+  KJ_IF_MAYBE (c, content) return c->type == type;
+  return false;
+}
+
+kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                      kj::Vector<kj::String>& others) {
+  kj::Maybe<const Volume&> chosen;
+  for (auto& v : volumes) {
+    if (strcasecmp(v.label().cStr(), label.cStr()) != 0 || v.holds(FileSystem::kLuks)) continue;
+    KJ_IF_MAYBE (first, chosen) {
+      if (first->device.disk != v.device.disk) others.add(v.device.node());
+    } else {
+      chosen = v;
+    }
+  }
+  return chosen;
+}
+
+void RealVolumes::sayOnce(kj::String line) {
+  if (told.find(line) != nullptr) return;
+  say(line);
+  told.insert(kj::mv(line));
+}
+
+template <typename T>
+kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::Duration patience,
+                                                kj::Promise<T> job) {
+  auto late = [this, name = kj::str(device.name), node = device.node()]() -> kj::Maybe<T> {
+    if (silent.find(name) == nullptr) silent.insert(kj::str(name));
+    say(kj::str("warning: ", node, " does not respond; ignored"));
+    return nullptr;
+  };
+  return job.then([](T&& answer) -> kj::Maybe<T> { return kj::mv(answer); })
+      .exclusiveJoin(timer.afterDelay(patience).then(kj::mv(late)));
+}
+
+kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
+  Volume volume{kj::mv(device), nullptr};
+  auto& about = volume.device;
+  if (silent.find(about.name) == nullptr) {
+    auto job = probeDevice(uv, foreign, about.node());
+    KJ_IF_MAYBE (probed, co_await answered(about, kDevicePatience, kj::mv(job))) {
+      volume.content = kj::mv(probed->content);
+      volume.problem = kj::mv(probed->problem);
+      if (about.whole && !divided && probed->lostTable) {
+        volume.problem = kj::str("has a partition table that the kernel does not accept");
+      }
+      co_return kj::mv(volume);
+    }
+  }
+  volume.problem = kj::str("did not respond within ", kDevicePatience / kj::SECONDS, " s");
+  co_return kj::mv(volume);
+}
+
+kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
+  co_return co_await probeAll(
+      co_await uv.blocking([sys = kj::str(sys)]() { return readBlockDevices(sys); }));
+}
+
+kj::Promise<kj::Vector<Volume>> RealVolumes::lookIntoOpen() {
+  co_return co_await probeAll(
+      co_await uv.blocking([sys = kj::str(sys)]() { return readOpenVolumes(sys); }));
+}
+
+kj::Promise<kj::Vector<Volume>> RealVolumes::probeAll(kj::Vector<BlockDevice> devices) {
+  kj::HashSet<kj::String> divided;
+  for (auto& device : devices) {
+    if (!device.whole) divided.upsert(kj::str(device.disk), [](auto&, auto&&) {});
+  }
+  kj::Vector<kj::Promise<Volume>> probes;
+  for (auto& device : devices) {
+    if (device.bytes == 0) continue;
+    bool has = divided.contains(device.name);
+    probes.add(probe(kj::mv(device), has));
+  }
+  kj::Vector<Volume> volumes;
+  for (auto& volume : co_await kj::joinPromises(probes.releaseAsArray())) {
+    volumes.add(kj::mv(volume));
+  }
+  co_return kj::mv(volumes);
+}
+
+// A drive that comes later has nobody else to load its driver.
+kj::Promise<void> RealVolumes::loadDrivers() {
+  auto problems = co_await uv.blocking([]() {
+    kj::Vector<kj::String> problems;
+    kj::Function<void(kj::StringPtr)> failed = [&](kj::StringPtr p) { problems.add(kj::str(p)); };
+    loadScsiDrivers(Modules::ofRunningKernel(), true, failed);
+    return problems;
+  });
+  for (auto& p : problems) sayOnce(kj::str("warning: ", p));
+}
+
+kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
+                                                      kj::Array<kj::String> names, size_t limit,
+                                                      kj::Duration patience) {
+  auto wanted = kj::str(label);
+  auto deadline = timer.now() + patience;
+  DeviceEvents events(port);
+  for (;;) {
+    auto changed = events.next();
+    co_await loadDrivers();
+    auto volumes = co_await look();
+    kj::Vector<kj::String> others;
+    KJ_IF_MAYBE (volume, chooseVolume(volumes, wanted, others)) {
+      auto node = volume->device.node();
+      if (!others.empty()) {
+        sayOnce(kj::str("warning: more than one volume is labelled ", wanted, "; ", node,
+                        " is used, not ", kj::strArray(others, ", ")));
+      }
+      auto type = KJ_ASSERT_NONNULL(volume->content).type;
+      auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(names), limit]() {
+        return readFiles(node, type, names, limit);
+      });
+      KJ_IF_MAYBE (files, co_await answered(volume->device, kReadPatience, kj::mv(job))) {
+        co_return kj::mv(*files);
+      }
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str(node, " timed out after ", kReadPatience / kj::SECONDS, " s"));
+    }
+    if (timer.now() >= deadline) co_return nullptr;
+    co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));
+  }
+}
+
+}  // namespace talos::machined

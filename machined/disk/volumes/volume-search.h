@@ -1,0 +1,88 @@
+// Volumes: disks and partitions with the file systems on them, found by their labels.
+//
+// Between two searches nothing is remembered except the devices that do not respond, and nothing
+// stays mounted (mount-volume.h). All work on devices is in the thread pool; what they say is read
+// by a confined process (machined/confined/parser-client/foreign-bytes.h). A device that does not
+// respond within 10 s, or does not give its files within 60 s, is reported and not tried again from
+// then on, since each attempt would keep a thread: it has a problem at each later look, too.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/timer.h>
+
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/disk/devices/block-devices.h"
+#include "machined/process1/uv-loop.h"
+
+namespace talos::machined {
+
+struct Volume {
+  BlockDevice device;
+  kj::Maybe<Superblock> content;  // none: nothing that we know
+  // Why what is on it is not known, to follow its name: "did not respond within 10 s". Empty when
+  // it was looked at.
+  kj::String problem = kj::String();
+
+  kj::StringPtr label() const;  // "" without one
+  bool holds(FileSystem type) const;
+};
+
+// The one to read: with this label (capitals do not count: FAT has nothing else) and a file system
+// that can be mounted. Of several the first; `others` gets what had to be passed over, without what
+// is on the same disk (a disc image made for sticks shows twice).
+kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
+                                      kj::Vector<kj::String>& others);
+
+struct VolumeFiles {
+  kj::String device;                            // "/dev/sr0"
+  kj::Array<kj::Maybe<kj::Array<char>>> files;  // as they were asked for; none: not there
+};
+
+class Volumes {
+ public:
+  virtual ~Volumes() noexcept(false) = default;
+  // Everything that is there now, also what could not be looked at.
+  virtual kj::Promise<kj::Vector<Volume>> look() = 0;
+  // The encrypted volumes that are open now, and what is in them.
+  virtual kj::Promise<kj::Vector<Volume>> lookIntoOpen() = 0;
+  // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
+  // for it to appear for at most `patience` (drives and discs come late), then for it to be read.
+  // None: no such volume.
+  // Throws naming the device and the cause when it is there and cannot be read.
+  virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
+                                                   size_t limit, kj::Duration patience) = 0;
+};
+
+// Those of this machine.
+class RealVolumes final : public Volumes {
+ public:
+  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
+              kj::Function<void(kj::StringPtr line)> say, kj::StringPtr sys = "/sys")
+      : uv(uv), port(port), timer(timer), foreign(foreign), say(kj::mv(say)), sys(kj::str(sys)) {}
+
+  kj::Promise<kj::Vector<Volume>> look() override;
+  kj::Promise<kj::Vector<Volume>> lookIntoOpen() override;
+  kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
+                                           size_t limit, kj::Duration patience) override;
+
+ private:
+  UvLoop& uv;
+  kj::UnixEventPort& port;
+  kj::Timer& timer;
+  ForeignBytes& foreign;
+  kj::Function<void(kj::StringPtr line)> say;
+  kj::String sys;                  // where sysfs is
+  kj::TreeSet<kj::String> silent;  // devices that did not answer
+  kj::TreeSet<kj::String> told;    // said once
+
+  // None when it takes too long.
+  template <typename T>
+  kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration patience,
+                                     kj::Promise<T> job);
+  kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
+  kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);
+  kj::Promise<void> loadDrivers();
+  void sayOnce(kj::String line);
+};
+
+}  // namespace talos::machined

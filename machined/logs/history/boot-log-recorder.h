@@ -1,0 +1,96 @@
+// Keeps what this boot tells on STATE (boot-log-store.h), so that it can be read after the next
+// one: the lines of all logs, the audit log among them, the events, and why the machine went down.
+//
+// The rings that process 1 holds are the buffer: every two seconds, and when the machine goes down,
+// what is new in them is written and synced, from the position that the files end with. So a crash
+// of the brain loses and doubles nothing; a power cut loses two seconds. The reason of a reboot is
+// on the disk before the services are stopped. A boot that ended without one was cut off: the
+// kernel's last words say why if the machine keeps them (pstore); they are moved into its record.
+//
+// Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and that is
+// said once. A disk that fails is told, and tried again; one that does not answer within 10 s is
+// told, and nothing waits for it any longer: neither the boot, nor a new brain, nor the machine's
+// end.
+#pragma once
+
+#include <kj/timer.h>
+
+#include <memory>
+
+#include "machined/logs/event-ring.h"
+#include "machined/logs/history/boot-log-store.h"
+#include "machined/logs/history/issued-certificate-log.h"
+#include "machined/logs/history/kernel-crash-log.h"
+#include "machined/logs/log-store.h"
+#include "machined/process1/read-pool.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+constexpr auto kRecordPause = 2 * kj::SECONDS;
+
+class BootRecorder final {
+ public:
+  struct Dependencies {
+    UvLoop& uv;
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    Logs& logs;
+    Events& events;
+    Store& store;
+    kj::String bootId, version;
+    kj::Function<void(kj::StringPtr line)> say;
+    kj::StringPtr folder = kBootsFolder;
+    // "": none. In a container what the firmware keeps is the host's, and to be read and removed by
+    // the host.
+    kj::StringPtr pstore = kPstoreFolder;
+    kj::StringPtr issuedFile = kIssuedFile;
+  };
+  explicit BootRecorder(Dependencies deps);
+  ~BootRecorder() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(BootRecorder);
+
+  // When it is known whether there is a STATE. Does not throw; a second call does nothing.
+  kj::Promise<void> begin(bool kept);
+  // Why the machine goes down; on disk when it resolves.
+  kj::Promise<void> reason(kj::String why);
+  // The last words of this boot are written and the files closed. Does not throw.
+  kj::Promise<void> end();
+
+  // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log. Clients
+  // ask for it, so it is read on their pool.
+  kj::Promise<void> readLog(ReadPool::Client pool, kj::String id, kj::String boot, int tailLines,
+                            rpc::LogSink::Client sink);
+  kj::Promise<void> readEvents(ReadPool::Client pool, kj::String boot, rpc::EventSink::Client sink);
+
+ private:
+  struct Shared;  // with the jobs in the thread pool
+  struct Piece;
+  Dependencies deps;
+  std::shared_ptr<Shared> shared;
+  bool decided = false, recording = false, ending = false;
+  bool begun = false;    // the folder is there
+  IssuedRecords issued;  // the other thing that outlives the boot
+  kj::TreeMap<kj::String, uint64_t> cursors;
+  kj::String told;
+  kj::Own<kj::PromiseFulfiller<void>> stop;
+  kj::ForkedPromise<void> stopped = nullptr;
+  kj::Promise<void> regularly = kj::READY_NOW;
+
+  template <typename F>
+  auto job(F&& work);
+  kj::Promise<void> first();
+  kj::Promise<void> recordOn(kj::Own<kj::PromiseFulfiller<void>> opened);
+  kj::Promise<void> writeLast();
+  kj::Promise<bool> flush();
+  kj::Promise<void> findCursors();
+  kj::Vector<kj::String> sources() const;
+  kj::Maybe<const LogRing&> ringOf(kj::StringPtr source) const;
+  kj::Vector<Piece> collect();
+  void publish(kj::ArrayPtr<const BootSummary> boots);
+  kj::Promise<kj::String> textOf(ReadPool::Client pool, kj::String boot, kj::String source);
+  void complain(kj::Exception&& e);
+};
+
+}  // namespace talos::machined

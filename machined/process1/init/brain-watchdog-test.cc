@@ -1,0 +1,240 @@
+// What process 1 does with a brain that hangs, and without it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/reboot.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "machined/process1/init/init-harness.h"
+#include "machined/process1/init/init-loop.h"
+#include "machined/process1/init/machine-shutdown.h"
+
+namespace talos::process1 {
+namespace {
+
+Harness::Options quick() {
+  Harness::Options options;
+  options.tickMs = 20;
+  options.missedBeats = 50;  // a second: this process may have to wait for others
+  options.missedAtStart = 100;
+  options.termGraceMs = 100;
+  return options;
+}
+
+int64_t milliseconds() {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1'000'000;
+}
+
+void beat(int socket) {
+  send(socket, Ask::kBeat, 1, "");
+}
+// As a brain that is alive, for so long.
+void beatFor(int socket, int64_t ms) {
+  for (int64_t end = milliseconds() + ms; milliseconds() < end;) {
+    beat(socket);
+    struct timespec pause = {0, 20'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+bool endsWith(Harness& harness, int sign) {
+  int status = harness.waitForEnd();
+  return WIFSIGNALED(status) && WTERMSIG(status) == sign;
+}
+constexpr int kRebooted = SIGHUP, kPoweredOff = SIGINT;  // as a pid namespace shows it
+
+// Catches: a brain that was stopped, or waits for a dead disk, and a machine that nobody can reach.
+TEST(BrainWatch, KillsAndRestartsABrainThatHangs) {
+  Harness harness(quick());
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beat(brain.socket);
+  ASSERT_EQ(0, kill(brain.pid, SIGSTOP));
+  harness.waitForConsole("/child hangs: no sign of life for 1 s; killing it");
+  auto next = harness.next();
+  EXPECT_NE(brain.pid, next.pid);
+  EXPECT_EQ(1u, inventory(next.socket)[0].report.sequence);
+  harness.waitForConsole("signal 9");
+}
+
+// Catches: a brain that hangs before it has ever answered, and one that is killed at its work.
+TEST(BrainWatch, ABrainHasMoreTimeToStart) {
+  auto options = quick();
+  Harness harness(options);
+  int64_t started = milliseconds();
+  auto brain = harness.next();
+  auto next = harness.next();
+  EXPECT_GE(milliseconds() - started, options.missedAtStart * options.tickMs);
+  EXPECT_NE(brain.pid, next.pid);
+}
+
+// Catches: a live brain that is killed.
+TEST(BrainWatch, ABrainThatBeatsLives) {
+  auto options = quick();
+  Harness harness(options);
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beatFor(brain.socket, 2 * options.missedAtStart * options.tickMs);
+  EXPECT_EQ(0, kill(brain.pid, 0));
+  sendSpawn(brain.socket, 7, "x", harness.child({"exit", "0"}));
+  EXPECT_EQ(7u, receive(brain.socket).report.id);
+}
+
+// Catches: a false alarm after the whole machine stood still (here: process 1 does, and with it its
+// tests' clock goes on).
+TEST(BrainWatch, AMachineThatStoodStillIsNoBrainThatHangs) {
+  auto options = quick();
+  Harness harness(options);
+  auto brain = harness.next();
+  inventory(brain.socket);
+  for (int i = 0; i < 2; ++i) {
+    beat(brain.socket);
+    ASSERT_EQ(0, kill(harness.pid(), SIGSTOP));
+    struct timespec pause = {1, 500'000'000};  // more than a brain may take
+    nanosleep(&pause, nullptr);
+    ASSERT_EQ(0, kill(harness.pid(), SIGCONT));
+    beatFor(brain.socket, 60);
+  }
+  EXPECT_EQ(0, kill(brain.pid, 0));
+  send(brain.socket, Ask::kDrop, 9, "none");
+  EXPECT_EQ(9u, receive(brain.socket).report.id);
+}
+
+// Catches: a wish that is lost with the brain that was told of it.
+TEST(BrainWatch, AWishIsRepeatedUntilItIsBegun) {
+  Harness harness;
+  auto brain = harness.next();
+  inventory(brain.socket);
+  ASSERT_EQ(0, kill(harness.pid(), SIGINT));
+  EXPECT_EQ(Tell::kWish, receive(brain.socket).report.tell);
+  harness.killNow(brain.pid);
+  auto next = harness.next();
+  inventory(next.socket);
+  auto again = receive(next.socket);
+  EXPECT_EQ(Tell::kWish, again.report.tell);
+  EXPECT_EQ(static_cast<int>(Wish::kReboot), again.report.code);
+  send(next.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kReboot));
+  send(next.socket, Ask::kDrop, 2, "none");
+  EXPECT_EQ(2u, receive(next.socket).report.id);
+  harness.killNow(next.pid);
+  auto third = harness.next();
+  inventory(third.socket);
+  send(third.socket, Ask::kDrop, 3, "none");
+  EXPECT_EQ(3u, receive(third.socket).report.id) << "told again though it was begun";
+}
+
+// Catches: a machine that only its plug can switch off, because its brain does not answer: stopped,
+// alive but deaf, or not there at all.
+TEST(BrainWatch, AWishComesTrueWithoutTheBrain) {
+  for (bool reboot : {true, false}) {
+    for (auto how : {"stopped", "deaf", "none"}) {
+      auto options = quick();
+      options.wishBegins = 50;
+      options.brainExists = how != std::string("none");
+      if (!options.brainExists) options.wishBegins = 1'000'000;  // nothing to wait for
+      Harness harness(options);
+      Harness::Reporter brain;
+      if (options.brainExists) {
+        brain = harness.next();
+        inventory(brain.socket);
+        beat(brain.socket);
+      } else {
+        harness.waitForConsole("could not be started");
+      }
+      if (how == std::string("stopped")) {
+        ASSERT_EQ(0, kill(brain.pid, SIGSTOP));
+      }
+      ASSERT_EQ(0, kill(harness.pid(), reboot ? SIGINT : SIGPWR));
+      if (how == std::string("deaf")) beatFor(brain.socket, 200);
+      std::string what = reboot ? "reboot" : "shut down";
+      harness.waitForConsole((options.brainExists ? "did not begin to " + what + " within 1 s"
+                                                  : "cannot be started to " + what)
+                                 .c_str());
+      EXPECT_TRUE(endsWith(harness, reboot ? kRebooted : kPoweredOff)) << how;
+    }
+  }
+}
+
+// Catches: one try that failed is remembered for ever, and the first press of the power button goes
+// down over a brain that works.
+TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
+  auto options = quick();
+  options.brainExists = false;
+  options.wishBegins = 1'000'000;
+  Harness harness(options);
+  harness.waitForConsole("could not be started");
+  auto root = "/proc/" + std::to_string(harness.pid()) + "/root";
+  std::filesystem::create_directories(root + "/no/such");
+  std::filesystem::copy_file(root + Harness::kChild, root + "/no/such/brain");
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beat(brain.socket);
+  ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
+  receive(brain.socket);
+  send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
+  beatFor(brain.socket, 200);  // many ticks
+  EXPECT_EQ(0, kill(harness.pid(), 0));
+}
+
+// Catches: a system on trial whose brain never says that it is healthy, and stays; one that is
+// confirmed, by this brain or its predecessor, and is rebooted all the same.
+TEST(BrainWatch, ATrialEnds) {
+  for (bool settled : {false, true}) {
+    auto options = quick();
+    options.trial = settled ? 100 : 5;
+    Harness harness(options);
+    auto brain = harness.next();
+    inventory(brain.socket);
+    beat(brain.socket);
+    if (settled) {
+      int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      send(brain.socket, Ask::kHold, 1, kSettled, 0, 0, {null});
+      close(null);
+      EXPECT_EQ(1u, receive(brain.socket).report.id);
+      beatFor(brain.socket, 2500);  // longer than the trial
+      send(brain.socket, Ask::kDrop, 2, "none");
+      EXPECT_EQ(2u, receive(brain.socket).report.id) << "was told to reboot";
+      continue;
+    }
+    auto told = receive(brain.socket).report;
+    EXPECT_EQ(Tell::kWish, told.tell);
+    EXPECT_EQ(static_cast<int32_t>(Wish::kReboot), told.code);
+    harness.waitForConsole("on trial and was not confirmed in time");
+  }
+}
+
+// Catches: a trial that is none, or none that is one.
+TEST(BrainWatch, TheCommandLineSaysWhetherThisIsATrial) {
+  EXPECT_EQ(600u, trialSeconds("BOOT_IMAGE=/B/vmlinuz talos.slot=B talos.trial=600 panic=10\n"));
+  EXPECT_EQ(90u, trialSeconds("talos.trial=90"));
+  EXPECT_EQ(0u, trialSeconds("xtalos.trial=90 talos.trials=3"));
+  EXPECT_EQ(0u, trialSeconds(""));
+}
+
+// Catches: a sequence that begins and hangs in its middle.
+TEST(BrainWatch, AWishThatWasBegunEnds) {
+  auto options = quick();
+  options.wishBegins = 50;
+  options.wishEnds = 40;
+  Harness harness(options);
+  auto brain = harness.next();
+  inventory(brain.socket);
+  int64_t started = milliseconds();
+  ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
+  receive(brain.socket);
+  send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
+  beatFor(brain.socket, 600);
+  EXPECT_GE(milliseconds() - started, 600);
+  harness.waitForConsole("did not finish to shut down");
+  EXPECT_TRUE(endsWith(harness, kPoweredOff));
+}
+
+}  // namespace
+}  // namespace talos::process1

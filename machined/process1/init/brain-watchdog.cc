@@ -1,0 +1,110 @@
+// The half of the loop that does not trust the brain: one that hangs is killed, and what somebody
+// at the machine wishes happens without it.
+//
+// Everything is counted in ticks, and a tick counts once, however long it took: process 1 was
+// scheduled, had read all that the brain had sent, and there was nothing. So a machine that stood
+// still as a whole (suspended, or a guest whose host is busy) has missed one beat, not all of them.
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/reboot.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "machined/process1/init/init-clock.h"
+#include "machined/process1/init/init-loop.h"
+#include "machined/process1/init/machine-shutdown.h"
+#include "machined/process1/init/power-button.h"
+
+namespace talos::process1 {
+
+void Loop::watch() {
+  int64_t t = now();
+  if (t - lastTick < settings.tickMs) return;
+  lastTick = t;
+  watchBrain();
+  watchTrial();
+  watchWishes();
+}
+
+void Loop::watchBrain() {
+  if (brainPid < 0) return;
+  ++missed;
+  unsigned allowed = beaten ? settings.missedBeats : settings.missedAtStart;
+  if (missed < allowed || (brainKilled && missed % allowed != 0)) return;
+  int64_t seconds = static_cast<int64_t>(missed) * settings.tickMs / 1000;
+  if (brainKilled) {
+    // Its memory or a file is on a device that does not answer; no user code of it runs any more.
+    console.error(settings.brain, " does not end, ", seconds, " s after its last sign of life");
+    return;
+  }
+  console.error(settings.brain, " hangs: no sign of life for ", seconds, " s; killing it");
+  brainKilled = true;
+  syscall(SYS_pidfd_send_signal, brainPidfd, SIGKILL, nullptr, 0);
+}
+
+// The brain does this itself, a minute earlier and with a reason: this is for one that cannot.
+void Loop::watchTrial() {
+  if (settings.trial == 0) return;
+  if (findHeld(kSettled) != nullptr) {
+    settings.trial = 0;
+    return;
+  }
+  if (++trialTicks < settings.trial) return;
+  settings.trial = 0;
+  console.error("this system is on trial and was not confirmed in time; rebooting into the other");
+  wishFor(Wish::kReboot);
+}
+
+void Loop::wishFor(Wish wish) {
+  uint32_t number = static_cast<uint32_t>(wish);
+  if (wishes == 0 && begun == 0) wishTicks = 0;  // wishing again is not to put it off
+  if (begun != number) wishes |= 1u << number;
+  newestWish = number;
+}
+
+void Loop::wishBegun(uint32_t wish) {
+  wishes &= ~(1u << wish);
+  if (begun == 0) wishTicks = 0;
+  begun = wish;
+}
+
+// Wakes up again for what is left: between two turns, everything else has its own.
+void Loop::onPowerButton() {
+  Held* button = findHeld(kPowerButton);
+  if (button == nullptr) return;
+  char datagram[256];  // longer ones are others: cut, they are still too long
+  struct sockaddr_nl sender = {};
+  socklen_t size = sizeof(sender);
+  ssize_t got = recvfrom(button->fd, datagram, sizeof(datagram), MSG_DONTWAIT,
+                         reinterpret_cast<struct sockaddr*>(&sender), &size);
+  if (got >= 0 && isPowerButton(datagram, static_cast<size_t>(got), sender.nl_pid)) {
+    console.info("the power button was pressed");
+    return wishFor(Wish::kPowerOff);
+  }
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == ENOBUFS))) return;
+  console.error("cannot listen for the power button: ", got == 0 ? "closed" : words(errno));
+  epoll_ctl(epoll, EPOLL_CTL_DEL, button->fd, nullptr);
+}
+
+void Loop::watchWishes() {
+  if (wishes == 0 && begun == 0) return;
+  bool reboot = newestWish == static_cast<uint32_t>(Wish::kReboot);
+  const char* what = reboot ? "reboot" : "shut down";
+  if (cannotStart && brainPid < 0) {
+    // The next try would fail as the last one did.
+    console.error(settings.brain, " cannot be started to ", what, "; going on without it");
+  } else {
+    unsigned allowed = begun == 0 ? settings.wishBegins : settings.wishEnds;
+    if (++wishTicks < allowed) return;
+    console.error(settings.brain, begun == 0 ? " did not begin to " : " did not finish to ", what,
+                  " within ", static_cast<int64_t>(allowed) * settings.tickMs / 1000,
+                  " s; going on without it");
+  }
+  goDown(reboot ? LINUX_REBOOT_CMD_RESTART : LINUX_REBOOT_CMD_POWER_OFF, settings.termGraceMs,
+         console);
+}
+
+}  // namespace talos::process1

@@ -1,0 +1,109 @@
+#include "machined/services/service-process.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "common/base/within.h"
+
+namespace talos::machined {
+
+kj::String ChildBody::startedWords(int pid) const {
+  return kj::str("Started ", definition.command, " (PID ", pid, ")");
+}
+
+kj::Promise<ServiceBody::Started> ChildBody::start(Environment environment, int output) {
+  Process1::SpawnRequest request;
+  request.slot = kj::str(definition.id);
+  kj::Vector<kj::String> argv;
+  for (auto& word : definition.argv) argv.add(kj::str(word));
+  KJ_IF_MAYBE (more, definition.arguments) {
+    for (auto& word : (*more)()) argv.add(kj::mv(word));
+  }
+  request.argv = argv.releaseAsArray();
+  request.environment = kj::mv(environment);
+  request.cgroup = kj::str(definition.cgroup);
+  request.memoryMax = definition.memoryMax;
+  request.stdoutFd = output;
+  for (auto& s : definition.sockets) {
+    request.passed.add(Process1::SpawnRequest::Passed{s.fd, s.as});
+  }
+  last = nullptr;
+  return process1.spawn(kj::mv(request)).then([this](Process1::Started started) {
+    pid = started.pid;
+    return Started{pid, false};
+  });
+}
+
+kj::Promise<kj::Maybe<int>> ChildBody::find() {
+  if (pid == 0) return Status(nullptr);
+  return Status(pid);
+}
+
+void ChildBody::exited(Process1::Exit exit) {
+  KJ_IF_MAYBE (w, waiting) {
+    if (exit.pid == pid) {
+      (*w)->fulfill(Status(exit.status));
+      waiting = nullptr;
+      return;
+    }
+  }
+  last = kj::mv(exit);
+}
+
+kj::Promise<kj::Maybe<int>> ChildBody::ended() {
+  KJ_IF_MAYBE (exit, last) {
+    if (exit->pid == pid) return Status(exit->status);
+  }
+  auto paf = kj::newPromiseAndFulfiller<Status>();
+  waiting = kj::mv(paf.fulfiller);
+  return kj::mv(paf.promise);
+}
+
+kj::Promise<void> ChildBody::signal(int number) {
+  process1.signal(definition.id, number);
+  return kj::READY_NOW;  // process 1 does what it is asked for in order
+}
+
+kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer) {
+  using Problem = kj::Maybe<kj::String>;
+  auto late = kj::str("no answer within ", health.timeout / kj::MILLISECONDS, " ms");
+  return within(timer, health.timeout, kj::evalNow([&]() { return health.check(); }), kj::mv(late))
+      .then([]() -> Problem { return nullptr; },
+            [](kj::Exception&& e) -> Problem { return messageOf(e); });
+}
+
+kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory) {
+  KJ_IF_MAYBE (limit, outOfMemory) {
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+      if (*limit == 0) return kj::str("killed: out of memory");
+      return kj::str("killed: out of memory (limit ", *limit >> 20, " MiB)");
+    }
+  }
+  if (WIFSIGNALED(status)) {
+    return kj::str("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+  }
+  return kj::str("exited with status ", WEXITSTATUS(status));
+}
+
+uint64_t memoryKillsOf(kj::StringPtr events) {
+  constexpr kj::StringPtr kKey = "oom_kill "_kj;
+  for (auto line : Lines(events)) {
+    if (!line.startsWith(kKey)) continue;
+    return kj::heapString(line.slice(kKey.size(), line.size())).tryParseAs<uint64_t>().orDefault(0);
+  }
+  return 0;
+}
+
+uint64_t memoryKillsIn(kj::StringPtr cgroups, kj::StringPtr cgroup) {
+  KJ_IF_MAYBE (events, tryReadFile(kj::str(cgroups, "/", cgroup, "/memory.events"))) {
+    return memoryKillsOf(*events);
+  }
+  auto control = tryReadFile(kj::str(cgroups, "/memory/", cgroup, "/memory.oom_control"));
+  return memoryKillsOf(control.orDefault(kj::String()));
+}
+
+}  // namespace talos::machined

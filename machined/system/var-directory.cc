@@ -1,0 +1,74 @@
+#include "machined/system/var-directory.h"
+
+#include <kj/debug.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/node-layout.h"
+#include "machined/system/system-tree.h"
+
+namespace talos::machined {
+namespace {
+
+// Half of the memory, as the kernel's own bound is, and no more files than that is good for.
+constexpr kj::StringPtr kOptions = "mode=0755,size=50%,nr_inodes=262144"_kj;
+constexpr kj::StringPtr kOverlays[] = {"/etc/kubernetes"_kj, "/etc/cni"_kj,
+                                       "/usr/libexec/kubernetes"_kj, "/usr/etc/udev"_kj, "/opt"_kj};
+
+struct Folder {
+  kj::StringPtr path;
+  unsigned owner;
+};
+constexpr Folder kFolders[] = {{"log/pods"_kj, 0},
+                               {"lib/kubelet"_kj, 0},
+                               {"run/lock"_kj, 0},
+                               {"lib/etcd"_kj, kEtcdUid},
+                               {"lib/etcd-supervisor"_kj, kEtcdUid}};
+
+}  // namespace
+
+bool mountEphemeral(kj::StringPtr root, Mounts& mounts) {
+  auto path = kj::str(root, "/var");
+  if (!mounts.isMountPoint(path)) {
+    mounts.tmpfs(path, kOptions);
+    return true;
+  }
+  struct statfs found;
+  KJ_SYSCALL(statfs(path.cStr(), &found), path);
+  return found.f_type == TMPFS_MAGIC;
+}
+
+void setupVarDirectory(kj::StringPtr root) {
+  auto var = openTree(kj::str(root, "/var"));
+  for (auto& folder : kFolders) {
+    auto parts = split(folder.path);
+    makeDirectoriesIn(var, parts.directory, 0755);
+    auto made = makeDirectoriesIn(var, folder.path, 0700);
+    KJ_SYSCALL(fchmod(made, 0700), folder.path);
+    KJ_SYSCALL(fchown(made, folder.owner, folder.owner), folder.path);
+  }
+}
+
+void mountOverlays(kj::StringPtr root, Mounts& mounts) {
+  auto var = openTree(kj::str(root, "/var"));
+  makeDirectoriesIn(var, "system", 0700);
+  for (auto path : kOverlays) {
+    auto target = kj::str(root, path);
+    if (mounts.isMountPoint(target)) continue;
+    auto name = kj::heapString(path.slice(1));
+    for (char& c : name) {
+      if (c == '/') c = '-';
+    }
+    auto upper = kj::str("system/overlays/", name, "-diff");
+    auto work = kj::str("system/overlays/", name, "-workdir");
+    // What is written there is seen with the permissions of the upper layer's top.
+    makeDirectoriesIn(var, upper, 0755);
+    makeDirectoriesIn(var, work, 0755);
+    mounts.overlay(target, kj::str(root, "/var/", upper), kj::str(root, "/var/", work), target);
+  }
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,128 @@
+#include "machined/upgrade/boot-slot-client.h"
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+using install::nameOf;
+using install::Slot;
+
+Slot slotFrom(kj::StringPtr name) {
+  KJ_IF_MAYBE (slot, install::slotNamed(name)) return *slot;
+  fail(ErrorKind::kInternal, kj::str("the installer names the slot \"", name, "\""));
+}
+
+void fillUpgrade(rpc::InstallRequest::Upgrade::Builder out, const ImageView& view,
+                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
+  out.setDevice(boot);
+  out.setSlot(slot);
+  out.setArguments(arguments);
+  auto image = out.initImage();
+  image.setType(view.type);
+  image.setSource(view.source);
+  auto options = image.initOptions(view.options.size());
+  for (auto i : kj::indices(view.options)) options.set(i, view.options[i]);
+}
+
+void fillUpgrade(rpc::InstallRequest::UpgradeFrom::Builder out, const ImageArchive& archive,
+                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
+  out.setDevice(boot);
+  out.setSlot(slot);
+  out.setArguments(arguments);
+  auto parts = out.initParts(archive.parts.size());
+  for (auto i : kj::indices(archive.parts)) {
+    parts[i].setName(archive.parts[i].name);
+    parts[i].setOffset(archive.parts[i].offset);
+    parts[i].setSize(archive.parts[i].size);
+  }
+}
+
+}  // namespace
+
+kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name) {
+  auto on = [&](kj::StringPtr disk, kj::StringPtr label) -> kj::Maybe<const BlockDevice&> {
+    for (auto& d : devices) {
+      if (d.disk == disk && d.partitionName == label) return d;
+    }
+    return nullptr;
+  };
+  kj::Maybe<kj::StringPtr> disk;
+  for (auto& d : devices) {
+    if (d.partitionName != "STATE" || on(d.disk, "BOOT") == nullptr) continue;
+    if (disk != nullptr) {
+      fail(ErrorKind::kFailedPrecondition,
+           "more than one disk has the partitions STATE and BOOT; remove those that are not this "
+           "node's");
+    }
+    disk = d.disk.asPtr();
+  }
+  KJ_IF_MAYBE (chosen, disk) {
+    KJ_IF_MAYBE (found, on(*chosen, name)) return found->node();
+    fail(ErrorKind::kFailedPrecondition, kj::str("/dev/", *chosen, " has no partition ", name));
+  }
+  fail(ErrorKind::kFailedPrecondition, "no disk has the partitions STATE and BOOT");
+}
+
+kj::Promise<kj::String> BootSlots::partition(kj::StringPtr name) {
+  auto all = co_await devices();
+  co_return partitionOfSystem(all, name);
+}
+
+kj::Promise<install::SlotsOnDisk> BootSlots::look() {
+  auto boot = co_await partition("BOOT");
+  install::SlotsOnDisk result;
+  co_await installer.slots([&](rpc::InstallRequest::Builder request) { request.setSlots(boot); },
+                           [&](rpc::Slots::Reader found) {
+                             result.state.confirmed = slotFrom(found.getConfirmed());
+                             if (found.getAttempt().size() > 0)
+                               result.state.attempt = slotFrom(found.getAttempt());
+                             result.state.tries = found.getTries();
+                             for (auto system : found.getSystems()) {
+                               result.systems.add(install::WholeSystem{
+                                   slotFrom(system.getSlot()), kj::str(system.getVersion())});
+                             }
+                           });
+  co_return kj::mv(result);
+}
+
+kj::Promise<void> BootSlots::choose(Slot confirmed, kj::Maybe<Slot> attempt,
+                                    unsigned healthTimeoutS) {
+  auto boot = co_await partition("BOOT");
+  co_await installer.slots(
+      [&](rpc::InstallRequest::Builder request) {
+        auto choose = request.initChoose();
+        choose.setDevice(boot);
+        choose.setConfirmed(nameOf(confirmed));
+        KJ_IF_MAYBE (slot, attempt) choose.setAttempt(nameOf(*slot));
+        choose.setHealthTimeoutS(healthTimeoutS);
+      },
+      [](rpc::Slots::Reader) {});
+}
+
+kj::Promise<kj::String> BootSlots::write(Slot slot, const NewSystem& system, kj::String arguments) {
+  auto boot = co_await partition("BOOT");
+  int archive = -1;
+  KJ_IF_MAYBE (a, system.tryGet<ImageArchive>()) archive = a->descriptor();
+  kj::String version;
+  co_await installer.slots(
+      [&](rpc::InstallRequest::Builder request) {
+        KJ_SWITCH_ONEOF(system) {
+          KJ_CASE_ONEOF(view, ImageView) {
+            fillUpgrade(request.initUpgrade(), view, boot, nameOf(slot), arguments);
+          }
+          KJ_CASE_ONEOF(parts, ImageArchive) {
+            fillUpgrade(request.initUpgradeFrom(), parts, boot, nameOf(slot), arguments);
+          }
+        }
+      },
+      [&](rpc::Slots::Reader found) {
+        for (auto each : found.getSystems()) {
+          if (each.getSlot() == nameOf(slot)) version = kj::str(each.getVersion());
+        }
+      },
+      archive);
+  co_return kj::mv(version);
+}
+
+}  // namespace talos::machined

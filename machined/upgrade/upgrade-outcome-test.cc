@@ -1,0 +1,104 @@
+#include "machined/upgrade/upgrade-outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace talos::machined {
+namespace {
+
+using install::Slot;
+using install::SlotState;
+using Finding = UpgradeFinding;
+using Stage = UpgradeRecord::Stage;
+
+kj::Maybe<UpgradeRecord> fromAToB(Stage stage) {
+  return UpgradeRecord{.image = kj::str("x"), .from = Slot::kA, .to = Slot::kB, .stage = stage};
+}
+
+Finding found(Slot running, SlotState slots, kj::Maybe<UpgradeRecord> record) {
+  return findingOf(record, running, slots);
+}
+
+constexpr Stage kAll[] = {Stage::WRITING,   Stage::WRITTEN, Stage::STARTED,
+                          Stage::GIVING_UP, Stage::DONE,    Stage::FAILED};
+
+}  // namespace
+
+// The boot loader's word counts, whatever the record says: it may be lost, or of another upgrade.
+// Catches: a new system that is taken for the confirmed one, and stays without being healthy; an
+// old one that does not see that it is there again.
+TEST(UpgradeFinding, TheBootLoaderKnowsWhatIsTried) {
+  for (auto stage : kAll) {
+    SlotState tried{Slot::kA, Slot::kB, 0}, untried{Slot::kA, Slot::kB, 1};
+    EXPECT_EQ(found(Slot::kB, tried, fromAToB(stage)), Finding::kOnTrial);
+    EXPECT_EQ(found(Slot::kA, tried, fromAToB(stage)), Finding::kFellBack);
+    EXPECT_EQ(found(Slot::kA, untried, fromAToB(stage)), Finding::kWaiting);
+  }
+  EXPECT_EQ(found(Slot::kB, {Slot::kA, Slot::kB, 0}, nullptr), Finding::kOnTrial);
+  EXPECT_EQ(found(Slot::kA, {Slot::kA, Slot::kB, 0}, nullptr), Finding::kFellBack);
+}
+
+// Catches: an upgrade that was cut off and counts as done, or is under way for ever; one that was
+// confirmed a moment before the power went and counts as failed.
+TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
+  SlotState onA{Slot::kA, nullptr, 0}, onB{Slot::kB, nullptr, 0};
+  EXPECT_EQ(found(Slot::kA, onA, fromAToB(Stage::WRITING)), Finding::kCutOff);
+  EXPECT_EQ(found(Slot::kA, onA, fromAToB(Stage::WRITTEN)), Finding::kCutOff);
+  EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::STARTED)), Finding::kConfirmed);
+  // Its confirmation was written, and the answer lost.
+  EXPECT_EQ(found(Slot::kB, onB, fromAToB(Stage::GIVING_UP)), Finding::kConfirmed);
+  for (auto over : {Stage::DONE, Stage::FAILED}) {
+    EXPECT_EQ(found(Slot::kA, onA, fromAToB(over)), Finding::kNothing);
+    EXPECT_EQ(found(Slot::kB, onB, fromAToB(over)), Finding::kNothing);
+  }
+  EXPECT_EQ(found(Slot::kA, onA, nullptr), Finding::kNothing);
+  // Slot B could not be loaded any more, and the boot loader went on with A by itself.
+  EXPECT_EQ(found(Slot::kA, onB, fromAToB(Stage::DONE)), Finding::kNothing);
+}
+
+// Catches: a node that has fallen back and does not say why, though the new system did.
+TEST(UpgradeFinding, TheReasonIsTheNewSystems) {
+  UpgradeRecord record{.to = Slot::kB, .toVersion = kj::str("v2"), .stage = Stage::GIVING_UP};
+  record.reason = kj::str("no API");
+  EXPECT_EQ(whyFellBack(record, "x"_kj), "the system in slot B (v2) was given up: no API");
+  record.stage = Stage::STARTED;
+  EXPECT_EQ(whyFellBack(record, "x"_kj),
+            "the system in slot B (v2) was started and ended before it was healthy; the last that "
+            "it said: no API");
+  record.stage = Stage::WRITTEN;
+  EXPECT_NE(std::string(whyFellBack(record, nullptr).cStr()).find("did not come up"),
+            std::string::npos);
+  EXPECT_EQ(whyFellBack(record, "its boot failed"_kj),
+            "the system in slot B (v2) was given up: its boot failed");
+}
+
+// Catches: a record that another brain reads otherwise; one that is cut or damaged and ends a boot.
+TEST(UpgradeFinding, TheRecordIsKept) {
+  UpgradeRecord record{.image = kj::str("r/i:v2"),
+                       .digest = kj::str("sha256:1"),
+                       .from = Slot::kB,
+                       .to = Slot::kA,
+                       .fromVersion = kj::str("v1"),
+                       .toVersion = kj::str("v2"),
+                       .healthTimeoutS = 90,
+                       .empty = true,
+                       .stage = Stage::GIVING_UP,
+                       .reason = kj::str("why"),
+                       .began = kj::UNIX_EPOCH + 5 * kj::SECONDS};
+  auto bytes = encodeRecord(record);
+  auto again = KJ_ASSERT_NONNULL(decodeRecord(bytes));
+  EXPECT_EQ(
+      kj::str(again.image, again.digest, nameOf(again.from), nameOf(again.to), again.fromVersion,
+              again.toVersion, again.healthTimeoutS, again.empty, static_cast<int>(again.stage),
+              again.reason, (again.began - kj::UNIX_EPOCH) / kj::SECONDS),
+      kj::str("r/i:v2sha256:1BAv1v290true3why5"));
+  record.reason = kj::str(kj::repeat('x', 100'000));
+  EXPECT_LT(encodeRecord(record).size(), 10'000u) << "a boot reads it";
+  for (size_t size = 0; size < bytes.size(); size += 8) {
+    EXPECT_TRUE(decodeRecord(bytes.slice(0, size)) == nullptr) << size;
+  }
+  EXPECT_TRUE(decodeRecord("0123456789abcdef0123456789abcdef"_kj.asArray()) == nullptr);
+}
+
+}  // namespace talos::machined

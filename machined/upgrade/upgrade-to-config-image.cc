@@ -1,0 +1,240 @@
+#include "machined/upgrade/upgrade-to-config-image.h"
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/base/url-secrets.h"
+
+namespace talos::machined {
+namespace {
+
+using Stage = UpgradeRecord::Stage;
+
+constexpr kj::StringPtr kWanted = "wanted "_kj, kRefused = "refused "_kj;
+// A watchdog that resets the machine in each write, and a kernel that panics there, are power cuts
+// to the next system, and would be for ever.
+constexpr unsigned kMostCuts = 5;
+
+// Another try may go better. What is not known to be final is one of these: it costs a download.
+bool mayPass(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalidArgument:
+    case ErrorKind::kNotFound:
+    case ErrorKind::kPermissionDenied:
+    case ErrorKind::kFailedPrecondition:
+    case ErrorKind::kUnimplemented:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Without them nothing is known of earlier ones.
+void readTries(kj::StringPtr line, InstallWish& wish) {
+  KJ_IF_MAYBE (blank, line.findFirst(' ')) {
+    auto known = kj::str(line.slice(0, *blank)).tryParseAs<int64_t>();
+    wish.known = kj::UNIX_EPOCH + known.orDefault(0) * kj::NANOSECONDS;
+    wish.cuts = line.slice(*blank + 1).tryParseAs<unsigned>().orDefault(0);
+  }
+}
+
+}  // namespace
+
+InstallWish InstallWish::clone() const {
+  return {kj::str(image), refused, known, cuts};
+}
+
+kj::Maybe<InstallWish> decodeWish(kj::StringPtr text) {
+  KJ_IF_MAYBE (end, text.findFirst('\n')) {
+    for (auto word : {kWanted, kRefused}) {
+      if (!text.startsWith(word) || *end <= word.size()) continue;
+      InstallWish wish{kj::str(text.slice(word.size(), *end)), word == kRefused};
+      readTries(firstLine(text.slice(*end + 1)), wish);
+      return kj::mv(wish);
+    }
+  }
+  return nullptr;
+}
+
+kj::String encodeWish(const InstallWish& wish) {
+  auto known = (wish.known - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  return kj::str(wish.refused ? kRefused : kWanted, wish.image, "\n", known, " ", wish.cuts, "\n");
+}
+
+kj::String nameInRecord(kj::StringPtr image) {
+  auto parts = splitImageName(image);
+  kj::Maybe<ArchiveUrl> url;
+  // One that is not valid is called what it is called in the config.
+  (void)kj::runCatchingExceptions([&] { url = archiveUrl(parts.name, parts.query); });
+  KJ_IF_MAYBE (u, url) return kj::mv(u->place.shown);
+  return kj::mv(parts.name);
+}
+
+void InstallImage::taskFailed(kj::Exception&& e) {
+  deps.tell(kj::str("warning: machine.install.image: ", messageOf(e)));
+}
+
+kj::Promise<void> InstallImage::leave() {
+  kj::Maybe<InstallWish> left;
+  KJ_IF_MAYBE (image, deps.configured()) {
+    if (!isOwn(*image)) {
+      deps.tell(kj::str("machine.install.image: what is installed is the system that runs (",
+                        deps.own, "); after its first boot the node upgrades itself to ",
+                        nameInRecord(*image)));
+      left = InstallWish{kj::mv(*image)};
+    }
+  }
+  return deps.save(kj::mv(left));
+}
+
+kj::Promise<void> InstallImage::resume() {
+  if (resumed) co_return;
+  resumed = true;
+  co_await deps.load().then([this](kj::Maybe<InstallWish> found) { wish = kj::mv(found); },
+                            [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  Upgrader::BeginsAnew ask = KJ_BIND_METHOD(*this, beginsAnew);
+  co_await deps.upgrader.resume(kj::mv(ask));
+  if (wish != nullptr) tasks.add(follow());
+}
+
+void InstallImage::changed() {
+  KJ_IF_MAYBE (w, waker) (*w)->fulfill();
+}
+
+// Who waits already looks once more.
+kj::Promise<void> InstallImage::nextChange() {
+  changed();
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  waker = kj::mv(paf.fulfiller);
+  return kj::mv(paf.promise);
+}
+
+// A STATE that cannot be written to is no reason to give up what is known.
+kj::Promise<void> InstallImage::keep() {
+  return deps.save(wish.map([](InstallWish& w) { return w.clone(); }))
+      .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+}
+
+kj::Promise<void> InstallImage::drop() {
+  wish = nullptr;
+  deps.upgrader.await(nullptr);
+  return keep();
+}
+
+// What the power has cut off, as it seems. A record that was counted is found again when the next
+// try has not come as far as a record of its own.
+kj::Promise<bool> InstallImage::beginsAnew(const UpgradeRecord& cut) {
+  KJ_IF_MAYBE (w, wish) {
+    if (w->refused || cut.image != nameInRecord(w->image)) co_return false;
+    if (cut.began != w->known) {
+      w->known = cut.began;
+      w->refused = ++w->cuts == kMostCuts;
+      co_await keep();
+    }
+    co_return !KJ_ASSERT_NONNULL(wish).refused;
+  }
+  co_return false;
+}
+
+kj::Promise<void> InstallImage::follow() {
+  while (wish != nullptr) {
+    auto change = nextChange();  // from before it looks
+    KJ_IF_MAYBE (pause, co_await look()) {
+      change = deps.timer.afterDelay(*pause).exclusiveJoin(kj::mv(change));
+    }
+    if (wish != nullptr) co_await change;
+  }
+}
+
+// How long to wait for the next try; none: there is nothing to try until something changes.
+kj::Promise<kj::Maybe<kj::Duration>> InstallImage::look() {
+  if (co_await settled() || deps.upgrader.isUnderWay()) co_return nullptr;
+  KJ_IF_MAYBE (configured, deps.configured()) {
+    if (co_await compare(*configured) == false) co_return nullptr;
+    auto now = deps.timer.now();
+    if (now < nextTry) co_return nextTry - now;
+    if (deps.upgrader.hasSlots()) co_return co_await attempt();
+    deps.upgrader.await(Upgrader::Awaited{
+        nameInRecord(*configured),
+        kj::str("this node was not started from its disk, so there is no slot to upgrade")});
+  }
+  co_return nullptr;
+}
+
+// Another system was confirmed, or somebody else's upgrade is under way.
+kj::Promise<bool> InstallImage::settled() {
+  KJ_IF_MAYBE (r, deps.upgrader.newest()) {
+    auto name = nameInRecord(KJ_ASSERT_NONNULL(wish).image);
+    if (r->stage == Stage::DONE || (!r->isOver() && r->image != name)) {
+      co_await drop();
+      co_return true;
+    }
+  }
+  co_return false;
+}
+
+// Whether what the config names is to be tried.
+kj::Promise<bool> InstallImage::compare(kj::StringPtr configured) {
+  auto& w = KJ_ASSERT_NONNULL(wish);
+  if (isOwn(configured)) {
+    co_await drop();
+    co_return false;
+  }
+  if (configured != w.image) {
+    w = InstallWish{kj::str(configured)};
+    // It says nothing of what is named now, even if it is called the same.
+    KJ_IF_MAYBE (r, deps.upgrader.newest()) w.known = r->began;
+    pauses.reset();
+    nextTry = deps.timer.now();
+    co_await keep();
+  } else KJ_IF_MAYBE (r, deps.upgrader.newest()) {
+    bool failed = r->stage == Stage::FAILED && r->image == nameInRecord(w.image);
+    if (failed && r->began != w.known && !w.refused) {
+      w.refused = true;
+      deps.upgrader.await(nullptr);
+      co_await keep();
+    }
+  }
+  co_return !KJ_ASSERT_NONNULL(wish).refused;
+}
+
+kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
+  auto image = kj::str(KJ_ASSERT_NONNULL(wish).image);
+  auto parts = splitImageName(image);
+  kj::Maybe<kj::Exception> wrong;
+  UpgradeWish asked{.image = kj::mv(parts.name), .preserve = true, .query = kj::mv(parts.query)};
+  co_await deps.upgrader.upgradeUnasked(kj::mv(asked))
+      .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); })
+      .exclusiveJoin(untilAnotherIsNamed(kj::str(image)));
+  KJ_IF_MAYBE (e, wrong) {
+    // What somebody has asked for meanwhile is in its way, and says nothing of the image.
+    bool others = deps.upgrader.isUnderWay();
+    if (!others && !mayPass(kindOf(*e))) {
+      KJ_ASSERT_NONNULL(wish).refused = true;
+      co_await deps.upgrader.refuse(nameInRecord(image), messageOf(*e))
+          .catch_([this](kj::Exception&& f) { taskFailed(kj::mv(f)); });
+      co_await keep();
+      co_return nullptr;
+    }
+    auto pause = pauses.next(deps.chance());
+    nextTry = deps.timer.now() + pause;
+    if (!others) {
+      deps.upgrader.await(
+          Upgrader::Awaited{nameInRecord(image), kj::str(messageOf(*e), "; retrying")});
+    }
+    co_return pause;
+  }
+  co_return 0 * kj::SECONDS;  // it is under way, or another one is to be tried
+}
+
+// A fetch takes up to 20 minutes.
+kj::Promise<void> InstallImage::untilAnotherIsNamed(kj::String image) {
+  for (;;) {
+    auto change = nextChange();
+    KJ_IF_MAYBE (now, deps.configured()) {
+      if (*now != image) co_return;
+    }
+    co_await change;
+  }
+}
+
+}  // namespace talos::machined

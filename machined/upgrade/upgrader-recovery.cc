@@ -1,0 +1,258 @@
+// The Upgrader at the start of a system: what it finds, EPHEMERAL that is to be emptied, the trial.
+#include <kj/debug.h>
+#include <sys/mman.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "common/disk/empty-head.h"
+#include "machined/confined/parser-client/parser-messages.h"
+#include "machined/process1/init/init-protocol.h"
+#include "machined/upgrade/upgrader.h"
+
+namespace talos::machined {
+namespace {
+
+using Stage = UpgradeRecord::Stage;
+using install::nameOf;
+using install::Slot;
+
+// A service that comes up and exits at once is not healthy.
+constexpr auto kHealthyFor = 5 * kj::SECONDS;
+constexpr size_t kMostWord = 4096;
+constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
+
+}  // namespace
+
+// Process 1 no longer has to end a trial.
+kj::Promise<void> Upgrader::settle() {
+  int raw;
+  KJ_SYSCALL(raw = memfd_create("settled", MFD_CLOEXEC));
+  kj::AutoCloseFd fd(raw);
+  co_await deps.process1.hold(process1::kSettled, fd);
+  settled = true;
+}
+
+kj::Promise<void> Upgrader::resume(kj::Maybe<BeginsAnew> beginsAnew) {
+  if (resumed || !hasSlots()) co_return;
+  resumed = true;
+  co_await deps.load()
+      .then([&](kj::Maybe<UpgradeRecord> found) {
+        record = kj::mv(found);
+        return findOut(beginsAnew);
+      })
+      .then([this]() { return dropWord(); })
+      .catch_([this](kj::Exception&& e) {
+        deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
+        publish();
+      });
+}
+
+kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
+  auto running = KJ_ASSERT_NONNULL(deps.running);
+  auto word = co_await readWord();
+  auto found = (co_await slots.look()).state;
+  auto finding = findingOf(record, running, found);
+  if (finding == UpgradeFinding::kOnTrial) {
+    if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
+    auto& r = KJ_ASSERT_NONNULL(record);
+    bool first = r.stage != Stage::STARTED;
+    // One that was told to have failed has left the boot loader its choice, and keeps the data.
+    if (first && r.stage != Stage::WRITTEN) r.empty = false;
+    r.stage = Stage::STARTED;
+    if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
+    publish();
+    onTrial = true;
+    if (first) deps.tell(kj::str("slot ", nameOf(running), " (", deps.version, ") is on trial"));
+    tasks.add(trial());
+    co_return co_await keep();
+  }
+  co_await settle();
+  switch (finding) {
+    case UpgradeFinding::kFellBack:
+      co_await fellBack(running, kj::mv(word));
+      break;
+    case UpgradeFinding::kCutOff:
+      co_await cutOff(beginsAnew);
+      break;
+    case UpgradeFinding::kConfirmed: {
+      auto& r = KJ_ASSERT_NONNULL(record);
+      r.stage = Stage::DONE;
+      r.reason = kj::String();
+      publish();
+      co_await keep();
+      break;
+    }
+    case UpgradeFinding::kWaiting:
+      publish();
+      KJ_IF_MAYBE (r, record) {
+        if (r->isOver()) co_return co_await choose(running, nullptr);
+      }
+      // A brain that died between telling the boot loader and the reboot.
+      if (deps.process1.brainRestarts() > 0) tasks.add(rebootInto());
+      break;
+    default:
+      publish();
+  }
+}
+
+// A machined that ends in the middle may do so each time; the power does not.
+kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
+  KJ_IF_MAYBE (ask, beginsAnew) {
+    if (deps.process1.brainRestarts() == 0 && co_await (*ask)(KJ_ASSERT_NONNULL(record))) {
+      auto& r = KJ_ASSERT_NONNULL(record);
+      if (!r.emptying) {
+        record = nullptr;
+        co_return publish();
+      }
+      // The only one who knows of an EPHEMERAL that is half zeroed.
+      r.stage = Stage::FAILED;
+      r.reason = kj::str("it was interrupted; it is tried again");
+      publish();
+      co_return co_await keep();
+    }
+  }
+  co_await failed(kj::str(
+      "it was interrupted (a power cut, or a restart of machined) before the new system was "
+      "ready to be tried"));
+}
+
+// A META that cannot be read has none.
+kj::Promise<kj::Maybe<kj::String>> Upgrader::readWord() {
+  kj::Maybe<kj::String> word;
+  co_await kj::evalNow([&]() { return deps.readWord(); })
+      .then([&](kj::Maybe<kj::String> left) { word = kj::mv(left); },
+            [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  KJ_IF_MAYBE (text, word) {
+    wordIsLeft = true;
+    co_return oneLine(*text, kMostWord);
+  }
+  co_return nullptr;
+}
+
+// When the record has it. One of an earlier trial goes, too.
+kj::Promise<void> Upgrader::dropWord() {
+  if (!wordIsLeft) return kj::READY_NOW;
+  return kj::evalNow([&]() { return deps.dropWord(); }).catch_([this](kj::Exception&& e) {
+    taskFailed(kj::mv(e));
+  });
+}
+
+// A disk that has taken the choice and not said so would start the other system at some later boot.
+kj::Promise<void> Upgrader::revoke() {
+  return choose(KJ_ASSERT_NONNULL(deps.running), nullptr).catch_([this](kj::Exception&& e) {
+    deps.tell(kj::str("upgrade: the next start may be that of the other system, on trial: ",
+                      messageOf(e)));
+  });
+}
+
+kj::Promise<void> Upgrader::bootFailed(kj::String problems) {
+  if (resumed || deps.trialLeft == nullptr) co_return;
+  auto slot = nameOf(KJ_REQUIRE_NONNULL(deps.running));
+  auto word = kj::str("its boot failed: ", problems);
+  co_await within(
+      deps.timer, kDiskPatience, deps.leaveWord(word),
+      kj::str("META did not take the reason within ", kDiskPatience / kj::SECONDS, " s"))
+      .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  deps.tell(kj::str("giving up slot ", slot, " (", deps.version, "): ", word,
+                    "; rebooting into the other slot"));
+  co_await deps.reboot(kNotHealthy);
+}
+
+kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> word) {
+  if (record == nullptr) {
+    record = UpgradeRecord{.from = running, .to = install::otherThan(running)};
+  }
+  auto& r = KJ_ASSERT_NONNULL(record);
+  if (!r.isOver())
+    co_await failed(whyFellBack(r, word.map([](kj::String& w) { return w.asPtr(); })));
+  co_await choose(running, nullptr);
+  publish();
+}
+
+kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
+  KJ_IF_MAYBE (r, record) {
+    if (!r->emptying && (!onTrial || !r->empty)) co_return;
+  } else {
+    co_return;
+  }
+  auto node = co_await slots.partition("EPHEMERAL");
+  co_await recordEmptying(true);
+  co_await deps.installer.clear(kj::str(node), kEmptyHead);
+  co_await recordEmptying(false);
+  deps.tell(kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
+}
+
+// In the record that is there now: a rollback, which does not wait for the end of the boot, has put
+// another one in its place (newRecord()).
+kj::Promise<void> Upgrader::recordEmptying(bool begins) {
+  auto& r = KJ_REQUIRE_NONNULL(record);
+  r.emptying = begins;
+  if (!begins) r.empty = false;
+  return keep();
+}
+
+// --- the trial
+
+kj::Promise<void> Upgrader::trial() {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  auto begin = deps.timer.now();
+  auto patience = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
+  kj::Maybe<kj::TimePoint> healthySince;
+  for (;;) {
+    auto health = co_await deps.health().catch_([](kj::Exception&& e) {
+      return Health{kj::str("its health cannot be told: ", messageOf(e))};
+    });
+    auto now = deps.timer.now();
+    KJ_IF_MAYBE (lacks, health.lacks) {
+      healthySince = nullptr;
+      if (health.hopeless) co_return co_await giveUp(kj::mv(*lacks));
+      if (r.reason != *lacks) {
+        r.reason = kj::mv(*lacks);
+        publish();
+        co_await keepOrTell();
+      }
+    } else {
+      if (healthySince == nullptr) healthySince = now;
+      bool steady = now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
+      if (steady && co_await confirm()) co_return;
+    }
+    if (now - begin >= patience) {
+      co_return co_await giveUp(
+          kj::str("it was not healthy within ", r.healthTimeoutS, " s: ", r.reason));
+    }
+    co_await deps.timer.afterDelay(kLookAgain);
+  }
+}
+
+// False: the disk does not take it; it may still.
+kj::Promise<bool> Upgrader::confirm() {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  bool good = true;
+  co_await choose(r.to, nullptr).catch_([&](kj::Exception&& e) {
+    good = false;
+    r.reason = kj::str("cannot confirm it: ", messageOf(e));
+    publish();
+  });
+  if (!good) co_return false;
+  co_await settle();
+  onTrial = false;
+  r.stage = Stage::DONE;
+  r.reason = kj::String();
+  deps.tell(kj::str("slot ", r.target(), " is healthy and confirmed"));
+  publish();
+  co_await keepOrTell();
+  co_return true;
+}
+
+kj::Promise<void> Upgrader::giveUp(kj::String reason) {
+  auto& r = KJ_ASSERT_NONNULL(record);
+  r.stage = Stage::GIVING_UP;
+  r.reason = kj::mv(reason);
+  deps.tell(kj::str("giving up slot ", r.target(), ": ", r.reason, "; rebooting into slot ",
+                    nameOf(r.from)));
+  publish();
+  co_await keepOrTell();
+  co_await deps.reboot(kNotHealthy);
+}
+
+}  // namespace talos::machined
