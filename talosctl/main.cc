@@ -6,8 +6,8 @@
 #include "talosctl/cli/standard-console.h"
 #include "talosctl/cli/wait-line.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/cluster-supervisor.h"
 #include "talosctl/cluster/disks/disk-process.h"
+#include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {

@@ -8,12 +8,12 @@
 #include "common/base/file.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/client/cluster-client.h"
-#include "talosctl/cluster/cluster-context.h"
-#include "talosctl/cluster/cluster-control.h"
-#include "talosctl/cluster/cluster-plan.h"
-#include "talosctl/cluster/cluster-show.h"
-#include "talosctl/cluster/cluster-state.h"
 #include "talosctl/cluster/containers/node-cgroups.h"
+#include "talosctl/cluster/nodes/cluster-context.h"
+#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
+#include "talosctl/cluster/nodes/cluster-show.h"
+#include "talosctl/cluster/nodes/cluster-state.h"
 #include "talosctl/cluster/report-commands.h"
 
 namespace talos::talosctl {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "talosctl/cli/command.h"
-#include "talosctl/cluster/cluster-state.h"
+#include "talosctl/cluster/nodes/cluster-state.h"
 
 namespace talos::talosctl {
 

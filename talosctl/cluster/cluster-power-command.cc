@@ -12,11 +12,11 @@
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/cluster-control.h"
-#include "talosctl/cluster/cluster-show.h"
-#include "talosctl/cluster/cluster-state.h"
-#include "talosctl/cluster/cluster-wait.h"
-#include "talosctl/cluster/launch-supervisor.h"
+#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/nodes/cluster-show.h"
+#include "talosctl/cluster/nodes/cluster-state.h"
+#include "talosctl/cluster/nodes/cluster-wait.h"
+#include "talosctl/cluster/nodes/launch-supervisor.h"
 
 namespace talos::talosctl {
 namespace {

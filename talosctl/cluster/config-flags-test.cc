@@ -10,8 +10,8 @@
 #include "common/config/talosconfig.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console-world.h"
-#include "talosctl/cluster/cluster-plan.h"
-#include "talosctl/cluster/qemu-arguments.h"
+#include "talosctl/cluster/machines/qemu-arguments.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
 
 namespace talos::cluster {
 namespace {

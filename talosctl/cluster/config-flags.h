@@ -5,7 +5,7 @@
 #pragma once
 
 #include "talosctl/cli/command.h"
-#include "talosctl/cluster/cluster-configs.h"
+#include "talosctl/cluster/nodes/cluster-configs.h"
 
 namespace talos::cluster {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "talosctl/cli/command.h"
-#include "talosctl/cluster/network/host-probe.h"
+#include "talosctl/cluster/processes/host-probe.h"
 
 namespace talos::cluster {
 

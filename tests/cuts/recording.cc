@@ -164,7 +164,7 @@ std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, O
 void startWith(const harness::Cluster& cluster, const std::string& node, const Sample& sample) {
   cluster.talosctl({"cluster", "node", "kill", node}, 60);  // or it is off
   for (size_t i = 0; i < sample.images.size(); ++i) {
-    // As talosctl/cluster/node-disks.h calls them.
+    // As talosctl/cluster/disks/node-disks.h calls them.
     copySparse(sample.images[i],
                cluster.stateFolder() + "/" + node + (i == 0 ? ".disk" : ".state"));
   }

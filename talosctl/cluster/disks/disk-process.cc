@@ -13,7 +13,7 @@
 #include "common/base/log.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cluster/disks/file-medium.h"
-#include "talosctl/cluster/network/child-process.h"
+#include "talosctl/cluster/processes/child-process.h"
 
 namespace talos::disk {
 namespace {

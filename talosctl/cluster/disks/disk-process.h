@@ -13,7 +13,7 @@
 
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cluster/disks/machine-disks.h"
-#include "talosctl/cluster/network/child-process.h"
+#include "talosctl/cluster/processes/child-process.h"
 
 namespace talos::disk {
 

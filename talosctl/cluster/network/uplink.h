@@ -20,7 +20,7 @@
 
 #include "common/net/ip.h"
 #include "talosctl/cluster/network/host-network.h"
-#include "talosctl/cluster/network/tool-process.h"
+#include "talosctl/cluster/processes/tool-process.h"
 
 namespace talos::cluster {
 

@@ -1,0 +1,93 @@
+#include "talosctl/cluster/machines/qemu-arguments.h"
+
+#include <capnp/message.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace talos::cluster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class QemuArguments : public ::testing::Test {
+ protected:
+  capnp::MallocMessageBuilder message;
+  rpc::LocalCluster::Builder cluster = message.initRoot<rpc::LocalCluster>();
+  rpc::LocalNode::Builder node = cluster.initNodes(1)[0];
+
+  QemuArguments() {
+    cluster.setCidr("10.5.0.0/24");
+    cluster.setGateway("10.5.0.1");
+    node.setName("demo-master-1");
+    node.setAddress("10.5.0.2");
+  }
+  ~QemuArguments() noexcept override {}
+  std::string kernel() { return kernelArguments(cluster, node).cStr(); }
+  void setExtra(std::initializer_list<const char*> arguments) {
+    auto list = cluster.initExtraKernelArguments(arguments.size());
+    size_t i = 0;
+    for (auto argument : arguments) list.set(i++, argument);
+  }
+  std::string qemu(kj::StringPtr state, bool secondIsReadOnly = false) {
+    return kj::strArray(
+               qemuArguments(cluster, node, state, 7, 8, {{9, false}, {10, secondIsReadOnly}}), " ")
+        .cStr();
+  }
+};
+
+// Catches: an own talos.config that stands behind the usual one, of which the node takes the
+// first; a key taken for another that it begins; arguments lost when there is no usual one.
+TEST_F(QemuArguments, AnExtraKernelArgumentReplacesTheUsualOne) {
+  EXPECT_THAT(kernel(),
+              HasSubstr(" talos.config=http://10.5.0.1:8080/demo-master-1.yaml ip=10.5.0.2::"));
+  setExtra({"talos.config=metal-iso", "panic=5", "talos.con=1", "quiet=x"});
+  auto text = kernel();
+  EXPECT_THAT(text, Not(HasSubstr("http:")));
+  EXPECT_THAT(text, Not(HasSubstr("panic=1")));
+  EXPECT_THAT(text, Not(HasSubstr("quiet ")));
+  EXPECT_THAT(text, HasSubstr(" ip=10.5.0.2::10.5.0.1:255.255.255.0:demo-master-1:eth0:off"));
+  EXPECT_TRUE(text.ends_with(":eth0:off talos.config=metal-iso panic=5 talos.con=1 quiet=x"))
+      << text;
+}
+
+TEST_F(QemuArguments, ANodeWithoutAConfigGetsNoAddressOfOne) {
+  cluster.setWithoutConfig(true);
+  EXPECT_THAT(kernel(), Not(HasSubstr("talos.config")));
+  EXPECT_THAT(kernel(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
+}
+
+// Catches: disks whose guest need not flush, a CD-ROM drive where there is none, a vfat volume in a
+// drive whose sectors are too large for it, a writable medium, a path with a comma that becomes an
+// option, a disk that nobody may write to and the guest may.
+TEST_F(QemuArguments, DisksAndMedia) {
+  auto plain = qemu("/s,x");
+  EXPECT_THAT(plain, HasSubstr("cache=writeback,discard=unmap,file.driver=nbd,file.server.type=fd,"
+                               "file.server.str=9 -device virtio-blk-pci,drive=disk0 -drive "));
+  EXPECT_THAT(plain, HasSubstr("file.server.str=10 -device virtio-blk-pci,drive=disk1"));
+  EXPECT_THAT(plain, Not(HasSubstr("readonly")));
+  EXPECT_THAT(
+      qemu("/s", true),
+      AllOf(HasSubstr("discard=unmap,file.driver=nbd,file.server.type=fd,file.server.str=9 "),
+            HasSubstr("discard=unmap,readonly=on,file.driver=nbd,file.server.type=fd,"
+                      "file.server.str=10 ")));
+  EXPECT_THAT(plain, HasSubstr("append=on,path=/s,,x/demo-master-1.log "));
+  EXPECT_THAT(plain, Not(HasSubstr("scsi")));
+  cluster.setIsoPath("/m.img");
+  EXPECT_THAT(qemu("/s"), HasSubstr("readonly=on,media=disk,file=/m.img -device "
+                                    "virtio-blk-pci,drive=medium"));
+  cluster.setIsoInDrive(true);
+  EXPECT_THAT(qemu("/s"), HasSubstr("readonly=on,media=cdrom,file=/m.img -device "
+                                    "virtio-scsi-pci -device scsi-cd,drive=medium"));
+}
+
+// Catches: a clock that is set though nobody asked.
+TEST_F(QemuArguments, AClockThatIsWrong) {
+  EXPECT_THAT(qemu("/s"), Not(HasSubstr("-rtc")));
+  cluster.setClock("2020-12-31T23:59:00");
+  EXPECT_THAT(qemu("/s"), HasSubstr(" -rtc base=2020-12-31T23:59:00 "));
+}
+
+}  // namespace
+}  // namespace talos::cluster

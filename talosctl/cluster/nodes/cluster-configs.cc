@@ -1,0 +1,207 @@
+#include "talosctl/cluster/nodes/cluster-configs.h"
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/config/config.h"
+#include "common/config/generate.h"
+#include "common/memory/zeroize.h"
+#include "talosctl/cluster/machines/qemu-arguments.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
+#include "talosctl/cluster/nodes/node-patches.h"
+
+namespace talos::cluster {
+namespace {
+
+config::MachineType typeOf(kj::StringPtr name) {
+  if (name == "init") return config::MachineType::INIT;
+  if (name == "controlplane") return config::MachineType::CONTROLPLANE;
+  return config::MachineType::WORKER;
+}
+
+using talosctl::Patch;
+
+constexpr kj::StringPtr kControlPlaneFile = "controlplane.yaml"_kj, kInitFile = "init.yaml"_kj,
+                        kWorkerFile = "join.yaml"_kj;
+
+// The document and its type come from --input-dir.
+kj::String existing(kj::StringPtr folder, config::MachineType type) {
+  auto name = type == config::MachineType::WORKER ? kWorkerFile
+              : type == config::MachineType::INIT ? kInitFile
+                                                  : kControlPlaneFile;
+  auto path = kj::str(folder, "/", name);
+  auto text = readFile(path);
+  auto parsed = config::parse(text, path);
+  if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+  if (parsed.get().getMachine().getType() != type) {
+    fail(ErrorKind::kInvalidArgument, kj::str(path, ": machine.type is not that of its name"));
+  }
+  return text;
+}
+
+// The 50th address of the network. InvalidArgument when it is outside, or a node has it.
+Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
+  constexpr kj::byte kPlace = 50;
+  auto network = parseCidr(cluster.getCidr()).masked();
+  auto bytes = kj::heapArray<kj::byte>(network.address.bytes());
+  bytes.back() |= kPlace;
+  auto address = KJ_ASSERT_NONNULL(Ip::fromBytes(bytes));
+  auto refuse = [](auto&&... why) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("--use-vip: the nodes share the 50th address of the network, ", why...));
+  };
+  if (!network.contains(address) || network.length + 6 > network.address.bits()) {
+    refuse("and ", network, " has no place for it; use a larger --cidr");
+  }
+  for (auto node : cluster.getNodes()) {
+    if (address != Ip::require(node.getAddress())) continue;
+    refuse("and ", address, " is that of ", node.getName(), "; use fewer than 49 nodes");
+  }
+  return address;
+}
+
+class NodeConfigs {
+ public:
+  NodeConfigs(rpc::LocalCluster::Reader cluster, const ConfigOptions& options)
+      : cluster(cluster), options(options), prefix(parseCidr(cluster.getCidr()).length) {
+    if (options.inputFolder.size() == 0) secrets = config::makeSecrets(options.generate);
+    if (options.wireguardCidr.size() > 0) {
+      wireguard = wireguardPatches(cluster, options.wireguardCidr);
+    }
+    if (options.insecureRegistries.size() > 0) {
+      common.add(insecureRegistries(options.insecureRegistries));
+    }
+    if (options.customCniUrl.size() > 0) common.add(customCni(options.customCniUrl));
+    for (auto node : cluster.getNodes()) {
+      if (!config::isControlPlane(typeOf(node.getType()))) continue;
+      controlPlane.add(kj::str(node.getAddress()));
+      if (endpoints.size() == 0 || !options.firstNodeIsEndpoint) {
+        endpoints.add(kj::str(node.getEndpoint()));
+      }
+    }
+    if (options.endpoint.size() > 0) {
+      endpoints.clear();
+      endpoints.add(kj::str(options.endpoint));
+    }
+  }
+  ~NodeConfigs() noexcept(false) {
+    for (auto& patch : wireguard) zeroize(patch.text);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(NodeConfigs);
+
+  kj::String of(size_t index) {
+    auto node = cluster.getNodes()[index];
+    auto type = typeOf(node.getType());
+    auto text = made(node, type);
+    auto step = [&](kj::ArrayPtr<const Patch> patches) {
+      auto next = talosctl::applyPatches(text, "the generated config", patches);
+      zeroize(text);
+      text = kj::mv(next);
+    };
+    KJ_ON_SCOPE_FAILURE(zeroize(text));
+    if (wireguard.size() > 0) step(wireguard.slice(index, index + 1));
+    step(common);
+    bool encrypts = options.encryptState || options.encryptEphemeral;
+    if (encrypts && !isContainer(node)) {
+      step(kj::arr(encryption(options.encryptState, options.encryptEphemeral)));
+    }
+    if (!options.userDisks.empty() && !isContainer(node)) {
+      step(kj::arr(userDisksPatch(node, options.userDisks)));
+    }
+    step(options.patches);
+    step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
+    auto parsed = config::parse(text, "the patched config");
+    if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+    return kj::mv(text);
+  }
+
+  Talosconfig client() {
+    KJ_IF_MAYBE (own, secrets) {
+      return config::adminConfig(*own, cluster.getName(), endpoints, controlPlane);
+    }
+    // The cluster's own context alone: the file may be that of all clusters of the user.
+    auto theirs = Talosconfig::load(kj::str(options.inputFolder, "/talosconfig"));
+    auto& context = theirs.resolve();
+    context.endpoints.clear();
+    context.nodes.clear();
+    for (auto& endpoint : endpoints) context.endpoints.add(kj::str(endpoint));
+    for (auto& node : controlPlane) context.nodes.add(kj::str(node));
+    Talosconfig config;
+    config.add(theirs.currentName(), kj::mv(context));
+    return config;
+  }
+
+ private:
+  rpc::LocalCluster::Reader cluster;
+  const ConfigOptions& options;
+  unsigned prefix;
+  kj::Maybe<config::Secrets> secrets;  // none: the configs exist
+  kj::Vector<Patch> wireguard, common;
+  kj::Vector<kj::String> controlPlane, endpoints;
+
+  // With the settings of the node, and before any patch.
+  kj::String made(rpc::LocalNode::Reader node, config::MachineType type) {
+    auto cidr = kj::str(node.getAddress(), "/", prefix);
+    kj::Vector<kj::String> certSans;
+    certSans.add(kj::str(node.getEndpoint()));
+    if (options.endpoint.size() > 0) certSans.add(kj::str(options.endpoint));
+    auto gateway = kj::arr(kj::str(cluster.getGateway()));
+    config::NodeSettings settings;
+    settings.hostname = node.getName();
+    // The launcher of a container has configured its eth0.
+    settings.ignoreInterface = isContainer(node);
+    if (!settings.ignoreInterface) {
+      settings.cidr = cidr;
+      settings.gateway = cluster.getGateway();
+    }
+    settings.nameservers = options.nameservers;
+    // The gateway answers DNS, unless the nodes are shut in.
+    if (settings.nameservers.size() == 0 && !cluster.getWithoutUplink()) {
+      settings.nameservers = gateway;
+    }
+    auto vip = options.useVip ? sharedAddress(cluster).toString() : kj::String();
+    if (config::isControlPlane(type)) settings.vip = vip;
+    // trustd signs nothing for a worker but the address that it calls from.
+    if (config::isControlPlane(type)) settings.certSans = certSans;
+    settings.trustdEndpoints = controlPlane;
+    settings.timeServers = gateway;
+    KJ_IF_MAYBE (own, secrets) {
+      kj::StringPtr host =
+          vip.size() > 0 ? kj::StringPtr(vip) : kj::StringPtr(cluster.getNodes()[0].getAddress());
+      auto kubernetes = kj::str("https://", host, ":6443");
+      auto generate = options.generate;
+      // As when it is not installed: a node that was reset waits for its config there.
+      auto address = addressArgument(cluster, node);
+      kj::Vector<kj::StringPtr> arguments;
+      if (generate.installArguments.size() > 0) {
+        arguments.addAll(generate.installArguments);
+        arguments.add(address);
+        generate.installArguments = arguments;
+      }
+      return config::machineConfig(*own, type, cluster.getName(), kubernetes, generate, settings);
+    }
+    auto text = existing(options.inputFolder, type);
+    KJ_DEFER(zeroize(text));
+    auto own = kj::arr(settingsPatch(settings, config::isControlPlane(type)));
+    return talosctl::applyPatches(text, "the existing config", own);
+  }
+};
+
+}  // namespace
+
+kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
+                        const ConfigOptions& options) {
+  NodeConfigs configs(cluster, options);
+  auto client = configs.client();
+  kj::Vector<kj::String> texts;
+  KJ_DEFER(for (auto& text : texts) zeroize(text));
+  for (auto i : kj::indices(cluster.getNodes())) texts.add(configs.of(i));
+  for (auto i : kj::indices(texts)) {
+    auto node = cluster.getNodes()[i];
+    writeFileAtomically(kj::str(stateFolder, "/", node.getName(), ".yaml"), texts[i], 0600);
+  }
+  auto path = kj::str(stateFolder, "/talosconfig");
+  client.save(path);
+  return path;
+}
+
+}  // namespace talos::cluster

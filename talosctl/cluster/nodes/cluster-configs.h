@@ -1,0 +1,36 @@
+// The machine configs of a local cluster: `gen config` made for its addresses, with real secrets.
+#pragma once
+
+#include <kj/string.h>
+
+#include "common/config/generate.h"
+#include "rpc/cluster.capnp.h"
+#include "talosctl/cluster/disks/user-disks.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::cluster {
+
+struct ConfigOptions {
+  config::GenerateOptions generate;
+  kj::ArrayPtr<const kj::String> nameservers = nullptr;
+  kj::StringPtr inputFolder = "";  // of existing configs; empty: new ones
+  kj::StringPtr wireguardCidr = "", customCniUrl = "";
+  kj::ArrayPtr<const kj::String> insecureRegistries = nullptr;
+  kj::StringPtr endpoint = "";  // of the talosconfig; empty: those of the nodes
+  bool firstNodeIsEndpoint = false;
+  bool useVip = false;                                  // as the host of the Kubernetes API
+  bool encryptState = false, encryptEphemeral = false;  // of virtual machines
+  kj::Vector<UserDiskWish> userDisks = {};              // the same
+  // For every node, and then for those of a kind.
+  kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
+                                      joinPatches = nullptr;
+};
+
+// Writes <node>.yaml (0600) for every node and `talosconfig` (0600), with one context, into the
+// state folder; returns the path of the latter. Endpoints are the nodes' loopback addresses, unless
+// the options name another, nodes the addresses of the masters. Throws InvalidArgument for options
+// that make no sense, before anything is written.
+kj::String writeConfigs(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder,
+                        const ConfigOptions& options);
+
+}  // namespace talos::cluster

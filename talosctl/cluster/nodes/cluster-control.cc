@@ -1,0 +1,160 @@
+#include "talosctl/cluster/nodes/cluster-control.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "common/wire/rpc-server.h"
+#include "talosctl/cluster/disks/disk-process.h"
+
+namespace talos::cluster {
+namespace {
+
+// Of what the supervisor answers from memory: `cluster show` is to be true within a second.
+constexpr kj::Duration kQuick = 1 * kj::SECONDS;
+// Of what takes as long as a node needs to shut down, a minute at most, and a little more.
+constexpr kj::Duration kSlow = 75 * kj::SECONDS;
+
+// The address of a Unix socket has 107 characters and a state folder may have more, so the socket
+// is named through a descriptor of its folder.
+class SocketPath {
+ public:
+  explicit SocketPath(kj::StringPtr folder) {
+    int fd;
+    KJ_SYSCALL(fd = open(folder.cStr(), O_PATH | O_DIRECTORY | O_CLOEXEC), folder);
+    held = kj::AutoCloseFd(fd);
+    text = kj::str("/proc/self/fd/", fd, "/control.sock");
+  }
+  kj::StringPtr path() const { return text; }
+
+ private:
+  kj::AutoCloseFd held;
+  kj::String text;
+};
+
+class Control final : public rpc::LocalClusterControl::Server {
+ public:
+  explicit Control(ClusterNodes& nodes) : nodes(nodes) {}
+
+  kj::Promise<void> status(StatusContext context) override {
+    auto list = context.getResults().initNodes(nodes.all().size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      auto& power = *nodes.all()[i];
+      list[i].setName(power.name());
+      list[i].setState(power.stateName());
+      list[i].setError(power.error());
+    }
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> power(PowerContext context) override {
+    auto params = context.getParams();
+    return nodes.find(params.getNode()).act(params.getAction());
+  }
+
+  kj::Promise<void> cut(CutContext context) override {
+    auto params = context.getParams();
+    auto cut =
+        co_await nodes.find(params.getNode()).cutPower(params.getAtWrite(), params.getSeed());
+    auto result = context.getResults().initCut();
+    disk::toWire(cut, result);
+    result.setNode(params.getNode());
+  }
+
+  kj::Promise<void> record(RecordContext context) override {
+    auto params = context.getParams();
+    auto done = co_await nodes.find(params.getNode()).record(disk::fromWire(params.getWish()));
+    auto result = context.getResults().initRecording();
+    disk::toWire(done, result);
+    result.setNode(params.getNode());
+  }
+
+  kj::Promise<void> stopAll(StopAllContext) override { return nodes.stopAll(); }
+
+ private:
+  ClusterNodes& nodes;
+};
+
+class Client final : public ControlClient {
+ public:
+  Client(kj::Timer& timer, kj::Own<Connection> connection)
+      : timer(timer),
+        connection(kj::mv(connection)),
+        control(this->connection->bootstrap().castAs<rpc::LocalClusterControl>()) {}
+
+  kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> states() override {
+    kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> answer =
+        control.statusRequest().send();
+    return within(timer, kQuick, kj::mv(answer), silent("the state of the nodes", kQuick));
+  }
+
+  kj::Promise<void> power(kj::StringPtr node, rpc::PowerAction action) override {
+    auto request = control.powerRequest();
+    request.setNode(node);
+    request.setAction(action);
+    co_await within(timer, kSlow, request.send().ignoreResult(),
+                    silent(kj::str("what was asked of ", node), kSlow));
+  }
+
+  kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> cut(
+      kj::StringPtr node, uint64_t atWrite, uint64_t seed, kj::Duration deadline) override {
+    auto request = control.cutRequest();
+    request.setNode(node);
+    request.setAtWrite(atWrite);
+    request.setSeed(seed);
+    kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> answer = request.send();
+    if (atWrite == 0) return within(timer, kSlow, kj::mv(answer), silent("the cut", kSlow));
+    return within(timer, deadline, kj::mv(answer),
+                  kj::str(node, " did not reach write ", atWrite, " within ",
+                          deadline / kj::SECONDS, " s; it goes on"));
+  }
+
+  kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
+      kj::StringPtr node, disk::RecordWish wish) override {
+    auto request = control.recordRequest();
+    request.setNode(node);
+    auto out = request.initWish();
+    out.setFile(wish.file);
+    out.setLimit(wish.limit);
+    out.setStop(wish.stop);
+    kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> answer = request.send();
+    return within(timer, kSlow, kj::mv(answer), silent("the recording", kSlow));
+  }
+
+  kj::Promise<void> stopAll() override {
+    co_await within(timer, kSlow, control.stopAllRequest().send().ignoreResult(),
+                    silent("the stop", kSlow));
+  }
+
+ private:
+  kj::Timer& timer;
+  kj::Own<Connection> connection;
+  rpc::LocalClusterControl::Client control;
+
+  static kj::String silent(kj::StringPtr what, kj::Duration deadline) {
+    return kj::str("the cluster's supervisor did not answer ", what, " within ",
+                   deadline / kj::SECONDS, " s; see supervisor.log");
+  }
+};
+
+}  // namespace
+
+kj::Promise<void> serveControl(kj::AsyncIoContext& io, kj::StringPtr stateFolder,
+                               ClusterNodes& nodes) {
+  SocketPath socket(stateFolder);
+  co_await serveUnix(
+      *io.lowLevelProvider, io.provider->getTimer(), listenUnix(socket.path(), 0600),
+      [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<Control>(nodes); });
+}
+
+kj::Promise<kj::Own<ControlClient>> ControlClient::connect(kj::LowLevelAsyncIoProvider& lowLevel,
+                                                           kj::Timer& timer,
+                                                           kj::StringPtr stateFolder) {
+  SocketPath socket(stateFolder);
+  auto connection = co_await connectUnix(lowLevel, timer, socket.path(), kQuick);
+  co_return kj::heap<Client>(timer, kj::mv(connection));
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,35 @@
+// The control socket of a cluster's supervisor, <state>/<name>/control.sock: its two sides.
+// Cap'n Proto (rpc/cluster.capnp), mode 0600: the owner of the state folder only.
+#pragma once
+
+#include <kj/async-io.h>
+
+#include "rpc/cluster.capnp.h"
+#include "talosctl/cluster/nodes/cluster-nodes.h"
+
+namespace talos::cluster {
+
+// Runs until dropped.
+kj::Promise<void> serveControl(kj::AsyncIoContext& io, kj::StringPtr stateFolder,
+                               ClusterNodes& nodes);
+
+// Of a command. Every call has a deadline and says what it waited for.
+class ControlClient {
+ public:
+  // Unavailable when nobody listens, saying so.
+  static kj::Promise<kj::Own<ControlClient>> connect(kj::LowLevelAsyncIoProvider& lowLevel,
+                                                     kj::Timer& timer, kj::StringPtr stateFolder);
+  virtual ~ControlClient() noexcept(false) = default;
+
+  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> states() = 0;
+  virtual kj::Promise<void> power(kj::StringPtr node, rpc::PowerAction action) = 0;
+  // `within`: how long the write may take to come; afterwards, or when it is dropped, nothing
+  // happens.
+  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> cut(
+      kj::StringPtr node, uint64_t atWrite, uint64_t seed, kj::Duration within) = 0;
+  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
+      kj::StringPtr node, disk::RecordWish wish) = 0;
+  virtual kj::Promise<void> stopAll() = 0;
+};
+
+}  // namespace talos::cluster

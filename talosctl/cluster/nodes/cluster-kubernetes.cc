@@ -1,0 +1,69 @@
+#include "talosctl/cluster/nodes/cluster-kubernetes.h"
+
+#include "common/config/talosconfig.h"
+#include "common/kube/json-yaml.h"
+#include "common/kube/kube-access.h"
+#include "talosctl/cluster/nodes/cluster-supervisor.h"
+#include "talosctl/health/health-command.h"
+#include "talosctl/kube/fetch-kubeconfig.h"
+#include "talosctl/kube/kubeconfig-file.h"
+
+namespace talos::cluster {
+namespace {
+
+// Through the first control-plane node.
+talosctl::Target firstNode(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
+  auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
+  talosctl::Target target{.endpoints = {},
+                          .nodes = {},
+                          .credentials = config.resolve().credentials(),
+                          .fingerprints = {}};
+  target.endpoints.add(kj::str(cluster.getNodes()[0].getEndpoint()));
+  return target;
+}
+
+}  // namespace
+
+kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                                    kj::StringPtr stateFolder, kj::Duration deadline) {
+  talos::ClusterNodes nodes;
+  for (auto node : cluster.getNodes()) {
+    auto& list = node.getType() == "join" ? nodes.workers : nodes.controlPlane;
+    list.add(kj::str(node.getAddress()));
+  }
+  talosctl::Client client(call.deps, firstNode(cluster, stateFolder));
+  co_await talosctl::waitForHealth(client, nodes, deadline);
+}
+
+pki::Pem throughHost(kj::StringPtr kubeconfig, kj::StringPtr host) {
+  auto name = kube::readAccess(kubeconfig, "the node's kubeconfig").tlsName;
+  auto documents = kube::readYaml(kubeconfig, "the node's kubeconfig");
+  KJ_DEFER(for (auto& document : documents) kube::wipe(document));
+  auto& cluster = documents[0]["clusters"][0]["cluster"];
+  cluster["server"] = kj::str("https://", host, ":", kKubernetesPort).cStr();
+  cluster["tls-server-name"] = name.cStr();
+  return pki::Pem(kube::writeYaml(documents[0]));
+}
+
+kj::String userKubeconfig(talosctl::Invocation& call) {
+  auto home = call.deps.environment("HOME");
+  return talosctl::kubeconfigPath("", true,
+                                  home.map([](kj::String& text) { return kj::StringPtr(text); }));
+}
+
+kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                                      kj::StringPtr stateFolder, kj::String path) {
+  talosctl::Client client(call.deps, firstNode(cluster, stateFolder));
+  co_await client.connect(talosctl::kDeadline);
+  auto given = co_await talosctl::fetchKubeconfig(client, "", talosctl::kDeadline);
+  auto text = throughHost(given, cluster.getNodes()[0].getEndpoint());
+  call.out(kj::str("merging kubeconfig into \"", path, "\"\n"));
+  talosctl::KubeconfigTarget target{.path = kj::mv(path), .contextName = {}};
+  auto rename = [](const kube::MergeKind&, kj::StringPtr) -> kj::Promise<kube::MergeChoice> {
+    return kube::MergeChoice::kRename;
+  };
+  auto renames = co_await talosctl::storeKubeconfig(kj::mv(target), text, kj::mv(rename));
+  for (auto& line : renames) call.out(kj::str(line, "\n"));
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,150 @@
+#include "talosctl/cluster/nodes/cluster-nodes.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "talosctl/cluster/containers/container-node.h"
+#include "talosctl/cluster/containers/image-mount.h"
+#include "talosctl/cluster/disks/node-disks.h"
+#include "talosctl/cluster/machines/qemu-arguments.h"
+#include "talosctl/cluster/machines/virtual-machine.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
+
+namespace talos::cluster {
+namespace {
+
+// What is mounted from here on is this process's alone; what the host unmounts is unmounted here
+// too, so that a cluster never keeps a disk of the host busy.
+void leaveMounts() {
+  KJ_SYSCALL(unshare(CLONE_NEWNS));
+  KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
+}
+
+// One that cannot even be resumed loses its power too.
+kj::Promise<void> stopOrCut(NodePower& node) {
+  using State = NodePower::State;
+  if (node.state() == State::kOff || node.state() == State::kFailed) co_return;
+  try {
+    if (node.state() == State::kPaused) co_await node.act(rpc::PowerAction::RESUME);
+    co_await node.act(rpc::PowerAction::STOP);
+  } catch (const kj::Exception& e) {
+    log::warn("node did not stop; its power is cut",
+              {{"node", node.name()}, {"error", messageOf(e)}});
+    node.cut();
+  }
+}
+
+}  // namespace
+
+void makeStorage(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
+  for (auto node : cluster.getNodes()) {
+    if (isContainer(node)) {
+      makeContainerFolders(node, stateFolder);
+    } else {
+      makeDisks(cluster, node, stateFolder);
+    }
+  }
+}
+
+ClusterNodes::ClusterNodes(kj::AsyncIoContext& io, rpc::LocalCluster::Reader cluster,
+                           kj::StringPtr stateFolder)
+    : io(io), cluster(cluster), stateFolder(stateFolder) {
+  KJ_SYSCALL(unshare(CLONE_NEWNET));
+  network = kj::heap<Network>(cluster.getGateway(), parseCidr(cluster.getCidr()).length,
+                              cluster.getMtu());
+  if (hasContainers(cluster)) prepareContainers();
+  unsigned index = 0;
+  for (auto node : cluster.getNodes()) {
+    powers.add(kj::heap<NodePower>(io.provider->getTimer(), kj::str(node.getName()),
+                                   makerOf(node, index++)));
+  }
+}
+
+ClusterNodes::~ClusterNodes() noexcept(false) {
+  powers.clear();  // ends the nodes
+  KJ_IF_MAYBE (it, cgroups) it->remove();
+}
+
+void ClusterNodes::prepareContainers() {
+  leaveMounts();
+  auto& made =
+      cgroups.emplace(container::readCgroups(), cgroupName(cluster.getName(), stateFolder));
+  made.create();
+  imageFolder = kj::str(stateFolder, "/image");
+  makeDirectories(imageFolder, 0700);
+  container::mountImage(cluster.getImage(), imageFolder);
+}
+
+kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader node,
+                                                        unsigned index) {
+  if (isContainer(node)) {
+    return [this, node, link = kj::str("node", index)]() {
+      return launchContainer(io.unixEventPort, *network, KJ_ASSERT_NONNULL(cgroups),
+                             {.node = node,
+                              .stateFolder = stateFolder,
+                              .image = imageFolder,
+                              .link = link,
+                              .withoutConfig = cluster.getWithoutConfig()});
+    };
+  }
+  // One tap for all runs: it is ours, and QEMU only borrows it.
+  int tap = network->addTap(kj::str("tap", index));
+  return [this, node, tap]() {
+    auto qemu = findQemu(cluster.getQemuRoot());
+    auto disks = diskFiles(node, stateFolder);
+    auto name = kj::str(stateFolder, "/", node.getName());
+    return launchMachine(
+        io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
+        {.qemu = qemu,
+         .arguments =
+             [&](int monitor, kj::ArrayPtr<const kj::AutoCloseFd> clients) {
+               kj::Vector<DiskEnd> ends;
+               for (auto i : kj::indices(clients)) {
+                 ends.add(DiskEnd{clients[i].get(), isWriteProtected(disks[i])});
+               }
+               auto from = cluster.getWithBootLoader() && isInstalled(node, stateFolder)
+                               ? StartFrom::kDisk
+                               : StartFrom::kHost;
+               return qemuArguments(cluster, node, stateFolder, tap, monitor, ends, from);
+             },
+         .disks = disks,
+         .folder = stateFolder,
+         .name = name,
+         .tap = tap,
+         .log = STDERR_FILENO});  // already supervisor.log
+  };
+}
+
+void ClusterNodes::startAll() {
+  for (auto& power : powers) {
+    power->act(rpc::PowerAction::START);  // has happened when it returns
+    if (power->state() != NodePower::State::kRunning) {
+      fail(ErrorKind::kFailedPrecondition, power->error());
+    }
+  }
+}
+
+kj::Promise<void> ClusterNodes::stopAll() {
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(powers.size());
+  for (auto& power : powers) all.add(stopOrCut(*power));
+  co_await kj::joinPromises(all.finish());
+}
+
+NodePower& ClusterNodes::find(kj::StringPtr name) {
+  kj::Vector<kj::StringPtr> names;
+  for (auto& power : powers) {
+    if (power->name() == name) return *power;
+    names.add(power->name());
+  }
+  fail(ErrorKind::kNotFound,
+       kj::str("unknown node \"", name, "\"; use one of ", kj::strArray(names, ", ")));
+}
+
+}  // namespace talos::cluster

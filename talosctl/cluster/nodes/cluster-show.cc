@@ -1,0 +1,59 @@
+#include "talosctl/cluster/nodes/cluster-show.h"
+
+#include "talosctl/cli/table.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
+
+namespace talos::cluster {
+namespace {
+
+// "2.00", "0.50"
+kj::String cpusOf(rpc::LocalNode::Reader node) {
+  auto milli = isContainer(node) ? node.getMilliCpus() : node.getCpus() * 1000;
+  auto hundredths = milli % 1000 / 10;
+  return kj::str(milli / 1000, hundredths < 10 ? ".0" : ".", hundredths);
+}
+
+}  // namespace
+
+kj::String renderShow(rpc::LocalCluster::Reader cluster) {
+  Table facts({"PROVISIONER", cluster.getProvisioner()});
+  facts.add("NAME", cluster.getName());
+  facts.add("NETWORK NAME", cluster.getNetworkName());
+  facts.add("NETWORK CIDR", cluster.getCidr());
+  facts.add("NETWORK GATEWAY", cluster.getGateway());
+  facts.add("NETWORK MTU", cluster.getMtu());
+  if (hasVirtualMachines(cluster)) facts.add("ACCELERATOR", cluster.getAccelerator());
+  Table nodes({"NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "ENDPOINT", "PROVISIONER", "STATE"});
+  for (auto node : cluster.getNodes()) {
+    bool contained = isContainer(node);
+    auto state = node.getError().size() > 0 ? kj::str(node.getState(), ": ", node.getError())
+                                            : kj::str(node.getState());
+    nodes.add(node.getName(), node.getType(), node.getAddress(), cpusOf(node),
+              humanSize(node.getMemory()), contained ? kj::str("-") : humanSize(node.getDisk()),
+              node.getEndpoint(), contained ? "container" : "qemu", state);
+  }
+  return kj::str(facts.render(), "\nNODES:\n\n", nodes.render());
+}
+
+kj::String renderCut(rpc::PowerCut::Reader cut) {
+  auto when = cut.getAtWrite() > 0 ? kj::str(" at write ", cut.getAtWrite()) : kj::str();
+  auto unflushed = cut.getUnflushed(), kept = cut.getKept();
+  auto what = unflushed == 0 ? kj::str("no write was unflushed")
+              : kept == 0    ? kj::str("unflushed writes lost: ", unflushed)
+                          : kj::str("unflushed writes lost: ", unflushed - kept, " of ", unflushed,
+                                    cut.getTorn() ? ", and one torn" : "");
+  return kj::str(cut.getNode(), ": power cut", when, "; ", what);
+}
+
+kj::String renderRecording(rpc::DiskRecording::Reader recording) {
+  if (recording.getFile().size() == 0) {
+    return kj::str(recording.getNode(), ": not recorded since it was started");
+  }
+  auto writes = recording.getWrites();
+  return kj::str(recording.getNode(), ": ",
+                 recording.getRunning() ? "recording to " : "recorded to ", recording.getFile(),
+                 "; ", writes, " writes, ", recording.getEvents() - writes, " flushes, ",
+                 humanSize(recording.getBytes()));
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,155 @@
+#include "talosctl/cluster/nodes/cluster-supervisor.h"
+
+#include <fcntl.h>
+#include <kj/async-io.h>
+#include <kj/debug.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/node-layout.h"
+#include "common/net/ntp.h"
+#include "common/wire/rpc-server.h"
+#include "talosctl/cluster/network/node-config-server.h"
+#include "talosctl/cluster/network/port-forwarder.h"
+#include "talosctl/cluster/network/time-server.h"
+#include "talosctl/cluster/network/uplink.h"
+#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/nodes/cluster-nodes.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
+#include "talosctl/cluster/nodes/cluster-state.h"
+
+namespace talos::cluster {
+namespace {
+
+// A port of a node, as the host reaches it.
+struct Door {
+  kj::AutoCloseFd listening;
+  kj::String node;
+  uint16_t port;
+};
+
+class Supervisor final : private kj::TaskSet::ErrorHandler {
+ public:
+  Supervisor(kj::AsyncIoContext& io, const StateDirectory& state)
+      : io(io),
+        timer(io.provider->getTimer()),
+        state(state),
+        message(state.load()),
+        cluster(message->getRoot<rpc::LocalCluster>().asReader()),
+        tasks(*this) {}
+
+  // The order matters: sockets of the host first, then this thread leaves the host's network.
+  void start() {
+    kj::Vector<Door> doors;
+    for (auto node : cluster.getNodes()) {
+      auto open = [&](uint16_t port) {
+        doors.add(Door{listenTcp(node.getEndpoint(), port), kj::str(node.getAddress()), port});
+      };
+      open(kApidPort);
+      if (node.getType() == "join") continue;
+      // Somebody on this host may have a Kubernetes on all of its addresses.
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { open(kKubernetesPort); })) {
+        log::warn("the host cannot reach this Kubernetes API at a loopback address",
+                  {{"node", node.getName()}, {"error", messageOf(*e)}});
+      }
+    }
+    host = kj::heap<HostNetwork>();
+    nodes = kj::heap<ClusterNodes>(io, cluster, state.path());
+    serveConfigFiles();
+    tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
+                                                {Ip::require(cluster.getGateway()), ntp::kPort})));
+    for (auto& door : doors) {
+      tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(door.listening), kj::mv(door.node),
+                        door.port));
+    }
+    tasks.add(serveControl(io, state.path(), *nodes));
+    nodes->startAll();
+    if (!cluster.getWithoutUplink()) startUplink();
+  }
+
+  // Runs until a signal; then ends every node and waits for it.
+  void runUntilSignal() {
+    io.unixEventPort.onSignal(SIGTERM)
+        .ignoreResult()
+        .exclusiveJoin(io.unixEventPort.onSignal(SIGINT).ignoreResult())
+        .wait(io.waitScope);
+    tasks.clear();
+    nodes = nullptr;
+  }
+
+ private:
+  kj::AsyncIoContext& io;
+  kj::Timer& timer;
+  const StateDirectory& state;
+  kj::Own<capnp::MallocMessageBuilder> message;
+  rpc::LocalCluster::Reader cluster;
+  kj::Own<HostNetwork> host;
+  kj::Own<ClusterNodes> nodes;
+  kj::Own<Uplink> uplink;
+  kj::TaskSet tasks;
+
+  void serveConfigFiles() {
+    kj::HashMap<kj::String, ServedFile> files;
+    for (auto node : cluster.getNodes()) {
+      auto name = kj::str(node.getName(), ".yaml");
+      files.insert(kj::str(node.getAddress()), ServedFile{kj::str("/", name), state.file(name)});
+    }
+    tasks.add(serveConfigs(*io.lowLevelProvider, timer,
+                           listenTcp(cluster.getGateway(), kConfigPort), kj::mv(files)));
+  }
+
+  // Beside the nodes, which are booting.
+  void startUplink() {
+    uplink = kj::heap<Uplink>(io, *host,
+                              Uplink::Settings{.root = kj::str(cluster.getQemuRoot()),
+                                               .nodes = parseCidr(cluster.getCidr()),
+                                               .gateway = Ip::require(cluster.getGateway())});
+    uplink->start().wait(io.waitScope);
+    tasks.add(uplink->run());
+  }
+
+  void taskFailed(kj::Exception&& e) override {
+    log::error("a listener of the cluster failed", {{"error", e.getDescription()}});
+  }
+};
+
+void tell(int fd, kj::StringPtr text) {
+  auto ignored = ::write(fd, text.begin(), text.size());
+  (void)ignored;  // nobody reads: the creator has exited, and the cluster continues
+  ::close(fd);
+}
+
+}  // namespace
+
+int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
+  fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // no node keeps the creator waiting for its end
+  kj::UnixEventPort::captureSignal(SIGTERM);
+  kj::UnixEventPort::captureSignal(SIGINT);
+  auto io = kj::setupAsyncIo();
+  kj::AutoCloseFd lock;
+  kj::Maybe<StateDirectory> state;
+  kj::Maybe<kj::Own<Supervisor>> supervisor;
+  KJ_IF_MAYBE (slash, stateDirectory.findLast('/')) {
+    state.emplace(kj::heapString(stateDirectory.slice(0, *slash)),
+                  stateDirectory.slice(*slash + 1));
+  }
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 auto& folder =
+                     KJ_REQUIRE_NONNULL(state, "the state folder is not an absolute path");
+                 lock = folder.lock();
+                 auto made = kj::heap<Supervisor>(io, folder);
+                 made->start();
+                 supervisor = kj::mv(made);
+               })) {
+    log::error("cannot start the cluster", {{"error", messageOf(*e)}});
+    tell(readyFd, kj::str("error: ", messageOf(*e), "\n"));
+    return 1;
+  }
+  tell(readyFd, "ready\n");
+  KJ_ASSERT_NONNULL(supervisor)->runUntilSignal();
+  return 0;
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,289 @@
+#include "talosctl/cluster/nodes/cluster-wait.h"
+
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/config/talosconfig.h"
+#include "common/memory/zeroize.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/progress-lines.h"
+#include "talosctl/client/ask-outcome.h"
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/report/file-end.h"
+
+namespace talos::cluster {
+namespace {
+
+constexpr kj::Duration kAnswer = 5 * kj::SECONDS;  // of one question
+constexpr size_t kConsole = 1 << 20;               // of a console that ends with a fingerprint
+constexpr kj::Duration kPause = 100 * kj::MILLISECONDS;
+
+talosctl::Target targetOf(const Context& context, kj::StringPtr endpoint) {
+  talosctl::Target target{
+      .endpoints = {}, .nodes = {}, .credentials = context.credentials(), .fingerprints = {}};
+  target.endpoints.add(kj::str(endpoint));
+  return target;
+}
+
+struct Wait {
+  talosctl::Invocation& call;
+  kj::StringPtr stateFolder;
+  ControlClient& control;
+  kj::TimePoint until;
+  talosctl::Progress progress;
+};
+
+// The question that is repeated for each node; a rejection is an answer too.
+class Question {
+ public:
+  virtual ~Question() noexcept(false) = default;
+  virtual kj::Promise<talosctl::Judgement> ask() = 0;
+  virtual talosctl::Judgement silent(kj::StringPtr why) = 0;
+};
+
+// Whether it answers, and its services are up.
+class IsUp final : public Question {
+ public:
+  IsUp(talosctl::Dependencies& deps, talosctl::Target target, kj::StringPtr address)
+      : deps(deps), target(kj::mv(target)), address(kj::str(address)) {}
+  // On one connection for as long as there are answers: a machine whose processor is emulated
+  // spends more on a handshake than on all that it is asked.
+  kj::Promise<talosctl::Judgement> ask() override {
+    if (client == nullptr) client = kj::heap<talosctl::Client>(deps, again());
+    return talosctl::judge(*KJ_ASSERT_NONNULL(client), address, outcome, kAnswer);
+  }
+  talosctl::Judgement silent(kj::StringPtr why) override {
+    client = nullptr;  // a machine that is off leaves a connection behind that looks alive
+    return outcome.silent(why);
+  }
+
+ private:
+  talosctl::Dependencies& deps;
+  talosctl::Target target;
+  kj::String address;
+  talosctl::Outcome outcome{talosctl::Outcome::Kind::kBoot, ""};
+  kj::Maybe<kj::Own<talosctl::Client>> client;
+
+  talosctl::Target again() {
+    talosctl::Target copy{
+        .endpoints = {},
+        .nodes = {},
+        .credentials = {kj::str(target.credentials.authorities),
+                        kj::str(target.credentials.certificate), target.credentials.key.clone()},
+        .fingerprints = {}};
+    for (auto& endpoint : target.endpoints) copy.endpoints.add(kj::str(endpoint));
+    return copy;
+  }
+};
+
+talosctl::Target insecureTarget(kj::StringPtr endpoint, kj::StringPtr fingerprint) {
+  talosctl::Target target{
+      .endpoints = {}, .nodes = {}, .credentials = {}, .insecure = true, .fingerprints = {}};
+  target.endpoints.add(kj::str(endpoint));
+  target.nodes.add(kj::str(endpoint));
+  target.fingerprints.add(kj::str(fingerprint));
+  return target;
+}
+
+// Whether it waits for its config.
+class IsInMaintenance final : public Question {
+ public:
+  IsInMaintenance(talosctl::Dependencies& deps, kj::StringPtr endpoint, kj::String console,
+                  kj::String& fingerprint)
+      : deps(deps),
+        endpoint(kj::str(endpoint)),
+        console(kj::mv(console)),
+        fingerprint(fingerprint) {}
+
+  kj::Promise<talosctl::Judgement> ask() override {
+    KJ_IF_MAYBE (shown, fingerprintOn(tryReadEnd(console, kConsole).orDefault(kj::str()))) {
+      fingerprint = kj::mv(*shown);
+    } else {
+      co_return talosctl::Judgement{talosctl::Verdict::kWait, kj::str("booting")};
+    }
+    auto made = kj::heap<talosctl::Client>(deps, insecureTarget(endpoint, fingerprint));
+    co_await made->connect(kAnswer);
+    co_await made->node("").machineRequest().send().getMachine().statusRequest().send();
+    co_return talosctl::Judgement{talosctl::Verdict::kDone, kj::str("waiting for its config")};
+  }
+  talosctl::Judgement silent(kj::StringPtr why) override {
+    return {talosctl::Verdict::kWait, kj::str("no answer: ", why)};
+  }
+
+ private:
+  talosctl::Dependencies& deps;
+  kj::String endpoint, console;
+  kj::String& fingerprint;
+};
+
+// Never throws: it is a part of another message.
+kj::String tail(kj::StringPtr what, kj::StringPtr path) {
+  constexpr size_t kShown = 1500;
+  kj::String text;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&] { text = tryReadEnd(path, kShown).orDefault(kj::str()); })) {
+    return kj::str("\n", messageOf(*e));
+  }
+  if (text.size() == 0) return kj::str();
+  return kj::str("\nend of ", what, ":\n", text);
+}
+
+kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
+  return kj::str(tail("its console", kj::str(stateFolder, "/", node, ".log")),
+                 tail("the supervisor's log", kj::str(stateFolder, "/supervisor.log")));
+}
+
+// Why the node cannot come up any more: its run has ended and no other begins. The supervisor's log
+// says more.
+kj::Promise<kj::Maybe<kj::String>> ended(Wait& wait, rpc::LocalNode::Reader node) {
+  kj::String state, why;
+  try {
+    auto answer = co_await talosctl::within(wait.call.deps.timer, kAnswer, wait.control.states());
+    for (auto each : answer.getNodes()) {
+      if (each.getName() != node.getName()) continue;
+      state = kj::str(each.getState());
+      why = kj::str(each.getError());
+    }
+  } catch (const kj::Exception& e) {
+    if (kindOf(e) == ErrorKind::kDeadlineExceeded) co_return nullptr;  // busy
+    co_return kj::str("the cluster's supervisor is gone: ", messageOf(e));
+  }
+  if (state == "off") co_return kj::str("it has switched itself off");
+  if (state == "failed") co_return kj::mv(why);
+  co_return nullptr;
+}
+
+kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader node,
+                              Question& question) {
+  auto& timer = wait.call.deps.timer;
+  for (;;) {
+    talosctl::Judgement judgement{talosctl::Verdict::kWait, kj::str()};
+    try {
+      judgement = co_await talosctl::within(timer, kAnswer, question.ask());
+    } catch (const kj::Exception& e) {
+      judgement = question.silent(messageOf(e));
+    }
+    wait.progress.set(index, judgement.text);
+    auto end = co_await ended(wait, node);
+    KJ_IF_MAYBE (why, end) judgement = {talosctl::Verdict::kFailed, kj::mv(*why)};
+    if (judgement.verdict == talosctl::Verdict::kDone) co_return;
+    if (judgement.verdict == talosctl::Verdict::kFailed) {
+      fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), ": ", judgement.text,
+                                                   consoleTail(wait.stateFolder, node.getName())));
+    }
+    if (timer.now() > wait.until) {
+      fail(ErrorKind::kDeadlineExceeded, kj::str(node.getName(), ": timed out: ", judgement.text,
+                                                 consoleTail(wait.stateFolder, node.getName())));
+    }
+    co_await timer.afterDelay(kPause);
+  }
+}
+
+using MakeQuestion = kj::Function<kj::Own<Question>(size_t index, rpc::LocalNode::Reader node)>;
+
+// One question for each node, all at once.
+kj::Promise<void> waitForAll(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                             kj::StringPtr stateFolder, kj::Duration deadline, MakeQuestion make) {
+  kj::Vector<kj::String> names;
+  for (auto node : cluster.getNodes()) names.add(kj::str(node.getName()));
+  auto control = co_await ControlClient::connect(call.deps.lowLevel, call.deps.timer, stateFolder);
+  Wait wait{.call = call,
+            .stateFolder = stateFolder,
+            .control = *control,
+            .until = call.deps.timer.now() + deadline,
+            .progress = talosctl::Progress(call.deps.console, names)};
+  kj::Vector<kj::Own<Question>> questions;
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
+  for (size_t i = 0; i < names.size(); ++i) questions.add(make(i, cluster.getNodes()[i]));
+  for (size_t i = 0; i < names.size(); ++i) {
+    all.add(waitForNode(wait, i, cluster.getNodes()[i], *questions[i]));
+  }
+  co_await kj::joinPromisesFailFast(all.finish());
+}
+
+kj::Promise<void> applyConfig(talosctl::Invocation& call, kj::String endpoint,
+                              kj::String fingerprint, kj::String file) {
+  auto text = readFile(file);
+  KJ_DEFER(zeroize(text));
+  talosctl::Client client(call.deps, insecureTarget(endpoint, fingerprint));
+  co_await client.connect(kAnswer);
+  auto request = client.node("").configurationRequest().send().getConfiguration().applyRequest();
+  request.initRequest().setDocument(text.asBytes());
+  auto answer = request.send();
+  co_await talosctl::within(call.deps.timer, talosctl::kDeadline,
+                            kj::Promise<void>(answer.ignoreResult()));
+}
+
+}  // namespace
+
+kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                              kj::StringPtr stateFolder, kj::Duration deadline) {
+  auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
+  auto& context = config.resolve();
+  // A worker's certificate does not have the loopback address used here, so the worker is reached
+  // through the first control-plane node.
+  kj::StringPtr first = cluster.getNodes()[0].getEndpoint();
+  co_await waitForAll(call, cluster, stateFolder, deadline,
+                      [&](size_t, rpc::LocalNode::Reader node) -> kj::Own<Question> {
+                        kj::StringPtr through =
+                            node.getType() == "join" ? first : kj::StringPtr(node.getEndpoint());
+                        return kj::heap<IsUp>(call.deps, targetOf(context, through),
+                                              node.getAddress());
+                      });
+}
+
+kj::Promise<kj::Array<kj::String>> waitForMaintenance(talosctl::Invocation& call,
+                                                      rpc::LocalCluster::Reader cluster,
+                                                      kj::StringPtr stateFolder,
+                                                      kj::Duration deadline) {
+  auto fingerprints = kj::heapArray<kj::String>(cluster.getNodes().size());
+  co_await waitForAll(call, cluster, stateFolder, deadline,
+                      [&](size_t index, rpc::LocalNode::Reader node) -> kj::Own<Question> {
+                        return kj::heap<IsInMaintenance>(
+                            call.deps, node.getEndpoint(),
+                            kj::str(stateFolder, "/", node.getName(), ".log"), fingerprints[index]);
+                      });
+  co_return kj::mv(fingerprints);
+}
+
+kj::Promise<void> applyConfigs(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                               kj::StringPtr stateFolder,
+                               kj::ArrayPtr<const kj::String> fingerprints) {
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(fingerprints.size());
+  for (size_t i = 0; i < fingerprints.size(); ++i) {
+    auto node = cluster.getNodes()[i];
+    auto name = kj::str(node.getName());
+    auto file = kj::str(stateFolder, "/", name, ".yaml");
+    all.add(applyConfig(call, kj::str(node.getEndpoint()), kj::str(fingerprints[i]), kj::mv(file))
+                .catch_([name = kj::mv(name)](kj::Exception&& e) -> kj::Promise<void> {
+                  return error(kindOf(e), kj::str(name, ": ", messageOf(e)));
+                }));
+  }
+  co_await kj::joinPromises(all.finish());
+}
+
+kj::Maybe<kj::String> fingerprintOn(kj::StringPtr console) {
+  constexpr kj::StringPtr kWord = "fingerprint"_kj;
+  constexpr size_t kLength = 44;  // base64 of 32 bytes
+  auto belongs = [](char c) {
+    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '+' ||
+           c == '/';
+  };
+  kj::Maybe<kj::String> found;
+  const char* at = console.cStr();
+  while ((at = strstr(at, kWord.cStr())) != nullptr) {
+    at += kWord.size();
+    const char* end = at + strcspn(at, "\r\n");
+    for (const char* begin = at; begin < end;) {
+      const char* stop = begin;
+      while (stop < end && belongs(*stop)) ++stop;
+      if (stop - begin == kLength - 1 && *stop == '=') found = kj::heapString(begin, kLength);
+      begin = stop + 1;
+    }
+  }
+  return found;
+}
+
+}  // namespace talos::cluster

@@ -1,0 +1,184 @@
+#include "talosctl/cluster/nodes/node-patches.h"
+
+#include <arpa/inet.h>
+#include <kj/encoding.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "common/net/ip.h"
+#include "common/netlink/netlink-wireguard.h"
+#include "common/tls/pki.h"
+#include "common/yaml/yaml-codec.h"
+#include "talosctl/cluster/nodes/cluster-plan.h"
+
+namespace talos::cluster {
+namespace {
+
+constexpr unsigned kWireguardPort = 51111;  // of control-plane nodes
+constexpr unsigned kWireguardMtu = 1500;
+
+using codec::jsonString;
+
+struct Member {
+  kj::String address, privateKey, publicKey, endpoint;  // endpoint: only of control-plane nodes
+  ~Member() { zeroize(privateKey); }
+  Member() = default;
+  Member(Member&&) = default;
+};
+
+// RFC 7748 §5: the bits that a private key has, whatever the others are.
+kj::String makePrivateKey() {
+  auto bytes = pki::randomBytes(32);
+  bytes[0] &= 248;
+  bytes[31] = (bytes[31] & 127) | 64;
+  auto text = kj::encodeBase64(bytes);
+  zeroize(bytes.asChars());
+  return text;
+}
+
+Ip nth(const Prefix& network, uint32_t number) {
+  uint32_t raw;
+  memcpy(&raw, network.address.bytes().begin(), sizeof raw);
+  raw = htonl(ntohl(raw) + number);
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes()));
+}
+
+Prefix wireguardNetwork(rpc::LocalCluster::Reader cluster, kj::StringPtr text) {
+  auto refuse = [&](kj::StringPtr why) {
+    fail(ErrorKind::kInvalidArgument, kj::str("--wireguard-cidr: \"", text, "\" ", why));
+  };
+  auto network = Prefix::parse(text).orDefault(Prefix{});
+  if (network.length == 0 || network.address.family() != AF_INET) {
+    refuse("is not a valid IPv4 network; use for example 10.1.0.0/24");
+  }
+  if (network != network.masked()) {
+    refuse(kj::str("has host bits set; did you mean ", network.masked(), "?"));
+  }
+  auto nodes = parseCidr(cluster.getCidr());
+  if (nodes.contains(network.address) || network.contains(nodes.address)) {
+    refuse(kj::str("overlaps the network of the nodes, ", nodes));
+  }
+  // Network, what a gateway would have, broadcast.
+  uint64_t room = network.length >= 31 ? 0 : (uint64_t(1) << (32 - network.length)) - 3;
+  if (cluster.getNodes().size() > room) {
+    refuse(kj::str("has room for ", room, " nodes, not ", cluster.getNodes().size()));
+  }
+  return network;
+}
+
+kj::String peerText(const Member& peer, kj::StringPtr allowed) {
+  return kj::str("            - publicKey: ", peer.publicKey, "\n",
+                 peer.endpoint.size() == 0
+                     ? kj::str()
+                     : kj::str("              endpoint: ", peer.endpoint, "\n"),
+                 "              persistentKeepaliveInterval: 5s\n", "              allowedIPs: [",
+                 allowed, "]\n");
+}
+
+kj::String memberText(kj::ArrayPtr<const Member> members, size_t own, const Prefix& network) {
+  auto& me = members[own];
+  bool controlPlane = me.endpoint.size() > 0;
+  kj::Vector<kj::String> peers;
+  for (auto i : kj::indices(members)) {
+    auto& peer = members[i];
+    // Two workers know no endpoint of each other.
+    if (i == own || (!controlPlane && peer.endpoint.size() == 0)) continue;
+    // The kernel gives an address to the last peer that has it, and prefers the narrower network.
+    bool first = !controlPlane && peers.size() == 0;
+    peers.add(peerText(peer, first ? kj::str(network) : kj::str(peer.address, "/32")));
+  }
+  return kj::str(
+      "machine:\n  network:\n    interfaces:\n      - interface: wg0\n        mtu: ", kWireguardMtu,
+      "\n        cidr: ", me.address, "/", network.length,
+      "\n        wireguard:\n          privateKey: ", me.privateKey, "\n",
+      controlPlane ? kj::str("          listenPort: ", kWireguardPort, "\n") : kj::str(),
+      peers.size() == 0 ? kj::str() : kj::str("          peers:\n", kj::strArray(peers, "")));
+}
+
+kj::String jsonList(kj::ArrayPtr<const kj::String> texts) {
+  auto quoted = KJ_MAP(text, texts) {
+    return jsonString(text);
+  };
+  return kj::str("[", kj::strArray(quoted, ", "), "]");
+}
+
+}  // namespace
+
+kj::Vector<talosctl::Patch> wireguardPatches(rpc::LocalCluster::Reader cluster,
+                                             kj::StringPtr cidr) {
+  auto network = wireguardNetwork(cluster, cidr);
+  kj::Vector<Member> members;
+  for (auto node : cluster.getNodes()) {
+    auto& member = members.add(Member());
+    member.address = nth(network, 2 + members.size() - 1).toString();
+    member.privateKey = makePrivateKey();
+    auto secret = KJ_ASSERT_NONNULL(netlink::WireguardSecret::parse(member.privateKey));
+    member.publicKey = netlink::toText(secret.publicKey());
+    if (node.getType() != "join") {
+      member.endpoint = kj::str(node.getAddress(), ":", kWireguardPort);
+    }
+  }
+  kj::Vector<talosctl::Patch> patches;
+  for (auto i : kj::indices(members)) {
+    patches.add(talosctl::Patch{kj::str("--wireguard-cidr"), memberText(members, i, network)});
+  }
+  return patches;
+}
+
+talosctl::Patch insecureRegistries(kj::ArrayPtr<const kj::String> hosts) {
+  kj::Vector<kj::String> entries;
+  for (auto& host : hosts) {
+    if (host.size() == 0 || host.findFirst('/') != nullptr) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("--registry-insecure-skip-verify: \"", host,
+                   "\" is not a valid registry; use its host, such as 10.5.0.1:5000"));
+    }
+    entries.add(kj::str(jsonString(host), ": {tls: {insecureSkipVerify: true}}"));
+  }
+  return {kj::str("--registry-insecure-skip-verify"),
+          kj::str("machine: {registries: {config: {", kj::strArray(entries, ", "), "}}}\n")};
+}
+
+talosctl::Patch customCni(kj::StringPtr url) {
+  return {kj::str("--custom-cni-url"),
+          kj::str("cluster: {network: {cni: {name: custom, urls: [", jsonString(url), "]}}}\n")};
+}
+
+talosctl::Patch encryption(bool state, bool ephemeral) {
+  constexpr auto kOne = ": {provider: luks2, keys: [{nodeID: {}, slot: 0}]}"_kj;
+  kj::Vector<kj::String> partitions;
+  if (state) partitions.add(kj::str("state", kOne));
+  if (ephemeral) partitions.add(kj::str("ephemeral", kOne));
+  return {kj::str(state ? "--encrypt-state" : "--encrypt-ephemeral"),
+          kj::str("machine: {systemDiskEncryption: {", kj::strArray(partitions, ", "), "}}\n")};
+}
+
+talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool controlPlane) {
+  kj::Vector<kj::String> machine;
+  auto route = settings.gateway.size() == 0
+                   ? kj::str()
+                   : kj::str(", routes: [{network: 0.0.0.0/0, gateway: ", settings.gateway, "}]");
+  machine.add(kj::str("hostname: ", jsonString(settings.hostname)));
+  auto link =
+      settings.ignoreInterface ? kj::str("ignore: true") : kj::str("cidr: ", settings.cidr, route);
+  auto vip = settings.vip.size() == 0 ? kj::str() : kj::str(", vip: {ip: ", settings.vip, "}");
+  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", ", link, vip, "}]"));
+  if (settings.nameservers.size() > 0) {
+    machine.add(kj::str("nameservers: ", jsonList(settings.nameservers)));
+  }
+  auto sans = settings.certSans.size() == 0
+                  ? kj::str()
+                  : kj::str("  certSANs: ", jsonList(settings.certSans), "\n");
+  // Workers ask them for certificates, control-plane nodes before they make a cluster of etcd.
+  bool others = settings.trustdEndpoints.size() > (controlPlane ? 1 : 0);
+  auto trustd =
+      !others
+          ? kj::str()
+          : kj::str("cluster: {trustd: {endpoints: ", jsonList(settings.trustdEndpoints), "}}\n");
+  return {kj::str("the node's settings"),
+          kj::str("machine:\n", sans, "  time: {servers: ", jsonList(settings.timeServers),
+                  "}\n  network: {", kj::strArray(machine, ", "), "}\n", trustd)};
+}
+
+}  // namespace talos::cluster

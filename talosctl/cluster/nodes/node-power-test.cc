@@ -1,0 +1,380 @@
+#include "talosctl/cluster/nodes/node-power.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+
+namespace talos::cluster {
+namespace {
+
+using rpc::PowerAction;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Node;
+
+class ModelInstance final : public Instance {
+ public:
+  explicit ModelInstance(Node& node);
+  ~ModelInstance() noexcept(false) override;
+  int pid() const override { return 7; }
+  kj::Promise<End> onEnd() override;
+  kj::Promise<void> shutDown() override;
+  void kill() override;
+  void pause() override;
+  void resume() override;
+  kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override;
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) override;
+
+ private:
+  Node& node;
+};
+
+// A node under test, what its runs were told, and the time.
+struct Node {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  std::vector<std::string> told;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<End>>> running;
+  bool failsToStart = false, failsToShutDown = false;
+  bool diesOfKill = true;
+  bool disksHang = false;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<disk::Cut>>> cutting;  // of a cut at a write
+  kj::Own<NodePower> power = kj::heap<NodePower>(timer, kj::str("n"), [this] {
+    if (failsToStart) fail(ErrorKind::kFailedPrecondition, "no image");
+    return kj::Own<Instance>(kj::heap<ModelInstance>(*this));
+  });
+
+  void end(End::Kind kind, kj::StringPtr how = "x") {
+    auto fulfiller = kj::mv(KJ_ASSERT_NONNULL(running));
+    running = nullptr;
+    fulfiller->fulfill(End{kind, kj::str(how)});
+    scope.poll();
+  }
+  void pass(kj::Duration time) {
+    timer.advanceTo(timer.now() + time);
+    scope.poll();
+  }
+  // "ok", "waiting", or the refusal.
+  std::string act(PowerAction action) {
+    std::string result = "waiting";
+    auto done =
+        kj::evalNow([&] { return power->act(action); })
+            .then([&] { result = "ok"; }, [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
+            .eagerlyEvaluate(nullptr);
+    scope.poll();
+    return result;
+  }
+  std::string state() {
+    scope.poll();
+    return kj::str(power->stateName(), power->error().size() > 0 ? ": " : "", power->error())
+        .cStr();
+  }
+  std::vector<std::string> takeTold() { return std::exchange(told, {}); }
+};
+
+ModelInstance::ModelInstance(Node& node) : node(node) {
+  node.told.push_back("start");
+}
+ModelInstance::~ModelInstance() noexcept(false) {
+  node.told.push_back("gone");
+}
+kj::Promise<End> ModelInstance::onEnd() {
+  auto pair = kj::newPromiseAndFulfiller<End>();
+  node.running = kj::mv(pair.fulfiller);
+  return kj::mv(pair.promise);
+}
+kj::Promise<void> ModelInstance::shutDown() {
+  if (node.failsToShutDown) return error(ErrorKind::kUnavailable, "no monitor");
+  node.told.push_back("shut down");
+  return kj::READY_NOW;
+}
+void ModelInstance::kill() {
+  node.told.push_back("kill");
+  if (!node.diesOfKill) return;
+  KJ_IF_MAYBE (fulfiller, node.running) {
+    (*fulfiller)->fulfill(End{End::Kind::kFailed, kj::str("killed by signal 9")});
+  }
+  node.running = nullptr;
+}
+kj::Promise<disk::Cut> ModelInstance::cutPower(uint64_t atWrite, uint64_t seed) {
+  if (seed == 13) fail(ErrorKind::kFailedPrecondition, "n is a container");
+  if (node.disksHang) return kj::NEVER_DONE;
+  if (atWrite == 0) {
+    kill();
+    return disk::Cut{.seed = seed, .unflushed = 2};
+  }
+  auto pair = kj::newPromiseAndFulfiller<disk::Cut>();
+  node.cutting = kj::mv(pair.fulfiller);
+  return kj::mv(pair.promise);
+}
+kj::Promise<disk::MachineDisks::Recording> ModelInstance::record(disk::RecordWish wish) {
+  return disk::MachineDisks::Recording{.path = kj::mv(wish.file), .problem = {}, .running = true};
+}
+void ModelInstance::pause() {
+  node.told.push_back("pause");
+}
+void ModelInstance::resume() {
+  node.told.push_back("resume");
+}
+
+// Catches: an action that is done in a state where it makes no sense, or refused where it does; a
+// refusal that does not say what to do.
+TEST(NodePower, EachActionInEachState) {
+  struct Row {
+    PowerAction action;
+    const char *running, *paused, *off;
+  } rows[] = {
+      {PowerAction::START, "n is already running", "n is paused; resume it", "ok"},
+      {PowerAction::STOP, "waiting", "n is paused; resume it first, or kill it",
+       "n is already off"},
+      {PowerAction::KILL, "ok", "ok", "n is already off"},
+      {PowerAction::PAUSE, "ok", "n is already paused", "n is off"},
+      {PowerAction::RESUME, "n is not paused", "ok", "n is off; start it"},
+      {PowerAction::RESET, "ok", "ok", "n is off; start it"},
+  };
+  for (auto& row : rows) {
+    auto answer = [&](std::vector<PowerAction> before, bool fails = false) {
+      Node node;
+      for (auto action : before) node.act(action);
+      if (fails) node.end(End::Kind::kFailed);
+      return node.act(row.action);
+    };
+    EXPECT_EQ(answer({}), row.off) << int(row.action);
+    EXPECT_EQ(answer({PowerAction::START}, true), row.off) << int(row.action);
+    EXPECT_EQ(answer({PowerAction::START}), row.running) << int(row.action);
+    EXPECT_EQ(answer({PowerAction::START, PowerAction::PAUSE}), row.paused) << int(row.action);
+  }
+}
+
+// Catches: a run that is left over, two at once, an end by our own hand that is called a failure.
+TEST(NodePower, KilledIsOffAndResetIsANewRun) {
+  Node node;
+  node.act(PowerAction::START);
+  EXPECT_EQ(node.act(PowerAction::KILL), "ok");
+  EXPECT_EQ(node.state(), "off");
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "kill", "gone"));
+  node.act(PowerAction::START);
+  EXPECT_EQ(node.act(PowerAction::RESET), "ok");
+  EXPECT_EQ(node.state(), "running");
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "kill", "gone", "start"));
+}
+
+// Catches: a kill that is answered before the node is dead.
+TEST(NodePower, AKillIsAnsweredWhenItHasHappened) {
+  Node node;
+  node.diesOfKill = false;
+  node.act(PowerAction::START);
+  EXPECT_EQ(node.act(PowerAction::KILL), "waiting");
+  EXPECT_EQ(node.state(), "running");
+  node.end(End::Kind::kFailed);
+  EXPECT_EQ(node.state(), "off");
+}
+
+// Catches: a power off taken for a crash, a crash that looks like a power off, its reason lost.
+TEST(NodePower, HowItEndedIsItsState) {
+  Node node;
+  node.act(PowerAction::START);
+  node.end(End::Kind::kOff);
+  EXPECT_EQ(node.state(), "off");
+  node.act(PowerAction::START);
+  node.end(End::Kind::kFailed, "process 1 killed by signal 11");
+  EXPECT_EQ(node.state(), "failed: process 1 killed by signal 11");
+  node.act(PowerAction::START);
+  EXPECT_EQ(node.state(), "running") << "the reason of the run before";
+}
+
+// Catches: a reboot that leaves the node off, one that is a second late for no reason, a node that
+// reboots at once and is started thousands of times in a second.
+TEST(NodePower, ARebootIsANewRun) {
+  Node node;
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  node.end(End::Kind::kReboot);
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "gone", "start"));
+  node.end(End::Kind::kReboot);
+  EXPECT_THAT(node.takeTold(), ElementsAre("gone"));
+  EXPECT_EQ(node.state(), "running");
+  EXPECT_EQ(node.act(PowerAction::PAUSE), "n is rebooting; try again");
+  node.pass(1 * kj::SECONDS);
+  EXPECT_THAT(node.takeTold(), ElementsAre("start"));
+}
+
+// Catches: a cut that does not wait for its write, a machine that is said to have failed of it, an
+// answer before it is off.
+TEST(NodePower, ACutAtAWriteIsAnsweredWhenTheNodeIsOff) {
+  Node node;
+  node.act(PowerAction::START);
+  disk::Cut cut;
+  auto cutting =
+      node.power->cutPower(17, 3).then([&](disk::Cut c) { cut = c; }).eagerlyEvaluate(nullptr);
+  node.scope.poll();
+  EXPECT_EQ(node.state(), "running");
+  KJ_ASSERT_NONNULL(node.cutting)->fulfill(disk::Cut{.atWrite = 17, .seed = 3});
+  node.scope.poll();
+  EXPECT_EQ(cut.atWrite, 0);
+  node.end(End::Kind::kOff, "power cut");
+  EXPECT_EQ(cut.atWrite, 17);
+  EXPECT_EQ(node.state(), "off");
+}
+
+std::string refusalOf(Node& node, uint64_t atWrite, uint64_t seed) {
+  std::string result = "waiting";
+  auto done = kj::evalNow([&] { return node.power->cutPower(atWrite, seed); })
+                  .then([&](disk::Cut) { result = "ok"; },
+                        [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
+                  .eagerlyEvaluate(nullptr);
+  node.scope.poll();
+  if (result == "waiting" && node.cutting != nullptr) {
+    auto fulfiller = kj::mv(KJ_ASSERT_NONNULL(node.cutting));
+    node.cutting = nullptr;
+    node.end(End::Kind::kOff);
+    fulfiller->reject(KJ_EXCEPTION(DISCONNECTED, "gone with the machine"));
+    node.scope.poll();
+  }
+  return result;
+}
+
+// Catches: a cut that waits for what cannot come, one that is refused and changes something after
+// all: a later end would be called an order.
+TEST(NodePower, ACutThatCannotBeIsRefused) {
+  Node node;
+  EXPECT_EQ(refusalOf(node, 1, 0), "n is already off");
+  node.act(PowerAction::START);
+  EXPECT_EQ(refusalOf(node, 9, 0), "n ended before write 9");
+  node.act(PowerAction::START);
+  node.act(PowerAction::PAUSE);
+  EXPECT_EQ(refusalOf(node, 1, 0), "n is paused; resume it first");
+  node.act(PowerAction::RESUME);
+  EXPECT_EQ(refusalOf(node, 0, 13), "n is a container");
+  EXPECT_EQ(node.state(), "running");
+  node.end(End::Kind::kFailed, "killed by signal 9");
+  EXPECT_EQ(node.state(), "failed: killed by signal 9");
+}
+
+// Catches: a machine that nobody can kill because its disks hang.
+TEST(NodePower, AMachineWhoseDisksHangIsKilledWithoutThem) {
+  Node node;
+  node.act(PowerAction::START);
+  node.disksHang = true;
+  std::string answer;
+  auto killing =
+      node.power->act(PowerAction::KILL)
+          .then([&] { answer = "ok"; }, [&](kj::Exception&& e) { answer = messageOf(e).cStr(); })
+          .eagerlyEvaluate(nullptr);
+  node.scope.poll();
+  EXPECT_EQ(answer, "");
+  node.pass(10 * kj::SECONDS);
+  EXPECT_EQ(answer, "n is off, but has lost nothing: its disks did not answer within 10 s");
+  EXPECT_EQ(node.state(), "off");
+}
+
+// Catches: a node that comes back after its power was cut between two runs.
+TEST(NodePower, AKillBetweenTwoRunsLasts) {
+  Node node;
+  node.act(PowerAction::START);
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.act(PowerAction::KILL), "ok");
+  node.pass(2 * kj::SECONDS);
+  EXPECT_EQ(node.state(), "off");
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "gone"));
+}
+
+// Catches: a start that is said to be good and was not, a reboot into a failure that nobody sees.
+TEST(NodePower, AStartThatFailsIsSaid) {
+  Node node;
+  node.failsToStart = true;
+  EXPECT_EQ(node.act(PowerAction::START), "no image");
+  EXPECT_EQ(node.state(), "failed: no image");
+  node.failsToStart = false;
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  node.failsToStart = true;
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "failed: no image");
+}
+
+// Catches: a stop that is answered early or cuts the power.
+TEST(NodePower, AStopIsOrderly) {
+  Node node;
+  node.act(PowerAction::START);
+  EXPECT_EQ(node.act(PowerAction::STOP), "waiting");
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "shut down"));
+  node.end(End::Kind::kOff);
+  EXPECT_EQ(node.state(), "off");
+}
+
+// Catches: a stop that meets the end of a reboot, and is lost: the node comes back, and nobody has
+// answered.
+TEST(NodePower, AStopDuringARebootIsAStop) {
+  Node node;
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  bool answered = false;
+  auto stop =
+      node.power->act(PowerAction::STOP).then([&] { answered = true; }).eagerlyEvaluate(nullptr);
+  node.scope.poll();
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "off");
+  EXPECT_TRUE(answered);
+  EXPECT_THAT(node.takeTold(), ElementsAre("start", "shut down", "gone"));
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "running") << "the stop was of the run before";
+}
+
+// Catches: a node that was not told to stop, and does not come back from its next reboot.
+TEST(NodePower, AStopThatCannotBeToldChangesNothing) {
+  Node node;
+  node.failsToShutDown = true;
+  node.act(PowerAction::START);
+  node.pass(2 * kj::SECONDS);
+  EXPECT_EQ(node.act(PowerAction::STOP), "no monitor");
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(node.state(), "running");
+}
+
+// Catches: a stop that is never answered, or cuts the power when it takes long.
+TEST(NodePower, AStopThatTakesTooLongIsSaidAndGoesOn) {
+  Node slow;
+  slow.act(PowerAction::START);
+  std::string answer;
+  auto stop =
+      slow.power->act(PowerAction::STOP)
+          .then([&] { answer = "ok"; }, [&](kj::Exception&& e) { answer = messageOf(e).cStr(); })
+          .eagerlyEvaluate(nullptr);
+  slow.scope.poll();
+  slow.pass(59 * kj::SECONDS);
+  EXPECT_EQ(answer, "");
+  slow.pass(1 * kj::SECONDS);
+  EXPECT_THAT(answer, HasSubstr("did not shut down within 60 s; `talosctl cluster node kill`"));
+  EXPECT_EQ(slow.state(), "running");
+}
+
+// Catches: a recording of nothing that is said to run.
+TEST(NodePower, OnlyWhatRunsIsRecorded) {
+  Node node;
+  auto record = [&] {
+    std::string result = "waiting";
+    auto done = kj::evalNow([&] { return node.power->record({.file = kj::str("/log")}); })
+                    .then([&](disk::MachineDisks::Recording it) { result = it.path.cStr(); },
+                          [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
+                    .eagerlyEvaluate(nullptr);
+    node.scope.poll();
+    return result;
+  };
+  EXPECT_EQ(record(), "n is off; a recording ends with the run of a node");
+  EXPECT_EQ(node.act(PowerAction::START), "ok");
+  EXPECT_EQ(record(), "/log");
+  node.end(End::Kind::kReboot);
+  EXPECT_EQ(record(), "n is rebooting; try again");
+}
+
+}  // namespace
+}  // namespace talos::cluster

@@ -1,0 +1,87 @@
+#include "talosctl/cluster/processes/child-process.h"
+
+#include <errno.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+
+namespace talos::cluster {
+namespace {
+
+constexpr int kStopPatience = 500, kEndPatience = 5000;  // milliseconds
+
+int64_t milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+}  // namespace
+
+kj::String Exit::describe() const {
+  return killed ? kj::str("killed by signal ", status) : kj::str("exited with status ", status);
+}
+
+ChildProcess::~ChildProcess() noexcept(false) {
+  if (ended) return;
+  signal(SIGKILL);
+  struct pollfd end = {pidfd, POLLIN, 0};
+  int n;
+  do {
+    n = poll(&end, 1, kEndPatience);
+  } while (n < 0 && errno == EINTR);
+  siginfo_t info = {};
+  waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info, WEXITED | WNOHANG);
+  if (info.si_pid == 0) log::warn("a process does not end when it is killed", {{"pid", processId}});
+}
+
+kj::Promise<Exit> ChildProcess::onExit() {
+  kj::UnixEventPort::FdObserver observer(port, pidfd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
+  for (;;) {
+    auto ready =
+        observer.whenBecomesReadable();  // before the check: the observer is edge-triggered
+    siginfo_t info = {};
+    KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info, WEXITED | WNOHANG));
+    if (info.si_pid != 0) {
+      ended = true;
+      co_return Exit{.killed = info.si_code != CLD_EXITED, .status = info.si_status};
+    }
+    co_await ready;
+  }
+}
+
+void ChildProcess::signal(int number) {
+  syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0);
+}
+
+void ChildProcess::stop() {
+  // The kernel says by SIGCHLD that it has stopped; blocked, so that none is lost before the wait.
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &child, &before);
+  KJ_DEFER(pthread_sigmask(SIG_SETMASK, &before, nullptr));
+  signal(SIGSTOP);
+  for (auto until = milliseconds() + kStopPatience;;) {
+    siginfo_t info = {};
+    KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info,
+                      WSTOPPED | WEXITED | WNOHANG | WNOWAIT));
+    if (info.si_pid != 0) return;
+    auto left = until - milliseconds();
+    if (left <= 0) break;
+    timespec time = {.tv_sec = 0, .tv_nsec = left * 1000000};
+    sigtimedwait(&child, nullptr, &time);
+  }
+  signal(SIGCONT);
+  fail(ErrorKind::kDeadlineExceeded,
+       kj::str("process ", processId, " did not stop within ", kStopPatience, " ms; it continues"));
+}
+
+}  // namespace talos::cluster

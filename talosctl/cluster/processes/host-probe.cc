@@ -1,0 +1,123 @@
+#include "talosctl/cluster/processes/host-probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/error.h"
+
+namespace talos::cluster {
+namespace {
+
+constexpr int kPatience = 5;  // seconds until the kernel must have printed something
+
+// Whether a kernel that QEMU boots under KVM prints its first line.
+bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
+  kj::Vector<kj::String> arguments;
+  for (kj::StringPtr word :
+       {"-nodefaults"_kj, "-no-user-config"_kj, "-nographic"_kj, "-no-reboot"_kj, "-M"_kj, "q35"_kj,
+        "-accel"_kj, "kvm"_kj, "-cpu"_kj, "host"_kj, "-m"_kj, "256"_kj, "-serial"_kj, "stdio"_kj,
+        "-append"_kj, "console=ttyS0 earlyprintk=ttyS0 panic=-1"_kj, "-kernel"_kj, kernel}) {
+    arguments.add(kj::str(word));
+  }
+  auto words = commandLine(qemu, arguments);
+  kj::Vector<char*> argv;
+  for (auto& word : words) argv.add(word.begin());
+  argv.add(nullptr);
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+  pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(writing, 1);
+    dup2(null, 2);
+    execv(argv[0], argv.begin());
+    _exit(127);
+  }
+  writing = nullptr;
+  bool spoke = false;
+  std::string seen;
+  time_t until = time(nullptr) + kPatience;
+  while (child > 0 && !spoke && time(nullptr) < until) {
+    struct pollfd p = {reading, POLLIN, 0};
+    if (poll(&p, 1, 200) <= 0) continue;
+    char chunk[4096];
+    ssize_t n = read(reading, chunk, sizeof chunk);
+    if (n <= 0) break;
+    seen.append(chunk, n);
+    spoke = seen.find("Linux version") != std::string::npos;
+  }
+  if (child > 0) {
+    kill(child, SIGKILL);
+    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return spoke;
+}
+
+}  // namespace
+
+kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program) {
+  kj::Vector<kj::String> words;
+  if (root.size() > 0) {
+    words.add(kj::str(root, "/lib64/ld-linux-x86-64.so.2"));
+    words.add(kj::str("--library-path"));
+    words.add(kj::str(root, "/usr/lib/x86_64-linux-gnu"));
+    words.add(kj::str("--argv0"));
+    KJ_IF_MAYBE (slash, program.findLast('/')) words.add(kj::str(program.slice(*slash + 1)));
+  }
+  words.add(kj::str(program));
+  return words;
+}
+
+kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
+  auto words = inTree(qemu.root, qemu.program);
+  if (qemu.root.size() > 0) {
+    for (auto folder : {"qemu", "seabios"}) {
+      words.add(kj::str("-L"));
+      words.add(kj::str(qemu.root, "/usr/share/", folder));
+    }
+  }
+  for (auto& argument : arguments) words.add(kj::str(argument));
+  return words;
+}
+
+bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel) {
+  return access("/dev/kvm", R_OK | W_OK) == 0 && kernelSpeaks(qemu, kernel);
+}
+
+kj::String buildFolder() {
+  char self[4096];
+  ssize_t n;
+  KJ_SYSCALL(n = readlink("/proc/self/exe", self, sizeof self - 1));
+  auto path = kj::heapString(self, n);
+  for (int up = 0; up < 2; ++up) {  // …/build/out/talosctl
+    KJ_IF_MAYBE (slash, path.findLast('/')) {
+      path = kj::heapString(path.slice(0, *slash));
+    }
+  }
+  return path;
+}
+
+Qemu findQemu(kj::StringPtr root) {
+  constexpr kj::StringPtr kProgram = "/usr/bin/qemu-system-x86_64"_kj;
+  auto inRoot = root.size() > 0 ? kj::str(root) : kj::str(buildFolder(), "/root");
+  auto program = kj::str(inRoot, kProgram);
+  if (access(program.cStr(), X_OK) == 0) return {kj::mv(inRoot), kj::mv(program)};
+  if (root.size() == 0 && access(kProgram.cStr(), X_OK) == 0) return {kj::str(), kj::str(kProgram)};
+  fail(ErrorKind::kNotFound, kj::str("cannot find QEMU at ", program, " or ", kProgram,
+                                     "; run `make` in the checkout, or use --qemu-root"));
+}
+
+}  // namespace talos::cluster
