@@ -6,7 +6,12 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
 using M = import "machine.capnp";
-using T = import "types.capnp";
+using MachineResources = import "machine-resources.capnp";
+using NetworkResources = import "network-resources.capnp";
+using SecretResources = import "secret-resources.capnp";
+using StorageResources = import "storage-resources.capnp";
+using EtcdResources = import "etcd-resources.capnp";
+using KubernetesResources = import "kubernetes-resources.capnp";
 using E = import "etcd.capnp";
 using Containers = import "containers.capnp";
 using Survey = import "kubernetes.capnp".Survey;
@@ -37,25 +42,25 @@ struct Observations {
     links @10 :List(Link);
     linkSpecs @11 :List(Text);     # names of the links that are to be up
     leases @12 :List(Lease);
-    addresses @13 :List(T.AddressStatusSpec);
+    addresses @13 :List(NetworkResources.AddressStatusSpec);
     nodeAddresses @14 :List(Text); # those that the node calls its own
-    routes @15 :List(T.RouteStatusSpec);
-    network @16 :T.NetworkStatusSpec;
+    routes @15 :List(NetworkResources.RouteStatusSpec);
+    network @16 :NetworkResources.NetworkStatusSpec;
     resolvers @17 :List(Text);
-    time @18 :T.TimeStatusSpec;
-    join @19 :T.JoinStatusSpec;
+    time @18 :MachineResources.TimeStatusSpec;
+    join @19 :SecretResources.JoinStatusSpec;
     joins @20 :Bool;               # it has its certificate from trustd: `join` is set
     volumes @21 :List(Volume);
-    upgrade @22 :T.UpgradeStatusSpec;
+    upgrade @22 :MachineResources.UpgradeStatusSpec;
     mounts @23 :List(M.Mount);
-    etcd @24 :T.EtcdStatusSpec;
+    etcd @24 :EtcdResources.EtcdStatusSpec;
     members @25 :List(E.Etcd.Member);
     quorum @26 :Bool = true;
-    kubelet @27 :T.KubeletSpecSpec;
+    kubelet @27 :KubernetesResources.KubeletSpecSpec;
     staticPods @28 :List(Text);    # of which there is a definition
     secretsReady @29 :Bool = true; # the files that the static pods read are there
-    manifests @30 :T.ManifestStatusSpec;
-    nodeStatus @31 :T.NodeStatusSpec;
+    manifests @30 :KubernetesResources.ManifestStatusSpec;
+    nodeStatus @31 :KubernetesResources.NodeStatusSpec;
     vips @32 :List(Vip);
     containers @33 :List(Containers.Container);
     logs @34 :List(Log);
@@ -75,10 +80,10 @@ struct Observations {
     status @0; services @1; config @2; links @3; addresses @4; routes @5; names @6; time @7; clock @8;
     trust @9; disks @10; etcd @11; members @12; kubernetes @13; containers @14; logs @15; survey @16;
   }
-  struct Link { name @0 :Text; status @1 :T.LinkStatusSpec; }
+  struct Link { name @0 :Text; status @1 :NetworkResources.LinkStatusSpec; }
   struct Lease { id @0 :Text; operator @1 :Text; linkName @2 :Text; state @3 :Text; addresses @4 :List(Text); }
-  struct Volume { label @0 :Text; status @1 :T.VolumeStatusSpec; }
-  struct Vip { address @0 :Text; status @1 :T.VipStatusSpec; }
+  struct Volume { label @0 :Text; status @1 :StorageResources.VolumeStatusSpec; }
+  struct Vip { address @0 :Text; status @1 :NetworkResources.VipStatusSpec; }
   struct Log { id @0 :Text; lines @1 :List(Text); }    # the newest lines, oldest first
   struct Facts {
     # What the machine config says, as far as checks look at it. No secrets.

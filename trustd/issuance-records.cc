@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/wire/rpc-server.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::trustd {
 namespace {

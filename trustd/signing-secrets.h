@@ -11,7 +11,8 @@
 
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 #include "trustd/issuer.h"
 
 namespace talos::trustd {

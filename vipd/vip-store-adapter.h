@@ -9,7 +9,11 @@
 
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
-#include "rpc/types.capnp.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 #include "vipd/vip-manager.h"
 
 namespace talos::vipd {

@@ -14,7 +14,8 @@
 #include "common/testing/test-port.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::apid::testing {
 

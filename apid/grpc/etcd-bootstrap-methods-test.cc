@@ -1,6 +1,6 @@
 // Making a cluster, and snapshots that are sent before, against a model of etcd-supervisor.
 #include "apid/grpc/test-grpc-api.h"
-#include "rpc/types.capnp.h"
+#include "rpc/etcd-resources.capnp.h"
 
 namespace talos::edge {
 namespace {

@@ -1,7 +1,7 @@
 // Making a cluster of etcd, also of a snapshot, which clients send in a call of its own before.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/request-fields.h"
-#include "rpc/types.capnp.h"
+#include "rpc/etcd-resources.capnp.h"
 
 namespace talos::edge {
 namespace {

@@ -7,7 +7,7 @@
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::edge {
 namespace {

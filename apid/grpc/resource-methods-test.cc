@@ -1,7 +1,10 @@
 // Both of the original's resource APIs, against a model of a node's store.
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/test-grpc-api.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/meta-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::edge {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "apid/grpc/test-grpc-api.h"
 #include "common/tls/pki.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::edge {
 

@@ -13,7 +13,8 @@
 #include "apid/identity/call-target.h"
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::apid {
 

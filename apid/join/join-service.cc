@@ -7,7 +7,9 @@
 #include "common/memory/zeroize.h"
 #include "common/net/ip.h"
 #include "common/net/resolver.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::apid {
 namespace {

@@ -5,7 +5,7 @@
 #include "common/base/error.h"
 #include "common/wire/roles.h"
 #include "rpc/node.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos {
 namespace {

@@ -6,7 +6,9 @@
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos {
 namespace {

@@ -6,8 +6,8 @@
 #include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "common/base/texts.h"
+#include "rpc/all-resources.h"
 #include "rpc/annotations.capnp.h"
-#include "rpc/types.capnp.h"
 
 namespace talos {
 namespace {
@@ -136,7 +136,7 @@ DerivedNames deriveNames(kj::StringPtr typeName) {
 
 Registry::Registry() {
 #define X(name) addType(all, capnp::Schema::from<rpc::name>());
-#include "rpc/types-list.h"
+#include "rpc/resource-list.h"
 #undef X
   std::sort(all.begin(), all.end(),
             [](const ResourceType& a, const ResourceType& b) { return a.name < b.name; });

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/wire/test-machined.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos {
 namespace {

@@ -7,8 +7,12 @@
 
 #include <random>
 
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/machine.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/meta-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::codec {
 namespace {

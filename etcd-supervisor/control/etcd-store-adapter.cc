@@ -14,7 +14,7 @@ kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
   return result;
 }
 
-kj::Vector<Argument> arguments(capnp::List<rpc::Argument>::Reader list) {
+kj::Vector<Argument> arguments(capnp::List<config::StringPair>::Reader list) {
   kj::Vector<Argument> result;
   for (auto argument : list) {
     result.add(Argument{kj::str(argument.getKey()), kj::str(argument.getValue())});

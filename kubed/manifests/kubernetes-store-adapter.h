@@ -9,7 +9,10 @@
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
 #include "kubed/manifests/manifest-objects.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::kubed {
 

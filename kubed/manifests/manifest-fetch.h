@@ -5,7 +5,6 @@
 #include "common/kube/host-dial.h"
 #include "common/tls/tls.h"
 #include "kubed/manifests/manifest-source.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::kubed {
 

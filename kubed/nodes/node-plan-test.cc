@@ -18,7 +18,7 @@ struct Wanted {
     fill(spec.initLabels(labels.size()), labels);
     fill(spec.initTaints(taints.size()), taints);
   }
-  static void fill(capnp::List<rpc::Argument>::Builder out,
+  static void fill(capnp::List<config::StringPair>::Builder out,
                    std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> pairs) {
     size_t i = 0;
     for (auto& [key, value] : pairs) {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "common/kube/json.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::kubed {
 

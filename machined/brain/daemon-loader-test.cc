@@ -10,7 +10,8 @@
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -8,7 +8,8 @@
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/test-format-marks.h"
 #include "machined/resources/test-store.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

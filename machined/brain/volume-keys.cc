@@ -3,7 +3,7 @@
 #include "common/base/error.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/resources/store-records.h"
-#include "rpc/types.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

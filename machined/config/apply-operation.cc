@@ -2,7 +2,7 @@
 
 #include "common/base/error.h"
 #include "machined/resources/store-records.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -9,7 +9,8 @@
 #include "common/base/lines.h"
 #include "common/memory/zeroize.h"
 #include "machined/resources/store-records.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -3,7 +3,8 @@
 #include "common/base/node-layout.h"
 #include "common/net/ip.h"
 #include "common/tls/pki.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/tls/pki.h"
 #include "rpc/config.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -32,7 +32,7 @@ struct ControlPlaneConfigs : public ConfigTest {
     poll();
   }
   ResourceOf<Spec> spec(kj::StringPtr id) { return KJ_ASSERT_NONNULL(store.tryGet<Spec>(id), id); }
-  static std::string arguments(capnp::List<rpc::Argument>::Reader list) {
+  static std::string arguments(capnp::List<config::StringPair>::Reader list) {
     std::string text;
     for (auto argument : list) {
       text += kj::str(argument.getKey(), "=", argument.getValue(), " ").cStr();

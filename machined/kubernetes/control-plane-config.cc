@@ -23,7 +23,7 @@ kj::String imageOr(kj::StringPtr image, KubernetesPart part) {
   return image.size() > 0 ? kj::str(image) : config::kubernetesImage(part);
 }
 
-void copySorted(capnp::List<rpc::Argument>::Builder to, PairList from) {
+void copySorted(capnp::List<config::StringPair>::Builder to, PairList from) {
   kj::Vector<config::StringPair::Reader> sorted;
   for (auto argument : from) sorted.add(argument);
   std::sort(sorted.begin(), sorted.end(), [](auto a, auto b) { return a.getKey() < b.getKey(); });

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "common/memory/secret-array.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -6,7 +6,8 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "machined/kubernetes/control-plane-pods.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

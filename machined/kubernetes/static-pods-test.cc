@@ -45,7 +45,7 @@ struct StaticPods : public testing::Test {
     return spec;
   }
   kj::String pod() { return staticPod(apiServer().asReader(), context); }
-  static void set(capnp::List<rpc::Argument>::Builder list, unsigned i, kj::StringPtr key,
+  static void set(capnp::List<config::StringPair>::Builder list, unsigned i, kj::StringPtr key,
                   kj::StringPtr value) {
     list[i].setKey(key);
     list[i].setValue(value);

@@ -8,7 +8,7 @@ namespace talos::machined {
 namespace {
 
 using kube::Json;
-using Arguments = capnp::List<rpc::Argument>::Reader;
+using Arguments = capnp::List<config::StringPair>::Reader;
 using Volumes = capnp::List<rpc::ExtraVolume>::Reader;
 
 constexpr kj::StringPtr kAdmissionPlugins[] = {

@@ -8,7 +8,7 @@
 
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/kubernetes/secret-files.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 

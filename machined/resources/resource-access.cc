@@ -2,7 +2,11 @@
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
-#include "rpc/types.capnp.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/base/annotation.h"
 #include "common/base/ascii.h"
-#include "rpc/types.capnp.h"
+#include "rpc/meta-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

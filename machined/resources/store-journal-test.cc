@@ -5,7 +5,7 @@
 #include <kj/vector.h>
 #include <string.h>
 
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/base/error.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 

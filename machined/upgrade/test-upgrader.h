@@ -12,7 +12,7 @@
 #include "machined/process1/test-process1.h"
 #include "machined/upgrade/test-pulls.h"
 #include "machined/upgrade/upgrader.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 

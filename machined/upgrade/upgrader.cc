@@ -7,7 +7,7 @@
 #include "common/base/within.h"
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/resources/controller-outputs.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -5,7 +5,7 @@
 #include "common/wire/store-client.h"
 #include "networkd/control/network-reconciler.h"
 #include "networkd/control/rule-neighbour-reporter.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 

@@ -22,7 +22,7 @@
 #include "networkd/dhcp/dhcp-operator4.h"
 #include "networkd/dhcp/dhcp-operator6.h"
 #include "networkd/plan/network-plan.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 

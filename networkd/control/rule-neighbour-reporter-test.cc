@@ -5,7 +5,7 @@
 #include <kj/debug.h>
 
 #include "networkd/control/test-model-machine.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 namespace {

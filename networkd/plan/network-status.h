@@ -9,7 +9,6 @@
 #include "networkd/plan/link-carrier.h"
 #include "networkd/plan/network-plan.h"
 #include "rpc/network.capnp.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::networkd {
 

@@ -10,7 +10,7 @@
 #include "networkd/plan/change-texts.h"
 #include "networkd/plan/test-random-network.h"
 #include "rpc/local.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "networkd/plan/network-plan.h"
 #include "rpc/config.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 

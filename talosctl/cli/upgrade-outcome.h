@@ -2,7 +2,7 @@
 // Pure.
 #pragma once
 
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/node-outcome.h"
 
 namespace talos::talosctl {

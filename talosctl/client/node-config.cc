@@ -1,7 +1,7 @@
 #include "talosctl/client/node-config.h"
 
 #include "common/base/resource.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::talosctl {
 

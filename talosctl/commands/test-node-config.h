@@ -5,7 +5,6 @@
 #include "common/config/config.h"
 #include "rpc/configuration.capnp.h"
 #include "rpc/storage.capnp.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::talosctl {
 

@@ -3,8 +3,9 @@
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/node.capnp.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::talosctl {
 

@@ -3,10 +3,10 @@
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/machine.capnp.h"
 #include "rpc/network.capnp.h"
 #include "rpc/stream.capnp.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::talosctl {
 

@@ -5,7 +5,7 @@
 #include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/wire/resource-registry.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/follow-node.h"

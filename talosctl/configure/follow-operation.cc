@@ -3,7 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/resource.h"
 #include "common/base/within.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/answer-output.h"

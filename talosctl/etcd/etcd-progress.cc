@@ -1,6 +1,6 @@
 #include "talosctl/etcd/etcd-progress.h"
 
-#include "rpc/types.capnp.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "talosctl/client/node-answers.h"
 
 namespace talos::talosctl {

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/kube/fetch-kubeconfig.h"
 
 namespace talos::talosctl {

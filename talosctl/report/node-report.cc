@@ -6,7 +6,7 @@
 #include "common/config/talosconfig.h"
 #include "common/memory/zeroize.h"
 #include "common/wire/resource-registry.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::talosctl {
 namespace {

@@ -4,8 +4,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "rpc/network-resources.capnp.h"
 #include "rpc/resources.capnp.h"
-#include "rpc/types.capnp.h"
 
 namespace talos::talosctl {
 

@@ -32,8 +32,8 @@
 #include "common/config/talosconfig.h"
 #include "common/wire/rpc-server.h"
 #include "common/wire/test-connect.h"
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/node.capnp.h"
-#include "rpc/types.capnp.h"
 #include "tests/bench/arguments.h"
 
 namespace talos {

@@ -17,7 +17,7 @@
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
 #include "machined/services/supervisor.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 #include "tests/fuzz/conversation.h"
 
 namespace talos::fuzz {

@@ -15,7 +15,7 @@
 #include "common/base/error.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "tests/kill/first-config.h"
 #include "tests/kill/node-world.h"
 

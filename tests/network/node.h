@@ -19,7 +19,7 @@
 #include "machined/resources/store-records.h"
 #include "machined/resources/store-server.h"
 #include "rpc/local.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos {
 

@@ -1,7 +1,7 @@
 #include "machined/boot/tasks/network-complete.h"
 
 #include "common/base/signal.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

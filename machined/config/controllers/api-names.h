@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/tls/node-certificate.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -5,7 +5,7 @@
 #include "machined/config/network/network-config-plan.h"
 #include "machined/confined/parser-client/known-config.h"
 #include "machined/resources/store.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 

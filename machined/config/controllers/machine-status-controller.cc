@@ -2,7 +2,7 @@
 
 #include "common/base/date.h"
 #include "machined/resources/controller-outputs.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

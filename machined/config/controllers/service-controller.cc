@@ -4,7 +4,7 @@
 #include <kj/refcount.h>
 
 #include "machined/resources/controller-outputs.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 // Shared with the listener, which the ring of events keeps longer than the controller lives.

@@ -1,6 +1,6 @@
 #include "machined/config/controllers/stored-names.h"
 
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -1,7 +1,8 @@
 #include "machined/config/controllers/time-status-controller.h"
 
 #include "machined/resources/controller-outputs.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

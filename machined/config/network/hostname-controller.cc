@@ -1,6 +1,6 @@
 #include "machined/config/network/hostname-controller.h"
 
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 kj::Array<Controller::Input> HostnameController::inputs() const {

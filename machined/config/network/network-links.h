@@ -14,7 +14,7 @@
 #include "common/netlink/netlink-wireguard.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/config.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -13,7 +13,7 @@
 #include "common/memory/process-memory.h"
 #include "common/wire/store-client.h"
 #include "machined/confined/login1/login-manager.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::login1 {
 

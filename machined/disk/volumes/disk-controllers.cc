@@ -8,7 +8,8 @@
 #include "common/base/file.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/resources/controller-outputs.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -25,8 +25,9 @@
 #include "common/base/signal.h"
 #include "machined/resources/store.h"
 #include "machined/services/start-backoff.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "rpc/local.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 

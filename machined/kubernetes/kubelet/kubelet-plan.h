@@ -10,7 +10,8 @@
 
 #include "machined/services/containers/container-run.h"
 #include "rpc/config.capnp.h"
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -9,7 +9,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "rpc/types.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 

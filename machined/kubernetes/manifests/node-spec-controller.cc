@@ -17,7 +17,7 @@ void put(Pairs& pairs, kj::StringPtr key, kj::StringPtr value) {
                [](kj::String& there, kj::String&& given) { there = kj::mv(given); });
 }
 
-void fillPairs(capnp::List<rpc::Argument>::Builder out, const Pairs& pairs) {
+void fillPairs(capnp::List<config::StringPair>::Builder out, const Pairs& pairs) {
   size_t i = 0;
   for (auto& pair : pairs) {
     out[i].setKey(pair.key);

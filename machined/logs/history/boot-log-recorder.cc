@@ -8,7 +8,7 @@
 #include "common/base/within.h"
 #include "machined/logs/history/append-only-frames.h"
 #include "machined/resources/store-records.h"
-#include "rpc/types.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

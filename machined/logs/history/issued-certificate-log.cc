@@ -12,7 +12,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "machined/logs/history/append-only-frames.h"
-#include "rpc/types.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

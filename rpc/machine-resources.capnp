@@ -1,0 +1,89 @@
+@0xf09f3392161e232f;
+# Resources of the machine itself: services, boots, shutdowns, upgrades, its clock and its config.
+# Field order is the order in which `get` prints keys and columns.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using A = import "annotations.capnp";
+
+struct ServiceSpec $A.resource((type = "Services.v1alpha1.talos.dev", namespace = "runtime", aliases = ["svc"])) {
+  running @0 :Bool $A.column("Running");
+  healthy @1 :Bool $A.column("Healthy");
+}
+struct BootstrapStatusSpec $A.resource((type = "BootstrapStatuses.v1alpha1.talos.dev", namespace = "runtime",
+    aliases = ["bootstrapStatus", "bs"])) {
+  selfHostedControlPlane @0 :Bool $A.column("Self Hosted");
+}
+struct TimeStatusSpec $A.resource((type = "TimeStatuses.v1alpha1.talos.dev", namespace = "runtime")) {
+  synced @0 :Bool $A.column("Synced");
+  epoch @1 :Int64;                              # how often the clock was stepped
+  syncDisabled @2 :Bool;
+  server @3 :Text $A.column("Server");          # that the clock follows: what the config names, and its address
+  offset @4 :Text $A.column("Offset");          # of the newest measurement, as -1.25ms
+  problem @5 :Text;                             # why it is not synced
+}
+struct MachineStatusSpec $A.resource((type = "MachineStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # Why a machine does not go on is here, on its console and in Machine.status().
+  stage @0 :Text $A.column("Stage");
+  ready @1 :Bool $A.column("Ready");
+  problems @2 :List(Text);
+  revertsAt @3 :Text;                           # RFC 3339: when the config that is on trial gives way. Empty: none is
+}
+struct BootRecordSpec $A.resource((type = "BootRecords.runtime.talos.dev", namespace = "runtime")) {
+  # A boot whose logs and events are kept on STATE, this one included. The id is the boot id.
+  number @0 :UInt64 $A.column("Number");        # counted on this STATE
+  began @1 :Text $A.column("Began");            # RFC 3339, by the clock of that moment
+  ended @2 :Text $A.column("Ended");            # when it was last heard of; empty: it is this one
+  reason @3 :Text $A.column("Reason");          # why it ended, and who asked for that
+  version @4 :Text $A.column("Version");
+}
+struct ShutdownRequestSpec $A.resource((type = "ShutdownRequests.runtime.talos.dev", namespace = "runtime")) {
+  # The node goes down: login1 tells who has asked to be told, and waits for them. The id is node.
+  kind @0 :Text $A.column("Kind");              # reboot or shutdown
+  number @1 :UInt64;                            # of the request: another one has another number
+}
+struct ShutdownDelaySpec $A.resource((type = "ShutdownDelays.runtime.talos.dev", namespace = "runtime")) {
+  # login1's answer to it. The id is node.
+  state @0 :Text $A.column("State");            # waiting or over
+  waitsFor @1 :List(Text) $A.column("Waits for");  # names of those who hold a lock
+  message @2 :Text $A.column("Message");        # how it ended
+  number @3 :UInt64;                            # of the request
+}
+struct InhibitorSpec $A.resource((type = "Inhibitors.runtime.talos.dev", namespace = "runtime")) {
+  # A lock that delays a shutdown, as org.freedesktop.login1 has them. The id is its number.
+  who @0 :Text $A.column("Who");
+  what @1 :Text $A.column("What");
+  why @2 :Text $A.column("Why");
+  mode @3 :Text $A.column("Mode");
+  uid @4 :UInt32 $A.column("UID");
+  pid @5 :UInt32 $A.column("PID");
+  since @6 :Text;                               # RFC 3339
+}
+struct OperationSpec $A.resource((type = "Operations.runtime.talos.dev", namespace = "runtime")) {
+  # Work that goes on after the call that began it was answered. The id says whose: apply-config.
+  what @0 :Text $A.column("What");
+  state @1 :Text $A.column("State");            # running, done or failed
+  step @2 :Text $A.column("Step");              # the newest one
+  steps @3 :UInt32;                             # that were begun
+  error @4 :Text $A.column("Error");
+  number @5 :UInt64;                            # of the operation: another one has another number
+}
+struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # The newest upgrade or rollback of an installed node. The id is node.
+  stage @0 :Text $A.column("Stage");            # none, fetching, writing, rebooting, trying, done or failed
+  slot @1 :Text $A.column("Slot");              # that runs
+  version @2 :Text $A.column("Version");        # that runs
+  image @3 :Text $A.column("Image");            # empty: a rollback
+  digest @4 :Text;
+  target @5 :Text;                              # the other slot, and the version in it: "B v0.9.0"
+  began @6 :Text;                               # RFC 3339
+  reason @7 :Text $A.column("Reason");          # why it failed; while it is tried, what it waits for; how far the fetch is
+}
+struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
+    $A.inline {
+  document @0 :Text $A.raw;                     # the source bytes, comments and all
+}
+struct MachineTypeSpec $A.resource((type = "MachineTypes.config.talos.dev", namespace = "config")) $A.inline {
+  type @0 :MachineType $A.column("Type");
+}
+enum MachineType { unknown @0; init @1; controlplane @2; join @3; }

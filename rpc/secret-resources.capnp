@@ -1,0 +1,103 @@
+@0x8615d23358554619;
+# Resources with keys, certificates and tokens, and how a node gets its API certificate.
+# Field order is the order in which `get` prints keys and columns.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using A = import "annotations.capnp";
+
+struct KeyPair { crt @0 :Data $A.base64; key @1 :Data $A.base64 $A.secret; }      # PEM
+struct ApiCertificateSpec $A.resource((type = "ApiCertificates.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # What apid serves and dials with.
+  ca @0 :Data $A.base64;                        # PEM, one or more certificates
+  server @1 :KeyPair;                           # certificate of port 50000
+  client @2 :KeyPair;                           # O = os:impersonator, towards other nodes
+  maintenance @3 :Bool;
+  # The machine has no config: `server` is a throw-away certificate, there is nothing else, and anybody may
+  # call what is marked $maintenance.
+}
+struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
+    aliases = ["rootSecret", "rootSecrets", "rs"])) $A.inline {
+  union {
+    etcd @0 :EtcdRoot;
+    k8s @1 :KubernetesRoot;
+    os @2 :OsRoot;
+  }
+  struct EtcdRoot { etcdCA @0 :KeyPair; }
+  struct OsRoot {
+    # For trustd, on nodes with the CA's key.
+    ca @0 :KeyPair;
+    token @1 :Text $A.secret;
+    reserved @2 :List(Text);                    # names and addresses of the control plane: nobody else gets them
+    dnsDomain @3 :Text;
+    certLifetimeS @4 :UInt64;
+    anyAddress @5 :Bool;
+    certSANs @6 :List(Text);                    # names and addresses of this machine, for trustd's own certificate
+  }
+  struct KubernetesRoot {
+    name @0 :Text; endpoint @1 :Text; certSANs @2 :List(Text); apiServerIPs @3 :List(Text); dnsDomain @4 :Text;
+    ca @5 :KeyPair; serviceAccountKey @6 :Data $A.base64 $A.secret; aggregatorCA @7 :KeyPair;
+    aesCBCEncryptionSecret @8 :Text $A.secret; bootstrapTokenID @9 :Text; bootstrapTokenSecret @10 :Text $A.secret;
+    secretboxEncryptionSecret @11 :Text $A.secret;
+  }
+}
+struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # What apid asks trustd with, on a node without the CA's key.
+  endpoints @0 :List(Text);                     # names or addresses, in the order in which they are asked
+  token @1 :Text $A.secret;
+  ca @2 :Data $A.base64;                        # PEM; empty: caHash, or whoever answers is believed
+  caHash @3 :Text;                              # sha256: and hex
+  commonName @4 :Text;
+  dnsNames @5 :List(Text);
+  addresses @6 :List(Text);                     # of machine.certSANs, beside the one that is called from
+}
+struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # How it goes, by apid. Never the token.
+  ready @0 :Bool $A.column("Ready");            # there is a certificate that is valid
+  endpoint @1 :Text $A.column("Endpoint");      # that is being asked, or gave the certificate
+  message @2 :Text $A.column("Message");        # what is under way, or why it failed and when the next try is
+  failures @3 :UInt32;                          # in a row
+  verified @4 :Text;                            # ca, hash or nothing: how trustd is known
+  notBefore @5 :Text;                           # of the certificate, RFC 3339
+  notAfter @6 :Text;
+}
+struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.talos.dev", namespace = "runtime")) {
+  # What trustd of this machine has signed. The id is the serial number. Never changed; goes a day after its end.
+  caller @0 :Text $A.column("Caller");          # the address that asked
+  dnsNames @1 :List(Text) $A.column("Names");
+  addresses @2 :List(Text) $A.column("Addresses");
+  issued @3 :Text $A.column("Issued");          # RFC 3339, as the others
+  notBefore @4 :Text;
+  notAfter @5 :Text $A.column("Valid until");
+  fingerprint @6 :Text;                         # base64 of SHA-256 over the public key
+}
+struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
+    aliases = ["es"])) {
+  # etcd: of the member itself; files in /etc/kubernetes/pki/etcd. client: what other programs of the node speak to
+  # etcd with, `client` and `ca` alone.
+  etcdPeer @0 :KeyPair;                         # towards other members, from them, and as a client
+  ca @1 :Data $A.base64;                        # PEM
+  server @2 :KeyPair;                           # of port 2379
+  client @3 :KeyPair;
+  api @4 :KeyPair;                              # O = os:reader, towards apid of other control-plane nodes
+  apiCa @5 :Data $A.base64;                     # PEM, one or more certificates
+}
+struct KubernetesSecretsSpec $A.resource((type = "KubernetesSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
+    aliases = ["ks"])) {
+  apiServer @0 :KeyPair;
+  apiServerKubeletClient @1 :KeyPair;
+  frontProxy @2 :KeyPair;
+  adminKubeconfig @3 :Text $A.secret;           # of the node itself: system:masters
+  controllerManagerKubeconfig @4 :Text $A.secret;
+  schedulerKubeconfig @5 :Text $A.secret;
+}
+struct KubeletClientSpec $A.resource((type = "KubeletClients.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # With what the kubelet is known to the API server, while kubed needs it: for a drain, and on a worker
+  # as long as the kubelet is healthy. The id is kubelet.
+  kubeconfig @0 :Text $A.secret;
+}
+struct KubeletSecretsSpec $A.resource((type = "KubeletSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # The id is kubelet.
+  ca @0 :Data $A.base64;                        # of Kubernetes, PEM
+  bootstrapKubeconfig @1 :Text $A.secret;       # with the bootstrap token
+}
