@@ -19,7 +19,7 @@ annotation since @0xc1c8a1f3f0a3d004 (field, enumerant) :Text;
 # The version of the original's documents that first had this key.
 
 annotation default @0xc1c8a1f3f0a3d005 (field) :Text;
-# What an absent key means, for the reader; the value itself is the field's capnp default.
+# The meaning of an absent key, for the reader; the value itself is the field's capnp default.
 
 annotation required @0xc1c8a1f3f0a3d006 (field) :Void;
 # An absent key is a problem.
@@ -40,20 +40,20 @@ annotation keepEmpty @0xc1c8a1f3f0a3d00b (field) :Void;
 # Written even when it has its default value; `get` writes all fields, the config only non-default ones.
 
 annotation resource @0xc1c8a1f3f0a3d00c (struct) :ResourceType;
-# Makes the struct the spec of a resource type (spec: resources.md §1.2).
+# Makes the struct the spec of a resource type.
 
 annotation column @0xc1c8a1f3f0a3d00d (field) :Text;
 # A column of `talosctl get`, with this header (printed in upper case), in field order.
 
 annotation allow @0xc1c8a1f3f0a3d00e (method) :Text;
 # The least role that may call the method: "os:reader", "os:operator", "os:etcd:backup" or "os:admin";
-# "os:reader or os:etcd:backup" is on the way to methods of both. common/wire/roles.h says which role includes which. Absent means os:admin.
+# "os:reader or os:etcd:backup" is for interfaces that have methods of both. common/wire/roles.h says which role includes which. Absent means os:admin.
 
 annotation alias @0xc1c8a1f3f0a3d00f (field, enumerant) :List(Text);
-# Other spellings that are read as this key or word; it is written by its own name.
+# Other spellings that are read as this key or value; it is always written by its own name.
 
 annotation noun @0xc1c8a1f3f0a3d010 (enum) :Text;
-# What a word of the enum is, for messages: "bonding mode".
+# The noun for a value of the enum in messages: "bonding mode".
 
 annotation octal @0xc1c8a1f3f0a3d011 (field) :Void;
 # A number that YAML writes in octal (0o644); any notation is read.

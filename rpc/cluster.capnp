@@ -1,5 +1,5 @@
 @0x973b934f3f225713;
-# What `talosctl cluster create` remembers of a local cluster: <state>/<name>/state.yaml (0600).
+# The state file of a local cluster that `talosctl cluster create` made: <state>/<name>/state.yaml (0600).
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -18,9 +18,9 @@ struct LocalCluster {
   nodes @10 :List(LocalNode);
   withoutConfig @11 :Bool;         # the nodes boot into maintenance mode
   isoPath @12 :Text;               # a volume that every node has read-only; empty: none
-  extraKernelArguments @13 :List(Text);  # one word each; a key replaces that of the usual ones
+  extraKernelArguments @13 :List(Text);  # each replaces the default argument with the same key
   isoInDrive @14 :Bool;            # it is an ISO 9660 volume: in a CD-ROM drive, else a disk
-  clock @15 :Text;                 # what the nodes' clocks show at the start; empty: the time
+  clock @15 :Text;                 # time of the nodes' clocks at the start; empty: the current time
   image @16 :Text;                 # path of the squashfs, of nodes in containers
   withoutUplink @17 :Bool;         # the nodes reach each other and the gateway, nothing else
   configsApplied @18 :Bool;        # the nodes booted without a config, and have had theirs since
@@ -46,7 +46,7 @@ struct LocalNode {
   userDisks @14 :List(UInt64);     # bytes of each
 }
 
-# What the supervisor of a cluster serves on <state>/<name>/control.sock, to its owner only.
+# The supervisor of a cluster serves LocalClusterControl on <state>/<name>/control.sock, to its owner only.
 enum PowerAction {
   start @0;                        # as the power button does
   stop @1;                         # orderly; answered when the node is off
@@ -60,7 +60,7 @@ struct LocalNodeStatus {
   state @1 :Text;                  # as LocalNode.state
   error @2 :Text;
 }
-# What a cut of a node's power has done. Of a container: nothing, its files are in the host's page cache.
+# The outcome of a power cut of a node. A container loses nothing: its files are in the host's page cache.
 struct PowerCut {
   node @0 :Text;
   atWrite @1 :UInt64;              # the write at which it was cut; 0: at once
@@ -69,7 +69,7 @@ struct PowerCut {
   kept @4 :UInt32;                 # of these, those that reached the disk, whole or torn
   torn @5 :Bool;                   # one of these only in part
 }
-# What is known of a recording of a machine's disks (talosctl/cluster/disks/disk-log.h).
+# The state of a recording of a machine's disks (talosctl/cluster/disks/disk-log.h).
 struct DiskRecording {
   node @0 :Text;
   file @1 :Text;                   # where it is, on this host; empty: there was none
@@ -79,9 +79,9 @@ struct DiskRecording {
   bytes @5 :UInt64;                # of the file
   problem @6 :Text;                # why it ended by itself; empty: it did not
 }
-struct RecordWish {
-  file @0 :Text;                   # absolute path of a file that is not there yet: begin; empty: tell
-  limit @1 :UInt64;                # bytes; what would be more ends the recording
+struct RecordRequest {
+  file @0 :Text;                   # absolute path of a new file: start recording; empty: only answer the state
+  limit @1 :UInt64;                # bytes; the recording ends before it gets larger
   stop @2 :Bool;
 }
 interface LocalClusterControl {
@@ -91,13 +91,13 @@ interface LocalClusterControl {
   cut @3 (node :Text, atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
                                    # kill, at that write from now or at once; answered when the node is off.
                                    # Dropped before that write, nothing happens
-  record @4 (node :Text, wish :RecordWish) -> (recording :DiskRecording);
-                                   # of the disks of a virtual machine, until its next end
+  record @4 (node :Text, request :RecordRequest) -> (recording :DiskRecording);
+                                   # of the disks of a virtual machine, until it ends
 }
 
-# What the process of a virtual machine's disks serves to the supervisor.
+# The process that serves a virtual machine's disks offers this to the supervisor.
 interface DiskPower {
   cut @0 (atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
-  onCut @1 () -> (cut :PowerCut);  # answered when there was a cut, whoever wanted it
-  record @2 (wish :RecordWish) -> (recording :DiskRecording);
+  onCut @1 () -> (cut :PowerCut);  # answered after a cut, whoever requested it
+  record @2 (request :RecordRequest) -> (recording :DiskRecording);
 }

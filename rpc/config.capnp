@@ -1,6 +1,6 @@
 @0xd5e2a0b6c1f74a93;
-# The machine config (v1alpha1): one YAML document that defines a node. Keys, defaults and rules: spec
-# machine-config.md §2-8. Field order is the order in which keys are written; common/config/config.h reads it and
+# The machine config (v1alpha1): one YAML document that defines a node. Keys, defaults and rules:
+# docs/machine-config.md. Field order is the order in which keys are written; common/config/config.h reads it and
 # checks what a schema cannot express. A key that is not here is an error, or a warning if it is one of a later
 # version. If the kernel or a component has a default of its own, it is the field's default here, so that an
 # absent key and that value mean the same.

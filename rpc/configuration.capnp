@@ -1,5 +1,5 @@
 @0xe3a1c7d25b8f4096;
-# The machine config of a node: validated, compared and applied. Modes: spec machine-config.md §11.
+# The machine config of a node: validated, compared and applied. Modes: docs/talosctl.md, apply-config.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -49,13 +49,13 @@ struct ApplyRequest {
                                 # Conflict if the running config has another one. 0: any
 }
 struct ApplyResult {
-  mode @0 :ApplyMode;           # what is (dryRun: would be) done; never auto
+  mode @0 :ApplyMode;           # the mode that was (dryRun: would be) used; never auto
   warnings @1 :List(Text);      # one problem each, as they are printed
   changes @2 :List(ConfigChange);   # from the running config
   diff @3 :Text;                # unified, from the text of the running config; secrets are ***
   bootId @4 :Text;              # of the boot that ends, when mode is reboot
-  networkPlan @5 :List(Text);   # dryRun: what networkd would do, in order; a warning says if it is not known
-  networkProblems @6 :List(Text);   # dryRun: what networkd could not do
+  networkPlan @5 :List(Text);   # dryRun: the steps of networkd, in order; a warning if they are unknown
+  networkProblems @6 :List(Text);   # dryRun: what networkd cannot do
   revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
   operation @8 :UInt64;         # not 0: keys of volumes are being changed; the config is stored and takes effect as
                                 # soon as that is done. Number of the resource Operations/apply-config

@@ -1,5 +1,5 @@
 @0xba389502c6d6b736;
-# What runs in containers on a node, and its images. Operations: spec machine-api.md §5.2, §5.6.
+# The containers of a node, of Kubernetes and of the node itself, and their images.
 # The services of the node itself are processes: machine.capnp.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -21,7 +21,7 @@ interface Containers {
 
   restart @2 (id :Text, kubernetes :Bool) -> () $allow("os:operator") $audit;
   # SIGTERM to a container of the node; with kubernetes, a container gets 10 s to exit, and of a pod all do.
-  # What runs them starts them again. NotFound.
+  # The kubelet or machined starts them again. NotFound.
 
   logs @3 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");
   # The log file of a container of a pod, as the CRI writes it: time, stream, tag, text. Otherwise as Logs.read.
@@ -30,7 +30,7 @@ interface Containers {
   # Sorted by name.
 
   pull @5 (image :Text) -> () $allow("os:operator") $audit;
-  # Once: what fails is said at once. NotFound, InvalidArgument (not a reference), PermissionDenied (the registry
+  # One attempt, no retries. NotFound, InvalidArgument (not a reference), PermissionDenied (the registry
   # wants credentials), Unauthenticated (its CA is unknown), Unavailable.
 }
 

@@ -1,6 +1,6 @@
 @0xc7b1e6a0d94f2358;
-# What `talosctl diagnose` has seen of a cluster, and what it says about it. Nothing of this is sent to a node:
-# Observations are what its checks read (talosctl/diagnose/illness-table.h), Diagnosis is its output in YAML and JSON.
+# Input and output of `talosctl diagnose`; nothing of this is sent to a node. Its checks read Observations
+# (talosctl/diagnose/illness-table.h); it prints Diagnosis in YAML and JSON.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -68,13 +68,13 @@ struct Observations {
 
     enum Reach {
       answers @0;
-      unverified @1;               # it has no certificate yet: it tells its services and nothing else
+      unverified @1;               # it has no certificate yet: only its services can be listed
       maintenance @2;              # it has no config
       silent @3;                   # no connection
       refused @4;                  # its certificate, or ours, is not trusted
     }
   }
-  # A question that a node did not answer; what the checks need is named in the same words.
+  # A question that a node did not answer. The checks name what they need by the same enum.
   struct Unanswered { question @0 :Question; why @1 :Text; }
   enum Question {
     status @0; services @1; config @2; links @3; addresses @4; routes @5; names @6; time @7; clock @8;
@@ -86,7 +86,7 @@ struct Observations {
   struct Vip { address @0 :Text; status @1 :NetworkResources.VipStatusSpec; }
   struct Log { id @0 :Text; lines @1 :List(Text); }    # the newest lines, oldest first
   struct Facts {
-    # What the machine config says, as far as checks look at it. No secrets.
+    # The parts of the machine config that checks read. No secrets.
     endpoint @0 :Text;             # https://10.5.0.2:6443
     podSubnets @1 :List(Text);
     serviceSubnets @2 :List(Text);
@@ -116,7 +116,7 @@ struct Diagnosis {
     confidence @3 :Text;           # certain, likely or consequence
     summary @4 :Text;
     evidence @5 :List(Evidence);
-    command @6 :Text;              # that mends it
+    command @6 :Text;              # that repairs it
     consequences @7 :List(Finding);
   }
   struct Evidence {

@@ -1,12 +1,12 @@
 @0xb1c7d0e5a4f29a36;
-# What machined stores about files and sysctls that the machine config changes, so that it can change them again
+# Records that machined keeps of files and sysctls that the machine config changes, so that it can change them again
 # or undo the change. Read and written by machined only.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 
 struct AppendedBlocks {
-  # /var/system/appended: what machine.files has appended to files below /var, or was about to.
+  # /var/system/appended: the blocks that machine.files has appended to files below /var, or was about to.
   files @0 :List(File);
   struct File {
     path @0 :Text;
@@ -15,7 +15,7 @@ struct AppendedBlocks {
 }
 
 struct SysctlOriginals {
-  # /system/run/sysctls: what the kernel had before machine.sysctls changed it.
+  # /system/run/sysctls: the kernel's values before machine.sysctls changed them.
   settings @0 :List(Setting);
   struct Setting {
     path @0 :Text;          # below /proc/sys

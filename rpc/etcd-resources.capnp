@@ -8,7 +8,7 @@ using A = import "annotations.capnp";
 using Config = import "config.capnp";
 
 struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespace = "etcd")) {
-  # What the config of a control-plane node says of etcd, and what follows from it. The id is etcd.
+  # The part of a control-plane node's config that is about etcd, with addresses resolved. The id is etcd.
   name @0 :Text $A.column("Name");              # of the member: the host name
   image @1 :Text;                               # empty: etcd of the system
   extraArgs @2 :List(Config.StringPair) $A.map;
@@ -19,12 +19,12 @@ struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespac
   shared @7 :List(Text);                        # addresses that move between the control-plane nodes
 }
 struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = "etcd")) {
-  # How etcd is run here: by etcd-supervisor, for machined. The id is etcd.
-  waitsFor @0 :Text $A.column("Waits for");     # why it is not to run; empty: it is to
+  # The arguments of etcd on this node, which etcd-supervisor writes and machined carries out. The id is etcd.
+  waitsFor @0 :Text $A.column("Waits for");     # the reason why it must not run; empty: it must
   image @1 :Text;                               # empty: etcd of the system
   arguments @2 :List(Config.StringPair) $A.map;          # without dashes, sorted
-  recoverFrom @3 :Text;                         # a snapshot, of which its data is made first; removed then
-  skipHashCheck @4 :Bool;                       # of it
+  recoverFrom @3 :Text;                         # a snapshot to restore before the start; removed then
+  skipHashCheck @4 :Bool;                       # of the snapshot
 }
 struct EtcdStatusSpec $A.resource((type = "EtcdStatuses.etcd.talos.dev", namespace = "etcd")) {
   # The id is etcd.
@@ -33,9 +33,9 @@ struct EtcdStatusSpec $A.resource((type = "EtcdStatuses.etcd.talos.dev", namespa
   leader @2 :Text $A.column("Leader");          # name of the leader
   voters @3 :UInt32 $A.column("Voters");        # of the whole cluster
   tolerates @4 :UInt32 $A.column("Tolerates");  # how many more of them may fail
-  message @5 :Text $A.column("Message");        # what is under way, or waited for, and why
+  message @5 :Text $A.column("Message");        # the current step, or what it waits for, and why
   alarms @6 :List(Text);                        # master-1: NOSPACE
-  changed @7 :Text;                             # RFC 3339: when the phase began
+  changed @7 :Text;                             # RFC 3339: start of the phase
 }
 struct EtcdMemberSpec $A.resource((type = "EtcdMembers.etcd.talos.dev", namespace = "etcd")) {
   # The id is the member's, in hexadecimal.

@@ -1,5 +1,5 @@
 @0xf63fccee3442dc61;
-# Files of a node, read-only. Semantics: spec machine-api.md §5.3.
+# Files of a node, read-only.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");

@@ -1,6 +1,6 @@
 @0x84e571175f7ba1e1;
-# What the brain of machined leaves with process 1 for its successor (machined/process1/value-in-memory-file.h). Read by
-# its successor only.
+# State that the brain of machined stores in process 1, so that the brain that is started after a crash can continue
+# (machined/process1/value-in-memory-file.h). Nobody else reads it.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -8,7 +8,7 @@ using import "configuration.capnp".ApplyMode;
 using import "machine.capnp".Service;
 
 struct HeldProgress {
-  # How far the machine has come ("progress").
+  # The stage of the machine ("progress").
   stage @0 :Stage;
   problems @1 :List(Text);         # failed
   enum Stage { initialize @0; boot @1; running @2; failed @3; rebooting @4; shuttingDown @5; installing @6; resetting @7; }
@@ -31,13 +31,13 @@ struct HeldTrial {
   tried @2 :Data;
 }
 struct HeldService {
-  # A service ("service/<id>"): what users see of it, and what was promised and has not happened yet.
+  # A service ("service/<id>"): its state as users see it, and the requests that were accepted and not carried out yet.
   shown @0 :Service;
-  start @1 :Bool;                  # as soon as no process of it is there
+  start @1 :Bool;                  # as soon as it has no process
   restart @2 :Bool;
   signals @3 :UInt64;              # bit n-1: signal n, to the process `to` only
   to @4 :Int32;
-  memoryKills @5 :UInt64;          # of its cgroup, that were told
+  memoryKills @5 :UInt64;          # of its cgroup, that were reported
 }
 struct HeldCount {
   number @0 :UInt64;

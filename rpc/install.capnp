@@ -1,6 +1,6 @@
 @0x9c41b2d07fe35a68;
-# What the brain of machined and the installer, the program that writes to the system disk, say to each other
-# (machined/disk/volumes/installer-client.h, machined/disk/installer). One request, messages about its progress, one answer. No
+# Messages between the brain of machined and the installer, the program that writes to the system disk
+# (machined/disk/volumes/installer-client.h, machined/disk/installer): one request, messages about its progress, one answer. No
 # capabilities.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -10,14 +10,14 @@ struct InstallRequest {
   union {
     none @0 :Void;
     write :group {
-      # Everything but what makes the disk one of an installed node.
+      # Everything except the last write, which marks the disk as that of an installed node.
       disk @1 :Text;                 # /dev/vda
-      wipe @2 :Bool;                 # whatever is on it
+      wipe @2 :Bool;                 # even if there is data on it
       arguments @3 :Text;            # of the kernel, in the boot entry
-      again @4 :Bool;                # a request before this one may have got to its end
+      again @4 :Bool;                # an earlier request may have completed
     }
     finish :group {
-      # That.
+      # The last write.
       disk @5 :Text;
       bootLoader @6 :Bool;
     }
@@ -35,9 +35,9 @@ struct InstallRequest {
       image @13 :ImageMount;              # with the folder usr/install
       arguments @14 :Text;
     }
-    slots @15 :Text;                 # what the partition BOOT has
+    slots @15 :Text;                 # read the slots of the partition BOOT
     choose :group {
-      # Which slot is started.
+      # Selects the slot to boot.
       device @16 :Text;
       confirmed @17 :Text;
       attempt @18 :Text;             # empty: none
@@ -70,8 +70,8 @@ struct InstallRequest {
 struct InstallAnswer {
   union {
     none @0 :Void;
-    doing @1 :Text;                  # a line for people; more follows
-    done @2 :Bool;                   # whether anything had to be done
+    progress @1 :Text;                 # a line of progress for the console; more messages follow
+    done @2 :Bool;                   # true: something was changed
     failed @3 :Text;
     slots @4 :Slots;
   }

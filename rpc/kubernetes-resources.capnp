@@ -30,7 +30,7 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
     server @0 :Text; clusterDomain @1 :Text; podCIDRs @2 :List(Text); firstPodCIDR @3 :Text; proxyEnabled @4 :Bool;
     proxyImage @5 :Text; proxyMode @6 :Text; proxyExtraArgs @7 :List(Config.StringPair) $A.map; coreDNSImage @8 :Text;
     dnsServiceIP @9 :Text; dnsServiceIPv6 @10 :Text; flannelEnabled @11 :Bool; flannelImage @12 :Text; flannelCNIImage @13 :Text;
-    kubernetesVersion @14 :Text;                # 1.34.4: that the manifests are for
+    kubernetesVersion @14 :Text;                # 1.34.4: the version of the manifests
     podSecurityPolicyEnabled @15 :Bool;
   }
   struct ExtraManifests {
@@ -48,7 +48,7 @@ struct StaticPodSpec $A.resource((type = "StaticPods.kubernetes.talos.dev", name
 }
 struct StaticPodStatusSpec $A.resource((type = "StaticPodStatuses.kubernetes.talos.dev", namespace = "controlplane",
     aliases = ["podstatus"])) $A.inline {
-  status @0 :Text $A.raw $A.column("Ready");    # the column is the status of the Ready condition
+  status @0 :Text $A.raw $A.column("Ready");    # the column shows the condition Ready only
 }
 struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namespace = "controlplane", sensitive = true))
     $A.inline {
@@ -56,7 +56,7 @@ struct ManifestSpec $A.resource((type = "Manifests.kubernetes.talos.dev", namesp
 }
 struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos.dev", namespace = "controlplane", aliases = ["ms"])) {
   manifestsApplied @0 :List(Text);
-  message @1 :Text $A.column("Message");        # what it waits for, or why it failed
+  message @1 :Text $A.column("Message");        # what it waits for, or the error
 }
 struct MemberSpec $A.resource((type = "Members.cluster.talos.dev", namespace = "cluster")) {
   # A node of the cluster, as Kubernetes has it. The id is its name there.
@@ -66,7 +66,7 @@ struct MemberSpec $A.resource((type = "Members.cluster.talos.dev", namespace = "
   addresses @3 :List(Text) $A.column("Addresses");
 }
 struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
-  # What the config wants of this node's object in Kubernetes. The id is node.
+  # The desired state of this node's Node object in Kubernetes, from the config. The id is node.
   nodename @0 :Text $A.column("Nodename");
   controlPlane @1 :Bool $A.column("Control Plane");
   schedulable @2 :Bool $A.column("Schedulable"); # for workloads, on a control-plane node
@@ -74,53 +74,55 @@ struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namesp
   taints @4 :List(Config.StringPair) $A.map;             # value:Effect
 }
 struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
-  # The node's object, as far as this node knows it. The id is node.
+  # The observed state of this node's Node object. The id is node.
   nodename @0 :Text $A.column("Nodename");
   ready @1 :Bool $A.column("Ready");
   unschedulable @2 :Bool $A.column("Unschedulable");
-  applied @3 :Bool $A.column("Applied");        # it is as the config wants it
-  message @4 :Text $A.column("Message");        # what it waits for, or why it failed
+  applied @3 :Bool $A.column("Applied");        # the object matches the config
+  message @4 :Text $A.column("Message");        # what it waits for, or the error
 }
 struct NodenameSpec $A.resource((type = "Nodenames.kubernetes.talos.dev", namespace = "controlplane")) {
-  # What this node is called in Kubernetes. The id is nodename.
+  # The name of this node in Kubernetes. The id is nodename.
   nodename @0 :Text $A.column("Nodename");
-  hostname @1 :Text;                            # that it was made of
+  hostname @1 :Text;                            # that it was made from
 }
 struct NodeDrainSpec $A.resource((type = "NodeDrains.kubernetes.talos.dev", namespace = "controlplane")) {
-  # What machined wants of this node before it goes, and when it is back: kubed does it. The id is node.
-  action @0 :Text $A.column("Action");          # drain: cordon first; or uncordon, if it was us who cordoned
+  # A request of machined to drain this node before it goes down, or to uncordon it afterwards. kubed carries it out. The
+  # id is node.
+  action @0 :Text $A.column("Action");          # drain (and cordon first), or uncordon if this system has cordoned it
   nodename @1 :Text $A.column("Nodename");
-  number @2 :UInt64;                            # of the wish: another one has another number
+  number @2 :UInt64;                            # of the request: each one has its own
 }
 struct NodeDrainStatusSpec $A.resource((type = "NodeDrainStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
-  # How far kubed is with it. The id is node.
+  # The progress of kubed with a NodeDrain. The id is node.
   state @0 :Text $A.column("State");            # waiting, cordoning, draining, uncordoning, done or failed
-  message @1 :Text $A.column("Message");        # what is under way or waited for, or why it failed
+  message @1 :Text $A.column("Message");        # the current step, what it waits for, or the error
   pods @2 :List(Text) $A.column("Pods");        # that have not left yet, namespace/name
-  warnings @3 :List(Text);                      # what did not go as it should
-  number @4 :UInt64;                            # of the wish
+  warnings @3 :List(Text);                      # failures that did not stop the drain
+  number @4 :UInt64;                            # of the request
 }
 struct KubeletJoinSpec $A.resource((type = "KubeletJoins.kubernetes.talos.dev", namespace = "controlplane")) {
-  # There while the kubelet of this node has no certificate and cannot sign one: kubed asks for it. The id is kubelet.
-  number @0 :UInt64;                            # of the wish: another one has another number
+  # Exists while the kubelet of this node has no certificate and the node cannot sign one: kubed requests it from the API
+  # server. The id is kubelet.
+  number @0 :UInt64;                            # of the request: each one has its own
   request @1 :Text;                             # PKCS#10, PEM
 }
 struct KubeletJoinStatusSpec $A.resource((type = "KubeletJoinStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
-  # How far kubed is with it. The id is kubelet.
+  # The progress of kubed with a KubeletJoin. The id is kubelet.
   state @0 :Text $A.column("State");            # waiting or issued
-  message @1 :Text $A.column("Message");        # why the API server does not take the request, or what that waits for
-  number @2 :UInt64;                            # of the wish
-  certificate @3 :Text;                         # PEM, when it is issued
+  message @1 :Text $A.column("Message");        # why the API server refused the request, or what it waits for
+  number @2 :UInt64;                            # of the request
+  certificate @3 :Text;                         # PEM, once it is issued
 }
 struct LocalApiStatusSpec $A.resource((type = "LocalApiStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
-  # Whether kube-apiserver of this node answers /readyz, by kubed. The id is kube-apiserver.
-  ready @0 :Bool $A.column("Ready");            # a few answers in a row, or failures, change it
+  # The readiness of kube-apiserver on this node (/readyz), by kubed. The id is kube-apiserver.
+  ready @0 :Bool $A.column("Ready");            # changes after a few equal answers in a row
   everReady @1 :Bool $A.column("Ever ready");   # since the node was started
   message @2 :Text $A.column("Message");        # why it is not ready
   since @3 :Text $A.column("Since");            # RFC 3339: of `ready`
 }
 struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
-  # What the kubelet is run with. The id is kubelet.
+  # The arguments, config and mounts of the kubelet. The id is kubelet.
   image @0 :Text $A.column("Image");
   nodename @1 :Text $A.column("Nodename");
   nodeIPs @2 :List(Text) $A.column("Node IPs");

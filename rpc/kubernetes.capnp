@@ -9,7 +9,7 @@ using import "annotations.capnp".allow;
 
 interface Kubernetes {
   survey @0 () -> (survey :Survey) $allow("os:reader");
-  # Read anew by every call, within 30 s. What could not be read is empty and told in `problems`. Unavailable, with the
+  # Read anew by every call, within 30 s. What could not be read is empty and named in `problems`. Unavailable, with the
   # reason, when the API server does not answer at all; FailedPrecondition on a worker.
 }
 

@@ -1,5 +1,5 @@
 @0xf7ed086cdfd44089;
-# What the daemons of one machine say to each other over /run/talos/<daemon>.sock.
+# Interfaces between the daemons of one machine, on /run/talos/<daemon>.sock.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -13,8 +13,8 @@ using Etcd = import "etcd.capnp".Etcd;
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
   node @0 (client :Text) -> (node :Node);
-  # uid 0 and apid only; all rights: apid attenuates it for its clients. `client`: whose calls come by this
-  # connection, the same for the same client after it has connected again. Empty: nobody in particular.
+  # uid 0 and apid only; all rights: apid attenuates it for its clients. `client`: the client that apid forwards
+  # for on this connection; the same text after it has reconnected. Empty: none.
   store @1 () -> (store :Store);
   maintenanceNode @2 () -> (node :Node);
   # The same callers as node(). For clients without a certificate: serves what is marked $maintenance, and only
@@ -36,7 +36,7 @@ interface Networkd {
   network @0 () -> (network :Network);
   ready @1 () -> ();               # health check: answers once the first configuration pass is done
   plan @2 (specs :List(Resource)) -> (steps :List(Text), problems :List(Text));
-  # What would be done if these were all the specs (links, addresses, routes), in the form of LinkPlans.
+  # The steps and problems if these were all the specs (links, addresses, routes), in the form of LinkPlans.
   # Changes nothing.
 }
 interface EtcdSupervisor {
@@ -44,29 +44,29 @@ interface EtcdSupervisor {
   etcd @0 () -> (etcd :Etcd);
   ready @1 () -> ();               # health check: answers once it knows its config and its data directory
   health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer as it should
-  outlook @3 (going :EtcdGoing) -> (members :List(Etcd.Member), objection :Text);
-  # What becomes of the cluster of etcd when this node goes; changes nothing. The members, as Etcd.members() has them;
-  # none: the node is in no cluster. `objection`: why it should not go, and what to do about it; empty: it may.
-  withdraw @4 (going :EtcdGoing, force :Bool) -> ();
+  outlook @3 (kind :DepartureKind) -> (members :List(Etcd.Member), objection :Text);
+  # The state of the etcd cluster after this node has left or restarts; changes nothing. The members, as Etcd.members() has them;
+  # none: the node is in no cluster. `objection`: why it should stay, and what to do about it; empty: none.
+  withdraw @4 (kind :DepartureKind, force :Bool) -> ();
   # Makes the node leave its cluster, for a machine that is erased: like Etcd.leave(), but refused for each objection of
   # outlook() (`force`: only for what Etcd.leave() with force refuses), and done when the node is no member any more:
   # its data may still be there. In no cluster it has nothing to do. One that restarts stays a member: it waits for
   # its turn to be away, a minute at most, and keeps it until it is gone, for 5 minutes, or until stay().
-  # FailedPrecondition while it is asked already.
+  # FailedPrecondition while another withdraw() runs.
   stay @5 () -> ();
-  # The node does not restart after all: another one may. Nothing to do for one that has no turn.
-  recoveryFailed @6 (why :Text) -> ();
+  # Cancels a withdraw() for a restart: another node may restart. Without a turn it does nothing.
+  recoveryFailed @6 (error :Text) -> ();
   # From machined: the snapshot of the spec cannot be unpacked, and nothing of it is left in the data directory.
   # Etcd.bootstrap() rejects with this. When it answers, no spec wants the snapshot any more.
   rerun @7 () -> (turn :EtcdTurn);
-  # From machined, before it restarts an etcd that runs as was wanted once: resolves when the others can do without it
+  # From machined, before it restarts etcd with other arguments: resolves when the others can do without it
   # for a moment and no change of members is under way, in which no other node restarts its own. FailedPrecondition
   # when the member is needed, DeadlineExceeded when others had their turn for a minute. It ends when `turn` is dropped
   # and the member is well again, or after 2 minutes.
 }
 interface EtcdTurn {}
-enum EtcdGoing {
+enum DepartureKind {
   leaves @0;                       # for good: a reset
-  rejoins @1;                      # its data goes, it joins anew when it is back: an upgrade without --preserve
+  rejoins @1;                      # its data is deleted, and it joins anew after the reboot: an upgrade without --preserve
   restarts @2;                     # it keeps its data and is away for a while: an upgrade with --preserve
 }

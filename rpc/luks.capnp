@@ -1,6 +1,6 @@
 @0xb6d2f1804ac97e35;
-# What the brain of machined and the program that handles encrypted volumes say to each other
-# (machined/disk/encryption, machined/disk/luks). One request, one answer. No capabilities.
+# Messages between the brain of machined and the program that handles encrypted volumes
+# (machined/disk/encryption, machined/disk/luks): one request, one answer. No capabilities.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -10,7 +10,7 @@ struct LuksRequest {
   union {
     inspect @1 :Void;
     format :group {
-      # An empty device, or one on which this was begun.
+      # An empty device, or one whose format was interrupted.
       keys @2 :List(LuksKey);
       keySize @3 :UInt32;            # bits
       sectorSize @4 :UInt32;         # bytes
@@ -33,11 +33,11 @@ struct LuksRequest {
       derivation @15 :LuksDerivation;
     }
     remove :group {
-      # What is at a slot. `keeping` has to open another one.
+      # The key of a slot. `keeping` must open another one.
       slot @16 :UInt32;
       keeping @17 :LuksKey;
     }
-    settle @18 :Void;                # it has a file system now
+    settle @18 :Void;                # the file system is complete
     close @19 :Text;                 # the mapping
     # Of the backup of the header in a file (machined/disk/luks/luks-header-backup.h).
     compare @20 :Text;
@@ -50,7 +50,7 @@ struct LuksRequest {
       file @24 :Text;
       keys @25 :List(LuksKey);       # of which one has to open it
     }
-    forget @26 :Text;                # the device is not looked at
+    forget @26 :Text;                # the device is not read
   }
 }
 struct LuksKey {
@@ -70,7 +70,7 @@ struct LuksAnswer {
       message @2 :Text;
     }
     found :group {
-      what @3 :Content;
+      content @3 :Content;
       slots @4 :List(UInt32);        # in use
       problem @5 :Text;              # why it must not be opened
     }

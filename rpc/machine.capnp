@@ -1,6 +1,5 @@
 @0xb36a67ff3f783201;
 # The machine itself: facts about it, its life cycle, its services and its events.
-# Operations: spec machine-api.md §5; service states and events: boot-and-services.md §7-8.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -44,10 +43,10 @@ interface Machine {
   # `etcdProblem` says why they are not known.
   reset @11 (graceful :Bool, reboot :Bool, labels :List(Text)) -> (bootId :Text) $allow("os:admin") $audit;
   # Answers, as reboot() does, when no crash and no power cut can make it forgotten: whatever happens then, the node
-  # erases what previewReset() says and reboots, or goes off. `graceful`: the node leaves its cluster of etcd before
+  # erases what previewReset() says and reboots or powers off. `graceful`: the node leaves its cluster of etcd before
   # that is promised, and pods get the time to end. FailedPrecondition, and nothing has been changed, when that would
   # cost the cluster its quorum, or another voter is ill; Unavailable or DeadlineExceeded, and nothing has been erased,
-  # when it could not leave: a second reset goes on where the first one stopped.
+  # when it could not leave: a second reset continues where the first one stopped.
   kubeconfig @12 () -> (kubeconfig :Data) $allow("os:admin") $audit;
   # An admin kubeconfig with a new pair of its own (PEM in YAML), for the endpoint of the cluster; lasts as long as
   # cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
@@ -60,7 +59,7 @@ interface Machine {
   dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
   # Which controllers and which daemons read and write which resources, as they are declared. Sorted by name.
   counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
-  # What the kernel counts, in its own words: the files that Counter names, and no others.
+  # Counters of the kernel in its own format: the files that Counter names, and no others.
 }
 
 enum Counter {
@@ -82,7 +81,7 @@ struct Socket {
   state @5 :Text;                  # ESTABLISHED, LISTEN …; empty of one that has none
   receiveQueue @6 :UInt64; sendQueue @7 :UInt64;   # bytes; of a listening socket: connections that wait
   uid @8 :UInt32; inode @9 :UInt64;
-  pid @10 :Int32; program @11 :Text;               # the first process but process 1 that has it open; 0: none has
+  pid @10 :Int32; program @11 :Text;               # the first process other than process 1 that has it open; 0: none
 }
 
 struct Cgroup {
@@ -149,14 +148,14 @@ struct Version {
 }
 
 struct Status {
-  # The stage of the machine, and what prevents it from continuing.
+  # The stage of the machine, and the problems that stop it.
   stage @0 :Stage;
   sequence @1 :Text;        # the one that runs, or empty
   phase @2 :Text;
   problems @3 :List(Text);  # why the machine cannot go on; also on its console
   revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
-  hangingReads @6 :UInt32;  # threads that a read of a client (files, mounts, processes) keeps for more than 30 s
+  hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
   enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
 }
 
@@ -203,7 +202,7 @@ struct ServiceEvent {
 
 interface Events {
   watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");
-  # Runs until the caller drops it; `once`: until it has sent what there was. Without a tail: new
+  # Runs until the caller drops it; `once`: until it has sent the existing ones. Without a tail: new
   # events only.
   previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
   # Those of an earlier boot, as Logs.previous.

@@ -1,5 +1,5 @@
 @0x963e8942dd6a08ce;
-# What the store itself has: its namespaces and the definitions of all resource types.
+# Resources about the store itself: its namespaces and the definitions of all resource types.
 # Field order is the order in which `get` prints keys and columns.
 
 using Cxx = import "/capnp/c++.capnp";

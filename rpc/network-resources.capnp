@@ -1,5 +1,6 @@
 @0xab95fe5e242dae0b;
-# Resources of the network: specs, which machined writes from the config and networkd, vipd and the resolver carry out, and the state that they observe.
+# Resources of the network. machined writes the specs from the config; networkd and vipd carry them out and write the
+# observed state.
 # Field order is the order in which `get` prints keys and columns.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -12,7 +13,7 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   up @1 :Bool $A.column("Up");
   mtu @2 :UInt32 $A.column("Mtu");              # 0: leave it
   layer @3 :Text;                               # default, cmdline or configuration
-  logical @4 :Bool;                             # networkd makes it, and removes it when it is not wanted any more
+  logical @4 :Bool;                             # networkd creates it, and removes it together with its spec
   kind @5 :Text $A.column("Kind");              # bond, bridge, dummy, vlan, wireguard; empty: hardware
   parentName @6 :Text $A.column("Parent");      # the link under a VLAN
   masterName @7 :Text $A.column("Master");      # the bond or bridge that it belongs to
@@ -20,7 +21,7 @@ struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "
   bondMaster @9 :Config.Bond $A.ifGiven;
   bridgeMaster @10 :BridgeSpec $A.ifGiven;
   wireguard @11 :WireguardSpec $A.ifGiven;                 # its private key: WireguardKeys/<link>
-  problem @12 :Text;                            # why this means no link now (a deviceSelector); nothing is done for it
+  problem @12 :Text;                            # why a deviceSelector matches no link now; the spec is ignored meanwhile
 }
 struct VlanSpec { vlanID @0 :UInt16; vlanProtocol @1 :Text = "802.1q"; }      # or 802.1ad
 struct BridgeSpec { stp @0 :Bool; vlanFiltering @1 :Bool; }
@@ -74,14 +75,14 @@ struct TimeServerSpecSpec $A.resource((type = "TimeServerSpecs.net.talos.dev", n
   timeServers @0 :List(Text) $A.column("Timeservers");
   layer @1 :Text;
 }
-# What asks a network for its settings: networkd runs one for each spec, and tells by OperatorStatuses what
-# it was given, from which machined makes specs of the layer `operator`.
+# An operator asks a network for its settings, by DHCP or router advertisements. networkd runs one for each spec and
+# reports its lease as an OperatorStatus, from which machined makes specs of the layer `operator`.
 struct OperatorSpecSpec $A.resource((type = "OperatorSpecs.net.talos.dev", namespace = "network")) {
   operator @0 :Text $A.column("Operator");      # dhcp4, dhcp6, ra
   linkName @1 :Text $A.column("Link");
   requireUp @2 :Bool;
-  routeMetric @3 :UInt32;                       # of the routes that it gives
-  hostname @4 :Text;                            # told to the server
+  routeMetric @3 :UInt32;                       # of the routes in its leases
+  hostname @4 :Text;                            # sent to the server
   layer @5 :Text;
 }
 struct OperatorStatusSpec $A.resource((type = "OperatorStatuses.net.talos.dev", namespace = "network",
@@ -91,7 +92,7 @@ struct OperatorStatusSpec $A.resource((type = "OperatorStatuses.net.talos.dev", 
   state @2 :Text $A.column("State");
   addresses @3 :List(Text) $A.column("Addresses");    # CIDR
   server @4 :Text $A.column("Server");
-  lease @5 :Text $A.column("Lease");            # for how long the address was given; "forever"
+  lease @5 :Text $A.column("Lease");            # the lifetime of the address, or "forever"
   routes @6 :List(Route);
   mtu @7 :UInt32;
   dnsServers @8 :List(Text);
@@ -155,7 +156,8 @@ struct RouteStatusSpec $A.resource((type = "RouteStatuses.net.talos.dev", namesp
   type @9 :Text;                                # unicast, blackhole …
 }
 struct NeighbourStatusSpec $A.resource((type = "NeighbourStatuses.net.talos.dev", namespace = "network", aliases = ["neighbour", "neighbours", "neighbor", "neighbors"])) {
-  # Who is on the links. At most 4096 are shown; one more record, "more", then says in `state` how many are not.
+  # The neighbour tables of the links. At most 4096 entries are shown; one more record, "more", then has in `state`
+  # how many are left out.
   linkName @0 :Text $A.column("Link");
   address @1 :Text $A.column("Address");
   hardwareAddress @2 :Text $A.name("hardwareAddr") $A.column("Hw Addr");   # empty: not known
@@ -163,14 +165,14 @@ struct NeighbourStatusSpec $A.resource((type = "NeighbourStatuses.net.talos.dev"
   linkIndex @4 :UInt32;
   family @5 :Text;
   flags @6 :List(Text);                         # router, externallyLearned, managed …
-  protocol @7 :Text;                            # who made it, if it was said
+  protocol @7 :Text;                            # of the program that made it, if known
 }
 struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespace = "network", aliases = ["rule", "rules"])) {
-  # Which table is asked for a route, in the order of the priorities. At most 4096 are shown, as of neighbours;
-  # the record "more" says it in `rule`.
+  # Routing rules, in the order of their priorities: they select the table for a packet. At most 4096 are shown, as of
+  # neighbours; the record "more" has the number left out in `rule`.
   family @0 :Text $A.column("Family");
   priority @1 :UInt32 $A.column("Priority");
-  rule @2 :Text $A.column("Rule");              # all of it, in the words of ip-rule
+  rule @2 :Text $A.column("Rule");              # all of it, as ip-rule(8) prints it
   source @3 :Text $A.name("src");               # empty: any, as everywhere below
   destination @4 :Text $A.name("dst");
   fwMark @5 :UInt32;
@@ -180,7 +182,7 @@ struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespac
   action @9 :Text;                              # lookup, goto, nop, blackhole, unreachable, prohibit
   table @10 :Text;                              # of lookup
   target @11 :UInt32;                           # of goto: a priority
-  protocol @12 :Text;                           # who made it
+  protocol @12 :Text;                           # of the program that made it
 }
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
@@ -194,10 +196,10 @@ struct VipStatusSpec $A.resource((type = "VipStatuses.net.talos.dev", namespace 
   # By vipd. The id is the address.
   linkName @0 :Text $A.column("Link");
   state @1 :Text $A.column("State");            # holder, waiting or idle
-  holder @2 :Text $A.column("Holder");          # name of the node that has it, as far as is known
+  holder @2 :Text $A.column("Holder");          # name of the node that has it; empty: unknown
   since @3 :Text $A.column("Since");            # RFC 3339: of the state
   leaseUntil @4 :Text $A.column("Lease until"); # RFC 3339; of the holder: when it ends unless it is renewed
-  reason @5 :Text $A.column("Reason");          # of the last change, or what it waits for
+  reason @5 :Text $A.column("Reason");          # of the last change, or of waiting
   changes @6 :UInt64;                           # how often this node has become holder
 }
 struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", namespace = "network", aliases = ["netstatus", "netstatuses"])) {
@@ -205,15 +207,15 @@ struct NetworkStatusSpec $A.resource((type = "NetworkStatuses.net.talos.dev", na
   connectivityReady @1 :Bool $A.column("Connectivity");
   hostnameReady @2 :Bool $A.column("Hostname");
   applied @3 :UInt64;                           # sum of the versions of the specs that the kernel now has
-  problems @4 :List(Text);                      # what could not be done, in the kernel's words
-  overruns @5 :UInt64;                          # how often the kernel had more to tell than could be followed
-  repairs @6 :UInt64;                           # how often what somebody else had changed was made good
+  problems @4 :List(Text);                      # failed steps, with the kernel's error
+  overruns @5 :UInt64;                          # how often the kernel dropped notifications because networkd was behind
+  repairs @6 :UInt64;                           # how often a change by another program was repaired
   repaired @7 :List(Repair);                    # the newest 32 of them, oldest first
   struct Repair { number @0 :UInt64; link @1 :Text; what @2 :Text; }   # number: of `repairs`
 }
 struct LinkPlanSpec $A.resource((type = "LinkPlans.net.talos.dev", namespace = "network", aliases = ["linkplan", "linkplans"])) {
-  # What networkd would do next: none while everything is as it is wanted.
+  # The next steps of networkd: none while the kernel has what the specs say.
   steps @0 :List(Text) $A.column("Steps");
   problems @1 :List(Text) $A.column("Problems");
-  retry @2 :Text $A.column("Retry");            # when it tries again, as 1.5s
+  retry @2 :Text $A.column("Retry");            # time until the next attempt, as 1.5s
 }

@@ -1,5 +1,5 @@
 @0xf22bf90619d8007d;
-# What networkd shows of the kernel's network. Spec machine-api.md §6.1.
+# The kernel's network, as networkd reads it: links, routes and captures of packets.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -19,7 +19,7 @@ interface Network {
 
   capture @2 (link :Text, promiscuous :Bool, snapLength :UInt32, durationMs :UInt64, filter :List(FilterStep),
       sink :ByteSink) -> (packets :UInt64, dropped :UInt64) $audit;
-  # What passes a link, in both directions, as a pcap file (draft-ietf-opsawg-pcap) with times in ns, until the
+  # The packets of a link, in both directions, as a pcap file (draft-ietf-opsawg-pcap) with times in ns, until the
   # duration is over (0: until the caller drops the call). Each packet is cut off after snapLength bytes (0: 4096; at
   # most mostSnapLength). `dropped`:
   # packets that came faster than the caller took them. NotFound for an unknown link; InvalidArgument for a filter

@@ -1,7 +1,7 @@
 @0xd3a1b7c2e94f6058;
-# What the brain of machined and the process that parses foreign bytes for it say to each other
-# (machined/confined/parser-client, machined/confined/parser). No capabilities: a process gets one request, may ask for what it needs to
-# answer it, gives one answer and ends. What comes back is foreign too: the brain checks every field.
+# Messages between the brain of machined and the process that parses foreign bytes for it
+# (machined/confined/parser-client, machined/confined/parser). No capabilities: a process gets one request, may ask for the bytes that
+# it needs, gives one answer and exits. What comes back is foreign too: the brain checks every field.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -32,7 +32,7 @@ struct ParseRequest {
       sent @9 :Int64;                # ns since 1970, by the local clock
       elapsed @10 :Int64;            # ns
     }
-    text @11 :Data;                  # what may be packed, and should be text
+    text @11 :Data;                  # maybe compressed; should be text
     http :group {
       # GET over the connection that the process was started with.
       place @12 :HttpPlace;
@@ -41,16 +41,16 @@ struct ParseRequest {
       pieces @19 :Bool;              # the body as it comes, however large
       from @20 :UInt64;              # and from this byte on, if the server can do that
     }
-    bytes @15 :Data;                 # those that were wanted
+    bytes @15 :Data;                 # the answer to `wanted`
     generate :group {
-      # New configs; their writer reads what it has written.
-      wish @16 :GenerateRequest;
+      # New configs, each parsed again after it was written.
+      request @16 :GenerateRequest;
       own @17 :Config;               # of the node whose cluster they are for; none: a new cluster
     }
     lookUp @18 :Text;                # a host name, whose addresses it asks DNS servers for
     archive @21 :UInt64;             # of so many bytes, with an image: it asks for them
     signatures @22 :Data;            # the manifest of the signatures of an image in a registry
-    signedImage @23 :Data;           # what such a signature is one of
+    signedImage @23 :Data;           # the payload of such a signature
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -84,7 +84,7 @@ struct ParseAnswer {
     }
     superblock :group {
       found @8 :Bool;
-      type @9 :UInt16;               # of machined/confined/parser-client/probed-file-system.h
+      type @9 :UInt16;               # of machined/confined/parser/superblock.h
       label @10 :Text;
       lostTable @27 :Bool;           # machined/confined/parser/partition-table.h
     }
@@ -96,35 +96,35 @@ struct ParseAnswer {
       leap @15 :UInt8;
     }
     kiss :group {
-      wish @16 :UInt16;
+      action @16 :UInt16;
       code @17 :Text;
     }
     rejected :group {
-      why @18 :Text;
+      error @18 :Text;
       forged @19 :Bool;
     }
     body @20 :Data;
-    moved @21 :HttpPlace;            # the server sends us on
+    moved @21 :HttpPlace;            # a redirect
     generated @26 :List(GeneratedFile);
     addresses @28 :List(Text);       # of the host name, best first
-    ended @29 :Void;                 # the body, all of it
+    complete @29 :Void;              # the whole body was sent
     archive @30 :List(ImagePart);
     signatures @34 :List(ImageSignature);
     signedImage @35 :Text;           # its digest, sha256:<hex>
-    # Not the end yet:
+    # More messages follow these:
     wanted :group {
       offset @22 :UInt64;
       size @23 :UInt32;
     }
-    doing :group {
-      what @24 :Text;                # "waiting for the answer"
+    progress :group {
+      step @24 :Text;                # "waiting for the answer"
       received @25 :UInt64;          # bytes
     }
-    begins :group {
-      # The body, at this byte. 0: its size is not told.
+    bodyStart :group {
+      # The body follows, from this byte on. Size 0: unknown.
       from @31 :UInt64;
       size @32 :UInt64;
     }
-    piece @33 :Data;                 # of it
+    piece @33 :Data;                 # of the body
   }
 }

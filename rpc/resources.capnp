@@ -1,6 +1,6 @@
 @0xdb485551adeba4e9;
-# Resources: typed records that say what the node should be and what it is (spec resources.md §1).
-# The spec of a resource is a struct of types.capnp whose $resource annotation names the type.
+# Resources: typed records of the desired and the observed state of the node. The spec of a resource is a struct of a
+# *-resources.capnp whose $resource annotation names the type.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -37,7 +37,7 @@ interface Resources {
 
 interface ResourceSink {
   snapshot @0 (resources :List(Resource)) -> stream;
-  # Everything of the kind, as it is now. Comes first, and again after lagged(): forget what you knew.
+  # Everything of the kind, as it is now. Comes first, and again after lagged(): it replaces everything received before.
   changes @1 (changes :List(Change)) -> stream;
   lagged @2 (missed :UInt64) -> stream;
   # This reader fell behind by so many changes; a new snapshot follows.
@@ -49,7 +49,7 @@ struct Change {
 }
 
 interface Store extends(Resources) {
-  # What daemons of the same machine get, limited to the kinds that their uid may read and write
+  # The store for daemons of the same machine, limited to the kinds that their uid may read and write
   # (machined/resources/resource-access.h). Writes carry the version that they were computed from.
 
   put @0 (resource :Resource) -> (version :UInt64);

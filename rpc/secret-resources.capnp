@@ -8,13 +8,13 @@ using A = import "annotations.capnp";
 
 struct KeyPair { crt @0 :Data $A.base64; key @1 :Data $A.base64 $A.secret; }      # PEM
 struct ApiCertificateSpec $A.resource((type = "ApiCertificates.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  # What apid serves and dials with.
+  # The certificates of apid, as a server and as a client.
   ca @0 :Data $A.base64;                        # PEM, one or more certificates
   server @1 :KeyPair;                           # certificate of port 50000
   client @2 :KeyPair;                           # O = os:impersonator, towards other nodes
   maintenance @3 :Bool;
-  # The machine has no config: `server` is a throw-away certificate, there is nothing else, and anybody may
-  # call what is marked $maintenance.
+  # The machine has no config: `server` is a throw-away certificate, the other fields are empty, and anybody may
+  # call the methods that are marked $maintenance.
 }
 struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
     aliases = ["rootSecret", "rootSecrets", "rs"])) $A.inline {
@@ -28,7 +28,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     # For trustd, on nodes with the CA's key.
     ca @0 :KeyPair;
     token @1 :Text $A.secret;
-    reserved @2 :List(Text);                    # names and addresses of the control plane: nobody else gets them
+    reserved @2 :List(Text);                    # names and addresses of the control plane: no worker gets them
     dnsDomain @3 :Text;
     certLifetimeS @4 :UInt64;
     anyAddress @5 :Bool;
@@ -42,27 +42,28 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
   }
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  # What apid asks trustd with, on a node without the CA's key.
+  # The request that apid sends to trustd, on a node without the CA's key.
   endpoints @0 :List(Text);                     # names or addresses, in the order in which they are asked
   token @1 :Text $A.secret;
-  ca @2 :Data $A.base64;                        # PEM; empty: caHash, or whoever answers is believed
+  ca @2 :Data $A.base64;                        # PEM; empty: caHash is used, and without that any server is trusted
   caHash @3 :Text;                              # sha256: and hex
   commonName @4 :Text;
   dnsNames @5 :List(Text);
-  addresses @6 :List(Text);                     # of machine.certSANs, beside the one that is called from
+  addresses @6 :List(Text);                     # of machine.certSANs, besides the source address of the request
 }
 struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", namespace = "runtime")) {
-  # How it goes, by apid. Never the token.
-  ready @0 :Bool $A.column("Ready");            # there is a certificate that is valid
+  # The progress of the join, by apid. Never the token.
+  ready @0 :Bool $A.column("Ready");            # there is a valid certificate
   endpoint @1 :Text $A.column("Endpoint");      # that is being asked, or gave the certificate
-  message @2 :Text $A.column("Message");        # what is under way, or why it failed and when the next try is
+  message @2 :Text $A.column("Message");        # the current step, or the error and the time of the next attempt
   failures @3 :UInt32;                          # in a row
-  verified @4 :Text;                            # ca, hash or nothing: how trustd is known
+  verified @4 :Text;                            # ca, hash or nothing: how trustd was verified
   notBefore @5 :Text;                           # of the certificate, RFC 3339
   notAfter @6 :Text;
 }
 struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.talos.dev", namespace = "runtime")) {
-  # What trustd of this machine has signed. The id is the serial number. Never changed; goes a day after its end.
+  # A certificate that trustd of this machine has signed. The id is the serial number. Never changed; removed a day
+  # after it has expired.
   caller @0 :Text $A.column("Caller");          # the address that asked
   dnsNames @1 :List(Text) $A.column("Names");
   addresses @2 :List(Text) $A.column("Addresses");
@@ -73,8 +74,8 @@ struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.tal
 }
 struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
     aliases = ["es"])) {
-  # etcd: of the member itself; files in /etc/kubernetes/pki/etcd. client: what other programs of the node speak to
-  # etcd with, `client` and `ca` alone.
+  # The id etcd: those of the member itself, files in /etc/kubernetes/pki/etcd. The id client: those with which other
+  # programs of the node connect to etcd, `client` and `ca` only.
   etcdPeer @0 :KeyPair;                         # towards other members, from them, and as a client
   ca @1 :Data $A.base64;                        # PEM
   server @2 :KeyPair;                           # of port 2379
@@ -92,7 +93,7 @@ struct KubernetesSecretsSpec $A.resource((type = "KubernetesSecrets.secrets.talo
   schedulerKubeconfig @5 :Text $A.secret;
 }
 struct KubeletClientSpec $A.resource((type = "KubeletClients.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
-  # With what the kubelet is known to the API server, while kubed needs it: for a drain, and on a worker
+  # The kubelet's credentials for the API server, while kubed needs them: for a drain, and on a worker
   # as long as the kubelet is healthy. The id is kubelet.
   kubeconfig @0 :Text $A.secret;
 }

@@ -1,5 +1,5 @@
 @0xb94f0e6c2a7d51e3;
-# What a node can keep data on. Spec machine-api.md §6.6.
+# The disks of a node, the values of META and recovery keys of encrypted volumes.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -14,7 +14,7 @@ interface Storage {
   # Whole disks, sorted by name, without CD-ROM drives, loop devices and the like.
 
   readMeta @1 (key :UInt32) -> (values :List(MetaValue)) $allow("os:admin");
-  # The values of the partition META (spec boot-and-services.md §6.2): that of this key, NotFound without one; with
+  # The values of the partition META : that of this key, NotFound without one; with
   # the key 0 all of them, sorted by key. Among them are keys of encryption. FailedPrecondition without the partition.
   writeMeta @2 (key :UInt32, value :Data) -> () $allow("os:admin") $audit;
   # Answers when the value is on the disk. The audit log has its length only. InvalidArgument when there is no room for it.
@@ -36,5 +36,5 @@ struct Disk {
   model @2 :Text; serial @3 :Text; modalias @4 :Text; uuid @5 :Text; wwid @6 :Text;
   type @7 :Type;
   enum Type { unknown @0; ssd @1; hdd @2; nvme @3; sd @4; }
-  name @8 :Text;                # what the device calls itself: of memory cards
+  name @8 :Text;                # the name that a memory card reports
 }

@@ -1,5 +1,5 @@
 @0x86fb1e8eb13f9389;
-# What flows towards a caller that handed in a sink. Every method that carries data is `-> stream`: the
+# Sinks that a caller passes in to receive a stream of data. Every method that carries data is `-> stream`: the
 # sender waits for the window that Cap'n Proto's flow control opens, so a slow reader makes the sender
 # slow and never makes it grow. A sender ends a flow by returning from the call that got the sink.
 
@@ -13,7 +13,7 @@ interface ByteSink {
 }
 
 interface ByteSource {
-  # What a caller has and somebody else reads, at his pace: a file that is sent.
+  # A file that the caller serves and the callee reads at its own pace.
   read @0 (offset :UInt64, size :UInt32) -> (bytes :Data);
   # At most 64 KiB; fewer bytes than asked for only at the end.
 }

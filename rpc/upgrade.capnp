@@ -1,7 +1,6 @@
 @0xd2a94e7b3c51f086;
 # Another system for an installed node: written into the slot that does not run, tried once, confirmed when it is
-# healthy, and otherwise given up by itself. Operations: spec machine-api.md §5.5, boot-and-services.md §6.3-6.5.
-# How far it is: the resource UpgradeStatuses/node.
+# healthy, and rolled back automatically otherwise. Progress is in the resource UpgradeStatuses/node.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -15,19 +14,19 @@ interface Upgrades {
   upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile,
       force :Bool)
       -> (bootId :Text) $allow("os:admin") $audit;
-  # Fetches the installer image, and answers when it is there: with the id of the boot that ends. From there on it
-  # goes on without the caller. 0 s: the default, 10 minutes. Without preserve the new system begins with an empty
+  # Fetches the installer image and then answers with the id of the boot that ends. From there on it continues without
+  # the caller. 0 s: the default, 10 minutes. Without preserve the new system starts with an empty
   # EPHEMERAL. FailedPrecondition in a container, and on a node that is not installed; Conflict while another one, or
   # another sequence, is under way; those of Containers.pull.
-  # `image` is a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>; what such a URL
-  # has behind a question mark is `query`. With `file`, `image` is only what that is called. InvalidArgument when the
+  # `image` is a reference for a registry, or the URL of an archive, https://host/path#sha256=<hex>; the part of such a
+  # URL after the question mark is in `query`. With `file`, `image` is only its name. InvalidArgument when the
   # bytes are not those of the digest.
-  # A control-plane node asks before the fetch, and after it, what becomes of etcd: Unavailable when its cluster would be
-  # without a quorum, is ill, or another node is restarting. Without preserve the node leaves its cluster before the
-  # reboot. `force`: the first is not asked, and the second may fail.
+  # A control-plane node checks before and after the fetch that etcd can do without it: Unavailable when its cluster would
+  # lose its quorum, is unhealthy, or another node is restarting. Without preserve the node leaves its cluster before the
+  # reboot. `force`: the check is left out, and leaving may fail.
   rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text) $allow("os:admin") $audit;
   # The system of the other slot, tried in the same way. NotFound when there is none. EPHEMERAL is kept: a control-plane
-  # node asks etcd as an upgrade with preserve does.
+  # node checks etcd as an upgrade with preserve does.
 }
 
 struct ImageFile {
@@ -56,7 +55,7 @@ struct UpgradeRecord {
     writing @0;              # the other slot; it cannot be started
     written @1;              # the boot loader tries it next
     started @2;              # its machined runs
-    givingUp @3;             # by itself, for this reason
+    givingUp @3;             # it rolls back automatically
     done @4;
     failed @5;
   }

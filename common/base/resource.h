@@ -1,5 +1,5 @@
-// Resources by the struct of rpc/types.capnp that is their spec: its annotation $resource says the
-// type, so a name and a struct that do not belong together cannot be written down.
+// Resources by the struct of rpc/*-resources.capnp that is their spec: its annotation $resource
+// says the type, so a name and a struct that do not belong together cannot be written down.
 //
 // Where the type is only known at run time (`get`, the store's own calls) it is text, and
 // common/wire/resource-registry.h knows which there are.

@@ -41,10 +41,10 @@ kj::String said(const Verdict& v) {
                      showOffset(s.rootDistance));
     }
     KJ_CASE_ONEOF(k, KissOfDeath) {
-      return kj::str("kiss ", k.code, " ", int(k.wish));
+      return kj::str("kiss ", k.code, " ", int(k.action));
     }
     KJ_CASE_ONEOF(r, Rejected) {
-      return kj::str(r.forged ? "forged: " : "", r.why);
+      return kj::str(r.forged ? "forged: " : "", r.error);
     }
   }
   return kj::str("nothing");

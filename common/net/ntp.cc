@@ -61,14 +61,14 @@ kj::String kissCode(uint32_t referenceId) {
 
 KissOfDeath kiss(uint32_t referenceId) {
   auto code = kissCode(referenceId);
-  auto wish = code == "DENY" || code == "RSTR" ? KissOfDeath::Wish::kGo
-              : code == "RATE"                 ? KissOfDeath::Wish::kSlower
-                                               : KissOfDeath::Wish::kNothing;
-  return {wish, kj::mv(code)};
+  auto action = code == "DENY" || code == "RSTR" ? KissOfDeath::Action::kStop
+                : code == "RATE"                 ? KissOfDeath::Action::kSlowDown
+                                                 : KissOfDeath::Action::kNone;
+  return {action, kj::mv(code)};
 }
 
-Verdict refuse(kj::String why) {
-  return Rejected{kj::mv(why), false};
+Verdict refuse(kj::String error) {
+  return Rejected{kj::mv(error), false};
 }
 
 // ((received - sent) + (transmitted - (sent + elapsed))) / 2, for clocks that are centuries apart.
@@ -81,7 +81,7 @@ kj::Duration halfOfSum(kj::Date received, kj::Date transmitted, kj::Date sent,
   return int64_t(kj::max(-kMost, kj::min(kMost, half))) * kj::NANOSECONDS;
 }
 
-// What the server says about itself; a reply that is no good whatever the stamps.
+// The error of a reply that is unusable whatever its time stamps.
 kj::Maybe<kj::String> complaint(const Packet& p) {
   if (p.leap == kUnsynchronised || p.stratum >= 16) {
     return kj::str("the server's own clock is not synchronised");

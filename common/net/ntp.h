@@ -52,7 +52,8 @@ kj::Maybe<Packet> decode(kj::ArrayPtr<const kj::byte> bytes);
 // What a client sends: nothing of it tells about the client but that it is one (RFC 8633 §3.7).
 kj::Array<kj::byte> makeQuery(uint64_t nonce);
 
-// What was learned from one reply. The true offset is within offset ± (delay/2 + rootDistance).
+// The measurement that one reply gives. The true offset is within offset ± (delay/2 +
+// rootDistance).
 struct Sample {
   kj::Duration offset =
       0 * kj::NANOSECONDS;                   // of the server's clock from ours: + when ours is slow
@@ -65,13 +66,13 @@ struct Sample {
 
 // A server that asks to be left alone (RFC 5905 §7.4).
 struct KissOfDeath {
-  enum class Wish { kGo, kSlower, kNothing } wish;  // DENY and RSTR; RATE; others
-  kj::String code;                                  // printable
+  enum class Action { kStop, kSlowDown, kNone } action;  // DENY and RSTR; RATE; others
+  kj::String code;                                       // printable
 };
 
-// Why a reply says nothing about the time.
+// A reply from which no time can be taken.
 struct Rejected {
-  kj::String why;
+  kj::String error;
   bool forged = false;  // not an answer to this query: the true one may still come
 };
 

@@ -1,5 +1,5 @@
-// All resource types, found by reflection in rpc/types.capnp: names, aliases, columns, sensitivity.
-// The rules for derived aliases are those of spec resources.md §1.2.
+// All resource types, found by reflection in rpc/*-resources.capnp: names, aliases, columns,
+// sensitivity. The rules for derived aliases are those of spec resources.md §1.2.
 #pragma once
 
 #include <capnp/schema.h>

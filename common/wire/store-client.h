@@ -81,8 +81,8 @@ struct StoreKind {
   kj::StringPtr nameSpace, type;
 };
 
-// Which type a call is about, its Spec says: a struct of rpc/types.capnp. `nameSpace` of a call:
-// empty is the type's own.
+// Which type a call is about, its Spec says: a struct of rpc/*-resources.capnp. `nameSpace` of a
+// call: empty is the type's own.
 class StoreClient {
  public:
   // `owner` names the controller in metadata.owner.

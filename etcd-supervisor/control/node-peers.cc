@@ -36,21 +36,21 @@ kj::Array<kj::String> texts(capnp::List<capnp::Text>::Reader list) {
 kj::Promise<Standing> askStanding(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address,
                                   kj::String asker) {
   auto line = co_await dial(io, api, kj::mv(address));
-  auto request = line.etcd.standingRequest();
+  auto request = line.etcd.bootstrapStateRequest();
   request.setAsker(asker);
   auto answer = co_await request.send();
-  auto said = answer.getStanding();
+  auto said = answer.getState();
   // A state of a newer version is no consent.
   auto state = Standing::State::kMember;
-  using State = rpc::Etcd::Standing::State;
+  using State = rpc::Etcd::BootstrapState::State;
   switch (said.getState()) {
     case State::NONE:
       state = Standing::State::kNone;
       break;
-    case State::CLAIMS:
+    case State::CLAIMING:
       state = Standing::State::kClaims;
       break;
-    case State::MAKES:
+    case State::BOOTSTRAPPING:
       state = Standing::State::kMakes;
       break;
     case State::MEMBER:

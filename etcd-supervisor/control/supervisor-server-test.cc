@@ -89,7 +89,7 @@ TEST_F(SupervisorApi, MembersAsTheLocalOneKnowsThem) {
   auto members = local.wait(world.scope);
   std::string seen;
   for (auto member : members.getMembers()) {
-    seen += kj::str(member.getName(), member.getHere() ? " here" : "",
+    seen += kj::str(member.getName(), member.getLocal() ? " here" : "",
                     member.getLeader() ? " leads" : "", "; ")
                 .cStr();
   }

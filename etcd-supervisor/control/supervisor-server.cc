@@ -23,7 +23,7 @@ void fill(rpc::Etcd::Member::Builder out, const SeenMember& seen, etcd::MemberId
   fill(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
   out.setLearner(member.learner);
   out.setLeader(member.id == leader);
-  out.setHere(seen.here);
+  out.setLocal(seen.here);
   out.setProblem(seen.problem);
   KJ_IF_MAYBE (status, seen.status) {
     out.setVersion(status->version);
@@ -161,11 +161,11 @@ class EtcdServer final : public rpc::Etcd::Server {
     return kj::READY_NOW;
   }
 
-  kj::Promise<void> standing(StandingContext context) override {
-    using State = rpc::Etcd::Standing::State;
-    constexpr State kStates[] = {State::NONE, State::CLAIMS, State::MAKES, State::MEMBER};
+  kj::Promise<void> bootstrapState(BootstrapStateContext context) override {
+    using State = rpc::Etcd::BootstrapState::State;
+    constexpr State kStates[] = {State::NONE, State::CLAIMING, State::BOOTSTRAPPING, State::MEMBER};
     auto standing = keeper.standing(context.getParams().getAsker());
-    auto out = context.getResults().initStanding();
+    auto out = context.getResults().initState();
     out.setName(standing.name);
     out.setState(kStates[static_cast<size_t>(standing.state)]);
     out.setClusterId(standing.cluster);
@@ -213,13 +213,13 @@ class EtcdServer final : public rpc::Etcd::Server {
   }
 };
 
-Going read(rpc::EtcdGoing going) {
+Going read(rpc::DepartureKind going) {
   switch (going) {
-    case rpc::EtcdGoing::LEAVES:
+    case rpc::DepartureKind::LEAVES:
       return Going::kLeaves;
-    case rpc::EtcdGoing::REJOINS:
+    case rpc::DepartureKind::REJOINS:
       return Going::kRejoins;
-    case rpc::EtcdGoing::RESTARTS:
+    case rpc::DepartureKind::RESTARTS:
       return Going::kRestarts;
   }
   fail(ErrorKind::kInvalidArgument, "not a valid way to go");
@@ -246,21 +246,21 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   kj::Promise<void> ready(ReadyContext context) override { return keeper.ready(); }
   kj::Promise<void> health(HealthContext context) override { return keeper.health(); }
   kj::Promise<void> outlook(OutlookContext context) override {
-    auto outlook = co_await keeper.outlook(read(context.getParams().getGoing()));
+    auto outlook = co_await keeper.outlook(read(context.getParams().getKind()));
     auto results = context.getResults();
     auto list = results.initMembers(static_cast<unsigned>(outlook.members.size()));
     for (auto i : kj::indices(outlook.members)) fill(list[i], outlook.members[i], outlook.leader);
     KJ_IF_MAYBE (why, outlook.objection) results.setObjection(*why);
   }
   kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
-    return keeper.recoveryFailed(context.getParams().getWhy());
+    return keeper.recoveryFailed(context.getParams().getError());
   }
   kj::Promise<void> rerun(RerunContext context) override {
     context.getResults().setTurn(kj::heap<TurnServer>(co_await keeper.rerun()));
   }
   kj::Promise<void> withdraw(WithdrawContext context) override {
     auto params = context.getParams();
-    return keeper.withdraw(read(params.getGoing()), params.getForce());
+    return keeper.withdraw(read(params.getKind()), params.getForce());
   }
   kj::Promise<void> stay(StayContext context) override {
     keeper.stay();

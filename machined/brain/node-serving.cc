@@ -48,7 +48,7 @@ class NoEtcd final : public rpc::Etcd::Server {
   DispatchCallResult dispatchCall(
       uint64_t interfaceId, uint16_t methodId,
       capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
-    auto standing = capnp::Schema::from<rpc::Etcd>().getMethodByName("standing").getIndex();
+    auto standing = capnp::Schema::from<rpc::Etcd>().getMethodByName("bootstrapState").getIndex();
     if (methodId != standing) {
       fail(ErrorKind::kFailedPrecondition,
            "this node is a worker and has no etcd; name a control-plane node with -n");
@@ -56,10 +56,10 @@ class NoEtcd final : public rpc::Etcd::Server {
     return rpc::Etcd::Server::dispatchCall(interfaceId, methodId, kj::mv(context));
   }
 
-  kj::Promise<void> standing(StandingContext context) override {
-    auto out = context.getResults().initStanding();
+  kj::Promise<void> bootstrapState(BootstrapStateContext context) override {
+    auto out = context.getResults().initState();
     for (auto spec : store.list<rpc::HostnameSpecSpec>()) out.setName(spec.getHostname());
-    out.setState(rpc::Etcd::Standing::State::NONE);
+    out.setState(rpc::Etcd::BootstrapState::State::NONE);
     return kj::READY_NOW;
   }
 
@@ -293,9 +293,9 @@ kj::Promise<TimeAnswer> NodeServing::askTime(kj::String server) {
 kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels, bool graceful) {
   auto plan = co_await deps.reset.plan(kj::mv(labels));
   ResetFacts facts{kj::mv(plan.disk), {}};
-  auto outlook = graceful ? deps.departure.require(rpc::EtcdGoing::LEAVES,
+  auto outlook = graceful ? deps.departure.require(rpc::DepartureKind::LEAVES,
                                                    ErrorKind::kFailedPrecondition, kWithoutLeaving)
-                          : deps.departure.outlook(rpc::EtcdGoing::LEAVES);
+                          : deps.departure.outlook(rpc::DepartureKind::LEAVES);
   co_await outlook.then(
       [&](kj::Maybe<EtcdDeparture::Outlook>&& found) { facts.etcd = kj::mv(found); },
       [&](kj::Exception&& e) {
@@ -313,7 +313,7 @@ kj::Promise<void> NodeServing::resetAs(kj::Vector<kj::String> labels, bool grace
   auto leave = [&drain = deps.drain, &departure = deps.departure, graceful]() -> kj::Promise<void> {
     if (!graceful) return kj::READY_NOW;
     return drain.drain().then([&departure]() {
-      return departure.leave(rpc::EtcdGoing::LEAVES, false, ErrorKind::kFailedPrecondition,
+      return departure.leave(rpc::DepartureKind::LEAVES, false, ErrorKind::kFailedPrecondition,
                              kWithoutLeaving);
     });
   };

@@ -25,8 +25,8 @@ constexpr auto kNetworkPatience = 1 * kj::SECONDS;
 constexpr auto kMayPass = ErrorKind::kUnavailable;
 constexpr kj::StringPtr kAnyway = "or use --force"_kj;
 
-rpc::EtcdGoing goingOf(bool preserve) {
-  return preserve ? rpc::EtcdGoing::RESTARTS : rpc::EtcdGoing::REJOINS;
+rpc::DepartureKind goingOf(bool preserve) {
+  return preserve ? rpc::DepartureKind::RESTARTS : rpc::DepartureKind::REJOINS;
 }
 
 // Of the seconds that talos.trial gives the system from its start on.

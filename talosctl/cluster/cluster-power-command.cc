@@ -85,11 +85,11 @@ kj::Promise<int> runKill(Invocation& call) {
   co_return 0;
 }
 
-disk::RecordWish wishOf(Invocation& call) {
+disk::RecordRequest wishOf(Invocation& call) {
   bool begins = call.given("to");
   if (begins && call.on("stop")) failUsage("use --to or --stop, not both");
   if (!begins && call.given("limit")) failUsage("--limit is of no use without --to");
-  disk::RecordWish wish{.file = kj::str(), .limit = 0, .stop = call.on("stop")};
+  disk::RecordRequest wish{.file = kj::str(), .limit = 0, .stop = call.on("stop")};
   if (begins) {
     // The process that writes it has another working directory.
     wish.file = kj::str(std::filesystem::absolute(call.text("to").cStr()).c_str());

@@ -26,7 +26,7 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
     for (auto i : kj::zeroTo(node.voters)) {
       members[i].setName(kj::str("m", i + 1));
       members[i].setId(i + 1);
-      members[i].setHere(i == 0);
+      members[i].setLocal(i == 0);
     }
     return kj::READY_NOW;
   }

@@ -157,7 +157,7 @@ class FakeMachine final : public rpc::Machine::Server {
     for (auto member : members) {
       member.setName("m");
       member.setId(7);
-      member.setHere(true);
+      member.setLocal(true);
     }
     return kj::READY_NOW;
   }

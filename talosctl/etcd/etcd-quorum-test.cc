@@ -13,7 +13,7 @@ struct Members {
     for (auto i : kj::indices(kinds)) {
       list[i].setId(i + 1);
       list[i].setName(kj::str("m", i + 1));
-      list[i].setHere(i == 0);
+      list[i].setLocal(i == 0);
       list[i].setLearner(kinds[i] == 'l');
       if (kinds[i] == 's') list[i].setProblem("connection refused");
     }

@@ -44,7 +44,7 @@ kj::String text(Count count) {
 
 kj::Maybe<rpc::Etcd::Member::Reader> memberHere(EtcdMembers members) {
   for (auto member : members) {
-    if (member.getHere()) return member;
+    if (member.getLocal()) return member;
   }
   return nullptr;
 }
@@ -70,7 +70,7 @@ kj::String quorumTextWithout(EtcdMembers members, kj::StringPtr wanted) {
   for (auto member : members) {
     auto id = memberIdText(member.getId());
     bool named = member.getName() == wanted || id == wanted;
-    if (wanted.size() == 0 ? !member.getHere() : !named) continue;
+    if (wanted.size() == 0 ? !member.getLocal() : !named) continue;
     auto left = count(members, member.getId());
     if (left.voters == 0) return kj::str(nameOf(member), " is the only voter");
     return kj::str("without ", nameOf(member), " it has ", text(left));

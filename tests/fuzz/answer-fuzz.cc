@@ -40,7 +40,7 @@ void readAsVerdict(rpc::ParseAnswer::Reader answer) {
   } else if (verdict.is<ntp::KissOfDeath>()) {
     requireLine(verdict.get<ntp::KissOfDeath>().code);
   } else {
-    requireLine(verdict.get<ntp::Rejected>().why);
+    requireLine(verdict.get<ntp::Rejected>().error);
   }
 }
 
@@ -90,7 +90,7 @@ void readAsPieces(rpc::ParseAnswer::Reader answer) {
     }
   } taken;
   HttpProgress progress;
-  if (answer.isDoing() || answer.isBegins() || answer.isPiece()) {
+  if (answer.isProgress() || answer.isBodyStart() || answer.isPiece()) {
     takePiece(answer, progress, taken);
     requireLine(progress.doing);
   }
@@ -138,7 +138,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check([](rpc::ParseAnswer::Reader answer) { readAsHttp(answer, false); });
   check([](rpc::ParseAnswer::Reader answer) {
     HttpProgress progress;
-    if (answer.isDoing()) readProgress(answer, progress);
+    if (answer.isProgress()) readProgress(answer, progress);
     requireLine(progress.doing);
   });
   KJ_ASSERT(!broken, "a promise of foreign.h is not kept");

@@ -111,7 +111,7 @@ void misbehave(const std::string& how) {
     write(kParserRequestFd, noise.data(), noise.size());
   }
   if (how == "chatter") {
-    for (;;) send([](rpc::ParseAnswer::Builder out) { out.initDoing(); });
+    for (;;) send([](rpc::ParseAnswer::Builder out) { out.initProgress(); });
   }
   if (how == "greedy") {
     send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(kMostSuperblockBytes + 1); });

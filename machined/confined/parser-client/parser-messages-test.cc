@@ -154,7 +154,7 @@ TEST(Lies, SamplesArePossible) {
         << row.delay << " " << row.distance << " " << row.stratum << " " << row.leap;
   }
   Answer kiss;
-  kiss.out.initKiss().setWish(9);
+  kiss.out.initKiss().setAction(9);
   EXPECT_NE("believed", refusal([&]() { readVerdict(kiss.read()); }));
 }
 

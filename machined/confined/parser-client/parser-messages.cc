@@ -89,9 +89,11 @@ ntp::Sample sampleOf(rpc::ParseAnswer::Sample::Reader from) {
 }
 
 ntp::KissOfDeath kissOf(rpc::ParseAnswer::Kiss::Reader from) {
-  using Wish = ntp::KissOfDeath::Wish;
-  if (from.getWish() > static_cast<unsigned>(Wish::kNothing)) damaged("a wish of a time server");
-  return {static_cast<Wish>(from.getWish()), oneLine(from.getCode(), sizeof(uint32_t))};
+  using Action = ntp::KissOfDeath::Action;
+  if (from.getAction() > static_cast<unsigned>(Action::kNone)) {
+    damaged("an action of a kiss-of-death packet");
+  }
+  return {static_cast<Action>(from.getAction()), oneLine(from.getCode(), sizeof(uint32_t))};
 }
 
 }  // namespace
@@ -155,10 +157,10 @@ void fillPieces(rpc::ParseRequest::Builder out, const HttpSource& place, kj::Str
   out.getHttp().setFrom(from);
 }
 
-void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
+void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader request,
                   kj::Maybe<config::Config::Reader> own) {
   auto generate = out.initGenerate();
-  generate.setWish(wish);
+  generate.setRequest(request);
   KJ_IF_MAYBE (config, own) generate.setOwn(*config);
 }
 
@@ -237,7 +239,7 @@ ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer) {
       return kissOf(answer.getKiss());
     case rpc::ParseAnswer::REJECTED: {
       auto rejected = answer.getRejected();
-      return ntp::Rejected{oneLine(rejected.getWhy(), kMostMessage), rejected.getForged()};
+      return ntp::Rejected{oneLine(rejected.getError(), kMostMessage), rejected.getForged()};
     }
     default:
       unexpected(answer);
@@ -270,19 +272,19 @@ HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
 }
 
 void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress) {
-  auto doing = answer.getDoing();
-  progress.doing = oneLine(doing.getWhat(), kMostMessage);
+  auto doing = answer.getProgress();
+  progress.doing = oneLine(doing.getStep(), kMostMessage);
   progress.received = doing.getReceived();
 }
 
 kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progress,
                             HttpPieces& to) {
   switch (answer.which()) {
-    case rpc::ParseAnswer::DOING:
+    case rpc::ParseAnswer::PROGRESS:
       readProgress(answer, progress);
       return kj::READY_NOW;
-    case rpc::ParseAnswer::BEGINS:
-      to.begins(answer.getBegins().getFrom(), answer.getBegins().getSize());
+    case rpc::ParseAnswer::BODY_START:
+      to.begins(answer.getBodyStart().getFrom(), answer.getBodyStart().getSize());
       return kj::READY_NOW;
     case rpc::ParseAnswer::PIECE:
       if (answer.getPiece().size() > kMostPieceBytes) damaged("a piece that is too large");
@@ -293,7 +295,7 @@ kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progr
 }
 
 kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
-  if (answer.isEnded()) return nullptr;
+  if (answer.isComplete()) return nullptr;
   if (!answer.isMoved()) unexpected(answer);
   auto place = readPlace(answer.getMoved());
   if (from.secure && !place.secure) damaged("from https to http");

@@ -39,7 +39,7 @@ class Answer final : public capnp::MessageReader {
 };
 
 bool isInterim(rpc::ParseAnswer::Reader answer) {
-  return answer.isWanted() || answer.isDoing() || answer.isBegins() || answer.isPiece();
+  return answer.isWanted() || answer.isProgress() || answer.isBodyStart() || answer.isPiece();
 }
 
 Words requestOf(kj::FunctionParam<void(rpc::ParseRequest::Builder)> fill) {
@@ -248,7 +248,7 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
               patience};
   piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
   piece.interim = [&progress](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
-    KJ_REQUIRE(answer.isDoing(), "not a state of a fetch");
+    KJ_REQUIRE(answer.isProgress(), "not a state of a fetch");
     readProgress(answer, progress);
     return Words();
   };

@@ -45,7 +45,7 @@ config::Generated generateWith(const Wish& wish, const config::Secrets& secrets)
 }  // namespace
 
 void answerGenerate(rpc::ParseRequest::Generate::Reader request, rpc::ParseAnswer::Builder out) {
-  Wish wish(request.getWish());
+  Wish wish(request.getRequest());
   kj::Maybe<config::Secrets> own;
   if (request.hasOwn()) {
     auto config = request.getOwn();

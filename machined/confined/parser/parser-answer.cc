@@ -104,12 +104,12 @@ void answerNtp(rpc::ParseRequest::Ntp::Reader request, rpc::ParseAnswer::Builder
     }
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
       auto answer = out.initKiss();
-      answer.setWish(static_cast<uint16_t>(kiss.wish));
+      answer.setAction(static_cast<uint16_t>(kiss.action));
       answer.setCode(kiss.code);
     }
     KJ_CASE_ONEOF(rejected, ntp::Rejected) {
       auto answer = out.initRejected();
-      answer.setWhy(rejected.why);
+      answer.setError(rejected.error);
       answer.setForged(rejected.forged);
     }
   }
@@ -189,7 +189,7 @@ kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
   HttpBody body;
   body.begins = [&tell](uint64_t begin, uint64_t size) {
     tell([&](rpc::ParseAnswer::Builder out) {
-      auto begins = out.initBegins();
+      auto begins = out.initBodyStart();
       begins.setFrom(begin);
       begins.setSize(size);
     });
@@ -205,7 +205,7 @@ kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
   tell([&](rpc::ParseAnswer::Builder out) {
     KJ_IF_MAYBE (e, failure) return failed(out, *e);
     KJ_IF_MAYBE (place, moved) return machined::fillPlace(out.initMoved(), *place);
-    out.setEnded();
+    out.setComplete();
   });
 }
 
@@ -217,8 +217,8 @@ kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
   auto now = kj::UNIX_EPOCH + request.getNow() * kj::SECONDS;
   auto progress = [&tell](kj::StringPtr what, size_t received) {
     tell([&](rpc::ParseAnswer::Builder out) {
-      auto doing = out.initDoing();
-      doing.setWhat(what);
+      auto doing = out.initProgress();
+      doing.setStep(what);
       doing.setReceived(received);
     });
   };

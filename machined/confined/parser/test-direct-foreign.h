@@ -85,7 +85,7 @@ class DirectForeign : public ForeignBytes {
     parse::TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
       auto answer = last.initRoot<rpc::ParseAnswer>();
       fill(answer);
-      if (answer.isDoing()) readProgress(answer.asReader(), progress);
+      if (answer.isProgress()) readProgress(answer.asReader(), progress);
     };
     HttpSource from;
     from.secure = place.secure;
@@ -103,7 +103,7 @@ class DirectForeign : public ForeignBytes {
     parse::TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
       auto answer = last.initRoot<rpc::ParseAnswer>();
       fill(answer);
-      if (!answer.isDoing() && !answer.isBegins() && !answer.isPiece()) return;
+      if (!answer.isProgress() && !answer.isBodyStart() && !answer.isPiece()) return;
       // One after the other, as a process that waits for its reader.
       auto copy = kj::heap<capnp::MallocMessageBuilder>();
       copy->setRoot(answer.asReader());

@@ -289,7 +289,7 @@ kj::Promise<Luks::Found> RealLuks::inspect(kj::StringPtr device) {
   KJ_REQUIRE(answer->get().isFound(), "not an answer");
   auto in = answer->get().getFound();
   Found found;
-  found.content = contentOf(in.getWhat());
+  found.content = contentOf(in.getContent());
   for (auto slot : in.getSlots()) {
     KJ_REQUIRE(slot < kKeySlots, "not a slot");
     found.slots.add(slot);

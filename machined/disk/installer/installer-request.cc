@@ -145,7 +145,7 @@ int serve(int socket) {
     auto words = brain.hear();
     capnp::FlatArrayMessageReader message(words, machined::readerOptions(words.size()));
     Say say = [&](kj::StringPtr line) {
-      brain.tell([&](rpc::InstallAnswer::Builder out) { out.setDoing(line); });
+      brain.tell([&](rpc::InstallAnswer::Builder out) { out.setProgress(line); });
     };
     brain.tell([&](rpc::InstallAnswer::Builder out) {
       KJ_IF_MAYBE (e, kj::runCatchingExceptions(

@@ -54,7 +54,7 @@ rpc::LuksAnswer::Comparison wire(Comparison comparison) {
 
 void inspect(Device& device, Answer answer) {
   auto out = answer.initFound();
-  out.setWhat(wire(device.content()));
+  out.setContent(wire(device.content()));
   KJ_IF_MAYBE (why, device.damage()) out.setProblem(*why);
   if (device.content() != Content::kLuks) return;
   auto used = device.slots();

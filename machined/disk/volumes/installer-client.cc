@@ -67,8 +67,8 @@ kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<c
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     auto answer = message.getRoot<rpc::InstallAnswer>();
     if (answer.isFailed()) fail(ErrorKind::kFailedPrecondition, answer.getFailed());
-    if (answer.isDoing()) {
-      say(answer.getDoing());
+    if (answer.isProgress()) {
+      say(answer.getProgress());
       continue;
     }
     co_return answered(answer);

@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-using rpc::EtcdGoing;
+using rpc::DepartureKind;
 
 constexpr kj::StringPtr kOtherwise = "or use --anyway"_kj;
 
@@ -34,9 +34,9 @@ class ModelSupervisor final : public rpc::EtcdSupervisor::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> withdraw(WithdrawContext context) override {
-    auto going = context.getParams().getGoing();
+    auto going = context.getParams().getKind();
     said.asked.push_back(std::string(context.getParams().getForce() ? "forced " : "") +
-                         (going == EtcdGoing::LEAVES ? "leaves" : "rejoins"));
+                         (going == DepartureKind::LEAVES ? "leaves" : "rejoins"));
     if (said.hangs) return kj::NEVER_DONE;
     if (!said.leaves.empty()) return error(said.kind, said.leaves.c_str());
     return kj::READY_NOW;
@@ -76,13 +76,14 @@ struct EtcdDepartureTest : testing::Test {
     return result;
   }
   std::string require() {
-    return outcome(departure.require(EtcdGoing::LEAVES, ErrorKind::kFailedPrecondition, kOtherwise)
-                       .ignoreResult(),
-                   30 * kj::SECONDS);
+    return outcome(
+        departure.require(DepartureKind::LEAVES, ErrorKind::kFailedPrecondition, kOtherwise)
+            .ignoreResult(),
+        30 * kj::SECONDS);
   }
   std::string leave(bool force = false) {
     return outcome(
-        departure.leave(EtcdGoing::REJOINS, force, ErrorKind::kFailedPrecondition, kOtherwise),
+        departure.leave(DepartureKind::REJOINS, force, ErrorKind::kFailedPrecondition, kOtherwise),
         100 * kj::SECONDS);
   }
 };
@@ -133,7 +134,7 @@ TEST_F(EtcdDepartureTest, AnObjectionIsOfTheKindThatTheCallerSays) {
   said.leaves = "etcd has 1 voter";
   said.kind = ErrorKind::kFailedPrecondition;
   EXPECT_EQ(
-      outcome(departure.leave(EtcdGoing::RESTARTS, false, ErrorKind::kUnavailable, kOtherwise)),
+      outcome(departure.leave(DepartureKind::RESTARTS, false, ErrorKind::kUnavailable, kOtherwise)),
       "Unavailable: etcd cannot do without this node yet: etcd has 1 voter; repeat it, or "
       "use --anyway");
 }

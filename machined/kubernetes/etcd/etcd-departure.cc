@@ -13,16 +13,16 @@ constexpr auto kLeaving = 100 * kj::SECONDS;
 
 }  // namespace
 
-kj::Promise<kj::Maybe<EtcdDeparture::Outlook>> EtcdDeparture::outlook(rpc::EtcdGoing going) {
+kj::Promise<kj::Maybe<EtcdDeparture::Outlook>> EtcdDeparture::outlook(rpc::DepartureKind going) {
   if (!deps.runsEtcd()) co_return nullptr;
   auto request = deps.supervisor.outlookRequest();
-  request.setGoing(going);
+  request.setKind(going);
   co_return co_await within(
       deps.timer, kAnswer, kj::Promise<Outlook>(request.send()),
       kj::str("no answer of etcd-supervisor within ", kAnswer / kj::SECONDS, " s"));
 }
 
-kj::Promise<kj::Maybe<EtcdDeparture::Outlook>> EtcdDeparture::require(rpc::EtcdGoing going,
+kj::Promise<kj::Maybe<EtcdDeparture::Outlook>> EtcdDeparture::require(rpc::DepartureKind going,
                                                                       ErrorKind kind,
                                                                       kj::StringPtr otherwise) {
   kj::Maybe<Outlook> result;
@@ -40,16 +40,16 @@ kj::Promise<kj::Maybe<EtcdDeparture::Outlook>> EtcdDeparture::require(rpc::EtcdG
   co_return kj::mv(result);
 }
 
-kj::Promise<void> EtcdDeparture::withdraw(rpc::EtcdGoing going, bool force) {
+kj::Promise<void> EtcdDeparture::withdraw(rpc::DepartureKind going, bool force) {
   auto request = deps.supervisor.withdrawRequest();
-  request.setGoing(going);
+  request.setKind(going);
   request.setForce(force);
   return within(deps.timer, kLeaving, request.send().ignoreResult(),
                 kj::str("not done within ", kLeaving / kj::SECONDS,
                         " s; talosctl get etcdstatus says what it waits for"));
 }
 
-kj::Promise<void> EtcdDeparture::leave(rpc::EtcdGoing going, bool force, ErrorKind kind,
+kj::Promise<void> EtcdDeparture::leave(rpc::DepartureKind going, bool force, ErrorKind kind,
                                        kj::StringPtr otherwise) {
   if (!deps.runsEtcd()) co_return;
   kj::Maybe<kj::Exception> wrong;
@@ -57,7 +57,7 @@ kj::Promise<void> EtcdDeparture::leave(rpc::EtcdGoing going, bool force, ErrorKi
   auto checked =
       force ? kj::Promise<void>(kj::READY_NOW) : require(going, kind, otherwise).ignoreResult();
   co_await checked;
-  bool stays = going == rpc::EtcdGoing::RESTARTS;
+  bool stays = going == rpc::DepartureKind::RESTARTS;
   deps.tell(stays ? "etcd: waiting for this node's turn to restart"_kj
                   : "etcd: leaving the cluster"_kj);
   co_await withdraw(going, force).catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });

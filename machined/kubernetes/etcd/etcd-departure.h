@@ -29,17 +29,17 @@ class EtcdDeparture {
   using Outlook = capnp::Response<rpc::EtcdSupervisor::OutlookResults>;
 
   // None: this machine has no etcd. Rejects when etcd-supervisor does not tell, within 30 s.
-  kj::Promise<kj::Maybe<Outlook>> outlook(rpc::EtcdGoing going);
+  kj::Promise<kj::Maybe<Outlook>> outlook(rpc::DepartureKind going);
 
   // The same, rejecting with `kind` when there is an objection, or nobody knows. `otherwise`: "or
   // use --force", which does it all the same.
-  kj::Promise<kj::Maybe<Outlook>> require(rpc::EtcdGoing going, ErrorKind kind,
+  kj::Promise<kj::Maybe<Outlook>> require(rpc::DepartureKind going, ErrorKind kind,
                                           kj::StringPtr otherwise);
 
   // Resolves when this node is in no cluster, or, if it restarts, has its turn; with `force`
   // whatever became of it: then it is told, as nobody else would. Rejects as require() does, also
   // with what was found only now, and when it has not left within 100 s; repeat it.
-  kj::Promise<void> leave(rpc::EtcdGoing going, bool force, ErrorKind kind,
+  kj::Promise<void> leave(rpc::DepartureKind going, bool force, ErrorKind kind,
                           kj::StringPtr otherwise);
 
   // One that has its turn does not restart after all: it is given back. Does not reject: the turn
@@ -49,7 +49,7 @@ class EtcdDeparture {
  private:
   Dependencies deps;
 
-  kj::Promise<void> withdraw(rpc::EtcdGoing going, bool force);
+  kj::Promise<void> withdraw(rpc::DepartureKind going, bool force);
 };
 
 }  // namespace talos::machined

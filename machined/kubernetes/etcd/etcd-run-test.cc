@@ -138,7 +138,7 @@ struct Membership final : public rpc::EtcdSupervisor::Server {
   }
   kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
     if (deaf) return error(ErrorKind::kUnavailable, kj::str("starting"));
-    failed = kj::str(context.getParams().getWhy());
+    failed = kj::str(context.getParams().getError());
     whenFailed();
     return kj::READY_NOW;
   }

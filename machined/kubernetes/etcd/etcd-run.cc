@@ -316,7 +316,7 @@ kj::Promise<void> EtcdRun::recover() {
     log::warn("cannot unpack the snapshot", {{"error", *why}});
     co_await inOrder([path = kj::str(unpacked)]() { removeTree(path); });
     auto request = deps.membership.recoveryFailedRequest();
-    request.setWhy(*why);
+    request.setError(*why);
     co_await within(timer, kAnswers, request.send().ignoreResult(),
                     kj::str("etcd-supervisor has not taken notice within 20 s"));
     fail(ErrorKind::kInvalidArgument, kj::str("cannot restore the snapshot: ", *why));

@@ -358,7 +358,7 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
       fail(ErrorKind::kUnavailable, kj::str(shown, ": it refuses service (", kiss.code, ")"));
     }
     KJ_CASE_ONEOF(rejected, ntp::Rejected) {
-      fail(ErrorKind::kUnavailable, kj::str(shown, ": ", rejected.why));
+      fail(ErrorKind::kUnavailable, kj::str(shown, ": ", rejected.error));
     }
   }
   KJ_UNREACHABLE;

@@ -142,7 +142,7 @@ bool TimeSources::heard(TimeSource& source, ntp::Verdict verdict, kj::TimePoint 
       return false;
     }
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
-      if (kiss.wish == ntp::KissOfDeath::Wish::kSlower) {
+      if (kiss.action == ntp::KissOfDeath::Action::kSlowDown) {
         auto doublings = kj::min(source.rebukes++, kMostDoublings);
         source.misses = 0;  // it is there
         source.quietUntil = now + kFirstQuiet * (1 << doublings);
@@ -151,7 +151,7 @@ bool TimeSources::heard(TimeSource& source, ntp::Verdict verdict, kj::TimePoint 
       }
       source.problem = kj::str(source.shown(), ": it refuses service (", kiss.code, ")");
       ++source.misses;
-      if (kiss.wish == ntp::KissOfDeath::Wish::kNothing) return false;
+      if (kiss.action == ntp::KissOfDeath::Action::kNone) return false;
       refused.upsert(kj::str(source.addresses[0]), kj::mv(kiss.code),
                      [](kj::String& old, kj::String&& next) { old = kj::mv(next); });
       rotate(source.addresses);
@@ -159,7 +159,7 @@ bool TimeSources::heard(TimeSource& source, ntp::Verdict verdict, kj::TimePoint 
       return !source.addresses.empty();
     }
     KJ_CASE_ONEOF(rejected, ntp::Rejected) {
-      source.problem = kj::str(source.shown(), ": ", rejected.why);
+      source.problem = kj::str(source.shown(), ": ", rejected.error);
       ++source.misses;
       rotate(source.addresses);
       return source.addresses.size() > 1;

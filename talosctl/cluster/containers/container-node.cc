@@ -72,7 +72,7 @@ class ContainerNode final : public Instance {
     kill();
     return disk::Cut();
   }
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish) override {
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest) override {
     fail(ErrorKind::kFailedPrecondition,
          kj::str(
              name,

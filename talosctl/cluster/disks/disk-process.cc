@@ -89,9 +89,9 @@ class LaunchedDisks final : public DiskProcess {
         [](auto&& response) { return fromWire(response.getCut()); });
   }
 
-  kj::Promise<MachineDisks::Recording> record(RecordWish wish) override {
+  kj::Promise<MachineDisks::Recording> record(RecordRequest wish) override {
     auto request = power.recordRequest();
-    auto out = request.initWish();
+    auto out = request.initRequest();
     out.setFile(wish.file);
     out.setLimit(wish.limit);
     out.setStop(wish.stop);
@@ -125,7 +125,7 @@ class Power final : public rpc::DiskPower::Server {
   }
 
   kj::Promise<void> record(RecordContext context) override {
-    auto wish = context.getParams().getWish();
+    auto wish = context.getParams().getRequest();
     if (wish.getStop()) disks.stopRecording();
     if (wish.getFile().size() > 0) disks.record(wish.getFile(), wish.getLimit());
     toWire(disks.recording(), context.getResults().initRecording());
@@ -177,7 +177,7 @@ void toWire(const MachineDisks::Recording& recording, rpc::DiskRecording::Builde
   out.setProblem(recording.problem);
 }
 
-RecordWish fromWire(rpc::RecordWish::Reader in) {
+RecordRequest fromWire(rpc::RecordRequest::Reader in) {
   return {.file = kj::str(in.getFile()), .limit = in.getLimit(), .stop = in.getStop()};
 }
 

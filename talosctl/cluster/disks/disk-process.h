@@ -17,7 +17,7 @@
 
 namespace talos::disk {
 
-struct RecordWish {
+struct RecordRequest {
   kj::String file;  // absolute; to begin
   uint64_t limit = 0;
   bool stop = false;
@@ -38,13 +38,13 @@ class DiskProcess {
   // As MachineDisks. They fail when the process ends.
   virtual kj::Promise<Cut> cut(uint64_t atWrite, uint64_t seed) = 0;
   virtual kj::Promise<Cut> onCut() = 0;
-  virtual kj::Promise<MachineDisks::Recording> record(RecordWish wish) = 0;
+  virtual kj::Promise<MachineDisks::Recording> record(RecordRequest wish) = 0;
   virtual kj::Promise<cluster::Exit> onExit() = 0;  // once
 };
 
 void toWire(const Cut& cut, rpc::PowerCut::Builder out);
 void toWire(const MachineDisks::Recording& recording, rpc::DiskRecording::Builder out);
-RecordWish fromWire(rpc::RecordWish::Reader in);
+RecordRequest fromWire(rpc::RecordRequest::Reader in);
 
 // The process itself: <machine> <control> (<file> <client>)..., descriptors by their numbers.
 // Returns when nobody holds the other end of `control`.

@@ -36,7 +36,7 @@ class Instance {
   virtual kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) = 0;
   // Begins, ends or tells a recording of its disks, which ends with it. FailedPrecondition of a
   // container.
-  virtual kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) = 0;
+  virtual kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish) = 0;
   // Nothing in it runs until it is resumed; time goes on.
   virtual void pause() = 0;
   virtual void resume() = 0;

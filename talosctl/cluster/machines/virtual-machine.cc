@@ -132,7 +132,7 @@ class Guest final : public Instance {
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override {
     return disks->cut(atWrite, seed).exclusiveJoin(cut.addBranch());
   }
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) override {
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish) override {
     return disks->record(kj::mv(wish));
   }
   void pause() override { process.stop(); }

@@ -65,7 +65,7 @@ class Control final : public rpc::LocalClusterControl::Server {
 
   kj::Promise<void> record(RecordContext context) override {
     auto params = context.getParams();
-    auto done = co_await nodes.find(params.getNode()).record(disk::fromWire(params.getWish()));
+    auto done = co_await nodes.find(params.getNode()).record(disk::fromWire(params.getRequest()));
     auto result = context.getResults().initRecording();
     disk::toWire(done, result);
     result.setNode(params.getNode());
@@ -112,10 +112,10 @@ class Client final : public ControlClient {
   }
 
   kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
-      kj::StringPtr node, disk::RecordWish wish) override {
+      kj::StringPtr node, disk::RecordRequest wish) override {
     auto request = control.recordRequest();
     request.setNode(node);
-    auto out = request.initWish();
+    auto out = request.initRequest();
     out.setFile(wish.file);
     out.setLimit(wish.limit);
     out.setStop(wish.stop);

@@ -28,7 +28,7 @@ class ControlClient {
   virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> cut(
       kj::StringPtr node, uint64_t atWrite, uint64_t seed, kj::Duration within) = 0;
   virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
-      kj::StringPtr node, disk::RecordWish wish) = 0;
+      kj::StringPtr node, disk::RecordRequest wish) = 0;
   virtual kj::Promise<void> stopAll() = 0;
 };
 

@@ -28,7 +28,7 @@ class ModelInstance final : public Instance {
   void pause() override;
   void resume() override;
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override;
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish) override;
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish) override;
 
  private:
   Node& node;
@@ -113,7 +113,7 @@ kj::Promise<disk::Cut> ModelInstance::cutPower(uint64_t atWrite, uint64_t seed) 
   node.cutting = kj::mv(pair.fulfiller);
   return kj::mv(pair.promise);
 }
-kj::Promise<disk::MachineDisks::Recording> ModelInstance::record(disk::RecordWish wish) {
+kj::Promise<disk::MachineDisks::Recording> ModelInstance::record(disk::RecordRequest wish) {
   return disk::MachineDisks::Recording{.path = kj::mv(wish.file), .problem = {}, .running = true};
 }
 void ModelInstance::pause() {

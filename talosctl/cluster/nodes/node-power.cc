@@ -136,7 +136,7 @@ kj::Promise<disk::Cut> NodePower::cutPower(uint64_t atWrite, uint64_t seed) {
   return kill(atWrite, seed);
 }
 
-kj::Promise<disk::MachineDisks::Recording> NodePower::record(disk::RecordWish wish) {
+kj::Promise<disk::MachineDisks::Recording> NodePower::record(disk::RecordRequest wish) {
   if (now == State::kOff || now == State::kFailed) {
     refuse("is off; a recording ends with the run of a node");
   }

@@ -46,7 +46,7 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed);
 
   // Of its disks, in this run. FailedPrecondition when it is off.
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordWish wish);
+  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish);
 
   // Ends it, if it runs, at once, and does not start it again. For the end of the supervisor:
   // nothing that it has written is lost.
