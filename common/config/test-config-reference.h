@@ -8,6 +8,10 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "common/base/annotation.h"
 #include "common/config/config-check.h"
 #include "common/yaml/yaml-codec.h"
@@ -57,20 +61,33 @@ class Writer {
   Reference result;
   kj::Vector<kj::String> parts;
 
-  // One section for the struct at `path`, and those below it.
+  // One section for the struct at `path`, and those below it. One whose keys another section has
+  // described refers to it.
   void section(kj::StringPtr path, StructSchema schema,
                kj::ArrayPtr<const DynamicStruct::Reader> instances, bool live) {
-    if (path.size() > 0) parts.add(kj::str("\n## ", path, "\n"));
-    parts.add(kj::str("\n"));
+    auto before = described.find(KeysOf{schema, live});
+    bool known = before != described.end();
+    if (known) {
+      if (!silent)
+        parts.add(kj::str("\n## ", path, "\nThe keys of ", link(before->second).c_str(), ".\n"));
+    } else {
+      if (path.size() > 0) parts.add(kj::str("\n## ", path));
+      parts.add(kj::str("\n"));
+      described[KeysOf{schema, live}] = path.cStr();
+    }
+    bool outer = silent;
+    silent = silent || known;
     for (auto field : schema.getFields()) {
-      describe(field, annotation::isLive(field, live));
+      if (!silent) describe(field, annotation::isLive(field, live));
       bool given = false;
       for (auto& instance : instances)
         given = given || instance.has(field, capnp::HasMode::NON_DEFAULT);
       if (!given) result.missing.add(pathOf(path, field));
     }
     kj::Vector<StructSchema::Field> shown;
-    for (auto& instance : instances) addExample(instance, shown);
+    for (auto& instance : instances) {
+      if (!silent) addExample(instance, shown);
+    }
     for (auto field : schema.getFields()) {
       KJ_IF_MAYBE (below, nested(field)) {
         auto values = valuesOf(instances, field);
@@ -81,9 +98,31 @@ class Writer {
                 annotation::isLive(field, live));
       }
     }
+    silent = outer;
   }
 
  private:
+  using KeysOf = std::pair<StructSchema, bool>;  // and whether they take effect without a reboot
+  struct ById {
+    bool operator()(const KeysOf& a, const KeysOf& b) const {
+      return std::pair(a.first.getProto().getId(), a.second) <
+             std::pair(b.first.getProto().getId(), b.second);
+    }
+  };
+  std::map<KeysOf, std::string, ById> described;  // the path of their section
+  bool silent = false;                            // below a section that refers to another one
+
+  // As GitHub makes anchors of headings.
+  static std::string link(const std::string& path) {
+    std::string anchor;
+    for (char c : path) {
+      if (isalnum(static_cast<unsigned char>(c)) || c == '-') {
+        anchor += static_cast<char>(tolower(static_cast<unsigned char>(c)));
+      }
+    }
+    return "[" + path + "](#" + anchor + ")";
+  }
+
   static kj::String pathOf(kj::StringPtr path, StructSchema::Field field) {
     return kj::str(path, path.size() == 0 ? "" : ".", codec::keyOf(field));
   }
@@ -145,7 +184,7 @@ class Writer {
     auto text = codec::writeYaml(
         copy.asReader(),
         {.indent = 2, .empties = codec::Empties::kOmit, .secrets = codec::Secrets::kHide});
-    parts.add(kj::str("\n```yaml\n", text, "```\n"));
+    parts.add(kj::str("```yaml\n", text, "```\n"));
   }
 
   static kj::Vector<DynamicStruct::Reader> valuesOf(
