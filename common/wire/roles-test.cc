@@ -266,18 +266,18 @@ TEST_F(Roles, SinkWorksAndKeepsFlowControl) {
 // Catches: a change of the schema that opens or closes a method. Change this list only on purpose.
 TEST(RolesTable, EveryMethodIsListed) {
   constexpr const char* kReader[] = {
-      "Events.watch",       "Files.diskUsage",    "Files.list",           "Logs.kernel",
-      "Logs.list",          "Logs.read",          "Machine.memory",       "Machine.mounts",
-      "Machine.processes",  "Machine.stats",      "Machine.previewReset", "Machine.status",
-      "Machine.version",    "Network.interfaces", "Network.routes",       "Machine.time",
-      "Node.configuration", "Node.storage",       "Storage.disks",        "Node.events",
-      "Node.files",         "Node.logs",          "Node.machine",         "Node.network",
-      "Node.resources",     "Node.services",      "Resources.get",        "Resources.list",
-      "Resources.types",    "Resources.watch",    "Services.list",        "Logs.previous",
-      "Events.previous",    "Node.containers",    "Containers.images",    "Containers.list",
-      "Containers.logs",    "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
-      "Etcd.members",       "Etcd.standing",      "Etcd.status",          "Kubernetes.survey",
-      "Node.kubernetes",    "Machine.cgroups",    "Machine.netstat",      "Machine.dependencies",
+      "Events.watch",        "Files.diskUsage",    "Files.list",           "Logs.kernel",
+      "Logs.list",           "Logs.read",          "Machine.memory",       "Machine.mounts",
+      "Machine.processes",   "Machine.stats",      "Machine.previewReset", "Machine.status",
+      "Machine.version",     "Network.interfaces", "Network.routes",       "Machine.time",
+      "Node.configuration",  "Node.storage",       "Storage.disks",        "Node.events",
+      "Node.files",          "Node.logs",          "Node.machine",         "Node.network",
+      "Node.resources",      "Node.services",      "Resources.get",        "Resources.list",
+      "Resources.types",     "Resources.watch",    "Services.list",        "Logs.previous",
+      "Events.previous",     "Node.containers",    "Containers.images",    "Containers.list",
+      "Containers.logs",     "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
+      "Etcd.bootstrapState", "Etcd.members",       "Etcd.status",          "Kubernetes.survey",
+      "Node.kubernetes",     "Machine.cgroups",    "Machine.netstat",      "Machine.dependencies",
       "Machine.counters",
   };
   constexpr const char* kOperator[] = {
