@@ -26,12 +26,12 @@ struct Observations {
   surveyNode @6 :Text;             # that node
   surveyProblem @7 :Text;          # why none did
 
-  struct Endpoint { host @0 :Text; why @1 :Text; maintenance @2 :Bool; }
+  struct Endpoint { host @0 :Text; error @1 :Text; maintenance @2 :Bool; }
 
   struct Node {
     address @0 :Text;              # as it was asked for
     reach @1 :Reach;
-    why @2 :Text;                  # it does not answer
+    error @2 :Text;                # why it does not answer
     unanswered @3 :List(Unanswered);   # of a node that answers
     hostname @4 :Text;
     clock @5 :Int64;               # ns since 1970, when this host's clock showed clockAt; 0: not known
@@ -75,7 +75,7 @@ struct Observations {
     }
   }
   # A question that a node did not answer. The checks name what they need by the same enum.
-  struct Unanswered { question @0 :Question; why @1 :Text; }
+  struct Unanswered { question @0 :Question; error @1 :Text; }
   enum Question {
     status @0; services @1; config @2; links @3; addresses @4; routes @5; names @6; time @7; clock @8;
     trust @9; disks @10; etcd @11; members @12; kubernetes @13; containers @14; logs @15; survey @16;

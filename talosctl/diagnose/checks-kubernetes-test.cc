@@ -18,7 +18,7 @@ std::vector<CheckCase> kubernetesCases() {
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
       // It ends well where its config has changed; a line of long ago is no reason, nor what it
       // tells as information.
-      {"kubelet", "ends again and again", true,
+      {"kubelet", "the kubelet keeps exiting", true,
        "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
        "kubelet (PID 82) exited with status 1; restarting in 3 s}]}]}]",
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
@@ -28,7 +28,7 @@ std::vector<CheckCase> kubernetesCases() {
        "lines: ['E1114 22:03:15.000001 1 run.go:72] unknown flag: --bogus', 'I1114 22:13:15.000001 "
        "1 x.go:5] error: none']}]}]}",
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
-      {"kubelet", "somebody has stopped it", false,
+      {"kubelet", "it has been stopped", false,
        "nodes: [{address: a, services: [{id: kubelet, state: finished, events: [{message: 'Service "
        "stopped: Task kubelet (PID 82) exited with status 0'}]}]}]",
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
@@ -62,21 +62,21 @@ std::vector<CheckCase> kubernetesCases() {
        "nodes: [{address: a, controlPlane: true, containers: [{id: 'x:kube-apiserver', status: "
        "CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}]}]",
        // Nobody has told.
-       "nodes: [{address: a, controlPlane: true, unanswered: [{question: containers, why: no "
+       "nodes: [{address: a, controlPlane: true, unanswered: [{question: containers, error: no "
        "answer}]}]"},
       {"api-server", "no API server of Kubernetes answers", false,
        "{surveyProblem: '10.5.0.2: Kubernetes at 127.0.0.1:6443: Connection refused', nodes: "
        "[{address: a, "
        "controlPlane: true}]}",
        "{survey: {server: '10.5.0.2:6443'}, nodes: [{address: a, controlPlane: true}]}"},
-      {"vip", "nobody holds the shared address 10.5.0.9", true,
+      {"vip", "no node holds the shared address 10.5.0.9", true,
        "nodes: [{address: a, vips: [{address: 10.5.0.9, status: {state: idle, reason: etcd is not "
        "healthy}}]}]",
        "nodes: [{address: a, vips: [{address: 10.5.0.9, status: {state: waiting}}]}, {address: b, "
        "vips: "
        "[{address: 10.5.0.9, status: {state: holder}}]}]"},
       // One that was not asked may hold it.
-      {"vip", "nobody holds the shared address 10.5.0.9", true,
+      {"vip", "no node holds the shared address 10.5.0.9", true,
        "nodes: [{address: 10.5.0.2, controlPlane: true, members: [{peerUrls: "
        "['https://10.5.0.2:2380']}], vips: [{address: 10.5.0.9, status: {state: waiting}}]}]",
        "nodes: [{address: 10.5.0.2, controlPlane: true, members: [{peerUrls: "
@@ -162,7 +162,7 @@ std::vector<CheckCase> kubernetesCases() {
        "a key is "
        "missing; cannot read the manifest https://e.example/b.yaml: no answer within 60s'}}]",
        "nodes: [{address: a, manifests: {message: waiting for etcd}}]"},
-      {"manifest", "the manifests of the cluster are not all applied", false,
+      {"manifest", "not all manifests of the cluster are applied", false,
        "nodes: [{address: a, manifests: {message: 'applied; cannot store the manifest big: it is "
        "too "
        "large'}}]",
@@ -227,7 +227,7 @@ std::vector<CheckCase> kubernetesCases() {
       {"node-cordoned", "is cordoned", true,
        "survey: {nodes: [{name: w-1, ready: true, unschedulable: true}]}",
        "survey: {nodes: [{name: w-1, ready: true}]}"},
-      {"workload", "pods of Deployment kube-system/x cannot be made", true,
+      {"workload", "pods of Deployment kube-system/x cannot be created", true,
        "survey: {workloads: [{kind: Deployment, name: x, desired: 1, message: 'FailedCreate: "
        "exceeded "
        "quota'}]}",
@@ -372,8 +372,8 @@ nodes:
         - {name: m-2, peerUrls: ["https://10.5.0.3:2380"], problem: no answer within 2 s}
         - {name: m-3, peerUrls: ["https://10.5.0.4:2380"], problem: no answer within 2 s}
       containers: [{id: "x:kube-apiserver", status: CONTAINER_RUNNING}, {id: "x:kube-scheduler", status: CONTAINER_RUNNING}, {id: "x:kube-controller-manager", status: CONTAINER_RUNNING}]
-    - {address: 10.5.0.3, controlPlane: true, reach: silent, why: no answer within 10s}
-    - {address: 10.5.0.4, controlPlane: true, reach: silent, why: no answer within 10s}
+    - {address: 10.5.0.3, controlPlane: true, reach: silent, error: no answer within 10s}
+    - {address: 10.5.0.4, controlPlane: true, reach: silent, error: no answer within 10s}
 )");
   EXPECT_THAT(all.causes(), testing::ElementsAre("node-down")) << all.text();
   EXPECT_THAT(all.chain("etcd"), testing::HasSubstr("etcd-quorum > etcd"));
@@ -392,7 +392,7 @@ nodes:
   EXPECT_THAT(all.text(),
               testing::HasSubstr("1. 10.5.0.2, 10.5.0.4: the clock is not synchronised"));
   EXPECT_THAT(all.text(), testing::HasSubstr("talosctl -n 10.5.0.2,10.5.0.4 patch machineconfig"));
-  EXPECT_THAT(all.text(), testing::HasSubstr("so:       10.5.0.2, 10.5.0.4: the service timed is"));
+  EXPECT_THAT(all.text(), testing::HasSubstr("leads to: 10.5.0.2, 10.5.0.4: the service timed is"));
   EXPECT_EQ(all.causes().size(), 1u) << all.text();
 }
 
@@ -415,7 +415,7 @@ TEST(Causes, NothingWrongIsSaidAfterAllChecksOnly) {
   EXPECT_THAT(all.text(),
               testing::MatchesRegex("nothing wrong found by [0-9]+ checks of 1 node\n"));
   Diagnosed some(
-      "{survey: {server: x}, nodes: [{address: 10.5.0.2, unanswered: [{question: disks, why: no "
+      "{survey: {server: x}, nodes: [{address: 10.5.0.2, unanswered: [{question: disks, error: no "
       "answer "
       "within 10s}]}]}");
   EXPECT_THAT(some.text(),
@@ -427,7 +427,7 @@ TEST(Causes, NothingWrongIsSaidAfterAllChecksOnly) {
 TEST(Causes, EvidenceIsPrintedHarmlessly) {
   Diagnosed all("nodes: [{address: a, status: {stage: failed, problems: [\"a\\u001b[2Jb\"]}}]");
   EXPECT_THAT(all.text(), testing::Not(testing::HasSubstr("\x1b")));
-  EXPECT_THAT(all.text(), testing::HasSubstr("mend:     talosctl -n a logs machined"));
+  EXPECT_THAT(all.text(), testing::HasSubstr("remedy:   talosctl -n a logs machined"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the cluster begins with, its nodes and its pods.
+// The manifests that the cluster starts with, its nodes and its pods.
 #include <string.h>
 
 #include "talosctl/diagnose/observed.h"
@@ -8,417 +8,330 @@ namespace {
 
 using Pod = rpc::Survey::Pod::Reader;
 using KubeNode = rpc::Survey::Node::Reader;
+using Workload = rpc::Survey::Workload::Reader;
 
-constexpr kj::StringPtr kUnreadable = "cannot read the manifest "_kj;
-constexpr kj::StringPtr kCreateAgain =
-    "talosctl -n <control-plane node> service kubed restart    # it creates what is missing"_kj;
-constexpr int64_t kRefusedAgain = 600;  // s: controllers try again, at longer and longer intervals
-
-uint64_t since(KubeNode node) {
-  return static_cast<uint64_t>(node.getSince()) * 1'000'000'000;
-}
+constexpr int64_t kRetriedWithinS = 600;  // controllers retry, at longer and longer intervals
 
 bool isNetworkMissing(KubeNode node) {
   return hasAny(node.getMessage(), {"cni plugin not initialized", "NetworkPluginNotReady",
                                     "network plugin is not ready", "cni config uninitialized"});
 }
 
-// The node's address where it is known, so that findings of one node meet.
-Finding& about(Seen seen, Finding& finding, kj::StringPtr name) {
-  KJ_IF_MAYBE (node, nodeNamed(seen, name)) finding.nodes.add(kj::str(node->getAddress()));
+// A finding about a node of Kubernetes; its address, where it is known, ties findings together.
+Finding& addNamed(ObservedCluster cluster, Findings& findings, Illness illness,
+                  kj::StringPtr name) {
+  auto& finding = findings.add(illness).with("name", name);
+  KJ_IF_MAYBE (node, nodeNamed(cluster, name)) finding.on(node->getAddress());
   return finding;
 }
 
-kj::String nameOfPod(Pod pod) {
-  return kj::str(pod.getNamespace(), "/", pod.getName());
+Finding& addKubeNode(ObservedCluster cluster, Findings& findings, Illness illness, KubeNode node) {
+  auto state = reasonText(node.getReason(), node.getMessage());
+  return addNamed(cluster, findings, illness, node.getName())
+      .with("state", state, static_cast<uint64_t>(node.getSince()) * kSecondNs);
 }
 
+// --- pods and workloads
+
 // Its newest warning that says more than the pod itself.
-kj::StringPtr warningOf(Seen seen, Pod pod) {
+kj::StringPtr warningOf(ObservedCluster cluster, Pod pod) {
   auto object = kj::str("Pod ", pod.getNamespace(), "/", pod.getName());
-  for (auto event : seen.getSurvey().getWarnings()) {
+  for (auto event : cluster.getSurvey().getWarnings()) {
     if (event.getObject() == object && event.getReason() != "BackOff") return event.getMessage();
   }
   return "";
 }
 
-bool saysItStarts(Pod pod) {
+bool reportsStarting(Pod pod) {
   auto reason = pod.getReason();
   return reason.size() == 0 ||
          hasAny(reason, {"ContainerCreating", "PodInitializing", "ContainersNotReady",
                          "ContainersNotInitialized", "PodReadyToStartContainers"});
 }
 
-// By its own word, or before it says so by what was warned of. The warning stays for an hour: it
-// is over when a container has run.
-bool lacksImage(Seen seen, Pod pod) {
+// By its own reason, or, before it has one, by a warning. A warning stays for an hour: it is
+// obsolete once a container has run.
+bool lacksImage(ObservedCluster cluster, Pod pod) {
   return hasAny(pod.getReason(),
                 {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"}) ||
-         (pod.getPhase() == "Pending" && saysItStarts(pod) &&
-          warningOf(seen, pod).startsWith("Failed to pull image"));
+         (pod.getPhase() == "Pending" && reportsStarting(pod) &&
+          warningOf(cluster, pod).startsWith("Failed to pull image"));
 }
 
-// Without those that end, and those of nodes that are said to be down.
+// Without those that are being deleted or have completed.
 bool isIll(Pod pod) {
   return !pod.getReady() && !pod.getDeleted() && pod.getPhase() != "Succeeded";
 }
 
 // It may only need a moment: nothing has failed yet.
-bool isStarting(Seen seen, Pod pod) {
-  return warningOf(seen, pod).size() == 0 && saysItStarts(pod);
+bool isStarting(ObservedCluster cluster, Pod pod) {
+  return warningOf(cluster, pod).size() == 0 && reportsStarting(pod);
 }
 
-kj::Maybe<rpc::Survey::Workload::Reader> workloadOf(Seen seen, kj::StringPtr app) {
-  for (auto workload : seen.getSurvey().getWorkloads()) {
+kj::Vector<Pod> illPodsOf(ObservedCluster cluster, kj::StringPtr app) {
+  kj::Vector<Pod> pods;
+  for (auto pod : cluster.getSurvey().getPods()) {
+    if (pod.getApp() == app && isIll(pod)) pods.add(pod);
+  }
+  return pods;
+}
+
+void showPods(Finding& finding, kj::ArrayPtr<const Pod> pods) {
+  constexpr size_t kMostShown = 3;
+  for (auto pod : pods.slice(0, kj::min(pods.size(), kMostShown))) {
+    finding.shows(kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()),
+                  reasonText(pod.getReason(), pod.getMessage()));
+  }
+}
+
+kj::Maybe<Workload> workloadOf(ObservedCluster cluster, kj::StringPtr app) {
+  for (auto workload : cluster.getSurvey().getWorkloads()) {
     bool named = workload.getApp() == app || (app == "kube-dns" && workload.getName() == "coredns");
     if (named && workload.getKind() != "ReplicaSet") return workload;
   }
   return nullptr;
 }
 
-bool isReadable(Seen seen, kj::StringPtr what) {
-  for (auto problem : seen.getSurvey().getProblems()) {
+bool isReadable(ObservedCluster cluster, kj::StringPtr what) {
+  for (auto problem : cluster.getSurvey().getProblems()) {
     if (has(problem, what)) return false;
   }
-  return seen.hasSurvey();
+  return cluster.hasSurvey();
 }
 
-// Why the API server takes no pods of a workload: its condition, or an event of it, or of the
-// ReplicaSet of a Deployment. Empty: it takes them.
-kj::StringPtr refusalOf(Seen seen, rpc::Survey::Workload::Reader workload) {
+// `object` is the workload itself, or a ReplicaSet of it, whose name has one part more.
+bool belongsTo(Workload workload, kj::StringPtr object, kj::StringPtr prefix) {
+  auto name = kj::str(prefix, workload.getName());
+  if (!object.startsWith(name)) return false;
+  auto rest = object.slice(name.size());
+  return rest.size() == 0 || (workload.getKind() == "Deployment" && rest[0] == '-' &&
+                              rest.slice(1).findFirst('-') == nullptr);
+}
+
+// Why the API server accepts no pods of a workload: its condition, or an event of it, or of the
+// ReplicaSet of a Deployment. Empty: it accepts them.
+kj::StringPtr refusalOf(ObservedCluster cluster, Workload workload) {
   if (hasAny(workload.getMessage(),
              {"forbidden", "exceeded quota", "FailedCreate", "denied", "webhook"})) {
     return workload.getMessage();
   }
+  auto kind = workload.getKind() == "Deployment" ? "ReplicaSet"_kj : workload.getKind();
   unsigned pods = 0;
-  // Itself, or a ReplicaSet of it, whose name has one part more.
-  bool deployment = workload.getKind() == "Deployment";
-  auto ofIt = [&](kj::StringPtr object, kj::StringPtr before) {
-    auto name = kj::str(before, workload.getName());
-    if (!object.startsWith(name)) return false;
-    auto rest = object.slice(name.size());
-    if (rest.size() == 0) return true;
-    return deployment && rest[0] == '-' && rest.slice(1).findFirst('-') == nullptr;
-  };
-  auto kind = deployment ? "ReplicaSet"_kj : workload.getKind();
-  for (auto pod : seen.getSurvey().getPods()) {
-    if (pod.getNamespace() == "kube-system" && ofIt(pod.getOwner(), kj::str(kind, "/"))) {
-      pods += !pod.getDeleted();
-    }
+  for (auto pod : cluster.getSurvey().getPods()) {
+    pods += pod.getNamespace() == "kube-system" && !pod.getDeleted() &&
+            belongsTo(workload, pod.getOwner(), kj::str(kind, "/"));
   }
-  if (pods >= workload.getDesired()) return "";  // they are there by now
-  for (auto event : seen.getSurvey().getWarnings()) {
+  if (pods >= workload.getDesired()) return "";  // they exist by now
+  for (auto event : cluster.getSurvey().getWarnings()) {
     auto object = event.getObject();
-    bool its = event.getReason() == "FailedCreate" &&
-               (ofIt(object, kj::str(kind, " kube-system/")) ||
-                ofIt(object, kj::str(workload.getKind(), " kube-system/")));
-    if (its && seen.getNow() / 1'000'000'000 - event.getTime() < kRefusedAgain) {
-      return event.getMessage();
-    }
+    bool its = belongsTo(workload, object, kj::str(kind, " kube-system/")) ||
+               belongsTo(workload, object, kj::str(workload.getKind(), " kube-system/"));
+    bool recent = cluster.getNow() / kSecondNs - event.getTime() < kRetriedWithinS;
+    if (event.getReason() == "FailedCreate" && its && recent) return event.getMessage();
   }
   return "";
 }
 
-void showPods(Seen seen, Finding& finding, kj::StringPtr app) {
-  unsigned shown = 0;
-  for (auto pod : seen.getSurvey().getPods()) {
-    if (pod.getApp() != app || !isIll(pod) || ++shown > 3) continue;
-    finding.shows(
-        kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()),
-        kj::str(pod.getReason(), pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()));
+// Installed in the place of a part that the node brings, in any namespace.
+bool runsOneOf(ObservedCluster cluster, std::initializer_list<kj::StringPtr> names) {
+  for (auto workload : cluster.getSurvey().getWorkloads()) {
+    if (hasAny(workload.getName(), names)) return true;
   }
-}
-
-}  // namespace
-
-// One for each manifest; every control-plane node says the same.
-void checkManifests(Seen seen, Report& report) {
-  kj::Vector<kj::String> told;
-  for (auto node : seen.getNodes()) {
-    kj::StringPtr message = node.getManifests().getMessage();
-    const char* at = message.cStr();
-    while ((at = strstr(at, kUnreadable.cStr())) != nullptr) {
-      auto next = strstr(at + 1, kUnreadable.cStr());
-      size_t size = next == nullptr ? strlen(at) : next - at;
-      auto text = kj::heapString(at, size);
-      at += kUnreadable.size();
-      while (text.endsWith("; ")) text = kj::heapString(text.slice(0, text.size() - 2));
-      bool before = false;
-      for (auto& one : told) before = before || one == text;
-      if (before) continue;
-      auto rest = text.slice(kUnreadable.size());
-      auto end = strstr(rest.cStr(), ": ");
-      auto name = end == nullptr ? kj::str(rest) : kj::heapString(rest.cStr(), end - rest.cStr());
-      bool url = has(name, "://");
-      report
-          .certain(node,
-                   kj::str("the ", url ? "manifest " : "inline manifest ", name, " cannot be ",
-                           url ? "fetched" : "read", ": ", end == nullptr ? "" : end + 2))
-          .shows(node, "get manifeststatus", text)
-          .mend(node,
-                url ? kj::str("edit machineconfig --mode=no-reboot    # cluster.extraManifests, "
-                              "cluster.network.cni.urls")
-                    : kj::str("edit machineconfig --mode=no-reboot    # cluster.inlineManifests"));
-      told.add(kj::mv(text));
-    }
-    // What waits for etcd or the API server is told there.
-    bool partly = message.startsWith("applied; ");
-    bool waits = message.startsWith("waiting") || has(message, "self-hosted") ||
-                 failureOf(message) != DialFailure::kOther;
-    bool failed = message.size() > 0 && message != "applied" && !waits;
-    bool refused = told.empty() && (partly || failed) && !has(message, kUnreadable);
-    if (!refused) continue;
-    told.add(kj::str(message));
-    report.likely(node, kj::str("the manifests of the cluster are not all applied"))
-        .shows(node, "get manifeststatus", message)
-        .mend(node, "logs kubed");
-  }
-}
-
-void checkPodImages(Seen seen, Report& report) {
-  for (auto pod : seen.getSurvey().getPods()) {
-    if (!isIll(pod) || !lacksImage(seen, pod)) continue;
-    auto& finding = about(
-        seen, report.certain(kj::str("an image of the pod ", nameOfPod(pod), " cannot be pulled")),
-        pod.getNode());
-    auto warning = warningOf(seen, pod);
-    auto source = kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName());
-    finding.shows(source, kj::str(pod.getReason(), ": ", pod.getMessage())).shows(source, warning);
-    finding.mend(kj::str(
-        "kubectl -n ", pod.getNamespace(), " edit ",
-        pod.getOwner().size() > 0 ? kj::str(pod.getOwner()) : kj::str("pod/", pod.getName()),
-        "    # the image of container ", pod.getContainer()));
-  }
-}
-
-// What somebody has put in the place of a part that the node brings, in whatever namespace.
-bool runsOneOf(Seen seen, std::initializer_list<kj::StringPtr> names) {
-  for (auto name : names) {
-    for (auto workload : seen.getSurvey().getWorkloads()) {
-      if (has(workload.getName(), name)) return true;
-    }
-    for (auto pod : seen.getSurvey().getPods()) {
-      if (has(pod.getName(), name)) return true;
-    }
+  for (auto pod : cluster.getSurvey().getPods()) {
+    if (hasAny(pod.getName(), names)) return true;
   }
   return false;
 }
 
+// --- the checks
+
+// Every control-plane node reports the same manifests; each is reported once.
+void checkManifests(ObservedCluster cluster, Findings& findings) {
+  constexpr kj::StringPtr kUnreadable = "cannot read the manifest "_kj;
+  kj::Vector<kj::String> known;
+  for (auto node : cluster.getNodes()) {
+    kj::StringPtr message = node.getManifests().getMessage();
+    for (auto at = strstr(message.cStr(), kUnreadable.cStr()); at != nullptr;) {
+      auto next = strstr(at + 1, kUnreadable.cStr());
+      auto text = kj::heapString(at, next == nullptr ? strlen(at) : next - at);
+      while (text.endsWith("; ")) text = kj::heapString(text.slice(0, text.size() - 2));
+      at = next;
+      if (!isFirst(known, text)) continue;
+      auto rest = text.slice(kUnreadable.size());
+      auto end = strstr(rest.cStr(), ": ");
+      auto name = end == nullptr ? kj::str(rest) : kj::heapString(rest.cStr(), end - rest.cStr());
+      bool url = has(name, "://");
+      findings.add(url ? Illness::kManifestNotFetched : Illness::kManifestUnreadable, node)
+          .with("manifest", name)
+          .with("error", end == nullptr ? "" : end + 2)
+          .with("message", text);
+    }
+    // Checks of etcd and of the API server report what the manifests wait for.
+    bool waits = message.startsWith("waiting") || has(message, "self-hosted") ||
+                 failureOf(message) != Failure::kOther;
+    bool failed =
+        message.size() > 0 && message != "applied" && (!waits || message.startsWith("applied; "));
+    if (!failed || !known.empty()) continue;
+    known.add(kj::str(message));
+    findings.add(Illness::kManifestsNotApplied, node).with("message", message);
+  }
+}
+
+Finding& addPod(ObservedCluster cluster, Findings& findings, Illness illness, Pod pod) {
+  auto reason = pod.getReason().size() > 0 ? pod.getReason() : pod.getPhase();
+  return addNamed(cluster, findings, illness, pod.getNode())
+      .with("namespace", pod.getNamespace())
+      .with("pod", pod.getName())
+      .with("owner",
+            pod.getOwner().size() > 0 ? kj::str(pod.getOwner()) : kj::str("pod/", pod.getName()))
+      .with("container", pod.getContainer())
+      .with("reason", reason)
+      .with("state", reasonText(reason, pod.getMessage()))
+      .with("warning", warningOf(cluster, pod));
+}
+
+// Those that no other check reports.
+void checkPods(ObservedCluster cluster, Findings& findings) {
+  for (auto pod : cluster.getSurvey().getPods()) {
+    auto app = pod.getApp();
+    if (!isIll(pod)) continue;
+    if (lacksImage(cluster, pod)) {
+      addPod(cluster, findings, Illness::kPodImage, pod);
+    } else if (app != "kube-dns" && app != "kube-proxy") {
+      bool named = pod.getContainer().size() > 0;
+      // A static pod may run again long before Kubernetes reports it: its node knows better.
+      addPod(cluster, findings, named ? Illness::kContainerNotReady : Illness::kPodNotReady, pod)
+          .certainIf(!isStarting(cluster, pod) && !pod.getMirror());
+    }
+  }
+}
+
 // By a config that was read; empty: none was.
-kj::StringPtr wantedCni(Seen seen) {
+kj::StringPtr configuredCni(ObservedCluster cluster) {
   kj::StringPtr cni;
-  for (auto node : seen.getNodes()) {
+  for (auto node : cluster.getNodes()) {
     if (node.getFacts().getCni().size() > 0) cni = node.getFacts().getCni();
   }
   return cni;
 }
 
-void checkCni(Seen seen, Report& report) {
-  auto cni = wantedCni(seen);
+void checkCni(ObservedCluster cluster, Findings& findings) {
+  auto cni = configuredCni(cluster);
+  bool missing = workloadOf(cluster, "flannel") == nullptr;
   // Without it nodes stay Ready, and new pods reach none of another node.
-  bool gone = cni == "flannel" && workloadOf(seen, "flannel") == nullptr &&
-              isReadable(seen, "daemonsets") && hasManifests(seen) &&
-              !runsOneOf(seen, {"cilium", "calico", "antrea", "kube-router", "weave", "canal"});
-  if (gone) {
-    report
-        .certain(kj::str("the network plugin (CNI) flannel is gone: somebody has deleted its "
-                         "DaemonSet"))
-        .shows("kubectl -n kube-system get daemonsets", "no kube-flannel")
-        .mend(kj::str(kCreateAgain));
+  if (cni == "flannel" && missing && isReadable(cluster, "daemonsets") && hasManifests(cluster) &&
+      !runsOneOf(cluster, {"cilium", "calico", "antrea", "kube-router", "weave", "canal"})) {
+    findings.add(Illness::kCniDeleted);
     return;
   }
-  for (auto node : seen.getSurvey().getNodes()) {
+  auto illness = cni == "none"     ? Illness::kCniNone
+                 : cni == "custom" ? Illness::kCniCustom
+                 : missing         ? Illness::kCniMissing
+                                   : Illness::kCniDown;
+  for (auto node : cluster.getSurvey().getNodes()) {
     if (node.getReady() || !isNetworkMissing(node)) continue;
-    bool flannel = cni == "flannel" || cni.size() == 0;
-    auto workload = workloadOf(seen, "flannel");
-    bool missing = flannel && workload == nullptr;
-    auto text = cni == "none"
-                    ? kj::str(
-                          "no network plugin (CNI) is installed: cluster.network.cni.name "
-                          "is none, and nobody has applied one")
-                : cni == "custom"
-                    ? kj::str("the network plugin (CNI) of cluster.network.cni.urls does not run")
-                : missing ? kj::str("the network plugin (CNI) flannel is not installed")
-                          : kj::str("the network plugin (CNI) flannel does not run");
-    auto& finding = about(
-        seen, cni == "none" || missing ? report.certain(kj::mv(text)) : report.likely(kj::mv(text)),
-        node.getName());
-    finding.shows(kj::str("kubectl get node ", node.getName()),
-                  kj::str(node.getReason(), ": ", node.getMessage()), since(node));
-    if (flannel) showPods(seen, finding, "flannel");
-    finding.mend(cni == "none" ? kj::str("kubectl apply -f <the manifest of a network plugin>")
-                 : flannel
-                     ? kj::str("kubectl -n kube-system get pods -l k8s-app=flannel")
-                     : kj::str("talosctl get manifeststatus; kubectl -n kube-system get pods"));
+    auto& finding = addKubeNode(cluster, findings, illness, node);
+    if (cni != "none" && cni != "custom") showPods(finding, illPodsOf(cluster, "flannel"));
   }
 }
 
-void checkPressure(Seen seen, Report& report) {
-  for (auto node : seen.getSurvey().getNodes()) {
-    for (auto pressure : node.getPressures()) {
-      auto& finding =
-          about(seen, report.certain(kj::str("the node ", node.getName(), " has ", pressure)),
-                node.getName());
-      bool disk = has(pressure, "Disk");
-      finding.shows(kj::str("kubectl describe node ", node.getName()), pressure);
-      KJ_IF_MAYBE (there, nodeNamed(seen, node.getName())) {
-        finding.mend(*there, disk ? "usage /var --depth 3" : "stats -k");
-      }
-    }
+void checkKubeNode(ObservedCluster cluster, KubeNode node, Findings& findings) {
+  for (auto pressure : node.getPressures()) {
+    auto illness = has(pressure, "Disk") ? Illness::kDiskPressure : Illness::kPressure;
+    addKubeNode(cluster, findings, illness, node).with("pressure", pressure);
   }
-}
-
-void checkNodesReady(Seen seen, Report& report) {
-  for (auto node : seen.getSurvey().getNodes()) {
-    if (node.getReady()) continue;
+  if (!node.getReady()) {
     bool silent =
         node.getReason() == "NodeStatusUnknown" || has(node.getMessage(), "stopped posting");
-    auto text = silent ? kj::str("the node ", node.getName(),
-                                 " is not Ready: its kubelet has stopped "
-                                 "reporting")
-                       : kj::str("the node ", node.getName(), " is not Ready");
-    auto& finding = about(
-        seen, isNetworkMissing(node) ? report.likely(kj::mv(text)) : report.certain(kj::mv(text)),
-        node.getName());
-    finding.shows(kj::str("kubectl get node ", node.getName()),
-                  kj::str(node.getReason(), ": ", node.getMessage()), since(node));
-    KJ_IF_MAYBE (there, nodeNamed(seen, node.getName())) finding.mend(*there, "service kubelet");
+    addKubeNode(cluster, findings, silent ? Illness::kNodeStoppedReporting : Illness::kNodeNotReady,
+                node)
+        .certainIf(!isNetworkMissing(node));
   }
+  if (node.getUnschedulable()) addKubeNode(cluster, findings, Illness::kNodeCordoned, node);
 }
 
-void checkCordoned(Seen seen, Report& report) {
-  for (auto node : seen.getSurvey().getNodes()) {
-    if (!node.getUnschedulable()) continue;
-    about(seen,
-          report.certain(kj::str("the node ", node.getName(), " is cordoned: it gets no new pods")),
-          node.getName())
-        .shows(kj::str("kubectl get node ", node.getName()), "SchedulingDisabled")
-        .mend(kj::str("kubectl uncordon ", node.getName()));
-  }
+void checkWorkload(ObservedCluster cluster, Workload workload, Findings& findings) {
+  auto refusal = workload.getReady() < workload.getDesired() ? refusalOf(cluster, workload) : ""_kj;
+  if (refusal.size() == 0) return;
+  findings
+      .add(has(refusal, "webhook")          ? Illness::kPodsRefusedByWebhook
+           : has(refusal, "exceeded quota") ? Illness::kPodsOverQuota
+                                            : Illness::kPodsRefused)
+      .with("kind", workload.getKind())
+      .with("name", workload.getName())
+      .with("error", refusal);
 }
 
-void checkWorkloads(Seen seen, Report& report) {
-  for (auto workload : seen.getSurvey().getWorkloads()) {
-    if (workload.getReady() >= workload.getDesired()) continue;
-    auto why = refusalOf(seen, workload);
-    if (why.size() == 0) continue;
-    bool webhook = has(why, "webhook");
-    report
-        .certain(kj::str("pods of ", workload.getKind(), " kube-system/", workload.getName(),
-                         " cannot be made",
-                         webhook ? ": a webhook refuses them, or does not answer"_kj
-                         : has(why, "exceeded quota") ? ": a quota is used up"_kj
-                                                      : ""_kj))
-        .shows(kj::str("kubectl -n kube-system describe ", workload.getKind(), " ",
-                       workload.getName()),
-               why)
-        .mend(webhook ? kj::str("kubectl get validatingwebhookconfigurations,"
-                                "mutatingwebhookconfigurations")
-                      : kj::str("kubectl -n kube-system get resourcequotas,events"));
-  }
-}
-
-void checkKubeProxy(Seen seen, Report& report) {
-  if (!isReadable(seen, "daemonsets") || seen.getSurvey().getNodes().size() == 0) return;
-  bool disabled = false;
-  for (auto node : seen.getNodes()) disabled = disabled || node.getFacts().getProxyDisabled();
-  KJ_IF_MAYBE (proxy, workloadOf(seen, "kube-proxy")) {
+void checkKubeProxy(ObservedCluster cluster, Findings& findings) {
+  if (!isReadable(cluster, "daemonsets") || cluster.getSurvey().getNodes().size() == 0) return;
+  KJ_IF_MAYBE (proxy, workloadOf(cluster, "kube-proxy")) {
     if (proxy->getReady() >= proxy->getDesired()) return;
-    for (auto pod : seen.getSurvey().getPods()) {
-      if (pod.getApp() != "kube-proxy" || !isIll(pod)) continue;
-      auto text = kj::str("kube-proxy of ", pod.getNode(),
-                          " does not run: services are not reachable there");
-      auto& finding = about(
-          seen, isStarting(seen, pod) ? report.likely(kj::mv(text)) : report.certain(kj::mv(text)),
-          pod.getNode());
-      finding
-          .shows(kj::str("kubectl -n kube-system describe pod ", pod.getName()),
-                 kj::str(pod.getReason(), ": ", pod.getMessage()))
-          .mend(kj::str("kubectl -n kube-system logs ", pod.getName(),
-                        "    # cluster.proxy.extraArgs"));
+    for (auto pod : illPodsOf(cluster, "kube-proxy")) {
+      addPod(cluster, findings, Illness::kProxyPodDown, pod).certainIf(!isStarting(cluster, pod));
     }
     return;
   }
-  if (runsOneOf(seen, {"cilium", "kube-router", "calico", "antrea", "proxy"})) return;
-  if (!disabled) {
-    // What keeps the manifests away is told; nor does who may not read a config know what it wants.
-    if (!hasManifests(seen) || wantedCni(seen).size() == 0) return;
-    report.certain(kj::str("kube-proxy is gone: somebody has deleted its DaemonSet"))
-        .shows("kubectl -n kube-system get daemonsets", "no kube-proxy")
-        .mend(kj::str(kCreateAgain));
-    return;
-  }
-  report
-      .likely(kj::str("there is no kube-proxy (cluster.proxy.disabled), and nothing in kube-system "
-                      "looks like a replacement: services are not reachable"))
-      .shows("kubectl -n kube-system get daemonsets", "no kube-proxy")
-      .mend(kj::str("set cluster.proxy.disabled: false, or install what replaces it"));
-}
-
-void checkCoreDns(Seen seen, Report& report) {
-  if (!isReadable(seen, "deployments")) return;
-  KJ_IF_MAYBE (dns, workloadOf(seen, "kube-dns")) {
-    if (dns->getDesired() == 0) {
-      report.certain(kj::str("CoreDNS is scaled to 0 pods: names of the cluster are not resolved"))
-          .shows(kj::str("kubectl -n kube-system get deployment ", dns->getName()), "0/0")
-          .mend(
-              kj::str("kubectl -n kube-system scale deployment ", dns->getName(), " --replicas=2"));
-      return;
-    }
-    if (dns->getReady() >= dns->getDesired()) return;
-    kj::StringPtr reason;
-    bool starting = false, ill = false;
-    for (auto pod : seen.getSurvey().getPods()) {
-      if (pod.getApp() != "kube-dns" || !isIll(pod)) continue;
-      if (pod.getReason().size() > 0) reason = pod.getMessage();
-      (isStarting(seen, pod) ? starting : ill) = true;
-    }
-    bool taint = has(reason, "untolerated taint") || has(reason, "had taint");
-    auto text = dns->getReady() == 0
-                    ? kj::str("CoreDNS does not run: names of the cluster are not resolved")
-                    : kj::str("CoreDNS runs ", dns->getReady(), " of ", dns->getDesired(), " pods");
-    if (taint) text = kj::str(text, "; no node takes its pods, because of taints");
-    auto& finding = starting && !ill ? report.likely(kj::mv(text)) : report.certain(kj::mv(text));
-    showPods(seen, finding, "kube-dns");
-    if (taint) {
-      for (auto node : seen.getSurvey().getNodes()) {
-        if (node.getTaints().size() == 0) continue;
-        finding.shows(kj::str("kubectl get node ", node.getName()),
-                      kj::str("taints: ", kj::strArray(node.getTaints(), ", ")));
-      }
-      finding.mend(kj::str(
-          "kubectl taint node <node> <taint>-    # or machine.nodeTaints, or add a worker"));
-    } else {
-      finding.mend(kj::str("kubectl -n kube-system logs -l k8s-app=kube-dns"));
-    }
-  } else if (hasManifests(seen)) {
-    report.certain(kj::str("CoreDNS is gone: somebody has deleted its Deployment"))
-        .shows("kubectl -n kube-system get deployments", "no coredns")
-        .mend(kj::str(kCreateAgain));
+  if (runsOneOf(cluster, {"cilium", "kube-router", "calico", "antrea", "proxy"})) return;
+  bool disabled = false;
+  for (auto node : cluster.getNodes()) disabled = disabled || node.getFacts().getProxyDisabled();
+  if (disabled) {
+    findings.add(Illness::kProxyNotReplaced);
+  } else if (hasManifests(cluster) && configuredCni(cluster).size() > 0) {
+    // Other checks report what keeps the manifests away; without a config nothing is known of it.
+    findings.add(Illness::kProxyDeleted);
   }
 }
 
-// Those that no check before has spoken of.
-void checkPods(Seen seen, Report& report) {
-  for (auto pod : seen.getSurvey().getPods()) {
-    auto app = pod.getApp();
-    bool told = lacksImage(seen, pod) || app == "kube-dns" || app == "kube-proxy";
-    if (!isIll(pod) || told) continue;
-    auto why = pod.getReason().size() > 0 ? kj::str(pod.getReason()) : kj::str(pod.getPhase());
-    // A static pod that runs again by now is told of late: its node knows better.
-    auto text = kj::str("the pod ", nameOfPod(pod), " is not ready: ", why);
-    auto& finding = about(seen,
-                          isStarting(seen, pod) || pod.getMirror() ? report.likely(kj::mv(text))
-                                                                   : report.certain(kj::mv(text)),
-                          pod.getNode());
-    auto source = kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName());
-    finding.shows(source, kj::str(why, pod.getMessage().size() > 0 ? ": " : "", pod.getMessage()))
-        .shows(source, warningOf(seen, pod))
-        .mend(pod.getContainer().size() > 0
-                  ? kj::str("kubectl -n ", pod.getNamespace(), " logs ", pod.getName(), " -c ",
-                            pod.getContainer(), " --previous")
-                  : kj::str("kubectl -n ", pod.getNamespace(), " describe pod ", pod.getName()));
+// A taint keeps pods away: the message of the newest pod that has a reason says so.
+bool isTainted(kj::ArrayPtr<const Pod> pods) {
+  kj::StringPtr message;
+  for (auto pod : pods) {
+    if (pod.getReason().size() > 0) message = pod.getMessage();
   }
+  return hasAny(message, {"untolerated taint", "had taint"});
+}
+
+void checkCoreDns(ObservedCluster cluster, Findings& findings) {
+  if (!isReadable(cluster, "deployments")) return;
+  KJ_IF_MAYBE (dns, workloadOf(cluster, "kube-dns")) {
+    auto ready = dns->getReady(), desired = dns->getDesired();
+    if (desired > 0 && ready >= desired) return;
+    auto pods = illPodsOf(cluster, "kube-dns");
+    bool tainted = isTainted(pods), starting = !pods.empty();
+    for (auto pod : pods) starting = starting && isStarting(cluster, pod);
+    auto& finding = findings
+                        .add(desired == 0 ? Illness::kDnsScaledToZero
+                             : tainted    ? Illness::kDnsTainted
+                             : ready == 0 ? Illness::kDnsDown
+                                          : Illness::kDnsIncomplete)
+                        .certainIf(desired == 0 || !starting)
+                        .with("name", dns->getName())
+                        .with("ready", kj::str(ready))
+                        .with("desired", kj::str(desired));
+    if (desired == 0) return;
+    showPods(finding, pods);
+    for (auto node : cluster.getSurvey().getNodes()) {
+      if (!tainted || node.getTaints().size() == 0) continue;
+      finding.shows(kj::str("kubectl get node ", node.getName()),
+                    kj::str("taints: ", kj::strArray(node.getTaints(), ", ")));
+    }
+  } else if (hasManifests(cluster)) {
+    findings.add(Illness::kDnsDeleted);
+  }
+}
+
+}  // namespace
+
+void checkKubernetes(ObservedCluster cluster, Findings& findings) {
+  checkManifests(cluster, findings);
+  checkPods(cluster, findings);
+  checkCni(cluster, findings);
+  for (auto node : cluster.getSurvey().getNodes()) checkKubeNode(cluster, node, findings);
+  for (auto workload : cluster.getSurvey().getWorkloads()) {
+    checkWorkload(cluster, workload, findings);
+  }
+  checkKubeProxy(cluster, findings);
+  checkCoreDns(cluster, findings);
 }
 
 }  // namespace talos::talosctl

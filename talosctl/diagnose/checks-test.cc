@@ -7,13 +7,13 @@ namespace talos::talosctl {
 
 void checkCases(const std::vector<CheckCase>& cases) {
   for (auto& one : cases) {
-    SCOPED_TRACE(std::string(one.check) + ": " + one.words);
+    SCOPED_TRACE(std::string(one.check) + ": " + one.text);
     Diagnosed ill(one.fires);
     KJ_IF_MAYBE (finding, ill.find(one.check)) {
       std::string all = finding->getSummary().cStr();
       for (auto evidence : finding->getEvidence())
         all += std::string("\n") + evidence.getText().cStr();
-      EXPECT_THAT(all, testing::HasSubstr(one.words));
+      EXPECT_THAT(all, testing::HasSubstr(one.text));
       bool consequence = finding->getConfidence() == "consequence";
       if (!consequence) EXPECT_EQ(finding->getConfidence() == "certain", one.certain) << all;
       EXPECT_GT(finding->getEvidence().size(), 0u) << "a finding without evidence: " << all;
@@ -35,38 +35,38 @@ std::vector<CheckCase> cases() {
        "{now: 1700000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1800000000}"},
       {"client-certificate", "not yet valid", false,
        "{now: 1500000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1650000000, "
-       "endpoints: [{host: a, why: 'tlsv1 alert bad certificate'}]}",
+       "endpoints: [{host: a, error: 'tlsv1 alert bad certificate'}]}",
        "{now: 1500000000000000000, clientNotBefore: 1600000000, clientNotAfter: 1650000000}"},
       {"endpoint-unreachable", "nothing listens on its port", true,
-       "endpoints: [{host: 10.5.0.2, why: 'cannot connect to endpoint 10.5.0.2: Connection "
+       "endpoints: [{host: 10.5.0.2, error: 'cannot connect to endpoint 10.5.0.2: Connection "
        "refused'}]",
        "endpoints: []"},
       {"endpoint-unreachable", "do not trust each other", true,
-       "endpoints: [{host: 10.5.0.2, why: 'TLS handshake with 10.5.0.2: certificate verify "
+       "endpoints: [{host: 10.5.0.2, error: 'TLS handshake with 10.5.0.2: certificate verify "
        "failed'}]",
        "endpoints: []"},
       {"endpoint-unreachable", "maintenance mode", true,
-       "endpoints: [{host: 10.5.0.2, why: 'stage maintenance', maintenance: true}]",
+       "endpoints: [{host: 10.5.0.2, error: 'stage maintenance', maintenance: true}]",
        "endpoints: []"},
-      {"endpoint-unreachable", "cannot be resolved", true,
-       "endpoints: [{host: cp.example.org, why: 'cannot resolve \"cp.example.org\": Domain name "
+      {"endpoint-unreachable", "cannot resolve the name of endpoint", true,
+       "endpoints: [{host: cp.example.org, error: 'cannot resolve \"cp.example.org\": Domain name "
        "not "
        "found'}]",
        "endpoints: []"},
       {"endpoint-unreachable", "does not answer", false,
-       "endpoints: [{host: 10.5.0.2, why: 'no answer within 10s'}]", "endpoints: []"},
+       "endpoints: [{host: 10.5.0.2, error: 'no answer within 10s'}]", "endpoints: []"},
       {"node-down", "is down, or cut off", false,
-       "nodes: [{address: 10.5.0.3, reach: silent, why: no answer within 10s}]",
+       "nodes: [{address: 10.5.0.3, reach: silent, error: no answer within 10s}]",
        "nodes: [{address: 10.5.0.3}]"},
       {"node-down", "its apid does not listen", true,
-       "nodes: [{address: 10.5.0.3, reach: silent, why: '10.5.0.3: Connection refused'}]",
+       "nodes: [{address: 10.5.0.3, reach: silent, error: '10.5.0.3: Connection refused'}]",
        "nodes: [{address: 10.5.0.3}]"},
-      {"node-certificate", "not of one CA", true,
-       "nodes: [{address: 10.5.0.3, reach: refused, why: 'TLS handshake: certificate verify "
+      {"node-certificate", "not from one CA", true,
+       "nodes: [{address: 10.5.0.3, reach: refused, error: 'TLS handshake: certificate verify "
        "failed'}]",
        "nodes: [{address: 10.5.0.3}]"},
       {"maintenance", "no config", true,
-       "nodes: [{address: 10.5.0.3, reach: maintenance, why: stage maintenance}]",
+       "nodes: [{address: 10.5.0.3, reach: maintenance, error: stage maintenance}]",
        "nodes: [{address: 10.5.0.3}]"},
       {"volume", "EPHEMERAL cannot be used", true,
        "nodes: [{address: a, volumes: [{label: EPHEMERAL, status: {phase: failed, errorMessage: no "
@@ -211,7 +211,7 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, services: [{id: networkd, state: running, health: {unknown: false, "
        "healthy: "
        "true}}]}]"},
-      {"registry", "the registry 10.5.0.1:5000 gives no images: it refuses connections", true,
+      {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there", true,
        "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
        "pull "
        "\"10.5.0.1:5000/kubelet:v1\": dial tcp 10.5.0.1:5000: connect: connection refused; "
@@ -229,7 +229,7 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a}]"},
       // Where a registry has mirrors, that it cannot be reached itself is no cause; a mirror that
       // cannot be reached stands in containerd's log.
-      {"registry", "the registry 10.5.0.1:5000 gives no images: it refuses connections", true,
+      {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there", true,
        R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head \"http://10.5.0.1:5000/v2/kubelet/manifests/v1?ns=r.example\": connect: connection refused" host="10.5.0.1:5000"']}]}])",
        R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head https://r.example/v2/kubelet/manifests/v1: no such host" host=r.example']}]}])"},
       {"image-kubelet", "no mirror has it, and the registry itself cannot be reached", true,
@@ -238,7 +238,7 @@ std::vector<CheckCase> cases() {
       {"resolver", "a name is not known", false,
        R"(nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])",
        R"(nodes: [{address: a, facts: {mirrored: [r.example]}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])"},
-      {"registry", "the registry docker.io gives no images: its name cannot be resolved", true,
+      {"registry", "no image can be pulled from the registry docker.io: its name cannot be resolved", true,
        R"({survey: {pods: [{namespace: default, name: web, phase: Pending, reason: ErrImagePull}]}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})",
        // The pod was deleted.
        R"({survey: {pods: []}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})"},
@@ -253,14 +253,14 @@ std::vector<CheckCase> cases() {
        "pull "
        "\"e:v9\": the registry has no such image'}]}]}]",
        "nodes: [{address: a, services: [{id: etcd, state: running}]}]"},
-      {"etcd-bootstrap", "nobody has bootstrapped etcd", true,
+      {"etcd-bootstrap", "etcd has not been bootstrapped", true,
        "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'waiting for a "
        "cluster: "
        "run talosctl bootstrap on one control-plane node, unless that was done'}}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: member}, members: [{name: a}]}]"},
-      {"etcd-bootstrap", "unless a node did", false,
+      {"etcd-bootstrap", "unless on a node that does not answer", false,
        "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'waiting for a "
-       "cluster'}}, {address: b, reach: silent, why: no answer}]",
+       "cluster'}}, {address: b, reach: silent, error: no answer}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: bootstrapping}}]"},
       {"etcd-certificate", "has expired", true,
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2, peerUrls: "
@@ -271,12 +271,12 @@ std::vector<CheckCase> cases() {
        "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: Connection refused'}]}]",
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2}]}]"},
       // Who is slow to tell has not lost it.
-      {"etcd-quorum", "of 2 members 1 do not answer", true,
+      {"etcd-quorum", "no answer from 1 of 2 members", true,
        "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
        "problem: x}]}]",
        "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: "
        "m-2}]}]"},
-      {"etcd-quorum", "of 3 members 2 do not answer: m-2 10.5.0.3, m-3 10.5.0.4", true,
+      {"etcd-quorum", "no answer from 2 of 3 members: m-2 10.5.0.3, m-3 10.5.0.4", true,
        "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
        "peerUrls: ['https://10.5.0.3:2380'], problem: x}, {name: m-3, peerUrls: "
        "['https://10.5.0.4:2380'], "

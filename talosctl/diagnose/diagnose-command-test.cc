@@ -39,7 +39,7 @@ TEST_F(Diagnose, SaysWhyNoEndpointAnswers) {
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
   auto text = out();
   EXPECT_THAT(text, HasSubstr("1. the endpoint 127.0.0.3 is up, but nothing listens on its port"));
-  EXPECT_THAT(text, HasSubstr("so:       10.0.0.2: the node does not answer"));
+  EXPECT_THAT(text, HasSubstr("leads to: 10.0.0.2: the node does not answer"));
 }
 
 TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {

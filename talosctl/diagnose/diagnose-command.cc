@@ -11,10 +11,10 @@ namespace {
 kj::Promise<int> runDiagnose(Invocation& call) {
   auto format = formatOf(call);
   auto message = co_await gatherObservations(call);
-  auto seen = message->getRoot<rpc::Observations>().asReader();
+  auto observations = message->getRoot<rpc::Observations>().asReader();
   capnp::MallocMessageBuilder result;
   auto diagnosis = result.initRoot<rpc::Diagnosis>();
-  diagnose(seen, diagnosis);
+  diagnose(observations, diagnosis);
   auto found = diagnosis.asReader();
   switch (format) {
     case Format::kTable:
@@ -37,9 +37,8 @@ void addDiagnoseCommand(Command& root) {
   command.details =
       "Asks all nodes at once (those of --nodes, else those of the talosconfig and all that the "
       "cluster names), and Kubernetes through a control-plane node. Prints the causes, the first "
-      "broken link first, each with its evidence, the command that mends it, and what follows from "
-      "it. Changes nothing. Exit status: 0 nothing wrong was found, 1 something was, or the "
-      "command failed.";
+      "broken link first, each with its evidence, the remedy, and what it leads to. Changes "
+      "nothing. Exit status: 0 if nothing is wrong, 1 if something is, or if the command failed.";
   addOutputFlag(command);
   command.run = runDiagnose;
 }

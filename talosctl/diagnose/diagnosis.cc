@@ -1,61 +1,9 @@
 #include "talosctl/diagnose/diagnosis.h"
 
-#include <string.h>
-
-#include "common/base/date.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
-
-// --- what checks write
-
-Finding& Report::add(bool certain, kj::String summary) {
-  auto finding = kj::heap<Finding>();
-  finding->check = current;
-  finding->certain = certain;
-  finding->summary = kj::mv(summary);
-  return *findings.add(kj::mv(finding));
-}
-
-Finding& Report::certain(kj::String summary) {
-  return add(true, kj::mv(summary));
-}
-
-Finding& Report::likely(kj::String summary) {
-  return add(false, kj::mv(summary));
-}
-
-Finding& Report::certain(SeenNode node, kj::String summary) {
-  auto& finding = add(true, kj::mv(summary));
-  finding.nodes.add(kj::str(node.getAddress()));
-  return finding;
-}
-
-Finding& Report::likely(SeenNode node, kj::String summary) {
-  auto& finding = certain(node, kj::mv(summary));
-  finding.certain = false;
-  return finding;
-}
-
-Finding& Finding::shows(kj::StringPtr source, kj::StringPtr text, uint64_t time) {
-  if (text.size() > 0) evidence.add(Evidence{kj::str(source), kj::str(text), time});
-  return *this;
-}
-
-Finding& Finding::shows(SeenNode node, kj::StringPtr what, kj::StringPtr text, uint64_t time) {
-  return shows(kj::str("talosctl -n ", node.getAddress(), " ", what), text, time);
-}
-
-Finding& Finding::mend(kj::String wanted) {
-  command = kj::mv(wanted);
-  return *this;
-}
-
-Finding& Finding::mend(SeenNode node, kj::StringPtr what) {
-  return mend(kj::str("talosctl -n ", node.getAddress(), " ", what));
-}
-
 namespace {
 
 // --- the order of causes
@@ -63,8 +11,8 @@ namespace {
 bool sameNode(const Finding& one, const Finding& other) {
   if (one.nodes.empty() && other.nodes.empty()) return true;
   for (auto& node : one.nodes) {
-    for (auto& there : other.nodes) {
-      if (node == there) return true;
+    for (auto& another : other.nodes) {
+      if (node == another) return true;
     }
   }
   return false;
@@ -72,58 +20,40 @@ bool sameNode(const Finding& one, const Finding& other) {
 
 // A cause of the whole cluster explains a finding of each node.
 bool explains(const Finding& cause, const Finding& finding) {
-  for (auto name : finding.check->because) {
+  for (auto name : finding.check.because) {
     bool anywhere = name.startsWith("*");
     if (anywhere) name = name.slice(1);
-    if (name != cause.check->name) continue;
+    if (name != cause.check.name) continue;
     if (anywhere || cause.nodes.empty() || sameNode(cause, finding)) return true;
   }
   return false;
 }
 
-void linkCauses(kj::ArrayPtr<kj::Own<Finding>> findings) {
+void linkFindings(kj::ArrayPtr<kj::Own<Finding>> findings) {
   for (size_t i = 0; i < findings.size(); ++i) {
     for (size_t j = i; j-- > 0;) {
       if (!explains(*findings[j], *findings[i])) continue;
-      findings[i]->cause = j;
+      findings[i]->parent = j;
       break;
     }
   }
 }
 
-// "-n 10.5.0.2 " of a command becomes "-n 10.5.0.2,10.5.0.3 ".
-kj::String commandFor(kj::StringPtr command, kj::StringPtr before, kj::StringPtr after) {
-  auto words = kj::str("-n ", before, " ");
-  auto at = strstr(command.cStr(), words.cStr());
-  if (at == nullptr) return kj::str(command);
-  return kj::str(kj::heapString(command.cStr(), at - command.cStr()), "-n ", after, " ",
-                 at + words.size());
-}
-
-// What is said of several nodes with the same cause is said once.
+// Findings of several nodes with the same cause become one.
 void mergeEqual(kj::Vector<kj::Own<Finding>>& findings) {
   kj::Vector<kj::Own<Finding>> kept;
-  kj::Vector<size_t> place;  // of each finding, in `kept`
+  kj::Vector<size_t> places;  // of each finding, in `kept`
   for (auto& finding : findings) {
-    KJ_IF_MAYBE (cause, finding->cause) finding->cause = place[*cause];
+    KJ_IF_MAYBE (parent, finding->parent) finding->parent = places[*parent];
     kj::Maybe<size_t> equal;
     for (auto i : kj::indices(kept)) {
-      auto& other = *kept[i];
-      if (other.check == finding->check && other.summary == finding->summary &&
-          other.cause == finding->cause && other.nodes.size() > 0 && finding->nodes.size() == 1) {
-        equal = i;
-      }
+      if (kept[i]->isSameAs(*finding)) equal = i;
     }
     KJ_IF_MAYBE (i, equal) {
-      auto& other = *kept[*i];
-      auto before = kj::strArray(other.nodes, ",");
-      other.nodes.add(kj::mv(finding->nodes[0]));
-      other.command = commandFor(other.command, before, kj::strArray(other.nodes, ","));
-      for (auto& evidence : finding->evidence) other.evidence.add(kj::mv(evidence));
-      other.certain = other.certain && finding->certain;
-      place.add(*i);
+      kept[*i]->absorb(*finding);
+      places.add(*i);
     } else {
-      place.add(kept.size());
+      places.add(kept.size());
       kept.add(kj::mv(finding));
     }
   }
@@ -143,25 +73,25 @@ class DiagnosisWriter {
  private:
   kj::ArrayPtr<const kj::Own<Finding>> findings;
 
-  kj::Vector<size_t> childrenOf(kj::Maybe<size_t> cause) {
+  kj::Vector<size_t> childrenOf(kj::Maybe<size_t> parent) {
     kj::Vector<size_t> result;
     for (auto i : kj::indices(findings)) {
-      if (findings[i]->cause == cause) result.add(i);
+      if (findings[i]->parent == parent) result.add(i);
     }
     return result;
   }
 
   void write(size_t index, rpc::Diagnosis::Finding::Builder out) {
     auto& finding = *findings[index];
-    out.setCheck(finding.check->name);
-    out.setLayer(finding.check->layer);
+    out.setCheck(finding.check.name);
+    out.setLayer(finding.check.layer);
     auto nodes = out.initNodes(finding.nodes.size());
     for (auto i : kj::indices(nodes)) nodes.set(i, finding.nodes[i]);
-    out.setConfidence(finding.cause != nullptr ? "consequence"
-                      : finding.certain        ? "certain"
-                                               : "likely");
-    out.setSummary(finding.summary);
-    out.setCommand(finding.command);
+    out.setConfidence(finding.parent != nullptr ? "consequence"
+                      : finding.certain         ? "certain"
+                                                : "likely");
+    out.setSummary(finding.cause);
+    out.setCommand(finding.remedy());
     auto evidence = out.initEvidence(finding.evidence.size());
     for (auto i : kj::indices(evidence)) {
       evidence[i].setSource(finding.evidence[i].source);
@@ -174,7 +104,7 @@ class DiagnosisWriter {
   }
 };
 
-// --- what could not be looked at
+// --- gaps: checks that were not made in full
 
 struct Gap {
   kj::StringPtr check, node;
@@ -188,50 +118,53 @@ bool needs(const Check& check, Question question) {
   return false;
 }
 
-// Of a node that does not answer a finding tells already; of all others the questions are named.
-kj::Vector<Gap> gapsOf(Seen seen, const Check& check) {
-  kj::Vector<Gap> gaps;
-  if (check.needs.size() == 0) return gaps;
-  for (auto node : seen.getNodes()) {
-    auto reach = node.getReach();
-    if (reach == Reach::ANSWERS) {
+// Why a check could not be made in full on a node; empty: it was.
+kj::String gapOn(ObservedNode node, const Check& check) {
+  switch (node.getReach()) {
+    case Reach::ANSWERS:
       for (auto one : node.getUnanswered()) {
-        if (!needs(check, one.getQuestion())) continue;
-        gaps.add(Gap{check.name, node.getAddress(), kj::str(one.getWhy())});
-        break;
+        if (needs(check, one.getQuestion())) return kj::str(one.getError());
       }
-    } else if (reach == Reach::UNVERIFIED) {
-      bool told = check.needs.size() == 1 && needs(check, Question::SERVICES);
-      if (!told) {
-        gaps.add(Gap{check.name, node.getAddress(), kj::str("it has no certificate yet")});
-      }
-    } else {
-      auto why = reach == Reach::MAINTENANCE ? "it has no config"_kj : "it does not answer"_kj;
-      gaps.add(Gap{check.name, node.getAddress(), kj::str(why)});
+      return kj::String();
+    case Reach::UNVERIFIED: {
+      bool servicesOnly = check.needs.size() == 1 && needs(check, Question::SERVICES);
+      return servicesOnly ? kj::String() : kj::str("it has no certificate yet");
     }
+    case Reach::MAINTENANCE:
+      return kj::str("it has no config");
+    default:
+      return kj::str("it does not answer");
   }
-  if (needs(check, Question::SURVEY) && !seen.hasSurvey()) {
-    gaps.add(Gap{check.name, "", kj::str(seen.getSurveyProblem())});
+}
+
+void addGaps(ObservedCluster cluster, const Check& check, kj::Vector<Gap>& gaps) {
+  if (check.needs.size() == 0) return;
+  for (auto node : cluster.getNodes()) {
+    auto reason = gapOn(node, check);
+    if (reason.size() > 0) gaps.add(Gap{check.name, node.getAddress(), kj::mv(reason)});
   }
-  return gaps;
+  if (needs(check, Question::SURVEY) && !cluster.hasSurvey()) {
+    gaps.add(Gap{check.name, "", kj::str(cluster.getSurveyProblem())});
+  }
 }
 
 }  // namespace
 
-void diagnose(Seen seen, kj::ArrayPtr<const Check> checks, rpc::Diagnosis::Builder out) {
-  Report report;
-  kj::Vector<Gap> gaps;
-  for (auto& check : checks) {
-    report.begin(check);
-    check.run(seen, report);
-    for (auto& gap : gapsOf(seen, check)) gaps.add(kj::mv(gap));
+void diagnose(ObservedCluster cluster, rpc::Diagnosis::Builder out) {
+  Findings findings;
+  for (auto evaluate : {checkMachines, checkNetworks, checkTrust, checkRuntimes, checkEtcd,
+                        checkControlPlane, checkKubernetes}) {
+    evaluate(cluster, findings);
   }
-  linkCauses(report.findings);
-  mergeEqual(report.findings);
-  DiagnosisWriter(report.findings).causes(out);
-  out.setChecks(static_cast<uint32_t>(checks.size()));
-  auto nodes = out.initNodes(seen.getNodes().size());
-  for (auto i : kj::indices(nodes)) nodes.set(i, seen.getNodes()[i].getAddress());
+  auto found = findings.finish();
+  linkFindings(found);
+  mergeEqual(found);
+  DiagnosisWriter(found).causes(out);
+  kj::Vector<Gap> gaps;
+  for (auto& check : allChecks()) addGaps(cluster, check, gaps);
+  out.setChecks(static_cast<uint32_t>(allChecks().size()));
+  auto nodes = out.initNodes(cluster.getNodes().size());
+  for (auto i : kj::indices(nodes)) nodes.set(i, cluster.getNodes()[i].getAddress());
   auto notMade = out.initNotMade(gaps.size());
   for (auto i : kj::indices(gaps)) {
     notMade[i].setCheck(gaps[i].check);
@@ -242,14 +175,14 @@ void diagnose(Seen seen, kj::ArrayPtr<const Check> checks, rpc::Diagnosis::Build
 
 namespace {
 
-// --- for people
+// --- text
 
 kj::String placeOf(rpc::Diagnosis::Finding::Reader finding) {
   auto nodes = finding.getNodes();
   return nodes.size() == 0 ? kj::str() : kj::str(kj::strArray(nodes, ", "), ": ");
 }
 
-// Evidence is lines of nodes: one each, and not longer than people read.
+// A line of a node, as one line and not longer than people read.
 kj::String shortened(kj::StringPtr text) {
   constexpr size_t kMost = 400;
   auto one = kj::str(text.slice(0, kj::min(text.size(), kMost)), text.size() > kMost ? "…" : "");
@@ -268,7 +201,7 @@ class TextWriter {
                       finding.getLayer(), ", ", finding.getConfidence(), "]\n"));
     details(finding, "   ");
     if (finding.getCommand().size() > 0) {
-      lines.add(kj::str("   mend:     ", finding.getCommand(), "\n"));
+      lines.add(kj::str("   remedy:   ", finding.getCommand(), "\n"));
     }
     consequences(finding, "   ");
   }
@@ -283,7 +216,7 @@ class TextWriter {
   }
   void consequences(rpc::Diagnosis::Finding::Reader finding, kj::StringPtr indent) {
     for (auto one : finding.getConsequences()) {
-      lines.add(kj::str(indent, "so:       ", placeOf(one), shortened(one.getSummary()), "\n"));
+      lines.add(kj::str(indent, "leads to: ", placeOf(one), shortened(one.getSummary()), "\n"));
       consequences(one, kj::str(indent, "  "));
     }
   }
@@ -322,15 +255,15 @@ kj::String diagnosisText(rpc::Diagnosis::Reader diagnosis) {
   for (auto cause : diagnosis.getCauses()) writer.cause(++number, cause);
   gapLines(diagnosis, writer.lines);
   auto nodes = diagnosis.getNodes().size();
-  auto looked =
+  auto scope =
       kj::str(diagnosis.getChecks(), " checks of ", nodes, nodes == 1 ? " node" : " nodes");
   if (number > 0) {
     writer.lines.add(
-        kj::str(number, number == 1 ? " cause" : " causes", " found by ", looked, "\n"));
+        kj::str(number, number == 1 ? " cause" : " causes", " found by ", scope, "\n"));
   } else if (diagnosis.getNotMade().size() > 0) {
-    writer.lines.add(kj::str("nothing wrong found by ", looked, ", of which some were not made\n"));
+    writer.lines.add(kj::str("nothing wrong found by ", scope, ", of which some were not made\n"));
   } else {
-    writer.lines.add(kj::str("nothing wrong found by ", looked, "\n"));
+    writer.lines.add(kj::str("nothing wrong found by ", scope, "\n"));
   }
   return kj::strArray(writer.lines, "");
 }

@@ -11,9 +11,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr auto kEndpointWithin = 10 * kj::SECONDS, kSurveyWithin = 25 * kj::SECONDS;
-
-using Node = rpc::Observations::Node;
+constexpr auto kEndpointTimeout = 10 * kj::SECONDS, kSurveyTimeout = 25 * kj::SECONDS;
 
 class Gathering {
  public:
@@ -22,8 +20,8 @@ class Gathering {
   kj::Promise<kj::Own<capnp::MallocMessageBuilder>> run();
 
  private:
-  struct Trouble {
-    kj::String host, why;
+  struct FailedEndpoint {
+    kj::String host, error;
     bool maintenance = false;
   };
   Invocation& call;
@@ -31,20 +29,20 @@ class Gathering {
   int64_t notBefore = 0, notAfter = 0;
   kj::Maybe<kj::Own<Client>> client;
   kj::Vector<kj::Own<NodeQuestions>> nodes;
-  kj::Vector<kj::String> down;  // named, while no endpoint answers
-  kj::Vector<Trouble> troubles;
+  kj::Vector<kj::String> unreachable;  // named nodes, while no endpoint answers
+  kj::Vector<FailedEndpoint> failed;
   kj::Maybe<capnp::Response<rpc::Kubernetes::SurveyResults>> survey;
   kj::String surveyNode, surveyProblem;
 
   Target only(kj::StringPtr host) const;
-  kj::Promise<bool> connects();
+  kj::Promise<bool> connect();
   kj::Promise<void> probe(kj::StringPtr host);
-  kj::Promise<kj::Maybe<kj::String>> withoutConfig(kj::StringPtr host);
+  kj::Promise<kj::Maybe<kj::String>> maintenanceStatus(kj::StringPtr host);
   kj::Promise<void> ask(kj::Vector<kj::String> addresses);
   kj::Promise<void> askSurvey();
-  kj::Vector<kj::String> others() const;
+  kj::Vector<kj::String> otherNodes() const;
   bool isKnown(kj::StringPtr address) const;
-  kj::Own<capnp::MallocMessageBuilder> written();
+  kj::Own<capnp::MallocMessageBuilder> write();
   void writeNodes(rpc::Observations::Builder out);
 };
 
@@ -63,24 +61,25 @@ Target Gathering::only(kj::StringPtr host) const {
   return one;
 }
 
-kj::Promise<bool> Gathering::connects() {
+kj::Promise<bool> Gathering::connect() {
   auto& made = *client.emplace(kj::heap<Client>(call.deps, resolveTarget(call)));
   return made.connect(call.deadline())
       .then([]() { return true; }, [](kj::Exception&&) { return false; });
 }
 
-// What a machine without a config answers to anybody; none: it has one, or is not there.
-kj::Promise<kj::Maybe<kj::String>> Gathering::withoutConfig(kj::StringPtr host) {
+// The status that a machine without a config shows to any client; none: it has a config, or does
+// not answer.
+kj::Promise<kj::Maybe<kj::String>> Gathering::maintenanceStatus(kj::StringPtr host) {
   Target stranger{
       .endpoints = {}, .nodes = {}, .credentials = {}, .insecure = true, .fingerprints = {}};
   stranger.endpoints.add(kj::str(host));
   auto bare = kj::heap<Client>(call.deps, kj::mv(stranger));
   try {
-    co_await bare->connect(kj::min(kEndpointWithin, call.deadline()));
+    co_await bare->connect(kj::min(kEndpointTimeout, call.deadline()));
     kj::Promise<capnp::Response<rpc::Status>> answer =
         bare->node("").machineRequest().send().getMachine().statusRequest().send();
-    auto status =
-        co_await within(call.deps.timer, kj::min(kEndpointWithin, call.deadline()), kj::mv(answer));
+    auto status = co_await within(call.deps.timer, kj::min(kEndpointTimeout, call.deadline()),
+                                  kj::mv(answer));
     if (status.getStage() != rpc::Status::Stage::MAINTENANCE) co_return nullptr;
     co_return kj::str("stage maintenance: ", kj::strArray(status.getProblems(), "; "));
   } catch (const kj::Exception&) {
@@ -88,23 +87,23 @@ kj::Promise<kj::Maybe<kj::String>> Gathering::withoutConfig(kj::StringPtr host) 
   }
 }
 
-// Why this endpoint does not answer; nothing when it does.
+// Records why this endpoint does not answer, if it does not.
 kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   kj::Maybe<kj::Exception> failure;
   auto one = kj::heap<Client>(call.deps, only(host));
-  co_await one->connect(kj::min(kEndpointWithin, call.deadline())).catch_([&](kj::Exception&& e) {
+  co_await one->connect(kj::min(kEndpointTimeout, call.deadline())).catch_([&](kj::Exception&& e) {
     failure = kj::mv(e);
   });
   KJ_IF_MAYBE (e, failure) {
-    Trouble trouble{kj::str(host), messageText(*e)};
-    if (failureOf(trouble.why) == DialFailure::kCertificate) {
-      auto bare = co_await withoutConfig(host);
+    FailedEndpoint endpoint{kj::str(host), messageText(*e)};
+    if (failureOf(endpoint.error) == Failure::kCertificate) {
+      auto bare = co_await maintenanceStatus(host);
       KJ_IF_MAYBE (text, bare) {
-        trouble.maintenance = true;
-        trouble.why = kj::mv(*text);
+        endpoint.maintenance = true;
+        endpoint.error = kj::mv(*text);
       }
     }
-    troubles.add(kj::mv(trouble));
+    failed.add(kj::mv(endpoint));
   }
 }
 
@@ -123,13 +122,13 @@ kj::Promise<void> Gathering::askSurvey() {
   kj::Vector<kj::String> problems;
   kj::Vector<kj::Promise<void>> waits;
   for (auto& node : nodes) {
-    auto seen = node->seen();
-    if (seen.getReach() != Node::Reach::ANSWERS || !seen.getControlPlane()) continue;
-    auto address = seen.getAddress();
+    auto observed = node->observed();
+    if (observed.getReach() != Reach::ANSWERS || !observed.getControlPlane()) continue;
+    auto address = observed.getAddress();
     auto remote = KJ_ASSERT_NONNULL(client)->node(address);
     kj::Promise<capnp::Response<rpc::Kubernetes::SurveyResults>> answer =
         remote.kubernetesRequest().send().getKubernetes().surveyRequest().send();
-    waits.add(within(call.deps.timer, kj::min(kSurveyWithin, call.deadline()), kj::mv(answer))
+    waits.add(within(call.deps.timer, kj::min(kSurveyTimeout, call.deadline()), kj::mv(answer))
                   .then(
                       [this, address](capnp::Response<rpc::Kubernetes::SurveyResults>&& results) {
                         if (survey != nullptr) return;
@@ -150,17 +149,15 @@ kj::Promise<void> Gathering::askSurvey() {
 
 bool Gathering::isKnown(kj::StringPtr address) const {
   for (auto& node : nodes) {
-    auto seen = node->seen();
-    if (seen.getAddress() == address) return true;
-    for (auto own : seen.getNodeAddresses()) {
-      if (own == address) return true;
-    }
+    auto observed = node->observed();
+    if (observed.getAddress() == address || lists(observed.getNodeAddresses(), address))
+      return true;
   }
   return false;
 }
 
-// Nodes that the cluster names and nobody has asked yet.
-kj::Vector<kj::String> Gathering::others() const {
+// Nodes that the cluster names and that have not been asked yet.
+kj::Vector<kj::String> Gathering::otherNodes() const {
   kj::Vector<kj::String> found;
   auto add = [&](kj::StringPtr address) {
     if (asAddress(address) == nullptr || isKnown(address)) return;
@@ -170,7 +167,7 @@ kj::Vector<kj::String> Gathering::others() const {
     found.add(kj::str(address));
   };
   for (auto& node : nodes) {
-    for (auto member : node->seen().getMembers()) {
+    for (auto member : node->observed().getMembers()) {
       for (auto url : member.getPeerUrls()) add(hostOf(url).host);
     }
   }
@@ -190,44 +187,42 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
     notBefore = (info.notBefore - kj::UNIX_EPOCH) / kj::SECONDS;
     notAfter = (info.notAfter - kj::UNIX_EPOCH) / kj::SECONDS;
   } catch (const kj::Exception&) {
-    // Whoever connects with it says what is wrong with it.
+    // A connection with it fails, and its error says what is wrong.
   }
-  if (!co_await connects()) {
+  if (!co_await connect()) {
     kj::Vector<kj::Promise<void>> probes;
     for (auto& endpoint : target.endpoints) probes.add(probe(endpoint));
     co_await kj::joinPromises(probes.releaseAsArray());
-    down = copyAll(target.nodes);
+    unreachable = copyAll(target.nodes);
     surveyProblem = kj::str("no endpoint answers");
-    co_return written();
+    co_return write();
   }
   auto named = copyAll(target.nodes);
   if (named.empty()) named.add(kj::str());  // the endpoint itself
   co_await ask(kj::mv(named));
   co_await askSurvey();
-  if (!call.given("nodes")) co_await ask(others());
-  co_return written();
+  if (!call.given("nodes")) co_await ask(otherNodes());
+  co_return write();
 }
 
 void Gathering::writeNodes(rpc::Observations::Builder out) {
-  auto list = out.initNodes(nodes.size() + down.size());
-  for (auto i : kj::indices(nodes)) list.setWithCaveats(i, nodes[i]->seen());
-  for (auto i : kj::indices(down)) {
+  auto list = out.initNodes(nodes.size() + unreachable.size());
+  for (auto i : kj::indices(nodes)) list.setWithCaveats(i, nodes[i]->observed());
+  for (auto i : kj::indices(unreachable)) {
     auto node = list[nodes.size() + i];
-    node.setAddress(down[i]);
-    node.setReach(Node::Reach::SILENT);
-    node.setWhy("no endpoint answers through which it is reached");
+    node.setAddress(unreachable[i]);
+    node.setReach(Reach::SILENT);
+    node.setError("it cannot be reached: no endpoint answers");
   }
-  // Who does not answer is known by what others say of him.
+  // The others know whether a node that does not answer is a control-plane node.
   for (auto node : list) {
-    if (node.getReach() == Node::Reach::ANSWERS) continue;
+    if (node.getReach() == Reach::ANSWERS) continue;
     auto address = kj::str(node.getAddress());
     for (auto one : out.asReader().getSurvey().getNodes()) {
-      for (auto its : one.getAddresses()) {
-        if (its == address && one.getControlPlane()) node.setControlPlane(true);
-      }
+      if (one.getControlPlane() && lists(one.getAddresses(), address)) node.setControlPlane(true);
     }
     for (auto& other : nodes) {
-      for (auto member : other->seen().getMembers()) {
+      for (auto member : other->observed().getMembers()) {
         for (auto url : member.getPeerUrls()) {
           if (hostOf(url).host == address) node.setControlPlane(true);
         }
@@ -236,7 +231,7 @@ void Gathering::writeNodes(rpc::Observations::Builder out) {
   }
 }
 
-kj::Own<capnp::MallocMessageBuilder> Gathering::written() {
+kj::Own<capnp::MallocMessageBuilder> Gathering::write() {
   auto message = kj::heap<capnp::MallocMessageBuilder>();
   auto out = message->initRoot<rpc::Observations>();
   out.setNow(static_cast<int64_t>(nanoseconds(call.deps.clock.now())));
@@ -248,11 +243,11 @@ kj::Own<capnp::MallocMessageBuilder> Gathering::written() {
   } else {
     out.setSurveyProblem(surveyProblem);
   }
-  auto endpoints = out.initEndpoints(troubles.size());
-  for (auto i : kj::indices(troubles)) {
-    endpoints[i].setHost(troubles[i].host);
-    endpoints[i].setWhy(troubles[i].why);
-    endpoints[i].setMaintenance(troubles[i].maintenance);
+  auto endpoints = out.initEndpoints(failed.size());
+  for (auto i : kj::indices(failed)) {
+    endpoints[i].setHost(failed[i].host);
+    endpoints[i].setError(failed[i].error);
+    endpoints[i].setMaintenance(failed[i].maintenance);
   }
   writeNodes(out);
   return message;

@@ -1,8 +1,8 @@
-// Everything that `talosctl diagnose` looks at, of all nodes at once.
+// Collects everything that `talosctl diagnose` looks at, from all nodes at once.
 //
 // The nodes are those of -n, else those of the talosconfig and every other one that the cluster
-// names: etcd's members and the nodes of Kubernetes. A node that is down is among them. Nothing on
-// a node is changed; every question has a deadline, so all of it has.
+// names: etcd's members and the nodes of Kubernetes, those that are down included. Nothing on a
+// node is changed; every question has a deadline.
 #pragma once
 
 #include <capnp/message.h>

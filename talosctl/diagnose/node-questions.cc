@@ -17,7 +17,6 @@
 #include "rpc/secret-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/diagnose/log-tail.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -29,14 +28,92 @@ constexpr int kLogLines = 400, kContainerLines = 40;
 using Node = rpc::Observations::Node;
 using Resources = capnp::List<rpc::Resource>::Reader;
 
-template <typename Spec>
-typename Spec::Reader specOf(rpc::Resource::Reader resource) {
-  return resource.getSpec().getAs<Spec>();
+// Resources that are kept as they are, in a field of Observations.Node: one record in a struct, all
+// of them in a list. An element of a list has the fields of the spec, or the spec as a whole, and
+// the id of the resource in the remaining text; an element that is a text is the id.
+struct ResourceQuestion {
+  Question question;
+  kj::StringPtr field;
+  capnp::StructSchema spec;
+  bool controlPlane = false;
+};
+kj::ArrayPtr<const ResourceQuestion> resourceQuestions() {
+  using capnp::Schema;
+  static const ResourceQuestion kQuestions[] = {
+      {Question::DISKS, "volumes", Schema::from<rpc::VolumeStatusSpec>()},
+      {Question::STATUS, "upgrade", Schema::from<rpc::UpgradeStatusSpec>()},
+      {Question::TIME, "time", Schema::from<rpc::TimeStatusSpec>()},
+      {Question::TRUST, "join", Schema::from<rpc::JoinStatusSpec>()},
+      {Question::LINKS, "links", Schema::from<rpc::LinkStatusSpec>()},
+      {Question::LINKS, "linkSpecs", Schema::from<rpc::LinkSpecSpec>()},
+      {Question::ADDRESSES, "leases", Schema::from<rpc::OperatorStatusSpec>()},
+      {Question::ADDRESSES, "addresses", Schema::from<rpc::AddressStatusSpec>()},
+      {Question::ADDRESSES, "network", Schema::from<rpc::NetworkStatusSpec>()},
+      {Question::ROUTES, "routes", Schema::from<rpc::RouteStatusSpec>()},
+      {Question::KUBERNETES, "kubelet", Schema::from<rpc::KubeletSpecSpec>()},
+      {Question::KUBERNETES, "nodeStatus", Schema::from<rpc::NodeStatusSpec>()},
+      {Question::KUBERNETES, "manifests", Schema::from<rpc::ManifestStatusSpec>()},
+      {Question::KUBERNETES, "staticPods", Schema::from<rpc::StaticPodSpec>()},
+      {Question::KUBERNETES, "vips", Schema::from<rpc::VipStatusSpec>()},
+      {Question::ETCD, "etcd", Schema::from<rpc::EtcdStatusSpec>(), true},
+  };
+  return kQuestions;
 }
 
-bool tellsOfTrust(kj::StringPtr why) {
-  return failureOf(why) == DialFailure::kCertificate;
+void keepElement(capnp::DynamicStruct::Builder element, rpc::Resource::Reader resource,
+                 capnp::DynamicStruct::Reader spec) {
+  for (auto field : element.getSchema().getFields()) {
+    auto name = field.getProto().getName();
+    auto type = field.getType();
+    KJ_IF_MAYBE (same, spec.getSchema().findFieldByName(name)) {
+      if (spec.has(*same)) element.set(field, spec.get(*same));
+    } else if (type.isStruct() && type.asStruct() == spec.getSchema()) {
+      element.set(field, spec);
+    } else if (type.isText()) {
+      element.set(field, resource.getMetadata().getId());
+    }
+  }
 }
+
+void keepResources(Node::Builder node, const ResourceQuestion& question, Resources all) {
+  auto out = capnp::toDynamic(node);
+  auto field = out.getSchema().getFieldByName(question.field);
+  auto specOf = [&](size_t i) {
+    return all[i].getSpec().getAs<capnp::DynamicStruct>(question.spec);
+  };
+  if (!field.getType().isList()) {
+    if (all.size() > 0) out.set(field, specOf(0));
+    return;
+  }
+  auto list = out.init(field, all.size()).as<capnp::DynamicList>();
+  for (auto i : kj::indices(all)) {
+    if (field.getType().asList().getElementType().isText()) {
+      list.set(i, all[i].getMetadata().getId());
+    } else {
+      keepElement(list[i].as<capnp::DynamicStruct>(), all[i], specOf(i));
+    }
+  }
+}
+
+// The lines of a log as they arrive.
+struct Tail {
+  kj::String id;
+  kj::Vector<kj::String> lines;
+};
+class TailSink final : public rpc::LogSink::Server {
+ public:
+  explicit TailSink(Tail& tail) : tail(tail) {}
+  kj::Promise<void> write(WriteContext context) override {
+    for (auto line : Lines(context.getParams().getBytes().asChars())) {
+      tail.lines.add(kj::heapString(line));
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
+
+ private:
+  Tail& tail;
+};
 
 }  // namespace
 
@@ -50,88 +127,81 @@ struct NodeQuestions::Impl {
   kj::String asked;
   capnp::MallocMessageBuilder message;
   Node::Builder node = nullptr;
-  struct Missing {
+  struct Unanswered {
     Question question;
-    kj::String why;
+    kj::String error;
   };
-  kj::Vector<Missing> missing;
-  struct Tail {
-    kj::String id;
-    kj::Vector<kj::String> lines;
-  };
-  kj::Vector<Tail> tails;
+  kj::Vector<Unanswered> unanswered;
+  kj::Vector<kj::Own<Tail>> tails;
 
   rpc::Node::Client remote() { return client.node(asked); }
 
-  void miss(Question question, const kj::Exception& e) {
-    for (auto& one : missing) {
+  void fails(Question question, const kj::Exception& e) {
+    for (auto& one : unanswered) {
       if (one.question == question) return;
     }
-    missing.add(Missing{question, messageText(e)});
+    unanswered.add(Unanswered{question, messageText(e)});
   }
 
-  // `take` reads the answer; what it throws counts as no answer.
-  template <typename Results, typename Take>
-  kj::Promise<void> question(Question question, capnp::RemotePromise<Results> sent, Take take) {
+  // `keep` reads the answer; an exception from it counts as no answer.
+  template <typename Results, typename Keep>
+  kj::Promise<void> question(Question question, capnp::RemotePromise<Results> sent, Keep keep) {
     kj::Promise<capnp::Response<Results>> answer = kj::mv(sent);
     return within(client.deps.timer, kAnswerWithin, kj::mv(answer))
-        .then([take = kj::mv(take)](capnp::Response<Results>&& results) mutable { take(results); })
-        .catch_([this, question](kj::Exception&& e) { miss(question, e); });
+        .then([keep = kj::mv(keep)](capnp::Response<Results>&& results) mutable { keep(results); })
+        .catch_([this, question](kj::Exception&& e) { fails(question, e); });
   }
 
-  template <typename Spec, typename Take>
-  kj::Promise<void> resources(Question about, Take take) {
+  template <typename Keep>
+  kj::Promise<void> resources(Question about, kj::StringPtr type, Keep keep) {
     auto request = remote().resourcesRequest().send().getResources().listRequest();
-    request.initKind().setType(typeName<Spec>());
+    request.initKind().setType(type);
     return question<rpc::Resources::ListResults>(
         about, request.send(),
-        [take = kj::mv(take)](rpc::Resources::ListResults::Reader results) mutable {
-          take(results.getResources());
+        [keep = kj::mv(keep)](rpc::Resources::ListResults::Reader results) mutable {
+          keep(results.getResources());
         });
   }
-
-  // The one record of a type that has one.
-  template <typename Spec, typename Take>
-  kj::Promise<void> resource(Question about, Take take) {
-    return resources<Spec>(about, [take = kj::mv(take)](Resources all) mutable {
-      if (all.size() > 0) take(specOf<Spec>(all[0]));
+  // Each resource of a type whose spec is read, not kept.
+  template <typename Spec, typename Read>
+  kj::Promise<void> each(Question about, Read read) {
+    return resources(about, typeName<Spec>(), [read = kj::mv(read)](Resources all) mutable {
+      for (auto one : all) read(ResourceOf<Spec>(one));
     });
   }
 
-  // --- the questions
-
-  kj::Promise<void> first();
+  kj::Promise<void> reach();
   kj::Promise<void> all();
-  void networkQuestions(kj::Vector<kj::Promise<void>>& waits);
-  void machineQuestions(kj::Vector<kj::Promise<void>>& waits);
-  void kubernetesQuestions(kj::Vector<kj::Promise<void>>& waits);
-  void controlPlaneQuestions(kj::Vector<kj::Promise<void>>& waits);
-  kj::Promise<void> facts();
-  void readFacts(kj::StringPtr document);
-  kj::Promise<void> log(kj::String id);
+  void addMachine(kj::Vector<kj::Promise<void>>& waits);
+  void addControlPlane(kj::Vector<kj::Promise<void>>& waits);
+  kj::Promise<void> config();
+  void keepFacts(kj::StringPtr document);
+  Tail& newTail(kj::StringPtr id);
+  kj::Promise<void> log(kj::StringPtr id);
   kj::Promise<void> containerLogs();
-  void clockFromEvents();
+  void readClockFromEvents();
   void finish();
 };
 
-kj::Promise<void> NodeQuestions::Impl::first() {
-  auto sent = remote().machineRequest().send().getMachine().versionRequest().send();
-  kj::Promise<capnp::Response<rpc::Version>> answer = kj::mv(sent);
+kj::Promise<void> NodeQuestions::Impl::reach() {
+  kj::Promise<capnp::Response<rpc::Version>> answer =
+      remote().machineRequest().send().getMachine().versionRequest().send();
   return within(client.deps.timer, kAnswerWithin, kj::mv(answer))
       .then(
           [this](capnp::Response<rpc::Version>&& version) {
             node.setHostname(version.getHostname());
-            node.setReach(has(version.getTag(), kNotAuthenticated) ? Node::Reach::UNVERIFIED
-                                                                   : Node::Reach::ANSWERS);
+            node.setReach(has(version.getTag(), kNotAuthenticated) ? Reach::UNVERIFIED
+                                                                   : Reach::ANSWERS);
           },
           [this](kj::Exception&& e) {
-            auto why = messageText(e);
-            node.setReach(tellsOfTrust(why) ? Node::Reach::REFUSED : Node::Reach::SILENT);
-            node.setWhy(why);
+            auto error = messageText(e);
+            bool trust = failureOf(error) == Failure::kCertificate;
+            node.setReach(trust ? Reach::REFUSED : Reach::SILENT);
+            node.setError(error);
           });
 }
 
-void NodeQuestions::Impl::machineQuestions(kj::Vector<kj::Promise<void>>& waits) {
+void NodeQuestions::Impl::addMachine(kj::Vector<kj::Promise<void>>& waits) {
   auto machine = remote().machineRequest().send().getMachine();
   waits.add(question<rpc::Status>(Question::STATUS, machine.statusRequest().send(),
                                   [this](rpc::Status::Reader status) { node.setStatus(status); }));
@@ -144,103 +214,27 @@ void NodeQuestions::Impl::machineQuestions(kj::Vector<kj::Promise<void>>& waits)
   waits.add(question<rpc::Machine::MountsResults>(
       Question::DISKS, machine.mountsRequest().send(),
       [this](rpc::Machine::MountsResults::Reader mounts) { node.setMounts(mounts.getMounts()); }));
-  waits.add(resources<rpc::VolumeStatusSpec>(Question::DISKS, [this](Resources all) {
-    auto volumes = node.initVolumes(all.size());
-    for (auto i : kj::indices(all)) {
-      volumes[i].setLabel(all[i].getMetadata().getId());
-      volumes[i].setStatus(specOf<rpc::VolumeStatusSpec>(all[i]));
-    }
-  }));
-  waits.add(resource<rpc::UpgradeStatusSpec>(
-      Question::STATUS, [this](rpc::UpgradeStatusSpec::Reader spec) { node.setUpgrade(spec); }));
-  waits.add(resource<rpc::TimeStatusSpec>(
-      Question::TIME, [this](rpc::TimeStatusSpec::Reader spec) { node.setTime(spec); }));
-  waits.add(
-      resource<rpc::JoinStatusSpec>(Question::TRUST, [this](rpc::JoinStatusSpec::Reader spec) {
-        node.setJoins(true);
-        node.setJoin(spec);
-      }));
-  waits.add(facts());
-}
-
-void NodeQuestions::Impl::networkQuestions(kj::Vector<kj::Promise<void>>& waits) {
-  waits.add(resources<rpc::LinkStatusSpec>(Question::LINKS, [this](Resources all) {
-    auto links = node.initLinks(all.size());
-    for (auto i : kj::indices(all)) {
-      links[i].setName(all[i].getMetadata().getId());
-      links[i].setStatus(specOf<rpc::LinkStatusSpec>(all[i]));
-    }
-  }));
-  waits.add(resources<rpc::LinkSpecSpec>(Question::LINKS, [this](Resources all) {
-    auto names = node.initLinkSpecs(all.size());
-    for (auto i : kj::indices(all)) names.set(i, specOf<rpc::LinkSpecSpec>(all[i]).getName());
-  }));
-  waits.add(resources<rpc::OperatorStatusSpec>(Question::ADDRESSES, [this](Resources all) {
-    auto leases = node.initLeases(all.size());
-    for (auto i : kj::indices(all)) {
-      auto spec = specOf<rpc::OperatorStatusSpec>(all[i]);
-      leases[i].setId(all[i].getMetadata().getId());
-      leases[i].setOperator(spec.getOperator());
-      leases[i].setLinkName(spec.getLinkName());
-      leases[i].setState(spec.getState());
-      leases[i].setAddresses(spec.getAddresses());
-    }
-  }));
-  waits.add(resources<rpc::AddressStatusSpec>(Question::ADDRESSES, [this](Resources all) {
-    auto addresses = node.initAddresses(all.size());
-    for (auto i : kj::indices(all)) {
-      addresses.setWithCaveats(i, specOf<rpc::AddressStatusSpec>(all[i]));
-    }
-  }));
-  waits.add(resources<rpc::NodeAddressSpec>(Question::ADDRESSES, [this](Resources all) {
-    for (auto one : all) {
-      if (one.getMetadata().getId() != "current") continue;
-      node.setNodeAddresses(specOf<rpc::NodeAddressSpec>(one).getAddresses());
-    }
-  }));
-  waits.add(resource<rpc::NetworkStatusSpec>(
-      Question::ADDRESSES, [this](rpc::NetworkStatusSpec::Reader spec) { node.setNetwork(spec); }));
-  waits.add(resources<rpc::RouteStatusSpec>(Question::ROUTES, [this](Resources all) {
-    auto routes = node.initRoutes(all.size());
-    for (auto i : kj::indices(all)) {
-      routes.setWithCaveats(i, specOf<rpc::RouteStatusSpec>(all[i]));
-    }
-  }));
-  waits.add(resource<rpc::ResolverSpecSpec>(
+  waits.add(each<rpc::NodeAddressSpec>(Question::ADDRESSES,
+                                       [this](ResourceOf<rpc::NodeAddressSpec> spec) {
+                                         if (spec.id() == "current")
+                                           node.setNodeAddresses(spec.getAddresses());
+                                       }));
+  waits.add(each<rpc::ResolverSpecSpec>(
       Question::NAMES,
       [this](rpc::ResolverSpecSpec::Reader spec) { node.setResolvers(spec.getDnsServers()); }));
-}
-
-void NodeQuestions::Impl::kubernetesQuestions(kj::Vector<kj::Promise<void>>& waits) {
-  waits.add(resource<rpc::KubeletSpecSpec>(
-      Question::KUBERNETES, [this](rpc::KubeletSpecSpec::Reader spec) { node.setKubelet(spec); }));
-  waits.add(resource<rpc::NodeStatusSpec>(
-      Question::KUBERNETES,
-      [this](rpc::NodeStatusSpec::Reader spec) { node.setNodeStatus(spec); }));
-  waits.add(resource<rpc::ManifestStatusSpec>(
-      Question::KUBERNETES,
-      [this](rpc::ManifestStatusSpec::Reader spec) { node.setManifests(spec); }));
-  waits.add(resources<rpc::StaticPodSpec>(Question::KUBERNETES, [this](Resources all) {
-    auto pods = node.initStaticPods(all.size());
-    for (auto i : kj::indices(all)) pods.set(i, all[i].getMetadata().getId());
-  }));
-  waits.add(resource<rpc::SecretStatusSpec>(
+  waits.add(each<rpc::SecretStatusSpec>(
       Question::KUBERNETES,
       [this](rpc::SecretStatusSpec::Reader spec) { node.setSecretsReady(spec.getReady()); }));
-  waits.add(resources<rpc::VipStatusSpec>(Question::KUBERNETES, [this](Resources all) {
-    auto vips = node.initVips(all.size());
-    for (auto i : kj::indices(all)) {
-      vips[i].setAddress(all[i].getMetadata().getId());
-      vips[i].setStatus(specOf<rpc::VipStatusSpec>(all[i]));
-    }
-  }));
-  waits.add(log(kj::str("kubelet")));
-  waits.add(log(kj::str("cri")));
+  for (auto& one : resourceQuestions()) {
+    if (one.controlPlane && !node.getControlPlane()) continue;
+    waits.add(resources(one.question, typeName(one.spec),
+                        [this, &one](Resources all) { keepResources(node, one, all); }));
+  }
+  waits.add(config());
+  for (auto id : {"kubelet"_kj, "cri"_kj}) waits.add(log(id));
 }
 
-void NodeQuestions::Impl::controlPlaneQuestions(kj::Vector<kj::Promise<void>>& waits) {
-  waits.add(resource<rpc::EtcdStatusSpec>(
-      Question::ETCD, [this](rpc::EtcdStatusSpec::Reader spec) { node.setEtcd(spec); }));
+void NodeQuestions::Impl::addControlPlane(kj::Vector<kj::Promise<void>>& waits) {
   auto members = remote().etcdRequest().send().getEtcd().membersRequest().send();
   waits.add(question<rpc::Etcd::MembersResults>(Question::MEMBERS, kj::mv(members),
                                                 [this](rpc::Etcd::MembersResults::Reader results) {
@@ -255,23 +249,22 @@ void NodeQuestions::Impl::controlPlaneQuestions(kj::Vector<kj::Promise<void>>& w
                                                node.setContainers(results.getContainers());
                                              })
           .then([this]() { return containerLogs(); }));
-  waits.add(log(kj::str("etcd")));
-  waits.add(log(kj::str("controller-runtime")));
+  for (auto id : {"etcd"_kj, "controller-runtime"_kj}) waits.add(log(id));
 }
 
 // --- the machine config
 
-kj::Promise<void> NodeQuestions::Impl::facts() {
+kj::Promise<void> NodeQuestions::Impl::config() {
   auto request = remote().sensitiveResourcesRequest().send().getResources().getRequest();
   request.initKind().setType(typeName<rpc::MachineConfigSpec>());
   request.setId("v1alpha1");
   return question<rpc::Resources::GetResults>(
       Question::CONFIG, request.send(), [this](rpc::Resources::GetResults::Reader results) {
-        readFacts(specOf<rpc::MachineConfigSpec>(results.getResource()).getDocument());
+        keepFacts(ResourceOf<rpc::MachineConfigSpec>(results.getResource()).getDocument());
       });
 }
 
-void NodeQuestions::Impl::readFacts(kj::StringPtr document) {
+void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
   auto parsed = config::parse(document);
   auto config = parsed.get();
   auto cluster = config.getCluster();
@@ -293,23 +286,23 @@ void NodeQuestions::Impl::readFacts(kj::StringPtr document) {
   bool controlPlane = config::isControlPlane(config.getMachine().getType());
   node.setControlPlane(controlPlane);
 
-  struct Given {
+  struct Source {
     kj::StringPtr key;
     capnp::Data::Reader certificate;
   };
-  const Given given[] = {{"machine.ca", config.getMachine().getCa().getCrt()},
-                         {"cluster.ca", cluster.getCa().getCrt()},
-                         {"cluster.etcd.ca", cluster.getEtcd().getCa().getCrt()},
-                         {"cluster.aggregatorCA", cluster.getAggregatorCA().getCrt()}};
-  kj::Vector<const Given*> there;
-  for (auto& one : given) {
-    if (one.certificate.size() > 0) there.add(&one);
+  const Source sources[] = {{"machine.ca", config.getMachine().getCa().getCrt()},
+                            {"cluster.ca", cluster.getCa().getCrt()},
+                            {"cluster.etcd.ca", cluster.getEtcd().getCa().getCrt()},
+                            {"cluster.aggregatorCA", cluster.getAggregatorCA().getCrt()}};
+  kj::Vector<const Source*> present;
+  for (auto& one : sources) {
+    if (one.certificate.size() > 0) present.add(&one);
   }
-  auto list = facts.initAuthorities(there.size());
-  for (auto i : kj::indices(there)) {
-    auto pem = kj::heapString(there[i]->certificate.asChars());
+  auto list = facts.initAuthorities(present.size());
+  for (auto i : kj::indices(present)) {
+    auto pem = kj::heapString(present[i]->certificate.asChars());
     auto info = pki::inspect(pem);
-    list[i].setKey(there[i]->key);
+    list[i].setKey(present[i]->key);
     list[i].setFingerprint(pki::fingerprint(pem));
     list[i].setNotBefore((info.notBefore - kj::UNIX_EPOCH) / kj::SECONDS);
     list[i].setNotAfter((info.notAfter - kj::UNIX_EPOCH) / kj::SECONDS);
@@ -318,21 +311,21 @@ void NodeQuestions::Impl::readFacts(kj::StringPtr document) {
 
 // --- logs
 
-kj::Promise<void> NodeQuestions::Impl::log(kj::String id) {
+Tail& NodeQuestions::Impl::newTail(kj::StringPtr id) {
+  return *tails.add(kj::heap<Tail>(Tail{kj::str(id), {}}));
+}
+
+kj::Promise<void> NodeQuestions::Impl::log(kj::StringPtr id) {
   auto request = remote().logsRequest().send().getLogs().readRequest();
   request.setId(id);
   request.setTailLines(kLogLines);
-  tails.add(Tail{kj::mv(id), {}});
-  auto index = tails.size() - 1;
-  request.setSink(
-      kj::heap<LogTail>([this, index](kj::String line) { tails[index].lines.add(kj::mv(line)); }));
-  auto sent = request.send();
-  kj::Promise<capnp::Response<rpc::Logs::ReadResults>> answer = kj::mv(sent);
+  request.setSink(kj::heap<TailSink>(newTail(id)));
+  kj::Promise<capnp::Response<rpc::Logs::ReadResults>> answer = request.send();
   // A service that has not run yet has no log.
   return within(client.deps.timer, kAnswerWithin, kj::mv(answer))
       .then([](auto&&) {},
             [this](kj::Exception&& e) {
-              if (kindOf(e) != ErrorKind::kNotFound) miss(Question::LOGS, e);
+              if (kindOf(e) != ErrorKind::kNotFound) fails(Question::LOGS, e);
             });
 }
 
@@ -343,10 +336,7 @@ kj::Promise<void> NodeQuestions::Impl::containerLogs() {
     auto request = remote().containersRequest().send().getContainers().logsRequest();
     request.setId(container.getId());
     request.setTailLines(kContainerLines);
-    tails.add(Tail{kj::str(container.getId()), {}});
-    auto index = tails.size() - 1;
-    request.setSink(kj::heap<LogTail>(
-        [this, index](kj::String line) { tails[index].lines.add(kj::mv(line)); }));
+    request.setSink(kj::heap<TailSink>(newTail(container.getId())));
     waits.add(
         question<rpc::Containers::LogsResults>(Question::LOGS, request.send(), [](auto&&) {}));
   }
@@ -356,34 +346,33 @@ kj::Promise<void> NodeQuestions::Impl::containerLogs() {
 // --- all of it
 
 kj::Promise<void> NodeQuestions::Impl::all() {
-  co_await first();
-  if (node.getReach() != Node::Reach::ANSWERS && node.getReach() != Node::Reach::UNVERIFIED)
-    co_return;
+  co_await reach();
+  bool answers = node.getReach() == Reach::ANSWERS;
+  if (!answers && node.getReach() != Reach::UNVERIFIED) co_return;
   kj::Vector<kj::Promise<void>> waits;
   auto services = remote().servicesRequest().send().getServices().listRequest().send();
   waits.add(question<rpc::Services::ListResults>(
       Question::SERVICES, kj::mv(services), [this](rpc::Services::ListResults::Reader results) {
         node.setServices(results.getServices());
       }));
-  if (node.getReach() == Node::Reach::ANSWERS) {
-    co_await resource<rpc::MachineTypeSpec>(
+  if (answers) {
+    co_await each<rpc::MachineTypeSpec>(
         Question::STATUS, [this](rpc::MachineTypeSpec::Reader spec) {
           node.setControlPlane(spec.getType() == rpc::MachineType::CONTROLPLANE ||
                                spec.getType() == rpc::MachineType::INIT);
         });
-    machineQuestions(waits);
-    networkQuestions(waits);
-    kubernetesQuestions(waits);
-    if (node.getControlPlane()) controlPlaneQuestions(waits);
+    addMachine(waits);
+    if (node.getControlPlane()) addControlPlane(waits);
   }
   co_await kj::joinPromises(waits.releaseAsArray());
-  clockFromEvents();
+  node.setJoins(node.hasJoin());
+  readClockFromEvents();
   finish();
 }
 
-// Without an answer of a time server: when the newest event was, and how long ago that is by the
+// Without an answer of a time server: the time of the newest event, and how long ago that is by the
 // clock that is never set.
-void NodeQuestions::Impl::clockFromEvents() {
+void NodeQuestions::Impl::readClockFromEvents() {
   if (node.getClock() != 0) return;
   uint64_t newest = 0;
   for (auto service : node.asReader().getServices()) {
@@ -396,24 +385,24 @@ void NodeQuestions::Impl::clockFromEvents() {
     }
   }
   if (node.getClock() == 0) return;
-  kj::Vector<Missing> rest;
-  for (auto& one : missing) {
+  kj::Vector<Unanswered> rest;
+  for (auto& one : unanswered) {
     if (one.question != Question::CLOCK) rest.add(kj::mv(one));
   }
-  missing = kj::mv(rest);
+  unanswered = kj::mv(rest);
 }
 
 void NodeQuestions::Impl::finish() {
-  auto unanswered = node.initUnanswered(missing.size());
-  for (auto i : kj::indices(missing)) {
-    unanswered[i].setQuestion(missing[i].question);
-    unanswered[i].setWhy(missing[i].why);
+  auto list = node.initUnanswered(unanswered.size());
+  for (auto i : kj::indices(unanswered)) {
+    list[i].setQuestion(unanswered[i].question);
+    list[i].setError(unanswered[i].error);
   }
   auto logs = node.initLogs(tails.size());
   for (auto i : kj::indices(tails)) {
-    logs[i].setId(tails[i].id);
-    auto lines = logs[i].initLines(tails[i].lines.size());
-    for (auto j : kj::indices(lines)) lines.set(j, tails[i].lines[j]);
+    logs[i].setId(tails[i]->id);
+    auto lines = logs[i].initLines(tails[i]->lines.size());
+    for (auto j : kj::indices(lines)) lines.set(j, tails[i]->lines[j]);
   }
   if (asked.size() > 0) return;
   auto own = node.asReader().getNodeAddresses();
@@ -428,7 +417,7 @@ kj::Promise<void> NodeQuestions::ask() {
   return impl->all();
 }
 
-rpc::Observations::Node::Reader NodeQuestions::seen() const {
+ObservedNode NodeQuestions::observed() const {
   return impl->node.asReader();
 }
 

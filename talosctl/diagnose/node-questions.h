@@ -1,25 +1,25 @@
-// Asks one node everything that the checks look at.
+// Asks one node everything that the checks look at, and owns its answers.
 //
-// All questions go out at once, each with a deadline; what is not answered is kept as such and
-// stops nothing. Nothing on the node is changed. Of the machine config only what the checks need is
-// kept, no secrets.
+// All questions are sent at once, each with a deadline; one without an answer is kept as such and
+// stops no other. Nothing on the node is changed. Of the machine config only what the checks need
+// is kept, no secrets.
 #pragma once
 
-#include "rpc/diagnosis.capnp.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
 
 class NodeQuestions {
  public:
-  // `address` empty: the node of the endpoint, which is then called by its first address.
+  // `address` empty: the node of the endpoint, which is then known by its first address.
   NodeQuestions(Client& client, kj::String address);
   ~NodeQuestions() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(NodeQuestions);
 
   // Never rejects; within 40 s.
   kj::Promise<void> ask();
-  rpc::Observations::Node::Reader seen() const;
+  ObservedNode observed() const;
 
  private:
   struct Impl;

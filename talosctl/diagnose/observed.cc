@@ -1,11 +1,10 @@
 #include "talosctl/diagnose/observed.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/base/date.h"
 #include "common/config/config.h"
-#include "common/net/ip.h"
 
 namespace talos::talosctl {
 
@@ -20,39 +19,81 @@ bool hasAny(kj::StringPtr text, std::initializer_list<kj::StringPtr> parts) {
   return false;
 }
 
-bool answers(SeenNode node) {
+bool lists(capnp::List<capnp::Text>::Reader list, kj::StringPtr text) {
+  for (auto one : list) {
+    if (one == text) return true;
+  }
+  return false;
+}
+
+bool isFirst(kj::Vector<kj::String>& known, kj::StringPtr key) {
+  for (auto& one : known) {
+    if (one == key) return false;
+  }
+  known.add(kj::str(key));
+  return true;
+}
+
+// --- nodes
+
+bool answers(ObservedNode node) {
   return node.getReach() == Reach::ANSWERS;
 }
 
-bool isControlPlane(SeenNode node) {
-  return node.getControlPlane();
+bool mayBeSilentControlPlane(ObservedNode node) {
+  return !answers(node) && (node.getControlPlane() || node.getReach() == Reach::SILENT);
 }
 
-kj::Maybe<SeenNode> nodeAt(Seen seen, kj::StringPtr address) {
-  for (auto node : seen.getNodes()) {
-    if (node.getAddress() == address) return node;
-    for (auto own : node.getNodeAddresses()) {
-      if (own == address) return node;
-    }
+kj::Maybe<ObservedNode> nodeAt(ObservedCluster cluster, kj::StringPtr address) {
+  for (auto node : cluster.getNodes()) {
+    if (node.getAddress() == address || lists(node.getNodeAddresses(), address)) return node;
   }
   return nullptr;
 }
 
-kj::Maybe<SeenNode> nodeNamed(Seen seen, kj::StringPtr name) {
-  for (auto node : seen.getNodes()) {
+kj::Maybe<ObservedNode> nodeNamed(ObservedCluster cluster, kj::StringPtr name) {
+  for (auto node : cluster.getNodes()) {
     if (node.getKubelet().getNodename() == name || node.getHostname() == name) return node;
   }
   // One that is down is known by its address alone.
-  for (auto one : seen.getSurvey().getNodes()) {
+  for (auto one : cluster.getSurvey().getNodes()) {
     if (one.getName() != name) continue;
     for (auto address : one.getAddresses()) {
-      KJ_IF_MAYBE (node, nodeAt(seen, address)) return *node;
+      KJ_IF_MAYBE (node, nodeAt(cluster, address)) return *node;
     }
   }
   return nullptr;
 }
 
-kj::Maybe<rpc::Service::Reader> serviceOf(SeenNode node, kj::StringPtr id) {
+int64_t nowOn(ObservedCluster cluster, ObservedNode node) {
+  return node.getClock() != 0 ? node.getClock() : cluster.getNow();
+}
+
+bool allControlPlanesAsked(ObservedCluster cluster) {
+  for (auto node : cluster.getNodes()) {
+    for (auto member : node.getMembers()) {
+      for (auto url : member.getPeerUrls()) {
+        if (nodeAt(cluster, hostOf(url).host) == nullptr) return false;
+      }
+    }
+  }
+  for (auto one : cluster.getSurvey().getNodes()) {
+    if (one.getControlPlane() && nodeNamed(cluster, one.getName()) == nullptr) return false;
+  }
+  return true;
+}
+
+bool hasManifests(ObservedCluster cluster) {
+  for (auto node : cluster.getNodes()) {
+    auto message = node.getManifests().getMessage();
+    if (message == "applied" || message.startsWith("applied; ")) return true;
+  }
+  return false;
+}
+
+// --- services, and what a node says of itself
+
+kj::Maybe<rpc::Service::Reader> serviceOf(ObservedNode node, kj::StringPtr id) {
   for (auto service : node.getServices()) {
     if (service.getId() == id) return service;
   }
@@ -65,215 +106,249 @@ bool isUp(rpc::Service::Reader service) {
   return health.getUnknown() ? !service.getChecked() : health.getHealthy();
 }
 
-Told tells(rpc::Service::Reader service) {
+kj::Maybe<rpc::Service::Reader> downService(ObservedNode node, kj::StringPtr id) {
+  KJ_IF_MAYBE (service, serviceOf(node, id)) {
+    if (!isUp(*service)) return *service;
+  }
+  return nullptr;
+}
+
+Statement statementOf(rpc::Service::Reader service) {
+  Statement statement{.source = kj::str("service ", service.getId()), .text = {}};
   auto health = service.getHealth();
   bool running = service.getState() == rpc::ServiceState::RUNNING;
   if (running && !health.getUnknown() && !health.getHealthy()) {
-    return {health.getLastMessage(), health.getLastChange()};
+    statement.text = kj::str(health.getLastMessage());
+    statement.time = health.getLastChange();
+    return statement;
   }
   auto events = service.getEvents();
-  if (events.size() == 0) return {};
-  // Why a process ended stands before what was done about it.
+  if (events.size() == 0) return statement;
+  // Why a process exited stands before what was done about it.
   constexpr size_t kLooked = 3;
   auto oldest = events.size() - kj::min(kLooked, size_t(events.size()));
+  auto best = events[events.size() - 1];
   for (size_t i = events.size(); i > oldest; --i) {
     auto event = events[i - 1];
-    if (hasAny(event.getMessage(), {"cannot ", "exited", "killed", "failed"})) {
-      return {event.getMessage(), event.getTime()};
-    }
+    if (!hasAny(event.getMessage(), {"cannot ", "exited", "killed", "failed"})) continue;
+    best = event;
+    break;
   }
-  auto newest = events[events.size() - 1];
-  return {newest.getMessage(), newest.getTime()};
+  statement.text = kj::str(best.getMessage());
+  statement.time = best.getTime();
+  return statement;
 }
 
-kj::Maybe<Told> certificateWait(SeenNode node) {
+kj::Vector<Statement> complaintsOf(ObservedNode node) {
+  kj::Vector<Statement> all;
+  auto add = [&](kj::StringPtr source, kj::StringPtr text) {
+    if (text.size() > 0) all.add(Statement{kj::str(source), kj::str(text)});
+  };
+  for (auto service : node.getServices()) {
+    auto statement = statementOf(service);
+    if (!isUp(service) && statement.text.size() > 0) all.add(kj::mv(statement));
+  }
+  auto time = node.getTime();
+  if (!time.getSynced() && !time.getSyncDisabled()) add("get timestatus", time.getProblem());
+  if (node.getJoins() && !node.getJoin().getReady()) {
+    add("get joinstatus", node.getJoin().getMessage());
+  }
+  auto etcd = node.getEtcd();
+  if (etcd.getPhase() != "member") add("get etcdstatus", etcd.getMessage());
+  add("get manifeststatus", node.getManifests().getMessage());
+  auto status = node.getNodeStatus();
+  if (!status.getApplied()) add("get nodestatus", status.getMessage());
+  return all;
+}
+
+kj::Maybe<Statement> certificateWait(ObservedNode node) {
   constexpr kj::StringPtr kWaits = "Waiting for its certificate: "_kj;
   KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
     auto events = service->getEvents();
     if (service->getState() != rpc::ServiceState::PREPARING || events.size() == 0) return nullptr;
     auto newest = events[events.size() - 1];
     kj::StringPtr text = newest.getMessage();
-    if (text.startsWith(kWaits)) return Told{text.slice(kWaits.size()), newest.getTime()};
+    if (text.startsWith(kWaits)) {
+      return Statement{kj::str("service kubelet"), kj::str(text.slice(kWaits.size())),
+                       newest.getTime()};
+    }
   }
   return nullptr;
 }
 
-kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
-                         std::initializer_list<kj::StringPtr> words) {
-  for (auto one : node.getLogs()) {
-    if (one.getId() != log) continue;
-    auto lines = one.getLines();
-    for (size_t i = lines.size(); i-- > 0;) {
-      if (hasAny(lines[i], words)) return lines[i];
-    }
-  }
-  return "";
-}
-
-kj::StringPtr lastLine(SeenNode node, kj::StringPtr log) {
-  for (auto one : node.getLogs()) {
-    auto lines = one.getLines();
-    if (one.getId() == log && lines.size() > 0) return lines[lines.size() - 1];
-  }
-  return "";
-}
-
-bool isRecent(Seen seen, SeenNode node, kj::StringPtr line, kj::Duration within) {
-  tm written{};
-  auto rest = line.size() > 1 ? strptime(line.cStr() + 1, "%m%d %H:%M:%S", &written) : nullptr;
-  bool klog = rest != nullptr && *rest == '.' && strchr("IWEF", line[0]) != nullptr;
-  if (!klog) return true;
-  constexpr int64_t kSecond = 1'000'000'000;
-  time_t now = (node.getClock() != 0 ? node.getClock() : seen.getNow()) / kSecond;
-  tm today{};
-  gmtime_r(&now, &today);
-  written.tm_year = today.tm_year;
-  auto age = now - timegm(&written);
-  constexpr int64_t kYear = 365 * 86400;
-  if (age < -kYear / 2) age += kYear;  // of last December
-  return age <= within / kj::SECONDS;
-}
+// --- logs
 
 namespace {
 
-constexpr auto kEndsAgain = 2 * kj::MINUTES;  // a program that ends is started that often
+constexpr auto kRestartedWithin = 2 * kj::MINUTES;  // a program that exits is started that often
 
-// "I1122 18:50:08.179938 …"
-bool isInformation(kj::StringPtr line) {
-  constexpr size_t kDate = 5;
-  if (line.size() <= kDate || line[0] != 'I' || line[kDate] != ' ') return false;
-  for (size_t i = 1; i < kDate; ++i) {
-    if (line[i] < '0' || line[i] > '9') return false;
-  }
-  return true;
-}
-
-kj::StringPtr newestFatal(Seen seen, SeenNode node, kj::StringPtr log,
-                          std::initializer_list<kj::StringPtr> words) {
-  for (auto one : node.getLogs()) {
-    if (one.getId() != log) continue;
-    auto lines = one.getLines();
-    for (size_t i = lines.size(); i-- > 0;) {
-      if (isInformation(lines[i]) || !hasAny(lines[i], words)) continue;
-      if (isRecent(seen, node, lines[i], kEndsAgain)) return lines[i];
-    }
-  }
-  return "";
+// The level and time of klog's lines; none for others.
+struct Klog {
+  char level;
+  tm written;
+};
+kj::Maybe<Klog> klogOf(kj::StringPtr line) {
+  Klog klog{.level = line.size() > 0 ? line[0] : ' ', .written = {}};
+  auto rest = line.size() > 1 ? strptime(line.cStr() + 1, "%m%d %H:%M:%S", &klog.written) : nullptr;
+  bool valid = rest != nullptr && *rest == '.' && strchr("IWEF", klog.level) != nullptr;
+  return valid ? kj::Maybe<Klog>(klog) : nullptr;
 }
 
 }  // namespace
 
-kj::StringPtr fatalLine(Seen seen, SeenNode node, kj::StringPtr log) {
-  auto wrong = newestFatal(
-      seen, node, log,
-      {"unknown flag", "invalid argument", "failed to parse", "address already in use"});
-  if (wrong.size() > 0) return wrong;
-  return newestFatal(seen, node, log,
-                     {"Error: ", "error: ", "command failed", "panic: ", "fatal",
-                      "failed to run Kubelet", "failed to validate", "Error starting"});
-}
-
-bool allControlPlanesAsked(Seen seen) {
-  for (auto node : seen.getNodes()) {
-    for (auto member : node.getMembers()) {
-      for (auto url : member.getPeerUrls()) {
-        if (nodeAt(seen, hostOf(url).host) == nullptr) return false;
-      }
-    }
-  }
-  for (auto one : seen.getSurvey().getNodes()) {
-    if (one.getControlPlane() && nodeNamed(seen, one.getName()) == nullptr) return false;
+bool isRecent(ObservedCluster cluster, ObservedNode node, kj::StringPtr line, kj::Duration within) {
+  KJ_IF_MAYBE (klog, klogOf(line)) {
+    time_t now = nowOn(cluster, node) / kSecondNs;
+    tm today{};
+    gmtime_r(&now, &today);
+    klog->written.tm_year = today.tm_year;
+    auto age = now - timegm(&klog->written);
+    constexpr int64_t kYear = 365 * 86400;
+    if (age < -kYear / 2) age += kYear;  // of last December
+    return age <= within / kj::SECONDS;
   }
   return true;
 }
 
-bool hasManifests(Seen seen) {
-  for (auto node : seen.getNodes()) {
-    auto message = node.getManifests().getMessage();
-    if (message == "applied" || message.startsWith("applied; ")) return true;
+capnp::List<capnp::Text>::Reader linesOfLog(ObservedNode node, kj::StringPtr log) {
+  for (auto one : node.getLogs()) {
+    if (one.getId() == log) return one.getLines();
   }
-  return false;
+  return {};
 }
 
-DialFailure failureOf(kj::StringPtr text) {
-  if (hasAny(text, {"x509: ", "certificate", "TLS handshake", "tls: "})) {
-    return DialFailure::kCertificate;
+kj::StringPtr newestLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log,
+                         const LineQuery& query) {
+  auto lines = linesOfLog(node, log);
+  for (size_t i = lines.size(); i-- > 0;) {
+    kj::StringPtr line = lines[i];
+    auto isInformation = [&] {
+      return klogOf(line).map([](auto& klog) { return klog.level == 'I'; }).orDefault(false);
+    };
+    if (!hasAny(line, query.parts) || (query.errorsOnly && isInformation())) continue;
+    if (isRecent(cluster, node, line, query.within)) return line;
   }
-  if (hasAny(text,
-             {"no such host", "Domain name not found", "DNS server returned answer with no "})) {
-    return DialFailure::kUnknownName;
-  }
-  bool aboutNames = hasAny(text, {"lookup ", "cannot resolve", "name server", "DNS server"});
-  if (aboutNames) return DialFailure::kNoNameServer;
-  if (has(text, "connection refused")) return DialFailure::kRefused;
-  if (hasAny(text, {"network is unreachable", "no route to host", "host is unreachable"})) {
-    return DialFailure::kUnreachable;
-  }
-  if (hasAny(text, {"timeout", "timed out", "no answer", "deadline exceeded"})) {
-    return DialFailure::kSilent;
-  }
-  return DialFailure::kOther;
+  return "";
 }
 
-kj::StringPtr wordsOf(DialFailure failure) {
-  switch (failure) {
-    case DialFailure::kUnknownName:
-      return "its name is not known to the name servers";
-    case DialFailure::kNoNameServer:
-      return "its name cannot be resolved: no name server answers";
-    case DialFailure::kRefused:
-      return "nothing listens there";
-    case DialFailure::kUnreachable:
-      return "there is no route to it";
-    case DialFailure::kSilent:
-      return "it does not answer";
-    case DialFailure::kCertificate:
-      return "its certificate is not trusted";
-    case DialFailure::kOther:
-      break;
-  }
-  return "it answers with an error";
+kj::StringPtr lastLine(ObservedNode node, kj::StringPtr log) {
+  auto lines = linesOfLog(node, log);
+  return lines.size() > 0 ? lines[lines.size() - 1] : ""_kj;
 }
 
-kj::Vector<Complaint> complaintsOf(SeenNode node) {
-  kj::Vector<Complaint> all;
-  auto add = [&](kj::String source, kj::StringPtr text, uint64_t time = 0) {
-    if (text.size() > 0) all.add(Complaint{kj::mv(source), kj::str(text), time});
+kj::StringPtr fatalLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log) {
+  auto wrong = newestLine(
+      cluster, node, log,
+      {.parts = {"unknown flag", "invalid argument", "failed to parse", "address already in use"},
+       .within = kRestartedWithin,
+       .errorsOnly = true});
+  if (wrong.size() > 0) return wrong;
+  return newestLine(cluster, node, log,
+                    {.parts = {"Error: ", "error: ", "command failed", "panic: ", "fatal",
+                               "failed to run Kubelet", "failed to validate", "Error starting"},
+                     .within = kRestartedWithin,
+                     .errorsOnly = true});
+}
+
+bool isArgumentError(kj::StringPtr line) {
+  return hasAny(line, {"unknown flag", "invalid argument", "failed to parse"});
+}
+
+// --- failures
+
+namespace {
+
+struct FailureRow {
+  Failure failure;
+  kj::StringPtr description;
+  std::initializer_list<kj::StringPtr> parts;
+};
+
+// The first row that has a part of the text counts. Those of pulls come first.
+constexpr size_t kPullRows = 4;
+kj::ArrayPtr<const FailureRow> failureRows() {
+  static const FailureRow kRows[] = {
+      {Failure::kReference,
+       "that is not a valid image reference",
+       {"not a valid image reference", "invalid reference format", "InvalidImageName"}},
+      {Failure::kCredentials,
+       "it requires other credentials",
+       {"authorization failed", "no basic auth", "401 Unauthorized", "403 Forbidden",
+        "pull access denied"}},
+      {Failure::kNoSuchImage,
+       "the registry has no such image; check the name and the tag",
+       {"no such image", "NotFound", ": not found"}},
+      {Failure::kCertificate,
+       "its certificate is not trusted",
+       {"server gave HTTP response to HTTPS client", "first record does not look like"}},
+      {Failure::kCertificate,
+       "its certificate is not trusted",
+       {"x509: ", "certificate", "TLS handshake", "tls: "}},
+      {Failure::kUnknownName,
+       "its name is not known to the name servers",
+       {"no such host", "Domain name not found", "DNS server returned answer with no "}},
+      {Failure::kNoNameServer,
+       "its name cannot be resolved: no name server answers",
+       {"lookup ", "cannot resolve", "name server", "DNS server"}},
+      {Failure::kRefused, "nothing listens there", {"connection refused"}},
+      {Failure::kUnreachable,
+       "there is no route to it",
+       {"network is unreachable", "no route to host", "host is unreachable"}},
+      {Failure::kSilent,
+       "it does not answer",
+       {"timeout", "timed out", "no answer", "deadline exceeded"}},
+      {Failure::kMirrors,
+       "no mirror has it, and the registry itself cannot be reached; check the name and the tag",
+       {}},
   };
-  for (auto service : node.getServices()) {
-    if (isUp(service)) continue;
-    auto told = tells(service);
-    add(kj::str("service ", service.getId()), told.text, told.time);
-  }
-  auto time = node.getTime();
-  if (!time.getSynced() && !time.getSyncDisabled())
-    add(kj::str("get timestatus"), time.getProblem());
-  if (node.getJoins() && !node.getJoin().getReady()) {
-    add(kj::str("get joinstatus"), node.getJoin().getMessage());
-  }
-  auto etcd = node.getEtcd();
-  if (etcd.getPhase() != "member") add(kj::str("get etcdstatus"), etcd.getMessage());
-  add(kj::str("get manifeststatus"), node.getManifests().getMessage());
-  if (!node.getNodeStatus().getApplied()) {
-    add(kj::str("get nodestatus"), node.getNodeStatus().getMessage());
-  }
-  return all;
+  return kRows;
 }
+
+Failure firstMatch(kj::ArrayPtr<const FailureRow> rows, kj::StringPtr text) {
+  for (auto& row : rows) {
+    if (hasAny(text, row.parts)) return row.failure;
+  }
+  return Failure::kOther;
+}
+
+}  // namespace
+
+Failure failureOf(kj::StringPtr text) {
+  return firstMatch(failureRows().slice(kPullRows, failureRows().size()), text);
+}
+
+Failure pullFailureOf(kj::StringPtr text) {
+  return firstMatch(failureRows(), text);
+}
+
+kj::StringPtr describe(Failure failure) {
+  for (auto& row : failureRows()) {
+    if (row.failure == failure) return row.description;
+  }
+  return "see the evidence";
+}
+
+// --- texts
 
 HostPort hostOf(kj::StringPtr url) {
   auto endpoint = config::parseEndpoint(url).value;
   return {kj::mv(endpoint.host), endpoint.port.orDefault(443)};
 }
 
-kj::String setInConfig(SeenNode node, kj::StringPtr path, kj::StringPtr value) {
-  return kj::str("talosctl -n ", node.getAddress(),
-                 " patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", \"path\": \"", path,
-                 "\", \"value\": ", value, "}]'");
+kj::String dayOf(int64_t seconds) {
+  return dateText(kj::UNIX_EPOCH + seconds * kj::SECONDS);
 }
 
-kj::String apart(int64_t nanoseconds) {
-  uint64_t seconds =
-      static_cast<uint64_t>(nanoseconds < 0 ? -nanoseconds : nanoseconds) / 1000000000;
+kj::String validity(int64_t notBefore, int64_t notAfter) {
+  return kj::str("valid from ", dayOf(notBefore), " until ", dayOf(notAfter));
+}
+
+kj::String reasonText(kj::StringPtr reason, kj::StringPtr message) {
+  return kj::str(reason, reason.size() > 0 && message.size() > 0 ? ": " : "", message);
+}
+
+kj::String clockDifference(int64_t nanoseconds) {
+  auto seconds = static_cast<uint64_t>(nanoseconds < 0 ? -nanoseconds : nanoseconds) / kSecondNs;
   struct Unit {
     uint64_t seconds;
     kj::StringPtr name;
@@ -283,11 +358,12 @@ kj::String apart(int64_t nanoseconds) {
                              {3600, "hour"_kj},
                              {60, "minute"_kj},
                              {1, "second"_kj}};
+  auto direction = nanoseconds > 0 ? " ahead of"_kj : " behind"_kj;
   for (auto& unit : kUnits) {
     auto count = seconds / unit.seconds;
-    if (count > 0) return kj::str(count, " ", unit.name, count == 1 ? "" : "s");
+    if (count > 0) return kj::str(count, " ", unit.name, count == 1 ? "" : "s", direction);
   }
-  return kj::str("less than a second");
+  return kj::str("less than a second", direction);
 }
 
 }  // namespace talos::talosctl

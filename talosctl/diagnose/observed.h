@@ -1,72 +1,81 @@
-// Questions that several checks ask about what was seen. Pure.
+// Questions that several checks ask about what was observed. Pure.
 #pragma once
 
-#include <kj/map.h>
 #include <kj/time.h>
 
 #include "talosctl/diagnose/illness-table.h"
 
 namespace talos::talosctl {
 
+constexpr int64_t kSecondNs = 1'000'000'000;
+
 bool has(kj::StringPtr text, kj::StringPtr part);
 bool hasAny(kj::StringPtr text, std::initializer_list<kj::StringPtr> parts);
+bool lists(capnp::List<capnp::Text>::Reader list, kj::StringPtr text);
+// True the first time that it is asked for `key`.
+bool isFirst(kj::Vector<kj::String>& known, kj::StringPtr key);
 
-// A node that tells all that it is asked.
-bool answers(SeenNode node);
-bool isControlPlane(SeenNode node);
-// The node itself, or nothing when none of them has this address, or this name in Kubernetes.
-kj::Maybe<SeenNode> nodeAt(Seen seen, kj::StringPtr address);
-kj::Maybe<SeenNode> nodeNamed(Seen seen, kj::StringPtr name);
+// A node that answers questions of all kinds.
+bool answers(ObservedNode node);
+// It does not answer, and may be a control-plane node.
+bool mayBeSilentControlPlane(ObservedNode node);
+// None when none of the nodes has this address, or this name in Kubernetes.
+kj::Maybe<ObservedNode> nodeAt(ObservedCluster cluster, kj::StringPtr address);
+kj::Maybe<ObservedNode> nodeNamed(ObservedCluster cluster, kj::StringPtr name);
+// By the clock of the node where it is known, in ns since 1970.
+int64_t nowOn(ObservedCluster cluster, ObservedNode node);
 
-kj::Maybe<rpc::Service::Reader> serviceOf(SeenNode node, kj::StringPtr id);
+kj::Maybe<rpc::Service::Reader> serviceOf(ObservedNode node, kj::StringPtr id);
 bool isUp(rpc::Service::Reader service);
+// A service that is not up; none when it is, or is not known.
+kj::Maybe<rpc::Service::Reader> downService(ObservedNode node, kj::StringPtr id);
 // The event, or the answer of the health check, that says best why it is not up.
-struct Told {
-  kj::StringPtr text;
-  uint64_t time = 0;
-};
-Told tells(rpc::Service::Reader service);
+Statement statementOf(rpc::Service::Reader service);
+// Everything that a node says about what it cannot do: of its services, of names, time, joining,
+// etcd and manifests.
+kj::Vector<Statement> complaintsOf(ObservedNode node);
 // What a kubelet that has no certificate yet waits for; none when it does not.
-kj::Maybe<Told> certificateWait(SeenNode node);
+kj::Maybe<Statement> certificateWait(ObservedNode node);
 
-// The newest line with one of these words; empty: none.
-kj::StringPtr newestLine(SeenNode node, kj::StringPtr log,
-                         std::initializer_list<kj::StringPtr> words);
-kj::StringPtr lastLine(SeenNode node, kj::StringPtr log);
-
-// Whether the kubelet, or another program with klog's lines (I1122 15:41:14.123456 …), wrote the
-// line within this time before the node's clock; without a time in it, it is taken as new.
-bool isRecent(Seen seen, SeenNode node, kj::StringPtr line, kj::Duration within);
-
-// The newest line of a program of Kubernetes, not older than that, that says why it has ended.
-kj::StringPtr fatalLine(Seen seen, SeenNode node, kj::StringPtr log);
+// The newest line of a log that is not older than `within` and has one of these parts; empty: none.
+// Only klog's lines (I1122 15:41:14.123456 …) have a time, and a level; others are taken as new.
+struct LineQuery {
+  std::initializer_list<kj::StringPtr> parts;
+  kj::Duration within = kj::maxValue;
+  bool errorsOnly = false;
+};
+kj::StringPtr newestLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log,
+                         const LineQuery& query);
+kj::StringPtr lastLine(ObservedNode node, kj::StringPtr log);
+capnp::List<capnp::Text>::Reader linesOfLog(ObservedNode node, kj::StringPtr log);
+bool isRecent(ObservedCluster cluster, ObservedNode node, kj::StringPtr line, kj::Duration within);
+// The newest line of a program of Kubernetes that says why it has exited.
+kj::StringPtr fatalLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log);
+bool isArgumentError(kj::StringPtr line);
 
 // Whether each control-plane node that etcd or Kubernetes names is among those that were asked.
-bool allControlPlanesAsked(Seen seen);
-// Whether the cluster has been given all that it begins with: what is missing was there once.
-bool hasManifests(Seen seen);
+bool allControlPlanesAsked(ObservedCluster cluster);
+// Whether the cluster has been given all that it starts with: what is missing was there once.
+bool hasManifests(ObservedCluster cluster);
 
-// What a message of a failed connection says.
-enum class DialFailure {
+// Why a connection, or the pull of an image, has failed, by the text of the error.
+enum class Failure {
   kOther,
   kUnknownName,   // the name servers answered that there is no such name
   kNoNameServer,  // they did not answer
   kRefused,       // nothing listens there
   kUnreachable,   // no route
   kSilent,        // no answer
-  kCertificate,   // of another CA, for another name, or out of its times
+  kCertificate,   // of another CA, for another name, expired or not yet valid
+  // of pulls alone
+  kNoSuchImage,
+  kReference,  // not a valid name of an image
+  kCredentials,
+  kMirrors,  // none of its mirrors has it, and the registry itself cannot be reached
 };
-DialFailure failureOf(kj::StringPtr text);
-kj::StringPtr wordsOf(DialFailure failure);  // "nothing listens there"
-
-// Everything that a node says about what it cannot do: of its services, of names, time, joining,
-// etcd and manifests, with the command that shows it.
-struct Complaint {
-  kj::String source;  // service kubelet
-  kj::String text;
-  uint64_t time = 0;
-};
-kj::Vector<Complaint> complaintsOf(SeenNode node);
+Failure failureOf(kj::StringPtr text);
+Failure pullFailureOf(kj::StringPtr text);
+kj::StringPtr describe(Failure failure);  // "nothing listens there"
 
 // host:port of https://host:port/, without brackets; the port is 443 when none is said.
 struct HostPort {
@@ -75,10 +84,9 @@ struct HostPort {
 };
 HostPort hostOf(kj::StringPtr url);
 
-// talosctl -n ADDRESS patch machineconfig … that sets one value of the config.
-kj::String setInConfig(SeenNode node, kj::StringPtr path, kj::StringPtr value);
-
-// "3 days", "2 years": how far two clocks are apart.
-kj::String apart(int64_t nanoseconds);
+kj::String dayOf(int64_t seconds);                         // "2026-11-22"
+kj::String validity(int64_t notBefore, int64_t notAfter);  // "valid from … until …"
+kj::String clockDifference(int64_t nanoseconds);           // "3 days ahead of", "2 years behind"
+kj::String reasonText(kj::StringPtr reason, kj::StringPtr message);  // "reason: message"
 
 }  // namespace talos::talosctl

@@ -2,23 +2,18 @@
 
 #include <string.h>
 
-#include "talosctl/diagnose/observed.h"
-
 namespace talos::talosctl {
 namespace {
 
-using Reason = PullFailure::Reason;
+constexpr auto kRetriedWithin = 6 * kj::MINUTES;  // the kubelet retries after 5 at most
 
-constexpr auto kPullAgain = 6 * kj::MINUTES;  // the kubelet tries again after at most 5
-
-// What stands between the first `before` and the next `after`; empty: it does not.
+// The text between the first `before` and the next `after`; empty: there is none.
 kj::String between(kj::StringPtr text, kj::StringPtr before, kj::StringPtr after) {
-  auto begin = strstr(text.cStr(), before.cStr());
-  if (begin == nullptr) return kj::String();
-  begin += before.size();
-  auto end = strstr(begin, after.cStr());
-  if (end == nullptr) return kj::String();
-  return kj::heapString(begin, end - begin);
+  auto start = strstr(text.cStr(), before.cStr());
+  if (start == nullptr) return kj::String();
+  start += before.size();
+  auto end = strstr(start, after.cStr());
+  return end == nullptr ? kj::String() : kj::heapString(start, end - start);
 }
 
 // Quotes within quotes of the kubelet's log: \" and \\\".
@@ -30,7 +25,7 @@ kj::String withoutBackslashes(kj::StringPtr text) {
   return kj::heapString(plain.asPtr());
 }
 
-bool runs(SeenNode node, kj::StringPtr container) {
+bool runs(ObservedNode node, kj::StringPtr container) {
   for (auto one : node.getContainers()) {
     if (one.getStatus() == "CONTAINER_RUNNING" && one.getId().endsWith(kj::str(":", container))) {
       return true;
@@ -39,77 +34,17 @@ bool runs(SeenNode node, kj::StringPtr container) {
   return false;
 }
 
-// Kubernetes knows whether the pod of a line is still there, and still waits.
-bool isOver(Seen seen, kj::StringPtr pod) {
-  if (!seen.hasSurvey() || pod.size() == 0) return false;
-  for (auto one : seen.getSurvey().getPods()) {
+// Kubernetes knows whether the pod of a line still exists, and still waits.
+bool isSettled(ObservedCluster cluster, kj::StringPtr pod) {
+  if (!cluster.hasSurvey() || pod.size() == 0) return false;
+  for (auto one : cluster.getSurvey().getPods()) {
     if (kj::str(one.getNamespace(), "/", one.getName()) != pod) continue;
     return one.getReady() || one.getDeleted();
   }
   return true;
 }
 
-}  // namespace
-
-kj::StringPtr wordsOf(Reason reason) {
-  switch (reason) {
-    case Reason::kNoSuchImage:
-      return "the registry has no such image; check the name and the tag";
-    case Reason::kReference:
-      return "that is not a valid image reference";
-    case Reason::kName:
-      return "its name cannot be resolved";
-    case Reason::kRefused:
-      return "it refuses connections";
-    case Reason::kUnreachable:
-      return "there is no route to it";
-    case Reason::kSilent:
-      return "it does not answer";
-    case Reason::kCertificate:
-      return "its certificate is not trusted";
-    case Reason::kCredentials:
-      return "it wants other credentials";
-    case Reason::kMirrors:
-      return "no mirror has it, and the registry itself cannot be reached; check the name and the "
-             "tag";
-    case Reason::kOther:
-      break;
-  }
-  return "see the evidence";
-}
-
-Reason pullReason(kj::StringPtr text) {
-  if (hasAny(text,
-             {"not a valid image reference", "invalid reference format", "InvalidImageName"})) {
-    return Reason::kReference;
-  }
-  if (hasAny(text, {"authorization failed", "no basic auth", "401 Unauthorized", "403 Forbidden",
-                    "pull access denied"})) {
-    return Reason::kCredentials;
-  }
-  if (hasAny(text, {"no such image", "NotFound", ": not found"})) return Reason::kNoSuchImage;
-  if (hasAny(text,
-             {"server gave HTTP response to HTTPS client", "first record does not look like"})) {
-    return Reason::kCertificate;
-  }
-  switch (failureOf(text)) {
-    case DialFailure::kUnknownName:
-    case DialFailure::kNoNameServer:
-      return Reason::kName;
-    case DialFailure::kRefused:
-      return Reason::kRefused;
-    case DialFailure::kUnreachable:
-      return Reason::kUnreachable;
-    case DialFailure::kSilent:
-      return Reason::kSilent;
-    case DialFailure::kCertificate:
-      return Reason::kCertificate;
-    case DialFailure::kOther:
-      break;
-  }
-  return Reason::kOther;
-}
-
+// The registry of an image's name: docker.io when it has none.
 kj::String registryOf(kj::StringPtr image) {
   KJ_IF_MAYBE (slash, image.findFirst('/')) {
     auto host = kj::heapString(image.slice(0, *slash));
@@ -118,91 +53,109 @@ kj::String registryOf(kj::StringPtr image) {
   return kj::str("docker.io");
 }
 
-kj::Maybe<PullFailure> readPullFailure(kj::StringPtr text) {
-  auto plain = withoutBackslashes(text);
-  kj::String image = between(plain, "cannot pull \"", "\"");
-  if (image.size() == 0) image = between(plain, "failed to pull and unpack image \"", "\"");
-  if (image.size() == 0) image = between(plain, "failed to resolve reference \"", "\"");
-  if (image.size() == 0) image = between(plain, "Back-off pulling image \"", "\"");
-  if (image.size() == 0) return nullptr;
-  PullFailure failure;
-  failure.reason = pullReason(plain);
-  // A mirror is what does not answer, where one is asked.
-  auto mirror = between(plain, "\"http", "/v2/");
-  KJ_IF_MAYBE (host, mirror.findFirst('/')) {
-    auto rest = mirror.slice(*host);
-    while (rest.size() > 0 && rest[0] == '/') rest = rest.slice(1);
-    failure.host = kj::str(rest);
-  } else {
-    failure.host = registryOf(image);
-  }
-  failure.image = kj::mv(image);
-  failure.text = kj::str(text);
-  return kj::mv(failure);
+// HOST of "http://HOST/v2/…", a mirror where one was asked; else the registry.
+kj::String hostAsked(kj::StringPtr text, kj::StringPtr image) {
+  auto url = between(text, "\"http", "/v2/");
+  auto host = strstr(url.cStr(), "//");
+  return host == nullptr ? registryOf(image) : kj::str(host + 2);
 }
 
-bool isOfRegistry(Reason reason) {
-  return reason == Reason::kRefused || reason == Reason::kSilent ||
-         reason == Reason::kUnreachable || reason == Reason::kName ||
-         reason == Reason::kCertificate;
+// "web" of docker.io/library/web:v9.
+kj::String baseName(kj::StringPtr image) {
+  auto name = image.slice(image.findLast('/').map([](size_t at) { return at + 1; }).orDefault(0));
+  return kj::heapString(name.cStr(), strcspn(name.cStr(), ":@"));
 }
 
-void blameMirrors(SeenNode node, PullFailure& failure) {
-  if (!isOfRegistry(failure.reason)) return;
-  auto registry = registryOf(failure.image);
-  bool mirrored = false;
-  for (auto one : node.getFacts().getMirrored()) {
-    mirrored = mirrored || one == "*" || one == registry;
-  }
+void blameMirror(ObservedNode node, PullFailure& pull) {
+  auto registry = registryOf(pull.image);
+  auto mirrored = node.getFacts().getMirrored();
   bool itself =
-      failure.host == registry || (registry == "docker.io" && failure.host.endsWith(".docker.io"));
-  if (!mirrored || !itself) return;
-  failure.reason = Reason::kMirrors;
-  auto slash = failure.image.findLast('/');
-  auto image = failure.image.slice(slash.map([](size_t at) { return at + 1; }).orDefault(0));
-  auto name = kj::heapString(image.slice(0, kj::min(image.findFirst(':').orDefault(image.size()),
-                                                    image.findFirst('@').orDefault(image.size()))));
-  for (auto log : node.getLogs()) {
-    if (log.getId() != "cri") continue;
-    auto lines = log.getLines();
-    for (size_t i = lines.size(); i-- > 0;) {
-      if (!has(lines[i], "trying next host") || !has(lines[i], kj::str("/", name, "/manifests")))
-        continue;
-      auto host = between(kj::str(lines[i], " "), " host=", " ");
-      if (host.size() > 1 && host.startsWith("\""))
-        host = kj::heapString(host.slice(1, host.size() - 1));
-      if (host == failure.host) continue;
-      failure.reason = pullReason(lines[i]);
-      failure.host = kj::mv(host);
-      failure.text = kj::str(lines[i]);
-      failure.source = kj::str("logs cri");
-      failure.time = 0;
-      return;
+      pull.host == registry || (registry == "docker.io" && pull.host.endsWith(".docker.io"));
+  if (!itself || !(lists(mirrored, "*") || lists(mirrored, registry))) return;
+  pull.failure = Failure::kMirrors;
+  auto manifests = kj::str("/", baseName(pull.image), "/manifests");
+  auto lines = linesOfLog(node, "cri");
+  for (size_t i = lines.size(); i-- > 0;) {
+    if (!has(lines[i], "trying next host") || !has(lines[i], manifests)) continue;
+    auto host = between(kj::str(lines[i], " "), " host=", " ");
+    if (host.size() > 1 && host.startsWith("\"")) {
+      host = kj::heapString(host.slice(1, host.size() - 1));
     }
+    if (host == pull.host) continue;
+    pull.failure = pullFailureOf(lines[i]);
+    pull.host = kj::mv(host);
+    pull.statement = Statement{kj::str("logs cri"), kj::str(lines[i])};
+    return;
   }
 }
 
-kj::Vector<PullFailure> podPullsOf(Seen seen, SeenNode node) {
+}  // namespace
+
+bool PullFailure::isOfRegistry() const {
+  switch (failure) {
+    case Failure::kRefused:
+    case Failure::kSilent:
+    case Failure::kUnreachable:
+    case Failure::kUnknownName:
+    case Failure::kNoNameServer:
+    case Failure::kCertificate:
+      return true;
+    default:
+      return false;
+  }
+}
+
+kj::StringPtr PullFailure::remedy(kj::StringPtr key) const {
+  bool wrongName = failure == Failure::kNoSuchImage || failure == Failure::kReference ||
+                   failure == Failure::kMirrors;
+  if (wrongName && key.size() > 0) {
+    return "talosctl -n {node} patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", "
+           "\"path\": "
+           "\"{key}\", \"value\": \"<an image that exists>\"}]'";
+  }
+  if (failure == Failure::kCredentials) {
+    return "talosctl -n {node} edit machineconfig    # machine.registries.config.<host>.auth";
+  }
+  if (failure == Failure::kCertificate) {
+    return "talosctl -n {node} edit machineconfig    # machine.registries.config.<host>.tls.ca";
+  }
+  return "talosctl -n {node} image pull {image}";
+}
+
+kj::Maybe<PullFailure> pullFailureOf(ObservedNode node, Statement statement) {
+  auto plain = withoutBackslashes(statement.text);
+  for (auto before : {"cannot pull \""_kj, "failed to pull and unpack image \""_kj,
+                      "failed to resolve reference \""_kj, "Back-off pulling image \""_kj}) {
+    auto image = between(plain, before, "\"");
+    if (image.size() == 0) continue;
+    PullFailure pull{.failure = pullFailureOf(plain),
+                     .image = kj::mv(image),
+                     .host = {},
+                     .container = {},
+                     .statement = kj::mv(statement)};
+    pull.host = hostAsked(plain, pull.image);
+    if (pull.isOfRegistry()) blameMirror(node, pull);
+    return kj::mv(pull);
+  }
+  return nullptr;
+}
+
+kj::Vector<PullFailure> podPullFailures(ObservedCluster cluster, ObservedNode node) {
   kj::Vector<PullFailure> all;
-  for (auto log : node.getLogs()) {
-    if (log.getId() != "kubelet") continue;
-    auto lines = log.getLines();
-    for (size_t i = lines.size(); i-- > 0;) {
-      auto line = lines[i];
-      if (!has(line, "ErrImagePull") && !has(line, "InvalidImageName")) continue;
-      if (!isRecent(seen, node, line, kPullAgain)) continue;
-      auto plain = withoutBackslashes(line);
-      if (isOver(seen, between(plain, "pod=\"", "\""))) continue;
-      auto container = between(plain, "\"StartContainer\" for \"", "\"");
-      bool known = container.size() == 0 || runs(node, container);
-      for (auto& one : all) known = known || one.container == container;
-      if (known) continue;
-      KJ_IF_MAYBE (failure, readPullFailure(line)) {
-        failure->container = kj::mv(container);
-        failure->source = kj::str("logs kubelet");
-        blameMirrors(node, *failure);
-        all.add(kj::mv(*failure));
-      }
+  kj::Vector<kj::String> known;
+  auto lines = linesOfLog(node, "kubelet");
+  for (size_t i = lines.size(); i-- > 0;) {
+    kj::StringPtr line = lines[i];
+    if (!hasAny(line, {"ErrImagePull", "InvalidImageName"})) continue;
+    if (!isRecent(cluster, node, line, kRetriedWithin)) continue;
+    auto plain = withoutBackslashes(line);
+    auto container = between(plain, "\"StartContainer\" for \"", "\"");
+    if (isSettled(cluster, between(plain, "pod=\"", "\""))) continue;
+    if (container.size() == 0 || runs(node, container)) continue;
+    KJ_IF_MAYBE (pull, pullFailureOf(node, Statement{kj::str("logs kubelet"), kj::str(line)})) {
+      if (!isFirst(known, container)) continue;
+      pull->container = kj::mv(container);
+      all.add(kj::mv(*pull));
     }
   }
   return all;

@@ -1,4 +1,4 @@
-// Observations written as YAML, and what the checks say of them.
+// Observations written as YAML, and what the checks find.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,13 +12,13 @@ namespace talos::talosctl {
 class Diagnosed {
  public:
   explicit Diagnosed(kj::StringPtr yaml) {
-    auto seen = observations.initRoot<rpc::Observations>();
+    auto cluster = observations.initRoot<rpc::Observations>();
     Problems problems;
-    bool good = codec::readYaml(yaml, capnp::DynamicStruct::Builder(seen), problems);
+    bool good = codec::readYaml(yaml, capnp::DynamicStruct::Builder(cluster), problems);
     for (auto& problem : problems)
       ADD_FAILURE() << problem.toString().cStr() << "\n" << yaml.cStr();
     EXPECT_TRUE(good);
-    diagnose(seen.asReader(), result.initRoot<rpc::Diagnosis>());
+    diagnose(cluster.asReader(), result.initRoot<rpc::Diagnosis>());
   }
   rpc::Diagnosis::Reader get() { return result.getRoot<rpc::Diagnosis>().asReader(); }
   std::string text() { return diagnosisText(get()).cStr(); }
@@ -60,7 +60,7 @@ class Diagnosed {
 // What a check finds, and the same without its cause.
 struct CheckCase {
   const char* check;
-  const char* words;  // of the summary or the evidence
+  const char* text;  // of the summary or the evidence
   bool certain;
   const char* fires;
   const char* silent;
