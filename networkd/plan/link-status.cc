@@ -3,7 +3,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 
-#include "common/config/bond-options.h"
+#include "common/bond/bond-options.h"
 #include "networkd/plan/status-records.h"
 #include "networkd/plan/wanted-specs.h"
 

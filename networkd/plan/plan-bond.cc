@@ -1,5 +1,5 @@
 // What has to be sent to a bond. The conditions are those of common/netlink/netlink-bond.h.
-#include "common/config/bond-options.h"
+#include "common/bond/bond-options.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/config/bond-options.h"
+#include "common/bond/bond-options.h"
 
 namespace talos::networkd {
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "common/config/bond-options.h"
+#include "common/bond/bond-options.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {

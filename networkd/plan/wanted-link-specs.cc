@@ -1,5 +1,5 @@
 // LinkSpecs as what plan() wants.
-#include "common/config/bond-options.h"
+#include "common/bond/bond-options.h"
 #include "networkd/plan/wanted-specs.h"
 
 namespace talos::networkd {

@@ -1,4 +1,4 @@
-#include "common/config/bond-options.h"
+#include "common/bond/bond-options.h"
 
 #include <capnp/dynamic.h>
 #include <kj/vector.h>
