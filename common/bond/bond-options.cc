@@ -1,19 +1,16 @@
 #include "common/bond/bond-options.h"
 
 #include <capnp/dynamic.h>
-#include <kj/vector.h>
+
+#include "common/base/annotation.h"
+#include "common/bond/bond-rules.h"
 
 namespace talos::netlink {
-
-using O = BondOption;
-
 namespace {
 
-constexpr O kDelays[] = {O::kUpDelay, O::kDownDelay, O::kPeerNotifDelay};
-
-uint32_t valueOr0(const BondOptions& options, O option) {
-  return options[option].value_or(0);
-}
+// config::BondMode has the kernel's numbers.
+static_assert(unsigned(config::BondMode::LACP) == unsigned(BondMode::kLacp) &&
+              unsigned(config::BondMode::BALANCE_ALB) == unsigned(BondMode::kBalanceAlb));
 
 kj::Maybe<Mac> parseMac(kj::StringPtr text) {
   Mac mac;
@@ -31,14 +28,6 @@ kj::Maybe<Mac> parseMac(kj::StringPtr text) {
     mac[i] = high << 4 | low;
   }
   return mac;
-}
-
-// Whether the option does something in this mode: one that does nothing is not worth taking a bond
-// down for.
-bool matters(const BondRule& rule, BondMode mode) {
-  if (rule.option == O::kAdSelect) return mode == BondMode::kLacp;
-  if (rule.option == O::kFailOverMac) return mode == BondMode::kActiveBackup;
-  return rule.fits(mode);
 }
 
 // The field of the machine config that has the option as a number; some options have none.
@@ -71,27 +60,20 @@ void setValue(capnp::DynamicStruct::Builder to, capnp::StructSchema::Field field
   }
 }
 
-// Where the config's zero stands for the standard, it is not given.
+// True if 0 in the config is a value of its own and not the default.
 bool meansZero(const BondRule& rule) {
-  return rule.option == O::kMode || (rule.standard != 0 && rule.least == 0);
-}
-
-// Set apart: they name links, which have to be members first.
-bool namesLink(O option) {
-  return option == O::kPrimary || option == O::kActiveMember;
+  return rule.option == BondOption::kMode || (rule.standard != 0 && rule.least == 0);
 }
 
 }  // namespace
 
-kj::String modesOf(const BondRule& rule) {
-  kj::Vector<kj::StringPtr> names;
-  for (unsigned mode = 0; mode < kBondModes; ++mode) {
-    if (matters(rule, BondMode(mode))) names.add(nameOf(BondMode(mode)));
-  }
-  auto last = names.back();
-  names.removeLast();
-  if (names.size() == 0) return kj::str("mode ", last);
-  return kj::str("modes ", kj::strArray(names, ", "), " and ", last);
+BondMode BondOptions::mode() const {
+  auto value = numbers[size_t(BondOption::kMode)].value_or(0);
+  return value < kBondModes ? BondMode(value) : BondMode::kBalanceRr;
+}
+
+kj::StringPtr nameOf(BondMode mode) {
+  return annotation::wordOf(config::BondMode(mode)).orDefault("unknown");
 }
 
 BondOptions bondOptions(config::Bond::Reader bond) {
@@ -110,7 +92,7 @@ BondOptions bondOptions(config::Bond::Reader bond) {
   }
   if (!targets.empty()) options.arpTargets = std::move(targets);
   KJ_IF_MAYBE (mac, parseMac(bond.getAdActorSystem())) {
-    if (*mac != netlink::Mac{}) options.actorSystem = *mac;
+    if (*mac != Mac{}) options.actorSystem = *mac;
   }
   return options;
 }
@@ -128,67 +110,6 @@ void fillBond(config::Bond::Builder out, const BondOptions& options) {
     auto list = out.initArpIPTarget(options.arpTargets->size());
     for (size_t i = 0; i < list.size(); ++i) list.set(i, (*options.arpTargets)[i].toString());
   }
-}
-
-// What is no value of the option counts as not given.
-uint32_t valueOrStandard(const BondRule& rule, const std::optional<uint32_t>& given, BondMode mode,
-                         BondProblem& problem) {
-  if (!given) return rule.standardIn(mode);
-  if (*given <= rule.most && *given >= rule.least) return *given;
-  problem(rule.name, kj::str("is ", *given, "; must be ", rule.least, " to ", rule.most));
-  return rule.standardIn(mode);
-}
-
-// The driver watches links in one of two ways, and wants nothing of the other beside it.
-void chooseMonitoring(BondOptions& options, BondProblem& problem) {
-  auto mode = options.mode();
-  auto miimon = valueOr0(options, O::kMiimon);
-  if (miimon == 0 && !ruleOf(O::kArpInterval).fits(mode)) {
-    options[O::kMiimon] = miimon = ruleOf(O::kMiimon).standardIn(mode);
-  }
-  for (auto option : {O::kArpInterval, O::kArpValidate}) {
-    if (valueOr0(options, option) == 0) continue;
-    if (miimon != 0) {
-      problem(ruleOf(option).name, "cannot be used with miimon; miimon is used");
-      options[option] = 0;
-    } else if (option == O::kArpValidate && valueOr0(options, O::kArpInterval) == 0) {
-      problem(ruleOf(option).name, "has no effect without arpInterval");
-      options[option] = 0;
-    }
-  }
-  for (auto delay : kDelays) {
-    auto& value = options[delay];
-    if (miimon != 0) {
-      value = *value / miimon * miimon;  // as the driver rounds it
-      continue;
-    }
-    if (*value != 0) problem(ruleOf(delay).name, "has no effect without miimon");
-    value.reset();
-  }
-}
-
-BondOptions effectiveBond(const BondOptions& given, BondProblem problem) {
-  BondOptions result;
-  auto mode = given.mode();
-  for (auto& rule : bondRules()) {
-    if (namesLink(rule.option)) continue;
-    auto& value = given[rule.option];
-    if (matters(rule, mode)) {
-      result[rule.option] = valueOrStandard(rule, value, mode, problem);
-    } else if (value && *value != rule.standard) {
-      problem(rule.name, kj::str("is used only in ", modesOf(rule)));
-    }
-  }
-  chooseMonitoring(result, problem);
-  if (ruleOf(O::kArpInterval).fits(mode)) {
-    result.arpTargets = given.arpTargets.value_or(std::vector<Ip>());
-  }
-  if (mode == BondMode::kLacp) {
-    result.actorSystem = given.actorSystem.value_or(Mac{});
-  } else if (given.actorSystem) {
-    problem("adActorSystem", "is used only in mode 802.3ad");
-  }
-  return result;
 }
 
 }  // namespace talos::netlink

@@ -1,31 +1,86 @@
-// A bond's options between the machine config and the kernel: which are given, and which of them
-// mean something together.
-//
-// effectiveBond() is the one place that knows what the bonding driver refuses or ignores: the
-// checks of the config ask it before anything happens, and networkd's planner when it sends. Pure.
-// The conditions of each option alone are in the table of common/netlink/netlink-bond.h.
+// The options of a bond, by the numbers of the kernel's driver, and their conversion from and to
+// the machine config. Pure.
 #pragma once
 
-#include <kj/function.h>
+#include <kj/array.h>
+#include <kj/string.h>
+#include <stdint.h>
 
-#include "common/netlink/netlink-bond.h"
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "common/net/ip.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::netlink {
 
-// In the words of the machine config, both ways; in what comes of the kernel, primary and members
-// are left to the caller.
+enum class BondMode : uint8_t {
+  kBalanceRr,
+  kActiveBackup,
+  kBalanceXor,
+  kBroadcast,
+  kLacp,  // 802.3ad
+  kBalanceTlb,
+  kBalanceAlb,
+};
+constexpr size_t kBondModes = 7;
+
+// The numbers of IFLA_BOND_*; those whose value is not a number are members of BondOptions.
+enum class BondOption : uint8_t {
+  kMode = 1,
+  kActiveMember = 2,  // index of a link
+  kMiimon = 3,        // ms
+  kUpDelay = 4,       // ms
+  kDownDelay = 5,     // ms
+  kUseCarrier = 6,
+  kArpInterval = 7,  // ms
+  kArpValidate = 9,
+  kArpAllTargets = 10,
+  kPrimary = 11,  // index of a link
+  kPrimaryReselect = 12,
+  kFailOverMac = 13,
+  kXmitHashPolicy = 14,
+  kResendIgmp = 15,
+  kNumPeerNotif = 16,
+  kAllMembersActive = 17,
+  kMinLinks = 18,
+  kLpInterval = 19,  // s
+  kPacketsPerMember = 20,
+  kLacpRate = 21,
+  kAdSelect = 22,
+  kAdActorSysPrio = 24,
+  kAdUserPortKey = 25,
+  kTlbDynamicLb = 27,
+  kPeerNotifDelay = 28,  // ms
+  kLacpActive = 29,
+  kMissedMax = 30,
+  kCoupledControl = 32,
+};
+
+using Mac = std::array<kj::byte, 6>;
+
+// An absent option is not set, or not known.
+struct BondOptions {
+  static constexpr size_t kNumbers = 33;
+  std::array<std::optional<uint32_t>, kNumbers> numbers = {};  // by BondOption
+  std::optional<std::vector<Ip>> arpTargets, nsTargets;        // in their order
+  std::optional<Mac> actorSystem;
+
+  std::optional<uint32_t>& operator[](BondOption option) { return numbers[size_t(option)]; }
+  const std::optional<uint32_t>& operator[](BondOption option) const {
+    return numbers[size_t(option)];
+  }
+  bool empty() const { return *this == BondOptions{}; }
+  // balance-rr when the mode is absent.
+  BondMode mode() const;
+  bool operator==(const BondOptions&) const = default;
+};
+
+kj::StringPtr nameOf(BondMode mode);  // as in the machine config
+
+// From and to the machine config. Options that name links (primary, members) are the caller's.
 BondOptions bondOptions(config::Bond::Reader bond);
 void fillBond(config::Bond::Builder out, const BondOptions& options);
-
-// The option as it is called in the config, and what is wrong with it: "has a meaning only in ...".
-using BondProblem = kj::FunctionParam<void(kj::StringPtr option, kj::StringPtr why)>;
-
-// The options that a bond is to have in the end: those that are given, or the kernel's standard, as
-// far as they have a meaning in its mode and with the others.
-BondOptions effectiveBond(const BondOptions& given, BondProblem problem);
-
-// "mode 802.3ad", "modes balance-tlb and balance-alb": those in which the option does something.
-kj::String modesOf(const BondRule& rule);
 
 }  // namespace talos::netlink

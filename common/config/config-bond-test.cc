@@ -1,6 +1,6 @@
 // Every bonding mode with every option: which go together, as the kernel's driver has it (spec
 // network.md §13), written down once more here so that a slip in the table of
-// common/netlink/netlink-bond.h shows.
+// common/bond/bond-rules.h shows.
 
 #include <gtest/gtest.h>
 

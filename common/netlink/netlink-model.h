@@ -14,6 +14,7 @@
 // guest (tests/kernel). It has no routing rules and no neighbours, which nobody plans.
 #pragma once
 
+#include "common/bond/bond-rules.h"
 #include "common/netlink/netlink.h"
 
 namespace talos::netlink {

@@ -1,5 +1,5 @@
-// What has to be sent to a bond. The conditions are those of common/netlink/netlink-bond.h.
-#include "common/bond/bond-options.h"
+// The options that have to be sent to a bond, under the conditions of common/bond/bond-rules.h.
+#include "common/bond/bond-rules.h"
 #include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {

@@ -1,6 +1,7 @@
 // Bonds and tunnels that are changed while traffic flows through them.
 #include <kj/encoding.h>
 
+#include "common/bond/bond-rules.h"
 #include "common/netlink/test-netlink.h"
 #include "networkd/plan/plan-links.h"
 #include "tests/kernel/flow.h"
