@@ -12,7 +12,7 @@
 #include "common/wire/rpc-server.h"
 #include "machined/services/containers/containerd-connection.h"
 #include "rpc/node.capnp.h"
-#include "tests/containerd/container-world.h"
+#include "tests/containerd/container-testbed.h"
 #include "tests/containerd/containerd-fixture.h"
 #include "tests/containerd/cri-pods.pb.h"
 

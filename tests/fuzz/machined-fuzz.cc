@@ -2,7 +2,7 @@
 // behind it, in one process without a socket.
 //
 // link: machined-api machined-resources machined-services machined-logs
-#include "tests/fuzz/machined-world.h"
+#include "tests/fuzz/machined-testbed.h"
 #include "tests/fuzz/pipe-server.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // controller, on a model of the kernel, in one process without a socket.
 //
 // link: networkd-control
-#include "tests/fuzz/networkd-world.h"
+#include "tests/fuzz/networkd-testbed.h"
 #include "tests/fuzz/pipe-server.h"
 
 namespace {

@@ -3,7 +3,7 @@
 //
 // link: trustd-lib
 #include "tests/fuzz/pipe-server.h"
-#include "tests/fuzz/trust-world.h"
+#include "tests/fuzz/trust-testbed.h"
 
 namespace {
 

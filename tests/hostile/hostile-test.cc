@@ -6,8 +6,8 @@
 #include "apid/gate/test-apid-node.h"
 #include "common/wire/test-connect.h"
 #include "tests/fuzz/cluster-conversation.h"
-#include "tests/fuzz/machined-world.h"
-#include "tests/fuzz/networkd-world.h"
+#include "tests/fuzz/machined-testbed.h"
+#include "tests/fuzz/networkd-testbed.h"
 
 namespace talos {
 namespace {

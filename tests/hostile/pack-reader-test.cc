@@ -11,7 +11,7 @@
 #include "tests/hostile/by-hand.h"
 #include "tests/hostile/pack.h"
 #include "tests/kill/first-config.h"
-#include "tests/kill/node-world.h"
+#include "tests/kill/node-testbed.h"
 
 namespace talos::hostile {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/base/error.h"
 #include "common/tls/openssl.h"
-#include "tests/fuzz/trust-world.h"
+#include "tests/fuzz/trust-testbed.h"
 #include "tests/hostile/hostile.h"
 #include "trustd/test-trustd-node.h"
 

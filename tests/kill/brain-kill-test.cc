@@ -17,7 +17,7 @@
 #include "rpc/local.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "tests/kill/first-config.h"
-#include "tests/kill/node-world.h"
+#include "tests/kill/node-testbed.h"
 
 namespace talos::kill {
 namespace {

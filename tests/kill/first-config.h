@@ -1,4 +1,4 @@
-// For tests of a node-world: the first config of a control-plane node, as its own machined makes
+// For tests of a node-testbed: the first config of a control-plane node, as its own machined makes
 // it.
 #pragma once
 

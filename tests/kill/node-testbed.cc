@@ -1,4 +1,4 @@
-#include "tests/kill/node-world.h"
+#include "tests/kill/node-testbed.h"
 
 #include <dirent.h>
 #include <errno.h>

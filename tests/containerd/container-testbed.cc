@@ -1,4 +1,4 @@
-#include "tests/containerd/container-world.h"
+#include "tests/containerd/container-testbed.h"
 
 #include <errno.h>
 #include <fcntl.h>

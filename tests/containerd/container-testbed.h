@@ -1,6 +1,6 @@
-// The real process 1 in a pid namespace of its own, with world-brain.cc as its brain, on the files,
-// network and cgroups of this machine. Whatever it starts, containers included, ends with the
-// object. Needs root.
+// The real process 1 in a pid namespace of its own, with testbed-brain.cc as its brain, on the
+// files, network and cgroups of this machine. Whatever it starts, containers included, ends with
+// the object. Needs root.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class ContainerWorld {
   int process1() const { return init; }
   // A child of process 1 by its program's name; 0 while there is none.
   int process(const std::string& name) const;
-  int brain() const { return process("world-brain"); }
+  int brain() const { return process("testbed-brain"); }
   int containerd() const { return process("containerd"); }
   // Below the cgroup "system": removed with the object, as those of the services are.
   std::string podCgroup;
