@@ -140,20 +140,20 @@ void serveNode(const Authority& authority, int unixSocket) {
 }
 
 // The model and the real apid, new for each part of the measurement.
-class World {
+class Testbed {
  public:
-  explicit World(const Authority& authority) : unixSocket(listenUnix(path, 0600)) {
+  explicit Testbed(const Authority& authority) : unixSocket(listenUnix(path, 0600)) {
     model = child([&] { serveNode(authority, unixSocket); });
-    apid = child([&] { execDaemon("apid", door, path); });
+    apid = child([&] { execDaemon("apid", listener, path); });
   }
-  ~World() noexcept(false) {
+  ~Testbed() noexcept(false) {
     for (pid_t pid : {model, apid}) {
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
     }
     removeTree(folder);
   }
-  KJ_DISALLOW_COPY_AND_MOVE(World);
+  KJ_DISALLOW_COPY_AND_MOVE(Testbed);
 
   uint64_t pssKiB() const {
     auto text = readFile(kj::str("/proc/", apid, "/smaps_rollup"));
@@ -165,7 +165,7 @@ class World {
  private:
   kj::String folder = makeFolder();
   kj::String path = kj::str(folder, "/machined.sock");
-  kj::AutoCloseFd unixSocket, door = listenTcp("127.0.0.1", 0);
+  kj::AutoCloseFd unixSocket, listener = listenTcp("127.0.0.1", 0);
   pid_t model, apid;
 
   static kj::String makeFolder() {
@@ -174,12 +174,12 @@ class World {
   }
 
  public:
-  const uint16_t port = portOf(door);
+  const uint16_t port = portOf(listener);
 };
 
 // --- our client ---
 
-// What takes the bytes of a log, and the records of a watch.
+// Receives the bytes of a log and the records of a watch.
 class Counting final : public rpc::LogSink::Server {
  public:
   explicit Counting(size_t& bytes) : bytes(bytes) {}
@@ -394,25 +394,25 @@ void run(kj::StringPtr program, unsigned calls) {
   writeIdentities(authority, folder);
   kj::String ours, theirs;
   {
-    World world(authority);
-    ours = oursJson(authority, world.port, calls);
-    theirs = GoClient(program, folder, world.port, "calls", calls).line();
+    Testbed testbed(authority);
+    ours = oursJson(authority, testbed.port, calls);
+    theirs = GoClient(program, folder, testbed.port, "calls", calls).line();
   }
   uint64_t rest, byOurs, byTheirs;
   {
-    World world(authority);
-    OurClient client(authority, world.port);
+    Testbed testbed(authority);
+    OurClient client(authority, testbed.port);
     auto first = client.dial(client.identity(kFirst));
     client.version(first);
-    rest = world.pssKiB();
+    rest = testbed.pssKiB();
     auto all = client.dashboards();
-    byOurs = world.pssKiB();
+    byOurs = testbed.pssKiB();
   }
   {
-    World world(authority);
-    GoClient client(program, folder, world.port, "dashboards", calls);
+    Testbed testbed(authority);
+    GoClient client(program, folder, testbed.port, "dashboards", calls);
     client.line();
-    byTheirs = world.pssKiB();
+    byTheirs = testbed.pssKiB();
   }
   printf(
       "{\"ours\":%s,\"theirs\":%s,\"dashboards\":{\"count\":%u,\"restKiB\":%lu,\"oursKiB\":%lu,"

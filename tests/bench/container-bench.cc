@@ -31,9 +31,9 @@ namespace {
 constexpr size_t kPadding = 16 << 20;  // that does not compress: most images are not small
 constexpr kj::StringPtr kImage = "example.com/sample:1"_kj;
 
-class World {
+class Testbed {
  public:
-  World(const std::string& baseFile, const std::string& sample)
+  Testbed(const std::string& baseFile, const std::string& sample)
       : folder(makeFolder()), registry({.layer = layerOf(sample)}) {
     configure(baseFile);
     log = kj::AutoCloseFd(
@@ -47,7 +47,7 @@ class World {
       KJ_FAIL_SYSCALL("exec containerd", errno);
     });
   }
-  ~World() {
+  ~Testbed() {
     kill(daemon, SIGKILL);
     waitpid(daemon, nullptr, 0);
     for (auto& line : harness::lines(harness::slurp("/proc/self/mounts"))) {
@@ -57,7 +57,7 @@ class World {
     }
     removeTree(folder.c_str());
   }
-  KJ_DISALLOW_COPY_AND_MOVE(World);
+  KJ_DISALLOW_COPY_AND_MOVE(Testbed);
 
   std::string socket() const { return folder + "/socket"; }
   std::string hosts() const { return folder + "/cri/certs.d"; }
@@ -126,9 +126,9 @@ class World {
 class Measurement {
  public:
   Measurement(const std::string& baseFile, const std::string& sample)
-      : world(baseFile, sample),
+      : testbed(baseFile, sample),
         io(kj::setupAsyncIo()),
-        containerd(*io.lowLevelProvider, io.provider->getTimer(), world.socket().c_str()) {
+        containerd(*io.lowLevelProvider, io.provider->getTimer(), testbed.socket().c_str()) {
     auto& timer = io.provider->getTimer();
     timer.timeoutAfter(60 * kj::SECONDS, containerd.serving()).wait(io.waitScope);
     int ends[2];
@@ -145,19 +145,20 @@ class Measurement {
       }));
       starts.add(timed([&]() { start(kj::str("ours-", i)); }));
       machined::removeContainer(containerd, kj::str("ours-", i)).wait(io.waitScope);
-      world.forgetImages("k8s.io");
+      testbed.forgetImages("k8s.io");
       auto id = "ctr-" + std::to_string(i);
-      theirPulls.add(timed(
-          [&]() { world.ctr({"images", "pull", "--hosts-dir", world.hosts(), kImage.cStr()}); }));
+      theirPulls.add(timed([&]() {
+        testbed.ctr({"images", "pull", "--hosts-dir", testbed.hosts(), kImage.cStr()});
+      }));
       theirStarts.add(timed(
-          [&]() { world.ctr({"run", "--detach", "--net-host", kImage.cStr(), id, "/sample"}); }));
-      world.ctr({"tasks", "kill", "--signal", "SIGKILL", id});
-      world.ctr({"tasks", "rm", "--force", id});
-      world.ctr({"containers", "rm", id});
-      world.forgetImages("default");
+          [&]() { testbed.ctr({"run", "--detach", "--net-host", kImage.cStr(), id, "/sample"}); }));
+      testbed.ctr({"tasks", "kill", "--signal", "SIGKILL", id});
+      testbed.ctr({"tasks", "rm", "--force", id});
+      testbed.ctr({"containers", "rm", id});
+      testbed.forgetImages("default");
     }
     // The manifest, the config and the layer, each time and by both.
-    KJ_REQUIRE(world.asked() >= 2 * 3 * runs, "not everything was pulled", world.asked());
+    KJ_REQUIRE(testbed.asked() >= 2 * 3 * runs, "not everything was pulled", testbed.asked());
     auto ms = [](kj::Vector<uint64_t>& took) { return figureOf(kj::mv(took)).p50 / 1000; };
     printf(
         "{\"pull\":{\"oursMs\":%.1f,\"ctrMs\":%.1f},\"start\":{\"oursMs\":%.1f,\"ctrMs\":%.1f},"
@@ -166,7 +167,7 @@ class Measurement {
   }
 
  private:
-  World world;
+  Testbed testbed;
   kj::AsyncIoContext io;
   machined::Containerd containerd;
   kj::AutoCloseFd reading, writing;  // what the container says; nobody needs it

@@ -1,4 +1,4 @@
-// What a call of etcd costs from our client, beside its JSON gateway from KJ's HTTP client, one
+// Cost of a call of etcd from our client, beside its JSON gateway from KJ's HTTP client, one
 // connection of mutual TLS each, and beside etcdctl, a process for each call. The same installed
 // etcd (one member, which does not wait for its disk), in turn.
 //
@@ -40,9 +40,9 @@ void measureEach(kj::StringPtr what, unsigned calls, Run&& run) {
   print(what, kj::mv(took));
 }
 
-void measureClient(World& world, unsigned calls) {
-  auto& etcd = world.member(1);
-  auto& scope = world.scope();
+void measureClient(World& fixture, unsigned calls) {
+  auto& etcd = fixture.member(1);
+  auto& scope = fixture.scope();
   auto put = [&]() { return etcd.put({kj::str("k"), kj::str("v")}); };
   measureEach("put", calls, [&]() { put().wait(scope); });
   measureEach("read", calls, [&]() { etcd.range({{kj::str("k")}}).wait(scope); });
@@ -69,12 +69,12 @@ void measureClient(World& world, unsigned calls) {
          calls / (double(nanoseconds() - began) / 1e9));
 }
 
-void measureGateway(RealWorld& world, unsigned calls) {
-  auto& scope = world.scope();
+void measureGateway(RealWorld& fixture, unsigned calls) {
+  auto& scope = fixture.scope();
   auto server = RealEtcd::client(1);
   auto name = server.address.toString();
-  auto address = world.io.provider->getNetwork().parseAddress(server.toString()).wait(scope);
-  auto stream = world.credentials.connect(address->connect().wait(scope), name).wait(scope);
+  auto address = fixture.io.provider->getNetwork().parseAddress(server.toString()).wait(scope);
+  auto stream = fixture.credentials.connect(address->connect().wait(scope), name).wait(scope);
   kj::HttpHeaderTable table;
   auto client = kj::newHttpClient(table, *stream);
   kj::HttpHeaders headers(table);
@@ -109,22 +109,22 @@ void measureGrowth() {
   auto began = nanoseconds();
   RealEtcd real;
   real.start(1, {1});
-  RealWorld world(real);
-  world.ready(1);
+  RealWorld fixture(real);
+  fixture.ready(1);
   std::vector<unsigned> all = {1};
   for (unsigned n = 2; n <= 3; ++n) {
     kj::Maybe<MemberId> id;
     // Not before the one before it was seen for long enough.
-    world.eventually(ErrorKind::kUnavailable, [&] {
-      return world.member(1)
+    fixture.eventually(ErrorKind::kUnavailable, [&] {
+      return fixture.member(1)
           .addMember(kj::arr(kj::str(RealEtcd::peerUrl(n))), true)
           .then([&](MemberAdded&& added) { id = added.member.id; });
     });
     all.push_back(n);
     real.start(n, all, true);
-    world.ready(n);
-    world.eventually(ErrorKind::kFailedPrecondition, [&] {
-      return world.member(1).promoteMember(KJ_ASSERT_NONNULL(id)).ignoreResult();
+    fixture.ready(n);
+    fixture.eventually(ErrorKind::kFailedPrecondition, [&] {
+      return fixture.member(1).promoteMember(KJ_ASSERT_NONNULL(id)).ignoreResult();
     });
   }
   printf("{\"what\":\"three members\",\"seconds\":%.2f}\n", double(nanoseconds() - began) / 1e9);
@@ -139,10 +139,10 @@ void measure(const Arguments& arguments) {
   measureGrowth();
   RealEtcd real;
   real.start(1, {1});
-  RealWorld world(real);
-  world.ready(1);
-  measureClient(world, calls);
-  measureGateway(world, calls);
+  RealWorld fixture(real);
+  fixture.ready(1);
+  measureClient(fixture, calls);
+  measureGateway(fixture, calls);
   measureCtl(real);
 }
 

@@ -34,7 +34,7 @@ struct Outcome {
   uint64_t received, missed, othersMissed;
 };
 
-// What the watching process knows: how far the slowest of those awake is.
+// State of the watching process: how far the slowest of those awake is.
 struct Watchers {
   kj::Vector<uint64_t> received;
   uint64_t missedByStopped = 0, missedByOthers = 0, behind = 0;

@@ -1,5 +1,5 @@
-// What a control-plane node renders for Kubernetes, from a config to texts: what its kubelet is run
-// with and joins the cluster by, the three static pods, and all manifests that a cluster begins
+// Rendering of a control-plane node for Kubernetes, from a config to texts: the arguments and join
+// data of its kubelet, the three static pods, and all manifests that a cluster starts
 // with. No keys are made and no file is written.
 //
 //   kubernetes-bench [RUNS]   prints {"p50ms":MS,"p99ms":MS,"bytes":N}: of one rendering, and what

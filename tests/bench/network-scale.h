@@ -141,7 +141,7 @@ class ScaleBoard final : public Board {
  public:
   explicit ScaleBoard(const Scale& scale) : scale(scale) {}
   kj::Maybe<Report> last;
-  Signal told;
+  Signal report;
   kj::Maybe<Intent> intent() override {
     Intent intent;
     scale.want(intent.wanted);
@@ -149,7 +149,7 @@ class ScaleBoard final : public Board {
   }
   kj::Promise<void> publish(Report report) override {
     last = kj::mv(report);
-    told.raise();
+    report.raise();
     return kj::READY_NOW;
   }
   rpc::NetworkStatusSpec::Reader status() {
@@ -235,7 +235,7 @@ inline void oursInto(const Scale& scale, ScaleTimes& times) {
   timer.timeoutAfter(120 * kj::SECONDS, controller.ready()).wait(io.waitScope);
   times.ours = processorTime() - begin;
   times.sent = kernel.changes;
-  // What it did it hears of; until then it is not at rest.
+  // It reads back its own changes; until then it is not at rest.
   auto settle = [&] {
     for (;;) {
       auto sent = kernel.changes;
@@ -248,7 +248,7 @@ inline void oursInto(const Scale& scale, ScaleTimes& times) {
   board.last = nullptr;
   begin = processorTime();
   work.raise();
-  while (board.last == nullptr) board.told.wait().wait(io.waitScope);
+  while (board.last == nullptr) board.report.wait().wait(io.waitScope);
   times.again = processorTime() - begin;
   times.sentAgain = kernel.changes;
   if (board.status().getProblems().size() > 0) {
@@ -275,26 +275,27 @@ inline void removeLinks() {
 
 // A bridge that goes waits out two grace periods of the kernel, so a thousand of them take half a
 // minute: `told` is called before that.
-using ScaleTold = std::function<void(const ScaleTimes&)>;
-inline ScaleTimes measure(const Scale& scale, const ScaleTold& told = [](const ScaleTimes&) {}) {
+using ScaleReport = std::function<void(const ScaleTimes&)>;
+inline ScaleTimes measure(
+    const Scale& scale, const ScaleReport& report = [](const ScaleTimes&) {}) {
   ScaleTimes times;
   Namespace ours, theirs;
   ours.run([&] { oursInto(scale, times); });
   theirs.run([&] { ipInto(scale, times); });
-  told(times);
+  report(times);
   ours.run([&] { removeLinks(); });
   theirs.run([&] { removeLinks(); });
   return times;
 }
 
 // The time in which `links` links are read again, as after an overrun, and found to be as wanted.
-inline void resync(unsigned links, const std::function<void(double)>& told) {
+inline void resync(unsigned links, const std::function<void(double)>& report) {
   Namespace place;
   place.run([&] {
     auto scale = bridges(links);
     ScaleTimes times;
     oursInto(scale, times);
-    told(times.again);
+    report(times.again);
     removeLinks();
   });
 }

@@ -39,7 +39,7 @@
 namespace talos {
 namespace {
 
-constexpr auto kPatience = 180 * kj::SECONDS;  // emulated machines on a busy host
+constexpr auto kTimeout = 180 * kj::SECONDS;  // emulated machines on a busy host
 constexpr auto kAttempt = 20 * kj::SECONDS;
 constexpr auto kConnect = 2 * kj::SECONDS;   // less than TCP waits before it asks again
 constexpr auto kProbe = 5 * kj::SECONDS;     // a node that is off answers nothing at all
@@ -69,9 +69,9 @@ class Text final : public rpc::ByteSink::Server {
   kj::Vector<char>& text;
 };
 
-class Door {
+class ApiConnection {
  public:
-  Door(kj::AsyncIoContext& io, kj::StringPtr path)
+  ApiConnection(kj::AsyncIoContext& io, kj::StringPtr path)
       : io(io),
         config(Talosconfig::load(path)),
         context(config.resolve()),
@@ -135,19 +135,19 @@ class Door {
 
 // Dials from the end of its input on: a client that is ready has no part in what is measured.
 void first(kj::AsyncIoContext& io, kj::StringPtr path) {
-  Door door(io, path);
+  ApiConnection connection(io, path);
   for (char ignored[64]; read(STDIN_FILENO, ignored, sizeof ignored) > 0;) continue;
   auto& timer = io.provider->getTimer();
-  auto until = timer.now() + kPatience;
+  auto until = timer.now() + kTimeout;
   for (unsigned attempts = 1;; ++attempts) {
     // One connection at a time: it waits in the node's queue until apid is there, and costs the
     // node nothing before.
     auto failure = kj::runCatchingExceptions([&] {
-      auto node = door.node();
-      door.version(node);
+      auto node = connection.node();
+      connection.version(node);
       auto answered = bootSeconds(), date = secondsOf(CLOCK_REALTIME);
       auto before = bootSeconds();
-      auto uptime = door.uptime(node);
+      auto uptime = connection.uptime(node);
       auto after = bootSeconds();
       printf("{\"answered\":%.3f,\"date\":%.6f,\"uptime\":%.3f,\"attempts\":%u}\n", answered, date,
              uptime - ((before + after) / 2 - answered), attempts);
@@ -168,12 +168,12 @@ void away(kj::AsyncIoContext& io, kj::StringPtr path) {
   unsigned asked = 0, failed = 0;
   while (true) {
     auto failure = kj::runCatchingExceptions([&] {
-      Door door(io, path);
-      auto node = door.node(kConnect);
+      ApiConnection connection(io, path);
+      auto node = connection.node(kConnect);
       for (auto next = timer.now();; next += 50 * kj::MILLISECONDS) {
         timer.atTime(next).wait(io.waitScope);
         ++asked;
-        auto now = door.bootId(node);
+        auto now = connection.bootId(node);
         if (before.size() == 0) before = kj::str(now);
         if (now != before) return;
         last = bootSeconds();
@@ -203,22 +203,22 @@ void time(unsigned count, kj::FunctionParam<void(unsigned)> once) {
 }
 
 void calls(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
-  Door door(io, path);
-  auto node = door.node();
-  time(count, [&](unsigned) { door.version(node); });
+  ApiConnection connection(io, path);
+  auto node = connection.node();
+  time(count, [&](unsigned) { connection.version(node); });
 }
 
 void applies(kj::AsyncIoContext& io, kj::StringPtr path, unsigned count) {
   constexpr kj::StringPtr kKey = "clusterName: "_kj;
-  Door door(io, path);
-  auto node = door.node();
-  auto document = door.machineConfig(node);
+  ApiConnection connection(io, path);
+  auto node = connection.node();
+  auto document = connection.machineConfig(node);
   auto text = strstr(document.cStr(), kKey.cStr());
   KJ_REQUIRE(text != nullptr, "the node's config names no cluster");
   auto behind = text + kKey.size();
   auto other = kj::str(document.slice(0, behind - document.begin()), "an", behind);
   kj::StringPtr documents[] = {document, other};
-  time(count, [&](unsigned i) { door.apply(node, documents[(i + 1) % 2]); });
+  time(count, [&](unsigned i) { connection.apply(node, documents[(i + 1) % 2]); });
 }
 
 }  // namespace

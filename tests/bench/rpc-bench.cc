@@ -119,9 +119,9 @@ void run(unsigned calls) {
 
   auto plain = measure(machine(machined.nodeRequest().send().getNode()), calls, io.waitScope);
   auto secured = measure(machine(node), calls, io.waitScope);
-  auto door = measure(machine(cluster.nodeRequest().send().getNode()), calls, io.waitScope);
+  auto forwarded = measure(machine(cluster.nodeRequest().send().getNode()), calls, io.waitScope);
   printf("{\"calls\":%u,\"unix\":%s,\"tls\":%s,\"apid\":%s}\n", calls, json(plain).cStr(),
-         json(secured).cStr(), json(door).cStr());
+         json(secured).cStr(), json(forwarded).cStr());
 }
 
 }  // namespace

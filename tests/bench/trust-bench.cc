@@ -41,7 +41,7 @@ using testing::Caller;
 using testing::kToken;
 
 constexpr unsigned kAddresses = 64;  // of the callers with new connections
-constexpr auto kJoinPatience = 120 * kj::SECONDS;
+constexpr auto kJoinTimeout = 120 * kj::SECONDS;
 
 // --- one server, as its clients see it --------------------------------------------------------
 
@@ -236,7 +236,7 @@ kj::String measureJoin(unsigned nodes) {
   auto began = nanoseconds();
   kj::Vector<kj::Promise<void>> all;
   for (unsigned i = 0; i < nodes; ++i) all.add(join.node(i, asked[i]));
-  timer.timeoutAfter(kJoinPatience, kj::joinPromises(all.releaseAsArray())).wait(io.waitScope);
+  timer.timeoutAfter(kJoinTimeout, kj::joinPromises(all.releaseAsArray())).wait(io.waitScope);
   auto seconds = (nanoseconds() - began) / 1e9;
   std::sort(join.took.begin(), join.took.end());
   char text[400];

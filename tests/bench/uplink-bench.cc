@@ -1,4 +1,4 @@
-// What a cluster's way out carries, of one TCP connection in each direction, beside the bare veth
+// Throughput of a cluster's uplink, of one TCP connection in each direction, beside the bare veth
 // pair between a node and its gateway. Without nodes: three network namespaces, and slirp4netns.
 //
 //   uplink-bench [SECONDS]   prints
@@ -98,9 +98,9 @@ double measure(const HostNetwork& server, const HostNetwork& node, kj::StringPtr
 }
 
 // The uplink has a loop and a thread of its own, as it has a process of its own in a cluster.
-class World {
+class Testbed {
  public:
-  World(unsigned mtu) {
+  Testbed(unsigned mtu) {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "needs root");
     host.emplace();
     shell(
@@ -155,14 +155,14 @@ void run(const bench::Arguments& arguments) {
   auto time = arguments.numberOr(2, 1, "SECONDS", 1, 60) * kj::SECONDS;
   printf("{");
   {
-    World world(65520);
-    world.measureAll("veth", "10.5.0.1", "10.5.0.1", true, time);
-    world.whileUp([&] {
+    Testbed large(65520);
+    large.measureAll("veth", "10.5.0.1", "10.5.0.1", true, time);
+    large.whileUp([&] {
       printf(",");
-      world.measureAll("world", "203.0.113.1", "203.0.113.1", false, time);
+      large.measureAll("world", "203.0.113.1", "203.0.113.1", false, time);
     });
   }
-  World usual(1500);
+  Testbed usual(1500);
   printf(",");
   usual.measureAll("veth1500", "10.5.0.1", "10.5.0.1", true, time);
   usual.whileUp([&] {

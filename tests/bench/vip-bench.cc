@@ -24,7 +24,7 @@ namespace {
 constexpr uint16_t kMetricsPort = 2381;
 constexpr auto kRest = 20 * kj::SECONDS;
 
-// What was seen of one kind of event.
+// Observations of one kind of event.
 class Row {
  public:
   void add(double movedMs, double darkMs, unsigned failed) {
@@ -52,19 +52,19 @@ class Row {
   }
 };
 
-// What both have: the hosts, who sees what becomes of the address, and the events. `Peer` starts
-// and ends the program of a host.
+// Shared by both: the hosts, the observer of the address, and the events. `Peer` starts and ends
+// the program of a host.
 template <typename Peer>
 class Bench {
  public:
-  Bench(Hosts& world, kj::StringPtr who, Peer& peer) : world(world), who(who), peer(peer) {}
+  Bench(Hosts& hosts, kj::StringPtr who, Peer& peer) : hosts(hosts), who(who), peer(peer) {}
 
   void run(unsigned runs) {
-    watch = world.watch();
+    watch = hosts.watch();
     ConnectProber client(Ip::require(kVip));
-    for (auto& host : world.hosts) peer.start(*host);
+    for (auto& host : hosts.hosts) peer.start(*host);
     settle();
-    world.until("a connection is made", [&] { return client.made > 0; });
+    hosts.until("a connection is made", [&] { return client.made > 0; });
     each(
         "killed", runs, client, [&](Host& host) { peer.kill(host); },
         [&](Host& host) { peer.start(host); });
@@ -72,19 +72,19 @@ class Bench {
         "handed over", runs, client, [&](Host& host) { peer.leave(host); },
         [&](Host& host) { peer.start(host); });
     each(
-        "link down", runs, client, [&](Host& host) { world.plug(host, false); },
-        [&](Host& host) { world.plug(host, true); });
+        "link down", runs, client, [&](Host& host) { hosts.plug(host, false); },
+        [&](Host& host) { hosts.plug(host, true); });
     each(
         "lost", runs, client,
         [&](Host& host) {
-          world.plug(host, false);
+          hosts.plug(host, false);
           watch->lose(host.number - 1);
           peer.lose(host);
         },
         [&](Host& host) {
-          world.takeAway(host);
+          hosts.takeAway(host);
           watch->put(host.number - 1, host.place);
-          world.plug(host, true);
+          hosts.plug(host, true);
           peer.comeBack(host);
         });
     watch->end();
@@ -93,18 +93,18 @@ class Bench {
   }
 
  private:
-  Hosts& world;
+  Hosts& hosts;
   kj::StringPtr who;
   Peer& peer;
   kj::Own<HolderWatch> watch;
 
   Host& settle() {
     int now = -1;
-    world.until("one host has the address, and the others are ready", [&] {
+    hosts.until("one host has the address, and the others are ready", [&] {
       now = watch->onlyHolder();
-      return now >= 0 && peer.ready(*world.hosts[now]);
+      return now >= 0 && peer.ready(*hosts.hosts[now]);
     });
-    return *world.hosts[now];
+    return *hosts.hosts[now];
   }
   template <typename Strike, typename Mend>
   void each(kj::StringPtr what, unsigned runs, ConnectProber& client, Strike&& strike,
@@ -118,12 +118,12 @@ class Bench {
       auto began = clock.now();
       strike(holder);
       unsigned own = 1u << (holder.number - 1);
-      world.until("another host has the address", [&] { return (watch->holders & ~own) != 0; });
+      hosts.until("another host has the address", [&] { return (watch->holders & ~own) != 0; });
       auto moved = double((clock.now() - began) / kj::NANOSECONDS) / 1e6;
       auto made = client.made.load();
-      world.until("connections are made", [&] { return client.made > made + 10; });
+      hosts.until("connections are made", [&] { return client.made > made + 10; });
       auto end = clock.now();
-      world.until("nothing is open", [&] { return client.decided(end); });
+      hosts.until("nothing is open", [&] { return client.decided(end); });
       row.add(moved, client.takeLongest(), client.failed(began, end));
       mend(holder);
     }
@@ -134,29 +134,29 @@ class Bench {
 
 class Vipd {
  public:
-  explicit Vipd(Hosts& world) : world(world) {}
+  explicit Vipd(Hosts& hosts) : hosts(hosts) {}
   void start(Host& host) {
-    world.until("the one before has ended",
+    hosts.until("the one before has ended",
                 [&] { return leaving == 0 || waitpid(leaving, nullptr, WNOHANG) == leaving; });
     leaving = 0;
-    world.start(host);
+    hosts.start(host);
   }
-  void kill(Host& host) { world.end(host.vipd, SIGKILL); }
+  void kill(Host& host) { hosts.end(host.vipd, SIGKILL); }
   void leave(Host& host) {
     leaving = std::exchange(host.vipd, 0);
     ::kill(leaving, SIGTERM);
   }
   void lose(Host& host) {
-    world.end(host.vipd, SIGKILL);
-    world.end(host.etcd, SIGKILL);
+    hosts.end(host.vipd, SIGKILL);
+    hosts.end(host.etcd, SIGKILL);
   }
   void comeBack(Host& host) {
-    world.startEtcd(host);
+    hosts.startEtcd(host);
     start(host);
   }
   bool ready(Host& holder) {
     unsigned waiting = 0;
-    for (auto& host : world.hosts) waiting += host->status().startsWith("waiting");
+    for (auto& host : hosts.hosts) waiting += host->status().startsWith("waiting");
     return holder.status().startsWith("holder") && waiting == kHosts - 1;
   }
   // Makes it etcd's leader.
@@ -164,8 +164,8 @@ class Vipd {
     auto id = field(host, "MemberID");
     char hex[20];
     snprintf(hex, sizeof hex, "%llx", static_cast<unsigned long long>(id));
-    world.until("etcd's leader is the holder", [&] {
-      for (auto& each : world.hosts) {
+    hosts.until("etcd's leader is the holder", [&] {
+      for (auto& each : hosts.hosts) {
         if (field(*each, "MemberID") == field(*each, "Leader") && each.get() != &host) {
           ctl(*each, {"move-leader", hex});
         }
@@ -174,24 +174,24 @@ class Vipd {
     });
   }
   void rest() {
-    world.until("one holds the address", [&] {
-      for (auto& host : world.hosts) {
+    hosts.until("one holds the address", [&] {
+      for (auto& host : hosts.hosts) {
         if (host->status().startsWith("holder")) return ready(*host);
       }
       return false;
     });
     auto before = requests();
-    world.timer.afterDelay(kRest).wait(world.io.waitScope);
+    hosts.timer.afterDelay(kRest).wait(hosts.io.waitScope);
     auto perMinute = double(requests() - before) * double(1 * kj::MINUTES / kRest);
     printf("{\"who\":\"vipd\",\"what\":\"at rest\",\"requestsPerMinute\":%.0f}\n", perMinute);
   }
 
  private:
-  Hosts& world;
+  Hosts& hosts;
   pid_t leaving = 0;
 
   harness::Result ctl(Host& host, std::vector<std::string> words) {
-    auto file = [&](kj::StringPtr name) { return std::string(world.path(name).cStr()); };
+    auto file = [&](kj::StringPtr name) { return std::string(hosts.path(name).cStr()); };
     std::vector<std::string> line = {"etcdctl", "--endpoints=https://127.0.0.1:2379",
                                      "--cacert=" + file("ca.crt"), "--cert=" + file("tls.crt"),
                                      "--key=" + file("tls.key")};
@@ -207,7 +207,7 @@ class Vipd {
   // That the three etcds have got so far, renewals one by one.
   uint64_t requests() {
     uint64_t sum = 0;
-    for (auto& host : world.hosts) {
+    for (auto& host : hosts.hosts) {
       auto text = inside(host->place, [] { return metrics(); });
       std::regex line("\ngrpc_server_msg_received_total[^\n]* ([0-9.e+]+)");
       for (std::sregex_iterator it(text.begin(), text.end(), line), end; it != end; ++it) {
@@ -242,15 +242,15 @@ class Vipd {
 // advertisements; the address stays where it is when a better one comes.
 class Keepalived {
  public:
-  Keepalived(Hosts& world, kj::StringPtr advertisements)
-      : world(world), advertisements(advertisements) {}
+  Keepalived(Hosts& hosts, kj::StringPtr advertisements)
+      : hosts(hosts), advertisements(advertisements) {}
   void start(Host& host) {
     auto& before = pids[host.number];
-    world.until("the one before has ended",
+    hosts.until("the one before has ended",
                 [&] { return before == 0 || waitpid(before, nullptr, WNOHANG) != 0; });
-    world.takeAway(host);  // what a killed one has left
+    hosts.takeAway(host);  // what a killed one has left
     auto file = [&](kj::StringPtr suffix) {
-      return world.path(kj::str("keepalived-", host.number, suffix));
+      return hosts.path(kj::str("keepalived-", host.number, suffix));
     };
     writeFileAtomically(
         file(".conf"),
@@ -284,7 +284,7 @@ class Keepalived {
   void makeItHarder(Host&) {}
   bool ready(Host& holder) {
     unsigned backups = 0;
-    for (auto& host : world.hosts) {
+    for (auto& host : hosts.hosts) {
       auto text = tryReadFile(logs[host->number]).orDefault(nullptr);
       std::string said(text.cStr());
       auto backup = said.rfind("Entering BACKUP STATE"),
@@ -297,14 +297,14 @@ class Keepalived {
     return backups == kHosts - 1;
   }
   void end() {
-    for (auto& host : world.hosts) {
+    for (auto& host : hosts.hosts) {
       kill(*host);
-      world.takeAway(*host);
+      hosts.takeAway(*host);
     }
   }
 
  private:
-  Hosts& world;
+  Hosts& hosts;
   kj::StringPtr advertisements;
   unsigned starts = 0;
   pid_t pids[kHosts + 1] = {};
@@ -319,22 +319,22 @@ class Keepalived {
 void measure(const Arguments& arguments) {
   arguments.expect(1, 1);
   auto runs = arguments.number(1, "RUNS", 1, 1000);
-  Hosts world;
+  Hosts hosts;
   std::vector<std::unique_ptr<Listener>> served;
-  for (auto& host : world.hosts) served.push_back(std::make_unique<Listener>(host->place));
+  for (auto& host : hosts.hosts) served.push_back(std::make_unique<Listener>(host->place));
   {
-    Vipd vipd(world);
-    Bench<Vipd>(world, "vipd", vipd).run(runs);
+    Vipd vipd(hosts);
+    Bench<Vipd>(hosts, "vipd", vipd).run(runs);
     vipd.rest();
-    for (auto& host : world.hosts) {
-      world.end(host->vipd, SIGKILL);
-      world.takeAway(*host);
+    for (auto& host : hosts.hosts) {
+      hosts.end(host->vipd, SIGKILL);
+      hosts.takeAway(*host);
     }
   }
   for (auto seconds : {"1"_kj, "0.1"_kj}) {
-    Keepalived keepalived(world, seconds);
+    Keepalived keepalived(hosts, seconds);
     auto who = kj::str("keepalived ", seconds);
-    Bench<Keepalived>(world, who, keepalived).run(runs);
+    Bench<Keepalived>(hosts, who, keepalived).run(runs);
     keepalived.end();
   }
 }

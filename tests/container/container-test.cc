@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr double kPatience = 60;
+constexpr double kTimeout = 60;
 constexpr size_t kFewestParameters = 300;  // any kernel has more: the walk has not ended early
 
 // Of this machine's processes, those in a container included; 0 when there is none.
@@ -43,8 +43,8 @@ class ContainerTest : public testing::Test {
   static Cluster* cluster;
 
   static void SetUpTestSuite() {
-    // What the host's kernel loads for any cluster of containers
-    // (talosctl/cluster/containers/host-check.h) is no node's doing: it is loaded before.
+    // The modules that any cluster of containers makes the host's kernel load
+    // (talosctl/cluster/containers/host-check.h) are loaded before, so that no node is blamed.
     Cluster("container",
             {"--provisioner", "container", "--masters", "1", "--workers", "0", "--wait=false"});
     before = new HostState(HostState::now());
@@ -69,9 +69,9 @@ class ContainerTest : public testing::Test {
           auto id = run({"read", "/proc/sys/kernel/random/boot_id"});
           return id.status == 0 && id.out != earlier;
         },
-        kPatience));
+        kTimeout));
     EXPECT_TRUE(eventually([&]() { return contains(run({"get", "machinestatus"}).out, "running"); },
-                           kPatience))
+                           kTimeout))
         << run({"get", "machinestatus"}).out;
   }
   std::string console() { return cluster->console("container-master-1"); }
@@ -106,8 +106,7 @@ TEST_F(ContainerTest, TellsTheTruth) {
     EXPECT_GT(stod(row[2].str()), 0.0) << stats;
   }
   EXPECT_THAT(ok({"mounts"}), HasSubstr("/etc/kubernetes"));
-  // What the host's kernel said when it last died is in one place for all, and whoever reads it
-  // there removes it.
+  // A crash log of the host's kernel is visible to all containers, and reading it there removes it.
   EXPECT_THAT(ok({"read", "/proc/mounts"}), Not(HasSubstr(" pstore ")));
   EXPECT_THAT(console(), HasSubstr("[talos] 20")) << "lines with their time";
 }
@@ -128,13 +127,13 @@ TEST_F(ContainerTest, SetsItsOwnParametersOnly) {
       R"([{"op": "add", "path": "/machine/sysctls",
            "value": {"net.ipv4.ip_default_ttl": "99", "kernel.panic": "77"}}])"});
   EXPECT_TRUE(eventually(
-      [&]() { return ok({"read", "/proc/sys/net/ipv4/ip_default_ttl"}) == "99\n"; }, kPatience));
+      [&]() { return ok({"read", "/proc/sys/net/ipv4/ip_default_ttl"}) == "99\n"; }, kTimeout));
   EXPECT_TRUE(eventually(
       [&]() {
         return contains(console(),
                         "machine.sysctls.kernel.panic: not set, because this node is a container");
       },
-      kPatience));
+      kTimeout));
   EXPECT_NE("77\n", harness::slurp("/proc/sys/kernel/panic"));
 }
 
@@ -164,14 +163,14 @@ TEST_F(ContainerTest, ItsBrainIsStartedAgain) {
   ASSERT_NE(0, brain);
   ASSERT_EQ(0, kill(brain, SIGKILL));
   EXPECT_TRUE(
-      eventually([&]() { return contains(console(), "machined restarted (1)"); }, kPatience));
+      eventually([&]() { return contains(console(), "machined restarted (1)"); }, kTimeout));
   EXPECT_TRUE(eventually(
       [&]() {
         auto after = cluster->servicePids();
         return after["machined"] != 0 && after["machined"] != before["machined"] &&
                after["apid"] == before["apid"];
       },
-      kPatience));
+      kTimeout));
 }
 
 // The last one, since the node ends with it. Catches: a node that writes anything of the host's,
@@ -179,7 +178,7 @@ TEST_F(ContainerTest, ItsBrainIsStartedAgain) {
 TEST_F(ContainerTest, WritesNothingOfItsHosts) {
   EXPECT_EQ(0, run({"shutdown"}).status);
   EXPECT_TRUE(
-      eventually([&]() { return contains(cluster->ok({"cluster", "show"}), "off"); }, kPatience))
+      eventually([&]() { return contains(cluster->ok({"cluster", "show"}), "off"); }, kTimeout))
       << cluster->ok({"cluster", "show"});
   EXPECT_THAT(console(), HasSubstr("[talos] [init] shutting down after"));
   EXPECT_THAT(differences(*before, HostState::now()), IsEmpty());

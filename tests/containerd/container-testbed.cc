@@ -26,12 +26,12 @@ namespace {
 
 void must(bool ok, const char* what) {
   if (ok) return;
-  fprintf(stderr, "container world: cannot %s: %s\n", what, strerror(errno));
+  fprintf(stderr, "container testbed: cannot %s: %s\n", what, strerror(errno));
   _exit(99);
 }
 
 [[noreturn]] void become(const std::string& brain, const std::string& folder,
-                         const std::vector<ContainerWorld::Service>& services) {
+                         const std::vector<ContainerTestbed::Service>& services) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // also with a test that is killed
   must(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
   must(mount("proc", "/proc", "proc", 0, nullptr) == 0, "mount /proc");
@@ -75,8 +75,8 @@ void removeCgroups(const std::string& name) {
 
 }  // namespace
 
-ContainerWorld::ContainerWorld(const std::string& brain, const std::string& folder,
-                               const std::vector<Service>& services)
+ContainerTestbed::ContainerTestbed(const std::string& brain, const std::string& folder,
+                                   const std::vector<Service>& services)
     : folder(folder), services(services) {
   struct clone_args args = {};
   args.flags = CLONE_NEWPID | CLONE_NEWNS;
@@ -87,7 +87,7 @@ ContainerWorld::ContainerWorld(const std::string& brain, const std::string& fold
   init = static_cast<int>(pid);
 }
 
-ContainerWorld::~ContainerWorld() {
+ContainerTestbed::~ContainerTestbed() {
   if (init > 0) {
     kill(init, SIGKILL);  // the kernel ends its namespaces with it
     waitpid(init, nullptr, 0);
@@ -96,7 +96,7 @@ ContainerWorld::~ContainerWorld() {
   if (!podCgroup.empty()) removeCgroups(podCgroup);
 }
 
-int ContainerWorld::process(const std::string& name) const {
+int ContainerTestbed::process(const std::string& name) const {
   auto own = "/proc/" + std::to_string(init) + "/task/" + std::to_string(init) + "/children";
   std::istringstream children(harness::slurp(own));
   for (int pid; children >> pid;) {
@@ -105,7 +105,7 @@ int ContainerWorld::process(const std::string& name) const {
   return 0;
 }
 
-bool ContainerWorld::powerOff(double deadlineSeconds) {
+bool ContainerTestbed::powerOff(double deadlineSeconds) {
   kill(init, SIGTERM);
   bool ended = harness::eventually([&]() { return waitpid(init, nullptr, WNOHANG) == init; },
                                    deadlineSeconds);
@@ -113,7 +113,7 @@ bool ContainerWorld::powerOff(double deadlineSeconds) {
   return ended;
 }
 
-std::string ContainerWorld::console() const {
+std::string ContainerTestbed::console() const {
   return harness::slurp(folder + "/console");
 }
 

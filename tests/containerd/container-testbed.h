@@ -8,16 +8,16 @@
 
 namespace talos::test {
 
-class ContainerWorld {
+class ContainerTestbed {
  public:
   struct Service {
     std::string id, image;
   };
   // `folder`: with base.toml. `brain`: the program.
-  ContainerWorld(const std::string& brain, const std::string& folder,
-                 const std::vector<Service>& services);
-  ~ContainerWorld();
-  ContainerWorld(const ContainerWorld&) = delete;
+  ContainerTestbed(const std::string& brain, const std::string& folder,
+                   const std::vector<Service>& services);
+  ~ContainerTestbed();
+  ContainerTestbed(const ContainerTestbed&) = delete;
 
   int process1() const { return init; }
   // A child of process 1 by its program's name; 0 while there is none.

@@ -1,4 +1,4 @@
-// What machined writes for machine.registries, read by containerd 1.7 itself: the merged
+// The files that machined writes for machine.registries, read by containerd 1.7 itself: the merged
 // configuration, and where a pull goes.
 #include "tests/containerd/containerd-fixture.h"
 
@@ -27,7 +27,7 @@ TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
   EXPECT_THAT(dump, HasSubstr("registry.configs.\"registry-1.docker.io\".auth]"));
   EXPECT_THAT(dump, HasSubstr("identitytoken = \"t\""));
   EXPECT_THAT(dump, HasSubstr("address = \"0.0.0.0:11234\""));
-  // What the documentation says of a user's file with the plugin's section.
+  // As documented for a user's file with the plugin's section.
   put("user/own.toml",
       "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"x\"\n");
   dump = merged();

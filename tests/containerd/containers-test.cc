@@ -110,7 +110,7 @@ class ContainersTest : public ContainerdTest {
       for (auto& container : left) remove(container.id);
     }
     daemon.reset();
-    // What the snapshotter and shims of a killed containerd have mounted.
+    // Mounts that the snapshotter and shims of a killed containerd left.
     for (auto& line : harness::lines(harness::slurp("/proc/self/mounts"))) {
       auto at = line.find(folder.cStr());
       if (at != std::string::npos)
@@ -265,7 +265,7 @@ TEST_F(ContainersTest, AContainerRunsIsAdoptedEndsAndLeavesNothing) {
   EXPECT_FALSE(ended.poll(loop->waitScope));
   endSystemContainer(*containerd, kj::str("sample")).wait(loop->waitScope);
   EXPECT_EQ(7u, ended.wait(loop->waitScope));
-  // What it wrote last comes through a process of containerd's.
+  // Its last output comes through a process of containerd's.
   EXPECT_TRUE(harness::eventually([&]() { return output.drain().ends_with("ended\n"); }, 20))
       << output.text;
   EXPECT_TRUE(output.whole());

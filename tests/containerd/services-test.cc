@@ -29,7 +29,7 @@ using testing::StartsWith;
 
 namespace pods = ::runtime::test;
 
-constexpr double kPatience = 60;
+constexpr double kTimeout = 60;
 
 class Text final : public rpc::LogSink::Server {
  public:
@@ -80,7 +80,7 @@ class ServicesTest : public ContainerdTest {
 
  protected:
   std::optional<ModelRegistry> registry;
-  std::optional<ContainerWorld> world;
+  std::optional<ContainerTestbed> testbed;
   // Made when all is there that is a fork of this process.
   std::optional<kj::AsyncIoContext> io;
   kj::Maybe<rpc::Node::Client> client;
@@ -102,10 +102,10 @@ class ServicesTest : public ContainerdTest {
   }
   void begin(const std::vector<std::string>& images) {
     base();
-    std::vector<ContainerWorld::Service> services;
+    std::vector<ContainerTestbed::Service> services;
     for (auto& image : images) services.push_back({id(int(services.size())), image});
-    world.emplace(getenv("WORLD_BRAIN"), folder.cStr(), services);
-    world->podCgroup = prefix + "pods";
+    testbed.emplace(getenv("WORLD_BRAIN"), folder.cStr(), services);
+    testbed->podCgroup = prefix + "pods";
     io.emplace(kj::setupAsyncIo());
     client = reconnecting(*io->lowLevelProvider, timer(), kj::str(path("node").c_str()))
                  .castAs<rpc::Node>();
@@ -113,11 +113,11 @@ class ServicesTest : public ContainerdTest {
   }
   void TearDown() override {
     if (HasFailure())
-      printf("%s%s", harness::slurp(path("events")).c_str(), world->console().c_str());
+      printf("%s%s", harness::slurp(path("events")).c_str(), testbed->console().c_str());
     containerd.reset();
     client = nullptr;
     io.reset();
-    world.reset();
+    testbed.reset();
     ContainerdTest::TearDown();
   }
   kj::Timer& timer() { return io->provider->getTimer(); }
@@ -139,7 +139,7 @@ class ServicesTest : public ContainerdTest {
   }
   void await(const std::string& service, const std::string& part, size_t times = 1) {
     ASSERT_TRUE(
-        harness::eventually([&]() { return count(service, part) >= times; }, kPatience, 0.02))
+        harness::eventually([&]() { return count(service, part) >= times; }, kTimeout, 0.02))
         << service << ": " << part;
   }
 
@@ -168,15 +168,15 @@ class ServicesTest : public ContainerdTest {
           result = tryList(kubernetes);
           return result.size() == wanted;
         },
-        kPatience))
+        kTimeout))
         << result.size();
     return result;
   }
-  // What a brain that hangs must not make wait for ever.
+  // A brain that hangs must not make the test wait for ever.
   template <typename T>
   T soon(kj::Promise<T> promise) {
     return timer()
-        .timeoutAfter(static_cast<uint64_t>(kPatience) * kj::SECONDS, kj::mv(promise))
+        .timeoutAfter(static_cast<uint64_t>(kTimeout) * kj::SECONDS, kj::mv(promise))
         .wait(io->waitScope);
   }
   template <typename Request>
@@ -261,7 +261,7 @@ class ServicesTest : public ContainerdTest {
     config.mutable_metadata()->set_uid(name);
     config.mutable_metadata()->set_namespace_("default");
     config.set_log_directory(path("pods/" + name));
-    config.mutable_linux()->set_cgroup_parent("/system/" + world->podCgroup);
+    config.mutable_linux()->set_cgroup_parent("/system/" + testbed->podCgroup);
     config.mutable_linux()->mutable_security_context()->mutable_namespace_options()->set_network(
         kNodeNetwork);
     pods::CreateContainerRequest create;
@@ -291,7 +291,7 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
       ElementsAre("Initialized Service loaded", "Waiting Waiting for service \"cri\" to be \"up\"",
                   "Preparing Running pre state", "Preparing Creating service runner",
                   "Running Started task " + id(0) + " (PID " + pid + ") for container " + id(0)));
-  ASSERT_TRUE(harness::eventually([&]() { return linesOf(log(id(0))).count > 10; }, kPatience));
+  ASSERT_TRUE(harness::eventually([&]() { return linesOf(log(id(0))).count > 10; }, kTimeout));
   auto request = node().containersRequest().send().getContainers().restartRequest();
   request.setId(id(0).c_str());
   soon(request.send());
@@ -299,8 +299,7 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   EXPECT_THAT(events(id(0)), Contains("Waiting Task " + id(0) + " (PID " + pid +
                                       ") exited with status 7; restarting"));
   auto goesOn = [&]() { return harness::contains(log(id(0)), "ended\nline 0\n"); };
-  EXPECT_TRUE(harness::eventually(goesOn, kPatience))
-      << "its second process writes below its first";
+  EXPECT_TRUE(harness::eventually(goesOn, kTimeout)) << "its second process writes below its first";
   auto kill = node().servicesRequest().send().getServices().killRequest();
   kill.setId(id(0).c_str());
   kill.setSignal(SIGKILL);
@@ -312,9 +311,9 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   soon(stop.send());
   EXPECT_THAT(events(id(1)).back(), HasSubstr("Finished Service stopped: Task " + id(1)));
   EXPECT_THAT(list(false, 1), SizeIs(1)) << "nothing is left of a stopped one";
-  EXPECT_TRUE(harness::eventually([&]() { return linesOf(log(id(1))).ended; }, kPatience))
+  EXPECT_TRUE(harness::eventually([&]() { return linesOf(log(id(1))).ended; }, kTimeout))
       << "it had its SIGTERM";
-  ASSERT_TRUE(world->powerOff(kPatience));
+  ASSERT_TRUE(testbed->powerOff(kTimeout));
   auto all = harness::lines(harness::slurp(path("events")));
   EXPECT_THAT(all.back(), StartsWith("cri Finished"));
   EXPECT_THAT(events(id(0)).back(), StartsWith("Finished"));
@@ -354,7 +353,7 @@ TEST_F(ServicesTest, PodsAreSeenAndEnded) {
                                  "default/other SANDBOX_READY example.com/sample:1",
                                  "default/other:main CONTAINER_RUNNING example.com/sample:1"));
   for (auto& [name, row] : seen) EXPECT_GT(row.pid, 0) << name;
-  ASSERT_TRUE(harness::eventually([&]() { return linesOf(podLog(one)).count > 10; }, kPatience));
+  ASSERT_TRUE(harness::eventually([&]() { return linesOf(podLog(one)).count > 10; }, kTimeout));
   auto stats = soon(node().containersRequest().send().getContainers().statsRequest().send());
   size_t used = 0;
   for (auto s : stats.getStats()) {
@@ -371,7 +370,7 @@ TEST_F(ServicesTest, PodsAreSeenAndEnded) {
   seen = list(true, 4);
   EXPECT_EQ("CONTAINER_EXITED", seen[one].status) << "nobody starts it again here";
   EXPECT_EQ("CONTAINER_RUNNING", seen[other].status);
-  EXPECT_TRUE(harness::eventually([&]() { return linesOf(podLog(one)).ended; }, kPatience))
+  EXPECT_TRUE(harness::eventually([&]() { return linesOf(podLog(one)).ended; }, kTimeout))
       << "it had its SIGTERM";
 }
 
@@ -401,20 +400,20 @@ TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
     std::map<std::string, int> before;
     for (auto& service : services) before[service] = linesOf(log(service)).count;
     for (auto& member : members) before[member] = linesOf(podLog(member)).count;
-    int killed[] = {killsContainerd ? world->containerd() : 0, killsBrain ? world->brain() : 0};
+    int killed[] = {killsContainerd ? testbed->containerd() : 0, killsBrain ? testbed->brain() : 0};
     for (int pid : killed) {
       if (pid != 0) ASSERT_EQ(0, kill(pid, SIGKILL));
     }
     brains += killsBrain;
     for (auto& service : services) await(service, "Adopted running task", brains);
     std::map<std::string, int> now;
-    EXPECT_TRUE(harness::eventually([&]() { return (now = pidsOf()) == first; }, kPatience))
+    EXPECT_TRUE(harness::eventually([&]() { return (now = pidsOf()) == first; }, kTimeout))
         << testing::PrintToString(now) << " instead of " << testing::PrintToString(first);
     for (auto& [name, lines] : before) {
       bool isPod = harness::contains(name, "/");
       EXPECT_TRUE(harness::eventually(
           [&]() { return linesOf(isPod ? podLog(name) : log(name)).count > lines + 100; },
-          kPatience))
+          kTimeout))
           << name;
     }
   }
@@ -422,7 +421,7 @@ TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
     EXPECT_EQ(1u, count(service, "Started task")) << service;
     Lines lines;
     EXPECT_TRUE(
-        harness::eventually([&]() { return (lines = linesOf(log(service))).count > 0; }, kPatience))
+        harness::eventually([&]() { return (lines = linesOf(log(service))).count > 0; }, kTimeout))
         << service;
     EXPECT_EQ("", lines.wrong) << service;
     EXPECT_EQ(0, lines.gaps) << service;
@@ -432,7 +431,7 @@ TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
   for (auto& member : members) {
     Lines lines;
     EXPECT_TRUE(harness::eventually([&]() { return (lines = linesOf(podLog(member))).count > 0; },
-                                    kPatience))
+                                    kTimeout))
         << member;
     EXPECT_LE(lines.wrongs, 3) << member << ": " << lines.wrong;
     EXPECT_LE(lines.gaps, 3) << member << ": more than containerd was killed";
@@ -451,16 +450,16 @@ TEST_F(ServicesTest, AStartThatIsInterruptedIsOneStart) {
   for (int round = 0; round < 12; ++round) {
     for (int i = 0; i < 3; ++i) {
       // A runtime or a brain that was just killed is asked again.
-      ASSERT_TRUE(harness::eventually([&]() { return restarts(id(i)); }, kPatience));
+      ASSERT_TRUE(harness::eventually([&]() { return restarts(id(i)); }, kTimeout));
     }
     timer().afterDelay(upTo(400) * kj::MILLISECONDS).wait(io->waitScope);
     int which = upTo(2);
     auto moment = "round " + std::to_string(round) + " kills " + std::to_string(which);
-    for (int pid : {which != 0 ? world->containerd() : 0, which != 1 ? world->brain() : 0}) {
+    for (int pid : {which != 0 ? testbed->containerd() : 0, which != 1 ? testbed->brain() : 0}) {
       if (pid != 0) kill(pid, SIGKILL);
     }
     for (int i = 0; i < 3; ++i) {
-      EXPECT_TRUE(harness::eventually([&]() { return runsOnce(id(i)); }, kPatience))
+      EXPECT_TRUE(harness::eventually([&]() { return runsOnce(id(i)); }, kTimeout))
           << moment << ": " << processesOf(id(i)).size() << " processes of " << id(i);
     }
     if (HasFailure()) break;

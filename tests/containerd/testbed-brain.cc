@@ -79,9 +79,9 @@ class Brain {
   explicit Brain(kj::AsyncIoContext& io) : io(io) {}
 
   kj::Promise<void> run() {
-    auto door =
+    auto listener =
         co_await heldSocket(process1, "node", []() { return listenUnix(inFolder("node"), 0600); });
-    auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(door),
+    auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listener),
                              [this](const UnixPeer&) { return node(); });
     co_await loader.follow();
     if (process1.brainRestarts() == 0) {

@@ -114,7 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       as(message.getRoot<rpc::ParseAnswer>());
     });
   };
-  // What an assertion throws here is a finding all the same.
+  // An assertion that throws here is a finding all the same.
   bool broken = false;
   auto check = [&](kj::FunctionParam<void(rpc::ParseAnswer::Reader)> as) {
     read([&](rpc::ParseAnswer::Reader answer) {

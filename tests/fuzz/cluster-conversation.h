@@ -1,4 +1,5 @@
-// What a client says to apid (rpc Cluster): its own node, another node with fewer roles, a log.
+// A client's side of a conversation with apid (rpc Cluster): its own node, another node with fewer
+// roles, a log.
 #pragma once
 
 #include "rpc/node.capnp.h"

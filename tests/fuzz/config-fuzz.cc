@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   render(config.problems());
   KJ_ASSERT(config.bytes().size() == size);
   if (!config.good()) return 0;
-  // What is good stays good when it is written from its view.
+  // A valid config stays valid when it is written from its view.
   auto text = codec::writeYaml(config.get(), {.empties = codec::Empties::kOmit});
   auto again = config::parse(text, "again");
   KJ_ASSERT(again.good(), text, render(again.problems()));

@@ -56,7 +56,7 @@ class Conversation {
   void call(unsigned question, unsigned target, unsigned method) {
     call<Interface, Params>(question, target, method, [](auto) {});
   }
-  // What stands for a sink of ours while parameters are filled.
+  // A stand-in for a sink of ours while parameters are filled.
   template <typename Sink>
   static typename Sink::Client sink() {
     return KJ_EXCEPTION(FAILED, "never called");
@@ -71,7 +71,7 @@ class Conversation {
     });
   }
 
-  // What a level 1 and a three-party client say besides, and then the end of all questions.
+  // Messages of a level 1 and a three-party client, and then the end of all questions.
   kj::Array<kj::byte> finish() {
     add([](capnp::rpc::Message::Builder m) {
       auto disembargo = m.initDisembargo();

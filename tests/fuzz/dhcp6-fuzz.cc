@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (auto& name : m->search) {
       for (char c : name) KJ_ASSERT(isalnum(c) || c == '-' || c == '_' || c == '.');
     }
-    // What was understood can be said, and is understood the same again.
+    // A parsed message can be encoded, and is parsed as the same again.
     auto bytes = encode(*m);
     auto again = parse6(bytes);
     KJ_ASSERT(encode(KJ_ASSERT_NONNULL(again.message)).asPtr() == bytes.asPtr());

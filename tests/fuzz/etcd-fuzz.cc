@@ -1,5 +1,5 @@
-// What is made of etcd's answers, whatever they say: each kind of message that is more than a
-// number. And the end of a prefix, which decides what a range or a deletion takes.
+// Decoding of etcd's answers, whatever they say: each kind of message that is more than a number.
+// And the end of a prefix, which decides the keys of a range or a deletion.
 // link: common-etcd
 #include <kj/debug.h>
 

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   KJ_ASSERT(valid == pieces && valid <= size, "frames follow each other");
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
   decodeEvent(text, [](talos::rpc::Event::Reader event) { event.totalSize(); });
-  // What was written is read again.
+  // Written frames can be read again.
   if (size <= kMostPiece) {
     auto frame = frameOf(size, text);
     KJ_ASSERT(readFrames(frame, [&](Piece piece) { KJ_ASSERT(piece.bytes == text); }) ==

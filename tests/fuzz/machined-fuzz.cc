@@ -12,12 +12,12 @@ using namespace talos;
 struct FuzzedServer {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  fuzz::MachinedWorld machined{io, timer};
+  fuzz::MachinedTestbed machined{io, timer};
   fuzz::PipeServer server{io.waitScope, timer, [this]() { return machined.open(); }};
   kj::Array<kj::byte> right = machined.conversation();
 
   FuzzedServer() {
-    server.check(right, fuzz::MachinedWorld::kResults, fuzz::MachinedWorld::kFailures);
+    server.check(right, fuzz::MachinedTestbed::kResults, fuzz::MachinedTestbed::kFailures);
   }
 };
 
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->machined.emptyStore();
   fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
-    fuzz::MachinedWorld::use(kj::mv(bootstrap)).wait(scope);
+    fuzz::MachinedTestbed::use(kj::mv(bootstrap)).wait(scope);
   });
   return 0;
 }

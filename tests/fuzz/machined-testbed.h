@@ -1,5 +1,5 @@
-// What stands behind machined.sock, whole: the store, logs, events, services, facts and files of
-// machined around a model of process 1, and what its clients say to it (rpc Machined).
+// The server behind machined.sock, whole: the store, logs, events, services, facts and files of
+// machined around a model of process 1, and its clients' side of a conversation (rpc Machined).
 #pragma once
 
 #include <stdlib.h>
@@ -22,9 +22,9 @@
 
 namespace talos::fuzz {
 
-class MachinedWorld final : private kj::Clock {
+class MachinedTestbed final : private kj::Clock {
  public:
-  MachinedWorld(kj::AsyncIoContext& io, kj::Timer& timer)
+  MachinedTestbed(kj::AsyncIoContext& io, kj::Timer& timer)
       : pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {}),
         events(*this, process1),
         logs(process1, io.unixEventPort),
@@ -62,8 +62,8 @@ class MachinedWorld final : private kj::Clock {
     emptyStore();  // each kind exists
     writeFileAtomically(kj::str(directory, "/file"), "content"_kj.asArray(), 0600);
   }
-  ~MachinedWorld() noexcept(false) { removeTree(directory); }
-  KJ_DISALLOW_COPY_AND_MOVE(MachinedWorld);
+  ~MachinedTestbed() noexcept(false) { removeTree(directory); }
+  KJ_DISALLOW_COPY_AND_MOVE(MachinedTestbed);
 
   // For a client of this uid, which by what it may do is root, or networkd.
   capnp::Capability::Client open(unsigned uid = 0) {
@@ -72,7 +72,7 @@ class MachinedWorld final : private kj::Clock {
         [](rpc::AuditRecord::Reader record) { (void)machined::auditLine(record, kj::UNIX_EPOCH); });
   }
 
-  // What somebody with the right to do so has put into the store is not a leak.
+  // Records that a permitted client has put into the store are not a leak.
   void emptyStore() {
     for (auto ns : Registry::namespaces()) {
       if (ns == "meta") continue;
@@ -88,12 +88,12 @@ class MachinedWorld final : private kj::Clock {
     auto request = machined.storeRequest().send().getStore().listRequest();
     request.initKind().setType("hostnamespec");
     auto list = request.send();
-    auto told = co_await version;
-    KJ_ASSERT(told.getTag() == "probe");
+    auto answer = co_await version;
+    KJ_ASSERT(answer.getTag() == "probe");
     co_await list.ignoreResult();
   }
 
-  // What networkd and apid do, and an operator through apid.
+  // The calls of networkd, of apid, and of an operator through apid.
   kj::Array<kj::byte> conversation() const {
     Conversation c;
     c.call<rpc::Machined, rpc::Machined::NodeParams>(1, 0, 0);

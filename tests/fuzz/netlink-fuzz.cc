@@ -1,5 +1,5 @@
-// What the kernel says over netlink, from any bytes: reads outside the input, endless walks, and
-// texts that are not plain would show here.
+// The kernel's netlink messages, from any bytes: reads outside the input, endless walks, and texts
+// that are not plain would show here.
 #include <kj/debug.h>
 
 #include "common/netlink/netlink-generic.h"
@@ -12,7 +12,7 @@ void checkText(kj::StringPtr text) {
   for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c != 0x7f);
 }
 
-// What was read can be said again, and is then the same.
+// A decoded rule can be encoded, and is decoded as the same again.
 void checkRule(const Rule& rule) {
   checkText(describe(rule));
   for (auto& prefix : {rule.from, rule.to}) {
@@ -87,7 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         checkText(link.memberKind);
         checkText(link.queueDiscipline);
         if (link.bond) {
-          // What was read can be asked for again, and is then the same.
+          // A decoded bond can be requested again, and is then the same.
           checkText(describe(*link.bond));
           auto again = decode(encode(SetBond{link.index, *link.bond}));
           KJ_ASSERT(again.messages[0].body.get<Link>().bond.value_or(BondOptions{}) == *link.bond);
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (link.bondMember) checkText(miiStatusName(link.bondMember->miiStatus));
       }
       KJ_CASE_ONEOF(address, Address) {
-        // What was read can be asked for again, and printed.
+        // A decoded address can be requested again, and printed.
         checkText(address.prefix.toString());
         encode(DeleteAddress{address});
         if (auto broadcast = address.prefix.broadcast(); broadcast != nullptr) {
@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       KJ_CASE_ONEOF(route, Route) {
         checkText(describe(DeleteRoute{route}));
-        // What was read can be asked for again, and is then the same.
+        // A decoded route can be requested again, and is then the same.
         auto sent = decode(encode(AddRoute{route}));
         auto& again = sent.messages[0].body.get<Route>();
         KJ_ASSERT(again.type == route.type && again.flags == route.flags);

@@ -13,11 +13,11 @@ struct FuzzedServer {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  fuzz::NetworkdWorld networkd{timer};
+  fuzz::NetworkdTestbed networkd{timer};
   fuzz::PipeServer server{scope, timer, [this]() { return networkd.open(); }};
-  kj::Array<kj::byte> right = fuzz::NetworkdWorld::conversation();
+  kj::Array<kj::byte> right = fuzz::NetworkdTestbed::conversation();
 
-  FuzzedServer() { server.check(right, fuzz::NetworkdWorld::kResults, 0); }
+  FuzzedServer() { server.check(right, fuzz::NetworkdTestbed::kResults, 0); }
 };
 
 }  // namespace
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static FuzzedServer* fuzzed = new FuzzedServer;
   fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
-    fuzz::NetworkdWorld::use(kj::mv(bootstrap)).wait(scope);
+    fuzz::NetworkdTestbed::use(kj::mv(bootstrap)).wait(scope);
   });
   return 0;
 }

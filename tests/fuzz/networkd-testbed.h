@@ -1,5 +1,5 @@
-// What stands behind networkd.sock: its controller on a model of the kernel, and what machined says
-// to it (rpc Networkd).
+// The server behind networkd.sock: its reconciler on a model of the kernel, and machined's side of
+// a conversation (rpc Networkd).
 #pragma once
 
 #include "common/base/error.h"
@@ -10,7 +10,7 @@
 
 namespace talos::fuzz {
 
-// What comes off a link is not for it: nothing is captured.
+// Captured packets of a link are not parsed by it: nothing is captured.
 class NoCaptures final : public networkd::Captures {
  public:
   kj::Promise<Counts> capture(rpc::Network::CaptureParams::Reader) override {
@@ -18,16 +18,16 @@ class NoCaptures final : public networkd::Captures {
   }
 };
 
-class NetworkdWorld {
+class NetworkdTestbed {
  public:
-  explicit NetworkdWorld(kj::Timer& timer)
+  explicit NetworkdTestbed(kj::Timer& timer)
       : controller(kernel, *monitor, board, host, timer, work, [] { return 0.5; }) {
     board.synced = true;
     board.addresses.add(kj::str("10.5.0.2/24"));
     board.defaultRoute = true;
     running = controller.run().eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  KJ_DISALLOW_COPY_AND_MOVE(NetworkdWorld);
+  KJ_DISALLOW_COPY_AND_MOVE(NetworkdTestbed);
 
   capnp::Capability::Client open() { return networkd::makeServer(controller, captures); }
 

@@ -1,4 +1,4 @@
-// What `fuzz NAME` does where there is no libFuzzer: it gives the target every file of the corpus
+// `fuzz NAME` where there is no libFuzzer gives the target every file of the corpus
 // folders, and as many changed ones as -runs=N says. The changes are drawn from a fixed seed, so a
 // run that fails fails again. It knows nothing of what the code covers: a net for what an edit
 // breaks, with the flags that everything else is compiled with. `make soak` searches, with coverage
@@ -30,7 +30,7 @@ namespace {
 using Input = std::vector<uint8_t>;
 using Draw = std::mt19937_64;
 
-// What parsers stumble over: ends of ranges, and what opens, closes and separates.
+// Values that parsers stumble over: ends of ranges; quotes, brackets and separators.
 constexpr uint8_t kOdd[] = {0x00, 0x01, 0x7f, 0x80, 0xff, '\n', '"', '\\',
                             '{',  '}',  '[',  ']',  ':',  '-',  '/', ' '};
 constexpr size_t kMostBytes = 1 << 16;
@@ -94,7 +94,7 @@ std::vector<Input> filesBelow(const char* folder) {
   return found;
 }
 
-// What the target has at the moment: a handler of signals has no other place to look.
+// The target's current input: a signal handler has no other place to look.
 const uint8_t* current = nullptr;
 size_t currentSize = 0;
 

@@ -13,12 +13,12 @@ struct FuzzedServer {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  fuzz::TrustWorld trust{timer};
+  fuzz::TrustTestbed trust{timer};
   fuzz::PipeServer server{scope, timer, [this]() { return trust.open(); }};
   kj::Array<kj::byte> right = trust.conversation();
 
   // The bootstrap is answered too.
-  FuzzedServer() { server.check(right, fuzz::TrustWorld::kResults + 1, 0); }
+  FuzzedServer() { server.check(right, fuzz::TrustTestbed::kResults + 1, 0); }
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What stands behind port 50001: trustd's interface with an authority of its own, and what a
-// machine says to it (rpc Trust). Records go nowhere.
+// The server behind port 50001: trustd's interface with a CA of its own, and a machine's side of a
+// conversation (rpc Trust). Records are discarded.
 #pragma once
 
 #include "rpc/trust.capnp.h"
@@ -8,12 +8,12 @@
 
 namespace talos::fuzz {
 
-class TrustWorld {
+class TrustTestbed {
  public:
   static constexpr kj::StringPtr kToken = "abcdef.0123456789abcdef"_kj;
   static constexpr kj::StringPtr kCaller = "10.0.0.9"_kj;
 
-  explicit TrustWorld(kj::Timer& timer) : timer(timer), issuer(wall, steady) {
+  explicit TrustTestbed(kj::Timer& timer) : timer(timer), issuer(wall, steady) {
     auto pair = pki::makeAuthority({.organization = "talos", .notBefore = wall.now()});
     trustd::Authority authority;
     authority.certificate = kj::mv(pair.certificate);
@@ -25,7 +25,7 @@ class TrustWorld {
     options.dnsNames = kj::arr(kj::str("w1"));
     request = pki::makeRequest(pki::makeKey(pki::KeyType::kEd25519), options);
   }
-  KJ_DISALLOW_COPY_AND_MOVE(TrustWorld);
+  KJ_DISALLOW_COPY_AND_MOVE(TrustTestbed);
 
   // Whoever failed has been forgotten by the time that somebody calls again.
   capnp::Capability::Client open() {

@@ -12,9 +12,9 @@ class ApidProcess {
  public:
   ApidProcess(const apid::testing::Authority& authority, kj::StringPtr address)
       : socket(listenUnix(path, 0600)),
-        door(listenTcp(address, kApidPort)),
+        listener(listenTcp(address, kApidPort)),
         machined(bench::child([&] { serveModel(authority, address); })),
-        apid(bench::child([&] { bench::execDaemon("apid", door, path); })) {}
+        apid(bench::child([&] { bench::execDaemon("apid", listener, path); })) {}
   ~ApidProcess() noexcept(false) {
     for (pid_t pid : {apid, machined}) {
       kill(pid, SIGKILL);
@@ -27,7 +27,7 @@ class ApidProcess {
  private:
   kj::String directory = makeDirectory();
   kj::String path = kj::str(directory, "/machined.sock");
-  kj::AutoCloseFd socket, door;
+  kj::AutoCloseFd socket, listener;
   pid_t machined;
 
  public:

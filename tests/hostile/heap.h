@@ -1,4 +1,4 @@
-// What this process has from the allocator now, in bytes.
+// The bytes that this process has from the allocator now.
 #pragma once
 
 #include <malloc.h>

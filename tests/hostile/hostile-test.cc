@@ -24,7 +24,7 @@ struct Directory {
 
 // Catches: a local daemon, or apid's process in foreign hands, that ends machined or makes it grow.
 TEST_F(Hostile, Machined) {
-  fuzz::MachinedWorld machined(io, timer);
+  fuzz::MachinedTestbed machined(io, timer);
   Directory directory;
   auto path = kj::str(directory.path, "/machined.sock");
   auto serving =
@@ -32,19 +32,20 @@ TEST_F(Hostile, Machined) {
         return machined.open();
       }).eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
   attackUnix(
-      path, machined.conversation(), 1, [&]() { machined.emptyStore(); }, fuzz::MachinedWorld::use);
+      path, machined.conversation(), 1, [&]() { machined.emptyStore(); },
+      fuzz::MachinedTestbed::use);
 }
 
 // Catches: the same of networkd.
 TEST_F(Hostile, Networkd) {
-  fuzz::NetworkdWorld networkd(timer);
+  fuzz::NetworkdTestbed networkd(timer);
   Directory directory;
   auto path = kj::str(directory.path, "/networkd.sock");
   auto serving =
       serveUnix(*io.lowLevelProvider, timer, listenUnix(path, 0600), [&](const UnixPeer&) {
         return networkd.open();
       }).eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
-  attackUnix(path, fuzz::NetworkdWorld::conversation(), 2, []() {}, fuzz::NetworkdWorld::use);
+  attackUnix(path, fuzz::NetworkdTestbed::conversation(), 2, []() {}, fuzz::NetworkdTestbed::use);
 }
 
 // Catches: anybody on the network that ends apid or makes it grow: before the handshake with random

@@ -1,4 +1,4 @@
-// What the hostile tests share: bytes as an attacker has them, ten thousand sessions of them, and
+// Shared by the hostile tests: bytes as an attacker has them, ten thousand sessions of them, and
 // the honest client that has to be answered after each.
 #pragma once
 
@@ -27,7 +27,7 @@ inline size_t openDescriptors() {
   return count;
 }
 
-// What a fuzzer would give to hostileBytes(): mostly little damage, for much is refused early.
+// Stands for a fuzzer that feeds hostileBytes(): mostly little damage, for much is refused early.
 class Generator {
  public:
   explicit Generator(unsigned seed) : random(seed) {}

@@ -41,7 +41,7 @@ kj::Promise<void> sayAll(kj::AsyncIoStream& stream, kj::Array<kj::byte> bytes) {
   co_await stream.write(bytes.begin(), bytes.size());
 }
 
-// What a server of this kind does with a connection; it ends when the client hangs up.
+// Misbehaviour of a server of this kind with a connection; it ends when the client hangs up.
 kj::Promise<void> misbehave(kj::AsyncIoStream& stream, unsigned kind) {
   for (unsigned i = 0;; i += 1000) {
     switch (kind) {

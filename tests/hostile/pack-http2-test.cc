@@ -19,7 +19,7 @@ namespace {
 using apid::testing::Authority;
 using namespace grpc::testing;
 
-// What one client may have by gate.h, twice: attackers have one account, the honest callers
+// The memory that gate.h allows one client, twice: attackers have one account, the honest callers
 // another.
 constexpr size_t kMostGrowthKiB = 128u << 10;
 constexpr auto kVersion = "/machine.MachineService/Version";
@@ -104,12 +104,12 @@ struct Attack {
   kj::StringPtr name;
   kj::ArrayPtr<const Kind> kinds;  // at once
   unsigned connections;            // of each
-  kj::Duration patience;           // of a connection for being ended
+  kj::Duration timeout;            // of a connection for being ended
 };
 
 // Again and again until the end.
 kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& kind,
-                         kj::Duration patience, Tally& tally) {
+                         kj::Duration timeout, Tally& tally) {
   auto& timer = io.provider->getTimer();
   for (;;) {
     co_await kj::evalNow([&]() -> kj::Promise<void> {
@@ -119,7 +119,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& k
       auto talking = talk(*stream, kind);
       if (kind.reads) talking = talking.exclusiveJoin(listen(*stream));
       // Those of whom the server waits for a sign have one for so long.
-      co_await talking.exclusiveJoin(timer.afterDelay(patience).then([&]() { --tally.refused; }));
+      co_await talking.exclusiveJoin(timer.afterDelay(timeout).then([&]() { --tally.refused; }));
       ++tally.refused;
     }).catch_([&](kj::Exception&&) { ++tally.refused; });
     co_await timer.afterDelay(20 * kj::MILLISECONDS);  // handshakes are not the point
@@ -131,7 +131,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, con
   kj::Vector<kj::Promise<void>> all;
   for (auto& kind : what.kinds) {
     for (unsigned i = 0; i < what.connections; ++i) {
-      all.add(attack(io, reader, kind, what.patience, tally));
+      all.add(attack(io, reader, kind, what.timeout, tally));
     }
   }
   co_await kj::joinPromises(all.releaseAsArray());
@@ -177,7 +177,7 @@ Honest::Fared bear(const Attack& what) {
              [&](unsigned i) { return second(i % 64 == 63); });
   bool ended = false;
   for (auto& kind : what.kinds) ended = ended || kind.ended;
-  ended = ended && attackTime() >= 2 * what.patience;
+  ended = ended && attackTime() >= 2 * what.timeout;
   auto fared = honest.run(what.name, node.apid, kMostGrowthKiB, ended);
   // One connection may end for another reason.
   if (ended && what.kinds.size() == 1) {

@@ -20,7 +20,7 @@ constexpr auto kComesUp = 60 * kj::SECONDS;
 constexpr kj::StringPtr kHanging = "/var/hanging"_kj;
 // Two connections of each kind of call, and many of those that are about memory.
 constexpr unsigned kKinds = 7, kCallers = 2 * kKinds, kHoarders = 48;
-// What apid's own limits add up to, below its limit of memory (apid/gate/gate.h).
+// The sum of apid's own limits, below its limit of memory (apid/gate/gate.h).
 constexpr size_t kMostGrowthKiB = 224u << 10;
 // The brain: the same again, and what an allocator keeps of it.
 constexpr size_t kMostBrainGrowthKiB = 160u << 10;
@@ -37,9 +37,9 @@ class RunningNode {
  public:
   RunningNode() {
     auto io = kj::setupAsyncIo();
-    auto machined =
-        reconnecting(*io.lowLevelProvider, io.provider->getTimer(), kj::str(world.socket().c_str()))
-            .castAs<rpc::Machined>();
+    auto machined = reconnecting(*io.lowLevelProvider, io.provider->getTimer(),
+                                 kj::str(testbed.socket().c_str()))
+                        .castAs<rpc::Machined>();
     auto node = machined.nodeRequest().send().getNode();
     until(io, "a first config", [&]() -> kj::Promise<bool> {
       auto node = machined.nodeRequest().send().getNode();
@@ -61,7 +61,7 @@ class RunningNode {
         co_return true;
       });
     }
-    auto network = opened(kj::str("/proc/", world.firstProcess(), "/ns/net"), O_RDONLY);
+    auto network = opened(kj::str("/proc/", testbed.firstProcess(), "/ns/net"), O_RDONLY);
     KJ_SYSCALL(setns(network, CLONE_NEWNET));
     ownTestAddresses();
     mountWhatHangs();
@@ -76,13 +76,13 @@ class RunningNode {
   static Credentials copyOf(const Credentials& from) {
     return {kj::str(from.authorities), kj::str(from.certificate), from.key.clone()};
   }
-  pid_t apid() { return world.process("apid"); }
-  pid_t brain() { return world.brain(); }
+  pid_t apid() { return testbed.process("apid"); }
+  pid_t brain() { return testbed.brain(); }
 
   Credentials evil, honest;
 
  private:
-  kill::NodeWorld world{getenv("PROGRAMS")};
+  kill::NodeTestbed testbed{getenv("PROGRAMS")};
   kj::AutoCloseFd fuse;  // whoever asks for something of that mount waits for an answer from here
 
   template <typename F>
@@ -99,7 +99,7 @@ class RunningNode {
                       })
                       .wait(io.waitScope);
       if (done) return;
-      KJ_REQUIRE(timer.now() < late, "not reached in time", what, why, world.console().c_str());
+      KJ_REQUIRE(timer.now() < late, "not reached in time", what, why, testbed.console().c_str());
       timer.afterDelay(20 * kj::MILLISECONDS).wait(io.waitScope);
     }
   }
@@ -118,7 +118,7 @@ class RunningNode {
   // A file system whose server, this program, says nothing, as a network mount does that is gone.
   void mountWhatHangs() {
     fuse = opened("/dev/fuse", O_RDWR);
-    auto process = kj::str("/proc/", world.firstProcess());
+    auto process = kj::str("/proc/", testbed.firstProcess());
     auto there = opened(kj::str(process, "/ns/mnt"), O_RDONLY);
     auto root = opened(kj::str(process, "/root"), O_PATH);
     pid_t pid;
@@ -342,7 +342,7 @@ kj::Promise<void> hoard(Evil evil, unsigned number) {
   }
 }
 
-// What a reader may not do, which is the end of this scenario when it may.
+// Calls that a reader may not make; one that is answered ends this scenario.
 kj::Promise<void> askForMore(Evil evil) {
   for (;;) {
     co_await kj::evalNow([&]() -> kj::Promise<void> {
@@ -365,7 +365,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, const Credentials& credentials,
   co_await kj::joinPromises(all.releaseAsArray());
 }
 
-// What somebody does who looks after the node.
+// The calls of somebody who looks after the node.
 struct Looking {
   kj::Own<Connection> connection;
 

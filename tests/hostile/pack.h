@@ -28,7 +28,7 @@ inline kj::Duration attackTime() {
   return kj::StringPtr(text == nullptr ? "10" : text).parseAs<unsigned>() * kj::SECONDS;
 }
 
-// What attackers tell the test, from their processes.
+// The attackers' counts, from their processes to the test.
 struct Tally {
   std::atomic<uint64_t> attacks = 0, refused = 0;
   std::atomic<bool> go = false;
@@ -82,7 +82,7 @@ class Attacker {
   bool ended = false;
 };
 
-// What it has in memory, or, with VmHWM, the most that it ever had.
+// Its memory now, or, with VmHWM, the most that it ever had.
 inline size_t residentKiB(pid_t pid, kj::StringPtr field = "VmRSS") {
   auto status = readFile(kj::str("/proc/", pid, "/status"));
   auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
@@ -112,7 +112,7 @@ class Honest {
  public:
   // Of a call: four times what a node that joins has for connecting (apid/join/trustd-client.cc),
   // because other tests compute beside this one. The figures say how long the calls took.
-  static constexpr auto kPatience = 20 * kj::SECONDS;
+  static constexpr auto kTimeout = 20 * kj::SECONDS;
 
   Honest(Tally& tally) : tally(tally) {}
 
@@ -121,7 +121,7 @@ class Honest {
 
   template <typename T>
   T wait(kj::Promise<T> promise) {
-    return timer.timeoutAfter(2 * kPatience, kj::mv(promise)).wait(io.waitScope);
+    return timer.timeoutAfter(2 * kTimeout, kj::mv(promise)).wait(io.waitScope);
   }
   // One caller: call after call with a pause between, for the time of the attack.
   using Call = kj::Function<kj::Promise<void>(unsigned)>;
@@ -139,7 +139,7 @@ class Honest {
   Fared run(kj::StringPtr name, pid_t server, size_t mostGrowthKiB, bool refuses = true) {
     auto before = residentKiB(server);
     tally.go = true;
-    timer.timeoutAfter(attackTime() + 3 * kPatience, kj::joinPromises(callers.releaseAsArray()))
+    timer.timeoutAfter(attackTime() + 3 * kTimeout, kj::joinPromises(callers.releaseAsArray()))
         .wait(io.waitScope);
     auto most = peakKiB(server);
     auto calls = took.size();
@@ -170,7 +170,7 @@ class Honest {
     auto end = timer.now() + attackTime();
     for (unsigned i = 0; timer.now() < end; ++i) {
       auto began = bench::nanoseconds();
-      co_await timer.timeoutAfter(kPatience, call(i)).catch_([&](kj::Exception&& e) {
+      co_await timer.timeoutAfter(kTimeout, call(i)).catch_([&](kj::Exception&& e) {
         if (++failed > 5) return;
         ADD_FAILURE() << what.cStr() << " " << i << " failed: " << messageOf(e).cStr();
       });

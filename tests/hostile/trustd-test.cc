@@ -38,7 +38,7 @@ struct HostileTrustd : Hostile {
     auto asked = ask({address}, {kj::str("honest-", number)});
     pki::checkPair(wait(caller.certificate(asked.request)).certificate, asked.key);
   }
-  // What this ends with, and what trustd logs meanwhile.
+  // The end of the session, and trustd's log lines meanwhile.
   struct Refusal {
     kj::String kind, message;
     std::string log;
@@ -207,7 +207,7 @@ TEST_F(HostileTrustd, SlowHandshakesMakeRoom) {
     for (size_t at = 0;; ++at) {
       for (auto& fd : attackers) {
         auto byte = at < sizeof kBegin ? kBegin[at] : kj::byte{0};
-        // What fails was closed by trustd.
+        // A failed send means that trustd closed it.
         if (send(fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) continue;
       }
       co_await timer.afterDelay(20 * kj::MILLISECONDS);
@@ -312,7 +312,7 @@ TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
 
 // Catches: damaged messages after a right handshake that end trustd or make it grow.
 TEST_F(HostileTrustd, DamagedConversations) {
-  fuzz::TrustWorld trust(timer);
+  fuzz::TrustTestbed trust(timer);
   char name[] = "/tmp/hostile-XXXXXX";
   KJ_ASSERT(mkdtemp(name) != nullptr);
   KJ_DEFER(removeTree(name));
@@ -335,7 +335,7 @@ TEST_F(HostileTrustd, DamagedConversations) {
         wait(trust.use(wait(connectUnix(*io.lowLevelProvider, timer, path))->bootstrap()));
       });
   auto log = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(log.find(fuzz::TrustWorld::kToken.cStr()), std::string::npos);
+  EXPECT_EQ(log.find(fuzz::TrustTestbed::kToken.cStr()), std::string::npos);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ namespace {
 using enum Outcome;
 using Host = const HostFacts&;
 
-// What the failure of a system call says.
+// The outcome of a failed system call.
 Outcome failure() {
   switch (errno) {
     case EPERM:

@@ -1,6 +1,5 @@
-// What a process of a node in a container may try to see or to change of its host, and what
-// happens. The tries run as process 1 of a container; what they look for comes from outside, by
-// environment.
+// Attempts of a process in a node's container to see or to change its host, with their outcomes.
+// The tries run as process 1 of a container; their targets come from outside, by environment.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ enum class Outcome {
 };
 std::string nameOf(Outcome outcome);
 
-// What stands for the host in the tries; each is the value of the environment variable of its name.
+// The targets on the host; each is the value of the environment variable of its name.
 struct HostFacts {
   std::string disk;     // HOST_DISK, major:minor of a block device of the host
   std::string file;     // HOST_FILE, a path of the host
@@ -32,7 +31,7 @@ struct HostFacts {
   static HostFacts fromEnvironment();
 };
 
-// What happens instead on hosts that are known by something else than the try.
+// Other outcomes on hosts that are known by something else than the try.
 struct Otherwise {
   Outcome outcome;
   const char* where;  // "where the kernel loads no modules"

@@ -59,13 +59,13 @@ void trySibling(Report& report) {
   auto* text = getenv(kSibling);
   pid_t sibling = text == nullptr ? -1 : atoi(text);
   char byte;
-  struct iovec here = {&byte, 1};
+  struct iovec target = {&byte, 1};
   report.tell("sibling-kill", kill(sibling, 0));
   report.tell("sibling-ptrace", ptrace(PTRACE_ATTACH, sibling, nullptr, nullptr));
-  report.tell("sibling-memory", process_vm_readv(sibling, &here, 1, &here, 1, 0));
+  report.tell("sibling-memory", process_vm_readv(sibling, &target, 1, &target, 1, 0));
 }
 
-// What leads out of any confinement, or into the kernel.
+// Ways out of any confinement, or into the kernel.
 void tryTheKernel(Report& report) {
   char* argv[] = {const_cast<char*>("/other"), nullptr};
   report.tell("exec", execv("/usr/libexec/talos/confine", argv));
@@ -85,10 +85,10 @@ void tryTheKernel(Report& report) {
 void tryOthers(Report& report) {
   constexpr pid_t kOther = 1;  // root's
   char byte;
-  struct iovec here = {&byte, 1};
+  struct iovec target = {&byte, 1};
   report.tell("kill", kill(kOther, 0));
   report.tell("ptrace", ptrace(PTRACE_ATTACH, kOther, nullptr, nullptr));
-  report.tell("memory", process_vm_readv(kOther, &here, 1, &here, 1, 0));
+  report.tell("memory", process_vm_readv(kOther, &target, 1, &target, 1, 0));
   report.tell("mem", open("/proc/1/mem", O_RDONLY | O_CLOEXEC));
   report.tell("environ", open("/proc/1/environ", O_RDONLY | O_CLOEXEC));
 }
@@ -139,7 +139,7 @@ class Sibling {
   explicit Sibling(unsigned uid) {
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
-    // What changed its user is not to be traced by that user, unless it says so.
+    // A process that changed its user cannot be traced by that user, unless it says so.
     if (setgid(uid) == 0 && setuid(uid) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0) {
       for (;;) pause();
     }

@@ -40,7 +40,7 @@ class Flow {
   }
   KJ_DISALLOW_COPY(Flow);
 
-  // Whether a packet came back within the time.
+  // True when a packet came back within the time.
   bool works(unsigned milliseconds) {
     unsigned before = answered;
     for (unsigned waited = 0; waited < milliseconds; waited += 10) {
@@ -50,7 +50,7 @@ class Flow {
     return false;
   }
 
-  // What is sent while the body runs, and 100 ms more, and what of that came back within
+  // Counts the packets sent while the body runs, and 100 ms more, and those that came back within
   // `milliseconds`.
   template <typename F>
   Count during(F&& body, unsigned milliseconds = 3000) {
@@ -113,7 +113,7 @@ class Flow {
     while (!over) {
       pause(1);
       if (!held && next < kMost) {
-        // What cannot even leave is lost too.
+        // A packet that cannot even leave is lost too.
         sendto(fd, &next, sizeof(next), 0, reinterpret_cast<sockaddr*>(&destination),
                sizeof(destination));
         ++next;

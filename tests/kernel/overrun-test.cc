@@ -37,10 +37,10 @@ size_t missed(const Observed& observed, Report& report) {
   size_t result = observed.links.size() == report.links.size() ? 0 : 1;
   for (auto& link : observed.links) {
     KJ_IF_MAYBE (record, report.links.find(link.name)) {
-      auto told = (*record)->getRoot<rpc::LinkStatusSpec>().asReader();
+      auto reported = (*record)->getRoot<rpc::LinkStatusSpec>().asReader();
       bool up = false;
-      for (auto flag : told.getFlags()) up = up || flag == "UP";
-      if (told.getIndex() == link.index && up == link.up()) continue;
+      for (auto flag : reported.getFlags()) up = up || flag == "UP";
+      if (reported.getIndex() == link.index && up == link.up()) continue;
     }
     ++result;
   }

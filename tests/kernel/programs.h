@@ -1,4 +1,4 @@
-// What programs that are not ours say of the network: `ip` and `wg` are in the guest beside the
+// The network as programs that are not ours report it: `ip` and `wg` are in the guest beside the
 // tests.
 #pragma once
 

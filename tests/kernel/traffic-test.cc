@@ -104,7 +104,7 @@ TEST(KernelTraffic, EveryOptionOfEveryModeWhileTrafficFlows) {
     kj::Vector<kj::String> costs;
     unsigned still = flow.during([] {}, kSoon).lost();
     for (auto& rule : netlink::bondRules()) {
-      // What says nothing in this mode is not sent; the mode itself comes below.
+      // An option without meaning in this mode is not sent; the mode itself comes below.
       bool apart = rule.option == O::kMode || rule.option == O::kActiveMember ||
                    rule.option == O::kPrimary || rule.option == O::kMinLinks;
       if (apart || !rule.fits(mode)) continue;

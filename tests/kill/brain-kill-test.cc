@@ -68,14 +68,14 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   std::minstd_rand random{std::random_device{}()};
-  NodeWorld world{getenv("PROGRAMS")};
+  NodeTestbed testbed{getenv("PROGRAMS")};
   rpc::Machined::Client machined =
-      reconnecting(*io.lowLevelProvider, timer, kj::str(world.socket().c_str()))
+      reconnecting(*io.lowLevelProvider, timer, kj::str(testbed.socket().c_str()))
           .castAs<rpc::Machined>();
   kj::String document;
   bool over = false, verifying = false;  // a signal was answered, and its effect is awaited
   unsigned kills = 0;
-  // What was answered.
+  // Counts of answered calls.
   uint64_t applied = 0, applies = 0, signals = 0;
   uint64_t version = 0;
   Follower::Seen log;
@@ -208,11 +208,11 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
   // --- the test's own steps ---
 
   template <typename F>
-  void until(kj::StringPtr what, kj::Duration patience, F&& reached) {
-    auto late = timer.now() + patience;
+  void until(kj::StringPtr what, kj::Duration timeout, F&& reached) {
+    auto late = timer.now() + timeout;
     while (!reached()) {
       KJ_REQUIRE(timer.now() < late, "not reached in time", what,
-                 wrong.empty() ? kj::String() : kj::str(wrong.back()), world.console().c_str());
+                 wrong.empty() ? kj::String() : kj::str(wrong.back()), testbed.console().c_str());
       pause(20 * kj::MILLISECONDS).wait(io.waitScope);
     }
   }
@@ -241,7 +241,7 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
       until("an answer", kComesUp, [&]() { return stored().wait(io.waitScope) != nullptr; });
     }
     int pid = 0;
-    until("a brain", kComesUp, [&]() { return (pid = world.brain()) != 0; });
+    until("a brain", kComesUp, [&]() { return (pid = testbed.brain()) != 0; });
     auto delay = std::uniform_int_distribution<int>(0, answered ? 300 : 40)(random);
     pause(delay * kj::MILLISECONDS).wait(io.waitScope);
     // A child that a killed brain was about to start is an orphan of its name for a moment.
@@ -249,7 +249,7 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
     ++kills;
     // The list of children may leave one out while another exits (proc(5)); this is certain.
     until("its end", kComesUp, [&]() { return ::kill(pid, 0) != 0; });
-    checkExits(world.console());
+    checkExits(testbed.console());
   }
 
   // None ended but by our hand.
@@ -291,7 +291,7 @@ TEST_F(BrainKillTest, NothingThatWasAnsweredIsLost) {
       "it\n",
       kills, seconds, applies, signals, log.bytes, log.applies);
   for (auto& line : wrong) ADD_FAILURE() << line.cStr();
-  if (!wrong.empty()) printf("CONSOLE %s\n", world.console().c_str());
+  if (!wrong.empty()) printf("CONSOLE %s\n", testbed.console().c_str());
   EXPECT_EQ(0u, log.holes);
   EXPECT_EQ(0u, log.missed);
   EXPECT_GE(log.applies, applies);

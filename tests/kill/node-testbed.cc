@@ -30,7 +30,7 @@ constexpr size_t kConsoleKept = 64u << 10;
 
 void must(bool ok, const char* what) {
   if (ok) return;
-  fprintf(stderr, "node world: cannot %s: %s\n", what, strerror(errno));
+  fprintf(stderr, "node testbed: cannot %s: %s\n", what, strerror(errno));
   _exit(99);
 }
 
@@ -118,7 +118,7 @@ void enterRoot(const std::string& programs) {
   // Whoever runs the tests may not be allowed to lower an OOM score.
   writeFile("/mnt/root/usr/libexec/talos/confine", kConfine, 0755);
   hideSettings();
-  // What is writable on a node by means of /var.
+  // The folders of a node that are writable by means of /var.
   for (auto* folder :
        {"etc/kubernetes", "etc/cni", "usr/libexec/kubernetes", "usr/etc", "usr/etc/udev", "opt"}) {
     mkdir((std::string("/mnt/root/") + folder).c_str(), 0755);
@@ -176,7 +176,7 @@ std::string readEnd(const std::string& path) {
 
 }  // namespace
 
-NodeWorld::NodeWorld(const std::string& programs) {
+NodeTestbed::NodeTestbed(const std::string& programs) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("no pipe");
   fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
@@ -191,13 +191,13 @@ NodeWorld::NodeWorld(const std::string& programs) {
   consoleEnd = ends[0];
 }
 
-NodeWorld::~NodeWorld() {
+NodeTestbed::~NodeTestbed() {
   ::kill(init, SIGKILL);  // the kernel ends its namespaces with it
   waitpid(init, nullptr, 0);
   close(consoleEnd);
 }
 
-int NodeWorld::process(const std::string& name) const {
+int NodeTestbed::process(const std::string& name) const {
   auto children =
       readSmall("/proc/" + std::to_string(init) + "/task/" + std::to_string(init) + "/children");
   for (char* at = children.data(); *at != 0;) {
@@ -211,11 +211,11 @@ int NodeWorld::process(const std::string& name) const {
   return 0;
 }
 
-std::string NodeWorld::socket() const {
+std::string NodeTestbed::socket() const {
   return "/proc/" + std::to_string(init) + "/root/run/talos/machined.sock";
 }
 
-std::string NodeWorld::console() {
+std::string NodeTestbed::console() {
   char buffer[4096];
   for (ssize_t n; (n = read(consoleEnd, buffer, sizeof(buffer))) > 0;) {
     said.append(buffer, static_cast<size_t>(n));

@@ -8,12 +8,12 @@
 
 namespace talos::kill {
 
-class NodeWorld {
+class NodeTestbed {
  public:
   // `programs`: the folder with machined, networkd and so on.
-  explicit NodeWorld(const std::string& programs);
-  ~NodeWorld();
-  NodeWorld(const NodeWorld&) = delete;
+  explicit NodeTestbed(const std::string& programs);
+  ~NodeTestbed();
+  NodeTestbed(const NodeTestbed&) = delete;
 
   // Its first process, and with it its namespaces in /proc, as seen from here.
   int firstProcess() const { return init; }
@@ -22,7 +22,7 @@ class NodeWorld {
   int brain() const { return process("machined"); }
   // machined's socket, as seen from here.
   std::string socket() const;
-  // What process 1 and the brains said; bounded, the newest.
+  // Output of process 1 and the brains; bounded, the newest.
   std::string console();
 
  private:

@@ -30,7 +30,7 @@ std::string literally(const std::string& name) {
   return std::regex_replace(name, special, R"(\$&)");
 }
 
-// What XML has for these characters.
+// The characters of XML's entities.
 std::string plain(std::string text) {
   for (auto& [coded, meant] : std::map<std::string, std::string>{
            {"&#34;", "\""}, {"&#39;", "'"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}}) {

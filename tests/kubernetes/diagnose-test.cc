@@ -104,7 +104,7 @@ void Diagnose::one(Patient& patient, const Illness& illness) {
   EXPECT_TRUE(words.empty() || eventually(shows, kNamed, 1)) << illness.shown << "\n"
                                                              << shown.out << shown.err;
   double seen = seconds();
-  // What follows from it is there by now, and is not in its way.
+  // The consequences are there by now, and do not hide the cause.
   EXPECT_TRUE(look()) << last.out << last.err;
   auto confidence = first.confidence;
   if (illness.undo != nullptr) illness.undo(patient);

@@ -1,8 +1,9 @@
-// What a test makes wrong with a cluster of Kubernetes on purpose, and what has to name it.
+// Faults that a test puts into a cluster of Kubernetes on purpose, and the words of `diagnose` that
+// name each.
 //
 // Each illness is a single cause: it is made, `talosctl diagnose` names it first, another command
-// shows it, and it is undone; then the cluster is well again. What a Patient is asked to change it
-// puts back itself; an illness has an `undo` of its own only for what is changed past it.
+// shows it, and it is undone; then the cluster is well again. A Patient restores what it was asked
+// to change; an illness has an `undo` of its own only for changes made past it.
 #pragma once
 
 #include <functional>

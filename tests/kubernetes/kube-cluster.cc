@@ -151,7 +151,7 @@ void KubeCluster::awaitPods(const std::string& nameSpace, const std::string& lab
                            "{.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}"});
     size_t good = 0, all = 0;
     for (auto& line : harness::lines(result.out)) {
-      // What a node has ended on its way down stays in the list, beside the one in its place.
+      // Pods that a node has ended on its way down stay in the list, beside those in their place.
       all += !line.starts_with("Succeeded") && !line.starts_with("Failed");
       good += line == "RunningTrue";
     }

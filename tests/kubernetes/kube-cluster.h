@@ -23,7 +23,7 @@ class KubeHost : public harness::RegistryHost {
   static constexpr const char* kRegistryAddress = "127.0.0.1:5000";
   ~KubeHost() noexcept override {}
   void SetUp() override;
-  // Whether the registry has that release: "1.34.4".
+  // True when the registry has that release: "1.34.4".
   static bool hasRelease(const std::string& release);
   std::unique_ptr<harness::Registry> registry;
 };
@@ -58,18 +58,18 @@ class KubeCluster {
   harness::Result kubectl(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
   // Its words, for who runs it otherwise: harness::Background, in the namespace of segment().
   std::vector<std::string> kubectlCommand(std::vector<std::string> arguments) const;
-  // What an HTTP server answers to a program in that process's namespace; empty: nothing.
+  // An HTTP server's answer to a program in that process's namespace; empty: nothing.
   std::string fetched(pid_t process, const std::string& address, unsigned port) const;
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
   // `talosctl health` with these flags in the nodes' network, where the API's endpoint is.
   harness::Result inside(std::vector<std::string> flags) const;
-  // What `kubectl get KIND -A -o jsonpath` gives for each object, a line each.
+  // The output of `kubectl get KIND -A -o jsonpath` for each object, a line each.
   std::vector<std::string> each(const std::string& kind, const std::string& path) const;
   void apply(const std::string& yaml) const;
   // Of all namespaces, by "namespace/name"; empty when the API does not answer.
   std::map<std::string, KubePod> pods() const;
-  // What another program in the namespace of that process says: of a node, of the segment.
+  // The output of another program in the namespace of that process: of a node, of the segment.
   harness::Result in(pid_t process, std::vector<std::string> words, double deadlineSeconds) const;
   pid_t segment() const { return supervisor; }
   const std::string& kubeconfigPath() const { return kubeconfig; }

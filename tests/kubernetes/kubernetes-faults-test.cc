@@ -1,6 +1,6 @@
-// What a fault costs a client that writes to the API through the cluster's shared address, and
-// that nobody has to help afterwards: three control planes and two workers, one fault after the
-// other.
+// Faults of a cluster: the cost to a client that writes to the API through the shared address, and
+// proof that nobody has to help afterwards: three control planes and two workers, one fault after
+// the other.
 //
 // After each of them all nodes are Ready and heard of since, every pod runs again, the controller
 // manager and the scheduler have leaders that are alive, the killed program runs anew, and no pod
@@ -106,7 +106,7 @@ std::string timeNow() {
   return all;
 }
 
-// What the pods of one DaemonSet, or of one ReplicaSet, have in common.
+// The part of the name that the pods of one DaemonSet, or of one ReplicaSet, have in common.
 std::string setOf(const std::string& pod) {
   return pod.substr(0, pod.rfind('-'));
 }
@@ -232,7 +232,7 @@ Struck KubernetesFaults::struckBy(const Fault& fault, const KubeNode& node) cons
     if (fault.how == How::kKill) {
       if (own) struck.killed.insert(name);
     } else if (pod.node == node.name) {
-      // Who has waited for a frozen program may have given up.
+      // Clients that waited for a frozen program may have given up.
       if (fault.how == How::kFreeze) {
         struck.may.insert(name);
       } else if (fault.how == How::kReboot && !fixed) {
@@ -356,7 +356,7 @@ std::map<std::string, std::string> KubernetesFaults::leases(const std::string& p
   return all;
 }
 
-// What is not yet as it was before; empty: all is.
+// Names what is not yet as it was before; empty: all is.
 std::string KubernetesFaults::unwell(const std::string& since, const Struck& struck) const {
   auto renewed = leases("{.spec.renewTime}");
   std::vector<std::string> alive = {"kube-system/kube-controller-manager",

@@ -160,8 +160,8 @@ void checkPortForward(const KubeCluster& cluster) {
   }
 }
 
-// What a worker's kubelet may do with its own certificate, read from the node's disk as who has
-// stolen it would.
+// The rights of a worker's kubelet with its own certificate, read from the node's disk as a thief
+// would.
 void checkKubeletRights(const KubeCluster& cluster) {
   auto &worker = cluster.nodes.back(), &other = cluster.nodes.front();
   for (auto& node : {worker, other}) {
@@ -227,14 +227,17 @@ void checkWorkerSettings(const KubeCluster& cluster) {
             {"op": "add", "path": "/machine/nodeTaints", "value": {"gpu": "yes:NoSchedule"}}])");
   EXPECT_TRUE(eventually([&] { return object("{.metadata.labels.disk}") == ""; }, 60));
   EXPECT_EQ(object("{.spec.taints}"), "");
-  auto told = [&] { return cluster.talos.ok(cluster.at(worker, {"get", "nodestatus"})); };
+  auto status = [&] { return cluster.talos.ok(cluster.at(worker, {"get", "nodestatus"})); };
   auto command = "kubectl taint --overwrite nodes " + worker.name + " gpu=yes:NoSchedule";
-  EXPECT_TRUE(eventually([&] { return told().find(command) != std::string::npos; }, 60)) << told();
+  EXPECT_TRUE(eventually([&] { return status().find(command) != std::string::npos; }, 60))
+      << status();
   cluster.ok({"taint", "--overwrite", "nodes", worker.name, "gpu=yes:NoSchedule"});
-  EXPECT_TRUE(eventually([&] { return told().find("true") != std::string::npos; }, 60)) << told();
+  EXPECT_TRUE(eventually([&] { return status().find("true") != std::string::npos; }, 60))
+      << status();
   patch(R"([{"op": "remove", "path": "/machine/nodeTaints"}])");
   command = "kubectl taint --overwrite nodes " + worker.name + " gpu:NoSchedule-";
-  EXPECT_TRUE(eventually([&] { return told().find(command) != std::string::npos; }, 60)) << told();
+  EXPECT_TRUE(eventually([&] { return status().find(command) != std::string::npos; }, 60))
+      << status();
   cluster.ok({"taint", "--overwrite", "nodes", worker.name, "gpu:NoSchedule-"});
 }
 

@@ -22,7 +22,7 @@ TEST_F(KubeHost, WorkerThatIsAVirtualMachine) {
                "qemu-system"));
   cluster.awaitSystem();
   if (HasFailure()) return;
-  // What the control plane's trustd has signed, in answer to the token.
+  // The certificate that the control plane's trustd has signed, in answer to the token.
   auto worker = cluster.nodes.back().address;
   auto issued = cluster.talos.ok({"-n", cluster.nodes[0].address, "logs", "trustd"});
   EXPECT_THAT(issued, HasSubstr(worker));

@@ -33,14 +33,14 @@ std::string squeezed(const std::string& text) {
   return std::regex_replace(text, std::regex(" +"), " ");
 }
 
-// What asks and changes nothing may be asked again until the cluster has come so far.
+// A command that changes nothing may be repeated until the cluster has come so far.
 bool asks(const std::string& command) {
   static const std::set<std::string> all = {"get", "service", "containers", "c",
                                             "ls",  "logs",    "read"};
   return all.contains(command);
 }
 
-class UsersLinesHere : public KubeHost {
+class UsersLinesOnCluster : public KubeHost {
  protected:
   std::unique_ptr<KubeCluster> cluster;
   std::string desk;  // the reader's folder, and home
@@ -200,7 +200,7 @@ class UsersLinesHere : public KubeHost {
 };
 
 // Catches: a line of the documents that no longer does on a cluster what is written there.
-TEST_F(UsersLinesHere, DoWhatIsWritten) {
+TEST_F(UsersLinesOnCluster, DoWhatIsWritten) {
   auto all = readUsersLines(USERS_LINES);
   unsigned typed = 0;
   auto typeThose = [&](const std::set<std::string>& runs) {

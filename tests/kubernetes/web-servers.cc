@@ -8,7 +8,7 @@ namespace {
 
 using harness::eventually;
 
-// What a pod gets from there.
+// A pod's answer from there.
 std::string fetched(const KubeCluster& cluster, const WebPod& from, const std::string& url) {
   auto result = cluster.kubectl({"exec", from.name, "--", "wget", "-q", "-T", "3", "-O", "-", url});
   return result.status == 0 ? result.out : "error: " + result.err;

@@ -37,7 +37,7 @@ struct EncryptedNode {
     KJ_REQUIRE(std::regex_search(text, match, std::regex("uuid: \"?([-0-9a-f]{36})")));
     return match[1].str();
   }
-  // What cryptsetup needs of a LUKS2 volume with this label, as a file.
+  // The header of a LUKS2 volume with this label, as a file for cryptsetup.
   std::string header(const std::string& disk, const std::string& label) const {
     std::ifstream in(file(disk), std::ios::binary);
     std::string begin(80, '\0');

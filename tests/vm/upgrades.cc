@@ -28,7 +28,7 @@ std::string setting(const char* name) {
   return value;
 }
 
-// What this process may have: it may not be allowed to give more.
+// The limit of this process: it may not be allowed to set a higher one.
 std::string limit(const std::string& name, __rlimit_resource which) {
   rlimit most = {};
   KJ_SYSCALL(getrlimit(which, &most));
@@ -51,7 +51,7 @@ std::string Images::must(const std::vector<std::string>& words) {
 void Images::make(const std::string& version, const std::vector<std::string>& changes) {
   auto image = setting("IMAGE");
   if (!changes.empty()) {
-    // What does not change is not made again.
+    // An unchanged image is not made again.
     image = folder + "/" + version;
     fs::create_directories(image);
     must({"cp", "-a", setting("IMAGE") + "/work", image + "/work"});

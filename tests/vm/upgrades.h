@@ -30,7 +30,7 @@ class Images {
   // `changes` are those of rootfs/image.sh: TREE=, REMOVE=.
   void make(const std::string& version, const std::vector<std::string>& changes);
 
-  // What --image names it by.
+  // The name for --image.
   std::string file(const std::string& version) { return tarOf(version); }
   std::string inRegistry(const std::string& version);
   std::string onServer(const std::string& version);

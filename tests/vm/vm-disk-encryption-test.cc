@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLong = 1800;  // each of 32 keys is derived at a boot
 
-// What is said, so that it can stand beside what the chapter prints.
+// Prints the output, to be compared with that in the chapter.
 void show(const std::vector<std::string>& words, const harness::Result& said) {
   std::string line = "$ talosctl";
   for (auto& word : words) line += " " + word;

@@ -120,8 +120,8 @@ TEST(Encryption, OfAnInstalledNode) {
   EXPECT_FALSE(contains(console, "cannot close")) << console;
 }
 
-// Which keys open the header of EPHEMERAL that a cut leaves: at least one of those that the stored
-// config has.
+// Finds the keys that open the header of EPHEMERAL that a cut leaves: at least one of those that
+// the stored config has.
 class LockedAfterCut {
  public:
   LockedAfterCut(std::string image, std::string folder, std::string uuid)

@@ -46,7 +46,7 @@ struct Node {
   bool waitUp() {
     return eventually([&] { return isUp(); }, kUp, 1);
   }
-  // What `talosctl` reads, whatever the node is doing.
+  // Read by `talosctl`, whatever the node is doing.
   std::string read(const char* path) { return cluster.talosctl({"read", path}, 30).out; }
   std::string bootId() {
     return cluster.talosctl({"--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20).out;

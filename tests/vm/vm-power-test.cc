@@ -1,4 +1,5 @@
-// What a machine does to its node: its power button is pressed, its kernel dies. QEMU does both.
+// Events of a machine that its node has to handle: its power button is pressed, its kernel dies.
+// QEMU does both.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <poll.h>

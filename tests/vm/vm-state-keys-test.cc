@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kName = "statekeys-master-1";
 
-// Whether a boot opens the STATE that a cut leaves.
+// Checks that a boot opens the STATE that a cut leaves.
 class StateAfterCut {
  public:
   StateAfterCut(std::string image, std::string folder, std::string uuid)

@@ -320,7 +320,7 @@ TEST(Vm, B2_EveryDaemonIsConfined) {
     auto limit =
         machine().ok({"read", std::string("/sys/fs/cgroup/system/") + name + "/memory.max"});
     EXPECT_TRUE(std::regex_match(limit, std::regex("[1-9][0-9]+\n"))) << name << " " << limit;
-    // What the wrapper says where the kernel has none.
+    // The wrapper's warning where the kernel has none.
     auto log = machine().ok({"logs", name});
     EXPECT_FALSE(contains(log, "without Landlock")) << log;
   }

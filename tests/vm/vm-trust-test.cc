@@ -1,4 +1,4 @@
-// Who is let in at TCP 50000, and what becomes of everybody else.
+// Authentication at TCP 50000: who is let in, and what every other client gets.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>

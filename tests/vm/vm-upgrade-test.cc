@@ -21,7 +21,7 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
-// What the two slots are started from, when they are whole.
+// The systems in the two slots, when they are whole.
 using Systems = std::map<std::string, cuts::System>;
 
 Systems systemsAtTheEnd(kj::WaitScope& scope, const cuts::Recording& recording) {
@@ -33,8 +33,8 @@ Systems systemsAtTheEnd(kj::WaitScope& scope, const cuts::Recording& recording) 
   return systems;
 }
 
-// What the boot loader would start of the disk that a cut leaves: of the slots that it names,
-// "old", "to be tried" or "new". Throws when one of them is not whole.
+// Tells the system that the boot loader would start from the disk that a cut leaves: of the slots
+// that it names, "old", "to be tried" or "new". Throws when one of them is not whole.
 class BootedAfterCut {
  public:
   BootedAfterCut(std::string image, std::string folder, std::string config, Systems whole)

@@ -1,5 +1,5 @@
-// What a node does whose disk is not as it left it: it says what is wrong on its console, and
-// writes nothing to what it does not understand.
+// A node whose disk is not as it left it: it says what is wrong on its console, and writes nothing
+// to what it does not understand.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ void fill(const std::string& image, const cuts::Part& part, const std::string& f
   KJ_SYSCALL(fsync(fd));
 }
 
-// Who serves the disks of this machine; another one at each start.
+// The server of this machine's disks; another one at each start.
 pid_t disksProcess(const std::string& machine) {
   auto wanted = std::string("cluster-disks") + '\0' + machine + '\0';
   for (auto& entry : fs::directory_iterator("/proc")) {
@@ -123,7 +123,7 @@ class WrongDisks : public ::testing::Test {
     EXPECT_TRUE(eventually([&] { return contains(said(), console); }, kUp, 1))
         << console << " is not on the console:\n"
         << said();
-    // What would come instead of the end of the boot, or after what was said.
+    // The only other outcomes: the end of the boot, or a message after it.
     EXPECT_TRUE(eventually(
         [&] {
           return contains(said(), "fatal: the node stays as it is") ||
@@ -133,15 +133,15 @@ class WrongDisks : public ::testing::Test {
         << said();
     EXPECT_FALSE(contains(said(), "made an xfs file system")) << said();
     EXPECT_FALSE(contains(said(), "maintenance: ")) << said();
-    std::string told;
+    std::string status;
     EXPECT_TRUE(eventually(
         [&] {
-          told = cluster.talosctl({"-n", cluster.endpoint(), "status", "--insecure"}, 20).out;
-          return contains(told, console);
+          status = cluster.talosctl({"-n", cluster.endpoint(), "status", "--insecure"}, 20).out;
+          return contains(status, console);
         },
         kUp, 1))
         << "whoever asks is not told:\n"
-        << told;
+        << status;
     node.failWritesFrom(RLIM_INFINITY);  // or the power cannot be cut
     node.power("kill");
     EXPECT_EQ(cuts::contentKey(node.disk(), cuts::part(kept, "STATE")), before)
@@ -221,7 +221,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
 // says it did; an administrator who cannot see in the API what is wrong.
 TEST_F(WrongDisks, ThatFail) {
   auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
-  // What the file does not have any more cannot be read; a write would make it longer.
+  // The truncated part cannot be read; a write would make the file longer.
   auto loseFrom = [&](const cuts::Part& part) {
     return [this, part] { fs::resize_file(node.disk(), part.offset); };
   };
