@@ -1,6 +1,6 @@
 # The entry point. Everything is built in a hermetic Debian trixie root below build/ (rootfs/buildroot.sh).
 #
-#   make            build everything               make demo          boot a node and show it
+#   make            build everything               make demo          a cluster, and what answers in it
 #   make check      after an edit: format, unit    make demo-destroy  remove it completely
 #                   tests, lint of what changed    make bench         figures, next to those of peers
 #   make test       everything once                make soak          everything that takes long
@@ -16,7 +16,9 @@
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
 #   KUBERNETES=1             of `make bench`: the figures of Kubernetes too, for which it is compiled once
-#   PROVISIONER=qemu         of `make demo`, when it creates the cluster: qemu or container
+#   PROVISIONER=container    of `make demo`, when it creates the cluster: container or qemu
+#   KUBERNETES=no            of `make demo`: the nodes alone
+#   REGISTRIES='registry.k8s.io=URL ghcr.io=URL docker.io=URL'   of `make demo`: mirrors instead of upstream's registries
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
@@ -32,13 +34,13 @@ OUT      := $(BUILD)/$(NAME)
 # In the build root the checkout is /src and its build folder /build (rootfs/enter.sh).
 INNER    := /build/$(NAME)
 HOURS    ?= 2
-PROVISIONER ?= qemu
+PROVISIONER ?= container
 export MIRROR SECURITY_MIRROR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
 .PHONY: all root configure programs man image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
-	@$(IN_ROOT) ninja -C $(INNER)
+	@$(IN_ROOT) ninja -C $(INNER) all units
 
 root:
 	@rootfs/buildroot.sh $(ROOT) $(BUILD)/cache
@@ -83,15 +85,12 @@ docs: configure
 format: root
 	@$(IN_ROOT) bash -c "git -c safe.directory=* ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs ls 2>/dev/null | xargs clang-format-19 -i"
 
-# A cluster that is not running (the host was rebooted) is started again. One that is there keeps the nodes that it has.
+# A cluster that is there keeps the nodes that it has.
 demo: image
-	@case "$$($(OUT)/talosctl cluster show --name demo 2>&1 >/dev/null)" in '') exit ;; \
-	  *'is not running'*) $(OUT)/talosctl cluster start --name demo ;; \
-	  *) $(OUT)/talosctl cluster create --name demo --provisioner $(PROVISIONER) --wait-kubernetes=false ;; esac
-	@tests/demo.sh $(OUT)/talosctl
+	@PROVISIONER=$(PROVISIONER) tests/demo.sh up $(CHECKOUT) $(OUT)/talosctl
 
 demo-destroy:
-	@$(OUT)/talosctl cluster destroy --name demo
+	@tests/demo.sh down $(CHECKOUT) $(OUT)/talosctl
 
 bench: image all
 	@tests/bench/run.sh $(CHECKOUT) $(OUT)
