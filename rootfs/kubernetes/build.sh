@@ -59,6 +59,23 @@ add_openapi() {  # FOLDER
   go mod edit -replace k8s.io/kubernetes=./module
 }
 
+# go build with a line on stderr for each tenth of the packages; those of an earlier folder are not compiled again.
+build() {  # FOLDER OUT PACKAGE…
+  local folder=$1 out=$2 total
+  shift 2
+  total=$(go list -deps "$@" | wc -l)
+  go build -v -ldflags "$(linker_flags "$folder")" -o "$out" "$@" 2>&1 |
+    awk -v folder="$folder" -v total="$total" '/^[a-z0-9.\/_-]+[A-Za-z0-9.\/_-]*$/ {
+        ++done
+        if (done * 10 >= total * (shown + 1)) {
+          shown = int(done * 10 / total)
+          printf "kubernetes: %s: %d of %d packages compiled\n", folder, done, total
+          fflush()
+        }
+        next
+      } !/^go: downloading/ { print; fflush() }' >&2
+}
+
 compile() {  # FOLDER PACKAGE PROGRAM…
   local folder=$1 package=$2 key out began=$SECONDS
   shift 2
@@ -78,7 +95,7 @@ compile() {  # FOLDER PACKAGE PROGRAM…
       for program in "$@"; do packages+=("$package$program"); done
     fi
     add_openapi "$folder"
-    go build -ldflags "$(linker_flags "$folder")" -o "$out.new/" "${packages[@]}"
+    build "$folder" "$out.new/" "${packages[@]}"
     case $folder in conformance-*)   # a test program, and what the other one serves
       go test -vet=off -ldflags "$(linker_flags "$folder")" -c -o "$out.new/e2e.test" k8s.io/kubernetes/test/e2e
       install -m 0644 "$(go list -f '{{.Dir}}' k8s.io/kubernetes/test/images/agnhost)"/porter/localhost.* "$out.new/" ;;
