@@ -10,6 +10,7 @@
 #include "apid/join/joiner.h"
 #include "common/base/signal.h"
 #include "common/wire/store-client.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::apid {
 
