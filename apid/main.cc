@@ -1,9 +1,9 @@
-// apid: the node's door, TCP 50000. Wiring only; what it does is told in gate.h.
+// apid: the API server of a node, TCP 50000. Wiring only; gate.h describes what it does.
 //
-// SIGTERM ends it when the calls under way are answered, at the latest after kLimits.farewell.
+// SIGTERM stops it when the calls under way are answered, at the latest after kLimits.drainTimeout.
 //
-// Its environment tells it the listening socket that its supervisor holds and where machined
-// listens (common/base/node-layout.h). Needs no capability and writes no file.
+// Its environment has the listening socket that its supervisor holds and the path of machined's
+// socket (common/base/node-layout.h). Needs no capability and writes no file.
 #include <signal.h>
 #include <sys/utsname.h>
 
@@ -20,13 +20,10 @@
 
 namespace talos::apid {
 
-// Fewer than machined lets apid have (kMostClients there): every client has a connection to it.
+// Fewer than machined's limit for apid (kMostClients there), as every client has a connection to
+// it.
 constexpr ServerLimits kLimits = {
     .connections = 1280, .connectionsPerPeer = 320, .questions = 2048};
-
-// How long a visitor is told why nothing he asks is answered any more, once maintenance mode is
-// over.
-constexpr auto kFarewell = 2 * kj::SECONDS;
 
 void run() {
   kj::UnixEventPort::captureSignal(SIGTERM);
@@ -40,52 +37,46 @@ void run() {
   uname(&kernel);
 
   StoreClient store(lowLevel, timer, machined, kj::str("apid"));
-  Trust trust(store, kernel.nodename);
-  JoinService join(io, kj::systemPreciseCalendarClock(), store, trust);
+  NodeIdentity identity(store, kernel.nodename);
+  JoinService join(io, kj::systemPreciseCalendarClock(), store, identity);
   Budget budget(kClientBudget);
-  Fleet fleet(timer, [&](const Ip& address) {
-    if (!trust.mayForward()) refuseToForward();
+  PeerConnections peers(timer, [&](const Ip& address) {
+    if (!identity.mayForward()) refuseToForward();
     auto name = address.toString();
     auto account = budget.account(kj::str("node ", name));
-    return dialMachine(lowLevel, timer, trust.client(), address, kApidPort, name, kj::mv(account));
+    return dialMachine(lowLevel, timer, identity.client(), address, kApidPort, name,
+                       kj::mv(account));
   });
-  MaintenanceDoor door{
-      [&] { return trust.inMaintenance(); },
-      [&] {
-        return trust.maintenanceOver().then([&timer] { return timer.afterDelay(kFarewell); });
-      },
-      [&](kj::Own<Budget::Account> account, kj::StringPtr) {
-        return maintenanceNode(lowLevel, timer, machined, kj::mv(account));
-      }};
+  NodeMaintenance maintenance(identity, lowLevel, timer, machined);
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
   Gate gate(
       timer,
       [&](kj::Own<Budget::Account> account, kj::StringPtr client) {
         return localNode(lowLevel, timer, machined, kj::mv(account), client);
       },
-      fleet, budget, audit, trust.self(), kj::mv(door));
-  edge::Edge edge;
-  trust.server().speakH2();
+      peers, budget, audit, identity.self(), maintenance);
+  grpcapi::GrpcApi grpcApi;
+  identity.server().enableHttp2();
   log::info("waiting for certificates");
-  bool serves = false;
-  auto serving = trust.ready().then([&]() {
+  bool serving = false;
+  auto served = identity.ready().then([&]() {
     log::info("listening");
-    serves = true;
+    serving = true;
     return serveTls(
-        lowLevel, timer, kj::mv(listening), trust.server(),
+        lowLevel, timer, kj::mv(listening), identity.server(),
         [&](const Peer& peer) { return gate.open(peer); }, kLimits, stop.addBranch(),
-        edge::secondFace(timer, edge));
+        grpcapi::grpcProtocol(timer, grpcApi));
   });
-  // Before it serves nothing is under way.
+  // Before it serves, no call is under way.
   auto early = stop.addBranch().then([&]() -> kj::Promise<void> {
-    if (serves) return kj::NEVER_DONE;
+    if (serving) return kj::NEVER_DONE;
     return kj::READY_NOW;
   });
-  auto settled = trust.ready()
+  auto settled = identity.ready()
                      .then([&]() { return timer.afterDelay(5 * kj::SECONDS); })
                      .then([]() { releaseStartMemory(); })
                      .eagerlyEvaluate(nullptr);
-  serving.exclusiveJoin(kj::mv(early)).exclusiveJoin(join.run()).wait(io.waitScope);
+  served.exclusiveJoin(kj::mv(early)).exclusiveJoin(join.run()).wait(io.waitScope);
 }
 
 }  // namespace talos::apid
@@ -96,5 +87,5 @@ int main(int, char**) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
     return 1;  // its supervisor starts it again
   }
-  return 0;  // it was told to end
+  return 0;  // stopped by SIGTERM
 }

@@ -12,7 +12,11 @@ const kj::Date kNow = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
 
 Expiry::Record record(kj::StringPtr serial, kj::Date end, kj::StringPtr holder = "10.0.0.9",
                       kj::byte subject = 0, size_t bytes = 1) {
-  return {kj::str(serial), end, ip(holder), {subject}, bytes};
+  return {.serial = kj::str(serial),
+          .end = end,
+          .holder = ip(holder),
+          .subject = {subject},
+          .bytes = bytes};
 }
 
 kj::String taken(Expiry& expiry, kj::Date now) {
@@ -44,15 +48,15 @@ TEST(Expiry, AHolderThatIsFullGetsNoMoreAndLosesNothing) {
   Expiry expiry({.bytes = 100, .perHolder = 3, .fair = 1});
   for (auto i : {1, 2, 3}) {
     auto next = record(kj::str("0", i), kNow + i * kj::HOURS, "10.0.0.9", i);
-    EXPECT_TRUE(expiry.whyNoRoom(next, 0, 0) == nullptr);
+    EXPECT_TRUE(expiry.quotaError(next, 0, 0) == nullptr);
     expiry.add(next);
   }
   auto fourth = record("04", kNow + 4 * kj::HOURS, "10.0.0.9", 4);
-  EXPECT_TRUE(expiry.whyNoRoom(fourth, 0, 0) != nullptr);
+  EXPECT_TRUE(expiry.quotaError(fourth, 0, 0) != nullptr);
   EXPECT_EQ(taken(expiry, kNow), "");
   auto other = record("05", kNow + 4 * kj::HOURS, "10.0.0.10", 4);
-  EXPECT_TRUE(expiry.whyNoRoom(other, 0, 0) == nullptr);
-  EXPECT_TRUE(expiry.whyNoRoom(other, 3, 3) != nullptr) << "those that are being written count";
+  EXPECT_TRUE(expiry.quotaError(other, 0, 0) == nullptr);
+  EXPECT_TRUE(expiry.quotaError(other, 3, 3) != nullptr) << "those that are being written count";
 }
 
 // Catches: a machine that cannot renew because it has renewed often; one that by renewing loses the
@@ -62,7 +66,7 @@ TEST(Expiry, RenewalTakesThePlaceOfTheSame) {
   expiry.add(record("01", kNow + 1 * kj::HOURS, "10.0.0.9", 1));
   expiry.add(record("02", kNow + 2 * kj::HOURS, "10.0.0.9", 2));
   auto renewed = record("03", kNow + 3 * kj::HOURS, "10.0.0.9", 2);
-  EXPECT_TRUE(expiry.whyNoRoom(renewed, 0, 0) == nullptr);
+  EXPECT_TRUE(expiry.quotaError(renewed, 0, 0) == nullptr);
   expiry.add(renewed);
   EXPECT_EQ(taken(expiry, kNow), "02");
   EXPECT_EQ(expiry.size(), 2u);
@@ -76,13 +80,13 @@ TEST(Expiry, OfTooManyTheHolderWithMostLosesThose) {
   expiry.add(record("03", kNow + 3 * kj::HOURS, "10.0.0.66", 3));
   expiry.add(record("04", kNow + 4 * kj::HOURS, "10.0.0.66", 4));
   auto next = record("05", kNow + 5 * kj::HOURS, "10.0.0.7", 5);
-  EXPECT_TRUE(expiry.whyNoRoom(next, 0, 0) == nullptr);
+  EXPECT_TRUE(expiry.quotaError(next, 0, 0) == nullptr);
   expiry.add(next);
   EXPECT_EQ(taken(expiry, kNow), "02");
   // Now nobody has more than is fair, and nothing is superfluous.
-  EXPECT_TRUE(expiry.whyNoRoom(record("06", kNow, "10.0.0.8", 6), 0, 0) != nullptr);
+  EXPECT_TRUE(expiry.quotaError(record("06", kNow, "10.0.0.8", 6), 0, 0) != nullptr);
   auto renewed = record("07", kNow + 7 * kj::HOURS, "10.0.0.9", 1);
-  EXPECT_TRUE(expiry.whyNoRoom(renewed, 0, 0) == nullptr);
+  EXPECT_TRUE(expiry.quotaError(renewed, 0, 0) == nullptr);
   expiry.add(renewed);
   EXPECT_EQ(taken(expiry, kNow), "01");
 }
@@ -102,7 +106,7 @@ TEST(Expiry, AFullBookIsFast) {
   auto began = kj::systemPreciseMonotonicClock().now();
   for (unsigned i = 0; i < 200; ++i) {
     auto renewed = numbered(kRecords + i, kRecords - 1);
-    EXPECT_TRUE(expiry.whyNoRoom(renewed, 0, 0) == nullptr);
+    EXPECT_TRUE(expiry.quotaError(renewed, 0, 0) == nullptr);
     expiry.add(renewed);
     EXPECT_TRUE(expiry.takeDue(kNow) != nullptr);
     EXPECT_TRUE(expiry.takeDue(kNow) == nullptr);
@@ -111,7 +115,7 @@ TEST(Expiry, AFullBookIsFast) {
   EXPECT_LT(took / kj::MILLISECONDS, 200 * 20) << "of which each is a moment without answers";
 }
 
-TEST(Expiry, WhatIsNoSerialNumberIsNotTaken) {
+TEST(Expiry, InvalidSerialNumbersAreRefused) {
   Expiry expiry;
   for (auto text : {"", "xy", "0", "000102030405060708090a0b0c0d0e0f10"}) {
     EXPECT_FALSE(expiry.add(record(text, kNow))) << text;

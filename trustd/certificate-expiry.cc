@@ -10,15 +10,16 @@ size_t Expiry::bytesOf(const Ip& holder) const {
   return perHolder.find(holder).map([](const size_t& n) { return n; }).orDefault(0);
 }
 
-kj::Maybe<kj::String> Expiry::whyNoRoom(const Record& record, size_t underWayOfHolder,
-                                        size_t underWay) const {
+kj::Maybe<kj::String> Expiry::quotaError(const Record& record, size_t underWayOfHolder,
+                                         size_t underWay) const {
   auto mine = bytesOf(record.holder) + underWayOfHolder + record.bytes;
   bool full = total + underWay + record.bytes > limits.bytes;
   if (mine <= limits.perHolder && !full) return nullptr;
-  if (subjects.contains({record.holder, record.subject})) return nullptr;  // which makes room
+  if (subjects.contains({record.holder, record.subject}))
+    return nullptr;  // the older record is removed
   if (mine > limits.perHolder) {
-    return kj::str("the records of certificates that ", record.holder.toString(),
-                   " has got fill its quota of ", limits.perHolder, " bytes");
+    return kj::str("the records of certificates issued to ", record.holder.toString(),
+                   " fill its quota of ", limits.perHolder, " bytes");
   }
   if (victim() == entries.end()) {
     return kj::str("the records of certificates fill all ", limits.bytes, " bytes");
@@ -28,12 +29,12 @@ kj::Maybe<kj::String> Expiry::whyNoRoom(const Record& record, size_t underWayOfH
 
 bool Expiry::add(const Record& record) {
   auto bytes = kj::decodeHex(record.serial);
-  Entry entry{(record.end - kj::UNIX_EPOCH) / kj::SECONDS,
-              bytes.size(),
-              {},
-              record.holder,
-              record.subject,
-              uint32_t(record.bytes)};
+  Entry entry{.end = (record.end - kj::UNIX_EPOCH) / kj::SECONDS,
+              .length = bytes.size(),
+              .serial = {},
+              .holder = record.holder,
+              .subject = record.subject,
+              .bytes = uint32_t(record.bytes)};
   if (bytes.hadErrors || bytes.size() == 0 || bytes.size() > entry.serial.size()) return false;
   std::copy(bytes.begin(), bytes.end(), entry.serial.begin());
   if (!entries.insert(entry).second) return false;
@@ -43,8 +44,7 @@ bool Expiry::add(const Record& record) {
   return true;
 }
 
-// The first to end, of this holder or of any, that has a later one of the same subject: of several
-// of a subject the first that is met.
+// The first to expire, of this holder or of any, that a later one of the same subject supersedes.
 Expiry::Entries::const_iterator Expiry::superseded(kj::Maybe<Ip> holder) const {
   return std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
     return entry.holder == holder.orDefault(entry.holder) &&
@@ -72,9 +72,11 @@ Expiry::Entries::const_iterator Expiry::victim() const {
 }
 
 Expiry::Record Expiry::take(Entries::const_iterator entry) {
-  Record record{kj::encodeHex(kj::arrayPtr(entry->serial.data(), entry->length)),
-                kj::UNIX_EPOCH + entry->end * kj::SECONDS, entry->holder, entry->subject,
-                entry->bytes};
+  Record record{.serial = kj::encodeHex(kj::arrayPtr(entry->serial.data(), entry->length)),
+                .end = kj::UNIX_EPOCH + entry->end * kj::SECONDS,
+                .holder = entry->holder,
+                .subject = entry->subject,
+                .bytes = entry->bytes};
   total -= entry->bytes;
   auto same = subjects.find({entry->holder, entry->subject});
   if (--same->second == 0) subjects.erase(same);
@@ -87,8 +89,8 @@ Expiry::Record Expiry::take(Entries::const_iterator entry) {
 
 kj::Maybe<Expiry::Record> Expiry::takeDue(kj::Date now) {
   if (entries.empty()) return nullptr;
-  auto over = (now - kKeptAfterEnd - kj::UNIX_EPOCH) / kj::SECONDS;
-  if (entries.begin()->end <= over) return take(entries.begin());
+  auto expired = (now - kKeptAfterEnd - kj::UNIX_EPOCH) / kj::SECONDS;
+  if (entries.begin()->end <= expired) return take(entries.begin());
   for (auto& row : perHolder) {
     if (row.value <= limits.perHolder) continue;
     auto found = superseded(row.key);

@@ -1,13 +1,13 @@
-// Which records of issued certificates are kept. Pure.
+// The retention of records of issued certificates. Pure.
 //
-// A record is removed a day after its certificate has expired. Until then it is evidence, which
-// whoever has the token must not be able to wash out. So memory is counted for each holder
-// (trustd/quota-holder.h): one with more than `perHolder` gets no more certificates, except to
-// renew one that it has a record of, and then its older record of the same names and addresses
-// makes room: what was signed for whom stays known. When all records together have more than
-// `bytes`, those make room that a later one of the same holder, names and addresses has made
-// superfluous, of the holder with most first; then the first to end of that holder, if it has more
-// than `fair`. What is left is refused.
+// A record is removed a day after its certificate has expired. Until then it is evidence, which a
+// holder of the token must not be able to displace. So memory is counted for each holder
+// (trustd/quota-holder.h): one with more than `perHolder` gets no more certificates, except
+// renewals, and then its older record of the same names and addresses is removed: the names and
+// addresses that were signed for a holder stay on record. When all records together exceed `bytes`,
+// records that a later one of the same holder, names and addresses supersedes are removed, of the
+// holder with most first; then the first to expire of that holder, if it has more than `fair`.
+// Otherwise new certificates are refused.
 #pragma once
 
 #include <kj/map.h>
@@ -31,7 +31,7 @@ class Expiry {
     // All of them are read at once after a restart, in one message of at most 8 MiB; machined takes
     // 7 MiB of one type. Some 7000 records of one name and one address.
     size_t bytes = 6u << 20;
-    size_t perHolder = bytes / 4;  // a whole site of machines can be behind one address
+    size_t perHolder = bytes / 4;  // a whole site of nodes can be behind one address
     size_t fair = 16u << 10;       // two certificates with all names that one may have
   };
   Expiry() : Expiry(Limits()) {}
@@ -46,13 +46,13 @@ class Expiry {
     size_t bytes = 0;  // in machined's store
   };
 
-  // Why a record of this one cannot be taken. `underWay`: bytes of others that are being written
-  // and are not in here yet, of this holder and of all.
-  kj::Maybe<kj::String> whyNoRoom(const Record& record, size_t underWayOfHolder,
-                                  size_t underWay) const;
-  // False for a serial number that is none, and for one that is there already.
+  // The error if a record exceeds a quota. `underWay`: bytes of records that are being written and
+  // not added yet, of this holder and of all.
+  kj::Maybe<kj::String> quotaError(const Record& record, size_t underWayOfHolder,
+                                   size_t underWay) const;
+  // False for an invalid serial number, and for a duplicate.
   bool add(const Record& record);
-  // The next record that is to go, taken out; none as long as all may stay.
+  // Removes and returns the next record that has to be deleted; none if all may stay.
   kj::Maybe<Record> takeDue(kj::Date now);
   size_t size() const { return entries.size(); }
 
@@ -71,7 +71,7 @@ class Expiry {
   Entries entries;  // the first to end first
   size_t total = 0;
   kj::TreeMap<Ip, size_t> perHolder;  // bytes
-  // How many there are of each: what is looked for at every renewal in a flood of them.
+  // The number of records of each subject, for fast lookups in a flood of renewals.
   std::map<std::pair<Ip, Subject>, unsigned> subjects;
 
   size_t bytesOf(const Ip& holder) const;

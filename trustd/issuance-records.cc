@@ -14,10 +14,10 @@
 namespace talos::trustd {
 namespace {
 
-constexpr auto kRecallPatience = 20 * kj::SECONDS, kRecallPause = 500 * kj::MILLISECONDS;
+constexpr auto kLoadTimeout = 20 * kj::SECONDS, kLoadPause = 500 * kj::MILLISECONDS;
 constexpr auto kCleaning = 10 * kj::MINUTES;
-constexpr unsigned kRecordWords = 96;    // of a usual one; a message grows when it has to
-constexpr unsigned kMetadataWords = 40;  // that the store adds: type, id, owner, times
+constexpr unsigned kRecordWords = 96;    // an estimate; a message grows when it has to
+constexpr unsigned kMetadataWords = 40;  // added by the store: type, id, owner, times
 
 void setAll(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
@@ -33,7 +33,7 @@ void fill(rpc::IssuedCertificateSpec::Builder spec, const Record& record) {
   spec.setFingerprint(record.fingerprint);
 }
 
-// None for what this program has not written.
+// None for resources that this program has not written.
 kj::Maybe<Record> recordOf(ResourceOf<rpc::IssuedCertificateSpec> spec) {
   Record record;
   record.serial = kj::str(spec.id());
@@ -45,7 +45,7 @@ kj::Maybe<Record> recordOf(ResourceOf<rpc::IssuedCertificateSpec> spec) {
   return kj::mv(record);
 }
 
-// Of what this certificate says.
+// The digest of the names and addresses of a certificate.
 Expiry::Subject subjectOf(const Record& record) {
   kj::Vector<kj::StringPtr> texts;
   for (auto& name : record.dnsNames) texts.add(name);
@@ -60,13 +60,16 @@ Expiry::Subject subjectOf(const Record& record) {
 }
 
 Expiry::Record counted(const Record& record, size_t words) {
-  return {kj::str(record.serial), record.notAfter, holderOf(record.caller), subjectOf(record),
-          (words + kMetadataWords) * sizeof(capnp::word)};
+  return {.serial = kj::str(record.serial),
+          .end = record.notAfter,
+          .holder = holderOf(record.caller),
+          .subject = subjectOf(record),
+          .bytes = (words + kMetadataWords) * sizeof(capnp::word)};
 }
 
 }  // namespace
 
-// A record that is counted as long as it is being written.
+// Counts a record while it is being written.
 class Records::Writing {
  public:
   Writing(Records& records, const Expiry::Record& record)
@@ -97,28 +100,28 @@ Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
       lines(timer),
       regularly(cleanRegularly().eagerlyEvaluate(nullptr)) {}
 
-kj::Promise<void> Records::recall(Issuer& issuer) {
-  kj::String said;
+kj::Promise<void> Records::load(Issuer& issuer) {
+  kj::String lastError;
   for (;;) {
-    kj::Maybe<kj::String> reason;
-    co_await within(timer, kRecallPatience, recallOnce(issuer),
-                    kj::str("no answer within ", kRecallPatience / kj::SECONDS, " s"))
-        .catch_([&](kj::Exception&& e) { reason = messageOf(e); });
-    KJ_IF_MAYBE (r, reason) {
-      if (*r != said)
-        log::warn("cannot read the records of issued certificates; retrying", {{"error", *r}});
-      said = kj::mv(*r);
+    kj::Maybe<kj::String> error;
+    co_await within(timer, kLoadTimeout, loadOnce(issuer),
+                    kj::str("no answer within ", kLoadTimeout / kj::SECONDS, " s"))
+        .catch_([&](kj::Exception&& e) { error = messageOf(e); });
+    KJ_IF_MAYBE (e, error) {
+      if (*e != lastError)
+        log::warn("cannot read the records of issued certificates; retrying", {{"error", *e}});
+      lastError = kj::mv(*e);
     } else {
       break;
     }
-    co_await timer.afterDelay(kRecallPause);
+    co_await timer.afterDelay(kLoadPause);
   }
   if (expiry.size() > 0)
     log::info("records of issued certificates loaded", {{"count", expiry.size()}});
   clean();
 }
 
-kj::Promise<void> Records::recallOnce(Issuer& issuer) {
+kj::Promise<void> Records::loadOnce(Issuer& issuer) {
   return store.visit<rpc::IssuedCertificateSpec>([this, &issuer](auto stored) {
     KJ_IF_MAYBE (record, recordOf(stored)) {
       if (expiry.add(counted(*record, stored.totalSize().wordCount))) issuer.remember(*record);
@@ -135,27 +138,27 @@ kj::Promise<void> Records::keep(const Record& record) {
   fill(spec, record);
   auto entry = counted(record, spec.asReader().totalSize().wordCount);
   auto mine = underWay.find(entry.holder).map([](size_t& n) { return n; }).orDefault(0);
-  KJ_IF_MAYBE (why, expiry.whyNoRoom(entry, mine, allUnderWay)) {
-    fail(ErrorKind::kResourceExhausted, *why);
+  KJ_IF_MAYBE (quota, expiry.quotaError(entry, mine, allUnderWay)) {
+    fail(ErrorKind::kResourceExhausted, *quota);
   }
   Writing writing(*this, entry);
-  // Whatever becomes of this, the record may be there: when its caller hangs up, too.
+  // In any case the record may be in the store, also when its caller disconnects.
   KJ_DEFER({
     expiry.add(entry);
     clean();
   });
-  kj::Maybe<kj::String> reason;
-  co_await within(timer, kKeepPatience,
+  kj::Maybe<kj::String> error;
+  co_await within(timer, kStoreTimeout,
                   store.create<rpc::IssuedCertificateSpec>(serial, spec.asReader()),
-                  kj::str("no answer within ", kKeepPatience / kj::SECONDS, " s"))
-      .catch_([&](kj::Exception&& e) { reason = messageOf(e); });
-  KJ_IF_MAYBE (r, reason) {
+                  kj::str("no answer within ", kStoreTimeout / kj::SECONDS, " s"))
+      .catch_([&](kj::Exception&& e) { error = messageOf(e); });
+  KJ_IF_MAYBE (e, error) {
     log::warn("cannot write the record of a certificate; it is not issued",
-              {{"serial", serial}, {"error", *r}});
+              {{"serial", serial}, {"error", *e}});
     fail(ErrorKind::kUnavailable,
-         kj::str("cannot write the record of the certificate: ", *r, "; retry"));
+         kj::str("cannot write the record of the certificate: ", *e, "; retry"));
   }
-  // Whoever renews without end does not wash out what else is in the log; the record says the same.
+  // Endless renewals must not displace other lines of the log; the records are complete.
   if (!lines.admits(entry.holder.toString())) co_return;
   log::info("certificate issued", {{"peer", peer},
                                    {"serial", serial},
@@ -173,13 +176,13 @@ void Records::clean() {
   });
 }
 
-// One after the other: there is no hurry. One that is gone already is no error.
+// Removes records one after the other. One that does not exist any more is not an error.
 kj::Promise<void> Records::removeDue() {
   for (;;) {
     KJ_IF_MAYBE (due, expiry.takeDue(clock.now())) {
       kj::Maybe<kj::Exception> failure;
-      co_await within(timer, kKeepPatience, store.destroy<rpc::IssuedCertificateSpec>(due->serial),
-                      kj::str("no answer within ", kKeepPatience / kj::SECONDS, " s"))
+      co_await within(timer, kStoreTimeout, store.destroy<rpc::IssuedCertificateSpec>(due->serial),
+                      kj::str("no answer within ", kStoreTimeout / kj::SECONDS, " s"))
           .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       KJ_IF_MAYBE (e, failure) {
         if (kindOf(*e) == ErrorKind::kNotFound) continue;

@@ -70,11 +70,11 @@ class Issuing : public ::testing::Test {
         [&] { recorded.add(kj::str(issuer.issue(request, token, worker).record.serial)); });
     return failure.map([](const kj::Exception& e) { return kindOf(e); });
   }
-  void patience() { steady.time += 10 * kj::MINUTES; }
+  void waitOutBackoff() { steady.time += 10 * kj::MINUTES; }
 };
 
 // Catches: a subject, a usage or a lifetime that the caller chose.
-TEST_F(Issuing, TheCertificateSaysOnlyWhatWasShown) {
+TEST_F(Issuing, TheCertificateHasOnlyProvedContent) {
   for (auto type : {pki::KeyType::kEd25519, pki::KeyType::kEcdsaP256}) {
     auto asked = ask("10.0.0.9", "w1", type);
     auto issued = issuer.issue(asked.request, kToken, worker);
@@ -117,7 +117,7 @@ TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
   EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(other())) == ErrorKind::kPermissionDenied);
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr) << "its holder cannot renew it";
   wall.date += 24 * kj::HOURS;
-  patience();
+  waitOutBackoff();
   EXPECT_TRUE(other() == nullptr);
 }
 
@@ -145,8 +145,8 @@ TEST_F(Issuing, AWrongTokenIsRefusedAndSlowsItsCallerDown) {
   for (kj::StringPtr wrong : {""_kj, "abcdef.0123456789abcdeg"_kj, "abcdef.0123456789abcdef0"_kj,
                               "abcdef.0123456789abcde"_kj}) {
     EXPECT_TRUE(refusal(asked.request, wrong) == ErrorKind::kUnauthenticated) << wrong.cStr();
-    EXPECT_TRUE(refusal(asked.request, wrong) == ErrorKind::kUnavailable) << "heard at once again";
-    patience();
+    EXPECT_TRUE(refusal(asked.request, wrong) == ErrorKind::kUnavailable) << "no back-off";
+    waitOutBackoff();
   }
   EXPECT_TRUE(refusal(asked.request) == nullptr);
   EXPECT_EQ(recorded.size(), 1u);
@@ -169,7 +169,7 @@ TEST_F(Issuing, ARightTokenPassesWhoeverFailedBefore) {
 
 // Catches: somebody with the token who makes trustd forget whose a name is, by asking for many; and
 // one that keeps others from joining, or from renewing what they have.
-TEST_F(Issuing, WhoAsksForManyNamesTakesNoneFromOthers) {
+TEST_F(Issuing, ACallerWithManyNamesTakesNoneFromOthers) {
   auto from = [&](kj::StringPtr address, kj::Array<kj::String> names) {
     pki::LeafOptions options;
     options.addresses = kj::arr(kj::str(address));
@@ -203,7 +203,7 @@ TEST_F(Issuing, NoneOfManyTokensIsTaken) {
   unsigned refused = 0;
   for (unsigned i = 0; i < 2000; ++i) {
     if (refusal(asked.request, kj::str("abcdef.", i)) == ErrorKind::kUnauthenticated) ++refused;
-    patience();
+    waitOutBackoff();
   }
   ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(refused, 2000u);
@@ -218,7 +218,7 @@ TEST_F(Issuing, AnEmptyTokenIsNobodys) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request, "") == ErrorKind::kUnauthenticated);
 }
 
-TEST_F(Issuing, WhatIsNotShownIsRefusedAndNotRecorded) {
+TEST_F(Issuing, UnprovedContentIsRefusedAndNotRecorded) {
   auto forged = ask("10.0.0.9");
   auto at = forged.request.size() / 2;
   forged.request[at] = forged.request[at] == 'A' ? 'B' : 'A';
@@ -228,7 +228,7 @@ TEST_F(Issuing, WhatIsNotShownIsRefusedAndNotRecorded) {
     kj::String request;
     ErrorKind kind;
   } rows[] = {
-      {"a foreign address", ask("10.0.0.10").request, ErrorKind::kPermissionDenied},
+      {"another address", ask("10.0.0.10").request, ErrorKind::kPermissionDenied},
       {"the control plane's name", ask("10.0.0.9", "cp1").request, ErrorKind::kPermissionDenied},
       {"a changed request", kj::mv(forged.request), ErrorKind::kInvalidArgument},
       {"too large", kj::mv(large), ErrorKind::kInvalidArgument},
@@ -243,7 +243,7 @@ TEST_F(Issuing, WhatIsNotShownIsRefusedAndNotRecorded) {
   };
   for (auto& row : rows) {
     EXPECT_TRUE(refusal(row.request) == row.kind) << row.what;
-    patience();
+    waitOutBackoff();
   }
   EXPECT_EQ(recorded.size(), 0u);
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr) << "the next honest call fails";
@@ -256,7 +256,7 @@ TEST_F(Issuing, NamesStayTakenOverARestart) {
   before.notAfter = wall.date + 1 * kj::HOURS;
   issuer.remember(before);
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == ErrorKind::kPermissionDenied);
-  patience();
+  waitOutBackoff();
   wall.date += 2 * kj::HOURS;
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
 }

@@ -10,7 +10,7 @@
 namespace talos::trustd {
 namespace {
 
-// In a time that tells neither where two tokens differ nor how long the right one is.
+// Compares in a time that reveals neither where two tokens differ nor how long the right one is.
 bool sameToken(kj::StringPtr a, kj::StringPtr b) {
   unsigned char first[SHA256_DIGEST_LENGTH], second[SHA256_DIGEST_LENGTH];
   SHA256(a.asBytes().begin(), a.size(), first);
@@ -43,12 +43,12 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
   auto& by = KJ_UNWRAP_OR(held, {
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
-  // Before any back-off: whoever fails does not keep out its neighbours behind the same address.
+  // Before any back-off: failing callers must not lock out others behind the same address.
   if (!sameToken(token, by.authority.token)) refuseToken(caller);
   kj::Maybe<Issued> issued;
   auto refusal = kj::runCatchingExceptions([&]() { issued = sign(by, request, caller); });
   KJ_IF_MAYBE (e, refusal) {
-    tellRefused(caller, messageOf(*e));
+    logRefused(caller, messageOf(*e));
     kj::throwFatalException(kj::mv(*e));
   }
   throttle.succeeded(caller);
@@ -64,12 +64,12 @@ void Issuer::refuseToken(const Ip& caller) {
   }
   throttle.failed(caller, now);
   constexpr kj::StringPtr kWrong = "wrong token; use machine.token of the control-plane nodes"_kj;
-  tellRefused(caller, kWrong);
+  logRefused(caller, kWrong);
   fail(ErrorKind::kUnauthenticated, kWrong);
 }
 
-void Issuer::tellRefused(const Ip& caller, kj::StringPtr why) {
-  lines.warn("certificate request refused", holderOf(caller).toString(), caller.toString(), why);
+void Issuer::logRefused(const Ip& caller, kj::StringPtr error) {
+  lines.warn("certificate request refused", holderOf(caller).toString(), caller.toString(), error);
 }
 
 Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller) {
@@ -81,8 +81,8 @@ Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& cal
   auto lifetime = by.authority.lifetime;
   Grant grant;
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
-    grant = judge(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
-                  now + lifetime);
+    grant = decide(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
+                   now + lifetime);
     return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
                             .addresses = copyOf(grant.addresses),
                             .server = true,

@@ -1,9 +1,9 @@
 // Issues certificates: decides who gets one and what it contains, and makes a record of each.
 //
-// Owns the CA key while the process lives. After a restart the names in use are restored from the
+// Owns the CA key while the process runs. After a restart the names in use are restored from the
 // records that the caller kept (remember()); nothing else survives. No I/O and no waiting: a caller
-// without the token that is in back-off is told how long, at no cost. A right token is always
-// heard.
+// without the token that is in back-off gets the remaining time as an error, at no cost. A request
+// with the right token is always processed.
 #pragma once
 
 #include <kj/timer.h>
@@ -37,7 +37,7 @@ class Issuer {
  public:
   Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic);
 
-  // InvalidArgument when the key is not the certificate's; then what was before stays.
+  // InvalidArgument when the key does not belong to the certificate; then the previous CA stays.
   void use(Authority authority);
   void forgetAuthority();
   // A certificate that was issued before a restart: its names are taken.
@@ -47,7 +47,7 @@ class Issuer {
     kj::String authority, certificate;  // PEM
     Record record;                      // to be kept before the caller gets the certificate
   };
-  // Throws as rpc/trust.capnp tells.
+  // Throws the errors of rpc/trust.capnp.
   Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller);
 
  private:
@@ -63,7 +63,7 @@ class Issuer {
   LineLimit lines;
 
   [[noreturn]] void refuseToken(const Ip& caller);
-  void tellRefused(const Ip& caller, kj::StringPtr why);
+  void logRefused(const Ip& caller, kj::StringPtr error);
   Issued sign(const Held& by, kj::StringPtr request, const Ip& caller);
 };
 

@@ -1,8 +1,8 @@
-// trustd: signs the certificates of machines that do not have the authority's key. Wiring only;
-// what it signs is told in signing-policy.h, who may ask how often in trustd-server.h.
+// trustd: signs the certificates of nodes without the CA key. Wiring only; signing-policy.h
+// describes what it signs, trustd-server.h the limits of callers.
 //
-// Its environment tells it the listening socket that its supervisor holds and where machined
-// listens (common/base/node-layout.h). Needs no capability and writes no file.
+// Its environment has the listening socket that its supervisor holds and the path of machined's
+// socket (common/base/node-layout.h). Needs no capability and writes no file.
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
@@ -28,13 +28,13 @@ void run() {
   Keep keep = [&](const Record& record) { return records.keep(record); };
   log::info("waiting for the CA");
   secrets.ready().wait(io.waitScope);
-  records.recall(issuer).wait(io.waitScope);
+  records.load(issuer).wait(io.waitScope);
   releaseStartMemory();
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("listening");
   serveTls(
       lowLevel, timer, kj::mv(listening), secrets.endpoint(),
-      [&](const Peer& peer) { return welcome(issuer, keep, timer, peer); }, kLimits)
+      [&](const Peer& peer) { return openSession(issuer, keep, timer, peer); }, kLimits)
       .wait(io.waitScope);
 }
 
@@ -45,5 +45,5 @@ int main(int, char**) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it ends only by failing; its supervisor starts it again
+  return 1;  // it exits only on errors; its supervisor restarts it
 }

@@ -1,5 +1,5 @@
-// Whom what trustd keeps is counted against: an address, or the /64 of an address of IPv6, all of
-// which one machine can use.
+// The holder of a quota: an IPv4 address, or the /64 of an IPv6 address, all of which one node can
+// use.
 #pragma once
 
 #include "common/net/ip.h"

@@ -3,7 +3,7 @@
 namespace talos::trustd {
 kj::Duration Throttle::wait(const Ip& caller, kj::TimePoint now) const {
   KJ_IF_MAYBE (entry, entries.find(holderOf(caller))) {
-    if (entry->heardAgain > now) return entry->heardAgain - now;
+    if (entry->allowedAt > now) return entry->allowedAt - now;
   }
   return 0 * kj::SECONDS;
 }
@@ -26,7 +26,7 @@ void Throttle::failed(const Ip& caller, kj::TimePoint now) {
   });
   if (now - entry.last > kForget) entry.backoff.reset();
   entry.last = now;
-  entry.heardAgain = now + entry.backoff.next();
+  entry.allowedAt = now + entry.backoff.next();
 }
 
 void Throttle::succeeded(const Ip& caller) {

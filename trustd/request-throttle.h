@@ -23,7 +23,7 @@ class Throttle {
 
   explicit Throttle(size_t most = 4096) : most(most) {}
 
-  // How long this caller has to wait still; 0 when it is heard.
+  // The time for which this caller still has to wait; 0 when it may make a request.
   kj::Duration wait(const Ip& caller, kj::TimePoint now) const;
   void failed(const Ip& caller, kj::TimePoint now);
   void succeeded(const Ip& caller);
@@ -32,7 +32,7 @@ class Throttle {
  private:
   struct Entry {
     Backoff backoff;
-    kj::TimePoint last, heardAgain;
+    kj::TimePoint last, allowedAt;
   };
   size_t most;
   kj::TreeMap<Ip, Entry> entries;

@@ -36,7 +36,7 @@ struct Row {
 };
 
 // Catches: a rule that is left out; each row breaks exactly one.
-TEST(Policy, OnlyWhatTheCallerHasShown) {
+TEST(Policy, OnlyProvedContentIsGranted) {
   auto denied = ErrorKind::kPermissionDenied;
   auto invalid = ErrorKind::kInvalidArgument;
   Row rows[] = {
@@ -75,7 +75,7 @@ TEST(Policy, OnlyWhatTheCallerHasShown) {
       {"the control plane's address from that address", request({}, {"10.0.0.1"}), denied, false,
        "10.0.0.1"},
       {"the same behind translation", request({}, {"10.0.0.1"}), denied, true, "10.0.0.1"},
-      {"the control plane's address that the config has in words of IPv6",
+      {"the control plane's address that the config has as an IPv6 address",
        request({}, {"10.0.0.2"}), denied, false, "10.0.0.2"},
       {"loopback from loopback", request({}, {"127.0.0.1"}), invalid, false, "127.0.0.1"},
       {"another loopback from there", request({}, {"127.7.7.7"}), invalid, false, "127.7.7.7"},
@@ -87,7 +87,7 @@ TEST(Policy, OnlyWhatTheCallerHasShown) {
   for (auto& row : rows) {
     kj::Maybe<ErrorKind> got;
     auto failure = kj::runCatchingExceptions(
-        [&] { judge(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0), at(100)); });
+        [&] { decide(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0), at(100)); });
     KJ_IF_MAYBE (e, failure) got = kindOf(*e);
     EXPECT_TRUE(got == row.refused) << row.what;
   }
@@ -98,16 +98,16 @@ TEST(Policy, TooManyNamesAreRefused) {
   info.addresses.add(kj::str("10.0.0.9"));
   for (size_t i = 0; i < kMostNames; ++i) info.dnsNames.add(kj::str("w", i));
   auto failure = kj::runCatchingExceptions(
-      [&] { judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0), at(100)); });
+      [&] { decide(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0), at(100)); });
   EXPECT_TRUE(failure != nullptr);
   info.dnsNames.removeLast();
-  auto grant = judge(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0), at(100));
+  auto grant = decide(info, ip("10.0.0.9"), controlPlane(), NameBook(), false, at(0), at(100));
   EXPECT_EQ(grant.dnsNames.size(), kMostNames - 1);
 }
 
-TEST(Policy, WhatIsGrantedIsCanonicalAndOnce) {
-  auto grant = judge(request({"W1", "w1", "w1."}, {"fd00:0:0::9", "fd00::9"}), ip("fd00::9"),
-                     controlPlane(), NameBook(), false, at(0), at(100));
+TEST(Policy, GrantsAreCanonicalAndUnique) {
+  auto grant = decide(request({"W1", "w1", "w1."}, {"fd00:0:0::9", "fd00::9"}), ip("fd00::9"),
+                      controlPlane(), NameBook(), false, at(0), at(100));
   ASSERT_EQ(grant.dnsNames.size(), 1u);
   EXPECT_EQ(grant.dnsNames[0], "w1");
   ASSERT_EQ(grant.addresses.size(), 1u);
@@ -120,8 +120,8 @@ TEST(NameBook, ANameIsItsHoldersAsLongAsTheCertificateIsValid) {
   book.enter("w1", ip("10.0.0.9"), at(0), at(100));
   auto ask = [&](kj::StringPtr address, int64_t now) {
     return kj::runCatchingExceptions([&] {
-             judge(request({"w1"}, {address}), ip(address), controlPlane(), book, false, at(now),
-                   at(now + 100));
+             decide(request({"w1"}, {address}), ip(address), controlPlane(), book, false, at(now),
+                    at(now + 100));
            }) == nullptr;
   };
   EXPECT_TRUE(ask("10.0.0.9", 50));
@@ -167,16 +167,16 @@ TEST(NameBook, OfTooManyTheHolderWithMostLosesThoseThatEndFirst) {
   book.enter("b", ip("fd00::3"), at(0), at(300));
   book.enter("c", ip("fd00::4"), at(0), at(200));  // the same subnet
   book.enter("d", ip("10.0.0.5"), at(0), at(400));
-  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("e")), ip("10.0.0.6"), at(0)) == nullptr);
+  EXPECT_TRUE(book.quotaError(kj::arr(kj::str("e")), ip("10.0.0.6"), at(0)) == nullptr);
   book.enter("e", ip("10.0.0.6"), at(0), at(500));
   EXPECT_EQ(book.size(), 4u);
   EXPECT_TRUE(book.holder("c", ip("10.0.0.9"), at(0), at(100)) == nullptr);
   EXPECT_TRUE(book.holder("a", ip("10.0.0.9"), at(0), at(100)) != nullptr);
   // Now nobody has more than one: who is new waits, who is known does not.
-  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("f")), ip("10.0.0.7"), at(0)) != nullptr);
-  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("a")), ip("10.0.0.2"), at(0)) == nullptr);
+  EXPECT_TRUE(book.quotaError(kj::arr(kj::str("f")), ip("10.0.0.7"), at(0)) != nullptr);
+  EXPECT_TRUE(book.quotaError(kj::arr(kj::str("a")), ip("10.0.0.2"), at(0)) == nullptr);
   // Until a name is over.
-  EXPECT_TRUE(book.whyNoRoom(kj::arr(kj::str("f")), ip("10.0.0.7"), at(100)) == nullptr);
+  EXPECT_TRUE(book.quotaError(kj::arr(kj::str("f")), ip("10.0.0.7"), at(100)) == nullptr);
   book.enter("f", ip("10.0.0.7"), at(100), at(500));
   EXPECT_EQ(book.size(), 4u);
   EXPECT_TRUE(book.holder("b", ip("10.0.0.9"), at(0), at(300)) != nullptr) << "a valid one went";
@@ -187,7 +187,7 @@ TEST(NameBook, OfTooManyTheHolderWithMostLosesThoseThatEndFirst) {
 TEST(NameBook, AHolderHasItsQuota) {
   NameBook book({.most = 100, .perHolder = 3, .fair = 1});
   auto room = [&](kj::StringPtr name, kj::StringPtr address, int64_t now) {
-    return book.whyNoRoom(kj::arr(kj::str(name)), ip(address), at(now)) == nullptr;
+    return book.quotaError(kj::arr(kj::str(name)), ip(address), at(now)) == nullptr;
   };
   for (auto i : {1, 2, 3}) {
     auto name = kj::str("w", i);

@@ -13,13 +13,13 @@ bool isBelow(kj::StringPtr name, kj::StringPtr parent) {
          name[name.size() - parent.size() - 1] == '.';
 }
 
-[[noreturn]] void deny(kj::String why) {
-  fail(ErrorKind::kPermissionDenied, why);
+[[noreturn]] void deny(kj::String error) {
+  fail(ErrorKind::kPermissionDenied, error);
 }
 
 void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, const NameBook& book,
                kj::Date now, kj::Date until) {
-  // canonicalName() took one dot off; with a second one it would pass for another name than it is.
+  // canonicalName() removed one dot; with a second one it would pass as another name.
   if (!config::isDnsName(name) || name.endsWith(".")) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request names \"", name, "\", which is not a valid host name"));
@@ -35,14 +35,14 @@ void checkName(kj::StringPtr name, const Ip& caller, const Reserved& reserved, c
   }
 }
 
-// ::ffff:10.0.0.1: an address of IPv4 in other words, which are none of a machine.
+// An IPv4-mapped IPv6 address, like ::ffff:10.0.0.1, which no node has.
 bool isMapped(const Ip& address) {
   static const auto kMapped = KJ_ASSERT_NONNULL(Prefix::parse("::ffff:0:0/96"));
   return kMapped.contains(address);
 }
 
-// Nothing excepts an address from the first two: whoever has the token may call from an address of
-// the control plane, too, by taking it from the network or from behind the same translation.
+// The first two rules have no exception: a holder of the token may call from an address of the
+// control plane, too, by taking it over or from behind the same translation.
 void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved, bool anyAddress) {
   for (auto& other : reserved.addresses) {
     if (address == other) {
@@ -110,8 +110,8 @@ kj::Maybe<Ip> NameBook::holderOfMost() const {
   return holder;
 }
 
-kj::Maybe<kj::String> NameBook::whyNoRoom(kj::ArrayPtr<const kj::String> names, const Ip& asking,
-                                          kj::Date from) const {
+kj::Maybe<kj::String> NameBook::quotaError(kj::ArrayPtr<const kj::String> names, const Ip& asking,
+                                           kj::Date from) const {
   auto holder = holderOf(asking);
   size_t fresh = 0;
   for (auto& name : names) {
@@ -138,7 +138,7 @@ kj::Maybe<kj::String> NameBook::whyNoRoom(kj::ArrayPtr<const kj::String> names, 
   size_t most = 0;
   for (auto& row : counts) most = kj::max(most, row.value);
   if (full && over < fresh && most <= limits.fair) {
-    return kj::str("all ", limits.most, " names that this node can remember are in use");
+    return kj::str("all ", limits.most, " names that this node can store are in use");
   }
   return nullptr;
 }
@@ -177,8 +177,8 @@ void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Da
   count(holder, 1);
 }
 
-Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
-            const NameBook& book, bool anyAddress, kj::Date now, kj::Date until) {
+Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
+             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until) {
   if (request.keyType != pki::KeyType::kEd25519 && request.keyType != pki::KeyType::kEcdsaP256) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request's key is ",
@@ -213,8 +213,8 @@ Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& r
     checkName(name, caller, reserved, book, now, until);
     addOnce(grant.dnsNames, kj::mv(name));
   }
-  KJ_IF_MAYBE (why, book.whyNoRoom(grant.dnsNames, caller, now)) {
-    fail(ErrorKind::kResourceExhausted, *why);
+  KJ_IF_MAYBE (error, book.quotaError(grant.dnsNames, caller, now)) {
+    fail(ErrorKind::kResourceExhausted, *error);
   }
   return grant;
 }

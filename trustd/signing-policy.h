@@ -1,12 +1,13 @@
-// What trustd signs: only names and addresses that the caller has proved to be its own. Pure.
+// The policy of trustd: it signs only names and addresses that the caller has proved to be its own.
+// Pure.
 //
 // A caller proves three things: it knows the token, it has the private key of its request (which is
 // signed with it), and it has the address that it calls from. So the certificate carries that
-// address, and names that nobody else has: no name of the control plane, and no name in a valid
+// address, and names that no other node has: no name of the control plane, and no name in a valid
 // certificate of another address. Subject, key usages and lifetime are never the caller's choice.
 // Behind address translation the caller's address proves nothing: with `anyAddress` the addresses
-// in a request are accepted. What belongs to the control plane, and what is no machine's alone
-// (loopback, groups), is signed for nobody, wherever a request comes from.
+// in a request are accepted. Names and addresses of the control plane, and addresses that no single
+// node owns (loopback, multicast), are never signed, wherever a request comes from.
 #pragma once
 
 #include <kj/map.h>
@@ -23,7 +24,7 @@ namespace talos::trustd {
 constexpr size_t kMostRequestBytes = 16u << 10;
 constexpr size_t kMostNames = 32;  // of DNS names and addresses together
 
-// What belongs to the control plane: nobody gets a certificate for it here.
+// Names and addresses of the control plane, for which trustd issues no certificate.
 struct Reserved {
   kj::Vector<kj::String> names;  // lower case; a name reserves those below it too
   kj::Vector<Ip> addresses;
@@ -32,13 +33,13 @@ struct Reserved {
 // APIs, and the names of the Kubernetes service.
 Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomain);
 
-// Who has which name, as long as its certificate is valid.
+// The holders of names, while their certificates are valid.
 //
-// Bounded in total and for each holder (trustd/quota-holder.h), so that whoever asks for many names
-// loses what is its own and nobody else's: a holder with `perHolder` valid names gets no more of
-// them. When the book is full, names that are over make room, then those of the holder with most
-// names that end first; while no holder has more than `fair`, nobody makes room and new names are
-// refused. A name that its holder has already is always there for it.
+// Bounded in total and for each holder (trustd/quota-holder.h), so that a caller with many names
+// displaces its own and nobody else's: a holder with `perHolder` valid names gets no more of them.
+// When the book is full, expired names are removed first, then those of the holder with most names
+// that expire first; while no holder has more than `fair`, nothing is removed and new names are
+// refused. A name that its holder already has can always be renewed.
 class NameBook {
  public:
   struct Limits {
@@ -48,14 +49,14 @@ class NameBook {
   };
   NameBook() : NameBook(Limits()) {}
   explicit NameBook(Limits limits) : limits(limits) {}
-  // The address that another machine has the name with at some time of this span; none when it is
-  // free for this one.
+  // The address of another node that has the name at some time of this span; none when it is free
+  // for this one.
   kj::Maybe<Ip> holder(kj::StringPtr name, const Ip& asking, kj::Date from, kj::Date until) const;
-  // Why these cannot all be entered for this one at this time.
-  kj::Maybe<kj::String> whyNoRoom(kj::ArrayPtr<const kj::String> names, const Ip& asking,
-                                  kj::Date from) const;
-  // A certificate that is valid in this span. In any order: of two the one that ends last counts,
-  // unless it begins after the other's end: then the clock was wrong.
+  // The error if these names cannot all be entered for this node at this time.
+  kj::Maybe<kj::String> quotaError(kj::ArrayPtr<const kj::String> names, const Ip& asking,
+                                   kj::Date from) const;
+  // Enters a certificate that is valid in this span. In any order: of two the one that expires last
+  // counts, unless it starts after the other's end: then the clock was wrong.
   void enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until);
   size_t size() const { return entries.size(); }
 
@@ -79,10 +80,11 @@ struct Grant {
   kj::Vector<kj::String> addresses;  // canonical text, each once
 };
 
-// Throws PermissionDenied (what the caller has not shown to be its own) or InvalidArgument (what
-// nobody may ask for), each saying what would be right, or ResourceExhausted (the caller has too
-// many names). The certificate is to be valid from now until `until`. Enters nothing.
-Grant judge(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
-            const NameBook& book, bool anyAddress, kj::Date now, kj::Date until);
+// Decides about a request. Throws PermissionDenied (content that the caller has not proved to be
+// its own) or InvalidArgument (content that is never signed), each with a hint, or
+// ResourceExhausted (the caller has too many names). The certificate is valid from now until
+// `until`. Enters nothing.
+Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
+             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until);
 
 }  // namespace talos::trustd

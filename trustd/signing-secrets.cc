@@ -8,7 +8,8 @@
 namespace talos::trustd {
 namespace {
 
-// The certificate is looked at when it is due, and so often: the wall clock may be set at any time.
+// The certificate is checked when it is due, and in this interval: the wall clock may be set at any
+// time.
 constexpr auto kSoonest = 1 * kj::SECONDS, kLatest = 10 * kj::SECONDS;
 
 kj::String textOf(capnp::Data::Reader bytes) {
@@ -102,18 +103,18 @@ NodeNames Secrets::namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const {
   return nodeNames(hostname, domain, own, sans);
 }
 
-// Makes a certificate if the one in use cannot stay. Nothing as long as the store has not told all
-// that is in it: what is not known yet would only have to be made anew.
+// Makes a certificate if the current one has to be renewed. Does nothing until all snapshots of the
+// store have arrived: a certificate without all names would have to be replaced at once.
 void Secrets::certify() {
   if (!usable || !addresses.synced() || !names.synced()) return;
   KJ_IF_MAYBE (os, find()) {
     auto named = namesOf(*os);
-    kj::Maybe<kj::StringPtr> why = "there is none yet"_kj;
+    kj::Maybe<kj::StringPtr> cause = "there is none yet"_kj;
     KJ_IF_MAYBE (info, serving) {
-      why = whyRenew(*info, named, lifetimeOf(*os), clock.now());
-      if (servingFor != textOf(os->getCa().getCrt())) why = "the CA changed"_kj;
+      cause = renewalCause(*info, named, lifetimeOf(*os), clock.now());
+      if (servingFor != textOf(os->getCa().getCrt())) cause = "the CA changed"_kj;
     }
-    KJ_IF_MAYBE (reason, why) {
+    KJ_IF_MAYBE (c, cause) {
       bool first = serving == nullptr;
       auto failure = kj::runCatchingExceptions([&]() { makeCertificate(*os, named); });
       KJ_IF_MAYBE (e, failure) {
@@ -122,21 +123,21 @@ void Secrets::certify() {
         return;
       }
       log::info(first ? kj::str("certificate of port ", kTrustdPort, " issued")
-                      : kj::str("certificate of port ", kTrustdPort, " renewed: ", *reason));
+                      : kj::str("certificate of port ", kTrustdPort, " renewed: ", *c));
       becameReady->fulfill();
     }
   }
 }
 
-// Its key is on P-256 whatever the authority's is: one of RSA takes seconds to make, and with one
-// of Ed25519 OpenSSL signs and checks a handshake more slowly.
+// Its key is always on P-256: an RSA key takes seconds to make, and with Ed25519 OpenSSL's
+// handshakes are slower.
 void Secrets::makeCertificate(rpc::RootSecretSpec::OsRoot::Reader os, const NodeNames& named) {
   auto authority = textOf(os.getCa().getCrt());
   pki::Pem authorityKey(textOf(os.getCa().getKey()));
   auto key = pki::makeKey(pki::KeyType::kEcdsaP256);
   auto certificate = pki::signRequest(authority, authorityKey, pki::makeRequest(key, {}),
                                       serverOptions(named, lifetimeOf(os), clock.now()));
-  // With the authority behind it, for machines that know no more of it than its hash.
+  // With the CA's certificate behind it, for nodes that know only its hash.
   tls.replaceAnonymous(kj::str(certificate, authority), key);
   serving = pki::inspect(certificate);
   servingFor = kj::mv(authority);

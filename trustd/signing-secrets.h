@@ -1,6 +1,6 @@
-// What trustd gets from the node: the CA, the rules for issuing, the node's addresses and names.
-// Kept up to date from the store: the issuer gets the CA, the endpoint a server certificate that is
-// made here.
+// The inputs of trustd, kept up to date from the store: the CA, the rules for issuing, the node's
+// addresses and names. The issuer gets the CA, the TLS endpoint a server certificate that this
+// class makes.
 //
 // That certificate is signed by the CA, for the same names as port 50000's. It is renewed at half
 // of its lifetime, when names, lifetime or CA change, and when the clock was set so that it is not
@@ -27,8 +27,8 @@ class Secrets {
   // Resolves once there is a certificate to serve with.
   kj::Promise<void> ready() { return readiness.addBranch(); }
   TlsEndpoint& endpoint() { return tls; }
-  // Version of the resource that was looked at last; 0: there is none.
-  uint64_t seen() const { return version; }
+  // Version of the resource that was processed last; 0: there is none.
+  uint64_t processedVersion() const { return version; }
 
  private:
   kj::Timer& timer;
@@ -37,8 +37,8 @@ class Secrets {
   TlsEndpoint tls;
   kj::Maybe<pki::CertificateInfo> serving;
   kj::String servingFor;  // the authority that signed it
-  uint64_t version = 0;   // of the secrets that were looked at last
-  bool usable = false;    // they are
+  uint64_t version = 0;   // of the secrets that were processed last
+  bool usable = false;    // the secrets are valid
   kj::Own<kj::PromiseFulfiller<void>> becameReady;
   kj::ForkedPromise<void> readiness;
   Watched<rpc::RootSecretSpec> secrets;

@@ -1,5 +1,6 @@
-// A trustd of its own in a test's process: a real socket, real TLS, a model of machined's store
-// behind it, and callers from any address of 10.0.0.0/8 and fd00::/16, in a network of its own.
+// For tests: a trustd in the test's process with a real socket, real TLS, a model of machined's
+// store, and callers from any address of 10.0.0.0/8 and fd00::/16, in a network namespace of its
+// own.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -26,13 +27,13 @@ struct MovableClock final : kj::Clock {
   kj::Date now() const override { return kj::systemPreciseCalendarClock().now() + ahead; }
 };
 
-// What machined keeps for trustd, by hand.
+// A model of machined's store, filled by the test.
 struct ModelStore {
   pki::CertificateAndKey authority;
   uint64_t version = 1;
   kj::Duration lifetime = kDefaultLifetime;
   bool withSecrets = true, answersWrites = true, refusesWrites = false;
-  bool losesAnswers = false;  // what is written is there, and its writer never hears of it
+  bool losesAnswers = false;  // writes are stored, but not acknowledged
   bool refusesRemoval = false;
   kj::Function<kj::Promise<void>()> beforeWrite = [] { return kj::READY_NOW; };
   kj::String hostname = kj::str("cp1");
@@ -128,7 +129,7 @@ class MachinedServer final : public rpc::Machined::Server {
   ModelStore& model;
 };
 
-// What a machine sends: a request of this key.
+// A certificate request and its key.
 struct Asked {
   pki::Pem key;
   kj::String request;
@@ -159,7 +160,7 @@ struct Dialling {
     own = kj::AutoCloseFd(fd);
     int yes = 1;
     KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes));
-    // What is local by a route only, IPv6 does not bind to otherwise.
+    // IPv6 needs it to bind to addresses that are local by a route only.
     KJ_SYSCALL(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes));
     auto name = Endpoint{address}.socketName();
     KJ_SYSCALL(bind(fd, name.get(), name.size()), from);
@@ -228,25 +229,26 @@ class TestTrustd {
   }
   KJ_DISALLOW_COPY_AND_MOVE(TestTrustd);
 
-  // As main() does it; resolves when it serves.
+  // Like main(); resolves when it serves.
   kj::Promise<void> start() {
     auto& p = program.emplace(*this);
     co_await p.secrets.ready();
-    co_await p.records.recall(p.issuer);
+    co_await p.records.load(p.issuer);
     int fd;
     KJ_SYSCALL(fd = dup(listening));
-    p.serving =
-        serveTls(
-            *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
-            [this, &p](const Peer& peer) { return welcome(p.issuer, p.keep, timer, peer, idle); },
-            limits)
-            .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+    p.serving = serveTls(
+                    *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
+                    [this, &p](const Peer& peer) {
+                      return openSession(p.issuer, p.keep, timer, peer, idle);
+                    },
+                    limits)
+                    .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  // It is killed; the socket stays.
+  // Like a kill; the socket stays open.
   void stop() { program = nullptr; }
 
-  // The store tells what it has now; resolves when trustd has taken it in.
-  kj::Promise<void> tell() {
+  // Publishes the store's content; resolves when trustd has processed it.
+  kj::Promise<void> publish() {
     ++model.version;
     for (auto& watch : model.watches) {
       auto request = watch.sink.snapshotRequest();
@@ -255,7 +257,7 @@ class TestTrustd {
     }
     auto& secrets = KJ_ASSERT_NONNULL(program).secrets;
     auto expected = model.withSecrets ? model.version : 0;
-    while (secrets.seen() != expected) co_await timer.afterDelay(1 * kj::MILLISECONDS);
+    while (secrets.processedVersion() != expected) co_await timer.afterDelay(1 * kj::MILLISECONDS);
   }
   kj::Promise<Caller> call(kj::StringPtr from = "10.0.0.1") {
     TlsVerifier verifier(model.authority.certificate);

@@ -1,4 +1,4 @@
-// trustd as its callers meet it: real TLS over loopback, a model of machined's store behind.
+// trustd with real TLS over loopback and a model of machined's store.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
 }
 
 // Catches: a certificate that nobody knows of.
-TEST_F(Serving, WithoutARecordNoCertificateIsGivenAway) {
+TEST_F(Serving, WithoutARecordNoCertificateIsIssued) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
   auto asked = ask({"10.0.0.1"});
@@ -166,7 +166,7 @@ TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
   };
   auto issue = [&](kj::Duration ahead = 0 * kj::SECONDS) {
     trustd.clock.ahead = ahead;
-    wait(trustd.tell());
+    wait(trustd.publish());
     auto caller = wait(trustd.call());
     wait(caller.certificate(ask({"10.0.0.1"}).request));
   };
@@ -211,16 +211,16 @@ TEST_F(Serving, ItsOwnCertificateFollowsAuthorityNamesAndTime) {
   works();
   wait(kept.certificate(ask({"10.0.0.1"}).request));
   trustd.model.authority = pki::makeAuthority({.organization = "talos"});
-  wait(trustd.tell());
+  wait(trustd.publish());
   works();  // verified by the new one
   wait(kept.certificate(ask({"10.0.0.1"}).request));
 
   // The verifier's clock is the real one, so a certificate of another time is refused.
   trustd.clock.ahead = 87'600 * kj::HOURS;
-  wait(trustd.tell());
+  wait(trustd.publish());
   EXPECT_TRUE(kj::runCatchingExceptions([&] { works(); }) != nullptr);
   trustd.clock.ahead = 0 * kj::SECONDS;
-  wait(trustd.tell());
+  wait(trustd.publish());
   works();
 }
 
@@ -229,7 +229,7 @@ TEST_F(Serving, ItShowsItsAuthorityToo) {
   wait(trustd.start());
   kj::Vector<kj::String> shown;
   auto raw = wait(testing::dialFrom(*io.lowLevelProvider, "127.0.0.1", trustd.port));
-  auto stream = wait(connectJudged(
+  auto stream = wait(connectWithVerifier(
       kj::mv(raw), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
         for (auto& certificate : chain) shown.add(kj::str(certificate));
         return nullptr;
@@ -244,7 +244,7 @@ TEST_F(Serving, SecretsThatCannotBeUsedChangeNothing) {
   auto right = kj::mv(trustd.model.authority.certificate);
   trustd.model.authority.certificate = pki::makeAuthority({.organization = "talos"}).certificate;
   ::testing::internal::CaptureStderr();
-  wait(trustd.tell());
+  wait(trustd.publish());
   trustd.model.authority.certificate = kj::mv(right);
   auto caller = wait(trustd.call());
   wait(caller.certificate(ask({"10.0.0.1"}).request));
@@ -258,10 +258,10 @@ TEST_F(Serving, WithoutSecretsItRefusesAndWithThemItServesAgain) {
   wait(trustd.start());
   auto caller = wait(trustd.call());
   trustd.model.withSecrets = false;
-  wait(trustd.tell());
+  wait(trustd.publish());
   EXPECT_TRUE(refusal(caller.certificate(ask({"10.0.0.1"}).request)) == ErrorKind::kUnavailable);
   trustd.model.withSecrets = true;
-  wait(trustd.tell());
+  wait(trustd.publish());
   wait(caller.certificate(ask({"10.0.0.1"}).request));
 }
 

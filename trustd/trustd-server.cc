@@ -5,8 +5,8 @@
 namespace talos::trustd {
 namespace {
 
-// What a connection was good for. A refusal does not count: who has no token is gone after kIdle,
-// however often it asks.
+// The use of a connection. Refused requests do not count: a caller without the token is
+// disconnected after kIdle, however often it calls.
 struct Activity : kj::Refcounted {
   explicit Activity(kj::Timer& timer) : timer(timer), last(timer.now()) {}
   kj::Timer& timer;
@@ -64,14 +64,15 @@ class TrustServer final : public rpc::Trust::Server {
 
 }  // namespace
 
-Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer, kj::Duration idle) {
+SessionParams openSession(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,
+                          kj::Duration idle) {
   auto caller =
       KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "the peer has no IP address", peer.address);
   auto activity = kj::refcounted<Activity>(timer);
   auto until = idleFor(idle, kj::addRef(*activity));
   IdleSince idleSince = [activity = kj::addRef(*activity)] { return activity->idleSince(); };
-  return Welcome(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until),
-                 kj::mv(idleSince));
+  return SessionParams(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until),
+                       kj::mv(idleSince));
 }
 
 }  // namespace talos::trustd

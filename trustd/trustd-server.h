@@ -1,9 +1,9 @@
 // The server of trustd: TCP 50001, TLS 1.3, the interface of rpc/trust.capnp.
 //
-// Callers show no certificate, so kLimits bounds what each of them can cost: 48 connections at once
+// Callers show no certificate, so kLimits bounds the cost of each of them: 48 connections at once
 // (more wait in the kernel's queue), messages little larger than the largest request, and a
-// connection is closed when nothing was signed on it for kIdle; for a tenth of a second, when
-// others wait for its place.
+// connection is closed when nothing was signed on it for kIdle, or for a tenth of a second when
+// others wait.
 #pragma once
 
 #include "common/wire/rpc-server.h"
@@ -22,12 +22,12 @@ constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
                                   .queuedBytes = 256u << 10,
                                   .queue = true};
 
-// Resolves when the record is where it survives trustd; rejects when the certificate must not be
-// given away.
+// Resolves when the record is stored outside of trustd; rejects when the certificate must not be
+// issued.
 using Keep = kj::Function<kj::Promise<void>(const Record&)>;
 
-// What one connection gets. All must outlive it.
-Welcome welcome(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,
-                kj::Duration idle = kIdle);
+// The session of one connection. All arguments outlive it.
+SessionParams openSession(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,
+                          kj::Duration idle = kIdle);
 
 }  // namespace talos::trustd

@@ -1,4 +1,4 @@
-// Who did what to a node, as machined hears it from a real apid.
+// Audit records that machined gets from a real apid.
 #include "apid/gate/test-apid.h"
 
 namespace talos::apid {
@@ -60,7 +60,7 @@ TEST_F(Audit, WithoutACertificateToo) {
   a.maintain(authority);
   a.startMachined();
   a.startApid();
-  wait(a.trust.ready());
+  wait(a.identity.ready());
   auto own = pki::makeAuthority({});
   auto visitor =
       connect(a, {kj::str(authority.pair.certificate), kj::mv(own.certificate), kj::mv(own.key)});

@@ -123,11 +123,11 @@ TEST_F(Apid, ForwardsWithTheCallersRoles) {
   start(a);
   start(b);
   auto reader = connectAs(a, {"os:reader"});
-  auto here = machine(reader.cluster, "10.0.0.1"), there = machine(reader.cluster, "10.0.0.2");
-  auto both = here.versionRequest().send();
-  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  auto local = machine(reader.cluster, "10.0.0.1"), remote = machine(reader.cluster, "10.0.0.2");
+  auto both = local.versionRequest().send();
+  EXPECT_EQ(version(remote), "node 10.0.0.2"_kj);
   EXPECT_EQ(wait(both.then([](auto&& r) { return kj::str(r.getTag()); })), "node 10.0.0.1"_kj);
-  EXPECT_EQ(kindOf(rebootFailure(there)), ErrorKind::kPermissionDenied);
+  EXPECT_EQ(kindOf(rebootFailure(remote)), ErrorKind::kPermissionDenied);
   EXPECT_EQ(b.model.reboots, 0u);
 
   auto admin = connectAs(a, {"os:admin"});
@@ -139,7 +139,7 @@ TEST_F(Apid, ForwardsWithTheCallersRoles) {
 // Catches: clients of another node's apid that are one to machined, so that each of them can use up
 // what all of them have; names without end, each of which costs a connection; and those that were
 // there once and leave no place to others.
-TEST_F(Apid, ClientsOfAnotherNodeAreToldApart) {
+TEST_F(Apid, ClientsOfAnotherNodeHaveTheirOwnLimits) {
   start(a);
   start(b);
   struct Asked {
@@ -148,9 +148,9 @@ TEST_F(Apid, ClientsOfAnotherNodeAreToldApart) {
   };
   auto ask = [&](kj::StringPtr name) {
     auto session = connect(a, authority.client(name, kj::arr("os:reader"_kj)));
-    auto there = machine(session.cluster, "10.0.0.2");
-    version(there);
-    return Asked{kj::mv(session), kj::mv(there)};
+    auto remote = machine(session.cluster, "10.0.0.2");
+    version(remote);
+    return Asked{kj::mv(session), kj::mv(remote)};
   };
   auto newest = [&]() { return b.model.callers.back().asPtr(); };
   auto gone = [&]() {  // all but apid's own, and that of the other apid itself
@@ -191,19 +191,19 @@ TEST_F(Apid, ErrorsAreOfTheNode) {
 // Catches: strangers that are let in, and a refusal that leaves no trace or does harm.
 TEST_F(Apid, StrangersAreRefusedAndLogged) {
   start(a);
-  auto expectRefused = [&](Credentials credentials, const char* reason) {
+  auto expectRefused = [&](Credentials credentials, const char* error) {
     ::testing::internal::CaptureStderr();
     auto failure = kj::runCatchingExceptions([&] {
       auto session = connect(a, kj::mv(credentials));
       version(machine(session.cluster));
     });
     auto lines = ::testing::internal::GetCapturedStderr();
-    EXPECT_NE(failure, nullptr) << reason;
+    EXPECT_NE(failure, nullptr) << error;
     EXPECT_NE(lines.find("handshake refused"), std::string::npos) << lines;
-    EXPECT_NE(lines.find(reason), std::string::npos) << lines;
+    EXPECT_NE(lines.find(error), std::string::npos) << lines;
   };
   kj::StringPtr admin[] = {"os:admin"_kj};
-  auto stranger = foreign.client("someone", admin);
+  auto stranger = otherAuthority.client("someone", admin);
   stranger.authorities = kj::str(authority.pair.certificate);
   expectRefused(kj::mv(stranger), "unable to get local issuer certificate");
 
@@ -239,10 +239,10 @@ TEST_F(Apid, CertificatesComeFromTheStore) {
   a.publish(kj::mv(broken));
   EXPECT_EQ(version(machine(connectAs(a, {"os:reader"}).cluster)), "node 10.0.0.1"_kj);
 
-  a.certify(
-      foreign);  // another authority: the old clients' time is over, but not their connections'
+  a.certify(otherAuthority);  // another authority: the old clients' time is over, but not their
+                              // connections'
   EXPECT_EQ(version(machine(cluster)), "node 10.0.0.1"_kj);
-  auto renewed = connect(a, foreign.client("late", reader));
+  auto renewed = connect(a, otherAuthority.client("late", reader));
   EXPECT_EQ(version(machine(renewed.cluster)), "node 10.0.0.1"_kj);
 }
 
@@ -265,12 +265,12 @@ TEST_F(Apid, CapabilitiesOutliveTheClusterTheyCameBy) {
   start(a);
   start(b);
   auto session = connectAs(a, {"os:reader"});
-  auto here = machine(session.cluster), there = machine(session.cluster, "10.0.0.2");
-  EXPECT_EQ(version(here), "node 10.0.0.1"_kj);
-  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  auto local = machine(session.cluster), remote = machine(session.cluster, "10.0.0.2");
+  EXPECT_EQ(version(local), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(remote), "node 10.0.0.2"_kj);
   session.cluster = nullptr;
-  EXPECT_EQ(version(here), "node 10.0.0.1"_kj);
-  EXPECT_EQ(version(there), "node 10.0.0.2"_kj);
+  EXPECT_EQ(version(local), "node 10.0.0.1"_kj);
+  EXPECT_EQ(version(remote), "node 10.0.0.2"_kj);
 }
 
 // Catches: a slow reader of a forwarded stream that makes any of the three processes grow; a stream
@@ -342,8 +342,8 @@ struct Maintained : Apid {
     node.maintain(authority);
     node.startMachined();
     node.startApid();
-    wait(node.trust.ready());
-    while (node.trust.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    wait(node.identity.ready());
+    while (node.identity.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   }
   // Somebody without a certificate of his own, who knows the machine's.
   Session visit(TestNode& node) {
@@ -407,8 +407,8 @@ TEST_F(Maintained, ServesWhatIsMarkedAndNothingElse) {
 TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   startMaintained(a);
   auto never = kj::newPromiseAndFulfiller<void>();
-  auto farewell = never.promise.fork();
-  a.farewell = [&]() { return farewell.addBranch(); };
+  auto notice = never.promise.fork();
+  a.notice = [&]() { return notice.addBranch(); };
   auto up = visit(a);
   auto held = machine(up.cluster);
   EXPECT_EQ(version(held), "node 10.0.0.1"_kj);
@@ -427,7 +427,7 @@ TEST_F(Maintained, ItsEndShutsOutEverybodyWithoutACertificate) {
   auto visits = a.model.visits, versions = a.model.versions;
 
   a.certify(authority);
-  wait(a.trust.maintenanceOver());
+  wait(a.identity.maintenanceEnded());
   auto text = failure(held.versionRequest().send().ignoreResult());
   EXPECT_EQ(text, "Unauthenticated: this node has a config now; connect with a client certificate");
   text = failure(apply(up.cluster));
@@ -459,13 +459,13 @@ TEST_F(Maintained, AnswersThatAreUnderWayGetOut) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   a.model.applyGate = paf.promise.fork();
   auto gone = kj::newPromiseAndFulfiller<void>();
-  auto farewell = gone.promise.fork();
-  a.farewell = [&]() { return farewell.addBranch(); };
+  auto notice = gone.promise.fork();
+  a.notice = [&]() { return notice.addBranch(); };
   auto session = visit(a);
   auto call = apply(session.cluster).eagerlyEvaluate(nullptr);
   while (a.model.applies == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   a.certify(authority);
-  wait(a.trust.maintenanceOver());
+  wait(a.identity.maintenanceEnded());
   paf.fulfiller->fulfill();
   EXPECT_EQ(wait(kj::mv(call)), "this boot"_kj);
   gone.fulfiller->fulfill();
@@ -480,17 +480,17 @@ TEST_F(Maintained, EndsAlsoWithoutUsableCertificates) {
   auto session = visit(a);
   version(machine(session.cluster));
   a.publish(kj::mv(broken));
-  wait(a.trust.maintenanceOver());
+  wait(a.identity.maintenanceEnded());
   wait(session.connection->onDisconnect());
   EXPECT_NE(kj::runCatchingExceptions([&] { version(machine(visit(a).cluster)); }), nullptr);
 
   start(b);  // and there is none at all
   b.maintain(authority);
-  while (!b.trust.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  while (!b.identity.inMaintenance()) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   auto other = visit(b);
   version(machine(other.cluster));
   b.withdraw();
-  wait(b.trust.maintenanceOver());
+  wait(b.identity.maintenanceEnded());
   wait(other.connection->onDisconnect());
 }
 

@@ -1,5 +1,4 @@
-// Who must not get in, and what becomes of him: each attack is refused and logged, and the next
-// honest call is answered.
+// Attacks on apid: each is refused and logged, and the next honest call is answered.
 #include <capnp/dynamic.h>
 #include <sys/resource.h>
 
@@ -24,12 +23,12 @@ struct Attack : testing::ApidTest {
   }
 };
 
-// Catches: a certificate that opens the door and should not, a refusal without a reason in the log.
+// Catches: an invalid certificate that is accepted, a refusal without an error in the log.
 TEST_F(Attack, CertificatesThatAreNone) {
   start(a);
   auto now = kj::systemPreciseCalendarClock().now();
   auto admin = [] { return kj::arr(kj::str("os:admin")); };
-  auto stranger = foreign.client("someone", {"os:admin"});
+  auto stranger = otherAuthority.client("someone", {"os:admin"});
   stranger.authorities = kj::str(authority.pair.certificate);
   auto own = pki::makeKey(pki::KeyType::kEd25519);
   pki::LeafOptions selfOptions;
@@ -38,7 +37,7 @@ TEST_F(Attack, CertificatesThatAreNone) {
   struct Row {
     const char* name;
     Credentials credentials;
-    const char* reason;
+    const char* error;
   };
   Row rows[] = {
       {"another authority", kj::mv(stranger), "unable to get local issuer certificate"},
@@ -61,7 +60,7 @@ TEST_F(Attack, CertificatesThatAreNone) {
     auto lines = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(failure, nullptr) << row.name;
     EXPECT_NE(lines.find("handshake refused"), std::string::npos) << row.name << ": " << lines;
-    EXPECT_NE(lines.find(row.reason), std::string::npos) << row.name << ": " << lines;
+    EXPECT_NE(lines.find(row.error), std::string::npos) << row.name << ": " << lines;
     expectUnharmed();
   }
   EXPECT_EQ(a.model.reboots, 0u);
@@ -85,7 +84,7 @@ TEST_F(Attack, AReaderOnEveryMethodThatIsNotForHim) {
     EXPECT_EQ(messageOf(e),
               kj::str(rule.method, " needs the role ", rule.needed, "; this caller has os:reader"));
     tried.add(kj::mv(rule.method));
-    // What it would give is denied with it.
+    // Its result is denied as well.
     for (auto field : method.getResultType().getFields()) {
       if (!field.getType().isInterface()) continue;
       auto given = on.newRequest(method).send().get(field).releaseAs<capnp::DynamicCapability>();
@@ -122,7 +121,7 @@ TEST_F(Attack, SlowLoris) {
   a.certify(authority);
   a.startMachined();
   a.startApid({.handshake = 200 * kj::MILLISECONDS});
-  wait(a.trust.ready());
+  wait(a.identity.ready());
   ::testing::internal::CaptureStderr();
   auto stream = dial();
   // A record of 512 bytes is announced.
@@ -151,7 +150,7 @@ TEST_F(Attack, TenThousandHalfOpenConnections) {
   a.certify(authority);
   a.startMachined();
   a.startApid({.connections = 64, .connectionsPerPeer = 32});
-  wait(a.trust.ready());
+  wait(a.identity.ready());
   auto honest = connectAs(a, {"os:reader"});
   rlimit files;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);

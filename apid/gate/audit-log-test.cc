@@ -1,4 +1,4 @@
-// The way of a record to machined, with a clock of the test's own.
+// Delivery of audit records to machined, with a virtual clock.
 #include "apid/gate/audit-log.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 struct AuditBench {
   kj::Vector<kj::String> got;
-  unsigned away = 0;  // so many deliveries fail as when machined is not there
+  unsigned away = 0;  // so many deliveries fail as if machined were not running
   bool refuses = false, hangs = false;
 };
 
@@ -42,12 +42,14 @@ struct AuditLogTest : testing::Test {
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   AuditBench bench;
-  AuditLog log{timer, kj::heap<FakeMachined>(bench), {.refusals = 3, .names = 2, .underWay = 4}};
+  AuditLog log{timer, kj::heap<FakeMachined>(bench), {.refusals = 3, .names = 2, .pending = 4}};
 
   kj::Promise<void> record(kj::StringPtr name, bool refused = false) {
     auto trail = log.trail({kj::str(name), kj::str("10.0.0.9"), kj::str()}, nullptr);
-    return trail->record({kj::str("Machine.reboot()"), kj::str(refused ? "denied" : "ok"), refused,
-                          3 * kj::MILLISECONDS});
+    return trail->record({.text = kj::str("Machine.reboot()"),
+                          .outcome = kj::str(refused ? "denied" : "ok"),
+                          .refused = refused,
+                          .duration = 3 * kj::MILLISECONDS});
   }
   void pass(kj::Duration duration) {
     for (auto end = timer.now() + duration; timer.now() < end;) {
@@ -74,7 +76,7 @@ TEST_F(AuditLogTest, ItIsSentAgain) {
 }
 
 // Catches: a record that nobody has in the end, and a call that waits for it for ever.
-TEST_F(AuditLogTest, WhatCannotBeDeliveredIsInOurOwnLog) {
+TEST_F(AuditLogTest, UndeliveredRecordsAreInOurOwnLog) {
   for (int way = 0; way < 3; ++way) {
     bench = AuditBench();
     (way == 0 ? bench.refuses : bench.hangs) = way < 2;
@@ -122,7 +124,7 @@ TEST_F(AuditLogTest, RecordsUnderWayAreBounded) {
   scope.poll();
   auto lines = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6) << lines;
-  EXPECT_NE(lines.find("4 other records are on their way, which is the limit"), std::string::npos);
+  EXPECT_NE(lines.find("4 other records are pending, which is the limit"), std::string::npos);
   pass(6 * kj::SECONDS);
   bench.hangs = false;
   record("someone").wait(scope);

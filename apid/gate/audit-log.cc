@@ -9,7 +9,7 @@
 namespace talos::apid {
 namespace {
 
-constexpr auto kPause = 200 * kj::MILLISECONDS;  // between two tries
+constexpr auto kPause = 200 * kj::MILLISECONDS;  // between two attempts
 
 kj::String joined(kj::ArrayPtr<const kj::String> roles) {
   return kj::strArray(roles, ",");
@@ -22,8 +22,8 @@ struct AuditLog::Record {
   kj::Array<kj::String> roles;
   AuditTrail::Call call;
 
-  void tell(kj::StringPtr why) const {
-    log::error("cannot deliver an audit record", {{"error", why},
+  void logUndelivered(kj::StringPtr error) const {
+    log::error("cannot deliver an audit record", {{"error", error},
                                                   {"client", caller.name},
                                                   {"address", caller.address},
                                                   {"via", caller.via},
@@ -41,8 +41,9 @@ class AuditLog::Trail final : public AuditTrail, public kj::Refcounted {
   kj::Own<AuditTrail> addRef() override { return kj::addRef(*this); }
   kj::TimePoint now() override { return log.timer.now(); }
   kj::Promise<void> record(Call call) override {
-    if (call.refused && log.fold(caller.name)) return kj::READY_NOW;
-    return log.add(kj::heap<Record>(Record{caller.clone(), copyOf(roles), kj::mv(call)}));
+    if (call.refused && log.countOnly(caller.name)) return kj::READY_NOW;
+    return log.add(kj::heap<Record>(
+        Record{.caller = caller.clone(), .roles = copyOf(roles), .call = kj::mv(call)}));
   }
 
  private:
@@ -60,8 +61,8 @@ kj::Own<AuditTrail> AuditLog::trail(Caller caller, kj::ArrayPtr<const kj::String
   return kj::refcounted<Trail>(*this, kj::mv(caller), copyOf(roles));
 }
 
-// Whether this refused call is only counted.
-bool AuditLog::fold(kj::StringPtr name) {
+// True if this refused call is only counted.
+bool AuditLog::countOnly(kj::StringPtr name) {
   if (refused.size() == 0) {
     windowEnd = timer.afterDelay(limits.window)
                     .then([this]() { endWindow(); })
@@ -71,8 +72,8 @@ bool AuditLog::fold(kj::StringPtr name) {
   auto key = known || refused.size() < limits.names ? name : ""_kj;
   auto& entry = refused.findOrCreate(
       key, [&]() { return decltype(refused)::Entry{kj::str(key), Refusals()}; });
-  if (entry.told < limits.refusals) {
-    ++entry.told;
+  if (entry.recorded < limits.refusals) {
+    ++entry.recorded;
     return false;
   }
   ++entry.more;
@@ -82,43 +83,46 @@ bool AuditLog::fold(kj::StringPtr name) {
 void AuditLog::endWindow() {
   for (auto& entry : refused) {
     if (entry.value.more == 0) continue;
-    tasks.add(add(kj::heap<Record>(Record{
-        {kj::str(entry.key), kj::str(), kj::str()},
-        nullptr,
-        {kj::str(entry.value.more, " more calls"), kj::str("refused"), true, limits.window}})));
+    tasks.add(add(kj::heap<Record>(Record{.caller = {kj::str(entry.key), kj::str(), kj::str()},
+                                          .roles = nullptr,
+                                          .call = {.text = kj::str(entry.value.more, " more calls"),
+                                                   .outcome = kj::str("refused"),
+                                                   .refused = true,
+                                                   .duration = limits.window}})));
   }
   refused.clear();
 }
 
 kj::Promise<void> AuditLog::add(kj::Own<Record> record) {
-  if (underWay >= limits.underWay) {
-    record->tell(kj::str(underWay, " other records are on their way, which is the limit"));
+  if (pending >= limits.pending) {
+    record->logUndelivered(kj::str(pending, " other records are pending, which is the limit"));
     return kj::READY_NOW;
   }
-  // Owned here: the recording goes on when nobody waits for it any more.
+  // Owned by this object: the recording continues when its caller drops the promise.
   auto fork = deliver(kj::mv(record)).fork();
   tasks.add(fork.addBranch());
   return fork.addBranch();
 }
 
 kj::Promise<void> AuditLog::deliver(kj::Own<Record> record) {
-  ++underWay;
-  KJ_DEFER(--underWay);
-  auto end = timer.now() + limits.patience;
+  ++pending;
+  KJ_DEFER(--pending);
+  auto end = timer.now() + limits.timeout;
   for (;;) {
     auto left = end - timer.now();
     kj::Maybe<kj::Exception> failure;
     try {
-      co_await within(timer, left, deliverOnce(*record),
-                      kj::str("machined did not answer in time"));
+      co_await within(
+          timer, left, deliverOnce(*record),
+          kj::str("no answer from machined within ", limits.timeout / kj::SECONDS, " s"));
       co_return;
     } catch (...) {
       failure = kj::getCaughtExceptionAsKj();
     }
     KJ_IF_MAYBE (e, failure) {
-      bool again = kindOf(*e) == ErrorKind::kUnavailable && left > kPause;
-      if (!again) {
-        record->tell(messageOf(*e));
+      bool retry = kindOf(*e) == ErrorKind::kUnavailable && left > kPause;
+      if (!retry) {
+        record->logUndelivered(messageOf(*e));
         co_return;
       }
     }

@@ -1,5 +1,4 @@
-// The second face as a client of gRPC meets it, on the same port as the first: what holds for one
-// holds for the other.
+// The gRPC API on apid's port: roles, audit, maintenance mode and limits are those of our API.
 #include "apid/gate/test-apid.h"
 #include "common/grpc/grpc-client.h"
 #include "common/grpc/test-h2.h"
@@ -7,8 +6,8 @@
 namespace talos::apid {
 namespace {
 
-struct SecondFace : testing::ApidTest {
-  ~SecondFace() noexcept override {}
+struct GateGrpc : testing::ApidTest {
+  ~GateGrpc() noexcept override {}
 
   struct Caller {
     kj::Own<TlsEndpoint> tls;
@@ -17,10 +16,11 @@ struct SecondFace : testing::ApidTest {
   kj::Own<grpc::Client> dial(testing::TestNode& node, TlsEndpoint& tls) {
     auto dial = [this, &node, &tls]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
       auto address = co_await io.provider->getNetwork().parseAddress("127.0.0.1", node.port);
-      co_return co_await tls.connectAs("h2", co_await address->connect(), node.address);
+      co_return co_await tls.connectWithAlpn("h2", co_await address->connect(), node.address);
     };
-    return kj::heap<grpc::Client>(timer, kj::str("apid"), kj::mv(dial),
-                                  grpc::Wire{"https", kj::str(node.address, ":50000"), nullptr});
+    return kj::heap<grpc::Client>(
+        timer, kj::str("apid"), kj::mv(dial),
+        grpc::ConnectionOptions{.scheme = "https", .authority = kj::str(node.address, ":50000")});
   }
   Caller dial(testing::TestNode& node, Credentials credentials) {
     auto tls = kj::heap<TlsEndpoint>(kj::mv(credentials));
@@ -55,8 +55,9 @@ struct SecondFace : testing::ApidTest {
   }
 };
 
-// Catches: a second face that keeps out the first, a call that reaches another node than it is for.
-TEST_F(SecondFace, BothFacesOnOnePort) {
+// Catches: a protocol that locks out the other one, a call that reaches another node than it is
+// for.
+TEST_F(GateGrpc, BothProtocolsOnOnePort) {
   start(a);
   start(b);
   auto first = connectAs(a, {"os:reader"});
@@ -68,7 +69,7 @@ TEST_F(SecondFace, BothFacesOnOnePort) {
 }
 
 // Catches: a way around roles and the audit log.
-TEST_F(SecondFace, RolesAndAuditAreThoseOfTheFirst) {
+TEST_F(GateGrpc, RolesAndAuditAreThoseOfOurApi) {
   start(a);
   start(b);
   auto reader = dialAs(a, {"os:reader"});
@@ -95,12 +96,12 @@ TEST_F(SecondFace, RolesAndAuditAreThoseOfTheFirst) {
 }
 
 // Catches: a client without a certificate that gets in, or that gets more of a machine in
-// maintenance than by the first face, or stays when it is over.
-TEST_F(SecondFace, CertificatesAndMaintenanceAreThoseOfTheFirst) {
+// maintenance than by our API, or stays connected after it.
+TEST_F(GateGrpc, CertificatesAndMaintenanceAreThoseOfOurApi) {
   a.maintain(authority);
   a.startMachined();
   a.startApid();
-  wait(a.trust.ready());
+  wait(a.identity.ready());
   auto visitor = [&] {
     auto own = pki::makeAuthority({});
     return Credentials{kj::str(authority.pair.certificate), kj::mv(own.certificate),
@@ -118,15 +119,15 @@ TEST_F(SecondFace, CertificatesAndMaintenanceAreThoseOfTheFirst) {
 }
 
 // Catches: an apid that exits and does not tell clients of gRPC to go elsewhere.
-TEST_F(SecondFace, ItsEndIsTold) {
-  edge::Edge edge;
-  auto face = edge::secondFace(timer, edge);
+TEST_F(GateGrpc, ClientsGetAGoAwayBeforeTheExit) {
+  grpcapi::GrpcApi grpcApi;
+  auto protocol = grpcapi::grpcProtocol(timer, grpcApi);
   auto pipe = kj::newTwoWayPipe();
   auto stop = kj::newPromiseAndFulfiller<void>();
   auto serving =
-      face.serve(kj::mv(pipe.ends[0]), rpc::Cluster::Client(nullptr), kj::mv(stop.promise), {});
-  grpc::testing::ByHand client(kj::mv(pipe.ends[1]));
-  wait(client.say(grpc::testing::hello()));
+      protocol.serve(kj::mv(pipe.ends[0]), rpc::Cluster::Client(nullptr), kj::mv(stop.promise), {});
+  grpc::testing::RawH2Client client(kj::mv(pipe.ends[1]));
+  wait(client.send(grpc::testing::hello()));
   io.waitScope.poll();
   EXPECT_EQ(client.goaway(), -1);
   stop.fulfiller->fulfill();
@@ -135,8 +136,8 @@ TEST_F(SecondFace, ItsEndIsTold) {
 }
 
 // Catches: a client that has twice as much of apid's memory as it may have, because it comes by
-// both faces; calls that are given up and count on.
-TEST_F(SecondFace, BothFacesHaveOneAccount) {
+// both protocols; calls that are given up and count on.
+TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
   start(a);
   TlsEndpoint tls(authority.client("someone", kj::arr("os:reader"_kj)));
   struct Many {

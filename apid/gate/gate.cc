@@ -12,14 +12,13 @@
 namespace talos::apid {
 namespace {
 
-constexpr auto kMachinedPatience = 5 * kj::SECONDS;
+constexpr auto kMachinedTimeout = 5 * kj::SECONDS;
 constexpr size_t kMostRoles = 64;
-constexpr size_t kLongestName = 256;  // of what another machine says of its client
-// Clients of another machine's apid that are told apart at a time, each at the cost of a connection
-// to machined; more of them share one.
+constexpr size_t kLongestName = 256;  // of a client of another apid
+// Clients of another apid with a connection to machined of their own; more of them share one.
 constexpr size_t kMostForwarded = 32;
 
-// As connections are counted (common/wire/rpc-server.h).
+// The key by which connections are counted (common/wire/rpc-server.h).
 kj::String hostOf(kj::StringPtr address) {
   auto ip = Ip::parse(address);
   KJ_IF_MAYBE (i, ip) return (i->family() == AF_INET6 ? i->masked(64) : *i).toString();
@@ -30,7 +29,7 @@ kj::String shortened(kj::StringPtr text) {
   return kj::str(text.slice(0, kj::min(text.size(), kLongestName)));
 }
 
-// The texts that name a role which a client may have.
+// The texts that are roles of clients.
 template <typename Texts>
 kj::Array<kj::String> rolesIn(Texts&& texts) {
   kj::Vector<kj::String> roles;
@@ -40,7 +39,7 @@ kj::Array<kj::String> rolesIn(Texts&& texts) {
   return roles.releaseAsArray();
 }
 
-// They are kept as long as the Cluster that they are asked for, hence not any number.
+// The requested roles. Their number is limited, as they are kept as long as the resulting Cluster.
 kj::Array<kj::String> rolesOf(rpc::Cluster::WithRolesParams::Reader params) {
   auto asked = params.getRoles();
   if (asked.size() > kMostRoles) {
@@ -73,7 +72,7 @@ rpc::Node::Client nodeOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer
                        client = kj::str(client), ask]() mutable {
            DialLimits limits;
            limits.account = kj::addRef(*account);
-           return connectUnix(lowLevel, timer, path, kMachinedPatience, kj::mv(limits))
+           return connectUnix(lowLevel, timer, path, kMachinedTimeout, kj::mv(limits))
                .then([ask, client = kj::str(client)](kj::Own<Connection>&& connection) {
                  auto node = ask(connection->bootstrap().castAs<rpc::Machined>(), client);
                  return Dialed{kj::mv(connection), kj::mv(node)};
@@ -119,63 +118,64 @@ struct Gate::Client : kj::Refcounted {
       : name(kj::mv(name)), account(kj::mv(account)), all(all) {}
   ~Client() noexcept(false);
 
-  rpc::Node::Client thisNode(LocalNode& connect) {
+  using Connect = kj::FunctionParam<rpc::Node::Client(kj::Own<Budget::Account>, kj::StringPtr)>;
+  rpc::Node::Client thisNode(Connect connect) {
     KJ_IF_MAYBE (node, own) return *node;
     return own.emplace(connect(kj::addRef(*account), name));
   }
-  // `whom`: for whom another machine's apid calls. What one of those may have open is no other
-  // one's affair. None: they are too many.
-  kj::Maybe<kj::Own<Forwarded>> thisNodeFor(LocalNode& connect, kj::StringPtr whom);
+  // For `name`, a client of another apid: each has limits of its own. None: there are too many.
+  kj::Maybe<kj::Own<Forwarded>> thisNodeFor(LocalNode& connect, kj::StringPtr name);
 };
 
-// The connection to machined of one whom another machine's apid calls for. It goes with the last
-// thing that he has by it, since that other apid stays connected for as long as it likes.
+// The connection to machined of a client of another apid. It is closed with the last capability
+// obtained over it, since that other apid may stay connected for ever.
 struct Gate::Forwarded : kj::Refcounted {
   kj::Own<Client> client;
-  kj::String whom;
+  kj::String name;
   kj::Maybe<rpc::Node::Client> node;
 
-  Forwarded(kj::Own<Client> client, kj::StringPtr whom, rpc::Node::Client node)
-      : client(kj::mv(client)), whom(kj::str(whom)), node(kj::mv(node)) {
-    this->client->forwarded.insert(this->whom, this);
+  Forwarded(kj::Own<Client> client, kj::StringPtr name, rpc::Node::Client node)
+      : client(kj::mv(client)), name(kj::str(name)), node(kj::mv(node)) {
+    this->client->forwarded.insert(this->name, this);
   }
   ~Forwarded() noexcept(false);
 };
 
 kj::Maybe<kj::Own<Gate::Forwarded>> Gate::Client::thisNodeFor(LocalNode& connect,
-                                                              kj::StringPtr whom) {
-  KJ_IF_MAYBE (known, forwarded.find(whom)) return kj::addRef(**known);
+                                                              kj::StringPtr forwardedName) {
+  KJ_IF_MAYBE (known, forwarded.find(forwardedName)) return kj::addRef(**known);
   if (forwarded.size() >= kMostForwarded) return nullptr;
-  return kj::refcounted<Forwarded>(kj::addRef(*this), whom,
-                                   connect(kj::addRef(*account), kj::str(name, " for ", whom)));
+  return kj::refcounted<Forwarded>(
+      kj::addRef(*this), forwardedName,
+      connect(kj::addRef(*account), kj::str(name, " for ", forwardedName)));
 }
 
-// One connection of a client. Referenced by the membrane, and so by everything that the client
-// holds: the connection to machined stays as long as anything that came by it.
-struct Gate::Connected : kj::Refcounted {
+// One connection of a client. Referenced by the membrane, and so by every capability of the client:
+// the connection to machined exists as long as any of them.
+struct Gate::ClientConnection : kj::Refcounted {
   kj::Own<Client> client;
   kj::String address, commonName;
   Clients& all;
 
-  Connected(kj::Own<Client> client, const Peer& peer)
+  ClientConnection(kj::Own<Client> client, const Peer& peer)
       : client(kj::mv(client)),
         address(kj::str(peer.address)),
         commonName(kj::str(peer.commonName)),
         all(this->client->all) {}
 
-  // One client gets only so many lines, over all its connections.
-  bool mayBeTold(kj::StringPtr whom) const;
+  // Limits the log lines about a client, over all its connections.
+  bool mayLog(kj::StringPtr peer) const;
 
-  void tellVisitor(kj::StringPtr method) {
-    if (!mayBeTold(address)) return;
+  void logAnonymousRefusal(kj::StringPtr method) {
+    if (!mayLog(address)) return;
     log::warn("call refused in maintenance mode", {{"peer", address}, {"method", method}});
   }
 
-  void tellDenied(const Caller& caller, kj::ArrayPtr<const kj::String> roles, kj::StringPtr method,
-                  kj::StringPtr needed) const {
+  void logDenied(const Caller& caller, kj::ArrayPtr<const kj::String> roles, kj::StringPtr method,
+                 kj::StringPtr needed) const {
     auto list = kj::strArray(roles, ",");
     bool direct = caller.via.size() == 0;
-    if (!mayBeTold(direct ? kj::str(address) : kj::str(address, " for ", caller.name))) return;
+    if (!mayLog(direct ? kj::str(address) : kj::str(address, " for ", caller.name))) return;
     if (direct) {
       log::warn("call denied", {{"peer", address},
                                 {"cn", caller.name},
@@ -193,15 +193,15 @@ struct Gate::Connected : kj::Refcounted {
   }
 };
 
-// Those that are connected, and the connections to machined that they leave behind.
+// All connected clients, and the connections to machined that clients leave behind.
 struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
   explicit Clients(const kj::MonotonicClock& clock) : lines(clock) {}
   kj::HashMap<kj::StringPtr, Client*> table;  // by name; each removes itself
-  LineLimit lines;                            // about what they are refused
+  LineLimit lines;                            // about refused calls
   kj::TaskSet retired{*this};
 
-  // In a later turn of the loop: the last thing that held a client may be a sink that machined just
-  // gave back, and then this runs below the very connection that is to go.
+  // In a later turn of the loop: the last reference to a client may be a sink that machined just
+  // released, and then that connection is calling this.
   void retire(rpc::Node::Client node) {
     retired.add(kj::evalLast([node = kj::mv(node)]() {}));
   }
@@ -210,15 +210,15 @@ struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&&) override {}
 };
 
-bool Gate::Connected::mayBeTold(kj::StringPtr whom) const {
-  return all.lines.admits(whom);
+bool Gate::ClientConnection::mayLog(kj::StringPtr peer) const {
+  return all.lines.admits(peer);
 }
 
-// The Cluster of somebody with roles. What it gives of this machine is inside the membrane.
-class Gate::Roles final : public rpc::Cluster::Server {
+// The Cluster of a client with roles. Capabilities of this node are behind the membrane.
+class Gate::ClientCluster final : public rpc::Cluster::Server {
  public:
-  Roles(Gate& gate, kj::Own<Connected> client, Caller caller, kj::Array<kj::String> roles,
-        bool forwards)
+  ClientCluster(Gate& gate, kj::Own<ClientConnection> client, Caller caller,
+                kj::Array<kj::String> roles, bool forwards)
       : gate(gate),
         client(kj::mv(client)),
         caller(kj::mv(caller)),
@@ -239,7 +239,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
            kj::str(address.toString(), " is not an address of this node; a call that another node ",
                    "forwarded is not forwarded again"));
     }
-    return gate.fleet.node(address, {kj::str(caller.name), kj::str(caller.address), copyOf(roles)})
+    return gate.peers.node(address, {kj::str(caller.name), kj::str(caller.address), copyOf(roles)})
         .then([context](rpc::Node::Client&& node) mutable {
           context.getResults().setNode(kj::mv(node));
         });
@@ -256,7 +256,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
  private:
   static constexpr uint16_t kNode = 0, kWithRoles = 1;  // ordinals in rpc/node.capnp
   Gate& gate;
-  kj::Own<Connected> client;
+  kj::Own<ClientConnection> client;
   Caller caller;
   kj::Array<kj::String> roles;
   bool forwards;
@@ -264,7 +264,7 @@ class Gate::Roles final : public rpc::Cluster::Server {
   void check(uint16_t method) const {
     auto rule = gate.rules.find(capnp::typeId<rpc::Cluster>(), method);
     if (permits(roles, rule.needed)) return;
-    client->tellDenied(caller, roles, rule.method, rule.needed);
+    client->logDenied(caller, roles, rule.method, rule.needed);
     kj::throwFatalException(roleMissing(rule, roles));
   }
 
@@ -278,10 +278,10 @@ class Gate::Roles final : public rpc::Cluster::Server {
     } else {
       node = all.thisNode(gate.localNode);
     }
-    // Lives as long as anything that comes through the membrane.
+    // Exists as long as any capability obtained through the membrane.
     auto denied = [client = kj::addRef(*client), link = kj::mv(link), caller = caller.clone(),
                    held = copyOf(roles)](kj::StringPtr method, kj::StringPtr needed) {
-      client->tellDenied(caller, held, method, needed);
+      client->logDenied(caller, held, method, needed);
     };
     return attenuate(gate.rules, kj::mv(node), copyOf(roles), kj::mv(denied),
                      gate.audit.trail(caller.clone(), roles))
@@ -289,16 +289,16 @@ class Gate::Roles final : public rpc::Cluster::Server {
   }
 };
 
-// Another machine's apid.
+// The Cluster of another apid.
 class Gate::Impersonator final : public rpc::Cluster::Server {
  public:
-  Impersonator(Gate& gate, kj::Own<Connected> client) : gate(gate), client(kj::mv(client)) {}
+  Impersonator(Gate& gate, kj::Own<ClientConnection> client) : gate(gate), client(kj::mv(client)) {}
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
     auto held = kj::arr(kj::str(kRoleImpersonator));
-    client->tellDenied({kj::str(client->commonName), kj::str(client->address), kj::str()}, held,
-                       "Cluster.node", kRoleReader);
+    client->logDenied({kj::str(client->commonName), kj::str(client->address), kj::str()}, held,
+                      "Cluster.node", kRoleReader);
     fail(ErrorKind::kPermissionDenied,
          "Cluster.node needs the role os:reader; this caller has os:impersonator, which may only "
          "call Cluster.withRoles");
@@ -314,14 +314,14 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
 
  private:
   Gate& gate;
-  kj::Own<Connected> client;
+  kj::Own<ClientConnection> client;
 };
 
-// The Cluster of a client without a certificate, in maintenance mode; inside the membrane.
-class Gate::Visitor final : public rpc::Cluster::Server {
+// The Cluster of a client without a certificate, in maintenance mode; behind the membrane.
+class Gate::AnonymousCluster final : public rpc::Cluster::Server {
  public:
-  Visitor(Gate& gate, MaintenanceDoor& door, kj::Own<Connected> client)
-      : gate(gate), door(door), client(kj::mv(client)) {}
+  AnonymousCluster(Gate& gate, MaintenanceMode& maintenance, kj::Own<ClientConnection> client)
+      : gate(gate), maintenance(maintenance), client(kj::mv(client)) {}
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
@@ -331,42 +331,46 @@ class Gate::Visitor final : public rpc::Cluster::Server {
            kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
                    "mode does not forward calls"));
     }
-    context.getResults().setNode(client->client->thisNode(door.localNode));
+    context.getResults().setNode(
+        client->client->thisNode([this](kj::Own<Budget::Account> account, kj::StringPtr) {
+          return maintenance.node(kj::mv(account));
+        }));
     return kj::READY_NOW;
   }
 
  private:
   Gate& gate;
-  MaintenanceDoor& door;
-  kj::Own<Connected> client;
+  MaintenanceMode& maintenance;
+  kj::Own<ClientConnection> client;
 };
 
 Gate::Client::~Client() noexcept(false) {
-  if (!known) return;  // the gate is going, and took the node
+  if (!known) return;  // ~Gate() has taken the node
   all.table.erase(name);
   KJ_IF_MAYBE (node, own) all.retire(kj::mv(*node));
 }
 
 Gate::Forwarded::~Forwarded() noexcept(false) {
-  client->forwarded.erase(whom);
+  client->forwarded.erase(name);
   if (!client->known) return;
   KJ_IF_MAYBE (n, node) client->all.retire(kj::mv(*n));
 }
 
-Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, Fleet& fleet, Budget& budget,
-           AuditLog& audit, const Self& self, kj::Maybe<MaintenanceDoor> door)
+Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections& peers,
+           Budget& budget, AuditLog& audit, const Self& self,
+           kj::Maybe<MaintenanceMode&> maintenance)
     : localNode(kj::mv(localNode)),
-      fleet(fleet),
+      peers(peers),
       budget(budget),
       audit(audit),
       self(self),
-      door(kj::mv(door)),
+      maintenance(maintenance),
       rules(capnp::Schema::from<rpc::Cluster>()),
       clients(kj::heap<Clients>(clock)) {}
 
 Gate::~Gate() noexcept(false) {
-  // A sink that machined still has holds its client, and the client the connection that the sink is
-  // exported by.
+  // A sink that machined still has holds its client, and the client the connection over which the
+  // sink is exported.
   while (clients->table.size() > 0) {
     auto client = kj::addRef(*clients->table.begin()->value);
     clients->table.erase(client->name);
@@ -378,48 +382,47 @@ Gate::~Gate() noexcept(false) {
   }
 }
 
-rpc::Cluster::Client Gate::clusterOf(kj::Own<Connected> client, Caller caller,
+rpc::Cluster::Client Gate::clusterOf(kj::Own<ClientConnection> client, Caller caller,
                                      kj::Array<kj::String> roles, bool forwards) {
-  return kj::heap<Roles>(*this, kj::mv(client), kj::mv(caller), kj::mv(roles), forwards);
+  return kj::heap<ClientCluster>(*this, kj::mv(client), kj::mv(caller), kj::mv(roles), forwards);
 }
 
-Welcome Gate::openToVisitor(MaintenanceDoor& door, kj::Own<Connected> client) {
+SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientConnection> client) {
   auto account = kj::addRef(*client->client->account);
-  auto inner = kj::heap<Visitor>(*this, door, kj::addRef(*client));
+  auto inner = kj::heap<AnonymousCluster>(*this, maintenance, kj::addRef(*client));
   auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str()}, nullptr);
   auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
-    client->tellVisitor(method);
+    client->logAnonymousRefusal(method);
   };
   return {attenuateToMaintenance(
-              rules, rpc::Cluster::Client(kj::mv(inner)), [&door]() { return door.open(); },
-              kj::mv(denied), kj::mv(trail)),
-          door.closed(), nullptr, kj::addRef(*account)};
+              rules, rpc::Cluster::Client(kj::mv(inner)),
+              [&maintenance]() { return maintenance.active(); }, kj::mv(denied), kj::mv(trail)),
+          maintenance.ended(), nullptr, kj::addRef(*account)};
 }
 
-// A visitor is its host: who has a network of IPv6 has as many addresses as he likes. Another
-// machine has the calls of all its clients, so its account has twice what any of those may have
-// there.
-kj::Own<Gate::Connected> Gate::connected(const Peer& peer) {
-  auto name = peer.anonymous ? kj::str("visitor ", hostOf(peer.address)) : kj::str(peer.serial);
+// An anonymous client is identified by its host or IPv6 network. Another apid makes the calls of
+// all its clients, so its account has twice the limit that each of them has there.
+kj::Own<Gate::ClientConnection> Gate::connectionOf(const Peer& peer) {
+  auto name = peer.anonymous ? kj::str("anonymous ", hostOf(peer.address)) : kj::str(peer.serial);
   KJ_IF_MAYBE (known, clients->table.find(name)) {
-    return kj::refcounted<Connected>(kj::addRef(**known), peer);
+    return kj::refcounted<ClientConnection>(kj::addRef(**known), peer);
   }
   bool impersonates = false;
   for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
-  auto most = peer.anonymous ? kVisitorBudget : (impersonates ? 2 : 1) * kClientBudget.perClient;
+  auto most = peer.anonymous ? kAnonymousBudget : (impersonates ? 2 : 1) * kClientBudget.perClient;
   auto account = budget.account(name, most);
   auto client = kj::refcounted<Client>(*clients, kj::mv(name), kj::mv(account));
   clients->table.insert(client->name, client.get());
-  return kj::refcounted<Connected>(kj::mv(client), peer);
+  return kj::refcounted<ClientConnection>(kj::mv(client), peer);
 }
 
-Welcome Gate::open(const Peer& peer) {
-  auto client = connected(peer);
+SessionParams Gate::open(const Peer& peer) {
+  auto client = connectionOf(peer);
   auto account = kj::addRef(*client->client->account);
   if (peer.anonymous) {
-    // The handshake may have begun in a maintenance mode that is over.
-    KJ_IF_MAYBE (d, door) {
-      if (d->open()) return openToVisitor(*d, kj::mv(client));
+    // The handshake may have started before the end of maintenance mode.
+    KJ_IF_MAYBE (m, maintenance) {
+      if (m->active()) return openAnonymous(*m, kj::mv(client));
     }
     fail(ErrorKind::kUnauthenticated,
          "this node has a config now; connect with a client certificate");
@@ -431,7 +434,7 @@ Welcome Gate::open(const Peer& peer) {
     return {rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client))), kj::NEVER_DONE,
             nullptr, kj::mv(account)};
   }
-  if (roles.size() == 0 && client->mayBeTold(peer.address)) {
+  if (roles.size() == 0 && client->mayLog(peer.address)) {
     log::warn("client has no role: its certificate names none in O",
               {{"peer", peer.address}, {"cn", peer.commonName}});
   }

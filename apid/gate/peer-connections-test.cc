@@ -1,4 +1,4 @@
-// The cache of connections, with a clock of the test's own and connections that are none.
+// The cache of connections, with a virtual clock and fake connections.
 #include "apid/gate/peer-connections.h"
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 namespace talos::apid {
 namespace {
 
-struct FleetBench {
+struct PeerTestbed {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   unsigned dialled = 0, open = 0;
   bool refuse = false, dead = false;
-  kj::Maybe<kj::String> unproven;  // of the next one that is dialled
+  kj::Maybe<kj::String> verificationError;  // of the next connection
   kj::Maybe<kj::Promise<void>> gate;
   kj::String caller = kj::str("someone");
   kj::Vector<kj::String> asked;                          // roles that a remote was asked for
@@ -43,7 +43,7 @@ class RemoteNode final : public rpc::Node::Server {
 };
 class RemoteCluster final : public rpc::Cluster::Server {
  public:
-  explicit RemoteCluster(FleetBench& bench) : bench(bench) {}
+  explicit RemoteCluster(PeerTestbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
@@ -52,227 +52,227 @@ class RemoteCluster final : public rpc::Cluster::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
-    bench.asked.add(kj::strArray(context.getParams().getRoles(), ","));
-    EXPECT_EQ(context.getParams().getCaller().getName(), bench.caller);
+    bed.asked.add(kj::strArray(context.getParams().getRoles(), ","));
+    EXPECT_EQ(context.getParams().getCaller().getName(), bed.caller);
     EXPECT_EQ(context.getParams().getCaller().getAddress(), "10.0.0.99"_kj);
-    context.getResults().setCluster(kj::heap<RemoteCluster>(bench));
+    context.getResults().setCluster(kj::heap<RemoteCluster>(bed));
     return kj::READY_NOW;
   }
 
  private:
-  FleetBench& bench;
+  PeerTestbed& bed;
 };
 
 class FakeConnection final : public Connection {
  public:
-  explicit FakeConnection(FleetBench& bench) : bench(bench) {
-    ++bench.open;
+  explicit FakeConnection(PeerTestbed& bed) : bed(bed) {
+    ++bed.open;
     auto paf = kj::newPromiseAndFulfiller<void>();
-    bench.ends.add(kj::mv(paf.fulfiller));
+    bed.ends.add(kj::mv(paf.fulfiller));
     end = kj::mv(paf.promise);
   }
-  ~FakeConnection() noexcept(false) { --bench.open; }
-  capnp::Capability::Client bootstrap() override { return kj::heap<RemoteCluster>(bench); }
+  ~FakeConnection() noexcept(false) { --bed.open; }
+  capnp::Capability::Client bootstrap() override { return kj::heap<RemoteCluster>(bed); }
   kj::Promise<void> onDisconnect() override { return kj::mv(end); }
-  bool alive() const override { return !bench.dead; }
+  bool alive() const override { return !bed.dead; }
 
  private:
-  FleetBench& bench;
+  PeerTestbed& bed;
   kj::Promise<void> end = nullptr;
 };
 
-struct FleetTest : testing::Test {
-  ~FleetTest() noexcept override {}
-  FleetBench bench;
-  Fleet fleet{bench.timer,
-              [this](const Ip& address) { return dial(address.toString()); },
-              {.targets = 3, .perClient = 3, .strangers = 3, .idle = 60 * kj::SECONDS}};
+struct PeerConnectionsTest : testing::Test {
+  ~PeerConnectionsTest() noexcept override {}
+  PeerTestbed bed;
+  PeerConnections peers{bed.timer,
+                        [this](const Ip& address) { return dial(address.toString()); },
+                        {.targets = 3, .perClient = 3, .unverified = 3, .idle = 60 * kj::SECONDS}};
 
   kj::Promise<Remote> dial(kj::String address) {
-    ++bench.dialled;
-    KJ_IF_MAYBE (gate, bench.gate) {
+    ++bed.dialled;
+    KJ_IF_MAYBE (gate, bed.gate) {
       auto waiting = kj::mv(*gate);
-      bench.gate = nullptr;
+      bed.gate = nullptr;
       co_await waiting;
     }
-    if (bench.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
-    bench.dead = false;
-    co_return Remote(kj::heap<FakeConnection>(bench), kj::mv(bench.unproven));
+    if (bed.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
+    bed.dead = false;
+    co_return Remote(kj::heap<FakeConnection>(bed), kj::mv(bed.verificationError));
   }
   rpc::Node::Client node(kj::StringPtr address) {
-    return fleet.node(Ip::require(address), caller({"os:reader"})).wait(bench.scope);
+    return peers.node(Ip::require(address), caller({"os:reader"})).wait(bed.scope);
   }
-  static Fleet::Client caller(std::initializer_list<kj::StringPtr> roles,
-                              kj::StringPtr name = "someone") {
+  static PeerConnections::Client caller(std::initializer_list<kj::StringPtr> roles,
+                                        kj::StringPtr name = "someone") {
     kj::Vector<kj::String> list;
     for (auto role : roles) list.add(kj::str(role));
     return {kj::str(name), kj::str("10.0.0.99"), list.releaseAsArray()};
   }
   void use(rpc::Node::Client node) {
-    auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(bench.scope);
+    auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(bed.scope);
     EXPECT_EQ(tag.getTag(), "remote"_kj);
   }
 };
 
 // Catches: a handshake for every call, or the roles of one caller given to the next.
-TEST_F(FleetTest, OneConnectionForAllCallers) {
+TEST_F(PeerConnectionsTest, OneConnectionForAllCallers) {
   use(node("10.0.0.3"));
-  auto admin = fleet.node(Ip::require("10.0.0.3"), caller({"os:admin", "os:x"}));
-  use(admin.wait(bench.scope));
-  EXPECT_EQ(bench.dialled, 1u);
-  ASSERT_EQ(bench.asked.size(), 2u);
-  EXPECT_EQ(bench.asked[0], "os:reader"_kj);
-  EXPECT_EQ(bench.asked[1], "os:admin,os:x"_kj);
+  auto admin = peers.node(Ip::require("10.0.0.3"), caller({"os:admin", "os:x"}));
+  use(admin.wait(bed.scope));
+  EXPECT_EQ(bed.dialled, 1u);
+  ASSERT_EQ(bed.asked.size(), 2u);
+  EXPECT_EQ(bed.asked[0], "os:reader"_kj);
+  EXPECT_EQ(bed.asked[1], "os:admin,os:x"_kj);
 }
 
 // Catches: two dials for callers that come at the same time.
-TEST_F(FleetTest, CallersShareOneDial) {
+TEST_F(PeerConnectionsTest, CallersShareOneDial) {
   auto paf = kj::newPromiseAndFulfiller<void>();
-  bench.gate = kj::mv(paf.promise);
-  auto first = fleet.node(Ip::require("10.0.0.3"), caller({}));
-  auto second = fleet.node(Ip::require("10.0.0.3"), caller({}));
-  EXPECT_FALSE(first.poll(bench.scope));
+  bed.gate = kj::mv(paf.promise);
+  auto first = peers.node(Ip::require("10.0.0.3"), caller({}));
+  auto second = peers.node(Ip::require("10.0.0.3"), caller({}));
+  EXPECT_FALSE(first.poll(bed.scope));
   paf.fulfiller->fulfill();
-  first.wait(bench.scope);
-  second.wait(bench.scope);
-  EXPECT_EQ(bench.dialled, 1u);
+  first.wait(bed.scope);
+  second.wait(bed.scope);
+  EXPECT_EQ(bed.dialled, 1u);
 }
 
 // Catches: a refused dial that is remembered, or an error without the node's name.
-TEST_F(FleetTest, FailedDialIsTriedAgain) {
-  bench.refuse = true;
+TEST_F(PeerConnectionsTest, FailedDialIsTriedAgain) {
+  bed.refuse = true;
   auto failure = kj::runCatchingExceptions([&] { node("10.0.0.3"); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), "10.0.0.3:50000: Connection refused"_kj);
-  bench.refuse = false;
+  bed.refuse = false;
   use(node("10.0.0.3"));
 }
 
-TEST_F(FleetTest, LostConnectionIsDialledAgain) {
+TEST_F(PeerConnectionsTest, LostConnectionIsDialledAgain) {
   use(node("10.0.0.3"));
-  bench.dead = true;
+  bed.dead = true;
   use(node("10.0.0.3"));
-  EXPECT_EQ(bench.dialled, 2u);
-  EXPECT_EQ(bench.open, 1u);
+  EXPECT_EQ(bed.dialled, 2u);
+  EXPECT_EQ(bed.open, 1u);
 }
 
 // Catches: connections that stay for ever, and one that is closed under somebody who uses it.
-TEST_F(FleetTest, IdleConnectionsAreClosed) {
+TEST_F(PeerConnectionsTest, IdleConnectionsAreClosed) {
   {
     auto machine = node("10.0.0.3").machineRequest().send().getMachine();
-    machine.versionRequest().send().wait(bench.scope);
-    bench.pass(1000 * kj::SECONDS);
-    EXPECT_EQ(bench.open, 1u);  // a capability that came by it is held
+    machine.versionRequest().send().wait(bed.scope);
+    bed.pass(1000 * kj::SECONDS);
+    EXPECT_EQ(bed.open, 1u);  // a capability that came by it is held
     auto call = machine.memoryRequest().send();
     machine = nullptr;
-    bench.pass(1000 * kj::SECONDS);
-    EXPECT_EQ(bench.open, 1u);  // a call is under way
+    bed.pass(1000 * kj::SECONDS);
+    EXPECT_EQ(bed.open, 1u);  // a call is under way
   }
-  bench.scope.poll();
-  bench.pass(59 * kj::SECONDS);
-  EXPECT_EQ(bench.open, 1u);
+  bed.scope.poll();
+  bed.pass(59 * kj::SECONDS);
+  EXPECT_EQ(bed.open, 1u);
   use(node("10.0.0.3"));  // used again: the minute starts over
-  bench.pass(59 * kj::SECONDS);
-  EXPECT_EQ(bench.open, 1u);
-  bench.pass(2 * kj::SECONDS);
-  EXPECT_EQ(bench.open, 0u);
+  bed.pass(59 * kj::SECONDS);
+  EXPECT_EQ(bed.open, 1u);
+  bed.pass(2 * kj::SECONDS);
+  EXPECT_EQ(bed.open, 0u);
   use(node("10.0.0.3"));
-  EXPECT_EQ(bench.dialled, 2u);
+  EXPECT_EQ(bed.dialled, 2u);
 }
 
-// Catches: a machine that stays a stranger after it got its certificate, and a dial for each call
+// Catches: a node that stays unverified after it got its certificate, and a dial for each call
 // to one that has none.
-TEST_F(FleetTest, AnUnprovenMachineIsDialledAnewSoon) {
-  bench.unproven = kj::str("self-signed certificate");
+TEST_F(PeerConnectionsTest, AnUnverifiedPeerIsDialledAnewSoon) {
+  bed.verificationError = kj::str("self-signed certificate");
   auto tag = [&] {
     auto request = node("10.0.0.3").machineRequest().send().getMachine().versionRequest();
-    return kj::str(request.send().wait(bench.scope).getTag());
+    return kj::str(request.send().wait(bed.scope).getTag());
   };
   EXPECT_EQ(tag(), "remote (not authenticated)");
   EXPECT_EQ(tag(), "remote (not authenticated)");
-  EXPECT_EQ(bench.dialled, 1u);
-  bench.pass(200 * kj::MILLISECONDS);
+  EXPECT_EQ(bed.dialled, 1u);
+  bed.pass(200 * kj::MILLISECONDS);
   EXPECT_EQ(tag(), "remote");
-  EXPECT_EQ(bench.dialled, 2u);
-  bench.pass(30 * kj::SECONDS);
+  EXPECT_EQ(bed.dialled, 2u);
+  bed.pass(30 * kj::SECONDS);
   EXPECT_EQ(tag(), "remote");
-  EXPECT_EQ(bench.dialled, 2u);
-  EXPECT_EQ(bench.open, 1u);
+  EXPECT_EQ(bed.dialled, 2u);
+  EXPECT_EQ(bed.open, 1u);
 }
 
 // Catches: a caller that makes this node connect to as many addresses as it likes.
-TEST_F(FleetTest, NumberOfTargetsIsBounded) {
+TEST_F(PeerConnectionsTest, NumberOfTargetsIsBounded) {
   use(node("10.0.0.1"));
-  bench.pass(1 * kj::SECONDS);
+  bed.pass(1 * kj::SECONDS);
   auto busy = node("10.0.0.2");
   use(busy);
-  bench.pass(1 * kj::SECONDS);
+  bed.pass(1 * kj::SECONDS);
   use(node("10.0.0.3"));
   use(node("10.0.0.4"));  // 10.0.0.1 was unused longest
-  EXPECT_EQ(bench.open, 3u);
-  EXPECT_EQ(bench.dialled, 4u);
+  EXPECT_EQ(bed.open, 3u);
+  EXPECT_EQ(bed.dialled, 4u);
   use(busy);
-  EXPECT_EQ(bench.dialled, 4u);
+  EXPECT_EQ(bed.dialled, 4u);
   auto third = node("10.0.0.3"), fourth = node("10.0.0.4");
-  EXPECT_EQ(bench.dialled, 4u);
+  EXPECT_EQ(bed.dialled, 4u);
   auto failure = kj::runCatchingExceptions([&] { node("10.0.0.5"); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kResourceExhausted);
 }
 
 // Catches: one reader that holds all connections that this node may have, so that nobody else's
 // call is forwarded.
-TEST_F(FleetTest, OneClientHasAPartOfTheTargets) {
-  Fleet small(bench.timer, [this](const Ip& address) { return dial(address.toString()); },
-              {.targets = 3, .perClient = 2, .strangers = 3, .idle = 60 * kj::SECONDS});
+TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheTargets) {
+  PeerConnections small(bed.timer, [this](const Ip& address) { return dial(address.toString()); },
+                        {.targets = 3, .perClient = 2, .unverified = 3, .idle = 60 * kj::SECONDS});
   auto get = [&](kj::StringPtr address, kj::StringPtr name) {
-    bench.caller = kj::str(name);
-    return small.node(Ip::require(address), caller({}, name)).wait(bench.scope);
+    bed.caller = kj::str(name);
+    return small.node(Ip::require(address), caller({}, name)).wait(bed.scope);
   };
   kj::Maybe<rpc::Node::Client> first = get("10.0.0.1", "greedy");
   auto again = get("10.0.0.1", "greedy"), second = get("10.0.0.2", "greedy");
   auto failure = kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
             "greedy uses connections to 2 other nodes, which is the limit for one client"_kj);
-  EXPECT_EQ(bench.dialled, 2u) << "it was dialled all the same";
+  EXPECT_EQ(bed.dialled, 2u) << "it was dialled all the same";
   first = nullptr;  // what it has twice is one
-  bench.scope.poll();
+  bed.scope.poll();
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) != nullptr);
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "someone"); }) == nullptr);
   again = nullptr;
-  bench.scope.poll();
+  bed.scope.poll();
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) == nullptr);
 }
 
 // Catches: hosts that are no nodes at all, whose connections take the places of nodes.
-TEST_F(FleetTest, StrangersHaveAPartOfTheTargets) {
-  Fleet small(bench.timer,
-              [this](const Ip& address) {
-                bench.unproven = kj::str("self-signed certificate");
-                return dial(address.toString());
-              },
-              {.targets = 3, .perClient = 3, .strangers = 1, .idle = 60 * kj::SECONDS});
+TEST_F(PeerConnectionsTest, UnverifiedPeersHaveAPartOfTheTargets) {
+  PeerConnections small(bed.timer,
+                        [this](const Ip& address) {
+                          bed.verificationError = kj::str("self-signed certificate");
+                          return dial(address.toString());
+                        },
+                        {.targets = 3, .perClient = 3, .unverified = 1, .idle = 60 * kj::SECONDS});
   auto get = [&](kj::StringPtr address) {
-    return small.node(Ip::require(address), caller({})).wait(bench.scope);
+    return small.node(Ip::require(address), caller({})).wait(bed.scope);
   };
   {
     auto first = get("10.0.0.1");
     auto failure = kj::runCatchingExceptions([&] { get("10.0.0.2"); });
     EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kResourceExhausted);
-    EXPECT_EQ(bench.open, 1u) << "the second connection stays";
+    EXPECT_EQ(bed.open, 1u) << "the second connection stays";
   }
-  bench.pass(61 * kj::SECONDS);
+  bed.pass(61 * kj::SECONDS);
   get("10.0.0.2");
 }
 
 // Catches: what is left of a connection that broke a limit, kept until somebody calls again.
-TEST_F(FleetTest, ALostConnectionIsGivenUpAtOnce) {
+TEST_F(PeerConnectionsTest, ALostConnectionIsGivenUpAtOnce) {
   auto held = node("10.0.0.3");
   use(held);
-  bench.dead = true;
-  bench.ends[0]->fulfill();
-  bench.scope.poll();
-  EXPECT_EQ(bench.open, 0u);
+  bed.dead = true;
+  bed.ends[0]->fulfill();
+  bed.scope.poll();
+  EXPECT_EQ(bed.open, 0u);
   use(node("10.0.0.3"));
-  EXPECT_EQ(bench.open, 1u);
+  EXPECT_EQ(bed.open, 1u);
 }
 
 }  // namespace

@@ -25,18 +25,18 @@ unsigned countOf(Counts& counts, kj::StringPtr key) {
 
 }  // namespace
 
-// What all lines have together. A line can outlive the fleet.
-struct Fleet::Tally : kj::Refcounted {
-  Counts clients;  // in how many lines each of them has a lease
-  unsigned strangers = 0;
+// Counts over all peers. A peer can outlive PeerConnections.
+struct PeerConnections::Usage : kj::Refcounted {
+  Counts clients;  // the number of peers in which a client has a lease
+  unsigned unverified = 0;
 };
 
-// One target. Lives in the map, and while it has leases.
-class Fleet::Line final : public kj::Refcounted {
+// The connection to one node. Exists while it is in the map or has leases.
+class PeerConnections::Peer final : public kj::Refcounted {
  public:
-  Line(kj::Timer& timer, const Limits& limits, kj::Own<Tally> tally)
-      : timer(timer), limits(limits), lastUse(timer.now()), tally(kj::mv(tally)) {}
-  ~Line() noexcept(false) { hangUp(); }
+  Peer(kj::Timer& timer, const Limits& limits, kj::Own<Usage> usage)
+      : timer(timer), limits(limits), lastUse(timer.now()), usage(kj::mv(usage)) {}
+  ~Peer() noexcept(false) { hangUp(); }
 
   bool inUse() const { return leases > 0 || dialling; }
   kj::TimePoint lastUsed() const { return lastUse; }
@@ -44,22 +44,22 @@ class Fleet::Line final : public kj::Refcounted {
   bool isUsedBy(kj::StringPtr client) { return countOf(users, client) > 0; }
 
   void take(kj::StringPtr client) {
-    if (!isUsedBy(client)) increase(tally->clients, client);
+    if (!isUsedBy(client)) increase(usage->clients, client);
     increase(users, client);
     ++leases;
     expiry = kj::READY_NOW;
   }
   void giveBack(kj::StringPtr client) {
-    if (decrease(users, client)) decrease(tally->clients, client);
+    if (decrease(users, client)) decrease(usage->clients, client);
     lastUse = timer.now();
     if (--leases > 0) return;
     expiry = timer.afterDelay(limits.idle).then([this]() { hangUp(); }).eagerlyEvaluate(nullptr);
   }
 
-  // A connection that is up; callers that come while it is being dialled share the outcome.
-  kj::Promise<void> up(Dial& dial, const Ip& address) {
+  // Ensures that there is a connection; callers that arrive while it is being dialled share it.
+  kj::Promise<void> connect(Dial& dial, const Ip& address) {
     KJ_IF_MAYBE (c, connection) {
-      bool old = unproven != nullptr && timer.now() - dialled >= limits.unproven;
+      bool old = verificationError != nullptr && timer.now() - dialled >= limits.unverifiedFor;
       if ((*c)->alive() && !old) return kj::READY_NOW;
     }
     if (!dialling) {
@@ -81,31 +81,31 @@ class Fleet::Line final : public kj::Refcounted {
   }
 
   rpc::Cluster::Client& remote() { return cluster; }
-  // Why it is not known who that is.
-  kj::Maybe<kj::String> whyUnproven() const {
-    return unproven.map([](const kj::String& why) { return kj::str(why); });
+  // None: the identity of the peer is verified.
+  kj::Maybe<kj::String> error() const {
+    return verificationError.map([](const kj::String& error) { return kj::str(error); });
   }
 
   void hangUp() {
     cluster = nullptr;
-    if (connection != nullptr && unproven != nullptr) --tally->strangers;
+    if (connection != nullptr && verificationError != nullptr) --usage->unverified;
     connection = nullptr;
   }
 
  private:
   void connected(Remote fresh) {
-    if (fresh.unproven != nullptr) {
-      if (tally->strangers >= limits.strangers) {
+    if (fresh.verificationError != nullptr) {
+      if (usage->unverified >= limits.unverified) {
         fail(ErrorKind::kResourceExhausted,
-             kj::str("this node is connected to ", limits.strangers,
+             kj::str("this node is connected to ", limits.unverified,
                      " hosts whose identity is not verified, which is the limit"));
       }
-      ++tally->strangers;
+      ++usage->unverified;
     }
     dialled = timer.now();
-    unproven = kj::mv(fresh.unproven);
+    verificationError = kj::mv(fresh.verificationError);
     cluster = fresh.connection->bootstrap().castAs<rpc::Cluster>();
-    // Not at once: this may be running below something that the connection called.
+    // In a later turn: the connection may be calling this.
     watching = fresh.connection->onDisconnect()
                    .catch_([](kj::Exception&&) {})
                    .then([this]() { return kj::evalLast([this]() { hangUp(); }); })
@@ -118,32 +118,32 @@ class Fleet::Line final : public kj::Refcounted {
   kj::TimePoint lastUse, dialled = kj::origin<kj::TimePoint>();
   unsigned leases = 0;
   Counts users;  // leases of each client
-  kj::Own<Tally> tally;
+  kj::Own<Usage> usage;
   bool dialling = false;
   kj::Maybe<kj::Own<Connection>> connection;
-  kj::Maybe<kj::String> unproven;
+  kj::Maybe<kj::String> verificationError;
   rpc::Cluster::Client cluster = nullptr;
   kj::ForkedPromise<void> attempt = nullptr;
   kj::Promise<void> expiry = kj::READY_NOW, watching = kj::READY_NOW;
 };
 
-// Says that a line is in use, for as long as it exists.
-class Fleet::Lease {
+// Marks a peer as in use while it exists.
+class PeerConnections::Lease {
  public:
-  Lease(kj::Own<Line> line, kj::StringPtr client) : line(kj::mv(line)), client(kj::str(client)) {
-    this->line->take(client);
+  Lease(kj::Own<Peer> peer, kj::StringPtr client) : peer(kj::mv(peer)), client(kj::str(client)) {
+    this->peer->take(client);
   }
-  ~Lease() noexcept(false) { line->giveBack(client); }
+  ~Lease() noexcept(false) { peer->giveBack(client); }
   KJ_DISALLOW_COPY_AND_MOVE(Lease);
 
  private:
-  kj::Own<Line> line;
+  kj::Own<Peer> peer;
   kj::String client;
 };
 
-// A membrane that lets everything through. Whatever came by it holds a reference to it, and so the
-// lease.
-class Fleet::KeepInUse final : public capnp::MembranePolicy, public kj::Refcounted {
+// A membrane that passes everything. Every capability obtained through it holds a reference to it,
+// and so the lease.
+class PeerConnections::KeepInUse final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
   explicit KeepInUse(kj::Own<Lease> lease) : lease(kj::mv(lease)) {}
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t, uint16_t,
@@ -160,19 +160,20 @@ class Fleet::KeepInUse final : public capnp::MembranePolicy, public kj::Refcount
   kj::Own<Lease> lease;
 };
 
-Fleet::Fleet(kj::Timer& timer, Dial dial, Limits limits)
-    : timer(timer), dial(kj::mv(dial)), limits(limits), tally(kj::refcounted<Tally>()) {}
-Fleet::Fleet(kj::Timer& timer, Dial dial) : Fleet(timer, kj::mv(dial), Limits()) {}
-Fleet::~Fleet() noexcept(false) {
-  // A sink that the other side still has holds its line in use, and the line the connection that
-  // the sink is exported by.
-  for (auto& line : lines) line.value->hangUp();
+PeerConnections::PeerConnections(kj::Timer& timer, Dial dial, Limits limits)
+    : timer(timer), dial(kj::mv(dial)), limits(limits), usage(kj::refcounted<Usage>()) {}
+PeerConnections::PeerConnections(kj::Timer& timer, Dial dial)
+    : PeerConnections(timer, kj::mv(dial), Limits()) {}
+PeerConnections::~PeerConnections() noexcept(false) {
+  // A sink that the other node still has keeps its peer in use, and the peer the connection over
+  // which the sink is exported.
+  for (auto& entry : byAddress) entry.value->hangUp();
 }
 
-void Fleet::makeRoom() {
-  while (lines.size() >= limits.targets) {
-    kj::Maybe<decltype(lines)::Entry&> oldest;
-    for (auto& entry : lines) {
+void PeerConnections::makeRoom() {
+  while (byAddress.size() >= limits.targets) {
+    kj::Maybe<decltype(byAddress)::Entry&> oldest;
+    for (auto& entry : byAddress) {
       if (entry.value->inUse()) continue;
       KJ_IF_MAYBE (o, oldest) {
         if (o->value->lastUsed() <= entry.value->lastUsed()) continue;
@@ -181,7 +182,7 @@ void Fleet::makeRoom() {
     }
     KJ_IF_MAYBE (o, oldest) {
       auto key = kj::str(o->key);
-      lines.erase(key);
+      byAddress.erase(key);
     } else {
       fail(ErrorKind::kResourceExhausted, kj::str("this node is connected to ", limits.targets,
                                                   " other nodes, which is the limit"));
@@ -189,41 +190,41 @@ void Fleet::makeRoom() {
   }
 }
 
-kj::Own<Fleet::Line> Fleet::lineTo(const Ip& address, kj::StringPtr client) {
+kj::Own<PeerConnections::Peer> PeerConnections::peerAt(const Ip& address, kj::StringPtr client) {
   auto key = address.toString();
-  auto known = lines.find(key);
+  auto known = byAddress.find(key);
   bool uses =
-      known.map([&](kj::Own<Line>& line) { return line->isUsedBy(client); }).orDefault(false);
-  if (!uses && countOf(tally->clients, client) >= limits.perClient) {
+      known.map([&](kj::Own<Peer>& peer) { return peer->isUsedBy(client); }).orDefault(false);
+  if (!uses && countOf(usage->clients, client) >= limits.perClient) {
     fail(ErrorKind::kResourceExhausted, kj::str(client, " uses connections to ", limits.perClient,
                                                 " other nodes, which is the limit for one client"));
   }
-  KJ_IF_MAYBE (line, known) {
-    return kj::addRef(**line);
+  KJ_IF_MAYBE (peer, known) {
+    return kj::addRef(**peer);
   }
   makeRoom();
-  auto line = kj::refcounted<Line>(timer, limits, kj::addRef(*tally));
-  auto result = kj::addRef(*line);
-  lines.insert(kj::mv(key), kj::mv(line));
+  auto peer = kj::refcounted<Peer>(timer, limits, kj::addRef(*usage));
+  auto result = kj::addRef(*peer);
+  byAddress.insert(kj::mv(key), kj::mv(peer));
   return result;
 }
 
-kj::Promise<rpc::Node::Client> Fleet::node(Ip address, Client client) {
-  auto line = lineTo(address, client.name);
-  auto lease = kj::heap<Lease>(kj::addRef(*line), client.name);
-  co_await line->up(dial, address);
+kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) {
+  auto peer = peerAt(address, client.name);
+  auto lease = kj::heap<Lease>(kj::addRef(*peer), client.name);
+  co_await peer->connect(dial, address);
 
-  auto withRoles = line->remote().withRolesRequest();
+  auto withRoles = peer->remote().withRolesRequest();
   auto list = withRoles.initRoles(client.roles.size());
   for (size_t i = 0; i < client.roles.size(); ++i) list.set(i, client.roles[i]);
   auto caller = withRoles.initCaller();
   caller.setName(client.name);
   caller.setAddress(client.address);
   auto node = withRoles.send().getCluster().nodeRequest().send().getNode();
-  auto unproven = line->whyUnproven();
+  auto error = peer->error();
   node = capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
-  KJ_IF_MAYBE (why, unproven) {
-    co_return joiningNode(kj::mv(node), address.toString(), kj::mv(*why));
+  KJ_IF_MAYBE (e, error) {
+    co_return joiningNode(kj::mv(node), address.toString(), kj::mv(*e));
   }
   co_return kj::mv(node);
 }

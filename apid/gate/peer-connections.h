@@ -1,12 +1,13 @@
 // Connections to the apids of other nodes: one per target, shared by all callers.
 //
 // A connection is opened when first needed and after it was lost, and closed when it was not used
-// for `idle`. At most `targets` are open; the one that was unused longest makes room. A connection
-// is in use while a call runs on it or anybody holds a capability that came over it. One client has
-// at most `perClient` of them in use, since it names any address that it likes. A connection that
-// is lost, or whose other side broke a limit (common/wire/bounded-stream.h), goes at once. One to a
-// node whose identity is not verified (unproven-peers.h) is opened anew after `unproven`, as the
-// node may have its certificate by then; of those there are at most `strangers`.
+// for `idle`. At most `targets` are open; the one that was unused longest is closed for a new one.
+// A connection is in use while a call runs on it or a capability obtained over it is held. One
+// client has at most `perClient` of them in use, since it can name any address. A connection that
+// is lost, or whose other side exceeded a limit (common/wire/bounded-stream.h), is closed at once.
+// One to a node whose identity is not verified (unverified-peers.h) is opened anew after
+// `unverifiedFor`, as the node may have its certificate by then; there are at most `unverified` of
+// those.
 #pragma once
 
 #include <kj/function.h>
@@ -19,23 +20,23 @@
 
 namespace talos::apid {
 
-class Fleet {
+class PeerConnections {
  public:
   struct Limits {
     unsigned targets = 256;
     unsigned perClient = 192;  // it may ask all nodes of a large cluster; a quarter is for others
-    unsigned strangers = 64;   // nodes that join at the same time; each may cost 256 KiB
-    kj::Duration idle = 5 * kj::MINUTES, unproven = 200 * kj::MILLISECONDS;
+    unsigned unverified = 64;  // nodes that join at the same time; each may cost 256 KiB
+    kj::Duration idle = 5 * kj::MINUTES, unverifiedFor = 200 * kj::MILLISECONDS;
   };
-  // Has a deadline of its own, and errors that name the address.
+  // Dials a node, with a deadline of its own and errors that name the address.
   using Dial = kj::Function<kj::Promise<Remote>(const Ip&)>;
-  Fleet(kj::Timer& timer, Dial dial, Limits limits);
-  Fleet(kj::Timer& timer, Dial dial);
-  ~Fleet() noexcept(false);
-  KJ_DISALLOW_COPY_AND_MOVE(Fleet);
+  PeerConnections(kj::Timer& timer, Dial dial, Limits limits);
+  PeerConnections(kj::Timer& timer, Dial dial);
+  ~PeerConnections() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(PeerConnections);
 
-  // The other machine, for somebody with these roles and no others, who is named to it for its
-  // audit log.
+  // The other node, for a client with these roles and no others, which is named to it for its audit
+  // log.
   struct Client {
     kj::String name, address;
     kj::Array<kj::String> roles;
@@ -43,17 +44,17 @@ class Fleet {
   kj::Promise<rpc::Node::Client> node(Ip address, Client client);
 
  private:
-  class Line;
+  class Peer;
   class Lease;
   class KeepInUse;
-  struct Tally;
+  struct Usage;
   kj::Timer& timer;
   Dial dial;
   Limits limits;
-  kj::Own<Tally> tally;
-  kj::TreeMap<kj::String, kj::Own<Line>> lines;  // by address
+  kj::Own<Usage> usage;
+  kj::TreeMap<kj::String, kj::Own<Peer>> byAddress;
 
-  kj::Own<Line> lineTo(const Ip& address, kj::StringPtr client);
+  kj::Own<Peer> peerAt(const Ip& address, kj::StringPtr client);
   void makeRoom();
 };
 

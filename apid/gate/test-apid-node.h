@@ -19,12 +19,12 @@
 
 namespace talos::apid::testing {
 
-// What happened in the model, and what it holds.
+// The calls that the model got, and its content.
 struct Model {
   kj::String tag;
   unsigned versions = 0, reboots = 0;
-  unsigned visits = 0;                           // who came for the node of maintenance mode
-  unsigned applies = 0;                          // configs that came in
+  unsigned visits = 0;                           // requests for the node of maintenance mode
+  unsigned applies = 0;                          // configs that were applied
   kj::Maybe<kj::ForkedPromise<void>> applyGate;  // an apply is answered when this resolves
   unsigned sent = 0;                             // lines that a log's reader took
   unsigned reads = 0;                            // of logs, ever
@@ -34,7 +34,7 @@ struct Model {
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> certificates;
   uint64_t version = 0;
   kj::Vector<rpc::ResourceSink::Client> sinks;
-  kj::Vector<kj::String> callers;  // whose calls machined was told a connection is for
+  kj::Vector<kj::String> callers;  // the client of each connection
   kj::Vector<kj::String> addresses;
   kj::Vector<kj::String> audited;  // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
   bool refuseAudit = false;
@@ -116,9 +116,8 @@ class ModelNode final : public rpc::Node::Server {
     context.getResults().setLogs(kj::heap<ModelLogs>(model));
     return kj::READY_NOW;
   }
-  // Parts of which a test asks only what it is refused. Each has to be there: the pipeline of a
-  // part that is not breaks at the client as soon as the answer is back, and its calls fail before
-  // they reach the gate.
+  // Parts of which tests call only methods that are refused. Each must exist: without it, the
+  // client's pipelined calls fail before they reach the gate.
   kj::Promise<void> services(ServicesContext context) override {
     context.getResults().setServices(kj::heap<rpc::Services::Server>());
     return kj::READY_NOW;
@@ -231,7 +230,7 @@ struct Authority {
     };
     return pki::issue(pair.certificate, pair.key, kj::mv(options));
   }
-  // What a node's store holds: its own certificates as a server and towards other nodes.
+  // The certificates in a node's store: as a server, and as a client of other nodes.
   kj::Own<capnp::MallocMessageBuilder> forNode(kj::StringPtr address) const {
     auto message = kj::heap<capnp::MallocMessageBuilder>();
     auto spec = message->initRoot<rpc::ApiCertificateSpec>();
@@ -244,7 +243,7 @@ struct Authority {
     fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
     return message;
   }
-  // What a client dials with.
+  // The credentials of a client.
   Credentials client(kj::StringPtr name, kj::ArrayPtr<const kj::StringPtr> organizations) const {
     auto leaf = issue(name, organizations, nullptr);
     return {kj::str(pair.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
@@ -253,28 +252,21 @@ struct Authority {
 
 class TestNode {
  public:
-  // `address` is what the node believes its own address to be; it listens on loopback.
-  TestNode(kj::AsyncIoContext& io, kj::StringPtr address, Fleet::Dial dial = refuse())
+  // `address` is the node's own address in the store; it listens on loopback.
+  TestNode(kj::AsyncIoContext& io, kj::StringPtr address, PeerConnections::Dial dial = refuse())
       : io(io),
         timer(io.provider->getTimer()),
         address(kj::str(address)),
         listening(listenTcp("127.0.0.1", 0)),
         machinedListening(listenUnix(socketPath, 0600)),
-        fleet(timer, kj::mv(dial)),
+        peers(timer, kj::mv(dial)),
         gate(
             timer,
             [this](kj::Own<Budget::Account> account, kj::StringPtr client) {
               return localNode(*this->io.lowLevelProvider, timer, socketPath, kj::mv(account),
                                client);
             },
-            fleet, budget, audit, trust.self(),
-            MaintenanceDoor{
-                [this] { return trust.inMaintenance(); },
-                [this] { return trust.maintenanceOver().then([this] { return farewell(); }); },
-                [this](kj::Own<Budget::Account> account, kj::StringPtr) {
-                  return maintenanceNode(*this->io.lowLevelProvider, timer, socketPath,
-                                         kj::mv(account));
-                }}) {
+            peers, budget, audit, identity.self(), maintenance) {
     model.tag = kj::str("node ", address);
     model.addresses.add(kj::str(address));
     port = portOf(listening);
@@ -338,8 +330,8 @@ class TestNode {
   kj::String directory = makeDirectory();
   kj::String socketPath = kj::str(directory, "/machined.sock");
   uint16_t port = 0;
-  // How long a visitor's connection lasts after maintenance mode.
-  kj::Function<kj::Promise<void>()> farewell = [] { return kj::Promise<void>(kj::READY_NOW); };
+  // How long anonymous clients stay connected after maintenance mode.
+  kj::Function<kj::Promise<void>()> notice = [] { return kj::Promise<void>(kj::READY_NOW); };
 
  private:
   kj::AutoCloseFd listening, machinedListening;
@@ -347,29 +339,41 @@ class TestNode {
   StoreClient store{*io.lowLevelProvider, timer, socketPath, kj::str("apid")};
 
  public:
-  Trust trust{store, "test-node"};
+  NodeIdentity identity{store, "test-node"};
 
  private:
   Budget budget{kClientBudget};
-  Fleet fleet;
+  PeerConnections peers;
   AuditLog audit{timer, machinedOf(*io.lowLevelProvider, timer, socketPath)};
+  struct TestMaintenance final : MaintenanceMode {
+    explicit TestMaintenance(TestNode& node) : test(node) {}
+    TestNode& test;
+    bool active() override { return test.identity.inMaintenance(); }
+    kj::Promise<void> ended() override {
+      return test.identity.maintenanceEnded().then([this] { return test.notice(); });
+    }
+    rpc::Node::Client node(kj::Own<Budget::Account> account) override {
+      return maintenanceNode(*test.io.lowLevelProvider, test.timer, test.socketPath,
+                             kj::mv(account));
+    }
+  } maintenance{*this};
   Gate gate;
-  edge::Edge edge;
+  grpcapi::GrpcApi grpcApi;
   kj::Maybe<kj::Promise<void>> serving;
 
   kj::Promise<void> serveWhenReady(ServerLimits limits) {
-    co_await trust.ready();
-    trust.server().speakH2();
+    co_await identity.ready();
+    identity.server().enableHttp2();
     co_await serveTls(
-        *io.lowLevelProvider, timer, kj::mv(listening), trust.server(),
+        *io.lowLevelProvider, timer, kj::mv(listening), identity.server(),
         [this](const Peer& peer) { return gate.open(peer); }, limits, kj::NEVER_DONE,
-        edge::secondFace(timer, edge));
+        grpcapi::grpcProtocol(timer, grpcApi));
   }
   static kj::String makeDirectory() {
     char name[] = "/tmp/apid-test-XXXXXX";
     return kj::str(mkdtemp(name));
   }
-  static Fleet::Dial refuse() {
+  static PeerConnections::Dial refuse() {
     return [](const Ip& address) -> kj::Promise<Remote> {
       return error(ErrorKind::kUnavailable, kj::str(address.toString(), ": no route"));
     };

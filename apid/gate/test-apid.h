@@ -18,7 +18,7 @@ struct ApidTest : ::testing::Test {
   ~ApidTest() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  Authority authority, foreign;
+  Authority authority, otherAuthority;
   TestNode a{io, "10.0.0.1", [this](const Ip& address) { return dialFrom(a, address); }};
   TestNode b{io, "10.0.0.2", [this](const Ip& address) { return dialFrom(b, address); }};
 
@@ -26,8 +26,8 @@ struct ApidTest : ::testing::Test {
   kj::Promise<Remote> dialFrom(TestNode& from, const Ip& address) {
     auto text = address.toString();
     uint16_t port = text == "10.0.0.1" ? a.port : text == "10.0.0.2" ? b.port : 1;
-    return dialMachine(*io.lowLevelProvider, timer, from.trust.client(), Ip::require("127.0.0.1"),
-                       port, text)
+    return dialMachine(*io.lowLevelProvider, timer, from.identity.client(),
+                       Ip::require("127.0.0.1"), port, text)
         .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<Remote> {
           return error(ErrorKind::kUnavailable, kj::str(text, ": ", messageOf(e)));
         });
@@ -36,9 +36,9 @@ struct ApidTest : ::testing::Test {
     node.certify(authority);
     node.startMachined();
     node.startApid();
-    wait(node.trust.ready());
+    wait(node.identity.ready());
     // The address of the node is known a moment after its certificates.
-    while (node.trust.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    while (node.identity.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {

@@ -1,4 +1,4 @@
-// A machine without a certificate, asked through one that has its own: real TLS over loopback.
+// A node without a certificate, called through one that has its own: real TLS over loopback.
 #include "apid/gate/unverified-peers.h"
 
 #include <gmock/gmock.h>
@@ -40,9 +40,9 @@ class AnyMachine final : public rpc::Machine::Server {
   }
 };
 // Counts what reaches the other side.
-class Stranger final : public rpc::Node::Server {
+class JoiningWorker final : public rpc::Node::Server {
  public:
-  explicit Stranger(unsigned& calls) : calls(calls) {}
+  explicit JoiningWorker(unsigned& calls) : calls(calls) {}
 
  protected:
   kj::Promise<void> machine(MachineContext context) override {
@@ -73,7 +73,7 @@ struct JoiningNodeTest : ::testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   unsigned calls = 0;
-  rpc::Node::Client node = joiningNode(kj::heap<Stranger>(calls), kj::str("10.0.0.5"),
+  rpc::Node::Client node = joiningNode(kj::heap<JoiningWorker>(calls), kj::str("10.0.0.5"),
                                        kj::str("self-signed certificate"));
 
   template <typename T>
@@ -83,8 +83,8 @@ struct JoiningNodeTest : ::testing::Test {
   }
 };
 
-// Catches: a stranger's word that looks like one of the cluster's own machines.
-TEST_F(JoiningNodeTest, WhatItSaysIsMarked) {
+// Catches: an answer of an unverified node that looks like one of the cluster's own nodes.
+TEST_F(JoiningNodeTest, ItsAnswersAreMarked) {
   auto services = node.servicesRequest().send().getServices().listRequest().send().wait(scope);
   ASSERT_EQ(services.getServices().size(), 2u);
   EXPECT_EQ(services.getServices()[0].getHealth().getLastMessage(),
@@ -142,7 +142,7 @@ struct Joining : ::testing::Test {
   kj::Timer& timer = io.provider->getTimer();
   Authority authority;
   TestNode a{io, "10.0.0.1", [this](const Ip&) {
-               return dialMachine(*io.lowLevelProvider, timer, a.trust.client(),
+               return dialMachine(*io.lowLevelProvider, timer, a.identity.client(),
                                   Ip::require("127.0.0.1"), worker.port, "10.0.0.5");
              }};
   TestNode worker{io, "10.0.0.5", [](const Ip&) -> kj::Promise<Remote> {
@@ -173,9 +173,9 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   for (auto* node : {&a, &worker}) node->startMachined();
   a.startApid();
   worker.startApid();
-  worker.trust.joins(authority.pair.certificate);
-  wait(a.trust.ready());
-  wait(worker.trust.ready());
+  worker.identity.setJoinAuthority(authority.pair.certificate);
+  wait(a.identity.ready());
+  wait(worker.identity.ready());
   while (worker.model.sinks.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   auto dial = [&](TestNode& node, kj::StringPtr name, const Authority& of) {
     auto tls = kj::heap<TlsEndpoint>(of.client("someone", {"os:admin"_kj}));
@@ -185,17 +185,17 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
     return kj::tuple(kj::mv(tls), kj::mv(dialled), kj::mv(cluster));
   };
   auto admin = dial(a, "10.0.0.1", authority);
-  KJ_IF_MAYBE (why, kj::get<1>(admin).unproven) ADD_FAILURE() << why->cStr();
+  KJ_IF_MAYBE (error, kj::get<1>(admin).verificationError) ADD_FAILURE() << error->cStr();
   auto cluster = kj::get<2>(admin);
   EXPECT_EQ(version(cluster, "10.0.0.5"), "node 10.0.0.5 (not authenticated)");
-  Authority foreign;
+  Authority otherAuthority;
   EXPECT_ANY_THROW({
-    auto stranger = dial(worker, "10.0.0.5", foreign);
+    auto stranger = dial(worker, "10.0.0.5", otherAuthority);
     version(kj::get<2>(stranger), "");
   }) << "its clients need a certificate all the same";
 
   auto direct = dial(worker, "10.0.0.5", authority);
-  EXPECT_TRUE(kj::get<1>(direct).unproven != nullptr);
+  EXPECT_TRUE(kj::get<1>(direct).verificationError != nullptr);
   EXPECT_THAT(problem(kj::get<2>(direct), "10.0.0.9").cStr(), HasSubstr("is a worker"));
 
   // As trustd gives it: for a server only.
@@ -203,13 +203,13 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   message->getRoot<rpc::ApiCertificateSpec>().disownClient();
   worker.publish(kj::mv(message));
   // The store's stream gets there a moment later.
-  bool proven = false;
-  for (unsigned tries = 0; !proven && tries < 2000; ++tries) {
+  bool verified = false;
+  for (unsigned tries = 0; !verified && tries < 2000; ++tries) {
     auto later = dial(worker, "10.0.0.5", authority);
-    proven = kj::get<1>(later).unproven == nullptr;
+    verified = kj::get<1>(later).verificationError == nullptr;
   }
-  EXPECT_TRUE(proven);
-  EXPECT_FALSE(worker.trust.mayForward());
+  EXPECT_TRUE(verified);
+  EXPECT_FALSE(worker.identity.mayForward());
   EXPECT_EQ(version(kj::get<2>(direct), ""), "node 10.0.0.5") << "connections that are up go on";
 }
 

@@ -7,25 +7,26 @@
 namespace talos::apid {
 namespace {
 
-constexpr auto kDialPatience = 10 * kj::SECONDS;
+constexpr auto kDialTimeout = 10 * kj::SECONDS;
 
-struct Stranger : kj::Refcounted {
-  Stranger(kj::String address, kj::String why) : address(kj::mv(address)), why(kj::mv(why)) {}
-  const kj::String address, why;
+struct UnverifiedPeer : kj::Refcounted {
+  UnverifiedPeer(kj::String address, kj::String verificationError)
+      : address(kj::mv(address)), verificationError(kj::mv(verificationError)) {}
+  const kj::String address, verificationError;
 
   kj::Exception refusal(kj::StringPtr method) const {
     return error(ErrorKind::kFailedPrecondition,
-                 kj::str("the identity of ", address, " is not verified (", why, "), so ", method,
-                         " is not sent to it; `talosctl -n ", address,
+                 kj::str("the identity of ", address, " is not verified (", verificationError,
+                         "), so ", method, " is not sent to it; `talosctl -n ", address,
                          " service apid` shows what it is waiting for"));
   }
 };
 
-// Answers what is $joining and refuses the rest of an interface.
+// Serves the $joining methods of an interface and refuses the others.
 template <typename Interface>
 class Joining : public Interface::Server {
  public:
-  explicit Joining(kj::Own<Stranger> stranger) : stranger(kj::mv(stranger)) {}
+  explicit Joining(kj::Own<UnverifiedPeer> peer) : peer(kj::mv(peer)) {}
 
   capnp::Capability::Server::DispatchCallResult dispatchCall(
       uint64_t interfaceId, uint16_t methodId,
@@ -35,20 +36,20 @@ class Joining : public Interface::Server {
     if (interfaceId == capnp::typeId<Interface>() && methodId < methods.size()) {
       auto method = methods[methodId];
       if (!annotation::has(method, annotation::kJoining)) {
-        return {stranger->refusal(method.getProto().getName()), false, true};
+        return {peer->refusal(method.getProto().getName()), false, true};
       }
     }
     return Interface::Server::dispatchCall(interfaceId, methodId, context);
   }
 
  protected:
-  kj::Own<Stranger> stranger;
+  kj::Own<UnverifiedPeer> peer;
 };
 
 class JoiningMachine final : public Joining<rpc::Machine> {
  public:
-  JoiningMachine(rpc::Machine::Client remote, kj::Own<Stranger> stranger)
-      : Joining(kj::mv(stranger)), remote(kj::mv(remote)) {}
+  JoiningMachine(rpc::Machine::Client remote, kj::Own<UnverifiedPeer> peer)
+      : Joining(kj::mv(peer)), remote(kj::mv(remote)) {}
 
  protected:
   kj::Promise<void> version(VersionContext context) override {
@@ -63,7 +64,7 @@ class JoiningMachine final : public Joining<rpc::Machine> {
     auto out = context.getResults();
     auto problems = answer.getProblems();
     auto list = out.initProblems(problems.size() + 1);
-    list.set(0, kj::str(kNotAuthenticated, ": ", stranger->why));
+    list.set(0, kj::str(kNotAuthenticated, ": ", peer->verificationError));
     for (auto i : kj::indices(problems)) list.set(i + 1, problems[i]);
   }
 
@@ -73,8 +74,8 @@ class JoiningMachine final : public Joining<rpc::Machine> {
 
 class JoiningServices final : public Joining<rpc::Services> {
  public:
-  JoiningServices(rpc::Services::Client remote, kj::Own<Stranger> stranger)
-      : Joining(kj::mv(stranger)), remote(kj::mv(remote)) {}
+  JoiningServices(rpc::Services::Client remote, kj::Own<UnverifiedPeer> peer)
+      : Joining(kj::mv(peer)), remote(kj::mv(remote)) {}
 
  protected:
   kj::Promise<void> list(ListContext context) override {
@@ -93,18 +94,18 @@ class JoiningServices final : public Joining<rpc::Services> {
 
 class JoiningNode final : public Joining<rpc::Node> {
  public:
-  JoiningNode(rpc::Node::Client remote, kj::Own<Stranger> stranger)
-      : Joining(kj::mv(stranger)), remote(kj::mv(remote)) {}
+  JoiningNode(rpc::Node::Client remote, kj::Own<UnverifiedPeer> peer)
+      : Joining(kj::mv(peer)), remote(kj::mv(remote)) {}
 
  protected:
   kj::Promise<void> machine(MachineContext context) override {
-    context.getResults().setMachine(kj::heap<JoiningMachine>(
-        remote.machineRequest().send().getMachine(), kj::addRef(*stranger)));
+    context.getResults().setMachine(
+        kj::heap<JoiningMachine>(remote.machineRequest().send().getMachine(), kj::addRef(*peer)));
     return kj::READY_NOW;
   }
   kj::Promise<void> services(ServicesContext context) override {
     context.getResults().setServices(kj::heap<JoiningServices>(
-        remote.servicesRequest().send().getServices(), kj::addRef(*stranger)));
+        remote.servicesRequest().send().getServices(), kj::addRef(*peer)));
     return kj::READY_NOW;
   }
 
@@ -117,23 +118,23 @@ class JoiningNode final : public Joining<rpc::Node> {
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
                                 kj::StringPtr expectedName, kj::Own<Budget::Account> account) {
-  kj::Maybe<kj::String> unproven;
+  kj::Maybe<kj::String> verificationError;
   auto name = kj::str(expectedName);
   auto text = address.toString();
   Secure secure = [&](kj::Own<kj::AsyncIoStream> stream) {
-    return tls.reach(kj::mv(stream), name).then([&](TlsEndpoint::Reached&& reached) {
-      unproven = kj::mv(reached.unproven);
-      return kj::mv(reached.stream);
+    return tls.connectTolerant(kj::mv(stream), name).then([&](TlsEndpoint::TolerantConnection&& c) {
+      verificationError = kj::mv(c.verificationError);
+      return kj::mv(c.stream);
     });
   };
   auto limits = [&]() {
-    auto result = unproven == nullptr ? DialLimits() : DialLimits::small();
+    auto result = verificationError == nullptr ? DialLimits() : DialLimits::small();
     result.account = kj::mv(account);
     return result;
   };
-  auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialPatience,
+  auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialTimeout,
                                         kj::mv(limits));
-  co_return Remote(kj::mv(connection), kj::mv(unproven));
+  co_return Remote(kj::mv(connection), kj::mv(verificationError));
 }
 
 void refuseToForward() {
@@ -142,9 +143,10 @@ void refuseToForward() {
        "endpoint (talosctl -e)");
 }
 
-rpc::Node::Client joiningNode(rpc::Node::Client remote, kj::String address, kj::String why) {
-  return kj::heap<JoiningNode>(kj::mv(remote),
-                               kj::refcounted<Stranger>(kj::mv(address), kj::mv(why)));
+rpc::Node::Client joiningNode(rpc::Node::Client remote, kj::String address,
+                              kj::String verificationError) {
+  return kj::heap<JoiningNode>(
+      kj::mv(remote), kj::refcounted<UnverifiedPeer>(kj::mv(address), kj::mv(verificationError)));
 }
 
 }  // namespace talos::apid

@@ -2,7 +2,7 @@
 
 #include "apid/grpc/method-table.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
 kj::Vector<Entry> allMethods(const ResourceMessages& messages) {
   auto all = tableEntries();
@@ -18,4 +18,4 @@ kj::Vector<Entry> allMethods(const ResourceMessages& messages) {
   return all;
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,17 +1,18 @@
-// All methods of the original's API that a node can answer: the table's, and those with code.
+// All methods of the gRPC API: those of the method table, and those with code of their own.
 //
-// A maker of those with code knows which answers its methods give; each is in the file of its name.
+// Each function adds the methods of one file.
 #pragma once
 
 #include <kj/vector.h>
 
+#include "apid/grpc/answer-output.h"
 #include "apid/grpc/grpc-method.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
 class ResourceMessages;
 
-// `messages` outlives them.
+// `messages` outlives the methods.
 kj::Vector<Entry> allMethods(const ResourceMessages& messages);
 
 void addByNamespace(kj::Vector<Entry>& all);  // Logs, Stats, Containers, Restart
@@ -25,4 +26,4 @@ void addConfiguration(kj::Vector<Entry>& all);  // and Reset
 void addBootstrap(kj::Vector<Entry>& all);      // and EtcdRecover
 void addHealth(kj::Vector<Entry>& all);         // HealthCheck
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,10 +1,10 @@
-// Archives: of a folder of the node, and of a kubeconfig.
+// The methods Copy and Kubeconfig, which answer archives.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/lent-output.h"
 #include "apid/grpc/request-fields.h"
 #include "common/tar/tar-writer.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 constexpr size_t kChunk = 64u << 10;
@@ -30,7 +30,7 @@ class ByteServer final : public rpc::ByteSink::Server {
   kj::Own<LentOutput> to;
 };
 
-// What could not be read is told behind the archive of all the rest.
+// Files that cannot be read are an error behind the archive of all others.
 class Copy final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
@@ -82,4 +82,4 @@ void addTransfers(kj::Vector<Entry>& all) {
   all.add(Entry{"/machine.MachineService/Kubeconfig", Answer::kItems, kj::heap<Kubeconfig>()});
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -2,14 +2,14 @@
 #include "apid/grpc/test-machine-model.h"
 #include "common/config/talosconfig.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using namespace testing;
 
 // Catches: a config that is applied in another mode than the client says, of any age; answers that
 // scripts do not match.
-TEST_F(ByHandTest, ApplyConfiguration) {
+TEST_F(MachineMethodsTest, ApplyConfiguration) {
   auto apply = [&](std::initializer_list<std::pair<uint32_t, uint64_t>> marks) {
     TestCall call("/machine.MachineService/ApplyConfiguration", request([&](WireWriter& out) {
                     out.text(1, "machine: {}\n");
@@ -20,25 +20,25 @@ TEST_F(ByHandTest, ApplyConfiguration) {
     return call.message(0).in(1);
   };
   auto plain = apply({});
-  EXPECT_EQ(rpc::ApplyMode::REBOOT, world.mode);
-  EXPECT_EQ("machine: {}\n", world.document);
-  EXPECT_EQ(5000u, world.tryTimeoutMs);
+  EXPECT_EQ(rpc::ApplyMode::REBOOT, bed.mode);
+  EXPECT_EQ("machine: {}\n", bed.document);
+  EXPECT_EQ(5000u, bed.tryTimeoutMs);
   EXPECT_EQ("a warning", plain.text(2));
   EXPECT_EQ("Applied configuration with a reboot", plain.text(4));
   apply({{2, 1}, {3, 1}});
-  EXPECT_EQ(rpc::ApplyMode::NO_REBOOT, world.mode) << "immediate of 0.9 wins";
+  EXPECT_EQ(rpc::ApplyMode::NO_REBOOT, bed.mode) << "immediate of 0.9 wins";
   apply({{2, 1}});
-  EXPECT_EQ(rpc::ApplyMode::STAGED, world.mode);
+  EXPECT_EQ(rpc::ApplyMode::STAGED, bed.mode);
   auto automatic = apply({{4, 1}});
-  EXPECT_EQ(rpc::ApplyMode::AUTO, world.mode);
+  EXPECT_EQ(rpc::ApplyMode::AUTO, bed.mode);
   EXPECT_EQ(2u, automatic.number(3));
   EXPECT_EQ("Applied configuration without a reboot", automatic.text(4));
   auto trial = apply({{4, 4}});
-  EXPECT_EQ(rpc::ApplyMode::TRY, world.mode);
+  EXPECT_EQ(rpc::ApplyMode::TRY, bed.mode);
   EXPECT_EQ("The config is applied in 'try' mode and will be reverted in 5s", trial.text(4));
-  EXPECT_FALSE(world.dryRun);
+  EXPECT_FALSE(bed.dryRun);
   auto dry = apply({{4, 2}, {5, 1}});
-  EXPECT_TRUE(world.dryRun);
+  EXPECT_TRUE(bed.dryRun);
   EXPECT_NE(std::string::npos, dry.text(4).find("(skipped in dry-run)"));
   EXPECT_NE(std::string::npos, dry.text(4).find("+ b"));
   TestCall unknown("/machine.MachineService/ApplyConfiguration",
@@ -46,7 +46,7 @@ TEST_F(ByHandTest, ApplyConfiguration) {
   EXPECT_EQ("3 9 is not a mode of applying a config", run(unknown));
 }
 
-TEST_F(ByHandTest, GenerateConfiguration) {
+TEST_F(MachineMethodsTest, GenerateConfiguration) {
   auto asked = [](bool interfaces) {
     return request([&](WireWriter& out) {
       WireWriter cluster, plane, machine, install;
@@ -70,32 +70,32 @@ TEST_F(ByHandTest, GenerateConfiguration) {
 }
 
 // Catches: a certificate that is not for the key, without the roles, or for another time.
-TEST_F(ByHandTest, GenerateClientConfiguration) {
+TEST_F(MachineMethodsTest, GenerateClientConfiguration) {
   TestCall call("/machine.MachineService/GenerateClientConfiguration", request([](WireWriter& out) {
                   out.text(1, "os:reader");
                   out.bytes(2, "\x08\x90\x1c"_kj.asBytes());
                 }));
   EXPECT_EQ("0 ", run(call));
-  EXPECT_EQ(std::vector<std::string>{"os:reader"}, world.roles);
-  EXPECT_EQ(3600u, world.lifetimeS);
+  EXPECT_EQ(std::vector<std::string>{"os:reader"}, bed.roles);
+  EXPECT_EQ(3600u, bed.lifetimeS);
   auto reply = call.message(0).in(1);
   auto made = Talosconfig::parse(kj::StringPtr(reply.text(5).c_str()), "talosconfig");
   auto& context = made.resolve();
   pki::checkPair(context.certificate, context.key);
   EXPECT_EQ(reply.text(3), context.certificate.cStr());
-  EXPECT_EQ(reply.text(2), world.authority.certificate.cStr());
+  EXPECT_EQ(reply.text(2), bed.authority.certificate.cStr());
 }
 
 // Catches: a key that is made for whoever asks; a call that nobody records, or tells another role.
-TEST_F(ByHandTest, NoKeyForWhoMayNotHaveACertificate) {
-  world.admin = false;
+TEST_F(MachineMethodsTest, NoKeyForWhoMayNotHaveACertificate) {
+  bed.admin = false;
   TestCall call("/machine.MachineService/GenerateClientConfiguration");
   EXPECT_EQ("7 not authorized: Machine.clientCertificate needs the role os:admin", run(call));
-  EXPECT_EQ("", world.refusedRequest);
+  EXPECT_EQ("", bed.refusedRequest);
 }
 
 // Catches: a request that becomes many times its size in memory, before anybody asks for a role.
-TEST_F(ByHandTest, NotMoreThanThereAre) {
+TEST_F(MachineMethodsTest, NotMoreThanThereAre) {
   auto times = [](uint32_t field, size_t count) {
     return request([&](WireWriter& out) {
       for (size_t i = 0; i < count; ++i) out.bytes(field, nullptr);
@@ -103,17 +103,17 @@ TEST_F(ByHandTest, NotMoreThanThereAre) {
   };
   TestCall most("/machine.MachineService/GenerateClientConfiguration", times(1, 64));
   EXPECT_EQ("0 ", run(most));
-  EXPECT_EQ(64u, world.roles.size());
+  EXPECT_EQ(64u, bed.roles.size());
   TestCall roles("/machine.MachineService/GenerateClientConfiguration", times(1, 65));
-  EXPECT_EQ("3 field 1 is there 65 times; at most 64 are read", run(roles));
+  EXPECT_EQ("3 field 1 occurs 65 times; at most 64 are accepted", run(roles));
   TestCall labels("/machine.MachineService/Reset", times(3, 65));
-  EXPECT_EQ("3 field 3 is there 65 times; at most 64 are read", run(labels));
-  EXPECT_EQ(64u, world.roles.size());
-  EXPECT_EQ(0, world.resets);
+  EXPECT_EQ("3 field 3 occurs 65 times; at most 64 are accepted", run(labels));
+  EXPECT_EQ(64u, bed.roles.size());
+  EXPECT_EQ(0, bed.resets);
 }
 
 // Catches: a reset that erases more than the client says.
-TEST_F(ByHandTest, Reset) {
+TEST_F(MachineMethodsTest, Reset) {
   auto reset = [&](kj::Function<void(WireWriter&)> fill) {
     TestCall call("/machine.MachineService/Reset", request(kj::mv(fill)));
     return run(call);
@@ -129,17 +129,17 @@ TEST_F(ByHandTest, Reset) {
               partition(out, "STATE", false);
               partition(out, "EPHEMERAL", true);
             }));
-  EXPECT_EQ(std::vector<std::string>{"EPHEMERAL"}, world.labels);
-  EXPECT_TRUE(world.graceful);
-  EXPECT_FALSE(world.reboot);
-  EXPECT_EQ("3 none of the partitions is to be wiped",
+  EXPECT_EQ(std::vector<std::string>{"EPHEMERAL"}, bed.labels);
+  EXPECT_TRUE(bed.graceful);
+  EXPECT_FALSE(bed.reboot);
+  EXPECT_EQ("3 none of the partitions has wipe set",
             reset([&](WireWriter& out) { partition(out, "STATE", false); }));
-  EXPECT_EQ("12 a reset of this node erases no user disks",
+  EXPECT_EQ("12 erasing user disks is not supported",
             reset([](WireWriter& out) { out.text(4, "/dev/vdb"); }));
-  EXPECT_EQ("12 a reset of this node erases no user disks",
+  EXPECT_EQ("12 erasing user disks is not supported",
             reset([](WireWriter& out) { out.varint(5, 2); }));
-  EXPECT_EQ(1, world.resets);
+  EXPECT_EQ(1, bed.resets);
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,4 +1,4 @@
-// The machine config, configs of a new cluster, a client's certificate, and a reset.
+// The methods ApplyConfiguration, GenerateConfiguration, GenerateClientConfiguration and Reset.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/field-transforms.h"
 #include "apid/grpc/message-shape.h"
@@ -6,17 +6,17 @@
 #include "common/config/talosconfig.h"
 #include "common/tls/pki.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
-// More than there are.
+// Limits of lists in requests: more than there are roles and partitions.
 constexpr size_t kMostRoles = 64, kMostLabels = 64;
 
 constexpr int64_t kMillisecond = 1'000'000, kWholeSecond = 1'000'000'000;
 
 // --- ApplyConfiguration ---
 
-// Those of the original, by their numbers.
+// The modes of the original, by their numbers.
 constexpr struct {
   rpc::ApplyMode mode;
   kj::StringPtr done;  // what its clients print, and scripts match
@@ -28,7 +28,7 @@ constexpr struct {
     {rpc::ApplyMode::TRY, "The config is applied in 'try' mode and will be reverted"_kj},
 };
 
-// One rule for clients of all ages: those of 0.9 have two marks and no mode.
+// One rule for clients of all releases: those of 0.9 have two flags and no mode.
 rpc::ApplyMode modeOf(const RequestFields& request) {
   if (request.flag(3)) return rpc::ApplyMode::NO_REBOOT;
   if (request.flag(2)) return rpc::ApplyMode::STAGED;
@@ -115,8 +115,8 @@ class GenerateConfiguration final : public Method {
 
 // --- GenerateClientConfiguration ---
 
-// The key is made here and never leaves but to the client: what it passes through is overwritten
-// with all memory that this process gives back (common/memory).
+// The key is made by this node and sent to the client only: buffers that it passes through are
+// zeroed when they are freed (common/memory).
 class GenerateClientConfiguration final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
@@ -146,7 +146,7 @@ class GenerateClientConfiguration final : public Method {
   }
 
  private:
-  // No key is made for anybody else, whose call is refused, and recorded, without one.
+  // No key is made for other callers, whose call is refused, and recorded, without one.
   static kj::Promise<bool> isAdmin(rpc::Node::Client node) {
     return node.sensitiveResourcesRequest().send().ignoreResult().then(
         [] { return true; }, [](kj::Exception&&) { return false; });
@@ -161,16 +161,16 @@ class Reset final : public Method {
     RequestFields request(message);
     constexpr uint64_t kUserDisks = 2;
     if (request.has(4) || request.number(5) == kUserDisks) {
-      fail(ErrorKind::kUnimplemented, "a reset of this node erases no user disks");
+      fail(ErrorKind::kUnimplemented, "erasing user disks is not supported");
     }
     kj::Vector<kj::String> labels;
     request.each(3, kMostLabels, [&](const WireField& field) {
       RequestFields partition(field.bytes);
       if (partition.flag(2)) labels.add(partition.text(1));
     });
-    // Without labels the whole disk goes, which is not what a client says that names partitions.
+    // Without labels the whole disk is erased, which a client that names partitions does not want.
     if (request.has(3) && labels.empty()) {
-      fail(ErrorKind::kInvalidArgument, "none of the partitions is to be wiped");
+      fail(ErrorKind::kInvalidArgument, "none of the partitions has wipe set");
     }
     auto call = node.machineRequest().send().getMachine().resetRequest();
     call.setGraceful(request.flag(1));
@@ -195,4 +195,4 @@ void addConfiguration(kj::Vector<Entry>& all) {
   add("/machine.MachineService/Reset", kj::heap<Reset>());
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,10 +1,9 @@
-// What is asked of containers: those of the node itself, which are its services here, or those of
-// Kubernetes.
+// Methods for containers: of the node itself, which are its services, or of Kubernetes.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 constexpr kj::StringPtr kKubernetes = "k8s.io"_kj;
@@ -13,7 +12,7 @@ bool isOfKubernetes(const RequestFields& request) {
   return request.bytes(1) == kKubernetes.asBytes();
 }
 
-// Logs are of services, too, whatever namespace a client has given to the kubelet.
+// The kubelet's log is a service's, whatever namespace a client sends with it.
 bool isLogOfKubernetes(const RequestFields& request) {
   return isOfKubernetes(request) && request.bytes(2) != "kubelet"_kj.asBytes();
 }
@@ -21,7 +20,7 @@ bool isLogOfKubernetes(const RequestFields& request) {
 class ByNamespace final : public Method {
  public:
   using Test = bool (*)(const RequestFields& request);
-  ByNamespace(Test ofKubernetes, const Row& system, const Row& kubernetes)
+  ByNamespace(Test ofKubernetes, const MethodRow& system, const MethodRow& kubernetes)
       : ofKubernetes(ofKubernetes), system(methodOf(system)), kubernetes(methodOf(kubernetes)) {}
 
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
@@ -34,10 +33,10 @@ class ByNamespace final : public Method {
   kj::Own<const Method> system, kubernetes;
 };
 
-// A service gets SIGTERM; what is none is a container.
+// A service gets SIGTERM; an id that is not a service's is a container's.
 class RestartOfNode final : public Method {
  public:
-  RestartOfNode(const Row& service, const Row& container)
+  RestartOfNode(const MethodRow& service, const MethodRow& container)
       : service(methodOf(service)), container(methodOf(container)) {}
 
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
@@ -55,23 +54,26 @@ class RestartOfNode final : public Method {
 }  // namespace
 
 // clang-format off
-constexpr Row kLogs[] = {
-    {"", Answer::kItems, "logs.read", "2:id 4:follow 5:tailLines", "", "write.bytes"},
-    {"", Answer::kItems, "containers.logs", "2:id 4:follow 5:tailLines", "", "write.bytes"}};
-constexpr Row kStats[] = {
-    {"", Answer::kMerged, "machine.stats", "",
-     "2:stats{1:namespace 2:id 4:memoryUsage 5:cpuUsageNs 6:id 7:id}"},
-    {"", Answer::kMerged, "containers.stats", "",
-     "2:stats{1:namespace 2:id 4:memoryUsage 5:cpuUsageNs 6:podId 7:id}"}};
-constexpr Row kContainers[] = {
-    {"", Answer::kMerged, "containers.list", "0:kubernetes=0",
-     "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:id 7:id}"},
-    {"", Answer::kMerged, "containers.list", "0:kubernetes=1",
-     "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:podId 7:id}"}};
-constexpr Row kService = {"", Answer::kMerged, "services.kill", "2:id 0:signal=15"};
-constexpr Row kContainer[] = {
-    {"", Answer::kMerged, "containers.restart", "2:id 0:kubernetes=0"},
-    {"", Answer::kMerged, "containers.restart", "2:id 0:kubernetes=1"}};
+constexpr MethodRow kLogs[] = {
+    {.path = "", .answer = Answer::kItems, .call = "logs.read",
+     .in = "2:id 4:follow 5:tailLines", .items = "write.bytes"},
+    {.path = "", .answer = Answer::kItems, .call = "containers.logs",
+     .in = "2:id 4:follow 5:tailLines", .items = "write.bytes"}};
+constexpr MethodRow kStats[] = {
+    {.path = "", .answer = Answer::kMerged, .call = "machine.stats",
+     .out = "2:stats{1:namespace 2:id 4:memoryUsage 5:cpuUsageNs 6:id 7:id}"},
+    {.path = "", .answer = Answer::kMerged, .call = "containers.stats",
+     .out = "2:stats{1:namespace 2:id 4:memoryUsage 5:cpuUsageNs 6:podId 7:id}"}};
+constexpr MethodRow kContainers[] = {
+    {.path = "", .answer = Answer::kMerged, .call = "containers.list", .in = "0:kubernetes=0",
+     .out = "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:id 7:id}"},
+    {.path = "", .answer = Answer::kMerged, .call = "containers.list", .in = "0:kubernetes=1",
+     .out = "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:podId 7:id}"}};
+constexpr MethodRow kService = {
+    .path = "", .answer = Answer::kMerged, .call = "services.kill", .in = "2:id 0:signal=15"};
+constexpr MethodRow kContainer[] = {
+    {.path = "", .answer = Answer::kMerged, .call = "containers.restart", .in = "2:id 0:kubernetes=0"},
+    {.path = "", .answer = Answer::kMerged, .call = "containers.restart", .in = "2:id 0:kubernetes=1"}};
 // clang-format on
 
 namespace {
@@ -92,7 +94,7 @@ class Restart final : public Method {
 }  // namespace
 
 void addByNamespace(kj::Vector<Entry>& all) {
-  auto add = [&](kj::StringPtr path, Answer answer, const Row(&rows)[2],
+  auto add = [&](kj::StringPtr path, Answer answer, const MethodRow(&rows)[2],
                  ByNamespace::Test test = isOfKubernetes) {
     all.add(Entry{path, answer, kj::heap<ByNamespace>(test, rows[0], rows[1])});
   };
@@ -102,4 +104,4 @@ void addByNamespace(kj::Vector<Entry>& all) {
   all.add(Entry{"/machine.MachineService/Restart", Answer::kMerged, kj::heap<Restart>()});
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,36 +1,36 @@
-// cosi.resource.State: what `talosctl get` reads from 1.2 on. One node at a time, messages without
+// cosi.resource.State, the API of `talosctl get` from 1.2 on. One node at a time, messages without
 // the node's name.
 //
-// A type or namespace that there is not is PermissionDenied, as the original has it: the dashboard
-// of its clients goes on without such a type, and begins anew again and again for any other error.
+// An unknown type or namespace is PermissionDenied, as in the original: the dashboard of its
+// clients continues without such a type, and restarts again and again for any other error.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
-struct CosiAsked {
+struct CosiRequest {
   kj::String space, type, id;
   bool one;  // an id was given
   RequestFields options;
-  Kind ours;  // what a node is asked for
+  Kind ours;  // the kind of our API
 
   Kind kind() const { return {space, type}; }
 
-  // `options`: its number; a list has no id.
-  CosiAsked(RequestFields request, uint32_t options)
+  // `options`: the number of that field; a list has no id.
+  CosiRequest(const ResourceMessages& messages, RequestFields request, uint32_t options)
       : space(request.text(1)),
         type(request.text(2)),
         id(options == 3 ? kj::String() : request.text(3)),
         one(id.size() > 0),
         options(request.in(options)),
-        ours(ResourceMessages::oursOf(kind())) {}
-  KJ_DISALLOW_COPY_AND_MOVE(CosiAsked);
+        ours(messages.oursOf(kind())) {}
+  KJ_DISALLOW_COPY_AND_MOVE(CosiRequest);
 };
 
-void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
+void checkKind(const ResourceMessages& messages, const CosiRequest& asked) {
   if (messages.types().byName(asked.ours.type) == nullptr) {
     fail(ErrorKind::kPermissionDenied, kj::str("unknown resource type \"", asked.type, "\""));
   }
@@ -40,12 +40,12 @@ void checkKind(const ResourceMessages& messages, const CosiAsked& asked) {
   fail(ErrorKind::kPermissionDenied, kj::str("unknown namespace \"", asked.space, "\""));
 }
 
-// What no command of the original's asks for, and nobody here can do, is not passed over. Events in
-// groups (5) are: a group may be of one.
+// Refuses options that are not supported and that no command of the original sets. Events in groups
+// (5) are ignored: a group may have one event.
 void refuse(const RequestFields& options, std::initializer_list<uint32_t> numbers) {
   for (auto number : numbers) {
     if (!options.flag(number) && options.bytes(number).size() == 0) continue;
-    fail(ErrorKind::kUnimplemented, "this node has no filters of resources, and no bookmarks");
+    fail(ErrorKind::kUnimplemented, "filters and bookmarks of resources are not supported");
   }
 }
 
@@ -59,7 +59,7 @@ class CosiGet final : public Method {
  public:
   explicit CosiGet(const ResourceMessages& messages) : messages(messages) {}
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    CosiAsked asked(RequestFields(message), 4);
+    CosiRequest asked(messages, RequestFields(message), 4);
     checkKind(messages, asked);
     auto request = messages.from(kj::mv(node), asked.ours.type).getRequest();
     request.getKind().setNamespace(asked.ours.space);
@@ -77,7 +77,7 @@ class CosiList final : public Method {
  public:
   explicit CosiList(const ResourceMessages& messages) : messages(messages) {}
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    CosiAsked asked(RequestFields(message), 3);
+    CosiRequest asked(messages, RequestFields(message), 3);
     checkKind(messages, asked);
     refuse(asked.options, {1, 2});
     auto request = messages.from(kj::mv(node), asked.ours.type).listRequest();
@@ -96,25 +96,25 @@ class CosiList final : public Method {
 // WatchResponse: 1 event {1 resource, 2 type}.
 class CosiEvents final : public WatchListener {
  public:
-  CosiEvents(const ResourceMessages& messages, const CosiAsked& asked, Output& output)
+  CosiEvents(const ResourceMessages& messages, const CosiRequest& asked, Output& output)
       : messages(messages), asked(asked), output(output) {
     contents = asked.one || asked.options.flag(1);
   }
 
-  // The client waits for it: a response with nothing in it says that the watch is made.
+  // The client waits for an empty response, which confirms the watch.
   kj::Promise<void> begin() override { return output.send(nullptr); }
 
   kj::Promise<void> bootstrapped() override {
-    bool empty = asked.one && !seen;
-    seen = true;
+    bool empty = asked.one && !snapshotDone;
+    snapshotDone = true;
     if (empty) return gone(asked.id);
     if (asked.one || !contents) return kj::READY_NOW;
     return send(kBootstrapped, nullptr);
   }
 
   kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) override {
-    if (!seen && !contents) return kj::READY_NOW;
-    if (asked.one) seen = true;
+    if (!snapshotDone && !contents) return kj::READY_NOW;
+    if (asked.one) snapshotDone = true;
     if (event == Event::kDestroyed) return gone(resource.getMetadata().getId());
     return send(unsigned(event), messages.cosi(resource, asked.kind()));
   }
@@ -126,10 +126,10 @@ class CosiEvents final : public WatchListener {
  private:
   static constexpr unsigned kBootstrapped = 3;
   const ResourceMessages& messages;
-  const CosiAsked& asked;
+  const CosiRequest& asked;
   Output& output;
-  bool contents;      // what there is is told
-  bool seen = false;  // the first snapshot
+  bool contents;              // existing resources are sent
+  bool snapshotDone = false;  // the first snapshot was sent
 
   kj::Promise<void> send(unsigned type, Bytes resource) {
     WireWriter event;
@@ -143,7 +143,7 @@ class CosiWatch final : public Method {
  public:
   explicit CosiWatch(const ResourceMessages& messages) : messages(messages) {}
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    CosiAsked asked(RequestFields(message), 4);
+    CosiRequest asked(messages, RequestFields(message), 4);
     checkKind(messages, asked);
     refuse(asked.options, {2, 3, 4, 6, 7});
     CosiEvents events(messages, asked, output);
@@ -176,4 +176,4 @@ void addCosi(kj::Vector<Entry>& all, const ResourceMessages& messages) {
   }
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

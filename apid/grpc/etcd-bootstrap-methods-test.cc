@@ -1,16 +1,16 @@
-// Making a cluster, and snapshots that are sent before, against a model of etcd-supervisor.
+// The methods Bootstrap and EtcdRecover against a model of etcd-supervisor.
 #include "apid/grpc/test-grpc-api.h"
 #include "rpc/etcd-resources.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using namespace testing;
 
-struct World {
+struct Testbed {
   kj::Maybe<kj::Exception> refusal;  // of a bootstrap, of an upload, of the first write
   kj::Maybe<kj::Exception> noUpload, noWrite;
-  std::string phase;              // of the node; "": it does not tell
+  std::string phase;              // of the node; "": unknown
   std::vector<std::string> done;  // what was asked for
   std::string uploaded;
   size_t largest = 0;  // piece
@@ -23,56 +23,56 @@ void failIf(const kj::Maybe<kj::Exception>& problem) {
 
 class ModelUpload final : public rpc::Etcd::SnapshotUpload::Server {
  public:
-  explicit ModelUpload(World& world) : world(world) { ++world.open; }
-  ~ModelUpload() noexcept(false) { --world.open; }
+  explicit ModelUpload(Testbed& bed) : bed(bed) { ++bed.open; }
+  ~ModelUpload() noexcept(false) { --bed.open; }
 
  protected:
   kj::Promise<void> write(WriteContext context) override {
-    failIf(world.noWrite);
+    failIf(bed.noWrite);
     auto bytes = context.getParams().getBytes();
-    world.largest = kj::max(world.largest, bytes.size());
-    world.uploaded.append(bytes.asChars().begin(), bytes.size());
+    bed.largest = kj::max(bed.largest, bytes.size());
+    bed.uploaded.append(bytes.asChars().begin(), bytes.size());
     return kj::READY_NOW;
   }
   kj::Promise<void> done(DoneContext context) override {
-    world.done.push_back("upload");
+    bed.done.push_back("upload");
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
 class ModelEtcd final : public rpc::Etcd::Server {
  public:
-  explicit ModelEtcd(World& world) : world(world) {}
+  explicit ModelEtcd(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> keepSnapshot(KeepSnapshotContext context) override {
-    failIf(world.noUpload);
-    context.getResults().setUpload(kj::heap<ModelUpload>(world));
+    failIf(bed.noUpload);
+    context.getResults().setUpload(kj::heap<ModelUpload>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> bootstrap(BootstrapContext context) override {
     auto recovery = context.getParams().getRecovery();
-    world.done.push_back(kj::str("bootstrap", recovery.getKept() ? " kept" : "",
-                                 recovery.getSkipHashCheck() ? " unchecked" : "")
-                             .cStr());
-    failIf(world.refusal);
+    bed.done.push_back(kj::str("bootstrap", recovery.getKept() ? " kept" : "",
+                               recovery.getSkipHashCheck() ? " unchecked" : "")
+                           .cStr());
+    failIf(bed.refusal);
     return kj::READY_NOW;
   }
   kj::Promise<void> members(MembersContext context) override {
-    world.done.push_back(context.getParams().getLocal() ? "members of its own" : "members of all");
+    bed.done.push_back(context.getParams().getLocal() ? "members of its own" : "members of all");
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
 class ModelResources final : public rpc::Resources::Server {
  public:
-  explicit ModelResources(World& world) : world(world) {}
+  explicit ModelResources(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> get(GetContext context) override {
@@ -80,39 +80,39 @@ class ModelResources final : public rpc::Resources::Server {
     EXPECT_STREQ("EtcdStatuses.etcd.talos.dev", params.getKind().getType().cStr());
     EXPECT_STREQ("etcd", params.getKind().getNamespace().cStr());
     EXPECT_STREQ("etcd", params.getId().cStr());
-    if (world.phase.empty()) fail(ErrorKind::kNotFound, "there is none");
+    if (bed.phase.empty()) fail(ErrorKind::kNotFound, "there is none");
     auto spec = context.getResults().initResource().initSpec().initAs<rpc::EtcdStatusSpec>();
-    spec.setPhase(world.phase);
+    spec.setPhase(bed.phase);
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
 class ModelNode final : public rpc::Node::Server {
  public:
-  explicit ModelNode(World& world) : world(world) {}
+  explicit ModelNode(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> etcd(EtcdContext context) override {
-    context.getResults().setEtcd(kj::heap<ModelEtcd>(world));
+    context.getResults().setEtcd(kj::heap<ModelEtcd>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> resources(ResourcesContext context) override {
-    context.getResults().setResources(kj::heap<ModelResources>(world));
+    context.getResults().setResources(kj::heap<ModelResources>(bed));
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-struct BootstrapTest : EdgeTest {
-  World world;
+struct BootstrapTest : GrpcApiTest {
+  Testbed bed;
   BootstrapTest() {
-    cluster->nodes.insert({"", kj::heap<ModelNode>(world)});
-    cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>(world)});
+    cluster->nodes.insert({"", kj::heap<ModelNode>(bed)});
+    cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>(bed)});
   }
   ~BootstrapTest() noexcept override { handler = nullptr; }
 
@@ -137,28 +137,28 @@ TEST_F(BootstrapTest, OfASnapshotIfTheClientSaysSo) {
   EXPECT_EQ("0 ", bootstrap());
   EXPECT_EQ("0 ", bootstrap(true));
   EXPECT_EQ("0 ", bootstrap(true, true));
-  EXPECT_EQ("3 to skip the check of a hash needs a snapshot to recover", bootstrap(false, true));
+  EXPECT_EQ("3 recover_skip_hash_check needs recover_etcd", bootstrap(false, true));
   EXPECT_EQ((std::vector<std::string>{"bootstrap", "bootstrap kept", "bootstrap kept unchecked"}),
-            world.done);
+            bed.done);
 }
 
 // Catches: success that is told while another node has only begun, and may fail; a cluster that
 // there is and that a program tries to make for ever; a snapshot that nobody restored, told as
 // success.
-TEST_F(BootstrapTest, AlreadyExistsIsToldOfAClusterAlone) {
-  world.refusal = error(ErrorKind::kConflict, "10.0.0.3 makes a cluster");
-  world.phase = "waiting";
+TEST_F(BootstrapTest, AlreadyExistsMeansAnExistingCluster) {
+  bed.refusal = error(ErrorKind::kConflict, "10.0.0.3 makes a cluster");
+  bed.phase = "waiting";
   EXPECT_EQ("9 10.0.0.3 makes a cluster", bootstrap());
-  world.refusal = error(ErrorKind::kFailedPrecondition, "10.0.0.3 has a cluster");
+  bed.refusal = error(ErrorKind::kFailedPrecondition, "10.0.0.3 has a cluster");
   EXPECT_EQ("9 10.0.0.3 has a cluster", bootstrap());
-  world.phase = "";
+  bed.phase = "";
   EXPECT_EQ("9 10.0.0.3 has a cluster", bootstrap());
   for (auto phase : {"joining", "learner", "member"}) {
-    world.phase = phase;
+    bed.phase = phase;
     EXPECT_EQ("6 10.0.0.3 has a cluster", bootstrap()) << phase;
     EXPECT_EQ("9 10.0.0.3 has a cluster", bootstrap(true)) << phase;
   }
-  world.refusal = error(ErrorKind::kUnavailable, "10.0.0.3 cannot be asked");
+  bed.refusal = error(ErrorKind::kUnavailable, "10.0.0.3 cannot be asked");
   EXPECT_EQ("14 10.0.0.3 cannot be asked", bootstrap());
 }
 
@@ -172,10 +172,10 @@ TEST_F(BootstrapTest, ASnapshotIsSentBefore) {
   EXPECT_EQ("0 ", run(call));
   EXPECT_EQ(1u, call.message(0).count(1));
   EXPECT_FALSE(call.message(0).in(1).has(1));
-  EXPECT_EQ(kj::str("begin ", large, " end").cStr(), world.uploaded);
-  EXPECT_EQ(64u << 10, world.largest);
-  EXPECT_EQ(std::vector<std::string>{"upload"}, world.done);
-  EXPECT_EQ(0u, world.open);
+  EXPECT_EQ(kj::str("begin ", large, " end").cStr(), bed.uploaded);
+  EXPECT_EQ(64u << 10, bed.largest);
+  EXPECT_EQ(std::vector<std::string>{"upload"}, bed.done);
+  EXPECT_EQ(0u, bed.open);
 }
 
 // Catches: a snapshot that goes to two nodes in turn; an answer without the node's name; a refusal
@@ -191,9 +191,9 @@ TEST_F(BootstrapTest, ASnapshotGoesToOneNodeThatWantsIt) {
   EXPECT_EQ("0 ", run(one));
   EXPECT_EQ("10.0.0.2", one.message(0).in(1).in(1).text(1));
   EXPECT_FALSE(one.message(0).in(1).in(1).has(2));
-  EXPECT_EQ("x", world.uploaded);
+  EXPECT_EQ("x", bed.uploaded);
 
-  world.noUpload = error(ErrorKind::kPermissionDenied, "Etcd.keepSnapshot needs the role os:admin");
+  bed.noUpload = error(ErrorKind::kPermissionDenied, "Etcd.keepSnapshot needs the role os:admin");
   TestCall refused(path, piece("y"));
   EXPECT_EQ("7 not authorized: Etcd.keepSnapshot needs the role os:admin", run(refused));
   EXPECT_EQ(1u, refused.requests.size()) << "it was read all the same";
@@ -202,13 +202,13 @@ TEST_F(BootstrapTest, ASnapshotGoesToOneNodeThatWantsIt) {
   EXPECT_EQ("0 ", run(named));
   EXPECT_EQ(7u, named.message(0).in(1).in(1).in(3).number(1));
 
-  world.noUpload = nullptr;
-  world.noWrite = error(ErrorKind::kResourceExhausted, "the disk is full");
+  bed.noUpload = nullptr;
+  bed.noWrite = error(ErrorKind::kResourceExhausted, "the disk is full");
   TestCall full(path, piece("z"));
   EXPECT_EQ("8 the disk is full", run(full));
-  EXPECT_EQ("x", world.uploaded);
-  EXPECT_EQ(std::vector<std::string>{"upload"}, world.done);
-  EXPECT_EQ(0u, world.open);
+  EXPECT_EQ("x", bed.uploaded);
+  EXPECT_EQ(std::vector<std::string>{"upload"}, bed.done);
+  EXPECT_EQ(0u, bed.open);
 }
 
 // Catches: members of a cluster told for those that this one knows.
@@ -218,8 +218,8 @@ TEST_F(BootstrapTest, MembersAreThoseThatWereAskedFor) {
   TestCall own("/machine.MachineService/EtcdMemberList",
                request([](WireWriter& out) { out.varint(1, 1); }));
   EXPECT_EQ("0 ", run(own));
-  EXPECT_EQ((std::vector<std::string>{"members of all", "members of its own"}), world.done);
+  EXPECT_EQ((std::vector<std::string>{"members of all", "members of its own"}), bed.done);
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,18 +1,21 @@
-// Making a cluster of etcd, also of a snapshot, which clients send in a call of its own before.
+// The methods Bootstrap and EtcdRecover: clients upload a snapshot before the bootstrap that
+// restores it.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/request-fields.h"
+#include "common/base/resource.h"
 #include "rpc/etcd-resources.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 constexpr size_t kLargestPiece = 64u << 10;
 
-// Whether the node is in a cluster, or on its way into one. What it does not tell is no cluster.
+// True if the node is a member of a cluster, or joining one. An unknown status counts as no
+// cluster.
 kj::Promise<bool> hasCluster(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().getRequest();
   request.getKind().setNamespace("etcd");
-  request.getKind().setType("EtcdStatuses.etcd.talos.dev");
+  request.getKind().setType(typeName<rpc::EtcdStatusSpec>());
   request.setId("etcd");
   return request.send().then(
       [](capnp::Response<rpc::Resources::GetResults>&& response) {
@@ -22,16 +25,16 @@ kj::Promise<bool> hasCluster(rpc::Node::Client node) {
       [](kj::Exception&&) { return false; });
 }
 
-// Clients take AlreadyExists, which is what a Conflict of this method is called, for success: so it
-// is told when there is a cluster, and not when another node has only begun to make one. A snapshot
-// that was not restored is no success, whatever there is.
+// A Conflict of this method is AlreadyExists, which clients treat as success: so it is returned
+// when a cluster exists, and not when another node has only started to create one. A snapshot that
+// was not restored is never a success.
 class Bootstrap final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
     RequestFields request(message);
     bool recovers = request.flag(1), skips = request.flag(2);
     if (skips && !recovers) {
-      fail(ErrorKind::kInvalidArgument, "to skip the check of a hash needs a snapshot to recover");
+      fail(ErrorKind::kInvalidArgument, "recover_skip_hash_check needs recover_etcd");
     }
     auto call = node.etcdRequest().send().getEtcd().bootstrapRequest();
     if (recovers) {
@@ -57,13 +60,13 @@ class Bootstrap final : public Method {
   }
 };
 
-// The node keeps what it is sent until the bootstrap that restores it.
-class EtcdRecover final : public WideMethod {
+// The node keeps the snapshot until the bootstrap that restores it.
+class EtcdRecover final : public StreamMethod {
  public:
-  kj::Promise<void> ask(rpc::Node::Client node, Surroundings, Input& input,
+  kj::Promise<void> ask(rpc::Node::Client node, CallContext, RequestStream& input,
                         Output& output) const override {
     auto etcd = node.etcdRequest().send().getEtcd();
-    // Nothing of it is taken before the node has allowed it.
+    // No message is read before the node has allowed it.
     auto response = co_await etcd.keepSnapshotRequest().send();
     auto upload = response.getUpload();
     for (;;) {
@@ -87,10 +90,13 @@ class EtcdRecover final : public WideMethod {
 }  // namespace
 
 void addBootstrap(kj::Vector<Entry>& all) {
-  all.add(Entry{"/machine.MachineService/Bootstrap", Answer::kMerged, kj::heap<Bootstrap>(), true});
+  all.add(Entry{.path = "/machine.MachineService/Bootstrap",
+                .answer = Answer::kMerged,
+                .method = kj::heap<Bootstrap>(),
+                .conflictMeansExists = true});
   all.add(Entry{.path = "/machine.MachineService/EtcdRecover",
                 .answer = Answer::kMerged,
-                .wide = kj::heap<EtcdRecover>()});
+                .streamMethod = kj::heap<EtcdRecover>()});
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

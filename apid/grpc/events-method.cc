@@ -1,18 +1,17 @@
-// Events: ours, as the kinds that the original's clients know; others have no counterpart and are
-// left out. What the machine itself is, which the clients of 1.x wait for, is a resource of ours: a
-// change of it is an event here.
+// The method Events: our events as the kinds that the original's clients know; others have no
+// counterpart and are left out. Clients of 1.x also wait for the machine's status, which is a
+// resource of ours: a change of it is sent as an event.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/lent-output.h"
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
+#include "common/base/resource.h"
 #include "rpc/machine-resources.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
-
-constexpr auto kMachineStatuses = "MachineStatuses.runtime.talos.dev"_kj;
 
 class EventMessages {
  public:
@@ -40,8 +39,8 @@ class EventMessages {
   };
   Kind kinds[5] = {{"sequence", "SequenceEvent",
                     "1:sequence.sequence 2:sequence.action 3{1:sequence.locked 2:sequence.error}"},
-                   {"phase", "PhaseEvent", "1:phase.name 2:phase.action~begins"},
-                   {"task", "TaskEvent", "1:task.name 2:task.action~begins"},
+                   {"phase", "PhaseEvent", "1:phase.name 2:phase.action~action"},
+                   {"task", "TaskEvent", "1:task.name 2:task.action~action"},
                    {"service", "ServiceStateEvent",
                     "1:service.service 2:service.state 3:service.message "
                     "4:service.health!{1:unknown 2:healthy 3:lastMessage 4:lastChange~time}"},
@@ -62,12 +61,12 @@ class EventMessages {
 
 class EventServer final : public rpc::EventSink::Server {
  public:
-  EventServer(const EventMessages& messages, kj::Own<LentOutput> to, kj::Promise<void> begun)
-      : messages(messages), to(kj::mv(to)), begun(begun.fork()) {}
+  EventServer(const EventMessages& messages, kj::Own<LentOutput> to, kj::Promise<void> started)
+      : messages(messages), to(kj::mv(to)), started(started.fork()) {}
 
  protected:
   kj::Promise<void> events(EventsContext context) override {
-    co_await begun.addBranch();
+    co_await started.addBranch();
     for (auto event : context.getParams().getEvents()) {
       if (to->ended()) co_return;
       KJ_IF_MAYBE (message, messages.of(event)) co_await to->send(kj::mv(*message));
@@ -78,37 +77,38 @@ class EventServer final : public rpc::EventSink::Server {
  private:
   const EventMessages& messages;  // as long as the call lasts
   kj::Own<LentOutput> to;
-  kj::ForkedPromise<void> begun;
+  kj::ForkedPromise<void> started;
 };
 
-// Tells what the machine becomes, and what it is if the client asked for what was. The client waits
-// for an event without anything in it, from which on it misses none: that is sent when the node
-// tells the first snapshot, as it was asked for events before that. Then `begun` is resolved.
+// Sends changes of the machine's status, and its current status if the client asked for past
+// events. The client waits for an empty event, after which it misses none: that is sent when the
+// node sends the first snapshot, as the watch of events was started before. Then `started` is
+// resolved.
 class MachineStatus final : public WatchListener {
  public:
-  MachineStatus(const EventMessages& messages, bool told, Output& output,
-                kj::Own<kj::PromiseFulfiller<void>> begun)
-      : messages(messages), told(told), output(output), begun(kj::mv(begun)) {}
+  MachineStatus(const EventMessages& messages, bool reporting, Output& output,
+                kj::Own<kj::PromiseFulfiller<void>> started)
+      : messages(messages), reporting(reporting), output(output), started(kj::mv(started)) {}
 
   kj::Promise<void> begin() override {
     co_await output.send(nullptr);
-    begun->fulfill();
+    started->fulfill();
   }
   kj::Promise<void> bootstrapped() override {
-    told = true;
+    reporting = true;
     return kj::READY_NOW;
   }
   kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) override {
-    if (!told || event == Event::kDestroyed) return kj::READY_NOW;
+    if (!reporting || event == Event::kDestroyed) return kj::READY_NOW;
     return output.send(messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>()));
   }
   kj::Promise<void> gone(kj::StringPtr) override { return kj::READY_NOW; }
 
  private:
   const EventMessages& messages;
-  bool told;
+  bool reporting;
   Output& output;
-  kj::Own<kj::PromiseFulfiller<void>> begun;
+  kj::Own<kj::PromiseFulfiller<void>> started;
 };
 
 class EventsMethod final : public Method {
@@ -119,19 +119,20 @@ class EventsMethod final : public Method {
     bool past = setTail(request, watching.initTail());
     auto lent = kj::refcounted<LentOutput>(output);
     KJ_DEFER(lent->end());
-    auto begun = kj::newPromiseAndFulfiller<void>();
-    watching.setSink(kj::heap<EventServer>(messages, kj::addRef(*lent), kj::mv(begun.promise)));
+    auto started = kj::newPromiseAndFulfiller<void>();
+    watching.setSink(kj::heap<EventServer>(messages, kj::addRef(*lent), kj::mv(started.promise)));
     auto events = watching.send().ignoreResult();
-    MachineStatus status(messages, past, output, kj::mv(begun.fulfiller));
+    MachineStatus status(messages, past, output, kj::mv(started.fulfiller));
     auto resources = node.resourcesRequest().send().getResources();
-    auto machine = watch(kj::mv(resources), "runtime", kMachineStatuses, "machine", status);
+    auto machine =
+        watch(kj::mv(resources), "runtime", typeName<rpc::MachineStatusSpec>(), "machine", status);
     co_await events.exclusiveJoin(kj::mv(machine));
   }
 
  private:
   EventMessages messages;
 
-  // Whether there is one.
+  // Returns true if the client wants past events.
   static bool setTail(const RequestFields& request, rpc::Tail::Builder tail) {
     auto last = static_cast<int32_t>(request.number(1));
     auto after = request.text(2);
@@ -152,4 +153,4 @@ void addEvents(kj::Vector<Entry>& all) {
   all.add(Entry{"/machine.MachineService/Events", Answer::kItems, kj::heap<EventsMethod>()});
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -9,7 +9,7 @@
 #include "common/base/url-secrets.h"
 #include "common/net/ip.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using capnp::DynamicValue;
@@ -32,15 +32,15 @@ void encodeSeconds(uint32_t number, DynamicValue::Reader value, WireWriter& out)
   if (ms != 0) out.fixed64(number, bitsOf(double(ms) / 1000));
 }
 
-// Our words are in lower case.
+// The member's name with a capital; ours are in lower case.
 void encodeTitle(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
-  auto word = value.as<capnp::DynamicEnum>();
+  auto member = value.as<capnp::DynamicEnum>();
   kj::String text;
-  KJ_IF_MAYBE (e, word.getEnumerant()) {
+  KJ_IF_MAYBE (e, member.getEnumerant()) {
     text = kj::str(e->getProto().getName());
     if (isLower(text[0])) text[0] -= 'a' - 'A';
   } else {
-    text = kj::str(word.getRaw());
+    text = kj::str(member.getRaw());
   }
   out.text(number, text);
 }
@@ -83,7 +83,7 @@ void encodeIsDirectory(uint32_t number, DynamicValue::Reader value, WireWriter& 
   if (S_ISDIR(value.as<mode_t>())) out.varint(number, 1);
 }
 
-// netip.Addr and netip.Prefix; nothing for a text that is none.
+// netip.Addr and netip.Prefix; nothing for a text that is not valid.
 void encodeIp(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   kj::StringPtr text = value.as<capnp::Text>();
   auto address = Ip::parse(text);
@@ -107,13 +107,13 @@ void encodePrefix(uint32_t number, DynamicValue::Reader value, WireWriter& out) 
   }
 }
 
-// Words that are numbers there. What is in no list is left out.
-struct Word {
-  kj::StringPtr word;
+// Names that are numbers in the gRPC API. Unknown names are left out.
+struct NamedNumber {
+  kj::StringPtr name;
   uint64_t number;
 };
 // The kernel has a socket without a state, one of UDP, as closed.
-constexpr Word kTcpStates[] = {
+constexpr NamedNumber kTcpStates[] = {
     {""_kj, 7},
     {"ESTABLISHED"_kj, 1},
     {"SYN_SENT"_kj, 2},
@@ -128,42 +128,44 @@ constexpr Word kTcpStates[] = {
     {"CLOSING"_kj, 11},
     {"NEW_SYN_RECV"_kj, 12},
 };
-constexpr Word kAlarms[] = {{"NOSPACE"_kj, 1}, {"CORRUPT"_kj, 2}};
-constexpr Word kFamilies[] = {
+constexpr NamedNumber kAlarms[] = {{"NOSPACE"_kj, 1}, {"CORRUPT"_kj, 2}};
+constexpr NamedNumber kFamilies[] = {
     {"inet"_kj, 2}, {"inet4"_kj, 2}, {"ipv4"_kj, 2}, {"inet6"_kj, 10}, {"ipv6"_kj, 10}};
-constexpr Word kProtocols[] = {
+constexpr NamedNumber kProtocols[] = {
     {"redirect"_kj, 1}, {"kernel"_kj, 2}, {"boot"_kj, 3},   {"static"_kj, 4},   {"gated"_kj, 8},
     {"ra"_kj, 9},       {"mrt"_kj, 10},   {"zebra"_kj, 11}, {"bird"_kj, 12},    {"dnrouted"_kj, 13},
     {"xorp"_kj, 14},    {"ntk"_kj, 15},   {"dhcp"_kj, 16},  {"mrouted"_kj, 17}, {"babel"_kj, 42}};
-constexpr Word kScopes[] = {{"global"_kj, 0}, {"universe"_kj, 0}, {"site"_kj, 200},
-                            {"link"_kj, 253}, {"host"_kj, 254},   {"nowhere"_kj, 255}};
-constexpr Word kRouteTypes[] = {{"unicast"_kj, 1},     {"local"_kj, 2},     {"broadcast"_kj, 3},
-                                {"anycast"_kj, 4},     {"multicast"_kj, 5}, {"blackhole"_kj, 6},
-                                {"unreachable"_kj, 7}, {"prohibit"_kj, 8},  {"throw"_kj, 9}};
-constexpr Word kLinkStates[] = {{"notPresent"_kj, 1}, {"down"_kj, 2},    {"lowerLayerDown"_kj, 3},
-                                {"testing"_kj, 4},    {"dormant"_kj, 5}, {"up"_kj, 6}};
-constexpr Word kLinkTypes[] = {{"ether"_kj, 1}, {"loopback"_kj, 772}};
-constexpr Word kMachineTypes[] = {
+constexpr NamedNumber kScopes[] = {{"global"_kj, 0}, {"universe"_kj, 0}, {"site"_kj, 200},
+                                   {"link"_kj, 253}, {"host"_kj, 254},   {"nowhere"_kj, 255}};
+constexpr NamedNumber kRouteTypes[] = {
+    {"unicast"_kj, 1},     {"local"_kj, 2},     {"broadcast"_kj, 3},
+    {"anycast"_kj, 4},     {"multicast"_kj, 5}, {"blackhole"_kj, 6},
+    {"unreachable"_kj, 7}, {"prohibit"_kj, 8},  {"throw"_kj, 9}};
+constexpr NamedNumber kLinkStates[] = {{"notPresent"_kj, 1},     {"down"_kj, 2},
+                                       {"lowerLayerDown"_kj, 3}, {"testing"_kj, 4},
+                                       {"dormant"_kj, 5},        {"up"_kj, 6}};
+constexpr NamedNumber kLinkTypes[] = {{"ether"_kj, 1}, {"loopback"_kj, 772}};
+constexpr NamedNumber kMachineTypes[] = {
     {"init"_kj, 1}, {"controlplane"_kj, 2}, {"worker"_kj, 3}, {"join"_kj, 3}};
-constexpr Word kStages[] = {{"booting"_kj, 1},   {"installing"_kj, 2}, {"maintenance"_kj, 3},
-                            {"running"_kj, 4},   {"rebooting"_kj, 5},  {"shuttingDown"_kj, 6},
-                            {"resetting"_kj, 7}, {"upgrading"_kj, 8}};
+constexpr NamedNumber kStages[] = {
+    {"booting"_kj, 1},   {"installing"_kj, 2},   {"maintenance"_kj, 3}, {"running"_kj, 4},
+    {"rebooting"_kj, 5}, {"shuttingDown"_kj, 6}, {"resetting"_kj, 7},   {"upgrading"_kj, 8}};
 // The mask that the original sends.
-constexpr Word kInterfaceFlags[] = {{"UP"_kj, 1},
-                                    {"BROADCAST"_kj, 2},
-                                    {"LOOPBACK"_kj, 4},
-                                    {"POINTTOPOINT"_kj, 8},
-                                    {"MULTICAST"_kj, 16}};
+constexpr NamedNumber kInterfaceFlags[] = {{"UP"_kj, 1},
+                                           {"BROADCAST"_kj, 2},
+                                           {"LOOPBACK"_kj, 4},
+                                           {"POINTTOPOINT"_kj, 8},
+                                           {"MULTICAST"_kj, 16}};
 
-uint64_t numberOf(kj::ArrayPtr<const Word> words, kj::StringPtr text) {
-  for (auto& word : words) {
-    if (word.word == text) return word.number;
+uint64_t numberOf(kj::ArrayPtr<const NamedNumber> numbers, kj::StringPtr text) {
+  for (auto& known : numbers) {
+    if (known.name == text) return known.number;
   }
   return text.tryParseAs<uint32_t>().orDefault(0);  // one that has no name
 }
 
-template <const auto& words>
-void encodeWord(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+template <const auto& numbers>
+void encodeNumber(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   kj::StringPtr text;
   if (value.getType() == DynamicValue::ENUM) {
     KJ_IF_MAYBE (e, value.as<capnp::DynamicEnum>().getEnumerant()) {
@@ -172,7 +174,7 @@ void encodeWord(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   } else {
     text = value.as<capnp::Text>();
   }
-  auto found = numberOf(kj::arrayPtr(words, kj::size(words)), text);
+  auto found = numberOf(kj::arrayPtr(numbers, kj::size(numbers)), text);
   if (found != 0) out.varint(number, found);
 }
 
@@ -184,26 +186,26 @@ void encodeFlags(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   if (mask != 0) out.varint(number, mask);
 }
 
-// Of what begins or ends, and nothing else: ours has a number for nothing in front.
-void encodeBegins(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+// Start and stop: our enum has one more member in front of them.
+void encodeAction(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   auto action = value.as<capnp::DynamicEnum>().getRaw();
   if (action > 1) out.varint(number, action - 1);
 }
 
-// As it stands in the schema.
-void encodeWordItself(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
+// The member's name in the schema.
+void encodeEnumName(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   KJ_IF_MAYBE (e, value.as<capnp::DynamicEnum>().getEnumerant()) {
     out.text(number, e->getProto().getName());
   }
 }
 
-// The version of a resource that is not there is a word.
+// The version of a resource that does not exist is "undefined".
 void encodeVersion(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   auto version = value.as<uint64_t>();
   out.text(number, version == 0 ? kj::str("undefined") : kj::str(version));
 }
 
-// What keeps a machine from being ready: 1 name, 2 reason.
+// A condition that keeps a machine from being ready: 1 name, 2 reason.
 void encodeCondition(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   WireWriter message;
   message.text(1, "machine");
@@ -236,13 +238,13 @@ void decodeHex(const WireField& from, capnp::StructSchema::Field field,
   into.set(field, capnp::Text::Reader(kj::str(kj::hex(from.value))));
 }
 
-// Ours is unsigned; less than none is no limit.
+// Ours is unsigned; negative means no limit.
 void decodeDepth(const WireField& from, capnp::StructSchema::Field field,
                  capnp::DynamicStruct::Builder into) {
   into.set(field, uint32_t(kj::max(int32_t(from.value), 0)));
 }
 
-// The query of a URL may be a secret, which is a field of its own: only such are kept from the log.
+// The query of a URL may be a secret, so it goes into a $secret field, which is never logged.
 void decodeImage(const WireField& from, capnp::StructSchema::Field field,
                  capnp::DynamicStruct::Builder into) {
   auto image = splitImageName(textOf(from));
@@ -258,20 +260,20 @@ constexpr Transform kTransforms[] = {
     {"isDirectory"_kj, encodeIsDirectory},
     {"ip"_kj, encodeIp},
     {"prefix"_kj, encodePrefix},
-    {"tcpState"_kj, encodeWord<kTcpStates>},
-    {"alarm"_kj, encodeWord<kAlarms>},
-    {"family"_kj, encodeWord<kFamilies>},
-    {"protocol"_kj, encodeWord<kProtocols>},
-    {"scope"_kj, encodeWord<kScopes>},
-    {"routeType"_kj, encodeWord<kRouteTypes>},
-    {"linkState"_kj, encodeWord<kLinkStates>},
-    {"linkType"_kj, encodeWord<kLinkTypes>},
-    {"machineType"_kj, encodeWord<kMachineTypes>},
-    {"stage"_kj, encodeWord<kStages>},
+    {"tcpState"_kj, encodeNumber<kTcpStates>},
+    {"alarm"_kj, encodeNumber<kAlarms>},
+    {"family"_kj, encodeNumber<kFamilies>},
+    {"protocol"_kj, encodeNumber<kProtocols>},
+    {"scope"_kj, encodeNumber<kScopes>},
+    {"routeType"_kj, encodeNumber<kRouteTypes>},
+    {"linkState"_kj, encodeNumber<kLinkStates>},
+    {"linkType"_kj, encodeNumber<kLinkTypes>},
+    {"machineType"_kj, encodeNumber<kMachineTypes>},
+    {"stage"_kj, encodeNumber<kStages>},
     {"struct"_kj, encodeStruct},
     {"name"_kj, encodeName},
-    {"begins"_kj, encodeBegins},
-    {"word"_kj, encodeWordItself},
+    {"action"_kj, encodeAction},
+    {"enumName"_kj, encodeEnumName},
     {"version"_kj, encodeVersion},
     {"condition"_kj, encodeCondition},
     {"flags"_kj, encodeFlags, nullptr, WireType::kVarint, true},
@@ -284,11 +286,11 @@ constexpr Transform kTransforms[] = {
 
 }  // namespace
 
-const Transform& transformCalled(kj::StringPtr name) {
+const Transform& findTransform(kj::StringPtr name) {
   for (auto& transform : kTransforms) {
     if (transform.name == name) return transform;
   }
-  fail(ErrorKind::kInternal, kj::str("no transform is called ", name));
+  fail(ErrorKind::kInternal, kj::str("unknown transform ", name));
 }
 
 kj::Array<kj::byte> timestamp(int64_t ns) {
@@ -322,4 +324,4 @@ int64_t nanosecondsOf(Bytes message) {
   return sum;
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -4,15 +4,15 @@
 
 #include "apid/grpc/test-node-model.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using namespace testing;
 
-// Catches: a row whose names are not in rpc/ (making the edge fails), and one that is there twice.
+// Catches: a row whose names are not in rpc/ (the constructor of GrpcApi fails), and a duplicate.
 TEST_F(CallTest, EveryRowIsResolved) {
   std::set<std::string> paths;
-  for (auto& entry : edge.entries()) {
+  for (auto& entry : api.entries()) {
     EXPECT_TRUE(paths.insert(entry.path.cStr()).second) << entry.path.cStr();
   }
   EXPECT_GT(paths.size(), 40u);
@@ -86,7 +86,7 @@ TEST_F(CallTest, NotMoreNodesThanAClusterHas) {
   EXPECT_TRUE(cluster->asked.empty());
 }
 
-// Catches: a node that is asked as often as its name is there.
+// Catches: a node that is asked as often as its name is tlocal.
 TEST_F(CallTest, ANameOnce) {
   TestCall call("/machine.MachineService/Version");
   for (size_t i = 0; i <= kMostNodes; ++i) call.toNodes({"10.0.0.2", "10.0.0.9"});
@@ -102,7 +102,7 @@ TEST_F(CallTest, EachNodeIsPaidFor) {
   constexpr size_t kLeast = 16u << 10;
   Budget budget({1u << 20, 1u << 30});
   auto account = budget.account("someone");
-  handler = edge.open(timer, client, kj::addRef(*account));
+  handler = api.open(timer, client, kj::addRef(*account));
   auto exhausted = [&](TestCall& call) {
     unsigned count = 0;
     for (size_t i = 0; i < call.message(0).count(1); ++i) {
@@ -182,8 +182,7 @@ TEST_F(CallTest, Errors) {
   EXPECT_EQ("3 not a protobuf message: it ends inside a field", run(bad));
   TestCall old("/machine.MachineService/Upgrade",
                request([](WireWriter& out) { out.varint(3, 1); }));
-  EXPECT_EQ("12 this node upgrades at once, and cannot stage an upgrade; leave out --stage",
-            run(old));
+  EXPECT_EQ("12 this node cannot stage an upgrade; leave out --stage", run(old));
 }
 
 // Catches: a number that a client reads as a text, or not at all.
@@ -203,39 +202,38 @@ TEST_F(CallTest, Upgrade) {
     return run(call);
   };
   EXPECT_EQ("0 ", ask("https://h/x.tar?token=SECRET#sha256=12"));
-  EXPECT_EQ("https://h/x.tar#sha256=12", here.image);
-  EXPECT_EQ("token=SECRET", here.query);
+  EXPECT_EQ("https://h/x.tar#sha256=12", local.image);
+  EXPECT_EQ("token=SECRET", local.query);
   EXPECT_EQ("0 ", ask("registry.example/installer:v1"));
-  EXPECT_EQ("registry.example/installer:v1", here.image);
-  EXPECT_EQ("", here.query);
+  EXPECT_EQ("registry.example/installer:v1", local.image);
+  EXPECT_EQ("", local.query);
   EXPECT_EQ("7 the registry wants credentials", ask("private"));
 }
 
-// Catches: what is asked for, not done and not refused; what is done anyway and refused, which
-// would break a client that asks for it with each call.
-TEST_F(CallTest, WhatNobodyHereCanDoIsRefused) {
+// Catches: an option that is neither supported nor refused; one that is supported anyway and
+// refused, which would break clients that set it in each call.
+TEST_F(CallTest, UnsupportedOptionsAreRefused) {
   auto ask = [&](kj::StringPtr path, uint32_t field, uint64_t value) {
     TestCall call(kj::str("/machine.MachineService/", path),
                   request([&](WireWriter& out) { out.varint(field, value); }));
     return run(call);
   };
   auto reboots = "7 not authorized: Machine.reboot needs the role os:operator";
-  auto images = "12 this node tells the images of pods alone; use --namespace cri";
+  auto images = "12 only images of pods can be listed; use --namespace cri";
   EXPECT_EQ(reboots, ask("Reboot", 1, 0));
   EXPECT_EQ(reboots, ask("Reboot", 1, 1)) << "through the firmware";
-  EXPECT_EQ("12 this node ends what runs before it reboots; leave out --mode force",
+  EXPECT_EQ("12 this node stops all services before it reboots; leave out --mode force",
             ask("Reboot", 1, 2));
   EXPECT_EQ("0 ", ask("Shutdown", 1, 1)) << "no shutdown drains";
   EXPECT_EQ("0 ", ask("Upgrade", 5, 1));
-  EXPECT_EQ("12 this node ends what runs before it reboots; leave out --reboot-mode",
+  EXPECT_EQ("12 this node stops all services before it reboots; leave out --reboot-mode",
             ask("Upgrade", 5, 2));
   EXPECT_EQ("0 ", ask("ImageList", 1, 0));
   EXPECT_EQ("0 ", ask("ImageList", 1, 2));
   EXPECT_EQ(images, ask("ImageList", 1, 1));
   EXPECT_EQ(images, ask("ImageList", 1, 3));
   EXPECT_EQ("0 ", ask("ImagePull", 1, 2));
-  EXPECT_EQ("12 this node pulls images for pods alone; use --namespace cri",
-            ask("ImagePull", 1, 1));
+  EXPECT_EQ("12 only images of pods can be pulled; use --namespace cri", ask("ImagePull", 1, 1));
 }
 
 // Catches: a log without what the request says, and a stream whose items do not tell their node.
@@ -251,7 +249,7 @@ TEST_F(CallTest, LogsOfNodes) {
   ASSERT_EQ(2u, call.sent.size());
   EXPECT_FALSE(call.message(0).has(1));
   EXPECT_EQ("one\ntwo\n", call.message(0).text(2));
-  EXPECT_EQ(-1, here.tail);
+  EXPECT_EQ(-1, local.tail);
   TestCall both("/machine.MachineService/Logs", asked);
   both.toNodes({"10.0.0.9", "10.0.0.2"});
   EXPECT_EQ("0 ", run(both));
@@ -294,11 +292,11 @@ TEST_F(CallTest, CancelledFollow) {
     auto promise = handler->call(call);
     ASSERT_FALSE(promise.poll(scope));
     EXPECT_EQ(2u, call.sent.size());
-    EXPECT_TRUE(here.follow);
+    EXPECT_TRUE(local.follow);
   }
   scope.poll();
-  EXPECT_TRUE(here.ended);
-  auto request = here.sinks[0].writeRequest();
+  EXPECT_TRUE(local.ended);
+  auto request = local.sinks[0].writeRequest();
   request.setBytes("late\n"_kj.asBytes());
   auto late = request.send();
   (void)late;
@@ -324,7 +322,7 @@ TEST_F(CallTest, SlowClientGetsAll) {
     std::string got;
     for (size_t i = 0; i < call.sent.size(); ++i) got += call.message(i).text(2);
     EXPECT_EQ(count == 3 ? "abc" : "archive", got);
-    here.burst.clear();
+    local.burst.clear();
   }
 }
 
@@ -340,19 +338,19 @@ TEST_F(CallTest, NothingWaitsBehindTheCall) {
     EXPECT_EQ(1u, call.waiting);
   }
   EXPECT_EQ(0u, call.waiting);
-  here.held = nullptr;
+  local.held = nullptr;
 }
 
 // Catches: a client that reads nothing and is sent everything.
 TEST_F(CallTest, SlowClientStopsTheStream) {
   TestCall call("/machine.MachineService/Dmesg");
   call.stuck = true;
-  EXPECT_EQ("it waits", run(call));
+  EXPECT_EQ("pending", run(call));
   EXPECT_EQ(1u, call.sent.size());
   TestCall list("/machine.MachineService/List",
                 request([](WireWriter& out) { out.bytes(4, "\x01\x02"_kj.asBytes()); }));
   list.stuck = true;
-  EXPECT_EQ("it waits", run(list));
+  EXPECT_EQ("pending", run(list));
   EXPECT_EQ(1u, list.sent.size());
 }
 
@@ -433,11 +431,11 @@ TEST_F(CallTest, RestartOfAService) {
                   out.text(2, "apid");
                 }));
   EXPECT_EQ("0 ", run(call));
-  EXPECT_EQ(15, here.killed);
+  EXPECT_EQ(15, local.killed);
   TestCall stopped("/machine.MachineService/Restart",
                    request([](WireWriter& out) { out.text(2, "etcd"); }));
   EXPECT_EQ("9 etcd does not run", run(stopped));
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

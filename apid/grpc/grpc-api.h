@@ -1,43 +1,40 @@
-// apid's second face: the API of the original as its own clients call it, by gRPC, on the same port
+// apid's gRPC API: the API of the original for its own clients, on the same port as ours
 // (docs/clients.md).
 //
 // A client's calls are made with its own Cluster capability and nothing else, so roles, audit,
-// maintenance mode, forwarding and limits are what they are for the first face. What is here is
-// translation: which method is which of ours, which field which, and whose answer is whose.
+// maintenance mode, forwarding and limits are the same as for our API. This room only translates:
+// methods, fields, and the names of nodes in answers.
 //
-// Which nodes are asked follows the call's metadata. `nodes`, one header each: all of them at once,
-// each name once; each answer tells whose it is, a node that fails is an answer with its error, and
-// the call itself succeeds, also when some of them are silent until its deadline is near. `node`:
-// that one, whose error is the call's. Neither: this machine.
+// The call's metadata selects the nodes. `nodes`, one header each: all of them at once, each name
+// once; each answer names its node, the error of a node is part of the answer, and the call itself
+// succeeds, also when some nodes are silent until its deadline is near. `node`: that one node,
+// whose error is the call's. Neither: this node.
 #pragma once
 
 #include <kj/map.h>
 
+#include "apid/grpc/answer-output.h"
 #include "apid/grpc/grpc-method.h"
 #include "apid/grpc/resource-messages.h"
 #include "common/grpc/grpc-server.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
-// What a client of old takes at most as one message (grpc-go's own limit). A node whose part does
-// not fit any more fails with ResourceExhausted.
-constexpr size_t kMostMerged = 4u << 20;
-
-// That one call may name, a name that comes again not counted. Each of them costs the client's
-// account what a call of the first face does, as long as it is asked.
+// The number of different nodes that one call may name. Each is charged to the client's account
+// like a call of our API, as long as its answer is awaited.
 constexpr size_t kMostNodes = 256;
 
-class Edge {
+class GrpcApi {
  public:
-  Edge();
-  KJ_DISALLOW_COPY_AND_MOVE(Edge);
+  GrpcApi();
+  KJ_DISALLOW_COPY_AND_MOVE(GrpcApi);
 
-  // For one connection. Must go before this and `timer`. `account`: that of the connection's
-  // client, or null.
+  // The handler of one connection. This object and `timer` outlive it. `account`: of the
+  // connection's client, or null.
   kj::Own<grpc::GrpcHandler> open(kj::Timer& timer, rpc::Cluster::Client cluster,
                                   kj::Own<Budget::Account> account = {}) const;
 
-  // In their order.
+  // All methods, in the order of all-methods.cc.
   kj::ArrayPtr<const Entry> entries() const { return all; }
 
  private:
@@ -47,4 +44,4 @@ class Edge {
   class Handler;
 };
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,15 +1,15 @@
-// Which connections of apid's port are of its second face, and how they are served: HTTP/2 after
-// TLS, told apart by how its preface begins. The connection has the limits of
-// common/grpc/grpc-server.h, and counts against its client's account as one of the first face does.
+// The gRPC API as a second protocol of apid's port: HTTP/2 after TLS, recognized by its preface. A
+// connection has the limits of common/grpc/grpc-server.h, and is charged to its client's account
+// like one of our API.
 #pragma once
 
 #include "apid/grpc/grpc-api.h"
 #include "common/wire/rpc-server.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
-// Of a port whose TLS says that it speaks HTTP/2 (TlsEndpoint::speakH2()): clients of gRPC insist
-// on it. Both live longer than the server.
-OtherProtocol secondFace(kj::Timer& timer, const Edge& edge);
+// The port's TLS endpoint has to select "h2" (TlsEndpoint::enableHttp2()), as gRPC clients require
+// it. Both arguments outlive the server.
+OtherProtocol grpcProtocol(kj::Timer& timer, const GrpcApi& api);
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

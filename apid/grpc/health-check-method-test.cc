@@ -1,23 +1,23 @@
-// The checks of `talosctl health`, asked of a node by a client that knows nothing but its calls.
+// The method HealthCheck against models of three nodes.
 #include <set>
 
 #include "apid/grpc/test-grpc-api.h"
 #include "common/health/test-health.h"
 #include "common/testing/virtual-time.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using namespace testing;
 
-struct World {
+struct Testbed {
   ModelHealth model;
   unsigned surveys = 0;
 };
 
-class AskedMachine final : public rpc::Machine::Server {
+class CheckedMachine final : public rpc::Machine::Server {
  public:
-  explicit AskedMachine(talos::ModelNode& node) : node(node) {}
+  explicit CheckedMachine(talos::ModelNode& node) : node(node) {}
 
  protected:
   kj::Promise<void> version(VersionContext context) override { return kj::READY_NOW; }
@@ -30,9 +30,9 @@ class AskedMachine final : public rpc::Machine::Server {
   talos::ModelNode& node;
 };
 
-class AskedServices final : public rpc::Services::Server {
+class CheckedServices final : public rpc::Services::Server {
  public:
-  explicit AskedServices(talos::ModelNode& node) : node(node) {}
+  explicit CheckedServices(talos::ModelNode& node) : node(node) {}
 
  protected:
   kj::Promise<void> list(ListContext context) override {
@@ -44,55 +44,55 @@ class AskedServices final : public rpc::Services::Server {
   talos::ModelNode& node;
 };
 
-class AskedKubernetes final : public rpc::Kubernetes::Server {
+class CheckedKubernetes final : public rpc::Kubernetes::Server {
  public:
-  explicit AskedKubernetes(World& world) : world(world) {}
+  explicit CheckedKubernetes(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> survey(SurveyContext context) override {
-    ++world.surveys;
-    context.getResults().setSurvey(world.model.survey.asReader());
+    ++bed.surveys;
+    context.getResults().setSurvey(bed.model.survey.asReader());
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-class AskedNode final : public rpc::Node::Server {
+class CheckedNode final : public rpc::Node::Server {
  public:
-  AskedNode(World& world, unsigned index) : world(world), node(world.model.nodes[index]) {}
+  CheckedNode(Testbed& bed, unsigned index) : bed(bed), node(bed.model.nodes[index]) {}
 
  protected:
   kj::Promise<void> machine(MachineContext context) override {
-    context.getResults().setMachine(kj::heap<AskedMachine>(node));
+    context.getResults().setMachine(kj::heap<CheckedMachine>(node));
     return kj::READY_NOW;
   }
   kj::Promise<void> services(ServicesContext context) override {
-    context.getResults().setServices(kj::heap<AskedServices>(node));
+    context.getResults().setServices(kj::heap<CheckedServices>(node));
     return kj::READY_NOW;
   }
   kj::Promise<void> kubernetes(KubernetesContext context) override {
-    context.getResults().setKubernetes(kj::heap<AskedKubernetes>(world));
+    context.getResults().setKubernetes(kj::heap<CheckedKubernetes>(bed));
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
   talos::ModelNode& node;
 };
 
-struct HealthTest : EdgeTest {
-  World world;
+struct HealthTest : GrpcApiTest {
+  Testbed bed;
   HealthTest() {
-    cluster->nodes.insert({"", kj::heap<AskedNode>(world, 0)});
+    cluster->nodes.insert({"", kj::heap<CheckedNode>(bed, 0)});
     for (unsigned i = 0; i < 3; ++i) {
-      cluster->nodes.insert({world.model.nodes[i].name.cStr(), kj::heap<AskedNode>(world, i)});
+      cluster->nodes.insert({bed.model.nodes[i].name.cStr(), kj::heap<CheckedNode>(bed, i)});
     }
   }
   ~HealthTest() noexcept override { handler = nullptr; }
 
-  // `seconds` of patience; 0: the method's own.
+  // `seconds`: the timeout; 0: the method's own.
   static kj::Array<kj::byte> asking(uint64_t seconds,
                                     std::initializer_list<const char*> controlPlane = {},
                                     std::initializer_list<const char*> workers = {},
@@ -116,8 +116,8 @@ struct HealthTest : EdgeTest {
 
 constexpr auto kPath = "/cluster.ClusterService/HealthCheck";
 
-// Catches: checks that are not made, nodes that nobody asked for, a line that is told twice or not
-// at all, an end before the last one.
+// Catches: missing checks, nodes that were not named, a line that is sent twice or not at all, an
+// end before the last one.
 TEST_F(HealthTest, AClusterThatIsWell) {
   TestCall call(kPath, asking(60));
   EXPECT_EQ("0 ", run(call));
@@ -136,13 +136,13 @@ TEST_F(HealthTest, AClusterThatIsWell) {
 // Catches: nodes that the client names and that are not looked at; a failure that is not told, or
 // told to a client of several nodes as that of the whole call; an end that takes longer than the
 // client waits; lines that get lost in it.
-TEST_F(HealthTest, WhatIsWaitedForIsTold) {
+TEST_F(HealthTest, ReportsWhatIsWaitedFor) {
   TestCall call(kPath, asking(12, {"10.5.0.2", "10.5.0.9"}, {"10.5.0.4"}));
   call.toNodes({"10.5.0.3"});
   auto promise = handler->call(call);
   advance(timer, scope, 11 * kj::SECONDS);
   EXPECT_FALSE(promise.poll(scope));
-  EXPECT_EQ(0u, world.surveys) << "Kubernetes is not asked which nodes there are";
+  EXPECT_EQ(0u, bed.surveys) << "Kubernetes is not asked which nodes there are";
   advance(timer, scope, 2 * kj::SECONDS);
   EXPECT_TRUE(promise.poll(scope));
   EXPECT_EQ(0u, promise.wait(scope).code);
@@ -159,7 +159,7 @@ TEST_F(HealthTest, WhatIsWaitedForIsTold) {
 
 // Catches: a node that is asked and down, or denies it, and is waited for; what cannot be done and
 // is passed over.
-TEST_F(HealthTest, WhatNoWaitingMakesGood) {
+TEST_F(HealthTest, PermanentErrorsEndTheCall) {
   TestCall down(kPath, asking(60, {"10.5.0.2"}));
   down.toNode("10.5.0.9");
   EXPECT_EQ("14 cannot connect to 10.5.0.9:50000", run(down));
@@ -178,7 +178,7 @@ TEST_F(HealthTest, WhatNoWaitingMakesGood) {
 TEST_F(HealthTest, EachNodeIsPaidFor) {
   Budget budget({64u << 10, 1u << 30});  // four calls
   auto account = budget.account("someone");
-  handler = edge.open(timer, client, kj::addRef(*account));
+  handler = api.open(timer, client, kj::addRef(*account));
   TestCall call(kPath, asking(1, {"10.5.0.2", "10.5.0.3", "a", "b", "c", "d"}));
   auto promise = handler->call(call);
   advance(timer, scope, 2 * kj::SECONDS);
@@ -201,13 +201,13 @@ TEST_F(HealthTest, TheClientDecidesHowFastItReads) {
     EXPECT_FALSE(promise.poll(scope));
     EXPECT_EQ(1u, call.sent.size());
     EXPECT_EQ(1u, call.waiting);
-    EXPECT_GT(world.surveys, 1u) << "what it sees is of now";
+    EXPECT_GT(bed.surveys, 1u) << "what it sees is of now";
   }
   EXPECT_EQ(0u, call.waiting);
-  auto before = world.surveys;
+  auto before = bed.surveys;
   advance(timer, scope, 60 * kj::SECONDS);
-  EXPECT_EQ(before, world.surveys);
+  EXPECT_EQ(before, bed.surveys);
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

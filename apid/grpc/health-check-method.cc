@@ -1,5 +1,5 @@
-// Whether the cluster works, as this node sees it: the checks of `talosctl health`, with the calls
-// that the client itself may make.
+// The method HealthCheck: the checks of `talosctl health`, run by this node with the calls that the
+// client itself may make.
 #include <deque>
 
 #include "apid/grpc/all-methods.h"
@@ -9,35 +9,35 @@
 #include "common/base/within.h"
 #include "common/health/run-health.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 constexpr size_t kMostNamed = 256;   // in each list
-constexpr size_t kMostLines = 1000;  // that a client has not taken
-constexpr auto kPatience = 20 * kj::MINUTES, kLongest = 24 * kj::HOURS;
+constexpr size_t kMostLines = 1000;  // that a client has not read
+constexpr auto kDefaultTimeout = 20 * kj::MINUTES, kLongestTimeout = 24 * kj::HOURS;
 
-// Nodes by the client's own cluster, Kubernetes by the node that was asked. Each node that is asked
-// counts against the client's account as one of a call to several does; one that does not fit any
-// more is silent for that reason.
+// Reaches nodes through the client's own cluster, Kubernetes through the node that was called. Each
+// node is charged to the client's account like one of a call to several nodes; when the account is
+// exhausted, the node counts as silent with that error.
 class ClusterObserver final : public HealthObserver {
  public:
-  ClusterObserver(Surroundings around, rpc::Node::Client node)
-      : around(around), node(kj::mv(node)) {}
+  ClusterObserver(CallContext context, rpc::Node::Client node)
+      : context(context), node(kj::mv(node)) {}
 
   kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
                                           kj::Duration deadline) override {
     auto asked = KJ_MAP(name, names)->kj::Promise<NodeFacts> {
       kj::Maybe<Budget::Account::Hold> hold;
-      KJ_IF_MAYBE (account, around.account) {
+      KJ_IF_MAYBE (account, context.account) {
         try {
           hold = account->hold(0);
         } catch (const kj::Exception& e) {
           return silentFacts(name, messageOf(e));
         }
       }
-      auto request = around.cluster.nodeRequest();
+      auto request = context.cluster.nodeRequest();
       request.setAddress(name);
-      return factsOf(around.timer, request.send().getNode(), kj::str(name), deadline,
+      return factsOf(context.timer, request.send().getNode(), kj::str(name), deadline,
                      kj::str("no answer within ", deadline / kj::SECONDS, " s"))
           .attach(kj::mv(hold));
     };
@@ -47,21 +47,21 @@ class ClusterObserver final : public HealthObserver {
     using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
     auto asked = node.kubernetesRequest().send().getKubernetes().surveyRequest().send();
     auto answer = kj::heap(
-        co_await within(around.timer, deadline, kj::Promise<Answer>(kj::mv(asked)),
+        co_await within(context.timer, deadline, kj::Promise<Answer>(kj::mv(asked)),
                         kj::str("Kubernetes: no answer within ", deadline / kj::SECONDS, " s")));
     auto survey = answer->getSurvey();
     co_return Survey{survey, kj::mv(answer)};
   }
 
  private:
-  Surroundings around;
+  CallContext context;
   rpc::Node::Client node;
 };
 
-// A message for each change, as fast as the client takes them.
-class Lines final : public HealthReport {
+// Sends a message for each change of state, as fast as the client reads.
+class ProgressLines final : public HealthReport {
  public:
-  explicit Lines(Output& output) : output(output) {}
+  explicit ProgressLines(Output& output) : output(output) {}
 
   void discovered(const ClusterNodes& nodes) override { add(discoveredLine(nodes)); }
   void begin(kj::StringPtr name) override {
@@ -80,8 +80,8 @@ class Lines final : public HealthReport {
     closed = true;
     added.raise();
   }
-  // Until the client has taken the last one.
-  kj::Promise<void> tell() {
+  // Resolves when the client has taken the last line.
+  kj::Promise<void> sendAll() {
     for (;;) {
       while (!lines.empty()) {
         WireWriter out;
@@ -103,21 +103,21 @@ class Lines final : public HealthReport {
 
   void add(kj::String line) {
     if (lines.size() >= kMostLines) {
-      fail(ErrorKind::kResourceExhausted, "the client does not read how far the checks are");
+      fail(ErrorKind::kResourceExhausted, "the client does not read the results of the checks");
     }
     lines.push_back(kj::mv(line));
     added.raise();
   }
 };
 
-struct HealthAsked {
-  kj::Duration patience = kPatience;
+struct HealthRequest {
+  kj::Duration timeout = kDefaultTimeout;
   ClusterNodes nodes;  // none: those that Kubernetes knows
 
-  explicit HealthAsked(const RequestFields& request) {
+  explicit HealthRequest(const RequestFields& request) {
     if (request.has(1)) {
-      patience = kj::max(nanosecondsOf(request.bytes(1)), int64_t(0)) * kj::NANOSECONDS;
-      patience = kj::min(patience, kLongest);
+      timeout = kj::max(nanosecondsOf(request.bytes(1)), int64_t(0)) * kj::NANOSECONDS;
+      timeout = kj::min(timeout, kLongestTimeout);
     }
     auto cluster = request.in(2);
     add(cluster, 1, nodes.controlPlane);
@@ -129,8 +129,8 @@ struct HealthAsked {
     }
     if (nodes.controlPlane.empty() && !nodes.workers.empty()) {
       fail(ErrorKind::kInvalidArgument,
-           "the list of workers needs one of control-plane nodes; without both, Kubernetes is "
-           "asked");
+           "a list of workers needs a list of control-plane nodes; without both, the nodes of "
+           "Kubernetes are checked");
     }
   }
 
@@ -140,21 +140,22 @@ struct HealthAsked {
   }
 };
 
-class HealthCheckMethod final : public WideMethod {
+class HealthCheckMethod final : public StreamMethod {
  public:
-  kj::Promise<void> ask(rpc::Node::Client node, Surroundings around, Input& input,
+  kj::Promise<void> ask(rpc::Node::Client node, CallContext context, RequestStream& input,
                         Output& output) const override {
     auto message = co_await input.next();
-    HealthAsked asked{RequestFields(message.map([](auto& m) { return Bytes(m); }).orDefault({}))};
-    // One that cannot be reached, or asked, is told at once: to a check it is one that is not well.
+    HealthRequest asked{RequestFields(message.map([](auto& m) { return Bytes(m); }).orDefault({}))};
+    // Fails at once if this node cannot be reached or called; to a check it would be an unhealthy
+    // one.
     co_await node.machineRequest().send().getMachine().statusRequest().send().ignoreResult();
-    ClusterObserver observer(around, kj::mv(node));
-    Lines lines(output);
-    HealthRun run(around.timer, observer, lines, asked.patience);
+    ClusterObserver observer(context, kj::mv(node));
+    ProgressLines lines(output);
+    HealthRun run(context.timer, observer, lines, asked.timeout);
     kj::Maybe<kj::Exception> problem;
     auto checking = kj::heapArrayBuilder<kj::Promise<void>>(2);
     checking.add(check(run, asked.nodes, problem).then([&] { lines.close(); }));
-    checking.add(lines.tell());
+    checking.add(lines.sendAll());
     co_await kj::joinPromisesFailFast(checking.finish());
     KJ_IF_MAYBE (p, problem) kj::throwFatalException(kj::mv(*p));
   }
@@ -176,7 +177,7 @@ class HealthCheckMethod final : public WideMethod {
 void addHealth(kj::Vector<Entry>& all) {
   all.add(Entry{.path = "/cluster.ClusterService/HealthCheck",
                 .answer = Answer::kItems,
-                .wide = kj::heap<HealthCheckMethod>()});
+                .streamMethod = kj::heap<HealthCheckMethod>()});
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

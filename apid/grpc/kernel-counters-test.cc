@@ -2,7 +2,7 @@
 
 #include "apid/grpc/test-grpc-api.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using testing::Message;
@@ -105,4 +105,4 @@ TEST(Counters, Frequencies) {
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -2,26 +2,26 @@
 
 #include "common/base/lines.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 // The ticks of /proc/stat, a second each hundred: a number of the kernel's interface.
 constexpr double kTicks = 100;
 
-kj::Vector<kj::String> wordsOf(kj::ArrayPtr<const char> line) {
-  kj::Vector<kj::String> words;
+kj::Vector<kj::String> splitFields(kj::ArrayPtr<const char> line) {
+  kj::Vector<kj::String> fields;
   for (size_t at = 0; at < line.size();) {
     auto isSpace = [&]() { return line[at] == ' ' || line[at] == '\t'; };
     while (at < line.size() && isSpace()) ++at;
     auto from = at;
     while (at < line.size() && !isSpace()) ++at;
-    if (at > from) words.add(kj::heapString(line.slice(from, at)));
+    if (at > from) fields.add(kj::heapString(line.slice(from, at)));
   }
-  return words;
+  return fields;
 }
 
-uint64_t counted(kj::ArrayPtr<const kj::String> words, size_t index) {
-  return index < words.size() ? words[index].tryParseAs<uint64_t>().orDefault(0) : 0;
+uint64_t counted(kj::ArrayPtr<const kj::String> fields, size_t index) {
+  return index < fields.size() ? fields[index].tryParseAs<uint64_t>().orDefault(0) : 0;
 }
 
 void addNumber(WireWriter& out, uint32_t number, uint64_t value) {
@@ -112,7 +112,7 @@ void addInfo(WireWriter& out, uint32_t number, kj::StringPtr value) {
       return addDouble(out, number, value.tryParseAs<double>().orDefault(0));
     case 20:
     case 21:
-      for (auto& word : wordsOf(value)) out.text(number, word);
+      for (auto& field : splitFields(value)) out.text(number, field);
       return;
     default:
       if (value.size() > 0) out.text(number, value);
@@ -140,9 +140,9 @@ size_t colonIn(kj::ArrayPtr<const char> line) {
 
 kj::Array<kj::byte> loadAverage(kj::ArrayPtr<const char> text) {
   WireWriter out;
-  auto words = wordsOf(firstLine(text));
-  for (uint32_t i = 0; i < 3 && i < words.size(); ++i) {
-    addDouble(out, i + 2, words[i].tryParseAs<double>().orDefault(0));
+  auto fields = splitFields(firstLine(text));
+  for (uint32_t i = 0; i < 3 && i < fields.size(); ++i) {
+    addDouble(out, i + 2, fields[i].tryParseAs<double>().orDefault(0));
   }
   return out.finish();
 }
@@ -158,10 +158,10 @@ kj::Array<kj::byte> systemStat(kj::ArrayPtr<const char> text) {
                 {"procs_blocked"_kj, 10}};
   WireWriter out;
   for (auto line : Lines(text)) {
-    auto words = wordsOf(line);
-    if (words.size() < 2) continue;
-    auto& key = words[0];
-    auto values = words.slice(1, words.size());
+    auto fields = splitFields(line);
+    if (fields.size() < 2) continue;
+    auto& key = fields[0];
+    auto values = fields.slice(1, fields.size());
     for (auto& plain : kPlain) {
       if (key == plain.key) addNumber(out, plain.number, counted(values, 0));
     }
@@ -214,7 +214,7 @@ kj::Array<kj::byte> networkStats(kj::ArrayPtr<const char> text) {
   for (auto line : Lines(text)) {
     auto colon = colonIn(line);
     if (colon == line.size()) continue;  // a heading
-    auto values = wordsOf(line.slice(colon + 1, line.size()));
+    auto values = splitFields(line.slice(colon + 1, line.size()));
     if (values.size() < kCounters) continue;
     devices.add(kj::heapString(trimmed(line.slice(0, colon))), values);
   }
@@ -225,9 +225,9 @@ kj::Array<kj::byte> diskStats(kj::ArrayPtr<const char> text) {
   constexpr size_t kCounters = 15, kName = 2;
   Devices devices(kCounters);
   for (auto line : Lines(text)) {
-    auto words = wordsOf(line);
-    if (words.size() < kName + 1 + kCounters) continue;
-    devices.add(words[kName], words.slice(kName + 1, words.size()));
+    auto fields = splitFields(line);
+    if (fields.size() < kName + 1 + kCounters) continue;
+    devices.add(fields[kName], fields.slice(kName + 1, fields.size()));
   }
   return devices.finish("");
 }
@@ -246,10 +246,10 @@ kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files) {
     kj::StringPtr path = file.getPath();
     auto slash = path.findLast('/').orDefault(0);
     auto name = path.slice(kj::min(slash + 1, path.size()));
-    auto itsFolder = path.slice(0, slash);
-    if (folder.orDefault(nullptr) != itsFolder) {
+    auto fileFolder = path.slice(0, slash);
+    if (folder.orDefault(nullptr) != fileFolder) {
       finish();
-      folder = itsFolder;
+      folder = fileFolder;
     }
     auto value = kj::heapString(firstLine(file.getText().asArray()));
     for (auto i : kj::indices(kNumbers)) {
@@ -262,4 +262,4 @@ kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files) {
   return out.finish();
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,5 +1,5 @@
-// What the kernel counts, as messages: each function takes a file's text and gives the fields of
-// the answer behind field 1. A line that is not as the kernel writes it is left out. Pure.
+// Parsers of the kernel's counters: each function takes a file's text and returns the fields of the
+// answer behind field 1. Malformed lines are left out. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -7,7 +7,7 @@
 #include "apid/grpc/protobuf-wire.h"
 #include "rpc/machine.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
 kj::Array<kj::byte> loadAverage(kj::ArrayPtr<const char> text);    // /proc/loadavg
 kj::Array<kj::byte> systemStat(kj::ArrayPtr<const char> text);     // /proc/stat
@@ -18,4 +18,4 @@ kj::Array<kj::byte> diskStats(kj::ArrayPtr<const char> text);      // /proc/disk
 // none if nobody governs one. kHz. A frequency that the driver does not know is not in it.
 kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files);
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,19 +1,19 @@
-// An output, lent to a sink: the node that got the sink may hold it for longer than the call lasts
-// that made it, and a promise of the output must not outlive that call. Whoever makes a sink ends
-// this when its call does, however it does.
+// A revocable reference to an output, for sinks: a node may hold a sink for longer than its call
+// lasts, and a promise of the output must not outlive that call. A method that makes a sink calls
+// end() when its call ends.
 #pragma once
 
 #include <kj/refcount.h>
 
-#include "apid/grpc/grpc-method.h"
+#include "apid/grpc/answer-output.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
 class LentOutput final : public kj::Refcounted {
  public:
   explicit LentOutput(Output& output) : output(output) {}
 
-  // What is being sent is dropped before this returns; nothing more is.
+  // Drops pending messages before it returns; later ones are refused.
   void end() {
     output = nullptr;
     canceler.cancel("the client has gone");
@@ -29,4 +29,4 @@ class LentOutput final : public kj::Refcounted {
   kj::Canceler canceler;
 };
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

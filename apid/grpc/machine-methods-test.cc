@@ -3,13 +3,13 @@
 
 #include "apid/grpc/test-machine-model.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using namespace testing;
 
 // Catches: a number of MemInfo that is another field's, and one for what the original has not.
-TEST_F(ByHandTest, Memory) {
+TEST_F(MachineMethodsTest, Memory) {
   TestCall call("/machine.MachineService/Memory");
   EXPECT_EQ("0 ", run(call));
   auto memory = call.message(0).in(1).in(2);
@@ -21,7 +21,7 @@ TEST_F(ByHandTest, Memory) {
 
 // Catches: sockets that were not asked for, a process that a client follows blindly, networks that
 // nobody here looks into and whose sockets are then none.
-TEST_F(ByHandTest, Netstat) {
+TEST_F(MachineMethodsTest, Netstat) {
   auto sockets = [&](uint64_t which, bool tcpOnly) {
     TestCall call("/machine.MachineService/Netstat", request([&](WireWriter& out) {
                     out.varint(1, which);
@@ -41,13 +41,13 @@ TEST_F(ByHandTest, Netstat) {
   EXPECT_EQ(1u, sockets(2, true).count(2)) << "listening";
   TestCall pods("/machine.MachineService/Netstat",
                 request([](WireWriter& out) { out.bytes(4, "\x18\x01"_kj.asBytes()); }));
-  EXPECT_EQ("12 this node tells the sockets of its own network alone", run(pods));
+  EXPECT_EQ("12 only sockets of the host network can be listed", run(pods));
 }
 
 // Catches: a list that was cut and looks whole; one that nobody gets because it was; an error that
 // a client cannot tell from one of the whole call.
-TEST_F(ByHandTest, SocketsThatAreLeftOutAreTold) {
-  world.leftOut = 5;
+TEST_F(MachineMethodsTest, ReportsSocketsThatAreLeftOut) {
+  bed.leftOut = 5;
   auto check = [&](TestCall& call) {
     EXPECT_EQ("0 ", run(call));
     auto reply = call.message(0);
@@ -62,9 +62,9 @@ TEST_F(ByHandTest, SocketsThatAreLeftOutAreTold) {
         cut.in(1).text(2));
     EXPECT_EQ(8u, cut.in(1).in(3).number(1));
   };
-  TestCall here("/machine.MachineService/Netstat");
-  check(here);
-  cluster->nodes.insert({"10.0.0.2", kj::heap<HandNode>(world)});
+  TestCall local("/machine.MachineService/Netstat");
+  check(local);
+  cluster->nodes.insert({"10.0.0.2", kj::heap<FakeNode>(bed)});
   TestCall named("/machine.MachineService/Netstat");
   named.toNodes({"10.0.0.2"});
   check(named);
@@ -72,20 +72,20 @@ TEST_F(ByHandTest, SocketsThatAreLeftOutAreTold) {
   EXPECT_EQ("10.0.0.2", named.message(0).in(1, 1).in(1).text(1));
 }
 
-TEST_F(ByHandTest, Dependencies) {
+TEST_F(MachineMethodsTest, Dependencies) {
   TestCall call("/inspect.InspectService/ControllerRuntimeDependencies");
   EXPECT_EQ("0 ", run(call));
-  auto edges = call.message(0).in(1);
-  ASSERT_EQ(2u, edges.count(2));
-  EXPECT_EQ("LinkStatuses.net.talos.dev", edges.in(2, 0).text(4));
-  EXPECT_EQ(0u, edges.in(2, 0).number(2));
-  EXPECT_EQ("LinkSpecs.net.talos.dev", edges.in(2, 1).text(4));
-  EXPECT_EQ(2u, edges.in(2, 1).number(2));
+  auto dependencies = call.message(0).in(1);
+  ASSERT_EQ(2u, dependencies.count(2));
+  EXPECT_EQ("LinkStatuses.net.talos.dev", dependencies.in(2, 0).text(4));
+  EXPECT_EQ(0u, dependencies.in(2, 0).number(2));
+  EXPECT_EQ("LinkSpecs.net.talos.dev", dependencies.in(2, 1).text(4));
+  EXPECT_EQ(2u, dependencies.in(2, 1).number(2));
 }
 
 // Catches: a counter's method that reads another file; zeros for what the caller may not read, and
 // for a machine on which nothing governs a frequency.
-TEST_F(ByHandTest, Counters) {
+TEST_F(MachineMethodsTest, Counters) {
   auto read = [&](const char* method) {
     TestCall call(kj::str("/machine.MachineService/", method));
     EXPECT_EQ("0 ", run(call));
@@ -101,7 +101,7 @@ TEST_F(ByHandTest, Counters) {
 }
 
 // Catches: an archive that ends well although files are missing in it.
-TEST_F(ByHandTest, Copy) {
+TEST_F(MachineMethodsTest, Copy) {
   TestCall all("/machine.MachineService/Copy",
                request([](WireWriter& out) { out.text(1, "/var"); }));
   EXPECT_EQ("0 ", run(all));
@@ -115,7 +115,7 @@ TEST_F(ByHandTest, Copy) {
 }
 
 // Catches: a kubeconfig that is not in an archive, or not whole.
-TEST_F(ByHandTest, Kubeconfig) {
+TEST_F(MachineMethodsTest, Kubeconfig) {
   TestCall call("/machine.MachineService/Kubeconfig");
   EXPECT_EQ("0 ", run(call));
   std::string packed;
@@ -149,13 +149,13 @@ std::vector<std::string> kindsOf(const TestCall& call) {
 
 // Catches: the first event that clients wait for, kinds that no client knows, actions with the
 // numbers of ours, a status that was not asked for: a client would take it for the end of a reboot.
-TEST_F(ByHandTest, Events) {
+TEST_F(MachineMethodsTest, Events) {
   TestCall call("/machine.MachineService/Events");
   auto promise = handler->call(call);
   EXPECT_FALSE(promise.poll(scope));
   ASSERT_EQ(1u, call.sent.size());
   EXPECT_TRUE(call.sent[0].empty());
-  auto request = KJ_ASSERT_NONNULL(world.events).eventsRequest();
+  auto request = KJ_ASSERT_NONNULL(bed.events).eventsRequest();
   auto events = request.initEvents(4);
   events[0].setId("a");
   auto sequence = events[0].initSequence();
@@ -183,10 +183,10 @@ TEST_F(ByHandTest, Events) {
   EXPECT_EQ(1u, call.message(2).in(2).in(2).number(2)) << "stop";
   EXPECT_EQ(3u, call.message(3).in(2).in(2).number(2));
   EXPECT_TRUE(call.message(3).in(2).in(2).has(4)) << "health";
-  auto change = KJ_ASSERT_NONNULL(world.statuses).changesRequest();
+  auto change = KJ_ASSERT_NONNULL(bed.statuses).changesRequest();
   auto one = change.initChanges(1)[0];
   one.setEvent(rpc::Change::Event::UPDATED);
-  HandResources::fill(one.initResource(), "rebooting", false);
+  FakeResources::fill(one.initResource(), "rebooting", false);
   change.send().wait(scope);
   ASSERT_EQ(5u, call.sent.size());
   EXPECT_EQ("MachineStatusEvent ", kindsOf(call)[4]);
@@ -196,20 +196,20 @@ TEST_F(ByHandTest, Events) {
 
 // Catches: a client that is told "I watch" before anybody does, and misses what it waits for; an
 // event that comes before that; a node that cannot be reached and is said to be watched.
-TEST_F(ByHandTest, EventsBeginWhenTheyAreWatched) {
-  auto told = kj::newPromiseAndFulfiller<void>();
-  world.mayTell = told.promise.fork();
+TEST_F(MachineMethodsTest, EventsBeginWhenTheyAreWatched) {
+  auto snapshot = kj::newPromiseAndFulfiller<void>();
+  bed.snapshotGate = snapshot.promise.fork();
   TestCall call("/machine.MachineService/Events");
   auto promise = handler->call(call);
   EXPECT_FALSE(promise.poll(scope));
-  auto request = KJ_ASSERT_NONNULL(world.events).eventsRequest();
+  auto request = KJ_ASSERT_NONNULL(bed.events).eventsRequest();
   auto event = request.initEvents(1)[0];
   event.setId("a");
   event.initTask();
   auto early = request.send();
   EXPECT_FALSE(promise.poll(scope));
   EXPECT_TRUE(call.sent.empty());
-  told.fulfiller->fulfill();
+  snapshot.fulfiller->fulfill();
   early.wait(scope);
   EXPECT_EQ((std::vector<std::string>{" ", "TaskEvent a"}), kindsOf(call));
   TestCall away("/machine.MachineService/Events");
@@ -218,13 +218,13 @@ TEST_F(ByHandTest, EventsBeginWhenTheyAreWatched) {
   EXPECT_TRUE(away.sent.empty());
 }
 
-// Catches: a past that was asked for and is not told.
-TEST_F(ByHandTest, EventsOfThePast) {
+// Catches: past events that were requested and are not sent.
+TEST_F(MachineMethodsTest, EventsOfThePast) {
   TestCall call("/machine.MachineService/Events",
                 request([](WireWriter& out) { out.varint(1, signExtended(-1)); }));
   auto promise = handler->call(call);
   EXPECT_FALSE(promise.poll(scope));
-  EXPECT_EQ(-1, world.tail);
+  EXPECT_EQ(-1, bed.tail);
   ASSERT_EQ(2u, call.sent.size());
   auto status = call.message(1).in(2).in(2);
   EXPECT_EQ(4u, status.number(1));
@@ -237,4 +237,4 @@ TEST_F(ByHandTest, EventsOfThePast) {
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

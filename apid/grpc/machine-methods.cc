@@ -1,12 +1,11 @@
-// Facts about a machine that need more than a row: meminfo, sockets, counters, who reads and writes
-// what.
+// The methods Memory, Netstat, ControllerRuntimeDependencies, and those of kernel counters.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/kernel-counters.h"
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/request-fields.h"
 #include "common/base/ascii.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 // --- Memory ---
@@ -94,7 +93,7 @@ class Memory final : public Method {
 
 // --- Netstat ---
 
-// What of the node's sockets the client wants.
+// The sockets that a client requests.
 struct SocketFilter {
   enum Which : uint64_t { kAll, kConnected, kListening };
   uint64_t which;
@@ -109,7 +108,7 @@ struct SocketFilter {
     }
     auto spaces = request.in(4);
     if (spaces.has(2) || spaces.flag(3)) {
-      fail(ErrorKind::kUnimplemented, "this node tells the sockets of its own network alone");
+      fail(ErrorKind::kUnimplemented, "only sockets of the host network can be listed");
     }
   }
   bool admits(rpc::Socket::Reader socket) const {
@@ -184,7 +183,7 @@ class Dependencies final : public Method {
   }
 };
 
-// --- what the kernel counts ---
+// --- kernel counters ---
 
 class Counters final : public Method {
  public:
@@ -230,4 +229,4 @@ void addFacts(kj::Vector<Entry>& all) {
   count("/machine.MachineService/CPUFreqStats", Of::FREQUENCIES, frequencies);
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

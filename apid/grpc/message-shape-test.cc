@@ -14,7 +14,7 @@
 
 #include "common/base/error.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 namespace pb = google::protobuf;
@@ -76,7 +76,7 @@ TEST_F(ShapeTest, NamesMustBeThere) {
   EXPECT_NE(nullptr, strstr(wrong("1:b~nonsense").cStr(), "nonsense"));
   EXPECT_NE(nullptr, strstr(wrong("9:part").cStr(), "no counterpart"));
   EXPECT_NE(nullptr, strstr(wrong("9:part{1:t").cStr(), "not closed"));
-  EXPECT_NE(nullptr, strstr(wrong("1:b }").cStr(), "too much"));
+  EXPECT_NE(nullptr, strstr(wrong("1:b }").cStr(), "unexpected text"));
   EXPECT_NE(nullptr, strstr(wrong("1").cStr(), "a field is missing"));
   EXPECT_STREQ("right", wrong(kShape).cStr());
 }
@@ -304,7 +304,7 @@ class AgainstProtobuf : public ShapeTest {
       for (auto left = upTo(f->is_repeated() ? 3 : 1); left > 0; --left) fillOne(m, f);
     }
   }
-  // What proto3 can say in two ways: a message with nothing in it is none here.
+  // Removes empty messages, which proto3 can encode in two ways.
   static void canonical(pb::Message& m) {
     auto& r = *m.GetReflection();
     std::vector<const pb::FieldDescriptor*> set;
@@ -322,7 +322,7 @@ class AgainstProtobuf : public ShapeTest {
   static std::string textOf(kj::ArrayPtr<const kj::byte> bytes) {
     return {bytes.asChars().begin(), bytes.size()};
   }
-  // What is left of the bytes when they were read and written again; none when they are refused.
+  // Decodes and encodes the bytes again; none when they are refused.
   kj::Maybe<std::string> byUs(const Shape& shape, const std::string& bytes) {
     capnp::MallocMessageBuilder built;
     auto thing = built.initRoot<capnp::DynamicStruct>(schema);
@@ -389,4 +389,4 @@ TEST_F(AgainstProtobuf, SameMessages) {
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

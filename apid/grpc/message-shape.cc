@@ -4,7 +4,7 @@
 #include "common/base/ascii.h"
 #include "common/base/error.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using capnp::DynamicList;
@@ -41,7 +41,7 @@ uint64_t bitsOfNumber(DynamicValue::Reader value) {
   }
 }
 
-// As any reader of protobuf does it: the low bits count.
+// As in any protobuf reader, the low bits count.
 DynamicValue::Reader numberOf(capnp::Type type, uint64_t bits) {
   switch (type.which()) {
     case Type::BOOL:
@@ -77,7 +77,7 @@ DynamicValue::Reader numberOf(capnp::Type type, uint64_t bits) {
   }
 }
 
-// One that another one of its field replaces, too.
+// Also a text that a later one of the same field replaces.
 void checkText(Bytes bytes) {
   if (!isUtf8(bytes.asChars())) fail(ErrorKind::kInvalidArgument, "a text is not UTF-8");
 }
@@ -95,8 +95,8 @@ struct Shape::Field {
   bool always = false;
   kj::Maybe<int64_t> constant;
   kj::Maybe<kj::String> text;     // that is always written
-  kj::Maybe<kj::String> missing;  // why nobody here can do what is asked for by it
-  uint64_t harmless = 0;          // asks for nothing of that kind
+  kj::Maybe<kj::String> missing;  // the error when the field is set: not supported
+  uint64_t harmless = 0;          // a value that is as harmless as zero
   kj::Maybe<Shape> message;
 
   capnp::Type type() const { return path.back().getType(); }
@@ -104,7 +104,7 @@ struct Shape::Field {
   bool isText() const {
     return path.size() > 0 && message == nullptr && transform == nullptr && itemType().isText();
   }
-  // Of several values, as proto3 says it of all but lists and messages.
+  // Of several values the last one counts: proto3's rule for all fields but lists and messages.
   bool lastCounts() const { return !isList() && message == nullptr && missing == nullptr; }
   capnp::Type itemType() const { return isList() ? type().asList().getElementType() : type(); }
 
@@ -113,7 +113,7 @@ struct Shape::Field {
   void encodeList(DynamicList::Reader list, WireWriter& out) const;
 
   bool takes(const WireField& field) const;
-  // `found`: what the message has of this field, in its order.
+  // `found`: the occurrences of this field in the message, in order.
   void decode(kj::ArrayPtr<const WireField> found, DynamicStruct::Builder into) const;
   void decodeList(kj::ArrayPtr<const WireField> found, DynamicStruct::Builder into) const;
 };
@@ -121,8 +121,8 @@ struct Shape::Field {
 struct Shape::Parser {
   kj::StringPtr rest, whole;
 
-  [[noreturn]] void wrong(kj::StringPtr why) const {
-    fail(ErrorKind::kInternal, kj::str("shape \"", whole, "\", before \"", rest, "\": ", why));
+  [[noreturn]] void wrong(kj::StringPtr error) const {
+    fail(ErrorKind::kInternal, kj::str("shape \"", whole, "\", before \"", rest, "\": ", error));
   }
   bool take(char c) {
     if (rest.size() == 0 || rest[0] != c) return false;
@@ -132,16 +132,16 @@ struct Shape::Parser {
   void skipSpace() {
     while (rest.size() > 0 && rest[0] == ' ') rest = rest.slice(1);
   }
-  kj::String word() {
+  kj::String name() {
     size_t size = 0;
     while (size < rest.size() &&
            (isLower(rest[size]) || isUpper(rest[size]) || isDigit(rest[size]))) {
       ++size;
     }
     if (size == 0) wrong("a name is missing");
-    auto word = kj::heapString(rest.slice(0, size));
+    auto name = kj::heapString(rest.slice(0, size));
     rest = rest.slice(size);
-    return word;
+    return name;
   }
   kj::String quoted() {
     size_t end = rest.findFirst('\'').orDefault(rest.size());
@@ -168,7 +168,7 @@ Shape& Shape::operator=(Shape&&) = default;
 Shape::Shape(kj::StringPtr text, capnp::StructSchema schema) {
   Parser parser{text, text};
   *this = Shape(parser, schema);
-  if (parser.rest.size() > 0) parser.wrong("there is too much");
+  if (parser.rest.size() > 0) parser.wrong("unexpected text at the end");
 }
 
 Shape::Shape(Parser& parser, capnp::StructSchema schema) {
@@ -178,14 +178,14 @@ Shape::Shape(Parser& parser, capnp::StructSchema schema) {
     if (parser.take('^')) {
       if (parser.rest.size() > 0 && isDigit(parser.rest[0])) field->harmless = parser.number();
       field->missing =
-          parser.take('\'') ? parser.quoted() : kj::str("this node has no ", parser.word());
+          parser.take('\'') ? parser.quoted() : kj::str("this node has no ", parser.name());
       fields.add(kj::mv(field));
       continue;
     }
     auto inside = schema;
     if (parser.take(':')) {
       while (parser.rest.size() > 0 && parser.rest[0] != '{') {
-        auto name = parser.word();
+        auto name = parser.name();
         KJ_IF_MAYBE (found, inside.findFieldByName(name)) {
           field->path.add(*found);
         } else {
@@ -196,7 +196,7 @@ Shape::Shape(Parser& parser, capnp::StructSchema schema) {
         inside = field->type().asStruct();
       }
     }
-    if (parser.take('~')) field->transform = &transformCalled(parser.word());
+    if (parser.take('~')) field->transform = &findTransform(parser.name());
     if (parser.take('=')) {
       if (parser.take('\'')) {
         field->text = parser.quoted();
@@ -242,8 +242,8 @@ void Shape::Field::encode(DynamicStruct::Reader value, WireWriter& out) const {
     KJ_IF_MAYBE (shape, message) {
       auto inside = shape->encode(value);
       if (inside.size() > 0 || always) out.bytes(number, inside);
-    } else KJ_IF_MAYBE (words, text) {
-      out.text(number, *words);
+    } else KJ_IF_MAYBE (constantText, text) {
+      out.text(number, *constantText);
     } else {
       out.varint(number, signExtended(KJ_ASSERT_NONNULL(constant)));
     }
@@ -329,7 +329,7 @@ void Shape::decode(Bytes message, DynamicStruct::Builder into) const {
         if (fields[i]->lastCounts()) found[i].clear();
         if (found[i].size() == kMostItems) {
           fail(ErrorKind::kInvalidArgument,
-               kj::str("field ", next->number, " is there more than ", kMostItems, " times"));
+               kj::str("field ", next->number, " occurs more than ", kMostItems, " times"));
         }
         found[i].add(*next);
       }
@@ -350,10 +350,10 @@ bool Shape::Field::takes(const WireField& field) const {
 }
 
 void Shape::Field::decode(kj::ArrayPtr<const WireField> found, DynamicStruct::Builder into) const {
-  KJ_IF_MAYBE (why, missing) {
+  KJ_IF_MAYBE (error, missing) {
     for (auto& field : found) {
       bool nothing = field.value == 0 || field.value == harmless;
-      if (!nothing || field.bytes.size() > 0) fail(ErrorKind::kUnimplemented, *why);
+      if (!nothing || field.bytes.size() > 0) fail(ErrorKind::kUnimplemented, *error);
     }
     return;
   }
@@ -363,7 +363,7 @@ void Shape::Field::decode(kj::ArrayPtr<const WireField> found, DynamicStruct::Bu
   }
   if (isList()) return decodeList(found, target);
   KJ_IF_MAYBE (shape, message) {
-    // A message that is there twice is one with the fields of both.
+    // A message that occurs twice has the fields of both.
     kj::Vector<kj::byte> all;
     for (auto& part : found) {
       WireReader whole(part.bytes);
@@ -435,4 +435,4 @@ void Shape::Field::decodeList(kj::ArrayPtr<const WireField> found,
   for (size_t i = 0; i < values.size(); ++i) list.set(i, numberOf(type, values[i]));
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -7,18 +7,18 @@
 #include "common/base/error.h"
 #include "common/base/lines.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using capnp::DynamicCapability;
 using capnp::DynamicStruct;
 using capnp::InterfaceSchema;
 
-constexpr Row kRows[] = {
+constexpr MethodRow kRows[] = {
 #include "apid/grpc/method-table.inc"
 };
 
-// Two words with a dot between them; the second is empty without one.
+// Two names with a dot between them; the second is empty without one.
 struct Pair {
   kj::String first, second;
   explicit Pair(kj::StringPtr text) {
@@ -29,18 +29,18 @@ struct Pair {
 };
 
 template <typename T>
-T found(kj::Maybe<T> what, kj::StringPtr name, const Row& row) {
+T found(kj::Maybe<T> what, kj::StringPtr name, const MethodRow& row) {
   KJ_IF_MAYBE (it, what) return *it;
   fail(ErrorKind::kInternal, kj::str(row.path, ": rpc/ has no ", name));
 }
 
-// What a call goes to.
+// The methods that a row calls.
 struct Target {
   InterfaceSchema::Method part;  // of Node
   capnp::StructSchema::Field result;
   InterfaceSchema::Method method;
 
-  explicit Target(const Row& row) {
+  explicit Target(const MethodRow& row) {
     Pair names(row.call);
     part = found(capnp::Schema::from<rpc::Node>().findMethodByName(names.first), names.first, row);
     result = part.getResultType().getFields()[0];
@@ -49,15 +49,15 @@ struct Target {
   capnp::Request<DynamicStruct, DynamicStruct> on(rpc::Node::Client node) const {
     DynamicCapability::Client dynamic(kj::mv(node));
     auto promise = dynamic.newRequest(part).send();
-    auto there = promise.get(result).releaseAs<DynamicCapability>();
-    return there.newRequest(method);
+    auto capability = promise.get(result).releaseAs<DynamicCapability>();
+    return capability.newRequest(method);
   }
 };
 
-// One message of the answer is what the call gives.
+// A method whose answer is the results of the call.
 class Unary final : public Method {
  public:
-  explicit Unary(const Row& row)
+  explicit Unary(const MethodRow& row)
       : target(row),
         in(row.in, target.method.getParamType()),
         out(row.out, target.method.getResultType()) {}
@@ -74,10 +74,10 @@ class Unary final : public Method {
   Shape in, out;
 };
 
-// Each element of a list in the results is one.
+// A method that answers a message for each element of a list in the results.
 class ListOfItems final : public Method {
  public:
-  explicit ListOfItems(const Row& row)
+  explicit ListOfItems(const MethodRow& row)
       : target(row),
         in(row.in, target.method.getParamType()),
         list(found(target.method.getResultType().findFieldByName(row.items), row.items, row)),
@@ -99,10 +99,10 @@ class ListOfItems final : public Method {
   Shape out;
 };
 
-// A call that takes a sink, which gives what comes to the output.
+// A method whose call takes a sink: what is written to the sink goes to the output.
 class Stream final : public Method {
  public:
-  explicit Stream(const Row& row)
+  explicit Stream(const MethodRow& row)
       : target(row),
         in(row.in, target.method.getParamType()),
         sink(found(target.method.getParamType().findFieldByName("sink"), "sink", row)) {
@@ -124,8 +124,8 @@ class Stream final : public Method {
     DynamicCapability::Client mine = kj::heap<Server>(*this, kj::addRef(*lent));
     call.set(sink, mine);
     co_await call.send().ignoreResult();
-    // The node has sent all, which says nothing of whether the client has taken it: an empty write
-    // comes behind what is on its way.
+    // The node has sent everything, but the client may not have taken it: an empty write waits for
+    // the writes before it.
     co_await mine.newRequest(write).sendStreaming();
   }
 
@@ -165,7 +165,7 @@ class Stream final : public Method {
     }
   }
 
-  // What other methods tell, that something was missed, has no counterpart there.
+  // Other methods of sinks (missed) have no counterpart in the gRPC API.
   class Server final : public DynamicCapability::Server {
    public:
     Server(const Stream& stream, kj::Own<LentOutput> to)
@@ -187,7 +187,7 @@ class Stream final : public Method {
 
 }  // namespace
 
-kj::Own<const Method> methodOf(const Row& row) {
+kj::Own<const Method> methodOf(const MethodRow& row) {
   kj::StringPtr items = row.items;
   if (items.size() == 0) return kj::heap<Unary>(row);
   if (items.findFirst('.') == nullptr) return kj::heap<ListOfItems>(row);
@@ -197,9 +197,12 @@ kj::Own<const Method> methodOf(const Row& row) {
 kj::Vector<Entry> tableEntries() {
   kj::Vector<Entry> entries;
   for (auto& row : kRows) {
-    entries.add(Entry{row.path, row.answer, methodOf(row), row.conflictMeansExists});
+    entries.add(Entry{.path = row.path,
+                      .answer = row.answer,
+                      .method = methodOf(row),
+                      .conflictMeansExists = row.conflictMeansExists});
   }
   return entries;
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,30 +1,31 @@
-// The methods of the original's API that are one call of ours: a row each, without code.
+// The methods of the gRPC API that are one call of ours: a row each, without code. method-table.inc
+// has the rows and explains an example.
 //
-// The table is C++ and not a constant of a schema: nobody but this room reads it, and a change of
-// it compiles one file. Every name in it is resolved against rpc/ when the table is made, so a name
-// that is not there fails each start, and the test.
+// The table is C++ and not a constant of a schema: only this room reads it, and a change of it
+// compiles one file. Every name in it is resolved against rpc/ when the table is made, so a name
+// that does not exist fails each start, and the test.
 #pragma once
 
 #include <kj/vector.h>
 
 #include "apid/grpc/grpc-method.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
-struct Row {
+struct MethodRow {
   const char* path;
   Answer answer;
-  const char* call;      // "machine.mounts": a method of Node, and one of what that gives
-  const char* in = "";   // shapes (shape.h): of the call's parameters
-  const char* out = "";  // of its results; of each of the list's elements if there is `items`
-  // A stream: "write.bytes", the sink's method and its parameter, each element of which is a
-  // message; of Data the message is `2: bytes`. "write.bytes~lines": a message for each line.
-  // "images": elements of a list in the results.
+  const char* call;      // "machine.mounts": a method of Node, and one of its result
+  const char* in = "";   // shape (message-shape.h) of the request: the call's parameters
+  const char* out = "";  // of the answer: its results; with `items` each element of the list
+  // "write.bytes": a stream. The method of the call's sink and its parameter, each element of which
+  // is a message; for Data the message is `2: bytes`. "write.bytes~lines": a message for each line.
+  // "images": a message for each element of a list in the results.
   const char* items = "";
   bool conflictMeansExists = false;
 };
 
-kj::Own<const Method> methodOf(const Row& row);
+kj::Own<const Method> methodOf(const MethodRow& row);
 kj::Vector<Entry> tableEntries();
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -4,10 +4,10 @@
 
 #include "common/base/error.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
-// As libprotobuf has it: what is nested deeper is no message.
+// The limit of libprotobuf.
 constexpr size_t kMostGroups = 100;
 constexpr unsigned kBeginGroup = 3, kEndGroup = 4;
 constexpr kj::byte kMore = 0x80;
@@ -175,4 +175,4 @@ double doubleOf(uint64_t bits) {
   return std::bit_cast<double>(bits);
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,7 +1,7 @@
 // The bytes of protobuf messages (proto3): fields of four wire types, read and written. Pure.
 //
-// What is read is foreign: a reader never looks behind the end, keeps nothing, and steps over
-// groups, which nobody has sent for ten years, without recursion.
+// Input is foreign: a reader never reads beyond the end, stores nothing, and skips groups, which
+// are obsolete, without recursion.
 #pragma once
 
 #include <kj/array.h>
@@ -9,7 +9,7 @@
 #include <kj/vector.h>
 #include <stdint.h>
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
 
@@ -25,7 +25,7 @@ struct WireField {
 class WireReader {
  public:
   explicit WireReader(Bytes message) : rest(message) {}
-  // None at the end. InvalidArgument when the bytes are no message.
+  // None at the end. Throws InvalidArgument when the bytes are not a message.
   kj::Maybe<WireField> next();
 
  private:
@@ -45,13 +45,13 @@ class PackedReader {
   WireType type;
 };
 
-// Zero and empty are written, too: to leave out what proto3 leaves out is up to who calls.
+// Also writes zero and empty values: leaving out proto3's defaults is up to the caller.
 class WireWriter {
  public:
   void varint(uint32_t number, uint64_t value);
   void fixed64(uint32_t number, uint64_t bits);
   void bytes(uint32_t number, Bytes value);
-  // What is not UTF-8 becomes U+FFFD: a reader would refuse the whole message for it.
+  // Bytes that are not UTF-8 become U+FFFD: a reader would refuse the whole message for them.
   void text(uint32_t number, kj::StringPtr value);
   // Without a number: the contents of a packed field.
   void bareVarint(uint64_t value);
@@ -77,4 +77,4 @@ inline uint64_t signExtended(int64_t value) {
 uint64_t bitsOf(double value);
 double doubleOf(uint64_t bits);
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -5,7 +5,7 @@
 #include "apid/grpc/test-grpc-api.h"
 #include "common/base/error.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using testing::request;
@@ -63,13 +63,13 @@ TEST(RequestFields, EachOneUpToALimit) {
   std::string all;
   fields.each(2, 3, [&](const WireField& field) { all += textOf(field).cStr(); });
   EXPECT_EQ("abc", all);
-  EXPECT_EQ("InvalidArgument: field 2 is there 3 times; at most 2 are read",
+  EXPECT_EQ("InvalidArgument: field 2 occurs 3 times; at most 2 are accepted",
             refusal([&] { fields.each(2, 2, [&](const WireField&) { all += "!"; }); }));
   EXPECT_EQ("abc", all);
 }
 
 // Catches: a request that is no message and taken for one of which nothing was asked.
-TEST(RequestFields, WhatIsNoMessageIsRefused) {
+TEST(RequestFields, MalformedMessagesAreRefused) {
   auto broken = "\x0a\x05"_kj.asBytes();
   EXPECT_TRUE(kj::StringPtr(refusal([&] { RequestFields fields(broken); }).c_str())
                   .startsWith("InvalidArgument: not a protobuf message"));
@@ -79,4 +79,4 @@ TEST(RequestFields, WhatIsNoMessageIsRefused) {
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 void scan(Bytes message, kj::FunctionParam<void(const WireField&)> take) {
@@ -23,7 +23,7 @@ void scan(Bytes message, kj::FunctionParam<void(const WireField&)> take) {
 RequestFields::RequestFields(Bytes message) : message(message) {
   scan(message, [this](const WireField& field) {
     if (field.number >= kNumbers) return;
-    auto& one = seen[field.number];
+    auto& one = fields[field.number];
     ++one.count;
     if (field.type == WireType::kVarint) one.number = field.value;
     if (field.type == WireType::kBytes) {
@@ -33,9 +33,9 @@ RequestFields::RequestFields(Bytes message) : message(message) {
   });
 }
 
-const RequestFields::Seen& RequestFields::at(uint32_t field) const {
+const RequestFields::Occurrences& RequestFields::at(uint32_t field) const {
   KJ_REQUIRE(field < kNumbers, field);
-  return seen[field];
+  return fields[field];
 }
 
 void RequestFields::each(uint32_t field, size_t most,
@@ -43,7 +43,7 @@ void RequestFields::each(uint32_t field, size_t most,
   auto count = at(field).count;
   if (count > most) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("field ", field, " is there ", count, " times; at most ", most, " are read"));
+         kj::str("field ", field, " occurs ", count, " times; at most ", most, " are accepted"));
   }
   if (count == 0) return;
   scan(message, [&](const WireField& one) {
@@ -60,4 +60,4 @@ kj::String textOf(const WireField& field) {
   return kj::heapString(field.bytes.asChars());
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,57 +1,63 @@
 #include "apid/grpc/resource-messages.h"
 
+#include "common/base/resource.h"
 #include "common/yaml/yaml-codec.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/meta-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using capnp::DynamicStruct;
 
-// What clients read as a message, with the numbers of the original's; of all other types they read
-// YAML, and the message is empty.
-constexpr struct {
-  const char *type, *shape;
+// Shapes of the types that clients read as a message, with the original's numbers. Of all other
+// types they read YAML, and the message is empty.
+const struct {
+  capnp::StructSchema schema;
+  const char* shape;
 } kSpecs[] = {
     // clang-format off
-    {"ResourceDefinitions.meta.cosi.dev",
+    {capnp::Schema::from<rpc::ResourceDefinitionSpec>(),
      "1:type 2:displayType 3:defaultNamespace 4:aliases 5:aliases 6:printColumns{1:name 2:jsonPath} 7:sensitive"},
-    {"MachineConfigs.config.talos.dev", "1:document"},
-    {"MachineTypes.config.talos.dev", "1:type"},
-    {"MachineStatuses.runtime.talos.dev", "1:stage~stage 2!{1:ready 2:problems~condition}"},
-    {"Members.cluster.talos.dev", "2:addresses~ip 3:hostname 4:machineType~machineType 5:operatingSystem 6{1=50000}"},
-    {"NodeAddresses.net.talos.dev", "1:addresses~prefix"},
-    {"NetworkStatuses.net.talos.dev", "1:addressReady 2:connectivityReady 3:hostnameReady"},
-    {"RouteStatuses.net.talos.dev",
+    {capnp::Schema::from<rpc::MachineConfigSpec>(), "1:document"},
+    {capnp::Schema::from<rpc::MachineTypeSpec>(), "1:type"},
+    {capnp::Schema::from<rpc::MachineStatusSpec>(), "1:stage~stage 2!{1:ready 2:problems~condition}"},
+    {capnp::Schema::from<rpc::MemberSpec>(), "2:addresses~ip 3:hostname 4:machineType~machineType 5:operatingSystem 6{1=50000}"},
+    {capnp::Schema::from<rpc::NodeAddressSpec>(), "1:addresses~prefix"},
+    {capnp::Schema::from<rpc::NetworkStatusSpec>(), "1:addressReady 2:connectivityReady 3:hostnameReady"},
+    {capnp::Schema::from<rpc::RouteStatusSpec>(),
      "1:family~family 2:destination~prefix 3:source~ip 4:gateway~ip 6:linkName 7=254 8:metric "
      "9:scope~scope 10:type~routeType 12:protocol~protocol 13:mtu"},
-    {"LinkStatuses.net.talos.dev",
+    {capnp::Schema::from<rpc::LinkStatusSpec>(),
      "1:index 2:type~linkType 7:mtu 10:operationalState~linkState 11:kind 22:linkState"},
-    {"HostnameSpecs.net.talos.dev", "1:hostname 2:domainname"},
-    {"ResolverSpecs.net.talos.dev", "1:dnsServers~ip 2:searchDomains"},
-    {"TimeServerSpecs.net.talos.dev", "1:timeServers"},
-    {"Nodenames.kubernetes.talos.dev", "1:nodename"},
-    {"KubeletSpecs.kubernetes.talos.dev", "1:image 2:arguments 4:nodename 5:config~struct"},
-    {"StaticPods.kubernetes.talos.dev", "1:pod~struct"},
-    {"StaticPodStatuses.kubernetes.talos.dev", "1:status~struct"},
+    {capnp::Schema::from<rpc::HostnameSpecSpec>(), "1:hostname 2:domainname"},
+    {capnp::Schema::from<rpc::ResolverSpecSpec>(), "1:dnsServers~ip 2:searchDomains"},
+    {capnp::Schema::from<rpc::TimeServerSpecSpec>(), "1:timeServers"},
+    {capnp::Schema::from<rpc::NodenameSpec>(), "1:nodename"},
+    {capnp::Schema::from<rpc::KubeletSpecSpec>(), "1:image 2:arguments 4:nodename 5:config~struct"},
+    {capnp::Schema::from<rpc::StaticPodSpec>(), "1:pod~struct"},
+    {capnp::Schema::from<rpc::StaticPodStatusSpec>(), "1:status~struct"},
     // clang-format on
 };
 
-// Kinds of the original's that are one of ours, resource for resource and by the same ids: what a
-// message of the one has is what the other says.
-struct Alias {
-  kj::StringPtr space, type, ourSpace, ourType;
-};
-constexpr kj::StringPtr kNet = "network"_kj, kOurs = "controlplane"_kj, kTheirs = "k8s"_kj;
-constexpr Alias kAliases[] = {
-    {kNet, "HostnameStatuses.net.talos.dev"_kj, kNet, "HostnameSpecs.net.talos.dev"_kj},
-    {kNet, "ResolverStatuses.net.talos.dev"_kj, kNet, "ResolverSpecs.net.talos.dev"_kj},
-    {kNet, "TimeServerStatuses.net.talos.dev"_kj, kNet, "TimeServerSpecs.net.talos.dev"_kj},
-    {kTheirs, "KubeletSpecs.kubernetes.talos.dev"_kj, kOurs,
-     "KubeletSpecs.kubernetes.talos.dev"_kj},
-    {kTheirs, "Nodenames.kubernetes.talos.dev"_kj, kOurs, "Nodenames.kubernetes.talos.dev"_kj},
-    {kTheirs, "StaticPods.kubernetes.talos.dev"_kj, kOurs, "StaticPods.kubernetes.talos.dev"_kj},
-    {kTheirs, "StaticPodStatuses.kubernetes.talos.dev"_kj, kOurs,
-     "StaticPodStatuses.kubernetes.talos.dev"_kj},
+// Kinds of the original that are one of ours with the same ids and fields. An empty `type` is the
+// name of our type.
+const struct {
+  kj::StringPtr space, type;
+  capnp::StructSchema ours;
+} kAliases[] = {
+    {"network"_kj, "HostnameStatuses.net.talos.dev"_kj,
+     capnp::Schema::from<rpc::HostnameSpecSpec>()},
+    {"network"_kj, "ResolverStatuses.net.talos.dev"_kj,
+     capnp::Schema::from<rpc::ResolverSpecSpec>()},
+    {"network"_kj, "TimeServerStatuses.net.talos.dev"_kj,
+     capnp::Schema::from<rpc::TimeServerSpecSpec>()},
+    {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::KubeletSpecSpec>()},
+    {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::NodenameSpec>()},
+    {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::StaticPodSpec>()},
+    {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::StaticPodStatusSpec>()},
 };
 
 constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "_kj;
@@ -60,14 +66,13 @@ constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "
 
 ResourceMessages::ResourceMessages()
     : cosiMetadata(
-          kj::str(kMetadata, "5:owner 6:phase~word 7:created~time 8:updated~time 9:finalizers"),
+          kj::str(kMetadata, "5:owner 6:phase~enumName 7:created~time 8:updated~time 9:finalizers"),
           capnp::Schema::from<rpc::Metadata>()),
       oldMetadata(
-          kj::str(kMetadata, "5:phase~word 6:finalizers 7:owner 8:created~time 9:updated~time"),
+          kj::str(kMetadata, "5:phase~enumName 6:finalizers 7:owner 8:created~time 9:updated~time"),
           capnp::Schema::from<rpc::Metadata>()) {
   for (auto& row : kSpecs) {
-    kj::StringPtr name = row.type;
-    specs.insert(name, Shape(row.shape, registry.find(name).schema));
+    specs.insert(typeName(row.schema), Shape(row.shape, row.schema));
   }
 }
 
@@ -75,14 +80,19 @@ kj::String ResourceMessages::yaml(rpc::Resource::Reader resource) const {
   KJ_IF_MAYBE (type, registry.byName(resource.getMetadata().getType())) {
     return codec::writeYaml(resource.getSpec().getAs<DynamicStruct>(type->schema));
   }
-  return kj::str("{}\n");  // the node that was asked knows it, this one does not
+  return kj::str("{}\n");  // a type that only the other node knows
 }
 
-Kind ResourceMessages::oursOf(Kind asked) {
+kj::StringPtr ResourceMessages::definitions() {
+  return typeName<rpc::ResourceDefinitionSpec>();
+}
+
+Kind ResourceMessages::oursOf(Kind asked) const {
   for (auto& alias : kAliases) {
-    if (alias.type == asked.type && alias.space == asked.space) {
-      return {alias.ourSpace, alias.ourType};
-    }
+    auto ours = typeName(alias.ours);
+    auto theirs = alias.type.size() > 0 ? alias.type : ours;
+    if (theirs != asked.type || alias.space != asked.space) continue;
+    return {KJ_ASSERT_NONNULL(registry.byName(ours)).defaultNamespace, ours};
   }
   return asked;
 }
@@ -132,4 +142,4 @@ rpc::Resources::Client ResourceMessages::from(rpc::Node::Client node, kj::String
   return node.resourcesRequest().send().getResources();
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,6 +1,5 @@
-// Resources as the messages of both of the original's resource APIs have them: COSI's (from 1.2
-// on), whose clients read YAML, and of some types a message; and that of before, whose clients read
-// YAML alone.
+// Messages of resources for both resource APIs of the original: COSI's (from 1.2 on), whose clients
+// read YAML and, for some types, a message; and the older one, whose clients read YAML alone.
 #pragma once
 
 #include <kj/map.h>
@@ -9,7 +8,7 @@
 #include "common/wire/resource-registry.h"
 #include "rpc/node.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
 struct Kind {
   kj::StringPtr space, type;
@@ -22,21 +21,23 @@ class ResourceMessages {
 
   const Registry& types() const { return registry; }
   // The type of the definitions.
-  static kj::StringPtr definitions() { return "ResourceDefinitions.meta.cosi.dev"; }
+  static kj::StringPtr definitions();
 
-  // The kind of ours that a client means: some are called otherwise there. All others as they are.
-  static Kind oursOf(Kind asked);
+  // The kind of our API for one of the original's: some have other names there, all others the
+  // same.
+  Kind oursOf(Kind asked) const;
 
-  // cosi.resource.Resource: 1 metadata, 2 spec. Both are there, whatever is in them. `as`: the kind
-  // that the client has asked for.
+  // cosi.resource.Resource: 1 metadata, 2 spec, both also when empty. `as`: the kind that the
+  // client has requested.
   kj::Array<kj::byte> cosi(rpc::Resource::Reader resource, Kind as) const;
-  // One that is not there. Its YAML is an empty mapping, because nothing at all ends a client.
+  // The same for a resource that does not exist. Its YAML is an empty mapping: an empty text would
+  // end the client.
   kj::Array<kj::byte> absent(Kind kind, kj::StringPtr id) const;
   // resource.Resource: 1 metadata, 2 spec.
   kj::Array<kj::byte> old(rpc::Resource::Reader resource) const;
 
-  // As the client may ask for it: those with secrets are for os:admin. A type that this node does
-  // not know is tried among the others.
+  // The capability that serves this type: sensitive types are for os:admin. A type that this node
+  // does not know is looked up among the others.
   rpc::Resources::Client from(rpc::Node::Client node, kj::StringPtr type) const;
 
  private:
@@ -47,4 +48,4 @@ class ResourceMessages {
   kj::String yaml(rpc::Resource::Reader resource) const;
 };
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -6,7 +6,7 @@
 #include "rpc/meta-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using namespace testing;
@@ -138,7 +138,7 @@ class ModelNode final : public rpc::Node::Server {
   Store& store;
 };
 
-struct ResourcesTest : EdgeTest {
+struct ResourcesTest : GrpcApiTest {
   Store store;
   ResourcesTest() { cluster->nodes.insert({"", kj::heap<ModelNode>(store)}); }
   ~ResourcesTest() noexcept override {
@@ -274,11 +274,11 @@ TEST_F(ResourcesTest, Refusals) {
   EXPECT_TRUE(space.sent.empty()) << "an empty response would say that it watches";
   auto filter = request([](WireWriter& out) { out.bytes(2, "\x0a\x01x"_kj.asBytes()); });
   TestCall filtered("/cosi.resource.State/List", asking("runtime", kServices, nullptr, 3, filter));
-  EXPECT_EQ("12 this node has no filters of resources, and no bookmarks", run(filtered));
+  EXPECT_EQ("12 filters and bookmarks of resources are not supported", run(filtered));
   for (uint32_t bookmark : {6, 7}) {
     auto marks = request([&](WireWriter& out) { out.varint(bookmark, 1); });
     TestCall marked("/cosi.resource.State/Watch", asking("runtime", kServices, nullptr, 4, marks));
-    EXPECT_EQ("12 this node has no filters of resources, and no bookmarks", run(marked));
+    EXPECT_EQ("12 filters and bookmarks of resources are not supported", run(marked));
   }
   TestCall create("/cosi.resource.State/Create");
   EXPECT_EQ("7 resources are read-only", run(create));
@@ -332,27 +332,27 @@ TEST_F(ResourcesTest, WatchOfChangesOnly) {
 // Catches: a change that waits for a client that has gone, because the store still holds the sink.
 TEST_F(ResourcesTest, NothingWaitsBehindTheWatch) {
   TestCall call("/cosi.resource.State/Watch", asking("runtime", kServices));
-  kj::Maybe<kj::Promise<void>> told;
+  kj::Maybe<kj::Promise<void>> sending;
   {
     auto promise = handler->call(call);
     EXPECT_FALSE(promise.poll(scope));
     call.stuck = true;
     auto request = store.sinks[0].changesRequest();
     Store::fillService(request.initChanges(1)[0].initResource(), "apid", 2);
-    told = request.send();
+    sending = request.send();
     EXPECT_FALSE(promise.poll(scope));
     EXPECT_EQ(1u, call.waiting);
   }
   EXPECT_EQ(0u, call.waiting);
-  told = nullptr;
+  sending = nullptr;
 }
 
 // Catches: a watch of one that is not there and says nothing.
 TEST_F(ResourcesTest, WatchOfOne) {
-  TestCall there("/cosi.resource.State/Watch", asking("runtime", kServices, "apid"));
-  auto first = handler->call(there);
+  TestCall existing("/cosi.resource.State/Watch", asking("runtime", kServices, "apid"));
+  auto first = handler->call(existing);
   EXPECT_FALSE(first.poll(scope));
-  EXPECT_EQ((std::vector<std::string>{"", "created apid/1"}), events(there));
+  EXPECT_EQ((std::vector<std::string>{"", "created apid/1"}), events(existing));
   TestCall all("/cosi.resource.State/Watch",
                asking("runtime", kServices, "", 4, "\x08\x01"_kj.asBytes()));
   auto whole = handler->call(all);
@@ -403,4 +403,4 @@ TEST_F(ResourcesTest, OldService) {
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

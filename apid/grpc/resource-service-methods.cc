@@ -1,19 +1,19 @@
-// resource.ResourceService: what `talosctl get` of 0.9 to 1.1 reads. The server knows the aliases;
-// the first message of a stream is the type's definition and nothing else.
+// resource.ResourceService, the API of `talosctl get` of 0.9 to 1.1. The server resolves the
+// aliases; the first message of a stream is the type's definition alone.
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
 #include "common/base/ascii.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
-struct OldAsked {
+struct OldRequest {
   kj::String space, id;
   const ResourceType& type;
 
-  OldAsked(RequestFields request, const Registry& types)
+  OldRequest(RequestFields request, const Registry& types)
       : space(request.text(1)), id(request.text(3)), type(types.find(request.text(2))) {
     if (space.size() == 0) space = kj::str(type.defaultNamespace);
   }
@@ -41,7 +41,7 @@ class OldGet final : public Reading {
  public:
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    OldAsked asked(RequestFields(message), messages.types());
+    OldRequest asked(RequestFields(message), messages.types());
     auto request = messages.from(node, asked.type.name).getRequest();
     request.getKind().setNamespace(asked.space);
     request.getKind().setType(asked.type.name);
@@ -58,7 +58,7 @@ class OldList final : public Reading {
  public:
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    OldAsked asked(RequestFields(message), messages.types());
+    OldRequest asked(RequestFields(message), messages.types());
     auto request = messages.from(node, asked.type.name).listRequest();
     request.getKind().setNamespace(asked.space);
     request.getKind().setType(asked.type.name);
@@ -77,7 +77,7 @@ class OldList final : public Reading {
 // WatchResponse: 2 event, 3 definition, 4 resource.
 class OldChanges final : public WatchListener {
  public:
-  OldChanges(const ResourceMessages& messages, const OldAsked& asked,
+  OldChanges(const ResourceMessages& messages, const OldRequest& asked,
              kj::Array<kj::byte> definition, Output& output)
       : messages(messages), asked(asked), definition(kj::mv(definition)), output(output) {}
 
@@ -105,7 +105,7 @@ class OldChanges final : public WatchListener {
 
  private:
   const ResourceMessages& messages;
-  const OldAsked& asked;
+  const OldRequest& asked;
   kj::Array<kj::byte> definition;
   Output& output;
 };
@@ -114,7 +114,7 @@ class OldWatch final : public Reading {
  public:
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    OldAsked asked(RequestFields(message), messages.types());
+    OldRequest asked(RequestFields(message), messages.types());
     OldChanges changes(messages, asked, co_await definitionOf(node, asked.type), output);
     co_await watch(messages.from(kj::mv(node), asked.type.name), asked.space, asked.type.name,
                    asked.id, changes);
@@ -129,4 +129,4 @@ void addResourceService(kj::Vector<Entry>& all, const ResourceMessages& messages
   all.add(Entry{"/resource.ResourceService/Watch", Answer::kItems, kj::heap<OldWatch>(messages)});
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -4,24 +4,24 @@
 
 #include "common/base/error.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using Event = WatchListener::Event;
 
-// What the client knows. The node may hold the sink for longer than the call lasts.
-class Known final : public kj::Refcounted {
+// The state that the client knows. The node may hold the sink for longer than the call lasts.
+class KnownState final : public kj::Refcounted {
  public:
-  explicit Known(WatchListener& listener) : listener(listener) {}
-  // What is being told is dropped before this returns.
+  explicit KnownState(WatchListener& listener) : listener(listener) {}
+  // Cancels pending calls of the listener before it returns.
   void end() {
     listener = nullptr;
     canceler.cancel("the client has gone");
   }
 
   kj::Promise<void> snapshot(capnp::List<rpc::Resource>::Reader resources) {
-    bool first = !begun;
-    begun = true;
+    bool first = !started;
+    started = true;
     if (first) co_await canceler.wrap(to().begin());
     auto before = kj::mv(versions);
     versions.clear();
@@ -58,7 +58,7 @@ class Known final : public kj::Refcounted {
  private:
   kj::Maybe<WatchListener&> listener;
   kj::Canceler canceler;
-  bool begun = false;
+  bool started = false;
   kj::TreeMap<kj::String, uint64_t> versions;
 
   WatchListener& to() {
@@ -72,7 +72,7 @@ static_assert(int(Event::kDestroyed) == int(rpc::Change::Event::DESTROYED));
 
 class Sink final : public rpc::ResourceSink::Server {
  public:
-  explicit Sink(kj::Own<Known> known) : known(kj::mv(known)) {}
+  explicit Sink(kj::Own<KnownState> known) : known(kj::mv(known)) {}
 
  protected:
   kj::Promise<void> snapshot(SnapshotContext context) override {
@@ -84,14 +84,14 @@ class Sink final : public rpc::ResourceSink::Server {
   kj::Promise<void> lagged(LaggedContext) override { return kj::READY_NOW; }
 
  private:
-  kj::Own<Known> known;
+  kj::Own<KnownState> known;
 };
 
 }  // namespace
 
 kj::Promise<void> watch(rpc::Resources::Client resources, kj::StringPtr space, kj::StringPtr type,
                         kj::StringPtr id, WatchListener& listener) {
-  auto known = kj::refcounted<Known>(listener);
+  auto known = kj::refcounted<KnownState>(listener);
   KJ_DEFER(known->end());
   auto request = resources.watchRequest();
   request.getKind().setNamespace(space);
@@ -101,4 +101,4 @@ kj::Promise<void> watch(rpc::Resources::Client resources, kj::StringPtr space, k
   co_await request.send().ignoreResult();
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -2,7 +2,7 @@
 
 #include "apid/grpc/test-grpc-api.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using testing::Message;
@@ -58,4 +58,4 @@ TEST(StructMessage, NothingForWhatIsNoMapping) {
 }
 
 }  // namespace
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -2,12 +2,12 @@
 
 #include "common/yaml/yaml.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 namespace {
 
 using codec::YamlNode;
 
-// Of google.protobuf.Value. One of them is always there, also if it is zero.
+// Fields of google.protobuf.Value. One of them is always written, also if it is zero.
 enum ValueField : uint32_t {
   kNull = 1,
   kNumber = 2,
@@ -86,4 +86,4 @@ kj::Array<kj::byte> structMessage(kj::StringPtr yaml) {
   return out.finish();
 }
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

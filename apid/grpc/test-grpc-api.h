@@ -1,4 +1,4 @@
-// For tests: a client of the edge without HTTP/2, and a cluster of models in the same loop.
+// For tests: a client of the gRPC API without HTTP/2, and a cluster of models in the same loop.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 
 #include "apid/grpc/grpc-api.h"
 
-namespace talos::edge::testing {
+namespace talos::grpcapi::testing {
 
-// A message's fields, for whoever expects one: "2" of a message of a message is m[2][0][1].
+// The fields of a message by their numbers.
 struct Message {
   std::map<uint32_t, std::vector<std::pair<uint64_t, std::string>>> fields;
 
@@ -105,7 +105,7 @@ class TestCall final : public grpc::GrpcCall {
   std::map<std::string, kj::Vector<kj::String>> headers;
 };
 
-// Nodes by the names that they are called by; a name that is none cannot be reached.
+// A cluster of nodes by name; unknown nodes cannot be reached.
 class ModelCluster final : public rpc::Cluster::Server {
  public:
   std::map<std::string, rpc::Node::Client> nodes;
@@ -124,15 +124,15 @@ class ModelCluster final : public rpc::Cluster::Server {
   }
 };
 
-struct EdgeTest : ::testing::Test {
-  ~EdgeTest() noexcept override {}
+struct GrpcApiTest : ::testing::Test {
+  ~GrpcApiTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
-  Edge edge;
+  GrpcApi api;
   ModelCluster* cluster;
   rpc::Cluster::Client client = make();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  kj::Own<grpc::GrpcHandler> handler = edge.open(timer, client);
+  kj::Own<grpc::GrpcHandler> handler = api.open(timer, client);
 
   rpc::Cluster::Client make() {
     auto model = kj::heap<ModelCluster>();
@@ -144,7 +144,7 @@ struct EdgeTest : ::testing::Test {
     auto promise = kj::evalNow([&]() { return handler->call(call); });
     auto status = promise.then([](grpc::GrpcStatus&& s) { return kj::mv(s); },
                                [](kj::Exception&& e) { return grpc::statusOf(e); });
-    if (!status.poll(scope)) return "it waits";
+    if (!status.poll(scope)) return "pending";
     auto s = status.wait(scope);
     return kj::str(s.code, " ", s.message).cStr();
   }
@@ -157,4 +157,4 @@ inline kj::Array<kj::byte> request(kj::Function<void(WireWriter&)> fill) {
   return out.finish();
 }
 
-}  // namespace talos::edge::testing
+}  // namespace talos::grpcapi::testing

@@ -1,14 +1,14 @@
-// A node as methods with code ask it: models of its parts, and what they were asked.
+// For tests of methods with code: models of the capabilities of a node, which record their calls.
 #pragma once
 
 #include "apid/grpc/test-grpc-api.h"
 #include "common/tls/pki.h"
 #include "rpc/machine-resources.capnp.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
-// What the node was asked, and what it says.
-struct World {
+// The calls that the models got, and their answers.
+struct Testbed {
   rpc::ApplyMode mode = rpc::ApplyMode::AUTO;
   std::string document;
   bool dryRun = false;
@@ -23,13 +23,13 @@ struct World {
   int64_t tail = 0;
   uint64_t leftOut = 0;  // sockets
   bool admin = true;     // the caller
-  kj::ForkedPromise<void> mayTell =
+  kj::ForkedPromise<void> snapshotGate =
       kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
 };
 
-class HandMachine final : public rpc::Machine::Server {
+class FakeMachine final : public rpc::Machine::Server {
  public:
-  explicit HandMachine(World& world) : world(world) {}
+  explicit FakeMachine(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> memory(MemoryContext context) override {
@@ -45,7 +45,7 @@ class HandMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> netstat(NetstatContext context) override {
-    context.getResults().setLeftOut(world.leftOut);
+    context.getResults().setLeftOut(bed.leftOut);
     auto sockets = context.getResults().initSockets(3);
     sockets[0].setProtocol("tcp");
     sockets[0].setState("LISTEN");
@@ -97,49 +97,49 @@ class HandMachine final : public rpc::Machine::Server {
   kj::Promise<void> clientCertificate(ClientCertificateContext context) override {
     auto params = context.getParams();
     pki::LeafOptions options;
-    for (auto role : params.getRoles()) world.roles.push_back(role.cStr());
-    world.lifetimeS = params.getLifetimeS();
+    for (auto role : params.getRoles()) bed.roles.push_back(role.cStr());
+    bed.lifetimeS = params.getLifetimeS();
     auto results = context.getResults();
     auto request = kj::heapString(params.getRequest().asChars());
-    if (!world.admin) {
-      world.refusedRequest = request.cStr();
+    if (!bed.admin) {
+      bed.refusedRequest = request.cStr();
       fail(ErrorKind::kPermissionDenied, "Machine.clientCertificate needs the role os:admin");
     }
-    results.setCa(world.authority.certificate.asBytes());
+    results.setCa(bed.authority.certificate.asBytes());
     results.setCertificate(
-        pki::signRequest(world.authority.certificate, world.authority.key, request, kj::mv(options))
+        pki::signRequest(bed.authority.certificate, bed.authority.key, request, kj::mv(options))
             .asBytes());
     return kj::READY_NOW;
   }
   kj::Promise<void> reset(ResetContext context) override {
     auto params = context.getParams();
-    ++world.resets;
-    world.graceful = params.getGraceful();
-    world.reboot = params.getReboot();
-    for (auto label : params.getLabels()) world.labels.push_back(label.cStr());
+    ++bed.resets;
+    bed.graceful = params.getGraceful();
+    bed.reboot = params.getReboot();
+    for (auto label : params.getLabels()) bed.labels.push_back(label.cStr());
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-class HandConfiguration final : public rpc::Configuration::Server {
+class FakeConfiguration final : public rpc::Configuration::Server {
  public:
-  explicit HandConfiguration(World& world) : world(world) {}
+  explicit FakeConfiguration(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> apply(ApplyContext context) override {
     auto request = context.getParams().getRequest();
-    world.mode = request.getMode();
-    world.document =
+    bed.mode = request.getMode();
+    bed.document =
         std::string(request.getDocument().asChars().begin(), request.getDocument().size());
-    world.dryRun = request.getDryRun();
-    world.tryTimeoutMs = request.getTryTimeoutMs();
+    bed.dryRun = request.getDryRun();
+    bed.tryTimeoutMs = request.getTryTimeoutMs();
     auto result = context.getResults().initResult();
     bool automatic = request.getMode() == rpc::ApplyMode::AUTO;
     result.setMode(automatic ? rpc::ApplyMode::NO_REBOOT : request.getMode());
-    result.setRevertsInMs(world.tryTimeoutMs);
+    result.setRevertsInMs(bed.tryTimeoutMs);
     result.initWarnings(1).set(0, "a warning");
     result.setDiff("- a\n+ b\n");
     return kj::READY_NOW;
@@ -161,10 +161,10 @@ class HandConfiguration final : public rpc::Configuration::Server {
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-class HandFiles final : public rpc::Files::Server {
+class FakeFiles final : public rpc::Files::Server {
  protected:
   kj::Promise<void> copy(CopyContext context) override {
     auto request = context.getParams().getSink().writeRequest();
@@ -176,25 +176,25 @@ class HandFiles final : public rpc::Files::Server {
   }
 };
 
-class HandEvents final : public rpc::Events::Server {
+class FakeEvents final : public rpc::Events::Server {
  public:
-  explicit HandEvents(World& world) : world(world) {}
+  explicit FakeEvents(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> watch(WatchContext context) override {
-    world.events = context.getParams().getSink();
+    bed.events = context.getParams().getSink();
     auto tail = context.getParams().getTail();
-    world.tail = tail.isLast() ? tail.getLast() : tail.isSeconds() ? tail.getSeconds() : 0;
+    bed.tail = tail.isLast() ? tail.getLast() : tail.isSeconds() ? tail.getSeconds() : 0;
     return kj::NEVER_DONE;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-class HandResources final : public rpc::Resources::Server {
+class FakeResources final : public rpc::Resources::Server {
  public:
-  explicit HandResources(World& world) : world(world) {}
+  explicit FakeResources(Testbed& bed) : bed(bed) {}
   static void fill(rpc::Resource::Builder resource, const char* stage, bool ready) {
     auto metadata = resource.initMetadata();
     metadata.setId("machine");
@@ -207,8 +207,8 @@ class HandResources final : public rpc::Resources::Server {
   kj::Promise<void> watch(WatchContext context) override {
     EXPECT_STREQ("machine", context.getParams().getId().cStr());
     auto sink = context.getParams().getSink();
-    world.statuses = sink;
-    co_await world.mayTell.addBranch();
+    bed.statuses = sink;
+    co_await bed.snapshotGate.addBranch();
     auto request = sink.snapshotRequest();
     fill(request.initResources(1)[0], "running", true);
     co_await request.send();
@@ -216,53 +216,53 @@ class HandResources final : public rpc::Resources::Server {
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-class HandNode final : public rpc::Node::Server {
+class FakeNode final : public rpc::Node::Server {
  public:
-  explicit HandNode(World& world) : world(world) {}
+  explicit FakeNode(Testbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> machine(MachineContext context) override {
-    context.getResults().setMachine(kj::heap<HandMachine>(world));
+    context.getResults().setMachine(kj::heap<FakeMachine>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
-    if (!world.admin) {
+    if (!bed.admin) {
       fail(ErrorKind::kPermissionDenied, "Node.sensitiveResources needs the role os:admin");
     }
     return kj::READY_NOW;
   }
   kj::Promise<void> configuration(ConfigurationContext context) override {
-    context.getResults().setConfiguration(kj::heap<HandConfiguration>(world));
+    context.getResults().setConfiguration(kj::heap<FakeConfiguration>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> files(FilesContext context) override {
-    context.getResults().setFiles(kj::heap<HandFiles>());
+    context.getResults().setFiles(kj::heap<FakeFiles>());
     return kj::READY_NOW;
   }
   kj::Promise<void> events(EventsContext context) override {
-    context.getResults().setEvents(kj::heap<HandEvents>(world));
+    context.getResults().setEvents(kj::heap<FakeEvents>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> resources(ResourcesContext context) override {
-    context.getResults().setResources(kj::heap<HandResources>(world));
+    context.getResults().setResources(kj::heap<FakeResources>(bed));
     return kj::READY_NOW;
   }
 
  private:
-  World& world;
+  Testbed& bed;
 };
 
-struct ByHandTest : testing::EdgeTest {
-  World world;
-  ByHandTest() { cluster->nodes.insert({"", kj::heap<HandNode>(world)}); }
-  ~ByHandTest() noexcept override {
+struct MachineMethodsTest : testing::GrpcApiTest {
+  Testbed bed;
+  MachineMethodsTest() { cluster->nodes.insert({"", kj::heap<FakeNode>(bed)}); }
+  ~MachineMethodsTest() noexcept override {
     handler = nullptr;
-    world.events = nullptr;
-    world.statuses = nullptr;
+    bed.events = nullptr;
+    bed.statuses = nullptr;
   }
 };
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

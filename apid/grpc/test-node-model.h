@@ -1,13 +1,13 @@
-// A node as a client of the second face calls it: models of what machined serves, which remember
-// what they were asked.
+// For tests of the gRPC API: models of the capabilities of a node, which record the calls that they
+// get.
 #pragma once
 
 #include "apid/grpc/grpc-api.h"
 #include "apid/grpc/test-grpc-api.h"
 
-namespace talos::edge {
+namespace talos::grpcapi {
 
-// What the models of a node were asked.
+// The calls that the models of a node got, and their faults.
 struct Record {
   int killed = 0;
   std::string image, query;  // of an upgrade
@@ -15,7 +15,7 @@ struct Record {
   uint32_t filler = 0;  // bytes of the host's name; 0: a usual one
   bool follow = false, ended = false, failsLate = false;
   kj::Vector<rpc::LogSink::Client> sinks;
-  kj::Maybe<kj::Promise<void>> held;  // what the kernel log's sink is told
+  kj::Maybe<kj::Promise<void>> held;  // a write to the kernel log's sink
   kj::Vector<kj::Promise<void>> burst;
 };
 
@@ -243,13 +243,13 @@ class ModelNode final : public rpc::Node::Server {
   Record& record;
 };
 
-struct CallTest : testing::EdgeTest {
+struct CallTest : testing::GrpcApiTest {
   ~CallTest() noexcept override { handler = nullptr; }
-  Record here, other;
+  Record local, other;
   CallTest() {
-    cluster->nodes.insert({"", kj::heap<ModelNode>("v1.0.0", here)});
+    cluster->nodes.insert({"", kj::heap<ModelNode>("v1.0.0", local)});
     cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>("v2.0.0", other)});
   }
 };
 
-}  // namespace talos::edge
+}  // namespace talos::grpcapi

@@ -1,7 +1,7 @@
-// Which machine a caller means: this one, or another that is to be dialled.
+// Resolves the target of a call: this node, or the address of another one. The empty target is this
+// node (rpc/node.capnp).
 //
-// Rules: spec machine-api.md §2.2, with the empty target meaning this machine (rpc/node.capnp). No
-// I/O and no resolver: a name is this machine's own or it is refused.
+// No I/O and no resolver: a name must be this node's own, or it is refused.
 #pragma once
 
 #include <kj/one-of.h>
@@ -12,14 +12,14 @@
 
 namespace talos::apid {
 
-// What this machine is called.
+// The addresses and names of this node.
 struct Self {
   kj::Vector<Ip> addresses;
   kj::Vector<kj::String> names;  // lower case
 };
 
 struct ThisNode {};
-// ThisNode or the address to dial; InvalidArgument says what would be right.
+// ThisNode or the address to dial. Throws InvalidArgument with a hint.
 kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self);
 
 }  // namespace talos::apid

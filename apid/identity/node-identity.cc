@@ -20,7 +20,7 @@ Credentials credentials(capnp::Data::Reader authorities, rpc::KeyPair::Reader pa
 
 }  // namespace
 
-Trust::Trust(StoreClient& store, kj::StringPtr hostname)
+NodeIdentity::NodeIdentity(StoreClient& store, kj::StringPtr hostname)
     : hostname(lowerCase(hostname)), readiness(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   becameReady = kj::mv(paf.fulfiller);
@@ -30,9 +30,9 @@ Trust::Trust(StoreClient& store, kj::StringPtr hostname)
   names = store.watch<rpc::HostnameSpecSpec>([this]() { selfChanged(); });
 }
 
-Trust::~Trust() noexcept(false) {}
+NodeIdentity::~NodeIdentity() noexcept(false) {}
 
-void Trust::certificatesChanged() {
+void NodeIdentity::certificatesChanged() {
   KJ_IF_MAYBE (stored, certificates.find("api")) {
     if (stored->version() == version) return;
     version = stored->version();
@@ -50,11 +50,11 @@ void Trust::certificatesChanged() {
   } else {
     version = 0;
     endMaintenance();
-    standIn();
+    selfSignIfNeeded();
   }
 }
 
-void Trust::use(rpc::ApiCertificateSpec::Reader spec) {
+void NodeIdentity::use(rpc::ApiCertificateSpec::Reader spec) {
   if (spec.getMaintenance()) {
     serverEnd.replaceAnonymous(text(spec.getServer().getCrt()),
                                credentials({}, spec.getServer()).key);
@@ -73,37 +73,37 @@ void Trust::use(rpc::ApiCertificateSpec::Reader spec) {
   serves = true;
 }
 
-void Trust::joins(kj::StringPtr authority) {
+void NodeIdentity::setJoinAuthority(kj::StringPtr authority) {
   if (authority == joinAuthority) return;
   joinAuthority = kj::str(authority);
-  standIn();
+  selfSignIfNeeded();
 }
 
-void Trust::standIn() {
+void NodeIdentity::selfSignIfNeeded() {
   if (serves || maintenance != nullptr || joinAuthority.size() == 0) return;
-  auto failure = kj::runCatchingExceptions([&]() { useStandIn(); });
+  auto failure = kj::runCatchingExceptions([&]() { useSelfSigned(); });
   KJ_IF_MAYBE (e, failure) {
     log::error("cannot use machine.ca of the config", {{"error", messageOf(*e)}});
     return;
   }
-  log::info("waiting for a certificate; clients can ask for the status");
+  log::info("waiting for a certificate; clients can query the status");
   becameReady->fulfill();
 }
 
-// Nobody is to believe it; its key is for nothing else.
-void Trust::useStandIn() {
+// Peers cannot verify it; its key is used for nothing else.
+void NodeIdentity::useSelfSigned() {
   auto key = pki::makeKey(pki::KeyType::kEd25519);
   auto certificate = pki::selfSign(key, {.commonName = hostname});
   serverEnd.replace(Credentials{kj::str(joinAuthority), kj::mv(certificate), kj::mv(key)});
 }
 
-void Trust::beginMaintenance() {
+void NodeIdentity::beginMaintenance() {
   if (maintenance != nullptr) return;
   auto paf = kj::newPromiseAndFulfiller<void>();
   maintenance = Maintenance{kj::mv(paf.fulfiller), paf.promise.fork()};
 }
 
-void Trust::endMaintenance() {
+void NodeIdentity::endMaintenance() {
   KJ_IF_MAYBE (m, maintenance) {
     auto ended = kj::mv(*m);
     maintenance = nullptr;
@@ -114,12 +114,12 @@ void Trust::endMaintenance() {
   }
 }
 
-kj::Promise<void> Trust::maintenanceOver() {
-  KJ_IF_MAYBE (m, maintenance) return m->over.addBranch();
+kj::Promise<void> NodeIdentity::maintenanceEnded() {
+  KJ_IF_MAYBE (m, maintenance) return m->ended.addBranch();
   return kj::READY_NOW;
 }
 
-void Trust::selfChanged() {
+void NodeIdentity::selfChanged() {
   Self fresh;
   fresh.names.add(kj::str(hostname));
   for (auto spec : names) {
@@ -129,7 +129,7 @@ void Trust::selfChanged() {
       fresh.names.add(kj::str(name, '.', lowerCase(spec.getDomainname())));
     fresh.names.add(kj::mv(name));
   }
-  // Only what the node has now: another machine may have what it once had.
+  // Only current addresses: another node may have a former one.
   KJ_IF_MAYBE (current, addresses.find("current")) {
     for (kj::StringPtr written : current->getAddresses()) {
       auto end = written.findFirst('/').orDefault(written.size());

@@ -1,13 +1,13 @@
-// The identity of apid: the node's certificates, names and addresses, kept up to date from the
-// store. A new certificate is used from the next handshake on; open connections continue.
+// The identity of this node in apid: its certificates, names and addresses, kept up to date from
+// the store. A new certificate is used from the next handshake on; open connections continue.
 //
 // A node without the CA key gets its certificate from trustd (apid/join/join-service.h): a server
-// certificate, and none towards other nodes. Until then it shows a self-signed one, and asks
-// clients for a certificate of the config's CA as always.
+// certificate, and none for connections to other nodes. Until then it shows a self-signed one, and
+// requires client certificates of the config's CA as always.
 //
 // A certificate that is malformed, or does not belong to its key, is logged and the previous one
-// stays. Only the throw-away certificate of maintenance mode never stays: any other content of the
-// store ends that mode here.
+// stays in use. Only the temporary certificate of maintenance mode never stays: any other content
+// of the store ends that mode in this process.
 #pragma once
 
 #include "apid/identity/call-target.h"
@@ -18,30 +18,30 @@
 
 namespace talos::apid {
 
-class Trust {
+class NodeIdentity {
  public:
-  // `hostname` is the kernel's, until the store knows better.
-  Trust(StoreClient& store, kj::StringPtr hostname);
-  ~Trust() noexcept(false);
-  KJ_DISALLOW_COPY_AND_MOVE(Trust);
+  // `hostname` is the kernel's, used until the store has one.
+  NodeIdentity(StoreClient& store, kj::StringPtr hostname);
+  ~NodeIdentity() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(NodeIdentity);
 
-  // The authority (PEM) of a machine that has to wait for its certificate. Empty: this machine does
-  // not, or the authority is to come too, and nobody can be let in before.
-  void joins(kj::StringPtr authority);
+  // Sets the CA (PEM) of a node that waits for its certificate: it shows a self-signed one
+  // meanwhile. Empty: this node does not wait, or does not know the CA yet and cannot admit
+  // clients.
+  void setJoinAuthority(kj::StringPtr authority);
 
-  // Resolves once there are certificates, or a stand-in for them.
+  // Resolves once there is a certificate, perhaps a self-signed one.
   kj::Promise<void> ready() { return readiness.addBranch(); }
-  // They refuse every handshake while there is nothing for it. In maintenance mode there is no
-  // client.
+  // Both refuse every handshake without a certificate. In maintenance mode there is no client.
   TlsEndpoint& server() { return serverEnd; }
   TlsEndpoint& client() { return clientEnd; }
-  // Whether calls can be forwarded at all: not by a machine that trustd gave its certificate.
+  // True if calls can be forwarded: not by a node whose certificate is from trustd.
   bool mayForward() const { return forwards; }
 
-  // The machine has no config: nobody has a certificate to show.
+  // The node has no config: no client has a certificate.
   bool inMaintenance() const { return maintenance != nullptr; }
-  // Resolves when the maintenance of now is over; at once when there is none.
-  kj::Promise<void> maintenanceOver();
+  // Resolves when the current maintenance mode has ended; at once when there is none.
+  kj::Promise<void> maintenanceEnded();
 
   const Self& self() const { return known; }
 
@@ -51,7 +51,7 @@ class Trust {
   TlsEndpoint serverEnd, clientEnd;
   struct Maintenance {
     kj::Own<kj::PromiseFulfiller<void>> end;
-    kj::ForkedPromise<void> over;
+    kj::ForkedPromise<void> ended;
   };
   kj::Maybe<Maintenance> maintenance;
   uint64_t version = 0;  // of the certificates in use
@@ -65,8 +65,8 @@ class Trust {
 
   void certificatesChanged();
   void use(rpc::ApiCertificateSpec::Reader spec);
-  void standIn();
-  void useStandIn();
+  void selfSignIfNeeded();
+  void useSelfSigned();
   void beginMaintenance();
   void endMaintenance();
   void selfChanged();

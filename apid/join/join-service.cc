@@ -22,16 +22,16 @@ kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
   return result;
 }
 
-JoinWish wishOf(rpc::JoinSpec::Reader spec) {
-  JoinWish wish;
-  wish.endpoints = textsOf(spec.getEndpoints());
-  wish.token = pki::Pem(kj::str(spec.getToken()));
-  wish.authority = kj::str(spec.getCa().asChars());
-  wish.authorityHash = kj::str(spec.getCaHash());
-  wish.commonName = kj::str(spec.getCommonName());
-  wish.dnsNames = textsOf(spec.getDnsNames());
-  wish.addresses = textsOf(spec.getAddresses());
-  return wish;
+JoinConfig configOf(rpc::JoinSpec::Reader spec) {
+  JoinConfig config;
+  config.endpoints = textsOf(spec.getEndpoints());
+  config.token = pki::Pem(kj::str(spec.getToken()));
+  config.authority = kj::str(spec.getCa().asChars());
+  config.authorityHash = kj::str(spec.getCaHash());
+  config.commonName = kj::str(spec.getCommonName());
+  config.dnsNames = textsOf(spec.getDnsNames());
+  config.addresses = textsOf(spec.getAddresses());
+  return config;
 }
 
 void fill(rpc::JoinStatusSpec::Builder out, const JoinReport& report) {
@@ -47,8 +47,13 @@ void fill(rpc::JoinStatusSpec::Builder out, const JoinReport& report) {
 }  // namespace
 
 JoinService::JoinService(kj::AsyncIoContext& io, const kj::Clock& clock, StoreClient& store,
-                         Trust& trust)
-    : timer(io.provider->getTimer()), store(store), trust(trust), joiner(deps(io, clock)) {
+                         NodeIdentity& identity)
+    : lowLevel(*io.lowLevelProvider),
+      eventPort(io.unixEventPort),
+      timer(io.provider->getTimer()),
+      store(store),
+      identity(identity),
+      joiner(timer, clock, *this) {
   specs = store.watch<rpc::JoinSpec>([this]() { specChanged(); });
   certificates = store.watch<rpc::ApiCertificateSpec>([this]() { certificateChanged(); });
   times = store.watch<rpc::TimeStatusSpec>([this]() { timeChanged(); });
@@ -57,29 +62,26 @@ JoinService::JoinService(kj::AsyncIoContext& io, const kj::Clock& clock, StoreCl
 
 JoinService::~JoinService() noexcept(false) {}
 
-Joiner::Dependencies JoinService::deps(kj::AsyncIoContext& io, const kj::Clock& clock) {
-  auto& port = io.unixEventPort;
-  auto& lowLevel = *io.lowLevelProvider;
-  return {timer,
-          clock,
-          [this]() { return std::uniform_real_distribution<double>(0, 1)(generator); },
-          [this, &port](kj::StringPtr host) { return resolve(port, timer, host); },
-          [this, &lowLevel](JoinQuestion question) {
-            return askTrustd(lowLevel, timer, kj::mv(question));
-          },
-          [this](const Identity& identity) { return keep(identity); },
-          [this](JoinReport report) { tell(kj::mv(report)); },
-          [this]() { tell(nullptr); }};
+double JoinService::random() {
+  return std::uniform_real_distribution<double>(0, 1)(generator);
+}
+
+kj::Promise<kj::Array<kj::String>> JoinService::resolve(kj::StringPtr host) {
+  return talos::resolve(eventPort, timer, host);
+}
+
+kj::Promise<TrustdAnswer> JoinService::requestCertificate(TrustdRequest request) {
+  return callTrustd(lowLevel, timer, kj::mv(request));
 }
 
 void JoinService::specChanged() {
   KJ_IF_MAYBE (spec, specs.find(kId)) {
-    auto wish = wishOf(*spec);
-    trust.joins(wish.authority);
-    joiner.want(kj::mv(wish));
+    auto config = configOf(*spec);
+    identity.setJoinAuthority(config.authority);
+    joiner.setConfig(kj::mv(config));
   } else {
-    trust.joins("");
-    joiner.want(nullptr);
+    identity.setJoinAuthority("");
+    joiner.setConfig(nullptr);
   }
 }
 
@@ -87,16 +89,17 @@ void JoinService::certificateChanged() {
   KJ_IF_MAYBE (spec, certificates.find(kId)) {
     if (!spec->getMaintenance()) {
       auto server = spec->getServer();
-      joiner.have(Identity{kj::str(spec->getCa().asChars()), kj::str(server.getCrt().asChars()),
-                           pki::Pem(kj::str(server.getKey().asChars()))});
+      joiner.setIdentity(Identity{kj::str(spec->getCa().asChars()),
+                                  kj::str(server.getCrt().asChars()),
+                                  pki::Pem(kj::str(server.getKey().asChars()))});
       return;
     }
   }
-  joiner.have(nullptr);
+  joiner.setIdentity(nullptr);
 }
 
 void JoinService::timeChanged() {
-  for (auto time : times) joiner.clockIs(time.getSynced(), time.getEpoch());
+  for (auto time : times) joiner.setClock(time.getSynced(), time.getEpoch());
 }
 
 void JoinService::addressesChanged() {
@@ -105,32 +108,37 @@ void JoinService::addressesChanged() {
     for (kj::StringPtr text : current->getAddresses()) {
       KJ_IF_MAYBE (prefix, Prefix::parse(text)) found.add(prefix->address.unmapped());
     }
-    joiner.addressesAre(found);
+    joiner.setAddresses(found);
   }
 }
 
-kj::Promise<void> JoinService::keep(const Identity& identity) {
+kj::Promise<void> JoinService::storeIdentity(const Identity& fresh) {
   auto message = kj::heap<SecretMessage>();
   auto spec = message->initRoot<rpc::ApiCertificateSpec>();
-  spec.setCa(identity.authority.asBytes());
-  spec.initServer().setCrt(identity.certificate.asBytes());
-  spec.getServer().setKey(identity.key.bytes());
+  spec.setCa(fresh.authority.asBytes());
+  spec.initServer().setCrt(fresh.certificate.asBytes());
+  spec.getServer().setKey(fresh.key.bytes());
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kId), kj::mv(message));
   return store.replaceAll<rpc::ApiCertificateSpec>(kj::mv(wanted));
 }
 
-void JoinService::tell(kj::Maybe<JoinReport> report) {
-  untold = Untold{kj::mv(report)};
-  somethingToTell.raise();
+void JoinService::report(JoinReport report) {
+  pending = Pending{kj::mv(report)};
+  reportChanged.raise();
 }
 
-// The newest only: what was overtaken while the store was written is of no use any more.
-kj::Promise<void> JoinService::tellTheStore() {
+void JoinService::clearReport() {
+  pending = Pending{nullptr};
+  reportChanged.raise();
+}
+
+// Stores the newest report only: older ones are obsolete by then.
+kj::Promise<void> JoinService::storeReports() {
   for (;;) {
-    while (untold == nullptr) co_await somethingToTell.wait();
-    auto next = kj::mv(KJ_ASSERT_NONNULL(untold));
-    untold = nullptr;
+    while (pending == nullptr) co_await reportChanged.wait();
+    auto next = kj::mv(KJ_ASSERT_NONNULL(pending));
+    pending = nullptr;
     StoreClient::Wanted wanted;
     KJ_IF_MAYBE (report, next.report) {
       auto message = kj::heap<capnp::MallocMessageBuilder>();
@@ -144,7 +152,7 @@ kj::Promise<void> JoinService::tellTheStore() {
 }
 
 kj::Promise<void> JoinService::run() {
-  return joiner.run().exclusiveJoin(tellTheStore());
+  return joiner.run().exclusiveJoin(storeReports());
 }
 
 }  // namespace talos::apid

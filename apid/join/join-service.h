@@ -1,7 +1,7 @@
-// The joiner of this machine (join.h), wired to the store, the resolver and the network.
+// Runs the joiner of this node (joiner.h) with the store, the resolver and the network.
 //
 // Reads JoinSpecs/api, TimeStatuses, NodeAddresses and ApiCertificates; writes ApiCertificates/api
-// and JoinStatuses/api on machines that ask trustd, and nothing on others.
+// and JoinStatuses/api on nodes that get their certificate from trustd, and nothing on others.
 #pragma once
 
 #include <random>
@@ -14,41 +14,49 @@
 
 namespace talos::apid {
 
-class JoinService {
+class JoinService final : private Joiner::Dependencies {
  public:
-  // All of them outlive it.
-  JoinService(kj::AsyncIoContext& io, const kj::Clock& clock, StoreClient& store, Trust& trust);
+  // All arguments outlive it.
+  JoinService(kj::AsyncIoContext& io, const kj::Clock& clock, StoreClient& store,
+              NodeIdentity& identity);
   ~JoinService() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(JoinService);
 
-  // Never ends.
+  // Never resolves.
   kj::Promise<void> run();
 
  private:
+  kj::LowLevelAsyncIoProvider& lowLevel;
+  kj::UnixEventPort& eventPort;
   kj::Timer& timer;
   StoreClient& store;
-  Trust& trust;
+  NodeIdentity& identity;
   std::minstd_rand generator{std::random_device{}()};
   Joiner joiner;
-  // What is to be in the store, and has not got there yet.
-  struct Untold {
-    kj::Maybe<JoinReport> report;  // none: there shall be none
+  // The report that is not in the store yet.
+  struct Pending {
+    kj::Maybe<JoinReport> report;  // none: to be removed from the store
   };
-  kj::Maybe<Untold> untold;
-  Signal somethingToTell;
+  kj::Maybe<Pending> pending;
+  Signal reportChanged;
   Watched<rpc::JoinSpec> specs;
   Watched<rpc::ApiCertificateSpec> certificates;
   Watched<rpc::TimeStatusSpec> times;
   Watched<rpc::NodeAddressSpec> addresses;
 
-  Joiner::Dependencies deps(kj::AsyncIoContext& io, const kj::Clock& clock);
   void specChanged();
   void certificateChanged();
   void timeChanged();
   void addressesChanged();
-  kj::Promise<void> keep(const Identity& identity);
-  void tell(kj::Maybe<JoinReport> report);
-  kj::Promise<void> tellTheStore();
+  kj::Promise<void> storeReports();
+
+  // --- Joiner::Dependencies ---
+  double random() override;
+  kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
+  kj::Promise<TrustdAnswer> requestCertificate(TrustdRequest request) override;
+  kj::Promise<void> storeIdentity(const Identity& identity) override;
+  void report(JoinReport report) override;
+  void clearReport() override;
 };
 
 }  // namespace talos::apid

@@ -1,4 +1,4 @@
-// The life of a worker's certificate, with a clock of the test's own and a model of trustd.
+// The life cycle of a worker's certificate, with a virtual clock and a model of trustd.
 #include "apid/join/test-joiner.h"
 
 namespace talos::apid {
@@ -12,10 +12,10 @@ using ::testing::Not;
 using testing::text;
 
 TEST_F(JoinerTest, AsksForItsNamesAndTheAddressThatItCallsFrom) {
-  auto w = wish();
+  auto w = config();
   w.addresses.add(kj::str("10.9.9.9"));
   join(kj::mv(w));
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   auto info = pki::inspectRequest(lastRequest);
   EXPECT_EQ(kj::strArray(info.dnsNames, " "), "w1");
   EXPECT_EQ(kj::strArray(info.addresses, " "), "10.5.0.5 10.9.9.9");
@@ -29,7 +29,7 @@ TEST_F(JoinerTest, AsksForItsNamesAndTheAddressThatItCallsFrom) {
 }
 
 TEST_F(JoinerTest, TheAddressThatItCallsFromIsAskedForOnce) {
-  auto w = wish();
+  auto w = config();
   w.addresses.add(own.toString());
   join(kj::mv(w));
   EXPECT_EQ(kj::strArray(pki::inspectRequest(lastRequest).addresses, " "), "10.5.0.5");
@@ -38,12 +38,12 @@ TEST_F(JoinerTest, TheAddressThatItCallsFromIsAskedForOnce) {
 
 TEST_F(JoinerTest, NothingIsAskedBeforeEverythingIsKnown) {
   auto& j = start();
-  j.want(wish());
+  j.setConfig(config());
   pass(1 * kj::HOURS);
   EXPECT_EQ(asked.size(), 0u) << "there may be a certificate in the store";
-  j.have(nullptr);
+  j.setIdentity(nullptr);
   scope.poll();
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
 }
 
 // Catches: a machine that gives up, hammers, or waits for a dead endpoint for ever.
@@ -52,13 +52,13 @@ TEST_F(JoinerTest, EndpointsAreAskedInTurnForEver) {
   silent.insert(kj::str("10.5.0.3"));
   join();
   pass(3 * kj::HOURS);
-  EXPECT_EQ(kept, 0u);
+  EXPECT_EQ(storedCount, 0u);
   // A silent one costs 10 s, the longest pause is 30 s (times 1.0 by the test's chance).
   EXPECT_GT(asked.size(), 2 * 3 * 3600u / 41);
   EXPECT_LT(asked.size(), 2 * 3 * 3600u / 39);
   EXPECT_FALSE(now().ready);
   kj::String waiting;
-  for (auto& report : told) {
+  for (auto& report : reports) {
     if (strstr(report.message.cStr(), "retry in") != nullptr) waiting = kj::str(report.message);
   }
   EXPECT_EQ(waiting,
@@ -67,7 +67,7 @@ TEST_F(JoinerTest, EndpointsAreAskedInTurnForEver) {
   EXPECT_GT(now().failures, 100u);
   silent.clear();
   pass(2 * kj::MINUTES);
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   EXPECT_EQ(now().failures, 0u);
 }
 
@@ -87,8 +87,8 @@ TEST_F(JoinerTest, PausesGrow) {
   }
 }
 
-// Catches: a log that is full of one reason.
-TEST_F(JoinerTest, AReasonIsLoggedOnce) {
+// Catches: a log that is full of one error.
+TEST_F(JoinerTest, AnErrorIsLoggedOnce) {
   refusal = error(ErrorKind::kUnauthenticated, "wrong token");
   ::testing::internal::CaptureStderr();
   join();
@@ -103,12 +103,12 @@ TEST_F(JoinerTest, AReasonIsLoggedOnce) {
 
 // Catches: a resolver's answer that nobody understands and that is asked for without a pause.
 TEST_F(JoinerTest, AnAnswerThatIsNoAddressIsAskedForAgainLater) {
-  auto w = wish();
+  auto w = config();
   w.endpoints.clear();
   w.endpoints.add(kj::str("cp.example.org"));
   names.insert(kj::str("cp.example.org"), kj::arr(kj::str("nonsense")));
   join(kj::mv(w));
-  EXPECT_EQ(kept, 0u);
+  EXPECT_EQ(storedCount, 0u);
   names.clear();
   names.insert(kj::str("cp.example.org"), kj::arr(kj::str("10.5.0.3")));
   pass(Joiner::kLongestPause);
@@ -116,15 +116,15 @@ TEST_F(JoinerTest, AnAnswerThatIsNoAddressIsAskedForAgainLater) {
 }
 
 // Catches: the token in a status, because a server that nobody verified repeats it.
-TEST_F(JoinerTest, TheTokenIsNeverTold) {
+TEST_F(JoinerTest, TheTokenIsNeverInAReport) {
   refusal = error(ErrorKind::kUnauthenticated, kj::str("you said ", kToken, "\nand\x1b[31m"));
   join();
-  for (auto& report : told) EXPECT_THAT(text(report.message), Not(HasSubstr(text(kToken))));
+  for (auto& report : reports) EXPECT_THAT(text(report.message), Not(HasSubstr(text(kToken))));
   EXPECT_THAT(text(now().message), HasSubstr("you said *** and [31m"));
 }
 
 TEST_F(JoinerTest, NamesAreResolvedToAllTheirAddresses) {
-  auto w = wish();
+  auto w = config();
   w.endpoints.clear();
   for (auto e : {"nowhere.example.org"_kj, "cp.example.org"_kj}) w.endpoints.add(kj::str(e));
   names.insert(kj::str("cp.example.org"), kj::arr(kj::str("fd00::2"), kj::str("10.5.0.3")));
@@ -139,15 +139,15 @@ TEST_F(JoinerTest, NamesAreResolvedToAllTheirAddresses) {
 TEST_F(JoinerTest, RenewedAtHalfOfItsLife) {
   lifetime = 20 * kj::SECONDS;
   join();
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   auto first = held().serial;
   pass(10 * kj::SECONDS - 1 * kj::MILLISECONDS);
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(kept, 2u);
+  EXPECT_EQ(storedCount, 2u);
   EXPECT_NE(held().serial, first);
   pass(10 * kj::MINUTES);
-  EXPECT_NEAR(kept, 2 + 60, 1);
+  EXPECT_NEAR(storedCount, 2 + 60, 1);
 }
 
 TEST_F(JoinerTest, OneThatIsShorterThanItIsBackdatedIsRenewedAtHalfOfIt) {
@@ -166,7 +166,7 @@ TEST_F(JoinerTest, TheClockIsLookedAtEachHour) {
   clock.off = 13 * kj::HOURS;
   bend = [&](pki::LeafOptions& options) { options.notBefore = clock.now() - kBackdated; };
   pass(1 * kj::HOURS + 1 * kj::SECONDS);
-  EXPECT_EQ(kept, 2u);
+  EXPECT_EQ(storedCount, 2u);
 }
 
 // Catches: a certificate that is dropped before there is a new one, and a machine that does not
@@ -193,7 +193,7 @@ TEST_F(JoinerTest, WithoutTrustdTheOldOneIsServedAndThenReplaced) {
   down.clear();
   pass(35 * kj::SECONDS);
   EXPECT_TRUE(now().ready);
-  EXPECT_EQ(kept, 2u);
+  EXPECT_EQ(storedCount, 2u);
 }
 
 TEST_F(JoinerTest, ARestartGoesOnWithWhatIsStored) {
@@ -203,25 +203,25 @@ TEST_F(JoinerTest, ARestartGoesOnWithWhatIsStored) {
   joiner = nullptr;
   asked.clear();
   auto& j = start();
-  j.clockIs(true, 1);
-  j.have(kj::mv(before));
-  j.want(wish());
+  j.setClock(true, 1);
+  j.setIdentity(kj::mv(before));
+  j.setConfig(config());
   pass(1 * kj::HOURS);
   EXPECT_EQ(asked.size(), 0u);
   EXPECT_TRUE(now().ready);
-  auto said = told.size();
-  j.have(KJ_ASSERT_NONNULL(stored).clone());
+  auto said = reports.size();
+  j.setIdentity(KJ_ASSERT_NONNULL(stored).clone());
   scope.poll();
-  EXPECT_EQ(told.size(), said) << "the same again";
+  EXPECT_EQ(reports.size(), said) << "the same again";
 }
 
 TEST_F(JoinerTest, WhatIsStoredAndCannotBeReadIsNothing) {
   auto& j = start();
-  j.clockIs(true, 1);
-  j.have(Identity{kj::str(authority.certificate), kj::str("no certificate"), pki::Pem()});
-  j.want(wish());
+  j.setClock(true, 1);
+  j.setIdentity(Identity{kj::str(authority.certificate), kj::str("no certificate"), pki::Pem()});
+  j.setConfig(config());
   scope.poll();
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   EXPECT_TRUE(now().ready);
 }
 
@@ -230,70 +230,70 @@ TEST_F(JoinerTest, ANewTokenIsUsedInTheEnd) {
   auto& j = join();
   for (auto address : {"10.5.0.2", "10.5.0.3"}) down.insert(kj::str(address));
   for (auto more : {"10.5.0.4"_kj, "10.5.0.6"_kj}) {
-    auto token = wish();
+    auto token = config();
     token.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
     token.endpoints.add(kj::str(more));
     down.insert(kj::str(more));
-    j.want(kj::mv(token));
+    j.setConfig(kj::mv(token));
     scope.poll();
   }
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   down.clear();
   pass(5 * kj::SECONDS);
-  EXPECT_EQ(kept, 2u);
+  EXPECT_EQ(storedCount, 2u);
 }
 
 // Catches: a certificate that stays although the machine is called or reached otherwise.
 TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
   auto& j = join();
-  auto next = [&](JoinWish w) {
-    auto before = kept;
-    j.want(kj::mv(w));
+  auto next = [&](JoinConfig w) {
+    auto before = storedCount;
+    j.setConfig(kj::mv(w));
     scope.poll();
-    return kept - before;
+    return storedCount - before;
   };
-  EXPECT_EQ(next(wish()), 0u);
-  auto named = wish();
+  EXPECT_EQ(next(config()), 0u);
+  auto named = config();
   named.dnsNames.add(kj::str("w1.example.org"));
   EXPECT_EQ(next(kj::mv(named)), 1u);
   EXPECT_EQ(held().dnsNames.size(), 2u);
-  auto addressed = wish();
+  auto addressed = config();
   addressed.addresses.add(kj::str("10.9.9.9"));
   EXPECT_EQ(next(kj::mv(addressed)), 1u);
   EXPECT_EQ(kj::strArray(held().addresses, " "), "10.5.0.5 10.9.9.9");
-  EXPECT_EQ(next(wish()), 1u) << "it is not wanted any more";
-  auto token = wish();
+  EXPECT_EQ(next(config()), 1u) << "it is not wanted any more";
+  auto token = config();
   token.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
   EXPECT_EQ(next(kj::mv(token)), 1u);
-  auto hash = wish();
+  auto hash = config();
   hash.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
   hash.authority = kj::str();
   hash.authorityHash = pki::authorityHash(authority.certificate);
   EXPECT_EQ(next(kj::mv(hash)), 0u) << "the same authority by its hash";
   EXPECT_EQ(now().verified, "hash");
-  auto before = kept;
+  auto before = storedCount;
   own = Ip::require("10.5.0.9");
-  j.addressesAre(kj::arr(own));
+  j.setAddresses(kj::arr(own));
   scope.poll();
-  EXPECT_EQ(kept, before + 1);
+  EXPECT_EQ(storedCount, before + 1);
   EXPECT_EQ(held().addresses[0], "10.5.0.9");
   auto questions = asked.size();
-  auto foreign = wish();
-  foreign.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
-  foreign.authority = kj::str();
-  foreign.authorityHash = pki::authorityHash(other.certificate);
-  EXPECT_EQ(next(kj::mv(foreign)), 0u);
+  auto otherCa = config();
+  otherCa.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  otherCa.authority = kj::str();
+  otherCa.authorityHash = pki::authorityHash(other.certificate);
+  EXPECT_EQ(next(kj::mv(otherCa)), 0u);
   EXPECT_GT(asked.size(), questions) << "what there is is another authority's";
   questions = asked.size();
-  auto replaced = wish();
+  auto replaced = config();
   replaced.token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
   replaced.authority = kj::str(other.certificate);
   EXPECT_EQ(next(kj::mv(replaced)), 0u);
   EXPECT_GT(asked.size(), questions);
   for (int twice = 0; twice < 2; ++twice) {
-    j.want(nullptr);
+    j.setConfig(nullptr);
     scope.poll();
-    EXPECT_EQ(forgotten, 1u);
+    EXPECT_EQ(cleared, 1u);
   }
 }
 
@@ -301,26 +301,26 @@ TEST_F(JoinerTest, RenewedWhenWhatItSaysChanges) {
 TEST_F(JoinerTest, AWrongClockIsNotAskedUntilItIsSet) {
   for (auto years : {-10, 10}) {
     clock.off = years * 365 * kj::DAYS;
-    kept = 0;
+    storedCount = 0;
     times.clear();
     auto& j = start();
-    j.have(nullptr);
-    j.want(wish());
+    j.setIdentity(nullptr);
+    j.setConfig(config());
     scope.poll();
-    EXPECT_EQ(kept, 1u);
+    EXPECT_EQ(storedCount, 1u);
     ASSERT_EQ(times.size(), 1u);
     EXPECT_TRUE(times[0] == nullptr) << "trustd's own certificate is not measured by it either";
     EXPECT_TRUE(now().ready);
     EXPECT_THAT(text(now().message), HasSubstr("when the clock is set"));
     // A life is counted from when it came.
     pass(12 * kj::HOURS - 1 * kj::SECONDS);
-    EXPECT_EQ(kept, 1u);
+    EXPECT_EQ(storedCount, 1u);
     pass(2 * kj::SECONDS);
-    EXPECT_EQ(kept, 2u);
+    EXPECT_EQ(storedCount, 2u);
     clock.off = 0 * kj::SECONDS;
-    j.clockIs(true, 1);
+    j.setClock(true, 1);
     scope.poll();
-    EXPECT_EQ(kept, 2u);
+    EXPECT_EQ(storedCount, 2u);
     EXPECT_THAT(text(now().message), HasSubstr("certificate will be renewed at 2024-10-0"));
     running = nullptr;
     joiner = nullptr;
@@ -331,18 +331,18 @@ TEST_F(JoinerTest, AWrongClockIsNotAskedUntilItIsSet) {
 TEST_F(JoinerTest, WhenTheClockIsSetEverythingIsLookedAtAgain) {
   bend = [](pki::LeafOptions& options) { options.notBefore = kStart - 300 * kj::DAYS; };
   auto& j = start();
-  j.have(nullptr);
-  j.want(wish());
+  j.setIdentity(nullptr);
+  j.setConfig(config());
   scope.poll();
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   EXPECT_TRUE(now().ready);
   bend = [](pki::LeafOptions&) {};
-  j.clockIs(true, 1);
+  j.setClock(true, 1);
   scope.poll();
-  EXPECT_EQ(kept, 2u);
+  EXPECT_EQ(storedCount, 2u);
   // A step back: the certificate is from a time to come.
   clock.off = -20 * kj::DAYS;
-  j.clockIs(true, 2);
+  j.setClock(true, 2);
   scope.poll();
   EXPECT_FALSE(now().ready);
 }
@@ -351,16 +351,16 @@ TEST_F(JoinerTest, WhenTheClockIsSetEverythingIsLookedAtAgain) {
 TEST_F(JoinerTest, ARefusedNameLeavesTheAddress) {
   refuseNames = true;
   auto& j = join();
-  EXPECT_EQ(kept, 1u) << "the next endpoint was asked for the address alone";
+  EXPECT_EQ(storedCount, 1u) << "the next endpoint was asked for the address alone";
   EXPECT_EQ(held().dnsNames.size(), 0u);
   EXPECT_TRUE(now().ready);
   EXPECT_THAT(text(now().message), HasSubstr("it names the address only: the name w1"));
   pass(1 * kj::HOURS);
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   refuseNames = false;
-  auto renamed = wish();
+  auto renamed = config();
   renamed.dnsNames[0] = kj::str("w2");
-  j.want(kj::mv(renamed));
+  j.setConfig(kj::mv(renamed));
   scope.poll();
   EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w2") << "another name is not the refused one";
 }
@@ -370,7 +370,7 @@ TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
   refusal = KJ_EXCEPTION(FAILED, "PermissionDenied: this address is not yours");
   join();
   ASSERT_EQ(asked.size(), 2u) << "with the names, and without them";
-  EXPECT_EQ(kept, 0u);
+  EXPECT_EQ(storedCount, 0u);
   refusal = nullptr;
   pass(5 * kj::SECONDS);
   EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
@@ -383,14 +383,14 @@ TEST_F(JoinerTest, WhatIsNewIsTriedAsIfForTheFirstTime) {
   auto& j = join();
   pass(60 * kj::SECONDS);
   EXPECT_GT(now().failures, 2u);
-  auto named = wish();
+  auto named = config();
   named.dnsNames.add(kj::str("w1.example.org"));
-  j.want(kj::mv(named));
+  j.setConfig(kj::mv(named));
   scope.poll();
   EXPECT_EQ(now().failures, 1u);
   pass(60 * kj::SECONDS);
   EXPECT_GT(now().failures, 2u);
-  j.clockIs(true, 2);
+  j.setClock(true, 2);
   scope.poll();
   EXPECT_EQ(now().failures, 1u);
 }
@@ -404,7 +404,7 @@ TEST_F(JoinerTest, WhatTheStoreHasAfterAllIsServed) {
   for (auto& endpoint : {"10.5.0.2"_kj, "10.5.0.3"_kj}) down.insert(kj::str(endpoint));
   pass(10 * kj::SECONDS + 1 * kj::MILLISECONDS);
   EXPECT_FALSE(now().ready);
-  j.have(KJ_ASSERT_NONNULL(stored).clone());
+  j.setIdentity(KJ_ASSERT_NONNULL(stored).clone());
   scope.poll();
   EXPECT_TRUE(now().ready);
 }
@@ -437,14 +437,14 @@ TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
   };
   for (auto& row : rows) {
     bend = kj::mv(row.bend);
-    kept = 0;
+    storedCount = 0;
     auto begin = timer.now();
     auto& j = start();
-    j.clockIs(true, 1);
-    j.have(nullptr);
-    j.want(wish());
+    j.setClock(true, 1);
+    j.setIdentity(nullptr);
+    j.setConfig(config());
     // Turn by turn: without a pause there would be no end of them.
-    for (int turns = 0; turns < 100 && kept < 3; ++turns) {
+    for (int turns = 0; turns < 100 && storedCount < 3; ++turns) {
       pass(1 * kj::SECONDS);
     }
     EXPECT_GE((timer.now() - begin) / kj::SECONDS, 3) << row.what;
@@ -459,17 +459,17 @@ TEST_F(JoinerTest, AnAnswerThatIsNotWhatWasAskedForIsAskedAgainWithPauses) {
   }
 }
 
-TEST_F(JoinerTest, AStoreThatSaysNothingIsAReason) {
+TEST_F(JoinerTest, ASilentStoreIsReported) {
   storeSilent = true;
   join();
   pass(20 * kj::SECONDS + 1 * kj::MILLISECONDS);
-  EXPECT_THAT(text(told.back().message), HasSubstr("within 10s"));
+  EXPECT_THAT(text(reports.back().message), HasSubstr("within 10s"));
   storeSilent = false;
   pass(5 * kj::SECONDS);
   EXPECT_TRUE(now().ready);
 }
 
-TEST_F(JoinerTest, AStoreThatIsAwayIsAReason) {
+TEST_F(JoinerTest, AnUnavailableStoreIsReported) {
   storeFails = true;
   join();
   EXPECT_THAT(text(now().message), HasSubstr("machined is away"));
@@ -478,14 +478,14 @@ TEST_F(JoinerTest, AStoreThatIsAwayIsAReason) {
   EXPECT_TRUE(now().ready);
 }
 
-TEST_F(JoinerTest, WhatTheConfigLacksIsSaid) {
-  auto w = wish();
+TEST_F(JoinerTest, ReportsWhatTheConfigLacks) {
+  auto w = config();
   w.token = pki::Pem();
   auto& j = join(kj::mv(w));
   EXPECT_THAT(text(now().message), HasSubstr("no machine.token"));
-  auto v = wish();
+  auto v = config();
   v.endpoints.clear();
-  j.want(kj::mv(v));
+  j.setConfig(kj::mv(v));
   scope.poll();
   EXPECT_THAT(text(now().message), HasSubstr("names no control plane"));
   EXPECT_EQ(asked.size(), 0u);

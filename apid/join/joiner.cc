@@ -17,8 +17,8 @@
 namespace talos::apid {
 namespace {
 
-constexpr size_t kMostText = 300;  // of what another machine said
-constexpr auto kResolve = 10 * kj::SECONDS;
+constexpr size_t kMostText = 300;  // of another node's error
+constexpr auto kResolveTimeout = 10 * kj::SECONDS;
 
 bool same(const kj::Vector<kj::String>& a, const kj::Vector<kj::String>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
@@ -34,7 +34,7 @@ bool inside(const kj::Vector<kj::String>& part, const kj::Vector<kj::String>& wh
                      [&](const kj::String& text) { return contains(whole, text); });
 }
 
-// One line without the token, whoever repeats it.
+// The text in one line, without the token if a server repeats it.
 kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
   kj::Vector<char> out;
   for (size_t i = 0; i < text.size() && out.size() < kMostText;) {
@@ -53,53 +53,56 @@ kj::String seconds(kj::Duration duration) {
   return kj::str((duration + 999 * kj::MILLISECONDS) / kj::SECONDS, " s");
 }
 
-bool sameWish(const JoinWish& a, const JoinWish& b) {
+bool sameConfig(const JoinConfig& a, const JoinConfig& b) {
   return same(a.endpoints, b.endpoints) && kj::StringPtr(a.token) == kj::StringPtr(b.token) &&
          a.authority == b.authority && a.authorityHash == b.authorityHash &&
          a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
          same(a.addresses, b.addresses);
 }
 
-// What is under way goes on with the wish that it began with.
-struct HeldWish : kj::Refcounted {
-  explicit HeldWish(JoinWish wish) : wish(kj::mv(wish)) {}
-  const JoinWish wish;
+// A request under way keeps the config that it started with.
+struct HeldConfig : kj::Refcounted {
+  explicit HeldConfig(JoinConfig config) : config(kj::mv(config)) {}
+  const JoinConfig config;
 };
 
 }  // namespace
 
 struct Joiner::State {
-  Dependencies deps;
-  bool wishKnown = false, identityKnown = false;
-  kj::Maybe<kj::Own<HeldWish>> wish;
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  Dependencies& deps;
+  bool configKnown = false, identityKnown = false;
+  kj::Maybe<kj::Own<HeldConfig>> config;
   kj::Maybe<Identity> identity;
   kj::Vector<Ip> addresses;
   bool clockSet = false;
   int64_t epoch = 0;
 
-  // Of the identity: when it was first seen here, and where in its life it is renewed.
-  kj::TimePoint seen;
-  double share = 0.5;
-  bool stale = false;  // to be renewed whatever it says: the token is another one
-  kj::String from;     // the address that gave it
+  // Of the identity: when it was received, and the share of its life after which it is renewed.
+  kj::TimePoint receivedAt;
+  double renewalShare = 0.5;
+  bool stale = false;  // to be renewed in any case: the token has changed
+  kj::String issuer;   // the address of trustd
 
-  kj::String beingKept;  // a certificate that is on its way into the store
+  kj::String beingStored;  // the certificate, while it is being stored
 
   Backoff backoff{{Joiner::kFirstPause, Joiner::kLongestPause, 2, 0.75, 1.25}};
   kj::String lastGood;                 // endpoint
-  kj::Maybe<kj::String> namesRefused;  // then only the address is asked for
-  bool warned = false;                 // of a trustd that nobody verified
-  kj::String lastLogged;               // the reasons of the last failure
+  kj::Maybe<kj::String> namesRefused;  // the error; then only the address is requested
+  bool warned = false;                 // of an unverified trustd
+  kj::String lastLogged;               // the errors of the last failure
   Signal changed;
 
-  explicit State(Dependencies deps) : deps(kj::mv(deps)), seen(this->deps.timer.now()) {}
+  State(kj::Timer& timer, const kj::Clock& clock, Dependencies& deps)
+      : timer(timer), clock(clock), deps(deps), receivedAt(timer.now()) {}
 
   kj::Maybe<kj::Date> now() const {
-    if (clockSet) return deps.clock.now();
+    if (clockSet) return clock.now();
     return nullptr;
   }
 
-  // --- the certificate that is there ---
+  // --- the current certificate ---
 
   struct Life {
     kj::Date notBefore, notAfter;
@@ -113,22 +116,24 @@ struct Joiner::State {
   }
 
   kj::Duration untilRenewal(const Life& life) const {
-    auto part = int64_t(double(life.length / kj::NANOSECONDS) * share) * kj::NANOSECONDS;
-    if (clockSet) return life.issued + part - deps.clock.now();
-    return seen + part - deps.timer.now();
+    auto part = int64_t(double(life.length / kj::NANOSECONDS) * renewalShare) * kj::NANOSECONDS;
+    if (clockSet) return life.issued + part - clock.now();
+    return receivedAt + part - timer.now();
   }
   bool isValid(const Life& life) const {
     if (!clockSet) return true;
-    auto at = deps.clock.now();
+    auto at = clock.now();
     return at >= life.notBefore && at < life.notAfter;
   }
 
-  // Whether it is what the config and the machine's addresses ask for by now.
-  bool fits(const Identity& held, const pki::CertificateInfo& info, const JoinWish& wish) const {
-    if (wish.authority.size() > 0 && !pki::sameCertificate(held.authority, wish.authority)) {
+  // True if it has the content that the config and the node's addresses require.
+  bool matches(const Identity& held, const pki::CertificateInfo& info,
+               const JoinConfig& config) const {
+    if (config.authority.size() > 0 && !pki::sameCertificate(held.authority, config.authority)) {
       return false;
     }
-    if (wish.authorityHash.size() > 0 && pki::authorityHash(held.authority) != wish.authorityHash) {
+    if (config.authorityHash.size() > 0 &&
+        pki::authorityHash(held.authority) != config.authorityHash) {
       return false;
     }
     bool known = addresses.size() > 0, own = !known, others = false;
@@ -136,93 +141,94 @@ struct Joiner::State {
       bool ours = false;
       KJ_IF_MAYBE (address, Ip::parse(text)) ours = contains(addresses, address->unmapped());
       own = own || ours;
-      others = others || !(ours || contains(wish.addresses, text));
+      others = others || !(ours || contains(config.addresses, text));
     }
     if (!own) return false;
     if (namesRefused != nullptr) return true;
-    return !(known && others) && inside(wish.addresses, info.addresses) &&
-           inside(wish.dnsNames, info.dnsNames) && inside(info.dnsNames, wish.dnsNames);
+    return !(known && others) && inside(config.addresses, info.addresses) &&
+           inside(config.dnsNames, info.dnsNames) && inside(info.dnsNames, config.dnsNames);
   }
 
-  // How long it can stay; none when there is nothing to stay.
-  kj::Maybe<kj::Duration> mayStay(const JoinWish& wish) const {
+  // The time until its renewal; none when a certificate has to be requested now.
+  kj::Maybe<kj::Duration> untilNextRequest(const JoinConfig& config) const {
     KJ_IF_MAYBE (held, identity) {
       if (stale) return nullptr;
       kj::Maybe<kj::Duration> left;
-      kj::runCatchingExceptions([&] {  // one that cannot be read is none
+      kj::runCatchingExceptions([&] {  // a malformed one counts as none
         auto info = pki::inspect(held->certificate);
         auto life = lifeOf(info);
         auto rest = untilRenewal(life);
-        if (isValid(life) && rest > 0 * kj::SECONDS && fits(*held, info, wish)) left = rest;
+        if (isValid(life) && rest > 0 * kj::SECONDS && matches(*held, info, config)) left = rest;
       });
       return left;
     }
     return nullptr;
   }
 
-  // --- what is told ---
+  // --- reports ---
 
-  void tell(const JoinWish& wish, kj::StringPtr endpoint, kj::StringPtr message) {
-    JoinReport report;
+  void report(const JoinConfig& config, kj::StringPtr endpoint, kj::StringPtr message) {
+    JoinReport result;
     kj::String prefix;
     KJ_IF_MAYBE (held, identity) {
       kj::runCatchingExceptions([&] {
         auto life = lifeOf(pki::inspect(held->certificate));
-        report.ready = isValid(life);
-        report.notBefore = life.notBefore;
-        report.notAfter = life.notAfter;
-        if (!report.ready) {
+        result.ready = isValid(life);
+        result.notBefore = life.notBefore;
+        result.notAfter = life.notAfter;
+        if (!result.ready) {
           prefix = kj::str("the certificate is valid from ", dateText(life.notBefore), " to ",
-                           dateText(life.notAfter), ", but the clock shows ",
-                           dateText(deps.clock.now()), "; ");
+                           dateText(life.notAfter), ", but the clock shows ", dateText(clock.now()),
+                           "; ");
         }
       });
     }
-    report.endpoint = kj::str(endpoint);
-    report.message = kj::str(prefix, message);
-    report.failures = backoff.failures();
-    report.verified = kj::str(configured(wish).kind());
-    deps.tell(kj::mv(report));
+    result.endpoint = kj::str(endpoint);
+    result.message = kj::str(prefix, message);
+    result.failures = backoff.failures();
+    result.verified = kj::str(configured(config).kind());
+    deps.report(kj::mv(result));
   }
 
-  void tellGood(const JoinWish& wish, kj::Duration left) {
-    auto message =
-        clockSet ? kj::str("certificate will be renewed at ", dateText(deps.clock.now() + left))
-                 : kj::str("certificate will be renewed in ", seconds(left),
-                           "; its times are checked when the clock is set");
-    KJ_IF_MAYBE (why, namesRefused) {
-      message = kj::str(message, "; it names the address only: ", *why);
+  void reportValid(const JoinConfig& config, kj::Duration left) {
+    auto message = clockSet
+                       ? kj::str("certificate will be renewed at ", dateText(clock.now() + left))
+                       : kj::str("certificate will be renewed in ", seconds(left),
+                                 "; its times are checked when the clock is set");
+    KJ_IF_MAYBE (error, namesRefused) {
+      message = kj::str(message, "; it names the address only: ", *error);
     }
-    if (configured(wish).kind() == "nothing") {
+    if (configured(config).kind() == "nothing") {
       message = kj::str(message,
                         "; the identity of its issuer is not verified, as the config has neither "
                         "machine.ca nor machine.caHash");
     }
-    tell(wish, from, message);
+    report(config, issuer, message);
   }
 
-  // --- asking ---
+  // --- requests ---
 
-  Pin configured(const JoinWish& wish) const {
-    return {kj::str(wish.authority), kj::str(wish.authorityHash), now()};
+  Pin configured(const JoinConfig& config) const {
+    return {
+        .authority = kj::str(config.authority), .hash = kj::str(config.authorityHash), .at = now()};
   }
-  // The first authority that was believed is the one from then on.
-  Pin pinOf(const JoinWish& wish) const {
-    auto pin = configured(wish);
+  // Without a configured CA, the CA of the first answer is required from then on.
+  Pin pinOf(const JoinConfig& config) const {
+    auto pin = configured(config);
     KJ_IF_MAYBE (held, identity) {
       if (pin.kind() == "nothing") pin.authority = kj::str(held->authority);
     }
     return pin;
   }
 
-  kj::String request(const JoinWish& wish, kj::StringPtr key, const Ip& local) const {
+  kj::String request(const JoinConfig& config, kj::StringPtr key, const Ip& local) const {
     pki::LeafOptions options;
     kj::Vector<kj::String> all;
     all.add(local.toString());
     if (namesRefused == nullptr) {
-      options.commonName = wish.commonName;
-      options.dnsNames = copyOf(wish.dnsNames);
-      for (auto& address : wish.addresses) {
+      options.commonName = config.commonName;
+      options.dnsNames = copyOf(config.dnsNames);
+      for (auto& address : config.addresses) {
         if (address != all[0]) all.add(kj::str(address));
       }
     }
@@ -230,190 +236,196 @@ struct Joiner::State {
     return pki::makeRequest(key, options);
   }
 
-  kj::Promise<void> askAt(const JoinWish& wish, const Ip& to) {
-    tell(wish, to.toString(), kj::str("requesting a certificate from ", to.toString()));
+  kj::Promise<void> requestFrom(const JoinConfig& config, const Ip& server) {
+    report(config, server.toString(), kj::str("requesting a certificate from ", server.toString()));
     auto key = pki::makeKey(pki::KeyType::kEd25519);
-    auto pin = pinOf(wish);
+    auto pin = pinOf(config);
     kj::Maybe<Ip> local;
-    JoinQuestion question{to, pinOf(wish), wish.token, [&](const Ip& seenAs) {
-                            local = seenAs;
-                            return request(wish, key, seenAs);
-                          }};
-    auto answer = co_await within(deps.timer, kAnswer, deps.ask(kj::mv(question)),
-                                  kj::str("no answer within ", kAnswer));
+    TrustdRequest trustdRequest{.server = server,
+                                .pin = pinOf(config),
+                                .token = config.token,
+                                .certificateRequest = [&](const Ip& address) {
+                                  local = address;
+                                  return request(config, key, address);
+                                }};
+    auto answer =
+        co_await within(timer, kAnswerTimeout, deps.requestCertificate(kj::mv(trustdRequest)),
+                        kj::str("no answer within ", kAnswerTimeout));
     checkAnswer(answer, pin, key, KJ_ASSERT_NONNULL(local, "an answer without a request"));
-    warnUnverified(wish, to);
+    warnUnverified(config, server);
     Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};
-    beingKept = kj::str(fresh.certificate);
-    KJ_DEFER(beingKept = nullptr);
-    co_await within(deps.timer, kAnswer, deps.keep(fresh),
-                    kj::str("the certificate was not stored within ", kAnswer));
+    beingStored = kj::str(fresh.certificate);
+    KJ_DEFER(beingStored = nullptr);
+    co_await within(timer, kAnswerTimeout, deps.storeIdentity(fresh),
+                    kj::str("the certificate was not stored within ", kAnswerTimeout));
     take(kj::mv(fresh));
-    from = to.toString();
+    issuer = server.toString();
   }
 
-  void warnUnverified(const JoinWish& wish, const Ip& to) {
-    if (warned || configured(wish).kind() != "nothing") return;
+  void warnUnverified(const JoinConfig& config, const Ip& server) {
+    if (warned || configured(config).kind() != "nothing") return;
     warned = true;
     log::warn(
         "identity of trustd is not verified: the config has neither machine.ca nor machine.caHash",
-        {{"server", to.toString()}});
+        {{"server", server.toString()}});
   }
 
   void take(Identity fresh) {
     identity = kj::mv(fresh);
-    seen = deps.timer.now();
-    share = 0.45 + 0.1 * deps.chance();
+    receivedAt = timer.now();
+    renewalShare = 0.45 + 0.1 * deps.random();
     stale = false;
   }
 
-  // What went wrong at the addresses of one endpoint; empty when one gave a certificate.
-  kj::Promise<kj::Vector<kj::String>> askEndpoint(const JoinWish& wish, kj::StringPtr endpoint) {
-    kj::Vector<kj::String> reasons;
+  // The errors of all addresses of one endpoint; empty when one issued a certificate.
+  kj::Promise<kj::Vector<kj::String>> tryEndpoint(const JoinConfig& config,
+                                                  kj::StringPtr endpoint) {
+    kj::Vector<kj::String> errors;
     kj::Array<kj::String> found;
     kj::Maybe<kj::String> unresolved;
-    co_await within(deps.timer, kResolve, deps.resolve(endpoint),
-                    kj::str("no answer from the name servers within ", kResolve))
+    co_await within(timer, kResolveTimeout, deps.resolve(endpoint),
+                    kj::str("no answer from the name servers within ", kResolveTimeout))
         .then([&](kj::Array<kj::String>&& texts) { found = kj::mv(texts); },
               [&](kj::Exception&& e) { unresolved = messageOf(e); });
-    KJ_IF_MAYBE (why, unresolved) {
-      reasons.add(kj::str(endpoint, ": ", presentable(*why, wish.token)));
-      co_return kj::mv(reasons);
+    KJ_IF_MAYBE (error, unresolved) {
+      errors.add(kj::str(endpoint, ": ", presentable(*error, config.token)));
+      co_return kj::mv(errors);
     }
     for (auto& text : found) {
       auto address = Ip::require(text).unmapped();
       kj::Maybe<kj::Exception> failure;
-      co_await kj::evalNow([&]() { return askAt(wish, address); }).catch_([&](kj::Exception&& e) {
-        failure = kj::mv(e);
-      });
+      co_await kj::evalNow([&]() {
+        return requestFrom(config, address);
+      }).catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       KJ_IF_MAYBE (e, failure) {
-        reasons.add(kj::str(text, ": ", presentable(messageOf(*e), wish.token)));
-        considerNames(*e, wish);
+        errors.add(kj::str(text, ": ", presentable(messageOf(*e), config.token)));
+        considerNames(*e, config);
       } else {
         lastGood = kj::str(endpoint);
         co_return kj::Vector<kj::String>();
       }
     }
-    co_return kj::mv(reasons);
+    co_return kj::mv(errors);
   }
 
-  // Another machine's name must not keep this one's API from coming up: the next request is for the
-  // address alone.
-  void considerNames(const kj::Exception& e, const JoinWish& wish) {
+  // A name that another node has must not keep this node's API from starting: the next request is
+  // for the address alone.
+  void considerNames(const kj::Exception& e, const JoinConfig& config) {
     if (kindOf(e) != ErrorKind::kPermissionDenied) return;
     if (namesRefused == nullptr) {
-      namesRefused = presentable(messageOf(e), wish.token);
+      namesRefused = presentable(messageOf(e), config.token);
     } else {
       namesRefused = nullptr;
     }
   }
 
   // All endpoints once.
-  kj::Promise<void> round(const JoinWish& wish) {
+  kj::Promise<void> round(const JoinConfig& config) {
     kj::Vector<kj::StringPtr> order;
-    for (auto& endpoint : wish.endpoints) {
+    for (auto& endpoint : config.endpoints) {
       if (endpoint == lastGood) order.add(endpoint);
     }
-    for (auto& endpoint : wish.endpoints) {
+    for (auto& endpoint : config.endpoints) {
       if (endpoint != lastGood) order.add(endpoint);
     }
-    kj::Vector<kj::String> reasons;
+    kj::Vector<kj::String> errors;
     for (auto endpoint : order) {
-      auto more = co_await askEndpoint(wish, endpoint);
+      auto more = co_await tryEndpoint(config, endpoint);
       if (more.empty()) {
-        if (mayStay(wish) != nullptr) {
+        if (untilNextRequest(config) != nullptr) {
           succeeded();
           co_return;
         }
-        // Better than none, but to ask again at once would give the same.
-        reasons.add(kj::str(from, ": its certificate is not what was requested, or half of its ",
-                            "lifetime has passed by this node's clock"));
+        // Better than none; another request now would give the same.
+        errors.add(kj::str(issuer, ": its certificate is not what was requested, or half of its ",
+                           "lifetime has passed by this node's clock"));
         break;
       }
-      for (auto& reason : more) reasons.add(kj::mv(reason));
+      for (auto& error : more) errors.add(kj::mv(error));
     }
-    co_await pause(wish, kj::strArray(reasons, "; "));
+    co_await pause(config, kj::strArray(errors, "; "));
   }
 
   void succeeded() {
-    log::info("certificate of the API received", {{"server", from}});
+    log::info("certificate of the API received", {{"server", issuer}});
     backoff.reset();
     lastLogged = nullptr;
   }
 
-  kj::Promise<void> pause(const JoinWish& wish, kj::String reasons) {
-    auto delay = backoff.next(deps.chance());
-    if (reasons != lastLogged)
-      log::warn("cannot get a certificate for the API; retrying", {{"error", reasons}});
-    tell(wish, "", kj::str(reasons, "; retry in ", seconds(delay)));
-    lastLogged = kj::mv(reasons);
-    return deps.timer.afterDelay(delay);
+  kj::Promise<void> pause(const JoinConfig& config, kj::String errors) {
+    auto delay = backoff.next(deps.random());
+    if (errors != lastLogged)
+      log::warn("cannot get a certificate for the API; retrying", {{"error", errors}});
+    report(config, "", kj::str(errors, "; retry in ", seconds(delay)));
+    lastLogged = kj::mv(errors);
+    return timer.afterDelay(delay);
   }
 
-  // --- one look at everything ---
+  // --- one pass ---
 
-  // Until something is to be looked at again.
+  // Resolves when the next pass is due.
   kj::Promise<void> step() {
-    if (!wishKnown || !identityKnown) return kj::NEVER_DONE;
-    KJ_IF_MAYBE (w, wish) {
+    if (!configKnown || !identityKnown) return kj::NEVER_DONE;
+    KJ_IF_MAYBE (w, config) {
       auto held = kj::addRef(**w);
-      auto promise = stepTowards(held->wish);
+      auto promise = stepTowards(held->config);
       return promise.attach(kj::mv(held));
     }
-    deps.forget();
+    deps.clearReport();
     return kj::NEVER_DONE;
   }
 
-  kj::Promise<void> stepTowards(const JoinWish& wish) {
-    if (kj::StringPtr(wish.token).size() == 0) {
-      tell(wish, "", "the config has no machine.token, without which trustd signs nothing");
+  kj::Promise<void> stepTowards(const JoinConfig& config) {
+    if (kj::StringPtr(config.token).size() == 0) {
+      report(config, "", "the config has no machine.token, without which trustd signs nothing");
       return kj::NEVER_DONE;
     }
-    if (wish.endpoints.empty()) {
-      tell(wish, "",
-           "the config names no control plane; set cluster.controlPlane.endpoint or "
-           "cluster.trustd.endpoints");
+    if (config.endpoints.empty()) {
+      report(config, "",
+             "the config names no control plane; set cluster.controlPlane.endpoint or "
+             "cluster.trustd.endpoints");
       return kj::NEVER_DONE;
     }
-    KJ_IF_MAYBE (left, mayStay(wish)) {
-      tellGood(wish, *left);
-      return deps.timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
+    KJ_IF_MAYBE (left, untilNextRequest(config)) {
+      reportValid(config, *left);
+      return timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
     }
-    if (backoff.failures() == 0) namesRefused = nullptr;  // whoever had them may be gone
-    return round(wish);
+    if (backoff.failures() == 0) namesRefused = nullptr;  // they may be free by now
+    return round(config);
   }
 };
 
-Joiner::Joiner(Dependencies deps) : state(kj::heap<State>(kj::mv(deps))) {}
+Joiner::Joiner(kj::Timer& timer, const kj::Clock& clock, Dependencies& dependencies)
+    : state(kj::heap<State>(timer, clock, dependencies)) {}
 Joiner::~Joiner() noexcept(false) {}
 
-void Joiner::want(kj::Maybe<JoinWish> fresh) {
-  bool first = !state->wishKnown;
-  state->wishKnown = true;
-  KJ_IF_MAYBE (wish, fresh) {
-    KJ_IF_MAYBE (old, state->wish) {
-      if (sameWish((*old)->wish, *wish)) return;
+void Joiner::setConfig(kj::Maybe<JoinConfig> fresh) {
+  bool first = !state->configKnown;
+  state->configKnown = true;
+  KJ_IF_MAYBE (config, fresh) {
+    KJ_IF_MAYBE (old, state->config) {
+      if (sameConfig((*old)->config, *config)) return;
       state->stale =
-          state->stale || kj::StringPtr((*old)->wish.token) != kj::StringPtr(wish->token);
+          state->stale || kj::StringPtr((*old)->config.token) != kj::StringPtr(config->token);
     }
-    state->wish = kj::refcounted<HeldWish>(kj::mv(*wish));
+    state->config = kj::refcounted<HeldConfig>(kj::mv(*config));
   } else {
-    if (!first && state->wish == nullptr) return;
-    state->wish = nullptr;
+    if (!first && state->config == nullptr) return;
+    state->config = nullptr;
   }
   state->namesRefused = nullptr;
   state->backoff.reset();
   state->changed.raise();
 }
 
-void Joiner::have(kj::Maybe<Identity> fresh) {
+void Joiner::setIdentity(kj::Maybe<Identity> fresh) {
   bool first = !state->identityKnown;
   state->identityKnown = true;
   KJ_IF_MAYBE (identity, fresh) {
     KJ_IF_MAYBE (held, state->identity) {
       if (held->certificate == identity->certificate) return;
     }
-    if (identity->certificate == state->beingKept) return;  // whoever keeps it goes on
+    if (identity->certificate == state->beingStored) return;  // requestFrom() takes it
     state->take(kj::mv(*identity));
   } else {
     if (!first && state->identity == nullptr) return;
@@ -422,15 +434,15 @@ void Joiner::have(kj::Maybe<Identity> fresh) {
   state->changed.raise();
 }
 
-void Joiner::clockIs(bool set, int64_t epoch) {
-  if (set == state->clockSet && epoch == state->epoch) return;
-  state->clockSet = set;
+void Joiner::setClock(bool synced, int64_t epoch) {
+  if (synced == state->clockSet && epoch == state->epoch) return;
+  state->clockSet = synced;
   state->epoch = epoch;
   state->backoff.reset();
   state->changed.raise();
 }
 
-void Joiner::addressesAre(kj::ArrayPtr<const Ip> addresses) {
+void Joiner::setAddresses(kj::ArrayPtr<const Ip> addresses) {
   auto& known = state->addresses;
   if (std::equal(known.begin(), known.end(), addresses.begin(), addresses.end())) return;
   known.clear();
@@ -445,9 +457,9 @@ kj::Promise<void> Joiner::run() {
     co_await kj::evalNow([this]() { return state->step(); })
         .exclusiveJoin(kj::mv(change))
         .catch_([&](kj::Exception&& e) { failure = messageOf(e); });
-    KJ_IF_MAYBE (why, failure) {
-      log::error("cannot request a certificate; retrying", {{"error", *why}});
-      co_await state->deps.timer.afterDelay(kLongestPause);
+    KJ_IF_MAYBE (error, failure) {
+      log::error("cannot request a certificate; retrying", {{"error", *error}});
+      co_await state->timer.afterDelay(kLongestPause);
     }
   }
 }

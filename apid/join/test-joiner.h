@@ -1,4 +1,4 @@
-// For tests: a Joiner with a clock of the test's own, a model of trustd and one of the store.
+// For tests: a Joiner with a virtual clock, a model of trustd and one of the store.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ struct TestClock final : kj::Clock {
   kj::Date now() const override { return right() + off; }
 };
 
-struct JoinerTest : ::testing::Test {
+struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
   ~JoinerTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
@@ -45,32 +45,32 @@ struct JoinerTest : ::testing::Test {
   bool refuseNames = false, garbled = false;
   kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
   kj::Maybe<const pki::CertificateAndKey&> signer, shown;
-  kj::Maybe<pki::Pem> foreignKey;
+  kj::Maybe<pki::Pem> otherKey;
   kj::Vector<kj::String> asked;
   kj::String lastRequest;
-  kj::Vector<kj::Maybe<kj::Date>> times;  // that trustd's certificate was looked at for
+  kj::Vector<kj::Maybe<kj::Date>> times;  // of verifying trustd's certificate
   kj::String pinned;
 
   // The model of the store.
   kj::Maybe<Identity> stored;
-  unsigned kept = 0;
+  unsigned storedCount = 0;
   bool storeFails = false, storeSilent = false;
-  kj::Vector<JoinReport> told;
-  unsigned forgotten = 0;
+  kj::Vector<JoinReport> reports;
+  unsigned cleared = 0;
 
   kj::TreeMap<kj::String, kj::Array<kj::String>> names;  // of the resolver
   kj::Maybe<kj::Own<Joiner>> joiner;
   kj::Promise<void> running = nullptr;
 
-  kj::Promise<JoinAnswer> answer(JoinQuestion question) {
-    auto to = question.to.toString();
+  kj::Promise<TrustdAnswer> answer(TrustdRequest request) {
+    auto to = request.server.toString();
     asked.add(kj::str(to));
-    times.add(question.pin.at);
-    pinned = kj::str(question.pin.kind());
+    times.add(request.pin.at);
+    pinned = kj::str(request.pin.kind());
     if (down.find(to) != nullptr) fail(ErrorKind::kUnavailable, kj::str(to, ":50001: refused"));
     if (silent.find(to) != nullptr) return kj::NEVER_DONE;
     KJ_IF_MAYBE (e, refusal) kj::throwFatalException(kj::cp(*e));
-    lastRequest = question.request(own);
+    lastRequest = request.certificateRequest(own);
     auto info = pki::inspectRequest(lastRequest);
     if (refuseNames && info.dnsNames.size() > 0) {
       fail(ErrorKind::kPermissionDenied, "the name w1 has a certificate");
@@ -88,51 +88,51 @@ struct JoinerTest : ::testing::Test {
                              .notBefore = clock.right() - kBackdated};
     bend(options);
     auto& by = signer.orDefault(authority);
-    KJ_IF_MAYBE (key, foreignKey) {
+    KJ_IF_MAYBE (key, otherKey) {
       lastRequest = pki::makeRequest(*key, {.addresses = copy(info.addresses)});
     }
     auto certificate = pki::signRequest(by.certificate, by.key, lastRequest, kj::mv(options));
-    if (garbled) return JoinAnswer{kj::str("no authority"), kj::mv(certificate)};
-    return JoinAnswer{kj::str(shown.orDefault(by).certificate), kj::mv(certificate)};
+    if (garbled) return TrustdAnswer{kj::str("no authority"), kj::mv(certificate)};
+    return TrustdAnswer{kj::str(shown.orDefault(by).certificate), kj::mv(certificate)};
   }
 
+  // --- Joiner::Dependencies ---
+  double random() override { return 0.5; }
+  kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override {
+    KJ_IF_MAYBE (found, names.find(host)) {
+      return KJ_MAP(f, *found) {
+        return kj::str(f);
+      };
+    }
+    if (Ip::parse(host) != nullptr) return kj::arr(kj::str(host));
+    return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, '"'));
+  }
+  kj::Promise<TrustdAnswer> requestCertificate(TrustdRequest request) override {
+    return kj::evalNow([&] { return answer(kj::mv(request)); });
+  }
+  kj::Promise<void> storeIdentity(const Identity& identity) override {
+    if (storeFails) return error(ErrorKind::kUnavailable, "machined is away");
+    if (storeSilent) {
+      stored = identity.clone();  // the answer is lost
+      return kj::NEVER_DONE;
+    }
+    ++storedCount;
+    stored = identity.clone();
+    KJ_ASSERT_NONNULL(joiner)->setIdentity(identity.clone());  // as the watch of the store does
+    return kj::READY_NOW;
+  }
+  void report(JoinReport report) override { reports.add(kj::mv(report)); }
+  void clearReport() override { ++cleared; }
+
   Joiner& start() {
-    Joiner::Dependencies deps{
-        timer,
-        clock,
-        [] { return 0.5; },
-        [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
-          KJ_IF_MAYBE (found, names.find(host)) {
-            return KJ_MAP(f, *found) {
-              return kj::str(f);
-            };
-          }
-          if (Ip::parse(host) != nullptr) return kj::arr(kj::str(host));
-          return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, '"'));
-        },
-        [this](JoinQuestion question) {
-          return kj::evalNow([&] { return answer(kj::mv(question)); });
-        },
-        [this](const Identity& identity) -> kj::Promise<void> {
-          if (storeFails) return error(ErrorKind::kUnavailable, "machined is away");
-          if (storeSilent) {
-            stored = identity.clone();  // its answer is lost
-            return kj::NEVER_DONE;
-          }
-          ++kept;
-          stored = identity.clone();
-          KJ_ASSERT_NONNULL(joiner)->have(identity.clone());  // as the watch of the store tells
-          return kj::READY_NOW;
-        },
-        [this](JoinReport report) { told.add(kj::mv(report)); },
-        [this] { ++forgotten; }};
-    auto& made = *joiner.emplace(kj::heap<Joiner>(kj::mv(deps)));
+    auto& made =
+        *joiner.emplace(kj::heap<Joiner>(timer, clock, static_cast<Joiner::Dependencies&>(*this)));
     running = made.run().eagerlyEvaluate(
         [](kj::Exception&& e) { ADD_FAILURE() << e.getDescription().cStr(); });
     return made;
   }
-  JoinWish wish() {
-    JoinWish w;
+  JoinConfig config() {
+    JoinConfig w;
     for (auto e : {"10.5.0.2"_kj, "10.5.0.3"_kj}) w.endpoints.add(kj::str(e));
     w.token = pki::Pem(kj::str(kToken));
     w.authority = kj::str(authority.certificate);
@@ -140,27 +140,27 @@ struct JoinerTest : ::testing::Test {
     w.dnsNames.add(kj::str("w1"));
     return w;
   }
-  // A machine whose clock is right, and that has nothing yet.
-  Joiner& join(kj::Maybe<JoinWish> special = nullptr) {
+  // A node whose clock is right, and that has no certificate yet.
+  Joiner& join(kj::Maybe<JoinConfig> special = nullptr) {
     auto& j = start();
-    j.clockIs(true, 1);
-    j.addressesAre(kj::arr(own));
-    j.have(nullptr);
+    j.setClock(true, 1);
+    j.setAddresses(kj::arr(own));
+    j.setIdentity(nullptr);
     KJ_IF_MAYBE (s, special) {
-      j.want(kj::mv(*s));
+      j.setConfig(kj::mv(*s));
     } else {
-      j.want(wish());
+      j.setConfig(config());
     }
     scope.poll();
     return j;
   }
   void pass(kj::Duration by) { advance(timer, scope, by); }
-  const JoinReport& now() { return told.back(); }
+  const JoinReport& now() { return reports.back(); }
   pki::CertificateInfo held() { return pki::inspect(KJ_ASSERT_NONNULL(stored).certificate); }
-  void expectRefused(kj::StringPtr why) {
-    EXPECT_EQ(kept, 0u);
+  void expectRefused(kj::StringPtr error) {
+    EXPECT_EQ(storedCount, 0u);
     EXPECT_FALSE(now().ready);
-    EXPECT_THAT(text(now().message), ::testing::HasSubstr(text(why)));
+    EXPECT_THAT(text(now().message), ::testing::HasSubstr(text(error)));
   }
 };
 

@@ -1,4 +1,4 @@
-// Whom a worker believes, and which answers it takes for its certificate.
+// Verification of trustd and of its answers.
 #include "apid/join/test-joiner.h"
 
 namespace talos::apid {
@@ -9,13 +9,13 @@ using testing::JoinerTest;
 using testing::kStart;
 using testing::text;
 
-// Catches: an answer that is believed because TLS was.
+// Catches: an answer that is accepted because TLS was.
 TEST_F(JoinerTest, AnswersThatAreRefused) {
   signer = other;
   join();
   expectRefused("its CA is not the one that this node trusts");
 }
-TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
+TEST_F(JoinerTest, ASignatureOfAnotherAuthorityIsRefused) {
   signer = other;
   shown = authority;
   join();
@@ -23,14 +23,14 @@ TEST_F(JoinerTest, AForeignSignatureUnderTheRightAuthorityIsRefused) {
 }
 TEST_F(JoinerTest, AnotherHashIsRefused) {
   signer = other;
-  auto w = wish();
+  auto w = config();
   w.authority = kj::str();
   w.authorityHash = pki::authorityHash(authority.certificate);
   join(kj::mv(w));
   expectRefused("not machine.caHash");
 }
 TEST_F(JoinerTest, ACertificateForAnotherKeyIsRefused) {
-  foreignKey = pki::makeKey(pki::KeyType::kEd25519);
+  otherKey = pki::makeKey(pki::KeyType::kEd25519);
   join();
   expectRefused("is for another key than the request");
 }
@@ -54,11 +54,11 @@ TEST_F(JoinerTest, ACertificateThatEndsNowIsRefused) {
 }
 
 TEST_F(JoinerTest, AnAuthorityThatIsNoneIsRefused) {
-  auto w = wish();
+  auto w = config();
   w.authority = kj::str();
   garbled = true;
   join(kj::mv(w));
-  EXPECT_EQ(kept, 0u);
+  EXPECT_EQ(storedCount, 0u);
   EXPECT_FALSE(now().ready);
 }
 
@@ -72,7 +72,7 @@ TEST_F(JoinerTest, ACertificateOfATimeToComeIsRefusedWithBothTimes) {
 
 // The first one is believed, and from then on no other.
 TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
-  auto w = wish();
+  auto w = config();
   w.authority = kj::str();
   ::testing::internal::CaptureStderr();
   join(kj::mv(w));
@@ -82,11 +82,11 @@ TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
   EXPECT_THAT(text(now().message), HasSubstr("neither machine.ca nor machine.caHash"));
   signer = other;
   pass(13 * kj::HOURS);
-  EXPECT_EQ(kept, 1u);
+  EXPECT_EQ(storedCount, 1u);
   EXPECT_EQ(pinned, "ca");
 }
 
-TEST_F(JoinerTest, WhoIsTrustd) {
+TEST_F(JoinerTest, VerifiesTrustdByThePin) {
   auto issue = [&](const pki::CertificateAndKey& by, bool server) {
     return pki::issue(by.certificate, by.key,
                       {.server = server,
@@ -97,7 +97,7 @@ TEST_F(JoinerTest, WhoIsTrustd) {
   };
   auto refusal = [](const Pin& pin, kj::String leaf, kj::StringPtr issuer = "") {
     auto chain = issuer.size() > 0 ? kj::arr(kj::mv(leaf), kj::str(issuer)) : kj::arr(kj::mv(leaf));
-    return text(pin.refusal(chain).orDefault(kj::str("-")));
+    return text(pin.verify(chain).orDefault(kj::str("-")));
   };
   auto at = kStart + 1 * kj::MINUTES, late = kStart + 2 * kj::HOURS;
   Pin ca{kj::str(authority.certificate), kj::str(), at};

@@ -1,4 +1,4 @@
-// What is believed of trustd, and what of its answers. Pure.
+// Verifies trustd and its answers. Pure.
 #include "apid/join/joiner.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
@@ -6,14 +6,14 @@
 namespace talos::apid {
 namespace {
 
-[[noreturn]] void refuse(kj::StringPtr why) {
-  fail(ErrorKind::kUnauthenticated, kj::str("the answer of trustd is not valid: ", why));
+[[noreturn]] void refuse(kj::StringPtr error) {
+  fail(ErrorKind::kUnauthenticated, kj::str("the answer of trustd is not valid: ", error));
 }
 
 bool names(const pki::CertificateInfo& info, const Ip& address) {
   for (auto& text : info.addresses) {
-    KJ_IF_MAYBE (there, Ip::parse(text)) {
-      if (there->unmapped() == address) return true;
+    KJ_IF_MAYBE (named, Ip::parse(text)) {
+      if (named->unmapped() == address) return true;
     }
   }
   return false;
@@ -48,22 +48,22 @@ kj::StringPtr Pin::kind() const {
   return authority.size() > 0 ? "ca"_kj : hash.size() > 0 ? "hash"_kj : "nothing"_kj;
 }
 
-kj::Maybe<kj::String> Pin::refusal(kj::ArrayPtr<const kj::String> chain) const {
-  if (authority.size() > 0) return pki::whyNotServer(chain[0], authority, at);
+kj::Maybe<kj::String> Pin::verify(kj::ArrayPtr<const kj::String> chain) const {
+  if (authority.size() > 0) return pki::serverCertificateError(chain[0], authority, at);
   if (hash.size() == 0) return nullptr;
   for (auto& certificate : chain) {
     if (pki::authorityHash(certificate) == hash) {
-      return pki::whyNotServer(chain[0], certificate, at);
+      return pki::serverCertificateError(chain[0], certificate, at);
     }
   }
   return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
 }
 
-void checkAnswer(const JoinAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local) {
+void checkAnswer(const TrustdAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local) {
   auto info = pki::inspect(answer.certificate);
   checkAuthority(answer.authority, pin);
-  KJ_IF_MAYBE (why, pki::whyNotServer(answer.certificate, answer.authority, nullptr)) {
-    refuse(kj::str("its CA did not issue its certificate: ", *why));
+  KJ_IF_MAYBE (error, pki::serverCertificateError(answer.certificate, answer.authority, nullptr)) {
+    refuse(kj::str("its CA did not issue its certificate: ", *error));
   }
   if (kj::runCatchingExceptions([&] { pki::checkPair(answer.certificate, key); }) != nullptr) {
     refuse("its certificate is for another key than the request");

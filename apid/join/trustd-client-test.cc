@@ -1,4 +1,4 @@
-// One conversation with trustd, over real TLS, with a server that answers what a test says.
+// The client of trustd over real TLS, with a server whose answers a test sets.
 #include "apid/join/trustd-client.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ struct TrustdClient : testing::Test {
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   pki::CertificateAndKey other = pki::makeAuthority({.organization = "talos"});
   kj::String answer = kj::str("a certificate");
-  kj::Vector<kj::String> heard;  // requests and tokens
+  kj::Vector<kj::String> received;  // requests and tokens
   TlsEndpoint endpoint;
   uint16_t port = 0;
   kj::Promise<void> serving = nullptr;
@@ -34,7 +34,7 @@ struct TrustdClient : testing::Test {
     explicit Server(TrustdClient& test) : test(test) {}
     kj::Promise<void> certificate(CertificateContext context) override {
       auto params = context.getParams();
-      test.heard.add(kj::str(params.getRequest().asChars(), " ", params.getToken()));
+      test.received.add(kj::str(params.getRequest().asChars(), " ", params.getToken()));
       context.getResults().setCa("an authority"_kj.asBytes());
       context.getResults().setCertificate(test.answer.asBytes());
       return kj::READY_NOW;
@@ -48,22 +48,24 @@ struct TrustdClient : testing::Test {
     port = portOf(listening);
     serving = serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
                        [this](const Peer&) {
-                         return Welcome(rpc::Trust::Client(kj::heap<Server>(*this)));
+                         return SessionParams(rpc::Trust::Client(kj::heap<Server>(*this)));
                        },
                        {})
                   .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
-  kj::Promise<JoinAnswer> ask(kj::StringPtr believed) {
-    JoinQuestion question{Ip::require("127.0.0.1"), Pin{kj::str(believed), kj::str(), nullptr},
-                          kToken,
-                          [](const Ip& local) { return kj::str("for ", local.toString()); }};
-    return askTrustd(*io.lowLevelProvider, timer, kj::mv(question), port);
+  kj::Promise<TrustdAnswer> ask(kj::StringPtr pinned) {
+    TrustdRequest request{
+        .server = Ip::require("127.0.0.1"),
+        .pin = Pin{kj::str(pinned), kj::str(), nullptr},
+        .token = kToken,
+        .certificateRequest = [](const Ip& local) { return kj::str("for ", local.toString()); }};
+    return callTrustd(*io.lowLevelProvider, timer, kj::mv(request), port);
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
   }
-  kj::Exception failureOf(kj::Promise<JoinAnswer> promise) {
+  kj::Exception failureOf(kj::Promise<TrustdAnswer> promise) {
     return KJ_REQUIRE_NONNULL(kj::runCatchingExceptions([&] { wait(kj::mv(promise)); }));
   }
 };
@@ -72,15 +74,15 @@ TEST_F(TrustdClient, AsksForTheAddressThatItCallsFrom) {
   auto got = wait(ask(authority.certificate));
   EXPECT_EQ(got.authority, "an authority");
   EXPECT_EQ(got.certificate, "a certificate");
-  EXPECT_EQ(kj::strArray(heard, "; "), kj::str("for 127.0.0.1 ", kToken));
+  EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kToken));
 }
 
 // Catches: a token for whoever took the address over.
-TEST_F(TrustdClient, AStrangerHearsNoToken) {
+TEST_F(TrustdClient, AnotherServerGetsNoToken) {
   auto e = failureOf(ask(other.certificate));
   EXPECT_TRUE(kindOf(e) == ErrorKind::kUnauthenticated);
   EXPECT_THAT(messageOf(e).cStr(), HasSubstr("the identity of trustd is not verified: "));
-  EXPECT_EQ(heard.size(), 0u);
+  EXPECT_EQ(received.size(), 0u);
 }
 
 // Catches: an answer of any size that is copied, parsed and stored.
@@ -91,7 +93,7 @@ TEST_F(TrustdClient, AnAnswerThatIsTooLargeIsRefused) {
   EXPECT_EQ(messageOf(e), "the certificate of trustd has 65537 bytes, which is too long");
 }
 
-TEST_F(TrustdClient, WhereNobodyListensTheReasonNamesTheAddress) {
+TEST_F(TrustdClient, AConnectErrorNamesTheAddress) {
   serving = nullptr;
   auto e = failureOf(ask(authority.certificate));
   EXPECT_TRUE(kindOf(e) == ErrorKind::kUnavailable);

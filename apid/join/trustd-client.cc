@@ -10,7 +10,7 @@
 namespace talos::apid {
 namespace {
 
-constexpr auto kConnect = 5 * kj::SECONDS;
+constexpr auto kConnectTimeout = 5 * kj::SECONDS;
 constexpr size_t kMostBytes = 64u << 10;  // of an answer's certificates
 
 Ip localAddress(kj::AsyncIoStream& stream) {
@@ -30,34 +30,35 @@ kj::String text(capnp::Data::Reader pem) {
 
 }  // namespace
 
-kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  JoinQuestion question, uint16_t port) {
+kj::Promise<TrustdAnswer> callTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                     TrustdRequest trustdRequest, uint16_t port) {
   kj::Maybe<Ip> local;
   kj::Maybe<kj::String> refusal;  // connectTcp() makes Unavailable of everything
   auto secure = [&](kj::Own<kj::AsyncIoStream> stream) {
     local = localAddress(*stream);
-    return connectJudged(kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) {
-      refusal = question.pin.refusal(chain);
-      return refusal.map([](kj::String& why) { return kj::str(why); });
+    return connectWithVerifier(kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) {
+      refusal = trustdRequest.pin.verify(chain);
+      return refusal.map([](kj::String& error) { return kj::str(error); });
     });
   };
-  auto to = question.to.toString();
+  auto server = trustdRequest.server.toString();
   kj::Maybe<kj::Own<Connection>> connection;
   kj::Maybe<kj::Exception> failure;
-  co_await connectTcp(lowLevel, timer, to, port, kj::mv(secure), kConnect, &DialLimits::small)
+  co_await connectTcp(lowLevel, timer, server, port, kj::mv(secure), kConnectTimeout,
+                      &DialLimits::small)
       .then([&](kj::Own<Connection>&& up) { connection = kj::mv(up); },
             [&](kj::Exception&& e) { failure = kj::mv(e); });
-  KJ_IF_MAYBE (why, refusal) {
-    fail(ErrorKind::kUnauthenticated, kj::str("the identity of trustd is not verified: ", *why));
+  KJ_IF_MAYBE (error, refusal) {
+    fail(ErrorKind::kUnauthenticated, kj::str("the identity of trustd is not verified: ", *error));
   }
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
   auto trust = KJ_ASSERT_NONNULL(connection)->bootstrap().castAs<rpc::Trust>();
   auto call = trust.certificateRequest();
-  auto request = question.request(KJ_ASSERT_NONNULL(local));
+  auto request = trustdRequest.certificateRequest(KJ_ASSERT_NONNULL(local));
   call.setRequest(request.asBytes());
-  call.setToken(question.token);
+  call.setToken(trustdRequest.token);
   auto answer = co_await call.send();
-  co_return JoinAnswer{text(answer.getCa()), text(answer.getCertificate())};
+  co_return TrustdAnswer{text(answer.getCa()), text(answer.getCertificate())};
 }
 
 }  // namespace talos::apid

@@ -1,4 +1,4 @@
-// One conversation with trustd of another node: TCP 50001, TLS 1.3 without a client certificate.
+// The client of another node's trustd: TCP 50001, TLS 1.3 without a client certificate.
 #pragma once
 
 #include <kj/async-io.h>
@@ -8,10 +8,10 @@
 
 namespace talos::apid {
 
-// Connects, verifies by the pin, asks, and hangs up. Rejects as rpc/trust.capnp tells; Unavailable,
-// or Unauthenticated when the pin refuses, when it does not get so far. Without a deadline of its
-// own beyond that of connecting.
-kj::Promise<JoinAnswer> askTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  JoinQuestion question, uint16_t port = kTrustdPort);
+// Connects, verifies the server by the pin, calls it, and disconnects. Rejects with the errors of
+// rpc/trust.capnp; before the call with Unavailable, or Unauthenticated when the pin refuses. Only
+// connecting has a deadline of its own.
+kj::Promise<TrustdAnswer> callTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                     TrustdRequest request, uint16_t port = kTrustdPort);
 
 }  // namespace talos::apid

@@ -18,7 +18,7 @@ kj::Exception namedError(kj::StringPtr name, const kj::Exception& e) {
   if (strstr(words.cStr(), "SSL routines") != nullptr &&
       strstr(words.cStr(), " alert ") != nullptr) {
     return error(ErrorKind::kUnauthenticated,
-                 kj::str(name, " refused this node's certificate: ", tlsReason(e)));
+                 kj::str(name, " refused this node's certificate: ", tlsErrorText(e)));
   }
   auto kind = kindOfWords(kindOf(e), words);
   if (strstr(words.cStr(), name.cStr()) != nullptr) return error(kind, words);
@@ -45,7 +45,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialServer(kj::LowLevelAsyncIoProvider& 
   KJ_SYSCALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
   auto stream = co_await lowLevel.wrapConnectingSocketFd(kj::mv(owned), at.get(), at.size());
   // A server written in Go speaks HTTP/2 over TLS only when it was asked for.
-  co_return co_await credentials.connectAs("h2", kj::mv(stream), server.address.toString());
+  co_return co_await credentials.connectWithAlpn("h2", kj::mv(stream), server.address.toString());
 }
 
 EtcdClient::Dial dialer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
@@ -121,7 +121,7 @@ struct EtcdClient::Impl {
         name(kj::mv(givenName)),
         deadlines(deadlines),
         client(timer, kj::str(name), kj::mv(dial),
-               {"https", kj::mv(authority), deadlines.silence}) {}
+               {.scheme = "https", .authority = kj::mv(authority), .silence = deadlines.silence}) {}
 
   // A member that knows of no leader says so at once when it is asked to: otherwise it lets those
   // wait who need one.

@@ -4,10 +4,8 @@
 #include <nghttp2/nghttp2.h>
 
 #include <deque>
-#include <map>
 
 #include "common/grpc/grpc-frame.h"
-#include "common/grpc/h2-session.h"
 
 namespace talos::grpc {
 namespace {
@@ -15,7 +13,7 @@ namespace {
 constexpr size_t kReadAtOnce = 16384;
 // Enough that a message of the usual size needs no wait for credit.
 constexpr int32_t kStreamWindow = 1 << 20, kConnectionWindow = 4 << 20;
-static_assert(kMostUnread >= kStreamWindow, "the window is what may come unread");
+static_assert(kMostUnread >= kStreamWindow, "a whole window may arrive unread");
 
 struct Status {
   int code;  // of gRPC; 0 is OK
@@ -26,19 +24,19 @@ kj::Exception exceptionOf(const Status& status) {
   return error(kindOfStatus(status.code), status.text);
 }
 
-class SessionImpl;
+}  // namespace
 
-class CallImpl final : public Call {
+class ClientCall final : public Call {
  public:
-  CallImpl(kj::Own<SessionImpl> session, kj::String path, kj::Maybe<kj::TimePoint> deadline)
+  ClientCall(kj::Own<ClientSession> session, kj::String path, kj::Maybe<kj::TimePoint> deadline)
       : session(kj::mv(session)), path(kj::mv(path)), deadline(deadline) {}
-  ~CallImpl() noexcept(false) override;
+  ~ClientCall() noexcept(false) override;
 
   kj::Promise<void> write(kj::Array<const kj::byte> message) override;
   void endOfMessages() override;
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> read() override;
 
-  // Of the session: what HTTP/2 says about this stream.
+  // Called by the session for events of this stream.
   size_t fill(kj::ArrayPtr<kj::byte> into, bool& last);
   void header(kj::StringPtr name, kj::StringPtr value);
   size_t received(kj::ArrayPtr<const kj::byte> bytes);  // how much credit to give back now
@@ -48,12 +46,12 @@ class CallImpl final : public Call {
   int32_t stream = 0;
 
  private:
-  kj::Own<SessionImpl> session;
+  kj::Own<ClientSession> session;
   kj::String path;
   kj::Maybe<kj::TimePoint> deadline;
 
-  Outbox out;
-  bool lastGiven = false;
+  SendQueue out;
+  bool noMoreMessages = false;
 
   FrameReader frames{kMostMessage};
   std::deque<kj::Array<kj::byte>> unread;
@@ -62,130 +60,67 @@ class CallImpl final : public Call {
   int httpStatus = 0;
   kj::Maybe<int> code;
   kj::String text;
-  kj::Maybe<Status> over;
+  kj::Maybe<Status> result;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> reader, writer;
 
-  void wake(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who);
-  kj::Promise<void> change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who);
-};
-
-class SessionImpl final : public Session, private H2Events {
- public:
-  SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> stream, Wire wire);
-  ~SessionImpl() noexcept(false) override { nghttp2_session_del(h2); }
-
-  bool usable() const override {
-    return lost == nullptr && nghttp2_session_check_request_allowed(h2) != 0;
-  }
-  kj::Own<Call> open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
-                     kj::Maybe<kj::Duration> deadline) override;
-  unsigned calls() const override { return open_.size(); }
-
-  void flush();
-  void resume(int32_t stream) {
-    nghttp2_session_resume_data(h2, stream);
-    flush();
-  }
-  void credit(int32_t stream, size_t bytes) {
-    if (lost == nullptr) nghttp2_session_consume_stream(h2, stream, bytes);
-    flush();
-  }
-  void cancel(int32_t stream);
-  // A call was not answered in time: perhaps there is nobody any more.
-  void suspect();
-
-  kj::Timer& timer;
-  kj::String server;
-
- private:
-  kj::Own<kj::AsyncIoStream> stream;
-  Wire wire;
-  nghttp2_session* h2 = nullptr;
-  std::map<int32_t, CallImpl*> open_;
-  kj::Maybe<kj::String> lost;
-  bool writing = false, listening = false;
-  kj::TimePoint quietSince;
-  kj::Maybe<kj::TimePoint> pinged;  // and nothing was heard since
-  kj::Maybe<kj::TimePoint> lastPing;
-  kj::Promise<void> reads = nullptr, writes = nullptr, listens = nullptr;
-
-  kj::Promise<void> readAll();
-  kj::Promise<void> writeAll();
-  void ping();
-  void listen();
-  kj::Promise<void> listenFor(kj::Duration half);
-  void lose(kj::String why, int code = 14);
-  void loseBy(const kj::Exception& e) {
-    // A certificate that the server refuses shows only in what is read or written later.
-    lose(messageOf(e), kindOf(e) == ErrorKind::kUnauthenticated ? 16 : 14);
-  }
-  bool endedByProtocol();
-  CallImpl* find(int32_t id) const {
-    auto it = open_.find(id);
-    return it == open_.end() ? nullptr : it->second;
-  }
-
-  // --- H2Events ---
-  bool header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) override;
-  size_t data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) override;
-  void closed(int32_t id, uint32_t code) override;
-  kj::Maybe<size_t> fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) override;
+  static void wake(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiter);
+  kj::Promise<void> change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiter);
 };
 
 // --- one call ---
 
-CallImpl::~CallImpl() noexcept(false) {
+ClientCall::~ClientCall() noexcept(false) {
   session->cancel(stream);
 }
 
-void CallImpl::wake(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who) {
-  KJ_IF_MAYBE (w, who) {
+void ClientCall::wake(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiter) {
+  KJ_IF_MAYBE (w, waiter) {
     (*w)->fulfill();
-    who = nullptr;
+    waiter = nullptr;
   }
 }
 
-kj::Promise<void> CallImpl::change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& who) {
+kj::Promise<void> ClientCall::change(kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& waiter) {
   auto paf = kj::newPromiseAndFulfiller<void>();
-  who = kj::mv(paf.fulfiller);
+  waiter = kj::mv(paf.fulfiller);
   auto promise = kj::mv(paf.promise);
   KJ_IF_MAYBE (d, deadline) {
     promise = promise.exclusiveJoin(session->timer.atTime(*d).then([this]() {
       end(4, kj::str(session->server, " has not answered ", path, " in time"));
-      session->suspect();
+      session->checkAlive();
       session->cancel(stream);
     }));
   }
   return promise;
 }
 
-void CallImpl::end(int status, kj::String why) {
-  if (over == nullptr) over = Status{status, kj::mv(why)};
+void ClientCall::end(int status, kj::String error) {
+  if (result == nullptr) result = Status{status, kj::mv(error)};
   wake(reader);
   wake(writer);
 }
 
-kj::Promise<void> CallImpl::write(kj::Array<const kj::byte> message) {
-  if (over != nullptr) co_return;  // read() tells why
+kj::Promise<void> ClientCall::write(kj::Array<const kj::byte> message) {
+  if (result != nullptr) co_return;  // read() rejects with the error
   out.add(frame(message));
   session->resume(stream);
-  while (!out.empty() && over == nullptr) co_await change(writer);
+  while (!out.empty() && result == nullptr) co_await change(writer);
 }
 
-void CallImpl::endOfMessages() {
-  lastGiven = true;
+void ClientCall::endOfMessages() {
+  noMoreMessages = true;
   session->resume(stream);
 }
 
-size_t CallImpl::fill(kj::ArrayPtr<kj::byte> into, bool& last) {
+size_t ClientCall::fill(kj::ArrayPtr<kj::byte> into, bool& last) {
   auto done = out.fill(into);
   if (out.empty()) wake(writer);
-  last = out.empty() && lastGiven;
+  last = out.empty() && noMoreMessages;
   return done;
 }
 
-kj::Promise<kj::Maybe<kj::Array<kj::byte>>> CallImpl::read() {
-  while (unread.empty() && over == nullptr) co_await change(reader);
+kj::Promise<kj::Maybe<kj::Array<kj::byte>>> ClientCall::read() {
+  while (unread.empty() && result == nullptr) co_await change(reader);
   if (!unread.empty()) {
     auto message = kj::mv(unread.front());
     unread.pop_front();
@@ -196,12 +131,12 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> CallImpl::read() {
     }
     co_return kj::mv(message);
   }
-  auto& status = KJ_ASSERT_NONNULL(over);
+  auto& status = KJ_ASSERT_NONNULL(result);
   if (status.code != 0) kj::throwFatalException(exceptionOf(status));
   co_return nullptr;
 }
 
-void CallImpl::header(kj::StringPtr name, kj::StringPtr value) {
+void ClientCall::header(kj::StringPtr name, kj::StringPtr value) {
   if (name == ":status") {
     httpStatus = value.tryParseAs<int>().orDefault(0);
   } else if (name == "grpc-status") {
@@ -212,7 +147,7 @@ void CallImpl::header(kj::StringPtr name, kj::StringPtr value) {
   }
 }
 
-size_t CallImpl::received(kj::ArrayPtr<const kj::byte> bytes) {
+size_t ClientCall::received(kj::ArrayPtr<const kj::byte> bytes) {
   auto wrong = frames.feed(bytes, [this](kj::Array<kj::byte> message) {
     unreadBytes += message.size() + kFrameHeader;
     unread.push_back(kj::mv(message));
@@ -227,7 +162,7 @@ size_t CallImpl::received(kj::ArrayPtr<const kj::byte> bytes) {
   return 0;
 }
 
-void CallImpl::closed(uint32_t h2Code) {
+void ClientCall::closed(uint32_t h2Code) {
   KJ_IF_MAYBE (c, code) {
     if (*c == 0 && !frames.atBoundary()) {
       return end(13, kj::str(session->server, " has cut its answer to ", path));
@@ -246,25 +181,48 @@ void CallImpl::closed(uint32_t h2Code) {
 
 // --- the connection ---
 
-bool SessionImpl::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
+ClientSession::~ClientSession() noexcept(false) {
+  nghttp2_session_del(h2);
+}
+
+bool ClientSession::usable() const {
+  return lost == nullptr && nghttp2_session_check_request_allowed(h2) != 0;
+}
+
+ClientCall* ClientSession::find(int32_t id) const {
+  auto it = calls.find(id);
+  return it == calls.end() ? nullptr : it->second;
+}
+
+void ClientSession::resume(int32_t id) {
+  nghttp2_session_resume_data(h2, id);
+  flush();
+}
+
+void ClientSession::credit(int32_t id, size_t bytes) {
+  if (lost == nullptr) nghttp2_session_consume_stream(h2, id, bytes);
+  flush();
+}
+
+bool ClientSession::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
   auto call = find(frame.hd.stream_id);
   if (call != nullptr) call->header(name, value);
   return true;
 }
 
-size_t SessionImpl::data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) {
+size_t ClientSession::data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) {
   auto call = find(id);
   return call == nullptr ? bytes.size() : call->received(bytes);
 }
 
-void SessionImpl::closed(int32_t id, uint32_t code) {
+void ClientSession::closed(int32_t id, uint32_t code) {
   auto call = find(id);
   if (call == nullptr) return;
-  open_.erase(id);
+  calls.erase(id);
   call->closed(code);
 }
 
-kj::Maybe<size_t> SessionImpl::fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) {
+kj::Maybe<size_t> ClientSession::fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) {
   auto call = find(id);
   if (call == nullptr) return nullptr;
   bool last = false;
@@ -273,22 +231,14 @@ kj::Maybe<size_t> SessionImpl::fill(int32_t id, kj::ArrayPtr<kj::byte> into, uin
   return filled;
 }
 
-SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given,
-                         Wire givenWire)
+ClientSession::ClientSession(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncIoStream> given,
+                             ConnectionOptions givenOptions)
     : timer(timer),
       server(kj::mv(server)),
       stream(kj::mv(given)),
-      wire(kj::mv(givenWire)),
+      options(kj::mv(givenOptions)),
+      h2(newH2Session(H2Side::kClient, *this)),
       quietSince(timer.now()) {
-  nghttp2_session_callbacks* callbacks;
-  KJ_ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
-  KJ_DEFER(nghttp2_session_callbacks_del(callbacks));
-  setEvents(callbacks);
-  nghttp2_option* option;
-  KJ_ASSERT(nghttp2_option_new(&option) == 0);
-  KJ_DEFER(nghttp2_option_del(option));
-  nghttp2_option_set_no_auto_window_update(option, 1);
-  KJ_ASSERT(nghttp2_session_client_new2(&h2, callbacks, static_cast<H2Events*>(this), option) == 0);
   nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
                                        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow}};
   nghttp2_submit_settings(h2, NGHTTP2_FLAG_NONE, settings, kj::size(settings));
@@ -299,21 +249,21 @@ SessionImpl::SessionImpl(kj::Timer& timer, kj::String server, kj::Own<kj::AsyncI
   flush();
 }
 
-kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
-                                kj::Maybe<kj::Duration> deadline) {
-  KJ_IF_MAYBE (why, lost) {
-    fail(ErrorKind::kUnavailable, kj::str("the connection to ", server, " was lost: ", *why));
+kj::Own<Call> ClientSession::open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
+                                  kj::Maybe<kj::Duration> deadline) {
+  KJ_IF_MAYBE (error, lost) {
+    fail(ErrorKind::kUnavailable, kj::str("the connection to ", server, " was lost: ", *error));
   }
-  if (open_.size() >= kMostCalls) {
+  if (calls.size() >= kMostCalls) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str(open_.size(), " calls to ", server, " are open; no more are begun"));
+         kj::str(calls.size(), " calls to ", server, " are open, which is the limit"));
   }
   kj::Vector<nghttp2_nv> headers;
   auto add = [&](kj::StringPtr name, kj::StringPtr value) { headers.add(field(name, value)); };
   add(":method", "POST");
-  add(":scheme", wire.scheme);
+  add(":scheme", options.scheme);
   add(":path", path);
-  add(":authority", wire.authority);
+  add(":authority", options.authority);
   add("te", "trailers");
   add("content-type", "application/grpc");
   kj::String timeout;
@@ -324,27 +274,27 @@ kj::Own<Call> SessionImpl::open(kj::StringPtr path, kj::ArrayPtr<const Metadata>
     until = timer.now() + *d;
   }
   for (auto& m : metadata) add(m.name, m.value);
-  auto call = kj::heap<CallImpl>(kj::addRef(*this), kj::str(path), until);
-  auto body = eventsFill();
+  auto call = kj::heap<ClientCall>(kj::addRef(*this), kj::str(path), until);
+  auto body = h2DataProvider();
   auto id = nghttp2_submit_request2(h2, nullptr, headers.begin(), headers.size(), &body, nullptr);
   if (id < 0) {
-    fail(ErrorKind::kUnavailable, kj::str("cannot begin ", path, ": ", nghttp2_strerror(id)));
+    fail(ErrorKind::kUnavailable, kj::str("cannot start ", path, ": ", nghttp2_strerror(id)));
   }
   call->stream = id;
-  if (open_.empty()) quietSince = timer.now();
-  open_[id] = call.get();
-  listen();
+  if (calls.empty()) quietSince = timer.now();
+  calls[id] = call.get();
+  monitor();
   flush();
   return call;
 }
 
-void SessionImpl::cancel(int32_t id) {
-  if (open_.erase(id) == 0 || lost != nullptr) return;
+void ClientSession::cancel(int32_t id) {
+  if (calls.erase(id) == 0 || lost != nullptr) return;
   nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
   flush();
 }
 
-void SessionImpl::flush() {
+void ClientSession::flush() {
   if (writing || lost != nullptr || nghttp2_session_want_write(h2) == 0) return;
   writing = true;
   writes =
@@ -354,20 +304,20 @@ void SessionImpl::flush() {
       });
 }
 
-kj::Promise<void> SessionImpl::writeAll() {
+kj::Promise<void> ClientSession::writeAll() {
   co_await writePending(h2, *stream);
   writing = false;
   endedByProtocol();
 }
 
-// After a GOAWAY of either side: the server exits, or something was wrong with what it sent.
-bool SessionImpl::endedByProtocol() {
+// After a GOAWAY of either side: the server exits, or it broke the protocol.
+bool ClientSession::endedByProtocol() {
   if (nghttp2_session_want_read(h2) != 0) return false;
   lose(kj::str("ended by HTTP/2: the server exits or breaks the protocol"));
   return true;
 }
 
-kj::Promise<void> SessionImpl::readAll() {
+kj::Promise<void> ClientSession::readAll() {
   auto buffer = kj::heapArray<kj::byte>(kReadAtOnce);
   for (;;) {
     auto got = co_await stream->tryRead(buffer.begin(), 1, buffer.size());
@@ -385,64 +335,62 @@ kj::Promise<void> SessionImpl::readAll() {
   lose(kj::str("closed"));
 }
 
-// --- whether there is still somebody ---
+// --- keepalive ---
 
-void SessionImpl::ping() {
+void ClientSession::ping() {
   nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, nullptr);
   pinged = lastPing = timer.now();
   flush();
 }
 
-void SessionImpl::suspect() {
-  KJ_IF_MAYBE (silence, wire.silence) {
+void ClientSession::checkAlive() {
+  KJ_IF_MAYBE (silence, options.silence) {
     if (lost != nullptr || pinged != nullptr) return;
     KJ_IF_MAYBE (last, lastPing) {
       if (timer.now() < *last + *silence / 2) return;
     }
     ping();
-    listen();
+    monitor();
   }
 }
 
-void SessionImpl::listen() {
-  KJ_IF_MAYBE (silence, wire.silence) {
-    if (listening) return;
-    listening = true;
-    listens = kj::evalLater([this, half = *silence / 2]() {
-                return listenFor(half);
-              }).eagerlyEvaluate([this](kj::Exception&& e) { lose(messageOf(e)); });
+void ClientSession::monitor() {
+  KJ_IF_MAYBE (silence, options.silence) {
+    if (monitoring) return;
+    monitoring = true;
+    keepalive = kj::evalLater([this, half = *silence / 2]() {
+                  return monitorFor(half);
+                }).eagerlyEvaluate([this](kj::Exception&& e) { lose(messageOf(e)); });
   }
 }
 
-// As long as there is something to wait for.
-kj::Promise<void> SessionImpl::listenFor(kj::Duration half) {
-  KJ_DEFER(listening = false);
-  while (lost == nullptr && (!open_.empty() || pinged != nullptr)) {
+// Runs while a call or a ping waits for an answer.
+kj::Promise<void> ClientSession::monitorFor(kj::Duration half) {
+  KJ_DEFER(monitoring = false);
+  while (lost == nullptr && (!calls.empty() || pinged != nullptr)) {
     co_await timer.atTime(pinged.orDefault(quietSince) + half);
     KJ_IF_MAYBE (since, pinged) {
       if (timer.now() < *since + half) continue;
       lose(kj::str("no answer to a ping within ", half / kj::SECONDS, " s"));
-    } else if (!open_.empty() && timer.now() >= quietSince + half) {
+    } else if (!calls.empty() && timer.now() >= quietSince + half) {
       ping();
     }
   }
 }
 
-void SessionImpl::lose(kj::String why, int code) {
-  if (lost != nullptr) return;
-  auto ended = kj::mv(open_);
-  open_.clear();
-  for (auto& item : ended) {
-    item.second->end(code, kj::str("the connection to ", server, " was lost: ", why));
-  }
-  lost = kj::mv(why);
+void ClientSession::loseBy(const kj::Exception& e) {
+  // A server's refusal of our certificate shows only in later reads and writes.
+  lose(messageOf(e), kindOf(e) == ErrorKind::kUnauthenticated ? 16 : 14);
 }
 
-}  // namespace
-
-kj::Own<Session> beginSession(kj::Timer& timer, kj::String server,
-                              kj::Own<kj::AsyncIoStream> stream, Wire wire) {
-  return kj::refcounted<SessionImpl>(timer, kj::mv(server), kj::mv(stream), kj::mv(wire));
+void ClientSession::lose(kj::String error, int code) {
+  if (lost != nullptr) return;
+  auto ended = kj::mv(calls);
+  calls.clear();
+  for (auto& item : ended) {
+    item.second->end(code, kj::str("the connection to ", server, " was lost: ", error));
+  }
+  lost = kj::mv(error);
 }
 
 }  // namespace talos::grpc

@@ -63,7 +63,7 @@ class GrpcClientTest : public ::testing::Test {
   // How the first call of a connection fails whose server says this.
   std::string said(const std::string& frames) {
     auto pipe = kj::newTwoWayPipe();
-    auto session = beginSession(timer, kj::str("model"), kj::mv(pipe.ends[1]));
+    auto session = kj::refcounted<ClientSession>(timer, kj::str("model"), kj::mv(pipe.ends[1]));
     auto call = session->open("/a.B/C", nullptr, nullptr);
     call->endOfMessages();
     auto drained = pipe.ends[0]->readAllBytes().eagerlyEvaluate(
@@ -314,9 +314,9 @@ TEST_F(GrpcClientTest, ASilentServerIsPingedAndThenGivenUp) {
 }
 
 // Catches: a server's garbage that is not the end of the connection; more calls than the limit.
-TEST_F(GrpcClientTest, WhatAHostileServerSendsEndsTheConnection) {
+TEST_F(GrpcClientTest, GarbageOfAServerEndsTheConnection) {
   auto pipe = kj::newTwoWayPipe();
-  auto session = beginSession(timer, kj::str("model"), kj::mv(pipe.ends[1]));
+  auto session = kj::refcounted<ClientSession>(timer, kj::str("model"), kj::mv(pipe.ends[1]));
   auto call = session->open("/a.B/C", nullptr, nullptr);
   auto drained = pipe.ends[0]->readAllBytes().eagerlyEvaluate(
       [](kj::Exception&&) -> kj::Array<kj::byte> { return nullptr; });
@@ -327,7 +327,7 @@ TEST_F(GrpcClientTest, WhatAHostileServerSendsEndsTheConnection) {
   server.methods["/a.B/Never"] = [](auto&) {};
   kj::Vector<kj::Own<Call>> calls;
   for (unsigned i = 0; i < kMostCalls; ++i) calls.add(open("/a.B/Never"));
-  EXPECT_EQ("ResourceExhausted: 512 calls to model are open; no more are begun",
+  EXPECT_EQ("ResourceExhausted: 512 calls to model are open, which is the limit",
             failure(client.open("/a.B/Never", nullptr, nullptr)));
   calls.clear();
   EXPECT_EQ("none", failure(client.open("/a.B/Never", nullptr, nullptr)));

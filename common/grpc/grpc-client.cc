@@ -11,20 +11,23 @@ struct Client::Impl {
   kj::Timer& timer;
   kj::String server;
   Dial dial;
-  Wire wire;
-  kj::Maybe<kj::Own<Session>> session;
-  // Of all who wait for one connection. Replaced by the next, never inside of itself.
+  ConnectionOptions options;
+  kj::Maybe<kj::Own<ClientSession>> session;
+  // Shared by all calls that wait for a connection. Replaced by the next, never inside of itself.
   kj::Maybe<kj::ForkedPromise<void>> dialling;
   bool pending = false;
 
-  Impl(kj::Timer& timer, kj::String server, Dial dial, Wire wire)
-      : timer(timer), server(kj::mv(server)), dial(kj::mv(dial)), wire(kj::mv(wire)) {}
+  Impl(kj::Timer& timer, kj::String server, Dial dial, ConnectionOptions options)
+      : timer(timer), server(kj::mv(server)), dial(kj::mv(dial)), options(kj::mv(options)) {}
 
   kj::Promise<void> connect() {
     KJ_DEFER(pending = false);
     auto stream = co_await dial();
-    session = beginSession(timer, kj::str(server), kj::mv(stream),
-                           {wire.scheme, kj::str(wire.authority), wire.silence});
+    session =
+        kj::refcounted<ClientSession>(timer, kj::str(server), kj::mv(stream),
+                                      ConnectionOptions{.scheme = options.scheme,
+                                                        .authority = kj::str(options.authority),
+                                                        .silence = options.silence});
   }
 
   // Never the promise of one caller: it may be dropped while others wait.
@@ -36,7 +39,7 @@ struct Client::Impl {
     return KJ_ASSERT_NONNULL(dialling).addBranch();
   }
 
-  kj::Promise<kj::Own<Session>> get() {
+  kj::Promise<kj::Own<ClientSession>> get() {
     for (;;) {
       KJ_IF_MAYBE (s, session) {
         if ((*s)->usable()) co_return kj::addRef(**s);
@@ -47,8 +50,8 @@ struct Client::Impl {
   }
 };
 
-Client::Client(kj::Timer& timer, kj::String server, Dial dial, Wire wire)
-    : impl(kj::heap<Impl>(timer, kj::mv(server), kj::mv(dial), kj::mv(wire))) {}
+Client::Client(kj::Timer& timer, kj::String server, Dial dial, ConnectionOptions options)
+    : impl(kj::heap<Impl>(timer, kj::mv(server), kj::mv(dial), kj::mv(options))) {}
 Client::~Client() noexcept(false) = default;
 
 kj::Promise<kj::Own<Call>> Client::open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
@@ -58,7 +61,7 @@ kj::Promise<kj::Own<Call>> Client::open(kj::StringPtr path, kj::ArrayPtr<const M
   auto own = KJ_MAP(m, metadata) {
     return std::pair(kj::str(m.name), kj::str(m.value));
   };
-  auto begun = impl->timer.now();
+  auto started = impl->timer.now();
   auto getting = impl->get();
   KJ_IF_MAYBE (d, deadline) {
     getting = within(
@@ -69,7 +72,7 @@ kj::Promise<kj::Own<Call>> Client::open(kj::StringPtr path, kj::ArrayPtr<const M
   auto pairs = KJ_MAP(m, own) {
     return Metadata{m.first, m.second};
   };
-  auto left = deadline.map([&](kj::Duration d) { return d - (impl->timer.now() - begun); });
+  auto left = deadline.map([&](kj::Duration d) { return d - (impl->timer.now() - started); });
   co_return session->open(ownPath, pairs, left);
 }
 
@@ -81,7 +84,7 @@ kj::Promise<kj::Array<kj::byte>> Client::unary(kj::StringPtr path,
   auto call = co_await open(path, metadata, deadline);
   auto writing = call->write(kj::mv(message));
   call->endOfMessages();
-  co_await writing.catch_([](kj::Exception&&) {});  // read() tells why
+  co_await writing.catch_([](kj::Exception&&) {});  // read() rejects with the error
   auto answer = co_await call->read();
   if (answer == nullptr) {
     fail(ErrorKind::kInternal, kj::str(impl->server, " has ended ", name, " without an answer"));

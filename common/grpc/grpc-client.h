@@ -1,14 +1,13 @@
 // A client of gRPC on one server: unary calls and streams in both directions, over HTTP/2 on
-// whatever stream `dial` makes (a Unix socket, TLS), inside KJ's loop.
+// any stream that `dial` makes (a Unix socket, TLS), inside KJ's loop.
 //
-// Owns one connection, dialled when a call needs it and again when it was lost. What is open on a
-// connection that is lost rejects with Unavailable; nothing is repeated by itself, because only the
-// caller knows what may be done twice. Each call has a deadline, which the server is told; a call
-// that is dropped, or is over its deadline, is reset, so the server stops working for it.
+// Owns one connection, dialled when a call needs it and again when it was lost. Calls that are open
+// on a lost connection reject with Unavailable; nothing is retried automatically, because only the
+// caller knows what may be done twice. Each call has a deadline, which is sent to the server; a
+// call that is dropped, or exceeds its deadline, is reset, so the server stops working for it.
 //
-// The server's bytes are foreign. What it can make this side keep is bounded: the numbers are
-// below; a stream whose messages nobody reads gets no more of its window. Nothing is kept beyond a
-// crash.
+// The server's bytes are foreign. The memory that they can use is bounded by the constants below; a
+// stream whose messages are not read gets no more flow-control window. Nothing survives a crash.
 #pragma once
 
 #include <google/protobuf/message_lite.h>
@@ -22,31 +21,31 @@
 
 namespace talos::grpc {
 
-// What containerd itself sends and accepts at most (its max_send_message_size).
+// The largest message that containerd sends and accepts (its max_send_message_size).
 constexpr size_t kMostMessage = 16u << 20;
 // Open at once: a node has some hundred containers, each with one call that waits for its end.
 constexpr unsigned kMostCalls = 512;
-// Messages of one stream that nobody has read yet; more get no credit.
+// Unread messages of one stream; beyond that it gets no credit.
 constexpr size_t kMostUnread = 1u << 20;
-// Of the text of a status: what a person reads, and a stack trace more.
+// The longest text of a status that is kept: enough for a message and a stack trace.
 constexpr size_t kMostStatus = 8192;
 
 struct Metadata {
   kj::StringPtr name, value;  // lower case, not binary
 };
 
-// What a connection says of itself, and how long it may be silent.
-struct Wire {
+// Options of a connection: what its requests name, and its keepalive.
+struct ConnectionOptions {
   kj::StringPtr scheme = "http"_kj;  // "https" on TLS
   kj::String authority = kj::str("localhost");
-  // A server that has answered nothing for half of this, while a call is open or after one was over
-  // its deadline, gets a ping; after the other half the connection is lost. Without it a server
-  // whose machine has died is noticed by TCP alone, after minutes. At least 12 s for a server
-  // written in Go: one that is pinged more often than every 5 s ends the connection.
-  kj::Maybe<kj::Duration> silence;
+  // A server that has answered nothing for half of this, while a call is open or after one exceeded
+  // its deadline, gets a ping; after the other half the connection counts as lost. Without it, only
+  // TCP detects a server whose machine has died, after minutes. At least 12 s for a server written
+  // in Go, which closes connections that ping more often than every 5 s.
+  kj::Maybe<kj::Duration> silence = nullptr;
 };
 
-// One call. Dropping it ends it.
+// One call. Dropping it cancels it.
 class Call {
  public:
   virtual ~Call() noexcept(false) = default;
@@ -63,12 +62,12 @@ class Call {
 class Client {
  public:
   using Dial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
-  // `server` is what errors call it: "containerd".
-  Client(kj::Timer& timer, kj::String server, Dial dial, Wire wire = {});
+  // `server` is the name in errors: "containerd".
+  Client(kj::Timer& timer, kj::String server, Dial dial, ConnectionOptions options = {});
   ~Client() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Client);
 
-  // `path` is /package.Service/Method. Without a deadline it is one that runs until it is dropped.
+  // `path` is /package.Service/Method. Without a deadline the call runs until it is dropped.
   kj::Promise<kj::Own<Call>> open(kj::StringPtr path, kj::ArrayPtr<const Metadata> metadata,
                                   kj::Maybe<kj::Duration> deadline);
   // One message each way.

@@ -34,7 +34,7 @@ Fed feedIn(size_t step, const std::string& bytes, size_t limit = 100) {
 
 // Catches: a header that is cut by a packet's end, a message without content that is not one, what
 // comes after a message in the same packet lost.
-TEST(GrpcFrame, IsReadHoweverItIsCut) {
+TEST(GrpcFrame, IsReadInPiecesOfAnySize) {
   auto framed = [](const std::string& text) {
     auto bytes = frame(bytesOf(text));
     return std::string(bytes.asChars().begin(), bytes.size());
@@ -51,7 +51,7 @@ TEST(GrpcFrame, IsReadHoweverItIsCut) {
 
 // Catches: memory for what a header announces and nobody has sent, a compressed message taken for a
 // plain one.
-TEST(GrpcFrame, ThatIsTooLongOrCompressedIsRefused) {
+TEST(GrpcFrame, LongAndCompressedMessagesAreRefused) {
   EXPECT_EQ("a message has 101 bytes; at most 100 are accepted",
             feedIn(100, std::string("\0\0\0\0\x65", 5)).wrong);
   EXPECT_EQ("a message has 4294967295 bytes; at most 100 are accepted",

@@ -1,5 +1,5 @@
-// What a client can do to the session that is within the letter of HTTP/2, or beyond it; each ends
-// with a reason, costs a bounded number of handlers and frames, and an honest connection beside is
+// Attacks of a client on the session, within the rules of HTTP/2 or beyond them: each ends with an
+// error, costs a bounded number of handlers and frames, and an honest connection beside it is
 // answered.
 #include <gmock/gmock.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr int kCalm = NGHTTP2_ENHANCE_YOUR_CALM, kProtocol = NGHTTP2_PROTOCOL_ERROR;
-constexpr auto kNothing = "the client sends too many frames that carry nothing";
+constexpr auto kNoData = "the client sends too many frames without data";
 
 std::string ping() {
   return h2Frame(NGHTTP2_PING, 0, 0, "12345678");
@@ -38,7 +38,7 @@ class GrpcServerAttackTest : public SessionTest {
   }
 };
 
-// Catches: a flood that the server answers as long as it lasts, one that ends without a reason, a
+// Catches: a flood that the server answers as long as it lasts, one that ends without an error, a
 // handler for each stream of one.
 TEST_F(GrpcServerAttackTest, Floods) {
   using Part = std::string (*)(int);
@@ -47,49 +47,49 @@ TEST_F(GrpcServerAttackTest, Floods) {
     std::string first;
     Part part;
     int goaway;
-    const char* reason;
+    const char* error;
     unsigned handlers;  // at most
   };
   auto open = headersFrame(1, request("/a.B/Never"));
   Row rows[] = {
       {"rapid reset", "",
        [](int i) { return headersFrame(2 * i + 1, request("/a.B/Never")) + reset(2 * i + 1); },
-       kCalm, kNothing, 1100},
+       kCalm, kNoData, 1100},
       {"streams that the server has to reset", "",
        [](int i) {
          return headersFrame(2 * i + 1, request("/a.B/Never")) + credit(2 * i + 1, 0x7fffffff);
        },
-       kCalm, kNothing, 1100},
+       kCalm, kNoData, 1100},
       {"more streams than may be open", "",
-       [](int i) { return headersFrame(2 * i + 1, request("/a.B/Never")); }, kCalm, kNothing, 1024},
-      {"PING", "", [](int) { return ping(); }, kCalm, kNothing, 0},
-      {"SETTINGS", "", [](int) { return settingsFrame(); }, kCalm, kNothing, 0},
+       [](int i) { return headersFrame(2 * i + 1, request("/a.B/Never")); }, kCalm, kNoData, 1024},
+      {"PING", "", [](int) { return ping(); }, kCalm, kNoData, 0},
+      {"SETTINGS", "", [](int) { return settingsFrame(); }, kCalm, kNoData, 0},
       {"acknowledged SETTINGS", "", [](int) { return settingsFrame(NGHTTP2_FLAG_ACK); }, kProtocol,
        "not valid HTTP/2: PROTOCOL_ERROR", 0},
       {"PRIORITY", "",
        [](int i) { return h2Frame(NGHTTP2_PRIORITY, 0, 2 * i + 1, std::string("\0\0\0\0\1", 5)); },
-       kCalm, kNothing, 0},
-      {"WINDOW_UPDATE", open, [](int) { return credit(0, 1); }, kCalm, kNothing, 1},
-      {"empty DATA", open, [](int) { return dataFrame(1, "", 0); }, kCalm, kNothing, 1},
+       kCalm, kNoData, 0},
+      {"WINDOW_UPDATE", open, [](int) { return credit(0, 1); }, kCalm, kNoData, 1},
+      {"empty DATA", open, [](int) { return dataFrame(1, "", 0); }, kCalm, kNoData, 1},
       {"DATA of a byte", open + dataFrame(1, std::string("\0\0\x10\0\0", 5), 0),
-       [](int) { return dataFrame(1, "x", 0); }, kCalm, kNothing, 1},
+       [](int) { return dataFrame(1, "x", 0); }, kCalm, kNoData, 1},
       {"CONTINUATION", headersFrame(1, request("/a.B/Never"), 0),
        [](int) { return h2Frame(NGHTTP2_CONTINUATION, 0, 1, "\x82"); }, kProtocol,
        "not valid HTTP/2: Too many CONTINUATION frames following a HEADER frame", 0},
   };
   for (auto& row : rows) {
-    methods.begun = 0;
-    auto by = byHand(row.first);
-    for (int i = 0; i < 10'000 && reason == "(open)" && by->goaway() < 0; ++i) {
-      say(*by, row.part(i));
+    methods.started = 0;
+    auto by = rawClient(row.first);
+    for (int i = 0; i < 10'000 && error == "(open)" && by->goaway() < 0; ++i) {
+      send(*by, row.part(i));
     }
     EXPECT_EQ(by->goaway(), row.goaway) << row.name;
-    EXPECT_LE(methods.begun, row.handlers) << row.name;
+    EXPECT_LE(methods.started, row.handlers) << row.name;
     EXPECT_EQ(methods.running, 0u) << row.name;
-    by->go();
+    by->disconnect();
     scope.poll();
-    EXPECT_EQ(reason, row.reason) << row.name;
-    auto honest = byHand(call(1, "/a.B/Echo", "x"));
+    EXPECT_EQ(error, row.error) << row.name;
+    auto honest = rawClient(call(1, "/a.B/Echo", "x"));
     EXPECT_EQ(honest->status(1), "0") << row.name;
   }
 }
@@ -111,22 +111,22 @@ TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
     kj::Promise<void> whenWriteDisconnected() override { return kj::NEVER_DONE; }
     void shutdownWrite() override {}
   };
-  std::string why = "(open)";
+  std::string end = "(open)";
   auto serving =
       serveGrpc(timer, kj::heap<Deaf>(kj::mv(pipe.in)), methods, limits)
-          .then([&](kj::Maybe<kj::String> text) { why = text.orDefault(kj::str()).cStr(); })
+          .then([&](kj::Maybe<kj::String> text) { end = text.orDefault(kj::str()).cStr(); })
           .eagerlyEvaluate(nullptr);
   std::string all = hello();
   for (int i = 0; i < 6'000; ++i) all += call(2 * i + 1, "/a.B/Unknown");
   auto saying = pipe.out->write(all.data(), all.size()).eagerlyEvaluate([](kj::Exception&&) {});
   scope.poll();
   advance(timer, scope, 3 * kj::SECONDS);  // it is told, which it does not read
-  EXPECT_EQ(why, "the client does not read the answers");
+  EXPECT_EQ(end, "the client does not read the answers");
 }
 
 // Catches: calls that are refused and stay with their headers, because their client does not read
 // the refusal; messages of no bytes that cost nothing. Both count against the client's account.
-TEST_F(GrpcServerAttackTest, WhatIsRefusedCountsUntilItIsRead) {
+TEST_F(GrpcServerAttackTest, RefusedCallsAreChargedUntilTheyAreRead) {
   account = budget.account("somebody");
   auto free = [&](size_t bytes) {
     return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
@@ -154,34 +154,34 @@ TEST_F(GrpcServerAttackTest, WhatIsRefusedCountsUntilItIsRead) {
   for (size_t at = 0; at < empty.size(); at += 10'000) {
     frames += dataFrame(1, empty.substr(at, 10'000), 0);
   }
-  auto by = byHand(headersFrame(1, request("/a.B/Never")) + frames);
+  auto by = rawClient(headersFrame(1, request("/a.B/Never")) + frames);
   EXPECT_EQ(methods.running, 1u);
   EXPECT_FALSE(free((8u << 20) - 10'000 * 64));
 }
 
 // Catches: a client that has megabytes wait for it for ever, and shows that it lives; one that is
 // slow and is taken for that.
-TEST_F(GrpcServerAttackTest, WhoTakesNothingOfMuchIsSentAway) {
+TEST_F(GrpcServerAttackTest, AClientThatReadsNothingIsDisconnected) {
   methods.table["/a.B/Big"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
     co_await call.send(kj::heapArray<kj::byte>(4u << 20));
     co_return GrpcStatus();
   };
   auto asked = h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
                call(1, "/a.B/Big") + call(3, "/a.B/Big") + call(5, "/a.B/Big");
-  auto by = byHand(asked);
+  auto by = rawClient(asked);
   for (int i = 0; i < 10; ++i) {  // it takes little
     advance(timer, scope, 9 * kj::SECONDS);
-    say(*by, credit(1, 1000));
+    send(*by, credit(1, 1000));
   }
   EXPECT_EQ(by->goaway(), -1);
   for (int i = 0; i < 3; ++i) {
-    say(*by, ping());
+    send(*by, ping());
     advance(timer, scope, 9 * kj::SECONDS);
   }
   EXPECT_EQ(by->goaway(), kCalm);
-  by->go();
+  by->disconnect();
   settle();
-  EXPECT_EQ(reason, "the client takes nothing of what it asked for");
+  EXPECT_EQ(error, "the client takes nothing of what it asked for");
   EXPECT_EQ(methods.running, 0u);
 }
 
@@ -190,24 +190,24 @@ TEST_F(GrpcServerAttackTest, WhoTakesNothingOfMuchIsSentAway) {
 TEST_F(GrpcServerAttackTest, HpackBomb) {
   auto block = hpack(request("/a.B/Echo")) + hpack({{"x", std::string(4000, 'x')}}, true);
   auto times = [](unsigned n) { return std::string(n, '\xbe'); };  // 4 KB each
-  auto by = byHand(h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 1, block + times(10)) +
-                   call(3, "/a.B/Echo", "other"));
+  auto by = rawClient(h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 1, block + times(10)) +
+                      call(3, "/a.B/Echo", "other"));
   EXPECT_THAT(by->status(1), HasSubstr("8: the headers of the call are "));
   EXPECT_EQ(by->data[3], grpcMessage("other"));
-  EXPECT_EQ(methods.begun, 1u);
+  EXPECT_EQ(methods.started, 1u);
   auto before = mallinfo2().uordblks;
-  say(*by, h2Frame(NGHTTP2_HEADERS, kEndStream, 5, block + times(20)));  // not complete
+  send(*by, h2Frame(NGHTTP2_HEADERS, kEndStream, 5, block + times(20)));  // not complete
   EXPECT_LT(mallinfo2().uordblks, before + (60u << 10));
   EXPECT_EQ(by->goaway(), -1);
-  say(*by, h2Frame(NGHTTP2_CONTINUATION, kEndHeaders, 5, times(12'000)));
+  send(*by, h2Frame(NGHTTP2_CONTINUATION, kEndHeaders, 5, times(12'000)));
   EXPECT_EQ(by->goaway(), kCalm);
-  by->go();
+  by->disconnect();
   scope.poll();
-  EXPECT_EQ(reason, "the headers of a call are more than 131072 bytes");
+  EXPECT_EQ(error, "the headers of a call are more than 131072 bytes");
 }
 
 // Catches: a client that always has something to say, and keeps everything else from its turn.
-TEST_F(GrpcServerAttackTest, WhoNeverPausesDoesNotKeepOutOthers) {
+TEST_F(GrpcServerAttackTest, AClientWithoutPausesDoesNotLockOutOthers) {
   struct Endless final : kj::AsyncIoStream {
     std::string bytes = hello();  // and then of a type that is ignored
     kj::Promise<size_t> tryRead(void* buffer, size_t, size_t most) override {
@@ -226,26 +226,26 @@ TEST_F(GrpcServerAttackTest, WhoNeverPausesDoesNotKeepOutOthers) {
   auto endless = serveGrpc(timer, kj::heap<Endless>(), methods, limits)
                      .ignoreResult()
                      .eagerlyEvaluate(nullptr);
-  ByHand honest(connect());
-  auto saying = honest.say(hello() + call(1, "/a.B/Echo", "x")).eagerlyEvaluate(nullptr);
+  RawH2Client honest(connect());
+  auto saying = honest.send(hello() + call(1, "/a.B/Echo", "x")).eagerlyEvaluate(nullptr);
   EXPECT_LT(scope.poll(10'000), 10'000u) << "the loop does not come to look for others";
   EXPECT_EQ(honest.status(1), "0");
 }
 
 // Catches: a stream that stays because its client never ends it.
 TEST_F(GrpcServerAttackTest, AnAnsweredCallIsOver) {
-  auto by = byHand(headersFrame(1, request("/a.B/Unknown")) + call(3, "/a.B/Echo", "x"));
+  auto by = rawClient(headersFrame(1, request("/a.B/Unknown")) + call(3, "/a.B/Echo", "x"));
   EXPECT_EQ(by->status(1), "12: unknown method");
   EXPECT_EQ(by->reset(1), NGHTTP2_NO_ERROR);
   EXPECT_EQ(by->reset(3), -1);
 }
 
 // Catches: what is not HTTP/2 and hangs, or ends without being told.
-TEST_F(GrpcServerAttackTest, WhatIsNoHttp2) {
+TEST_F(GrpcServerAttackTest, InvalidHttp2IsRefused) {
   struct Row {
     const char* name;
     std::string bytes;
-    const char* reason;
+    const char* error;
   };
   Row rows[] = {
       {"a huge frame", hello() + std::string("\xff\xff\xff\0\0\0\0\0\1", 9),
@@ -265,31 +265,31 @@ TEST_F(GrpcServerAttackTest, WhatIsNoHttp2) {
        "not valid HTTP/2: PROTOCOL_ERROR"},
   };
   for (auto& row : rows) {
-    ByHand by(connect());
-    say(by, row.bytes);
+    RawH2Client by(connect());
+    send(by, row.bytes);
     EXPECT_GT(by.goaway(), 0) << row.name;
     EXPECT_TRUE(by.ended) << row.name;
-    EXPECT_EQ(reason, "(open)") << row.name << ": it is not given time to read";
-    by.go();
+    EXPECT_EQ(error, "(open)") << row.name << ": it is not given time to read";
+    by.disconnect();
     scope.poll();
-    EXPECT_THAT(reason, HasSubstr(row.reason)) << row.name;
+    EXPECT_THAT(error, HasSubstr(row.error)) << row.name;
   }
 }
 
 // Catches: what HTTP/2 may become later, and takes for an attack or keeps.
 TEST_F(GrpcServerAttackTest, UnknownFramesAreIgnored) {
-  auto by = byHand(h2Frame(0x77, 0, 0, std::string(10'000, 'x')) + call(1, "/a.B/Echo", "x") +
-                   h2Frame(0x77, 0, 1, "x"));
+  auto by = rawClient(h2Frame(0x77, 0, 0, std::string(10'000, 'x')) + call(1, "/a.B/Echo", "x") +
+                      h2Frame(0x77, 0, 1, "x"));
   EXPECT_EQ(by->status(1), "0");
   EXPECT_EQ(by->goaway(), -1);
 }
 
 // Catches: one who is turned away and stays.
-TEST_F(GrpcServerAttackTest, WhoIsTurnedAwayGoes) {
-  auto by = byHand(dataFrame(1, "x"));
-  EXPECT_EQ(reason, "(open)");
+TEST_F(GrpcServerAttackTest, ARefusedClientIsDisconnected) {
+  auto by = rawClient(dataFrame(1, "x"));
+  EXPECT_EQ(error, "(open)");
   advance(timer, scope, 2100 * kj::MILLISECONDS);
-  EXPECT_THAT(reason, HasSubstr("not valid HTTP/2"));
+  EXPECT_THAT(error, HasSubstr("not valid HTTP/2"));
 }
 
 // Catches: a budget that honest clients use up: a dashboard that is left and entered again, one
@@ -300,7 +300,7 @@ TEST_F(GrpcServerAttackTest, HonestClientsStayWithinTheBudget) {
     for (int i = 0; i < 1000; ++i) co_await call.send(kj::heapArray<kj::byte>(32'768));
     co_return GrpcStatus();
   };
-  auto by = byHand("");
+  auto by = rawClient("");
   int32_t stream = 1;
   for (int round = 0; round < 60; ++round) {
     std::string opened, left;
@@ -308,16 +308,16 @@ TEST_F(GrpcServerAttackTest, HonestClientsStayWithinTheBudget) {
       opened += headersFrame(stream, request("/a.B/Never"), kEndHeaders | kEndStream);
       left += reset(stream);
     }
-    say(*by, opened);
-    say(*by, left + ping());
+    send(*by, opened);
+    send(*by, left + ping());
     advance(timer, scope, 1 * kj::SECONDS);
   }
-  EXPECT_EQ(methods.begun, 60u * 29);
-  say(*by, call(stream, "/a.B/Long"));
+  EXPECT_EQ(methods.started, 60u * 29);
+  send(*by, call(stream, "/a.B/Long"));
   size_t credited = 0;
   while (by->data[stream].size() > credited) {
     for (; by->data[stream].size() > credited; credited += 8192) {
-      say(*by, ping() + credit(stream, 8192) + credit(0, 8192));
+      send(*by, ping() + credit(stream, 8192) + credit(0, 8192));
     }
   }
   EXPECT_EQ(by->data[stream].size(), 1000u * 32'773);

@@ -5,19 +5,19 @@
 namespace talos::grpc {
 namespace {
 
-// Of the text of a status: a config may have many problems, each a line.
+// The longest text of a status: a config may have many problems, each a line.
 constexpr size_t kMostText = 8192;
 constexpr size_t kLeastProgress = 256u << 10;  // GrpcLimits::slow
-constexpr size_t kFieldBytes = 32;             // what HTTP/2 counts for each besides its text
-// What a call counts for by itself (common/wire/budget.cc); its messages count besides if longer.
+constexpr size_t kFieldBytes = 32;             // HTTP/2's overhead for each field
+// The charge for a call (common/wire/budget.cc); its messages are charged in addition if larger.
 constexpr size_t kSmall = 16u << 10;
 
-// What an unread message costs besides its bytes, which may be none.
+// The cost of an unread message besides its bytes.
 constexpr size_t kUnreadCost = 64;
 
-// Before the deadline, for what there is of an answer: a part of the time, and what is enough.
-constexpr int kOfTheTime = 10;
-constexpr auto kForTheAnswer = 1 * kj::SECONDS;
+// The time before the deadline for sending a partial answer: a tenth of the time, at most a second.
+constexpr int kPartOfTime = 10;
+constexpr auto kMostForAnswer = 1 * kj::SECONDS;
 
 constexpr auto kType = "application/grpc"_kj;
 
@@ -52,25 +52,25 @@ kj::StringPtr ServerCall::value(kj::StringPtr name) const {
 
 size_t ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
   headerBytes += name.size() + value.size() + kFieldBytes;
-  if (headerBytes > carrier.limits.headers) return headerBytes;  // headersComplete() tells
+  if (headerBytes > transport.limits.headers) return headerBytes;  // headersComplete() refuses
   fields.findOrCreate(name, [&]() -> decltype(fields)::Entry { return {kj::str(name), {}}; })
       .add(kj::str(value));
   return headerBytes;
 }
 
 void ServerCall::headersComplete() {
-  // First of all: what is refused stays, with its answer, until the client has read that.
+  // First, as a refused call uses memory too until the client has read its answer.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                 if (carrier.account.get() == nullptr) return;
-                 callHold = carrier.account->hold(kj::max(kSmall, headerBytes));
+                 if (transport.account.get() == nullptr) return;
+                 callHold = transport.account->hold(kj::max(kSmall, headerBytes));
                })) {
-    fields.clear();  // nobody pays for them
+    fields.clear();  // they are not charged
     return finish(statusOf(*e));
   }
-  if (headerBytes > carrier.limits.headers) {
-    return finish(
-        {kResourceExhausted, kj::str("the headers of the call are ", headerBytes,
-                                     " bytes; at most ", carrier.limits.headers, " are accepted")});
+  if (headerBytes > transport.limits.headers) {
+    return finish({kResourceExhausted,
+                   kj::str("the headers of the call are ", headerBytes, " bytes; at most ",
+                           transport.limits.headers, " are accepted")});
   }
   if (value(":method") != "POST") {
     return refuse("405", {kUnimplemented, kj::str("calls of gRPC have the method POST")});
@@ -79,12 +79,12 @@ void ServerCall::headersComplete() {
     return refuse("415", {kInvalidArgument, kj::str("content-type: \"", value("content-type"),
                                                     "\" is not a type of gRPC; use ", kType)});
   }
-  KJ_IF_MAYBE (status, objection()) return finish(kj::mv(*status));
+  KJ_IF_MAYBE (status, checkRequest()) return finish(kj::mv(*status));
   start();
 }
 
-// What is wrong with a request of gRPC before anybody looks at what it asks.
-kj::Maybe<GrpcStatus> ServerCall::objection() {
+// Checks the headers of a gRPC request. Returns the status if the call is refused.
+kj::Maybe<GrpcStatus> ServerCall::checkRequest() {
   auto encoding = value("grpc-encoding");
   if (encoding.size() > 0 && encoding != "identity") {
     return GrpcStatus{kUnimplemented, kj::str("grpc-encoding: \"", encoding,
@@ -93,7 +93,7 @@ kj::Maybe<GrpcStatus> ServerCall::objection() {
   auto timeout = value("grpc-timeout");
   if (timeout.size() == 0) return nullptr;
   KJ_IF_MAYBE (t, parseTimeout(timeout)) {
-    until = carrier.timer.now() + *t;
+    until = transport.timer.now() + *t;
     return nullptr;
   }
   return GrpcStatus{kInvalidArgument,
@@ -103,18 +103,18 @@ kj::Maybe<GrpcStatus> ServerCall::objection() {
 
 kj::Promise<void> ServerCall::nearDeadline() {
   KJ_IF_MAYBE (d, until) {
-    auto left = *d - carrier.timer.now();
-    return carrier.timer.atTime(*d - kj::min(left / kOfTheTime, kForTheAnswer));
+    auto left = *d - transport.timer.now();
+    return transport.timer.atTime(*d - kj::min(left / kPartOfTime, kMostForAnswer));
   }
   return kj::NEVER_DONE;
 }
 
 void ServerCall::start() {
   auto status = kj::evalLater([this]() {
-                  return carrier.handler.call(*this);
+                  return transport.handler.call(*this);
                 }).catch_([](kj::Exception&& e) { return statusOf(e); });
   KJ_IF_MAYBE (d, until) {
-    auto late = carrier.timer.atTime(*d).then([this]() {
+    auto late = transport.timer.atTime(*d).then([this]() {
       finish({kDeadlineExceeded, kj::str("no answer within the time of the call")}, true);
       return GrpcStatus();
     });
@@ -126,39 +126,40 @@ void ServerCall::start() {
 
 size_t ServerCall::received(kj::ArrayPtr<const kj::byte> bytes) {
   if (finished) return bytes.size();
-  came += bytes.size();
+  receivedBytes += bytes.size();
   auto wrong = frames.feed(bytes, [this](kj::Array<kj::byte> message) {
     unreadBytes += message.size() + kUnreadCost;
     unread.push_back(kj::mv(message));
-    cameBefore = nullptr;
+    receivedBefore = nullptr;
   });
   KJ_IF_MAYBE (w, wrong) {
-    stop({frames.announced() > carrier.limits.message ? kResourceExhausted : kInvalidArgument,
+    stop({frames.announced() > transport.limits.message ? kResourceExhausted : kInvalidArgument,
           kj::mv(*w)});
     return bytes.size();
   }
   recount();
   if (finished) return bytes.size();
   arrived.raise();
-  // A message that is longer than the window gets on; the one after it waits for the handler.
+  // A message that exceeds the window continues; the one after it waits for the handler.
   if (unread.empty()) return bytes.size();
   withheld += bytes.size();
   return 0;
 }
 
-// What it keeps of the client's messages has changed.
+// Updates the charge for the client's messages.
 void ServerCall::recount() {
   auto now = unreadBytes + taken + frames.announced();
   if (now == counted) return;
-  carrier.arriving += now - counted;
+  transport.arriving += now - counted;
   counted = now;
   messageHold = nullptr;
-  if (carrier.arriving > carrier.limits.arriving) {
+  if (transport.arriving > transport.limits.arriving) {
     return stop({kResourceExhausted, kj::str("the requests on this connection are more than ",
-                                             carrier.limits.arriving, " bytes")});
+                                             transport.limits.arriving, " bytes")});
   }
-  if (now <= kSmall || carrier.account.get() == nullptr) return;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { messageHold = carrier.account->hold(now); })) {
+  if (now <= kSmall || transport.account.get() == nullptr) return;
+  KJ_IF_MAYBE (e,
+               kj::runCatchingExceptions([&]() { messageHold = transport.account->hold(now); })) {
     stop(statusOf(*e));
   }
 }
@@ -173,17 +174,17 @@ void ServerCall::endOfMessages() {
 
 bool ServerCall::checkProgress() {
   if (finished || frames.atBoundary()) {
-    cameBefore = nullptr;
+    receivedBefore = nullptr;
     return false;
   }
-  KJ_IF_MAYBE (before, cameBefore) {
-    // Only what the client could have sent: it has no credit while the handler does not read.
-    if (withheld == 0 && came - *before < kLeastProgress) {
-      stop({kDeadlineExceeded, kj::str("a message of the request does not go on")});
+  KJ_IF_MAYBE (before, receivedBefore) {
+    // Only if the client could have sent: it has no credit while the handler does not read.
+    if (withheld == 0 && receivedBytes - *before < kLeastProgress) {
+      stop({kDeadlineExceeded, kj::str("a message of the request made no progress")});
       return false;
     }
   }
-  cameBefore = came;
+  receivedBefore = receivedBytes;
   return true;
 }
 
@@ -197,7 +198,7 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> ServerCall::receive() {
   unreadBytes -= message.size() + kUnreadCost;
   taken = message.size();
   if (unread.empty() && withheld > 0) {
-    carrier.credit(stream, withheld);
+    transport.credit(stream, withheld);
     withheld = 0;
   }
   co_return kj::mv(message);
@@ -206,58 +207,58 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> ServerCall::receive() {
 // --- the answer ---
 
 void ServerCall::begin() {
-  if (begun || finished) return;
-  begun = true;
+  if (started || finished) return;
+  started = true;
   nghttp2_nv answer[] = {field(":status", "200"), field("content-type", kType)};
-  carrier.respond(stream, answer, false);
+  transport.respond(stream, answer, false);
 }
 
 kj::Promise<void> ServerCall::send(kj::Array<kj::byte> message) {
   if (finished) co_await kj::Promise<void>(kj::NEVER_DONE);  // the handler is about to be dropped
   auto size = message.size() + kFrameHeader;
-  if (carrier.queued + size > carrier.limits.mostQueued) {
+  if (transport.queued + size > transport.limits.mostQueued) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str("the client does not read: ", carrier.queued,
-                 " bytes of answers wait to be sent; at most ", carrier.limits.mostQueued));
+         kj::str("the client does not read: ", transport.queued,
+                 " bytes of answers wait to be sent; at most ", transport.limits.mostQueued));
   }
-  carrier.queued += size;
+  transport.queued += size;
   out.add(frame(message));
   message = nullptr;
   begin();
-  carrier.resume(stream);
-  while (out.size() > carrier.limits.queued) co_await drained.next();
+  transport.resume(stream);
+  while (out.size() > transport.limits.queued) co_await drained.next();
 }
 
 size_t ServerCall::fill(kj::ArrayPtr<kj::byte> into) {
   auto done = out.fill(into);
-  carrier.queued -= done;
-  if (out.size() <= carrier.limits.queued) drained.raise();
+  transport.queued -= done;
+  if (out.size() <= transport.limits.queued) drained.raise();
   return done;
 }
 
-void ServerCall::finish(GrpcStatus status, bool cut) {
+void ServerCall::finish(GrpcStatus status, bool discard) {
   if (finished) return;
   finished = true;
   dropRequest();
-  if (withheld > 0) carrier.credit(stream, withheld);
+  if (withheld > 0) transport.credit(stream, withheld);
   withheld = 0;
-  if (cut) {
+  if (discard) {
     bool within = out.midFrame();
     dropAnswer();
-    if (within) return carrier.reset(stream, NGHTTP2_CANCEL);
+    if (within) return transport.reset(stream, NGHTTP2_CANCEL);
   }
   statusCode = kj::str(status.code);
   statusMessage = statusHeader(status.message, kMostText);
-  if (begun) {
-    // Without data before them they wait for no flow control.
-    if (out.empty()) return carrier.conclude(stream, trailers());
-    return carrier.resume(stream);
+  if (started) {
+    // Without data before them, trailers do not wait for flow control.
+    if (out.empty()) return transport.conclude(stream, trailers());
+    return transport.resume(stream);
   }
   kj::Vector<nghttp2_nv> all;
   all.add(field(":status", "200"));
   all.add(field("content-type", kType));
   all.addAll(trailers());
-  carrier.respond(stream, all, true);
+  transport.respond(stream, all, true);
 }
 
 kj::Array<nghttp2_nv> ServerCall::trailers() {
@@ -270,18 +271,18 @@ kj::Array<nghttp2_nv> ServerCall::trailers() {
 void ServerCall::dropRequest() {
   unread.clear();
   unreadBytes = taken = 0;
-  carrier.arriving -= counted;
+  transport.arriving -= counted;
   counted = 0;
   messageHold = nullptr;
-  frames = FrameReader(carrier.limits.message);
+  frames = FrameReader(transport.limits.message);
 }
 
 void ServerCall::dropAnswer() {
-  carrier.queued -= out.size();
+  transport.queued -= out.size();
   out.clear();
 }
 
-// Of what is HTTP and not gRPC.
+// Answers an HTTP request that is not gRPC.
 void ServerCall::refuse(kj::StringPtr httpStatus, GrpcStatus status) {
   finished = true;
   statusCode = kj::str(status.code);
@@ -290,10 +291,11 @@ void ServerCall::refuse(kj::StringPtr httpStatus, GrpcStatus status) {
   all.add(field(":status", httpStatus));
   all.add(field("content-type", kType));
   all.addAll(trailers());
-  carrier.respond(stream, all, true);
+  transport.respond(stream, all, true);
 }
 
-// By the session: the handler does not go on. This may be called from within it.
+// Ends the call from the session's side: the handler does not continue. May be called from within
+// it.
 void ServerCall::stop(GrpcStatus status) {
   finish(kj::mv(status), true);
   abandon();
@@ -303,7 +305,7 @@ void ServerCall::abandon() {
   finished = true;
   dropRequest();
   dropAnswer();
-  carrier.drop(kj::mv(running));
+  transport.drop(kj::mv(running));
   running = kj::READY_NOW;
 }
 

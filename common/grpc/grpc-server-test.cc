@@ -23,7 +23,7 @@ class GrpcServerTest : public SessionTest {
                   kj::ArrayPtr<const Metadata> metadata = nullptr) {
     return outcome(client.unary(path, metadata, 10 * kj::SECONDS, bytes(message)));
   }
-  // What came, or "Kind: message".
+  // The answer, or "Kind: message".
   std::string outcome(kj::Promise<kj::Array<kj::byte>> promise) {
     return waitFor(promise.then([](kj::Array<kj::byte> answer) { return textOf(answer); },
                                 [](kj::Exception&& e) {
@@ -51,7 +51,7 @@ TEST_F(GrpcServerTest, AsksAndIsAnswered) {
   EXPECT_EQ(ask("/a.B/Echo", ""), "");
   Metadata nodes[] = {{"nodes", "10.0.0.3"}, {"nodes", "10.0.0.2"}};
   EXPECT_EQ(ask("/a.B/Nodes", "", nodes), "10.0.0.3,10.0.0.2 0");
-  auto by = byHand(call(1, "/a.B/Echo", "x"));
+  auto by = rawClient(call(1, "/a.B/Echo", "x"));
   EXPECT_EQ(by->fields[1][":status"], "200");
   EXPECT_EQ(by->fields[1]["content-type"], "application/grpc");
   EXPECT_EQ(by->data[1], grpcMessage("x"));
@@ -80,7 +80,7 @@ TEST_F(GrpcServerTest, StatusesArrive) {
   EXPECT_EQ(ask("/a.B/Late", ""), "Internal: disk full");
   EXPECT_EQ(ask("/a.B/Other", ""), "Unimplemented: unknown method");
   EXPECT_EQ(ask("/a.B/Long", "").size(), strlen("InvalidArgument: ") + 8192);
-  auto by = byHand(call(1, "/a.B/Missing"));
+  auto by = rawClient(call(1, "/a.B/Missing"));
   EXPECT_EQ(by->count(NGHTTP2_HEADERS), 1u);
   EXPECT_EQ(by->data.count(1), 0u);
 }
@@ -93,7 +93,7 @@ TEST_F(GrpcServerTest, StreamsInBothDirections) {
     call.begin();
     return kj::NEVER_DONE;
   };
-  auto by = byHand(call(1, "/a.B/Watch"));
+  auto by = rawClient(call(1, "/a.B/Watch"));
   EXPECT_EQ(by->fields[1][":status"], "200");
   EXPECT_EQ(by->status(1), "");
   auto echoing = client.open("/a.B/Echo", nullptr, nullptr).wait(scope);
@@ -106,7 +106,7 @@ TEST_F(GrpcServerTest, StreamsInBothDirections) {
 }
 
 // Catches: a handler that works on for a client that has gone, or has given up the call.
-TEST_F(GrpcServerTest, WhatIsCancelledIsDropped) {
+TEST_F(GrpcServerTest, CancelledCallsAreDropped) {
   methods.table["/a.B/Never"] = never;
   {
     auto call = client.open("/a.B/Never", nullptr, nullptr).wait(scope);
@@ -115,12 +115,12 @@ TEST_F(GrpcServerTest, WhatIsCancelledIsDropped) {
   }
   scope.poll();
   EXPECT_EQ(methods.running, 0u);
-  auto by = byHand(call(1, "/a.B/Never") + call(3, "/a.B/Never"));
+  auto by = rawClient(call(1, "/a.B/Never") + call(3, "/a.B/Never"));
   EXPECT_EQ(methods.running, 2u);
-  by->go();
+  by->disconnect();
   scope.poll();
   EXPECT_EQ(methods.running, 0u);
-  EXPECT_EQ(reason, "");
+  EXPECT_EQ(error, "");
 }
 
 // Catches: a deadline that only the client keeps, one of another unit, one that waits for a client
@@ -138,8 +138,8 @@ TEST_F(GrpcServerTest, TheServerKeepsDeadlines) {
     return headersFrame(stream, request(path, {{"grpc-timeout", timeout}}),
                         kEndHeaders | kEndStream);
   };
-  auto by = byHand(timed(1, "/a.B/Never", "2S") + timed(3, "/a.B/Begun", "3000m") +
-                   timed(5, "/a.B/Flood", "4000000u") + timed(7, "/a.B/Never", "1H"));
+  auto by = rawClient(timed(1, "/a.B/Never", "2S") + timed(3, "/a.B/Begun", "3000m") +
+                      timed(5, "/a.B/Flood", "4000000u") + timed(7, "/a.B/Never", "1H"));
   advance(timer, scope, 1900 * kj::MILLISECONDS);
   EXPECT_EQ(by->status(1), "");
   advance(timer, scope, 200 * kj::MILLISECONDS);
@@ -151,7 +151,7 @@ TEST_F(GrpcServerTest, TheServerKeepsDeadlines) {
   advance(timer, scope, 1 * kj::SECONDS);
   EXPECT_EQ(by->reset(5), NGHTTP2_CANCEL) << "a message was sent in part";
   EXPECT_EQ(methods.running, 1u);
-  EXPECT_EQ(reason, "(open)");
+  EXPECT_EQ(error, "(open)");
 }
 
 // Catches: a handler that learns of the deadline when it is too late to answer, much too early, or
@@ -165,7 +165,7 @@ TEST_F(GrpcServerTest, ADeadlineIsNear) {
     return headersFrame(stream, request("/a.B/SoFar", {{"grpc-timeout", timeout}}),
                         kEndHeaders | kEndStream);
   };
-  auto by = byHand(timed(1, "2S") + timed(3, "30S") + call(5, "/a.B/SoFar"));
+  auto by = rawClient(timed(1, "2S") + timed(3, "30S") + call(5, "/a.B/SoFar"));
   advance(timer, scope, 1790 * kj::MILLISECONDS);
   EXPECT_EQ(by->status(1), "");
   advance(timer, scope, 20 * kj::MILLISECONDS);
@@ -234,24 +234,24 @@ TEST_F(GrpcServerTest, AnswersThatNobodyReadsAreBounded) {
     co_await call.send(kj::heapArray<kj::byte>(400'000));
     co_return GrpcStatus();
   };
-  auto by = byHand(h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
-                   call(1, "/a.B/Big") + call(3, "/a.B/Big") + call(5, "/a.B/Big"));
+  auto by = rawClient(h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
+                      call(1, "/a.B/Big") + call(3, "/a.B/Big") + call(5, "/a.B/Big"));
   EXPECT_EQ(by->status(1), "");
   EXPECT_EQ(
       by->status(5),
       "8: the client does not read: 800010 bytes of answers wait to be sent; at most 1048576");
   EXPECT_EQ(methods.running, 2u);
   // Once it reads there is room again.
-  say(*by, h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, bigEndian(1 << 24, 4)) +
-               h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 1, bigEndian(1 << 24, 4)) +
-               h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 3, bigEndian(1 << 24, 4)));
+  send(*by, h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, bigEndian(1 << 24, 4)) +
+                h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 1, bigEndian(1 << 24, 4)) +
+                h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 3, bigEndian(1 << 24, 4)));
   EXPECT_EQ(by->data[1].size() + by->data[3].size(), 800'010u);
-  say(*by, call(7, "/a.B/Big") + h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 7, bigEndian(1 << 24, 4)));
+  send(*by, call(7, "/a.B/Big") + h2Frame(NGHTTP2_WINDOW_UPDATE, 0, 7, bigEndian(1 << 24, 4)));
   EXPECT_EQ(by->status(7), "0");
 }
 
 // Catches: what no call of gRPC is and reaches the handler, or ends the connection of others.
-TEST_F(GrpcServerTest, WhatIsAnsweredWithoutTheHandler) {
+TEST_F(GrpcServerTest, InvalidRequestsAreRefusedWithoutTheHandler) {
   methods.table["/a.B/Echo"] = echo;
   methods.table["/a.B/Never"] = never;
   auto with = [](const Fields& more) {
@@ -303,12 +303,12 @@ TEST_F(GrpcServerTest, WhatIsAnsweredWithoutTheHandler) {
                h2Frame(NGHTTP2_CONTINUATION, 0, 1, block.substr(16'000, 16'000)) +
                h2Frame(NGHTTP2_CONTINUATION, kEndHeaders, 1, block.substr(32'000));
     }
-    auto by = byHand(frames + call(3, "/a.B/Echo", "other"));
+    auto by = rawClient(frames + call(3, "/a.B/Echo", "other"));
     EXPECT_EQ(by->fields[1][":status"], row.http) << row.name;
     EXPECT_EQ(by->status(1).substr(0, strlen(row.status)), row.status) << row.name;
     EXPECT_EQ(by->data[3], grpcMessage("other")) << row.name;
     EXPECT_EQ(methods.running, 0u) << row.name;
-    EXPECT_EQ(reason, "(open)") << row.name;
+    EXPECT_EQ(error, "(open)") << row.name;
   }
 }
 
@@ -321,12 +321,12 @@ TEST_F(GrpcServerTest, RequestsTogetherAreBounded) {
     all += headersFrame(2 * i + 1, request("/a.B/Never")) +
            dataFrame(2 * i + 1, std::string("\0\0\x7f\xff\xff", 5), 0);
   }
-  auto by = byHand(all);
+  auto by = rawClient(all);
   EXPECT_EQ(by->status(3), "");
   EXPECT_EQ(by->status(5), "8: the requests on this connection are more than 16777216 bytes");
   EXPECT_EQ(methods.running, 2u);
-  say(*by, h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(NGHTTP2_CANCEL, 4)) +
-               call(9, "/a.B/Echo", std::string(10'000, 'x')));
+  send(*by, h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(NGHTTP2_CANCEL, 4)) +
+                call(9, "/a.B/Echo", std::string(10'000, 'x')));
   EXPECT_EQ(by->status(9), "0") << "what is reset makes room";
 }
 
@@ -336,17 +336,17 @@ TEST_F(GrpcServerTest, AMessageThatHasBegunGoesOn) {
   methods.table["/a.B/Never"] = never;
   methods.table["/a.B/Echo"] = echo;
   auto header = std::string("\0\0\x10\0\0", 5);
-  auto by = byHand(headersFrame(1, request("/a.B/Echo")) + dataFrame(1, header, 0) +
-                   headersFrame(3, request("/a.B/Echo")) + dataFrame(3, header, 0) +
-                   headersFrame(5, request("/a.B/Never")) +
-                   dataFrame(5, grpcMessage("whole") + header, 0));
+  auto by = rawClient(headersFrame(1, request("/a.B/Echo")) + dataFrame(1, header, 0) +
+                      headersFrame(3, request("/a.B/Echo")) + dataFrame(3, header, 0) +
+                      headersFrame(5, request("/a.B/Never")) +
+                      dataFrame(5, grpcMessage("whole") + header, 0));
   for (int i = 0; i < 8; ++i) {
     advance(timer, scope, 10 * kj::SECONDS);
     std::string part;
     for (int k = 0; k < 8; ++k) part += dataFrame(3, std::string(16'000, 'x'), 0);
-    say(*by, part + dataFrame(1, "x", 0));
+    send(*by, part + dataFrame(1, "x", 0));
   }
-  EXPECT_EQ(by->status(1), "4: a message of the request does not go on");
+  EXPECT_EQ(by->status(1), "4: a message of the request made no progress");
   EXPECT_EQ(by->status(3), "");
   EXPECT_EQ(by->status(5), "");
   EXPECT_EQ(methods.running, 2u);
@@ -361,19 +361,19 @@ TEST_F(GrpcServerTest, CallsCountAgainstTheAccount) {
   auto of = kj::heap(account->hold(7u << 20));
   std::string all;
   for (int i = 0; i < 70; ++i) all += headersFrame(2 * i + 1, request("/a.B/Never"));
-  auto by = byHand(all);
+  auto by = rawClient(all);
   EXPECT_EQ(methods.running, 64u);  // of 16 KiB each
   EXPECT_THAT(by->status(129), HasSubstr("8: "));
-  by->go();
+  by->disconnect();
   scope.poll();
   EXPECT_EQ(methods.running, 0u);
   of = nullptr;
-  auto large = byHand(
+  auto large = rawClient(
       headersFrame(1, request("/a.B/Never")) + dataFrame(1, std::string("\0\0\x6f\xff\xff", 5), 0) +
       headersFrame(3, request("/a.B/Never")) + dataFrame(3, std::string("\0\0\x1f\xff\xff", 5), 0));
   EXPECT_THAT(large->status(3), HasSubstr("8: "));
   EXPECT_EQ(large->status(1), "");
-  large->go();
+  large->disconnect();
   scope.poll();
   EXPECT_EQ(ask("/a.B/Echo", "small"), "small");
 }
@@ -387,17 +387,17 @@ TEST_F(GrpcServerTest, QueuesCountAgainstTheAccount) {
     co_return GrpcStatus();
   };
   methods.table["/a.B/Echo"] = echo;
-  auto by = byHand(h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
-                   call(1, "/a.B/Big") + call(3, "/a.B/Big") + call(5, "/a.B/Big"));
-  EXPECT_EQ(reason, "(open)");
+  auto by = rawClient(h2Frame(NGHTTP2_SETTINGS, 0, 0, std::string("\0\4\0\0\0\0", 6)) +
+                      call(1, "/a.B/Big") + call(3, "/a.B/Big") + call(5, "/a.B/Big"));
+  EXPECT_EQ(error, "(open)");
   std::string much;  // it is looked at once in so many bytes
   for (int i = 0; i < 80; ++i) much += dataFrame(7, std::string(16'000, 'x'), 0);
-  say(*by, headersFrame(7, request("/a.B/Echo")) + dataFrame(7, std::string("\0\0\x7f\0\0", 5), 0) +
-               much);
+  send(*by, headersFrame(7, request("/a.B/Echo")) +
+                dataFrame(7, std::string("\0\0\x7f\0\0", 5), 0) + much);
   EXPECT_EQ(by->goaway(), NGHTTP2_ENHANCE_YOUR_CALM);
-  by->go();
+  by->disconnect();
   scope.poll();
-  EXPECT_EQ(reason, "the client reads too little of what it asked for");
+  EXPECT_EQ(error, "the client reads too little of what it asked for");
   EXPECT_EQ(methods.running, 0u);
 }
 
@@ -411,16 +411,16 @@ TEST_F(GrpcServerTest, StopsInOrder) {
     co_return GrpcStatus();
   };
   methods.table["/a.B/Echo"] = echo;
-  auto by = byHand(call(1, "/a.B/Slow"));
+  auto by = rawClient(call(1, "/a.B/Slow"));
   stop->fulfill();
   scope.poll();
   EXPECT_EQ(by->goaway(), NGHTTP2_NO_ERROR);
   EXPECT_EQ(by->frames.back().type, NGHTTP2_PING);
-  // What was on its way is answered; what comes after that is not begun.
-  say(*by, call(3, "/a.B/Echo", "late") + h2Frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678"));
+  // Calls on their way are answered; later ones are not started.
+  send(*by, call(3, "/a.B/Echo", "late") + h2Frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678"));
   EXPECT_EQ(by->data[3], grpcMessage("late"));
   EXPECT_EQ(by->count(NGHTTP2_GOAWAY), 2u);
-  say(*by, call(5, "/a.B/Echo", "too late"));
+  send(*by, call(5, "/a.B/Echo", "too late"));
   EXPECT_EQ(by->data.count(5), 0u);
   EXPECT_FALSE(by->ended);
   gate.fulfiller->fulfill();
@@ -428,27 +428,27 @@ TEST_F(GrpcServerTest, StopsInOrder) {
   EXPECT_EQ(by->data[1], grpcMessage("done"));
   EXPECT_EQ(by->status(1), "0");
   EXPECT_TRUE(by->ended);
-  EXPECT_EQ(reason, "(open)");
-  by->go();
+  EXPECT_EQ(error, "(open)");
+  by->disconnect();
   scope.poll();
-  EXPECT_EQ(reason, "");
+  EXPECT_EQ(error, "");
 }
 
 // Catches: an end that waits although the last call was given up.
 TEST_F(GrpcServerTest, StopsWhenTheLastCallIsGivenUp) {
   methods.table["/a.B/Never"] = never;
-  auto by = byHand(call(1, "/a.B/Never"));
+  auto by = rawClient(call(1, "/a.B/Never"));
   stop->fulfill();
   scope.poll();
-  say(*by, h2Frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678"));
+  send(*by, h2Frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "12345678"));
   EXPECT_FALSE(by->ended);
-  say(*by, h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(NGHTTP2_CANCEL, 4)));
+  send(*by, h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(NGHTTP2_CANCEL, 4)));
   EXPECT_TRUE(by->ended);
 }
 
 // Catches: a client that answers no PING and holds up the end.
 TEST_F(GrpcServerTest, StopsWithoutAnAnswer) {
-  auto by = byHand("");
+  auto by = rawClient("");
   stop->fulfill();
   advance(timer, scope, 1100 * kj::MILLISECONDS);
   EXPECT_EQ(by->count(NGHTTP2_GOAWAY), 2u);

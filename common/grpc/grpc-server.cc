@@ -11,23 +11,25 @@ namespace talos::grpc {
 namespace {
 
 constexpr size_t kPiece = 4096;
-// Before the loop turns to others: some hundred small calls, a few milliseconds of work.
+// Read before the loop polls other connections: some hundred small calls, a few milliseconds of
+// work.
 constexpr unsigned kPiecesInTurn = 4;
-// So many times the limit, the headers of a call are unpacked no further.
-constexpr size_t kMuchTooLong = 4;
-// A config of some hundred KiB comes in a few round trips; 256 calls at once have enough.
+// The headers of a call are unpacked up to so many times their limit.
+constexpr size_t kHeaderFactor = 4;
+// A config of some hundred KiB arrives in a few round trips; 256 calls at once have enough.
 constexpr int32_t kCallWindow = 256 << 10, kAllCallsWindow = 4 << 20;
-// Frames that wait to be sent, other than those of data: an answer and a status for each call, and
-// what the budget of frames lets a client ask for.
+// Frames that wait to be sent, other than data: an answer and a status for each call, and answers
+// to the frames that the budget permits.
 constexpr size_t kMostFrames = 4096;
-// More of them than this wait for a client that is slow, not for long.
+// More of them than this may wait for a slow client only for a short time.
 constexpr size_t kManyFrames = 256;
-// For who is turned away, to read why.
-constexpr auto kFarewell = 2 * kj::SECONDS;
-// How long a client that is to go elsewhere may still begin calls, if it does not answer.
-constexpr auto kLastCalls = 1 * kj::SECONDS;
+// How long a client whose connection is closed has to read the error.
+constexpr auto kErrorTimeout = 2 * kj::SECONDS;
+// How long a client may still start calls after the shutdown notice, if it does not answer the
+// ping.
+constexpr auto kDrainPing = 1 * kj::SECONDS;
 
-class ServerSession final : public Carrier, private H2Events, private Budget::Queue {
+class ServerSession final : public CallTransport, private H2SessionEvents, private Budget::Queue {
  public:
   ServerSession(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, GrpcHandler& handler,
                 const GrpcLimits& limits, kj::Own<Budget::Account> account);
@@ -41,9 +43,9 @@ class ServerSession final : public Carrier, private H2Events, private Budget::Qu
   nghttp2_session* h2 = nullptr;
   FrameBudget budget;
   std::map<int32_t, kj::Own<ServerCall>> calls;
-  kj::Vector<kj::Own<ServerCall>> gone;  // whose streams are closed
+  kj::Vector<kj::Own<ServerCall>> closedCalls;
   kj::Vector<kj::Promise<void>> dropped;
-  kj::Maybe<kj::String> failure;  // of the client
+  kj::Maybe<kj::String> failure;  // caused by the client
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::Promise<void> failing = nullptr;
   Signal wrote, ponged;
@@ -52,9 +54,9 @@ class ServerSession final : public Carrier, private H2Events, private Budget::Qu
   bool watchingReader = false;
   uint64_t fills = 0, framesSent = 0;
   kj::TimePoint turn;
-  unsigned inTurn = 0;  // pieces that were read
+  unsigned inTurn = 0;  // pieces read
 
-  // --- Carrier ---
+  // --- CallTransport ---
   void respond(int32_t id, kj::ArrayPtr<const nghttp2_nv> fields, bool all) override;
   void conclude(int32_t id, kj::ArrayPtr<const nghttp2_nv> trailers) override {
     nghttp2_submit_trailer(h2, id, trailers.begin(), trailers.size());
@@ -74,61 +76,58 @@ class ServerSession final : public Carrier, private H2Events, private Budget::Qu
   }
   void drop(kj::Promise<void> promise) override { dropped.add(kj::mv(promise)); }
   // --- Budget::Queue ---
-  size_t queued() const override { return Carrier::queued; }
+  size_t queued() const override { return CallTransport::queued; }
   void cutOff() override {
-    expel(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client reads too little of what it asked for"));
+    disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
+               kj::str("the client reads too little of what it asked for"));
   }
 
   kj::Promise<void> readAll();
   kj::Promise<void> takeTurns();
   bool muchWaits() const {
-    return Carrier::queued > limits.stuckQueue ||
+    return CallTransport::queued > limits.stuckQueue ||
            nghttp2_session_get_outbound_queue_size(h2) > kManyFrames;
   }
   kj::Promise<void> watchReader();
   kj::Promise<void> writeAll();
   kj::Promise<void> written();
-  kj::Promise<void> leave();
-  kj::Promise<void> turnAway();
+  kj::Promise<void> drain();
+  kj::Promise<void> sendError();
   kj::Promise<void> watchMessages();
   void flush();
   void sweep();
-  void expel(uint32_t code, kj::String why);
+  void disconnect(uint32_t code, kj::String error);
   void spend(int64_t cost) {
     if (budget.spend(cost, timer.now())) return;
-    expel(NGHTTP2_ENHANCE_YOUR_CALM,
-          kj::str("the client sends too many frames that carry nothing"));
+    disconnect(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client sends too many frames without data"));
   }
   ServerCall* find(int32_t id) {
     auto it = calls.find(id);
     return it == calls.end() ? nullptr : it->second.get();
   }
 
-  // --- nghttp2 ---
-  static ServerSession& self(void* user) {
-    return static_cast<ServerSession&>(*static_cast<H2Events*>(user));
-  }
-  void began(const nghttp2_frame_hd& header);
-  void received(const nghttp2_frame& frame);
-  void sent(const nghttp2_frame& frame);
+  // --- H2SessionEvents ---
+  void frameStarted(const nghttp2_frame_hd& header) override;
+  void requestStarted(int32_t id) override { calls[id] = kj::heap<ServerCall>(*this, id); }
+  void frameReceived(const nghttp2_frame& frame) override;
+  void frameSent(const nghttp2_frame& frame) override;
   bool header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) override;
   size_t data(int32_t id, kj::ArrayPtr<const kj::byte> bytes) override;
   void closed(int32_t id, uint32_t code) override;
   kj::Maybe<size_t> fill(int32_t id, kj::ArrayPtr<kj::byte> into, uint32_t& flags) override;
-  void open();
 };
 
 ServerSession::ServerSession(kj::Timer& timer, kj::Own<kj::AsyncIoStream> given,
                              GrpcHandler& handler, const GrpcLimits& limits,
                              kj::Own<Budget::Account> account)
-    : Carrier(timer, handler, limits, kj::mv(account)),
+    : CallTransport(timer, handler, limits, kj::mv(account)),
       stream(kj::mv(given)),
       budget(timer.now()),
       turn(timer.now()) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   failed = kj::mv(paf.fulfiller);
   failing = kj::mv(paf.promise);
-  open();
+  h2 = newH2Session(H2Side::kServer, *this);
   if (this->account.get() != nullptr) this->account->add(*this);
   nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.calls},
@@ -151,46 +150,10 @@ ServerSession::~ServerSession() noexcept(false) {
   nghttp2_session_del(h2);
 }
 
-void ServerSession::open() {
-  nghttp2_session_callbacks* callbacks;
-  KJ_ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
-  KJ_DEFER(nghttp2_session_callbacks_del(callbacks));
-  nghttp2_session_callbacks_set_on_begin_frame_callback(
-      callbacks, [](nghttp2_session*, const nghttp2_frame_hd* header, void* user) {
-        self(user).began(*header);
-        return 0;
-      });
-  nghttp2_session_callbacks_set_on_begin_headers_callback(
-      callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
-        if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
-          auto id = frame->hd.stream_id;
-          self(user).calls[id] = kj::heap<ServerCall>(self(user), id);
-        }
-        return 0;
-      });
-  setEvents(callbacks);
-  nghttp2_session_callbacks_set_on_frame_recv_callback(
-      callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
-        self(user).received(*frame);
-        return 0;
-      });
-  nghttp2_session_callbacks_set_on_frame_send_callback(
-      callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
-        self(user).sent(*frame);
-        return 0;
-      });
-  nghttp2_option* option;
-  KJ_ASSERT(nghttp2_option_new(&option) == 0);
-  KJ_DEFER(nghttp2_option_del(option));
-  nghttp2_option_set_no_auto_window_update(option, 1);
-  nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);  // ours: FrameBudget
-  KJ_ASSERT(nghttp2_session_server_new2(&h2, callbacks, static_cast<H2Events*>(this), option) == 0);
-}
-
 // --- what the client sends ---
 
-// Every frame but CONTINUATION, of which nghttp2 takes eight in a row.
-void ServerSession::began(const nghttp2_frame_hd& header) {
+// nghttp2 accepts at most eight CONTINUATION frames in a row, which are not counted.
+void ServerSession::frameStarted(const nghttp2_frame_hd& header) {
   switch (header.type) {
     case NGHTTP2_HEADERS:
       return;
@@ -210,13 +173,14 @@ void ServerSession::began(const nghttp2_frame_hd& header) {
 bool ServerSession::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
   auto call = find(frame.hd.stream_id);
   if (call == nullptr || frame.headers.cat != NGHTTP2_HCAT_REQUEST) return true;
-  auto most = kMuchTooLong * limits.headers;
+  auto most = kHeaderFactor * limits.headers;
   if (call->header(name, value) <= most) return true;
-  expel(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the headers of a call are more than ", most, " bytes"));
+  disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
+             kj::str("the headers of a call are more than ", most, " bytes"));
   return false;
 }
 
-void ServerSession::received(const nghttp2_frame& frame) {
+void ServerSession::frameReceived(const nghttp2_frame& frame) {
   if (frame.hd.type == NGHTTP2_PING) {
     if (frame.hd.flags & NGHTTP2_FLAG_ACK) ponged.raise();
     return;
@@ -239,9 +203,9 @@ void ServerSession::closed(int32_t id, uint32_t) {
   auto it = calls.find(id);
   if (it == calls.end()) return;
   it->second->abandon();
-  gone.add(kj::mv(it->second));
+  closedCalls.add(kj::mv(it->second));
   calls.erase(it);
-  wrote.raise();  // leave() waits for the last one
+  wrote.raise();  // drain() waits for the last one
 }
 
 kj::Promise<void> ServerSession::readAll() {
@@ -250,14 +214,14 @@ kj::Promise<void> ServerSession::readAll() {
     auto got = co_await stream->tryRead(buffer.begin(), 1, buffer.size());
     if (got == 0) co_return;
     co_await takeTurns();
-    if (failure != nullptr) continue;  // it is turned away
+    if (failure != nullptr) continue;  // being disconnected
     auto used = nghttp2_session_mem_recv2(h2, buffer.begin(), got);
     if (account.get() != nullptr) account->received(got);
     if (used < 0) {
-      expel(NGHTTP2_PROTOCOL_ERROR,
-            kj::str("not valid HTTP/2: ", nghttp2_strerror(static_cast<int>(used))));
+      disconnect(NGHTTP2_PROTOCOL_ERROR,
+                 kj::str("not valid HTTP/2: ", nghttp2_strerror(static_cast<int>(used))));
     } else if (nghttp2_session_get_outbound_queue_size(h2) > kMostFrames) {
-      expel(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client does not read the answers"));
+      disconnect(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client does not read the answers"));
     }
     sweep();
     if (!watching && arriving > 0) {
@@ -268,10 +232,10 @@ kj::Promise<void> ServerSession::readAll() {
   }
 }
 
-// A client that always has something to say would otherwise keep out everybody else: the loop looks
-// for what has come, and sends what is Cap'n Proto's, only when it has nothing left to do.
+// A client that sends without a pause would otherwise lock out all others: the loop polls
+// connections, and sends messages of Cap'n Proto, only when it has nothing left to do.
 kj::Promise<void> ServerSession::takeTurns() {
-  auto now = timer.now();  // stands still until the loop has looked
+  auto now = timer.now();  // constant until the loop has polled
   if (now != turn) inTurn = 0;
   turn = now;
   if (++inTurn <= kPiecesInTurn) return kj::READY_NOW;
@@ -288,10 +252,10 @@ kj::Promise<void> ServerSession::watchMessages() {
   watching = false;
 }
 
-// --- what it is sent ---
+// --- what the server sends ---
 
 void ServerSession::respond(int32_t id, kj::ArrayPtr<const nghttp2_nv> fields, bool all) {
-  auto body = eventsFill();
+  auto body = h2DataProvider();
   nghttp2_submit_response2(h2, id, fields.begin(), fields.size(), all ? nullptr : &body);
   flush();
 }
@@ -309,7 +273,7 @@ kj::Maybe<size_t> ServerSession::fill(int32_t id, kj::ArrayPtr<kj::byte> into, u
   return filled;
 }
 
-void ServerSession::sent(const nghttp2_frame& frame) {
+void ServerSession::frameSent(const nghttp2_frame& frame) {
   auto id = frame.hd.stream_id;
   ++framesSent;
   switch (frame.hd.type) {
@@ -317,7 +281,7 @@ void ServerSession::sent(const nghttp2_frame& frame) {
       return budget.earn(FrameBudget::kAnswer);
     case NGHTTP2_HEADERS:
       budget.earn(FrameBudget::kAnswer);
-      // What the client might still send is not waited for.
+      // Does not wait for what the client might still send.
       if ((frame.hd.flags & NGHTTP2_FLAG_END_STREAM) &&
           nghttp2_session_get_stream_remote_close(h2, id) == 0) {
         nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
@@ -328,22 +292,24 @@ void ServerSession::sent(const nghttp2_frame& frame) {
       return;
     case NGHTTP2_GOAWAY:
       if (frame.goaway.error_code == NGHTTP2_NO_ERROR) return;
-      return expel(frame.goaway.error_code,
-                   kj::str("not valid HTTP/2: ", nghttp2_http2_strerror(frame.goaway.error_code)));
+      return disconnect(
+          frame.goaway.error_code,
+          kj::str("not valid HTTP/2: ", nghttp2_http2_strerror(frame.goaway.error_code)));
     default:
       return;
   }
 }
 
-// Answers to PING are no sign that it takes what it has asked for.
+// Answers to PING do not show that the client reads its answers.
 kj::Promise<void> ServerSession::watchReader() {
   while (muchWaits()) {
     auto fillsBefore = fills, framesBefore = framesSent;
     co_await timer.afterDelay(limits.stuck);
     bool many = nghttp2_session_get_outbound_queue_size(h2) > kManyFrames;
-    if ((Carrier::queued > limits.stuckQueue && fills == fillsBefore) ||
+    if ((CallTransport::queued > limits.stuckQueue && fills == fillsBefore) ||
         (many && framesSent == framesBefore)) {
-      expel(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client takes nothing of what it asked for"));
+      disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
+                 kj::str("the client takes nothing of what it asked for"));
       break;
     }
   }
@@ -358,7 +324,7 @@ void ServerSession::flush() {
   if (writing || lost || nghttp2_session_want_write(h2) == 0) return;
   writing = true;
   writes = kj::evalLater([this]() { return writeAll(); }).eagerlyEvaluate([this](kj::Exception&&) {
-    // Reading tells that it is gone.
+    // The reading side reports the disconnect.
     lost = true;
     writing = false;
     wrote.raise();
@@ -380,58 +346,58 @@ kj::Promise<void> ServerSession::written() {
 
 // Not from within nghttp2 or a call: their promises are dropped here.
 void ServerSession::sweep() {
-  auto calls = kj::mv(gone);
+  auto calls = kj::mv(closedCalls);
   auto promises = kj::mv(dropped);
-  gone = {};
+  closedCalls = {};
   dropped = {};
   promises.clear();
 }
 
-void ServerSession::expel(uint32_t code, kj::String why) {
+void ServerSession::disconnect(uint32_t code, kj::String error) {
   if (failure != nullptr) return;
-  failure = kj::mv(why);
+  failure = kj::mv(error);
   nghttp2_session_terminate_session(h2, code);
   failed->fulfill();
 }
 
-// Gives it a moment to read why.
-kj::Promise<void> ServerSession::turnAway() {
+// Gives the client a moment to read the error.
+kj::Promise<void> ServerSession::sendError() {
   for (auto& item : calls) item.second->abandon();
   sweep();
   flush();
-  auto told = written().then([this]() -> kj::Promise<void> {
+  auto sent = written().then([this]() -> kj::Promise<void> {
     stream->shutdownWrite();
     return kj::NEVER_DONE;
   });
-  return timer.afterDelay(kFarewell).exclusiveJoin(kj::mv(told));
+  return timer.afterDelay(kErrorTimeout).exclusiveJoin(kj::mv(sent));
 }
 
-kj::Promise<void> ServerSession::leave() {
+kj::Promise<void> ServerSession::drain() {
   nghttp2_submit_shutdown_notice(h2);
   flush();
   co_await written();
   nghttp2_submit_ping(h2, NGHTTP2_FLAG_NONE, nullptr);
   flush();
-  // Behind its answer come only calls that it began knowing better.
-  co_await ponged.next().exclusiveJoin(timer.afterDelay(kLastCalls));
+  // Calls after its answer were started by a client that knows of the shutdown.
+  co_await ponged.next().exclusiveJoin(timer.afterDelay(kDrainPing));
   nghttp2_submit_goaway(h2, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h2),
                         NGHTTP2_NO_ERROR, nullptr, 0);
   flush();
   while (writing || !calls.empty()) co_await wrote.next();
   stream->shutdownWrite();
-  co_await kj::Promise<void>(kj::NEVER_DONE);  // it ends when the client has seen that and goes
+  co_await kj::Promise<void>(kj::NEVER_DONE);  // until the client disconnects
 }
 
 kj::Promise<kj::Maybe<kj::String>> ServerSession::run(kj::Promise<void> stop) {
-  auto leaving = stop.then([this]() { return leave(); });
-  auto broken = failing.then([this]() { return turnAway(); });
+  auto draining = stop.then([this]() { return drain(); });
+  auto broken = failing.then([this]() { return sendError(); });
   co_await readAll()
       .catch_([this](kj::Exception&& e) {
         if (e.getType() != kj::Exception::Type::DISCONNECTED && failure == nullptr) {
           failure = messageOf(e);
         }
       })
-      .exclusiveJoin(kj::mv(leaving))
+      .exclusiveJoin(kj::mv(draining))
       .exclusiveJoin(kj::mv(broken));
   co_return kj::mv(failure);
 }

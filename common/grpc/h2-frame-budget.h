@@ -1,7 +1,6 @@
-// How many frames of HTTP/2 a client may send that carry nothing. Each costs the server work and
-// the client next to nothing, so they are limited as the data is that honest clients send them for:
-// a client acknowledges and credits what it gets, and measures its way to the server meanwhile.
-// Pure.
+// A budget for HTTP/2 frames of a client that carry no data. Each costs the server work and the
+// client almost nothing, so their number is limited in proportion to data: honest clients send them
+// to acknowledge and credit data that they receive, and to measure round trips meanwhile. Pure.
 #pragma once
 
 #include <kj/time.h>
@@ -12,14 +11,14 @@ class FrameBudget {
  public:
   explicit FrameBudget(kj::TimePoint now) : since(now) {}
 
-  // What an honest client sends in a burst (a dashboard that ends resets thirty streams), and what
-  // it gets back with time.
+  // The burst of an honest client (a dashboard that exits resets thirty streams), and the rate at
+  // which the budget refills.
   static constexpr int64_t kMost = 1000, kPerSecond = 100;
-  // Costs: of a frame that asks for nothing or next to nothing, of a stream that was opened for
-  // nothing, of one that the server had to reset.
+  // The costs of a frame without data, of a stream that the client resets, of one that the server
+  // had to reset.
   static constexpr int64_t kEmpty = 1, kReset = 2, kWrong = 4;
 
-  // False: it is used up.
+  // False when the budget is exhausted.
   bool spend(int64_t cost, kj::TimePoint now) {
     auto seconds = (now - since) / kj::SECONDS;
     if (seconds > 0) {
@@ -31,9 +30,9 @@ class FrameBudget {
   }
   void earn(int64_t frames) { left = kj::min(left + frames, kMost); }
 
-  // What a frame of data from the client is worth: tiny ones cost.
+  // The worth of a frame of data from the client: tiny ones cost.
   static constexpr int64_t worthOf(size_t bytes) { return static_cast<int64_t>(bytes / 256) - 1; }
-  // What the client may send because of a frame of an answer.
+  // The frames that a client may send in response to a frame of an answer.
   static constexpr int64_t kAnswer = 4;
 
  private:

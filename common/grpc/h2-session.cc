@@ -12,8 +12,18 @@ uint8_t* bytesOf(kj::StringPtr text) {
   return reinterpret_cast<uint8_t*>(const_cast<char*>(text.begin()));  // nghttp2 copies them
 }
 
-H2Events& events(void* user) {
-  return *static_cast<H2Events*>(user);
+H2SessionEvents& events(void* user) {
+  return *static_cast<H2SessionEvents*>(user);
+}
+
+int onBeginFrame(nghttp2_session*, const nghttp2_frame_hd* header, void* user) {
+  events(user).frameStarted(*header);
+  return 0;
+}
+
+int onBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+  if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) events(user).requestStarted(frame->hd.stream_id);
+  return 0;
 }
 
 int onHeader(nghttp2_session*, const nghttp2_frame* frame, const uint8_t* name, size_t nameSize,
@@ -33,6 +43,16 @@ int onData(nghttp2_session* h2, uint8_t, int32_t id, const uint8_t* data, size_t
   return 0;
 }
 
+int onFrameReceived(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+  events(user).frameReceived(*frame);
+  return 0;
+}
+
+int onFrameSent(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+  events(user).frameSent(*frame);
+  return 0;
+}
+
 int onClose(nghttp2_session*, int32_t id, uint32_t code, void* user) {
   events(user).closed(id, code);
   return 0;
@@ -49,13 +69,33 @@ nghttp2_ssize onFill(nghttp2_session*, int32_t id, uint8_t* buffer, size_t size,
 
 }  // namespace
 
-void setEvents(nghttp2_session_callbacks* callbacks) {
+nghttp2_session* newH2Session(H2Side side, H2SessionEvents& events) {
+  nghttp2_session_callbacks* callbacks;
+  KJ_ASSERT(nghttp2_session_callbacks_new(&callbacks) == 0);
+  KJ_DEFER(nghttp2_session_callbacks_del(callbacks));
+  nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, onBeginFrame);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, onBeginHeaders);
   nghttp2_session_callbacks_set_on_header_callback(callbacks, onHeader);
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onData);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrameReceived);
+  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, onFrameSent);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onClose);
+  nghttp2_option* option;
+  KJ_ASSERT(nghttp2_option_new(&option) == 0);
+  KJ_DEFER(nghttp2_option_del(option));
+  nghttp2_option_set_no_auto_window_update(option, 1);
+  nghttp2_session* session;
+  if (side == H2Side::kServer) {
+    // FrameBudget limits resets.
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
+    KJ_ASSERT(nghttp2_session_server_new2(&session, callbacks, &events, option) == 0);
+  } else {
+    KJ_ASSERT(nghttp2_session_client_new2(&session, callbacks, &events, option) == 0);
+  }
+  return session;
 }
 
-nghttp2_data_provider2 eventsFill() {
+nghttp2_data_provider2 h2DataProvider() {
   nghttp2_data_provider2 body = {};
   body.read_callback = onFill;
   return body;
@@ -81,7 +121,7 @@ kj::Promise<void> writePending(nghttp2_session* session, kj::AsyncIoStream& stre
   }
 }
 
-size_t Outbox::fill(kj::ArrayPtr<kj::byte> into) {
+size_t SendQueue::fill(kj::ArrayPtr<kj::byte> into) {
   size_t done = 0;
   while (done < into.size() && !frames.empty()) {
     auto& front = frames.front();
@@ -97,7 +137,7 @@ size_t Outbox::fill(kj::ArrayPtr<kj::byte> into) {
   return done;
 }
 
-void Outbox::clear() {
+void SendQueue::clear() {
   frames.clear();
   offset = waiting = 0;
 }

@@ -1,6 +1,6 @@
-// For tests: a server of gRPC on one end of a pipe in the test's own loop: the real one
-// (grpc-server.h). What a method does is a function of the test; an unknown one is answered with
-// status 12, as any server does. What no server of ours says is said by hand (test-h2.h).
+// For tests: the gRPC server of grpc-server.h on one end of a pipe in the test's own loop. Each
+// method is a function of the test; unknown ones are answered with status 12, as by any server.
+// Frames that our server never sends are made by hand (test-h2.h).
 #pragma once
 
 #include <kj/async-io.h>
@@ -15,11 +15,12 @@
 #include "common/base/signal.h"
 #include "common/grpc/grpc-client.h"
 #include "common/grpc/grpc-server.h"
+#include "common/net/forwarding-stream.h"
 
 namespace talos::grpc {
 
-// The server keeps no deadlines, which are the client's here: no time passes for it.
-class StandingTime final : public kj::Timer {
+// A timer without time, so that the server keeps no deadlines: tests are about the client's.
+class FrozenTimer final : public kj::Timer {
  public:
   kj::TimePoint now() const override { return kj::origin<kj::TimePoint>(); }
   kj::Promise<void> atTime(kj::TimePoint time) override { return afterDelay(time - now()); }
@@ -29,39 +30,30 @@ class StandingTime final : public kj::Timer {
   }
 };
 
-// What the server hears, with an eye on the client's pings.
-class Overheard final : public kj::AsyncIoStream {
+// Counts the client's pings in what the server receives.
+class PingObserver final : public ForwardingStream {
  public:
-  Overheard(kj::Own<kj::AsyncIoStream> inner, const bool& deaf, unsigned& pings)
-      : inner(kj::mv(inner)), deaf(deaf), pings(pings) {}
+  PingObserver(kj::Own<kj::AsyncIoStream> inner, const bool& deaf, unsigned& pings)
+      : ForwardingStream(kj::mv(inner)), deaf(deaf), pings(pings) {}
 
   kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
     for (;;) {
       auto got = co_await inner->tryRead(buffer, least, most);
       if (got > 0 && deaf) continue;
-      look(kj::arrayPtr(static_cast<kj::byte*>(buffer), got));
+      parse(kj::arrayPtr(static_cast<kj::byte*>(buffer), got));
       co_return got;
     }
   }
-  kj::Promise<void> write(const void* buffer, size_t size) override {
-    return inner->write(buffer, size);
-  }
-  kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
-    return inner->write(pieces);
-  }
-  kj::Promise<void> whenWriteDisconnected() override { return inner->whenWriteDisconnected(); }
-  void shutdownWrite() override { inner->shutdownWrite(); }
 
  private:
   static constexpr size_t kPreface = 24, kHeader = 9;
 
-  kj::Own<kj::AsyncIoStream> inner;
   const bool& deaf;
   unsigned& pings;
   size_t passed = kPreface;  // bytes that are not of a frame's header
   std::string header;
 
-  void look(kj::ArrayPtr<const kj::byte> bytes) {
+  void parse(kj::ArrayPtr<const kj::byte> bytes) {
     for (auto byte : bytes) {
       if (passed > 0) {
         --passed;
@@ -90,8 +82,8 @@ class ModelServer final : private GrpcHandler {
       out.push_back(std::move(message));
       changed.raise();
     }
-    void finish(int status = 0, const std::string& text = "") {
-      over = GrpcStatus{static_cast<kj::uint>(status), kj::str(text.c_str())};
+    void finish(int code = 0, const std::string& text = "") {
+      status = GrpcStatus{static_cast<kj::uint>(code), kj::str(text.c_str())};
       changed.raise();
     }
     size_t taken() const { return sent; }  // bytes, by the connection
@@ -100,7 +92,7 @@ class ModelServer final : private GrpcHandler {
     friend class ModelServer;
     std::deque<std::string> out;
     size_t sent = 0;
-    kj::Maybe<GrpcStatus> over;
+    kj::Maybe<GrpcStatus> status;
     Signal changed;
   };
   // Called when the first message is complete, and again with each further one and the end.
@@ -112,7 +104,7 @@ class ModelServer final : private GrpcHandler {
 
   std::map<std::string, Method> methods;
   unsigned dialled = 0, pings = 0;
-  bool deaf = false;  // as a machine that has lost its power: nothing is answered any more
+  bool deaf = false;  // like a machine that has lost power: nothing is answered any more
   std::vector<int32_t> cancelled;         // streams whose calls were given up before their end
   std::map<int32_t, Exchange> exchanges;  // of the connection
 
@@ -121,7 +113,7 @@ class ModelServer final : private GrpcHandler {
     drop();
     ++dialled;
     auto pipe = kj::newTwoWayPipe();
-    auto stream = kj::heap<Overheard>(kj::mv(pipe.ends[0]), deaf, pings);
+    auto stream = kj::heap<PingObserver>(kj::mv(pipe.ends[0]), deaf, pings);
     serving = serveGrpc(time, kj::mv(stream), *this, kLimits)
                   .ignoreResult()
                   .eagerlyEvaluate([](kj::Exception&&) {});
@@ -139,7 +131,7 @@ class ModelServer final : private GrpcHandler {
  private:
   static constexpr GrpcLimits kLimits{.message = kMostMessage};
 
-  StandingTime time;
+  FrozenTimer time;
   kj::Maybe<kj::Promise<void>> serving;
   bool dying = false;
   int32_t streams = 0;
@@ -153,7 +145,7 @@ class ModelServer final : private GrpcHandler {
       for (auto& value : call.metadata(name)) x.headers[name] = value.cStr();
     }
     auto given = kj::defer([this, id, &x]() {
-      if (x.over == nullptr && !dying) cancelled.push_back(id);
+      if (x.status == nullptr && !dying) cancelled.push_back(id);
     });
     co_return co_await answering(call, x).exclusiveJoin(listening(call, x));
   }
@@ -184,7 +176,7 @@ class ModelServer final : private GrpcHandler {
         x.sent += message.size();
         co_await call.send(kj::heapArray(kj::arrayPtr(message.data(), message.size()).asBytes()));
       }
-      KJ_IF_MAYBE (status, x.over) co_return GrpcStatus{status->code, kj::str(status->message)};
+      KJ_IF_MAYBE (s, x.status) co_return GrpcStatus{s->code, kj::str(s->message)};
       co_await changed;
     }
   }

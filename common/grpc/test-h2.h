@@ -1,4 +1,4 @@
-// For tests: frames of HTTP/2 made by hand, and what a server answers to them.
+// For tests: HTTP/2 frames made by hand, and a client that sends them and parses the answers.
 #pragma once
 
 #include <kj/async-io.h>
@@ -75,15 +75,15 @@ inline std::string hello() {
   return kPreface + settingsFrame();
 }
 
-// Says what it is told, and keeps what comes: frames, and of each stream its fields and data.
-class ByHand {
+// Sends raw bytes, and keeps what it receives: frames, and the fields and data of each stream.
+class RawH2Client {
  public:
-  explicit ByHand(kj::Own<kj::AsyncIoStream> given) : stream(kj::mv(given)) {
+  explicit RawH2Client(kj::Own<kj::AsyncIoStream> given) : stream(kj::mv(given)) {
     KJ_ASSERT(nghttp2_hd_inflate_new(&inflater) == 0);
     reading = readAll().eagerlyEvaluate([this](kj::Exception&&) { ended = true; });
   }
-  ~ByHand() { nghttp2_hd_inflate_del(inflater); }
-  KJ_DISALLOW_COPY_AND_MOVE(ByHand);
+  ~RawH2Client() { nghttp2_hd_inflate_del(inflater); }
+  KJ_DISALLOW_COPY_AND_MOVE(RawH2Client);
 
   struct Frame {
     uint8_t type, flags;
@@ -95,8 +95,8 @@ class ByHand {
   std::map<int32_t, std::string> data;
   bool ended = false;
 
-  kj::Promise<void> say(std::string bytes) { co_await stream->write(bytes.data(), bytes.size()); }
-  void go() { stream->shutdownWrite(); }
+  kj::Promise<void> send(std::string bytes) { co_await stream->write(bytes.data(), bytes.size()); }
+  void disconnect() { stream->shutdownWrite(); }
   unsigned count(uint8_t type) const {
     return std::count_if(frames.begin(), frames.end(), [&](auto& f) { return f.type == type; });
   }

@@ -19,17 +19,17 @@ inline std::string textOf(kj::ArrayPtr<const kj::byte> bytes) {
   return std::string(bytes.asChars().begin(), bytes.size());
 }
 
-// What a method does is a function of the test.
+// A handler whose methods are functions of the test.
 class Methods final : public GrpcHandler {
  public:
   std::map<std::string, std::function<kj::Promise<GrpcStatus>(GrpcCall&)>> table;
-  unsigned running = 0, begun = 0;
+  unsigned running = 0, started = 0;
 
   kj::Promise<GrpcStatus> call(GrpcCall& call) override {
     auto found = table.find(call.path().cStr());
     if (found == table.end()) return GrpcStatus{12, kj::str("unknown method")};
     ++running;
-    ++begun;
+    ++started;
     return found->second(call).attach(kj::defer([this]() { --running; }));
   }
 };
@@ -62,32 +62,32 @@ class SessionTest : public ::testing::Test {
   kj::Own<Budget::Account> account;
   kj::Own<kj::PromiseFulfiller<void>> stop;
   kj::Promise<void> serving = nullptr;
-  std::string reason;  // why the connection ended: "(open)" before, "" in order
+  std::string error;  // of the connection's end: "(open)" before it, "" if it ended in order
 
   kj::Own<kj::AsyncIoStream> connect() {
     auto pipe = kj::newTwoWayPipe();
     auto paf = kj::newPromiseAndFulfiller<void>();
     stop = kj::mv(paf.fulfiller);
-    reason = "(open)";
+    error = "(open)";
     auto own = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account);
     serving =
         serveGrpc(timer, kj::mv(pipe.ends[0]), methods, limits, kj::mv(paf.promise), kj::mv(own))
-            .then([this](kj::Maybe<kj::String> why) { reason = why.orDefault(kj::str()).cStr(); })
+            .then([this](kj::Maybe<kj::String> e) { error = e.orDefault(kj::str()).cStr(); })
             .eagerlyEvaluate(nullptr);
     return kj::mv(pipe.ends[1]);
   }
-  kj::Own<ByHand> byHand(std::string bytes) {
-    auto by = kj::heap<ByHand>(connect());
-    say(*by, hello() + bytes);
-    return by;
+  kj::Own<RawH2Client> rawClient(std::string bytes) {
+    auto client = kj::heap<RawH2Client>(connect());
+    send(*client, hello() + bytes);
+    return client;
   }
-  void say(ByHand& by, std::string bytes) {
-    auto saying = by.say(kj::mv(bytes)).eagerlyEvaluate([](kj::Exception&&) {});
+  void send(RawH2Client& client, std::string bytes) {
+    auto sending = client.send(kj::mv(bytes)).eagerlyEvaluate([](kj::Exception&&) {});
     settle();
-    said.push_back(kj::mv(saying));
+    sent.push_back(kj::mv(sending));
   }
-  // Until there is nothing left to do at this time: a server that gives others their turn goes on
-  // in the same moment.
+  // Runs the loop until there is nothing left to do at this time: a server that yields continues at
+  // the same time.
   void settle() {
     for (scope.poll(); timer.nextEvent().orDefault(kj::maxValue) <= timer.now(); scope.poll()) {
       timer.advanceTo(timer.now());
@@ -98,7 +98,7 @@ class SessionTest : public ::testing::Test {
     settle();
     return promise.wait(scope);
   }
-  std::vector<kj::Promise<void>> said;
+  std::vector<kj::Promise<void>> sent;
 };
 
 }  // namespace talos::grpc::testing

@@ -30,20 +30,20 @@ static_assert(kj::isSameType<decltype(reach(ContextHandle())), void * kj::TlsCon
 constexpr int kVerifyErrors = 128;  // more than there are X509_V_ERR_* codes
 constexpr int kTimes = kVerifyErrors;
 
-// OpenSSL's error queue carries numbers; their words come from tables. This makes the reasons of
-// refused certificates errors of a library of their own, one for each thread: the words of the last
-// one, kTimes, are written anew for each refusal, and read before the handshake returns.
-class Reasons {
+// OpenSSL's error queue carries numbers; their texts come from tables. This makes the errors of
+// refused certificates those of a library of their own, one for each thread: the text of the last
+// one, kTimes, is written for each refusal, and read before the handshake returns.
+class VerifyErrors {
  public:
-  Reasons() : library(ERR_get_next_error_library()) {
+  VerifyErrors() : library(ERR_get_next_error_library()) {
     for (int code = 1; code < kVerifyErrors; ++code) {
       table[code - 1] = {static_cast<unsigned long>(code), X509_verify_cert_error_string(code)};
     }
     table[kTimes - 1] = {kTimes, times};
     ERR_load_strings(library, table);
   }
-  ~Reasons() { ERR_unload_strings(library, table); }
-  KJ_DISALLOW_COPY_AND_MOVE(Reasons);
+  ~VerifyErrors() { ERR_unload_strings(library, table); }
+  KJ_DISALLOW_COPY_AND_MOVE(VerifyErrors);
 
   void raise(int code) { ERR_raise(library, code); }
   void raiseTimes(kj::StringPtr text) {
@@ -59,8 +59,8 @@ class Reasons {
   ERR_STRING_DATA table[kVerifyErrors + 1] = {};
 };
 
-// What a certificate says of its times, and the clock.
-kj::String aboutTimes(int code, X509_STORE_CTX* store) {
+// The validity of a certificate, and the clock.
+kj::String describeTimes(int code, X509_STORE_CTX* store) {
   auto info = pki::inspect(pki::writeCertificate(X509_STORE_CTX_get_current_cert(store)));
   return kj::str(
       X509_STORE_CTX_get_error_depth(store) > 0 ? "CA certificate: " : "",
@@ -70,26 +70,27 @@ kj::String aboutTimes(int code, X509_STORE_CTX* store) {
 
 int explain(int ok, X509_STORE_CTX* store) {
   if (ok) return ok;
-  thread_local Reasons reasons;
+  thread_local VerifyErrors errors;
   int code = X509_STORE_CTX_get_error(store);
   if (code == X509_V_ERR_CERT_HAS_EXPIRED || code == X509_V_ERR_CERT_NOT_YET_VALID) {
     kj::String text;
     // No exception passes through C.
-    auto failed = kj::runCatchingExceptions([&] { text = aboutTimes(code, store); });
+    auto failed = kj::runCatchingExceptions([&] { text = describeTimes(code, store); });
     if (failed == nullptr) {
-      reasons.raiseTimes(text);
+      errors.raiseTimes(text);
       return ok;
     }
   }
-  if (code > 0 && code < kVerifyErrors) reasons.raise(code);
+  if (code > 0 && code < kVerifyErrors) errors.raise(code);
   return ok;
 }
 
 constexpr int kMostShown = 8;  // certificates of a chain
 
-// The place of OpenSSL's own verification of a chain. KJ looks at the store's error afterwards.
-int judgeChain(X509_STORE_CTX* store, void* argument) {
-  auto& accept = *static_cast<AcceptChain*>(argument);
+// Called by OpenSSL in place of its own verification of a chain. KJ reads the store's error after
+// it.
+int verifyByCallback(X509_STORE_CTX* store, void* argument) {
+  auto& accept = *static_cast<ChainVerifier*>(argument);
   bool good = false;
   auto failed = kj::runCatchingExceptions([&] {  // no exception passes through C
     kj::Vector<kj::String> chain;
@@ -104,21 +105,21 @@ int judgeChain(X509_STORE_CTX* store, void* argument) {
   return good ? 1 : 0;
 }
 
-int judgeUnproven(X509_STORE_CTX* store, void* argument) {
-  auto& why = *static_cast<kj::Maybe<kj::String>*>(argument);
+int verifyTolerantly(X509_STORE_CTX* store, void* argument) {
+  auto& error = *static_cast<kj::Maybe<kj::String>*>(argument);
   ERR_set_mark();
   int result = X509_verify_cert(store);
   int code = X509_STORE_CTX_get_error(store);
-  bool unproven =
+  bool tolerated =
       result != 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
       (code == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT || code == X509_V_ERR_CERT_HAS_EXPIRED);
-  if (!unproven) {
+  if (!tolerated) {
     ERR_clear_last_mark();
     return result;
   }
-  ERR_pop_to_mark();  // what explain() said: nobody is refused
+  ERR_pop_to_mark();  // the errors of explain(): the peer is accepted
   X509_STORE_CTX_set_error(store, X509_V_OK);
-  why = kj::str(X509_verify_cert_error_string(code));
+  error = kj::str(X509_verify_cert_error_string(code));
   return 1;
 }
 
@@ -146,7 +147,7 @@ void harden(kj::TlsContext& context) {
   explainRefusals(context);
 }
 
-void speak(kj::TlsContext& context, kj::StringPtr protocol) {
+void offerProtocol(kj::TlsContext& context, kj::StringPtr protocol) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
   KJ_REQUIRE(protocol.size() < 256, "the name of a protocol is too long", protocol);
   auto list = kj::str(static_cast<char>(protocol.size()), protocol);  // each with its length
@@ -156,7 +157,7 @@ void speak(kj::TlsContext& context, kj::StringPtr protocol) {
   pki::check(!failed, "naming the protocol");
 }
 
-void chooseH2(kj::TlsContext& context) {
+void selectHttp2(kj::TlsContext& context) {
   auto choose = [](SSL*, const unsigned char** chosen, unsigned char* size,
                    const unsigned char* offered, unsigned offeredSize, void*) {
     static constexpr unsigned char kH2[] = {2, 'h', '2'};
@@ -172,15 +173,15 @@ void chooseH2(kj::TlsContext& context) {
                              nullptr);
 }
 
-void acceptOnlyBy(kj::TlsContext& context, AcceptChain& accept) {
+void setChainVerifier(kj::TlsContext& context, ChainVerifier& accept) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
-  SSL_CTX_set_cert_verify_callback(raw, judgeChain, &accept);
+  SSL_CTX_set_cert_verify_callback(raw, verifyByCallback, &accept);
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, nullptr);  // a refusal ends the handshake
 }
 
-void letUnprovenPass(kj::TlsContext& context, kj::Maybe<kj::String>& why) {
+void tolerateUnverified(kj::TlsContext& context, kj::Maybe<kj::String>& error) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
-  SSL_CTX_set_cert_verify_callback(raw, judgeUnproven, &why);
+  SSL_CTX_set_cert_verify_callback(raw, verifyTolerantly, &error);
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, explain);
 }
 

@@ -1,9 +1,9 @@
-// What KJ's TLS keeps to itself and we need: the certificate of a peer, and the context under it.
+// Access to private members of KJ's TLS: the certificate of a peer, and OpenSSL's context.
 //
-// kj::TlsPeerIdentity shows a common name only, roles are organisations; kj::TlsContext has no
-// switch for session tickets, key exchange groups and the reason of a refusal. tls-peer.cc reaches
-// the two private members by explicit instantiation, which the language allows and which stops
-// compiling when KJ renames or retypes them: then this file is all there is to mend.
+// kj::TlsPeerIdentity shows a common name only, but roles are organisations; kj::TlsContext has no
+// options for session tickets, key exchange groups and error texts. kj-tls-access.cc reaches the
+// two private members by explicit instantiation, which the language allows and which stops
+// compiling when KJ renames or retypes them: then this file alone has to change.
 #pragma once
 
 #include <kj/compat/tls.h>
@@ -14,32 +14,31 @@ namespace talos {
 // The verified certificate of the other end, as PEM.
 kj::String peerCertificate(kj::TlsPeerIdentity& identity);
 
-// A certificate that is refused leaves its reason ("certificate has expired") in the exception of
-// the handshake.
+// When a certificate is refused, the exception of the handshake has the error ("certificate has
+// expired").
 void explainRefusals(kj::TlsContext& context);
 
-// Spec machine-api.md §4.2: key exchange X25519, no session tickets; and explainRefusals().
+// Key exchange X25519 only, no session tickets; and explainRefusals().
 void harden(kj::TlsContext& context);
 
-// What a client says that it speaks (ALPN): "h2". Of the connections that begin from now on; empty:
-// nothing.
-void speak(kj::TlsContext& context, kj::StringPtr protocol);
+// Sets the protocol that a client offers (ALPN), like "h2", for connections started from now on;
+// empty: none.
+void offerProtocol(kj::TlsContext& context, kj::StringPtr protocol);
 
-// Of what a client says that it speaks, a server of this context chooses "h2", and nothing if that
-// is not among it.
-void chooseH2(kj::TlsContext& context);
+// Makes a server of this context select "h2" from the protocols that a client offers (ALPN), and
+// none if "h2" is not among them.
+void selectHttp2(kj::TlsContext& context);
 
-// Nobody's word but that of `accept` decides about the server's certificate, in place of
-// authorities, names and validity: it sees what the server sent as PEM, its own certificate first,
-// and says whether to go on. A refusal ends the handshake with an alert. For a context that one
-// client connection uses and that nothing else ever does; `accept` lives longer than it. Only
-// tls-judged.cc may call this.
-using AcceptChain = kj::Function<bool(kj::ArrayPtr<const kj::String> chain)>;
-void acceptOnlyBy(kj::TlsContext& context, AcceptChain& accept);
+// Replaces the verification of the server's certificate (CAs, names, validity) by `accept`: it gets
+// what the server sent as PEM, its own certificate first, and returns whether to go on. A refusal
+// ends the handshake with an alert. For a context that exactly one client connection uses; `accept`
+// outlives it. Only tls-custom-verify.cc may call this.
+using ChainVerifier = kj::Function<bool(kj::ArrayPtr<const kj::String> chain)>;
+void setChainVerifier(kj::TlsContext& context, ChainVerifier& accept);
 
-// The usual verification; but a certificate that nobody signed except its owner, and one that is
-// right but has expired, is let pass and `why` is filled in. For a context of one connection, as
-// above; `why` lives longer than it. Only TlsEndpoint::reach() may call this.
-void letUnprovenPass(kj::TlsContext& context, kj::Maybe<kj::String>& why);
+// The usual verification; but a self-signed certificate, and one that is valid except that it has
+// expired, passes and sets `error`. For a context of one connection, as above; `error` outlives it.
+// Only TlsEndpoint::connectTolerant() may call this.
+void tolerateUnverified(kj::TlsContext& context, kj::Maybe<kj::String>& error);
 
 }  // namespace talos

@@ -46,28 +46,28 @@ TEST(NodeCertificate, IsRenewedAtHalfOfItsLife) {
     EXPECT_EQ((kNow - info.notBefore) / kj::SECONDS, 300);
     EXPECT_EQ((info.notAfter - kNow) / kj::SECONDS, lifetime / kj::SECONDS);
     EXPECT_EQ((halfLife(info) - kNow) / kj::SECONDS, lifetime / kj::SECONDS / 2);
-    auto why = [&](kj::Duration later) {
-      return kj::str(whyRenew(info, names, lifetime, kNow + later).orDefault("it stays"));
+    auto cause = [&](kj::Duration later) {
+      return kj::str(renewalCause(info, names, lifetime, kNow + later).orDefault("it stays"));
     };
-    EXPECT_EQ(why(0 * kj::SECONDS), "it stays");
-    EXPECT_EQ(why(lifetime / 2 - 1 * kj::SECONDS), "it stays");
-    EXPECT_EQ(why(lifetime / 2), "half of its lifetime has passed");
-    EXPECT_EQ(why(87'600 * kj::HOURS), "half of its lifetime has passed");
-    EXPECT_EQ(why(-87'600 * kj::HOURS), "it is not yet valid: the clock was set back");
+    EXPECT_EQ(cause(0 * kj::SECONDS), "it stays");
+    EXPECT_EQ(cause(lifetime / 2 - 1 * kj::SECONDS), "it stays");
+    EXPECT_EQ(cause(lifetime / 2), "half of its lifetime has passed");
+    EXPECT_EQ(cause(87'600 * kj::HOURS), "half of its lifetime has passed");
+    EXPECT_EQ(cause(-87'600 * kj::HOURS), "it is not yet valid: the clock was set back");
   }
 }
 
 TEST(NodeCertificate, OtherNamesOrAnotherLifetimeMakeItAnew) {
   auto names = nodeNames("n1", "", texts({"10.5.0.2"}), nullptr);
   auto info = made(names, kDefaultLifetime);
-  auto why = [&](const NodeNames& now, kj::Duration lifetime) {
-    return kj::str(whyRenew(info, now, lifetime, kNow).orDefault("it stays"));
+  auto cause = [&](const NodeNames& now, kj::Duration lifetime) {
+    return kj::str(renewalCause(info, now, lifetime, kNow).orDefault("it stays"));
   };
-  EXPECT_EQ(why(nodeNames("n1", "", texts({"10.5.0.3"}), nullptr), kDefaultLifetime),
+  EXPECT_EQ(cause(nodeNames("n1", "", texts({"10.5.0.3"}), nullptr), kDefaultLifetime),
             "the names of this node changed");
-  EXPECT_EQ(why(nodeNames("n2", "", texts({"10.5.0.2"}), nullptr), kDefaultLifetime),
+  EXPECT_EQ(cause(nodeNames("n2", "", texts({"10.5.0.2"}), nullptr), kDefaultLifetime),
             "the names of this node changed");
-  EXPECT_EQ(why(names, kShortestLifetime), "its lifetime in the config changed");
+  EXPECT_EQ(cause(names, kShortestLifetime), "its lifetime in the config changed");
 }
 
 TEST(NodeCertificate, IsAServersOnly) {

@@ -74,8 +74,8 @@ kj::Date halfLife(const pki::CertificateInfo& info) {
   return made + (info.notAfter - made) / 2;
 }
 
-kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, kj::Duration lifetime,
-                                  kj::Date now) {
+kj::Maybe<kj::StringPtr> renewalCause(const pki::CertificateInfo& info, kj::Duration lifetime,
+                                      kj::Date now) {
   // Certificates count in seconds.
   auto difference = info.notAfter - info.notBefore - (lifetime + kBackdated);
   if (difference > 1 * kj::SECONDS || difference < -1 * kj::SECONDS) {
@@ -86,13 +86,13 @@ kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, kj::Duration
   return nullptr;
 }
 
-kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, const NodeNames& names,
-                                  kj::Duration lifetime, kj::Date now) {
+kj::Maybe<kj::StringPtr> renewalCause(const pki::CertificateInfo& info, const NodeNames& names,
+                                      kj::Duration lifetime, kj::Date now) {
   if (info.commonName != names.commonName || !same(names.dns, info.dnsNames) ||
       !same(names.addresses, info.addresses)) {
     return "the names of this node changed"_kj;
   }
-  return whyRenew(info, lifetime, now);
+  return renewalCause(info, lifetime, now);
 }
 
 }  // namespace talos

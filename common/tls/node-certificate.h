@@ -1,5 +1,5 @@
-// The server certificate of a machine: which names it carries, and how long it is good for. What
-// machined makes for port 50000 and trustd for its own port follows the same rules. Pure.
+// The server certificate of a node: its names and its validity. machined applies these rules to the
+// certificate of port 50000, trustd to that of its own port. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -26,23 +26,23 @@ NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
                     kj::ArrayPtr<const kj::String> nodeAddresses,
                     kj::ArrayPtr<const kj::String> certSans);
 
-// So long before it is made a certificate begins, for peers whose clock is behind. It is no part of
-// its lifetime.
+// A certificate is valid from this long before its issue, for peers whose clock is behind. This is
+// not part of its lifetime.
 constexpr auto kBackdated = 5 * kj::MINUTES;
 constexpr auto kDefaultLifetime = 24 * kj::HOURS;
 constexpr auto kShortestLifetime = 10 * kj::SECONDS;
 
-// Names, usage as a server, and validity of a certificate made now. Usage and subject may be
-// changed.
+// Names, usage as a server, and validity of a certificate issued now. Callers may change usage and
+// subject.
 pki::LeafOptions serverOptions(const NodeNames& names, kj::Duration lifetime, kj::Date now);
 
-// When half of the lifetime is over that began when the certificate was made.
+// The time when half of the lifetime, counted from the issue, has passed.
 kj::Date halfLife(const pki::CertificateInfo& info);
-// Why such a certificate cannot stay; none when it can.
-kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, const NodeNames& names,
-                                  kj::Duration lifetime, kj::Date now);
-// The part of that which is about time alone.
-kj::Maybe<kj::StringPtr> whyRenew(const pki::CertificateInfo& info, kj::Duration lifetime,
-                                  kj::Date now);
+// The cause for which this certificate has to be renewed; none while it can stay in use.
+kj::Maybe<kj::StringPtr> renewalCause(const pki::CertificateInfo& info, const NodeNames& names,
+                                      kj::Duration lifetime, kj::Date now);
+// The same, for lifetime and clock alone.
+kj::Maybe<kj::StringPtr> renewalCause(const pki::CertificateInfo& info, kj::Duration lifetime,
+                                      kj::Date now);
 
 }  // namespace talos

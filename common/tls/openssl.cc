@@ -34,7 +34,7 @@ kj::StringPtr describe(kj::StringPtr found) {
   return found.size() == 0 ? "no PEM block"_kj : found;
 }
 
-// Calls `use(block)` for the blocks of the text until it says that it took one.
+// Calls `use(block)` for the blocks of the text until it returns true.
 template <typename Use>
 void eachBlock(kj::StringPtr pem, kj::StringPtr wanted, Use&& use) {
   KJ_DEFER(ERR_clear_error());
@@ -57,7 +57,8 @@ EVP_PKEY* parsePkcs8(const unsigned char* data, long size) {
   return info ? EVP_PKCS82PKEY(info.get()) : nullptr;
 }
 
-// The key of a block, null if it does not parse; `known` says whether its label is a private key's.
+// The key of a block, null if it does not parse; `known` is set to whether its label is a private
+// key's.
 EVP_PKEY* parseKey(const Block& block, bool& known) {
   kj::StringPtr label = block.label;
   const unsigned char* data = block.data;

@@ -1,8 +1,8 @@
 // OpenSSL's objects as owned values, and the PEM blocks that we read and write them in.
 //
 // For common/tls/pki.cc, signature.cc, common/tls/kj-tls-access.cc and tests only. Reading is for
-// foreign bytes: it ends in an object or in InvalidArgument, says what was found instead, and
-// leaves OpenSSL's error queue empty, so that a later TLS error does not carry a stranger's words.
+// foreign bytes: it returns an object or throws InvalidArgument that names what was found instead,
+// and leaves OpenSSL's error queue empty, so that a later TLS error does not carry text of a peer.
 #pragma once
 
 #include <kj/string.h>
@@ -32,7 +32,7 @@ using Request = Handle<X509_REQ, X509_REQ_free>;
 using PublicKey = Handle<X509_PUBKEY, X509_PUBKEY_free>;
 using Names = Handle<GENERAL_NAMES, GENERAL_NAMES_free>;
 
-// Throws kInternal with what OpenSSL has to say, and empties its queue.
+// Throws kInternal with OpenSSL's last error, and empties its error queue.
 [[noreturn]] void failOpenssl(kj::StringPtr doing);
 inline void check(bool ok, kj::StringPtr doing) {
   if (!ok) failOpenssl(doing);

@@ -54,7 +54,7 @@ TEST(Pki, KeysHaveTheLabelOfTheirTypeAndReadBack) {
   }
 }
 
-// Catches: an Ed25519 block that holds something else than PKCS#8 (spec: PKCS#8 under that label).
+// Catches: an Ed25519 block that holds something else than PKCS#8 (PKCS#8 under that label).
 TEST(Pki, Ed25519LabelHoldsPkcs8) {
   auto pem = makeKey(KeyType::kEd25519);
   kj::String relabelled = kj::str(kj::StringPtr(pem));
@@ -203,8 +203,8 @@ TEST(Pki, BadOptionsAreRefusedByName) {
                        "does not belong to the certificate"));
 }
 
-// Catches: text that is not what it should be taken for something, or answered by a crash.
-TEST(Pki, ForeignTextIsRefusedWithWhatWasFound) {
+// Catches: malformed text that is accepted or crashes the parser.
+TEST(Pki, OtherTextIsRefusedWithWhatWasFound) {
   Pem key;
   auto authority = ed25519Authority(key);
   auto broken = kj::str(authority);
@@ -228,12 +228,12 @@ TEST(Pki, ForeignTextIsRefusedWithWhatWasFound) {
 TEST(Pki, OtherBlocksAreSkipped) {
   Pem key;
   auto authority = ed25519Authority(key);
-  auto both = kj::str(authority, "some words\n", kj::StringPtr(key));
+  auto both = kj::str(authority, "some text\n", kj::StringPtr(key));
   EXPECT_EQ(EVP_PKEY_eq(readKey(both).get(), readKey(key).get()), 1);
   EXPECT_EQ(inspect(kj::str(kj::StringPtr(key), authority)).organizations[0], "talos");
 }
 
-// Catches: wishes of a request reaching the certificate without the signer's word.
+// Catches: content of a request that reaches the certificate without the signer's decision.
 TEST(Pki, RequestIsReadButTheSignerDecides) {
   Pem authorityKey;
   auto authority = ed25519Authority(authorityKey);
@@ -304,16 +304,16 @@ TEST(Pki, FingerprintIsOfThePublicKey) {
 
 // Catches: a fixed or malformed token; a letter that never comes (a biased or short alphabet).
 TEST(Pki, TokensHaveTheirFormAndUseTheWholeAlphabet) {
-  bool seen[128] = {};
+  bool used[128] = {};
   for (int i = 0; i < 200; ++i) {
     auto token = makeToken();
     ASSERT_EQ(token.size(), 23u);
     ASSERT_EQ(token[6], '.');
-    for (char c : token) seen[static_cast<unsigned char>(c)] = true;
+    for (char c : token) used[static_cast<unsigned char>(c)] = true;
   }
   // 4400 draws of 36: one that is missing has odds of 1 in 10^52.
-  for (char c = 'a'; c <= 'z'; ++c) EXPECT_TRUE(seen[static_cast<int>(c)]) << c;
-  for (char c = '0'; c <= '9'; ++c) EXPECT_TRUE(seen[static_cast<int>(c)]) << c;
+  for (char c = 'a'; c <= 'z'; ++c) EXPECT_TRUE(used[static_cast<int>(c)]) << c;
+  for (char c = '0'; c <= '9'; ++c) EXPECT_TRUE(used[static_cast<int>(c)]) << c;
   EXPECT_NE(makeToken(), makeToken());
 }
 
@@ -322,10 +322,10 @@ TEST(Pki, PemIsZeroedWhenItIsReplaced) {
   auto text = kj::str("secret-secret-secret-secret-secret");
   auto* where = text.begin();
   size_t size = text.size();
-  struct Keeper : kj::ArrayDisposer {  // frees nothing, so that the memory can be looked at
+  struct NoFree : kj::ArrayDisposer {  // frees nothing, so that the memory can be looked at
     void disposeImpl(void*, size_t, size_t, size_t, void (*)(void*)) const override {}
-  } keeper;
-  Pem pem(kj::String(where, size, keeper));
+  } noFree;
+  Pem pem(kj::String(where, size, noFree));
   pem = Pem();
   for (size_t i = 0; i < size; ++i) ASSERT_EQ(where[i], 0) << i;
 }

@@ -1,4 +1,4 @@
-// Whether a certificate is what an authority has signed, without a connection.
+// Verifies a certificate against a CA, without a connection.
 #include <openssl/err.h>
 
 #include "common/base/error.h"
@@ -10,9 +10,9 @@ namespace {
 using Store = Handle<X509_STORE, X509_STORE_free>;
 using Verification = Handle<X509_STORE_CTX, X509_STORE_CTX_free>;
 
-void lookAt(X509_VERIFY_PARAM* rules, kj::Maybe<kj::Date> at) {
+void setRules(X509_VERIFY_PARAM* rules, kj::Maybe<kj::Date> at) {
   check(X509_VERIFY_PARAM_set_purpose(rules, X509_PURPOSE_SSL_SERVER) == 1, "choosing a purpose");
-  // The authority is believed as it is, whoever signed it.
+  // The CA is trusted as it is, whoever signed it.
   unsigned long flags = X509_V_FLAG_PARTIAL_CHAIN;
   KJ_IF_MAYBE (time, at) {
     X509_VERIFY_PARAM_set_time(rules, (*time - kj::UNIX_EPOCH) / kj::SECONDS);
@@ -31,21 +31,21 @@ kj::Maybe<kj::String> verify(kj::StringPtr certificatePem, kj::StringPtr authori
   check(store && verification && X509_STORE_add_cert(store.get(), authority.get()) == 1 &&
             X509_STORE_CTX_init(verification.get(), store.get(), certificate.get(), nullptr) == 1,
         "preparing a verification");
-  lookAt(X509_STORE_CTX_get0_param(verification.get()), at);
+  setRules(X509_STORE_CTX_get0_param(verification.get()), at);
   if (X509_verify_cert(verification.get()) == 1) return nullptr;
   return kj::str(X509_verify_cert_error_string(X509_STORE_CTX_get_error(verification.get())));
 }
 
 }  // namespace
 
-kj::Maybe<kj::String> whyNotServer(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
-                                   kj::Maybe<kj::Date> at) {
+kj::Maybe<kj::String> serverCertificateError(kj::StringPtr certificatePem,
+                                             kj::StringPtr authorityPem, kj::Maybe<kj::Date> at) {
   KJ_DEFER(ERR_clear_error());
-  kj::Maybe<kj::String> reason;
+  kj::Maybe<kj::String> error;
   auto failure =
-      kj::runCatchingExceptions([&] { reason = verify(certificatePem, authorityPem, at); });
+      kj::runCatchingExceptions([&] { error = verify(certificatePem, authorityPem, at); });
   KJ_IF_MAYBE (e, failure) return messageOf(*e);
-  return reason;
+  return error;
 }
 
 bool sameCertificate(kj::StringPtr onePem, kj::StringPtr otherPem) {

@@ -52,7 +52,7 @@ Key generate(KeyType type) {
   return Key(key);
 }
 
-// Ed25519 hashes by itself; the others sign with SHA-512 (also P-256: spec §1).
+// Ed25519 hashes by itself; the others sign with SHA-512 (also P-256).
 const EVP_MD* digestFor(EVP_PKEY* key) {
   return typeOf(key) == KeyType::kEd25519 ? nullptr : EVP_sha512();
 }
@@ -166,7 +166,7 @@ PublicKey publicHalf(EVP_PKEY* key) {
   return PublicKey(half);
 }
 
-// As it is encoded there: X509_set_pubkey() looks for an encoder among all that there are, encodes
+// Copies the encoded key: X509_set_pubkey() looks for an encoder among all that there are, encodes
 // and decodes again, which takes longer than an ECDSA signature.
 void setPublicKey(X509* certificate, const X509_PUBKEY* key) {
   auto* own = X509_get_X509_PUBKEY(certificate);
@@ -250,8 +250,8 @@ void* extensionOf(const STACK_OF(X509_EXTENSION) * extensions, int nid) {
   return value;
 }
 
-// As the key is encoded, which is what a certificate would say of it: a curve that is written out
-// by its parameters has no name.
+// By the key's encoding, which a certificate would copy: a curve given by its parameters has no
+// name.
 bool onP256(const X509_PUBKEY* key) {
   X509_ALGOR* algorithm = nullptr;
   int type = V_ASN1_UNDEF;
@@ -267,7 +267,7 @@ Names alternativeNamesOf(const STACK_OF(X509_EXTENSION) * extensions) {
   return Names(static_cast<GENERAL_NAMES*>(extensionOf(extensions, NID_subject_alt_name)));
 }
 
-// InvalidArgument as inspectRequest() tells.
+// InvalidArgument as for inspectRequest().
 RequestInfo infoOf(X509_REQ* request) {
   auto* key = X509_REQ_get0_pubkey(request);
   if (key == nullptr || X509_REQ_verify(request, key) != 1) {

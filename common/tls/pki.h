@@ -1,10 +1,10 @@
-// Keys, certificates and requests on OpenSSL, as spec pki-and-trustd.md §1 lists them.
+// Keys, certificates and certificate requests on OpenSSL.
 //
-// PEM in, PEM out, in memory; nothing here touches a file. Keys are read under the labels "PRIVATE
+// PEM in, PEM out, in memory; no function touches a file. Keys are read under the labels "PRIVATE
 // KEY" and "ED25519 PRIVATE KEY" (both PKCS#8), "EC PRIVATE KEY" (SEC1) and "RSA PRIVATE KEY"
 // (PKCS#1), and written under the last three, by type. Serial numbers are 128 random bits. A key's
 // text is zeroed when its owner drops it (class Pem), and so is every buffer that it passed
-// through. Text that comes from elsewhere may be anything: every reader ends in a value or in
+// through. Input is foreign: every reader returns a value or throws
 // InvalidArgument.
 #pragma once
 
@@ -45,8 +45,9 @@ struct CertificateAndKey {
   Pem key;
 };
 
-// Certificates without a notBefore begin five minutes ago, so that a peer whose clock is a little
-// behind accepts them; they end at now + lifetime. With one they run from it for the lifetime.
+// Without a notBefore, certificates are valid from five minutes ago, so that a peer whose clock is
+// a little behind accepts them, until now + lifetime. With one, they are valid from it for the
+// lifetime.
 
 struct AuthorityOptions {
   kj::StringPtr organization = "";  // O; may be empty
@@ -54,7 +55,8 @@ struct AuthorityOptions {
   KeyType keyType = KeyType::kEd25519;
   kj::Duration lifetime = 87600 * kj::HOURS;
   kj::Maybe<kj::Date> notBefore = nullptr;
-  kj::ArrayPtr<const kj::String> addresses = nullptr;  // names of its own, when it is a server too
+  kj::ArrayPtr<const kj::String> addresses =
+      nullptr;  // subject alternative names, if it is a server too
 };
 // Self-signed, CA:true, keyCertSign + digitalSignature, serverAuth + clientAuth.
 CertificateAndKey makeAuthority(const AuthorityOptions& options);
@@ -74,8 +76,7 @@ CertificateAndKey issue(kj::StringPtr authorityCertificate, kj::StringPtr author
 
 Pem makeKey(KeyType type);
 
-// A certificate of this key that it signed itself, for who has no authority: a leaf, which nobody
-// can trust but by its fingerprint.
+// A self-signed certificate of this key: a leaf, which can be trusted by its fingerprint only.
 kj::String selfSign(kj::StringPtr keyPem, const LeafOptions& options);
 
 // The key under the label "PRIVATE KEY" (PKCS#8), which every TLS library reads.
@@ -85,26 +86,25 @@ Pem toPkcs8(kj::StringPtr keyPem);
 // the options; usage and lifetime are the signer's business.
 kj::String makeRequest(kj::StringPtr keyPem, const LeafOptions& options);
 
-// What a request asks for. InvalidArgument when it does not parse, when its signature is not by the
-// key that it carries, or when it asks to be an authority.
+// The content of a certificate request. InvalidArgument when it does not parse, when its signature
+// is not by the key that it carries, or when it requests a CA certificate.
 struct RequestInfo {
-  kj::Maybe<KeyType> keyType =
-      KeyType::kEd25519;  // none: on an elliptic curve that has no name here
+  kj::Maybe<KeyType> keyType = KeyType::kEd25519;  // none: on an unknown elliptic curve
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   kj::Vector<kj::String> dnsNames, addresses;
 };
 RequestInfo inspectRequest(kj::StringPtr requestPem);
 
-// Signs the key of a request. What the certificate says comes from the options alone: the caller
-// decides which of the request's wishes it copies there.
+// Signs the key of a request. The content of the certificate comes from the options alone: the
+// caller decides what to copy there from the request.
 kj::String signRequest(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                        kj::StringPtr requestPem, LeafOptions options);
 
-// An authority that signs many requests: its key is read once.
+// A CA that signs many requests: its key is parsed once.
 class Signer {
  public:
-  // InvalidArgument when the certificate is no authority's, or the key not its.
+  // InvalidArgument when the certificate is not a CA's, or the key does not belong to it.
   Signer(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey);
   ~Signer() noexcept(false);
   Signer(Signer&&);
@@ -115,8 +115,8 @@ class Signer {
     kj::String serial;       // hex, lower case
     kj::String fingerprint;  // of the request's key, as fingerprint() has it
   };
-  // `decide` hears what a request asks for whose signature is good (inspectRequest() says which are
-  // not), and answers what the certificate is to say; what it throws ends this.
+  // `decide` gets the content of a request whose signature is valid (see inspectRequest()) and
+  // returns the options of the certificate; its exceptions pass through.
   Signed sign(kj::StringPtr requestPem,
               kj::FunctionParam<LeafOptions(const RequestInfo&)> decide) const;
 
@@ -125,7 +125,7 @@ class Signer {
   kj::Own<Impl> impl;
 };
 
-// What a certificate says (the first one of the text).
+// The content of a certificate (the first one of the text).
 struct CertificateInfo {
   kj::String commonName;
   kj::Vector<kj::String> organizations;
@@ -136,19 +136,19 @@ struct CertificateInfo {
 };
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
-// Why this is no certificate of a server that the authority signed ("certificate has expired");
-// none when it is one. Validity is looked at for the time `at`, and not at all without it. Names
-// are the caller's business. Foreign bytes: what does not parse is a reason too.
-kj::Maybe<kj::String> whyNotServer(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
-                                   kj::Maybe<kj::Date> at);
+// The error of verifying a server certificate against a CA ("certificate has expired"); none when
+// it is valid. Its validity is checked at the time `at`, and not at all without it. Names are not
+// checked. Foreign bytes: text that does not parse is an error too.
+kj::Maybe<kj::String> serverCertificateError(kj::StringPtr certificatePem,
+                                             kj::StringPtr authorityPem, kj::Maybe<kj::Date> at);
 
-// Whether both texts begin with the same certificate.
+// Compares the first certificate of each text.
 bool sameCertificate(kj::StringPtr onePem, kj::StringPtr otherPem);
 
 // Throws InvalidArgument when the key is not the certificate's.
 void checkPair(kj::StringPtr certificatePem, kj::StringPtr keyPem);
 
-// base64 of SHA-256 over SubjectPublicKeyInfo (spec talosctl.md §6.1).
+// base64 of SHA-256 over SubjectPublicKeyInfo.
 kj::String fingerprint(kj::StringPtr certificatePem);
 // The same hash as machine.caHash has it: "sha256:" and 64 digits of lower-case hex.
 kj::String authorityHash(kj::StringPtr certificatePem);

@@ -7,7 +7,7 @@
 namespace talos::pki {
 namespace {
 
-// Catches: a certificate that is kept because its issuer is called as the new one.
+// Catches: a certificate that stays in use because its issuer has the same name as the new one.
 TEST(SignedBy, GoesByTheKey) {
   for (auto type : {KeyType::kEd25519, KeyType::kEcdsaP256}) {
     auto authority = makeAuthority({.organization = "kubernetes", .keyType = type});

@@ -1,5 +1,5 @@
-// Public keys: that of a private one, and who signed a certificate, by the key and not by the name:
-// an authority that was replaced by another one of the same name is another one. Pure.
+// Public keys: derives the public key of a private one, and checks by key, not by name, who signed
+// a certificate: a CA that was replaced by another one of the same name is another one. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -9,7 +9,7 @@ namespace talos::pki {
 // False as well for what does not parse. Neither validity nor usage is looked at.
 bool isSignedBy(kj::StringPtr certificatePem, kj::StringPtr authorityPem);
 
-// PEM, "PUBLIC KEY" (SubjectPublicKeyInfo). InvalidArgument for what is no private key.
+// PEM, "PUBLIC KEY" (SubjectPublicKeyInfo). InvalidArgument for any other text.
 kj::String publicKeyOf(kj::StringPtr keyPem);
 
 }  // namespace talos::pki

@@ -1,4 +1,4 @@
-// What openssl has signed, and what it has not.
+// Signatures made by openssl, and bytes that are none.
 #include "common/tls/signature.h"
 
 #include <gmock/gmock.h>

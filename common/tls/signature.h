@@ -1,6 +1,5 @@
-// Signatures of files, as `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and `cosign
-// sign-blob
-// --key` make them, and the public key that the machine config names for them. Pure.
+// Verifies signatures of files, as made by `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and
+// `cosign sign-blob --key`, with the public key that the machine config names. Pure.
 #pragma once
 
 #include <kj/memory.h>
@@ -17,7 +16,7 @@ class VerifyKey {
 
   // "SHA256:" and the digest of the key in DER, in hex: what people compare.
   kj::StringPtr name() const { return called; }
-  // False for whatever is no signature as well.
+  // False also for bytes that are not a signature.
   bool verifies(kj::ArrayPtr<const kj::byte> message, kj::ArrayPtr<const kj::byte> signature) const;
   // Ed25519 reads a message twice: there is no SignatureCheck by such a key.
   bool needsWhole() const;
@@ -29,7 +28,7 @@ class VerifyKey {
   kj::String called;
 };
 
-// The same for a message that comes in pieces, and takes no memory.
+// Verifies a message that arrives in pieces, without storing it.
 class SignatureCheck {
  public:
   explicit SignatureCheck(const VerifyKey& key);

@@ -1,4 +1,4 @@
-// Servers that are judged by more, or by less, than the usual verification.
+// Servers that are verified by the caller, or accepted without a valid certificate.
 #include "common/tls/tls-custom-verify.h"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@ namespace {
 
 const auto kNow = kj::systemPreciseCalendarClock().now();
 
-struct Judged : testing::Test {
-  ~Judged() noexcept override {}
+struct CustomVerify : testing::Test {
+  ~CustomVerify() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   pki::CertificateAndKey stranger = pki::makeAuthority({.organization = "talos"});
@@ -31,8 +31,9 @@ struct Judged : testing::Test {
     return kj::heap<TlsEndpoint>(
         Credentials{kj::str(authority.certificate), kj::str(pair.certificate), pair.key.clone()});
   }
-  // Why the server is not proven; "-" when it is; "refused: ..." when it is not taken at all.
-  kj::String reach(const pki::CertificateAndKey& server, kj::StringPtr name = "10.5.0.5") {
+  // Why the server is not verified; "-" when it is; "refused: ..." when it is not accepted at all.
+  kj::String connectTolerant(const pki::CertificateAndKey& server,
+                             kj::StringPtr name = "10.5.0.5") {
     auto serving = end(server), dialling = end(leaf(authority, {.server = false}));
     auto pipe = io.provider->newTwoWayPipe();
     kj::String serverError;
@@ -42,8 +43,8 @@ struct Judged : testing::Test {
             .eagerlyEvaluate(nullptr);
     kj::String result;
     auto failure = kj::runCatchingExceptions([&] {
-      auto reached = dialling->reach(kj::mv(pipe.ends[1]), name).wait(io.waitScope);
-      result = kj::mv(reached.unproven).orDefault(kj::str("-"));
+      auto reached = dialling->connectTolerant(kj::mv(pipe.ends[1]), name).wait(io.waitScope);
+      result = kj::mv(reached.verificationError).orDefault(kj::str("-"));
       accepting.wait(io.waitScope);
     });
     KJ_IF_MAYBE (e, failure) return kj::str("refused: ", messageOf(*e));
@@ -52,23 +53,26 @@ struct Judged : testing::Test {
   }
 };
 
-// Catches: a machine that is joining and cannot be asked; any other certificate that passes too.
-TEST_F(Judged, OnlySelfSignedAndExpiredOnesPassUnproven) {
-  EXPECT_EQ(reach(leaf(authority, {.client = false})), "-");
-  EXPECT_EQ(reach(own()), "self-signed certificate");
-  EXPECT_EQ(reach(leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS})),
+// Catches: a joining node that cannot be asked; any other certificate that passes too.
+TEST_F(CustomVerify, OnlySelfSignedAndExpiredOnesPassUnverified) {
+  EXPECT_EQ(connectTolerant(leaf(authority, {.client = false})), "-");
+  EXPECT_EQ(connectTolerant(own()), "self-signed certificate");
+  EXPECT_EQ(connectTolerant(
+                leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS})),
             "certificate has expired");
-  EXPECT_TRUE(reach(leaf(stranger, {})).startsWith("refused: "));
-  EXPECT_TRUE(reach(leaf(authority, {}), "10.5.0.6").startsWith("refused: "));
-  EXPECT_TRUE(reach(leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS}),
-                    "10.5.0.6")
+  EXPECT_TRUE(connectTolerant(leaf(stranger, {})).startsWith("refused: "));
+  EXPECT_TRUE(connectTolerant(leaf(authority, {}), "10.5.0.6").startsWith("refused: "));
+  EXPECT_TRUE(connectTolerant(
+                  leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS}),
+                  "10.5.0.6")
                   .startsWith("refused: "))
       << "expired, and another machine's";
-  EXPECT_TRUE(reach(leaf(authority, {.notBefore = kNow + 2 * kj::HOURS})).startsWith("refused: "));
+  EXPECT_TRUE(connectTolerant(leaf(authority, {.notBefore = kNow + 2 * kj::HOURS}))
+                  .startsWith("refused: "));
 }
 
-// Catches: a name that leaks from one connection into the endpoint's ordinary ones.
-TEST_F(Judged, OrdinaryConnectionsGoOnVerifying) {
+// Catches: a tolerance that leaks from one connection into the endpoint's ordinary ones.
+TEST_F(CustomVerify, OrdinaryConnectionsGoOnVerifying) {
   auto serving = end(own()), dialling = end(leaf(authority, {.server = false}));
   for (bool first : {true, false}) {
     auto pipe = io.provider->newTwoWayPipe();
@@ -76,7 +80,7 @@ TEST_F(Judged, OrdinaryConnectionsGoOnVerifying) {
                          .then([](auto&&) {}, [](kj::Exception&&) {})
                          .eagerlyEvaluate(nullptr);
     if (first) {
-      dialling->reach(kj::mv(pipe.ends[1]), "10.5.0.5").wait(io.waitScope);
+      dialling->connectTolerant(kj::mv(pipe.ends[1]), "10.5.0.5").wait(io.waitScope);
     } else {
       auto failure = kj::runCatchingExceptions(
           [&] { dialling->connect(kj::mv(pipe.ends[1]), "10.5.0.5").wait(io.waitScope); });
@@ -85,8 +89,8 @@ TEST_F(Judged, OrdinaryConnectionsGoOnVerifying) {
   }
 }
 
-// Catches: a judge that sees the leaf only, whose word does not count, or who is asked too late.
-TEST_F(Judged, TheJudgeSeesTheWholeChain) {
+// Catches: a verifier that gets the leaf only, whose result is ignored, or that is called too late.
+TEST_F(CustomVerify, TheVerifierGetsTheWholeChain) {
   auto server = leaf(authority, {.client = false});
   auto chain = kj::str(server.certificate, authority.certificate);
   TlsEndpoint serving;
@@ -96,7 +100,7 @@ TEST_F(Judged, TheJudgeSeesTheWholeChain) {
     auto accepting = serving.accept(kj::mv(pipe.ends[0]), kj::str("x"))
                          .then([](auto&&) {}, [](kj::Exception&&) {})
                          .eagerlyEvaluate(nullptr);
-    auto judge = [&](kj::ArrayPtr<const kj::String> sent) -> kj::Maybe<kj::String> {
+    auto verify = [&](kj::ArrayPtr<const kj::String> sent) -> kj::Maybe<kj::String> {
       KJ_ASSERT(sent.size() == 2);
       EXPECT_TRUE(pki::sameCertificate(sent[0], server.certificate));
       EXPECT_TRUE(pki::sameCertificate(sent[1], authority.certificate));
@@ -104,7 +108,7 @@ TEST_F(Judged, TheJudgeSeesTheWholeChain) {
       return kj::str("not that one");
     };
     auto failure = kj::runCatchingExceptions(
-        [&] { connectJudged(kj::mv(pipe.ends[1]), judge).wait(io.waitScope); });
+        [&] { connectWithVerifier(kj::mv(pipe.ends[1]), verify).wait(io.waitScope); });
     EXPECT_EQ(failure == nullptr, good);
     KJ_IF_MAYBE (e, failure) {
       EXPECT_EQ(kindOf(*e), ErrorKind::kUnauthenticated);
@@ -113,24 +117,26 @@ TEST_F(Judged, TheJudgeSeesTheWholeChain) {
   }
 }
 
-// Catches: a client's certificate that passes for a server, and time that is looked at when nobody
-// asked for it.
-TEST_F(Judged, WhatTheAuthorityHasSigned) {
-  auto why = [&](const pki::CertificateAndKey& pair, kj::Maybe<kj::Date> at) {
-    return pki::whyNotServer(pair.certificate, authority.certificate, at).orDefault(kj::str("-"));
+// Catches: a client's certificate that passes for a server, and a validity that is checked without
+// a time.
+TEST_F(CustomVerify, OnlyServerCertificatesOfTheAuthorityPass) {
+  auto error = [&](const pki::CertificateAndKey& pair, kj::Maybe<kj::Date> at) {
+    return pki::serverCertificateError(pair.certificate, authority.certificate, at)
+        .orDefault(kj::str("-"));
   };
   auto day = leaf(authority, {.client = false});
-  EXPECT_EQ(why(day, kNow), "-");
-  EXPECT_EQ(why(day, kNow + 25 * kj::HOURS), "certificate has expired");
-  EXPECT_EQ(why(day, kNow - 1 * kj::HOURS), "certificate is not yet valid");
-  EXPECT_EQ(why(day, nullptr), "-");
-  EXPECT_NE(why(leaf(authority, {.server = false}), kNow), "-");
-  EXPECT_NE(why(leaf(stranger, {}), nullptr), "-");
-  EXPECT_NE(why(own(), nullptr), "-");
-  EXPECT_NE(pki::whyNotServer("no PEM", authority.certificate, kNow).orDefault(kj::str()), "");
+  EXPECT_EQ(error(day, kNow), "-");
+  EXPECT_EQ(error(day, kNow + 25 * kj::HOURS), "certificate has expired");
+  EXPECT_EQ(error(day, kNow - 1 * kj::HOURS), "certificate is not yet valid");
+  EXPECT_EQ(error(day, nullptr), "-");
+  EXPECT_NE(error(leaf(authority, {.server = false}), kNow), "-");
+  EXPECT_NE(error(leaf(stranger, {}), nullptr), "-");
+  EXPECT_NE(error(own(), nullptr), "-");
+  EXPECT_NE(pki::serverCertificateError("no PEM", authority.certificate, kNow).orDefault(kj::str()),
+            "");
 }
 
-TEST_F(Judged, TheHashIsThatOfTheFingerprint) {
+TEST_F(CustomVerify, TheHashIsThatOfTheFingerprint) {
   auto hash = pki::authorityHash(authority.certificate);
   EXPECT_TRUE(hash.startsWith("sha256:"));
   EXPECT_EQ(hash.size(), 7u + 64u);

@@ -10,26 +10,26 @@
 namespace talos {
 namespace {
 
-// One connection's own context, and what its handshake found.
+// The TLS context of one connection, and the result of its handshake.
 class Handshake {
  public:
-  explicit Handshake(JudgeServer judge) : judge(kj::mv(judge)), context(options()) {
+  explicit Handshake(ServerVerifier verify) : verify(kj::mv(verify)), context(options()) {
     harden(context);
-    acceptOnlyBy(context, accept);
+    setChainVerifier(context, accept);
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> run(kj::Own<kj::AsyncIoStream> stream) {
-    // The name goes nowhere: it is neither sent, being an address, nor compared.
+    // The name is unused: as an address it is not sent, and it is not compared.
     return context.wrapClient(kj::mv(stream), "127.0.0.1");
   }
-  bool judged = false;
+  bool verified = false;
   kj::Maybe<kj::String> refusal;
 
  private:
-  JudgeServer judge;
-  AcceptChain accept = [this](kj::ArrayPtr<const kj::String> chain) {
-    judged = true;
-    refusal = judge(chain);
+  ServerVerifier verify;
+  ChainVerifier accept = [this](kj::ArrayPtr<const kj::String> chain) {
+    verified = true;
+    refusal = verify(chain);
     return refusal == nullptr;
   };
   kj::TlsContext context;
@@ -44,19 +44,20 @@ class Handshake {
 
 }  // namespace
 
-kj::Promise<kj::Own<kj::AsyncIoStream>> connectJudged(kj::Own<kj::AsyncIoStream> stream,
-                                                      JudgeServer judge) {
-  auto handshake = kj::heap<Handshake>(kj::mv(judge));
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectWithVerifier(kj::Own<kj::AsyncIoStream> stream,
+                                                            ServerVerifier verify) {
+  auto handshake = kj::heap<Handshake>(kj::mv(verify));
   kj::Maybe<kj::Exception> failure;
   try {
     auto up = co_await handshake->run(kj::mv(stream));
-    KJ_ASSERT(handshake->judged, "a handshake without a certificate");
+    KJ_ASSERT(handshake->verified, "a handshake without a certificate");
     co_return up.attach(kj::mv(handshake));
   } catch (...) {
     failure = kj::getCaughtExceptionAsKj();
   }
-  KJ_IF_MAYBE (why, handshake->refusal) fail(ErrorKind::kUnauthenticated, *why);
-  fail(ErrorKind::kUnavailable, kj::str("TLS handshake: ", tlsReason(KJ_ASSERT_NONNULL(failure))));
+  KJ_IF_MAYBE (error, handshake->refusal) fail(ErrorKind::kUnauthenticated, *error);
+  fail(ErrorKind::kUnavailable,
+       kj::str("TLS handshake: ", tlsErrorText(KJ_ASSERT_NONNULL(failure))));
 }
 
 }  // namespace talos

@@ -1,7 +1,8 @@
-// TLS 1.3 to a server whose certificate somebody else than TLS judges, and to which we show none.
+// TLS 1.3 client whose caller verifies the server's certificate itself. It shows no certificate of
+// its own.
 //
-// A function with a context of its own for each connection and no switch of TlsEndpoint, so an
-// ordinary connection can never go without the usual verification.
+// A function with a TLS context of its own for each connection and not an option of TlsEndpoint, so
+// an ordinary connection can never skip the usual verification.
 #pragma once
 
 #include <kj/async-io.h>
@@ -10,13 +11,13 @@
 
 namespace talos {
 
-// Sees the certificates that the server sent, as PEM, its own first: the handshake proves that it
-// has the key of that one. Says why it is not the right server; none when it is.
-using JudgeServer = kj::Function<kj::Maybe<kj::String>(kj::ArrayPtr<const kj::String> chain)>;
+// Gets the certificates that the server sent, as PEM, its own first: the handshake proves that it
+// has the key of that one. Returns why the server is refused; none to accept it.
+using ServerVerifier = kj::Function<kj::Maybe<kj::String>(kj::ArrayPtr<const kj::String> chain)>;
 
-// A server that is refused gets an alert and not a byte of ours: Unauthenticated with the reason.
-// Unavailable when the handshake fails otherwise.
-kj::Promise<kj::Own<kj::AsyncIoStream>> connectJudged(kj::Own<kj::AsyncIoStream> stream,
-                                                      JudgeServer judge);
+// A refused server gets an alert and no application data: rejects with Unauthenticated and the
+// verifier's error. Unavailable when the handshake fails otherwise.
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectWithVerifier(kj::Own<kj::AsyncIoStream> stream,
+                                                            ServerVerifier verify);
 
 }  // namespace talos

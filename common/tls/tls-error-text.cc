@@ -1,4 +1,4 @@
-// Apart from tls.cc, so that who only reads such a failure does not link the TLS library.
+// Apart from tls.cc, so that programs which only format such errors do not link the TLS library.
 #include "common/base/error.h"
 #include "common/tls/tls.h"
 
@@ -6,7 +6,7 @@ namespace talos {
 
 // OpenSSL's errors in KJ's description: "error:<number>:<library>: <function>:<reason>", one a
 // line. The first is the cause; what follows is what the layers above made of it.
-kj::String tlsReason(const kj::Exception& e) {
+kj::String tlsErrorText(const kj::Exception& e) {
   kj::StringPtr text = e.getDescription();
   constexpr kj::StringPtr kMark = "error:"_kj;
   for (size_t i = 0; i + kMark.size() < text.size(); ++i) {

@@ -105,7 +105,7 @@ TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
   TlsEndpoint client(talos.client());
   auto hello = [&](kj::StringPtr protocol) {
     auto pipe = io.provider->newTwoWayPipe();
-    auto connecting = client.connectAs(protocol, kj::mv(pipe.ends[1]), "node1");
+    auto connecting = client.connectWithAlpn(protocol, kj::mv(pipe.ends[1]), "node1");
     char buffer[2048];
     auto size = pipe.ends[0]->tryRead(buffer, 100, sizeof buffer).wait(io.waitScope);
     return std::string(buffer, size);
@@ -115,12 +115,12 @@ TEST_F(Tls, AClientNamesItsProtocolOnlyWhereItIsAskedTo) {
   EXPECT_EQ(std::string::npos, hello("").find(kExtension));
 }
 
-// Catches: a server that does not name HTTP/2 to those who insist on it, names it to others, or
-// refuses them.
-TEST_F(Tls, AServerNamesHttp2ToWhomAsksForIt) {
+// Catches: a server that does not select HTTP/2 for clients that require it, selects it for others,
+// or refuses them.
+TEST_F(Tls, AServerSelectsHttp2WhereAClientOffersIt) {
   struct Row {
     const char* offered;  // each name with its length
-    bool speaks;
+    bool http2;
     const char* chosen;
   };
   Row rows[] = {{"\2h2", true, "h2"},
@@ -130,8 +130,8 @@ TEST_F(Tls, AServerNamesHttp2ToWhomAsksForIt) {
                 {"\2h2", false, ""}};
   for (auto& row : rows) {
     TlsEndpoint server(talos.server());
-    if (row.speaks) server.speakH2();
-    server.replace(talos.server());  // what it speaks does not depend on its certificate
+    if (row.http2) server.enableHttp2();
+    server.replace(talos.server());  // its protocols do not depend on its certificate
     int ends[2];
     KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
     kj::AutoCloseFd theirs(ends[1]);
@@ -186,17 +186,17 @@ TEST_F(Tls, ServerMustBearTheNameThatWasDialled) {
   }
 }
 
-// Catches: a server that lets in whom it does not know, and a log that does not say why it refused.
-TEST_F(Tls, ClientsThatAreRefusedAndWhy) {
-  Authority foreign("talos");  // the same name, another key
+// Catches: a server that accepts an unknown client, and an error that does not say why it refused.
+TEST_F(Tls, RefusedClientsLeaveAnError) {
+  Authority other("talos");  // the same name, another key
   auto& ours = talos.pair.certificate;
   struct Row {
     const char* name;
     Credentials client;
-    const char* reason;
+    const char* error;
   };
   Row rows[] = {
-      {"foreign authority", foreign.leaf({.organizations = kj::arr(kj::str("os:admin"))}, ours),
+      {"another authority", other.leaf({.organizations = kj::arr(kj::str("os:admin"))}, ours),
        "unable to get local issuer certificate"},
       {"expired", talos.leaf({.lifetime = 1 * kj::HOURS, .notBefore = kLongAgo}, ours),
        "certificate has expired"},
@@ -210,8 +210,7 @@ TEST_F(Tls, ClientsThatAreRefusedAndWhy) {
     TlsEndpoint client(kj::mv(row.client));
     auto out = shake(server, client);
     EXPECT_TRUE(out.accepted == nullptr) << row.name;
-    EXPECT_TRUE(contains(out.serverError, row.reason))
-        << row.name << ": " << out.serverError.cStr();
+    EXPECT_TRUE(contains(out.serverError, row.error)) << row.name << ": " << out.serverError.cStr();
     EXPECT_TRUE(contains(out.serverError, "192.0.2.7")) << out.serverError.cStr();
     EXPECT_EQ(out.serverKind, ErrorKind::kUnauthenticated) << row.name;
   }
@@ -230,15 +229,15 @@ TEST_F(Tls, RefusedClientLearnsItWithItsFirstRead) {
       << KJ_ASSERT_NONNULL(failure).getDescription().cStr();
 }
 
-// Catches: a refusal because of times that does not say which, so that nobody sees whose clock is
-// wrong; one that is told of the wrong certificate.
-TEST_F(Tls, TimesAreToldAtBothEnds) {
+// Catches: a refusal because of a validity that is not in the error, so that nobody sees whose
+// clock is wrong; the validity of the wrong certificate.
+TEST_F(Tls, ValidityIsInTheErrorsOfBothEnds) {
   auto now = kj::systemPreciseCalendarClock().now();
   constexpr auto kYear = 365 * kj::DAYS;
   struct Row {
     const char* name;
     kj::Duration begin, lifetime;
-    const char* says;
+    const char* error;
   };
   for (auto& row :
        {Row{"a clock ten years ahead", -10 * kYear, 1 * kj::DAYS, "has expired"},
@@ -247,8 +246,8 @@ TEST_F(Tls, TimesAreToldAtBothEnds) {
         Row{"a minute too early", 1 * kj::MINUTES, 1 * kj::DAYS, "not yet valid"}}) {
     auto from = now + row.begin;
     auto begin = dateText(from), end = dateText(from + row.lifetime);
-    auto expectTimes = [&](kj::StringPtr text, kj::StringPtr says) {
-      EXPECT_TRUE(contains(text, says)) << row.name << ": " << text.cStr();
+    auto expectTimes = [&](kj::StringPtr text, kj::StringPtr error) {
+      EXPECT_TRUE(contains(text, error)) << row.name << ": " << text.cStr();
       EXPECT_TRUE(contains(text, kj::str("valid from ", begin, " until ", end)))
           << row.name << ": " << text.cStr();
       EXPECT_TRUE(contains(text, kj::str("the clock here shows ", dateText(now).slice(0, 13))) ||
@@ -262,7 +261,7 @@ TEST_F(Tls, TimesAreToldAtBothEnds) {
           talos.leaf({.lifetime = row.lifetime, .notBefore = from}, talos.pair.certificate));
       auto out = shake(server, client);
       EXPECT_TRUE(out.accepted == nullptr) << row.name;
-      expectTimes(out.serverError, row.says);
+      expectTimes(out.serverError, row.error);
       char byte;
       auto& connected = KJ_ASSERT_NONNULL(out.connected, out.clientError);
       auto failure =
@@ -277,7 +276,7 @@ TEST_F(Tls, TimesAreToldAtBothEnds) {
       TlsEndpoint client(talos.client());
       auto out = shake(server, client);
       EXPECT_TRUE(out.connected == nullptr) << row.name;
-      expectTimes(out.clientError, row.says);
+      expectTimes(out.clientError, row.error);
     }
     {  // the authority's
       Authority old("old");
@@ -306,8 +305,8 @@ TEST_F(Tls, NoCertificateIsRefused) {
       << KJ_ASSERT_NONNULL(failure).getDescription().cStr();
 }
 
-// Catches: a peer that speaks no TLS at all ending in anything but a reason.
-TEST_F(Tls, GarbageAndSilenceAreAReason) {
+// Catches: a peer without TLS that ends in anything but an error.
+TEST_F(Tls, GarbageAndSilenceAreErrors) {
   TlsEndpoint server(talos.server());
   for (bool garbage : {true, false}) {
     auto pipe = io.provider->newTwoWayPipe();

@@ -1,5 +1,5 @@
-// When a certificate is refused because of its times, both are told: those of the certificate and
-// what the clock of the machine that speaks says. Which of the two is wrong, only the reader knows.
+// Errors of certificates that are refused because of their validity: they name the validity and the
+// local clock, since only the reader knows which of the two is wrong.
 #pragma once
 
 #include <kj/async-io.h>
@@ -8,7 +8,7 @@
 
 namespace talos {
 
-// When a certificate is valid.
+// The validity of a certificate.
 struct Validity {
   kj::Date notBefore = kj::UNIX_EPOCH, notAfter = kj::UNIX_EPOCH;
 };
@@ -16,9 +16,9 @@ struct Validity {
 // "valid from 2026-11-20T12:00:00Z until 2026-11-21T12:05:00Z, and the clock here shows 2016-…"
 kj::String validityText(const Validity& validity, kj::Date now);
 
-// A client's connection over TLS 1.3, which learns only with its first bytes that the server
-// refused the client's certificate. If the reason may be the certificate's times, the failure of
-// the read or write tells them.
+// Wraps a client's connection over TLS 1.3, which learns only with its first bytes that the server
+// refused the client's certificate. If the cause may be the certificate's validity, the error of
+// the read or write names it.
 kj::Own<kj::AsyncIoStream> explainRefusal(kj::Own<kj::AsyncIoStream> stream, Validity own);
 
 }  // namespace talos

@@ -59,7 +59,7 @@ kj::Own<kj::TlsContext> makeAnonymousContext(kj::StringPtr certificate, kj::Stri
 kj::Exception handshakeError(const kj::Exception& e, kj::StringPtr with) {
   auto kind = e.getType() == kj::Exception::Type::DISCONNECTED ? ErrorKind::kUnavailable
                                                                : ErrorKind::kUnauthenticated;
-  return error(kind, kj::str("TLS handshake with ", with, ": ", tlsReason(e)));
+  return error(kind, kj::str("TLS handshake with ", with, ": ", tlsErrorText(e)));
 }
 
 }  // namespace
@@ -89,13 +89,13 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> TlsVerifier::connect(kj::Own<kj::AsyncIo
 }
 
 struct TlsEndpoint::State {
-  // Refcounted: a handshake that began before replace() ends with what it had.
+  // Refcounted: a handshake that started before replace() ends with its credentials.
   struct Context : kj::Refcounted {
     kj::Own<kj::TlsContext> tls;
-    kj::Maybe<Credentials> made;  // of what; none: anonymous
-    Validity own;                 // of the certificate that is shown
-    Context(kj::Own<kj::TlsContext> tls, kj::Maybe<Credentials> made, Validity own)
-        : tls(kj::mv(tls)), made(kj::mv(made)), own(own) {}
+    kj::Maybe<Credentials> credentials;  // that it was made of; none: anonymous
+    Validity own;                        // of the certificate that is shown
+    Context(kj::Own<kj::TlsContext> tls, kj::Maybe<Credentials> credentials, Validity own)
+        : tls(kj::mv(tls)), credentials(kj::mv(credentials)), own(own) {}
   };
   kj::Maybe<kj::Own<Context>> current;
 
@@ -134,19 +134,21 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
   auto context = state->use();
   kj::Maybe<kj::Exception> failure;
   try {
-    if (h2) chooseH2(*context->tls);
+    if (http2) selectHttp2(*context->tls);
     auto up = co_await context->tls->wrapServer(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
-    if (context->made == nullptr) {
-      Peer visitor;
-      visitor.address = kj::mv(peerAddress);
-      visitor.anonymous = true;
-      co_return Accepted{kj::mv(up.stream), kj::mv(visitor)};
+    if (context->credentials == nullptr) {
+      Peer anonymous;
+      anonymous.address = kj::mv(peerAddress);
+      anonymous.anonymous = true;
+      co_return Accepted{kj::mv(up.stream), kj::mv(anonymous)};
     }
     auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
-    co_return Accepted{kj::mv(up.stream),
-                       Peer{kj::mv(peerAddress), kj::mv(info.commonName),
-                            kj::mv(info.organizations), false, kj::mv(info.serial)}};
+    co_return Accepted{kj::mv(up.stream), Peer{.address = kj::mv(peerAddress),
+                                               .commonName = kj::mv(info.commonName),
+                                               .organizations = kj::mv(info.organizations),
+                                               .anonymous = false,
+                                               .serial = kj::mv(info.serial)}};
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), peerAddress);
   }
@@ -155,18 +157,17 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connect(kj::Own<kj::AsyncIoStream> stream,
                                                              kj::StringPtr expectedName) {
-  return connectAs("", kj::mv(stream), expectedName);
+  return connectWithAlpn("", kj::mv(stream), expectedName);
 }
 
-kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connectAs(kj::StringPtr protocol,
-                                                               kj::Own<kj::AsyncIoStream> stream,
-                                                               kj::StringPtr expectedName) {
+kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connectWithAlpn(
+    kj::StringPtr protocol, kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName) {
   auto context = state->use();
   auto name = kj::str(expectedName);
   kj::Maybe<kj::Exception> failure;
   try {
     // A connection copies it from the context when it is made, which wrapClient() does at once.
-    speak(*context->tls, protocol);
+    offerProtocol(*context->tls, protocol);
     co_return explainRefusal(co_await context->tls->wrapClient(kj::mv(stream), name), context->own);
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
@@ -174,20 +175,21 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connectAs(kj::StringPtr pro
   kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
 }
 
-kj::Promise<TlsEndpoint::Reached> TlsEndpoint::reach(kj::Own<kj::AsyncIoStream> stream,
-                                                     kj::StringPtr expectedName) {
+kj::Promise<TlsEndpoint::TolerantConnection> TlsEndpoint::connectTolerant(
+    kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName) {
   auto name = kj::str(expectedName);
-  // A context of its own: what is tolerated here is tolerated nowhere else.
+  // A context of its own: ordinary connections tolerate nothing.
   auto shared = state->use();
-  auto unproven = kj::heap<kj::Maybe<kj::String>>();
+  auto error = kj::heap<kj::Maybe<kj::String>>();
   auto context =
-      makeContext(KJ_REQUIRE_NONNULL(shared->made, "an anonymous endpoint cannot connect"));
-  letUnprovenPass(*context, *unproven);
+      makeContext(KJ_REQUIRE_NONNULL(shared->credentials, "an anonymous endpoint cannot connect"));
+  tolerateUnverified(*context, *error);
   kj::Maybe<kj::Exception> failure;
   try {
     auto up = explainRefusal(co_await context->wrapClient(kj::mv(stream), name), shared->own);
-    auto why = kj::mv(*unproven);
-    co_return Reached{up.attach(kj::mv(context), kj::mv(unproven)), kj::mv(why)};
+    auto verificationError = kj::mv(*error);
+    co_return TolerantConnection{up.attach(kj::mv(context), kj::mv(error)),
+                                 kj::mv(verificationError)};
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
   }

@@ -4,9 +4,9 @@
 // the next handshake, and connections that are already up go on with what they had, so a renewed
 // certificate needs no restart and drops nothing.
 //
-// An endpoint can also serve clients that nobody can authenticate (a machine without a config); who
-// came in that way is marked, and whoever hands out rights looks at the mark, not at what the
-// endpoint does by now: a handshake may end later than the state that it began in.
+// An endpoint can also serve clients that cannot be authenticated (a node without a config). Such
+// peers are marked anonymous; code that grants rights must check the mark and not the current state
+// of the endpoint: a handshake may end after the state in which it started.
 #pragma once
 
 #include <kj/async-io.h>
@@ -17,25 +17,25 @@
 namespace talos {
 
 struct Credentials {
-  kj::String authorities;  // PEM, one or more certificates: who is trusted
+  kj::String authorities;  // PEM, one or more trusted CA certificates
   kj::String certificate;  // PEM, leaf first
   pki::Pem key;
 };
 
-// Who is at the other end of a connection whose certificate was verified.
+// The other end of a connection, by its verified certificate.
 struct Peer {
   kj::String address;  // as text, for logs
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   // Roles are the O entries that begin with "os:".
-  bool anonymous = false;  // was not asked for a certificate: nothing is known but the address
+  bool anonymous = false;  // no certificate was requested: only the address is known
   kj::String serial;       // of its certificate, hex
 };
 
-// The words of OpenSSL in the failure of a handshake, or of a read or write after it (a client
+// OpenSSL's error text in the failure of a handshake, or of a read or write after it (a client
 // learns only there that its certificate was refused): "certificate has expired: it is valid from …
 // until …, and the clock here shows …".
-kj::String tlsReason(const kj::Exception& e);
+kj::String tlsErrorText(const kj::Exception& e);
 
 // accept() and connect() are virtual so that code which merely passes an endpoint on
 // (common/wire/rpc-server.cc, common/wire/rpc-client.cc) does not link the TLS library into
@@ -44,22 +44,21 @@ class TlsEndpoint {
  public:
   // Throws InvalidArgument when certificate and key do not parse or do not belong together.
   explicit TlsEndpoint(Credentials credentials);
-  // Refuses every handshake until it is given something.
+  // Refuses every handshake until it has credentials.
   TlsEndpoint();
   virtual ~TlsEndpoint() noexcept(false);
   void replace(Credentials credentials);
-  // From now on a server that asks its clients for no certificate, with this one (PEM).
+  // From now on a server with this certificate (PEM), which requests none from its clients.
   void replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key);
   void close();
-  // Server side: it speaks HTTP/2 besides, which clients that name what they speak (ALPN) are told.
-  // Others are told of no protocol. Of handshakes that begin from now on.
-  void speakH2() { h2 = true; }
+  // Server side: selects "h2" for clients that offer it (ALPN), in handshakes started from now on.
+  void enableHttp2() { http2 = true; }
 
   struct Accepted {
     kj::Own<kj::AsyncIoStream> stream;
     Peer peer;
   };
-  // Server side: TLS 1.3, the client's certificate is required and verified. Rejects with a reason
+  // Server side: TLS 1.3, the client's certificate is required and verified. Rejects with an error
   // that is fit for a log; never throws synchronously.
   virtual kj::Promise<Accepted> accept(kj::Own<kj::AsyncIoStream> stream, kj::String peerAddress);
 
@@ -68,30 +67,30 @@ class TlsEndpoint {
   virtual kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
                                                           kj::StringPtr expectedName);
 
-  // The same, and the server is told which protocol comes ("h2", ALPN): one that speaks several on
-  // a port wants to know.
-  kj::Promise<kj::Own<kj::AsyncIoStream>> connectAs(kj::StringPtr protocol,
-                                                    kj::Own<kj::AsyncIoStream> stream,
-                                                    kj::StringPtr expectedName);
+  // The same, offering a protocol ("h2", ALPN), for servers with several protocols on one port.
+  kj::Promise<kj::Own<kj::AsyncIoStream>> connectWithAlpn(kj::StringPtr protocol,
+                                                          kj::Own<kj::AsyncIoStream> stream,
+                                                          kj::StringPtr expectedName);
 
   // The same for a server that may have no certificate yet, or no new one
-  // (apid/gate/unverified-peers.h): one that it signed itself is taken, and one that has expired;
-  // then `unproven` says which. Whoever calls this tells apart what may go over such a stream.
-  struct Reached {
+  // (apid/gate/unverified-peers.h): accepts a self-signed certificate and an expired one; then
+  // `verificationError` says which. The caller must restrict what goes over such a stream.
+  struct TolerantConnection {
     kj::Own<kj::AsyncIoStream> stream;
-    kj::Maybe<kj::String> unproven;
+    kj::Maybe<kj::String> verificationError;
   };
-  virtual kj::Promise<Reached> reach(kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName);
+  virtual kj::Promise<TolerantConnection> connectTolerant(kj::Own<kj::AsyncIoStream> stream,
+                                                          kj::StringPtr expectedName);
 
  private:
   struct State;
   kj::Own<State> state;
-  bool h2 = false;
+  bool http2 = false;
 };
 
-// The client's side towards a server of somebody else (https): TLS 1.2 or newer, no certificate of
-// our own. Immutable. Making one reads every authority: milliseconds for a bundle of all that are
-// public, hence not for the loop.
+// TLS client for servers of third parties (https): TLS 1.2 or newer, no certificate of our own.
+// Immutable. The constructor parses every CA: milliseconds for a bundle of all public ones, hence
+// not to be called in the event loop.
 class TlsVerifier {
  public:
   // PEM, one or more certificates. InvalidArgument when there is none or one that does not parse.
@@ -100,7 +99,7 @@ class TlsVerifier {
   KJ_DISALLOW_COPY_AND_MOVE(TlsVerifier);
 
   // The server's certificate must be signed by one of the authorities and name `expectedName` (DNS
-  // or IP SAN); otherwise Unauthenticated with the reason.
+  // or IP SAN); otherwise Unauthenticated with the error.
   kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
                                                   kj::StringPtr expectedName);
 

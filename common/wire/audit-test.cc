@@ -71,7 +71,7 @@ struct Audit : testing::Test {
 };
 
 // Catches: a connection that goes while a call by it is under way, because the caller holds nothing
-// but the call any more: the door keeps it in what it gives to attenuate().
+// but the call any more: apid's gate keeps it alive by what it passes to attenuate().
 TEST_F(Audit, ACallHoldsWhatItsMembraneHolds) {
   bool gone = false;
   auto guard = kj::heap(kj::defer([&gone]() { gone = true; }));

@@ -36,7 +36,7 @@ kj::String quoted(kj::StringPtr text) {
 kj::String describeStruct(capnp::DynamicStruct::Reader value, unsigned depth);
 kj::String describeList(capnp::DynamicList::Reader list, unsigned depth);
 
-// Empty: there is nothing to tell.
+// Empty for values without a text.
 kj::String describeValue(capnp::DynamicValue::Reader value, unsigned depth) {
   switch (value.getType()) {
     case capnp::DynamicValue::BOOL:
@@ -45,11 +45,11 @@ kj::String describeValue(capnp::DynamicValue::Reader value, unsigned depth) {
     case capnp::DynamicValue::FLOAT:
       return kj::str(value);
     case capnp::DynamicValue::ENUM: {
-      auto word = value.as<capnp::DynamicEnum>();
-      KJ_IF_MAYBE (known, word.getEnumerant()) {
+      auto member = value.as<capnp::DynamicEnum>();
+      KJ_IF_MAYBE (known, member.getEnumerant()) {
         return kj::str(known->getProto().getName());
       }
-      return kj::str(word.getRaw());
+      return kj::str(member.getRaw());
     }
     case capnp::DynamicValue::TEXT:
       return quoted(value.as<capnp::Text>());
@@ -117,7 +117,7 @@ class AuditedCall final : public capnp::Capability::Server {
   kj::Own<AuditTrail> trail;
   kj::Maybe<kj::Exception> refusal;
 
-  // Dropped before its end, it says so.
+  // A call that is dropped before its end is recorded as such.
   class Running {
    public:
     Running(kj::Own<AuditTrail> trail, kj::String text)
@@ -129,7 +129,10 @@ class AuditedCall final : public capnp::Capability::Server {
 
     kj::Promise<void> finish(kj::String outcome, bool refused) {
       ended = true;
-      return trail->record({kj::mv(text), kj::mv(outcome), refused, trail->now() - begin});
+      return trail->record({.text = kj::mv(text),
+                            .outcome = kj::mv(outcome),
+                            .refused = refused,
+                            .duration = trail->now() - begin});
     }
 
    private:
@@ -139,7 +142,7 @@ class AuditedCall final : public capnp::Capability::Server {
     bool ended = false;
   };
 
-  // Of parameters that are no message of this method there is nothing to tell but its name.
+  // Only the name of the method, if the parameters are not a message of it.
   kj::String describe(capnp::AnyPointer::Reader given) {
     auto text = kj::str(method, "(?)");
     auto unreadable = kj::runCatchingExceptions(

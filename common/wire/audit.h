@@ -1,8 +1,8 @@
-// What calls that change something say of themselves, and how they are followed to their end.
+// Audit records of calls that change something: their text and their outcome.
 //
-// Pure but for the trail, which whoever owns the log brings. A record is made when the call has
-// ended: answered, failed, refused, or dropped by its caller. The answer waits until the trail is
-// done with the record, so that what a call says of a machine that then goes down is not lost.
+// Pure but for AuditTrail, which the owner of the log implements. A record is made when the call
+// has ended: answered, failed, refused, or dropped by its caller. The answer waits until the trail
+// has taken the record, so that the record of a call that shuts the node down is not lost.
 #pragma once
 
 #include <capnp/capability.h>
@@ -21,25 +21,24 @@ class AuditTrail {
   struct Call {
     kj::String text;     // as describeCall() says it
     kj::String outcome;  // "ok", or kind and message of the failure
-    bool refused;        // for want of a right: it was not made
+    bool refused;        // the caller lacks the role: the call was not made
     kj::Duration duration;
   };
-  // Never rejects. Whoever drops the promise does not stop the recording.
+  // Never rejects. Dropping the promise does not stop the recording.
   virtual kj::Promise<void> record(Call call) = 0;
 };
 
-// `Services.restart(id: "kubelet")`. What has its default value is left out, fields that are
-// $secret are ***, of bytes (documents) there is only
-// their number, and the whole has at most kLongestCall characters.
+// `Services.restart(id: "kubelet")`. Fields with their default value are left out, $secret fields
+// are ***, bytes (documents) are only counted, and the text has at most kLongestCall characters.
 constexpr size_t kLongestCall = 1024;
 kj::String describeCall(kj::StringPtr method, capnp::DynamicStruct::Reader params);
 
 // "ok", or "NotFound: there is no service …".
 kj::String outcomeOf(const kj::Maybe<kj::Exception>& failure);
 
-// Takes the place of `target` for one call, and records it; with a `refusal` the call is not made.
-// Neither results of an audited call nor what they hold go through a membrane again: such a method
-// returns no capabilities.
+// Stands in for `target` for one call, and records it; with a `refusal` the call is not made.
+// Results of an audited call do not pass through a membrane again: such a method returns no
+// capabilities.
 capnp::Capability::Client audited(capnp::Capability::Client target, kj::String method,
                                   capnp::StructSchema params, kj::Own<AuditTrail> trail,
                                   kj::Maybe<kj::Exception> refusal);

@@ -5,22 +5,22 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
+#include "common/net/forwarding-stream.h"
 #include "common/tls/tls.h"
 
 namespace talos {
 namespace {
 
-// Big enough for a batch of small calls; larger messages get a buffer of their own. Every
-// connection keeps it, also when it is idle. What a client has sent and nobody has read when its
-// connection is closed makes a reset of the end, and answers on their way are lost: hence a
-// server's is not smaller.
+// Large enough for a batch of small calls; larger messages get a buffer of their own. Every
+// connection keeps it, also an idle one. Closing a connection with unread bytes of the client makes
+// TCP send a reset, and answers on their way are lost: hence a server's buffer is not smaller.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
-// A message whose size has been checked. What is in it may be read more than once: the limit of
-// that is another one.
-class Sized final : public capnp::MessageReader {
+// A message whose size has been checked. Its content may be read more than once, so the limit of
+// reading is another one.
+class SizeCheckedMessage final : public capnp::MessageReader {
  public:
-  Sized(kj::Own<capnp::MessageReader> inner, capnp::ReaderOptions options)
+  SizeCheckedMessage(kj::Own<capnp::MessageReader> inner, capnp::ReaderOptions options)
       : MessageReader(options), inner(kj::mv(inner)) {}
   kj::ArrayPtr<const capnp::word> getSegment(capnp::uint id) override {
     return inner->getSegment(id);
@@ -44,15 +44,15 @@ unsigned descriptorsIn(capnp::rpc::Message::Reader message) {
 
 }  // namespace
 
-// A message that the buffer does not hold is read into memory of its own that is as large as the
-// peer said: that is held against the account first. A peer that sends faster than this program
-// reads would have the loop for itself, which looks at other connections only when nothing is left
-// to do: after so many bytes it is made to look.
-class GuardedStream::Weighed final : public kj::AsyncIoStream {
+// A message that exceeds the buffer is read into memory of the size that the peer announced: the
+// account is charged first. A peer that sends faster than this program reads would keep the event
+// loop to itself, as the loop polls other connections only when nothing is left to do: after kTurn
+// bytes it is made to poll.
+class BoundedMessageStream::AccountedStream final : public ForwardingStream {
  public:
-  Weighed(kj::AsyncIoStream& inner, kj::Timer& timer, kj::Maybe<Budget::Account&> account,
-          kj::Maybe<Hold>& arriving)
-      : inner(inner), timer(timer), account(account), arriving(arriving) {}
+  AccountedStream(kj::AsyncIoStream& inner, kj::Timer& timer, kj::Maybe<Budget::Account&> account,
+                  kj::Maybe<Hold>& arriving)
+      : ForwardingStream(inner), timer(timer), account(account), arriving(arriving) {}
 
   kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
     return kj::evalNow([&]() -> kj::Promise<size_t> {
@@ -60,42 +60,30 @@ class GuardedStream::Weighed final : public kj::AsyncIoStream {
         if (least > kServerBufferWords * sizeof(capnp::word)) arriving.emplace(a->hold(least));
       }
       if (least > kTurn) return readInTurns(static_cast<kj::byte*>(buffer), least);
-      if (sinceOthers < kTurn) return counted(inner.tryRead(buffer, least, most));
-      return others().then(
-          [this, buffer, least, most]() { return counted(inner.tryRead(buffer, least, most)); });
+      if (sinceYield < kTurn) return counted(inner->tryRead(buffer, least, most));
+      return yieldToOthers().then(
+          [this, buffer, least, most]() { return counted(inner->tryRead(buffer, least, most)); });
     });
-  }
-  kj::Promise<void> write(const void* buffer, size_t size) override {
-    return inner.write(buffer, size);
-  }
-  kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
-    return inner.write(pieces);
-  }
-  kj::Promise<void> whenWriteDisconnected() override { return inner.whenWriteDisconnected(); }
-  void shutdownWrite() override { inner.shutdownWrite(); }
-  void abortRead() override { inner.abortRead(); }
-  void getsockopt(int level, int option, void* value, kj::uint* length) override {
-    inner.getsockopt(level, option, value, length);
   }
 
  private:
   static constexpr size_t kTurn = 256u << 10;  // under a millisecond
-  // For so much; otherwise whoever announces much and sends nothing keeps what is held for it.
-  static constexpr auto kPartPatience = 30 * kj::SECONDS;
+  // For kTurn bytes; otherwise a peer that announces much and sends nothing keeps what is held for
+  // it.
+  static constexpr auto kPartTimeout = 30 * kj::SECONDS;
 
-  kj::AsyncIoStream& inner;
   kj::Timer& timer;
   kj::Maybe<Budget::Account&> account;
   kj::Maybe<Hold>& arriving;
-  size_t sinceOthers = 0;
+  size_t sinceYield = 0;
 
-  kj::Promise<void> others() {
-    sinceOthers = 0;
-    return timer.afterDelay(0 * kj::SECONDS);  // which takes a look at all that is ready
+  kj::Promise<void> yieldToOthers() {
+    sinceYield = 0;
+    return timer.afterDelay(0 * kj::SECONDS);  // polls everything that is ready
   }
   kj::Promise<size_t> counted(kj::Promise<size_t> read) {
     return read.then([this](size_t size) {
-      sinceOthers += size;
+      sinceYield += size;
       return size;
     });
   }
@@ -103,30 +91,31 @@ class GuardedStream::Weighed final : public kj::AsyncIoStream {
     size_t done = 0;
     while (done < size) {
       auto part = kj::min(kTurn, size - done);
-      auto read = co_await within(timer, kPartPatience, inner.tryRead(buffer + done, part, part),
-                                  kj::str("a message that has begun did not go on within ",
-                                          kPartPatience / kj::SECONDS, " s"));
+      auto read = co_await within(
+          timer, kPartTimeout, inner->tryRead(buffer + done, part, part),
+          kj::str("a message was not continued within ", kPartTimeout / kj::SECONDS, " s"));
       done += read;
       if (read < part) break;  // the end
-      co_await others();
+      co_await yieldToOthers();
     }
     co_return done;
   }
 };
 
-GuardedStream::GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
-                             kj::String name, kj::Own<Budget::Account> a)
+BoundedMessageStream::BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer& timer,
+                                           Limits limits, kj::String name,
+                                           kj::Own<Budget::Account> a)
     : stream(stream),
       timer(timer),
       limits(limits),
       name(kj::mv(name)),
       account(kj::mv(a)),
-      weighed(kj::heap<Weighed>(stream, timer,
-                                account.get() != nullptr && this->name.size() == 0
-                                    ? kj::Maybe<Budget::Account&>(*account)
-                                    : nullptr,
-                                arriving)),
-      inner(*weighed, capnp::IncomingRpcMessage::getShortLivedCallback(),
+      accounted(kj::heap<AccountedStream>(stream, timer,
+                                          account.get() != nullptr && this->name.size() == 0
+                                              ? kj::Maybe<Budget::Account&>(*account)
+                                              : nullptr,
+                                          arriving)),
+      inner(*accounted, capnp::IncomingRpcMessage::getShortLivedCallback(),
             this->name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       failing(nullptr) {
   if (account.get() != nullptr) account->add(*this);
@@ -135,38 +124,39 @@ GuardedStream::GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits
   failing = paf.promise.fork();
 }
 
-GuardedStream::~GuardedStream() noexcept(false) {
+BoundedMessageStream::~BoundedMessageStream() noexcept(false) {
   if (account.get() != nullptr) account->remove(*this);
 }
 
-kj::Maybe<kj::StringPtr> GuardedStream::failure() const {
+kj::Maybe<kj::StringPtr> BoundedMessageStream::failure() const {
   return failureText.map([](const kj::String& text) -> kj::StringPtr { return text; });
 }
 
-void GuardedStream::failWith(kj::Exception&& e) {
+void BoundedMessageStream::failWith(kj::Exception&& e) {
   if (e.getType() == kj::Exception::Type::DISCONNECTED) sawEnd = true;
   if (failureText == nullptr) {
     failureText = isOverSize(e) ? kj::str("a message is larger than ",
                                           limits.messageWords * sizeof(capnp::word), " bytes")
                                 : messageOf(e);
-    // What the peer did is the cause, not what became of the stream after that.
+    // The first error is the cause; later ones follow from it.
     broken = isOverSize(e) || kindOf(e) == ErrorKind::kResourceExhausted;
   }
   failed->fulfill();
   throwAs(kj::mv(e));
 }
 
-// As whoever calls over the connection is told.
-void GuardedStream::throwAs(kj::Exception&& e) {
+// Throws the error for callers on this connection.
+void BoundedMessageStream::throwAs(kj::Exception&& e) {
   if (name.size() == 0) kj::throwFatalException(kj::mv(e));
   if (broken) fail(ErrorKind::kUnavailable, kj::str(name, ": ", KJ_ASSERT_NONNULL(failureText)));
   bool gone = e.getType() == kj::Exception::Type::DISCONNECTED;
-  auto cause = gone ? kj::str("the connection was lost") : tlsReason(e);
+  auto cause = gone ? kj::str("the connection was lost") : tlsErrorText(e);
   fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
 }
 
-// Of what a client asks. What a server answers is its client's wish, who takes it or not.
-kj::Maybe<Budget::Account::Hold> GuardedStream::holdFor(capnp::MessageReader& reader) {
+// Charges the account for a message of a client. Answers of a server are not charged: its client
+// requested them.
+kj::Maybe<Budget::Account::Hold> BoundedMessageStream::holdFor(capnp::MessageReader& reader) {
   if (account.get() == nullptr) return nullptr;
   size_t bytes = reader.sizeInWords() * sizeof(capnp::word);
   account->received(bytes);
@@ -179,8 +169,8 @@ kj::Maybe<Budget::Account::Hold> GuardedStream::holdFor(capnp::MessageReader& re
   return account->hold(bytes);
 }
 
-void GuardedStream::received(capnp::MessageReader& reader) {
-  auto message = reader.getRoot<capnp::rpc::Message>();  // first: before it nothing is known of it
+void BoundedMessageStream::received(capnp::MessageReader& reader) {
+  auto message = reader.getRoot<capnp::rpc::Message>();  // first: it validates the message
   auto hold = holdFor(reader);
   auto descriptors = descriptorsIn(message);
   if (descriptors > kMostDescriptors) {
@@ -189,10 +179,10 @@ void GuardedStream::received(capnp::MessageReader& reader) {
   }
   switch (message.which()) {
     case capnp::rpc::Message::CALL:
-      ask(message.getCall().getQuestionId(), kj::mv(hold));
+      addQuestion(message.getCall().getQuestionId(), kj::mv(hold));
       break;
     case capnp::rpc::Message::BOOTSTRAP:
-      ask(message.getBootstrap().getQuestionId(), kj::mv(hold));
+      addQuestion(message.getBootstrap().getQuestionId(), kj::mv(hold));
       break;
     case capnp::rpc::Message::FINISH:
       finished(message.getFinish().getQuestionId(), message.getFinish().getReleaseResultCaps());
@@ -209,9 +199,9 @@ void GuardedStream::received(capnp::MessageReader& reader) {
   }
 }
 
-void GuardedStream::ask(uint32_t question, kj::Maybe<Hold> hold) {
-  if (left) fail(ErrorKind::kUnavailable, "the server is exiting");
-  asked = true;
+void BoundedMessageStream::addQuestion(uint32_t question, kj::Maybe<Hold> hold) {
+  if (drained) fail(ErrorKind::kUnavailable, "the server is exiting");
+  called = true;
   auto& entry = questions.findOrCreate(
       question, [&]() { return decltype(questions)::Entry{question, Question()}; });
   KJ_IF_MAYBE (held, hold) {
@@ -223,24 +213,24 @@ void GuardedStream::ask(uint32_t question, kj::Maybe<Hold> hold) {
   }
 }
 
-void GuardedStream::finished(uint32_t question, bool releases) {
-  KJ_IF_MAYBE (over, questions.find(question)) {
+void BoundedMessageStream::finished(uint32_t question, bool releases) {
+  KJ_IF_MAYBE (entry, questions.find(question)) {
     if (releases) {
-      for (auto id : over->exports) released(id, 1);
+      for (auto id : entry->exports) released(id, 1);
     }
     questions.erase(question);
   }
   progressed.raise();
 }
 
-void GuardedStream::released(uint32_t id, uint32_t references) {
+void BoundedMessageStream::released(uint32_t id, uint32_t references) {
   KJ_IF_MAYBE (held, exports.find(id)) {
     *held -= kj::min(*held, references);
     if (*held == 0) exports.erase(id);
   }
 }
 
-void GuardedStream::answered(capnp::rpc::Return::Reader answer) {
+void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer) {
   if (answer.getNoFinishNeeded()) {  // it has no capabilities, and ends its question by itself
     questions.erase(answer.getAnswerId());
     return;
@@ -259,7 +249,7 @@ void GuardedStream::answered(capnp::rpc::Return::Reader answer) {
   }
 }
 
-size_t GuardedStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
+size_t BoundedMessageStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
   capnp::SegmentArrayMessageReader reader(segments);
   auto message = reader.getRoot<capnp::rpc::Message>();
   if (message.isReturn()) answered(message.getReturn());
@@ -268,44 +258,44 @@ size_t GuardedStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> s
   return words * sizeof(capnp::word);
 }
 
-size_t GuardedStream::queued() const {
+size_t BoundedMessageStream::queued() const {
   KJ_IF_MAYBE (n, network) {
     return n->getCurrentQueueSize() + writing;
   }
   return writing;
 }
 
-// Whenever something is queued a write is under way, and its end looks here again.
-kj::Promise<void> GuardedStream::room() {
+// While something is queued, a write is under way whose end raises the signal.
+kj::Promise<void> BoundedMessageStream::waitForQueue() {
   while (queued() > limits.queuedBytes) {
-    co_await drained.next();
+    co_await sentSome.next();
     if (broken) throwAs(KJ_EXCEPTION(DISCONNECTED, "the peer does not read"));
   }
 }
 
-bool GuardedStream::settled() const {
-  if (!asked || queued() > 0) return false;
+bool BoundedMessageStream::allAnswered() const {
+  if (!called || queued() > 0) return false;
   for (auto& entry : questions) {
     if (!entry.value.answered) return false;
   }
   return true;
 }
 
-kj::Promise<void> GuardedStream::leave() {
-  while (!settled()) {
+kj::Promise<void> BoundedMessageStream::drain() {
+  while (!allAnswered()) {
     co_await progressed.next();
-    co_await kj::evalLast([]() {});  // the network takes off its queue what was just written
+    co_await kj::evalLast([]() {});  // the network removes what was just written from its queue
   }
-  left = true;
+  drained = true;
   co_await inner.end();
 }
 
-// Every idle connection waits in here: no coroutine, whose frame alone has a kibibyte and a half.
-kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage(
+// Every idle connection waits in this function, so it is not a coroutine: a frame has 1.5 KiB.
+kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> BoundedMessageStream::tryReadMessage(
     kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
     kj::ArrayPtr<capnp::word> scratchSpace) {
   if (queued() > limits.queuedBytes) {
-    return room().then([this, fdSpace, options, scratchSpace]() {
+    return waitForQueue().then([this, fdSpace, options, scratchSpace]() {
       return tryReadMessage(fdSpace, options, scratchSpace);
     });
   }
@@ -316,7 +306,7 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
         KJ_IF_MAYBE (message, read) {
           received(*message->reader);
           if (options.traversalLimitInWords > limits.messageWords) {
-            message->reader = kj::heap<Sized>(kj::mv(message->reader), options);
+            message->reader = kj::heap<SizeCheckedMessage>(kj::mv(message->reader), options);
           }
         } else {
           sawEnd = true;
@@ -331,19 +321,19 @@ kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> GuardedStream::tryReadMessage
       });
 }
 
-kj::Promise<void> GuardedStream::written(kj::Promise<void> write, size_t bytes) {
+kj::Promise<void> BoundedMessageStream::written(kj::Promise<void> write, size_t bytes) {
   writing += bytes;
   if (!watched) watchdog = watchWrites().eagerlyEvaluate(nullptr);
   co_await write.catch_([this](kj::Exception&& e) { failWith(kj::mv(e)); });
   ++writes;
   writing -= bytes;
-  drained.raise();
+  sentSome.raise();
   progressed.raise();
 }
 
-// What is queued behind a write tells nobody, so it is looked at from time to time while a write is
-// under way.
-kj::Promise<void> GuardedStream::watchWrites() {
+// The queue behind a write raises no event, so it is checked periodically while a write is under
+// way.
+kj::Promise<void> BoundedMessageStream::watchWrites() {
   watched = true;
   KJ_DEFER(watched = false);
   for (;;) {
@@ -357,34 +347,34 @@ kj::Promise<void> GuardedStream::watchWrites() {
   }
 }
 
-void GuardedStream::cutOff() {
+void BoundedMessageStream::cutOff() {
   if (failureText == nullptr) failureText = kj::str("it does not read what it is sent");
   broken = takesNothing = true;
   failed->fulfill();
-  // Whoever waits for a message hears of it. One that the peer has just reset refuses, which
-  // concerns nobody else: this may be called for another connection.
+  // Makes a pending read fail. It throws if the peer has just reset the connection, which must not
+  // reach the caller: this may be called on behalf of another connection.
   kj::runCatchingExceptions([&]() { stream.abortRead(); });
-  drained.raise();
+  sentSome.raise();
 }
 
-kj::Promise<void> GuardedStream::writeMessage(
+kj::Promise<void> BoundedMessageStream::writeMessage(
     kj::ArrayPtr<const int> fds, kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
   return written(inner.writeMessage(fds, segments), sent(segments));
 }
 
-kj::Promise<void> GuardedStream::writeMessages(
+kj::Promise<void> BoundedMessageStream::writeMessages(
     kj::ArrayPtr<kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>>> messages) {
   size_t bytes = 0;
   for (auto& message : messages) bytes += sent(message);
   return written(inner.writeMessages(messages), bytes);
 }
 
-kj::Maybe<int> GuardedStream::getSendBufferSize() {
+kj::Maybe<int> BoundedMessageStream::getSendBufferSize() {
   return inner.getSendBufferSize();
 }
 
-kj::Promise<void> GuardedStream::end() {
-  return left ? kj::READY_NOW : inner.end();
+kj::Promise<void> BoundedMessageStream::end() {
+  return drained ? kj::READY_NOW : inner.end();
 }
 
 }  // namespace talos

@@ -1,17 +1,18 @@
 // A stream of Cap'n Proto messages from a peer that is not trusted to behave.
 //
-// Cap'n Proto bounds the size of a message and the words of calls in flight. Four things it leaves
+// Cap'n Proto bounds the size of a message and the words of calls in flight. It leaves four things
 // to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
 // table entry each), how many capabilities from those answers it never releases, how many of its
-// own it puts into one message, and whether it reads what it is sent. Here a peer with more
-// unfinished questions than `questions`, with more than `capabilities` of ours, or with a message
-// of more than kMostDescriptors of its own, loses its connection; while more than `queuedBytes`
-// wait to be sent nothing more is read from it, and one that takes none of four times as much for
-// kStuck loses its connection too. That is the same for servers and clients: a server that means
-// harm has no more of its client. A client names its server, so that every call that is lost with
-// the connection fails with that name and the cause. With an account (budget.h) all connections of
-// a client together have a limit besides. A large message that has begun has to go on: 256 KiB in
-// 30 s. A server that is to end takes leave(): what was asked is answered, and nothing new begun.
+// own it puts into one message, and whether it reads what it is sent. This stream closes the
+// connection of a peer with more unfinished questions than `questions`, with more than
+// `capabilities` of ours, or with a message of more than kMostDescriptors of its own. While more
+// than `queuedBytes` wait to be sent, nothing more is read from the peer; one that takes none of
+// four times as much for kStuck loses its connection too. The limits hold for servers and clients:
+// a hostile server costs its client no more. A client names its server, so that every call that is
+// lost with the connection fails with that name and the cause. With an account (budget.h) all
+// connections of a client together have a limit as well. A large message has to make progress:
+// 256 KiB in 30 s. A server that exits calls drain(): calls under way are answered, and no new one
+// is started.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -25,7 +26,7 @@
 
 namespace talos {
 
-class GuardedStream final : public capnp::MessageStream, private Budget::Queue {
+class BoundedMessageStream final : public capnp::MessageStream, private Budget::Queue {
  public:
   struct Limits {
     unsigned questions;
@@ -33,31 +34,32 @@ class GuardedStream final : public capnp::MessageStream, private Budget::Queue {
     size_t queuedBytes;
     uint64_t messageWords;
   };
-  // In one message. Ours have at most two.
+  // Capabilities in one message. Ours have at most two.
   static constexpr unsigned kMostDescriptors = 64;
-  // Two minutes are what TCP gives a peer that has vanished; who is there and reads slowly takes
-  // something in this time.
+  // TCP gives up on a peer that has vanished after two minutes; a slow reader takes something in
+  // this time.
   static constexpr auto kStuck = 10 * kj::SECONDS;
 
-  // With a name an end of the stream is a failure too.
-  GuardedStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
-                kj::String name = nullptr, kj::Own<Budget::Account> account = {});
-  ~GuardedStream() noexcept(false);
+  // With a name (a client's server) the end of the stream is a failure too.
+  BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
+                       kj::String name = nullptr, kj::Own<Budget::Account> account = {});
+  ~BoundedMessageStream() noexcept(false);
 
-  // The network whose queue is watched; before the first message is read.
+  // Sets the network whose queue counts; call it before the first message is read.
   void watch(capnp::TwoPartyVatNetwork& network) { this->network = network; }
 
-  // Why no more can be read or written. None while all is well and after an orderly end.
+  // The error for which no more can be read or written. None before it and after an orderly end.
   kj::Maybe<kj::StringPtr> failure() const;
-  // The peer went, in whatever way, or this side did.
-  bool ended() const { return sawEnd || left; }
-  // The failure is that it takes nothing: it will not read why it is turned away.
-  bool deaf() const { return takesNothing; }
+  // Either side has closed the connection.
+  bool ended() const { return sawEnd || drained; }
+  // The failure is that the peer reads nothing: it would not read an error either.
+  bool peerStuck() const { return takesNothing; }
   // Resolves once failure() is set.
   kj::Promise<void> onFailure() { return failing.addBranch(); }
-  // Ends our direction as soon as something was asked and all of it is answered: the peer then sees
-  // the end behind its last answer. What it asks after that is not begun. Resolves when that is so.
-  kj::Promise<void> leave();
+  // Closes our direction as soon as at least one call has arrived and all calls are answered: the
+  // peer then sees the end behind its last answer. Later calls are not started. Resolves when our
+  // direction is closed.
+  kj::Promise<void> drain();
 
   kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> tryReadMessage(
       kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
@@ -74,7 +76,7 @@ class GuardedStream final : public capnp::MessageStream, private Budget::Queue {
   using MessageStream::writeMessages;
 
  private:
-  class Weighed;
+  class AccountedStream;
   using Hold = Budget::Account::Hold;
   kj::AsyncIoStream& stream;
   kj::Timer& timer;
@@ -82,7 +84,7 @@ class GuardedStream final : public capnp::MessageStream, private Budget::Queue {
   kj::String name;
   kj::Own<Budget::Account> account;  // or null
   kj::Maybe<Hold> arriving;          // for the message that is being received
-  kj::Own<kj::AsyncIoStream> weighed;
+  kj::Own<kj::AsyncIoStream> accounted;
   capnp::BufferedMessageStream inner;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
   struct Question {
@@ -93,27 +95,27 @@ class GuardedStream final : public capnp::MessageStream, private Budget::Queue {
   kj::HashMap<uint32_t, Question> questions;  // not finished
   kj::HashMap<uint32_t, uint32_t> exports;    // that the peer got: references not released
   size_t writing = 0;                         // bytes given to the stream and not taken
-  uint64_t writes = 0;                        // that are over
-  bool watched = false;                       // writes are, by the watchdog
+  uint64_t writes = 0;                        // that are done
+  bool watched = false;                       // the watchdog runs
   kj::Promise<void> watchdog = nullptr;
   bool sawEnd = false;
-  bool asked = false, left = false;
+  bool called = false, drained = false;
   kj::Maybe<kj::String> failureText;
-  bool broken = false;  // by a peer that does not keep to the limits
+  bool broken = false;  // the peer exceeded a limit
   bool takesNothing = false;
   kj::Own<kj::PromiseFulfiller<void>> failed;
   kj::ForkedPromise<void> failing;
-  Signal drained, progressed;
+  Signal sentSome, progressed;
 
   [[noreturn]] void failWith(kj::Exception&& e);
   [[noreturn]] void throwAs(kj::Exception&& e);
   kj::Promise<void> watchWrites();
   size_t queued() const override;
   void cutOff() override;
-  kj::Promise<void> room();
-  bool settled() const;
+  kj::Promise<void> waitForQueue();
+  bool allAnswered() const;
   void received(capnp::MessageReader& reader);
-  void ask(uint32_t question, kj::Maybe<Hold> hold);
+  void addQuestion(uint32_t question, kj::Maybe<Hold> hold);
   kj::Maybe<Hold> holdFor(capnp::MessageReader& reader);
   void finished(uint32_t question, bool releases);
   void answered(capnp::rpc::Return::Reader answer);

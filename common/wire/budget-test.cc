@@ -1,4 +1,4 @@
-// What clients may make a server keep, over all their connections.
+// The memory that clients may use in a server, over all their connections.
 #include "common/wire/budget.h"
 
 #include <capnp/rpc-twoparty.h>
@@ -69,7 +69,7 @@ struct FakeQueue final : Budget::Queue {
 
 // Catches: answers that pile up, in one connection or in many of one client; a client that is cut
 // off for another one's.
-TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
+TEST(BudgetTest, AClientThatDoesNotReadIsCutOff) {
   Budget budget({.perClient = kLimits.perClient, .inTotal = 20 * kMiB});
   auto one = budget.account("a"), other = budget.account("b");
   FakeQueue queues[] = {FakeQueue(one), FakeQueue(one), FakeQueue(other)};
@@ -85,7 +85,7 @@ TEST(BudgetTest, WhoDoesNotReadIsCutOff) {
 }
 
 // Catches: many clients that each stay below their share, and together have more than there is.
-TEST(BudgetTest, WhatWaitsForAllHasABound) {
+TEST(BudgetTest, QueuesOfAllClientsAreBounded) {
   Budget budget(kLimits);
   auto one = budget.account("a"), other = budget.account("b");
   FakeQueue queues[] = {FakeQueue(one), FakeQueue(other), FakeQueue(other)};
@@ -127,13 +127,13 @@ struct OneClient : testing::Test {
 };
 
 // Catches: messages that are never finished, each as large as one may be.
-TEST_F(OneClient, WhatIsAnnouncedCounts) {
+TEST_F(OneClient, AnnouncedMessagesAreCharged) {
   auto first = serve(), second = serve();
   announce(first, 6 * kMiB);
   EXPECT_FALSE(first.over.poll(io.waitScope));
   announce(second, 3 * kMiB);
-  auto reason = timer.timeoutAfter(10 * kj::SECONDS, kj::mv(second.over)).wait(io.waitScope);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(reason),
+  auto error = timer.timeoutAfter(10 * kj::SECONDS, kj::mv(second.over)).wait(io.waitScope);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(error),
             "the calls of this client have more than 8388608 bytes, over all its connections"_kj);
   EXPECT_FALSE(first.over.poll(io.waitScope));
   first.over = nullptr;  // it goes, and what it held
@@ -150,7 +150,7 @@ struct AnswersAtOnce final : rpc::Node::Server {
 };
 
 // Catches: calls that count although they are answered.
-TEST_F(OneClient, WhatIsAnsweredCountsNoMore) {
+TEST_F(OneClient, AnsweredCallsAreNotCharged) {
   auto pipe = kj::newTwoWayPipe();
   auto serving = serveConnection(timer, kj::mv(pipe.ends[0]), kj::heap<AnswersAtOnce>(), {},
                                  kj::NEVER_DONE, budget.account("a"))

@@ -56,9 +56,9 @@ void Budget::cutLongest(Account& account) {
 }
 
 void Budget::received(size_t bytes) {
-  sinceLook += bytes;
-  if (sinceLook < kLookEvery) return;
-  sinceLook = 0;
+  sinceCheck += bytes;
+  if (sinceCheck < kCheckEvery) return;
+  sinceCheck = 0;
   size_t all = 0, most = 0;
   kj::Maybe<Account&> greatest;
   for (auto& entry : accounts) {

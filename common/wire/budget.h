@@ -1,13 +1,13 @@
-// How much memory of a server its clients may have, all connections of each together: messages that
-// are being received, calls that are not answered yet, and answers that wait to be sent.
+// Limits the memory that clients may use in a server, over all connections of each: messages being
+// received, calls that are not answered yet, and answers that wait to be sent.
 //
-// A limit for each connection alone says little, as one client may have hundreds. A client has an
-// account, by who it is. What it sends is held against the account before it is kept; more than it
-// may have is refused (ResourceExhausted), which ends that connection. What waits to be sent to it
-// is counted whenever anything has come in, from any side, since everything that is sent came in
-// somewhere; a client that lets more than its share pile up loses the connection with most of it,
-// and when that of all clients together is more than the total, so does the one with most.
-// An account is there as long as somebody refers to it. Not thread-safe; nothing survives a
+// A limit per connection alone is not enough, as one client may have hundreds of connections. Each
+// client has an account. Its messages are charged to the account before they are stored; what
+// exceeds the limit is refused (ResourceExhausted), which closes that connection. Bytes that wait
+// to be sent are counted whenever something has been received, from any side, since everything that
+// is sent was received from somewhere. A client with more than its share waiting loses its
+// connection with the longest queue; when all clients together exceed the total, so does the client
+// with most. An account exists as long as it is referenced. Not thread-safe; nothing survives a
 // restart.
 #pragma once
 
@@ -26,11 +26,11 @@ class Budget {
   explicit Budget(Limits limits) : limits(limits) {}
   KJ_DISALLOW_COPY_AND_MOVE(Budget);
 
-  // A connection, as far as what waits to be sent on it is concerned.
+  // The send queue of a connection.
   class Queue {
    public:
     virtual size_t queued() const = 0;
-    virtual void cutOff() = 0;  // ends it; not before the loop's next turn
+    virtual void cutOff() = 0;  // closes the connection, in a later turn of the loop
     kj::ListLink<Queue> link;
   };
 
@@ -40,7 +40,7 @@ class Budget {
         : budget(budget), client(kj::mv(client)), most(most) {}
     ~Account() noexcept(false);
 
-    // Bytes that count until the object goes. ResourceExhausted.
+    // Bytes that are charged until the object is destroyed. Throws ResourceExhausted.
     class Hold {
      public:
       Hold(Account& account, size_t bytes);
@@ -55,7 +55,7 @@ class Budget {
     Hold hold(size_t bytes) { return Hold(*this, kj::max(bytes, kLeast)); }
     kj::StringPtr name() const { return client; }
 
-    // Something came in on one of its connections.
+    // Bytes were received on one of its connections.
     void received(size_t bytes) { budget.received(bytes); }
     void add(Queue& queue) { queues.add(queue); }
     void remove(Queue& queue) { queues.remove(queue); }
@@ -69,20 +69,20 @@ class Budget {
     size_t held = 0;
   };
 
-  // That of the client of this name, whoever refers to it already, with what a client may have.
+  // The account of the client with this name, new or existing, with the usual limit.
   kj::Own<Account> account(kj::StringPtr client) { return account(client, limits.perClient); }
   kj::Own<Account> account(kj::StringPtr client, size_t most);
 
  private:
-  // What a call costs besides its bytes, with what forwards and answers it: contexts, membranes,
-  // entries of tables.
+  // The cost of a call besides its bytes, in all layers that forward and answer it: contexts,
+  // membranes, entries of tables.
   static constexpr size_t kLeast = 16u << 10;
-  // How much may come in between two looks at what waits to be sent.
-  static constexpr size_t kLookEvery = 1u << 20;
+  // Received bytes between two checks of the send queues.
+  static constexpr size_t kCheckEvery = 1u << 20;
 
   Limits limits;
   kj::HashMap<kj::StringPtr, Account*> accounts;  // each removes itself
-  size_t held = 0, sinceLook = 0;
+  size_t held = 0, sinceCheck = 0;
 
   void received(size_t bytes);
   static size_t queuedFor(const Account& account);

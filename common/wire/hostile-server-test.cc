@@ -49,12 +49,12 @@ struct HostileServer : testing::Test {
       for (; sent < count; ++sent) {
         capnp::MallocMessageBuilder message;
         fill(message.initRoot<capnp::rpc::Message>(), sent);
-        auto words = capnp::messageToFlatArray(message);
-        auto bytes = words.asBytes();
+        auto flat = capnp::messageToFlatArray(message);
+        auto bytes = flat.asBytes();
         co_await server->write(bytes.begin(), bytes.size());
       }
     };
-    // What the client answers is read: not to read is another test.
+    // Reads the client's answers: a server that does not read is another test.
     auto reading = [&]() -> kj::Promise<void> {
       kj::byte buffer[4096];
       while (co_await server->tryRead(buffer, 1, sizeof buffer) > 0) {

@@ -1,4 +1,4 @@
-// The first bytes of a stream, looked at and put back.
+// Reads the first bytes of a stream and puts them back.
 #pragma once
 
 #include <kj/async-io.h>
@@ -7,7 +7,7 @@ namespace talos {
 
 struct Peeked {
   kj::Array<kj::byte> bytes;          // fewer if the stream ends before
-  kj::Own<kj::AsyncIoStream> stream;  // begins with them
+  kj::Own<kj::AsyncIoStream> stream;  // starts with these bytes
 };
 kj::Promise<Peeked> peek(kj::Own<kj::AsyncIoStream> stream, size_t bytes);
 

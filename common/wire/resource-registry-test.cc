@@ -13,12 +13,12 @@
 namespace talos {
 namespace {
 
-kj::String joined(const kj::Vector<kj::String>& words) {
-  return kj::strArray(words, " ");
+kj::String joined(const kj::Vector<kj::String>& aliases) {
+  return kj::strArray(aliases, " ");
 }
 
-kj::String failureOf(const Registry& registry, kj::StringPtr word) {
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { registry.find(word); })) {
+kj::String failureOf(const Registry& registry, kj::StringPtr alias) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { registry.find(alias); })) {
     return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
   }
   return kj::str("found");
@@ -66,7 +66,7 @@ TEST(DeriveNames, RefusesMalformedNames) {
   }
 }
 
-// Catches: an alias of the specification's table that does not lead to its type.
+// Catches: a documented alias that does not lead to its type.
 TEST(Registry, FindsByEveryAliasOfTheTable) {
   Registry registry;
   struct {
@@ -110,7 +110,7 @@ TEST(Registry, FindsByEveryAliasOfTheTable) {
 
 // Catches: a shared alias that silently picks one of its types; an unknown type that is not "not
 // found".
-TEST(Registry, SaysWhyAWordIsNoType) {
+TEST(Registry, ExplainsUnknownAndAmbiguousAliases) {
   Registry registry;
   EXPECT_EQ(kj::str("InvalidArgument: resource type \"as\" is ambiguous; use "
                     "AddressSpecs.net.talos.dev or AddressStatuses.net.talos.dev"),
@@ -120,7 +120,7 @@ TEST(Registry, SaysWhyAWordIsNoType) {
 }
 
 // Catches: annotations that are lost on the way from the schema; a namespace without a name.
-TEST(Registry, TellsWhatTheSchemaSays) {
+TEST(Registry, HasTheAnnotationsOfTheSchema) {
   Registry registry;
   auto& services = registry.find("svc");
   EXPECT_EQ(kj::StringPtr("Service"), services.displayName);

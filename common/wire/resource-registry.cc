@@ -69,13 +69,12 @@ constexpr kj::StringPtr kDescriptions[] = {
 };
 static_assert(kj::size(kNamespaces) == kj::size(kDescriptions));
 
-// Words of the documents that the schema's own rules leave ambiguous; they count as explicit
-// aliases.
-struct Word {
-  kj::StringPtr type, alias;
-};
-constexpr Word kWords[] = {
-    {"StaticPods.kubernetes.talos.dev"_kj, "sps"_kj},
+// Documented aliases that would be ambiguous by the derivation rules; they count as explicit.
+const struct {
+  capnp::StructSchema schema;
+  kj::StringPtr alias;
+} kDocumentedAliases[] = {
+    {capnp::Schema::from<rpc::StaticPodSpec>(), "sps"_kj},
 };
 
 void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
@@ -89,8 +88,8 @@ void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {
     type.sensitive = declared.getSensitive();
     type.schema = schema;
     for (auto alias : declared.getAliases()) addOnce(type.aliases, lowerCase(alias));
-    for (auto& word : kWords) {
-      if (word.type == type.name) addOnce(type.aliases, kj::str(word.alias));
+    for (auto& documented : kDocumentedAliases) {
+      if (documented.schema == schema) addOnce(type.aliases, kj::str(documented.alias));
     }
     type.explicitAliases = type.aliases.size();
     for (auto& alias : derived.aliases) addOnce(type.aliases, kj::mv(alias));
@@ -143,12 +142,12 @@ Registry::Registry() {
 }
 
 const ResourceType& Registry::find(kj::StringPtr nameOrAlias) const {
-  auto word = lowerCase(nameOrAlias);
+  auto wanted = lowerCase(nameOrAlias);
   kj::Vector<const ResourceType*> chosen, derived;
   for (auto& type : all) {
-    bool isChosen = word == lowerCase(type.name), isDerived = false;
+    bool isChosen = wanted == lowerCase(type.name), isDerived = false;
     for (size_t i = 0; i < type.aliases.size(); ++i) {
-      if (type.aliases[i] == word) (i < type.explicitAliases ? isChosen : isDerived) = true;
+      if (type.aliases[i] == wanted) (i < type.explicitAliases ? isChosen : isDerived) = true;
     }
     if (isChosen) chosen.add(&type);
     if (isDerived) derived.add(&type);

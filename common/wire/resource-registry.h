@@ -1,5 +1,5 @@
-// All resource types, found by reflection in rpc/*-resources.capnp: names, aliases, columns,
-// sensitivity. The rules for derived aliases are those of spec resources.md §1.2.
+// The registry of resource types, built by reflection from rpc/*-resources.capnp: names, aliases,
+// columns, sensitivity.
 #pragma once
 
 #include <capnp/schema.h>
@@ -13,7 +13,7 @@ struct ResourceType {
   kj::String displayName;          // Service
   kj::String defaultNamespace;     // runtime
   kj::Vector<kj::String> aliases;  // explicit ones first, then derived; lower case
-  size_t explicitAliases = 0;      // so many of them are explicit
+  size_t explicitAliases = 0;      // the number of explicit ones
   bool sensitive = false;
   capnp::StructSchema schema;  // of the spec
   struct Column {
@@ -23,8 +23,9 @@ struct ResourceType {
   kj::Vector<Column> columns;  // headers in upper case
 };
 
-// What follows from a name alone: display name and derived aliases, for "Name.suffix" as §1.2 lists
-// them. InvalidArgument when the name does not have that form.
+// Derives display name and aliases from "Name.suffix": "Services.v1alpha1.talos.dev" has the
+// aliases services, service, services.v1alpha1, services.v1alpha1.talos. InvalidArgument when the
+// name does not have that form.
 struct DerivedNames {
   kj::String displayName;
   kj::Vector<kj::String> aliases;
@@ -43,7 +44,7 @@ class Registry {
   const ResourceType& find(kj::StringPtr nameOrAlias) const;
   // By exact full name.
   kj::Maybe<const ResourceType&> byName(kj::StringPtr name) const;
-  // Namespaces that exist, by name, and what one holds (empty for an unknown name).
+  // The names of all namespaces, and the description of one (empty for an unknown name).
   static kj::ArrayPtr<const kj::StringPtr> namespaces();
   static kj::StringPtr describeNamespace(kj::StringPtr name);
 

@@ -31,22 +31,28 @@ bool hasCapability(capnp::StructSchema schema) {
 }
 
 Rules::Rule ruleOf(kj::StringPtr interface, capnp::InterfaceSchema::Method method) {
-  Rules::Rule rule{kj::str(interface, '.', method.getProto().getName()), neededBy(method),
-                   annotation::has(method, annotation::kMaintenance),
-                   annotation::has(method, annotation::kAudit), method.getParamType()};
+  Rules::Rule rule{.method = kj::str(interface, '.', method.getProto().getName()),
+                   .needed = neededBy(method),
+                   .maintenance = annotation::has(method, annotation::kMaintenance),
+                   .audit = annotation::has(method, annotation::kAudit),
+                   .params = method.getParamType()};
   KJ_REQUIRE(!rule.audit || !hasCapability(method.getResultType()),
              "an audited method returns a capability, which no membrane would hold", rule.method);
   return rule;
 }
 
 Rules::Rule copyOf(const Rules::Rule& rule) {
-  return {kj::str(rule.method), kj::str(rule.needed), rule.maintenance, rule.audit, rule.params};
+  return {.method = kj::str(rule.method),
+          .needed = kj::str(rule.needed),
+          .maintenance = rule.maintenance,
+          .audit = rule.audit,
+          .params = rule.params};
 }
 
-// Where calls that are to be recorded go; null: where they were going. A membrane does not hold the
-// calls that it redirects, so the call holds its policy: what that holds is there until the call
-// ends, even if its caller has let go of everything else.
-kj::Maybe<capnp::Capability::Client> followed(capnp::MembranePolicy& policy,
+// Redirects a call that is recorded or refused; null: it goes to its target. A membrane does not
+// hold the calls that it redirects, so the call holds its policy, and with it everything that the
+// policy holds until the call ends, even if its caller has dropped everything else.
+kj::Maybe<capnp::Capability::Client> redirect(capnp::MembranePolicy& policy,
                                               const Rules::Rule& rule,
                                               capnp::Capability::Client target,
                                               kj::Maybe<kj::Own<AuditTrail>>& trail,
@@ -73,9 +79,9 @@ class Policy final : public capnp::MembranePolicy, public kj::Refcounted {
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
                                                    capnp::Capability::Client target) override {
     auto rule = rules.find(interfaceId, methodId);
-    if (permits(held, rule.needed)) return followed(*this, rule, kj::mv(target), trail, nullptr);
+    if (permits(held, rule.needed)) return redirect(*this, rule, kj::mv(target), trail, nullptr);
     denied(rule.method, rule.needed);
-    return followed(*this, rule, kj::mv(target), trail, roleMissing(rule, held));
+    return redirect(*this, rule, kj::mv(target), trail, roleMissing(rule, held));
   }
 
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
@@ -94,18 +100,21 @@ class Policy final : public capnp::MembranePolicy, public kj::Refcounted {
 
 class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
-  MaintenancePolicy(const Rules& rules, kj::Function<bool()> open, Denied denied,
+  MaintenancePolicy(const Rules& rules, kj::Function<bool()> inMaintenance, Denied denied,
                     kj::Maybe<kj::Own<AuditTrail>> trail)
-      : rules(rules), open(kj::mv(open)), denied(kj::mv(denied)), trail(kj::mv(trail)) {}
+      : rules(rules),
+        inMaintenance(kj::mv(inMaintenance)),
+        denied(kj::mv(denied)),
+        trail(kj::mv(trail)) {}
 
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
                                                    capnp::Capability::Client target) override {
     auto rule = rules.find(interfaceId, methodId);
-    if (!open()) {
+    if (!inMaintenance()) {
       return refuse(rule, kj::mv(target), ErrorKind::kUnauthenticated,
                     "this node has a config now; connect with a client certificate");
     }
-    if (rule.maintenance) return followed(*this, rule, kj::mv(target), trail, nullptr);
+    if (rule.maintenance) return redirect(*this, rule, kj::mv(target), trail, nullptr);
     return refuse(
         rule, kj::mv(target), ErrorKind::kUnimplemented,
         kj::str(rule.method, " is not available in maintenance mode: this node has no config yet"));
@@ -120,15 +129,15 @@ class MaintenancePolicy final : public capnp::MembranePolicy, public kj::Refcoun
 
  private:
   const Rules& rules;
-  kj::Function<bool()> open;
+  kj::Function<bool()> inMaintenance;
   Denied denied;
   kj::Maybe<kj::Own<AuditTrail>> trail;
 
   kj::Maybe<capnp::Capability::Client> refuse(const Rules::Rule& rule,
                                               capnp::Capability::Client target, ErrorKind kind,
-                                              kj::StringPtr why) {
+                                              kj::StringPtr message) {
     denied(rule.method, "maintenance");
-    return followed(*this, rule, kj::mv(target), trail, error(kind, why));
+    return redirect(*this, rule, kj::mv(target), trail, error(kind, message));
   }
 };
 
@@ -181,23 +190,23 @@ void Rules::add(capnp::InterfaceSchema schema) {
   for (auto method : schema.getMethods()) {
     rules.add(ruleOf(shortName(schema), method));
   }
-  kj::TreeSet<uint64_t> seen;
+  kj::TreeSet<uint64_t> visited;
   for (auto method : schema.getMethods()) {
-    addMentioned(method.getParamType(), seen);
-    addMentioned(method.getResultType(), seen);
+    addMentioned(method.getParamType(), visited);
+    addMentioned(method.getResultType(), visited);
   }
   for (auto parent : schema.getSuperclasses()) add(parent);
 }
 
-void Rules::addMentioned(capnp::StructSchema schema, kj::TreeSet<uint64_t>& seen) {
+void Rules::addMentioned(capnp::StructSchema schema, kj::TreeSet<uint64_t>& visited) {
   auto id = schema.getProto().getId();
-  if (seen.find(id) != nullptr) return;
-  seen.insert(id);
+  if (visited.find(id) != nullptr) return;
+  visited.insert(id);
   for (auto field : schema.getFields()) {
     auto type = field.getType();
     while (type.isList()) type = type.asList().getElementType();
     if (type.isInterface()) add(type.asInterface());
-    if (type.isStruct()) addMentioned(type.asStruct(), seen);
+    if (type.isStruct()) addMentioned(type.asStruct(), visited);
   }
 }
 
@@ -207,8 +216,11 @@ Rules::Rule Rules::find(uint64_t interfaceId, uint16_t methodId) const {
       return copyOf((*rules)[methodId]);
     }
   }
-  return {kj::str("method ", methodId, " of interface 0x", kj::hex(interfaceId)),
-          kj::str(kRoleAdmin), false, false, nullptr};
+  return {.method = kj::str("method ", methodId, " of interface 0x", kj::hex(interfaceId)),
+          .needed = kj::str(kRoleAdmin),
+          .maintenance = false,
+          .audit = false,
+          .params = nullptr};
 }
 
 kj::Vector<Rules::Rule> Rules::all() const {
@@ -232,10 +244,11 @@ capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Clien
 
 capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
                                                  capnp::Capability::Client inner,
-                                                 kj::Function<bool()> open, Denied denied,
+                                                 kj::Function<bool()> inMaintenance, Denied denied,
                                                  kj::Maybe<kj::Own<AuditTrail>> trail) {
-  return capnp::membrane(kj::mv(inner), kj::refcounted<MaintenancePolicy>(
-                                            rules, kj::mv(open), kj::mv(denied), kj::mv(trail)));
+  return capnp::membrane(
+      kj::mv(inner), kj::refcounted<MaintenancePolicy>(rules, kj::mv(inMaintenance), kj::mv(denied),
+                                                       kj::mv(trail)));
 }
 
 }  // namespace talos

@@ -3,9 +3,9 @@
 // Which role a method needs is its $allow annotation in rpc/, read by reflection; a method without
 // one needs os:admin, so a new method is never open by mistake. os:admin includes all others;
 // os:operator includes os:reader; os:etcd:backup stands for its own methods and the way to them
-// alone, since a backup holds every secret of the cluster. Any other word that begins with "os:"
-// gives no right. Capabilities that a call returns are inside the membrane too; capabilities that
-// the caller passes in (sinks) are its own and are not restricted. A refused call fails with
+// alone, since a backup holds every secret of the cluster. Any other organization that starts with
+// "os:" gives no right. Capabilities that a call returns are inside the membrane too; capabilities
+// that the caller passes in (sinks) are its own and are not restricted. A refused call fails with
 // PermissionDenied, naming method, role held and role needed, and is reported to `denied`.
 //
 // Calls of $audit methods, refused ones too, go to an AuditTrail (audit.h) before they are
@@ -26,20 +26,20 @@ constexpr kj::StringPtr kRoleAdmin = "os:admin"_kj;
 constexpr kj::StringPtr kRoleOperator = "os:operator"_kj;
 constexpr kj::StringPtr kRoleReader = "os:reader"_kj;
 constexpr kj::StringPtr kRoleEtcdBackup = "os:etcd:backup"_kj;
-// Of another apid: may pass on the roles of its own caller, and nothing else.
+// For other apids: they may act for a caller with that caller's roles, and nothing else.
 constexpr kj::StringPtr kRoleImpersonator = "os:impersonator"_kj;
 
-// Those that a client can be given, most powerful first.
+// The roles that a client certificate can have, most powerful first.
 kj::ArrayPtr<const kj::StringPtr> clientRoles();
 
-// Throws InvalidArgument, with the roles that there are, when one is none of them. `what` begins
-// the message: "--roles".
+// Throws InvalidArgument listing the valid roles when one is not valid. The message starts with
+// `what`: "--roles".
 void checkClientRoles(kj::ArrayPtr<const kj::String> roles, kj::StringPtr what);
 
-// Whether somebody with these roles may call a method that needs `needed`, or one of them.
+// True if a caller with these roles may call a method that needs `needed`, or one of several.
 bool permits(kj::ArrayPtr<const kj::String> held, kj::StringPtr needed);
 
-// What every method of an interface, and of all interfaces that its methods mention, needs.
+// The roles needed by every method of an interface, and of all interfaces that its methods mention.
 class Rules {
  public:
   explicit Rules(capnp::InterfaceSchema root);
@@ -51,8 +51,7 @@ class Rules {
     bool audit = false;        // $audit: changes something
     kj::Maybe<capnp::StructSchema> params;  // of a known method
   };
-  // A method that is in no known interface has a number for a name, needs os:admin and is not for
-  // maintenance mode.
+  // An unknown method is named by its number, needs os:admin and is not for maintenance mode.
   Rule find(uint64_t interfaceId, uint16_t methodId) const;
   // Every rule, sorted by method.
   kj::Vector<Rule> all() const;
@@ -60,26 +59,26 @@ class Rules {
  private:
   kj::TreeMap<uint64_t, kj::Vector<Rule>> byInterface;  // index: the method's ordinal
   void add(capnp::InterfaceSchema schema);
-  void addMentioned(capnp::StructSchema schema, kj::TreeSet<uint64_t>& seen);
+  void addMentioned(capnp::StructSchema schema, kj::TreeSet<uint64_t>& visited);
 };
 
-// The failure of a call that these roles do not allow.
+// The error of a call that these roles do not allow.
 kj::Exception roleMissing(const Rules::Rule& rule, kj::ArrayPtr<const kj::String> held);
 
 using Denied = kj::Function<void(kj::StringPtr method, kj::StringPtr needed)>;
 
-// `rules` must outlive the capability and everything that comes from it. Without a trail nothing is
-// recorded.
+// `rules` must outlive the capability and everything obtained through it. Without a trail nothing
+// is recorded.
 capnp::Capability::Client attenuate(const Rules& rules, capnp::Capability::Client inner,
                                     kj::Array<kj::String> held, Denied denied,
                                     kj::Maybe<kj::Own<AuditTrail>> trail = nullptr);
 
-// The same for callers that nobody could authenticate: only $maintenance methods, and these only
-// as long as `open` says that the machine has no config, which is asked at each call. Everything
-// else is Unimplemented; once `open` says no, everything is Unauthenticated.
+// The same for callers that cannot be authenticated: only $maintenance methods, and these only
+// while the node has no config, which `inMaintenance` is asked at each call. Everything else is
+// Unimplemented; after maintenance mode, everything is Unauthenticated.
 capnp::Capability::Client attenuateToMaintenance(const Rules& rules,
                                                  capnp::Capability::Client inner,
-                                                 kj::Function<bool()> open, Denied denied,
+                                                 kj::Function<bool()> inMaintenance, Denied denied,
                                                  kj::Maybe<kj::Own<AuditTrail>> trail = nullptr);
 
 }  // namespace talos

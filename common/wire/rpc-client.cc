@@ -21,7 +21,10 @@ class ConnectionImpl final : public Connection {
                  DialLimits limits)
       : stream(kj::mv(stream)),
         messages(*this->stream, timer,
-                 {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords},
+                 {.questions = limits.questions,
+                  .capabilities = limits.capabilities,
+                  .queuedBytes = limits.queuedBytes,
+                  .messageWords = limits.messageWords},
                  kj::mv(where), kj::mv(limits.account)),
         network(messages, capnp::rpc::twoparty::Side::CLIENT, readerOptions(limits)),
         rpc(capnp::makeRpcClient(network)) {
@@ -29,8 +32,8 @@ class ConnectionImpl final : public Connection {
     rpc.setFlowLimit(limits.inFlightWords);
   }
 
-  // Asked for once: when a connection has ended, the library would begin it anew, on a stream that
-  // it has shut down, and end the process.
+  // Requested once: when a connection has ended, the library would start it anew, on a stream that
+  // it has shut down, and abort the process.
   capnp::Capability::Client bootstrap() override {
     KJ_IF_MAYBE (known, main) return *known;
     capnp::MallocMessageBuilder message(8);
@@ -45,12 +48,12 @@ class ConnectionImpl final : public Connection {
 
  private:
   kj::Own<kj::AsyncIoStream> stream;
-  GuardedStream messages;
+  BoundedMessageStream messages;
   capnp::TwoPartyVatNetwork network;
   capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
   kj::Maybe<capnp::Capability::Client> main;
 
-  // An answer is read by whoever asked: often twice, to compare and to keep.
+  // Callers often read an answer twice, to compare and to store it.
   static capnp::ReaderOptions readerOptions(const DialLimits& limits) {
     capnp::ReaderOptions options;
     options.traversalLimitInWords = 4 * limits.messageWords;
@@ -107,14 +110,14 @@ kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, k
   co_return kj::heap<ConnectionImpl>(timer, kj::mv(secured), kj::mv(where), limits());
 }
 
-// A function that makes connections; what it started keeps it alive.
+// A function that makes connections; each attempt keeps it alive.
 struct Dialer : kj::Refcounted {
   explicit Dialer(kj::Function<kj::Promise<Dialed>()> dial) : dial(kj::mv(dial)) {}
   kj::Function<kj::Promise<Dialed>()> dial;
 };
 
-// What one dialling came to.
-struct Line : kj::Refcounted {
+// The state of one connection attempt and its connection.
+struct Attempt : kj::Refcounted {
   kj::Maybe<kj::Own<Connection>> connection;
   kj::Maybe<kj::Promise<void>> watching;
   bool dead = false;
@@ -141,13 +144,13 @@ struct Redial : kj::Refcounted {
       : dialer(kj::refcounted<Dialer>(kj::mv(dial))), tasks(errors) {}
 
   capnp::ClientHook& current() {
-    KJ_IF_MAYBE (existing, line) {
+    KJ_IF_MAYBE (existing, latest) {
       if (existing->state->usable()) return *existing->target;
-      // Not at once: this may be running below something that the old connection called.
+      // In a later turn: the old connection may be calling this.
       tasks.add(kj::evalLast([old = kj::mv(*existing)]() {}));
-      line = nullptr;
+      latest = nullptr;
     }
-    auto state = kj::refcounted<Line>();
+    auto state = kj::refcounted<Attempt>();
     auto connecting = kj::evalNow([this]() { return dialer->dial(); })
                           .attach(kj::addRef(*dialer))
                           .then([state = kj::addRef(*state)](
@@ -158,24 +161,24 @@ struct Redial : kj::Refcounted {
                                   kj::throwFatalException(kj::mv(e));
                                 });
     auto target = capnp::newLocalPromiseClient(kj::mv(connecting));
-    return *line.emplace(Current{kj::mv(state), kj::mv(target)}).target;
+    return *latest.emplace(Current{kj::mv(state), kj::mv(target)}).target;
   }
 
  private:
   struct Current {
-    kj::Own<Line> state;
+    kj::Own<Attempt> state;
     kj::Own<capnp::ClientHook> target;  // queues calls until the dialling is done
   };
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&&) override {}
   };
   kj::Own<Dialer> dialer;
-  kj::Maybe<Current> line;
+  kj::Maybe<Current> latest;
   Errors errors;
   kj::TaskSet tasks;
 };
 
-// A settled capability whose calls go to whatever connection is up.
+// A resolved capability whose calls go to the current connection.
 class ReconnectingHook final : public capnp::ClientHook, public kj::Refcounted {
  public:
   explicit ReconnectingHook(kj::Own<Redial> redial) : redial(kj::mv(redial)) {}

@@ -17,7 +17,7 @@
 namespace talos {
 namespace {
 
-// Tells its caller who it is taken for; blocks for ever on request.
+// Returns its caller's identity as the tag; reboot() never returns.
 class FakeMachine final : public rpc::Machine::Server {
  public:
   FakeMachine(kj::String who, unsigned& calls,
@@ -48,13 +48,13 @@ class FakeMachine final : public rpc::Machine::Server {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled;
 };
 
-// What a client sends, for those that are no clients: the first question, which is 0, ...
+// Messages of a client, made by hand: the first question, which has the id 0, ...
 kj::Array<capnp::word> bootstrapByHand() {
   capnp::MallocMessageBuilder message;
   message.initRoot<capnp::rpc::Message>().initBootstrap().setQuestionId(0);
   return capnp::messageToFlatArray(message);
 }
-// ... and a call of what it gives.
+// ... and a call on its result.
 kj::Array<capnp::word> memoryByHand(unsigned question) {
   capnp::MallocMessageBuilder message;
   auto call = message.initRoot<capnp::rpc::Message>().initCall();

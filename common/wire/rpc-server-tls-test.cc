@@ -17,7 +17,7 @@
 namespace talos {
 namespace {
 
-// Tells its caller who it is taken for. A reboot is over when the test says so.
+// Returns its caller's identity as the tag. A reboot ends when the test says so.
 class FakeMachine final : public rpc::Machine::Server {
  public:
   using Reboots = kj::Vector<kj::Own<kj::PromiseFulfiller<void>>>;
@@ -44,7 +44,7 @@ struct ServerTls : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
-  pki::CertificateAndKey foreign = pki::makeAuthority({.organization = "other"});
+  pki::CertificateAndKey otherAuthority = pki::makeAuthority({.organization = "other"});
   TlsEndpoint server{credentials(authority, "", authority)};
   TlsEndpoint reader{credentials(authority, "os:reader", authority)};
   kj::AutoCloseFd listening = listenTcp("127.0.0.1", 0);
@@ -67,15 +67,16 @@ struct ServerTls : testing::Test {
     return {kj::str(trusted.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
   }
   void serve(kj::Timer& clock) {
-    serving = serveTls(
-                  *io.lowLevelProvider, clock, kj::mv(listening), server,
-                  [this](const Peer& peer) {
-                    auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
-                                       kj::strArray(peer.organizations, ","));
-                    return Welcome(kj::heap<FakeMachine>(kj::mv(who), reboots), over.addBranch());
-                  },
-                  limits, kj::mv(stop.promise), kj::mv(other))
-                  .eagerlyEvaluate(nullptr);
+    serving =
+        serveTls(
+            *io.lowLevelProvider, clock, kj::mv(listening), server,
+            [this](const Peer& peer) {
+              auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
+                                 kj::strArray(peer.organizations, ","));
+              return SessionParams(kj::heap<FakeMachine>(kj::mv(who), reboots), over.addBranch());
+            },
+            limits, kj::mv(stop.promise), kj::mv(other))
+            .eagerlyEvaluate(nullptr);
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {
@@ -115,10 +116,11 @@ struct ServerTls : testing::Test {
     }
     return KJ_EXCEPTION(FAILED, "nothing failed");
   }
-  // Says what it hears, and who asks, until the server is to end; on a connection that begins so.
-  void alsoSpeak(kj::StringPtr begins) {
+  // Adds a protocol that echoes what it receives with its caller's identity, until the server
+  // stops.
+  void alsoServe(kj::StringPtr preface) {
     other = OtherProtocol{
-        begins,
+        preface,
         [](kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
            kj::Promise<void> stop, kj::Own<Budget::Account>) -> kj::Promise<kj::Maybe<kj::String>> {
           auto echo = [](kj::AsyncIoStream& stream,
@@ -186,12 +188,12 @@ TEST_F(ServerTls, NothingIsLeftOfWhatWasSent) {
 // where.
 TEST_F(ServerTls, StrangersAreRefused) {
   serve(timer);
-  TlsEndpoint stranger(credentials(foreign, "os:admin", authority));
+  TlsEndpoint stranger(credentials(otherAuthority, "os:admin", authority));
   auto e = failureOf([&] { callAs(stranger); });
   EXPECT_EQ(kindOf(e), ErrorKind::kUnauthenticated) << kj::str(e).cStr();
   EXPECT_EQ(messageOf(e), kj::str("127.0.0.1:", port, ": tlsv1 alert unknown ca"));
 
-  TlsEndpoint client(credentials(authority, "os:reader", foreign));
+  TlsEndpoint client(credentials(authority, "os:reader", otherAuthority));
   auto untrusted = failureOf([&] { callAs(client); });
   EXPECT_EQ(kindOf(untrusted), ErrorKind::kUnavailable);
   EXPECT_TRUE(messageOf(untrusted).startsWith(kj::str("127.0.0.1:", port, ": ")))
@@ -218,7 +220,7 @@ TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeTheEnd) {
   wait(busy->onDisconnect());
   EXPECT_TRUE(stuck->alive());
   auto& ended = KJ_ASSERT_NONNULL(serving);
-  clock.advanceTo(clock.now() + limits.farewell - 1 * kj::MILLISECONDS);
+  clock.advanceTo(clock.now() + limits.drainTimeout - 1 * kj::MILLISECONDS);
   EXPECT_FALSE(ended.poll(io.waitScope));
   clock.advanceTo(clock.now() + 1 * kj::MILLISECONDS);
   wait(kj::mv(ended));
@@ -236,7 +238,7 @@ TEST_F(ServerTls, WhatIsUnderWayIsAnsweredBeforeAConnectionsTimeIsOver) {
   turnedOut.fulfiller->fulfill();
   wait(idle->onDisconnect());
   EXPECT_TRUE(busy->alive() && stuck->alive());
-  clock.advanceTo(clock.now() + kLastAnswers - 1 * kj::MILLISECONDS);
+  clock.advanceTo(clock.now() + kDrainTime - 1 * kj::MILLISECONDS);
   reboots[0]->fulfill();
   wait(kj::mv(answered));
   wait(busy->onDisconnect());
@@ -278,8 +280,8 @@ TEST_F(ServerTls, PlainBytesAreRefused) {
 
 // Catches: a protocol that is taken for the other, first bytes that are lost, a client of the other
 // one that has a capability of its own, or that is not told that the server ends.
-TEST_F(ServerTls, ASecondProtocolIsToldApart) {
-  alsoSpeak("ABCD");
+TEST_F(ServerTls, ASecondProtocolIsRecognized) {
+  alsoServe("ABCD");
   serve(timer);
   EXPECT_EQ(callAs(reader), "127.0.0.1 someone os:reader"_kj);
   ::testing::internal::CaptureStderr();
@@ -289,9 +291,9 @@ TEST_F(ServerTls, ASecondProtocolIsToldApart) {
   wait(stream->write("CDE", 3));
   // Four bytes are looked at; how many are read with them is up to TLS.
   auto expected = "127.0.0.1 someone os:reader: ABCD"_kj;
-  auto heard = kj::heapString(expected.size());
-  wait(stream->read(heard.begin(), heard.size()));
-  EXPECT_EQ(heard, expected);
+  auto received = kj::heapString(expected.size());
+  wait(stream->read(received.begin(), received.size()));
+  EXPECT_EQ(received, expected);
   EXPECT_EQ(callAs(reader), "127.0.0.1 someone os:reader"_kj);
   stop.fulfiller->fulfill();
   readAll(*stream);
@@ -303,7 +305,7 @@ TEST_F(ServerTls, ASecondProtocolIsToldApart) {
 // Catches: a client that shakes hands, says nothing, or little at a time, and keeps its place; one
 // that only looks and is worth a line. The clock is the test's own.
 TEST_F(ServerTls, TheFirstBytesHaveTheTimeOfAHandshake) {
-  alsoSpeak("ABCD");
+  alsoServe("ABCD");
   kj::TimerImpl clock(kj::origin<kj::TimePoint>());
   serve(clock);
   ::testing::internal::CaptureStderr();
@@ -319,13 +321,13 @@ TEST_F(ServerTls, TheFirstBytesHaveTheTimeOfAHandshake) {
   wait(connection->bootstrap().castAs<rpc::Machine>().versionRequest().send().ignoreResult());
   auto lines = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
-  EXPECT_NE(lines.find("said nothing within 10s"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("sent nothing within 10s"), std::string::npos) << lines;
   serving = nullptr;  // before its clock
 }
 
 // Catches: one that has shaken hands, says nothing, and keeps out who comes after it.
 TEST_F(ServerTls, WhoSaysNothingMakesRoom) {
-  alsoSpeak("ABCD");
+  alsoServe("ABCD");
   limits.connections = 2;
   serve(timer);
   auto first = rawTls(reader), second = rawTls(reader);
@@ -359,7 +361,7 @@ TEST_F(ServerTls, DialErrorsSayWhere) {
 }
 
 // Catches: a machine that loses its power while somebody waits for its answer, and is noticed only
-// when the caller's patience is over.
+// when the caller's deadline is over.
 TEST_F(ServerTls, AVanishedPeerIsNoticedInSeconds) {
   std::map<int, int> options;
   Secure look = [&](kj::Own<kj::AsyncIoStream> stream) {

@@ -27,14 +27,17 @@
 namespace talos {
 namespace {
 
-// One served connection. Ends when the peer goes or breaks a rule.
+// One served connection. Ends when the peer disconnects or exceeds a limit.
 class Session {
  public:
   Session(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
           const ServerLimits& limits, kj::Own<Budget::Account> account)
       : stream(kj::mv(stream)),
         guard(*this->stream, timer,
-              {limits.questions, limits.capabilities, limits.queuedBytes, limits.messageWords},
+              {.questions = limits.questions,
+               .capabilities = limits.capabilities,
+               .queuedBytes = limits.queuedBytes,
+               .messageWords = limits.messageWords},
               nullptr, kj::mv(account)),
         network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
         rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
@@ -42,28 +45,28 @@ class Session {
     rpc.setFlowLimit(limits.inFlightWords);
   }
 
-  // Resolves with the reason when it was not an orderly end.
+  // Resolves with the error, if the connection did not end in order.
   kj::Promise<kj::Maybe<kj::String>> run(kj::Timer& timer, kj::Promise<void> stop) {
-    // A peer that is being turned away gets a moment to read why, and no more.
-    auto expelled = guard.onFailure().then([this, &timer]() -> kj::Promise<void> {
-      if (guard.deaf()) return kj::READY_NOW;
+    // A peer that is disconnected gets a moment to read the error.
+    auto failed = guard.onFailure().then([this, &timer]() -> kj::Promise<void> {
+      if (guard.peerStuck()) return kj::READY_NOW;
       return timer.afterDelay(2 * kj::SECONDS);
     });
-    // It ends when the peer has seen our end and goes.
-    auto leaving = stop.then([this]() { return guard.leave(); }).then([]() -> kj::Promise<void> {
+    // The connection ends when the peer has seen our end and disconnects.
+    auto draining = stop.then([this]() { return guard.drain(); }).then([]() -> kj::Promise<void> {
       return kj::NEVER_DONE;
     });
-    co_await network.onDisconnect().exclusiveJoin(kj::mv(expelled)).exclusiveJoin(kj::mv(leaving));
+    co_await network.onDisconnect().exclusiveJoin(kj::mv(failed)).exclusiveJoin(kj::mv(draining));
     if (guard.ended()) co_return nullptr;
-    KJ_IF_MAYBE (reason, guard.failure()) {
-      co_return kj::str(*reason);
+    KJ_IF_MAYBE (error, guard.failure()) {
+      co_return kj::str(*error);
     }
     co_return kj::str("the peer broke the protocol");
   }
 
  private:
   kj::Own<kj::AsyncIoStream> stream;
-  GuardedStream guard;
+  BoundedMessageStream guard;
   capnp::TwoPartyVatNetwork network;
   capnp::RpcSystem<capnp::rpc::twoparty::VatId> rpc;
 
@@ -74,15 +77,15 @@ class Session {
   }
 };
 
-// Who connected, before anything was exchanged.
+// The peer of a new connection.
 struct Caller {
-  kj::String key;   // what connections are counted by
+  kj::String key;   // connections are counted by it
   kj::String text;  // for the log
 };
 
 struct Established {
   kj::Own<kj::AsyncIoStream> stream;
-  Welcome welcome;
+  SessionParams session;
 };
 
 class Listener final : private kj::TaskSet::ErrorHandler {
@@ -107,13 +110,13 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<void> run() {
     co_await acceptAll().exclusiveJoin(stop.addBranch());
-    co_await tasks.onEmpty().exclusiveJoin(timer.afterDelay(limits.farewell));
+    co_await tasks.onEmpty().exclusiveJoin(timer.afterDelay(limits.drainTimeout));
   }
 
  private:
   kj::Promise<void> acceptAll() {
     for (;;) {
-      if (limits.queue) co_await room();
+      if (limits.queue) co_await waitForRoom();
       auto accepted = co_await receiver->accept().then(
           [](kj::Own<kj::AsyncIoStream>&& stream) -> kj::Maybe<kj::Own<kj::AsyncIoStream>> {
             return kj::mv(stream);
@@ -126,8 +129,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
       KJ_IF_MAYBE (stream, accepted) {
         start(kj::mv(*stream));
       } else {
-        co_await timer.afterDelay(
-            100 * kj::MILLISECONDS);  // out of descriptors or memory: not at full speed
+        co_await timer.afterDelay(100 *
+                                  kj::MILLISECONDS);  // out of descriptors or memory: do not spin
       }
     }
   }
@@ -141,64 +144,64 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<OtherProtocol> other;
   LineLimit lines;
   kj::ForkedPromise<void> stop;
-  unsigned total = 0, waitingForTheirs = 0;
+  unsigned total = 0, waitingForOwnSlot = 0;
   kj::HashMap<kj::String, unsigned> perKey;
   uint64_t nextNumber = 0;
-  Signal placeFreed;
-  class Yielding;
-  kj::TreeMap<uint64_t, Yielding*> yielding;  // oldest first
-  kj::TaskSet tasks;                          // goes before what its connections refer to
+  Signal slotFreed;
+  class Evictable;
+  kj::TreeMap<uint64_t, Evictable*> evictable;  // oldest first
+  kj::TaskSet tasks;                            // destroyed before what its connections refer to
 
   // Counts a connection for as long as it lives.
-  class Place {
+  class Slot {
    public:
-    Place(Listener& listener, kj::StringPtr key) : listener(listener), key(kj::str(key)) {
+    Slot(Listener& listener, kj::StringPtr key) : listener(listener), key(kj::str(key)) {
       ++listener.total;
       ++listener.perKey.findOrCreate(
           key, [&]() { return kj::HashMap<kj::String, unsigned>::Entry{kj::str(key), 0}; });
     }
-    ~Place() noexcept(false) {
+    ~Slot() noexcept(false) {
       --listener.total;
-      listener.placeFreed.raise();
+      listener.slotFreed.raise();
       auto& count = KJ_ASSERT_NONNULL(listener.perKey.find(key));
       if (--count == 0) listener.perKey.erase(key);
     }
-    KJ_DISALLOW_COPY_AND_MOVE(Place);
+    KJ_DISALLOW_COPY_AND_MOVE(Slot);
 
    private:
     Listener& listener;
     kj::String key;
   };
 
-  // Makes a connection cancellable in favour of a newer one: until its handshake is finished, and
-  // after that, where the server can tell, while its peer asks nothing that it gets.
-  class Yielding {
+  // Registers a connection that can be evicted for a newer one: until its handshake is finished,
+  // and after that, if the session has `idleSince`, while it is idle.
+  class Evictable {
    public:
-    Yielding(Listener& listener, const Caller& caller, int socket)
+    Evictable(Listener& listener, const Caller& caller, int socket)
         : caller(caller),
           listener(listener),
           socket(socket),
           since(listener.timer.now()),
           number(listener.nextNumber++) {
-      listener.yielding.insert(number, this);
+      listener.evictable.insert(number, this);
     }
-    ~Yielding() noexcept(false) { listener.yielding.erase(number); }
-    KJ_DISALLOW_COPY_AND_MOVE(Yielding);
+    ~Evictable() noexcept(false) { listener.evictable.erase(number); }
+    KJ_DISALLOW_COPY_AND_MOVE(Evictable);
 
-    void established(kj::Maybe<IdleSince> how) {
-      shaken = true;
-      idleSince = kj::mv(how);
-      if (idleSince == nullptr) listener.yielding.erase(number);
+    void established(kj::Maybe<IdleSince> sessionIdleSince) {
+      handshakeDone = true;
+      idleSince = kj::mv(sessionIdleSince);
+      if (idleSince == nullptr) listener.evictable.erase(number);
     }
-    // When it is to go, if nothing happens on it. None: it is in use.
+    // When it may be evicted, if nothing happens on it until then. None: it is in use.
     kj::Maybe<kj::TimePoint> due(kj::Duration silence) {
-      if (shaken) {
+      if (handshakeDone) {
         return KJ_ASSERT_NONNULL(idleSince)().map([](kj::TimePoint t) { return t + kIdle; });
       }
-      bool spoken = listener.timer.now() - since >= silence && peerHasSpoken(socket);
-      return since + (spoken ? kSlow : silence);
+      bool active = listener.timer.now() - since >= silence && peerHasSpoken(socket);
+      return since + (active ? kSlowHandshake : silence);
     }
-    bool shakesHands() const { return !shaken; }
+    bool inHandshake() const { return !handshakeDone; }
 
     const Caller& caller;
     kj::Canceler canceler;
@@ -208,36 +211,37 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     const int socket;
     const kj::TimePoint since;
     const uint64_t number;
-    bool shaken = false;
+    bool handshakeDone = false;
     kj::Maybe<IdleSince> idleSince;
   };
-  // Cancels it. Its entry goes with it, in a later turn; it is not to be chosen twice.
-  void giveUp(uint64_t number) {
-    auto& connection = *KJ_ASSERT_NONNULL(yielding.find(number));
-    yielding.erase(number);
+  // Cancels a connection. It is unregistered at once, so that it is not chosen twice.
+  void evict(uint64_t number) {
+    auto& connection = *KJ_ASSERT_NONNULL(evictable.find(number));
+    evictable.erase(number);
     connection.canceler.cancel(
         error(ErrorKind::kResourceExhausted, "closed to make room for a newer connection"));
   }
 
-  static constexpr size_t kOtherBytes = 4;
-  // How long a connection has its place while others wait for one: one whose peer has said nothing,
-  // where only a few wait and in a flood of them; one whose handshake is slow; one on which nothing
-  // is asked: a client asks together with the end of its handshake.
-  static constexpr auto kPatience = 1 * kj::SECONDS, kFlooded = 50 * kj::MILLISECONDS,
-                        kSlow = 2 * kj::SECONDS, kIdle = 100 * kj::MILLISECONDS;
-  static constexpr unsigned kFlood = 256;
-  // Connections that wait for a place of their own peer: a descriptor and a kibibyte each.
+  static constexpr size_t kPrefaceSize = 4;
+  // How long a connection is kept while others wait: one whose peer has sent nothing, normally and
+  // when many wait; one whose handshake is slow; one that is idle: a client makes its first call
+  // together with the end of its handshake.
+  static constexpr auto kSilentTimeout = 1 * kj::SECONDS,
+                        kSilentTimeoutInFlood = 50 * kj::MILLISECONDS,
+                        kSlowHandshake = 2 * kj::SECONDS, kIdle = 100 * kj::MILLISECONDS;
+  static constexpr unsigned kFlood = 256;  // waiting connections
+  // Connections that wait for a slot of their own peer: a descriptor and a kibibyte each.
   static constexpr unsigned kMostWaiting = 256;
 
-  // Gives up those (of this peer, if one is named) that have had their time. When the next one
-  // will.
-  kj::TimePoint giveUpOverdue(kj::Duration silence, kj::Maybe<kj::StringPtr> key) {
+  // Evicts all connections (of this peer, if `key` is given) whose time is up. Returns when the
+  // next one may be evicted.
+  kj::TimePoint evictOverdue(kj::Duration silence, kj::Maybe<kj::StringPtr> key) {
     auto now = timer.now();
     auto next = now + kIdle;  // by then it may be a flood, or one may be idle
     kj::Vector<uint64_t> overdue;
-    for (auto& entry : yielding) {
-      kj::StringPtr its = entry.value->caller.key;
-      if (its != key.orDefault(its)) continue;
+    for (auto& entry : evictable) {
+      kj::StringPtr peer = entry.value->caller.key;
+      if (peer != key.orDefault(peer)) continue;
       KJ_IF_MAYBE (due, entry.value->due(silence)) {
         if (*due <= now) {
           overdue.add(entry.key);
@@ -246,16 +250,16 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         }
       }
     }
-    for (auto number : overdue) giveUp(number);
+    for (auto number : overdue) evict(number);
     return next;
   }
 
-  // Waits until a connection can be taken: one ends, or has had its time.
-  kj::Promise<void> room() {
+  // Waits until a connection can be accepted: one ends, or is evicted.
+  kj::Promise<void> waitForRoom() {
     while (total >= limits.connections) {
-      auto silence = waitingConnections(fd) > kFlood ? kFlooded : kPatience;
-      auto next = giveUpOverdue(silence, nullptr);
-      co_await placeFreed.next().exclusiveJoin(timer.atTime(next));
+      auto silence = waitingConnections(fd) > kFlood ? kSilentTimeoutInFlood : kSilentTimeout;
+      auto next = evictOverdue(silence, nullptr);
+      co_await slotFreed.next().exclusiveJoin(timer.atTime(next));
     }
   }
 
@@ -268,8 +272,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
   void start(kj::Own<kj::AsyncIoStream> stream) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    auto caller = identify(*stream);
-                   if (limits.queue && placesOf(caller) >= limits.connectionsPerPeer) {
-                     tasks.add(serveInTurn(kj::mv(stream), kj::mv(caller)));
+                   if (limits.queue && slotsOf(caller) >= limits.connectionsPerPeer) {
+                     tasks.add(serveWhenFree(kj::mv(stream), kj::mv(caller)));
                    } else if (admit(caller)) {
                      tasks.add(serve(kj::mv(stream), kj::mv(caller)));
                    }
@@ -278,136 +282,137 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
   }
 
-  unsigned placesOf(const Caller& caller) {
+  unsigned slotsOf(const Caller& caller) {
     return perKey.find(caller.key).map([](unsigned& count) { return count; }).orDefault(0);
   }
 
-  // A peer that has all its places may be a rack of machines in one subnet of IPv6, or behind one
-  // address: more of them wait for one of theirs, within the time of a handshake.
-  kj::Promise<void> serveInTurn(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
+  // A peer that uses all its slots may be a rack of nodes in one subnet of IPv6, or behind one
+  // address: more connections wait for one of their slots, at most for the handshake timeout.
+  kj::Promise<void> serveWhenFree(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
     auto end = timer.now() + limits.handshake;
-    while (placesOf(caller) >= limits.connectionsPerPeer || total >= limits.connections) {
-      if (waitingForTheirs >= kMostWaiting || timer.now() >= end) {
-        tell("connection refused", caller,
-             kj::str("the peer has ", placesOf(caller), " connections, which is the limit"));
+    while (slotsOf(caller) >= limits.connectionsPerPeer || total >= limits.connections) {
+      if (waitingForOwnSlot >= kMostWaiting || timer.now() >= end) {
+        warn("connection refused", caller,
+             kj::str("the peer has ", slotsOf(caller), " connections, which is the limit"));
         co_return;
       }
-      ++waitingForTheirs;
-      KJ_DEFER(--waitingForTheirs);
-      auto next = giveUpOverdue(kPatience, kj::StringPtr(caller.key));
-      co_await placeFreed.next().exclusiveJoin(timer.atTime(next));
+      ++waitingForOwnSlot;
+      KJ_DEFER(--waitingForOwnSlot);
+      auto next = evictOverdue(kSilentTimeout, kj::StringPtr(caller.key));
+      co_await slotFreed.next().exclusiveJoin(timer.atTime(next));
     }
     co_await serve(kj::mv(stream), kj::mv(caller));
   }
 
   bool admit(const Caller& caller) {
-    auto mine = placesOf(caller);
-    if (mine >= limits.connectionsPerPeer && !giveUpOldest(kj::StringPtr(caller.key))) {
-      tell("connection refused", caller,
+    auto mine = slotsOf(caller);
+    if (mine >= limits.connectionsPerPeer && !evictOldest(kj::StringPtr(caller.key))) {
+      warn("connection refused", caller,
            kj::str("the peer has ", mine, " connections, which is the limit"));
       return false;
     }
-    if (total < limits.connections || giveUpOldest(nullptr)) return true;
-    tell("connection refused", caller,
+    if (total < limits.connections || evictOldest(nullptr)) return true;
+    warn("connection refused", caller,
          kj::str("all ", limits.connections, " connections are in use"));
     return false;
   }
 
-  void tell(kj::StringPtr message, const Caller& caller, kj::StringPtr reason) {
-    lines.warn(message, caller.key, caller.text, reason);
+  void warn(kj::StringPtr message, const Caller& caller, kj::StringPtr error) {
+    lines.warn(message, caller.key, caller.text, error);
   }
 
-  // Of this peer, if one is named: one that fills its own places does not keep itself out, nor
-  // those who share its address. First one on which nothing is asked.
-  bool giveUpOldest(kj::Maybe<kj::StringPtr> key) {
+  // Evicts one connection, of this peer if `key` is given: a peer that uses all its slots does not
+  // lock itself out, nor others behind its address. Idle connections first.
+  bool evictOldest(kj::Maybe<kj::StringPtr> key) {
     kj::Maybe<uint64_t> oldest;
-    for (auto& entry : yielding) {
-      kj::StringPtr its = entry.value->caller.key;
-      if (its != key.orDefault(its)) continue;
-      if (entry.value->shakesHands()) {
+    for (auto& entry : evictable) {
+      kj::StringPtr peer = entry.value->caller.key;
+      if (peer != key.orDefault(peer)) continue;
+      if (entry.value->inHandshake()) {
         if (oldest == nullptr) oldest = entry.key;
         continue;
       }
-      KJ_IF_MAYBE (due, entry.value->due(kPatience)) {
+      KJ_IF_MAYBE (due, entry.value->due(kSilentTimeout)) {
         if (*due > timer.now()) continue;
         oldest = entry.key;
         break;
       }
     }
     KJ_IF_MAYBE (number, oldest) {
-      giveUp(*number);
+      evict(*number);
       return true;
     }
     return false;
   }
 
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
-    Place place(*this, caller.key);
-    Yielding connection(*this, caller, stream->getFd().orDefault(-1));
-    auto begun = timer.now();
-    auto established = co_await shakeHands(kj::mv(stream), connection);
+    Slot slot(*this, caller.key);
+    Evictable connection(*this, caller, stream->getFd().orDefault(-1));
+    auto started = timer.now();
+    auto established = co_await handshake(kj::mv(stream), connection);
     KJ_IF_MAYBE (ready, established) {
-      kj::Maybe<OtherProtocol&> spoken;
+      kj::Maybe<OtherProtocol&> protocol;
       KJ_IF_MAYBE (o, other) {
-        auto left = limits.handshake - (timer.now() - begun);
-        KJ_IF_MAYBE (its, co_await speaksOther(*ready, connection, *o, left)) {
-          if (*its) spoken = *o;
+        auto left = limits.handshake - (timer.now() - started);
+        KJ_IF_MAYBE (uses, co_await usesOther(*ready, connection, *o, left)) {
+          if (*uses) protocol = *o;
         } else {
           co_return;
         }
       }
-      connection.established(kj::mv(ready->welcome.idleSince));
-      auto until = ready->welcome.until.fork();
+      connection.established(kj::mv(ready->session.idleSince));
+      auto until = ready->session.until.fork();
       auto served =
-          serveEither(kj::mv(*ready), spoken, stop.addBranch().exclusiveJoin(until.addBranch()));
-      auto over = until.addBranch()
-                      .then([this]() { return timer.afterDelay(kLastAnswers); })
-                      .then([]() -> kj::Maybe<kj::String> { return nullptr; });
-      auto reason =
-          co_await connection.canceler.wrap(served.exclusiveJoin(kj::mv(over)))
+          serveEither(kj::mv(*ready), protocol, stop.addBranch().exclusiveJoin(until.addBranch()));
+      auto timedOut = until.addBranch()
+                          .then([this]() { return timer.afterDelay(kDrainTime); })
+                          .then([]() -> kj::Maybe<kj::String> { return nullptr; });
+      auto error =
+          co_await connection.canceler.wrap(served.exclusiveJoin(kj::mv(timedOut)))
               .catch_([](kj::Exception&& e) -> kj::Maybe<kj::String> { return messageOf(e); });
-      KJ_IF_MAYBE (text, reason) {
-        tell("connection closed", caller, *text);
+      KJ_IF_MAYBE (text, error) {
+        warn("connection closed", caller, *text);
       }
     }
   }
 
-  // Whether the client begins with the other protocol; none: with nothing, and it is gone.
-  kj::Promise<kj::Maybe<bool>> speaksOther(Established& ready, Yielding& connection,
-                                           OtherProtocol& other, kj::Duration left) {
-    auto text = kj::str("said nothing within ", limits.handshake);
+  // True if the client starts with the other protocol's preface; none: it has sent less and is
+  // gone.
+  kj::Promise<kj::Maybe<bool>> usesOther(Established& ready, Evictable& connection,
+                                         OtherProtocol& other, kj::Duration left) {
+    auto text = kj::str("sent nothing within ", limits.handshake);
     return connection.canceler
-        .wrap(within(timer, left, peek(kj::mv(ready.stream), kOtherBytes), kj::mv(text)))
+        .wrap(within(timer, left, peek(kj::mv(ready.stream), kPrefaceSize), kj::mv(text)))
         .then(
             [&ready, &other](Peeked&& peeked) -> kj::Maybe<bool> {
-              bool its = peeked.bytes == other.begins.asBytes();
-              bool gone = peeked.bytes.size() < kOtherBytes;
+              bool uses = peeked.bytes == other.preface.asBytes();
+              bool gone = peeked.bytes.size() < kPrefaceSize;
               ready.stream = kj::mv(peeked.stream);
               if (gone) return nullptr;
-              return its;
+              return uses;
             },
             [this, &connection](kj::Exception&& e) -> kj::Maybe<bool> {
               if (kindOf(e) != ErrorKind::kUnavailable) {
-                tell("connection closed", connection.caller, messageOf(e));
+                warn("connection closed", connection.caller, messageOf(e));
               }
               return nullptr;
             });
   }
 
   kj::Promise<kj::Maybe<kj::String>> serveEither(Established ready,
-                                                 kj::Maybe<OtherProtocol&> spoken,
+                                                 kj::Maybe<OtherProtocol&> protocol,
                                                  kj::Promise<void> stop) {
-    auto& welcome = ready.welcome;
-    KJ_IF_MAYBE (o, spoken) {
-      return o->serve(kj::mv(ready.stream), kj::mv(welcome.bootstrap), kj::mv(stop),
-                      kj::mv(welcome.account));
+    auto& session = ready.session;
+    KJ_IF_MAYBE (o, protocol) {
+      return o->serve(kj::mv(ready.stream), kj::mv(session.bootstrap), kj::mv(stop),
+                      kj::mv(session.account));
     }
-    return serveConnection(timer, kj::mv(ready.stream), kj::mv(welcome.bootstrap), limits,
-                           kj::mv(stop), kj::mv(welcome.account));
+    return serveConnection(timer, kj::mv(ready.stream), kj::mv(session.bootstrap), limits,
+                           kj::mv(stop), kj::mv(session.account));
   }
 
-  kj::Promise<kj::Maybe<Established>> shakeHands(kj::Own<kj::AsyncIoStream> stream,
-                                                 Yielding& connection) {
+  kj::Promise<kj::Maybe<Established>> handshake(kj::Own<kj::AsyncIoStream> stream,
+                                                Evictable& connection) {
     auto& caller = connection.caller;
     auto establishing = kj::evalNow([&]() { return establish(kj::mv(stream), caller); });
     auto text = kj::str("no handshake within ", limits.handshake);
@@ -415,9 +420,9 @@ class Listener final : private kj::TaskSet::ErrorHandler {
         .wrap(within(timer, limits.handshake, kj::mv(establishing), kj::mv(text)))
         .then([](Established&& ready) -> kj::Maybe<Established> { return kj::mv(ready); },
               [this, &caller](kj::Exception&& e) -> kj::Maybe<Established> {
-                // Somebody who only looked whether the port is open is not worth a line.
+                // A probe that only opens and closes a connection is not logged.
                 if (kindOf(e) != ErrorKind::kUnavailable) {
-                  tell("handshake refused", caller, messageOf(e));
+                  warn("handshake refused", caller, messageOf(e));
                 }
                 return nullptr;
               });
@@ -483,7 +488,7 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                        kj::Own<kj::AsyncIoStream> stream,
                        const Caller&) mutable -> kj::Promise<Established> {
     auto capability = bootstrap(unixPeer(*stream));
-    return Established{kj::mv(stream), Welcome(kj::mv(capability))};
+    return Established{kj::mv(stream), SessionParams(kj::mv(capability))};
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
                                 kj::mv(establish), kj::NEVER_DONE));
@@ -491,25 +496,26 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
 
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
-                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits,
-                           kj::Promise<void> stop, kj::Maybe<OtherProtocol> other) {
+                           kj::Function<SessionParams(const Peer&)> openSession,
+                           ServerLimits limits, kj::Promise<void> stop,
+                           kj::Maybe<OtherProtocol> other) {
   auto identify = [](kj::AsyncIoStream& stream) {
     sockaddr_storage name{};
     kj::uint length = sizeof name;
     stream.getpeername(reinterpret_cast<sockaddr*>(&name), &length);
     auto address = KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
-    // One machine can use all addresses of a subnet of IPv6.
+    // One node can use all addresses of an IPv6 subnet.
     auto counted = address.family() == AF_INET6 ? address.masked(64) : address;
     return Caller{counted.toString(), address.toString()};
   };
-  auto establish = [&tls, welcome = kj::mv(welcome)](
+  auto establish = [&tls, openSession = kj::mv(openSession)](
                        kj::Own<kj::AsyncIoStream> stream,
                        const Caller& caller) mutable -> kj::Promise<Established> {
     tuneTcp(*stream);
     return tls.accept(kj::mv(stream), kj::str(caller.text))
-        .then([&welcome](TlsEndpoint::Accepted&& accepted) {
-          auto given = welcome(accepted.peer);
-          return Established{kj::mv(accepted.stream), kj::mv(given)};
+        .then([&openSession](TlsEndpoint::Accepted&& accepted) {
+          auto session = openSession(accepted.peer);
+          return Established{kj::mv(accepted.stream), kj::mv(session)};
         });
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),

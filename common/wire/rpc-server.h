@@ -1,15 +1,15 @@
 // Cap'n Proto servers on listening sockets, with limits, and the clients that dial them.
 //
-// A server accepts until it is destroyed or told to stop. Limits (all in ServerLimits) keep a
-// hostile or broken peer from costing more than its own connection: handshake deadline, connections
-// in total and per peer address, bytes of one message, words of calls in flight, calls at once,
-// bytes that wait to be sent. A peer over a limit is closed and logged, in so many lines for each
-// peer (common/base/line-limit.h); the listener itself never ends because of a peer. When all
-// connections are taken, one on which nothing is asked (Welcome::idleSince) makes room, or else the
-// oldest that has not finished its handshake (when a peer has all that one may have, one of its
-// own); or, with `queue`, newer ones wait in the kernel's queue (or here, for a place of their own
-// peer), and only those make room that nothing was asked on, or heard of, for a moment. Each
-// connection gets its own bootstrap capability from a factory that knows who is calling.
+// A server accepts until it is destroyed or stopped. Limits (all in ServerLimits) keep a hostile or
+// broken peer from costing more than its own connection: handshake deadline, connections in total
+// and per peer address, bytes of one message, words of calls in flight, calls at once, bytes that
+// wait to be sent. A peer over a limit is disconnected and logged, in a bounded number of lines for
+// each peer (common/base/line-limit.h); the listener itself never ends because of a peer. When all
+// connections are in use, an idle one is evicted (SessionParams::idleSince), or else the oldest one
+// in its handshake (when a peer has all that one may have, one of its own). With `queue`, newer
+// ones wait instead: in the kernel's queue, or in this process for a connection of their own peer;
+// then only connections that have been silent or idle for a moment are evicted. Each connection
+// gets its own bootstrap capability from a factory that gets the caller's identity.
 #pragma once
 
 #include <capnp/capability.h>
@@ -31,10 +31,10 @@ struct ServerLimits {
   uint64_t messageWords = 1u << 20;   // 8 MiB
   uint64_t inFlightWords = 4u << 20;
   unsigned questions = 4096;      // unfinished calls of one connection
-  unsigned capabilities = 16384;  // of ours, that one connection holds
+  unsigned capabilities = 16384;  // of ours, held by one connection
   size_t queuedBytes = 8u << 20;  // answers that wait to be sent; beyond, nothing more is read
-  bool queue = false;             // TCP: all connections taken: newer ones wait their turn
-  kj::Duration farewell = 2 * kj::SECONDS;  // for what is under way when the server is to end
+  bool queue = false;             // TCP: when all connections are in use, newer ones wait
+  kj::Duration drainTimeout = 2 * kj::SECONDS;  // for calls under way when the server exits
 };
 
 struct UnixPeer {
@@ -49,16 +49,16 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                             kj::AutoCloseFd listening,
                             kj::Function<capnp::Capability::Client(const UnixPeer&)> bootstrap,
                             ServerLimits limits = {});
-// Since when nothing was asked on a connection that its peer had a right to; none while something
-// is under way.
+// Returns since when a connection has been idle: no call that its peer has a right to make. None
+// while a call is under way.
 using IdleSince = kj::Function<kj::Maybe<kj::TimePoint>()>;
-// What one connection gets, and how long it may last: when `until` resolves, it ends as soon as
-// what was asked on it is answered, at the latest after kLastAnswers; and it is closed, if the
-// server can tell what it is good for, when newer ones need its place.
-constexpr auto kLastAnswers = 30 * kj::SECONDS;
-struct Welcome {
-  Welcome(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
-          kj::Maybe<IdleSince> idleSince = nullptr, kj::Own<Budget::Account> account = {})
+// The parameters of one session. When `until` resolves, the connection is closed as soon as its
+// calls are answered, at the latest after kDrainTime. With `idleSince` it can be evicted for a
+// newer connection.
+constexpr auto kDrainTime = 30 * kj::SECONDS;
+struct SessionParams {
+  SessionParams(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
+                kj::Maybe<IdleSince> idleSince = nullptr, kj::Own<Budget::Account> account = {})
       : bootstrap(kj::mv(bootstrap)),
         until(kj::mv(until)),
         idleSince(kj::mv(idleSince)),
@@ -66,30 +66,30 @@ struct Welcome {
   capnp::Capability::Client bootstrap;
   kj::Promise<void> until;
   kj::Maybe<IdleSince> idleSince;
-  kj::Own<Budget::Account> account;  // of the client, over all its connections; null: none
+  kj::Own<Budget::Account> account;  // of the client, for all its connections; null: none
 };
-// What else is spoken on a port of serveTls(), told apart by the first bytes of a client, which
-// come within the time of a handshake.
+// A second protocol on a port of serveTls(), recognized by the first bytes of a client, which have
+// to arrive within the handshake timeout.
 struct OtherProtocol {
-  kj::StringPtr begins;  // four bytes, which begin no message of Cap'n Proto
-  // Like serveConnection(): the stream begins with those bytes.
+  kj::StringPtr preface;  // its first four bytes, with which no message of Cap'n Proto starts
+  // Like serveConnection(): the stream starts with the preface.
   kj::Function<kj::Promise<kj::Maybe<kj::String>>(
       kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
       kj::Promise<void> stop, kj::Own<Budget::Account> account)>
       serve;
 };
-// `welcome` may throw: the connection is closed and the reason logged.
-// When `stop` resolves, nothing more is accepted (what comes waits in the kernel's queue for
-// whoever listens there next), and a connection ends as soon as what was asked on it is answered.
-// Resolves when none is left, at the latest after `farewell`.
+// `openSession` may throw: the connection is closed and the error logged.
+// When `stop` resolves, no connection is accepted any more (new ones wait in the kernel's queue for
+// the next server on that socket), and each connection is closed as soon as its calls are answered.
+// Resolves when none is left, at the latest after `drainTimeout`.
 kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                            kj::AutoCloseFd listening, TlsEndpoint& tls,
-                           kj::Function<Welcome(const Peer&)> welcome, ServerLimits limits = {},
-                           kj::Promise<void> stop = kj::NEVER_DONE,
+                           kj::Function<SessionParams(const Peer&)> openSession,
+                           ServerLimits limits = {}, kj::Promise<void> stop = kj::NEVER_DONE,
                            kj::Maybe<OtherProtocol> other = nullptr);
 
-// One connection of such a server, on a stream that is up. Resolves when it has ended: with the
-// reason, if the peer did not simply go. `stop` as above, without the deadline.
+// Serves one connection on an established stream. Resolves when it has ended: with the error, if
+// the peer did not just disconnect. `stop` as above, without the timeout.
 kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
@@ -102,11 +102,11 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
 kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid = 0, unsigned gid = 0);
 kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog = 512);
 
-// What every TCP connection has: no delay, and a peer that vanished is noticed after this time,
-// whether or not something is being sent to it.
+// Sets the options of a TCP connection: no delay, and a peer that has vanished is detected after
+// this time, whether or not something is being sent to it.
 void tuneTcp(kj::AsyncIoStream& stream, kj::Duration silence = 2 * kj::MINUTES);
 
-// The listening socket that the environment variable names by its number, from whoever started us.
+// The listening socket inherited from the supervisor: the environment variable has its descriptor.
 // InvalidArgument, naming the variable, when there is none.
 kj::AutoCloseFd inheritedSocket(kj::StringPtr variable);
 
@@ -114,17 +114,17 @@ kj::AutoCloseFd inheritedSocket(kj::StringPtr variable);
 class Connection {
  public:
   virtual ~Connection() noexcept(false) = default;
-  // As often as one likes; when the connection has ended, its calls fail with that.
+  // Can be called any number of times; when the connection has ended, its calls fail.
   virtual capnp::Capability::Client bootstrap() = 0;
-  // The server went, or has broken a limit and is to be left: whatever is left of the connection
-  // goes with this object.
+  // Resolves when the server has disconnected or exceeded a limit: then drop this object, which
+  // closes the connection.
   virtual kj::Promise<void> onDisconnect() = 0;
-  // False from the moment that the end was seen, which is before calls in flight fail.
+  // False as soon as the end was observed, which is before calls in flight fail.
   virtual bool alive() const = 0;
 };
 
-// What a server may cost its client: as much as a client may cost a server. Nothing that our
-// servers say is larger: of what a daemon may keep in machined's store a list has 7 MiB
+// The limits that a client sets its server: the same as a server sets its clients. No answer of our
+// servers is larger: a list of resources of one daemon has at most 7 MiB
 // (machined/resources/resource-access.h), and one resource, like a config, at most 4 MiB.
 struct DialLimits {
   uint64_t messageWords = 1u << 20;   // 8 MiB
@@ -132,11 +132,11 @@ struct DialLimits {
   unsigned questions = 4096;
   unsigned capabilities = 16384;
   size_t queuedBytes = 8u << 20;
-  // Whose what waits to be sent to the server is; null: nobody's.
+  // Charged for bytes that wait to be sent to the server; null: none.
   kj::Own<Budget::Account> account;
 
-  // Of a server that nobody has verified, or that is asked for little: 256 KiB, with no calls of
-  // its own to speak of.
+  // For a server whose identity is not verified, or of which little is requested: 256 KiB, and
+  // hardly any calls of its own.
   static constexpr DialLimits small() {
     return {.messageWords = 1u << 15,
             .inFlightWords = 1u << 15,
@@ -151,13 +151,13 @@ kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLev
                                              kj::Timer& timer, kj::StringPtr path,
                                              kj::Duration deadline = 5 * kj::SECONDS,
                                              DialLimits limits = {});
-// What makes a connection that is up a secure one.
+// Secures an established connection.
 using Secure =
     kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::Own<kj::AsyncIoStream> stream)>;
 // `address` is numeric (IPv4 or IPv6, no port). Unavailable naming address, port and cause
 // ("connection refused", "no answer within 5 s", the TLS alert). The deadline is that of the
-// handshake too. `limits` is asked when `secure` is done and knows who that is. Later, a peer that
-// vanishes is noticed after kDialSilence: somebody waits for its answer.
+// handshake too. `limits` is called after `secure`, which knows the server's identity. Later, a
+// peer that vanishes is detected after kDialSilence, as a caller waits for its answer.
 constexpr kj::Duration kDialSilence = 16 * kj::SECONDS;
 kj::Promise<kj::Own<Connection>> connectTcp(
     kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::StringPtr address, uint16_t port,
@@ -171,7 +171,7 @@ kj::Promise<kj::Own<Connection>> connectTcp(
 capnp::Capability::Client reconnecting(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                        kj::String unixPath);
 
-// The same for whatever `dial` makes: a capability and what it stands on.
+// The same for any `dial`, which returns a capability and its connection.
 struct Dialed {
   kj::Own<Connection> connection;
   capnp::Capability::Client capability;

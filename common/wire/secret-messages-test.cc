@@ -1,4 +1,4 @@
-// What a message leaves behind on either side, when it is gone.
+// Memory of a message after it was freed, on either side.
 #include <capnp/rpc-twoparty.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>

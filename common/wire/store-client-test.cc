@@ -67,7 +67,7 @@ struct Watching {
       test.wait(kj::mv(paf.promise));
     }
   }
-  kj::String seen() const {
+  kj::String observed() const {
     kj::Vector<kj::String> parts;
     for (auto one : watched) parts.add(Client::show(one));
     return kj::strArray(parts, " ");
@@ -78,7 +78,7 @@ struct Watching {
   Watched<rpc::HostnameSpecSpec> watched;
 };
 
-// Catches: changes applied wrongly, or a batch told more than once.
+// Catches: changes applied wrongly, or a batch that is notified more than once.
 TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   set("a", "one", "", 1);
   set("b", "two", "", 4);
@@ -87,7 +87,7 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   EXPECT_FALSE(w.watched.synced());
   w.waitForBatch(1);
   EXPECT_TRUE(w.watched.synced());
-  EXPECT_EQ(w.seen(), "a=one@1 b=two@4"_kj);
+  EXPECT_EQ(w.observed(), "a=one@1 b=two@4"_kj);
 
   auto request = state.sinks[0].changesRequest();
   auto changes = request.initChanges(3);
@@ -99,7 +99,7 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   changes[2].setResource(set("c", "four", "", 1).get());
   wait(request.send());
   w.waitForBatch(2);
-  EXPECT_EQ(w.seen(), "b=three@5 c=four@1"_kj);
+  EXPECT_EQ(w.observed(), "b=three@5 c=four@1"_kj);
   EXPECT_EQ(Client::show(KJ_ASSERT_NONNULL(w.watched.find("c"))), "c=four@1"_kj);
   EXPECT_TRUE(w.watched.find("a") == nullptr);
   EXPECT_EQ(w.batches, 2u);
@@ -114,14 +114,14 @@ TEST_F(Client, SnapshotAfterLagReplacesEverything) {
   auto lagged = state.sinks[0].laggedRequest();
   lagged.setMissed(7);
   wait(lagged.send());
-  EXPECT_EQ(w.seen(), "a=one@1"_kj);  // still the best there is
+  EXPECT_EQ(w.observed(), "a=one@1"_kj);  // still the best there is
   state.resources.clear();
   set("z", "new", "", 9);
   auto snapshot = state.sinks[0].snapshotRequest();
   state.fill(snapshot.initResources(1));
   wait(snapshot.send());
   w.waitForBatch(2);
-  EXPECT_EQ(w.seen(), "z=new@9"_kj);
+  EXPECT_EQ(w.observed(), "z=new@9"_kj);
 }
 
 // Catches: a daemon that has to be restarted after machined was, or that forgets all in between.
@@ -131,11 +131,11 @@ TEST_F(Client, WatchStartsOverAfterARestart) {
   start();
   w.waitForBatch(1);
   stop();
-  EXPECT_EQ(w.seen(), "a=one@1"_kj);
+  EXPECT_EQ(w.observed(), "a=one@1"_kj);
   set("a", "other", "", 2);
   start();
   w.waitForBatch(2);
-  EXPECT_EQ(w.seen(), "a=other@2"_kj);
+  EXPECT_EQ(w.observed(), "a=other@2"_kj);
   EXPECT_EQ(state.watches, 2u);
 }
 
@@ -157,19 +157,19 @@ TEST_F(Client, DroppedWatchEnds) {
 
 // Catches: writes that change nothing, others' records destroyed, records left behind.
 TEST_F(Client, ReplaceAllWritesOnlyTheDifference) {
-  set("foreign", "x", "another.Controller", 3);
+  set("other", "x", "another.Controller", 3);
   set("gone", "x", "test.Controller", 3);
   set("same", "x", "test.Controller", 3);
   set("old", "x", "test.Controller", 3);
   start();
   replace({{"same", "x"}, {"old", "y"}, {"new", "z"}});
-  EXPECT_EQ(stored(), "foreign=x@3 new=z@1 old=y@4 same=x@3"_kj);
+  EXPECT_EQ(stored(), "new=z@1 old=y@4 other=x@3 same=x@3"_kj);
   EXPECT_EQ(state.puts, 2u);
   EXPECT_EQ(state.destroys, 1u);
   replace({{"same", "x"}, {"old", "y"}, {"new", "z"}});
   EXPECT_EQ(state.puts, 2u);
   replace({});
-  EXPECT_EQ(stored(), "foreign=x@3"_kj);
+  EXPECT_EQ(stored(), "other=x@3"_kj);
 }
 
 // Catches: records of another namespace that are read, written over or destroyed.
@@ -179,9 +179,9 @@ TEST_F(Client, NamespacesAreApart) {
   replace({{"a", "x"}, {"b", "y"}}, "extras");
   replace({{"b", "z"}}, "extras");
   EXPECT_EQ(stored(), "a=own@3"_kj);
-  auto& there = machined.kind<rpc::HostnameSpecSpec>("extras");
-  EXPECT_EQ(there.resources.size(), 1u);
-  EXPECT_EQ(there.versionOf("b"), 2u);
+  auto& extras = machined.kind<rpc::HostnameSpecSpec>("extras");
+  EXPECT_EQ(extras.resources.size(), 1u);
+  EXPECT_EQ(extras.versionOf("b"), 2u);
   auto paf = kj::newPromiseAndFulfiller<void>();
   auto watched =
       client.watch<rpc::HostnameSpecSpec>([&] { paf.fulfiller->fulfill(); }, "", "extras");
@@ -191,7 +191,7 @@ TEST_F(Client, NamespacesAreApart) {
 }
 
 // Catches: one record for which there is no room that keeps all behind it out, and the old ones in.
-TEST_F(Client, WhatIsTooLargeIsLeftOutAlone) {
+TEST_F(Client, OnlyTooLargeResourcesAreLeftOut) {
   set("old", "x", "test.Controller", 1);
   state.tooLarge = {"b"};
   start();

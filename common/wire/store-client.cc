@@ -13,9 +13,9 @@ namespace talos {
 namespace {
 
 constexpr Backoff::Pace kStorePace = {50 * kj::MILLISECONDS, 2 * kj::SECONDS};
-constexpr auto kPatience = 30 * kj::SECONDS;  // with a machined that is away
-constexpr unsigned kRounds = 5;               // of reading again after a conflict
-constexpr uint64_t kMetadataWords = 64;       // about; a message grows when it has to
+constexpr auto kReconnectTimeout = 30 * kj::SECONDS;  // while machined cannot be reached
+constexpr unsigned kRounds = 5;                       // attempts after a conflict
+constexpr uint64_t kMetadataWords = 64;               // an estimate; a message grows when it has to
 
 void fillKind(rpc::Kind::Builder out, StoreKind kind) {
   out.setNamespace(kind.nameSpace);
@@ -47,7 +47,7 @@ class WatchedImpl final : public WatchedResources {
   const kj::TreeMap<kj::String, HeldResource>& resources() const override { return current; }
 
  private:
-  // What machined calls, for one attempt of the watch.
+  // Called by machined during one attempt of the watch.
   class Sink final : public rpc::ResourceSink::Server {
    public:
     explicit Sink(WatchedImpl& watched) : watched(watched) {}
@@ -68,10 +68,10 @@ class WatchedImpl final : public WatchedResources {
           keep(watched.current, change.getResource());
         }
       }
-      watched.tell();
+      watched.notify();
       return kj::READY_NOW;
     }
-    // A new snapshot follows; until then the old view is the best there is.
+    // A new snapshot follows; until then the old state stays readable.
     kj::Promise<void> lagged(LaggedContext context) override { return kj::READY_NOW; }
 
    private:
@@ -85,18 +85,18 @@ class WatchedImpl final : public WatchedResources {
   ById current;
   bool hasSnapshot = false;
   Backoff backoff{kStorePace};
-  kj::String lastReason;
+  kj::String lastError;
   kj::Promise<void> running;
 
   void apply(ById fresh) {
     current = kj::mv(fresh);
     hasSnapshot = true;
     backoff.reset();
-    lastReason = nullptr;
-    tell();
+    lastError = nullptr;
+    notify();
   }
 
-  void tell() {
+  void notify() {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([this]() { changed(); })) {
       log::error("cannot process a change of a resource",
                  {{"type", type}, {"error", messageOf(*e)}});
@@ -112,21 +112,21 @@ class WatchedImpl final : public WatchedResources {
       fillKind(request.initKind(), {nameSpace, type});
       request.setId(id);
       request.setSink(revocable.getClient());
-      auto reason =
+      auto error =
           co_await request.send().then([](auto&&) { return kj::str("machined ended the watch"); },
                                        [](kj::Exception&& e) { return messageOf(e); });
-      if (reason != lastReason) {
-        log::warn("watch interrupted; retrying", {{"type", type}, {"error", reason}});
-        lastReason = kj::mv(reason);
+      if (error != lastError) {
+        log::warn("watch interrupted; retrying", {{"type", type}, {"error", error}});
+        lastError = kj::mv(error);
       }
       co_await timer.afterDelay(backoff.next());
     }
   }
 };
 
-bool equalSpecs(rpc::Resource::Reader stored, capnp::MallocMessageBuilder& wanted) {
+bool equalSpecs(rpc::Resource::Reader stored, capnp::MallocMessageBuilder& desired) {
   auto left = stored.getSpec().getAs<capnp::AnyStruct>();
-  auto right = wanted.getRoot<capnp::AnyStruct>().asReader();
+  auto right = desired.getRoot<capnp::AnyStruct>().asReader();
   return left.equals(right) == capnp::Equality::EQUAL;
 }
 
@@ -163,7 +163,7 @@ struct StoreClient::Impl {
               }).castAs<rpc::Store>()) {}
 
   // One pass of reading and writing. Conflict: somebody wrote in between.
-  kj::Promise<void> replaceOnce(StoreKind kind, Wanted& wanted) {
+  kj::Promise<void> replaceOnce(StoreKind kind, Wanted& desired) {
     auto list = store.listRequest();
     fillKind(list.initKind(), kind);
     auto stored = co_await list.send();
@@ -172,13 +172,13 @@ struct StoreClient::Impl {
       byId.insert(kj::str(resource.getMetadata().getId()), resource);
     }
     kj::Maybe<kj::Exception> tooLarge;
-    for (auto& entry : wanted) {
+    for (auto& entry : desired) {
       uint64_t version = 0;
       KJ_IF_MAYBE (resource, byId.find(entry.key)) {
         auto metadata = resource->getMetadata();
         if (metadata.getPhase() == rpc::Metadata::Phase::TEARING_DOWN) {
           requireNoFinalizers(metadata);
-          co_await remove(kind, entry.key);  // wanted again: the old one goes, a new one comes
+          co_await remove(kind, entry.key);  // desired again: replaced by a new one
         } else if (equalSpecs(*resource, *entry.value)) {
           continue;
         } else {
@@ -193,7 +193,7 @@ struct StoreClient::Impl {
     for (auto& entry : byId) {
       auto metadata = entry.value.getMetadata();
       kj::StringPtr ownerOf = metadata.getOwner();
-      if (ownerOf != owner || wanted.find(entry.key) != nullptr) continue;
+      if (ownerOf != owner || desired.find(entry.key) != nullptr) continue;
       if (metadata.getFinalizers().size() == 0) {
         co_await remove(kind, entry.key);
       } else if (metadata.getPhase() == rpc::Metadata::Phase::RUNNING) {
@@ -270,13 +270,13 @@ kj::Promise<void> StoreClient::visit(StoreKind kind,
   for (auto resource : stored.getResources()) visitor(resource);
 }
 
-kj::Promise<void> StoreClient::replaceAll(StoreKind wantedKind, Wanted wanted) {
-  auto nameSpace = kj::str(wantedKind.nameSpace), type = kj::str(wantedKind.type);
+kj::Promise<void> StoreClient::replaceAll(StoreKind storeKind, Wanted desired) {
+  auto nameSpace = kj::str(storeKind.nameSpace), type = kj::str(storeKind.type);
   auto started = impl->timer.now();
   Backoff backoff(kStorePace);
   for (unsigned round = 1;;) {
     kj::Maybe<kj::Exception> failure;
-    co_await impl->replaceOnce({nameSpace, type}, wanted).catch_([&](kj::Exception&& e) {
+    co_await impl->replaceOnce({nameSpace, type}, desired).catch_([&](kj::Exception&& e) {
       failure = kj::mv(e);
     });
     KJ_IF_MAYBE (e, failure) {
@@ -285,7 +285,7 @@ kj::Promise<void> StoreClient::replaceAll(StoreKind wantedKind, Wanted wanted) {
         if (round++ == kRounds) kj::throwFatalException(kj::mv(*e));
         continue;
       }
-      if (kind != ErrorKind::kUnavailable || impl->timer.now() - started > kPatience) {
+      if (kind != ErrorKind::kUnavailable || impl->timer.now() - started > kReconnectTimeout) {
         kj::throwFatalException(kj::mv(*e));
       }
     } else {

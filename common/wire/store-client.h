@@ -1,9 +1,9 @@
-// A daemon's view of machined's store: inputs as snapshot + changes, outputs with versions.
+// A daemon's client of machined's store: inputs as snapshot + changes, outputs with versions.
 //
 // Survives restarts of machined: a lost connection is dialled again and every watch starts over
-// with a snapshot, so a controller needs no code for it. Meanwhile what was last known stays
-// readable. A conflict on a write is answered by reading again and computing again, never by
-// repeating the write.
+// with a snapshot, so a controller needs no code for it. Meanwhile the last known state stays
+// readable. After a conflict on a write the resources are read and compared again; the write is
+// never just repeated.
 #pragma once
 
 #include <capnp/any.h>
@@ -18,7 +18,7 @@
 
 namespace talos {
 
-// A resource held by value; zeroed in the end, for some are secret.
+// A copy of a resource, zeroed on destruction, as some are secret.
 class HeldResource {
  public:
   explicit HeldResource(rpc::Resource::Reader resource);
@@ -34,7 +34,7 @@ class HeldResource {
   kj::Own<capnp::MallocMessageBuilder> message;
 };
 
-// What a watch keeps up to date, of whatever type.
+// The resources that a watch keeps up to date, of any type.
 class WatchedResources {
  public:
   virtual ~WatchedResources() noexcept(false) = default;
@@ -42,12 +42,12 @@ class WatchedResources {
   virtual const kj::TreeMap<kj::String, HeldResource>& resources() const = 0;  // by id
 };
 
-// The current resources of one type, in the order of their ids, kept up to date until it is
-// dropped. What it gives is valid until the loop runs again.
+// The current resources of one type, in the order of their ids, kept up to date until this object
+// is destroyed. References into it are valid until the loop runs again.
 template <typename Spec>
 class Watched {
  public:
-  Watched() = default;  // of nothing: to be assigned before it is used
+  Watched() = default;  // empty: must be assigned before use
   explicit Watched(kj::Own<WatchedResources> held) : held(kj::mv(held)) {}
 
   bool synced() const { return held->synced(); }  // a snapshot has arrived
@@ -81,8 +81,8 @@ struct StoreKind {
   kj::StringPtr nameSpace, type;
 };
 
-// Which type a call is about, its Spec says: a struct of rpc/*-resources.capnp. `nameSpace` of a
-// call: empty is the type's own.
+// The template argument Spec of a call selects the type: a struct of rpc/*-resources.capnp. An empty
+// `nameSpace` is the type's own.
 class StoreClient {
  public:
   // `owner` names the controller in metadata.owner.
@@ -90,8 +90,9 @@ class StoreClient {
               kj::String owner);
   ~StoreClient() noexcept(false);
 
-  // The client must outlive it. With an id: that one resource alone, if there is one. `changed` is
-  // called once per batch, after it was applied; it must not drop the Watched that calls it.
+  // The client must outlive the result. With an id: that one resource alone, if it exists.
+  // `changed` is called once per batch, after it was applied; it must not drop the Watched that
+  // calls it.
   template <typename Spec>
   Watched<Spec> watch(kj::Function<void()> changed, kj::StringPtr id = "",
                       kj::StringPtr nameSpace = "") {
@@ -101,19 +102,19 @@ class StoreClient {
   // id -> spec, a message whose root is the Spec.
   using Wanted = kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>>;
 
-  // Makes the stored set that belongs to this owner exactly `wanted`: creates, updates only what
-  // differs, destroys the rest. What others still hold by finalizers is marked as tearing down and
-  // goes with a later call. Rejects with Unavailable when machined does not come back within half a
-  // minute, with Conflict when somebody else keeps changing the same resources, and with
-  // ResourceExhausted when some are too large: those are left out, all others are as wanted.
+  // Makes the stored set that belongs to this owner equal `desired`: creates, updates only what
+  // differs, destroys the rest. Resources with finalizers of others are marked as tearing down and
+  // destroyed by a later call. Rejects with Unavailable when machined does not come back within
+  // half a minute, with Conflict when somebody else keeps changing the same resources, and with
+  // ResourceExhausted when some are too large: those are left out, all others are written.
   template <typename Spec>
-  kj::Promise<void> replaceAll(Wanted wanted, kj::StringPtr nameSpace = "") {
-    return replaceAll(StoreKind{nameSpace, typeName<Spec>()}, kj::mv(wanted));
+  kj::Promise<void> replaceAll(Wanted desired, kj::StringPtr nameSpace = "") {
+    return replaceAll(StoreKind{nameSpace, typeName<Spec>()}, kj::mv(desired));
   }
 
   // For sets that are too large to be replaced as a whole. Each is one call: Unavailable when
-  // machined is away, Conflict when the resource is there already. Destroying what is not there, or
-  // is another's, is refused too.
+  // machined cannot be reached, Conflict when the resource already exists. Destroying a resource
+  // that does not exist, or has another owner, is refused too.
   template <typename Spec>
   kj::Promise<void> create(kj::StringPtr id, typename Spec::Reader spec) {
     return create({"", typeName<Spec>()}, id, spec);
@@ -122,7 +123,7 @@ class StoreClient {
   kj::Promise<void> destroy(kj::StringPtr id) {
     return destroy({"", typeName<Spec>()}, id);
   }
-  // What there is of it, one after the other, and forgotten again.
+  // Calls `visitor` for each resource of the type, without keeping any.
   template <typename Spec>
   kj::Promise<void> visit(kj::Function<void(ResourceOf<Spec>)> visitor) {
     return visit({"", typeName<Spec>()}, [visitor = kj::mv(visitor)](auto resource) mutable {
@@ -134,7 +135,7 @@ class StoreClient {
   struct Impl;
   kj::Own<Impl> impl;
   kj::Own<WatchedResources> watch(StoreKind kind, kj::Function<void()> changed, kj::StringPtr id);
-  kj::Promise<void> replaceAll(StoreKind kind, Wanted wanted);
+  kj::Promise<void> replaceAll(StoreKind kind, Wanted desired);
   kj::Promise<void> create(StoreKind kind, kj::StringPtr id, capnp::AnyStruct::Reader spec);
   kj::Promise<void> destroy(StoreKind kind, kj::StringPtr id);
   kj::Promise<void> visit(StoreKind kind, kj::Function<void(rpc::Resource::Reader)> visitor);

@@ -1,5 +1,5 @@
-// For tests: a machined whose store is in this process, behind a socket of its own, with the
-// mishaps that a test asks for. Anybody may read and write everything.
+// For tests: a model of machined's store in this process, behind a Unix socket, with faults that a
+// test sets. Every client may read and write everything.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@
 
 namespace talos {
 
-// What it keeps of one type in one namespace.
+// The resources of one type in one namespace, and the faults of their calls.
 struct ModelKind {
   kj::TreeMap<kj::String, HeldResource> resources;
   kj::Vector<rpc::ResourceSink::Client> sinks;
   unsigned puts = 0, destroys = 0, watches = 0, watching = 0;
-  unsigned conflicts = 0;          // so many puts are refused: somebody else wrote just before
-  std::set<std::string> tooLarge;  // ids for which there is no room
+  unsigned conflicts = 0;          // so many puts fail, as if another client wrote just before
+  std::set<std::string> tooLarge;  // ids whose puts fail with ResourceExhausted
   kj::Maybe<kj::ForkedPromise<void>> late;  // no snapshot before
 
   // `fill` gets the spec's builder.
@@ -62,13 +62,13 @@ struct ModelKind {
     unsigned i = 0;
     for (auto& entry : resources) list.setWithCaveats(i++, entry.value.get());
   }
-  void tell(rpc::Change::Event event, rpc::Resource::Reader resource) {
+  void publish(rpc::Change::Event event, rpc::Resource::Reader resource) {
     for (auto& sink : sinks) {
       auto request = sink.changesRequest();
       auto change = request.initChanges(1)[0];
       change.setEvent(event);
       change.setResource(resource);
-      request.send().detach([](kj::Exception&&) {});  // whoever watched may have gone
+      request.send().detach([](kj::Exception&&) {});  // the watcher may have gone
     }
   }
 };
@@ -148,7 +148,7 @@ class ModelMachined {
       ++kind.puts;
       auto next = kind.versionOf(id) + 1;
       auto& held = kind.change(resource, [&](auto meta) { meta.setVersion(next); });
-      kind.tell(rpc::Change::Event::UPDATED, held.get());
+      kind.publish(rpc::Change::Event::UPDATED, held.get());
       return kj::READY_NOW;
     }
     kj::Promise<void> destroy(DestroyContext context) override {
@@ -158,7 +158,7 @@ class ModelMachined {
       KJ_IF_MAYBE (held, kind.resources.find(params.getId())) {
         if (held->get().getMetadata().getFinalizers().size() > 0)
           fail(ErrorKind::kConflict, "finalizers");
-        kind.tell(rpc::Change::Event::DESTROYED, held->get());
+        kind.publish(rpc::Change::Event::DESTROYED, held->get());
       }
       kind.resources.erase(kj::StringPtr(params.getId()));
       return kj::READY_NOW;

@@ -75,7 +75,8 @@ struct Joins : public testing::Test {
       spec.setNumber(number);
       spec.setRequest(request);
     });
-    kind.tell(number == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED, held.get());
+    kind.publish(number == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
+                 held.get());
   }
   std::string pathOf(kj::StringPtr request) { return path + "/" + requestName(request).cStr(); }
   // "1 waiting why", "1 issued CERT", or nothing.

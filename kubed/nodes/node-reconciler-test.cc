@@ -44,7 +44,8 @@ struct WorkerNode : public testing::Test {
       taints[0].setValue(":NoSchedule");
     };
     auto& held = kind.set<rpc::NodeSpecSpec>("node", "machined", version, fill);
-    kind.tell(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED, held.get());
+    kind.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
+                 held.get());
   }
   void offerCertificate() {
     auto kubeconfig = kube::writeKubeconfig({.cluster = "local",
@@ -57,7 +58,7 @@ struct WorkerNode : public testing::Test {
     auto& held = kind.set<rpc::KubeletClientSpec>("kubelet", "machined", 1, [&](auto spec) {
       spec.setKubeconfig(kj::StringPtr(kubeconfig));
     });
-    kind.tell(rpc::Change::Event::CREATED, held.get());
+    kind.publish(rpc::Change::Event::CREATED, held.get());
   }
   std::string label(kj::StringPtr key) {
     return kube::textAt(KJ_ASSERT_NONNULL(model.find(kNode)), {"metadata", "labels", key}).cStr();

@@ -66,7 +66,7 @@ bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringP
            ? info.organizations.empty() || info.organizations[0].size() == 0
            : info.organizations.size() == 1 && info.organizations[0] == client.organization);
   return !isHis || !pki::isSignedBy(certificate, authority) ||
-         whyRenew(info, kKubernetesLifetime, now) != nullptr;
+         renewalCause(info, kKubernetesLifetime, now) != nullptr;
 }
 
 // What of these cannot be read is made anew.
@@ -119,7 +119,7 @@ class Renewal {
       auto crt = textOf(KJ_REQUIRE_NONNULL(stored).getCrt());
       auto info = pki::inspect(crt);
       return !pki::isSignedBy(crt, identity.authority) ||
-             whyRenew(info, identity.names, kKubernetesLifetime, now) != nullptr;
+             renewalCause(info, identity.names, kKubernetesLifetime, now) != nullptr;
     });
     if (!anew) return keep(out, KJ_ASSERT_NONNULL(stored));
     auto options = serverOptions(identity.names, kKubernetesLifetime, now);

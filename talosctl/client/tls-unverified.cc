@@ -24,7 +24,7 @@ kj::Promise<UnverifiedStream> connectUnverified(kj::Own<kj::AsyncIoStream> strea
                    kj::strArray(expected, " or "),
                    "; it is another machine, or has restarted with a new key");
   };
-  auto up = co_await connectJudged(kj::mv(stream), kj::mv(judge));
+  auto up = co_await connectWithVerifier(kj::mv(stream), kj::mv(judge));
   co_return UnverifiedStream{kj::mv(up), kj::mv(found)};
 }
 

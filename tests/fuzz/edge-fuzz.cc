@@ -30,14 +30,14 @@ class AnyCall final : public grpc::GrpcCall {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static edge::Edge face;
+  static grpcapi::GrpcApi api;
   if (size == 0) return 0;
-  auto entries = face.entries();
+  auto entries = api.entries();
   auto& entry = entries[data[0] % entries.size()];
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   kj::TimerImpl timer(kj::origin<kj::TimePoint>());
-  auto handler = face.open(timer, rpc::Cluster::Client(KJ_EXCEPTION(UNIMPLEMENTED, "no node")));
+  auto handler = api.open(timer, rpc::Cluster::Client(KJ_EXCEPTION(UNIMPLEMENTED, "no node")));
   AnyCall call(entry.path, kj::arrayPtr(data + 1, size - 1));
   auto answer = handler->call(call);
   KJ_ASSERT(answer.poll(scope), "a call without a node waits", entry.path);

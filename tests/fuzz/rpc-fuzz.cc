@@ -21,13 +21,13 @@ struct FuzzedServer {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Model model;
   Self self;
-  Fleet fleet{timer, [](const Ip& address) -> kj::Promise<Remote> {
-                return error(ErrorKind::kUnavailable, address.toString());
-              }};
+  PeerConnections peers{timer, [](const Ip& address) -> kj::Promise<Remote> {
+                          return error(ErrorKind::kUnavailable, address.toString());
+                        }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};
   Budget budget{kClientBudget};
   Gate gate{timer, [this](auto&&...) -> rpc::Node::Client { return kj::heap<ModelNode>(model); },
-            fleet, budget,
+            peers, budget,
             audit, self};
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;

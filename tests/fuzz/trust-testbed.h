@@ -33,7 +33,7 @@ class TrustTestbed {
     Peer peer;
     peer.address = kj::str(kCaller);
     peer.anonymous = true;
-    return trustd::welcome(issuer, keep, timer, peer).bootstrap;
+    return trustd::openSession(issuer, keep, timer, peer).bootstrap;
   }
 
   kj::Promise<void> use(capnp::Capability::Client bootstrap) {

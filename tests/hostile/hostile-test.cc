@@ -56,7 +56,7 @@ TEST_F(Hostile, Apid) {
   node.certify(authority);
   node.startMachined();
   node.startApid();
-  wait(node.trust.ready());
+  wait(node.identity.ready());
   TlsEndpoint client(authority.client("honest", {"os:reader"}));
 
   // The first flight of a right handshake.

@@ -114,7 +114,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& k
   for (;;) {
     co_await kj::evalNow([&]() -> kj::Promise<void> {
       auto address = co_await io.provider->getNetwork().parseAddress("10.0.0.1", kApidPort);
-      auto stream = co_await tls.connectAs("h2", co_await address->connect(), "10.0.0.1");
+      auto stream = co_await tls.connectWithAlpn("h2", co_await address->connect(), "10.0.0.1");
       ++tally.attacks;
       auto talking = talk(*stream, kind);
       if (kind.reads) talking = talking.exclusiveJoin(listen(*stream));
@@ -159,7 +159,7 @@ Honest::Fared bear(const Attack& what) {
   };
   auto dial = [&]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
     auto address = co_await honest.io.provider->getNetwork().parseAddress("10.0.0.1", kApidPort);
-    co_return co_await reader.connectAs("h2", co_await address->connect(), "10.0.0.1");
+    co_return co_await reader.connectWithAlpn("h2", co_await address->connect(), "10.0.0.1");
   };
   auto client = [&]() { return kj::heap<grpc::Client>(honest.timer, kj::str("apid"), dial); };
   auto staying = client();

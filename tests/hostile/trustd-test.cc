@@ -183,13 +183,13 @@ TEST_F(HostileTrustd, AWrongClockEndsNothing) {
   for (auto& row :
        {Row{87'600 * kj::HOURS, "not yet valid"}, Row{-87'600 * kj::HOURS, "expired"}}) {
     node.clock.ahead = row.off;
-    wait(node.tell());
+    wait(node.publish());
     // Its own certificate is of another time, so a machine that knows the authority refuses it.
     auto failure = kj::runCatchingExceptions([&] { wait(node.call("10.4.0.1")); });
     auto text = messageOf(KJ_REQUIRE_NONNULL(failure));
     EXPECT_NE(strstr(text.cStr(), row.said), nullptr) << text.cStr();
     node.clock.ahead = 0 * kj::SECONDS;
-    wait(node.tell());
+    wait(node.publish());
     honest();
   }
 }

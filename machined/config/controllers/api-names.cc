@@ -27,14 +27,14 @@ kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::St
   kj::Maybe<kj::StringPtr> reason;
   auto damaged = kj::runCatchingExceptions([&] {
     auto lives = inspectBoth(stored);
-    reason = whyRenew(lives.server, names, lifetime, now);
+    reason = renewalCause(lives.server, names, lifetime, now);
     if (reason != nullptr) return;
     if (lives.client.organizations.size() != 1 ||
         lives.client.organizations[0] != kRoleImpersonator) {
       reason = "the role of the client changed"_kj;
       return;
     }
-    reason = whyRenew(lives.client, lifetime, now);
+    reason = renewalCause(lives.client, lifetime, now);
   });
   if (damaged != nullptr) return "they are damaged"_kj;
   return reason;
@@ -53,7 +53,7 @@ bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeName
     auto info = pki::inspect(textOf(stored.getServer().getCrt()));
     // It has one even where the machine has none.
     info.commonName = kj::str(names.commonName);
-    good = whyRenew(info, names, kDefaultLifetime, now) == nullptr;
+    good = renewalCause(info, names, kDefaultLifetime, now) == nullptr;
   });
   return damaged == nullptr && good;
 }

@@ -73,16 +73,16 @@ Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, const MachineConfigView
                     const NodeNames& names, kj::Date now) {
   bool newAuthority = stored.getCa() != config.etcd.authority.asBytes();
   auto isDue = [&](rpc::KeyPair::Reader pair) {
-    return newAuthority || whyRenew(inspect(pair), names, kEtcdLifetime, now) != nullptr;
+    return newAuthority || renewalCause(inspect(pair), names, kEtcdLifetime, now) != nullptr;
   };
   auto client = inspect(stored.getClient());
   auto lifetime = config.trust.certLifetime;
   return {.peer = isDue(stored.getEtcdPeer()),
           .server = isDue(stored.getServer()),
           .client = newAuthority || client.commonName != names.commonName ||
-                    whyRenew(client, kEtcdLifetime, now) != nullptr,
+                    renewalCause(client, kEtcdLifetime, now) != nullptr,
           .api = stored.getApiCa() != config.authority.asBytes() ||
-                 whyRenew(inspect(stored.getApi()), lifetime, now) != nullptr};
+                 renewalCause(inspect(stored.getApi()), lifetime, now) != nullptr};
 }
 
 kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {

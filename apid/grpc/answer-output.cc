@@ -1,0 +1,158 @@
+#include "apid/grpc/answer-output.h"
+
+#include <kj/debug.h>
+#include <string.h>
+
+namespace talos::grpcapi {
+namespace {
+
+using grpc::GrpcStatus;
+
+constexpr kj::uint kFailedPrecondition = 9, kAlreadyExists = 6, kPermissionDenied = 7;
+
+constexpr kj::StringPtr kCodeNames[] = {
+    "OK"_kj,
+    "Canceled"_kj,
+    "Unknown"_kj,
+    "InvalidArgument"_kj,
+    "DeadlineExceeded"_kj,
+    "NotFound"_kj,
+    "AlreadyExists"_kj,
+    "PermissionDenied"_kj,
+    "ResourceExhausted"_kj,
+    "FailedPrecondition"_kj,
+    "Aborted"_kj,
+    "OutOfRange"_kj,
+    "Unimplemented"_kj,
+    "Internal"_kj,
+    "Unavailable"_kj,
+    "DataLoss"_kj,
+    "Unauthenticated"_kj,
+};
+
+}  // namespace
+
+GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem) {
+  auto status = grpc::statusOf(problem);
+  if (status.code == kFailedPrecondition && entry.conflictMeansExists &&
+      kindOf(problem) == ErrorKind::kConflict) {
+    status.code = kAlreadyExists;
+  }
+  // Scripts match this text; it is true only for missing roles.
+  if (status.code == kPermissionDenied && strstr(status.message.cStr(), " needs the role ")) {
+    status.message = kj::str("not authorized: ", status.message);
+  }
+  return status;
+}
+
+namespace {
+
+// Field 1 of an answer: its node, and the error if there is one.
+void writeMetadata(WireWriter& out, kj::StringPtr node, const GrpcStatus* problem = nullptr) {
+  WireWriter metadata;
+  metadata.text(1, node);
+  if (problem != nullptr) {
+    KJ_ASSERT(problem->code < kj::size(kCodeNames));
+    metadata.text(
+        2, kj::str("rpc error: code = ", kCodeNames[problem->code], " desc = ", problem->message));
+    WireWriter status;
+    status.varint(1, problem->code);
+    status.text(2, problem->message);
+    metadata.bytes(3, status.written());
+  }
+  out.bytes(1, metadata.written());
+}
+
+// The space reserved for an error besides the node's name; and the bytes that one byte of the name
+// can become if it is not UTF-8.
+constexpr size_t kProblem = 1024, kReplaced = 3;
+
+// The size of a field of a message.
+size_t framed(size_t bytes) {
+  WireWriter length;
+  length.varint(1, bytes);
+  return length.size() + bytes;
+}
+
+}  // namespace
+
+MergedAnswer::MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names)
+    : names(names),
+      parts(kj::heapArray<kj::Vector<kj::Array<kj::byte>>>(kj::max(names.size(), size_t(1)))),
+      done(kj::heapArray<bool>(parts.size())) {
+  for (auto i : kj::indices(parts)) {
+    done[i] = false;
+    reserved += reservedFor(i);
+  }
+}
+
+size_t MergedAnswer::reservedFor(size_t index) const {
+  return names.size() == 0 || done[index] ? 0 : kProblem + kReplaced * names[index].size();
+}
+
+void MergedAnswer::put(size_t index, kj::Array<kj::byte> part) {
+  size += framed(part.size());
+  parts[index].add(kj::mv(part));
+}
+
+void MergedAnswer::add(size_t index, kj::Array<kj::byte> part) {
+  if (parts[index].size() > 0) fail(ErrorKind::kInternal, "a node has answered twice");
+  auto all = size + reserved + framed(part.size());
+  if (all > kMostMerged) {
+    fail(ErrorKind::kResourceExhausted,
+         parts.size() == 1
+             ? kj::str("the answer has ", part.size(), " bytes; clients accept at most ",
+                       kMostMerged)
+             : kj::str("the answers of all nodes have ", all, " bytes; clients accept at most ",
+                       kMostMerged, "; ask fewer nodes at once"));
+  }
+  put(index, kj::mv(part));
+}
+
+void MergedAnswer::addProblem(size_t index, kj::StringPtr node, GrpcStatus status) {
+  for (;;) {
+    WireWriter out;
+    writeMetadata(out, node, &status);
+    auto fits = size + reserved - reservedFor(index) + framed(out.size()) <= kMostMerged;
+    if (fits || status.message.size() == 0) return put(index, out.finish());
+    status.message = kj::heapString(status.message.slice(0, status.message.size() / 2));
+  }
+}
+
+void MergedAnswer::complete(size_t index) {
+  reserved -= reservedFor(index);
+  done[index] = true;
+}
+
+kj::Array<kj::byte> MergedAnswer::finish() const {
+  WireWriter out;
+  for (auto& ofNode : parts) {
+    for (auto& part : ofNode) out.bytes(1, part);
+  }
+  return out.finish();
+}
+
+kj::Promise<void> Output::send(kj::Array<kj::byte> message) {
+  KJ_IF_MAYBE (name, node) {
+    WireWriter out;
+    writeMetadata(out, *name);
+    out.append(message);
+    message = out.finish();
+  }
+  if (entry.answer != Answer::kMerged) return call.send(kj::mv(message));
+  merged.add(index, kj::mv(message));
+  return kj::READY_NOW;
+}
+
+kj::Promise<void> Output::sendProblem(kj::Exception problem) {
+  auto status = statusOf(entry, problem);
+  if (entry.answer == Answer::kMerged) {
+    merged.addProblem(index, node.orDefault(""), kj::mv(status));
+    return kj::READY_NOW;
+  }
+  WireWriter out;
+  writeMetadata(out, node.orDefault(""), &status);
+  return call.send(out.finish());
+}
+
+}  // namespace talos::grpcapi

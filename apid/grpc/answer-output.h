@@ -1,0 +1,65 @@
+// The answers of a gRPC method: adds nodes' names and errors to its messages, and sends them or
+// collects them in one merged answer.
+#pragma once
+
+#include "apid/grpc/grpc-method.h"
+#include "common/grpc/grpc-server.h"
+
+namespace talos::grpcapi {
+
+// The largest message that older clients accept (grpc-go's own limit). A node whose part does not
+// fit any more fails with ResourceExhausted.
+constexpr size_t kMostMerged = 4u << 20;
+
+// The status of a call that failed with this exception.
+grpc::GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem);
+
+// A merged answer: its parts in the order of the nodes. Space for the error of a node is reserved
+// until that node is complete, so that such an answer always fits.
+class MergedAnswer {
+ public:
+  // Without `names`: this node alone.
+  explicit MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names);
+
+  void add(size_t index, kj::Array<kj::byte> part);
+  // Adds an error instead of an answer, or behind it. A text that is too long is truncated.
+  void addProblem(size_t index, kj::StringPtr node, grpc::GrpcStatus status);
+  bool answered(size_t index) const { return parts[index].size() > 0; }
+  // Nothing more follows from this node.
+  void complete(size_t index);
+  kj::Array<kj::byte> finish() const;
+
+ private:
+  kj::ArrayPtr<const kj::StringPtr> names;
+  size_t size = 0, reserved = 0;
+  kj::Array<kj::Vector<kj::Array<kj::byte>>> parts;  // of each node its answer, and an error
+  kj::Array<bool> done;
+
+  size_t reservedFor(size_t index) const;
+  void put(size_t index, kj::Array<kj::byte> part);
+};
+
+// The output of a method for one node. Outlives its call.
+class Output {
+ public:
+  // `node`: named in each message; none: messages are not changed.
+  Output(grpc::GrpcCall& call, const Entry& entry, kj::Maybe<kj::StringPtr> node,
+         MergedAnswer& merged, size_t index)
+      : call(call), entry(entry), node(node), merged(merged), index(index) {}
+  KJ_DISALLOW_COPY_AND_MOVE(Output);
+
+  // Sends the fields of a message except field 1, which names the node. Resolves when it was taken.
+  kj::Promise<void> send(kj::Array<kj::byte> message);
+  // Sends an error after messages that are valid: clients print these and report the error. Nothing
+  // may follow.
+  kj::Promise<void> sendProblem(kj::Exception problem);
+
+ private:
+  grpc::GrpcCall& call;
+  const Entry& entry;
+  kj::Maybe<kj::StringPtr> node;
+  MergedAnswer& merged;
+  size_t index;
+};
+
+}  // namespace talos::grpcapi
