@@ -1,9 +1,9 @@
-// etcd-supervisor: this node's membership in the cluster's etcd. Wiring only; what it does is told
-// in membership/membership-reconciler.h.
+// etcd-supervisor: this node's membership in the cluster's etcd. Wiring only; what it does is
+// described in membership/membership-reconciler.h.
 //
-// Its environment tells it the listening unix socket that its supervisor holds, where machined
-// listens, and its own folder (common/base/node-layout.h). Runs as the user of etcd, whose data
-// directory it looks at; needs no capability and starts no program.
+// Its environment names the listening unix socket that its supervisor holds, machined's socket, and
+// its own folder (common/base/node-layout.h). Runs as the user of etcd, whose data directory it
+// reads; needs no capability and starts no program.
 #include <random>
 
 #include "common/base/error.h"
@@ -31,25 +31,33 @@ void run() {
 
   TlsEndpoint member, api;
   auto folder = fromEnvironment(kStateVariable, kUsualState);
-  RealFiles files(kDataFolder, folder);
+  DiskFiles files(kDataFolder, folder);
   KeptSnapshot kept(folder);
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("etcd-supervisor"));
-  kj::Maybe<Keeper> keeper;
-  StoreBoard board(store, member, api, [&] {
-    KJ_IF_MAYBE (k, keeper) k->wake();
+  kj::Maybe<MembershipReconciler> reconciler;
+  StoreAdapter adapter(store, member, api, [&] {
+    KJ_IF_MAYBE (membership, reconciler) membership->wake();
   });
   NodePeers peers(io, api);
-  ClientDoors doors(io, member);
-  auto& keeps = keeper.emplace(Edges{timer, kj::systemPreciseCalendarClock(),
-                                     [&] { return unit(generator); }, files, board, peers, doors});
+  EtcdClients endpoints(io, member);
+  auto& membership = reconciler.emplace(Dependencies{.timer = timer,
+                                                     .clock = kj::systemPreciseCalendarClock(),
+                                                     .chance = [&] { return unit(generator); },
+                                                     .files = files,
+                                                     .store = adapter,
+                                                     .peers = peers,
+                                                     .endpoints = endpoints});
   BootstrapStatus bootstrapStatus(
-      {timer, [&] { return board.running(); }, doors,
-       [&](bool selfHosted) { return board.tellSelfHosted(selfHosted); }});
-  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
-                           [&](const UnixPeer&) { return makeServer(timer, keeps, files, kept); });
+      {.timer = timer,
+       .runs = [&] { return adapter.running(); },
+       .endpoints = endpoints,
+       .publish = [&](bool selfHosted) { return adapter.publishSelfHosted(selfHosted); }});
+  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
+    return makeServer(timer, membership, files, kept);
+  });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
-  keeps.run()
+  membership.run()
       .exclusiveJoin(bootstrapStatus.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);

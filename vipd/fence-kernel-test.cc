@@ -1,4 +1,4 @@
-// What the fence builds on, at the real kernel. Needs root.
+// The properties of the real kernel that the fence depends on. Needs root.
 #include <gtest/gtest.h>
 #include <linux/if_addr.h>
 #include <signal.h>

@@ -12,12 +12,11 @@ namespace talos::vipd {
 namespace {
 
 constexpr char kTooLate[] =
-    "level=warn message=\"was kept from the processor for too long to be sure of a shared "
-    "address; exiting\"\n";
+    "level=warn message=\"paused for too long to be sure of the shared address; exiting\"\n";
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// What the signal's handler takes back: set before its timer is, and cleared after that.
+// The change that the signal's handler reverts: set before its timer is, and cleared after that.
 struct {
   int socket = -1;
   const kj::byte* bytes = nullptr;

@@ -1,8 +1,8 @@
-// vipd: holds the addresses that control-plane nodes share. Wiring only; how it is decided who has
-// one is told in vip-candidate.h, what the kernel does for it in fence-times.h.
+// vipd: holds the addresses that control-plane nodes share. Wiring only; the election is described
+// in vip-candidate.h, the kernel's part in fence-times.h.
 //
-// Its environment tells it where machined listens (common/base/node-layout.h); etcd is asked on the
-// loopback interface. Wants CAP_NET_ADMIN and CAP_NET_RAW and nothing else. SIGTERM: hand over, and
+// Its environment names machined's socket (common/base/node-layout.h); etcd is asked on the
+// loopback interface. Needs CAP_NET_ADMIN and CAP_NET_RAW and nothing else. SIGTERM: hand over, and
 // exit.
 #include <signal.h>
 
@@ -33,24 +33,25 @@ void run() {
   auto announcer = makeAnnouncer();
   TlsEndpoint tls;
   etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
-  World world{etcd,
-              timer,
-              kj::systemPreciseMonotonicClock(),
-              kj::systemPreciseCalendarClock(),
-              *kernel,
-              *guard,
-              *announcer,
-              [&] { return unit(generator); },
-              [](const Ip& address) { netlink::endConnectionsToItself(address); }};
+  Dependencies deps{
+      .etcd = etcd,
+      .timer = timer,
+      .clock = kj::systemPreciseMonotonicClock(),
+      .calendar = kj::systemPreciseCalendarClock(),
+      .kernel = *kernel,
+      .guard = *guard,
+      .announcer = *announcer,
+      .chance = [&] { return unit(generator); },
+      .endConnections = [](const Ip& address) { netlink::endConnectionsToItself(address); }};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str("vipd"));
   Signal work;
-  StoreBoard board(store, tls, [&] { work.raise(); });
-  Vips vips(world, *monitor, board, work);
+  StoreAdapter adapter(store, tls, [&] { work.raise(); });
+  VipManager vips(deps, *monitor, adapter, work);
   releaseStartMemory();
   log::info("waiting for shared addresses");
-  auto told = io.unixEventPort.onSignal(SIGTERM).then(
+  auto stopped = io.unixEventPort.onSignal(SIGTERM).then(
       [&](siginfo_t) { return vips.stop("vipd of this node has stopped"); });
-  vips.run().exclusiveJoin(kj::mv(told)).wait(io.waitScope);
+  vips.run().exclusiveJoin(kj::mv(stopped)).wait(io.waitScope);
   log::info("exiting");
 }
 

@@ -13,7 +13,7 @@ namespace talos::vipd {
 
 namespace {
 
-// A host that leaves has no time to lose: others wait, and it is to be gone within 10 s.
+// A host that leaves has no time to lose: others wait, and it has to be gone within 10 s.
 constexpr kj::Duration kLeavingCall = 500 * kj::MILLISECONDS;
 
 uint32_t flagsFor(const Ip& address) {
@@ -34,22 +34,22 @@ void takeAway(netlink::Kernel& kernel, kj::Maybe<const Ip&> address) {
   }
   for (auto& result : kernel.apply(changes)) {
     KJ_IF_MAYBE (failure, result) {
-      // It has gone by itself, or with its link.
+      // It has expired, or went with its link.
       if (failure->code == EADDRNOTAVAIL || failure->code == ENODEV) continue;
       fail(ErrorKind::kFailedPrecondition, kj::str(failure->message));
     }
   }
 }
 
-SharedAddress::SharedAddress(World& world, const Ip& address, kj::String link, kj::Duration ttl,
-                             kj::Function<void()> changed)
-    : world(world),
+SharedAddress::SharedAddress(Dependencies& deps, const Ip& address, kj::String link,
+                             kj::Duration ttl, kj::Function<void()> changed)
+    : deps(deps),
       address(address),
       linkName(kj::mv(link)),
       ttl(ttl),
       changed(kj::mv(changed)),
-      candidate(address, ttl, [&world] { return world.chance(); }),
-      since(world.calendar.now()),
+      candidate(address, ttl, [&deps] { return deps.chance(); }),
+      since(deps.calendar.now()),
       running(run().eagerlyEvaluate([](kj::Exception&& e) {
         log::error("the election has failed", {{"error", messageOf(e)}});
         kj::throwFatalException(kj::mv(e));
@@ -59,15 +59,15 @@ SharedAddress::~SharedAddress() noexcept(false) = default;
 
 // --- what is known
 
-// Why the link cannot have the address now.
-kj::Maybe<kj::String> SharedAddress::findSegment(const Seen& seen) {
+// The problem that keeps the link from having the address now.
+kj::Maybe<kj::String> SharedAddress::findSegment(const Observed& observed) {
   segment = nullptr;
-  for (auto& link : seen.links) {
+  for (auto& link : observed.links) {
     if (link.name != linkName) continue;
     if (!link.up()) return kj::str("link ", linkName, " is down");
     if (!link.carrier) return kj::str("link ", linkName, " has no carrier");
     if (link.type != ARPHRD_ETHER || link.hardwareAddress.size() != sizeof(Mac)) {
-      return kj::str("link ", linkName, " is no Ethernet link");
+      return kj::str("link ", linkName, " is not an Ethernet link");
     }
     auto& found = segment.emplace();
     found.link = kj::str(linkName);
@@ -78,44 +78,45 @@ kj::Maybe<kj::String> SharedAddress::findSegment(const Seen& seen) {
   return kj::str("there is no link ", linkName);
 }
 
-// Neighbours know another hardware address, or none at all at a link that is a new one: it has to
-// be given the address again, and they have to be told.
+// Neighbours know another hardware address, or none at all if the link is a new one: the address
+// has to be added again, and announced.
 void SharedAddress::announceAnew() {
   announcing = nullptr;
   candidate.missing();
 }
 
-void SharedAddress::stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Seen& seen) {
+void SharedAddress::stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle,
+                          const Observed& observed) {
   auto before = kj::mv(segment);
-  auto onLink = findSegment(seen);
+  auto onLink = findSegment(observed);
   KJ_IF_MAYBE (old, before) {
     KJ_IF_MAYBE (now, segment) {
       if (old->index != now->index || old->mac != now->mac) announceAnew();
     }
   }
   kj::Maybe<kj::String> all;
-  KJ_IF_MAYBE (why, retiring) {
-    all = kj::str(*why);
-  } else KJ_IF_MAYBE (why, obstacle) {
-    all = kj::str(*why);
+  KJ_IF_MAYBE (cause, retiring) {
+    all = kj::str(*cause);
+  } else KJ_IF_MAYBE (cause, obstacle) {
+    all = kj::str(*cause);
   } else {
     all = kj::mv(onLink);
   }
-  candidate.stand(world.clock.now(), host, kj::mv(all));
+  candidate.stand(deps.clock.now(), host, kj::mv(all));
   if (candidate.holds()) {
     bool there = false;
-    for (auto& each : seen.addresses) {
+    for (auto& each : observed.addresses) {
       there = there || (each.prefix.address == address && each.protocol == netlink::kSharedAddress);
     }
     if (!there) candidate.missing();
   }
-  told.raise();
+  woken.raise();
 }
 
-kj::Promise<void> SharedAddress::retire(kj::StringPtr why) {
-  retiring = kj::str(why);
-  candidate.stand(world.clock.now(), "", kj::str(why));
-  told.raise();
+kj::Promise<void> SharedAddress::retire(kj::StringPtr cause) {
+  retiring = kj::str(cause);
+  candidate.stand(deps.clock.now(), "", kj::str(cause));
+  woken.raise();
   while (!candidate.gone()) co_await ended.wait();
 }
 
@@ -124,16 +125,16 @@ kj::Promise<void> SharedAddress::retire(kj::StringPtr why) {
 kj::Promise<void> SharedAddress::run() {
   for (;;) {
     step();
-    tellChange();
-    auto now = world.clock.now();
+    logChange();
+    auto now = deps.clock.now();
     auto wait = candidate.wake(now) - now;
-    co_await told.wait().exclusiveJoin(world.timer.afterDelay(wait));
+    co_await woken.wait().exclusiveJoin(deps.timer.afterDelay(wait));
   }
 }
 
 void SharedAddress::step() {
   for (;;) {
-    auto action = candidate.next(world.clock.now());
+    auto action = candidate.next(deps.clock.now());
     KJ_IF_MAYBE (what, action) {
       perform(kj::mv(*what));
     } else {
@@ -148,40 +149,39 @@ void SharedAddress::step() {
 // A call of the chain, in the place of the one before.
 template <typename T, typename Then>
 void SharedAddress::call(kj::Promise<T> promise, Then&& then) {
-  chain =
-      promise
-          .then([then = kj::mv(then)](T&& result) mutable { then(kj::mv(result)); },
-                [this](kj::Exception&& e) { candidate.failed(world.clock.now(), messageOf(e)); })
-          .then([this] { told.raise(); })
-          .eagerlyEvaluate(nullptr);
+  chain = promise
+              .then([then = kj::mv(then)](T&& result) mutable { then(kj::mv(result)); },
+                    [this](kj::Exception&& e) { candidate.failed(deps.clock.now(), messageOf(e)); })
+              .then([this] { woken.raise(); })
+              .eagerlyEvaluate(nullptr);
 }
 
 void SharedAddress::perform(Action action) {
   KJ_SWITCH_ONEOF(action) {
     KJ_CASE_ONEOF(grant, Grant) {
-      return call(world.etcd.grant(grant.ttl),
-                  [this](etcd::Lease&& lease) { candidate.granted(world.clock.now(), lease); });
+      return call(deps.etcd.grant(grant.ttl),
+                  [this](etcd::Lease&& lease) { candidate.granted(deps.clock.now(), lease); });
     }
-    KJ_CASE_ONEOF(wish, Enter) {
-      return enter(kj::mv(wish));
+    KJ_CASE_ONEOF(request, Enter) {
+      return enter(kj::mv(request));
     }
     KJ_CASE_ONEOF(look, Look) {
-      return call(world.etcd.range({.keys = {kj::mv(look.prefix), true}}),
-                  [this](etcd::RangeResult&& keys) { candidate.saw(world.clock.now(), keys); });
+      return call(deps.etcd.range({.keys = {kj::mv(look.prefix), true}}),
+                  [this](etcd::RangeResult&& keys) { candidate.saw(deps.clock.now(), keys); });
     }
-    KJ_CASE_ONEOF(wish, Follow) {
-      following = follow(kj::mv(wish)).eagerlyEvaluate(nullptr);
+    KJ_CASE_ONEOF(request, Follow) {
+      following = follow(kj::mv(request)).eagerlyEvaluate(nullptr);
       return;
     }
-    KJ_CASE_ONEOF(wish, Release) {
-      return release(kj::mv(wish));
+    KJ_CASE_ONEOF(request, Release) {
+      return release(kj::mv(request));
     }
     KJ_CASE_ONEOF(end, Revoke) {
-      chain = world.timer.timeoutAfter(kLeavingCall, world.etcd.revoke(end.lease))
+      chain = deps.timer.timeoutAfter(kLeavingCall, deps.etcd.revoke(end.lease))
                   .catch_([](kj::Exception&&) {})  // then it ends by itself
                   .then([this] {
-                    candidate.left(world.clock.now());
-                    told.raise();
+                    candidate.left(deps.clock.now());
+                    woken.raise();
                   })
                   .eagerlyEvaluate(nullptr);
       return;
@@ -189,10 +189,10 @@ void SharedAddress::perform(Action action) {
     KJ_CASE_ONEOF(beat, Renew) {
       return renew(beat);
     }
-    KJ_CASE_ONEOF(wish, Put) {
-      return put(wish.stay);
+    KJ_CASE_ONEOF(request, Put) {
+      return put(request.stay);
     }
-    KJ_CASE_ONEOF(wish, Remove) {
+    KJ_CASE_ONEOF(request, Remove) {
       return remove();
     }
   }
@@ -204,15 +204,15 @@ void SharedAddress::enter(Enter action) {
   txn.then =
       kj::arr(etcd::Operation(etcd::Put{kj::str(action.key), kj::mv(action.value), action.lease}));
   txn.otherwise = kj::arr(etcd::Operation(etcd::Range{.keys = {kj::mv(action.key)}}));
-  call(world.etcd.txn(kj::mv(txn)), [this](etcd::TxnResult&& result) {
+  call(deps.etcd.txn(kj::mv(txn)), [this](etcd::TxnResult&& result) {
     auto revision = result.revision;
     if (!result.succeeded) {
       // Ours: nobody else has this lease. An answer was lost.
       auto& kvs = result.results[0].get<etcd::RangeResult>().kvs;
-      if (kvs.size() == 0) return candidate.failed(world.clock.now(), "the key went again");
+      if (kvs.size() == 0) return candidate.failed(deps.clock.now(), "the key was deleted");
       revision = kvs[0].createRevision;
     }
-    candidate.entered(world.clock.now(), revision);
+    candidate.entered(deps.clock.now(), revision);
   });
 }
 
@@ -221,12 +221,12 @@ void SharedAddress::release(Release action) {
   txn.compare = kj::arr(etcd::Compare::created(kj::str(action.key), action.created));
   txn.then =
       kj::arr(etcd::Operation(etcd::Put{kj::mv(action.key), kj::str(kReleased), action.lease}));
-  chain = world.timer.timeoutAfter(kLeavingCall, world.etcd.txn(kj::mv(txn)))
+  chain = deps.timer.timeoutAfter(kLeavingCall, deps.etcd.txn(kj::mv(txn)))
               .ignoreResult()
               .catch_([](kj::Exception&&) {})  // then others wait a little longer
               .then([this] {
-                candidate.left(world.clock.now());
-                told.raise();
+                candidate.left(deps.clock.now());
+                woken.raise();
               })
               .eagerlyEvaluate(nullptr);
 }
@@ -236,33 +236,33 @@ kj::Promise<void> SharedAddress::follow(Follow action) {
     etcd::WatchRequest request;
     request.keys = {kj::mv(action.prefix), true};
     request.from = action.from;
-    auto watch = co_await world.etcd.watch(kj::mv(request));
+    auto watch = co_await deps.etcd.watch(kj::mv(request));
     for (;;) {
       auto events = co_await watch->next();
-      candidate.happened(world.clock.now(), events);
-      told.raise();
+      candidate.happened(deps.clock.now(), events);
+      woken.raise();
     }
   } catch (...) {
     (void)kj::getCaughtExceptionAsKj();  // looked at anew, which fails again if etcd is the cause
   }
-  candidate.followEnded(world.clock.now());
-  told.raise();
+  candidate.followEnded(deps.clock.now());
+  woken.raise();
 }
 
 void SharedAddress::renew(const Renew& action) {
   auto id = action.lease;
-  auto sent = world.clock.now();
+  auto sent = deps.clock.now();
   renewals[renewalCount++ % kRenewalsAtOnce] =
-      world.timer.timeoutAfter(action.within, world.etcd.keepAlive(id))
+      deps.timer.timeoutAfter(action.within, deps.etcd.keepAlive(id))
           .then(
               [this](etcd::Lease&& lease) {
-                candidate.renewed(world.clock.now(), lease);
-                told.raise();
+                candidate.renewed(deps.clock.now(), lease);
+                woken.raise();
               },
               [this, id, sent](kj::Exception&& e) {
                 bool gone = kindOf(e) == ErrorKind::kNotFound;
-                candidate.renewalFailed(world.clock.now(), id, sent, gone, messageOf(e));
-                told.raise();
+                candidate.renewalFailed(deps.clock.now(), id, sent, gone, messageOf(e));
+                woken.raise();
               })
           .eagerlyEvaluate(nullptr);
 }
@@ -276,64 +276,63 @@ void SharedAddress::put(const Stay& stay) {
     auto undo = netlink::encode(netlink::DeleteAddress{there});
     netlink::Change change =
         netlink::AddAddress{.address = there, .replace = true, .lifetime = stay.seconds};
-    auto until = world.clock.now() + stay.seconds * kj::SECONDS;
+    auto until = deps.clock.now() + stay.seconds * kj::SECONDS;
     kj::Maybe<kj::String> wrong;
-    bool inTime = world.guard.before(stay.latest, undo, [&] {
+    bool inTime = deps.guard.before(stay.latest, undo, [&] {
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                     auto results = world.kernel.apply(kj::arrayPtr(&change, 1));
+                     auto results = deps.kernel.apply(kj::arrayPtr(&change, 1));
                      KJ_IF_MAYBE (failure, results[0]) wrong = kj::mv(failure->message);
                    })) {
         wrong = messageOf(*e);
       }
     });
-    KJ_IF_MAYBE (why, wrong) {
-      candidate.putFailed(world.clock.now(), *why);
+    KJ_IF_MAYBE (cause, wrong) {
+      candidate.putFailed(deps.clock.now(), *cause);
     } else if (!inTime) {
-      candidate.late(world.clock.now());
+      candidate.late(deps.clock.now());
     } else {
       presentUntil = until;
       candidate.taken();
       if (announcing == nullptr) announcing = announce().eagerlyEvaluate(nullptr);
     }
   } else {
-    candidate.putFailed(world.clock.now(), kj::str("there is no link ", linkName));
+    candidate.putFailed(deps.clock.now(), kj::str("there is no link ", linkName));
   }
 }
 
 void SharedAddress::remove() {
   announcing = nullptr;
-  auto failure = kj::runCatchingExceptions([&] { takeAway(world.kernel, address); });
+  auto failure = kj::runCatchingExceptions([&] { takeAway(deps.kernel, address); });
   KJ_IF_MAYBE (e, failure) {
     log::error("cannot take the shared address off its link; retrying",
                {{"address", address}, {"link", linkName}, {"error", messageOf(*e)}});
   }
-  candidate.removed(world.clock.now(), failure == nullptr);
+  candidate.removed(deps.clock.now(), failure == nullptr);
   if (failure == nullptr) endConnections();
 }
 
-// The kubelet of this node is one of them: without this it waits for up to 45 s, and cannot tell
+// The kubelet of this node is one of them: without this it waits for up to 45 s, and cannot report
 // what becomes of its pods while the node goes down.
 void SharedAddress::endConnections() {
-  auto failure = kj::runCatchingExceptions([&] { world.endConnections(address); });
+  auto failure = kj::runCatchingExceptions([&] { deps.endConnections(address); });
   KJ_IF_MAYBE (e, failure) {
     log::warn(
-        "cannot end this node's own connections to the shared address; they end by their time",
+        "cannot end this node's own connections to the shared address; they end when they time out",
         {{"address", address}, {"error", messageOf(*e)}});
   }
 }
 
 kj::Promise<void> SharedAddress::announce() {
-  auto begin = world.timer.now();
+  auto begin = deps.timer.now();
   bool failed = false;
   for (unsigned n = 0;; ++n) {
-    co_await world.timer.atTime(begin + announcementAt(n));
+    co_await deps.timer.atTime(begin + announcementAt(n));
     // To say it later would draw others to a host that has not got it any more. The process ends
     // when the guard is too late, so nothing is begun right before that.
-    if (world.clock.now() + kLeastSlack > presentUntil) continue;
+    if (deps.clock.now() + kLeastSlack > presentUntil) continue;
     KJ_IF_MAYBE (at, segment) {
       auto failure = kj::runCatchingExceptions([&] {
-        world.guard.before(presentUntil, nullptr,
-                           [&] { world.announcer.announce(*at, address, n); });
+        deps.guard.before(presentUntil, nullptr, [&] { deps.announcer.announce(*at, address, n); });
       });
       KJ_IF_MAYBE (e, failure) {
         if (!failed) {
@@ -348,7 +347,7 @@ kj::Promise<void> SharedAddress::announce() {
 
 // --- how it is
 
-void SharedAddress::tellChange() {
+void SharedAddress::logChange() {
   auto state = candidate.state();
   if (state == shown && candidate.holder() == shownHolder.c_str() &&
       candidate.reason() == shownReason.c_str()) {
@@ -359,10 +358,10 @@ void SharedAddress::tellChange() {
       ++changes;
       log::info("holds the shared address", {{"address", address}, {"link", linkName}});
     } else if (shown == Candidate::State::kHolder) {
-      log::info("gave up the shared address",
-                {{"address", address}, {"link", linkName}, {"cause", candidate.reason()}});
+      log::info(kj::str("gave up the shared address: ", candidate.reason()),
+                {{"address", address}, {"link", linkName}});
     }
-    since = world.calendar.now();
+    since = deps.calendar.now();
   }
   shown = state;
   shownHolder = candidate.holder().cStr();
@@ -378,7 +377,7 @@ SharedAddress::Status SharedAddress::status() const {
   status.since = since;
   status.changes = changes;
   KJ_IF_MAYBE (end, candidate.leaseEnd()) {
-    status.leaseUntil = world.calendar.now() + (*end - world.clock.now());
+    status.leaseUntil = deps.calendar.now() + (*end - deps.clock.now());
   }
   return status;
 }

@@ -1,8 +1,8 @@
-// One shared address at this host: does what its Candidate says, with etcd, the kernel and the
-// neighbours, and tells how it is.
+// One shared address at this host: performs the actions of its Candidate, with etcd, the kernel and
+// the neighbours, and reports its status.
 //
-// Owns nothing that outlives it: what is in the kernel ends by its lifetime, what is in etcd by its
-// lease. After a crash at any line both go by themselves, and the next life begins by taking the
+// Owns nothing that outlives it: the address in the kernel expires, the key in etcd goes with its
+// lease. After a crash at any line both go by themselves, and the next life starts by taking the
 // address off all links. Nothing is waited for between the decision to give the kernel the address
 // and the system call, and that is a guarded section (guarded-section.h).
 #pragma once
@@ -17,11 +17,11 @@
 
 namespace talos::vipd {
 
-// Everything that is not this program; outlives all that use it.
-struct World {
+// Everything that vipd needs from outside; outlives all that use it.
+struct Dependencies {
   etcd::Etcd& etcd;
   kj::Timer& timer;
-  // Whose time runs within a turn of the loop as well; that of the timer.
+  // Advances within a turn of the loop as well; the same time as the timer's.
   const kj::MonotonicClock& clock;
   const kj::Clock& calendar;
   netlink::Kernel& kernel;
@@ -33,28 +33,28 @@ struct World {
   kj::Function<void(const Ip& address)> endConnections;
 };
 
-// What the kernel has, as it was read last.
-struct Seen {
+// The kernel's links and addresses, as read last.
+struct Observed {
   kj::Vector<netlink::Link> links;
   kj::Vector<netlink::Address> addresses;
 };
 
-// From every link; only those that vipd has put there. None: all of them, whatever they are.
+// From every link; only those that vipd has added. None: all of them.
 void takeAway(netlink::Kernel& kernel, kj::Maybe<const Ip&> address);
 
 class SharedAddress {
  public:
   // `changed`: the status is another one, apart from the lease's end.
-  SharedAddress(World& world, const Ip& address, kj::String link, kj::Duration ttl,
+  SharedAddress(Dependencies& deps, const Ip& address, kj::String link, kj::Duration ttl,
                 kj::Function<void()> changed);
   ~SharedAddress() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(SharedAddress);
 
-  // `obstacle`: why this host may not hold it, apart from its link.
-  void stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Seen& seen);
-  // For good. Resolves when neither the kernel nor etcd has anything of it any more; does not when
-  // the kernel refuses. etcd that does not answer is waited for twice 500 ms.
-  kj::Promise<void> retire(kj::StringPtr why);
+  // `obstacle`: the problem that keeps this host from holding it, apart from its link.
+  void stand(kj::StringPtr host, kj::Maybe<kj::StringPtr> obstacle, const Observed& observed);
+  // For good. Resolves when neither the kernel nor etcd has anything of it any more; never if the
+  // kernel refuses. Waits twice 500 ms for an etcd that does not answer.
+  kj::Promise<void> retire(kj::StringPtr cause);
 
   struct Status {
     Candidate::State state = Candidate::State::kIdle;
@@ -68,13 +68,13 @@ class SharedAddress {
   kj::Duration asked() const { return ttl; }
 
  private:
-  World& world;
+  Dependencies& deps;
   Ip address;
   kj::String linkName;
   kj::Duration ttl;
   kj::Function<void()> changed;
   Candidate candidate;
-  Signal told, ended;
+  Signal woken, ended;
   kj::Maybe<kj::String> retiring;
   kj::Maybe<Segment> segment;
   Candidate::State shown = Candidate::State::kIdle;
@@ -98,8 +98,8 @@ class SharedAddress {
   void remove();
   void endConnections();
   kj::Promise<void> announce();
-  void tellChange();
-  kj::Maybe<kj::String> findSegment(const Seen& seen);
+  void logChange();
+  kj::Maybe<kj::String> findSegment(const Observed& observed);
   void announceAnew();
   template <typename T, typename Then>
   void call(kj::Promise<T> promise, Then&& then);

@@ -21,7 +21,7 @@ class Timeline {
 
   Time now = 0;
 
-  // What is to happen at the same time happens in the order in which it was told.
+  // Events of the same time happen in the order in which they were added.
   void at(Time when, std::function<void()> what) {
     events.push({when, ++eventCount, std::move(what)});
   }

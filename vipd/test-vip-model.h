@@ -23,10 +23,10 @@ namespace talos::vipd {
 // Its time is the true one.
 class Model final : public Timeline {
  public:
-  struct Wishes {
+  struct Options {
     unsigned hosts = 3;
     Time trouble = 8 * kSecond;  // so long faults happen
-    // What a mistaken program would do.
+    // Mistakes that a program could make.
     bool fromReceipt = false;       // reckons a lease from the answer to its renewal
     bool noGuardedSection = false;  // looks at the clock, and then does
     bool leavesWhatCameLate = false;
@@ -44,8 +44,9 @@ class Model final : public Timeline {
 
   Outcome outcome;
 
-  Model(uint64_t seed, Wishes wishes) : Timeline(seed), wishes(wishes), calm(wishes.trouble == 0) {
-    for (unsigned i = 0; i < wishes.hosts; ++i) hosts.push_back(std::make_unique<Host>());
+  Model(uint64_t seed, Options options)
+      : Timeline(seed), options(options), calm(options.trouble == 0) {
+    for (unsigned i = 0; i < options.hosts; ++i) hosts.push_back(std::make_unique<Host>());
     for (unsigned i = 0; i < hosts.size(); ++i) {
       hosts[i]->drift = double(int(below(1000)) - 500) / 1e6;
       hosts[i]->offset = kSecond * Time(1 + below(100000));
@@ -56,13 +57,13 @@ class Model final : public Timeline {
 
   // Faults for a while, then none until somebody holds the address for `settled`, at most `bound`.
   Outcome run(Time bound) {
-    if (wishes.trouble > 0) at(below(500) * kMs, [this] { fault(); });
-    at(wishes.trouble, [this] { heal(); });
-    auto end = wishes.trouble + bound;
+    if (options.trouble > 0) at(below(500) * kMs, [this] { fault(); });
+    at(options.trouble, [this] { heal(); });
+    auto end = options.trouble + bound;
     while (outcome.overlap.empty() && happen(end)) {
       if (healed && holders() > 0) {
         outcome.recovered = true;
-        outcome.away = now - wishes.trouble;
+        outcome.away = now - options.trouble;
         break;
       }
     }
@@ -144,7 +145,7 @@ class Model final : public Timeline {
     Time end, ttl;
   };
 
-  Wishes wishes;
+  Options options;
   std::vector<std::unique_ptr<Host>> hosts;
   bool calm;
   bool healed = false, leader = false;
@@ -167,7 +168,7 @@ class Model final : public Timeline {
 
   // --- faults
   void fault() {
-    if (now >= wishes.trouble) return;
+    if (now >= options.trouble) return;
     at(now + Time(below(1500)) * kMs, [this] { fault(); });
     unsigned i = below(hosts.size());
     // The holder is worth most.
@@ -253,7 +254,7 @@ class Model final : public Timeline {
   void removeKey(const std::string& name) {
     ++revision;
     keys.erase(name);
-    tell(name, true);
+    notify(name, true);
   }
   static etcd::KeyValue kvOf(const std::string& name, const Key& key) {
     etcd::KeyValue kv;
@@ -263,7 +264,7 @@ class Model final : public Timeline {
     kv.lease = key.lease;
     return kv;
   }
-  void tell(const std::string& name, bool deleted) {
+  void notify(const std::string& name, bool deleted) {
     auto value = deleted ? std::string() : keys[name].value;
     auto created = deleted ? 0 : keys[name].created;
     for (unsigned i = 0; i < hosts.size(); ++i) {
@@ -274,14 +275,14 @@ class Model final : public Timeline {
         auto& host = *hosts[i];
         whenRunning(i, life, [this, name, deleted, value, created, followed, at, &host] {
           if (host.followed != followed) return;
-          etcd::Events told;
-          told.revision = at;
+          etcd::Events notice;
+          notice.revision = at;
           etcd::Event event;
           event.deleted = deleted;
           event.kv = kvOf(name, Key{value, created, 0, 0});
           event.kv.modRevision = at;
-          told.events = kj::arr(kj::mv(event));
-          host.process->happened(clock(host), told);
+          notice.events = kj::arr(kj::mv(event));
+          host.process->happened(clock(host), notice);
         });
       });
     }
@@ -312,21 +313,21 @@ class Model final : public Timeline {
     what();
     work(i);
   }
-  // Asks etcd: `serve` changes it and gives what to tell the process; an answer that does not come
-  // within `patience` is `timeout`.
-  void call(unsigned i, Time patience, std::function<std::function<void(Candidate&)>()> serve,
+  // Asks etcd: `serve` changes it and returns the event for the process; an answer that does not
+  // come within `limit` is `timeout`.
+  void call(unsigned i, Time limit, std::function<std::function<void(Candidate&)>()> serve,
             std::function<void(Candidate&)> timeout, std::function<bool()> counts) {
     auto& host = *hosts[i];
     auto done = std::make_shared<bool>(false);
     auto life = host.life;
-    auto finish = [this, i, life, done, counts](std::function<void(Candidate&)> tell) {
-      whenRunning(i, life, [this, i, done, counts, tell] {
+    auto finish = [this, i, life, done, counts](std::function<void(Candidate&)> deliver) {
+      whenRunning(i, life, [this, i, done, counts, deliver] {
         if (*done || !counts()) return;
         *done = true;
-        tell(*hosts[i]->process);
+        deliver(*hosts[i]->process);
       });
     };
-    at(now + patience, [finish, timeout] { finish(timeout); });
+    at(now + limit, [finish, timeout] { finish(timeout); });
     unsigned copies = !calm && oneIn(50) ? 2 : 1;
     for (unsigned copy = 0; copy < copies; ++copy) {
       if (lost(host)) continue;
@@ -360,9 +361,9 @@ class Model final : public Timeline {
   // False: the process does not run any more.
   bool perform(unsigned i, Action& action) {
     auto& host = *hosts[i];
-    auto chain = [&](Time patience, auto serve, auto failed) {
+    auto chain = [&](Time limit, auto serve, auto failed) {
       auto number = ++host.chain;
-      call(i, patience, serve, failed, [&host, number] { return host.chain == number; });
+      call(i, limit, serve, failed, [&host, number] { return host.chain == number; });
     };
     auto failed = [this, &host](Candidate& process) { process.failed(clock(host), "timed out"); };
     auto left = [this, &host](Candidate& process) { process.left(clock(host)); };
@@ -395,7 +396,7 @@ class Model final : public Timeline {
               }
               if (!keys.contains(name)) {
                 keys[name] = {value, ++revision, lease, int(i)};
-                tell(name, false);
+                notify(name, false);
               }
               return [this, created = keys[name].created, &host](Candidate& process) {
                 process.entered(clock(host), created);
@@ -408,23 +409,25 @@ class Model final : public Timeline {
         chain(
             kSecond,
             [this, &host] {
-              auto seen = std::make_shared<etcd::RangeResult>();
-              seen->revision = revision;
+              auto observed = std::make_shared<etcd::RangeResult>();
+              observed->revision = revision;
               kj::Vector<etcd::KeyValue> all;
               for (auto& [name, key] : keys) {
                 // A program that does not look at the age sees its own only.
-                if (wishes.ignoresAge && hosts[key.host].get() != &host) continue;
+                if (options.ignoresAge && hosts[key.host].get() != &host) continue;
                 all.add(kvOf(name, key));
               }
-              seen->kvs = all.releaseAsArray();
-              return [this, seen, &host](Candidate& process) { process.saw(clock(host), *seen); };
+              observed->kvs = all.releaseAsArray();
+              return [this, observed, &host](Candidate& process) {
+                process.saw(clock(host), *observed);
+              };
             },
             failed);
         return true;
       }
       KJ_CASE_ONEOF(follow, Follow) {
         host.followed = lost(host) ? 0 : ++followCount;
-        // What changed since is told by a new look: as if the watch had begun too late.
+        // Changes since then arrive with a new look: as if the watch had started too late.
         if (host.followed == 0 || revision >= follow.from) endFollowSoon(i);
         return true;
       }
@@ -437,7 +440,7 @@ class Model final : public Timeline {
               if (found != keys.end() && found->second.created == created) {
                 ++revision;
                 found->second.value = kReleased.cStr();
-                tell(name, false);
+                notify(name, false);
               }
               return left;
             },
@@ -463,7 +466,7 @@ class Model final : public Timeline {
         return this->put(i, put.stay);
       }
       KJ_CASE_ONEOF(remove, Remove) {
-        if (wishes.keepsWhenLeaving && host.until > now) {
+        if (options.keepsWhenLeaving && host.until > now) {
           auto until = host.until;
           at(now + 5 * kMs, [this, i, until] {
             if (hosts[i]->until == until) hosts[i]->until = now;
@@ -484,7 +487,7 @@ class Model final : public Timeline {
   }
 
   etcd::Lease answer(int64_t id, kj::TimePoint sent, Host& host) {
-    return {id, 2 * kj::SECONDS, wishes.fromReceipt ? clock(host) : sent};
+    return {id, 2 * kj::SECONDS, options.fromReceipt ? clock(host) : sent};
   }
   void renewLease(unsigned i, Renew& renew) {
     auto& host = *hosts[i];
@@ -534,7 +537,7 @@ class Model final : public Timeline {
       if (hosts[i]->life != life) return;
       hosts[i]->stopped = false;
       bool late = clock(*hosts[i]) >= stay.latest;
-      if (!late || wishes.leavesWhatCameLate) take(i, stay);
+      if (!late || options.leavesWhatCameLate) take(i, stay);
       if (late) {
         end(i);
       } else {
@@ -545,7 +548,7 @@ class Model final : public Timeline {
   }
   bool put(unsigned i, Stay stay) {
     auto& host = *hosts[i];
-    if (clock(host) >= stay.latest && !wishes.noGuardedSection) {
+    if (clock(host) >= stay.latest && !options.noGuardedSection) {
       end(i);
       return false;
     }

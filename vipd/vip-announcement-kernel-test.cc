@@ -1,4 +1,4 @@
-// What goes over the cable. Needs root.
+// The packets on the link. Needs root.
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 #include <linux/if_addr.h>
@@ -44,7 +44,7 @@ TEST(AnnouncementKernel, EverybodyOnTheLinkHearsIt) {
     unsigned right = netlink::indexOf(*kernel, "right");
     netlink::setUp(*kernel, left);
     netlink::setUp(*kernel, right);
-    // What a link has by itself after a second of looking for duplicates.
+    // A link has this by itself after a second of duplicate detection.
     netlink::change(*kernel,
                     netlink::AddAddress{{.link = left,
                                          .prefix = KJ_ASSERT_NONNULL(Prefix::parse("fe80::77/64")),
@@ -76,13 +76,13 @@ TEST(AnnouncementKernel, EverybodyOnTheLinkHearsIt) {
             .cStr());
     hear(fd, ETHERTYPE_ARP, 21, 1, say("10.5.0.50", 1));
 
-    auto told = hear(fd, ETHERTYPE_IPV6, 54, 136, say("fd00::50", 0));
-    EXPECT_STREQ(kj::encodeHex(told.slice(0, 6)).cStr(), "333300000001");
-    EXPECT_EQ(255, told[21]);  // hop limit
-    EXPECT_STREQ(kj::encodeHex(told.slice(58, 86)).cStr(),
+    auto packet = hear(fd, ETHERTYPE_IPV6, 54, 136, say("fd00::50", 0));
+    EXPECT_STREQ(kj::encodeHex(packet.slice(0, 6)).cStr(), "333300000001");
+    EXPECT_EQ(255, packet[21]);  // hop limit
+    EXPECT_STREQ(kj::encodeHex(packet.slice(58, 86)).cStr(),
                  kj::str("20000000fd000000000000000000000000000050", "0201", mac).cStr());
     uint32_t sum = 32 + 58;  // of the pseudo header: length and next header, then both addresses
-    for (size_t i = 22; i < 86; i += 2) sum += told[i] << 8 | told[i + 1];
+    for (size_t i = 22; i < 86; i += 2) sum += packet[i] << 8 | packet[i + 1];
     while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
     EXPECT_EQ(0xffffu, sum);
   });

@@ -1,5 +1,5 @@
-// How the hosts of a link are told that an address is at this one now: gratuitous ARP, and
-// unsolicited neighbour advertisements for IPv6 (spec network.md §17, §20). The packets are pure
+// Announces to the hosts of a link that an address is at this one now: gratuitous ARP (RFC 5227
+// §3), and unsolicited neighbour advertisements for IPv6 (RFC 4861 §7.2.6). The packets are pure
 // functions; sending keeps nothing open.
 #pragma once
 
@@ -19,7 +19,7 @@ kj::Array<kj::byte> gratuitousArp(const Mac& mac, const Ip& address, ArpKind kin
 // ICMPv6 without its checksum, which the kernel makes.
 kj::Array<kj::byte> unsolicitedAdvertisement(const Mac& mac, const Ip& address);
 
-// When the n-th announcement is due, counted from 0, after the address came.
+// The time of the n-th announcement, counted from 0, after the address was added.
 constexpr kj::Duration announcementAt(unsigned n) {
   constexpr int kFirst[] = {0, 1, 2, 4, 8};
   constexpr unsigned kCount = 5;

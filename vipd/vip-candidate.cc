@@ -16,7 +16,7 @@ constexpr Backoff::Pace kPace = {
 constexpr kj::Duration kLookAgain = 200 * kj::MILLISECONDS, kRemoveAgain = 100 * kj::MILLISECONDS,
                        kRenewAgain = 250 * kj::MILLISECONDS, kUrgent = 50 * kj::MILLISECONDS,
                        kLongestRenewal = 1 * kj::SECONDS;
-// A watch that tells nothing may be broken, which nobody would notice.
+// A silent watch may be broken, which nobody would notice.
 constexpr kj::Duration kLongestFollow = 15 * kj::SECONDS;
 // A holder's address has a second less than its lease, and wants a new lifetime more than once in
 // that time; whoever waits has only to keep its key.
@@ -34,18 +34,18 @@ Candidate::Candidate(const Ip& address, kj::Duration ttl, kj::Function<double()>
     : prefix(kj::str("talos:v1:vip:election:", address, "/")),
       ttl(ttl),
       chance(kj::mv(chance)),
-      why(kj::str("starting")),
+      cause(kj::str("starting")),
       obstacle("starting"),
       backoff(kPace) {}
 
 // --- what is known
 
-void Candidate::stand(TimePoint now, kj::StringPtr name, kj::Maybe<kj::String> why) {
+void Candidate::stand(TimePoint now, kj::StringPtr name, kj::Maybe<kj::String> cause) {
   host = kj::str(name);
   bool before = obstacle.has_value();
-  KJ_IF_MAYBE (text, why) {
+  KJ_IF_MAYBE (text, cause) {
     obstacle = std::string(text->cStr());
-    if (phase == Phase::kIdle) this->why = kj::str(*text);
+    if (phase == Phase::kIdle) this->cause = kj::str(*text);
   } else {
     obstacle.reset();
     if (before && phase == Phase::kIdle) {
@@ -72,7 +72,7 @@ void Candidate::entered(TimePoint now, etcd::Revision revision) {
   busy = false;
   created = revision;
   phase = Phase::kWaiting;
-  why = kj::str("another node was there first");
+  cause = kj::str("another node was there first");
   lookAt = now;
 }
 
@@ -97,20 +97,20 @@ void Candidate::saw(TimePoint now, const etcd::RangeResult& keys) {
       rivalGone(now, rival.released);
     }
   }
-  seen = keys.revision;
-  bool anew = !everSeen;
-  everSeen = current = true;
+  observedRevision = keys.revision;
+  bool anew = !everObserved;
+  everObserved = current = true;
   following = false;
   lookAt = now + kLongestFollow;
   if (anew && first()) guard = now + kGuard;  // who was here a moment ago is not known
-  tellHolder();
+  updateHolder();
 }
 
 void Candidate::happened(TimePoint now, const etcd::Events& events) {
   if (!following) return;
   for (auto& event : events.events) {
     auto& kv = event.kv;
-    seen = kj::max(seen, kv.modRevision);
+    observedRevision = kj::max(observedRevision, kv.modRevision);
     if (event.deleted && kv.key == key) {
       return leave(now, "the key in etcd was deleted", true, true);
     }
@@ -124,7 +124,7 @@ void Candidate::happened(TimePoint now, const etcd::Events& events) {
       rival->second.released |= kv.value == kReleased;
     }
   }
-  tellHolder();
+  updateHolder();
 }
 
 void Candidate::rivalGone(TimePoint now, bool released) {
@@ -148,7 +148,7 @@ void Candidate::renewed(TimePoint now, const etcd::Lease& given) {
   trouble = nullptr;
   if (phase == Phase::kHolding && !stayFor(term, now)) {
     trouble = kj::str("etcd answers too slowly for a lease of ", term.ttl / kj::SECONDS,
-                      " s: the address is away at times; set a longer leaseTTL");
+                      " s: the address is missing at times; set a longer leaseTTL");
   }
 }
 
@@ -172,7 +172,7 @@ void Candidate::failed(TimePoint now, kj::StringPtr because) {
   busy = false;
   if (phase == Phase::kGranting) {
     phase = Phase::kIdle;
-    why = obstacle ? kj::str(obstacle->c_str()) : kj::str(because);
+    cause = obstacle ? kj::str(obstacle->c_str()) : kj::str(because);
     retryAt = now + backoff.next(chance());
   } else if (phase == Phase::kEntering) {
     // The key may be there or not, and goes with its lease.
@@ -185,8 +185,8 @@ void Candidate::failed(TimePoint now, kj::StringPtr because) {
 void Candidate::taken() {
   if (phase != Phase::kHolding || placed) return;
   placed = true;
-  why = kj::str("elected");
-  tellHolder();
+  cause = kj::str("elected");
+  updateHolder();
 }
 
 void Candidate::putFailed(TimePoint now, kj::StringPtr because) {
@@ -212,7 +212,7 @@ bool Candidate::first() const {
   for (auto& [name, rival] : rivals) {
     if (!rival.released) return false;
   }
-  return everSeen;
+  return everObserved;
 }
 
 // A holder's next renewal does not wait for the answer to the one before; but many that nobody
@@ -229,7 +229,7 @@ kj::Duration Candidate::beat() const {
 
 void Candidate::forgetView() {
   rivals.clear();
-  everSeen = current = following = refresh = placed = false;
+  everObserved = current = following = refresh = placed = false;
   guard.reset();
   holderName = nullptr;
   trouble = nullptr;
@@ -237,7 +237,7 @@ void Candidate::forgetView() {
 
 // `soon`: a new round is worth a try at once.
 void Candidate::leave(TimePoint now, kj::StringPtr because, bool leaseGone, bool soon) {
-  why = kj::str(because);  // before what it may point to is forgotten
+  cause = kj::str(because);  // before what it may point to is forgotten
   toRelease = phase == Phase::kHolding && !leaseGone;
   toRevoke = !leaseGone;
   phase = leaseGone ? Phase::kIdle : Phase::kLeaving;
@@ -253,14 +253,14 @@ kj::Maybe<Action> Candidate::next(TimePoint now) {
     if (obstacle) {
       leave(now, obstacle->c_str(), false, true);
     } else if (now >= term.end() && phase == Phase::kEntering) {
-      leave(now, "the lease has ended", false, false);
+      leave(now, "the lease has expired", false, false);
     } else if (now >= term.end() && phase == Phase::kHolding) {
       // Only the address has to go. The key may live on, as all do when etcd gets a new leader, and
       // only etcd knows: whoever waits has nothing to lose.
       phase = Phase::kWaiting;
       placed = refresh = false;
-      why = kj::str("the lease has not been renewed in time");
-      tellHolder();
+      cause = kj::str("the lease has not been renewed in time");
+      updateHolder();
     }
   }
   if (mayBePresent && phase != Phase::kHolding) {
@@ -304,7 +304,7 @@ kj::Maybe<Action> Candidate::stepRound(TimePoint now) {
     busy = true;
     return Action(Enter{lease, kj::str(key), kj::str(host)});
   }
-  // What the kernel has comes before everything that may wait.
+  // The kernel's address comes before everything that may wait.
   KJ_IF_MAYBE (action, stepAddress(now)) return kj::mv(*action);
   KJ_IF_MAYBE (action, stepRenewal(now)) return kj::mv(*action);
   return stepView(now);
@@ -327,7 +327,7 @@ kj::Maybe<Action> Candidate::stepView(TimePoint now) {
   }
   if (following) return nullptr;
   following = true;
-  return Action(Follow{kj::str(prefix), seen + 1});
+  return Action(Follow{kj::str(prefix), observedRevision + 1});
 }
 
 kj::Maybe<Action> Candidate::stepAddress(TimePoint now) {
@@ -338,15 +338,15 @@ kj::Maybe<Action> Candidate::stepAddress(TimePoint now) {
   }
   auto stay = stayFor(term, now);
   if (!stay) {
-    // What is left of the lease was used up by waiting.
+    // Waiting used up the rest of the lease.
     if (phase == Phase::kWaiting) renewAt = kj::min(renewAt, renewedAt + kUrgent);
     return nullptr;
   }
   if (phase == Phase::kWaiting) {
     phase = Phase::kHolding;
     backoff.reset();
-    why = kj::str("elected; the address is not on its link yet");
-    tellHolder();
+    cause = kj::str("elected; the address is not on its link yet");
+    updateHolder();
     renewAt = kj::min(renewAt, renewedAt + beat());
   }
   refresh = false;
@@ -372,7 +372,7 @@ TimePoint Candidate::wake(TimePoint now) const {
 
 // --- how it is
 
-void Candidate::tellHolder() {
+void Candidate::updateHolder() {
   holderName = nullptr;
   if (placed) {
     holderName = kj::str(host);

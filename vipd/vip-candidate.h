@@ -1,9 +1,10 @@
-// One host's part in the election of the holder of one shared address: what it does next, told from
-// what it was told. Pure: no clock, no I/O; chance is passed in.
+// One host's part in the election of the holder of one shared address: decides its next action from
+// its inputs. Pure: no clock, no I/O; chance is passed in.
 //
-// The election is that of the original (spec network.md §17): under one prefix each candidate has a
-// key that is bound to a lease of its own and named after it. The key that was created first holds
-// the address; the others wait until all older ones are gone. Three things are added to it:
+// The election is that of the original, as etcd's own clients do it: under one prefix each
+// candidate has a key that is bound to a lease of its own and named after it. The key that was
+// created first holds the address; the others wait until all older ones are gone. Three things are
+// added to it:
 //
 // * the address is given to the kernel with a lifetime that ends with the lease (fence-times.h), so
 //   it needs nobody alive to be taken away;
@@ -13,16 +14,16 @@
 //   kGuard first.
 //
 // Safe at any moment, whatever happens to the process: at most one key is the oldest, and an
-// address is in the kernel at most until kGuard after its key's lease may have ended.
+// address is in the kernel at most until kGuard after its key's lease may have expired.
 //
 // A key of an earlier life of this host is not ours: another host may have the same name, and a
 // process that was stopped may still run. It goes with its lease. What the earlier life left in the
 // kernel is taken away before anything else is done (mayBePresent is true in the beginning).
 //
-// Used so: tell it what has happened, then ask next() until there is nothing left to do, and again
-// at wake(). Of the calls to etcd all but renewals make a chain: a new one replaces the one before,
-// whose answer does not count any more. A renewal that is not answered does not keep the next one
-// from being sent: kRenewalsAtOnce are under way at most.
+// To be used so: report an event, then call next() until there is nothing left to do, and again at
+// wake(). Calls to etcd but renewals make a chain: a new one replaces the one before, whose answer
+// does not count any more. A renewal without an answer does not keep the next one from being sent:
+// kRenewalsAtOnce are under way at most.
 #pragma once
 
 #include <kj/function.h>
@@ -56,7 +57,7 @@ struct Enter {
 struct Look {
   kj::String prefix;
 };
-// Tell every change from this revision on, until it is asked for again or followEnded() was told.
+// Report every change from this revision on, until the next Follow or followEnded().
 struct Follow {
   kj::String prefix;
   etcd::Revision from;
@@ -87,7 +88,7 @@ class Candidate {
   Candidate(const Ip& address, kj::Duration ttl, kj::Function<double()> chance);
 
   // --- what is known
-  // Why this host may not hold the address now, if so; what it is called.
+  // The name of this host, and the obstacle that keeps it from holding the address now, if any.
   void stand(kj::TimePoint now, kj::StringPtr host, kj::Maybe<kj::String> obstacle);
   void granted(kj::TimePoint now, const etcd::Lease& lease);
   void entered(kj::TimePoint now, etcd::Revision created);
@@ -95,25 +96,25 @@ class Candidate {
   void happened(kj::TimePoint now, const etcd::Events& events);
   void followEnded(kj::TimePoint now);
   void renewed(kj::TimePoint now, const etcd::Lease& lease);
-  // `sent`: when next() told to renew it. `gone`: etcd says that there is no such lease.
+  // `sent`: the time of the Renew. `gone`: etcd says that there is no such lease.
   void renewalFailed(kj::TimePoint now, etcd::LeaseId lease, kj::TimePoint sent, bool gone,
-                     kj::StringPtr why);
-  // Release and Revoke have ended, however.
+                     kj::StringPtr cause);
+  // Release and Revoke have ended, with or without success.
   void left(kj::TimePoint now);
   // Grant, Enter or Look.
-  void failed(kj::TimePoint now, kj::StringPtr why);
+  void failed(kj::TimePoint now, kj::StringPtr cause);
   // The kernel has the address.
   void taken();
-  void putFailed(kj::TimePoint now, kj::StringPtr why);
+  void putFailed(kj::TimePoint now, kj::StringPtr cause);
   // It was too late to put it, and nothing was done.
   void late(kj::TimePoint now);
   void removed(kj::TimePoint now, bool done);
-  // Somebody else has taken the address off its link.
+  // Another program has taken the address off its link.
   void missing();
 
   // --- what is to be done
   kj::Maybe<Action> next(kj::TimePoint now);
-  // When to ask again, if nothing is told before.
+  // The time of the next call, if nothing is reported before.
   kj::TimePoint wake(kj::TimePoint now) const;
 
   // --- how it is
@@ -122,8 +123,8 @@ class Candidate {
   enum class State { kIdle, kWaiting, kHolder };
   State state() const;
   kj::StringPtr holder() const { return holderName; }  // empty: not known
-  // Why it is so, or what troubles it.
-  kj::StringPtr reason() const { return trouble.size() > 0 ? trouble : why; }
+  // The cause of the state, or the trouble with it.
+  kj::StringPtr reason() const { return trouble.size() > 0 ? trouble : cause; }
   kj::Maybe<kj::TimePoint> leaseEnd() const;  // of the holder
   bool holds() const { return phase == Phase::kHolding; }
   // It has a lease, and a key with it or soon.
@@ -142,7 +143,7 @@ class Candidate {
   kj::String prefix;
   kj::Duration ttl;
   kj::Function<double()> chance;
-  kj::String host, holderName, why, trouble;
+  kj::String host, holderName, cause, trouble;
   std::optional<std::string> obstacle;
   Backoff backoff;
 
@@ -159,9 +160,9 @@ class Candidate {
   kj::TimePoint renewedAt = kj::origin<kj::TimePoint>();  // when the last one was sent
 
   kj::String key;
-  etcd::Revision created = 0, seen = 0;
+  etcd::Revision created = 0, observedRevision = 0;
   std::map<std::string, Rival> rivals;  // that are older
-  bool everSeen = false, current = false, following = false;
+  bool everObserved = false, current = false, following = false;
   kj::TimePoint lookAt = kj::origin<kj::TimePoint>();  // if not current; at the latest, if it is
   std::optional<kj::TimePoint> guard;                  // the address may not be put before
   bool refresh = false, placed = false, toRelease = false, toRevoke = false;
@@ -173,7 +174,7 @@ class Candidate {
   void leave(kj::TimePoint now, kj::StringPtr because, bool leaseGone, bool soon);
   void forgetView();
   void rivalGone(kj::TimePoint now, bool released);
-  void tellHolder();
+  void updateHolder();
   kj::Maybe<Action> stepRound(kj::TimePoint now);
   kj::Maybe<Action> stepView(kj::TimePoint now);
   kj::Maybe<Action> stepAddress(kj::TimePoint now);

@@ -40,12 +40,12 @@ class TestAnnouncer final : public Announcer {
   }
 };
 
-class TestBoard final : public Board {
+class FakeStore final : public VipStore {
  public:
   bool synced = true;
   std::vector<std::pair<std::string, std::string>> vips = {{"10.5.0.50", "eth0"}};
   std::string host, obstacle;
-  std::map<std::string, std::string> told;  // "state holder: reason"
+  std::map<std::string, std::string> statuses;  // "state holder: reason"
   kj::Maybe<Wanted> wanted() override {
     if (!synced) return nullptr;
     Wanted wanted;
@@ -58,12 +58,12 @@ class TestBoard final : public Board {
     return kj::mv(wanted);
   }
   kj::Promise<void> publish(kj::Array<Shown> shown) override {
-    told.clear();
+    statuses.clear();
     for (auto& one : shown) {
       constexpr const char* kNames[] = {"idle", "waiting", "holder"};
-      told[one.address.toString().cStr()] = kj::str(kNames[unsigned(one.status.state)], " ",
-                                                    one.status.holder, ": ", one.status.reason)
-                                                .cStr();
+      statuses[one.address.toString().cStr()] = kj::str(kNames[unsigned(one.status.state)], " ",
+                                                        one.status.holder, ": ", one.status.reason)
+                                                    .cStr();
     }
     return kj::READY_NOW;
   }
@@ -84,34 +84,35 @@ struct Host {
   TestAnnouncer announcer;
   FixedCalendar calendar;
   std::vector<std::string> ended;  // connections to these, with what the kernel had then
-  World world;
-  TestBoard board;
+  Dependencies deps;
+  FakeStore store;
   Signal work;
-  kj::Own<Vips> vips;
+  kj::Own<VipManager> vips;
   kj::Promise<void> running = nullptr;
 
   Host(etcd::ModelCluster& cluster, kj::Timer& timer, kj::StringPtr name)
       : etcd(cluster),
         guard(timer),
-        world{etcd,
-              timer,
-              timer,
-              calendar,
-              kernel,
-              guard,
-              announcer,
-              [] { return 0.5; },
-              [this](const Ip& address) {
-                auto text = address.toString();
-                ended.push_back(kj::str(text, has(text) ? ", still there" : "").cStr());
-              }} {
-    board.host = name.cStr();
+        deps{.etcd = etcd,
+             .timer = timer,
+             .clock = timer,
+             .calendar = calendar,
+             .kernel = kernel,
+             .guard = guard,
+             .announcer = announcer,
+             .chance = [] { return 0.5; },
+             .endConnections =
+                 [this](const Ip& address) {
+                   auto text = address.toString();
+                   ended.push_back(kj::str(text, has(text) ? ", still there" : "").cStr());
+                 }} {
+    store.host = name.cStr();
     for (auto index : {eth0, eth1}) netlink::setUp(kernel, index);
     start();
   }
   void start() {
     running = nullptr;
-    vips = kj::heap<Vips>(world, *monitor, board, work);
+    vips = kj::heap<VipManager>(deps, *monitor, store, work);
     running =
         vips->run().eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
   }
@@ -126,7 +127,7 @@ struct Host {
     }
     return false;
   }
-  std::string told() { return board.told["10.5.0.50"]; }
+  std::string shown() { return store.statuses["10.5.0.50"]; }
 };
 
 struct Vipd : testing::Test {
@@ -143,7 +144,7 @@ struct Vipd : testing::Test {
 // that says something else.
 TEST_F(Vipd, TheFirstCandidateHoldsTheAddress) {
   Host a(cluster, timer, "a");
-  a.board.vips.push_back({"fd00::50", "eth1"});
+  a.store.vips.push_back({"fd00::50", "eth1"});
   a.work.raise();
   pass(1 * kj::SECONDS);
   bool four = false, six = false;
@@ -158,7 +159,7 @@ TEST_F(Vipd, TheFirstCandidateHoldsTheAddress) {
   }
   EXPECT_TRUE(four);
   EXPECT_TRUE(six);
-  EXPECT_EQ(a.told(), "holder a: elected");
+  EXPECT_EQ(a.shown(), "holder a: elected");
   pass(9 * kj::SECONDS);
   EXPECT_EQ(10u, a.announcer.said.size());
   EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
@@ -185,7 +186,7 @@ TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
   pass(5 * kj::SECONDS);
   EXPECT_TRUE(a.has("10.5.0.50"));
   EXPECT_FALSE(b.has("10.5.0.50"));
-  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+  EXPECT_EQ(b.shown(), "waiting a: another node was there first");
 
   a.etcd.faults.effectAfter = 40 * kj::MILLISECONDS;
   bool ended = false;
@@ -198,7 +199,7 @@ TEST_F(Vipd, TheNextOneHasItWhenTheHolderStops) {
   EXPECT_TRUE(b.has("10.5.0.50"));
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(ended);
-  EXPECT_TRUE(a.board.told.empty());  // nobody waits for it any more
+  EXPECT_TRUE(a.store.statuses.empty());  // nobody waits for it any more
 }
 
 // Catches: programs of this node that wait for an answer from an address that has gone; a holder
@@ -226,18 +227,18 @@ TEST_F(Vipd, ADeadHolderIsFollowedAfterItsLeaseAndTheGuard) {
   EXPECT_TRUE(b.has("10.5.0.50"));
 }
 
-// Catches: an address of an earlier life that stays until the store has told what is wanted.
+// Catches: an address of an earlier life that stays until the store's specs have arrived.
 TEST_F(Vipd, WhatAnEarlierLifeHasLeftGoesFirst) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
   a.kill();
   ASSERT_TRUE(a.has("10.5.0.50"));
   netlink::addAddress(a.kernel, a.eth0, prefix("10.5.0.7/24"));
-  a.board.synced = false;
+  a.store.synced = false;
   a.start();
   pass(1 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
-  // What is not its own stays.
+  // Addresses of others stay.
   auto left = a.kernel.addresses();
   EXPECT_TRUE(std::any_of(left.begin(), left.end(),
                           [](auto& each) { return each.prefix == prefix("10.5.0.7/24"); }));
@@ -250,7 +251,7 @@ TEST_F(Vipd, ALinkWithoutCarrierIsGivenUp) {
   a.kernel.setCarrier(a.eth0, false);
   pass(100 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
-  EXPECT_EQ(a.told(), "idle : link eth0 has no carrier");
+  EXPECT_EQ(a.shown(), "idle : link eth0 has no carrier");
   EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);  // no lease is left
   a.kernel.setCarrier(a.eth0, true);
   pass(1 * kj::SECONDS);
@@ -258,7 +259,7 @@ TEST_F(Vipd, ALinkWithoutCarrierIsGivenUp) {
   a.kernel.rename(a.eth0, "eth7");
   pass(100 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
-  EXPECT_EQ(a.told(), "idle : there is no link eth0");
+  EXPECT_EQ(a.shown(), "idle : there is no link eth0");
 }
 
 // Catches: a holder that goes on while etcd of its node is not healthy, or whose spec has gone or
@@ -271,37 +272,37 @@ TEST_F(Vipd, LeavesWhenItIsNotWantedAnyMore) {
     a.work.raise();
     pass(1 * kj::SECONDS);
   };
-  change([&] { a.board.obstacle = "etcd of this node is not healthy"; });
+  change([&] { a.store.obstacle = "etcd of this node is not healthy"; });
   EXPECT_FALSE(a.has("10.5.0.50"));
-  EXPECT_EQ(a.told(), "idle : etcd of this node is not healthy");
-  change([&] { a.board.obstacle = ""; });
+  EXPECT_EQ(a.shown(), "idle : etcd of this node is not healthy");
+  change([&] { a.store.obstacle = ""; });
   EXPECT_TRUE(a.has("10.5.0.50"));
-  change([&] { a.board.vips[0].second = "eth1"; });
+  change([&] { a.store.vips[0].second = "eth1"; });
   unsigned there = 0;
   for (auto& each : a.kernel.addresses()) {
     if (each.protocol == netlink::kSharedAddress) there = each.link;
   }
   EXPECT_EQ(a.eth1, there);
-  change([&] { a.board.vips.clear(); });
+  change([&] { a.store.vips.clear(); });
   EXPECT_FALSE(a.has("10.5.0.50"));
-  EXPECT_TRUE(a.board.told.empty());
+  EXPECT_TRUE(a.store.statuses.empty());
   EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);  // no lease is left
 }
 
 // Catches: a node that counts as gone from an election in which its key still stands, so that etcd
-// of it is stopped before anybody could be told.
+// of it is stopped before it could be reported.
 TEST_F(Vipd, IdleMeansThatNothingIsLeft) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
   a.etcd.faults.hanging = true;
-  a.board.obstacle = "etcd is leaving";
+  a.store.obstacle = "etcd is leaving";
   a.work.raise();
   pass(100 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
-  EXPECT_EQ(a.told(), "waiting : etcd is leaving");
+  EXPECT_EQ(a.shown(), "waiting : etcd is leaving");
   a.etcd.faults.hanging = false;
   pass(2 * kj::SECONDS);
-  EXPECT_EQ(a.told(), "idle : etcd is leaving");
+  EXPECT_EQ(a.shown(), "idle : etcd is leaving");
   EXPECT_TRUE(cluster.store.nextExpiry() == nullptr);
 }
 
@@ -335,7 +336,7 @@ TEST_F(Vipd, WithoutEtcdTheAddressIsLetGoAndComesBack) {
   a.etcd.faults.hanging = true;
   pass(2500 * kj::MILLISECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
-  EXPECT_TRUE(kj::StringPtr(a.told().c_str()).startsWith("idle :")) << a.told();
+  EXPECT_TRUE(kj::StringPtr(a.shown().c_str()).startsWith("idle :")) << a.shown();
   a.etcd.faults.hanging = false;
   pass(5 * kj::SECONDS);
   EXPECT_TRUE(a.has("10.5.0.50"));
@@ -359,14 +360,14 @@ TEST_F(Vipd, WhatWasTooLateIsDoneAfterTheNextRenewal) {
   pass(1 * kj::SECONDS);
   EXPECT_FALSE(a.has("10.5.0.50"));
   EXPECT_TRUE(a.announcer.said.empty());
-  // Nobody is told that it is the holder before it is.
-  EXPECT_EQ(a.told(), "waiting : elected; the address is not on its link yet");
+  // It is not reported as the holder before it is.
+  EXPECT_EQ(a.shown(), "waiting : elected; the address is not on its link yet");
   a.guard.tooLate = false;
   pass(400 * kj::MILLISECONDS);
   EXPECT_TRUE(a.has("10.5.0.50"));
   ASSERT_EQ(1u, a.announcer.said.size());
   EXPECT_EQ("0 10.5.0.50 on eth0", a.announcer.said[0]);
-  EXPECT_EQ(a.told(), "holder a: elected");
+  EXPECT_EQ(a.shown(), "holder a: elected");
 }
 
 // Catches: neighbours that go on sending to a hardware address which the holder has no more.
@@ -391,7 +392,7 @@ TEST_F(Vipd, WhatTheKernelHasTakenAwayIsNotAnnounced) {
   a.etcd.faults.hanging = true;
   pass(1520 * kj::MILLISECONDS);  // the next one was due, more than a second after the last renewal
   EXPECT_EQ(
-      a.told(),
+      a.shown(),
       "holder a: cannot renew the lease: etcd at 10.5.0.2:2379 has not answered keepAlive in time");
   EXPECT_EQ(4u, a.announcer.said.size());
 }
@@ -411,9 +412,9 @@ TEST_F(Vipd, ASlowEtcdCostsNobodyTheLease) {
   pass(20 * kj::SECONDS);
   EXPECT_EQ(1u, countOf(a.etcd, "grant"));
   EXPECT_EQ(1u, countOf(b.etcd, "grant"));
-  EXPECT_EQ(b.told(), "waiting a: another node was there first");
-  EXPECT_TRUE(kj::StringPtr(a.told().c_str()).startsWith("holder a: etcd answers too slowly"))
-      << a.told();
+  EXPECT_EQ(b.shown(), "waiting a: another node was there first");
+  EXPECT_TRUE(kj::StringPtr(a.shown().c_str()).startsWith("holder a: etcd answers too slowly"))
+      << a.shown();
 }
 
 // Catches: nodes that wait and give up their places while etcd has no leader; the next one keeps
@@ -425,12 +426,12 @@ TEST_F(Vipd, WhoWaitsKeepsItsPlaceWhileEtcdAnswersNobody) {
   pass(1 * kj::SECONDS);
   b.etcd.faults.answersLost = true;
   pass(5 * kj::SECONDS);
-  EXPECT_TRUE(kj::StringPtr(b.told().c_str()).startsWith("waiting a: cannot renew the lease"))
-      << b.told();
+  EXPECT_TRUE(kj::StringPtr(b.shown().c_str()).startsWith("waiting a: cannot renew the lease"))
+      << b.shown();
   b.etcd.faults.answersLost = false;
   pass(2 * kj::SECONDS);
   EXPECT_EQ(1u, countOf(b.etcd, "grant"));
-  EXPECT_EQ(b.told(), "waiting a: another node was there first");
+  EXPECT_EQ(b.shown(), "waiting a: another node was there first");
 }
 
 // Catches: a holder that gives up its key as well when etcd answers nobody for a while, and has to
@@ -451,7 +452,7 @@ TEST_F(Vipd, AHolderHasTheAddressAgainWhenEtcdStillHasItsKey) {
 }
 
 // Catches: a node that never hears that the holder has gone.
-TEST_F(Vipd, AWatchThatTellsNothingIsNotWaitedForForEver) {
+TEST_F(Vipd, ASilentWatchIsNotWaitedForForEver) {
   Host a(cluster, timer, "a");
   pass(1 * kj::SECONDS);
   Host b(cluster, timer, "b");

@@ -3,63 +3,64 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/memory/process-memory.h"
+#include "common/wire/store-adapter.h"
 
 namespace talos::vipd {
 namespace {
 
-constexpr kj::Duration kLongestFarewell = 5 * kj::SECONDS, kLastWord = 1 * kj::SECONDS;
+constexpr kj::Duration kLongestFarewell = 5 * kj::SECONDS, kLastReport = 1 * kj::SECONDS;
 constexpr kj::Duration kReadAgain = 1 * kj::SECONDS;
-// Of what is told of a lease that is renewed all the time.
-constexpr kj::Duration kTellPause = 1 * kj::SECONDS, kTellAgain = 2 * kj::SECONDS;
+// Between two reports of a lease that is renewed all the time.
+constexpr kj::Duration kReportPause = 1 * kj::SECONDS, kReportRetry = 2 * kj::SECONDS;
 
 }  // namespace
 
-Vips::Vips(World& world, netlink::Monitor& monitor, Board& board, Signal& work)
-    : world(world), monitor(monitor), board(board), work(work), tasks(*this) {}
+VipManager::VipManager(Dependencies& deps, netlink::Monitor& monitor, VipStore& store, Signal& work)
+    : deps(deps), monitor(monitor), store(store), work(work), tasks(*this) {}
 
-Vips::~Vips() noexcept(false) = default;
+VipManager::~VipManager() noexcept(false) = default;
 
-kj::Promise<void> Vips::run() {
-  takeAway(world.kernel, nullptr);
-  co_await followBoard().exclusiveJoin(followKernel()).exclusiveJoin(publish());
+kj::Promise<void> VipManager::run() {
+  takeAway(deps.kernel, nullptr);
+  co_await followStore().exclusiveJoin(followKernel()).exclusiveJoin(publish());
 }
 
-kj::Promise<void> Vips::followBoard() {
+kj::Promise<void> VipManager::followStore() {
   for (;;) {
     apply();
     co_await work.wait();
   }
 }
 
-kj::Promise<void> Vips::followKernel() {
+kj::Promise<void> VipManager::followKernel() {
   for (;;) {
     auto notice = co_await monitor.next();
     if (notice.links || notice.addresses || notice.overrun) apply();
   }
 }
 
-Seen Vips::look() {
-  // What changes from here on is told by a new notice.
+Observed VipManager::look() {
+  // Changes from here on come with a new notice.
   (void)monitor.take();
-  return {world.kernel.links(), world.kernel.addresses()};
+  return {deps.kernel.links(), deps.kernel.addresses()};
 }
 
-void Vips::apply() {
+void VipManager::apply() {
   auto failure = kj::runCatchingExceptions([this] { applyNow(); });
   KJ_IF_MAYBE (e, failure) {
     if (again) return;  // notices of the kernel may be many
     log::error("cannot read links and addresses; retrying", {{"error", messageOf(*e)}});
     again = true;
-    tasks.add(world.timer.afterDelay(kReadAgain).then([this] {
+    tasks.add(deps.timer.afterDelay(kReadAgain).then([this] {
       again = false;
       apply();
     }));
   }
 }
 
-void Vips::applyNow() {
+void VipManager::applyNow() {
   if (stopping) return;
-  auto known = board.wanted();
+  auto known = store.wanted();
   KJ_IF_MAYBE (wanted, known) {
     std::map<Ip, const Wanted::Vip*> all;
     for (auto& vip : wanted->vips) all[vip.address] = &vip;
@@ -76,44 +77,43 @@ void Vips::applyNow() {
     if (all.empty()) return;
     for (auto& [address, vip] : all) {
       if (addresses.contains(address) || leaving.contains(address)) continue;
-      addresses[address] = kj::heap<SharedAddress>(world, address, kj::str(vip->link), vip->ttl,
-                                                   [this] { tell.raise(); });
+      addresses[address] = kj::heap<SharedAddress>(deps, address, kj::str(vip->link), vip->ttl,
+                                                   [this] { statusChanged.raise(); });
     }
-    auto seen = look();
+    auto observed = look();
     kj::Maybe<kj::StringPtr> obstacle;
-    KJ_IF_MAYBE (why, wanted->obstacle) obstacle = kj::StringPtr(*why);
+    KJ_IF_MAYBE (cause, wanted->obstacle) obstacle = kj::StringPtr(*cause);
     if (obstacle == nullptr && wanted->host.size() == 0) obstacle = "this node has no name yet"_kj;
-    for (auto& [address, shared] : addresses) shared->stand(wanted->host, obstacle, seen);
+    for (auto& [address, shared] : addresses) shared->stand(wanted->host, obstacle, observed);
   }
 }
 
-kj::Promise<void> Vips::retire(Addresses::iterator which, kj::String why) {
+kj::Promise<void> VipManager::retire(Addresses::iterator which, kj::String cause) {
   auto address = which->first;
   auto node = addresses.extract(which);
   auto& shared = *node.mapped();
   leaving.insert(kj::mv(node));
-  co_await shared.retire(why);
+  co_await shared.retire(cause);
   leaving.erase(address);
-  tell.raise();
+  statusChanged.raise();
   work.raise();  // it may be wanted again
 }
 
-kj::Promise<void> Vips::stop(kj::StringPtr why) {
+kj::Promise<void> VipManager::stop(kj::StringPtr cause) {
   stopping = true;
   auto farewells = kj::heapArrayBuilder<kj::Promise<void>>(addresses.size() + 1);
-  while (!addresses.empty()) farewells.add(retire(addresses.begin(), kj::str(why)));
+  while (!addresses.empty()) farewells.add(retire(addresses.begin(), kj::str(cause)));
   farewells.add(tasks.onEmpty());
   auto all = kj::joinPromises(farewells.finish());
-  co_await all.exclusiveJoin(world.timer.afterDelay(kLongestFarewell));
-  try {
-    co_await world.timer.timeoutAfter(kLastWord, board.publish(shown()));
-  } catch (...) {
-    log::warn("cannot tell that no shared address is held any more",
-              {{"error", messageOf(kj::getCaughtExceptionAsKj())}});
+  co_await all.exclusiveJoin(deps.timer.afterDelay(kLongestFarewell));
+  KJ_IF_MAYBE (error, co_await errorOf([&] {
+                 return deps.timer.timeoutAfter(kLastReport, store.publish(shown()));
+               })) {
+    log::warn("cannot report that no shared address is held any more", {{"error", *error}});
   }
 }
 
-kj::Array<Shown> Vips::shown() const {
+kj::Array<Shown> VipManager::shown() const {
   kj::Vector<Shown> result;
   for (auto* group : {&addresses, &leaving}) {
     for (auto& [address, shared] : *group) {
@@ -123,36 +123,30 @@ kj::Array<Shown> Vips::shown() const {
   return result.releaseAsArray();
 }
 
-// What changes is told at once, the end of a lease, which is another one all the time, once a
-// second.
-kj::Promise<void> Vips::publish() {
+// Reports changes at once, and the end of a lease, which moves all the time, once a second.
+kj::Promise<void> VipManager::publish() {
   for (;;) {
     auto all = shown();
     bool holds = false;
     for (auto& one : all) holds = holds || one.status.state == Candidate::State::kHolder;
     settle(all);
-    bool told = board.wanted() != nullptr;
-    if (told) {
-      kj::Maybe<kj::String> failure;
-      try {
-        co_await board.publish(kj::mv(all));
-      } catch (...) {
-        failure = messageOf(kj::getCaughtExceptionAsKj());
-      }
-      KJ_IF_MAYBE (why, failure) {
-        log::warn("cannot tell who holds shared addresses; retrying", {{"error", *why}});
-        told = false;
+    bool reported = store.wanted() != nullptr;
+    if (reported) {
+      auto failure = co_await errorOf([&] { return store.publish(kj::mv(all)); });
+      KJ_IF_MAYBE (error, failure) {
+        log::warn("cannot report the holders of shared addresses; retrying", {{"error", *error}});
+        reported = false;
       }
     }
     auto again =
-        told ? (holds ? world.timer.afterDelay(kTellPause) : kj::Promise<void>(kj::NEVER_DONE))
-             : world.timer.afterDelay(kTellAgain);
-    co_await tell.wait().exclusiveJoin(kj::mv(again));
+        reported ? (holds ? deps.timer.afterDelay(kReportPause) : kj::Promise<void>(kj::NEVER_DONE))
+                 : deps.timer.afterDelay(kReportRetry);
+    co_await statusChanged.wait().exclusiveJoin(kj::mv(again));
   }
 }
 
-// Much of what was needed to come so far, to dial etcd above all, is not needed any more.
-void Vips::settle(kj::ArrayPtr<const Shown> shown) {
+// Memory for the start, for dialling etcd above all, is not needed any more.
+void VipManager::settle(kj::ArrayPtr<const Shown> shown) {
   for (auto& one : shown) {
     if (settled || one.status.state == Candidate::State::kIdle) continue;
     settled = true;
@@ -160,7 +154,7 @@ void Vips::settle(kj::ArrayPtr<const Shown> shown) {
   }
 }
 
-void Vips::taskFailed(kj::Exception&& e) {
+void VipManager::taskFailed(kj::Exception&& e) {
   log::error("cannot leave an election", {{"error", messageOf(e)}});
 }
 

@@ -1,10 +1,10 @@
-// All shared addresses of this node: as many elections as the specs say, each with what the store,
-// the kernel and etcd's service say of this host, and their statuses told to the store.
+// Manages all shared addresses of this node: an election for each spec, with the state of the
+// store, the kernel and etcd's service, and reports their statuses to the store.
 //
 // Each address has a lease of its own: a host that has to leave one election leaves no other, and
-// there are few addresses. What was changed in a spec ends the election and begins a new one. In
-// the beginning, before anything is known, whatever an earlier life has left on any link is taken
-// away: its lease may be over. It would go by its lifetime, too.
+// there are few addresses. A changed spec ends the election and starts a new one. At the start,
+// before anything is known, addresses that an earlier life has left on any link are removed: their
+// lease may have expired. They would expire by themselves, too.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace talos::vipd {
 
-// What the store says.
+// The specs of the store.
 struct Wanted {
   struct Vip {
     Ip address;
@@ -31,46 +31,47 @@ struct Shown {
   SharedAddress::Status status;
 };
 
-class Board {
+class VipStore {
  public:
-  virtual ~Board() noexcept(false) = default;
+  virtual ~VipStore() noexcept(false) = default;
   // None until everything has arrived once.
   virtual kj::Maybe<Wanted> wanted() = 0;
   virtual kj::Promise<void> publish(kj::Array<Shown> shown) = 0;
 };
 
-class Vips final : private kj::TaskSet::ErrorHandler {
+class VipManager final : private kj::TaskSet::ErrorHandler {
  public:
-  // `monitor` is nobody else's; `work` is raised by whoever knows that board's answer changed.
-  Vips(World& world, netlink::Monitor& monitor, Board& board, Signal& work);
-  ~Vips() noexcept(false);
-  KJ_DISALLOW_COPY_AND_MOVE(Vips);
+  // `monitor` is this object's own; `work` is raised by whoever knows that the store's answer
+  // changed.
+  VipManager(Dependencies& deps, netlink::Monitor& monitor, VipStore& store, Signal& work);
+  ~VipManager() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(VipManager);
 
   // Runs until dropped.
   kj::Promise<void> run();
-  // Leaves all elections, in order, and tells. Resolves after 6 s at the latest.
-  kj::Promise<void> stop(kj::StringPtr why);
+  // Leaves all elections, in order, and reports it. Resolves after 6 s at the latest.
+  kj::Promise<void> stop(kj::StringPtr cause);
 
  private:
   using Addresses = std::map<Ip, kj::Own<SharedAddress>>;
-  World& world;
+  Dependencies& deps;
   netlink::Monitor& monitor;
-  Board& board;
+  VipStore& store;
   Signal& work;
-  Signal tell;
+  Signal statusChanged;
   Addresses addresses, leaving;
   bool stopping = false, settled = false;
   bool again = false;  // apply() is to be tried again already
   kj::TaskSet tasks;
 
-  kj::Promise<void> followBoard();
+  kj::Promise<void> followStore();
   kj::Promise<void> followKernel();
   kj::Promise<void> publish();
   void apply();
   void applyNow();
   void settle(kj::ArrayPtr<const Shown> shown);
-  Seen look();
-  kj::Promise<void> retire(Addresses::iterator which, kj::String why);
+  Observed look();
+  kj::Promise<void> retire(Addresses::iterator which, kj::String cause);
   kj::Array<Shown> shown() const;
   void taskFailed(kj::Exception&& e) override;
 };

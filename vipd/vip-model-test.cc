@@ -16,10 +16,10 @@ struct Found {
   std::string first;
 };
 
-Found explore(unsigned schedules, Model::Wishes wishes, bool stopAtFirst = false) {
+Found explore(unsigned schedules, Model::Options options, bool stopAtFirst = false) {
   Found found;
   for (unsigned seed = 1; seed <= schedules; ++seed) {
-    Model model(seed, wishes);
+    Model model(seed, options);
     auto outcome = model.run(kBound);
     found.changes += outcome.changes;
     found.exits += outcome.exits;
@@ -58,18 +58,18 @@ TEST(Model, NeverTwoHoldersAndAlwaysOneAgain) {
 TEST(Model, FindsWhatMistakenProgramsDo) {
   struct Row {
     const char* mistake;
-    bool Model::Wishes::* of;
+    bool Model::Options::* of;
   } rows[] = {
-      {"a lease that is reckoned from the answer to its renewal", &Model::Wishes::fromReceipt},
-      {"a look at the clock instead of a guarded section", &Model::Wishes::noGuardedSection},
-      {"an address that came late and stays", &Model::Wishes::leavesWhatCameLate},
-      {"the address goes after the key has", &Model::Wishes::keepsWhenLeaving},
-      {"the age of keys does not count", &Model::Wishes::ignoresAge},
+      {"a lease that is reckoned from the answer to its renewal", &Model::Options::fromReceipt},
+      {"a look at the clock instead of a guarded section", &Model::Options::noGuardedSection},
+      {"an address that came late and stays", &Model::Options::leavesWhatCameLate},
+      {"the address goes after the key has", &Model::Options::keepsWhenLeaving},
+      {"the age of keys does not count", &Model::Options::ignoresAge},
   };
   for (auto& row : rows) {
-    Model::Wishes wishes;
-    wishes.*row.of = true;
-    auto found = explore(2000, wishes, true);
+    Model::Options options;
+    options.*row.of = true;
+    auto found = explore(2000, options, true);
     EXPECT_GT(found.overlaps, 0u) << row.mistake;
   }
 }

@@ -7,7 +7,7 @@ namespace {
 
 // Catches: a holder whose API server is gone; a cluster that never begins, for no node may hold the
 // address before it has an API server; a node that is out for ever because nobody looks any more.
-TEST(StoreBoard, WhenTheApiServerKeepsANodeFromHolding) {
+TEST(StoreAdapter, WhenTheApiServerKeepsANodeFromHolding) {
   struct Row {
     bool there, ready, ever, watched, keeps;
   } rows[] = {
@@ -25,8 +25,8 @@ TEST(StoreBoard, WhenTheApiServerKeepsANodeFromHolding) {
     if (row.there) api = spec.asReader();
     auto obstacle = apiObstacle(api, row.watched);
     EXPECT_EQ(obstacle != nullptr, row.keeps) << &row - rows;
-    KJ_IF_MAYBE (why, obstacle) {
-      EXPECT_STREQ(why->cStr(), "kube-apiserver of this node is not ready: 500");
+    KJ_IF_MAYBE (cause, obstacle) {
+      EXPECT_STREQ(cause->cStr(), "kube-apiserver of this node is not ready: 500");
     }
   }
 }

@@ -22,10 +22,6 @@ kj::StringPtr nameOf(Candidate::State state) {
   KJ_UNREACHABLE;
 }
 
-kj::String pem(capnp::Data::Reader data) {
-  return kj::heapString(data.asChars().begin(), data.size());
-}
-
 }  // namespace
 
 kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched) {
@@ -36,34 +32,30 @@ kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api
   return nullptr;
 }
 
-StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changedFunction)
+StoreAdapter::StoreAdapter(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changed)
     : store(store),
       tls(tls),
-      changed(kj::mv(changedFunction)),
+      inputs(store, kj::mv(changed)),
       noCredentials(kj::str("waiting for the certificate of etcd's clients")) {
-  specs = store.watch<rpc::VipSpecSpec>([this] { changed(); });
-  hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed(); });
-  services = store.watch<rpc::ServiceSpec>([this] { changed(); }, kEtcd);
-  secrets = store.watch<rpc::EtcdSecretsSpec>(
-      [this] {
-        takeCredentials();
-        changed();
-      },
-      kClient);
-  memberships = store.watch<rpc::EtcdStatusSpec>([this] { changed(); }, kEtcd);
-  watchers = store.watch<rpc::ServiceSpec>([this] { changed(); }, kWatcher);
-  apis = store.watch<rpc::LocalApiStatusSpec>([this] { changed(); }, kApiServer);
+  inputs.watch(specs);
+  inputs.watch(hostnames);
+  inputs.watch(services, kEtcd);
+  inputs.watch(secrets, kClient, [this] {
+    takeCredentials();
+    inputs.announce();
+  });
+  inputs.watch(memberships, kEtcd);
+  inputs.watch(watchers, kWatcher);
+  inputs.watch(apis, kApiServer);
 }
 
-StoreBoard::~StoreBoard() noexcept(false) = default;
+StoreAdapter::~StoreAdapter() noexcept(false) = default;
 
-void StoreBoard::takeCredentials() {
+void StoreAdapter::takeCredentials() {
   noCredentials = kj::str("waiting for the certificate of etcd's clients");
   KJ_IF_MAYBE (found, secrets.find(kClient)) {
-    auto pair = found->getClient();
-    auto failure = kj::runCatchingExceptions([&] {
-      tls.replace({pem(found->getCa()), pem(pair.getCrt()), pki::Pem(pem(pair.getKey()))});
-    });
+    auto failure = kj::runCatchingExceptions(
+        [&] { tls.replace(credentialsOf(found->getClient(), found->getCa())); });
     KJ_IF_MAYBE (e, failure) {
       noCredentials = kj::str("the certificate of etcd's clients is not valid: ", messageOf(*e));
     } else {
@@ -74,7 +66,7 @@ void StoreBoard::takeCredentials() {
   }
 }
 
-kj::Maybe<kj::String> StoreBoard::obstacle() {
+kj::Maybe<kj::String> StoreAdapter::obstacle() {
   KJ_IF_MAYBE (service, services.find(kEtcd)) {
     if (!service->getRunning()) return kj::str("etcd of this node does not run");
     if (!service->getHealthy()) return kj::str("etcd of this node is not healthy");
@@ -87,16 +79,14 @@ kj::Maybe<kj::String> StoreBoard::obstacle() {
     if (phase == "leaving" || phase == "left")
       return kj::str("etcd of this node leaves its cluster");
   }
-  KJ_IF_MAYBE (why, noCredentials) return kj::str(*why);
+  KJ_IF_MAYBE (cause, noCredentials) return kj::str(*cause);
   bool watched = false;
   KJ_IF_MAYBE (service, watchers.find(kWatcher)) watched = service->getRunning();
   return apiObstacle(apis.find(kApiServer), watched);
 }
 
-kj::Maybe<Wanted> StoreBoard::wanted() {
-  bool synced = specs.synced() && hostnames.synced() && services.synced() && secrets.synced() &&
-                memberships.synced() && watchers.synced() && apis.synced();
-  if (!synced) return nullptr;
+kj::Maybe<Wanted> StoreAdapter::wanted() {
+  if (!inputs.synced()) return nullptr;
   Wanted wanted;
   for (auto spec : specs) {
     KJ_IF_MAYBE (address, Ip::parse(spec.id())) {
@@ -112,19 +102,18 @@ kj::Maybe<Wanted> StoreBoard::wanted() {
   return kj::mv(wanted);
 }
 
-kj::Promise<void> StoreBoard::publish(kj::Array<Shown> shown) {
+kj::Promise<void> StoreAdapter::publish(kj::Array<Shown> shown) {
   StoreClient::Wanted records;
   for (auto& one : shown) {
-    auto message = kj::heap<capnp::MallocMessageBuilder>();
-    auto spec = message->initRoot<rpc::VipStatusSpec>();
-    spec.setLinkName(one.link);
-    spec.setState(nameOf(one.status.state));
-    spec.setHolder(one.status.holder);
-    spec.setSince(dateText(one.status.since));
-    KJ_IF_MAYBE (until, one.status.leaseUntil) spec.setLeaseUntil(dateText(*until));
-    spec.setReason(one.status.reason);
-    spec.setChanges(one.status.changes);
-    records.upsert(one.address.toString(), kj::mv(message), [](auto&, auto&&) {});
+    addRecord<rpc::VipStatusSpec>(records, one.address.toString(), [&](auto spec) {
+      spec.setLinkName(one.link);
+      spec.setState(nameOf(one.status.state));
+      spec.setHolder(one.status.holder);
+      spec.setSince(dateText(one.status.since));
+      KJ_IF_MAYBE (until, one.status.leaseUntil) spec.setLeaseUntil(dateText(*until));
+      spec.setReason(one.status.reason);
+      spec.setChanges(one.status.changes);
+    });
   }
   return store.replaceAll<rpc::VipStatusSpec>(kj::mv(records));
 }

@@ -1,14 +1,12 @@
-// What machined's store says of shared addresses, of etcd and of the API server of this node, and
-// the way back: VipSpecs, HostnameSpecs, the services etcd and kubed, EtcdStatuses,
-// EtcdSecrets/client and LocalApiStatuses, and VipStatuses.
+// machined's store as vipd sees it. In: VipSpecs, HostnameSpecs, the services etcd and kubed,
+// EtcdStatuses, EtcdSecrets/client and LocalApiStatuses. Out: VipStatuses.
 //
-// The certificate for etcd is given to the TLS endpoint whenever it changes. Without it, or while
-// etcd of this node is not healthy or leaves its cluster, the node is no candidate; nor is it while
-// its API server does not answer, once it has (apiObstacle()).
+// The TLS endpoint gets the certificate for etcd whenever it changes. Without it, or while etcd of
+// this node is not healthy or leaves its cluster, the node is no candidate; nor is it while its API
+// server does not answer, once it has (apiObstacle()).
 #pragma once
 
-#include "common/tls/tls.h"
-#include "common/wire/store-client.h"
+#include "common/wire/store-adapter.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
@@ -18,17 +16,17 @@
 
 namespace talos::vipd {
 
-// Why the API server keeps this node from holding an address; none: it does not. One that has not
-// answered since the node was started is no reason: the address must be there before the first API
-// server of a cluster is, and a node that has just been started is as good as before. What nobody
-// looks after any more counts for nothing. Pure.
+// The problem of the API server that keeps this node from holding an address, if any. One that has
+// not answered since the node was started is no problem: the address must be there before the first
+// API server of a cluster is, and a node that has just been started is as good as before. A status
+// that nobody updates any more does not count. Pure.
 kj::Maybe<kj::String> apiObstacle(kj::Maybe<rpc::LocalApiStatusSpec::Reader> api, bool watched);
 
-class StoreBoard final : public Board {
+class StoreAdapter final : public VipStore {
  public:
-  // `changed`: wanted() may say something else. All outlive it.
-  StoreBoard(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changed);
-  ~StoreBoard() noexcept(false);
+  // `changed`: wanted() may have changed. All outlive it.
+  StoreAdapter(StoreClient& store, TlsEndpoint& tls, kj::Function<void()> changed);
+  ~StoreAdapter() noexcept(false);
 
   kj::Maybe<Wanted> wanted() override;
   kj::Promise<void> publish(kj::Array<Shown> shown) override;
@@ -36,7 +34,7 @@ class StoreBoard final : public Board {
  private:
   StoreClient& store;
   TlsEndpoint& tls;
-  kj::Function<void()> changed;
+  StoreInputs inputs;
   Watched<rpc::VipSpecSpec> specs;
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::ServiceSpec> services;

@@ -1,4 +1,4 @@
-// What the client makes of servers that misbehave; what a good one answers is etcd-table-test.cc's.
+// The client with servers that misbehave; the answers of a good one are in etcd-table-test.cc.
 #include "common/etcd/etcd-client.h"
 
 #include <gmock/gmock.h>
@@ -157,8 +157,8 @@ TEST_F(EtcdClientTest, AServerThatNeverAnswersHasDeadlines) {
             failure(kj::mv(snapshot)));
 }
 
-// Catches: the end of a watch that is not told, or that does not say whether to read anew; pieces
-// without events that are taken for changes.
+// Catches: the end of a watch that is not reported, or that does not say whether to read anew;
+// pieces without events that are taken for changes.
 TEST_F(EtcdClientTest, AWatchThatEndsSaysWhy) {
   auto compacted = created();
   compacted.set_created(false);

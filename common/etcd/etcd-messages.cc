@@ -28,8 +28,12 @@ kj::Array<kj::String> toTexts(const List& list) {
 }
 
 KeyValue fromKeyValue(const pb::KeyValue& kv) {
-  return {toText(kv.key()),  toText(kv.value()), kv.create_revision(),
-          kv.mod_revision(), kv.version(),       kv.lease()};
+  return {.key = toText(kv.key()),
+          .value = toText(kv.value()),
+          .createRevision = kv.create_revision(),
+          .modRevision = kv.mod_revision(),
+          .version = kv.version(),
+          .lease = kv.lease()};
 }
 
 pb::Compare::Target targetOf(Compare::What what) {
@@ -185,7 +189,10 @@ pb::WatchRequest toMessage(const WatchRequest& from) {
 RangeResult fromMessage(const pb::RangeResponse& from) {
   kj::Vector<KeyValue> kvs(from.kvs_size());
   for (auto& kv : from.kvs()) kvs.add(fromKeyValue(kv));
-  return {from.header().revision(), kvs.releaseAsArray(), from.count(), from.more()};
+  return {.revision = from.header().revision(),
+          .kvs = kvs.releaseAsArray(),
+          .count = from.count(),
+          .more = from.more()};
 }
 
 PutResult fromMessage(const pb::PutResponse& from) {
@@ -224,8 +231,11 @@ Events fromMessage(const pb::WatchResponse& from) {
 }
 
 Member fromMessage(const pb::Member& from) {
-  return {from.id(), toText(from.name()), toTexts(from.peer_urls()), toTexts(from.client_urls()),
-          from.is_learner()};
+  return {.id = from.id(),
+          .name = toText(from.name()),
+          .peerUrls = toTexts(from.peer_urls()),
+          .clientUrls = toTexts(from.client_urls()),
+          .learner = from.is_learner()};
 }
 
 Status fromMessage(const pb::StatusResponse& from) {
@@ -251,7 +261,10 @@ kj::Array<Alarm> fromMessage(const pb::AlarmResponse& from) {
 }
 
 LeaseStatus fromMessage(const pb::LeaseTimeToLiveResponse& from) {
-  return {from.id(), secondsOf(from.ttl()), secondsOf(from.granted_ttl()), toTexts(from.keys())};
+  return {.id = from.id(),
+          .left = secondsOf(from.ttl()),
+          .granted = secondsOf(from.granted_ttl()),
+          .keys = toTexts(from.keys())};
 }
 
 }  // namespace talos::etcd

@@ -14,7 +14,7 @@ namespace talos::etcd {
 // the end of all keys.
 kj::String endOfPrefix(kj::StringPtr prefix);
 
-// What etcd's words add to the kind that a status has (common/grpc).
+// The error kind of a status (common/grpc), refined by etcd's message.
 ErrorKind kindOfWords(ErrorKind kind, kj::StringPtr words);
 
 pb::RangeRequest toMessage(const Range& request);

@@ -1,5 +1,5 @@
-// What the model can do that no test can ask of a real etcd: to fail at a chosen moment. What it
-// answers when nothing fails is etcd-table-test.cc's.
+// Failures of the model at a chosen moment, which no test can ask of a real etcd. Its answers
+// without failures are in etcd-table-test.cc.
 #include <gmock/gmock.h>
 
 #include "common/etcd/test-etcd.h"
@@ -53,7 +53,7 @@ class EtcdModel : public testing::Test {
 
 constexpr auto kNow = 0 * kj::SECONDS;
 
-// Catches: a fault that is another one: of what was done although nobody was told, and of what was
+// Catches: a fault that is another one: of what was done although no answer came, and of what was
 // not done, tests would conclude the wrong thing.
 TEST_F(EtcdModel, FaultsHappenWhereTheySayTheyDo) {
   etcd.faults.unreachable = true;

@@ -102,7 +102,7 @@ TEST_F(MutexTest, IsTakenRenewedAndReleased) {
 
 // Catches: one who comes later and goes first, a wait that does not say for whom, one that ends
 // late.
-TEST_F(MutexTest, OthersWaitInOrderAndAreToldForWhom) {
+TEST_F(MutexTest, OthersWaitInOrderAndKnowForWhom) {
   Node first(*this, "cp-1"), second(*this, "cp-2"), third(*this, "cp-3");
   first.lock();
   second.lock();
@@ -137,7 +137,7 @@ TEST_F(MutexTest, WhoGivesUpLeavesTheQueue) {
   EXPECT_TRUE(fourth.has());
 }
 
-// Catches: two who have it at once, because one that was cut off was told too late or never.
+// Catches: two who have it at once, because one that was cut off noticed too late or never.
 TEST_F(MutexTest, WhoIsCutOffKnowsItBeforeAnotherHasIt) {
   Node first(*this, "cp-1", 15 * kj::SECONDS), second(*this, "cp-2", 15 * kj::SECONDS);
   first.lock();
@@ -169,8 +169,9 @@ TEST_F(MutexTest, WhoIsCutOffKnowsItBeforeAnotherHasIt) {
   EXPECT_THAT(second.lost, HasSubstr("is lost"));
 }
 
-// Catches: a holder that is not told that its lease was revoked (an operator, a restored snapshot).
-TEST_F(MutexTest, ALeaseThatWasRevokedIsTold) {
+// Catches: a holder that does not notice that its lease was revoked (an operator, a restored
+// snapshot).
+TEST_F(MutexTest, ReportsARevokedLease) {
   Node node(*this, "cp-1");
   node.lock();
   cluster.store.revoke(cluster.store.range({{kj::str(kPrefix), true}}).kvs[0].lease);

@@ -26,7 +26,7 @@ kj::Duration marginOf(kj::Duration ttl) {
   return kj::min(2 * kj::SECONDS, ttl / 4);
 }
 
-// What has become of one try, for the message when there is no time for another.
+// The progress of one try, for the message at its deadline.
 struct Progress {
   kj::Maybe<kj::String> holder, problem;
 };
@@ -52,7 +52,7 @@ struct Mutex::Impl final : private kj::TaskSet::ErrorHandler {
   kj::Promise<bool> pass(Session& session, Progress& progress, Waiting& waiting);
   kj::Promise<void> announce(Session& session);
   kj::Promise<void> end(Lease lease);
-  void tell(const KeyValue& first, Progress& progress, Waiting& waiting);
+  void reportHolder(const KeyValue& first, Progress& progress, Waiting& waiting);
 
   // None when it went well; rejects with what does not pass by itself.
   static kj::Promise<kj::Maybe<kj::Exception>> failureOf(kj::Promise<void> promise) {
@@ -135,8 +135,8 @@ Mutex::~Mutex() noexcept(false) = default;
 
 kj::Promise<kj::Own<Mutex::Lock>> Mutex::lock(kj::Duration deadline, Waiting waiting) {
   auto progress = kj::heap<Progress>();
-  auto told = kj::heap<Waiting>(kj::mv(waiting));
-  auto locking = impl->lock(*progress, *told);
+  auto listener = kj::heap<Waiting>(kj::mv(waiting));
+  auto locking = impl->lock(*progress, *listener);
   auto late = impl->timer.afterDelay(deadline).then(
       [this, deadline, &p = *progress]() -> kj::Promise<kj::Own<Lock>> {
         auto& prefix = impl->options.prefix;
@@ -151,7 +151,7 @@ kj::Promise<kj::Own<Mutex::Lock>> Mutex::lock(kj::Duration deadline, Waiting wai
         return error(ErrorKind::kDeadlineExceeded,
                      kj::str("cannot take ", prefix, " within ", deadline));
       });
-  return locking.exclusiveJoin(kj::mv(late)).attach(kj::mv(told), kj::mv(progress));
+  return locking.exclusiveJoin(kj::mv(late)).attach(kj::mv(listener), kj::mv(progress));
 }
 
 kj::Promise<kj::Own<Mutex::Lock>> Mutex::Impl::lock(Progress& progress, Waiting& waiting) {
@@ -190,7 +190,7 @@ kj::Promise<void> Mutex::Impl::enter(Session& session, Progress& progress, Waiti
   }
 }
 
-// Whether the mutex is held now; otherwise the one before us has gone, or we are not in the queue.
+// True if the mutex is held now; otherwise the one before us has gone, or we are not in the queue.
 kj::Promise<bool> Mutex::Impl::pass(Session& session, Progress& progress, Waiting& waiting) {
   if (session.created == 0) co_await announce(session);
   Range request;
@@ -204,7 +204,7 @@ kj::Promise<bool> Mutex::Impl::pass(Session& session, Progress& progress, Waitin
   }
   progress.problem = nullptr;
   if (queue.kvs.size() == 1) co_return true;
-  tell(queue.kvs[0], progress, waiting);
+  reportHolder(queue.kvs[0], progress, waiting);
   WatchRequest before;
   before.keys = {kj::str(queue.kvs[queue.kvs.size() - 2].key)};
   before.from = queue.revision + 1;
@@ -234,7 +234,7 @@ kj::Promise<void> Mutex::Impl::announce(Session& session) {
   session.created = kvs[0].createRevision;
 }
 
-void Mutex::Impl::tell(const KeyValue& first, Progress& progress, Waiting& waiting) {
+void Mutex::Impl::reportHolder(const KeyValue& first, Progress& progress, Waiting& waiting) {
   auto holder = first.value.size() > 0
                     ? kj::str(first.value)
                     : kj::str("lease ", kj::hex(static_cast<uint64_t>(first.lease)));

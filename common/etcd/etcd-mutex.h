@@ -4,7 +4,7 @@
 // Who wants it creates the key "<prefix>/<lease id in hex>" with a lease; the key that was created
 // first holds it, the others wait in order. The lease is renewed while the mutex is held or waited
 // for. Whoever crashes or is cut off loses it when the lease ends, and knows it before: lost() is
-// told by the monotonic clock at the latest a moment before that, whether or not etcd answers.
+// reported by the monotonic clock at the latest a moment before that, whether or not etcd answers.
 // Nothing has to be cleaned up after a crash.
 //
 // A promise or a lock that is dropped gives up its place in the background, as far as etcd can be

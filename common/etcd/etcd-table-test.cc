@@ -1,4 +1,4 @@
-// What users of etcd rely on, checked with the real etcd and with the model of it.
+// The behaviour that users of etcd rely on, checked with the real etcd and with the model of it.
 #include <gmock/gmock.h>
 #include <kj/debug.h>
 
@@ -22,18 +22,18 @@ class EtcdTable : public testing::TestWithParam<const char*> {
 
  protected:
   static kj::Own<RealEtcd> shared;
-  kj::Own<World> world;
+  kj::Own<EtcdFixture> fixture;
 
   void SetUp() override {
     if (std::string(GetParam()) == "model") {
-      world = kj::heap<ModelWorld>();
+      fixture = kj::heap<ModelEtcdFixture>();
       return;
     }
     if (!RealEtcd::installed()) GTEST_SKIP() << RealEtcd::kProgram << " is not installed";
     if (shared.get() == nullptr) begin(shared);
-    auto real = kj::heap<RealWorld>(*shared);
+    auto real = kj::heap<RealEtcdFixture>(*shared);
     real->ready(1);
-    world = kj::mv(real);
+    fixture = kj::mv(real);
     wait(etcd().remove({under("")}));
   }
   static void begin(kj::Own<RealEtcd>& real) {
@@ -41,14 +41,14 @@ class EtcdTable : public testing::TestWithParam<const char*> {
     real->start(1, {1});
   }
 
-  Etcd& etcd() { return world->member(1); }
+  Etcd& etcd() { return fixture->member(1); }
   template <typename T>
   T wait(kj::Promise<T> promise) {
-    return world->wait(kj::mv(promise));
+    return fixture->wait(kj::mv(promise));
   }
   template <typename T>
   std::string failure(kj::Promise<T> promise) {
-    return world->failure(kj::mv(promise));
+    return fixture->failure(kj::mv(promise));
   }
 
   static Keys one(kj::StringPtr key) { return {kj::str(key)}; }
@@ -93,17 +93,17 @@ class EtcdMembers : public EtcdTable {
     if (std::string(GetParam()) != "real") return EtcdTable::SetUp();
     if (!RealEtcd::installed()) GTEST_SKIP() << RealEtcd::kProgram << " is not installed";
     begin(own);
-    auto real = kj::heap<RealWorld>(*own);
+    auto real = kj::heap<RealEtcdFixture>(*own);
     real->ready(1);
-    world = kj::mv(real);
+    fixture = kj::mv(real);
   }
 };
 
-std::string nameOfWorld(const testing::TestParamInfo<const char*>& info) {
+std::string nameOfFixture(const testing::TestParamInfo<const char*>& info) {
   return info.param;
 }
-INSTANTIATE_TEST_SUITE_P(, EtcdTable, testing::Values("model", "real"), nameOfWorld);
-INSTANTIATE_TEST_SUITE_P(, EtcdMembers, testing::Values("model", "real"), nameOfWorld);
+INSTANTIATE_TEST_SUITE_P(, EtcdTable, testing::Values("model", "real"), nameOfFixture);
+INSTANTIATE_TEST_SUITE_P(, EtcdMembers, testing::Values("model", "real"), nameOfFixture);
 
 // Catches: a field of a key in the wrong place, bytes that are cut at a zero, a revision that does
 // not count.
@@ -231,7 +231,7 @@ TEST_P(EtcdTable, TransactionsCompareAndDo) {
 
 // Catches: a change between the answer and the watch that is missed, events out of order, one of a
 // neighbour, a filter that hides too much.
-TEST_P(EtcdTable, WatchesTellAllChangesInOrder) {
+TEST_P(EtcdTable, WatchesReportAllChangesInOrder) {
   auto start = put("w/a", "1");
   put("w/b", "2");
   auto past = wait(etcd().watch({under("w/"), start + 1}));
@@ -246,10 +246,10 @@ TEST_P(EtcdTable, WatchesTellAllChangesInOrder) {
   EXPECT_THAT(next(*past), ElementsAre("put w/a=3"));
   EXPECT_THAT(next(*deletions), ElementsAre("delete w/a", "delete w/b"));
   auto waiting = now->next();
-  EXPECT_FALSE(waiting.poll(world->scope())) << "nothing else has changed";
+  EXPECT_FALSE(waiting.poll(fixture->scope())) << "nothing else has changed";
 }
 
-// Catches: a watch that was away for long and is told of more at once than a message may have.
+// Catches: a watch that was away for long and gets more at once than a message may have.
 TEST_P(EtcdTable, AWatchCatchesUpWithMuch) {
   constexpr int kPuts = 20;
   auto value = kj::heapString(1u << 20);
@@ -270,12 +270,12 @@ TEST_P(EtcdTable, AWatchCatchesUpWithMuch) {
   }
 }
 
-// Catches: a reader of the past who is told something although it is not kept any more.
+// Catches: a reader of the past who gets an answer although it is not kept any more.
 TEST_P(EtcdTable, WhatWasCompactedIsRefused) {
   auto first = put("c", "1");
   auto last = put("c", "2");
   put("c", "3");
-  world->compact(last);
+  fixture->compact(last);
   EXPECT_THAT(failure(etcd().range({.keys = one("c"), .revision = first})),
               AllOf(StartsWith("Conflict: "), HasSubstr("has been compacted")));
   EXPECT_EQ("2", wait(etcd().range({.keys = one("c"), .revision = last})).kvs[0].value);
@@ -288,9 +288,9 @@ TEST_P(EtcdTable, WhatWasCompactedIsRefused) {
 }
 
 // Catches: a lease whose keys outlive it, one that ends before its time, a beat for a lease that is
-// gone which is not told, a deadline that is counted from the answer.
+// gone which is not reported, a deadline that is counted from the answer.
 TEST_P(EtcdTable, LeasesTakeTheirKeysWithThem) {
-  auto before = world->timer().now();
+  auto before = fixture->timer().now();
   auto lease = wait(etcd().grant(1 * kj::SECONDS));
   EXPECT_NE(0, lease.id);
   EXPECT_GE(lease.ttl, 1 * kj::SECONDS) << "perhaps more than was asked for";
@@ -307,7 +307,7 @@ TEST_P(EtcdTable, LeasesTakeTheirKeysWithThem) {
   EXPECT_EQ(lease.ttl, beat.ttl);
   auto watch = wait(etcd().watch({under("l/"), created + 2}));
   EXPECT_THAT(next(*watch), ElementsAre("delete l/1", "delete l/2"));
-  EXPECT_GE(world->timer().now(), beat.until()) << "it lives until then";
+  EXPECT_GE(fixture->timer().now(), beat.until()) << "it lives until then";
   EXPECT_THAT(failure(etcd().keepAlive(lease.id)),
               AllOf(StartsWith("NotFound: "), HasSubstr("has expired or was revoked")));
   EXPECT_THAT(failure(etcd().timeToLive(lease.id)), StartsWith("NotFound: "));
@@ -327,12 +327,12 @@ TEST_P(EtcdTable, LeasesTakeTheirKeysWithThem) {
 // Catches: a mutex that another program of the cluster does not wait for, or that does not wait for
 // it: etcd's own client has the same one, and orders by the same keys.
 TEST_P(EtcdTable, MutexesPassFromOneToTheNext) {
-  Mutex mine(etcd(), world->timer(), {kj::str("m"), kj::str("cp-1")});
-  Mutex others(etcd(), world->timer(), {kj::str("m"), kj::str("cp-2")});
+  Mutex mine(etcd(), fixture->timer(), {kj::str("m"), kj::str("cp-1")});
+  Mutex others(etcd(), fixture->timer(), {kj::str("m"), kj::str("cp-2")});
   auto silent = [](kj::StringPtr) {};
-  auto lock = wait(mine.lock(kPatience, silent));
+  auto lock = wait(mine.lock(kTimeout, silent));
   kj::String held;
-  auto next = others.lock(kPatience, [&](kj::StringPtr by) { held = kj::str(by); });
+  auto next = others.lock(kTimeout, [&](kj::StringPtr by) { held = kj::str(by); });
   auto queue = [&](size_t size) {
     return [](Etcd& etcd, kj::Timer& timer, size_t size) -> kj::Promise<void> {
       for (;;) {
@@ -340,24 +340,24 @@ TEST_P(EtcdTable, MutexesPassFromOneToTheNext) {
         if (found.kvs.size() == size) co_return;
         co_await timer.afterDelay(5 * kj::MILLISECONDS);
       }
-    }(etcd(), world->timer(), size);
+    }(etcd(), fixture->timer(), size);
   };
   wait(queue(2));
-  auto foreign = world->lockByEtcdctl("m");
+  auto foreign = fixture->lockByEtcdctl("m");
   wait(queue(foreign ? 3 : 2));
-  EXPECT_FALSE(next.poll(world->scope()));
+  EXPECT_FALSE(next.poll(fixture->scope()));
   EXPECT_EQ("cp-1", held);
   wait(lock->release());
   auto second = wait(kj::mv(next));
   wait(queue(foreign ? 2 : 1));
   wait(second->release());
-  if (foreign) world->finishEtcdctl();
+  if (foreign) fixture->finishEtcdctl();
   wait(queue(0));
 }
 
 // Catches: numbers of a status in the wrong place, a snapshot that is cut, a member that is not
 // itself.
-TEST_P(EtcdTable, AServerTellsOfItself) {
+TEST_P(EtcdTable, AServerReportsItsStatus) {
   put("k", "v");
   auto status = wait(etcd().status());
   auto list = wait(etcd().members());
@@ -388,13 +388,13 @@ TEST_P(EtcdTable, AServerTellsOfItself) {
   EXPECT_EQ(hash.hash, wait(etcd().hashKv(hash.revision)).hash);
   wait(etcd().defragment());
   uint64_t size = 0, expected = 0;
-  auto told = wait(etcd().snapshot([&](kj::ArrayPtr<const kj::byte> piece, uint64_t remaining) {
+  auto reported = wait(etcd().snapshot([&](kj::ArrayPtr<const kj::byte> piece, uint64_t remaining) {
     size += piece.size();
     if (size == piece.size()) expected = size + remaining;
     EXPECT_EQ(remaining > 0 || size <= expected ? expected : expected + 32, size + remaining);
     return kj::Promise<void>(kj::READY_NOW);
   }));
-  EXPECT_EQ(size, told);
+  EXPECT_EQ(size, reported);
   EXPECT_EQ(expected + 32, size) << "pages, and a SHA-256 that is not announced";
   EXPECT_EQ(0, expected % 512);
   EXPECT_GT(size, 512);
@@ -441,8 +441,8 @@ TEST_P(EtcdTable, MembersComeAndGo) {
 TEST_P(EtcdMembers, ALearnerBecomesTheLeader) {
   put("k", "v");
   auto added = wait(etcd().addMember(kj::arr(RealEtcd::peerUrl(2)), true));
-  world->join(2, added.member, {1, 2});
-  auto& second = world->member(2);
+  fixture->join(2, added.member, {1, 2});
+  auto& second = fixture->member(2);
   auto learner = wait(second.status());
   EXPECT_TRUE(learner.learner);
   EXPECT_EQ(added.member.id, learner.member);
@@ -456,19 +456,19 @@ TEST_P(EtcdMembers, ALearnerBecomesTheLeader) {
                 AllOf(StartsWith("Unavailable: "), HasSubstr("rpc not supported for learner")));
   }
   auto promote = [&]() { return etcd().promoteMember(added.member.id).ignoreResult(); };
-  world->eventually(ErrorKind::kFailedPrecondition, promote);
+  fixture->eventually(ErrorKind::kFailedPrecondition, promote);
   auto members = wait(etcd().members()).members;
   ASSERT_EQ(2, members.size());
   for (auto& m : members) EXPECT_FALSE(m.learner);
   auto read = [&]() { return second.range({one("k")}).ignoreResult(); };
-  world->eventually(ErrorKind::kUnavailable, read);  // it hears of it a moment later
+  fixture->eventually(ErrorKind::kUnavailable, read);  // it hears of it a moment later
   EXPECT_THAT(failure(second.moveLeader(added.member.id)),
               AllOf(StartsWith("FailedPrecondition: "), HasSubstr("not leader")));
   wait(etcd().moveLeader(added.member.id));
   EXPECT_EQ(added.member.id, wait(etcd().status()).leader);
   EXPECT_EQ("v", wait(etcd().range({one("k")})).kvs[0].value);
   auto watch = wait(etcd().watch({one("k")}));
-  world->kill(2);
+  fixture->kill(2);
   EXPECT_THAT(failure(watch->next()), StartsWith("Unavailable: ")) << "two members less one";
   EXPECT_THAT(failure(etcd().put({kj::str("k"), kj::str("w")})),
               AllOf(StartsWith("Unavailable: "), HasSubstr("no leader")));

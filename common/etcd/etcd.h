@@ -3,7 +3,7 @@
 // tests.
 //
 // Nothing is repeated by itself: only the caller knows what may be done twice. Every call has a
-// deadline of its own, which the server is told; a promise that is dropped ends the call, but what
+// deadline of its own, which the server knows; a promise that is dropped ends the call, but what
 // it had asked for may have been done. After DeadlineExceeded or Unavailable that is unknown too:
 // read before writing again, or write so that twice is once (`Txn` with a comparison).
 //
@@ -154,8 +154,8 @@ class Watch {
 
   // The next changes, oldest first, none twice and none missing; waits until there are some. At
   // least one; those of one revision may come in several pieces. Rejects when the watch is over:
-  // kUnavailable when the connection or the leader was lost, kConflict when what it would have told
-  // next was compacted. The owner reads and watches anew. One at a time.
+  // kUnavailable when the connection or the leader was lost, kConflict when what it would have
+  // reported next was compacted. The owner reads and watches anew. One at a time.
   virtual kj::Promise<Events> next() = 0;
 };
 
@@ -241,7 +241,7 @@ class Etcd {
  public:
   virtual ~Etcd() noexcept(false) = default;
 
-  // What errors call it: "etcd at 10.5.0.2:2379".
+  // Its name in errors: "etcd at 10.5.0.2:2379".
   virtual kj::StringPtr name() const = 0;
 
   virtual kj::Promise<RangeResult> range(Range request) = 0;

@@ -248,7 +248,7 @@ class ModelCluster final : private kj::TaskSet::ErrorHandler {
   [[noreturn]] static void unhealthy() {
     fail(ErrorKind::kUnavailable, "etcdserver: unhealthy cluster");
   }
-  // Whether those that have started are a majority after the change.
+  // True if the started members are a majority after the change.
   bool enough(MemberId removed, bool adding) const {
     unsigned all = adding ? 1 : 0, started = 0;
     for (auto& item : members) {

@@ -1,5 +1,5 @@
-// For tests: where the checks of etcd-table-test.cc run. Each check holds for the real etcd and for
-// the model of it, or the model is wrong.
+// For tests: an etcd for the checks of etcd-table-test.cc. Each check holds for the real etcd and
+// for the model of it, or the model is wrong.
 #pragma once
 
 #include <kj/async-io.h>
@@ -13,13 +13,13 @@
 namespace talos::etcd {
 
 // How long a check waits for what must come: far more than it takes.
-constexpr auto kPatience = 60 * kj::SECONDS;
-// What is checked is what is answered; a test's machine may be slow.
-constexpr Deadlines kSlow = {kPatience / 3, kPatience / 3, kPatience, kPatience / 3};
+constexpr auto kTimeout = 60 * kj::SECONDS;
+// The checks are about answers, not about time; a test's machine may be slow.
+constexpr Deadlines kSlow = {kTimeout / 3, kTimeout / 3, kTimeout, kTimeout / 3};
 
-class World {
+class EtcdFixture {
  public:
-  virtual ~World() noexcept(false) = default;
+  virtual ~EtcdFixture() noexcept(false) = default;
   virtual Etcd& member(unsigned n) = 0;  // from 1; the first one is there
   virtual kj::WaitScope& scope() = 0;
   virtual kj::Timer& timer() = 0;
@@ -27,7 +27,8 @@ class World {
   virtual void join(unsigned n, const Member& added, std::vector<unsigned> all) = 0;
   virtual void kill(unsigned n) = 0;
   virtual void compact(Revision at) = 0;
-  // Whether etcd's own client waits for a mutex now; then, waits until it had it and gave it back.
+  // True if etcd's own client waits for a mutex now; finishEtcdctl() waits until it had it and gave
+  // it back.
   virtual bool lockByEtcdctl(const char* prefix) = 0;
   virtual void finishEtcdctl() = 0;
   // Waits for a promise, while time passes.
@@ -52,7 +53,7 @@ class World {
   }
   // Asks again until this kind of refusal has passed.
   void eventually(ErrorKind passing, std::function<kj::Promise<void>()> ask) {
-    auto until = timer().now() + kPatience;
+    auto until = timer().now() + kTimeout;
     for (;;) {
       kj::Maybe<kj::Exception> wrong;
       finish(ask().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); }));
@@ -66,7 +67,7 @@ class World {
   }
 };
 
-class ModelWorld final : public World {
+class ModelEtcdFixture final : public EtcdFixture {
  public:
   Etcd& member(unsigned n) override {
     auto& client = clients[n];
@@ -84,7 +85,7 @@ class ModelWorld final : public World {
   bool lockByEtcdctl(const char*) override { return false; }
   void finishEtcdctl() override {}
   void finish(kj::Promise<void> promise) override {
-    auto until = virtualTimer.now() + kPatience;
+    auto until = virtualTimer.now() + kTimeout;
     while (!promise.poll(waitScope)) {
       auto next = virtualTimer.nextEvent().orDefault(until);
       KJ_ASSERT(next < until, "nothing came of it in time");
@@ -103,9 +104,9 @@ class ModelWorld final : public World {
   std::map<unsigned, kj::Own<ModelEtcd>> clients;
 };
 
-class RealWorld final : public World {
+class RealEtcdFixture final : public EtcdFixture {
  public:
-  explicit RealWorld(RealEtcd& real) : real(real), credentials(real.credentials()) {}
+  explicit RealEtcdFixture(RealEtcd& real) : real(real), credentials(real.credentials()) {}
 
   Etcd& member(unsigned n) override {
     auto& client = clients[n];
@@ -132,12 +133,11 @@ class RealWorld final : public World {
   }
   void finishEtcdctl() override { real.finishCtl(); }
   void finish(kj::Promise<void> promise) override {
-    within(timer(), kPatience, kj::mv(promise), kj::str("nothing came of it in time"))
-        .wait(scope());
+    within(timer(), kTimeout, kj::mv(promise), kj::str("nothing came of it in time")).wait(scope());
   }
   // Asked again until its port is open.
   void ready(unsigned n) {
-    auto until = timer().now() + kPatience;
+    auto until = timer().now() + kTimeout;
     for (;;) {
       kj::Maybe<kj::Exception> wrong;
       auto status =

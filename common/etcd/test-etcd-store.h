@@ -137,10 +137,10 @@ class ModelStore {
 
   // --- watches ---
 
-  // What one watch has to tell and has not told yet.
+  // The events of one watch that its client has not read yet.
   struct Watcher : kj::Refcounted {
     WatchRequest request;
-    std::deque<Events> told;
+    std::deque<Events> pending;
     kj::Maybe<kj::Exception> over;
     kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
 
@@ -148,8 +148,8 @@ class ModelStore {
       KJ_IF_MAYBE (w, waiting) (*w)->fulfill();
       waiting = nullptr;
     }
-    void end(kj::Exception&& why) {
-      if (over == nullptr) over = kj::mv(why);
+    void end(kj::Exception&& error) {
+      if (over == nullptr) over = kj::mv(error);
       wake();
     }
   };
@@ -167,7 +167,7 @@ class ModelStore {
       for (auto& e : history) {
         if (e.kv.modRevision >= from) events.push_back(copy(e));
       }
-      tell(*watcher, events);
+      deliver(*watcher, events);
     }
     watchers.push_back(kj::addRef(*watcher));
     return watcher;
@@ -315,7 +315,7 @@ class ModelStore {
     if (events.empty()) return;
     ++revision;
     std::erase_if(watchers, [](auto& w) { return !w->isShared() || w->over != nullptr; });
-    for (auto& w : watchers) tell(*w, events);
+    for (auto& w : watchers) deliver(*w, events);
     for (auto& e : events) history.push_back(kj::mv(e));
   }
 
@@ -333,15 +333,15 @@ class ModelStore {
     }
   }
 
-  void tell(Watcher& watcher, const std::vector<Event>& events) const {
+  void deliver(Watcher& watcher, const std::vector<Event>& events) const {
     auto& wanted = watcher.request;
-    kj::Vector<Event> seen;
+    kj::Vector<Event> covered;
     for (auto& e : events) {
       if (!covers(wanted.keys, e.kv.key) || e.kv.modRevision < wanted.from) continue;
-      if (e.deleted ? wanted.deletes : wanted.puts) seen.add(copy(e));
+      if (e.deleted ? wanted.deletes : wanted.puts) covered.add(copy(e));
     }
-    if (seen.empty()) return;
-    watcher.told.push_back({revision, seen.releaseAsArray()});
+    if (covered.empty()) return;
+    watcher.pending.push_back({revision, covered.releaseAsArray()});
     watcher.wake();
   }
 

@@ -12,14 +12,14 @@
 
 namespace talos::etcd {
 
-// What goes wrong between a client and its server, for the calls that begin while it is set.
+// Faults between a client and its server, for the calls that begin while they are set.
 struct Faults {
   bool unreachable = false;                    // connection refused
   bool hanging = false;                        // taken and never looked at
   kj::Duration effectAfter = 0 * kj::SECONDS;  // the request is on its way so long
   kj::Duration answerAfter = 0 * kj::SECONDS;  // and its answer
-  bool answersLost = false;                    // it is done, and nobody is told
-  bool silent = false;                         // watches begin, and tell nothing
+  bool answersLost = false;                    // it is done, and the answer is lost
+  bool silent = false;                         // watches begin, and report nothing
   kj::Maybe<size_t> snapshotEnds = nullptr;    // the connection is lost after so many bytes
 };
 
@@ -238,14 +238,14 @@ class ModelEtcd final : public Etcd {
     ModelWatch(kj::String name, kj::Own<ModelStore::Watcher> watcher)
         : name(kj::mv(name)), watcher(kj::mv(watcher)) {}
     kj::Promise<Events> next() override {
-      while (watcher->told.empty() && watcher->over == nullptr) {
+      while (watcher->pending.empty() && watcher->over == nullptr) {
         auto paf = kj::newPromiseAndFulfiller<void>();
         watcher->waiting = kj::mv(paf.fulfiller);
         co_await paf.promise;
       }
-      if (!watcher->told.empty()) {
-        auto events = kj::mv(watcher->told.front());
-        watcher->told.pop_front();
+      if (!watcher->pending.empty()) {
+        auto events = kj::mv(watcher->pending.front());
+        watcher->pending.pop_front();
         co_return kj::mv(events);
       }
       kj::throwFatalException(named(name, KJ_ASSERT_NONNULL(watcher->over)));

@@ -19,13 +19,13 @@ class RealFilesTest : public testing::Test {
     tree.directory("etcd", 0700);
     tree.directory("state", 0700);
   }
-  RealFiles files() { return RealFiles(data, state); }
+  DiskFiles files() { return DiskFiles(data, state); }
 };
 
 TEST_F(RealFilesTest, OnlyALogOfEtcdIsData) {
-  EXPECT_EQ(RealFiles(tree.at("absent"), state).data(), Data::kNone);
+  EXPECT_EQ(DiskFiles(tree.at("absent"), state).data(), Data::kNone);
   EXPECT_EQ(files().data(), Data::kNone);
-  // What etcd has made before it has promised anything: with it alone it would begin anew.
+  // etcd has made this before it has promised anything: with it alone it would start anew.
   tree.directory("etcd/member/snap", 0700);
   EXPECT_EQ(files().data(), Data::kPartial);
   tree.directory("etcd/member/wal", 0700);
@@ -45,16 +45,16 @@ TEST_F(RealFilesTest, IntentIsThereAfterARestartUntilItIsOver) {
   ASSERT_EQ(stat(tree.at("state/intent").cStr(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   Intent heard;
-  heard.heardOf.add(kj::str("10.0.0.2"));
+  heard.learnedPeers.add(kj::str("10.0.0.2"));
   files().store(heard);
-  EXPECT_EQ(files().load().heardOf.size(), 1u);
+  EXPECT_EQ(files().load().learnedPeers.size(), 1u);
   files().store({});
   EXPECT_EQ(files().load().state, Intent::State::kNone);
-  EXPECT_TRUE(files().load().heardOf.empty());
+  EXPECT_TRUE(files().load().learnedPeers.empty());
   files().store({});  // twice is once
 }
 
-TEST_F(RealFilesTest, DamagedIntentIsToldWithItsFile) {
+TEST_F(RealFilesTest, NamesTheFileOfADamagedIntent) {
   tree.file("state/intent", "state flies\n");
   auto failure = kj::runCatchingExceptions([&] { files().load(); });
   KJ_IF_MAYBE (e, failure) {

@@ -20,7 +20,7 @@ void removeFile(kj::StringPtr path) {
 
 }  // namespace
 
-RealFiles::RealFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder)
+DiskFiles::DiskFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder)
     : dataFolder(kj::str(dataFolder)),
       stateFolder(kj::str(stateFolder)),
       intentPath(kj::str(stateFolder, "/intent")),
@@ -28,20 +28,20 @@ RealFiles::RealFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder)
   removeUnfinished(stateFolder);
 }
 
-Data RealFiles::data() {
+Data DiskFiles::data() {
   for (auto& name : namesIn(kj::str(dataFolder, "/member/wal"))) {
     if (name.endsWith(".wal")) return Data::kWhole;
   }
   return namesIn(dataFolder).empty() ? Data::kNone : Data::kPartial;
 }
 
-uint64_t RealFiles::freeBytes() {
+uint64_t DiskFiles::freeBytes() {
   struct statvfs disk;
   KJ_SYSCALL(statvfs(dataFolder.cStr(), &disk), dataFolder);
   return uint64_t{disk.f_bavail} * disk.f_frsize;
 }
 
-Intent RealFiles::load() {
+Intent DiskFiles::load() {
   KJ_IF_MAYBE (text, tryReadFile(intentPath, kMostIntentBytes)) {
     KJ_CONTEXT(intentPath);
     return parseIntent(*text);
@@ -49,7 +49,7 @@ Intent RealFiles::load() {
   return {};
 }
 
-void RealFiles::store(const Intent& intent) {
+void DiskFiles::store(const Intent& intent) {
   if (format(intent) == format(Intent())) {
     removeFile(intentPath);
     syncFolder(stateFolder);
@@ -58,12 +58,12 @@ void RealFiles::store(const Intent& intent) {
   }
 }
 
-void RealFiles::removeData() {
+void DiskFiles::removeData() {
   for (auto& name : namesIn(dataFolder)) removeTree(kj::str(dataFolder, "/", name));
   syncFolder(dataFolder);
 }
 
-void RealFiles::removeSnapshot() {
+void DiskFiles::removeSnapshot() {
   removeFile(snapshotPath);
 }
 

@@ -8,9 +8,9 @@
 
 namespace talos::supervisor {
 
-class RealFiles final : public Files {
+class DiskFiles final : public Files {
  public:
-  RealFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder);
+  DiskFiles(kj::StringPtr dataFolder, kj::StringPtr stateFolder);
 
   Data data() override;
   uint64_t freeBytes() override;

@@ -23,19 +23,22 @@ kj::Vector<Argument> arguments(capnp::List<config::StringPair>::Reader list) {
 }
 
 Config read(rpc::EtcdConfigSpec::Reader spec) {
-  return {kj::str(spec.getName()),
-          kj::str(spec.getImage()),
-          arguments(spec.getExtraArgs()),
-          textsOf(spec.getAddresses()),
-          textsOf(spec.getListenAddresses()),
-          textsOf(spec.getPeers()),
-          textsOf(spec.getShared()),
-          spec.getBootstraps()};
+  return {.name = kj::str(spec.getName()),
+          .image = kj::str(spec.getImage()),
+          .extraArgs = arguments(spec.getExtraArgs()),
+          .addresses = textsOf(spec.getAddresses()),
+          .listenAddresses = textsOf(spec.getListenAddresses()),
+          .peers = textsOf(spec.getPeers()),
+          .shared = textsOf(spec.getShared()),
+          .bootstraps = spec.getBootstraps()};
 }
 
 Wanted read(rpc::EtcdSpecSpec::Reader spec) {
-  return {kj::str(spec.getWaitsFor()), kj::str(spec.getImage()), arguments(spec.getArguments()),
-          kj::str(spec.getRecoverFrom()), spec.getSkipHashCheck()};
+  return {.waitsFor = kj::str(spec.getWaitsFor()),
+          .image = kj::str(spec.getImage()),
+          .arguments = arguments(spec.getArguments()),
+          .recoverFrom = kj::str(spec.getRecoverFrom()),
+          .skipHashCheck = spec.getSkipHashCheck()};
 }
 
 void fill(rpc::EtcdSpecSpec::Builder out, const Wanted& wanted) {
@@ -72,36 +75,31 @@ void fill(rpc::EtcdMemberSpec::Builder out, const etcd::Member& member) {
   out.setLearner(member.learner);
 }
 
-Credentials credentials(rpc::KeyPair::Reader pair, capnp::Data::Reader authorities) {
-  return {kj::str(authorities.asChars()), kj::str(pair.getCrt().asChars()),
-          pki::Pem(kj::str(pair.getKey().asChars()))};
-}
-
 }  // namespace
 
-StoreBoard::StoreBoard(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api,
-                       kj::Function<void()> changedFunction)
-    : store(store), member(member), api(api), changed(kj::mv(changedFunction)) {
-  configs = store.watch<rpc::EtcdConfigSpec>([this] { configChanged(); }, kId);
-  secrets = store.watch<rpc::EtcdSecretsSpec>([this] { secretsChanged(); }, kId);
-  services = store.watch<rpc::ServiceSpec>([this] { changed(); }, kId);
-  specs = store.watch<rpc::EtcdSpecSpec>([this] { specsChanged(); }, kId);
-  vips = store.watch<rpc::VipStatusSpec>([this] { vipsChanged(); });
-  members = store.watch<rpc::MemberSpec>([this] { changed(); });
+StoreAdapter::StoreAdapter(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api,
+                           kj::Function<void()> changed)
+    : store(store), member(member), api(api), inputs(store, kj::mv(changed)) {
+  inputs.watch(configs, kId, [this] { configChanged(); });
+  inputs.watch(secrets, kId, [this] { secretsChanged(); });
+  inputs.watch(services, kId);
+  inputs.watch(specs, kId, [this] { specsChanged(); });
+  inputs.watch(vips, "", [this] { vipsChanged(); });
+  inputs.watch(members);
 }
 
-StoreBoard::~StoreBoard() noexcept(false) = default;
+StoreAdapter::~StoreAdapter() noexcept(false) = default;
 
-void StoreBoard::configChanged() {
+void StoreAdapter::configChanged() {
   config_ = configs.find(kId).map([](auto spec) { return read(spec); });
-  changed();
+  inputs.announce();
 }
 
-void StoreBoard::secretsChanged() {
+void StoreAdapter::secretsChanged() {
   KJ_IF_MAYBE (spec, secrets.find(kId)) {
     auto failure = kj::runCatchingExceptions([&] {
-      member.replace(credentials(spec->getEtcdPeer(), spec->getCa()));
-      api.replace(credentials(spec->getApi(), spec->getApiCa()));
+      member.replace(credentialsOf(spec->getEtcdPeer(), spec->getCa()));
+      api.replace(credentialsOf(spec->getApi(), spec->getApiCa()));
     });
     KJ_IF_MAYBE (e, failure) {
       log::error("cannot use the certificates of etcd", {{"error", messageOf(*e)}});
@@ -109,16 +107,16 @@ void StoreBoard::secretsChanged() {
       hasSecrets = true;
     }
   }
-  changed();
+  inputs.announce();
 }
 
-// Only of interest until something was wanted: what the one before us wanted.
-void StoreBoard::specsChanged() {
+// Read only until this process has written one: the spec of the process before.
+void StoreAdapter::specsChanged() {
   if (wanted_ == nullptr) wanted_ = specs.find(kId).map([](auto spec) { return read(spec); });
-  changed();
+  inputs.announce();
 }
 
-kj::Maybe<const Config&> StoreBoard::config() {
+kj::Maybe<const Config&> StoreAdapter::config() {
   bool synced = configs.synced() && services.synced() && specs.synced();
   if (!synced || !hasSecrets) return nullptr;
   KJ_IF_MAYBE (config, config_) {
@@ -127,21 +125,21 @@ kj::Maybe<const Config&> StoreBoard::config() {
   return nullptr;
 }
 
-bool StoreBoard::running() {
+bool StoreAdapter::running() {
   KJ_IF_MAYBE (service, services.find(kId)) return service->getRunning();
   return false;
 }
 
-// A holder tells its lease once a second, which is no reason to look at the cluster.
-void StoreBoard::vipsChanged() {
+// The holder's lease changes once a second, which is no cause to probe the cluster.
+void StoreAdapter::vipsChanged() {
   auto now = kj::strArray(sharedAddresses(), " ");
   if (now == shared) return;
   shared = kj::mv(now);
-  changed();
+  inputs.announce();
 }
 
-// One that waits for its turn has a place among the others, too.
-kj::Vector<kj::String> StoreBoard::sharedAddresses() {
+// An address that waits for its election has a place among the others, too.
+kj::Vector<kj::String> StoreAdapter::sharedAddresses() {
   kj::Vector<kj::String> addresses;
   for (auto status : vips) {
     if (status.getState() != "idle") addresses.add(kj::str(status.id()));
@@ -149,7 +147,7 @@ kj::Vector<kj::String> StoreBoard::sharedAddresses() {
   return addresses;
 }
 
-kj::Vector<kj::String> StoreBoard::kubernetesNodes() {
+kj::Vector<kj::String> StoreAdapter::kubernetesNodes() {
   kj::Vector<kj::String> addresses;
   for (auto node : members) {
     if (node.getMachineType() != "controlplane") continue;
@@ -158,41 +156,32 @@ kj::Vector<kj::String> StoreBoard::kubernetesNodes() {
   return addresses;
 }
 
-kj::Maybe<const Wanted&> StoreBoard::wanted() {
+kj::Maybe<const Wanted&> StoreAdapter::wanted() {
   KJ_IF_MAYBE (wanted, wanted_) return *wanted;
   return nullptr;
 }
 
-kj::Promise<void> StoreBoard::want(Wanted next) {
-  auto message = kj::heap<capnp::MallocMessageBuilder>();
-  fill(message->initRoot<rpc::EtcdSpecSpec>(), next);
-  StoreClient::Wanted all;
-  all.insert(kj::str(kId), kj::mv(message));
-  co_await store.replaceAll<rpc::EtcdSpecSpec>(kj::mv(all));
+kj::Promise<void> StoreAdapter::want(Wanted next) {
+  co_await store.replaceAll<rpc::EtcdSpecSpec>(
+      oneRecord<rpc::EtcdSpecSpec>(kId, [&](auto spec) { fill(spec, next); }));
   wanted_ = kj::mv(next);
-  changed();
+  inputs.announce();
 }
 
-kj::Promise<void> StoreBoard::tell(const Status& status, kj::ArrayPtr<const etcd::Member> members) {
-  StoreClient::Wanted all, statuses;
+kj::Promise<void> StoreAdapter::publish(const Status& status,
+                                        kj::ArrayPtr<const etcd::Member> members) {
+  StoreClient::Wanted all;
   for (auto& one : members) {
-    auto message = kj::heap<capnp::MallocMessageBuilder>();
-    fill(message->initRoot<rpc::EtcdMemberSpec>(), one);
-    all.insert(hex(one.id), kj::mv(message));
+    addRecord<rpc::EtcdMemberSpec>(all, hex(one.id), [&](auto spec) { fill(spec, one); });
   }
-  auto message = kj::heap<capnp::MallocMessageBuilder>();
-  fill(message->initRoot<rpc::EtcdStatusSpec>(), status);
-  statuses.insert(kj::str(kId), kj::mv(message));
+  auto statuses = oneRecord<rpc::EtcdStatusSpec>(kId, [&](auto spec) { fill(spec, status); });
   co_await store.replaceAll<rpc::EtcdMemberSpec>(kj::mv(all));
   co_await store.replaceAll<rpc::EtcdStatusSpec>(kj::mv(statuses));
 }
 
-kj::Promise<void> StoreBoard::tellSelfHosted(bool selfHosted) {
-  auto message = kj::heap<capnp::MallocMessageBuilder>();
-  message->initRoot<rpc::BootstrapStatusSpec>().setSelfHostedControlPlane(selfHosted);
-  StoreClient::Wanted all;
-  all.insert(kj::str(kControlPlaneId), kj::mv(message));
-  return store.replaceAll<rpc::BootstrapStatusSpec>(kj::mv(all));
+kj::Promise<void> StoreAdapter::publishSelfHosted(bool selfHosted) {
+  return store.replaceAll<rpc::BootstrapStatusSpec>(oneRecord<rpc::BootstrapStatusSpec>(
+      kControlPlaneId, [&](auto spec) { spec.setSelfHostedControlPlane(selfHosted); }));
 }
 
 }  // namespace talos::supervisor

@@ -1,9 +1,8 @@
-// machined's store as the board of membership: config, secrets and the service in; how etcd is to
-// be run and how it is, out. Nothing is written that is there already.
+// machined's store as membership sees it: config, secrets and the service in; EtcdSpecs,
+// EtcdStatuses and EtcdMembers out. Writes only what differs.
 #pragma once
 
-#include "common/tls/tls.h"
-#include "common/wire/store-client.h"
+#include "common/wire/store-adapter.h"
 #include "etcd-supervisor/membership/membership-dependencies.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
@@ -13,14 +12,14 @@
 
 namespace talos::supervisor {
 
-class StoreBoard final : public Board {
+class StoreAdapter final : public MembershipStore {
  public:
   // `changed` is called for every change of the inputs, not before this has returned. The endpoints
-  // are given the certificates as soon as there are any: `member` for etcd's ports, `api` for other
+  // get the certificates as soon as there are any: `member` for etcd's ports, `api` for other
   // nodes.
-  StoreBoard(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api,
-             kj::Function<void()> changed);
-  ~StoreBoard() noexcept(false);
+  StoreAdapter(StoreClient& store, TlsEndpoint& member, TlsEndpoint& api,
+               kj::Function<void()> changed);
+  ~StoreAdapter() noexcept(false);
 
   kj::Maybe<const Config&> config() override;
   bool running() override;
@@ -28,14 +27,15 @@ class StoreBoard final : public Board {
   kj::Vector<kj::String> kubernetesNodes() override;
   kj::Maybe<const Wanted&> wanted() override;
   kj::Promise<void> want(Wanted wanted) override;
-  kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member> members) override;
-  kj::Promise<void> tellSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
+  kj::Promise<void> publish(const Status& status,
+                            kj::ArrayPtr<const etcd::Member> members) override;
+  kj::Promise<void> publishSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
 
  private:
   StoreClient& store;
   TlsEndpoint& member;
   TlsEndpoint& api;
-  kj::Function<void()> changed;
+  StoreInputs inputs;
   Watched<rpc::EtcdConfigSpec> configs;
   Watched<rpc::EtcdSecretsSpec> secrets;
   Watched<rpc::ServiceSpec> services;

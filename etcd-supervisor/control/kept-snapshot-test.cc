@@ -77,7 +77,7 @@ TEST_F(KeptSnapshotTest, OnlyAWholeOneAndOnce) {
   finish(first);
   finish(second);
   auto late = kj::runCatchingExceptions([&] { finish(second); });
-  EXPECT_EQ("the upload is done", messageOf(KJ_ASSERT_NONNULL(late)));
+  EXPECT_EQ("the upload has ended", messageOf(KJ_ASSERT_NONNULL(late)));
   EXPECT_EQ(10u, kept.take().size);
   EXPECT_EQ(none, refusal());
   EXPECT_EQ(0u, namesIn(tree.root).size());

@@ -46,8 +46,8 @@ rpc::ByteSource::Client sourceOf(kj::AutoCloseFd file) {
 
 class KeptSnapshot::Upload final : public rpc::Etcd::SnapshotUpload::Server {
  public:
-  explicit Upload(KeptSnapshot& keeper)
-      : keeper(keeper), file(SnapshotFile{namelessFile(keeper.folder), 0}) {}
+  explicit Upload(KeptSnapshot& owner)
+      : owner(owner), file(SnapshotFile{namelessFile(owner.folder), 0}) {}
 
   kj::Promise<void> write(WriteContext context) override {
     auto& to = open();
@@ -58,18 +58,18 @@ class KeptSnapshot::Upload final : public rpc::Etcd::SnapshotUpload::Server {
   }
   kj::Promise<void> done(DoneContext context) override {
     context.getResults().setSize(open().size);
-    keeper.kept = kj::mv(file);
+    owner.kept = kj::mv(file);
     file = nullptr;
     return kj::READY_NOW;
   }
 
  private:
-  KeptSnapshot& keeper;
+  KeptSnapshot& owner;
   kj::Maybe<SnapshotFile> file;
 
   SnapshotFile& open() {
     KJ_IF_MAYBE (f, file) return *f;
-    fail(ErrorKind::kFailedPrecondition, "the upload is done");
+    fail(ErrorKind::kFailedPrecondition, "the upload has ended");
   }
 };
 

@@ -1,10 +1,9 @@
-// A snapshot that a caller has sent before the bootstrap that is to restore it, because it has
-// nothing that could be read at any place (a ByteSource): the original's clients send one in a call
-// of its own.
+// A snapshot that a caller has uploaded before the bootstrap that restores it, because it cannot
+// serve reads at any offset (a ByteSource): the original's clients send one in a call of its own.
 //
-// It is a file without a name, in the folder of etcd-supervisor: a crash, an exit, and whoever does
-// not send the end of it leave nothing behind. One is kept at a time. What it holds is every secret
-// of a cluster, so it goes with the first bootstrap, whatever comes of that.
+// It is a file without a name, in the folder of etcd-supervisor: a crash, an exit, and an upload
+// without an end leave nothing behind. One is kept at a time. It holds every secret of a cluster,
+// so it is deleted with the first bootstrap, whatever its result.
 #pragma once
 
 #include <kj/io.h>

@@ -33,30 +33,33 @@ kj::Array<kj::String> texts(capnp::List<capnp::Text>::Reader list) {
   };
 }
 
-kj::Promise<Standing> askStanding(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address,
-                                  kj::String asker) {
+kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address,
+                                    kj::String asker) {
   auto line = co_await dial(io, api, kj::mv(address));
   auto request = line.etcd.bootstrapStateRequest();
   request.setAsker(asker);
   auto answer = co_await request.send();
   auto said = answer.getState();
   // A state of a newer version is no consent.
-  auto state = Standing::State::kMember;
+  auto state = BootstrapState::State::kMember;
   using State = rpc::Etcd::BootstrapState::State;
   switch (said.getState()) {
     case State::NONE:
-      state = Standing::State::kNone;
+      state = BootstrapState::State::kNone;
       break;
     case State::CLAIMING:
-      state = Standing::State::kClaims;
+      state = BootstrapState::State::kClaims;
       break;
     case State::BOOTSTRAPPING:
-      state = Standing::State::kMakes;
+      state = BootstrapState::State::kMakes;
       break;
     case State::MEMBER:
       break;
   }
-  co_return Standing{kj::str(said.getName()), state, said.getClusterId(), said.getSince()};
+  co_return BootstrapState{.name = kj::str(said.getName()),
+                      .state = state,
+                      .cluster = said.getClusterId(),
+                      .since = said.getSince()};
 }
 
 kj::Promise<kj::Array<etcd::Member>> askMembers(kj::AsyncIoContext& io, TlsEndpoint& api,
@@ -66,8 +69,11 @@ kj::Promise<kj::Array<etcd::Member>> askMembers(kj::AsyncIoContext& io, TlsEndpo
   co_await line.etcd.statusRequest().send();
   auto answer = co_await line.etcd.membersRequest().send();
   co_return KJ_MAP(member, answer.getMembers()) {
-    return etcd::Member{member.getId(), kj::str(member.getName()), texts(member.getPeerUrls()),
-                        texts(member.getClientUrls()), member.getLearner()};
+    return etcd::Member{.id = member.getId(),
+                        .name = kj::str(member.getName()),
+                        .peerUrls = texts(member.getPeerUrls()),
+                        .clientUrls = texts(member.getClientUrls()),
+                        .learner = member.getLearner()};
   };
 }
 
@@ -79,9 +85,9 @@ kj::Promise<kj::Array<kj::String>> NodePeers::resolve(kj::StringPtr host) {
                 kj::str("no answer of the name servers within 5 s"));
 }
 
-kj::Promise<Standing> NodePeers::standing(kj::StringPtr address, kj::StringPtr asker) {
+kj::Promise<BootstrapState> NodePeers::bootstrapState(kj::StringPtr address, kj::StringPtr asker) {
   return within(io.provider->getTimer(), kAnswer,
-                askStanding(io, api, kj::str(address), kj::str(asker)),
+                askBootstrapState(io, api, kj::str(address), kj::str(asker)),
                 kj::str("no answer within 5 s"));
 }
 
@@ -90,7 +96,7 @@ kj::Promise<kj::Array<etcd::Member>> NodePeers::members(kj::StringPtr address) {
                 kj::str("no answer within 5 s"));
 }
 
-etcd::Etcd& ClientDoors::at(kj::StringPtr address) {
+etcd::Etcd& EtcdClients::at(kj::StringPtr address) {
   KJ_IF_MAYBE (client, clients.find(address)) return **client;
   auto client = kj::heap<etcd::EtcdClient>(*io.lowLevelProvider, io.provider->getTimer(),
                                            credentials, Endpoint{Ip::require(address), kEtcdPort});

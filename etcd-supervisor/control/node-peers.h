@@ -1,8 +1,8 @@
 // The machine APIs of other control-plane nodes (TCP 50000, mutual TLS, role os:reader), and the
 // client ports of etcd.
 //
-// A node is asked over a connection of its own: it is asked seldom, and by nobody once this node is
-// a member. Everything has a deadline; errors name the address and the cause.
+// Each call has a connection of its own: calls are rare, and there are none once this node is a
+// member. Every call has a deadline; errors name the address and the cause.
 #pragma once
 
 #include <kj/async-io.h>
@@ -19,7 +19,7 @@ class NodePeers final : public Peers {
   NodePeers(kj::AsyncIoContext& io, TlsEndpoint& api) : io(io), api(api) {}
 
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
-  kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) override;
+  kj::Promise<BootstrapState> bootstrapState(kj::StringPtr address, kj::StringPtr asker) override;
   kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) override;
 
  private:
@@ -27,9 +27,9 @@ class NodePeers final : public Peers {
   TlsEndpoint& api;
 };
 
-class ClientDoors final : public Doors {
+class EtcdClients final : public EtcdEndpoints {
  public:
-  ClientDoors(kj::AsyncIoContext& io, TlsEndpoint& credentials)
+  EtcdClients(kj::AsyncIoContext& io, TlsEndpoint& credentials)
       : io(io), credentials(credentials) {}
 
   etcd::Etcd& at(kj::StringPtr address) override;

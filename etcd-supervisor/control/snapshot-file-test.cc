@@ -55,15 +55,15 @@ class SnapshotFileTest : public testing::Test {
 
   // "" when it was taken; otherwise why not.
   std::string receiveOf(uint64_t size, std::string sent, bool skip = false) {
-    std::string why;
+    std::string problem;
     receiveSnapshot(io.provider->getTimer(), kj::heap<Source>(std::move(sent)), size, skip,
                     tree.at("snapshot"))
         .catch_([&](kj::Exception&& e) {
           EXPECT_EQ(kindOf(e), ErrorKind::kInvalidArgument);
-          why = messageOf(e).cStr();
+          problem = messageOf(e).cStr();
         })
         .wait(io.waitScope);
-    return why;
+    return problem;
   }
   std::string receive(std::string sent, bool skip = false) {
     auto size = sent.size();
@@ -93,14 +93,14 @@ TEST_F(SnapshotFileTest, DamageIsFoundByTheHash) {
 TEST_F(SnapshotFileTest, CutOffAndForeignOnesAreRefused) {
   auto cut = snapshot().substr(0, 100'000);
   EXPECT_EQ(receive(cut),
-            "the snapshot has 100000 bytes: it was cut off, or is no snapshot of etcd");
+            "the snapshot has 100000 bytes: it was cut off, or is not a snapshot of etcd");
   EXPECT_EQ(receiveOf(300 * 1024 + 32, snapshot().substr(0, 200 * 1024)),
             "the snapshot ended after 204800 bytes of 307232");
   EXPECT_EQ(receive("short"), "the snapshot has 5 bytes, which is too short");
   EXPECT_EQ(receive(std::string(8192, 'x')),
             "the snapshot has no SHA-256 behind it: for a copy of the database file use "
             "--recover-skip-hash-check");
-  EXPECT_EQ(receive(std::string(8192, 'x'), true), "the snapshot is no database of etcd");
+  EXPECT_EQ(receive(std::string(8192, 'x'), true), "the snapshot is not a database of etcd");
 }
 
 TEST_F(SnapshotFileTest, BareDatabaseIsTakenWhenTheHashIsSkipped) {

@@ -23,15 +23,15 @@ constexpr uint64_t kPage = 512, kTrailer = Sha256::kBytes;
 constexpr size_t kMagicAt = 16;
 constexpr kj::byte kMagic[] = {0xed, 0xda, 0x0c, 0xed};
 
-[[noreturn]] void refuse(kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, kj::str("the snapshot ", why));
+[[noreturn]] void refuse(kj::StringPtr problem) {
+  fail(ErrorKind::kInvalidArgument, kj::str("the snapshot ", problem));
 }
 
 void checkSize(uint64_t size, bool skipHashCheck) {
   if (size < 2 * kPage) refuse(kj::str("has ", size, " bytes, which is too short"));
   auto rest = size % kPage;
   if (rest != 0 && rest != kTrailer) {
-    refuse(kj::str("has ", size, " bytes: it was cut off, or is no snapshot of etcd"));
+    refuse(kj::str("has ", size, " bytes: it was cut off, or is not a snapshot of etcd"));
   }
   if (rest == 0 && !skipHashCheck) {
     refuse(
@@ -46,14 +46,14 @@ class Check {
       : database(size % kPage == kTrailer ? size - kTrailer : size), skip(skipHashCheck) {}
 
   void add(kj::ArrayPtr<const kj::byte> bytes) {
-    if (seen == 0 && (bytes.size() < kMagicAt + sizeof kMagic ||
-                      memcmp(bytes.begin() + kMagicAt, kMagic, sizeof kMagic) != 0)) {
-      refuse("is no database of etcd");
+    if (received == 0 && (bytes.size() < kMagicAt + sizeof kMagic ||
+                          memcmp(bytes.begin() + kMagicAt, kMagic, sizeof kMagic) != 0)) {
+      refuse("is not a database of etcd");
     }
-    auto own = kj::min(bytes.size(), seen < database ? database - seen : 0);
+    auto own = kj::min(bytes.size(), received < database ? database - received : 0);
     hash.add(bytes.slice(0, own));
     for (auto byte : bytes.slice(own, bytes.size())) trailer[trailed++] = byte;
-    seen += bytes.size();
+    received += bytes.size();
   }
   void finish() {
     if (!skip && hash.finish() != kj::arrayPtr(trailer, trailed)) {
@@ -62,7 +62,7 @@ class Check {
   }
 
  private:
-  uint64_t database, seen = 0;
+  uint64_t database, received = 0;
   bool skip;
   Sha256 hash;
   kj::byte trailer[Sha256::kBytes] = {};
@@ -77,7 +77,7 @@ kj::Promise<Answer> ask(kj::Timer& timer, rpc::ByteSource::Client& source, uint6
   request.setOffset(offset);
   request.setSize(size);
   kj::Promise<Answer> answer = request.send();
-  return within(timer, kSilence, kj::mv(answer), kj::str("nothing came of the snapshot for 60 s"));
+  return within(timer, kSilence, kj::mv(answer), kj::str("no data of the snapshot for 60 s"));
 }
 
 }  // namespace

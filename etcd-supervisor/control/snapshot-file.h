@@ -1,9 +1,9 @@
-// A snapshot that is received, to be restored later: written to a file, synced, and checked.
+// Receives a snapshot that is restored later: writes it to a file, syncs it, and checks it.
 //
-// What is accepted is a database of bbolt with its SHA-256 behind it, as `talosctl etcd snapshot`
-// and `etcdctl snapshot save` write it; or, if the hash is to be skipped, a bare copy of the
-// database. InvalidArgument says what is wrong. When it rejects, or is dropped, no file is left
-// that anybody would use: the owner of the path removes it (Files::removeSnapshot).
+// Accepts a database of bbolt followed by its SHA-256, as `talosctl etcd snapshot` and `etcdctl
+// snapshot save` write it; or, if the hash is to be skipped, a bare copy of the database.
+// InvalidArgument names the problem. When it rejects, or is dropped, the file is of no use: the
+// owner of the path removes it (Files::removeSnapshot).
 #pragma once
 
 #include <kj/async.h>

@@ -36,15 +36,15 @@ struct SupervisorApi : Membership {
 
   rpc::Etcd::Client etcdOf(Node& node) {
     auto& its = files.emplace(*node.process, tree.at("snapshot"));
-    auto server = makeServer(world.timer, node.process->keeper, its, kept);
+    auto server = makeServer(bed.timer, node.process->reconciler, its, kept);
     return server.etcdRequest().send().getEtcd();
   }
   // "" when it went well; otherwise why not, after as much time as it takes.
   template <typename T>
   std::string outcomeOf(capnp::RemotePromise<T> call) {
     kj::Promise<void> done = call.ignoreResult();
-    if (!world.eventually(kPatience, [&] { return done.poll(world.scope); })) return "it waits";
-    auto e = kj::runCatchingExceptions([&] { done.wait(world.scope); });
+    if (!bed.eventually(kTimeout, [&] { return done.poll(bed.scope); })) return "it waits";
+    auto e = kj::runCatchingExceptions([&] { done.wait(bed.scope); });
     KJ_IF_MAYBE (x, e) return kj::str(nameOf(kindOf(*x)), ": ", messageOf(*x)).cStr();
     return "";
   }
@@ -78,29 +78,29 @@ std::string snapshot(char filling) {
 TEST_F(SupervisorApi, MembersAsTheLocalOneKnowsThem) {
   formed();
   auto etcd = etcdOf(n2);
-  world.slow[&n1] = world.slow[&n3] = 60 * kj::SECONDS;
+  bed.slow[&n1] = bed.slow[&n3] = 60 * kj::SECONDS;
   auto all = etcd.membersRequest().send();
   auto request = etcd.membersRequest();
   request.setLocal(true);
   auto local = request.send();
-  world.pass(1 * kj::SECONDS);
-  EXPECT_FALSE(all.poll(world.scope));
-  ASSERT_TRUE(local.poll(world.scope));
-  auto members = local.wait(world.scope);
-  std::string seen;
+  bed.pass(1 * kj::SECONDS);
+  EXPECT_FALSE(all.poll(bed.scope));
+  ASSERT_TRUE(local.poll(bed.scope));
+  auto members = local.wait(bed.scope);
+  std::string observed;
   for (auto member : members.getMembers()) {
-    seen += kj::str(member.getName(), member.getLocal() ? " here" : "",
+    observed += kj::str(member.getName(), member.getLocal() ? " here" : "",
                     member.getLeader() ? " leads" : "", "; ")
                 .cStr();
   }
-  EXPECT_EQ("n1 leads; n2 here; n3; ", seen);
+  EXPECT_EQ("n1 leads; n2 here; n3; ", observed);
   EXPECT_TRUE(members.getQuorum());
 }
 
-// Catches: members of a node whose etcd does not run, told as none.
+// Catches: members of a node whose etcd does not run, reported as none.
 TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
   boot();
-  world.pass(5 * kj::SECONDS);
+  bed.pass(5 * kj::SECONDS);
   auto request = etcdOf(n1).membersRequest();
   request.setLocal(true);
   EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
@@ -111,7 +111,7 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
 // bootstrap that did not ask for it; one that a member takes and nobody restores.
 TEST_F(SupervisorApi, ASnapshotThatWasSentBefore) {
   boot();
-  world.pass(5 * kj::SECONDS);
+  bed.pass(5 * kj::SECONDS);
   auto etcd = etcdOf(n1);
   auto none =
       "FailedPrecondition: this node has no snapshot: none was sent since etcd-supervisor started, "

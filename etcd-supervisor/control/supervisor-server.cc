@@ -15,17 +15,17 @@ void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> 
   for (auto i : kj::indices(list)) out.set(i, list[i]);
 }
 
-void fill(rpc::Etcd::Member::Builder out, const SeenMember& seen, etcd::MemberId leader) {
-  auto& member = seen.member;
+void fill(rpc::Etcd::Member::Builder out, const ObservedMember& observed, etcd::MemberId leader) {
+  auto& member = observed.member;
   out.setId(member.id);
   out.setName(member.name);
   fill(out.initPeerUrls(member.peerUrls.size()), member.peerUrls);
   fill(out.initClientUrls(member.clientUrls.size()), member.clientUrls);
   out.setLearner(member.learner);
   out.setLeader(member.id == leader);
-  out.setLocal(seen.here);
-  out.setProblem(seen.problem);
-  KJ_IF_MAYBE (status, seen.status) {
+  out.setLocal(observed.isLocal);
+  out.setProblem(observed.problem);
+  KJ_IF_MAYBE (status, observed.status) {
     out.setVersion(status->version);
     out.setDbSize(static_cast<uint64_t>(status->dbSize));
   }
@@ -64,23 +64,23 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
 
 class EtcdServer final : public rpc::Etcd::Server {
  public:
-  EtcdServer(kj::Timer& timer, Keeper& keeper, Files& files, KeptSnapshot& kept)
-      : timer(timer), keeper(keeper), files(files), kept(kept) {}
+  EtcdServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files, KeptSnapshot& kept)
+      : timer(timer), reconciler(reconciler), files(files), kept(kept) {}
 
   kj::Promise<void> members(MembersContext context) override {
     if (context.getParams().getLocal()) co_return co_await localMembers(context);
-    auto seen = co_await keeper.look();
-    if (seen.members.empty()) fail(ErrorKind::kUnavailable, seen.problem);
+    auto observed = co_await reconciler.look();
+    if (observed.members.empty()) fail(ErrorKind::kUnavailable, observed.problem);
     etcd::MemberId leader = 0;
-    KJ_IF_MAYBE (leads, seen.leader()) leader = leads->member.id;
+    KJ_IF_MAYBE (leads, observed.leader()) leader = leads->member.id;
     auto results = context.getResults();
-    auto list = results.initMembers(static_cast<unsigned>(seen.members.size()));
-    for (auto i : kj::indices(seen.members)) fill(list[i], seen.members[i], leader);
-    results.setQuorum(seen.quorum);
+    auto list = results.initMembers(static_cast<unsigned>(observed.members.size()));
+    for (auto i : kj::indices(observed.members)) fill(list[i], observed.members[i], leader);
+    results.setQuorum(observed.quorum);
   }
 
   kj::Promise<void> status(StatusContext context) override {
-    auto status = co_await keeper.localMember().status();
+    auto status = co_await reconciler.localMember().status();
     fill(context.getResults().initStatus(), status);
   }
 
@@ -105,45 +105,45 @@ class EtcdServer final : public rpc::Etcd::Server {
       restore(request, recovery, recovery.getBytes(), recovery.getSize());
     }
     kept.drop();
-    context.getResults().setDone(co_await keeper.bootstrap(kj::mv(request)));
+    context.getResults().setDone(co_await reconciler.bootstrap(kj::mv(request)));
   }
 
   kj::Promise<void> leave(LeaveContext context) override {
-    return keeper.leave(context.getParams().getForce());
+    return reconciler.leave(context.getParams().getForce());
   }
 
   kj::Promise<void> removeMember(RemoveMemberContext context) override {
     auto params = context.getParams();
-    return keeper.removeMember(kj::str(params.getMember()), params.getForce());
+    return reconciler.removeMember(kj::str(params.getMember()), params.getForce());
   }
 
   kj::Promise<void> forfeitLeadership(ForfeitLeadershipContext context) override {
-    context.getResults().setLeader(co_await keeper.forfeitLeadership());
+    context.getResults().setLeader(co_await reconciler.forfeitLeadership());
   }
 
   kj::Promise<void> snapshot(SnapshotContext context) override {
     auto sink = context.getParams().getSink();
-    co_await keeper.localMember().snapshot(
+    co_await reconciler.localMember().snapshot(
         [&](kj::ArrayPtr<const kj::byte> bytes, uint64_t) { return send(sink, bytes); });
   }
 
   kj::Promise<void> alarms(AlarmsContext context) override {
-    auto& member = *co_await keeper.anyMember();
+    auto& member = *co_await reconciler.anyMember();
     auto alarms = co_await member.alarms();
     auto list = co_await member.members(true);
     fill(context.getResults().initAlarms(alarms.size()), alarms, list.members);
   }
 
   kj::Promise<void> disarm(DisarmContext context) override {
-    auto& member = *co_await keeper.anyMember();
+    auto& member = *co_await reconciler.anyMember();
     auto list = co_await member.members(true);
     auto alarms = co_await member.disarm({});
     fill(context.getResults().initAlarms(alarms.size()), alarms, list.members);
-    keeper.wake();
+    reconciler.wake();
   }
 
   kj::Promise<void> defragment(DefragmentContext context) override {
-    auto& member = keeper.localMember();
+    auto& member = reconciler.localMember();
     auto before = co_await member.status();
     co_await member.defragment();
     auto after = co_await member.status();
@@ -164,33 +164,36 @@ class EtcdServer final : public rpc::Etcd::Server {
   kj::Promise<void> bootstrapState(BootstrapStateContext context) override {
     using State = rpc::Etcd::BootstrapState::State;
     constexpr State kStates[] = {State::NONE, State::CLAIMING, State::BOOTSTRAPPING, State::MEMBER};
-    auto standing = keeper.standing(context.getParams().getAsker());
+    auto bootstrapState = reconciler.bootstrapState(context.getParams().getAsker());
     auto out = context.getResults().initState();
-    out.setName(standing.name);
-    out.setState(kStates[static_cast<size_t>(standing.state)]);
-    out.setClusterId(standing.cluster);
-    out.setSince(standing.since);
+    out.setName(bootstrapState.name);
+    out.setState(kStates[static_cast<size_t>(bootstrapState.state)]);
+    out.setClusterId(bootstrapState.cluster);
+    out.setSince(bootstrapState.since);
     return kj::READY_NOW;
   }
 
  private:
   kj::Timer& timer;
-  Keeper& keeper;
+  MembershipReconciler& reconciler;
   Files& files;
   KeptSnapshot& kept;
 
-  // What it knows by itself: of a member that the others have forgotten too.
+  // The local member's own list: that of a member that the others have forgotten, too.
   kj::Promise<void> localMembers(MembersContext context) {
-    auto& member = keeper.localMember();
+    auto& member = reconciler.localMember();
     auto status = co_await member.status();
     auto found = co_await member.members(false);
     std::sort(found.members.begin(), found.members.end(),
               [](auto& a, auto& b) { return a.name < b.name; });
     auto list = context.getResults().initMembers(static_cast<unsigned>(found.members.size()));
     for (auto i : kj::indices(found.members)) {
-      SeenMember seen{kj::mv(found.members[i]), nullptr, kj::String(), false};
-      seen.here = seen.member.id == status.member;
-      fill(list[i], seen, status.leader);
+      bool isLocal = found.members[i].id == status.member;
+      ObservedMember observed{.member = kj::mv(found.members[i]),
+                              .status = nullptr,
+                              .problem = kj::String(),
+                              .isLocal = isLocal};
+      fill(list[i], observed, status.leader);
     }
     context.getResults().setQuorum(status.leader != 0);
   }
@@ -222,7 +225,7 @@ Going read(rpc::DepartureKind going) {
     case rpc::DepartureKind::RESTARTS:
       return Going::kRestarts;
   }
-  fail(ErrorKind::kInvalidArgument, "not a valid way to go");
+  fail(ErrorKind::kInvalidArgument, "unknown kind of departure");
 }
 
 // Ends with the reference to it.
@@ -236,49 +239,50 @@ class TurnServer final : public rpc::EtcdTurn::Server {
 
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
-  SupervisorServer(kj::Timer& timer, Keeper& keeper, Files& files, KeptSnapshot& kept)
-      : timer(timer), keeper(keeper), files(files), kept(kept) {}
+  SupervisorServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files,
+                   KeptSnapshot& kept)
+      : timer(timer), reconciler(reconciler), files(files), kept(kept) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, keeper, files, kept));
+    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, reconciler, files, kept));
     return kj::READY_NOW;
   }
-  kj::Promise<void> ready(ReadyContext context) override { return keeper.ready(); }
-  kj::Promise<void> health(HealthContext context) override { return keeper.health(); }
+  kj::Promise<void> ready(ReadyContext context) override { return reconciler.ready(); }
+  kj::Promise<void> health(HealthContext context) override { return reconciler.health(); }
   kj::Promise<void> outlook(OutlookContext context) override {
-    auto outlook = co_await keeper.outlook(read(context.getParams().getKind()));
+    auto outlook = co_await reconciler.outlook(read(context.getParams().getKind()));
     auto results = context.getResults();
     auto list = results.initMembers(static_cast<unsigned>(outlook.members.size()));
     for (auto i : kj::indices(outlook.members)) fill(list[i], outlook.members[i], outlook.leader);
-    KJ_IF_MAYBE (why, outlook.objection) results.setObjection(*why);
+    KJ_IF_MAYBE (objection, outlook.objection) results.setObjection(*objection);
   }
   kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
-    return keeper.recoveryFailed(context.getParams().getError());
+    return reconciler.recoveryFailed(context.getParams().getError());
   }
   kj::Promise<void> rerun(RerunContext context) override {
-    context.getResults().setTurn(kj::heap<TurnServer>(co_await keeper.rerun()));
+    context.getResults().setTurn(kj::heap<TurnServer>(co_await reconciler.rerun()));
   }
   kj::Promise<void> withdraw(WithdrawContext context) override {
     auto params = context.getParams();
-    return keeper.withdraw(read(params.getKind()), params.getForce());
+    return reconciler.withdraw(read(params.getKind()), params.getForce());
   }
   kj::Promise<void> stay(StayContext context) override {
-    keeper.stay();
+    reconciler.stay();
     return kj::READY_NOW;
   }
 
  private:
   kj::Timer& timer;
-  Keeper& keeper;
+  MembershipReconciler& reconciler;
   Files& files;
   KeptSnapshot& kept;
 };
 
 }  // namespace
 
-rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files,
-                                       KeptSnapshot& kept) {
-  return kj::heap<SupervisorServer>(timer, keeper, files, kept);
+rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
+                                       Files& files, KeptSnapshot& kept) {
+  return kj::heap<SupervisorServer>(timer, reconciler, files, kept);
 }
 
 }  // namespace talos::supervisor

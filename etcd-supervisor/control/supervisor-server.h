@@ -10,7 +10,7 @@ namespace talos::supervisor {
 
 // All outlive it. `kept`: of all connections, because an upload and the bootstrap that restores it
 // may come by different ones.
-rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, Keeper& keeper, Files& files,
-                                       KeptSnapshot& kept);
+rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
+                                       Files& files, KeptSnapshot& kept);
 
 }  // namespace talos::supervisor

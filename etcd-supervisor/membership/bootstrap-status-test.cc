@@ -7,17 +7,17 @@
 namespace talos::supervisor {
 namespace {
 
-struct BootstrapStatusTest : public testing::Test, public Doors {
+struct BootstrapStatusTest : public testing::Test, public EtcdEndpoints {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   etcd::ModelCluster cluster{timer};
   etcd::ModelEtcd local{cluster};
   bool runs = true;
-  std::string told;
+  std::string published;
   BootstrapStatus status{{timer, [this] { return runs; }, *this,
                           [this](bool selfHosted) -> kj::Promise<void> {
-                            told += selfHosted ? "y" : "n";
+                            published += selfHosted ? "y" : "n";
                             return kj::READY_NOW;
                           }}};
   kj::Promise<void> running = nullptr;
@@ -42,21 +42,21 @@ struct BootstrapStatusTest : public testing::Test, public Doors {
 };
 
 // Catches: static pods beside an etcd that has not answered yet, or beside an older control plane.
-TEST_F(BootstrapStatusTest, IsToldWhenEtcdAnswers) {
+TEST_F(BootstrapStatusTest, PublishesWhenEtcdAnswers) {
   local.faults.unreachable = true;
   begin();
   pass(5 * kj::SECONDS);
-  EXPECT_EQ("", told);
+  EXPECT_EQ("", published);
   local.faults.unreachable = false;
   pass(2 * kj::SECONDS);
-  EXPECT_EQ("n", told);
+  EXPECT_EQ("n", published);
 }
 
 TEST_F(BootstrapStatusTest, NothingIsAskedWhileEtcdDoesNotRun) {
   runs = false;
   begin();
   pass(5 * kj::SECONDS);
-  EXPECT_EQ("", told);
+  EXPECT_EQ("", published);
   EXPECT_TRUE(local.calls.empty());
 }
 
@@ -64,10 +64,10 @@ TEST_F(BootstrapStatusTest, AnOlderControlPlaneIsInChargeUntilItsKeyGoes) {
   setKey("true");
   begin();
   pass(2 * kj::SECONDS);
-  EXPECT_EQ("y", told.substr(0, 1));
+  EXPECT_EQ("y", published.substr(0, 1));
   local.remove({.keys = {kj::str("initialized")}}).wait(scope);
   pass(6 * kj::SECONDS);
-  EXPECT_EQ('n', told.back());
+  EXPECT_EQ('n', published.back());
 }
 
 }  // namespace

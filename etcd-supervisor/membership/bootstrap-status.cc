@@ -13,22 +13,23 @@ constexpr auto kUntilItAnswers = 1 * kj::SECONDS, kWhileSelfHosted = 5 * kj::SEC
 
 kj::Promise<kj::Duration> BootstrapStatus::look() {
   if (!deps.runs()) co_return kUntilItAnswers;
-  auto found = co_await deps.doors.at(kLocal).range({.keys = {kj::str(kInitialized)}, .limit = 1});
+  auto found =
+      co_await deps.endpoints.at(kLocal).range({.keys = {kj::str(kInitialized)}, .limit = 1});
   bool selfHosted = found.kvs.size() > 0 && found.kvs[0].value == "true";
-  bool news = told.map([&](bool before) { return before != selfHosted; }).orDefault(true);
-  co_await deps.tell(selfHosted);
+  bool news = published.map([&](bool before) { return before != selfHosted; }).orDefault(true);
+  co_await deps.publish(selfHosted);
   if (news) {
     log::info(selfHosted ? "bootkube initialized status found: the control plane is self-hosted"_kj
                          : "bootkube initialized status not found"_kj);
   }
-  told = selfHosted;
+  published = selfHosted;
   co_return selfHosted ? kWhileSelfHosted : kAfterwards;
 }
 
 kj::Promise<void> BootstrapStatus::run() {
   for (;;) {
     auto pause = kUntilItAnswers;
-    // Why it does not answer is told by who looks after etcd.
+    // Why it does not answer is published by who looks after etcd.
     co_await look().then([&](kj::Duration next) { pause = next; }).catch_([](kj::Exception&&) {});
     co_await deps.timer.afterDelay(pause);
   }

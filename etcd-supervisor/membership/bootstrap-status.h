@@ -1,9 +1,9 @@
-// Whether a control plane of before v0.9, which runs in the cluster itself, is still in charge: the
-// key `initialized` of etcd says "true" then (spec kubernetes.md §2). Nobody may run another one
-// beside it, nor before etcd of this node has told for the first time.
+// Finds out if a control plane of before v0.9, which runs in the cluster itself, is still in
+// charge: the key `initialized` of etcd says "true" then. No other control plane may run beside it,
+// nor before etcd of this node has answered for the first time.
 //
-// Asked of the local member until it answers with what a quorum says, and again from time to time,
-// for `talosctl convert-k8s` removes the key. Nothing is kept: after a crash it is asked anew.
+// Asks the local member until it answers with what a quorum says, and again from time to time, for
+// `talosctl convert-k8s` removes the key. Keeps nothing: after a crash it asks anew.
 #pragma once
 
 #include "etcd-supervisor/membership/membership-dependencies.h"
@@ -15,8 +15,8 @@ class BootstrapStatus {
   struct Dependencies {
     kj::Timer& timer;
     kj::Function<bool()> runs;  // etcd of this node
-    Doors& doors;
-    kj::Function<kj::Promise<void>(bool selfHosted)> tell;
+    EtcdEndpoints& endpoints;
+    kj::Function<kj::Promise<void>(bool selfHosted)> publish;
   };
   explicit BootstrapStatus(Dependencies deps) : deps(kj::mv(deps)) {}
 
@@ -24,7 +24,7 @@ class BootstrapStatus {
 
  private:
   Dependencies deps;
-  kj::Maybe<bool> told;
+  kj::Maybe<bool> published;
 
   kj::Promise<kj::Duration> look();  // when to look again
 };

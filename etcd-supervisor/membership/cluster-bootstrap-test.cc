@@ -4,163 +4,164 @@
 namespace talos::supervisor {
 namespace {
 
-TEST_F(Membership, WaitsUntilItIsToldAndThenEverybodyVotes) {
+TEST_F(Membership, WaitsForBootstrapAndThenEveryNodeVotes) {
   boot();
-  world.pass(60 * kj::SECONDS);
-  EXPECT_EQ(world.clusters.size(), 0u);
+  bed.pass(60 * kj::SECONDS);
+  EXPECT_EQ(bed.clusters.size(), 0u);
   EXPECT_EQ(n1.status.phase, "waiting");
   EXPECT_EQ(n1.message,
             "waiting for a cluster: run talosctl bootstrap on one control-plane node, unless that "
             "was done");
-  bootstrap(world, n2);
+  bootstrap(bed, n2);
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  EXPECT_EQ(world.clusters.size(), 1u);
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
 }
 
 TEST_F(Membership, TwiceOnOneNodeIsDoneAndOnAnotherRefused) {
   formed();
-  bootstrap(world, n1);
+  bootstrap(bed, n1);
   EXPECT_EQ(outcome(), "n1 bootstrap: done");
-  world.reinstall(n3);
-  world.cuts.insert({&n3, &n1});
-  bootstrap(world, n3);
+  bed.reinstall(n3);
+  bed.cuts.insert({&n3, &n1});
+  bootstrap(bed, n3);
   EXPECT_EQ(outcome(),
             "n3 bootstrap: n2 (10.0.0.2) has a cluster already; this node joins it by itself");
 }
 
 TEST_F(Membership, AtOnceOnAllNodesMakesOneCluster) {
   boot();
-  world.pass(5 * kj::SECONDS);
-  for (auto& node : world.nodes) bootstrap(world, *node);
-  EXPECT_TRUE(world.eventually(15 * kj::SECONDS, [&] { return world.clusters.size() == 1; }));
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() && world.pending == 0; }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-  std::set<std::string> outcomes(world.outcomes.begin(), world.outcomes.end());
+  bed.pass(5 * kj::SECONDS);
+  for (auto& node : bed.nodes) bootstrap(bed, *node);
+  EXPECT_TRUE(bed.eventually(15 * kj::SECONDS, [&] { return bed.clusters.size() == 1; }));
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all() && bed.pending == 0; }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
+  std::set<std::string> outcomes(bed.outcomes.begin(), bed.outcomes.end());
   std::set<std::string> expected = {
       "n1 bootstrap: done",
-      "n2 bootstrap: n1 (10.0.0.1) was told the same and goes first; this node will join it",
-      "n3 bootstrap: n1 (10.0.0.1) was told the same and goes first; this node will join it"};
+      "n2 bootstrap: n1 (10.0.0.1) was bootstrapped as well and goes first; this node will join it",
+      "n3 bootstrap: n1 (10.0.0.1) was bootstrapped as well and goes first; this node will join "
+      "it"};
   EXPECT_EQ(outcomes, expected);
 }
 
 // n2 has asked n1 when n1 had not claimed yet, and may still make the cluster.
 TEST_F(Membership, WhoGoesFirstWaitsUntilTheOtherHasGivenWay) {
   boot();
-  world.pass(5 * kj::SECONDS);
-  world.slow[&n3] = 4 * kj::SECONDS;
-  bootstrap(world, n2);
-  world.pass(1 * kj::SECONDS);
-  bootstrap(world, n1);
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() && world.pending == 0; }));
-  EXPECT_EQ(world.clusters.size(), 1u);
+  bed.pass(5 * kj::SECONDS);
+  bed.slow[&n3] = 4 * kj::SECONDS;
+  bootstrap(bed, n2);
+  bed.pass(1 * kj::SECONDS);
+  bootstrap(bed, n1);
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all() && bed.pending == 0; }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
 }
 
 TEST_F(Membership, NodeThatDoesNotAnswerIsNamedAndCanBeLeftOut) {
-  world.powerOn(n1);
-  world.powerOn(n2);
-  world.pass(5 * kj::SECONDS);
-  bootstrap(world, n1);
+  bed.powerOn(n1);
+  bed.powerOn(n2);
+  bed.pass(5 * kj::SECONDS);
+  bootstrap(bed, n1);
   EXPECT_EQ(outcome(),
             "n1 bootstrap: no answer from 10.0.0.3 (connection refused); a node that cannot be "
             "asked may have a cluster: start it, or, if it has none, leave it out with talosctl "
             "bootstrap --without");
-  bootstrap(world, n1, {"10.0.0.4"});
+  bootstrap(bed, n1, {"10.0.0.4"});
   EXPECT_EQ(outcome(),
             "n1 bootstrap: cannot do without 10.0.0.4: this node would not ask it; it would ask "
             "10.0.0.2, 10.0.0.3");
-  EXPECT_EQ(world.clusters.size(), 0u);
-  bootstrap(world, n1, {"10.0.0.3"});
+  EXPECT_EQ(bed.clusters.size(), 0u);
+  bootstrap(bed, n1, {"10.0.0.3"});
   EXPECT_EQ(outcome(), "n1 bootstrap: done");
 }
 
 TEST_F(Membership, IntentToMakeSurvivesADeathAndKeepsOthersAway) {
   boot();
-  world.pass(5 * kj::SECONDS);
-  bootstrap(world, n1);
-  auto until = world.timer.now() + kPatience;
+  bed.pass(5 * kj::SECONDS);
+  bootstrap(bed, n1);
+  auto until = bed.timer.now() + kTimeout;
   while (n1.disk.intent.state != Intent::State::kMakes) {
-    ASSERT_LT(world.timer.now(), until);
-    world.pass(1 * kj::MILLISECONDS);
+    ASSERT_LT(bed.timer.now(), until);
+    bed.pass(1 * kj::MILLISECONDS);
   }
   ASSERT_EQ(n1.disk.data, Data::kNone);
-  world.crash(n1);
-  world.outcomes.clear();
-  bootstrap(world, n2);
+  bed.crash(n1);
+  bed.outcomes.clear();
+  bootstrap(bed, n2);
   EXPECT_NE(outcome().find("n2 bootstrap: "), std::string::npos);
-  EXPECT_EQ(world.outcomes.back().find("done"), std::string::npos) << world.outcomes.back();
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
+  EXPECT_EQ(bed.outcomes.back().find("done"), std::string::npos) << bed.outcomes.back();
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
   EXPECT_EQ(n1.disk.intent.state, Intent::State::kNone);
 }
 
 TEST_F(Membership, IntentThatIsOnDiskCountsThoughItsWriteFailed) {
   boot();
-  world.pass(5 * kj::SECONDS);
+  bed.pass(5 * kj::SECONDS);
   n1.failsLate = true;
-  bootstrap(world, n1);
+  bootstrap(bed, n1);
   EXPECT_EQ(outcome(), "n1 bootstrap: the disk is full");
   n1.failsLate = false;
-  bootstrap(world, n2);
-  EXPECT_EQ(outcome().find("done"), std::string::npos) << world.outcomes.back();
-  world.crash(n1);
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
+  bootstrap(bed, n2);
+  EXPECT_EQ(outcome().find("done"), std::string::npos) << bed.outcomes.back();
+  bed.crash(n1);
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
 }
 
 TEST_F(Membership, InitNodeMakesTheClusterByItselfAndJoinsItWhenReinstalled) {
   n1.config.bootstraps = true;
   boot();
-  ASSERT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  world.reinstall(n1);
-  EXPECT_FALSE(world.votes(n1));
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-  EXPECT_EQ(world.clusters[0]->members.size(), 3u);
+  ASSERT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
+  bed.reinstall(n1);
+  EXPECT_FALSE(bed.votes(n1));
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
+  EXPECT_EQ(bed.clusters[0]->members.size(), 3u);
 }
 
 // --- a snapshot that cannot be unpacked ---
 
-// Catches: a call that waits for what never comes; a node that cannot be told anything any more.
+// Catches: a call that waits for what never comes; a node that takes no request any more.
 TEST_F(Membership, ASnapshotThatCannotBeUnpackedEndsTheCallAndNothingElse) {
   boot();
-  world.pass(5 * kj::SECONDS);
-  world.unpackFails = true;
-  recover(world, n1);
+  bed.pass(5 * kj::SECONDS);
+  bed.unpackFails = true;
+  recover(bed, n1);
   EXPECT_EQ(outcome(),
             "n1 recover: cannot restore the snapshot: etcdutl: fault; nothing was changed, and "
             "another one can be tried");
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return n1.status.phase == "waiting"; }));
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return n1.status.phase == "waiting"; }));
   EXPECT_EQ(n1.disk.intent.state, Intent::State::kNone);
   EXPECT_EQ(n1.disk.data, Data::kNone);
-  EXPECT_TRUE(world.clusters.empty());
-  recover(world, n1);
+  EXPECT_TRUE(bed.clusters.empty());
+  recover(bed, n1);
   EXPECT_NE(outcome().find("etcdutl: fault"), std::string::npos);
-  world.unpackFails = false;
-  recover(world, n1);
+  bed.unpackFails = false;
+  recover(bed, n1);
   EXPECT_EQ(outcome(), "n1 recover: done");
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all(); }));
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
 }
 
 // Catches: a claim that is given up while machined may still unpack the snapshot, and start etcd.
-TEST_F(Membership, AClaimOutlivesTheWishForItsSnapshot) {
+TEST_F(Membership, AClaimOutlivesTheRequestForItsSnapshot) {
   boot();
-  world.pass(5 * kj::SECONDS);
-  world.unpackFails = true;
-  recover(world, n1);
-  auto wishes = [&] {
+  bed.pass(5 * kj::SECONDS);
+  bed.unpackFails = true;
+  recover(bed, n1);
+  auto recovers = [&] {
     return n1.wanted.map([](Wanted& wanted) { return wanted.recoverFrom.size(); }).orDefault(0) > 0;
   };
-  auto until = world.timer.now() + kPatience;
-  while (!wishes()) {
-    ASSERT_LT(world.timer.now(), until);
-    world.pass(1 * kj::MILLISECONDS);
+  auto until = bed.timer.now() + kTimeout;
+  while (!recovers()) {
+    ASSERT_LT(bed.timer.now(), until);
+    bed.pass(1 * kj::MILLISECONDS);
   }
   n1.storeFails = true;
-  world.pass(20 * kj::SECONDS);
-  bootstrap(world, n2);
-  world.pass(2 * kj::SECONDS);
-  world.unpackFails = false;  // what was wrong was the space
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return all() || world.clusters.size() > 1; }));
-  EXPECT_EQ(world.clusters.size(), 1u);
+  bed.pass(20 * kj::SECONDS);
+  bootstrap(bed, n2);
+  bed.pass(2 * kj::SECONDS);
+  bed.unpackFails = false;  // what was wrong was the space
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all() || bed.clusters.size() > 1; }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
   n1.storeFails = false;
 }
 
@@ -170,29 +171,29 @@ TEST(Recovery, ThatFailsMakesNoClusterWhoeverDies) {
   unsigned failed = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
     Quiet quiet;
-    World world(seed, 2);
-    for (auto& node : world.nodes) world.powerOn(*node);
-    world.pass(5 * kj::SECONDS);
-    world.unpackFails = true;
-    world.crashes = world.failures = 0.2;
-    recover(world, *world.nodes[0]);
+    Testbed bed(seed, 2);
+    for (auto& node : bed.nodes) bed.powerOn(*node);
+    bed.pass(5 * kj::SECONDS);
+    bed.unpackFails = true;
+    bed.crashes = bed.failures = 0.2;
+    recover(bed, *bed.nodes[0]);
     for (int i = 0; i < 30; ++i) {
-      world.pass(1 * kj::SECONDS);
-      if (world.chance() < 0.1) world.crash(*world.nodes[0]);
+      bed.pass(1 * kj::SECONDS);
+      if (bed.chance() < 0.1) bed.crash(*bed.nodes[0]);
     }
-    world.crashes = world.failures = 0;
-    world.eventually(5 * kj::MINUTES, [&] { return world.pending == 0; });
-    for (auto& outcome : world.outcomes) failed += outcome.find("fault") != std::string::npos;
-    world.pass(1 * kj::MINUTES);
-    EXPECT_TRUE(world.clusters.empty()) << seed;
-    EXPECT_EQ(world.nodes[0]->status.phase, "waiting") << seed;
-    // The disk is good now, and the other one is told.
-    world.unpackFails = false;
-    bootstrap(world, *world.nodes[1]);
-    EXPECT_TRUE(world.eventually(kPatience, [&] {
-      return world.votes(*world.nodes[0]) && world.votes(*world.nodes[1]);
+    bed.crashes = bed.failures = 0;
+    bed.eventually(5 * kj::MINUTES, [&] { return bed.pending == 0; });
+    for (auto& outcome : bed.outcomes) failed += outcome.find("fault") != std::string::npos;
+    bed.pass(1 * kj::MINUTES);
+    EXPECT_TRUE(bed.clusters.empty()) << seed;
+    EXPECT_EQ(bed.nodes[0]->status.phase, "waiting") << seed;
+    // The disk is good now, and the other one is bootstrapped.
+    bed.unpackFails = false;
+    bootstrap(bed, *bed.nodes[1]);
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] {
+      return bed.votes(*bed.nodes[0]) && bed.votes(*bed.nodes[1]);
     })) << seed;
-    for (auto& what : world.violations) ADD_FAILURE() << what << ", schedule " << seed;
+    for (auto& what : bed.violations) ADD_FAILURE() << what << ", schedule " << seed;
   }
   EXPECT_GT(failed, 5u);
 }
@@ -202,116 +203,116 @@ TEST(Recovery, ThatFailsMakesNoClusterWhoeverDies) {
 class Strangers : public testing::Test {
  protected:
   Quiet quiet;
-  World world{1, 2, World::Knowing::kStrangers};
-  Node& n1 = *world.nodes[0];
-  Node& n2 = *world.nodes[1];
+  Testbed bed{1, 2, Testbed::Knowing::kStrangers};
+  Node& n1 = *bed.nodes[0];
+  Node& n2 = *bed.nodes[1];
 
   Strangers() {
-    for (auto& node : world.nodes) {
+    for (auto& node : bed.nodes) {
       node->config.shared.clear();
-      world.powerOn(*node);
+      bed.powerOn(*node);
     }
-    world.pass(5 * kj::SECONDS);
+    bed.pass(5 * kj::SECONDS);
   }
-  void tell(Node& node, std::vector<std::string> talosconfig,
-            std::vector<std::string> without = {}) {
-    world.talosconfig = std::move(talosconfig);
-    bootstrap(world, node, std::move(without));
+  void request(Node& node, std::vector<std::string> talosconfig,
+               std::vector<std::string> without = {}) {
+    bed.talosconfig = std::move(talosconfig);
+    bootstrap(bed, node, std::move(without));
   }
   std::string outcome() {
-    EXPECT_TRUE(world.eventually(kPatience, [&] { return world.pending == 0; }));
-    return world.outcomes.empty() ? "none" : world.outcomes.back();
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] { return bed.pending == 0; }));
+    return bed.outcomes.empty() ? "none" : bed.outcomes.back();
   }
-  bool both() { return world.votes(n1) && world.votes(n2); }
+  bool both() { return bed.votes(n1) && bed.votes(n2); }
 
   ~Strangers() noexcept override {
-    for (auto& what : world.violations) ADD_FAILURE() << what;
+    for (auto& what : bed.violations) ADD_FAILURE() << what;
   }
 };
 
 // Catches: a node that is named by the talosconfig alone and is not asked; one that is refused with
 // the promise that it joins by itself, and never hears of the cluster again.
 TEST_F(Strangers, WhomTheTalosconfigNamesIsAskedAndJoined) {
-  tell(n2, {});
+  request(n2, {});
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
-  tell(n1, {"10.0.0.1", "10.0.0.2"});
+  request(n1, {"10.0.0.1", "10.0.0.2"});
   EXPECT_EQ(outcome(),
             "n1 bootstrap: n2 (10.0.0.2) has a cluster already; this node joins it by itself");
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return both(); }));
-  EXPECT_EQ(world.clusters.size(), 1u);
-  EXPECT_TRUE(n1.disk.intent.heardOf.empty()) << "a voter needs them no more";
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return both(); }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
+  EXPECT_TRUE(n1.disk.intent.learnedPeers.empty()) << "a voter needs them no more";
 }
 
-// Catches: a node that never finds the cluster of which only Kubernetes has told it; one that does
-// not make the first cluster because Kubernetes of an earlier one has told it of somebody.
+// Catches: a node that never finds the cluster that only Kubernetes knows; one that does
+// not make the first cluster because Kubernetes of an earlier one knows other nodes.
 TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
-  for (auto& node : world.nodes) node->config.shared.clear();
+  for (auto& node : bed.nodes) node->config.shared.clear();
   n2.kubernetesNodes = {"10.0.0.1", "10.0.0.77"};
-  tell(n2, {});
+  request(n2, {});
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
-  world.pass(2 * kj::MINUTES);
+  bed.pass(2 * kj::MINUTES);
   EXPECT_FALSE(both()) << "somebody else has told the other one";
   n1.kubernetesNodes = {"10.0.0.1", "10.0.0.2"};
   n1.wake();
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return both(); }));
-  EXPECT_EQ(world.clusters.size(), 1u);
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return both(); }));
+  EXPECT_EQ(bed.clusters.size(), 1u);
 }
 
 // Catches: a node that forgets who has asked it, at once or with its next start.
 TEST_F(Strangers, WhoAskedIsAskedBack) {
-  auto until = world.timer.now() + kPatience;
-  tell(n1, {"10.0.0.2"});
-  while (n2.disk.intent.heardOf.empty()) {
-    ASSERT_LT(world.timer.now(), until);
-    world.pass(1 * kj::MILLISECONDS);
+  auto until = bed.timer.now() + kTimeout;
+  request(n1, {"10.0.0.2"});
+  while (n2.disk.intent.learnedPeers.empty()) {
+    ASSERT_LT(bed.timer.now(), until);
+    bed.pass(1 * kj::MILLISECONDS);
   }
-  EXPECT_EQ(n2.disk.intent.heardOf[0], "10.0.0.1");
-  world.powerOff(n2);
-  world.powerOn(n2);
-  world.pass(3 * kj::SECONDS);
-  tell(n2, {});
-  world.eventually(kPatience, [&] { return world.pending == 0; });
-  EXPECT_EQ(world.clusters.size(), 1u);
-  EXPECT_TRUE(world.eventually(kPatience, [&] { return both(); }));
+  EXPECT_EQ(n2.disk.intent.learnedPeers[0], "10.0.0.1");
+  bed.powerOff(n2);
+  bed.powerOn(n2);
+  bed.pass(3 * kj::SECONDS);
+  request(n2, {});
+  bed.eventually(kTimeout, [&] { return bed.pending == 0; });
+  EXPECT_EQ(bed.clusters.size(), 1u);
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return both(); }));
 }
 
 // Catches: the one that asked, and made nothing, blocks the one that was asked for ever.
 TEST_F(Strangers, WhoAskedAndIsGoneCanBeLeftOut) {
-  tell(n1, {"10.0.0.2", "10.0.0.9"});
+  request(n1, {"10.0.0.2", "10.0.0.9"});
   EXPECT_EQ(outcome(),
             "n1 bootstrap: no answer from 10.0.0.9 (connection refused); a node that cannot be "
             "asked may have a cluster: start it, or, if it has none, leave it out with talosctl "
             "bootstrap --without");
-  world.powerOff(n1);
-  tell(n2, {});
+  bed.powerOff(n1);
+  request(n2, {});
   EXPECT_EQ(outcome().substr(0, 34), "n2 bootstrap: no answer from 10.0.");
-  tell(n2, {}, {"10.0.0.1"});
+  request(n2, {}, {"10.0.0.1"});
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
 }
 
 TEST_F(Strangers, ANodeOfTheTalosconfigIsLeftOutAsOneOfTheConfig) {
-  tell(n1, {"10.0.0.2", "10.0.0.9"}, {"10.0.0.8"});
+  request(n1, {"10.0.0.2", "10.0.0.9"}, {"10.0.0.8"});
   EXPECT_EQ(outcome(),
             "n1 bootstrap: cannot do without 10.0.0.8: this node would not ask it; it would ask "
             "10.0.0.2, 10.0.0.9");
-  tell(n1, {"10.0.0.2", "10.0.0.9"}, {"10.0.0.9"});
+  request(n1, {"10.0.0.2", "10.0.0.9"}, {"10.0.0.9"});
   EXPECT_EQ(outcome(), "n1 bootstrap: done");
 }
 
 // Catches: a node that waits for itself, or for an address that nobody has before there is etcd.
 TEST_F(Strangers, OwnAndSharedAddressesOfTheTalosconfigAreNoObstacle) {
   n1.config.shared.add(kj::str(kSharedAddress));
-  tell(n1, {"10.0.0.1", "127.0.8.2", "::1", "n1", "::ffff:10.0.0.1", "10.0.0.100", "10.0.0.2"});
+  request(n1, {"10.0.0.1", "127.0.8.2", "::1", "n1", "::ffff:10.0.0.1", "10.0.0.100", "10.0.0.2"});
   EXPECT_EQ(outcome(), "n1 bootstrap: done");
 }
 
 // Catches: consent that a power cut takes back.
 TEST_F(Strangers, WhoCannotKeepTheAskerDoesNotConsent) {
-  world.failures = 1;
-  tell(n1, {"10.0.0.2"});
-  world.pass(10 * kj::SECONDS);
-  EXPECT_EQ(world.clusters.size(), 0u);
-  world.failures = 0;
+  bed.failures = 1;
+  request(n1, {"10.0.0.2"});
+  bed.pass(10 * kj::SECONDS);
+  EXPECT_EQ(bed.clusters.size(), 0u);
+  bed.failures = 0;
   EXPECT_EQ(outcome(), "n1 bootstrap: done");
 }
 

@@ -12,109 +12,111 @@ namespace talos::supervisor {
 void requireOneCluster(kj::ArrayPtr<const Asked> members) {
   const Asked* first = nullptr;
   for (auto& one : members) {
-    if (!one.said.is<Standing>() || one.said.get<Standing>().cluster == 0) continue;
+    if (!one.said.is<BootstrapState>() || one.said.get<BootstrapState>().cluster == 0) continue;
     if (first == nullptr) {
       first = &one;
-    } else if (first->said.get<Standing>().cluster != one.said.get<Standing>().cluster) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(first->host, " and ", one.host, " are members of different clusters, ",
-                   hex(first->said.get<Standing>().cluster), " and ",
-                   hex(one.said.get<Standing>().cluster), "; reset those that do not belong here"));
+    } else if (first->said.get<BootstrapState>().cluster != one.said.get<BootstrapState>().cluster) {
+      fail(
+          ErrorKind::kFailedPrecondition,
+          kj::str(first->host, " and ", one.host, " are members of different clusters, ",
+                  hex(first->said.get<BootstrapState>().cluster), " and ",
+                  hex(one.said.get<BootstrapState>().cluster), "; reset those that do not belong here"));
     }
   }
 }
 
 kj::Promise<void> Join::attempt(kj::ArrayPtr<const Asked> members) {
-  auto config = here.config();
+  auto config = self.config();
   requireOneCluster(members);
-  auto turn = here.take("it joins a cluster");
-  auto hosts = co_await membersAt(edges, config, members);
+  auto turn = self.take("it joins a cluster");
+  auto hosts = co_await membersAt(deps, config, members);
   if (hosts.empty()) {
-    fail(ErrorKind::kUnavailable, kj::str("no node tells the members of the cluster"));
+    fail(ErrorKind::kUnavailable, kj::str("no node answers with the members of the cluster"));
   }
   auto answer = co_await view.members(hosts);
-  co_await underLock(edges, here, answer.through, config.name,
+  co_await underLock(deps, self, answer.through, config.name,
                      [&] { return add(answer.through, config); });
 }
 
 kj::Promise<void> Join::add(etcd::Etcd& through, const Config& config) {
   auto peerUrl = urlOf(config.addresses[0], kEtcdPeerPort);
-  kj::Vector<etcd::Etcd*> doors;
+  kj::Vector<etcd::Etcd*> endpoints;
   for (;;) {
     auto list = co_await through.members(true);
-    doors = doorsFor(edges, config, through, list.members);
-    auto voices = co_await view.voices(list.members, config);
-    auto step = planJoin(config.name, peerUrl, voices);
-    if (step.what == JoinStep::What::kWait) fail(ErrorKind::kFailedPrecondition, step.why);
+    endpoints = endpointsFor(deps, config, through, list.members);
+    auto probes = co_await view.probes(list.members, config);
+    auto step = planJoin(config.name, peerUrl, probes);
+    if (step.what == JoinStep::What::kWait) fail(ErrorKind::kFailedPrecondition, step.message);
     if (step.what == JoinStep::What::kAdd) break;
-    log::info("removing a member", {{"id", hex(step.member)}, {"reason", step.why}});
+    log::info(kj::str("removing ", step.message), {{"id", hex(step.member)}});
     co_await through.removeMember(step.member);
   }
-  auto added = co_await addThrough(doors, peerUrl);
+  auto added = co_await addThrough(endpoints, peerUrl);
   Intent intent;
   intent.state = Intent::State::kJoins;
   intent.member = added.member.id;
   intent.cluster = initialCluster(added.members, added.member.id, config.name);
-  here.record(kj::mv(intent));
-  here.say(kj::str("joining as a learner, id ", hex(added.member.id)));
+  self.record(kj::mv(intent));
+  self.say(kj::str("joining as a learner, id ", hex(added.member.id)));
 }
 
-// What has taken effect though its answer is lost is refused the second time: nobody is added
+// A change that took effect though its answer was lost is refused the second time: nobody is added
 // twice.
-kj::Promise<etcd::MemberAdded> Join::addThrough(kj::ArrayPtr<etcd::Etcd* const> doors,
+kj::Promise<etcd::MemberAdded> Join::addThrough(kj::ArrayPtr<etcd::Etcd* const> endpoints,
                                                 kj::StringPtr peerUrl) {
   kj::Maybe<kj::Exception> refusal;
-  for (auto* door : doors) {
+  for (auto* endpoint : endpoints) {
     kj::Maybe<etcd::MemberAdded> added;
     kj::Maybe<kj::Exception> failure;
-    co_await door->addMember(kj::arr(kj::str(peerUrl)), true)
+    co_await endpoint->addMember(kj::arr(kj::str(peerUrl)), true)
         .then([&](etcd::MemberAdded&& it) { added = kj::mv(it); },
               [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (it, added) co_return kj::mv(*it);
     KJ_IF_MAYBE (e, failure) {
       if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
-      keepReason(refusal, kj::mv(*e));
+      keepError(refusal, kj::mv(*e));
     }
   }
   kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
 }
 
 kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
-  auto config = here.config();
-  auto own = here.intent().member;
-  // Itself is asked last: it may be the only one that is left since it votes.
-  auto addresses = withLocal(known, edges.board.running());
+  auto config = self.config();
+  auto own = self.intent().member;
+  // The local member is asked last: it may be the only one left, because it votes already.
+  auto addresses = withLocal(known, deps.store.running());
   auto answer = co_await view.members(addresses);
   const etcd::Member* found = nullptr;
   for (auto& member : answer.list.members) {
     if (member.id == own) found = &member;
   }
   if (found == nullptr) {
-    if (here.data() != Data::kNone) {
+    if (self.data() != Data::kNone) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("the other members have removed this one, ", hex(own),
                    "; run talosctl etcd leave on this node to join again"));
     }
-    here.record(Intent());  // it has never been started: join anew
+    self.record(Intent());  // it has never been started: join anew
     co_return false;
   }
   if (!found->learner) co_return true;
-  if (&answer.through == &edges.doors.at(kLocal)) {
-    fail(ErrorKind::kUnavailable, "no other member answers, which could give it its vote");
+  if (&answer.through == &deps.endpoints.at(kLocal)) {
+    fail(ErrorKind::kUnavailable, "no other member answers that could promote it");
   }
-  if (here.data() != Data::kWhole) {
+  if (self.data() != Data::kWhole) {
     // etcd starts only with the list that its cluster has, which may have changed meanwhile.
     auto cluster = initialCluster(answer.list.members, own, config.name);
-    if (cluster != here.intent().cluster) {
-      auto intent = here.intent().clone();
+    if (cluster != self.intent().cluster) {
+      auto intent = self.intent().clone();
       intent.cluster = kj::mv(cluster);
-      here.record(kj::mv(intent));
+      self.record(kj::mv(intent));
     }
   }
-  if (here.data() != Data::kWhole || found->name.size() == 0) {
-    fail(ErrorKind::kUnavailable, kj::str("waiting until etcd has started here as a learner"));
+  if (self.data() != Data::kWhole || found->name.size() == 0) {
+    fail(ErrorKind::kUnavailable,
+         kj::str("waiting until etcd of this node has started as a learner"));
   }
-  co_await underLock(edges, here, answer.through, config.name,
+  co_await underLock(deps, self, answer.through, config.name,
                      [&] { return answer.through.promoteMember(own).ignoreResult(); });
   co_return true;
 }

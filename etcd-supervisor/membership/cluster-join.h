@@ -1,9 +1,9 @@
-// Becoming a member of a cluster that there is: as a learner, which votes when it has caught up.
+// Joins an existing cluster: as a learner, which is promoted to a voter when it has caught up.
 //
-// One change of members at a time in the whole cluster, under a lock in its etcd. What is left of
-// an earlier life of this node is removed first. When the cluster has taken this node in, the
-// intent is on disk before etcd starts; after a crash in between the next attempt finds the entry,
-// removes it, as nothing was ever started by it, and is taken in anew.
+// One change of members at a time in the whole cluster, under a lock in its etcd. Data of an
+// earlier life of this node is removed first. When the cluster has added this node, the intent is
+// on disk before etcd starts; after a crash in between the next attempt finds the entry, removes
+// it, because no etcd was ever started with it, and adds the node anew.
 #pragma once
 
 #include "etcd-supervisor/membership/cluster-view.h"
@@ -13,26 +13,28 @@ namespace talos::supervisor {
 
 class Join {
  public:
-  Join(Edges& edges, Here& here, View& view) : edges(edges), here(here), view(view) {}
+  Join(Dependencies& deps, LocalMember& self, ClusterView& view)
+      : deps(deps), self(self), view(view) {}
 
-  // One attempt, with the nodes that have said that they are members. Rejects with the reason;
+  // One attempt, through the nodes that say that they are members. Rejects with the error;
   // afterwards the intent may be kJoins.
   kj::Promise<void> attempt(kj::ArrayPtr<const Asked> members);
 
-  // One attempt to become a voter, through the others: a learner cannot do it. True: it votes.
+  // One attempt to become a voter, through the other members: a learner cannot promote itself.
+  // True: it votes.
   kj::Promise<bool> promote(kj::ArrayPtr<const kj::String> known);
 
  private:
-  Edges& edges;
-  Here& here;
-  View& view;
+  Dependencies& deps;
+  LocalMember& self;
+  ClusterView& view;
 
   kj::Promise<void> add(etcd::Etcd& through, const Config& config);
-  kj::Promise<etcd::MemberAdded> addThrough(kj::ArrayPtr<etcd::Etcd* const> doors,
+  kj::Promise<etcd::MemberAdded> addThrough(kj::ArrayPtr<etcd::Etcd* const> endpoints,
                                             kj::StringPtr peerUrl);
 };
 
-// Refuses what belongs to two clusters.
+// Refuses members of two clusters.
 void requireOneCluster(kj::ArrayPtr<const Asked> members);
 
 }  // namespace talos::supervisor

@@ -12,23 +12,23 @@ namespace {
 
 // etcd takes members for healthy that have been connected for 5 s.
 constexpr auto kRemoval = 15 * kj::SECONDS, kAgain = 500 * kj::MILLISECONDS;
-// vipd says good-bye within 6 s (vipd/vip-manager.h) of being told that the node leaves; machined's
-// store has that in a moment, if machined runs.
+// vipd gives its addresses up within 6 s (vipd/vip-manager.h) once it knows that the node leaves;
+// machined's store knows that in a moment, if machined runs.
 constexpr auto kAddresses = 8 * kj::SECONDS, kTelling = 5 * kj::SECONDS;
 
 constexpr kj::StringPtr kOnly =
     "this is the only voting member: its cluster ends with it; erase it with talosctl reset "
     "--graceful=false"_kj;
-constexpr kj::StringPtr kNoMember = "this node is no member of a cluster"_kj;
+constexpr kj::StringPtr kNoMember = "this node is not a member of a cluster"_kj;
 
-void requireAllowed(kj::ArrayPtr<const Voice> voices, etcd::MemberId id, bool force,
+void requireAllowed(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId id, bool force,
                     kj::StringPtr last) {
-  auto removal = removalOf(voices, id);
+  auto removal = removalOf(probes, id);
   if (removal.last) fail(ErrorKind::kFailedPrecondition, last);
-  KJ_IF_MAYBE (why, removal.objection) {
+  KJ_IF_MAYBE (objection, removal.objection) {
     if (!force) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str("the cluster would lose its quorum: ", *why,
+           kj::str("the cluster would lose its quorum: ", *objection,
                    "; start those members, remove them first, or use --force"));
     }
   }
@@ -40,7 +40,7 @@ kj::Maybe<const etcd::Member&> ownIn(kj::ArrayPtr<const etcd::Member> members, c
     if (member.id == id) return member;
   }
   if (id != 0) return nullptr;
-  // Its place is its own; a name may be another's, too.
+  // Its peer URL is its own; another member may have its name.
   for (auto& member : members) {
     for (auto& url : member.peerUrls) {
       if (url == urlOf(config.addresses[0], kEtcdPeerPort)) return member;
@@ -80,73 +80,73 @@ etcd::MemberId findMember(kj::StringPtr name, kj::ArrayPtr<const etcd::Member> m
 void Leave::recordLeft() {
   Intent left;
   left.state = Intent::State::kLeft;
-  here.record(kj::mv(left));
-  here.say(kj::str("left the cluster; removing its data"));
+  self.record(kj::mv(left));
+  self.say(kj::str("left the cluster; removing its data"));
 }
 
-// Another member leads before this one goes: nobody waits for an election then.
-kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const Voice> voices, etcd::MemberId own) {
-  for (auto& voice : voices) {
-    if (voice.member.id == own || voice.member.learner || !voice.answers) continue;
-    co_await edges.doors.at(kLocal).moveLeader(voice.member.id);
-    log::info("moved the leadership", {{"to", describe(voice.member)}});
+// Moves the leadership before this member leaves: nobody waits for an election then.
+kj::Promise<void> Leave::moveAway(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own) {
+  for (auto& probe : probes) {
+    if (probe.member.id == own || probe.member.learner || !probe.answers) continue;
+    co_await deps.endpoints.at(kLocal).moveLeader(probe.member.id);
+    log::info("moved the leadership", {{"to", describe(probe.member)}});
     co_return;
   }
 }
 
-// etcd refuses for some seconds after a change of its leader or its members, so all are asked in
-// turns. A member that is gone was removed by an attempt whose answer was lost.
-kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::MemberId id) {
-  auto until = edges.timer.now() + kRemoval;
+// etcd refuses for some seconds after a change of its leader or its members, so all members are
+// asked in turn. A member that is missing was removed by an attempt whose answer was lost.
+kj::Promise<void> Leave::removeSurely(kj::Vector<etcd::Etcd*> endpoints, etcd::MemberId id) {
+  auto until = deps.timer.now() + kRemoval;
   kj::Maybe<kj::Exception> refusal;
   for (size_t turn = 0;; ++turn) {
     kj::Maybe<kj::Exception> wrong;
-    co_await doors[turn % doors.size()]->removeMember(id).ignoreResult().catch_(
+    co_await endpoints[turn % endpoints.size()]->removeMember(id).ignoreResult().catch_(
         [&](kj::Exception&& e) { wrong = kj::mv(e); });
     KJ_IF_MAYBE (e, wrong) {
       auto kind = kindOf(*e);
       if (kind == ErrorKind::kNotFound) co_return;
       if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
-      keepReason(refusal, kj::mv(*e));
-      if (edges.timer.now() >= until) kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
+      keepError(refusal, kj::mv(*e));
+      if (deps.timer.now() >= until) kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
     } else {
       co_return;
     }
-    co_await edges.timer.afterDelay(kAgain);
+    co_await deps.timer.afterDelay(kAgain);
   }
 }
 
-// One that is not given up, by a vipd that hangs, goes when its lease ends.
+// An address that a hanging vipd does not give up expires with its lease.
 kj::Promise<void> Leave::giveUpAddresses() {
-  co_await here.untilLeavingIsTold().exclusiveJoin(edges.timer.afterDelay(kTelling));
-  auto until = edges.timer.now() + kAddresses;
+  co_await self.untilLeavingPublished().exclusiveJoin(deps.timer.afterDelay(kTelling));
+  auto until = deps.timer.now() + kAddresses;
   for (;;) {
-    auto changed = here.changed.next();
-    auto addresses = edges.board.sharedAddresses();
+    auto changed = self.changed.next();
+    auto addresses = deps.store.sharedAddresses();
     if (addresses.empty()) co_return;
-    here.say(kj::str("leaving the cluster; waiting until vipd has given up ", joined(addresses)));
-    if (edges.timer.now() >= until) {
+    self.say(kj::str("leaving the cluster; waiting until vipd has given up ", joined(addresses)));
+    if (deps.timer.now() >= until) {
       log::warn("vipd has not given up its shared addresses; going on",
                 {{"addresses", joined(addresses)}, {"waited", "8 s"}});
       co_return;
     }
-    co_await edges.timer.atTime(until).exclusiveJoin(kj::mv(changed));
+    co_await deps.timer.atTime(until).exclusiveJoin(kj::mv(changed));
   }
 }
 
 kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, Judge& judge,
                                       const Config& config) {
   auto list = co_await through.members(true);
-  auto voices = co_await view.voices(list.members, config);
-  judge(voices, own);
-  auto leaving = here.leaveNow();
+  auto probes = co_await view.probes(list.members, config);
+  judge(probes, own);
+  auto leaving = self.leaveNow();
   co_await giveUpAddresses();
-  if (edges.board.running()) {
-    co_await edges.doors.at(kLocal)
+  if (deps.store.running()) {
+    co_await deps.endpoints.at(kLocal)
         .status()
         .then([&](etcd::Status&& status) -> kj::Promise<void> {
           if (status.leader != own) return kj::READY_NOW;
-          return moveAway(voices, own);
+          return moveAway(probes, own);
         })
         .catch_([](kj::Exception&& e) {
           log::warn("cannot move the leadership away", {{"error", messageOf(e)}});
@@ -155,135 +155,135 @@ kj::Promise<void> Leave::removeLocked(etcd::Etcd& through, etcd::MemberId own, J
   Intent leaves;
   leaves.state = Intent::State::kLeaves;
   leaves.member = own;
-  here.record(kj::mv(leaves));
-  here.say(kj::str("leaving the cluster"));
-  co_await removeSurely(doorsFor(edges, config, through, list.members, own), own);
+  self.record(kj::mv(leaves));
+  self.say(kj::str("leaving the cluster"));
+  co_await removeSurely(endpointsFor(deps, config, through, list.members, own), own);
   recordLeft();
 }
 
 kj::Promise<void> Leave::leave(bool force, kj::ArrayPtr<const kj::String> known) {
-  // What is left of its data may be worth recovering: it goes only with the machine.
-  if (here.phase() == Phase::kDamaged) fail(ErrorKind::kFailedPrecondition, kNoMember);
-  return leaveUnless([force](kj::ArrayPtr<const Voice> voices,
-                             etcd::MemberId own) { requireAllowed(voices, own, force, kOnly); },
+  // Damaged data may be worth recovering: it is erased only with the machine.
+  if (self.phase() == Phase::kDamaged) fail(ErrorKind::kFailedPrecondition, kNoMember);
+  return leaveUnless([force](kj::ArrayPtr<const MemberProbe> probes,
+                             etcd::MemberId own) { requireAllowed(probes, own, force, kOnly); },
                      known);
 }
 
 kj::Promise<void> Leave::withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known) {
   return leaveUnless(
-      [going, force](kj::ArrayPtr<const Voice> voices, etcd::MemberId own) {
-        if (force) return requireAllowed(voices, own, true, kOnly);
-        KJ_IF_MAYBE (why, objectionTo(going, voices, own, true)) {
-          fail(ErrorKind::kFailedPrecondition, *why);
+      [going, force](kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own) {
+        if (force) return requireAllowed(probes, own, true, kOnly);
+        KJ_IF_MAYBE (objection, objectionTo(going, probes, own, true)) {
+          fail(ErrorKind::kFailedPrecondition, *objection);
         }
       },
       known);
 }
 
 kj::Promise<void> Leave::leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known) {
-  auto config = here.config();
-  auto phase = here.phase();
+  auto config = self.config();
+  auto phase = self.phase();
   if (phase == Phase::kLeft) co_return;
   if (phase == Phase::kWaiting || phase == Phase::kBootstrapping) {
     fail(ErrorKind::kFailedPrecondition, kNoMember);
   }
-  auto turn = here.take("it leaves its cluster");
+  auto turn = self.take("it leaves its cluster");
   // Through another member, if there is one: the lock must outlive this one.
-  auto addresses = withLocal(known, edges.board.running());
+  auto addresses = withLocal(known, deps.store.running());
   auto answer = co_await view.members(addresses);
-  etcd::MemberId own = here.intent().member;
-  if (own == 0 && edges.board.running()) {
-    co_await edges.doors.at(kLocal).status().then(
+  etcd::MemberId own = self.intent().member;
+  if (own == 0 && deps.store.running()) {
+    co_await deps.endpoints.at(kLocal).status().then(
         [&](etcd::Status&& status) { own = status.member; }, [](kj::Exception&&) {});
   }
   KJ_IF_MAYBE (member, ownIn(answer.list.members, config, own)) {
     own = member->id;
   } else {
-    // The others have removed it before; or, of damaged data, have never had it.
+    // The others have removed it before; or, if its data is damaged, have never had it.
     if (phase != Phase::kDamaged) recordLeft();
     co_return;
   }
-  co_await underLock(edges, here, answer.through, config.name, [&] {
+  co_await underLock(deps, self, answer.through, config.name, [&] {
     return removeLocked(answer.through, own, judge, config);
   }).catch_([&](kj::Exception&& e) {
     // It waits for nobody any more.
-    if (here.intent().state != Intent::State::kLeaves) here.say(kj::String());
+    if (self.intent().state != Intent::State::kLeaves) self.say(kj::String());
     kj::throwFatalException(kj::mv(e));
   });
 }
 
 kj::Promise<void> Leave::settle(kj::ArrayPtr<const kj::String> known) {
-  auto config = here.config();
-  auto turn = here.take("it leaves its cluster");
-  auto addresses = withLocal(known, edges.board.running());
+  auto config = self.config();
+  auto turn = self.take("it leaves its cluster");
+  auto addresses = withLocal(known, deps.store.running());
   auto answer = co_await view.members(addresses);
-  if (ownIn(answer.list.members, config, here.intent().member) == nullptr) {
+  if (ownIn(answer.list.members, config, self.intent().member) == nullptr) {
     recordLeft();
   } else {
     log::info("the cluster has not removed this node: it stays a member");
-    here.recordMember(here.intent().member);
-    here.say(kj::String());
+    self.recordMember(self.intent().member);
+    self.say(kj::String());
   }
 }
 
-// The member that goes is asked for nothing, if another one answers: when it is none any more, it
-// answers neither its removal nor the end of the lock.
-kj::Promise<etcd::Etcd*> Leave::doorBeside(const View::Answer& answer, etcd::MemberId id,
-                                           kj::ArrayPtr<const kj::String> addresses) {
+// The member that is removed is asked for nothing if another one answers: once it is removed, it
+// answers neither the removal nor the release of the lock.
+kj::Promise<etcd::Etcd*> Leave::endpointBeside(const ClusterView::Answer& answer, etcd::MemberId id,
+                                               kj::ArrayPtr<const kj::String> addresses) {
   kj::Vector<kj::String> its, others;
   for (auto& member : answer.list.members) {
-    if (member.id == id) addHosts(its, here.config(), member);
+    if (member.id == id) addHosts(its, self.config(), member);
   }
   for (auto& address : addresses) {
     bool own = std::any_of(its.begin(), its.end(), [&](auto& one) { return one == address; });
     if (!own) others.add(kj::str(address));
   }
-  etcd::Etcd* door = &answer.through;
+  etcd::Etcd* endpoint = &answer.through;
   if (!others.empty() && others.size() < addresses.size()) {
-    co_await view.members(others).then([&](View::Answer&& beside) { door = &beside.through; },
-                                       [](kj::Exception&&) {});
+    co_await view.members(others).then(
+        [&](ClusterView::Answer&& beside) { endpoint = &beside.through; }, [](kj::Exception&&) {});
   }
-  co_return door;
+  co_return endpoint;
 }
 
 kj::Promise<void> Leave::remove(kj::StringPtr name, bool force,
                                 kj::ArrayPtr<const kj::String> known) {
-  auto config = here.config();
-  auto addresses = withLocal(known, edges.board.running());
+  auto config = self.config();
+  auto addresses = withLocal(known, deps.store.running());
   auto answer = co_await view.members(addresses);
   auto id = findMember(name, answer.list.members);
-  KJ_IF_MAYBE (own, ownIn(answer.list.members, config, here.intent().member)) {
+  KJ_IF_MAYBE (own, ownIn(answer.list.members, config, self.intent().member)) {
     if (own->id == id) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("\"", name, "\" is this node; use talosctl etcd leave"));
     }
   }
-  auto& through = *co_await doorBeside(answer, id, addresses);
-  co_await underLock(edges, here, through, config.name, [&]() -> kj::Promise<void> {
+  auto& through = *co_await endpointBeside(answer, id, addresses);
+  co_await underLock(deps, self, through, config.name, [&]() -> kj::Promise<void> {
     auto list = co_await through.members(true);
-    auto voices = co_await view.voices(list.members, config);
-    requireAllowed(voices, id, force,
+    auto probes = co_await view.probes(list.members, config);
+    requireAllowed(probes, id, force,
                    "that is the only voting member; the cluster ends without it");
-    log::info("removing a member", {{"id", hex(id)}, {"reason", "asked for"}});
-    // Who forces it goes round our check; what etcd thinks of it, at one member, still counts.
-    kj::Vector<etcd::Etcd*> doors;
-    if (force) doors.add(&through);
-    if (!force) doors = doorsFor(edges, config, through, list.members, id);
-    co_await removeSurely(kj::mv(doors), id);
+    log::info("removing a member, as requested", {{"id", hex(id)}});
+    // `force` skips our check; etcd's own check, at one member, still counts.
+    kj::Vector<etcd::Etcd*> endpoints;
+    if (force) endpoints.add(&through);
+    if (!force) endpoints = endpointsFor(deps, config, through, list.members, id);
+    co_await removeSurely(kj::mv(endpoints), id);
   });
 }
 
 kj::Promise<kj::String> Leave::forfeit() {
-  auto config = here.config();
-  auto status = co_await edges.doors.at(kLocal).status();
+  auto config = self.config();
+  auto status = co_await deps.endpoints.at(kLocal).status();
   if (status.leader != status.member) co_return kj::String();
-  auto list = co_await edges.doors.at(kLocal).members(true);
-  auto voices = co_await view.voices(list.members, config);
-  for (auto& voice : voices) {
-    if (voice.member.id == status.member || voice.member.learner || !voice.answers) continue;
-    co_await edges.doors.at(kLocal).moveLeader(voice.member.id);
-    log::info("moved the leadership", {{"to", describe(voice.member)}});
-    co_return kj::str(voice.member.name);
+  auto list = co_await deps.endpoints.at(kLocal).members(true);
+  auto probes = co_await view.probes(list.members, config);
+  for (auto& probe : probes) {
+    if (probe.member.id == status.member || probe.member.learner || !probe.answers) continue;
+    co_await deps.endpoints.at(kLocal).moveLeader(probe.member.id);
+    log::info("moved the leadership", {{"to", describe(probe.member)}});
+    co_return kj::str(probe.member.name);
   }
   fail(ErrorKind::kFailedPrecondition, "no other voting member answers that could lead");
 }

@@ -1,12 +1,12 @@
-// Leaving the cluster, and taking others out of it.
+// Removes this node, or another member, from the cluster.
 //
 // The intent is on disk before the cluster is asked to remove this node. After a crash in between
-// settle() asks the cluster whether it has: then this node has left, otherwise it is a member as
-// before. Data is removed only of a node that its cluster has removed, and only when its etcd has
-// ended.
+// settle() asks the cluster if it has done so: then this node has left, otherwise it is a member as
+// before. Data is removed only on a node that its cluster has removed, and only when its etcd has
+// exited.
 //
-// Before the cluster is asked, what needs this member lets go of it: a shared address moves to
-// another node, which etcd has to be told of, and so does the leadership.
+// Before that, everything that needs this member moves to another node: a shared address, which
+// etcd has to record, and the leadership.
 #pragma once
 
 #include "etcd-supervisor/membership/cluster-view.h"
@@ -17,14 +17,15 @@ namespace talos::supervisor {
 
 class Leave {
  public:
-  Leave(Edges& edges, Here& here, View& view) : edges(edges), here(here), view(view) {}
+  Leave(Dependencies& deps, LocalMember& self, ClusterView& view)
+      : deps(deps), self(self), view(view) {}
 
   // Resolves when the intent is kLeft. `known`: addresses of members, as far as they are known.
   kj::Promise<void> leave(bool force, kj::ArrayPtr<const kj::String> known);
-  // The same, refused for each objection to this (../plan/departure-check.h); `force`: as leave().
-  // A node whose data is damaged, and which leave() refuses, is taken out by the others.
+  // As leave(), refused for each objection to this (../plan/departure-check.h) unless `force`. A
+  // node whose data is damaged, and which leave() refuses, is removed by the others.
   kj::Promise<void> withdraw(Going going, bool force, kj::ArrayPtr<const kj::String> known);
-  // Of an intent kLeaves that nobody is at: kLeft or none.
+  // Settles an intent kLeaves that no call is working on: afterwards it is kLeft or none.
   kj::Promise<void> settle(kj::ArrayPtr<const kj::String> known);
   // Another member: by its name, or its id in hexadecimal.
   kj::Promise<void> remove(kj::StringPtr member, bool force, kj::ArrayPtr<const kj::String> known);
@@ -32,21 +33,21 @@ class Leave {
   kj::Promise<kj::String> forfeit();
 
  private:
-  Edges& edges;
-  Here& here;
-  View& view;
+  Dependencies& deps;
+  LocalMember& self;
+  ClusterView& view;
 
   // Throws when the member `own` must stay.
-  using Judge = kj::Function<void(kj::ArrayPtr<const Voice> voices, etcd::MemberId own)>;
+  using Judge = kj::Function<void(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own)>;
 
   kj::Promise<void> leaveUnless(Judge judge, kj::ArrayPtr<const kj::String> known);
-  kj::Promise<etcd::Etcd*> doorBeside(const View::Answer& answer, etcd::MemberId id,
-                                      kj::ArrayPtr<const kj::String> addresses);
-  kj::Promise<void> removeSurely(kj::Vector<etcd::Etcd*> doors, etcd::MemberId id);
+  kj::Promise<etcd::Etcd*> endpointBeside(const ClusterView::Answer& answer, etcd::MemberId id,
+                                          kj::ArrayPtr<const kj::String> addresses);
+  kj::Promise<void> removeSurely(kj::Vector<etcd::Etcd*> endpoints, etcd::MemberId id);
   kj::Promise<void> removeLocked(etcd::Etcd& through, etcd::MemberId own, Judge& judge,
                                  const Config& config);
   kj::Promise<void> giveUpAddresses();
-  kj::Promise<void> moveAway(kj::ArrayPtr<const Voice> voices, etcd::MemberId own);
+  kj::Promise<void> moveAway(kj::ArrayPtr<const MemberProbe> probes, etcd::MemberId own);
   void recordLeft();
 };
 

@@ -23,14 +23,14 @@ kj::String clientUrl(unsigned i) {
 }
 
 // A node whose etcd runs, and the members that it reaches.
-struct Around final : Files, Board, Peers, Doors {
-  std::vector<kj::Own<etcd::ModelEtcd>> doors;
+struct FakeNode final : Files, MembershipStore, Peers, EtcdEndpoints {
+  std::vector<kj::Own<etcd::ModelEtcd>> endpoints;
 
   etcd::Etcd& at(kj::StringPtr where) override {
-    for (unsigned i = 0; i < doors.size(); ++i) {
-      if (where == address(i)) return *doors[i];
+    for (unsigned i = 0; i < endpoints.size(); ++i) {
+      if (where == address(i)) return *endpoints[i];
     }
-    return *doors[0];
+    return *endpoints[0];
   }
   bool running() override { return true; }
 
@@ -46,33 +46,38 @@ struct Around final : Files, Board, Peers, Doors {
   kj::Vector<kj::String> kubernetesNodes() override { return {}; }
   kj::Maybe<const Wanted&> wanted() override { return nullptr; }
   kj::Promise<void> want(Wanted) override { return kj::READY_NOW; }
-  kj::Promise<void> tell(const Status&, kj::ArrayPtr<const etcd::Member>) override {
+  kj::Promise<void> publish(const Status&, kj::ArrayPtr<const etcd::Member>) override {
     return kj::READY_NOW;
   }
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr) override { return kj::NEVER_DONE; }
-  kj::Promise<Standing> standing(kj::StringPtr, kj::StringPtr) override { return kj::NEVER_DONE; }
+  kj::Promise<BootstrapState> bootstrapState(kj::StringPtr, kj::StringPtr) override { return kj::NEVER_DONE; }
   kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr) override { return kj::NEVER_DONE; }
 };
 
-struct ClusterView : testing::Test {
-  ~ClusterView() noexcept override {}
+struct ClusterViewTest : testing::Test {
+  ~ClusterViewTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   etcd::ModelCluster cluster{timer, "m0", peerUrl(0), clientUrl(0)};
-  Around around;
-  Edges edges{timer, kj::systemPreciseCalendarClock(), [] { return 0.5; }, around, around, around,
-              around};
-  View view{edges};
+  FakeNode node;
+  Dependencies deps{.timer = timer,
+                    .clock = kj::systemPreciseCalendarClock(),
+                    .chance = [] { return 0.5; },
+                    .files = node,
+                    .store = node,
+                    .peers = node,
+                    .endpoints = node};
+  ClusterView view{deps};
   Config config;
   kj::Vector<kj::String> known;
 
-  ClusterView() {
+  ClusterViewTest() {
     config.name = kj::str("m0");
     config.addresses.add(address(0));
     reach(cluster.leader);
     for (unsigned i = 1; i < kMembers; ++i) {
-      auto& first = *around.doors[0];
+      auto& first = *node.endpoints[0];
       auto id = first.addMember(kj::arr(peerUrl(i)), true).wait(scope).member.id;
       cluster.start(id, kj::str("m", i), clientUrl(i));
       first.promoteMember(id).wait(scope);
@@ -81,55 +86,57 @@ struct ClusterView : testing::Test {
       known.add(address(i));
     }
   }
-  void reach(etcd::MemberId id) { around.doors.push_back(kj::heap<etcd::ModelEtcd>(cluster, id)); }
-  // They take what they are asked, and say nothing.
-  void silence(unsigned from, unsigned until) {
-    for (unsigned i = from; i < until; ++i) around.doors[i]->faults.hanging = true;
+  void reach(etcd::MemberId id) {
+    node.endpoints.push_back(kj::heap<etcd::ModelEtcd>(cluster, id));
   }
-  // What is seen; none: it takes longer.
-  kj::Maybe<Seen> look(kj::Duration most) {
-    kj::Maybe<Seen> seen;
+  // They accept calls and never answer.
+  void silence(unsigned from, unsigned until) {
+    for (unsigned i = from; i < until; ++i) node.endpoints[i]->faults.hanging = true;
+  }
+  // The view of the cluster; none: it takes longer.
+  kj::Maybe<ObservedCluster> look(kj::Duration most) {
+    kj::Maybe<ObservedCluster> observed;
     auto looking = view.look(config, known)
-                       .then([&](Seen&& found) { seen = kj::mv(found); })
+                       .then([&](ObservedCluster&& found) { observed = kj::mv(found); })
                        .eagerlyEvaluate(nullptr);
     advance(timer, scope, most);
-    return seen;
+    return observed;
   }
 };
 
 // Catches: members that are asked one after the other, so that five that are silent keep a caller
 // waiting who gives up before; one that answers, and is not heard because those before it do not.
-TEST_F(ClusterView, SilentMembersAreWaitedForAtOnce) {
+TEST_F(ClusterViewTest, SilentMembersAreWaitedForAtOnce) {
   silence(0, kMembers - 1);
-  KJ_IF_MAYBE (seen, look(4600 * kj::MILLISECONDS)) {
-    EXPECT_TRUE(seen->quorum);
-    ASSERT_EQ(kMembers, seen->members.size());
-    EXPECT_GT(seen->members[1].problem.size(), 0u);
-    EXPECT_TRUE(seen->members[kMembers - 1].status != nullptr);
+  KJ_IF_MAYBE (observed, look(4600 * kj::MILLISECONDS)) {
+    EXPECT_TRUE(observed->quorum);
+    ASSERT_EQ(kMembers, observed->members.size());
+    EXPECT_GT(observed->members[1].problem.size(), 0u);
+    EXPECT_TRUE(observed->members[kMembers - 1].status != nullptr);
   } else {
     ADD_FAILURE() << "it takes longer";
   }
   silence(0, kMembers);
-  KJ_IF_MAYBE (seen, look(7 * kj::SECONDS)) {
-    EXPECT_FALSE(seen->quorum);
-    EXPECT_EQ(0u, seen->members.size());
-    EXPECT_GT(seen->problem.size(), 0u);
+  KJ_IF_MAYBE (observed, look(7 * kj::SECONDS)) {
+    EXPECT_FALSE(observed->quorum);
+    EXPECT_EQ(0u, observed->members.size());
+    EXPECT_GT(observed->problem.size(), 0u);
   } else {
     ADD_FAILURE() << "it takes longer";
   }
 }
 
 // Catches: all members asked each time, although the first one knows all that there is to know.
-TEST_F(ClusterView, OneThatAnswersIsEnoughForTheList) {
-  for (auto& door : around.doors) door->calls.clear();
+TEST_F(ClusterViewTest, OneThatAnswersIsEnoughForTheList) {
+  for (auto& endpoint : node.endpoints) endpoint->calls.clear();
   auto found = view.members(known).wait(scope);
   EXPECT_EQ(kMembers, found.list.members.size());
-  EXPECT_EQ(&found.through, around.doors[1].get());
-  for (unsigned i = 2; i < kMembers; ++i) EXPECT_EQ(0u, around.doors[i]->calls.size());
+  EXPECT_EQ(&found.through, node.endpoints[1].get());
+  for (unsigned i = 2; i < kMembers; ++i) EXPECT_EQ(0u, node.endpoints[i]->calls.size());
   // One that refuses has no head start, and the order is that of the caller.
-  around.doors[1]->faults.unreachable = true;
+  node.endpoints[1]->faults.unreachable = true;
   auto next = view.members(known).wait(scope);
-  EXPECT_EQ(&next.through, around.doors[2].get());
+  EXPECT_EQ(&next.through, node.endpoints[2].get());
 }
 
 }  // namespace

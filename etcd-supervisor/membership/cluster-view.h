@@ -1,4 +1,4 @@
-// How the cluster is, as seen from here: its members, each asked how it is, and the local one.
+// Asks the members of the cluster, each for its status, and the local one in particular.
 #pragma once
 
 #include "etcd-supervisor/membership/peer-queries.h"
@@ -6,37 +6,37 @@
 
 namespace talos::supervisor {
 
-struct SeenMember {
+struct ObservedMember {
   etcd::Member member;
   kj::Maybe<etcd::Status> status;
   kj::String problem;  // why there is none
-  bool here = false;
+  bool isLocal = false;
 };
 
-struct Seen {
+struct ObservedCluster {
   kj::Maybe<etcd::Status> local;
-  kj::String problem;              // of the local member; empty: it answers as it should
-  kj::Vector<SeenMember> members;  // by name
-  bool certain = false;            // the list is what a quorum says
+  kj::String problem;                  // of the local member; empty: it answers as it should
+  kj::Vector<ObservedMember> members;  // by name
+  bool certain = false;                // the list is what a quorum says
   bool quorum = false;
   kj::Vector<etcd::Alarm> alarms;
 
-  kj::Array<Voice> voices() const;
-  kj::Maybe<const SeenMember&> find(etcd::MemberId id) const;
+  kj::Array<MemberProbe> probes() const;
+  kj::Maybe<const ObservedMember&> find(etcd::MemberId id) const;
   // The leader that most recently led; none: nobody knows one.
-  kj::Maybe<const SeenMember&> leader() const;
+  kj::Maybe<const ObservedMember&> leader() const;
 };
 
-class View {
+class ClusterView {
  public:
-  explicit View(Edges& edges) : edges(edges) {}
+  explicit ClusterView(Dependencies& deps) : deps(deps) {}
 
-  // Asks the local member if it runs, and all others; `known` besides those that it knows itself.
-  // Never rejects, and takes 7 s at most, however many are silent.
-  kj::Promise<Seen> look(const Config& config, kj::ArrayPtr<const kj::String> known);
+  // Asks the local member if it runs, and all others: `known` and those that it names itself. Never
+  // rejects, and takes 7 s at most, however many do not answer.
+  kj::Promise<ObservedCluster> look(const Config& config, kj::ArrayPtr<const kj::String> known);
 
-  // What a quorum says: linearizable, through the first of these in their order that answers.
-  // Unavailable with the reasons, after 2.5 s at most.
+  // The member list of a quorum: linearizable, through the first of these in their order that
+  // answers. Unavailable with the errors, after 2.5 s at most.
   struct Answer {
     etcd::MemberList list;
     etcd::Etcd& through;
@@ -50,29 +50,30 @@ class View {
   // one that answers; FailedPrecondition says why they cannot.
   kj::Promise<void> requireSpare(etcd::Etcd& through, const Config& config);
 
-  // Each asked whether it answers, and reads through it what a quorum says.
-  kj::Promise<kj::Array<Voice>> voices(kj::ArrayPtr<const etcd::Member> members,
-                                       const Config& config);
-  // The same of those that have answered just now.
-  kj::Promise<kj::Array<Voice>> voices(const Seen& seen, const Config& config);
+  // Probes each member: does it answer, and can it read what a quorum has?
+  kj::Promise<kj::Array<MemberProbe>> probes(kj::ArrayPtr<const etcd::Member> members,
+                                             const Config& config);
+  // The same for members that have answered just now.
+  kj::Promise<kj::Array<MemberProbe>> probes(const ObservedCluster& observed, const Config& config);
 
  private:
-  Edges& edges;
+  Dependencies& deps;
 
   kj::Promise<Answer> firstOf(kj::ArrayPtr<const kj::String> addresses, bool linearizable);
-  kj::Promise<void> lookHere(Seen& seen);
-  kj::Promise<kj::Maybe<etcd::MemberList>> listFor(Seen& seen,
+  kj::Promise<void> lookAtLocal(ObservedCluster& observed);
+  kj::Promise<kj::Maybe<etcd::MemberList>> listFor(ObservedCluster& observed,
                                                    kj::ArrayPtr<const kj::String> addresses);
-  kj::Promise<void> askMembers(Seen& seen, kj::Array<etcd::Member> members, const Config& config);
-  kj::Promise<void> askLocal(Seen& seen);
-  kj::Promise<SeenMember> lookAt(etcd::Member member, const Config& config,
-                                 kj::Maybe<etcd::Status>& local, kj::StringPtr localProblem,
-                                 bool here);
-  kj::Promise<Voice> voice(etcd::Member member, const Config& config,
-                           kj::Maybe<etcd::Status>& local, bool here);
-  kj::Promise<Voice> voice(SeenMember seen, const Config& config);
+  kj::Promise<void> askMembers(ObservedCluster& observed, kj::Array<etcd::Member> members,
+                               const Config& config);
+  kj::Promise<void> askLocal(ObservedCluster& observed);
+  kj::Promise<ObservedMember> lookAt(etcd::Member member, const Config& config,
+                                     kj::Maybe<etcd::Status>& local, kj::StringPtr localProblem,
+                                     bool isLocal);
+  kj::Promise<MemberProbe> probe(etcd::Member member, const Config& config,
+                                 kj::Maybe<etcd::Status>& local, bool isLocal);
+  kj::Promise<MemberProbe> probe(ObservedMember observed, const Config& config);
   kj::Promise<kj::String> problemOf(const etcd::Status& local);
-  kj::Promise<kj::String> readThrough(etcd::Etcd& door);
+  kj::Promise<kj::String> readThrough(etcd::Etcd& endpoint);
 };
 
 etcd::Status clone(const etcd::Status& status);

@@ -1,10 +1,11 @@
-// A member's turn to have its etcd restarted, because it is to run in another way than it does: a
-// change of the config changes all members at about the same time.
+// A member's turn to have its etcd restarted with other arguments: a change of the config changes
+// all members at about the same time.
 //
-// One at a time in the whole cluster, while nobody is away for a reboot and no member is added or
-// removed, and only when the others have a quorum without it. The turn ends when the member answers
-// again as it should, which those who come next see for themselves; or after a while, and then they
-// are refused as long as it is ill. A crash of this process ends it with the leases.
+// One at a time in the whole cluster, while no node is away for a reboot and no member is added or
+// removed, and only when the others have a quorum without it. The turn ends when the member is
+// healthy again, which the next one checks for itself; or after a while, and then the next one is
+// refused as long as the member is not healthy. A crash of this process ends the turn with its
+// leases.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -13,18 +14,19 @@
 
 namespace talos::supervisor {
 
-class Rerun {
+class EtcdRestart {
  public:
-  Rerun(Edges& edges, Here& here, View& view) : edges(edges), here(here), view(view) {}
-  KJ_DISALLOW_COPY_AND_MOVE(Rerun);
+  EtcdRestart(Dependencies& deps, LocalMember& self, ClusterView& view)
+      : deps(deps), self(self), view(view) {}
+  KJ_DISALLOW_COPY_AND_MOVE(EtcdRestart);
 
-  // The turn, which is given back when etcd has been started. FailedPrecondition when the others
-  // need this member, DeadlineExceeded naming whose turn it is, Conflict while its last one is not
-  // over. `known`: addresses of other members.
+  // The turn, to be dropped when etcd has been started. FailedPrecondition when the others need
+  // this member, DeadlineExceeded naming the holder of the turn, Conflict while its last turn has
+  // not ended. `known`: addresses of other members.
   kj::Promise<kj::Own<void>> take(kj::ArrayPtr<const kj::String> known);
 
-  // Why etcd does not run yet as the config wants; empty when it is not tried now.
-  kj::StringPtr waits() const { return edges.timer.now() < until ? kj::StringPtr(why) : ""_kj; }
+  // The error that keeps etcd from running as the config says; empty when no turn is asked for now.
+  kj::StringPtr waits() const { return deps.timer.now() < until ? kj::StringPtr(message) : ""_kj; }
 
  private:
   struct Held {
@@ -33,10 +35,10 @@ class Rerun {
   };
   class Turn;
 
-  Edges& edges;
-  Here& here;
-  View& view;
-  kj::String why;
+  Dependencies& deps;
+  LocalMember& self;
+  ClusterView& view;
+  kj::String message;
   kj::TimePoint until = kj::origin<kj::TimePoint>();
   bool asking = false;
   Held attempt;

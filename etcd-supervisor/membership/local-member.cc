@@ -10,47 +10,47 @@ namespace talos::supervisor {
 namespace {
 
 // More control-plane nodes than any cluster has.
-constexpr size_t kMostHeardOf = 16;
+constexpr size_t kMostLearned = 16;
 
 }  // namespace
 
-Config Here::config() {
-  KJ_IF_MAYBE (config, edges.board.config()) {
+Config LocalMember::config() {
+  KJ_IF_MAYBE (config, deps.store.config()) {
     auto copy = config->clone();
-    addPeers(copy, intent_.heardOf);
+    addPeers(copy, intent_.learnedPeers);
     copy.member = intent_.member;
     return copy;
   }
   fail(ErrorKind::kFailedPrecondition, "etcd runs on control-plane nodes only");
 }
 
-void Here::load() {
-  auto stored = edges.files.load();
-  auto data = edges.files.data();
-  bool sameBoot = edges.board.wanted() != nullptr;
-  // What was left to be removed of a cluster that this node has left.
+void LocalMember::load() {
+  auto stored = deps.files.load();
+  auto data = deps.files.data();
+  bool sameBoot = deps.store.wanted() != nullptr;
+  // Data that was still to be removed of a cluster that this node has left.
   if (stored.state == Intent::State::kLeft && data != Data::kNone && !sameBoot) {
-    edges.files.removeData();
-    data = edges.files.data();
+    deps.files.removeData();
+    data = deps.files.data();
   }
   auto next = atStart(stored, data, sameBoot);
-  if (next.state != stored.state || next.member != stored.member) edges.files.store(next);
+  if (next.state != stored.state || next.member != stored.member) deps.files.store(next);
   intent_ = kj::mv(next);
-  if (!intent_.recovers) edges.files.removeSnapshot();
+  if (!intent_.recovers) deps.files.removeSnapshot();
   loaded = true;
   changed.raise();
 }
 
-void Here::record(Intent next) {
-  // Until it is one of the cluster, whatever it tries meanwhile.
+void LocalMember::record(Intent next) {
+  // Kept until it is a member, whatever it tries meanwhile.
   bool votes = next.state == Intent::State::kNone && data() == Data::kWhole;
   if (!votes) {
-    for (auto& one : intent_.heardOf) addOnce(next.heardOf, kj::str(one));
+    for (auto& one : intent_.learnedPeers) addOnce(next.learnedPeers, kj::str(one));
   }
-  auto failure = kj::runCatchingExceptions([&] { edges.files.store(next); });
+  auto failure = kj::runCatchingExceptions([&] { deps.files.store(next); });
   KJ_IF_MAYBE (e, failure) {
-    // It may have got as far as the name: then it counts, for the next start would find it.
-    intent_ = edges.files.load();
+    // The file may have its new name already: then it counts, for the next start would find it.
+    intent_ = deps.files.load();
     changed.raise();
     kj::throwFatalException(kj::mv(*e));
   }
@@ -61,39 +61,40 @@ void Here::record(Intent next) {
   changed.raise();
 }
 
-void Here::recordMember(etcd::MemberId member) {
+void LocalMember::recordMember(etcd::MemberId member) {
   Intent next;
   next.member = member;
   record(kj::mv(next));
 }
 
-Standing Here::standing() {
+BootstrapState LocalMember::bootstrapState() {
   if (!loaded) fail(ErrorKind::kUnavailable, "etcd-supervisor is starting");
-  Standing standing;
-  standing.name = kj::str(config().name);
-  standing.state = standingOf(intent_, data(), claims());
-  KJ_IF_MAYBE (since, claim) standing.since = *since;
-  return standing;
+  BootstrapState bootstrapState;
+  bootstrapState.name = kj::str(config().name);
+  bootstrapState.state = bootstrapStateOf(intent_, data(), claims());
+  KJ_IF_MAYBE (since, claim) bootstrapState.since = *since;
+  return bootstrapState;
 }
 
-void Here::hearOf(kj::StringPtr address) {
-  auto standing = standingOf(intent_, data(), claims());
-  if (standing == Standing::State::kMakes || standing == Standing::State::kMember) return;
+void LocalMember::learnPeer(kj::StringPtr address) {
+  auto bootstrapState = bootstrapStateOf(intent_, data(), claims());
+  if (bootstrapState == BootstrapState::State::kMakes || bootstrapState == BootstrapState::State::kMember) return;
   auto ip = Ip::require(address).unmapped();
   auto text = ip.toString();
   auto known = config();
   addPeers(known, kj::arr(kj::str(text)));
   if (known.peers.size() == config().peers.size()) return;
-  if (intent_.heardOf.size() >= kMostHeardOf) {
-    fail(ErrorKind::kUnavailable, kj::str("this node has heard of ", kMostHeardOf,
-                                          " others before ", text, "; bootstrap it, or reset it"));
+  if (intent_.learnedPeers.size() >= kMostLearned) {
+    fail(ErrorKind::kUnavailable,
+         kj::str("this node knows ", kMostLearned, " other nodes already, and cannot add ", text,
+                 "; bootstrap it, or reset it"));
   }
   auto next = intent_.clone();
-  next.heardOf.add(kj::mv(text));
+  next.learnedPeers.add(kj::mv(text));
   record(kj::mv(next));
 }
 
-kj::Own<Here::Turn> Here::take(kj::StringPtr what) {
+kj::Own<LocalMember::Turn> LocalMember::take(kj::StringPtr what) {
   if (busy()) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("this node is busy: ", turn, message_.size() > 0 ? " (" : "", message_,
@@ -103,30 +104,30 @@ kj::Own<Here::Turn> Here::take(kj::StringPtr what) {
   return kj::heap<Turn>(*this);
 }
 
-kj::Own<Here::Claiming> Here::claimNow() {
-  auto since = (edges.clock.now() - kj::UNIX_EPOCH) / kj::NANOSECONDS;
-  told.raise();
+kj::Own<LocalMember::Claiming> LocalMember::claimNow() {
+  auto since = (deps.clock.now() - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  messageChanged.raise();
   return kj::heap<Claiming>(*this, since);
 }
 
-kj::Own<Here::Leaving> Here::leaveNow() {
+kj::Own<LocalMember::Leaving> LocalMember::leaveNow() {
   return kj::heap<Leaving>(*this);
 }
 
-void Here::leavingIsTold() {
+void LocalMember::leavingPublished() {
   knownToLeave = leaving;
   heard.raise();
 }
 
-kj::Promise<void> Here::untilLeavingIsTold() {
+kj::Promise<void> LocalMember::untilLeavingPublished() {
   while (!knownToLeave) co_await heard.next();
 }
 
-void Here::say(kj::String text) {
+void LocalMember::say(kj::String text) {
   if (text == message_) return;
   if (text.size() > 0) log::info(text);
   message_ = kj::mv(text);
-  told.raise();
+  messageChanged.raise();
 }
 
 }  // namespace talos::supervisor

@@ -1,5 +1,5 @@
-// This node's own state, as its parts share it: the intent, the claim, whose turn it is, and what
-// is to be told.
+// This node's own state, shared by all that change its membership: the intent, the claim, the
+// holder of the turn, and the message of EtcdStatus.
 //
 // An intent counts when it is on disk: record() returns after that, in the same turn of the loop,
 // so nobody hears of one that a crash could take back. A claim is in memory only
@@ -13,28 +13,28 @@
 
 namespace talos::supervisor {
 
-class Here {
+class LocalMember {
  public:
-  explicit Here(Edges& edges) : edges(edges) {}
+  explicit LocalMember(Dependencies& deps) : deps(deps) {}
 
-  // With the nodes that this one has heard of among the peers. FailedPrecondition elsewhere than on
-  // a control-plane node.
+  // The config, with the nodes that have asked this one among the peers. FailedPrecondition on a
+  // node that is no control-plane node.
   Config config();
   bool known() const { return loaded; }
   void load();  // and drops what is over
 
   const Intent& intent() const { return intent_; }
   void record(Intent next);
-  // Nothing is under way; it is this member.
+  // No change is under way; the node is this member.
   void recordMember(etcd::MemberId member);
-  Data data() { return edges.files.data(); }
+  Data data() { return deps.files.data(); }
   Phase phase() { return phaseOf(intent_, data()); }
-  Standing standing();
-  // Another node of the cluster to be, which is asked from now on; on disk when it returns. Of no
-  // interest to a node that is in a cluster.
-  void hearOf(kj::StringPtr address);
+  BootstrapState bootstrapState();
+  // Remembers another node of the cluster to be, which is asked from now on; on disk when it
+  // returns. Does nothing on a node that is in a cluster.
+  void learnPeer(kj::StringPtr address);
 
-  // bootstrap, join and leave exclude each other. Given back when it is dropped.
+  // bootstrap, join and leave exclude each other. Dropping the turn gives it back.
   class Turn;
   kj::Own<Turn> take(kj::StringPtr what);  // FailedPrecondition, naming what has it
   bool busy() const { return turn.size() > 0; }
@@ -43,23 +43,24 @@ class Here {
   kj::Own<Claiming> claimNow();
   bool claims() const { return claim != nullptr; }
 
-  // For EtcdStatus, before there is an intent: who needs etcd of this node lets go of it.
+  // EtcdStatus says "leaving" before there is an intent: everything that needs etcd of this node
+  // moves away.
   class Leaving;
   kj::Own<Leaving> leaveNow();
   bool leaves() const { return leaving; }
-  // EtcdStatus says so, and those who need etcd can know.
-  void leavingIsTold();
-  kj::Promise<void> untilLeavingIsTold();
+  // EtcdStatus has been published with it, so those who need etcd can know.
+  void leavingPublished();
+  kj::Promise<void> untilLeavingPublished();
 
-  // What is under way, for EtcdStatus.
+  // The message of EtcdStatus.
   void say(kj::String text);
   kj::StringPtr message() const { return message_; }
 
-  Signal changed;  // config, service, intent, data: something to decide
-  Signal told;     // message: something to tell
+  Signal changed;         // config, service, intent, data: something to decide
+  Signal messageChanged;  // of EtcdStatus, or what leads to it
 
  private:
-  Edges& edges;
+  Dependencies& deps;
   Intent intent_;
   bool loaded = false;
   kj::StringPtr turn;
@@ -69,44 +70,44 @@ class Here {
   kj::String message_;
 };
 
-class Here::Turn {
+class LocalMember::Turn {
  public:
-  explicit Turn(Here& here) : here(here) {}
-  ~Turn() noexcept(false) { here.turn = nullptr; }
+  explicit Turn(LocalMember& self) : self(self) {}
+  ~Turn() noexcept(false) { self.turn = nullptr; }
   KJ_DISALLOW_COPY_AND_MOVE(Turn);
 
  private:
-  Here& here;
+  LocalMember& self;
 };
 
-class Here::Claiming {
+class LocalMember::Claiming {
  public:
-  Claiming(Here& here, int64_t since) : since(since), here(here) { here.claim = since; }
+  Claiming(LocalMember& self, int64_t since) : since(since), self(self) { self.claim = since; }
   ~Claiming() noexcept(false) {
-    here.claim = nullptr;
-    here.told.raise();
+    self.claim = nullptr;
+    self.messageChanged.raise();
   }
   KJ_DISALLOW_COPY_AND_MOVE(Claiming);
 
   const int64_t since;
 
  private:
-  Here& here;
+  LocalMember& self;
 };
 
-class Here::Leaving {
+class LocalMember::Leaving {
  public:
-  explicit Leaving(Here& here) : here(here) { tell(true); }
-  ~Leaving() noexcept(false) { tell(false); }
+  explicit Leaving(LocalMember& self) : self(self) { set(true); }
+  ~Leaving() noexcept(false) { set(false); }
   KJ_DISALLOW_COPY_AND_MOVE(Leaving);
 
  private:
-  Here& here;
+  LocalMember& self;
 
-  void tell(bool now) {
-    here.leaving = now;
-    here.knownToLeave = false;
-    here.told.raise();
+  void set(bool now) {
+    self.leaving = now;
+    self.knownToLeave = false;
+    self.messageChanged.raise();
   }
 };
 

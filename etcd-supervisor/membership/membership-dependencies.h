@@ -1,5 +1,5 @@
-// What membership stands on: files, machined's store, other nodes, etcd. Tests have models of them
-// (test-membership-bed.h), ../control the real ones.
+// Interfaces to what membership needs from outside: files, machined's store, other nodes, etcd.
+// Tests have models of them (test-membership-bed.h), ../control the real ones.
 #pragma once
 
 #include <kj/async.h>
@@ -18,7 +18,7 @@ class Files {
   virtual Data data() = 0;
   virtual uint64_t freeBytes() = 0;  // where the data is
   virtual Intent load() = 0;         // kNone when there is none; throws when it cannot be read
-  // On disk when it returns. When it throws, load() says which one counts.
+  // On disk when it returns. When it throws, load() says which intent counts.
   virtual void store(const Intent& intent) = 0;
   virtual void removeData() = 0;
   virtual kj::StringPtr snapshot() = 0;  // where one is received
@@ -35,22 +35,24 @@ struct Status {
   kj::String changed;
 };
 
-class Board {
+class MembershipStore {
  public:
-  virtual ~Board() noexcept(false) = default;
+  virtual ~MembershipStore() noexcept(false) = default;
   virtual kj::Maybe<const Config&> config() = 0;  // none: not known, or no control-plane node
   virtual bool running() = 0;                     // the process of service etcd
-  // Those that vipd of this node has not stepped down from. It does so when etcd is leaving.
+  // Shared addresses that vipd of this node has not given up. It gives them up when etcd is
+  // leaving.
   virtual kj::Vector<kj::String> sharedAddresses() = 0;
-  // Addresses of control-plane nodes, as Kubernetes of the cluster knows them; none as long as it
-  // has told nothing. A node that looks for a cluster to join asks them too; they say nothing
-  // against making one, which is for those whom config and talosconfig name.
+  // Addresses of control-plane nodes, as the cluster's Kubernetes knows them; none until it has
+  // reported any. A node that looks for a cluster to join asks them too; they do not prevent it
+  // from making one, which is for those that config and talosconfig name.
   virtual kj::Vector<kj::String> kubernetesNodes() = 0;
-  // What is wanted so far, by us or by who we were before a restart; none: nothing in this boot.
+  // The spec that this boot has published so far, also before a restart of this process; none:
+  // nothing yet.
   virtual kj::Maybe<const Wanted&> wanted() = 0;
   virtual kj::Promise<void> want(Wanted wanted) = 0;
-  virtual kj::Promise<void> tell(const Status& status,
-                                 kj::ArrayPtr<const etcd::Member> members) = 0;
+  virtual kj::Promise<void> publish(const Status& status,
+                                    kj::ArrayPtr<const etcd::Member> members) = 0;
 };
 
 // The machine APIs of other control-plane nodes. Every call has a deadline of its own.
@@ -59,27 +61,27 @@ class Peers {
   virtual ~Peers() noexcept(false) = default;
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
   // `asker`: the address of this node when it is about to make a cluster, else empty.
-  virtual kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) = 0;
+  virtual kj::Promise<BootstrapState> bootstrapState(kj::StringPtr address, kj::StringPtr asker) = 0;
   virtual kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) = 0;
 };
 
-class Doors {
+class EtcdEndpoints {
  public:
-  virtual ~Doors() noexcept(false) = default;
-  // The client port of etcd there. Stays until the end.
+  virtual ~EtcdEndpoints() noexcept(false) = default;
+  // The client port of etcd at this address. Valid until the end.
   virtual etcd::Etcd& at(kj::StringPtr address) = 0;
 };
 
 constexpr kj::StringPtr kLocal = "127.0.0.1"_kj;
 
-struct Edges {
+struct Dependencies {
   kj::Timer& timer;
   const kj::Clock& clock;
   kj::Function<double()> chance;  // [0, 1)
   Files& files;
-  Board& board;
+  MembershipStore& store;
   Peers& peers;
-  Doors& doors;
+  EtcdEndpoints& endpoints;
 };
 
 }  // namespace talos::supervisor

@@ -5,18 +5,18 @@ namespace {
 
 constexpr kj::StringPtr kMembersPrefix = "talos:v1:etcd:membership"_kj,
                         kAwayPrefix = "talos:v1:etcdUpgradeMutex"_kj;
-// A change of members takes some seconds; after a crash nobody waits longer than this. Who is away
-// for a reboot comes back after the lease has ended.
+// A change of members takes some seconds; after a crash nobody waits longer than this. A node that
+// reboots is back after its lease has expired.
 constexpr auto kMembersLease = 30 * kj::SECONDS, kAwayLease = 60 * kj::SECONDS;
 constexpr auto kTurn = 60 * kj::SECONDS;
 
 }  // namespace
 
-kj::Own<etcd::Mutex> mutexFor(Exclusive what, Edges& edges, etcd::Etcd& through,
+kj::Own<etcd::Mutex> mutexFor(Exclusive what, Dependencies& deps, etcd::Etcd& through,
                               kj::StringPtr holder) {
   bool members = what == Exclusive::kMembers;
   return kj::heap<etcd::Mutex>(
-      through, edges.timer,
+      through, deps.timer,
       etcd::Mutex::Options{kj::str(members ? kMembersPrefix : kAwayPrefix), kj::str(holder),
                            members ? kMembersLease : kAwayLease});
 }
@@ -30,11 +30,11 @@ kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mut
   });
 }
 
-kj::Promise<void> underLock(Edges& edges, Here& here, etcd::Etcd& through, kj::StringPtr holder,
-                            kj::Function<kj::Promise<void>()> work) {
-  auto mutex = mutexFor(Exclusive::kMembers, edges, through, holder);
+kj::Promise<void> underLock(Dependencies& deps, LocalMember& self, etcd::Etcd& through,
+                            kj::StringPtr holder, kj::Function<kj::Promise<void>()> work) {
+  auto mutex = mutexFor(Exclusive::kMembers, deps, through, holder);
   auto lock = co_await lockFor(Exclusive::kMembers, *mutex,
-                               [&here](kj::String text) { here.say(kj::mv(text)); });
+                               [&self](kj::String text) { self.say(kj::mv(text)); });
   kj::Maybe<kj::Exception> failure;
   co_await work()
       .exclusiveJoin(lock->lost())

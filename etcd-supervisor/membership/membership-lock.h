@@ -1,5 +1,5 @@
-// What is done by one node at a time in the whole cluster: mutexes in its etcd. Who crashes with
-// one loses it when its lease ends; what it has asked for may have been done.
+// Mutexes in the cluster's etcd for what one node does at a time in the whole cluster. A node that
+// crashes with one loses it when its lease expires; its last request may have taken effect.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -9,19 +9,19 @@ namespace talos::supervisor {
 
 enum class Exclusive {
   kMembers,  // changes of members
-  kAway,     // being away for a restart (spec kubernetes.md §6)
+  kAway,     // being away for a restart
 };
 
-kj::Own<etcd::Mutex> mutexFor(Exclusive what, Edges& edges, etcd::Etcd& through,
+kj::Own<etcd::Mutex> mutexFor(Exclusive what, Dependencies& deps, etcd::Etcd& through,
                               kj::StringPtr holder);
 
-// A minute at most, then DeadlineExceeded. `say` hears who is waited for.
+// Waits a minute at most, then DeadlineExceeded. `say` is called with the holder's name.
 kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mutex,
                                                 kj::Function<void(kj::String)> say);
 
-// Does `work` while it holds the mutex of changes of members, kept by `through`. Says who is waited
-// for. When the mutex is lost `work` is dropped, and this rejects.
-kj::Promise<void> underLock(Edges& edges, Here& here, etcd::Etcd& through, kj::StringPtr holder,
-                            kj::Function<kj::Promise<void>()> work);
+// Does `work` while it holds the mutex of changes of members, kept by `through`. Publishes whose
+// release it waits for. When the mutex is lost `work` is dropped, and this rejects.
+kj::Promise<void> underLock(Dependencies& deps, LocalMember& self, etcd::Etcd& through,
+                            kj::StringPtr holder, kj::Function<kj::Promise<void>()> work);
 
 }  // namespace talos::supervisor

@@ -14,66 +14,66 @@ constexpr Backoff::Pace kPromotePace{2 * kj::SECONDS, 15 * kj::SECONDS, 1.5, 1, 
 constexpr auto kAtRest = 10 * kj::SECONDS, kUnsettled = 500 * kj::MILLISECONDS,
                kBunch = 100 * kj::MILLISECONDS;  // of changes that are taken together
 constexpr auto kStoreRetry = 1 * kj::SECONDS;
-// Of a new cluster, until it answers: etcd needs a second, its image may have to be pulled.
+// Until a new cluster answers: etcd needs a second, its image may have to be pulled.
 constexpr auto kStarting = 10 * kj::MINUTES;
 constexpr auto kEnding = 2 * kj::MINUTES;
 constexpr uint64_t kLogBytes = 64u << 20;  // a segment of etcd's log is made in one piece
 
-// Neither are there others that count on this node, nor does it have what they do not.
+// No other node counts on this one, nor has it data that others lack.
 bool inNoCluster(Phase phase) {
   return phase == Phase::kWaiting || phase == Phase::kBootstrapping || phase == Phase::kLeft;
 }
 
 }  // namespace
 
-Keeper::Keeper(Edges given)
-    : edges(kj::mv(given)),
-      here(edges),
-      view(edges),
-      bootstrap_(edges, here),
-      join(edges, here, view),
-      leave_(edges, here, view),
-      restart(edges, here, view),
-      rerun_(edges, here, view),
+MembershipReconciler::MembershipReconciler(Dependencies given)
+    : deps(kj::mv(given)),
+      self(deps),
+      view(deps),
+      bootstrap_(deps, self),
+      join(deps, self, view),
+      leave_(deps, self, view),
+      reboot(deps, self, view),
+      etcdRestart(deps, self, view),
       searching(kSearchPace),
       promoting(kPromotePace) {}
 
-kj::Promise<void> Keeper::ready() {
-  while (!here.known()) co_await here.changed.next();
+kj::Promise<void> MembershipReconciler::ready() {
+  while (!self.known()) co_await self.changed.next();
 }
 
-kj::Promise<void> Keeper::run() {
+kj::Promise<void> MembershipReconciler::run() {
   for (;;) {
-    auto changed = here.changed.next();
-    if (edges.board.config() != nullptr) break;
+    auto changed = self.changed.next();
+    if (deps.store.config() != nullptr) break;
     co_await changed;
   }
-  here.load();
+  self.load();
   co_await publishSpecs().exclusiveJoin(move()).exclusiveJoin(watch()).exclusiveJoin(publish());
 }
 
 // --- how etcd is to be run ---
 
-kj::Promise<void> Keeper::publishSpecs() {
+kj::Promise<void> MembershipReconciler::publishSpecs() {
   kj::Maybe<Wanted> last;
   for (;;) {
-    auto changed = here.changed.next();
-    KJ_IF_MAYBE (config, edges.board.config()) {
-      auto wanted = wantedOf(*config, here.intent(), here.data(), edges.board.wanted(),
-                             edges.files.snapshot());
+    auto changed = self.changed.next();
+    KJ_IF_MAYBE (config, deps.store.config()) {
+      auto wanted =
+          wantedOf(*config, self.intent(), self.data(), deps.store.wanted(), deps.files.snapshot());
       bool same = false;
-      KJ_IF_MAYBE (before, last) same = *before == wanted && !toldOtherwise;
+      KJ_IF_MAYBE (before, last) same = *before == wanted && !publishedOther;
       if (!same) {
         kj::Maybe<kj::Exception> failure;
-        auto copy = wantedOf(*config, here.intent(), here.data(), edges.board.wanted(),
-                             edges.files.snapshot());
-        toldOtherwise = false;
-        co_await edges.board.want(kj::mv(wanted))
+        auto copy = wantedOf(*config, self.intent(), self.data(), deps.store.wanted(),
+                             deps.files.snapshot());
+        publishedOther = false;
+        co_await deps.store.want(kj::mv(wanted))
             .then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
         KJ_IF_MAYBE (e, failure) {
-          log::warn("cannot store how etcd is to be run; retrying", {{"error", messageOf(*e)}});
-          toldOtherwise = true;
-          co_await edges.timer.afterDelay(kStoreRetry);
+          log::warn("cannot publish the spec of etcd; retrying", {{"error", messageOf(*e)}});
+          publishedOther = true;
+          co_await deps.timer.afterDelay(kStoreRetry);
         } else {
           last = kj::mv(copy);
         }
@@ -86,23 +86,23 @@ kj::Promise<void> Keeper::publishSpecs() {
 
 // --- the way into the cluster and out of it ---
 
-kj::Promise<void> Keeper::move() {
+kj::Promise<void> MembershipReconciler::move() {
   for (;;) {
-    auto changed = here.changed.next();
+    auto changed = self.changed.next();
     auto pause = kUnsettled;
     co_await step().then([&](kj::Duration&& next) { pause = next; },
                          [&](kj::Exception&& e) {
-                           here.say(messageOf(e));
-                           pause = searching.next(edges.chance());
+                           self.say(messageOf(e));
+                           pause = searching.next(deps.chance());
                          });
-    co_await edges.timer.afterDelay(pause).exclusiveJoin(kj::mv(changed));
-    co_await edges.timer.afterDelay(kBunch);
+    co_await deps.timer.afterDelay(pause).exclusiveJoin(kj::mv(changed));
+    co_await deps.timer.afterDelay(kBunch);
   }
 }
 
-kj::Promise<kj::Duration> Keeper::step() {
-  if (edges.board.config() == nullptr || here.busy()) return kAtRest;
-  switch (here.phase()) {
+kj::Promise<kj::Duration> MembershipReconciler::step() {
+  if (deps.store.config() == nullptr || self.busy()) return kAtRest;
+  switch (self.phase()) {
     case Phase::kWaiting:
       return search();
     case Phase::kJoining:
@@ -116,14 +116,14 @@ kj::Promise<kj::Duration> Keeper::step() {
   }
 }
 
-kj::Promise<kj::Duration> Keeper::search() {
-  auto config = here.config();
-  addPeers(config, edges.board.kubernetesNodes());
-  auto asked = co_await askAll(edges, config, othersOf(config, nullptr));
-  if (here.busy() || here.phase() != Phase::kWaiting) co_return kUnsettled;
+kj::Promise<kj::Duration> MembershipReconciler::search() {
+  auto config = self.config();
+  addPeers(config, deps.store.kubernetesNodes());
+  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  if (self.busy() || self.phase() != Phase::kWaiting) co_return kUnsettled;
   kj::Vector<Asked> members;
   for (auto& one : asked) {
-    if (one.said.is<Standing>() && one.said.get<Standing>().state == Standing::State::kMember) {
+    if (one.said.is<BootstrapState>() && one.said.get<BootstrapState>().state == BootstrapState::State::kMember) {
       members.add(kj::mv(one));
     }
   }
@@ -134,267 +134,268 @@ kj::Promise<kj::Duration> Keeper::search() {
   } else if (config.bootstraps) {
     co_await makeBySelf().then([] {}, failed);
   } else {
-    here.say(
+    self.say(
         kj::str("waiting for a cluster: run talosctl bootstrap on one control-plane node, "
                 "unless that was done"));
   }
-  KJ_IF_MAYBE (e, failure) here.say(kj::str("cannot join yet: ", messageOf(*e)));
-  if (here.phase() != Phase::kWaiting) searching.reset();
-  co_return searching.next(edges.chance());
+  KJ_IF_MAYBE (e, failure) self.say(kj::str("cannot join yet: ", messageOf(*e)));
+  if (self.phase() != Phase::kWaiting) searching.reset();
+  co_return searching.next(deps.chance());
 }
 
 // machine.type: init.
-kj::Promise<void> Keeper::makeBySelf() {
+kj::Promise<void> MembershipReconciler::makeBySelf() {
   BootstrapRequest request;
-  request.patience = 20 * kj::SECONDS;
+  request.timeout = 20 * kj::SECONDS;
   return bootstrap_.decide(kj::mv(request));
 }
 
-kj::Promise<kj::Duration> Keeper::promote() {
+kj::Promise<kj::Duration> MembershipReconciler::promote() {
   kj::Maybe<kj::Exception> failure;
   bool votes = false;
   auto known = co_await knownHosts();
-  if (here.busy() || here.phase() != Phase::kJoining) co_return kUnsettled;
+  if (self.busy() || self.phase() != Phase::kJoining) co_return kUnsettled;
   co_await join.promote(known).then([&](bool&& done) { votes = done; },
                                     [&](kj::Exception&& e) { failure = kj::mv(e); });
-  if (votes && here.phase() == Phase::kJoining) {
+  if (votes && self.phase() == Phase::kJoining) {
     promoting.reset();
-    here.recordMember(here.intent().member);
-    here.say(kj::String());
+    self.recordMember(self.intent().member);
+    self.say(kj::String());
     log::info("this node is a voting member");
     co_return kUnsettled;
   }
-  KJ_IF_MAYBE (e, failure) here.say(kj::str("not a voting member yet: ", messageOf(*e)));
-  co_return promoting.next(edges.chance());
+  KJ_IF_MAYBE (e, failure) self.say(kj::str("not a voting member yet: ", messageOf(*e)));
+  co_return promoting.next(deps.chance());
 }
 
-kj::Promise<kj::Duration> Keeper::settleLeaving() {
+kj::Promise<kj::Duration> MembershipReconciler::settleLeaving() {
   auto known = co_await knownHosts();
-  if (here.busy() || here.phase() != Phase::kLeaving) co_return kUnsettled;
+  if (self.busy() || self.phase() != Phase::kLeaving) co_return kUnsettled;
   co_await leave_.settle(known);
   co_return kUnsettled;
 }
 
-// Only when machined has been told to stop etcd, and has.
-kj::Promise<kj::Duration> Keeper::purge() {
-  if (here.data() == Data::kNone) co_return kAtRest;
+// Only when machined is to stop etcd, and has.
+kj::Promise<kj::Duration> MembershipReconciler::purge() {
+  if (self.data() == Data::kNone) co_return kAtRest;
   bool stops = false;
-  KJ_IF_MAYBE (wanted, edges.board.wanted()) stops = wanted->waitsFor.size() > 0;
-  if (!stops || edges.board.running()) co_return kUnsettled;
-  edges.files.removeData();
-  here.say(kj::str("left the cluster; joins one again after the next reboot"));
-  here.changed.raise();
+  KJ_IF_MAYBE (wanted, deps.store.wanted()) stops = wanted->waitsFor.size() > 0;
+  if (!stops || deps.store.running()) co_return kUnsettled;
+  deps.files.removeData();
+  self.say(kj::str("left the cluster; joins one again after the next reboot"));
+  self.changed.raise();
   co_return kAtRest;
 }
 
-// Members that can be asked about this node: those that were seen, those that it was added beside,
-// or those that other nodes' APIs tell.
-kj::Promise<kj::Vector<kj::String>> Keeper::knownHosts() {
-  auto config = here.config();
+// Addresses of members that can be asked about this node: the observed ones, those of its
+// initial-cluster, or those that other nodes' APIs report.
+kj::Promise<kj::Vector<kj::String>> MembershipReconciler::knownHosts() {
+  auto config = self.config();
   kj::Vector<kj::String> known;
   for (auto& host : hosts) addOnce(known, kj::str(host));
-  addHosts(known, config, kj::StringPtr(here.intent().cluster));
+  addHosts(known, config, kj::StringPtr(self.intent().cluster));
   if (!known.empty()) co_return known;
-  addPeers(config, edges.board.kubernetesNodes());
-  auto asked = co_await askAll(edges, config, othersOf(config, nullptr));
-  co_return co_await membersAt(edges, config, asked);
+  addPeers(config, deps.store.kubernetesNodes());
+  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
+  co_return co_await membersAt(deps, config, asked);
 }
 
 // --- how the cluster is ---
 
-kj::Promise<Seen> Keeper::look() {
-  auto config = here.config();
+kj::Promise<ObservedCluster> MembershipReconciler::look() {
+  auto config = self.config();
   kj::Vector<kj::String> known;
   for (auto& host : hosts) known.add(kj::str(host));
-  addHosts(known, config, kj::StringPtr(here.intent().cluster));
-  // Others are asked for what the local member cannot tell. While it makes a cluster there is
-  // nobody who could.
-  bool makes = here.intent().state == Intent::State::kMakes;
-  if (known.empty() && !edges.board.running() && !makes) known = co_await knownHosts();
+  addHosts(known, config, kj::StringPtr(self.intent().cluster));
+  // Other members are asked for what the local one cannot say. While it makes a cluster there are
+  // none.
+  bool makes = self.intent().state == Intent::State::kMakes;
+  if (known.empty() && !deps.store.running() && !makes) known = co_await knownHosts();
   auto found = co_await view.look(config, known);
   if (found.problem.size() > 0) found.problem = withSpace(kj::mv(found.problem));
   co_return kj::mv(found);
 }
 
 // A full disk is the cause of whatever else is wrong with etcd here.
-kj::String Keeper::withSpace(kj::String problem) {
-  auto left = edges.files.freeBytes();
+kj::String MembershipReconciler::withSpace(kj::String problem) {
+  auto left = deps.files.freeBytes();
   if (left >= kLogBytes) return problem;
   return kj::str("the disk of ", kDataFolder, " is full (", left >> 20,
                  " MiB left, etcd needs 64 to go on); make room: ", problem);
 }
 
-// What is over by what was seen.
-void Keeper::settle() {
-  auto& intent = here.intent();
-  if (intent.state == Intent::State::kMakes && here.data() == Data::kWhole && !here.busy()) {
-    here.record(Intent());
-    here.say(kj::String());
-    edges.files.removeSnapshot();
+// Ends the intents that the observed cluster shows to be done.
+void MembershipReconciler::settle() {
+  auto& intent = self.intent();
+  if (intent.state == Intent::State::kMakes && self.data() == Data::kWhole && !self.busy()) {
+    self.record(Intent());
+    self.say(kj::String());
+    deps.files.removeSnapshot();
   }
-  // As after leaving failed, or when the file of intents was lost.
-  KJ_IF_MAYBE (local, seen.local) {
-    if (here.phase() != Phase::kMember || here.busy()) return;
+  // After a failed attempt to leave, or when the file of intents was lost.
+  KJ_IF_MAYBE (local, observed.local) {
+    if (self.phase() != Phase::kMember || self.busy()) return;
     if (local->learner) {
       Intent joins;
       joins.state = Intent::State::kJoins;
       joins.member = local->member;
-      here.record(kj::mv(joins));
-    } else if (local->member != here.intent().member) {
-      here.recordMember(local->member);
+      self.record(kj::mv(joins));
+    } else if (local->member != self.intent().member) {
+      self.recordMember(local->member);
     }
   }
 }
 
-Phase Keeper::findPhase() {
-  auto now = here.phase();
+Phase MembershipReconciler::findPhase() {
+  auto now = self.phase();
   if (phase == nullptr || KJ_ASSERT_NONNULL(phase) != now) {
-    since = dateText(edges.clock.now());
+    since = dateText(deps.clock.now());
     phase = now;
-    here.changed.raise();
+    self.changed.raise();
   }
   return now;
 }
 
-kj::Promise<void> Keeper::watch() {
+kj::Promise<void> MembershipReconciler::watch() {
   for (;;) {
-    auto changed = here.changed.next();
+    auto changed = self.changed.next();
     auto now = findPhase();
     kj::Maybe<kj::Exception> failure;
     auto once = [&]() -> kj::Promise<void> {
       bool member = now != Phase::kWaiting && now != Phase::kLeft && now != Phase::kDamaged;
-      if (member && edges.board.config() != nullptr) {
-        seen = co_await look();
-        auto config = here.config();
+      if (member && deps.store.config() != nullptr) {
+        observed = co_await look();
+        auto config = self.config();
         kj::Vector<kj::String> current;
-        for (auto& one : seen.members) addHosts(current, config, one.member);
+        for (auto& one : observed.members) addHosts(current, config, one.member);
         hosts = kj::mv(current);  // none: the other nodes are asked for them again
       } else {
-        seen = Seen();
+        observed = ObservedCluster();
         hosts.clear();
       }
-      // What cannot be written, on a full disk, is told all the same.
+      // An intent that cannot be written, on a full disk, is an error that is reported as well.
       failure = kj::runCatchingExceptions([&] { settle(); });
       everLooked = true;
       looked.raise();
     };
     co_await once().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
-      log::warn("cannot see how etcd is; retrying", {{"error", messageOf(*e)}});
+      log::warn("cannot read the state of etcd; retrying", {{"error", messageOf(*e)}});
     }
     bool settled = now == Phase::kWaiting || now == Phase::kLeft || now == Phase::kDamaged ||
-                   (now == Phase::kMember && seen.problem.size() == 0);
-    auto pause = edges.timer.afterDelay(settled ? kAtRest : kUnsettled);
+                   (now == Phase::kMember && observed.problem.size() == 0);
+    auto pause = deps.timer.afterDelay(settled ? kAtRest : kUnsettled);
     co_await pause.exclusiveJoin(kj::mv(changed));
-    // What comes in a bunch is one look.
-    co_await edges.timer.afterDelay(kBunch);
+    // A burst of changes is one look.
+    co_await deps.timer.afterDelay(kBunch);
   }
 }
 
-// What is said is told at once, with what was seen last: a look may take seconds.
-kj::Promise<void> Keeper::publish() {
+// Publishes a new message at once, with the cluster as last observed: a look may take seconds.
+kj::Promise<void> MembershipReconciler::publish() {
   for (;;) {
-    auto seen = looked.next(), told = here.told.next();
+    auto next = looked.next(), messageChanged = self.messageChanged.next();
     kj::Maybe<kj::Exception> failure;
-    // What the one before has told stays until something is known.
-    if (everLooked) co_await tell().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
+    // The status of the process before stays until something is known.
+    if (everLooked)
+      co_await publishStatus().then([] {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (e, failure) {
-      log::warn("cannot tell how etcd is; retrying", {{"error", messageOf(*e)}});
-      co_await edges.timer.afterDelay(kStoreRetry);
+      log::warn("cannot publish the state of etcd; retrying", {{"error", messageOf(*e)}});
+      co_await deps.timer.afterDelay(kStoreRetry);
       continue;
     }
-    co_await seen.exclusiveJoin(kj::mv(told));
+    co_await next.exclusiveJoin(kj::mv(messageChanged));
   }
 }
 
-Status Keeper::status() const {
+Status MembershipReconciler::status() const {
   constexpr kj::StringPtr kNames[] = {"waiting"_kj, "waiting"_kj, "bootstrapping"_kj, "joining"_kj,
                                       "member"_kj,  "leaving"_kj, "left"_kj};
   Status status;
   auto now = KJ_ASSERT_NONNULL(phase);
   status.phase = kNames[static_cast<size_t>(now)];
-  if (here.leaves() && now != Phase::kLeft) status.phase = "leaving"_kj;
+  if (self.leaves() && now != Phase::kLeft) status.phase = "leaving"_kj;
   bool empty = now == Phase::kWaiting || now == Phase::kLeft;
-  if (empty && here.claims()) status.phase = "bootstrapping"_kj;
+  if (empty && self.claims()) status.phase = "bootstrapping"_kj;
   status.changed = kj::str(since);
-  status.message = kj::str(here.message().size() > 0 ? here.message() : rerun_.waits());
-  KJ_IF_MAYBE (local, seen.local) {
+  status.message = kj::str(self.message().size() > 0 ? self.message() : etcdRestart.waits());
+  KJ_IF_MAYBE (local, observed.local) {
     status.member = hex(local->member);
     if (local->learner) status.phase = "learner"_kj;
   }
-  KJ_IF_MAYBE (leader, seen.leader()) status.leader = kj::str(leader->member.name);
-  auto votes = votesOf(seen.voices());
+  KJ_IF_MAYBE (leader, observed.leader()) status.leader = kj::str(leader->member.name);
+  auto votes = votesOf(observed.probes());
   status.voters = votes.voters;
   status.tolerates = votes.tolerates();
   bool runs = now == Phase::kMember || now == Phase::kBootstrapping;
-  bool full = now == Phase::kJoining && seen.problem.startsWith("the disk of ");
-  if ((runs && status.message.size() == 0) || full) status.message = kj::str(seen.problem);
-  if (now == Phase::kMember && seen.certain && seen.local == nullptr) {
+  bool full = now == Phase::kJoining && observed.problem.startsWith("the disk of ");
+  if ((runs && status.message.size() == 0) || full) status.message = kj::str(observed.problem);
+  if (now == Phase::kMember && observed.certain && observed.local == nullptr) {
     bool listed = false;
-    for (auto& one : seen.members) listed |= one.here;
+    for (auto& one : observed.members) listed |= one.isLocal;
     if (!listed) {
       status.message = kj::str(
           "the other members have removed this one; run talosctl etcd leave on this node, and "
           "reboot it to join again");
     }
   }
-  status.alarms = KJ_MAP(alarm, seen.alarms) {
+  status.alarms = KJ_MAP(alarm, observed.alarms) {
     auto name = hex(alarm.member);
-    KJ_IF_MAYBE (member, seen.find(alarm.member)) name = describe(member->member);
+    KJ_IF_MAYBE (member, observed.find(alarm.member)) name = describe(member->member);
     return kj::str(name, ": ", alarm.type == etcd::Alarm::Type::kNoSpace ? "NOSPACE" : "CORRUPT");
   };
   return status;
 }
 
-kj::Promise<void> Keeper::tell() {
+kj::Promise<void> MembershipReconciler::publishStatus() {
   findPhase();
-  auto members = KJ_MAP(one, seen.members) {
+  auto members = KJ_MAP(one, observed.members) {
     return clone(one.member);
   };
-  bool leaving = here.leaves();
-  co_await edges.board.tell(status(), members);
-  if (leaving) here.leavingIsTold();
+  bool leaving = self.leaves();
+  co_await deps.store.publish(status(), members);
+  if (leaving) self.leavingPublished();
 }
 
 // --- what it is asked for ---
 
-Standing Keeper::standing(kj::StringPtr asker) {
-  auto standing = here.standing();
-  if (asker.size() > 0) here.hearOf(asker);
-  KJ_IF_MAYBE (local, seen.local) {
-    if (standing.state == Standing::State::kMember) standing.cluster = local->cluster;
+BootstrapState MembershipReconciler::bootstrapState(kj::StringPtr asker) {
+  auto bootstrapState = self.bootstrapState();
+  if (asker.size() > 0) self.learnPeer(asker);
+  KJ_IF_MAYBE (local, observed.local) {
+    if (bootstrapState.state == BootstrapState::State::kMember) bootstrapState.cluster = local->cluster;
   }
-  return standing;
+  return bootstrapState;
 }
 
-kj::Promise<void> Keeper::health() {
+kj::Promise<void> MembershipReconciler::health() {
   auto found = co_await look();
   if (found.problem.size() > 0) fail(ErrorKind::kUnavailable, found.problem);
 }
 
-etcd::Etcd& Keeper::localMember() {
-  here.config();
-  if (!edges.board.running()) {
+etcd::Etcd& MembershipReconciler::localMember() {
+  self.config();
+  if (!deps.store.running()) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("etcd does not run on this node",
-                 here.message().size() > 0 ? kj::str(": ", here.message()) : kj::String()));
+                 self.message().size() > 0 ? kj::str(": ", self.message()) : kj::String()));
   }
-  return edges.doors.at(kLocal);
+  return deps.endpoints.at(kLocal);
 }
 
-kj::Promise<etcd::Etcd*> Keeper::anyMember() {
+kj::Promise<etcd::Etcd*> MembershipReconciler::anyMember() {
   auto known = co_await knownHosts();
   kj::Vector<kj::String> all;
-  if (edges.board.running()) all.add(kj::str(kLocal));
+  if (deps.store.running()) all.add(kj::str(kLocal));
   for (auto& host : known) addOnce(all, kj::mv(host));
   co_return &(co_await view.members(all)).through;
 }
 
-kj::Promise<bool> Keeper::bootstrap(BootstrapRequest request) {
-  here.config();
+kj::Promise<bool> MembershipReconciler::bootstrap(BootstrapRequest request) {
+  self.config();
   co_await ready();
-  auto state = here.intent().state;
-  bool before = here.phase() == Phase::kMember || state == Intent::State::kMakes;
+  auto state = self.intent().state;
+  bool before = self.phase() == Phase::kMember || state == Intent::State::kMakes;
   if (before && request.receive != nullptr) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("the snapshot was not restored: this node ",
@@ -402,83 +403,83 @@ kj::Promise<bool> Keeper::bootstrap(BootstrapRequest request) {
                                                 : "is a member of a cluster, and has its data"));
   }
   if (before && state == Intent::State::kNone) {
-    // Once more of what was done, or by mistake on a member that is ill.
+    // A repeated request, or a mistake on a member that is not healthy.
     auto found = co_await look();
     if (found.problem.size() == 0) co_return true;
     fail(ErrorKind::kFailedPrecondition, kj::str("the data directory ", kDataFolder,
                                                  " is not empty: this node is a member of a "
-                                                 "cluster, and is not well: ",
+                                                 "cluster, and is not healthy: ",
                                                  found.problem));
   }
   if (!before) {
-    KJ_DEFER(here.changed.raise());  // whoever waited for this turn goes on
+    KJ_DEFER(self.changed.raise());  // whoever waited for this turn goes on
     unrecovered = nullptr;
     co_await bootstrap_.decide(kj::mv(request));
   }
-  auto until = edges.timer.now() + kStarting;
+  auto until = deps.timer.now() + kStarting;
   for (;;) {
     auto next = looked.next();
-    if (seen.local != nullptr && seen.problem.size() == 0) co_return before;
-    KJ_IF_MAYBE (why, unrecovered) fail(ErrorKind::kInvalidArgument, *why);
-    if (edges.timer.now() >= until) {
+    if (observed.local != nullptr && observed.problem.size() == 0) co_return before;
+    KJ_IF_MAYBE (message, unrecovered) fail(ErrorKind::kInvalidArgument, *message);
+    if (deps.timer.now() >= until) {
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str("the cluster is made, but its member is not healthy yet: ", seen.problem));
+           kj::str("the cluster is made, but its member is not healthy yet: ", observed.problem));
     }
     co_await next;
   }
 }
 
-kj::Promise<void> Keeper::recoveryFailed(kj::StringPtr given) {
-  auto why = kj::str("cannot restore the snapshot: ", given,
-                     "; nothing was changed, and another one can be tried");
+kj::Promise<void> MembershipReconciler::recoveryFailed(kj::StringPtr given) {
+  auto message = kj::str("cannot restore the snapshot: ", given,
+                         "; nothing was changed, and another one can be tried");
   co_await ready();
-  // First machined's store, then the disk: a crash in between begins the recovery anew, and no
-  // snapshot is unpacked by a spec of which nothing is left to say that it counts.
+  // First machined's store, then the disk: a crash in between starts the recovery anew, and no
+  // snapshot is unpacked by a spec without an intent behind it.
   auto isIt = [&] {
-    return here.intent().state == Intent::State::kMakes && here.intent().recovers;
+    return self.intent().state == Intent::State::kMakes && self.intent().recovers;
   };
   if (!isIt()) co_return;
-  if (here.data() != Data::kNone) {
+  if (self.data() != Data::kNone) {
     fail(ErrorKind::kFailedPrecondition, kj::str("there is data in ", kDataFolder));
   }
-  auto config = here.config();
-  co_await edges.board.want(wantedOf(config, Intent(), Data::kNone, nullptr, nullptr));
+  auto config = self.config();
+  co_await deps.store.want(wantedOf(config, Intent(), Data::kNone, nullptr, nullptr));
   // If the disk does not take it, the recovery is wanted again, and fails again.
   KJ_DEFER({
-    toldOtherwise = true;
-    here.changed.raise();
+    publishedOther = true;
+    self.changed.raise();
   });
-  if (!isIt() || here.data() != Data::kNone) co_return;
-  here.record(Intent());
-  edges.files.removeSnapshot();
-  here.say(kj::str(why));
-  unrecovered = kj::mv(why);
+  if (!isIt() || self.data() != Data::kNone) co_return;
+  self.record(Intent());
+  deps.files.removeSnapshot();
+  self.say(kj::str(message));
+  unrecovered = kj::mv(message);
   looked.raise();
 }
 
-kj::Promise<void> Keeper::leave(bool force) {
-  here.config();
+kj::Promise<void> MembershipReconciler::leave(bool force) {
+  self.config();
   co_await ready();
-  KJ_DEFER(here.changed.raise());
+  KJ_DEFER(self.changed.raise());
   auto known = co_await knownHosts();
   co_await leave_.leave(force, known);
-  auto until = edges.timer.now() + kEnding;
-  while (here.phase() == Phase::kLeft && here.data() != Data::kNone) {
-    if (edges.timer.now() >= until) {
+  auto until = deps.timer.now() + kEnding;
+  while (self.phase() == Phase::kLeft && self.data() != Data::kNone) {
+    if (deps.timer.now() >= until) {
       fail(ErrorKind::kDeadlineExceeded,
-           "this node is no member any more, but its etcd has not ended yet; its data will be "
+           "this node is not a member any more, but its etcd has not exited yet; its data will be "
            "removed when it has");
     }
-    co_await edges.timer.afterDelay(kUnsettled);
+    co_await deps.timer.afterDelay(kUnsettled);
   }
 }
 
-kj::Promise<Outlook> Keeper::outlook(Going going) {
+kj::Promise<Outlook> MembershipReconciler::outlook(Going going) {
   co_await ready();
-  auto config = here.config();
+  auto config = self.config();
   Outlook outlook;
-  if (inNoCluster(here.phase())) co_return kj::mv(outlook);
-  if (here.phase() == Phase::kDamaged) {
+  if (inNoCluster(self.phase())) co_return kj::mv(outlook);
+  if (self.phase() == Phase::kDamaged) {
     if (going == Going::kRestarts) co_return kj::mv(outlook);  // it is away already
     bool counts = true;
     co_await isCounted().then([&](bool&& does) { counts = does; },
@@ -491,77 +492,77 @@ kj::Promise<Outlook> Keeper::outlook(Going going) {
         kj::str("no member of this node's cluster answers: ", found.problem, "; start its members");
     co_return kj::mv(outlook);
   }
-  auto own = here.intent().member;
+  auto own = self.intent().member;
   for (auto& one : found.members) {
-    if (one.here) own = one.member.id;
+    if (one.isLocal) own = one.member.id;
   }
-  // Without a quorum there is nothing to be read through anybody.
-  auto voices = found.quorum ? co_await view.voices(found, config) : found.voices();
-  outlook.objection = objectionTo(going, voices, own, found.quorum);
-  for (auto i : kj::indices(found.members)) found.members[i].problem = kj::mv(voices[i].problem);
+  // Without a quorum nothing can be read through any member.
+  auto probes = found.quorum ? co_await view.probes(found, config) : found.probes();
+  outlook.objection = objectionTo(going, probes, own, found.quorum);
+  for (auto i : kj::indices(found.members)) found.members[i].problem = kj::mv(probes[i].problem);
   KJ_IF_MAYBE (leads, found.leader()) outlook.leader = leads->member.id;
   outlook.members = kj::mv(found.members);
   co_return kj::mv(outlook);
 }
 
-// Of a node that has lost the data of its member: what it was in it does not know.
-kj::Promise<bool> Keeper::isCounted() {
-  auto config = here.config();
-  auto asked = co_await askAll(edges, config, othersOf(config, nullptr));
+// True if the others count this node, whose data is damaged, as a member: it does not know itself.
+kj::Promise<bool> MembershipReconciler::isCounted() {
+  auto config = self.config();
+  auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
   kj::Vector<kj::String> silent;
   for (auto& one : asked) {
-    if (!one.said.is<Standing>()) {
+    if (!one.said.is<BootstrapState>()) {
       if (!one.shared) silent.add(kj::str(one.host));
-    } else if (one.said.get<Standing>().state == Standing::State::kMember) {
+    } else if (one.said.get<BootstrapState>().state == BootstrapState::State::kMember) {
       co_return true;
     }
   }
   if (silent.empty()) co_return false;
   fail(ErrorKind::kUnavailable,
-       kj::str("the data of etcd here is damaged, and whether the others count this node as a "
-               "member is not known: no answer from ",
+       kj::str("the data of etcd on this node is damaged, and the other nodes may count it as a "
+               "member: no answer from ",
                joined(silent), "; start them"));
 }
 
-void Keeper::stay() {
-  restart.giveBack();
+void MembershipReconciler::stay() {
+  reboot.giveBack();
 }
 
-kj::Promise<void> Keeper::withdraw(Going going, bool force) {
+kj::Promise<void> MembershipReconciler::withdraw(Going going, bool force) {
   co_await ready();
-  here.config();
-  if (inNoCluster(here.phase())) co_return;
-  if (here.phase() == Phase::kDamaged) {
+  self.config();
+  if (inNoCluster(self.phase())) co_return;
+  if (self.phase() == Phase::kDamaged) {
     bool counts = going != Going::kRestarts && co_await isCounted();
     if (!counts) co_return;
   }
-  KJ_DEFER(here.changed.raise());
+  KJ_DEFER(self.changed.raise());
   auto known = co_await knownHosts();
   if (going == Going::kRestarts) {
-    if (!force) co_await restart.take(known);
+    if (!force) co_await reboot.take(known);
     co_return;
   }
   co_await leave_.withdraw(going, force, known);
 }
 
-kj::Promise<kj::Own<void>> Keeper::rerun() {
+kj::Promise<kj::Own<void>> MembershipReconciler::rerun() {
   co_await ready();
-  here.config();
+  self.config();
   auto known = co_await knownHosts();
-  co_return co_await rerun_.take(known);
+  co_return co_await etcdRestart.take(known);
 }
 
-kj::Promise<void> Keeper::removeMember(kj::String member, bool force) {
-  here.config();
+kj::Promise<void> MembershipReconciler::removeMember(kj::String member, bool force) {
+  self.config();
   auto known = co_await knownHosts();
   co_await leave_.remove(member, force, known);
-  here.changed.raise();
+  self.changed.raise();
 }
 
-kj::Promise<kj::String> Keeper::forfeitLeadership() {
+kj::Promise<kj::String> MembershipReconciler::forfeitLeadership() {
   localMember();
   auto leader = co_await leave_.forfeit();
-  here.changed.raise();
+  self.changed.raise();
   co_return leader;
 }
 

@@ -1,9 +1,9 @@
-// The keeper of this node's membership: it publishes how etcd is to be run (EtcdSpecs) and how the
-// cluster is (EtcdStatuses, EtcdMembers), looks for a cluster to join, sees a learner to its vote,
-// and does what it is asked to.
+// Owns this node's membership: it publishes how etcd has to be run (EtcdSpecs) and the state of the
+// cluster (EtcdStatuses, EtcdMembers), looks for a cluster to join, gets a learner promoted, and
+// serves the requests of operators.
 //
-// All that it must remember is the intent (plan/membership-intent.h) and the data of etcd. So it
-// may die at any line: the next one reads both, asks the cluster, and goes on.
+// Its only memory is the intent (plan/membership-intent.h) and the data of etcd. So it may die at
+// any line: the next process reads both, asks the cluster, and continues.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -15,41 +15,41 @@
 
 namespace talos::supervisor {
 
-// What becomes of the cluster when this node goes.
+// The cluster as it would be when this node is away.
 struct Outlook {
-  kj::Vector<SeenMember> members;   // none: it is in no cluster
-  kj::Maybe<kj::String> objection;  // to its going
+  kj::Vector<ObservedMember> members;  // none: it is in no cluster
+  kj::Maybe<kj::String> objection;     // to its going
   etcd::MemberId leader = 0;
 };
 
-class Keeper {
+class MembershipReconciler {
  public:
-  explicit Keeper(Edges edges);
-  KJ_DISALLOW_COPY_AND_MOVE(Keeper);
+  explicit MembershipReconciler(Dependencies deps);
+  KJ_DISALLOW_COPY_AND_MOVE(MembershipReconciler);
 
   kj::Promise<void> run();  // never ends
-  // Something outside has changed: config, service.
-  void wake() { here.changed.raise(); }
+  // A resource has changed: config, service.
+  void wake() { self.changed.raise(); }
 
   kj::Promise<void> ready();
-  // Of the local member, asked now; rejects with what is wrong.
+  // The health of the local member, asked now; rejects with the problem.
   kj::Promise<void> health();
   // `asker`: as of Peers::standing().
-  Standing standing(kj::StringPtr asker);
-  kj::Promise<Seen> look();
+  BootstrapState bootstrapState(kj::StringPtr asker);
+  kj::Promise<ObservedCluster> look();
 
   // True: there was a cluster before. Resolves when the local member is healthy.
   kj::Promise<bool> bootstrap(BootstrapRequest request);
   // The snapshot with which this node is to make a cluster cannot be unpacked; there is no data.
-  // Resolves when nothing wants it any more.
-  kj::Promise<void> recoveryFailed(kj::StringPtr why);
+  // Resolves when the recovery is cancelled.
+  kj::Promise<void> recoveryFailed(kj::StringPtr message);
   kj::Promise<void> leave(bool force);  // resolves when the data is gone
   kj::Promise<Outlook> outlook(Going going);
-  // Resolves when the node is no member any more, or, if it restarts, has its turn to be away. In
-  // no cluster it has nothing to do.
+  // Resolves when the node is no member any more, or, if it restarts, has its turn to be away. Does
+  // nothing in no cluster.
   kj::Promise<void> withdraw(Going going, bool force);
   void stay();  // it does not restart after all: another member may
-  // As of Rerun::take().
+  // As of EtcdRestart::take().
   kj::Promise<kj::Own<void>> rerun();
   kj::Promise<void> removeMember(kj::String member, bool force);
   kj::Promise<kj::String> forfeitLeadership();
@@ -59,19 +59,19 @@ class Keeper {
   etcd::Etcd& localMember();
 
  private:
-  Edges edges;
-  Here here;
-  View view;
+  Dependencies deps;
+  LocalMember self;
+  ClusterView view;
   Bootstrap bootstrap_;
   Join join;
   Leave leave_;
-  Restart restart;
-  Rerun rerun_;
-  Seen seen;      // the last look
-  Signal looked;  // there is a new one
+  RebootTurn reboot;
+  EtcdRestart etcdRestart;
+  ObservedCluster observed;  // the last look
+  Signal looked;             // there is a new one
   bool everLooked = false;
   kj::Maybe<kj::String> unrecovered;  // why the last recovery has failed
-  bool toldOtherwise = false;  // machined was, of how etcd is to be run, than publishSpecs() did
+  bool publishedOther = false;  // machined was, of how etcd is to be run, than publishSpecs() did
   kj::Maybe<Phase> phase;
   kj::String since;              // of the phase
   kj::Vector<kj::String> hosts;  // of members, as last seen
@@ -92,7 +92,7 @@ class Keeper {
   Phase findPhase();
   kj::Promise<bool> isCounted();
   kj::Promise<void> publish();
-  kj::Promise<void> tell();
+  kj::Promise<void> publishStatus();
   Status status() const;
 };
 

@@ -12,40 +12,40 @@ unsigned numberFrom(const char* variable, unsigned otherwise) {
   return text == nullptr ? otherwise : static_cast<unsigned>(atoi(text));
 }
 
-// What happens next to some node, as people and machines do it. Two things people do not do: they
-// erase no node without which there is no quorum, and none that is just making the cluster.
-void something(World& world) {
-  auto& node = *world.nodes[world.pick(static_cast<unsigned>(world.nodes.size()))];
-  auto& other = *world.nodes[world.pick(static_cast<unsigned>(world.nodes.size()))];
-  switch (world.pick(11)) {
+// A random event at some node, caused by people or machines. People do not do two things: erase a
+// node without which there is no quorum, or one that is just making the cluster.
+void something(Testbed& bed) {
+  auto& node = *bed.nodes[bed.pick(static_cast<unsigned>(bed.nodes.size()))];
+  auto& other = *bed.nodes[bed.pick(static_cast<unsigned>(bed.nodes.size()))];
+  switch (bed.pick(11)) {
     case 0:
     case 1:
-      return bootstrap(world, node, {}, 20 * kj::SECONDS);
+      return bootstrap(bed, node, {}, 20 * kj::SECONDS);
     case 2:
     case 3:
-      return world.crash(node);
+      return bed.crash(node);
     case 4:
-      world.powerOff(node);
-      if (world.chance() < 0.8) world.powerOn(node);
+      bed.powerOff(node);
+      if (bed.chance() < 0.8) bed.powerOn(node);
       return;
     case 5:
-      if (world.quorumWithout(node) && node.disk.intent.state != Intent::State::kMakes) {
-        world.reinstall(node);
+      if (bed.quorumWithout(node) && node.disk.intent.state != Intent::State::kMakes) {
+        bed.reinstall(node);
       }
       return;
     case 6:
-      if (world.chance() < 0.5) return withdraw(world, node, Going::kLeaves);
-      return leave(world, node);
+      if (bed.chance() < 0.5) return withdraw(bed, node, Going::kLeaves);
+      return leave(bed, node);
     case 7:
-      if (world.chance() < 0.3) removeMember(world, node, other);
+      if (bed.chance() < 0.3) removeMember(bed, node, other);
       return;
     case 8:
-      if (&node != &other) world.cuts.insert({&node, &other});
+      if (&node != &other) bed.cuts.insert({&node, &other});
       return;
     case 9:
-      world.cuts.clear();
-      for (auto& one : world.nodes) {
-        if (!one->on) world.powerOn(*one);
+      bed.cuts.clear();
+      for (auto& one : bed.nodes) {
+        if (!one->on) bed.powerOn(*one);
       }
       return;
     default:
@@ -55,50 +55,50 @@ void something(World& world) {
 }
 
 // Empty: all is well at the end.
-std::string endOf(World& world) {
-  world.crashes = world.losses = world.failures = 0;
-  world.cuts.clear();
-  for (auto& node : world.nodes) {
-    if (!node->on) world.powerOn(*node);
+std::string endOf(Testbed& bed) {
+  bed.crashes = bed.losses = bed.failures = 0;
+  bed.cuts.clear();
+  for (auto& node : bed.nodes) {
+    if (!node->on) bed.powerOn(*node);
   }
-  if (!world.eventually(15 * kj::MINUTES, [&] { return world.pending == 0; })) {
+  if (!bed.eventually(15 * kj::MINUTES, [&] { return bed.pending == 0; })) {
     return "an operation does not end";
   }
-  bool formed = world.eventually(15 * kj::MINUTES, [&] {
-    if (world.clusters.empty()) {
-      if (world.pending == 0) bootstrap(world, *world.nodes[0]);
+  bool formed = bed.eventually(15 * kj::MINUTES, [&] {
+    if (bed.clusters.empty()) {
+      if (bed.pending == 0) bootstrap(bed, *bed.nodes[0]);
       return false;
     }
-    // Who left, or was removed, joins when it is told to.
-    for (auto& node : world.nodes) {
-      bool removed = node->disk.data == Data::kWhole && !world.isMember(*node);
-      if (removed && world.pending == 0) leave(world, *node);
-      if (node->disk.intent.state == Intent::State::kLeft && world.pending == 0) {
-        world.powerOff(*node);
-        world.powerOn(*node);
+    // A node that left, or was removed, joins after a reboot.
+    for (auto& node : bed.nodes) {
+      bool removed = node->disk.data == Data::kWhole && !bed.isMember(*node);
+      if (removed && bed.pending == 0) leave(bed, *node);
+      if (node->disk.intent.state == Intent::State::kLeft && bed.pending == 0) {
+        bed.powerOff(*node);
+        bed.powerOn(*node);
       }
     }
-    for (auto& node : world.nodes) {
-      if (!world.votes(*node) || node->status.phase != "member") return false;
+    for (auto& node : bed.nodes) {
+      if (!bed.votes(*node) || node->status.phase != "member") return false;
     }
-    return world.clusters[0]->members.size() == world.nodes.size();
+    return bed.clusters[0]->members.size() == bed.nodes.size();
   });
   if (formed) return "";
   std::string how = "not everybody votes in the end:";
-  for (auto& node : world.nodes) {
+  for (auto& node : bed.nodes) {
     how += kj::str(" ", node->config.name, " is ", node->status.phase, " (", node->message.c_str(),
                    ")")
                .cStr();
   }
   how += "; the last calls: ";
-  for (size_t i = world.outcomes.size() > 4 ? world.outcomes.size() - 4 : 0;
-       i < world.outcomes.size(); ++i) {
-    how += world.outcomes[i] + "; ";
+  for (size_t i = bed.outcomes.size() > 4 ? bed.outcomes.size() - 4 : 0; i < bed.outcomes.size();
+       ++i) {
+    how += bed.outcomes[i] + "; ";
   }
   return how;
 }
 
-void schedules(World::Knowing knowing) {
+void schedules(Testbed::Knowing knowing) {
   unsigned from = numberFrom("SCHEDULES_FROM", 1), count = numberFrom("SCHEDULES", 60);
   unsigned made = 0;
   for (unsigned seed = from; seed < from + count; ++seed) {
@@ -106,19 +106,18 @@ void schedules(World::Knowing knowing) {
     std::vector<std::string> violations;
     {
       Quiet quiet;
-      World world(seed, 2 + seed % 3, knowing);
-      for (auto& node : world.nodes) world.powerOn(*node);
-      world.crashes = 0.1;
-      world.losses = 0.02;
-      world.failures = 0.1;
+      Testbed bed(seed, 2 + seed % 3, knowing);
+      for (auto& node : bed.nodes) bed.powerOn(*node);
+      bed.crashes = 0.1;
+      bed.losses = 0.02;
+      bed.failures = 0.1;
       for (unsigned i = 0; i < 25; ++i) {
-        world.pass(int64_t(world.chance() * (world.chance() < 0.5 ? 500 : 15000)) *
-                   kj::MILLISECONDS);
-        something(world);
+        bed.pass(int64_t(bed.chance() * (bed.chance() < 0.5 ? 500 : 15000)) * kj::MILLISECONDS);
+        something(bed);
       }
-      if (!world.clusters.empty()) ++made;
-      ending = endOf(world);
-      violations = world.violations;
+      if (!bed.clusters.empty()) ++made;
+      ending = endOf(bed);
+      violations = bed.violations;
     }
     ASSERT_EQ(ending, "") << "schedule " << seed;
     for (auto& what : violations) FAIL() << what << ", schedule " << seed;
@@ -129,12 +128,12 @@ void schedules(World::Knowing knowing) {
 
 // How many: $SCHEDULES, else few.
 TEST(Schedules, NeverTwoClustersAndEverybodyVotesInTheEnd) {
-  schedules(World::Knowing::kAll);
+  schedules(Testbed::Knowing::kAll);
 }
 
 // Catches: nodes that know of each other by the operator's talosconfig only, and make two clusters.
 TEST(Schedules, NeverTwoClustersOfStrangersWithATalosconfigThatNamesThem) {
-  schedules(World::Knowing::kStrangers);
+  schedules(Testbed::Knowing::kStrangers);
 }
 
 }  // namespace

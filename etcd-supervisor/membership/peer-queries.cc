@@ -7,7 +7,7 @@
 namespace talos::supervisor {
 namespace {
 
-// The part of a URL that can be dialled: names are for others.
+// The host of a URL, if it is an address: names cannot be dialled.
 void addHost(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr url) {
   auto host = hostOf(url);
   if (Ip::parse(host) != nullptr && !isOwn(config, host)) addOnce(to, kj::mv(host));
@@ -25,31 +25,39 @@ bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
   return false;
 }
 
-kj::Promise<Asked> askOne(Edges& edges, kj::String host, kj::String address, bool shared,
+kj::Promise<Asked> askOne(Dependencies& deps, kj::String host, kj::String address, bool shared,
                           kj::StringPtr asker) {
-  Asked asked{host == address ? kj::str(host) : kj::str(host, " at ", address), kj::str(address),
-              shared, Standing()};
-  co_await edges.peers.standing(address, asker)
-      .then([&](Standing&& standing) { asked.said = kj::mv(standing); },
+  Asked asked{.host = host == address ? kj::str(host) : kj::str(host, " at ", address),
+              .address = kj::str(address),
+              .shared = shared,
+              .said = BootstrapState()};
+  co_await deps.peers.bootstrapState(address, asker)
+      .then([&](BootstrapState&& bootstrapState) { asked.said = kj::mv(bootstrapState); },
             [&](kj::Exception&& e) { asked.said = messageOf(e); });
   co_return kj::mv(asked);
 }
 
-// What there is to ask: addresses, and names that have none.
-kj::Promise<kj::Array<Asked>> resolveOne(Edges& edges, const Config& config, kj::String host,
+// The addresses of a host to be asked; a name without an address is an answer already.
+kj::Promise<kj::Array<Asked>> resolveOne(Dependencies& deps, const Config& config, kj::String host,
                                          bool shared) {
   kj::Vector<Asked> found;
   kj::Array<kj::String> addresses;
   kj::Maybe<kj::String> wrong;
-  co_await edges.peers.resolve(host).then(
+  co_await deps.peers.resolve(host).then(
       [&](kj::Array<kj::String>&& result) { addresses = kj::mv(result); },
       [&](kj::Exception&& e) { wrong = messageOf(e); });
-  KJ_IF_MAYBE (why, wrong) found.add(Asked{kj::str(host), kj::String(), shared, kj::mv(*why)});
+  KJ_IF_MAYBE (problem, wrong) {
+    found.add(Asked{.host = kj::str(host),
+                    .address = kj::String(),
+                    .shared = shared,
+                    .said = kj::mv(*problem)});
+  }
   for (auto& address : addresses) {
     if (isOwn(config, address)) continue;
     auto text = canonical(address);
     bool moves = shared || has(config.shared, text);
-    found.add(Asked{kj::str(host), kj::mv(text), moves, Standing()});
+    found.add(Asked{
+        .host = kj::str(host), .address = kj::mv(text), .shared = moves, .said = BootstrapState()});
   }
   co_return found.releaseAsArray();
 }
@@ -90,11 +98,11 @@ Hosts othersOf(const Config& config, kj::ArrayPtr<const kj::String> without) {
   return hosts;
 }
 
-kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts hosts,
+kj::Promise<kj::Array<Asked>> askAll(Dependencies& deps, const Config& config, Hosts hosts,
                                      kj::StringPtr asker) {
   kj::Vector<kj::Promise<kj::Array<Asked>>> resolving;
-  for (auto& host : hosts.peers) resolving.add(resolveOne(edges, config, kj::str(host), false));
-  for (auto& host : hosts.shared) resolving.add(resolveOne(edges, config, kj::str(host), true));
+  for (auto& host : hosts.peers) resolving.add(resolveOne(deps, config, kj::str(host), false));
+  for (auto& host : hosts.shared) resolving.add(resolveOne(deps, config, kj::str(host), true));
   auto found = co_await kj::joinPromises(resolving.releaseAsArray());
   kj::Vector<Asked> silent;
   kj::Vector<kj::String> addresses;
@@ -105,7 +113,7 @@ kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts h
         silent.add(kj::mv(one));
       } else if (!has(addresses, one.address)) {
         addresses.add(kj::str(one.address));
-        asking.add(askOne(edges, kj::mv(one.host), kj::mv(one.address), one.shared, asker));
+        asking.add(askOne(deps, kj::mv(one.host), kj::mv(one.address), one.shared, asker));
       }
     }
   }
@@ -117,7 +125,7 @@ kj::Promise<kj::Array<Asked>> askAll(Edges& edges, const Config& config, Hosts h
 }
 
 void addHosts(kj::Vector<kj::String>& to, const Config& config, const etcd::Member& member) {
-  // Who has not started yet tells only where its peers will find it.
+  // A member that has not started has published its peer URLs only.
   auto& urls = member.clientUrls.size() > 0 ? member.clientUrls : member.peerUrls;
   for (auto& url : urls) addHost(to, config, url);
 }
@@ -131,22 +139,23 @@ void addHosts(kj::Vector<kj::String>& to, const Config& config, kj::StringPtr cl
   }
 }
 
-kj::Vector<etcd::Etcd*> doorsFor(Edges& edges, const Config& config, etcd::Etcd& through,
-                                 kj::ArrayPtr<const etcd::Member> members, etcd::MemberId except) {
-  kj::Vector<etcd::Etcd*> doors;
-  doors.add(&through);
+kj::Vector<etcd::Etcd*> endpointsFor(Dependencies& deps, const Config& config, etcd::Etcd& through,
+                                     kj::ArrayPtr<const etcd::Member> members,
+                                     etcd::MemberId except) {
+  kj::Vector<etcd::Etcd*> endpoints;
+  endpoints.add(&through);
   for (auto& member : members) {
     if (member.learner || member.name.size() == 0 || member.id == except) continue;
     kj::Vector<kj::String> hosts;
     addHosts(hosts, config, member);
-    // Own addresses are left out of them, and this node is a voter like others.
-    if (hosts.empty() && edges.board.running()) hosts.add(kj::str(kLocal));
+    // The local addresses were left out, and this node is a voter like others.
+    if (hosts.empty() && deps.store.running()) hosts.add(kj::str(kLocal));
     for (auto& host : hosts) {
-      auto* door = &edges.doors.at(host);
-      if (door != &through) doors.add(door);
+      auto* endpoint = &deps.endpoints.at(host);
+      if (endpoint != &through) endpoints.add(endpoint);
     }
   }
-  return doors;
+  return endpoints;
 }
 
 bool mayPass(const kj::Exception& failure) {
@@ -154,7 +163,7 @@ bool mayPass(const kj::Exception& failure) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
 
-void keepReason(kj::Maybe<kj::Exception>& kept, kj::Exception&& failure) {
+void keepError(kj::Maybe<kj::Exception>& kept, kj::Exception&& failure) {
   KJ_IF_MAYBE (before, kept) {
     if (kindOf(*before) == ErrorKind::kUnavailable) return;
   }
@@ -168,13 +177,13 @@ kj::Vector<kj::String> withLocal(kj::ArrayPtr<const kj::String> known, bool runn
   return all;
 }
 
-kj::Promise<kj::Vector<kj::String>> membersAt(Edges& edges, const Config& config,
+kj::Promise<kj::Vector<kj::String>> membersAt(Dependencies& deps, const Config& config,
                                               kj::ArrayPtr<const Asked> asked) {
   kj::Vector<kj::Promise<kj::Array<etcd::Member>>> asking;
   for (auto& one : asked) {
-    if (!one.said.is<Standing>() || one.said.get<Standing>().state != Standing::State::kMember)
+    if (!one.said.is<BootstrapState>() || one.said.get<BootstrapState>().state != BootstrapState::State::kMember)
       continue;
-    asking.add(edges.peers.members(one.address).catch_([](kj::Exception&&) {
+    asking.add(deps.peers.members(one.address).catch_([](kj::Exception&&) {
       return kj::Array<etcd::Member>();
     }));
   }

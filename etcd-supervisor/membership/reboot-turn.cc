@@ -11,9 +11,9 @@ constexpr auto kGoing = 5 * kj::MINUTES;
 
 }  // namespace
 
-kj::Promise<void> Restart::take(kj::ArrayPtr<const kj::String> known) {
-  auto config = here.config();
-  auto asking = here.take("it waits for its turn to restart");
+kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
+  auto config = self.config();
+  auto asking = self.take("it waits for its turn to restart");
   giveBack();  // asked for anew: the one before has come to nothing
   bool works = false;
   // A learner reads and locks nothing; without a leader nobody does.
@@ -22,16 +22,16 @@ kj::Promise<void> Restart::take(kj::ArrayPtr<const kj::String> known) {
     auto answer = co_await view.members(known);
     co_return co_await view.requireSpare(answer.through, config);
   }
-  auto& door = edges.doors.at(kLocal);
+  auto& endpoint = deps.endpoints.at(kLocal);
   if (mutex == nullptr || holder != config.name) {
     holder = kj::str(config.name);
-    mutex = mutexFor(Exclusive::kAway, edges, door, holder);
+    mutex = mutexFor(Exclusive::kAway, deps, endpoint, holder);
   }
   auto lock = co_await lockFor(Exclusive::kAway, *KJ_ASSERT_NONNULL(mutex),
                                [](kj::String text) { log::info(text); });
-  co_await view.requireSpare(door, config);
+  co_await view.requireSpare(endpoint, config);
   turn = kj::mv(lock);
-  end = edges.timer.afterDelay(kGoing)
+  end = deps.timer.afterDelay(kGoing)
             .then([this]() {
               log::info("this node has not restarted; another one may");
               turn = nullptr;
@@ -39,7 +39,7 @@ kj::Promise<void> Restart::take(kj::ArrayPtr<const kj::String> known) {
             .eagerlyEvaluate(nullptr);
 }
 
-void Restart::giveBack() {
+void RebootTurn::giveBack() {
   end = nullptr;
   turn = nullptr;
 }

@@ -1,9 +1,9 @@
-// A member's turn to be away for a restart: one at a time in the whole cluster, by a mutex in its
-// etcd (spec kubernetes.md §6).
+// A member's turn to be away for a reboot: one at a time in the whole cluster, by a mutex in its
+// etcd.
 //
-// Who has it and restarts keeps it until its lease ends, a minute after it is gone; who asks next
-// finds it back, or ill, and is refused. A crash is a restart. One that does not come gives the
-// turn back after a while.
+// A node that has it and reboots keeps it until its lease expires, a minute after it is gone; the
+// next one that asks finds it back, or not healthy, and is refused. A crash counts as a reboot. A
+// node that does not reboot gives the turn back after a while.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -12,22 +12,23 @@
 
 namespace talos::supervisor {
 
-class Restart {
+class RebootTurn {
  public:
-  Restart(Edges& edges, Here& here, View& view) : edges(edges), here(here), view(view) {}
-  KJ_DISALLOW_COPY_AND_MOVE(Restart);
+  RebootTurn(Dependencies& deps, LocalMember& self, ClusterView& view)
+      : deps(deps), self(self), view(view) {}
+  KJ_DISALLOW_COPY_AND_MOVE(RebootTurn);
 
-  // Resolves when this node may restart: it has the turn, and the others can do without it.
-  // FailedPrecondition when they cannot, or while it is asked already; DeadlineExceeded naming
-  // whose turn it is. A member that does not work is away already: only the others are asked.
+  // Resolves when this node may reboot: it has the turn, and the others can do without it.
+  // FailedPrecondition when they cannot, or while another call asks for it; DeadlineExceeded naming
+  // the holder of the turn. A member that does not work is away already: only the others are asked.
   kj::Promise<void> take(kj::ArrayPtr<const kj::String> known);
-  // It stays after all: another one may. Without a turn there is nothing to do.
+  // The node does not reboot after all: another one may. Does nothing without a turn.
   void giveBack();
 
  private:
-  Edges& edges;
-  Here& here;
-  View& view;
+  Dependencies& deps;
+  LocalMember& self;
+  ClusterView& view;
   kj::String holder;                      // what this node is called there
   kj::Maybe<kj::Own<etcd::Mutex>> mutex;  // kept by the local member
   kj::Maybe<kj::Own<etcd::Mutex::Lock>> turn;

@@ -1,12 +1,12 @@
-// For tests: nodes with disks, a machined that runs etcd as it is told, model clusters, a network
+// For tests: nodes with disks, a machined that runs etcd by its spec, model clusters, a network
 // that fails, and etcd-supervisors that may die at any write. Time and chance are the test's.
 //
-// What must never happen is noted in `violations`: a second cluster, an etcd that is started
-// without its data, data that goes while it is needed, a quorum lost by a change of members, a
-// member that leaves while its node holds a shared address.
+// Violations are recorded in `violations`: a second cluster, an etcd that is started without its
+// data, data that is removed while it is needed, a quorum lost by a change of members, a member
+// that leaves while its node holds a shared address.
 //
-// What happens in it is in test-supervisor-life.h, and is included by test-operator-calls.h, which
-// tests include.
+// The behaviour is in test-supervisor-life.h, which test-operator-calls.h includes; tests include
+// that.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 namespace talos::supervisor {
 
-// What supervisors log while thousands of schedules run is of no interest.
+// Discards the log lines of thousands of schedules.
 class Quiet {
  public:
   Quiet() : saved(dup(2)) {
@@ -42,7 +42,7 @@ class Quiet {
   int saved;
 };
 
-class World;
+class Testbed;
 
 constexpr kj::StringPtr kSharedAddress = "10.0.0.100"_kj;
 
@@ -57,8 +57,8 @@ struct Disk {
 class Process;
 
 struct Node {
-  explicit Node(World& world, unsigned number);
-  World& world;
+  explicit Node(Testbed& bed, unsigned number);
+  Testbed& bed;
   Config config;
   Disk disk;
   // Of this boot.
@@ -70,7 +70,7 @@ struct Node {
   uint64_t freeBytes = 1 << 30;
   bool cutOff = false;                       // etcd from the other members only
   bool storeFails = false;                   // machined's, for what is wanted
-  bool failsLate = false;                    // writes take effect and are told to have failed
+  bool failsLate = false;                    // writes take effect and report a failure
   bool holds = false;                        // vipd a shared address: whenever the node is a member
   bool vipdHangs = false;                    // and keeps it
   std::vector<std::string> kubernetesNodes;  // addresses, in machined's store
@@ -87,13 +87,13 @@ struct Node {
   void wake();
 };
 
-class World : private kj::TaskSet::ErrorHandler {
+class Testbed : private kj::TaskSet::ErrorHandler {
  public:
   // Configs name the other nodes; those of strangers only the shared address, as those of
   // `talosctl gen config` do, and the talosconfig names every node.
   enum class Knowing { kAll, kStrangers };
 
-  explicit World(unsigned seed, unsigned count, Knowing knowing = Knowing::kAll)
+  explicit Testbed(unsigned seed, unsigned count, Knowing knowing = Knowing::kAll)
       : random(seed), tasks(*this) {
     for (unsigned i = 1; i <= count; ++i) nodes.push_back(kj::heap<Node>(*this, i));
     if (knowing == Knowing::kStrangers) {
@@ -109,7 +109,7 @@ class World : private kj::TaskSet::ErrorHandler {
       }
     }
   }
-  ~World() noexcept {
+  ~Testbed() noexcept {
     for (auto& node : nodes) powerOff(*node);
   }
 
@@ -163,7 +163,8 @@ class World : private kj::TaskSet::ErrorHandler {
 
   // An operator's call at that node: its outcome is noted.
   template <typename T>
-  void ask(Node& node, kj::StringPtr what, kj::Function<kj::Promise<T>(Keeper&)> call);
+  void ask(Node& node, kj::StringPtr what,
+           kj::Function<kj::Promise<T>(MembershipReconciler&)> call);
 
   // Lets time pass, event by event; processes that died go in between.
   void pass(kj::Duration by) {
@@ -180,8 +181,8 @@ class World : private kj::TaskSet::ErrorHandler {
     bury();
   }
   template <typename F>
-  bool eventually(kj::Duration patience, F&& condition) {
-    auto end = timer.now() + patience;
+  bool eventually(kj::Duration timeout, F&& condition) {
+    auto end = timer.now() + timeout;
     while (!condition()) {
       if (timer.now() >= end) return false;
       pass(1 * kj::SECONDS);
@@ -229,7 +230,7 @@ class World : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> machined(Node& node);
   kj::Promise<bool> startEtcd(Node& node, const Wanted& wanted);
   kj::Promise<bool> hasTurn(Node& node);
-  kj::Promise<void> tellFailure(Node& node);
+  kj::Promise<void> reportFailure(Node& node);
   void giveTurnBack(Node& node, bool asWanted);
 };
 

@@ -11,81 +11,84 @@ inline kj::Array<kj::String> hostsOf(const std::vector<std::string>& texts) {
   return hosts.releaseAsArray();
 }
 
-constexpr auto kPatience = 5 * kj::MINUTES;
+constexpr auto kTimeout = 5 * kj::MINUTES;
 
 // With the operator's talosconfig.
-inline void bootstrap(World& world, Node& node, std::vector<std::string> without = {},
-                      kj::Duration patience = 60 * kj::SECONDS) {
-  world.ask<bool>(node, "bootstrap",
-                  [without, patience, among = world.talosconfig](Keeper& keeper) {
-                    BootstrapRequest request;
-                    request.without = hostsOf(without);
-                    request.among = hostsOf(among);
-                    request.patience = patience;
-                    return keeper.bootstrap(kj::mv(request));
-                  });
+inline void bootstrap(Testbed& bed, Node& node, std::vector<std::string> without = {},
+                      kj::Duration timeout = 60 * kj::SECONDS) {
+  bed.ask<bool>(node, "bootstrap",
+                [without, timeout, among = bed.talosconfig](MembershipReconciler& reconciler) {
+                  BootstrapRequest request;
+                  request.without = hostsOf(without);
+                  request.among = hostsOf(among);
+                  request.timeout = timeout;
+                  return reconciler.bootstrap(kj::mv(request));
+                });
 }
 // With a snapshot, which arrives at once.
-inline void recover(World& world, Node& node) {
-  world.ask<bool>(node, "recover", [](Keeper& keeper) {
+inline void recover(Testbed& bed, Node& node) {
+  bed.ask<bool>(node, "recover", [](MembershipReconciler& reconciler) {
     BootstrapRequest request;
     request.receive = []() -> kj::Promise<void> { return kj::READY_NOW; };
-    return keeper.bootstrap(kj::mv(request));
+    return reconciler.bootstrap(kj::mv(request));
   });
 }
-inline void leave(World& world, Node& node, bool force = false) {
-  world.ask<void>(node, "leave", [force](Keeper& keeper) { return keeper.leave(force); });
+inline void leave(Testbed& bed, Node& node, bool force = false) {
+  bed.ask<void>(node, "leave",
+                [force](MembershipReconciler& reconciler) { return reconciler.leave(force); });
 }
-inline void withdraw(World& world, Node& node, Going going, bool force = false) {
-  world.ask<void>(node, "withdraw", [=](Keeper& keeper) { return keeper.withdraw(going, force); });
+inline void withdraw(Testbed& bed, Node& node, Going going, bool force = false) {
+  bed.ask<void>(node, "withdraw", [=](MembershipReconciler& reconciler) {
+    return reconciler.withdraw(going, force);
+  });
 }
-// What a node says of its going.
-inline void lookOut(World& world, Node& node, Going going) {
-  world.ask<void>(node, "outlook", [=](Keeper& keeper) {
-    return keeper.outlook(going).then([](Outlook&& outlook) {
-      KJ_IF_MAYBE (why, outlook.objection) fail(ErrorKind::kFailedPrecondition, *why);
+// Asks a node for its outlook.
+inline void lookOut(Testbed& bed, Node& node, Going going) {
+  bed.ask<void>(node, "outlook", [=](MembershipReconciler& reconciler) {
+    return reconciler.outlook(going).then([](Outlook&& outlook) {
+      KJ_IF_MAYBE (objection, outlook.objection) fail(ErrorKind::kFailedPrecondition, *objection);
     });
   });
 }
-inline void removeMember(World& world, Node& node, const Node& other, bool force = false) {
-  world.ask<void>(node, kj::str("remove ", other.config.name),
-                  [name = kj::str(other.config.name), force](Keeper& keeper) {
-                    return keeper.removeMember(kj::str(name), force);
-                  });
+inline void removeMember(Testbed& bed, Node& node, const Node& other, bool force = false) {
+  bed.ask<void>(node, kj::str("remove ", other.config.name),
+                [name = kj::str(other.config.name), force](MembershipReconciler& reconciler) {
+                  return reconciler.removeMember(kj::str(name), force);
+                });
 }
 
 // Three nodes, and their operator.
 class Membership : public testing::Test {
  protected:
   Quiet quiet;
-  World world{1, 3};
-  Node& n1 = *world.nodes[0];
-  Node& n2 = *world.nodes[1];
-  Node& n3 = *world.nodes[2];
+  Testbed bed{1, 3};
+  Node& n1 = *bed.nodes[0];
+  Node& n2 = *bed.nodes[1];
+  Node& n3 = *bed.nodes[2];
 
   void boot() {
-    for (auto& node : world.nodes) world.powerOn(*node);
+    for (auto& node : bed.nodes) bed.powerOn(*node);
   }
   bool all() {
-    return world.votes(n1) && world.votes(n2) && world.votes(n3) && n1.status.phase == "member" &&
+    return bed.votes(n1) && bed.votes(n2) && bed.votes(n3) && n1.status.phase == "member" &&
            n2.status.phase == "member" && n3.status.phase == "member";
   }
   void formed() {
     boot();
-    world.pass(5 * kj::SECONDS);
-    bootstrap(world, n1);
-    ASSERT_TRUE(world.eventually(kPatience, [&] { return all(); }));
-    world.outcomes.clear();
+    bed.pass(5 * kj::SECONDS);
+    bootstrap(bed, n1);
+    ASSERT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
+    bed.outcomes.clear();
     // The model's etcd, like the real one, counts a member after it was up for a while.
-    world.pass(10 * kj::SECONDS);
+    bed.pass(10 * kj::SECONDS);
   }
   std::string outcome() {
-    EXPECT_TRUE(world.eventually(kPatience, [&] { return world.pending == 0; }));
-    return world.outcomes.empty() ? "none" : world.outcomes.back();
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] { return bed.pending == 0; }));
+    return bed.outcomes.empty() ? "none" : bed.outcomes.back();
   }
 
   ~Membership() noexcept override {
-    for (auto& what : world.violations) ADD_FAILURE() << what;
+    for (auto& what : bed.violations) ADD_FAILURE() << what;
   }
 };
 

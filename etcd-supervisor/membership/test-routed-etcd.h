@@ -93,9 +93,9 @@ class RoutedEtcd final : public etcd::Etcd {
   template <typename P>
   kj::Promise<etcd::Status> status(P& process) {
     auto answer = route<etcd::Status>([&](auto& e) { return e.status(); });
-    auto* node = address == "127.0.0.1" ? &process.node : process.world.at(address);
-    if (process.world.slow.contains(node)) {
-      co_await process.world.timer.afterDelay(process.world.slow.at(node));
+    auto* node = address == "127.0.0.1" ? &process.node : process.bed.at(address);
+    if (process.bed.slow.contains(node)) {
+      co_await process.bed.timer.afterDelay(process.bed.slow.at(node));
     }
     auto status = co_await answer;
     if (alone(process)) status.leader = 0;

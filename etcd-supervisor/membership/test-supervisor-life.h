@@ -1,5 +1,5 @@
-// For tests: what happens in the world of test-membership-bed.h: lives of etcd-supervisor, what
-// machined does with the service, what etcd does when it is started.
+// For tests: the behaviour of test-membership-bed.h: lives of etcd-supervisor, machined's handling
+// of the service, and etcd's when it is started.
 #pragma once
 
 #include "etcd-supervisor/membership/test-membership-bed.h"
@@ -7,18 +7,28 @@
 
 namespace talos::supervisor {
 
-// One life of etcd-supervisor, with its edges. After its last write it does nothing any more.
-class Process final : public Files, public Board, public Peers, public Doors, public kj::Clock {
+// One life of etcd-supervisor, with its dependencies. After its last write it does nothing any
+// more.
+class Process final : public Files,
+                      public MembershipStore,
+                      public Peers,
+                      public EtcdEndpoints,
+                      public kj::Clock {
  public:
-  Process(World& world, Node& node)
-      : world(world),
+  Process(Testbed& bed, Node& node)
+      : bed(bed),
         node(node),
-        keeper(Edges{world.timer, *this, [&world] { return world.chance(); }, *this, *this, *this,
-                     *this}) {
-    runs = keeper.run().eagerlyEvaluate([&](kj::Exception&& e) {
+        reconciler(Dependencies{.timer = bed.timer,
+                                .clock = *this,
+                                .chance = [&bed] { return bed.chance(); },
+                                .files = *this,
+                                .store = *this,
+                                .peers = *this,
+                                .endpoints = *this}) {
+    runs = reconciler.run().eagerlyEvaluate([&](kj::Exception&& e) {
       // A disk that is full ends it: the next one tries again.
       bool full = messageOf(e) == kFull;
-      if (!dead && !full) world.never(kj::str(node.config.name, " has failed: ", messageOf(e)));
+      if (!dead && !full) bed.never(kj::str(node.config.name, " has failed: ", messageOf(e)));
       dead = true;
     });
   }
@@ -28,7 +38,7 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
     canceler.cancel("etcd-supervisor died");
   }
 
-  World& world;
+  Testbed& bed;
   Node& node;
   bool dead = false;
 
@@ -53,8 +63,8 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
   }
   void removeData() override {
     requireAlive();
-    if (node.running) world.never("data was removed under a running etcd");
-    if (world.isMember(node)) world.never("the data of a member was removed");
+    if (node.running) bed.never("data was removed under a running etcd");
+    if (bed.isMember(node)) bed.never("the data of a member was removed");
     node.disk.data = Data::kPartial;
     mayDie();
     node.disk.data = Data::kNone;
@@ -63,7 +73,7 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
   kj::StringPtr snapshot() override { return "/snapshot"_kj; }
   void removeSnapshot() override { node.disk.snapshot = false; }
 
-  // --- Board ---
+  // --- MembershipStore ---
   kj::Maybe<const Config&> config() override { return node.config; }
   bool running() override { return node.running; }
   kj::Maybe<const Wanted&> wanted() override {
@@ -71,14 +81,14 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
     return nullptr;
   }
   kj::Promise<void> want(Wanted next) override {
-    co_await world.delay(5 * kj::MILLISECONDS);
+    co_await bed.delay(5 * kj::MILLISECONDS);
     if (dead) co_await kj::Promise<void>(kj::NEVER_DONE);
     if (node.storeFails) fail(ErrorKind::kUnavailable, "machined is starting");
     node.wanted = kj::mv(next);
     node.changed.raise();
-    keeper.wake();
+    reconciler.wake();
   }
-  kj::Promise<void> tell(const Status& status, kj::ArrayPtr<const etcd::Member>) override {
+  kj::Promise<void> publish(const Status& status, kj::ArrayPtr<const etcd::Member>) override {
     node.status.phase = status.phase;
     node.message = status.message.cStr();
     followPhase();
@@ -101,50 +111,50 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override {
     return kj::arr(kj::str(host));
   }
-  kj::Promise<Standing> standing(kj::StringPtr address, kj::StringPtr asker) override {
+  kj::Promise<BootstrapState> bootstrapState(kj::StringPtr address, kj::StringPtr asker) override {
     auto from = kj::str(asker);
     auto& other = *co_await arrive(kj::str(address));
-    auto said = other.process->keeper.standing(from);
+    auto said = other.process->reconciler.bootstrapState(from);
     co_await answer();
-    if (world.slow.contains(&other)) co_await world.timer.afterDelay(world.slow.at(&other));
+    if (bed.slow.contains(&other)) co_await bed.timer.afterDelay(bed.slow.at(&other));
     co_return kj::mv(said);
   }
   kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) override {
     auto& other = *co_await arrive(kj::str(address));
-    auto seen = co_await other.process->canceler.wrap(other.process->keeper.look());
+    auto observed = co_await other.process->canceler.wrap(other.process->reconciler.look());
     co_await answer();
-    co_return KJ_MAP(one, seen.members) {
+    co_return KJ_MAP(one, observed.members) {
       return clone(one.member);
     };
   }
 
-  // --- Doors ---
+  // --- EtcdEndpoints ---
   etcd::Etcd& at(kj::StringPtr address) override {
-    auto& door = doors[address.cStr()];
-    if (door.get() == nullptr) door = kj::heap<RoutedEtcd>(*this, address);
-    return *door;
+    auto& endpoint = endpoints[address.cStr()];
+    if (endpoint.get() == nullptr) endpoint = kj::heap<RoutedEtcd>(*this, address);
+    return *endpoint;
   }
 
   // --- Clock ---
   kj::Date now() const override {
-    return kj::UNIX_EPOCH + 20000 * kj::DAYS + (world.timer.now() - kj::origin<kj::TimePoint>());
+    return kj::UNIX_EPOCH + 20000 * kj::DAYS + (bed.timer.now() - kj::origin<kj::TimePoint>());
   }
 
   kj::Canceler canceler;  // of what others wait for
-  std::map<std::string, kj::Own<RoutedEtcd>> doors;
-  Keeper keeper;
+  std::map<std::string, kj::Own<RoutedEtcd>> endpoints;
+  MembershipReconciler reconciler;
   kj::Promise<void> runs = nullptr;
   kj::Own<void> turn;  // to restart etcd, which machined has of it
 
  private:
   static constexpr kj::StringPtr kFull = "the disk is full"_kj;
 
-  // What vipd does.
+  // Takes and gives up the shared address as vipd does.
   void followPhase() {
     if (node.status.phase == "member") node.holds = true;
     bool goes = node.status.phase == "leaving" || node.status.phase == "left";
     if (!node.holds || !goes || node.vipdHangs) return;
-    node.vipd = world.delay(500 * kj::MILLISECONDS)
+    node.vipd = bed.delay(500 * kj::MILLISECONDS)
                     .then([&node = node] {
                       node.holds = false;
                       node.wake();
@@ -156,31 +166,31 @@ class Process final : public Files, public Board, public Peers, public Doors, pu
     if (dead) fail(ErrorKind::kInternal, "dead");
   }
   void mayDie() {
-    if (world.chance() >= world.crashes) return;
+    if (bed.chance() >= bed.crashes) return;
     dead = true;
     fail(ErrorKind::kInternal, "died");
   }
   void mayFail() {
-    if (world.chance() < world.failures) fail(ErrorKind::kInternal, kFull);
+    if (bed.chance() < bed.failures) fail(ErrorKind::kInternal, kFull);
   }
   kj::Promise<Node*> arrive(kj::String address) {
-    co_await world.delay(50 * kj::MILLISECONDS);
-    if (dead || world.chance() < world.losses) {
-      co_await world.timer.afterDelay(5 * kj::SECONDS);
+    co_await bed.delay(50 * kj::MILLISECONDS);
+    if (dead || bed.chance() < bed.losses) {
+      co_await bed.timer.afterDelay(5 * kj::SECONDS);
       fail(ErrorKind::kUnavailable, "no answer within 5 s");
     }
-    auto* other = world.at(address);
-    bool up = other != nullptr && world.reach(node, *other) && other->process.get() != nullptr &&
+    auto* other = bed.at(address);
+    bool up = other != nullptr && bed.reach(node, *other) && other->process.get() != nullptr &&
               !other->process->dead;
     if (!up) fail(ErrorKind::kUnavailable, "connection refused");
     co_return other;
   }
   kj::Promise<void> answer() {
-    if (world.chance() < world.losses) {
-      co_await world.timer.afterDelay(5 * kj::SECONDS);
+    if (bed.chance() < bed.losses) {
+      co_await bed.timer.afterDelay(5 * kj::SECONDS);
       fail(ErrorKind::kUnavailable, "no answer within 5 s");
     }
-    co_await world.delay(200 * kj::MILLISECONDS);
+    co_await bed.delay(200 * kj::MILLISECONDS);
   }
 };
 
@@ -194,7 +204,7 @@ inline bool same(const kj::Vector<Argument>& a, const kj::Vector<Argument>& b) {
   return true;
 }
 
-inline Node::Node(World& world, unsigned number) : world(world) {
+inline Node::Node(Testbed& bed, unsigned number) : bed(bed) {
   config.name = kj::str("n", number);
   config.addresses.add(kj::str("10.0.0.", number));
 }
@@ -205,26 +215,26 @@ inline bool Node::serves() const {
 }
 
 inline void Node::wake() {
-  if (process.get() != nullptr && !process->dead) process->keeper.wake();
+  if (process.get() != nullptr && !process->dead) process->reconciler.wake();
 }
 
 template <typename T, typename F>
 kj::Promise<T> RoutedEtcd::route(F&& call) {
-  auto& world = process.world;
+  auto& bed = process.bed;
   if (process.dead) return kj::NEVER_DONE;
-  auto* node = address == kLocal ? &process.node : world.at(address);
-  if (node == nullptr || !world.reach(process.node, *node) || !node->serves()) {
+  auto* node = address == kLocal ? &process.node : bed.at(address);
+  if (node == nullptr || !bed.reach(process.node, *node) || !node->serves()) {
     return error(ErrorKind::kUnavailable, kj::str(ownName, ": Connection refused"));
   }
   models.push_back(kj::heap<etcd::ModelEtcd>(*node->disk.cluster, node->disk.member));
   auto& model = *models.back();
-  model.faults.answersLost = world.chance() < world.losses;
-  model.faults.effectAfter = int64_t(2 + world.chance() * 20) * kj::MILLISECONDS;
+  model.faults.answersLost = bed.chance() < bed.losses;
+  model.faults.effectAfter = int64_t(2 + bed.chance() * 20) * kj::MILLISECONDS;
   return call(model);
 }
 
 inline kj::Promise<etcd::RangeResult> RoutedEtcd::range(etcd::Range r) {
-  auto* node = process.world.at(address);
+  auto* node = process.bed.at(address);
   if (node != nullptr && node->cutOff && !r.serializable) {
     return error(ErrorKind::kUnavailable, kj::str(ownName, ": etcdserver: no leader"));
   }
@@ -233,15 +243,15 @@ inline kj::Promise<etcd::RangeResult> RoutedEtcd::range(etcd::Range r) {
 
 inline kj::Promise<kj::Array<etcd::Member>> RoutedEtcd::removeMember(etcd::MemberId id) {
   auto& node = process.node;
-  if (node.disk.member == id && node.holds && !node.vipdHangs && process.world.isMember(node)) {
-    process.world.never(kj::str(node.config.name, " leaves and holds a shared address"));
+  if (node.disk.member == id && node.holds && !node.vipdHangs && process.bed.isMember(node)) {
+    process.bed.never(kj::str(node.config.name, " leaves and holds a shared address"));
   }
-  auto* asked = address == kLocal ? &node : process.world.at(address);
+  auto* asked = address == kLocal ? &node : process.bed.at(address);
   bool itself = asked != nullptr && asked->disk.member == id;
   auto left = co_await changing(
       route<kj::Array<etcd::Member>>([&](auto& e) { return e.removeMember(id); }));
   if (itself) {  // what is no member any more ends, and answers nothing
-    co_await process.world.timer.afterDelay(30 * kj::SECONDS);
+    co_await process.bed.timer.afterDelay(30 * kj::SECONDS);
     fail(ErrorKind::kUnavailable, kj::str(ownName, ": no answer"));
   }
   co_return kj::mv(left);
@@ -249,17 +259,17 @@ inline kj::Promise<kj::Array<etcd::Member>> RoutedEtcd::removeMember(etcd::Membe
 
 template <typename T>
 kj::Promise<T> RoutedEtcd::changing(kj::Promise<T> change) {
-  auto& world = process.world;
-  bool before = world.quorum();
-  auto deaths = world.deaths;
+  auto& bed = process.bed;
+  bool before = bed.quorum();
+  auto deaths = bed.deaths;
   auto result = co_await change;
-  if (before && !world.quorum() && world.deaths == deaths) {
-    world.never("a change of members has cost the quorum");
+  if (before && !bed.quorum() && bed.deaths == deaths) {
+    bed.never("a change of members has cost the quorum");
   }
   co_return kj::mv(result);
 }
 
-inline void World::powerOn(Node& node) {
+inline void Testbed::powerOn(Node& node) {
   node.on = true;
   node.wanted = nullptr;
   node.running = node.killed = node.holds = false;
@@ -268,7 +278,7 @@ inline void World::powerOn(Node& node) {
   start(node);
 }
 
-inline void World::powerOff(Node& node) {
+inline void Testbed::powerOff(Node& node) {
   if (!node.on) return;
   node.on = false;
   node.process = nullptr;
@@ -279,15 +289,15 @@ inline void World::powerOff(Node& node) {
   node.running = false;
 }
 
-inline void World::start(Node& node) {
+inline void Testbed::start(Node& node) {
   node.process = kj::heap<Process>(*this, node);
 }
 
-inline void World::crash(Node& node) {
+inline void Testbed::crash(Node& node) {
   if (node.process.get() != nullptr) node.process->dead = true;
 }
 
-inline void World::bury() {
+inline void Testbed::bury() {
   for (auto& node : nodes) {
     if (node->process.get() == nullptr || !node->process->dead) continue;
     node->process = nullptr;
@@ -298,7 +308,8 @@ inline void World::bury() {
 }
 
 template <typename T>
-void World::ask(Node& node, kj::StringPtr what, kj::Function<kj::Promise<T>(Keeper&)> call) {
+void Testbed::ask(Node& node, kj::StringPtr what,
+                  kj::Function<kj::Promise<T>(MembershipReconciler&)> call) {
   if (!node.on || node.process.get() == nullptr || node.process->dead) return;
   ++pending;
   auto note = [this, text = std::string(kj::str(node.config.name, " ", what).cStr())](
@@ -306,7 +317,7 @@ void World::ask(Node& node, kj::StringPtr what, kj::Function<kj::Promise<T>(Keep
     --pending;
     outcomes.push_back(text + ": " + outcome.cStr());
   };
-  auto promise = kj::evalNow([&] { return call(node.process->keeper); });
+  auto promise = kj::evalNow([&] { return call(node.process->reconciler); });
   kj::Promise<void> ended = nullptr;
   if constexpr (kj::isSameType<T, void>()) {
     ended = kj::mv(promise);
@@ -319,17 +330,17 @@ void World::ask(Node& node, kj::StringPtr what, kj::Function<kj::Promise<T>(Keep
 }
 
 // It has been started as was wanted.
-inline void World::giveTurnBack(Node& node, bool asWanted) {
+inline void Testbed::giveTurnBack(Node& node, bool asWanted) {
   if (!asWanted) return;
   reruns.erase(&node);
   if (node.process.get() != nullptr) node.process->turn = nullptr;
 }
 
-inline kj::Promise<bool> World::hasTurn(Node& node) {
+inline kj::Promise<bool> Testbed::hasTurn(Node& node) {
   if (node.process.get() == nullptr || node.process->dead) co_return false;
   auto& process = *node.process;
   bool has = false;
-  co_await process.canceler.wrap(process.keeper.rerun())
+  co_await process.canceler.wrap(process.reconciler.rerun())
       .then(
           [&](kj::Own<void>&& turn) {
             process.turn = kj::mv(turn);
@@ -341,15 +352,15 @@ inline kj::Promise<bool> World::hasTurn(Node& node) {
 }
 
 // The snapshot cannot be unpacked.
-inline kj::Promise<void> World::tellFailure(Node& node) {
+inline kj::Promise<void> Testbed::reportFailure(Node& node) {
   if (node.process.get() == nullptr || node.process->dead) co_return;
   auto& process = *node.process;
-  co_await process.canceler.wrap(process.keeper.recoveryFailed("etcdutl: fault"))
+  co_await process.canceler.wrap(process.reconciler.recoveryFailed("etcdutl: fault"))
       .catch_([](kj::Exception&&) {});
 }
 
 // As machined runs the service: it reads what is wanted before each start.
-inline kj::Promise<void> World::machined(Node& node) {
+inline kj::Promise<void> Testbed::machined(Node& node) {
   for (;;) {
     auto changed = node.changed.next();
     bool waits = true;
@@ -361,12 +372,13 @@ inline kj::Promise<void> World::machined(Node& node) {
     co_await delay(1 * kj::SECONDS);
     KJ_IF_MAYBE (wanted, node.wanted) {
       if (wanted->waitsFor.size() > 0) continue;
-      Wanted by{kj::String(), kj::String(), {}, kj::str(wanted->recoverFrom), false};
+      Wanted by;
+      by.recoverFrom = kj::str(wanted->recoverFrom);
       for (auto& a : wanted->arguments)
         by.arguments.add(Argument{kj::str(a.key), kj::str(a.value)});
       by.image = kj::str(wanted->image);
       if (by.recoverFrom.size() > 0 && node.disk.data == Data::kNone && unpackFails) {
-        co_await tellFailure(node);
+        co_await reportFailure(node);
         co_await delay(5 * kj::SECONDS);
         continue;
       }
@@ -399,7 +411,7 @@ inline kj::Promise<void> World::machined(Node& node) {
   }
 }
 
-inline kj::Promise<bool> World::startEtcd(Node& node, const Wanted& wanted) {
+inline kj::Promise<bool> Testbed::startEtcd(Node& node, const Wanted& wanted) {
   auto& disk = node.disk;
   std::map<std::string, std::string> arguments;
   for (auto& a : wanted.arguments) arguments[a.key.cStr()] = a.value.cStr();

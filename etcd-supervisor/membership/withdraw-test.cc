@@ -7,10 +7,10 @@ namespace {
 struct Goings : public Membership {
   // The log of its etcd is lost, and what else there was is not.
   void damage(Node& node) {
-    world.powerOff(node);
+    bed.powerOff(node);
     node.disk.data = Data::kPartial;
-    world.powerOn(node);
-    world.pass(20 * kj::SECONDS);
+    bed.powerOn(node);
+    bed.pass(20 * kj::SECONDS);
   }
 };
 
@@ -19,10 +19,10 @@ struct Goings : public Membership {
 TEST_F(Goings, AMemberThatIsCutOffAsksTheOthers) {
   formed();
   n1.cutOff = true;
-  withdraw(world, n1, Going::kRestarts);
+  withdraw(bed, n1, Going::kRestarts);
   EXPECT_EQ("n1 withdraw: done", outcome());
   n2.cutOff = true;
-  withdraw(world, n1, Going::kRestarts);
+  withdraw(bed, n1, Going::kRestarts);
   EXPECT_NE(std::string::npos, outcome().find("n2 ("));
   EXPECT_NE(std::string::npos, outcome().find("is not healthy"));
 }
@@ -31,31 +31,31 @@ TEST_F(Goings, AMemberThatIsCutOffAsksTheOthers) {
 // node keeps which does not restart after all.
 TEST_F(Goings, ATurnIsOneAndIsGivenBack) {
   formed();
-  withdraw(world, n1, Going::kRestarts);
+  withdraw(bed, n1, Going::kRestarts);
   EXPECT_EQ("n1 withdraw: done", outcome());
-  withdraw(world, n2, Going::kRestarts);
-  world.pass(2 * kj::SECONDS);
-  withdraw(world, n2, Going::kRestarts);
-  world.pass(2 * kj::SECONDS);
-  ASSERT_EQ(2u, world.outcomes.size());
+  withdraw(bed, n2, Going::kRestarts);
+  bed.pass(2 * kj::SECONDS);
+  withdraw(bed, n2, Going::kRestarts);
+  bed.pass(2 * kj::SECONDS);
+  ASSERT_EQ(2u, bed.outcomes.size());
   EXPECT_NE(std::string::npos,
-            world.outcomes.back().find("this node is busy: it waits for its turn to restart"));
-  EXPECT_EQ(1u, world.pending) << "it is the turn of n1";
-  n1.process->keeper.stay();
+            bed.outcomes.back().find("this node is busy: it waits for its turn to restart"));
+  EXPECT_EQ(1u, bed.pending) << "it is the turn of n1";
+  n1.process->reconciler.stay();
   EXPECT_EQ("n2 withdraw: done", outcome());
 }
 
-// Catches: a node that tells those who need it that it leaves only when it has heard again of all
+// Catches: a node that publishes that it leaves only when it has looked again at all
 // members, of which some are silent.
-TEST_F(Goings, ThatItLeavesIsToldAtOnce) {
+TEST_F(Goings, PublishesAtOnceThatItLeaves) {
   formed();
-  world.slow[&n3] = 10 * kj::SECONDS;
-  world.pass(10 * kj::SECONDS);
-  auto begun = world.timer.now();
-  leave(world, n1, true);
-  while (n1.status.phase == "member") world.pass(100 * kj::MILLISECONDS);
+  bed.slow[&n3] = 10 * kj::SECONDS;
+  bed.pass(10 * kj::SECONDS);
+  auto begun = bed.timer.now();
+  leave(bed, n1, true);
+  while (n1.status.phase == "member") bed.pass(100 * kj::MILLISECONDS);
   // n3 is waited for once, before it is decided.
-  EXPECT_LT(world.timer.now() - begun, 3 * kj::SECONDS);
+  EXPECT_LT(bed.timer.now() - begun, 3 * kj::SECONDS);
   EXPECT_EQ("n1 leave: done", outcome());
 }
 
@@ -64,39 +64,39 @@ TEST_F(Goings, ThatItLeavesIsToldAtOnce) {
 TEST_F(Goings, OneThatHasLostItsLogIsTakenOutByTheOthers) {
   formed();
   damage(n3);
-  lookOut(world, n3, Going::kLeaves);
+  lookOut(bed, n3, Going::kLeaves);
   EXPECT_EQ("n3 outlook: done", outcome());
-  leave(world, n3);
-  EXPECT_EQ("n3 leave: this node is no member of a cluster", outcome());
+  leave(bed, n3);
+  EXPECT_EQ("n3 leave: this node is not a member of a cluster", outcome());
   EXPECT_EQ(Data::kPartial, n3.disk.data) << "it may be worth recovering";
-  withdraw(world, n3, Going::kLeaves);
+  withdraw(bed, n3, Going::kLeaves);
   EXPECT_EQ("n3 withdraw: done", outcome());
-  EXPECT_EQ(2u, world.clusters[0]->members.size());
+  EXPECT_EQ(2u, bed.clusters[0]->members.size());
 }
 
 // Catches: a node that counts as in no cluster because nobody has said that it is in one.
 TEST_F(Goings, OneThatHasLostItsLogDoesNotGuess) {
   formed();
   damage(n3);
-  world.powerOff(n1);
-  world.powerOff(n2);
+  bed.powerOff(n1);
+  bed.powerOff(n2);
   for (auto going : {Going::kLeaves, Going::kRejoins}) {
-    lookOut(world, n3, going);
+    lookOut(bed, n3, going);
     EXPECT_NE(std::string::npos, outcome().find("no answer from 10.0.0.1, 10.0.0.2; start them"))
-        << world.outcomes.back();
+        << bed.outcomes.back();
   }
-  lookOut(world, n3, Going::kRestarts);
+  lookOut(bed, n3, Going::kRestarts);
   EXPECT_EQ("n3 outlook: done", outcome()) << "it is away already";
 }
 
 // Catches: one that can never be erased.
 TEST_F(Goings, DamagedDataOfNoClusterGo) {
   n3.disk.data = Data::kPartial;
-  for (auto& node : world.nodes) world.powerOn(*node);
-  world.pass(20 * kj::SECONDS);
-  lookOut(world, n3, Going::kLeaves);
+  for (auto& node : bed.nodes) bed.powerOn(*node);
+  bed.pass(20 * kj::SECONDS);
+  lookOut(bed, n3, Going::kLeaves);
   EXPECT_EQ("n3 outlook: done", outcome());
-  withdraw(world, n3, Going::kLeaves);
+  withdraw(bed, n3, Going::kLeaves);
   EXPECT_EQ("n3 withdraw: done", outcome());
   EXPECT_EQ(Data::kPartial, n3.disk.data);
 }

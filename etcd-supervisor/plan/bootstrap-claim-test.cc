@@ -1,4 +1,4 @@
-// One cluster, whoever is told to make it: the verdicts. That they are enough is tried in
+// One cluster, whichever nodes are bootstrapped: the verdicts. That they are enough is tried in
 // ../membership/membership-changes-test.cc.
 #include "etcd-supervisor/plan/bootstrap-claim.h"
 
@@ -9,13 +9,19 @@
 namespace talos::supervisor {
 namespace {
 
-using State = Standing::State;
+using State = BootstrapState::State;
 
 Asked answer(kj::StringPtr host, kj::StringPtr name, State state, int64_t since = 0) {
-  return {kj::str(host), kj::str(host), false, Standing{kj::str(name), state, 0, since}};
+  return {.host = kj::str(host),
+          .address = kj::str(host),
+          .shared = false,
+          .said = BootstrapState{.name = kj::str(name), .state = state, .cluster = 0, .since = since}};
 }
 Asked silence(kj::StringPtr host, bool shared = false) {
-  return {kj::str(host), kj::str(host), shared, kj::str("connection refused")};
+  return {.host = kj::str(host),
+          .address = kj::str(host),
+          .shared = shared,
+          .said = kj::str("connection refused")};
 }
 
 const Claim kClaim{"b", 7};
@@ -39,21 +45,22 @@ TEST(Claim, OneHasAClusterWhateverTheOthersSay) {
   auto verdict = judged(silence("10.0.0.1"), answer("10.0.0.3", "c", State::kMember));
   EXPECT_EQ(verdict.what, Verdict::What::kWithdraw);
   EXPECT_EQ(verdict.kind, ErrorKind::kFailedPrecondition);
-  EXPECT_EQ(verdict.why, "c (10.0.0.3) has a cluster already; this node joins it by itself");
+  EXPECT_EQ(verdict.message, "c (10.0.0.3) has a cluster already; this node joins it by itself");
 }
 
 TEST(Claim, OneMakesIt) {
   auto verdict = judged(answer("10.0.0.3", "c", State::kMakes));
   EXPECT_EQ(verdict.what, Verdict::What::kWithdraw);
   EXPECT_EQ(verdict.kind, ErrorKind::kConflict);
-  EXPECT_EQ(verdict.why, "c (10.0.0.3) makes the cluster; this node will join it");
+  EXPECT_EQ(verdict.message, "c (10.0.0.3) makes the cluster; this node will join it");
 }
 
 TEST(Claim, TheLowerNameGoesFirst) {
   auto lower = judged(answer("10.0.0.1", "a", State::kClaims));
   EXPECT_EQ(lower.what, Verdict::What::kWithdraw);
   EXPECT_EQ(lower.kind, ErrorKind::kConflict);
-  EXPECT_EQ(lower.why, "a (10.0.0.1) was told the same and goes first; this node will join it");
+  EXPECT_EQ(lower.message,
+            "a (10.0.0.1) was bootstrapped as well and goes first; this node will join it");
   auto higher = judged(answer("10.0.0.3", "c", State::kClaims));
   EXPECT_EQ(higher.what, Verdict::What::kAsk);
 }
@@ -61,7 +68,7 @@ TEST(Claim, TheLowerNameGoesFirst) {
 TEST(Claim, SilenceIsNoConsentExceptOfASharedAddress) {
   auto verdict = judged(answer("10.0.0.1", "a", State::kNone), silence("10.0.0.3"));
   EXPECT_EQ(verdict.what, Verdict::What::kAsk);
-  EXPECT_EQ(verdict.why, "no answer from 10.0.0.3 (connection refused)");
+  EXPECT_EQ(verdict.message, "no answer from 10.0.0.3 (connection refused)");
   EXPECT_EQ(judged(silence("10.0.0.9", true)).what, Verdict::What::kMake);
   EXPECT_EQ(judged(answer("10.0.0.9", "c", State::kMember)).what, Verdict::What::kWithdraw);
 }
@@ -74,24 +81,24 @@ TEST(Claim, AnotherNodeOfTheSameName) {
   for (auto asked : {State::kNone, State::kClaims}) {
     auto verdict = judged(answer("10.0.0.3", "b", asked, 8));
     EXPECT_EQ(verdict.what, Verdict::What::kWithdraw);
-    EXPECT_EQ(verdict.why,
+    EXPECT_EQ(verdict.message,
               "10.0.0.3 is another node with the name b, which must be unique; set "
               "machine.network.hostname");
   }
 }
 
-// Catches: a node that has left its cluster and makes a new one, and is heard of by nobody.
-TEST(Claim, IsToldByWhoeverHasNoData) {
+// Catches: a node that has left its cluster and makes a new one that no node knows.
+TEST(Claim, ANodeWithoutDataSaysThatItClaims) {
   for (auto state : {Intent::State::kNone, Intent::State::kLeft}) {
     Intent intent;
     intent.state = state;
-    EXPECT_EQ(State::kNone, standingOf(intent, Data::kNone, false));
-    EXPECT_EQ(State::kClaims, standingOf(intent, Data::kNone, true));
+    EXPECT_EQ(State::kNone, bootstrapStateOf(intent, Data::kNone, false));
+    EXPECT_EQ(State::kClaims, bootstrapStateOf(intent, Data::kNone, true));
   }
   Intent makes;
   makes.state = Intent::State::kMakes;
-  EXPECT_EQ(State::kMakes, standingOf(makes, Data::kNone, false));
-  EXPECT_EQ(State::kMember, standingOf(makes, Data::kWhole, false));
+  EXPECT_EQ(State::kMakes, bootstrapStateOf(makes, Data::kNone, false));
+  EXPECT_EQ(State::kMember, bootstrapStateOf(makes, Data::kWhole, false));
 }
 
 }  // namespace

@@ -3,47 +3,50 @@
 namespace talos::supervisor {
 namespace {
 
-Verdict withdraw(ErrorKind kind, kj::String why, kj::StringPtr whose = nullptr) {
-  return {Verdict::What::kWithdraw, kind, kj::mv(why), kj::str(whose)};
+Verdict withdraw(ErrorKind kind, kj::String message, kj::StringPtr whose = nullptr) {
+  return {.what = Verdict::What::kWithdraw,
+          .kind = kind,
+          .message = kj::mv(message),
+          .whose = kj::str(whose)};
 }
 
-kj::String called(const Asked& asked, const Standing& standing) {
-  return standing.name.size() == 0 || standing.name == asked.host
+kj::String called(const Asked& asked, const BootstrapState& bootstrapState) {
+  return bootstrapState.name.size() == 0 || bootstrapState.name == asked.host
              ? kj::str(asked.host)
-             : kj::str(standing.name, " (", asked.host, ")");
+             : kj::str(bootstrapState.name, " (", asked.host, ")");
 }
 
 // Why this answer ends the claim; none: it does not.
-kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked, const Standing& standing) {
-  using State = Standing::State;
-  if (standing.state == State::kMember) {
+kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked, const BootstrapState& bootstrapState) {
+  using State = BootstrapState::State;
+  if (bootstrapState.state == State::kMember) {
     return withdraw(
         ErrorKind::kFailedPrecondition,
-        kj::str(called(asked, standing), " has a cluster already; this node joins it by itself"),
+        kj::str(called(asked, bootstrapState), " has a cluster already; this node joins it by itself"),
         asked.address);
   }
-  if (standing.state == State::kMakes) {
+  if (bootstrapState.state == State::kMakes) {
     return withdraw(ErrorKind::kConflict,
-                    kj::str(called(asked, standing), " makes the cluster; this node will join it"),
+                    kj::str(called(asked, bootstrapState), " makes the cluster; this node will join it"),
                     asked.address);
   }
-  if (standing.name == claim.name) {
+  if (bootstrapState.name == claim.name) {
     return withdraw(ErrorKind::kFailedPrecondition,
                     kj::str(asked.host, " is another node with the name ", claim.name,
                             ", which must be unique; set machine.network.hostname"));
   }
-  if (standing.state == State::kClaims && standing.name < claim.name) {
+  if (bootstrapState.state == State::kClaims && bootstrapState.name < claim.name) {
     return withdraw(ErrorKind::kConflict,
-                    kj::str(called(asked, standing),
-                            " was told the same and goes first; this node will join it"),
+                    kj::str(called(asked, bootstrapState),
+                            " was bootstrapped as well and goes first; this node will join it"),
                     asked.address);
   }
   return nullptr;
 }
 
-bool isThisNode(const Claim& claim, const Standing& standing) {
-  return standing.name == claim.name && standing.state == Standing::State::kClaims &&
-         standing.since == claim.since;
+bool isThisNode(const Claim& claim, const BootstrapState& bootstrapState) {
+  return bootstrapState.name == claim.name && bootstrapState.state == BootstrapState::State::kClaims &&
+         bootstrapState.since == claim.since;
 }
 
 }  // namespace
@@ -58,18 +61,23 @@ Verdict judge(const Claim& claim, kj::ArrayPtr<const Asked> all) {
       }
       continue;
     }
-    auto& standing = asked.said.get<Standing>();
-    if (isThisNode(claim, standing)) continue;
-    KJ_IF_MAYBE (verdict, objection(claim, asked, standing)) return kj::mv(*verdict);
-    if (standing.state == Standing::State::kClaims) rival = called(asked, standing);
+    auto& bootstrapState = asked.said.get<BootstrapState>();
+    if (isThisNode(claim, bootstrapState)) continue;
+    KJ_IF_MAYBE (verdict, objection(claim, asked, bootstrapState)) return kj::mv(*verdict);
+    if (bootstrapState.state == BootstrapState::State::kClaims) rival = called(asked, bootstrapState);
   }
   if (!silent.empty()) {
-    return {Verdict::What::kAsk, ErrorKind::kUnavailable,
-            kj::str("no answer from ", joined(silent)), kj::String()};
+    return {.what = Verdict::What::kAsk,
+            .kind = ErrorKind::kUnavailable,
+            .message = kj::str("no answer from ", joined(silent)),
+            .whose = kj::String()};
   }
   KJ_IF_MAYBE (name, rival) {
-    return {Verdict::What::kAsk, ErrorKind::kConflict,
-            kj::str("waiting for ", *name, ", which was told the same, to give way"), kj::String()};
+    return {
+        .what = Verdict::What::kAsk,
+        .kind = ErrorKind::kConflict,
+        .message = kj::str("waiting for ", *name, ", which was bootstrapped as well, to give way"),
+        .whose = kj::String()};
   }
   return {};
 }

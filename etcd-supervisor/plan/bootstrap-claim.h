@@ -1,4 +1,4 @@
-// Who makes the cluster, when several nodes are told to at once. Pure.
+// Decides which node makes the cluster when several are asked to at once. Pure.
 //
 // A node that is to make one first claims it: from then on it says so to whoever asks, and only
 // then asks every other node. It goes on to make the cluster only when every one of them has said
@@ -12,13 +12,14 @@
 // make anything by that claim. `makes` is on disk before etcd is started, so a node that restarts
 // in the middle says it again before it says anything else, and is the only one that may go on.
 //
-// It is enough that one of the two knows of the other. Let only A do: who is asked for a claim has
-// the asker on disk before it says `none`, and asks it from then on. So if A heard `none` from B
-// before B claimed, B asks A during its claim, and hears no `none`; otherwise A hears B's claim.
+// It is enough that one of the two knows of the other. Let only A know of B: a node that is asked
+// for a claim has the asker on disk before it says `none`, and asks it from then on. So if A heard
+// `none` from B before B claimed, B asks A during its claim, and hears no `none`; otherwise A hears
+// B's claim.
 //
-// What a node knows is what its config names, what the operator's client names (`among`), and who
-// has asked it. One that none of these name is not asked, and one that the operator excepts
-// (`without`) neither: who excepts it says that it has no cluster.
+// A node knows the nodes that its config names, that the operator's client names (`among`), and
+// that have asked it. A node that none of these name is not asked, and neither is one that the
+// operator excepts (`without`): that says that it has no cluster.
 //
 // Why one of them goes on: of two that claim, the one whose name sorts first keeps its claim and
 // asks until the other has withdrawn; the other withdraws as soon as it hears of the first.
@@ -31,14 +32,14 @@ namespace talos::supervisor {
 
 struct Claim {
   kj::StringPtr name;  // of this node
-  int64_t since;       // tells this claim from that of a node of the same name
+  int64_t since;       // distinguishes this claim from that of a node of the same name
 };
 
 struct Verdict {
   enum class What { kMake, kAsk, kWithdraw };
   What what = What::kMake;
   ErrorKind kind = ErrorKind::kInternal;  // kWithdraw
-  kj::String why;                         // not yet, or not at all
+  kj::String message;                     // not yet, or not at all
   kj::String whose;                       // kWithdraw: the address of who has the cluster, or will
 };
 

@@ -7,23 +7,23 @@ namespace {
 
 // v: a voter that answers, s: one that does not, l and m: a learner that does and one that does
 // not.
-kj::Vector<Voice> voices(kj::StringPtr kinds) {
-  kj::Vector<Voice> result;
+kj::Vector<MemberProbe> probes(kj::StringPtr kinds) {
+  kj::Vector<MemberProbe> result;
   for (auto kind : kinds) {
-    Voice voice;
-    voice.member.id = result.size() + 1;
-    voice.member.name = kj::str("n", result.size() + 1);
-    voice.member.learner = kind == 'l' || kind == 'm';
-    voice.answers = kind == 'v' || kind == 'l';
-    if (!voice.answers) voice.problem = kj::str("connection refused");
-    result.add(kj::mv(voice));
+    MemberProbe probe;
+    probe.member.id = result.size() + 1;
+    probe.member.name = kj::str("n", result.size() + 1);
+    probe.member.learner = kind == 'l' || kind == 'm';
+    probe.answers = kind == 'v' || kind == 'l';
+    if (!probe.answers) probe.problem = kj::str("connection refused");
+    result.add(kj::mv(probe));
   }
   return result;
 }
 
 std::string objection(Going going, kj::StringPtr kinds, etcd::MemberId own = 1,
                       bool quorum = true) {
-  KJ_IF_MAYBE (text, objectionTo(going, voices(kinds), own, quorum)) return text->cStr();
+  KJ_IF_MAYBE (text, objectionTo(going, probes(kinds), own, quorum)) return text->cStr();
   return "";
 }
 

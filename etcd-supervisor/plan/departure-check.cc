@@ -3,16 +3,16 @@
 namespace talos::supervisor {
 namespace {
 
-kj::String withProblem(const Voice& voice) {
-  auto name = describe(voice.member);
-  return voice.problem.size() > 0 ? kj::str(name, " (", voice.problem, ")") : kj::mv(name);
+kj::String withProblem(const MemberProbe& probe) {
+  auto name = describe(probe.member);
+  return probe.problem.size() > 0 ? kj::str(name, " (", probe.problem, ")") : kj::mv(name);
 }
 
 // "etcd has 3 voters (n1, n2, n3); n3 (connection refused) is not healthy"
-kj::String whoVotes(kj::ArrayPtr<const Voice> members, kj::ArrayPtr<const kj::String> ill) {
+kj::String whoVotes(kj::ArrayPtr<const MemberProbe> members, kj::ArrayPtr<const kj::String> ill) {
   kj::Vector<kj::String> names;
-  for (auto& voice : members) {
-    if (!voice.member.learner) names.add(describe(voice.member));
+  for (auto& probe : members) {
+    if (!probe.member.learner) names.add(describe(probe.member));
   }
   return kj::str("etcd has ", names.size(), names.size() == 1 ? " voter (" : " voters (",
                  joined(names), ")", ill.size() == 0 ? "" : "; ", joined(ill),
@@ -33,13 +33,13 @@ kj::String tolerance(const Votes& votes, bool quorum) {
 }
 
 // Without it; while it is away, of those that count it all the same.
-Votes votesWithout(Going going, kj::ArrayPtr<const Voice> members, etcd::MemberId own) {
+Votes votesWithout(Going going, kj::ArrayPtr<const MemberProbe> members, etcd::MemberId own) {
   Votes votes;
-  for (auto& voice : members) {
-    bool gone = voice.member.id == own;
-    if (voice.member.learner || (gone && going != Going::kRestarts)) continue;
+  for (auto& probe : members) {
+    bool gone = probe.member.id == own;
+    if (probe.member.learner || (gone && going != Going::kRestarts)) continue;
     ++votes.voters;
-    if (voice.answers && !gone) ++votes.answering;
+    if (probe.answers && !gone) ++votes.answering;
   }
   return votes;
 }
@@ -67,19 +67,19 @@ kj::Maybe<kj::String> objectionToFew(Going going, unsigned voters) {
 
 }  // namespace
 
-kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const Voice> members,
+kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const MemberProbe> members,
                                   etcd::MemberId own, bool quorum) {
   bool votes = false;
   kj::Vector<kj::String> ill, names;
-  for (auto& voice : members) {
-    if (voice.member.id == own) {
-      votes = !voice.member.learner;
+  for (auto& probe : members) {
+    if (probe.member.id == own) {
+      votes = !probe.member.learner;
       continue;
     }
     // A node that is just joining is no voter: leaving costs nothing. Being away might keep it so.
-    if (voice.answers || (voice.member.learner && going == Going::kLeaves)) continue;
-    ill.add(withProblem(voice));
-    names.add(describe(voice.member));
+    if (probe.answers || (probe.member.learner && going == Going::kLeaves)) continue;
+    ill.add(withProblem(probe));
+    names.add(describe(probe.member));
   }
   if (!votes) return nullptr;
   auto now = votesOf(members), then = votesWithout(going, members, own);
@@ -87,7 +87,7 @@ kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const Voice> members
   if (few == nullptr && ill.empty() && quorum) return nullptr;
 
   auto text = whoVotes(members, ill);
-  KJ_IF_MAYBE (why, few) return kj::str(text, "; ", *why);
+  KJ_IF_MAYBE (objection, few) return kj::str(text, "; ", *objection);
   if (ill.empty()) return kj::str(text, ", and no quorum now; start its members");
   // Without a quorum nobody can be removed.
   auto removal = kj::str(", or remove ", names.size() == 1 ? "it" : "them",

@@ -1,8 +1,9 @@
-// What becomes of the cluster when one of its nodes goes because somebody wants it to, and whether
-// it may (spec kubernetes.md §6, the guard of upgrades). Pure.
+// Decides if a node may leave its cluster, or be away from it, because somebody asks for it: the
+// guard of resets, upgrades and reboots. Pure.
 //
-// It is stricter than a removal (etcd-quorum.h): a cluster that is ill already is mended first, for
-// a second failure while the node is away, or before it is replaced, would be one too many.
+// It is stricter than a removal (etcd-quorum.h): a cluster that is not healthy has to be repaired
+// first, for a second failure while the node is away, or before it is replaced, would be one too
+// many.
 #pragma once
 
 #include "etcd-supervisor/plan/etcd-quorum.h"
@@ -18,7 +19,7 @@ enum class Going {
 // Why the node with the member `own` should not go: who votes, how many may fail now and without
 // it, and what to do. None: it may. A node that is no voter may always. `quorum`: whether the
 // cluster has one now, which its members know better than their number.
-kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const Voice> members,
+kj::Maybe<kj::String> objectionTo(Going going, kj::ArrayPtr<const MemberProbe> members,
                                   etcd::MemberId own, bool quorum);
 
 }  // namespace talos::supervisor

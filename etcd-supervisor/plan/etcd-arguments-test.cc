@@ -129,8 +129,11 @@ TEST(EtcdArguments, VersionsGetWhatTheyKnow) {
 
 TEST(EtcdArguments, MembersWithoutANameHaveOneInTheList) {
   auto member = [](etcd::MemberId id, kj::StringPtr name) {
-    return etcd::Member{id, kj::str(name), kj::arr(urlOf(kj::str("10.0.0.", id), 2380)), nullptr,
-                        true};
+    return etcd::Member{.id = id,
+                        .name = kj::str(name),
+                        .peerUrls = kj::arr(urlOf(kj::str("10.0.0.", id), 2380)),
+                        .clientUrls = nullptr,
+                        .learner = true};
   };
   auto members = kj::arr(member(1, "n1"), member(2, ""), member(31, ""));
   EXPECT_EQ(initialCluster(members, 2, "n2"),
@@ -149,15 +152,15 @@ TEST(Intent, IsReadAsItWasWritten) {
        {}},
       {Intent::State::kLeft, 7, kj::String(), false, false, {}},
   };
-  intents[0].heardOf.add(kj::str("10.0.0.2"));
-  intents[0].heardOf.add(kj::str("fd00::2"));
+  intents[0].learnedPeers.add(kj::str("10.0.0.2"));
+  intents[0].learnedPeers.add(kj::str("fd00::2"));
   for (auto& intent : intents) {
     auto read = parseIntent(format(intent));
     EXPECT_EQ(format(read), format(intent));
     EXPECT_EQ(read.member, intent.member);
     EXPECT_EQ(read.cluster, intent.cluster);
     EXPECT_EQ(read.recovers, intent.recovers);
-    EXPECT_EQ(joined(read.heardOf), joined(intent.heardOf));
+    EXPECT_EQ(joined(read.learnedPeers), joined(intent.learnedPeers));
   }
 }
 

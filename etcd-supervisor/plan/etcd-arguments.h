@@ -1,14 +1,14 @@
-// The arguments of etcd (spec kubernetes.md §4). Pure.
+// The command-line arguments of etcd. Pure.
 //
-// What the node sets itself cannot be replaced; the rest gives way to cluster.etcd.extraArgs. What
-// only some versions of etcd know is given to those only: another version would not start with it.
+// cluster.etcd.extraArgs replaces all but the arguments that the node sets itself. Flags that only
+// some versions of etcd know are passed to those only: another version would not start with them.
 #pragma once
 
 #include "etcd-supervisor/plan/membership-types.h"
 
 namespace talos::supervisor {
 
-// Where the member's data come from.
+// The origin of the member's data.
 struct Start {
   enum class From { kData, kNew, kExisting };
   From from = From::kData;

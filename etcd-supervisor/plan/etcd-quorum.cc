@@ -2,27 +2,27 @@
 
 namespace talos::supervisor {
 
-Votes votesOf(kj::ArrayPtr<const Voice> members) {
+Votes votesOf(kj::ArrayPtr<const MemberProbe> members) {
   Votes votes;
-  for (auto& voice : members) {
-    if (voice.member.learner) continue;
+  for (auto& probe : members) {
+    if (probe.member.learner) continue;
     ++votes.voters;
-    if (voice.answers) ++votes.answering;
+    if (probe.answers) ++votes.answering;
   }
   return votes;
 }
 
-Removal removalOf(kj::ArrayPtr<const Voice> members, etcd::MemberId removed) {
+Removal removalOf(kj::ArrayPtr<const MemberProbe> members, etcd::MemberId removed) {
   Votes left;
   kj::Vector<kj::String> silent;
-  for (auto& voice : members) {
-    if (voice.member.id == removed && voice.member.learner) return {};  // it has no vote
-    if (voice.member.id == removed || voice.member.learner) continue;
+  for (auto& probe : members) {
+    if (probe.member.id == removed && probe.member.learner) return {};  // it has no vote
+    if (probe.member.id == removed || probe.member.learner) continue;
     ++left.voters;
-    if (voice.answers) {
+    if (probe.answers) {
       ++left.answering;
     } else {
-      silent.add(describe(voice.member));
+      silent.add(describe(probe.member));
     }
   }
   Removal removal;

@@ -1,4 +1,4 @@
-// Majorities (spec kubernetes.md §8). Pure.
+// Majorities of voters. Pure.
 #pragma once
 
 #include "etcd-supervisor/plan/membership-types.h"
@@ -16,13 +16,13 @@ struct Votes {
   // How many more may fail.
   unsigned tolerates() const { return quorum() ? answering - quorumOf(voters) : 0; }
 };
-Votes votesOf(kj::ArrayPtr<const Voice> members);
+Votes votesOf(kj::ArrayPtr<const MemberProbe> members);
 
-// What a removal would do to the cluster.
+// The effect of a removal on the cluster.
 struct Removal {
   bool last = false;                // nobody would be left that votes: never done
   kj::Maybe<kj::String> objection;  // the others would have no quorum
 };
-Removal removalOf(kj::ArrayPtr<const Voice> members, etcd::MemberId removed);
+Removal removalOf(kj::ArrayPtr<const MemberProbe> members, etcd::MemberId removed);
 
 }  // namespace talos::supervisor

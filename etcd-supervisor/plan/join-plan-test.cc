@@ -7,7 +7,8 @@
 namespace talos::supervisor {
 namespace {
 
-Voice voice(etcd::MemberId id, kj::StringPtr name, bool answers = true, bool learner = false) {
+MemberProbe probe(etcd::MemberId id, kj::StringPtr name, bool answers = true,
+                  bool learner = false) {
   return {{id, kj::str(name), kj::arr(urlOf(kj::str("10.0.0.", id), 2380)),
            kj::arr(urlOf(kj::str("10.0.0.", id), 2379)), learner},
           answers};
@@ -19,44 +20,44 @@ JoinStep step(T&&... members) {
 }
 
 TEST(JoinPlan, NewNodeIsAdded) {
-  EXPECT_EQ(step(voice(1, "n1")).what, JoinStep::What::kAdd);
+  EXPECT_EQ(step(probe(1, "n1")).what, JoinStep::What::kAdd);
 }
 
 TEST(JoinPlan, OneLearnerAtATimeAndItIsNamed) {
-  auto next = step(voice(1, "n1"), voice(2, "n2", false, true));
+  auto next = step(probe(1, "n1"), probe(2, "n2", false, true));
   EXPECT_EQ(next.what, JoinStep::What::kWait);
-  EXPECT_EQ(next.why,
+  EXPECT_EQ(next.message,
             "waiting until n2 votes: etcd takes one new member at a time; if its node is "
             "gone, run talosctl etcd remove-member 2");
 }
 
 TEST(JoinPlan, FormerMemberOfAReinstalledNodeGoesFirst) {
-  auto next = step(voice(1, "n1"), voice(2, "n2"), voice(4, "n4", false));
+  auto next = step(probe(1, "n1"), probe(2, "n2"), probe(4, "n4", false));
   EXPECT_EQ(next.what, JoinStep::What::kRemove);
   EXPECT_EQ(next.member, 4u);
   // By its address too: it has been renamed, or has never started.
-  EXPECT_EQ(step(voice(1, "n1"), voice(4, "", false, true)).member, 4u);
+  EXPECT_EQ(step(probe(1, "n1"), probe(4, "", false, true)).member, 4u);
 }
 
 TEST(JoinPlan, RemovalThatWouldCostTheQuorumWaits) {
-  auto next = step(voice(1, "n1"), voice(2, "n2", false), voice(4, "n4", false));
+  auto next = step(probe(1, "n1"), probe(2, "n2", false), probe(4, "n4", false));
   EXPECT_EQ(next.what, JoinStep::What::kWait);
-  EXPECT_EQ(next.why,
+  EXPECT_EQ(next.message,
             "the cluster still has this node's former member 4, which cannot be removed: "
             "of the 2 voters that would be left only 1 answers, and 2 must; no answer "
             "from n2");
 }
 
 TEST(JoinPlan, AnotherMemberOfTheSameNameIsLeftAlone) {
-  auto next = step(voice(1, "n1"), voice(3, "n4"));
+  auto next = step(probe(1, "n1"), probe(3, "n4"));
   EXPECT_EQ(next.what, JoinStep::What::kWait);
-  EXPECT_EQ(next.why,
+  EXPECT_EQ(next.message,
             "another member, 3 with https://10.0.0.3:2380, has the name n4 too; set "
             "machine.network.hostname of one of them");
   // Catches: a voter that is removed while it reboots, by a node with its name.
-  next = step(voice(1, "n1"), voice(2, "n2"), voice(3, "n4", false));
+  next = step(probe(1, "n1"), probe(2, "n2"), probe(3, "n4", false));
   EXPECT_EQ(next.what, JoinStep::What::kWait);
-  EXPECT_EQ(next.why,
+  EXPECT_EQ(next.message,
             "another member, 3 with https://10.0.0.3:2380, has the name n4 too; set "
             "machine.network.hostname of one of them, or, if it was this node, run talosctl etcd "
             "remove-member 3");
@@ -75,14 +76,14 @@ TEST(Quorum, RemovalLooksAtThoseThatWouldBeLeft) {
   auto of = [](etcd::MemberId id, auto... members) {
     return removalOf(kj::arr(kj::mv(members)...), id);
   };
-  EXPECT_TRUE(of(1, voice(1, "n1")).last);
-  EXPECT_TRUE(of(1, voice(1, "n1"), voice(2, "n2", true, true)).last);
-  EXPECT_TRUE(of(1, voice(1, "n1"), voice(2, "n2")).objection == nullptr);
-  EXPECT_TRUE(of(1, voice(1, "n1"), voice(2, "n2", false)).objection != nullptr);
-  EXPECT_TRUE(of(3, voice(1, "n1"), voice(2, "n2"), voice(3, "n3", false)).objection == nullptr);
-  EXPECT_TRUE(of(1, voice(1, "n1"), voice(2, "n2"), voice(3, "n3", false)).objection != nullptr);
+  EXPECT_TRUE(of(1, probe(1, "n1")).last);
+  EXPECT_TRUE(of(1, probe(1, "n1"), probe(2, "n2", true, true)).last);
+  EXPECT_TRUE(of(1, probe(1, "n1"), probe(2, "n2")).objection == nullptr);
+  EXPECT_TRUE(of(1, probe(1, "n1"), probe(2, "n2", false)).objection != nullptr);
+  EXPECT_TRUE(of(3, probe(1, "n1"), probe(2, "n2"), probe(3, "n3", false)).objection == nullptr);
+  EXPECT_TRUE(of(1, probe(1, "n1"), probe(2, "n2"), probe(3, "n3", false)).objection != nullptr);
   // A learner has no vote.
-  EXPECT_TRUE(of(2, voice(1, "n1", false), voice(2, "n2", true, true)).objection == nullptr);
+  EXPECT_TRUE(of(2, probe(1, "n1", false), probe(2, "n2", true, true)).objection == nullptr);
 }
 
 TEST(Facts, HostsOfUrls) {

@@ -5,8 +5,8 @@
 namespace talos::supervisor {
 namespace {
 
-JoinStep waitFor(kj::String why) {
-  return {JoinStep::What::kWait, 0, kj::mv(why)};
+JoinStep waitFor(kj::String message) {
+  return {JoinStep::What::kWait, 0, kj::mv(message)};
 }
 
 bool has(kj::ArrayPtr<const kj::String> urls, kj::StringPtr url) {
@@ -18,9 +18,10 @@ bool has(kj::ArrayPtr<const kj::String> urls, kj::StringPtr url) {
 
 }  // namespace
 
-JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl, kj::ArrayPtr<const Voice> members) {
-  for (auto& voice : members) {
-    auto& member = voice.member;
+JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl,
+                  kj::ArrayPtr<const MemberProbe> members) {
+  for (auto& probe : members) {
+    auto& member = probe.member;
     bool sameUrl = has(member.peerUrls, peerUrl), sameName = member.name == name;
     if (!sameUrl && !sameName) continue;
     // Silence is no proof that it is gone: it may reboot just now.
@@ -28,17 +29,17 @@ JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl, kj::ArrayPtr<const 
       auto what =
           kj::str("another member, ", hex(member.id), " with ", joined(member.peerUrls),
                   ", has the name ", name, " too; set machine.network.hostname of one of them");
-      if (voice.answers) return waitFor(kj::mv(what));
+      if (probe.answers) return waitFor(kj::mv(what));
       return waitFor(kj::str(what, ", or, if it was this node, run talosctl etcd remove-member ",
                              hex(member.id)));
     }
-    if (voice.answers) {
+    if (probe.answers) {
       return waitFor(kj::str("an etcd that is not this node's answers at ", peerUrl));
     }
     auto removal = removalOf(members, member.id);
-    KJ_IF_MAYBE (why, removal.objection) {
+    KJ_IF_MAYBE (objection, removal.objection) {
       return waitFor(kj::str("the cluster still has this node's former member ", hex(member.id),
-                             ", which cannot be removed: ", *why));
+                             ", which cannot be removed: ", *objection));
     }
     if (removal.last) {
       return waitFor(kj::str("this node's former member ", hex(member.id),
@@ -47,12 +48,12 @@ JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl, kj::ArrayPtr<const 
     return {JoinStep::What::kRemove, member.id,
             kj::str("the former member ", hex(member.id), " of this node, whose data is gone")};
   }
-  for (auto& voice : members) {
-    if (!voice.member.learner) continue;
-    return waitFor(kj::str("waiting until ", describe(voice.member),
+  for (auto& probe : members) {
+    if (!probe.member.learner) continue;
+    return waitFor(kj::str("waiting until ", describe(probe.member),
                            " votes: etcd takes one new member at a time; if its node is gone, run "
                            "talosctl etcd remove-member ",
-                           hex(voice.member.id)));
+                           hex(probe.member.id)));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// What a node with an empty data directory does next to become a member. Pure.
+// The next step of a node with an empty data directory towards becoming a member. Pure.
 #pragma once
 
 #include "etcd-supervisor/plan/membership-types.h"
@@ -9,12 +9,13 @@ struct JoinStep {
   enum class What { kAdd, kRemove, kWait };
   What what = What::kAdd;
   etcd::MemberId member = 0;  // kRemove
-  kj::String why;             // what it waits for; what is removed, and why
+  kj::String message;         // what it waits for; what is removed, and why
 };
 
 // `members`: all of the cluster, in the order of the list. An entry with this node's name or its
 // peer URL is what is left of an earlier life of the node, whose data is gone: it is removed, so
 // that nobody counts on a vote that was lost. One with this name that answers is another node.
-JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl, kj::ArrayPtr<const Voice> members);
+JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl,
+                  kj::ArrayPtr<const MemberProbe> members);
 
 }  // namespace talos::supervisor

@@ -39,7 +39,7 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
   } else if (line == "skip-hash-check") {
     intent.skipHashCheck = true;
   } else if (key == "heard-of") {
-    intent.heardOf.add(kj::str(value));
+    intent.learnedPeers.add(kj::str(value));
   } else {
     damaged(line);
   }
@@ -48,8 +48,13 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
 }  // namespace
 
 Intent Intent::clone() const {
-  Intent copy{state, member, kj::str(cluster), recovers, skipHashCheck, {}};
-  for (auto& one : heardOf) copy.heardOf.add(kj::str(one));
+  Intent copy{.state = state,
+              .member = member,
+              .cluster = kj::str(cluster),
+              .recovers = recovers,
+              .skipHashCheck = skipHashCheck,
+              .learnedPeers = {}};
+  for (auto& one : learnedPeers) copy.learnedPeers.add(kj::str(one));
   return copy;
 }
 
@@ -58,7 +63,7 @@ kj::StringPtr nameOf(Intent::State state) {
 }
 
 kj::String format(const Intent& intent) {
-  auto heardOf = KJ_MAP(one, intent.heardOf) {
+  auto learnedPeers = KJ_MAP(one, intent.learnedPeers) {
     return kj::str("heard-of ", one, "\n");
   };
   return kj::str(
@@ -66,7 +71,7 @@ kj::String format(const Intent& intent) {
       intent.member == 0 ? kj::String() : kj::str("member ", hex(intent.member), "\n"),
       intent.cluster.size() == 0 ? kj::String() : kj::str("cluster ", intent.cluster, "\n"),
       intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "",
-      kj::strArray(heardOf, ""));
+      kj::strArray(learnedPeers, ""));
 }
 
 Intent parseIntent(kj::StringPtr text) {

@@ -1,4 +1,4 @@
-// What this node has begun and must not forget: the one file of etcd-supervisor.
+// The intent of this node, which it must not forget: the one file of etcd-supervisor.
 //
 //   makes    it makes a new cluster. Written before etcd starts, gone when there is data
 //   joins    it was added to a cluster, by this id, and starts with this list of members. Gone when
@@ -6,9 +6,9 @@
 //   leaves   it is about to be removed from its cluster. Gone when the others say that it is not
 //   left     it was removed; its data goes, and it joins nothing by itself until the next boot
 //
-// Besides, in any state, the id of this node's member as it was last seen: a member that was
-// removed is not taken for another one that has its name or its place now. And, until it votes: the
-// other nodes of the cluster to be that it has heard of and that its config need not name.
+// Besides, in any state, the id of this node's member as last observed: a member that was removed
+// is not mistaken for another one that has its name or its address now. And, until it votes: the
+// other nodes of the cluster to be that have asked it and that its config need not name.
 //
 // The file is whole after a crash at any line: the old intent or the new one.
 #pragma once
@@ -24,7 +24,7 @@ struct Intent {
   kj::String cluster;         // joins: name=url,name=url; makes: its token
   bool recovers = false;      // makes: of a snapshot
   bool skipHashCheck = false;
-  kj::Vector<kj::String> heardOf;  // addresses
+  kj::Vector<kj::String> learnedPeers;  // addresses
 
   Intent clone() const;
 };

@@ -1,4 +1,4 @@
-// What an intent means after a start.
+// An intent after a start.
 #include "etcd-supervisor/plan/membership-phase.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@ namespace talos::supervisor {
 namespace {
 
 // Catches: a node that has left, was asked by one that makes a cluster, and forgets that with its
-// reboot: told to bootstrap, it would ask nobody.
+// reboot: asked to bootstrap, it would ask no other node.
 TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
   using State = Intent::State;
   struct Row {
@@ -15,7 +15,7 @@ TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
     Data data;
     bool sameBoot;
     State then;
-    size_t heardOf;
+    size_t learnedPeers;
   };
   const Row rows[] = {
       {State::kNone, Data::kNone, false, State::kNone, 1},
@@ -27,11 +27,11 @@ TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
   for (auto& row : rows) {
     Intent intent;
     intent.state = row.state;
-    intent.heardOf.add(kj::str("10.0.0.2"));
+    intent.learnedPeers.add(kj::str("10.0.0.2"));
     auto next = atStart(intent, row.data, row.sameBoot);
     SCOPED_TRACE(static_cast<int>(row.state));
     EXPECT_EQ(next.state, row.then);
-    EXPECT_EQ(next.heardOf.size(), row.heardOf);
+    EXPECT_EQ(next.learnedPeers.size(), row.learnedPeers);
   }
 }
 

@@ -63,7 +63,7 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
   auto phase = phaseOf(intent, data);
   if (phase == Phase::kWaiting) return waits(kNobody);
   if (phase == Phase::kLeft) return waits(kGone);
-  // Without its log a member would begin anew, as one that nobody asked for.
+  // Without its log a member would start from nothing, which nobody has asked for.
   bool starts = phase == Phase::kBootstrapping || phase == Phase::kJoining;
   if (data != Data::kWhole && !starts) return waits(kDamage);
   Wanted wanted;
@@ -86,20 +86,20 @@ Intent atStart(const Intent& intent, Data data, bool sameBoot) {
               (intent.state == Intent::State::kLeft && data == Data::kNone && !sameBoot);
   auto next = intent.clone();
   if (over) {
-    // Who has asked this node may have made a cluster since: only a vote of its own makes that
-    // known.
-    auto heardOf = kj::mv(next.heardOf);
+    // A node that has asked this one may have made a cluster since: only a vote of its own rules
+    // that out.
+    auto learnedPeers = kj::mv(next.learnedPeers);
     next = {};
-    if (intent.state == Intent::State::kLeft) next.heardOf = kj::mv(heardOf);
+    if (intent.state == Intent::State::kLeft) next.learnedPeers = kj::mv(learnedPeers);
     return next;
   }
-  // Somebody has taken the data away.
+  // Somebody has removed the data.
   if (next.state == Intent::State::kNone && data == Data::kNone) next.member = 0;
   return next;
 }
 
-Standing::State standingOf(const Intent& intent, Data data, bool claims) {
-  using State = Standing::State;
+BootstrapState::State bootstrapStateOf(const Intent& intent, Data data, bool claims) {
+  using State = BootstrapState::State;
   switch (phaseOf(intent, data)) {
     case Phase::kBootstrapping:
       return State::kMakes;

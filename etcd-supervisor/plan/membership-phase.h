@@ -1,4 +1,5 @@
-// Where a node is on its way into a cluster, and how etcd is to be run there. Pure.
+// The phase of a node on its way into a cluster or out of it, and the resulting arguments of its
+// etcd. Pure.
 #pragma once
 
 #include "etcd-supervisor/plan/etcd-arguments.h"
@@ -26,10 +27,10 @@ Phase phaseOf(const Intent& intent, Data data);
 Wanted wantedOf(const Config& config, const Intent& intent, Data data,
                 kj::Maybe<const Wanted&> running, kj::StringPtr snapshot);
 
-// What is left of an intent when the daemon starts. `sameBoot`: it has run before in this boot.
+// The rest of an intent when the daemon starts. `sameBoot`: the daemon has run before in this boot.
 Intent atStart(const Intent& intent, Data data, bool sameBoot);
 
-// What this node tells others that it is.
-Standing::State standingOf(const Intent& intent, Data data, bool claims);
+// The state that this node reports to others.
+BootstrapState::State bootstrapStateOf(const Intent& intent, Data data, bool claims);
 
 }  // namespace talos::supervisor

@@ -15,15 +15,15 @@ kj::Vector<kj::String> copied(const kj::Vector<kj::String>& texts) {
 }  // namespace
 
 Config Config::clone() const {
-  Config copy{kj::str(name),
-              kj::str(image),
-              {},
-              copied(addresses),
-              copied(listenAddresses),
-              copied(peers),
-              copied(shared),
-              bootstraps,
-              member};
+  Config copy{.name = kj::str(name),
+              .image = kj::str(image),
+              .extraArgs = {},
+              .addresses = copied(addresses),
+              .listenAddresses = copied(listenAddresses),
+              .peers = copied(peers),
+              .shared = copied(shared),
+              .bootstraps = bootstraps,
+              .member = member};
   for (auto& argument : extraArgs) {
     copy.extraArgs.add(Argument{kj::str(argument.key), kj::str(argument.value)});
   }
@@ -65,8 +65,11 @@ kj::String joined(kj::ArrayPtr<const kj::String> texts) {
 }
 
 etcd::Member clone(const etcd::Member& member) {
-  return {member.id, kj::str(member.name), copyOf(member.peerUrls), copyOf(member.clientUrls),
-          member.learner};
+  return {.id = member.id,
+          .name = kj::str(member.name),
+          .peerUrls = copyOf(member.peerUrls),
+          .clientUrls = copyOf(member.clientUrls),
+          .learner = member.learner};
 }
 
 }  // namespace talos::supervisor

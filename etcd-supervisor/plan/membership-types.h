@@ -1,4 +1,4 @@
-// What decisions about membership are made of. Values only.
+// Values that decisions about membership are made of.
 #pragma once
 
 #include <kj/one-of.h>
@@ -33,12 +33,12 @@ struct Config {
   Config clone() const;
 };
 
-// Of the data directory. etcd makes `member/wal` whole, by a rename; before that it has promised
-// nothing to anybody, and would begin anew.
+// The state of the data directory. etcd makes `member/wal` whole, by a rename; before that it has
+// promised nothing to anybody, and would start anew.
 enum class Data { kNone, kPartial, kWhole };
 
-// What a node says of itself to others.
-struct Standing {
+// The state of a node, as it reports it to others.
+struct BootstrapState {
   enum class State { kNone, kClaims, kMakes, kMember };
   kj::String name;
   State state = State::kNone;
@@ -46,16 +46,16 @@ struct Standing {
   int64_t since = 0;  // of a claim
 };
 
-// What came of asking one address of another node.
+// The answer of one address of another node.
 struct Asked {
   kj::String host;     // as the config has it, and the address if that is another
   kj::String address;  // empty: the name has none
   bool shared = false;
-  kj::OneOf<Standing, kj::String> said;  // or why it did not answer
+  kj::OneOf<BootstrapState, kj::String> said;  // or why it did not answer
 };
 
-// A member, and whether it answered just now.
-struct Voice {
+// A member, and whether it answered a probe just now.
+struct MemberProbe {
   etcd::Member member;
   bool answers = false;
   kj::String problem = nullptr;  // why it did not

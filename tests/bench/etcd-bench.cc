@@ -40,7 +40,7 @@ void measureEach(kj::StringPtr what, unsigned calls, Run&& run) {
   print(what, kj::mv(took));
 }
 
-void measureClient(World& fixture, unsigned calls) {
+void measureClient(EtcdFixture& fixture, unsigned calls) {
   auto& etcd = fixture.member(1);
   auto& scope = fixture.scope();
   auto put = [&]() { return etcd.put({kj::str("k"), kj::str("v")}); };
@@ -69,7 +69,7 @@ void measureClient(World& fixture, unsigned calls) {
          calls / (double(nanoseconds() - began) / 1e9));
 }
 
-void measureGateway(RealWorld& fixture, unsigned calls) {
+void measureGateway(RealEtcdFixture& fixture, unsigned calls) {
   auto& scope = fixture.scope();
   auto server = RealEtcd::client(1);
   auto name = server.address.toString();
@@ -109,7 +109,7 @@ void measureGrowth() {
   auto began = nanoseconds();
   RealEtcd real;
   real.start(1, {1});
-  RealWorld fixture(real);
+  RealEtcdFixture fixture(real);
   fixture.ready(1);
   std::vector<unsigned> all = {1};
   for (unsigned n = 2; n <= 3; ++n) {
@@ -139,7 +139,7 @@ void measure(const Arguments& arguments) {
   measureGrowth();
   RealEtcd real;
   real.start(1, {1});
-  RealWorld fixture(real);
+  RealEtcdFixture fixture(real);
   fixture.ready(1);
   measureClient(fixture, calls);
   measureGateway(fixture, calls);

@@ -121,7 +121,7 @@ TEST(EtcdChange, RestartsOneMemberAfterAnother) {
   nodes.kill(nodes[2]);
   change(nodes[0], "7777");
   EXPECT_TRUE(nodes.says(nodes[0],
-                         "etcd is to be restarted, because the config has changed, and waits: etcd "
+                         "waiting to restart etcd with the changed config: etcd "
                          "has 3 voters ("))
       << nodes.statusOf(nodes[0]);
   EXPECT_TRUE(contains(nodes.statusOf(nodes[0]), "; change-master-3 ("))

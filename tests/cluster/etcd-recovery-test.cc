@@ -71,7 +71,7 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   auto damaged = bytes;
   damaged[bytes.size() / 2] ^= 1;
   refused(damaged, {}, "the snapshot is damaged: its SHA-256 is not the one behind it");
-  refused(bytes.substr(0, bytes.size() - 100), {}, "it was cut off, or is no snapshot of etcd");
+  refused(bytes.substr(0, bytes.size() - 100), {}, "it was cut off, or is not a snapshot of etcd");
   refused("not a snapshot", {}, "the snapshot has 14 bytes, which is too short");
   // What only etcd's own tool can tell.
   auto hollow = bytes.substr(0, 24) + std::string(65536 - 24, '\0');

@@ -50,7 +50,7 @@ class ArpProber {
   std::atomic<unsigned> asked{0}, answered{0}, twice{0};
   // The longest time without an answer since it was asked last, in milliseconds.
   int64_t takeLongest() { return longest.exchange(0); }
-  // What was announced to everybody since it was asked last.
+  // An announcement to everybody since the last call.
   struct Claim {
     kj::TimePoint at;
     std::string mac;  // six bytes
@@ -91,7 +91,7 @@ class ArpProber {
                  sizeof(all));
     ++asked;
   }
-  // Who answers until the next question is due.
+  // Collects the hosts that answer until the next question is due.
   void listen(std::set<std::string>& who, kj::TimePoint until) {
     auto& clock = kj::systemPreciseMonotonicClock();
     for (;;) {

@@ -93,7 +93,7 @@ class ConnectProber {
 
  private:
   // The kernel tries again after 1 s, which would be another question.
-  static constexpr auto kBetween = 10 * kj::MILLISECONDS, kPatience = 200 * kj::MILLISECONDS;
+  static constexpr auto kBetween = 10 * kj::MILLISECONDS, kTimeout = 200 * kj::MILLISECONDS;
   struct Try {
     kj::AutoCloseFd fd;
     kj::TimePoint began;
@@ -157,7 +157,7 @@ class ConnectProber {
           continue;
         }
         failures.push_back(tries[i].began);
-      } else if (now - tries[i].began > kPatience) {
+      } else if (now - tries[i].began > kTimeout) {
         failures.push_back(tries[i].began);
       } else {
         left.push_back(kj::mv(tries[i]));

@@ -1,6 +1,6 @@
-// Which of several hosts' kernels have a shared address, looked at a thousand times a second on a
-// thread of its own; whether two ever had it at one instant; and who had it when. For tests; needs
-// root. It is told nothing by the programs that are tested.
+// Records which hosts' kernels have a shared address, read a thousand times a second on a thread of
+// its own; whether two ever had it at one instant; and who had it when. Independent of the tested
+// programs. For tests; needs root.
 #pragma once
 
 #include <kj/debug.h>
@@ -58,9 +58,9 @@ class HolderWatch {
     unsigned now = holders;
     return now == 0 || (now & (now - 1)) != 0 ? -1 : __builtin_ctz(now);
   }
-  // For how long two had it, in milliseconds, as far as looks can tell.
+  // For how long two had it, in milliseconds, as far as looks can show.
   double overlapMs() const { return double(overlapTime.load()) / 1e6; }
-  // Whether that host had it at any look between the two.
+  // True if that host had it at any look between the two.
   bool had(unsigned host, kj::TimePoint from, kj::TimePoint until) {
     std::lock_guard<std::mutex> lock(mutex);
     for (size_t i = 0; i < history.size(); ++i) {
@@ -69,7 +69,7 @@ class HolderWatch {
     }
     return false;
   }
-  // What happened first, for whoever wants to know why.
+  // The first overlap, to find its cause.
   std::string firstOverlap() {
     std::lock_guard<std::mutex> lock(mutex);
     return first;

@@ -27,7 +27,7 @@ inline kj::AutoCloseFd placeOf(pid_t pid) {
 inline void enter(int place) {
   KJ_SYSCALL(setns(place, CLONE_NEWNET));
 }
-// What the body makes there (sockets, children) stays there.
+// Sockets and children that the body makes stay in that namespace.
 template <typename F>
 auto inside(int place, F&& body) {
   auto home = thisNamespace();

@@ -1,5 +1,5 @@
 // Three hosts on one segment, each a network namespace with etcd, vipd and a store, as on three
-// control-plane nodes; who has the address is told by holder-watch.h. For tests; needs root.
+// control-plane nodes; the holder is found by holder-watch.h. For tests; needs root.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 
 namespace talos {
 
-constexpr auto kPatience = 120 * kj::SECONDS;
+constexpr auto kTimeout = 120 * kj::SECONDS;
 constexpr kj::StringPtr kVip = "10.77.0.50"_kj;
 constexpr unsigned kHosts = 3;
 
@@ -207,7 +207,7 @@ class Hosts {
     auto br0 = KJ_ASSERT_NONNULL(netlink::findLink(*kernel, "br0"));
     return kj::heap<ArpProber>(br0, Ip::require("10.77.0.254"), Ip::require(kVip));
   }
-  // Who has it, by what their kernels say.
+  // Watches the hosts' kernels for the address.
   kj::Own<HolderWatch> watch() {
     auto result = kj::heap<HolderWatch>(Ip::require(kVip), hosts.size());
     for (auto& host : hosts) result->put(host->number - 1, host->place);
@@ -246,7 +246,7 @@ class Hosts {
     auto begin = clock.now();
     while (!condition()) {
       for (auto& host : hosts) supervise(*host);
-      KJ_ASSERT(clock.now() - begin < kPatience, "did not happen within two minutes", what, said());
+      KJ_ASSERT(clock.now() - begin < kTimeout, "did not happen within two minutes", what, said());
       timer.afterDelay(2 * kj::MILLISECONDS).wait(io.waitScope);
     }
     return (clock.now() - begin) / kj::MILLISECONDS;

@@ -14,11 +14,11 @@ unsigned rounds() {
 // with the rights that it has on a node.
 TEST(VipdProgram, OneOfThreeHostsHasTheAddressWhateverHappens) {
   if (access("/usr/bin/etcd", X_OK) != 0) GTEST_SKIP() << "etcd is not installed";
-  Hosts world;
-  auto watcher = world.watch();
-  auto client = world.probe();
-  for (auto& host : world.hosts) world.start(*host);
-  auto* holder = &world.settled();
+  Hosts bed;
+  auto watcher = bed.watch();
+  auto client = bed.probe();
+  for (auto& host : bed.hosts) bed.start(*host);
+  auto* holder = &bed.settled();
   int64_t handOver = 1'000'000;
   auto note = [](kj::StringPtr what, int64_t ms) {
     testing::Test::RecordProperty(what.cStr(), int(ms));
@@ -26,8 +26,8 @@ TEST(VipdProgram, OneOfThreeHostsHasTheAddressWhateverHappens) {
   };
   auto moved = [&](kj::StringPtr what) {
     auto& old = *holder;
-    auto took = world.until(what, [&] {
-      for (auto& host : world.hosts) {
+    auto took = bed.until(what, [&] {
+      for (auto& host : bed.hosts) {
         if (host.get() != &old && host->has()) {
           holder = host.get();
           return true;
@@ -39,59 +39,59 @@ TEST(VipdProgram, OneOfThreeHostsHasTheAddressWhateverHappens) {
     return took;
   };
   auto without = [&](kj::StringPtr what) { note(what, client->takeLongest()); };
-  world.until("it answers", [&] { return client->answered > 0; });
+  bed.until("it answers", [&] { return client->answered > 0; });
   client->takeLongest();
   for (unsigned round = 0; round < rounds(); ++round) {
     auto* old = holder;
     EXPECT_STREQ(old->status().cStr(), kj::str("holder ", old->name(), ": elected").cStr());
-    world.end(old->vipd, SIGKILL);
+    bed.end(old->vipd, SIGKILL);
     moved("killed");
-    world.start(*old);
-    world.settled();
+    bed.start(*old);
+    bed.settled();
     without("killed: no answer");
 
-    old = holder = &world.settled();
+    old = holder = &bed.settled();
     kill(old->vipd, SIGSTOP);
     moved("stopped");
     kill(old->vipd, SIGCONT);
-    world.settled();
+    bed.settled();
     without("stopped: no answer");
 
-    old = holder = &world.settled();
-    world.plug(*old, false);
+    old = holder = &bed.settled();
+    bed.plug(*old, false);
     moved("link down");
-    world.plug(*old, true);
-    world.settled();
+    bed.plug(*old, true);
+    bed.settled();
     without("link down: no answer");
 
-    old = holder = &world.settled();
+    old = holder = &bed.settled();
     auto leaving = std::exchange(old->vipd, 0);
     kill(leaving, SIGTERM);
     handOver = kj::min(handOver, moved("handed over"));
     int status = 0;
-    world.until("it ends", [&] { return waitpid(leaving, &status, WNOHANG) == leaving; });
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << world.said().cStr();
+    bed.until("it ends", [&] { return waitpid(leaving, &status, WNOHANG) == leaving; });
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << bed.said().cStr();
     EXPECT_FALSE(old->has());
-    world.start(*old);
-    world.settled();
+    bed.start(*old);
+    bed.settled();
     without("handed over: no answer");
 
-    old = holder = &world.settled();
+    old = holder = &bed.settled();
     kill(old->etcd, SIGSTOP);
     moved("etcd stopped");
     kill(old->etcd, SIGCONT);
-    holder = &world.settled();
+    holder = &bed.settled();
     without("etcd stopped: no answer");
   }
   client->end();
-  note("restarts", world.restarts);
+  note("restarts", bed.restarts);
   watcher->end();
   EXPECT_GT(watcher->looks.load(), 100u);
-  EXPECT_EQ(0u, watcher->overlaps.load()) << world.said().cStr();
+  EXPECT_EQ(0u, watcher->overlaps.load()) << bed.said().cStr();
   EXPECT_GT(client->answered.load(), 100u);
-  EXPECT_EQ(0u, client->twice.load()) << world.said().cStr();
+  EXPECT_EQ(0u, client->twice.load()) << bed.said().cStr();
   EXPECT_LT(handOver, 1500)
-      << world.said().cStr();  // some ms where nothing else runs; a lease would be more than 2 s
+      << bed.said().cStr();  // some ms where nothing else runs; a lease would be more than 2 s
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace talos {
 namespace {
 
-constexpr auto kPatience = 20 * kj::SECONDS;
+constexpr auto kTimeout = 20 * kj::SECONDS;
 
 // A bridge with the address 10.77.0.254, and two hosts at it.
 struct Segment {
@@ -46,7 +46,7 @@ struct Segment {
 
 void until(const char* what, const std::function<bool()>& condition) {
   auto& clock = kj::systemPreciseMonotonicClock();
-  auto end = clock.now() + kPatience;
+  auto end = clock.now() + kTimeout;
   while (!condition()) {
     KJ_ASSERT(clock.now() < end, "did not happen within 20 s", what);
     usleep(1000);
