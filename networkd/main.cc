@@ -1,7 +1,7 @@
-// networkd: the network of a node. Wiring only; what it does is told in network-reconciler.h.
+// networkd: the network of a node. Wiring only; its work is described in network-reconciler.h.
 //
-// Its environment tells it the listening unix socket that its supervisor holds, where machined
-// listens, and the folder of resolv.conf and of leases (common/base/node-layout.h). Wants
+// Its environment names the listening unix socket that its supervisor holds, machined's socket, and
+// the folder of resolv.conf and of leases (common/base/node-layout.h). Needs
 // CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; started by the exec wrapper
 // that takes the rest away.
 #include <random>
@@ -31,29 +31,31 @@ void run() {
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("networkd"));
   Signal changed;
   auto operatorMonitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
-  Operators operators(
+  OperatorManager operators(
       io.unixEventPort, timer, store, *kernel, *operatorMonitor, state,
       [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.raise(); });
-  StoreBoard board(
+  StoreAdapter adapter(
       store, [&] { changed.raise(); },
       [&](kj::StringPtr link, const Prefix& address) { return operators.lost(link, address); });
   auto lookUp = [&](kj::String host, kj::String servers) {
     return resolve(io.unixEventPort, timer, host, {.servers = servers});
   };
   Endpoints endpoints(timer, lookUp, [&] { changed.raise(); });
-  Controller controller(
-      *kernel, *monitor, board, *host, timer, changed, [&] { return unit(generator); }, endpoints);
-  auto bystanderMonitor =
-      netlink::openMonitor(io.unixEventPort, Bystanders::kMonitorBuffer, Bystanders::kSubjects);
-  Bystanders bystanders(*kernel, *bystanderMonitor, timer,
-                        [&](Bystanders::Report report) { return publish(store, kj::mv(report)); });
+  NetworkReconciler reconciler(
+      *kernel, *monitor, adapter, *host, timer, changed, [&] { return unit(generator); },
+      endpoints);
+  auto ruleMonitor = netlink::openMonitor(io.unixEventPort, RuleNeighbourReporter::kMonitorBuffer,
+                                          RuleNeighbourReporter::kSubjects);
+  RuleNeighbourReporter ruleReporter(
+      *kernel, *ruleMonitor, timer,
+      [&](RuleNeighbourReporter::Report report) { return publish(store, kj::mv(report)); });
   auto captures = openCaptures(io.unixEventPort, timer);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
-                           [&](const UnixPeer&) { return makeServer(controller, *captures); });
+                           [&](const UnixPeer&) { return makeServer(reconciler, *captures); });
   log::info("listening");
-  controller.run()
+  reconciler.run()
       .exclusiveJoin(operators.run())
-      .exclusiveJoin(bystanders.run())
+      .exclusiveJoin(ruleReporter.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

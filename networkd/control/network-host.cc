@@ -28,7 +28,7 @@ kj::String textOf(const char (&field)[size]) {
   return kj::heapString(field, strnlen(field, size));
 }
 
-// "1af4:1000", where the bus is PCI and tells.
+// "1af4:1000", if the bus is PCI and has it.
 kj::String pciIdOf(kj::StringPtr busPath) {
   if (busPath.size() == 0 || busPath.findFirst('/') != nullptr) return kj::String();
   kj::Vector<kj::String> parts;
@@ -83,7 +83,7 @@ class MachineHost final : public Host {
   kj::Promise<void> hostnameChanged() override {
     if (!observer) return kj::NEVER_DONE;
     auto promise = observer->whenUrgentDataAvailable();
-    // The change that was told last counts as seen only once the file is read.
+    // The kernel counts the last change as seen only once the file is read.
     char text[256];
     if (::pread(fd, text, sizeof(text), 0) < 0) return kj::NEVER_DONE;
     // It is marked for every name that is set on this kernel, that of another container as well.
@@ -128,7 +128,7 @@ class MachineHost final : public Host {
 
  private:
   kj::String resolverPath, mtuPath;
-  kj::String known = hostname();  // told last
+  kj::String known = hostname();  // reported last
   kj::HashMap<unsigned, Hardware> hardwareByIndex;
   kj::AutoCloseFd fd;
   std::optional<kj::UnixEventPort::FdObserver> observer;

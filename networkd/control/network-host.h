@@ -1,4 +1,4 @@
-// What networkd needs of the machine besides its links: the host name, files, what hardware is.
+// The machine as networkd needs it besides its links: the host name, files, hardware.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -17,7 +17,8 @@ class Host {
   virtual bool ipv6() = 0;
   // Whole or not at all; writes nothing when the file has this content already.
   virtual void writeResolverFile(kj::StringPtr content) = 0;
-  // What hardware says of itself; empty for links that are made, and for what it does not say.
+  // The hardware of a link; empty for virtual links, and for fields that its driver does not
+  // report.
   virtual Hardware hardware(const netlink::Link& link) = 0;
   // A small file of ours beside the resolver file, written whole or not at all; empty before.
   virtual kj::String readFirstMtus() = 0;

@@ -1,13 +1,14 @@
-// How fast networkd goes when the world does not.
+// Pauses and deadlines of networkd's loops.
 #pragma once
 
 #include <kj/time.h>
 
 namespace talos::networkd {
 
-// Bounds how often a storm of kernel changes makes it look; the first change is looked at at once.
+// The pause after a change of the kernel, so that a storm of them is read in batches; the first
+// change is read at once.
 constexpr kj::Duration kKernelPause = 20 * kj::MILLISECONDS;
-// For one answer of the store.
+// The deadline of one write to the store.
 constexpr kj::Duration kPublishDeadline = 10 * kj::SECONDS;
 
 }  // namespace talos::networkd

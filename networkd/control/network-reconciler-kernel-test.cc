@@ -16,7 +16,7 @@ namespace talos::networkd {
 namespace {
 
 // Of what happens in milliseconds, on a machine that is many times slower.
-constexpr auto kPatience = 120 * kj::SECONDS;
+constexpr auto kTimeout = 120 * kj::SECONDS;
 
 // Counts what is asked of the kernel.
 class CountingKernel final : public netlink::Kernel {
@@ -44,32 +44,32 @@ struct Machine {
   CountingKernel kernel;
   kj::Own<netlink::Monitor> monitor = netlink::openMonitor(io.unixEventPort);
   unsigned eth0, peer;
-  FakeBoard board;
+  FakeStore store;
   FakeHost host;
   Signal work;
-  kj::Maybe<kj::Own<Controller>> controller;
+  kj::Maybe<kj::Own<NetworkReconciler>> reconciler;
   kj::Promise<void> running = nullptr;
 
   Machine() {
     eth0 = netlink::addVeth(kernel, "eth0", "peer");
     peer = netlink::indexOf(kernel, "peer");
     netlink::setUp(kernel, peer);
-    board.synced = true;
-    board.addresses.add(kj::str("10.5.0.2/24"));
-    board.defaultRoute = true;
+    store.synced = true;
+    store.addresses.add(kj::str("10.5.0.2/24"));
+    store.defaultRoute = true;
     kernel.changes = 0;
   }
 
   void start() {
-    auto made = kj::heap<Controller>(kernel, *monitor, board, host, io.provider->getTimer(), work,
-                                     [] { return 0.5; });
+    auto made = kj::heap<NetworkReconciler>(kernel, *monitor, store, host, io.provider->getTimer(),
+                                            work, [] { return 0.5; });
     running =
         made->run().eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
-    controller = kj::mv(made);
+    reconciler = kj::mv(made);
   }
   void kill() {
     running = nullptr;
-    controller = nullptr;
+    reconciler = nullptr;
   }
   bool configured() {
     return has("10.5.0.2/24") &&
@@ -81,19 +81,19 @@ struct Machine {
     }
     return false;
   }
-  // Until a report was made with which `condition` holds; fails the test after kPatience.
+  // Until a report was made with which `condition` holds; fails the test after kTimeout.
   template <typename F>
   void until(F&& condition) {
     auto& timer = io.provider->getTimer();
-    auto deadline = timer.now() + kPatience;
+    auto deadline = timer.now() + kTimeout;
     while (!condition()) {
-      timer.timeoutAt(deadline, board.told.wait()).wait(io.waitScope);
+      timer.timeoutAt(deadline, store.reported.wait()).wait(io.waitScope);
     }
   }
   // Until nothing happens any more.
   void quiet() {
     auto& timer = io.provider->getTimer();
-    while (!timer.timeoutAfter(100 * kj::MILLISECONDS, board.told.wait())
+    while (!timer.timeoutAfter(100 * kj::MILLISECONDS, store.reported.wait())
                 .then([] { return false; }, [](kj::Exception&&) { return true; })
                 .wait(io.waitScope)) {
     }
@@ -113,13 +113,13 @@ void onMachine(F&& body) {
 TEST(NetworkdKernel, OneStaticAddressWithDefaultRoute) {
   onMachine([](Machine& m) {
     m.start();
-    m.until([&] { return m.board.last != nullptr && m.board.network().getApplied() == 3; });
+    m.until([&] { return m.store.last != nullptr && m.store.network().getApplied() == 3; });
     EXPECT_TRUE(m.configured());
     EXPECT_TRUE(m.has("127.0.0.1/8"));
     EXPECT_TRUE(m.has("::1/128"));
-    EXPECT_EQ(m.board.network().getProblems().size(), 0u);
-    EXPECT_TRUE(m.board.network().getAddressReady());
-    EXPECT_TRUE(m.board.network().getConnectivityReady());
+    EXPECT_EQ(m.store.network().getProblems().size(), 0u);
+    EXPECT_TRUE(m.store.network().getAddressReady());
+    EXPECT_TRUE(m.store.network().getConnectivityReady());
   });
 }
 
@@ -127,8 +127,8 @@ TEST(NetworkdKernel, OneStaticAddressWithDefaultRoute) {
 // fills in), so that every pass or restart sends it again.
 TEST(NetworkdKernel, ARestartSendsNothing) {
   onMachine([](Machine& m) {
-    m.board.addresses.add(kj::str("10.5.0.3/24"));
-    m.board.addresses.add(kj::str("fd00::2/64"));
+    m.store.addresses.add(kj::str("10.5.0.3/24"));
+    m.store.addresses.add(kj::str("fd00::2/64"));
     m.start();
     m.quiet();
     EXPECT_TRUE(m.configured());
@@ -147,13 +147,13 @@ TEST(NetworkdKernel, ItsOwnChangesDoNotOverrunIt) {
     m.monitor = netlink::openMonitor(m.io.unixEventPort, 1 << 16);  // for a few dozen
     constexpr unsigned kMany = 1000;
     for (unsigned i = 0; i < kMany; ++i) {
-      m.board.addresses.add(kj::str("10.", 6 + i / 250, ".", i % 250, ".2/24"));
+      m.store.addresses.add(kj::str("10.", 6 + i / 250, ".", i % 250, ".2/24"));
     }
     m.start();
-    m.until([&] { return m.board.last != nullptr && m.has("10.9.249.2/24"); });
+    m.until([&] { return m.store.last != nullptr && m.has("10.9.249.2/24"); });
     m.quiet();
-    EXPECT_EQ(m.board.network().getApplied(), kMany + 3);
-    EXPECT_EQ(m.board.network().getOverruns(), 0u);
+    EXPECT_EQ(m.store.network().getApplied(), kMany + 3);
+    EXPECT_EQ(m.store.network().getOverruns(), 0u);
   });
 }
 
@@ -170,30 +170,30 @@ TEST(NetworkdKernel, RepairsWhatOthersBreak) {
     m.until([&] { return m.configured(); });
     // The link goes away and comes back as another.
     netlink::change(m.kernel, netlink::DeleteLink{m.eth0});
-    m.until([&] { return m.board.network().getProblems().size() > 0; });
+    m.until([&] { return m.store.network().getProblems().size() > 0; });
     netlink::addVeth(m.kernel, "eth0", "peer");
     m.until([&] { return m.configured(); });
   });
 }
 
 // Catches: a carrier that the real kernel shows elsewhere than where it is looked for, or of which
-// the monitor does not tell.
+// the monitor does not report.
 TEST(NetworkdKernel, APeerThatGoesDownIsNoCarrier) {
   onMachine([](Machine& m) {
     m.start();
     m.quiet();
-    EXPECT_EQ(m.board.network().getProblems().size(), 0u);
+    EXPECT_EQ(m.store.network().getProblems().size(), 0u);
     auto changes = m.kernel.changes;
     netlink::setUp(m.kernel, m.peer, false);
-    m.until([&] { return m.board.network().getProblems().size() > 0; });
-    EXPECT_STREQ(m.board.network().getProblems()[0].cStr(),
+    m.until([&] { return m.store.network().getProblems().size() > 0; });
+    EXPECT_STREQ(m.store.network().getProblems()[0].cStr(),
                  "eth0: no carrier: its other end is down; waiting for carrier");
-    EXPECT_EQ(m.board.network().getApplied(), 3u);
-    m.board.addresses.add(kj::str("10.6.0.2/24"));
+    EXPECT_EQ(m.store.network().getApplied(), 3u);
+    m.store.addresses.add(kj::str("10.6.0.2/24"));
     m.work.raise();
     m.until([&] { return m.has("10.6.0.2/24"); });
     netlink::setUp(m.kernel, m.peer);
-    m.until([&] { return m.board.network().getProblems().size() == 0; });
+    m.until([&] { return m.store.network().getProblems().size() == 0; });
     m.quiet();
     EXPECT_EQ(m.kernel.changes, changes + 3) << "the peer twice, the address once";
   });
@@ -206,8 +206,8 @@ TEST(NetworkdKernel, WhatIsNoLongerWantedGoesAlsoAfterARestart) {
     m.quiet();
     m.kill();
     netlink::addAddress(m.kernel, m.eth0, prefix("192.0.2.1/24"));
-    m.board.addresses[0] = kj::str("10.6.0.2/24");
-    m.board.defaultRoute = false;
+    m.store.addresses[0] = kj::str("10.6.0.2/24");
+    m.store.defaultRoute = false;
     m.start();
     m.quiet();
     EXPECT_FALSE(m.has("10.5.0.2/24"));
@@ -221,11 +221,11 @@ TEST(NetworkdKernel, WhatIsNoLongerWantedGoesAlsoAfterARestart) {
 // Catches: the kernel's own reason not reaching the report.
 TEST(NetworkdKernel, TheKernelsWordsAreInTheProblem) {
   onMachine([](Machine& m) {
-    m.board.addresses[0] = kj::str("10.6.0.2/24");  // the gateway 10.5.0.1 is not on it
+    m.store.addresses[0] = kj::str("10.6.0.2/24");  // the gateway 10.5.0.1 is not on it
     m.start();
-    m.until([&] { return m.board.last != nullptr; });
-    ASSERT_EQ(m.board.network().getProblems().size(), 1u);
-    EXPECT_STREQ(m.board.network().getProblems()[0].cStr(),
+    m.until([&] { return m.store.last != nullptr; });
+    ASSERT_EQ(m.store.network().getProblems().size(), 1u);
+    EXPECT_STREQ(m.store.network().getProblems()[0].cStr(),
                  "route 0.0.0.0/0 via 10.5.0.1 on eth0: Nexthop has invalid gateway (Network is "
                  "unreachable)");
   });
@@ -243,14 +243,14 @@ TEST(NetworkdKernel, TheHostsNameAndFile) {
       auto changed = host->hostnameChanged();
       EXPECT_FALSE(changed.poll(m.io.waitScope)) << name.cStr();
       KJ_SYSCALL(sethostname(name.begin(), name.size()));
-      m.io.provider->getTimer().timeoutAfter(kPatience, kj::mv(changed)).wait(m.io.waitScope);
+      m.io.provider->getTimer().timeoutAfter(kTimeout, kj::mv(changed)).wait(m.io.waitScope);
       EXPECT_STREQ(host->hostname().cStr(), name.cStr());
     }
     auto changed = host->hostnameChanged();
     KJ_SYSCALL(sethostname("second", 6));  // as another container's name that is set wakes this one
     EXPECT_FALSE(changed.poll(m.io.waitScope));
     KJ_SYSCALL(sethostname("third", 5));
-    m.io.provider->getTimer().timeoutAfter(kPatience, kj::mv(changed)).wait(m.io.waitScope);
+    m.io.provider->getTimer().timeoutAfter(kTimeout, kj::mv(changed)).wait(m.io.waitScope);
     auto path = kj::str(directory, "/resolv.conf");
     host->writeResolverFile("nameserver 10.5.0.1\n");
     struct stat first, second;

@@ -1,4 +1,4 @@
-// What the controller tells: problems, what is left to do, repairs, cables, addresses.
+// Reports of the reconciler: problems, remaining steps, repairs, carriers, addresses.
 #include <errno.h>
 
 #include "networkd/control/test-network-reconciler.h"
@@ -9,15 +9,15 @@ namespace {
 
 // Catches: a status that grows with every route, until the store takes it no more and nobody is
 // told anything.
-TEST_F(ControllerTest, AThousandProblemsAreToldInBounds) {
+TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandProblems) {
   for (unsigned i = 0; i < 100; ++i) kernel.plug(kj::str("veth", i));
-  board.synced = true;
+  store.synced = true;
   for (unsigned i = 0; i < 1000; ++i) {
-    board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
+    store.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
   }
   kernel.unplug(eth0);
   start();
-  auto problems = board.network().getProblems();
+  auto problems = store.network().getProblems();
   ASSERT_EQ(problems.size(), 201u);
   EXPECT_STREQ(problems[1].cStr(),
                "address 10.0.0.2/24 on eth0: unknown link \"eth0\"; known links: lo, veth0, veth1, "
@@ -27,10 +27,10 @@ TEST_F(ControllerTest, AThousandProblemsAreToldInBounds) {
 }
 
 // Catches: the same of what is left to do, and of the log.
-TEST_F(ControllerTest, AThousandStepsAreToldInBounds) {
-  board.synced = true;
+TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandSteps) {
+  store.synced = true;
   for (unsigned i = 0; i < 1000; ++i) {
-    board.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
+    store.addresses.add(kj::str("10.", i / 250, ".", i % 250, ".2/24"));
   }
   testing::internal::CaptureStderr();
   start();
@@ -46,7 +46,7 @@ TEST_F(ControllerTest, AThousandStepsAreToldInBounds) {
   }
   kernel.refuse(eth0, EPERM);
   start();
-  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  auto& plans = KJ_ASSERT_NONNULL(store.last).plans;
   auto steps =
       KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>().asReader().getSteps();
   ASSERT_EQ(steps.size(), 201u);
@@ -54,42 +54,42 @@ TEST_F(ControllerTest, AThousandStepsAreToldInBounds) {
 }
 
 // Catches: the same of cables.
-TEST_F(ControllerTest, AThousandLinksWithoutACarrierAreToldInBounds) {
+TEST_F(NetworkReconcilerTest, BoundsTheReportOfAThousandLinksWithoutACarrier) {
   for (unsigned i = 0; i < 1000; ++i) kernel.setCarrier(kernel.plug(kj::str("veth", i)), false);
-  board.synced = true;
-  board.more = [](Wanted& wanted) {
+  store.synced = true;
+  store.more = [](Wanted& wanted) {
     for (unsigned i = 0; i < 1000; ++i) {
       wanted.links.add(WantedLink{.name = kj::str("veth", i), .version = 1});
     }
   };
   start();
   pass(10 * kj::SECONDS);
-  auto problems = board.network().getProblems();
+  auto problems = store.network().getProblems();
   ASSERT_EQ(problems.size(), 201u);
   EXPECT_STREQ(problems[200].cStr(), "and 800 more");
-  EXPECT_EQ(KJ_ASSERT_NONNULL(board.last).plans.size(), 1000u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(store.last).plans.size(), 1000u);
 }
 
 // Catches: an alarm about somebody who changed something, when what was missing up to now comes.
-TEST_F(ControllerTest, WhatBecomesPossibleIsNoRepair) {
+TEST_F(NetworkReconcilerTest, WhatBecomesPossibleIsNoRepair) {
   specs();
-  board.more = [&](Wanted& wanted) {
+  store.more = [&](Wanted& wanted) {
     wanted.links.add(WantedLink{.name = kj::str("eth1"), .version = 1});
   };
   start();
-  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  EXPECT_EQ(store.network().getProblems().size(), 1u);
   kernel.plug("eth1");
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
   EXPECT_TRUE(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).up());
-  EXPECT_EQ(board.network().getRepairs(), 0u);
+  EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
-// Catches: what a selector needs to know of hardware not being told.
-TEST_F(ControllerTest, TellsWhatHardwareIs) {
+// Catches: what a selector needs to know of hardware not being reported.
+TEST_F(NetworkReconcilerTest, ReportsTheHardwareOfALink) {
   specs();
   start();
-  auto& report = KJ_ASSERT_NONNULL(board.last);
+  auto& report = KJ_ASSERT_NONNULL(store.last);
   auto link =
       KJ_ASSERT_NONNULL(report.links.find("eth0"_kj))->getRoot<rpc::LinkStatusSpec>().asReader();
   EXPECT_STREQ(kj::str(link.getDriver(), " ", link.getBusPath(), " ", link.getPciID()).cStr(),
@@ -99,7 +99,7 @@ TEST_F(ControllerTest, TellsWhatHardwareIs) {
 }
 
 // Catches: drift that stays until the next change of a spec.
-TEST_F(ControllerTest, RepairsWhatOthersBreak) {
+TEST_F(NetworkReconcilerTest, RepairsWhatOthersBreak) {
   specs();
   start();
   pass(1 * kj::SECONDS);
@@ -108,8 +108,8 @@ TEST_F(ControllerTest, RepairsWhatOthersBreak) {
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.5.0.2/24"));
   EXPECT_TRUE(hasDefault());
-  EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
-  auto repaired = board.network().getRepaired();
+  EXPECT_EQ(store.network().getRepairs(), 2u);  // the address, and the route that went with it
+  auto repaired = store.network().getRepaired();
   ASSERT_EQ(repaired.size(), 2u);
   EXPECT_EQ(repaired[0].getNumber(), 1u);
   EXPECT_STREQ(repaired[0].getLink().cStr(), "eth0");
@@ -118,13 +118,13 @@ TEST_F(ControllerTest, RepairsWhatOthersBreak) {
   netlink::setUp(kernel, eth0, false);
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());
-  EXPECT_EQ(board.network().getRepairs(), 4u);
-  EXPECT_TRUE(KJ_ASSERT_NONNULL(board.last).plans.size() == 0);
+  EXPECT_EQ(store.network().getRepairs(), 4u);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(store.last).plans.size() == 0);
 }
 
-// Catches: somebody else's doing that nobody is told of, when the network could not be read at once
-// while it changed.
-TEST_F(ControllerTest, AReadingThatFailedHidesNoRepair) {
+// Catches: another program's change that is not reported, when the network could not be read at
+// once while it changed.
+TEST_F(NetworkReconcilerTest, AReadingThatFailedHidesNoRepair) {
   specs();
   start();
   pass(1 * kj::SECONDS);
@@ -133,15 +133,15 @@ TEST_F(ControllerTest, AReadingThatFailedHidesNoRepair) {
   pass(1 * kj::SECONDS);
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.5.0.2/24"));
-  EXPECT_EQ(board.network().getRepairs(), 2u);  // the address, and the route that went with it
+  EXPECT_EQ(store.network().getRepairs(), 2u);  // the address, and the route that went with it
 }
 
 // Catches: an alarm about somebody who changed something, when a peer that roamed is called again
 // or the config has another key.
-TEST_F(ControllerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
+TEST_F(NetworkReconcilerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   specs();
   kj::byte key = 1;
-  board.more = [&](Wanted& wanted) {
+  store.more = [&](Wanted& wanted) {
     auto& wg0 = wanted.links.add(
         WantedLink{.name = kj::str("wg0"), .version = 1, .kind = kj::str("wireguard")});
     wg0.wireguard.privateKey = RandomNetwork::secret(key);
@@ -168,106 +168,106 @@ TEST_F(ControllerTest, APeerThatIsCalledAgainAndAnotherKeyAreNoRepairs) {
   EXPECT_TRUE(*look().peers[0].endpoint == home);
   key = 2;
   EXPECT_TRUE(look().publicKey == RandomNetwork::secret(2).publicKey());
-  EXPECT_EQ(board.network().getRepairs(), 0u);
+  EXPECT_EQ(store.network().getRepairs(), 0u);
 
   there = look();
   there.peers.clear();
   kernel.have(wg0, there);
   EXPECT_EQ(look().peers.size(), 2u);
-  EXPECT_EQ(board.network().getRepairs(), 1u);
+  EXPECT_EQ(store.network().getRepairs(), 1u);
 
   // Another's key is one, and what else is done to a peer.
   there = look();
   there.publicKey = RandomNetwork::secret(3).publicKey();
   kernel.have(wg0, there);
   EXPECT_TRUE(look().publicKey == RandomNetwork::secret(2).publicKey());
-  EXPECT_EQ(board.network().getRepairs(), 2u);
+  EXPECT_EQ(store.network().getRepairs(), 2u);
   there = look();
   there.peers[0].endpoint->port = 10;
   there.peers[0].keepalive = 7;
   kernel.have(wg0, there);
   EXPECT_EQ(look().peers[0].keepalive, 0u);
-  EXPECT_EQ(board.network().getRepairs(), 3u);
+  EXPECT_EQ(store.network().getRepairs(), 3u);
   there = look();
   there.peers[0].endpoint->port = 10;
   there.peers[0].allowed = {prefix("10.7.2.0/24")};
   kernel.have(wg0, there);
   EXPECT_TRUE(look().peers[0].allowed == std::vector<Prefix>{prefix("10.7.1.0/24")});
-  EXPECT_EQ(board.network().getRepairs(), 4u);
+  EXPECT_EQ(store.network().getRepairs(), 4u);
   there = look();
   there.peers.pop_back();
   kernel.have(wg0, there);
   EXPECT_EQ(look().peers.size(), 2u);
-  EXPECT_EQ(board.network().getRepairs(), 5u);
+  EXPECT_EQ(store.network().getRepairs(), 5u);
 }
 
 // Catches: numbers that begin again with a new networkd, so that its repairs look like old ones,
 // and a list that grows for ever.
-TEST_F(ControllerTest, RepairsAreCountedOnOverARestart) {
+TEST_F(NetworkReconcilerTest, RepairsAreCountedOnOverARestart) {
   specs();
   start();
   netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
   pass(1 * kj::SECONDS);
-  ASSERT_EQ(board.network().getRepairs(), 2u);
+  ASSERT_EQ(store.network().getRepairs(), 2u);
   kill();
-  board.repairs.count = 2;
-  board.repairs.newest.add(Repairs::One{2, kj::str("eth0"), kj::str("old")});
+  store.repairs.count = 2;
+  store.repairs.newest.add(Repairs::One{2, kj::str("eth0"), kj::str("old")});
   start();
-  EXPECT_EQ(board.network().getRepaired().size(), 1u);
+  EXPECT_EQ(store.network().getRepaired().size(), 1u);
   for (unsigned i = 0; i < 20; ++i) {
     netlink::change(kernel,
                     netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
     pass(1 * kj::SECONDS);
   }
-  EXPECT_EQ(board.network().getRepairs(), 42u);
-  auto repaired = board.network().getRepaired();
+  EXPECT_EQ(store.network().getRepairs(), 42u);
+  auto repaired = store.network().getRepaired();
   ASSERT_EQ(repaired.size(), 32u);
   EXPECT_EQ(repaired[0].getNumber(), 11u);
   EXPECT_EQ(repaired[31].getNumber(), 42u);
 }
 
 // Catches: what cannot be done being shown nowhere, or without when it is tried again.
-TEST_F(ControllerTest, WhatIsLeftToDoIsAPlan) {
+TEST_F(NetworkReconcilerTest, WhatIsLeftToDoIsAPlan) {
   specs();
   kernel.refuse(eth0, EPERM);
   start();
-  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  auto& plans = KJ_ASSERT_NONNULL(store.last).plans;
   auto next = KJ_ASSERT_NONNULL(plans.find("next"_kj))->getRoot<rpc::LinkPlanSpec>();
   EXPECT_STREQ(next.getSteps()[0].cStr(), "set link eth0 up");
   EXPECT_TRUE(kj::StringPtr(next.getRetry()).endsWith("ms")) << next.getRetry().cStr();
-  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Operation not permitted");
-  EXPECT_EQ(board.network().getRepairs(), 0u);
+  EXPECT_STREQ(store.network().getProblems()[0].cStr(), "link eth0: Operation not permitted");
+  EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
-// Catches: a cable that is out and nobody is told, or told again and again; one that keeps what can
+// Catches: a lost carrier that is not reported, or again and again; one that keeps what can
 // be done from being done, that makes networkd hammer the kernel, or that counts as undone, so that
 // a boot waits for it.
-TEST_F(ControllerTest, ACableThatIsOutIsToldAndChangesNothing) {
+TEST_F(NetworkReconcilerTest, ReportsALostCarrierAndChangesNothing) {
   specs();
   start();
   pass(10 * kj::SECONDS);
   kernel.takeChangeCount();
-  auto repairs = board.network().getRepairs();
+  auto repairs = store.network().getRepairs();
   testing::internal::CaptureStderr();
   kernel.setCarrier(eth0, false);
   pass(1 * kj::SECONDS);
   constexpr auto kSaid =
       "eth0: no carrier: no cable, or the other end is down; waiting for carrier";
-  ASSERT_EQ(board.network().getProblems().size(), 1u);
-  EXPECT_STREQ(board.network().getProblems()[0].cStr(), kSaid);
-  EXPECT_EQ(board.network().getApplied(), 3u);
-  auto& plans = KJ_ASSERT_NONNULL(board.last).plans;
+  ASSERT_EQ(store.network().getProblems().size(), 1u);
+  EXPECT_STREQ(store.network().getProblems()[0].cStr(), kSaid);
+  EXPECT_EQ(store.network().getApplied(), 3u);
+  auto& plans = KJ_ASSERT_NONNULL(store.last).plans;
   EXPECT_EQ(plans.size(), 1u);
   auto own = KJ_ASSERT_NONNULL(plans.find("eth0"_kj))->getRoot<rpc::LinkPlanSpec>().asReader();
   EXPECT_STREQ(own.getProblems()[0].cStr(), kSaid);
   EXPECT_EQ(own.getSteps().size(), 0u);
   EXPECT_EQ(own.getRetry().size(), 0u) << "there is nothing to try";
-  // Other things happen; this one was told.
+  // Other things happen; this one was reported.
   for (unsigned i = 0; i < 5; ++i) {
     work.raise();
     pass(20 * kj::SECONDS);
   }
-  board.addresses.add(kj::str("10.8.0.2/24"));
+  store.addresses.add(kj::str("10.8.0.2/24"));
   work.raise();
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24")) << "what can be done is done";
@@ -276,11 +276,11 @@ TEST_F(ControllerTest, ACableThatIsOutIsToldAndChangesNothing) {
   netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.8.0.2/24")}});
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24"));
-  EXPECT_EQ(board.network().getRepairs(), repairs + 1);
+  EXPECT_EQ(store.network().getRepairs(), repairs + 1);
   kernel.setCarrier(eth0, true);
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(board.last).plans.size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(store.last).plans.size(), 0u);
   auto log = testing::internal::GetCapturedStderr();
   auto count = [&](std::string_view what) {
     unsigned found = 0;
@@ -293,65 +293,65 @@ TEST_F(ControllerTest, ACableThatIsOutIsToldAndChangesNothing) {
 
 // Catches: an alarm about hardware that agrees with its other end for a moment, and none when there
 // is no other end because nothing changes any more; a boot that waits for the cable.
-TEST_F(ControllerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
+TEST_F(NetworkReconcilerTest, ALinkThatWentUpHasAMomentForItsCarrier) {
   specs();
   kernel.setCarrier(eth0, false);
   start();
-  EXPECT_EQ(board.network().getApplied(), 3u) << "at once";
+  EXPECT_EQ(store.network().getApplied(), 3u) << "at once";
   EXPECT_TRUE(has("10.5.0.2/24"));
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
   pass(4900 * kj::MILLISECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
   pass(100 * kj::MILLISECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 1u) << "by itself";
-  auto published = board.published;
+  EXPECT_EQ(store.network().getProblems().size(), 1u) << "by itself";
+  auto published = store.published;
   pass(3600 * kj::SECONDS);
-  EXPECT_EQ(board.published, published) << "and then it is quiet";
+  EXPECT_EQ(store.published, published) << "and then it is quiet";
   // A new networkd knows the link as one that is up for long.
   kill();
   start();
-  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  EXPECT_EQ(store.network().getProblems().size(), 1u);
   // Down and up: a moment again.
   netlink::setUp(kernel, eth0, false);
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
   pass(5 * kj::SECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 1u);
+  EXPECT_EQ(store.network().getProblems().size(), 1u);
 }
 
 // Catches: an overrun that is not followed by a look at everything, or not counted.
-TEST_F(ControllerTest, AnOverrunIsCountedAndEverythingReadAgain) {
+TEST_F(NetworkReconcilerTest, AnOverrunIsCountedAndEverythingReadAgain) {
   specs();
   start();
   kernel.overrun();
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(board.network().getOverruns(), 1u);
+  EXPECT_EQ(store.network().getOverruns(), 1u);
 }
 
-// Catches: the host name's state being told only when something else happens.
-TEST_F(ControllerTest, TellsWhenTheHostNameIsSet) {
+// Catches: the host name's state being reported only when something else happens.
+TEST_F(NetworkReconcilerTest, ReportsThatTheHostNameIsSet) {
   specs();
-  board.hostname = kj::str("node-1");
+  store.hostname = kj::str("node-1");
   start();
-  EXPECT_FALSE(board.network().getHostnameReady());
+  EXPECT_FALSE(store.network().getHostnameReady());
   host.name = kj::str("node-1");
   host.nameChanged.raise();
   settle();
-  EXPECT_TRUE(board.network().getHostnameReady());
+  EXPECT_TRUE(store.network().getHostnameReady());
 }
 
 // Catches: the default address changing when a better one comes, which would change certificates
 // and membership; and forgetting it while the store has not yet said it back.
-TEST_F(ControllerTest, TheDefaultAddressIsChosenOnce) {
+TEST_F(NetworkReconcilerTest, TheDefaultAddressIsChosenOnce) {
   specs();
-  board.addresses.clear();
-  board.addresses.add(kj::str("10.5.0.9/24"));
+  store.addresses.clear();
+  store.addresses.add(kj::str("10.5.0.9/24"));
   start();
-  board.addresses.add(kj::str("10.5.0.2/24"));
+  store.addresses.add(kj::str("10.5.0.2/24"));
   work.raise();
   settle();
   auto chosen = [&](kj::StringPtr id) {
-    auto& report = KJ_ASSERT_NONNULL(board.last);
+    auto& report = KJ_ASSERT_NONNULL(store.last);
     auto spec = KJ_ASSERT_NONNULL(report.nodeAddresses.find(id))
                     ->getRoot<rpc::NodeAddressSpec>()
                     .asReader();
@@ -361,7 +361,7 @@ TEST_F(ControllerTest, TheDefaultAddressIsChosenOnce) {
   EXPECT_STREQ(chosen("current").cStr(), "10.5.0.2 10.5.0.9");
 
   kill();
-  board.stored.chosen.add(KJ_ASSERT_NONNULL(Ip::parse("10.5.0.77")));
+  store.stored.chosen.add(KJ_ASSERT_NONNULL(Ip::parse("10.5.0.77")));
   start();
   EXPECT_STREQ(chosen("default").cStr(), "10.5.0.77");
 }

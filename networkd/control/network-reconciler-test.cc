@@ -1,4 +1,4 @@
-// What the controller does, and when.
+// Actions of the reconciler, and their time.
 #include <errno.h>
 
 #include "networkd/control/networkd-server.h"
@@ -8,26 +8,26 @@ namespace talos::networkd {
 namespace {
 
 // Catches: taking "no specs yet" for "no specs", which would take the network down at every start.
-TEST_F(ControllerTest, ChangesNothingBeforeTheSpecsHaveArrived) {
+TEST_F(NetworkReconcilerTest, ChangesNothingBeforeTheSpecsHaveArrived) {
   specs();
   start();
   EXPECT_TRUE(hasDefault());
   kill();
-  board.synced = false;
+  store.synced = false;
   kernel.takeChangeCount();
   start();
-  auto ready = KJ_ASSERT_NONNULL(controller)->ready();
+  auto ready = KJ_ASSERT_NONNULL(reconciler)->ready();
   EXPECT_FALSE(ready.poll(scope));
   EXPECT_EQ(kernel.takeChangeCount(), 0u);
   EXPECT_TRUE(hasDefault());
-  board.synced = true;
+  store.synced = true;
   work.raise();
   EXPECT_TRUE(ready.poll(scope));
 }
 
 // Catches: a flap: work that is done again although nothing differs, after a wake-up or after a
 // crash.
-TEST_F(ControllerTest, ASecondPassAndARestartSendNothing) {
+TEST_F(NetworkReconcilerTest, ASecondPassAndARestartSendNothing) {
   specs();
   start();
   EXPECT_GT(kernel.takeChangeCount(), 0u);
@@ -37,41 +37,41 @@ TEST_F(ControllerTest, ASecondPassAndARestartSendNothing) {
   kill();
   start();
   EXPECT_EQ(kernel.takeChangeCount(), 0u);
-  EXPECT_EQ(board.network().getApplied(), 3u);
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getApplied(), 3u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
 // Catches: reading and telling all again because the kernel says what networkd itself has done.
-TEST_F(ControllerTest, WhatItDidItselfIsNoReasonToLookAgain) {
+TEST_F(NetworkReconcilerTest, DoesNotReadAgainAfterItsOwnChanges) {
   specs();
   start();
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());
-  EXPECT_EQ(board.published, 1u);
+  EXPECT_EQ(store.published, 1u);
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(board.published, 2u);  // but what somebody else does is
+  EXPECT_EQ(store.published, 2u);  // but what somebody else does is
   pass(1 * kj::SECONDS);
-  board.addresses.add(kj::str("10.8.0.2/24"));  // while it waits for the kernel
+  store.addresses.add(kj::str("10.8.0.2/24"));  // while it waits for the kernel
   work.raise();
   auto before = host.looks;
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.8.0.2/24"));
-  EXPECT_EQ(board.published, 3u);
+  EXPECT_EQ(store.published, 3u);
   EXPECT_EQ(host.looks, before + 2);  // what to do, and that it is done
 }
 
 // Catches: an MTU that stays when nobody asks for it any more, also when networkd was killed
 // between the two; one that is taken back though somebody else chose it.
-TEST_F(ControllerTest, HardwareGoesBackToTheMtuThatItHad) {
+TEST_F(NetworkReconcilerTest, HardwareGoesBackToTheMtuThatItHad) {
   auto mtu = [&] { return KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth0")).mtu; };
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1450u});
   specs();
-  board.mtu = 9000;
+  store.mtu = 9000;
   start();
   EXPECT_EQ(mtu(), 9000u);
   kill();
-  board.mtu = 0;
+  store.mtu = 0;
   start();
   EXPECT_EQ(mtu(), 1450u);
   EXPECT_STREQ(host.firstMtus.cStr(), "");
@@ -82,41 +82,41 @@ TEST_F(ControllerTest, HardwareGoesBackToTheMtuThatItHad) {
 }
 
 // Catches: a link that appears later (a cable, a module) never being configured.
-TEST_F(ControllerTest, ConfiguresALinkThatAppearsLater) {
+TEST_F(NetworkReconcilerTest, ConfiguresALinkThatAppearsLater) {
   kernel.unplug(eth0);
   specs();
   start();
-  auto problems = board.network().getProblems();
+  auto problems = store.network().getProblems();
   ASSERT_GT(problems.size(), 0u);
   EXPECT_STREQ(problems[0].cStr(), "link eth0: unknown link \"eth0\"; known links: lo");
   kernel.plug("eth0");
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
 // Catches: an address that a spec no longer wants staying, and its successor not coming.
-TEST_F(ControllerTest, FollowsTheSpecs) {
+TEST_F(NetworkReconcilerTest, FollowsTheSpecs) {
   specs();
   start();
-  board.addresses[0] = kj::str("10.5.0.3/24");
+  store.addresses[0] = kj::str("10.5.0.3/24");
   work.raise();
   settle();
   EXPECT_FALSE(has("10.5.0.2/24"));
   EXPECT_TRUE(has("10.5.0.3/24"));
   EXPECT_TRUE(hasDefault());  // it went with the old address and came back
-  EXPECT_EQ(board.network().getRepairs(), 0u);
+  EXPECT_EQ(store.network().getRepairs(), 0u);
 }
 
 // Catches: hammering a kernel that refuses, giving up on it, and a back-off that a success does not
 // reset.
-TEST_F(ControllerTest, RetriesWithGrowingPauses) {
+TEST_F(NetworkReconcilerTest, RetriesWithGrowingPauses) {
   specs();
   kernel.refuse(eth0, EBUSY);
   start();
   pass(25 * kj::MILLISECONDS);  // notices of what did work (loopback)
-  ASSERT_EQ(board.network().getProblems().size(), 3u);
-  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: Device or resource busy");
+  ASSERT_EQ(store.network().getProblems().size(), 3u);
+  EXPECT_STREQ(store.network().getProblems()[0].cStr(), "link eth0: Device or resource busy");
   kernel.takeChangeCount();
   kj::Vector<int64_t> pauses;
   auto before = timer.now();
@@ -134,7 +134,7 @@ TEST_F(ControllerTest, RetriesWithGrowingPauses) {
   kernel.refuse(eth0, 0);
   pass(61 * kj::SECONDS);
   EXPECT_TRUE(hasDefault());
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
   kernel.refuse(eth0, EBUSY);
   netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
   pass(1 * kj::SECONDS);
@@ -143,54 +143,55 @@ TEST_F(ControllerTest, RetriesWithGrowingPauses) {
   EXPECT_TRUE(hasDefault());
 }
 
-// Catches: an address or a route that is there already told as a problem, and a link's failure that
-// is not told.
-TEST_F(ControllerTest, WhatIsSoAlreadyIsNoProblem) {
+// Catches: an address or a route that is there already reported as a problem, and a link's failure
+// that is not reported.
+TEST_F(NetworkReconcilerTest, WhatIsSoAlreadyIsNoProblem) {
   specs();
   kernel.refuse(eth0, EEXIST);
   start();
   pass(25 * kj::MILLISECONDS);
-  ASSERT_EQ(board.network().getProblems().size(), 1u) << "not of the address and the route";
-  EXPECT_STREQ(board.network().getProblems()[0].cStr(), "link eth0: File exists");
+  ASSERT_EQ(store.network().getProblems().size(), 1u) << "not of the address and the route";
+  EXPECT_STREQ(store.network().getProblems()[0].cStr(), "link eth0: File exists");
   kernel.refuse(eth0, 0);
   pass(61 * kj::SECONDS);
   ASSERT_TRUE(hasDefault());
 }
 
-// Catches: a store that is away stopping the repair of the network, or never being told again.
-TEST_F(ControllerTest, AStoreThatIsAwayStopsNothing) {
+// Catches: a store that is away stopping the repair of the network, or never getting a report
+// again.
+TEST_F(NetworkReconcilerTest, AStoreThatIsAwayStopsNothing) {
   specs();
   start();
-  board.broken = true;
+  store.broken = true;
   netlink::change(kernel, netlink::DeleteAddress{{.link = eth0, .prefix = prefix("10.5.0.2/24")}});
   pass(1 * kj::SECONDS);
   EXPECT_TRUE(has("10.5.0.2/24"));
-  auto before = board.published;
-  board.broken = false;
-  for (unsigned i = 0; i < 60 && board.published == before; ++i) pass(1 * kj::SECONDS);
-  EXPECT_GT(board.published, before);
+  auto before = store.published;
+  store.broken = false;
+  for (unsigned i = 0; i < 60 && store.published == before; ++i) pass(1 * kj::SECONDS);
+  EXPECT_GT(store.published, before);
 }
 
 // Catches: events lost by the kernel taken for silence.
-TEST_F(ControllerTest, AnOverrunIsAReasonToLook) {
+TEST_F(NetworkReconcilerTest, ReadsAgainAfterAnOverrun) {
   specs();
   start();
   pass(1 * kj::SECONDS);
-  auto before = board.published;
+  auto before = store.published;
   kernel.overrun();
   pass(1 * kj::SECONDS);
-  EXPECT_GT(board.published, before);
+  EXPECT_GT(store.published, before);
 }
 
 // Catches: a resolver file that cannot be written being silently left.
-TEST_F(ControllerTest, AFailedFileIsAProblemAndTriedAgain) {
+TEST_F(NetworkReconcilerTest, AFailedFileIsAProblemAndTriedAgain) {
   specs();
   host.diskFull = true;
   start();
-  ASSERT_EQ(board.network().getProblems().size(), 1u);
+  ASSERT_EQ(store.network().getProblems().size(), 1u);
   host.diskFull = false;
   pass(1 * kj::SECONDS);
-  EXPECT_EQ(board.network().getProblems().size(), 0u);
+  EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
 class FakeCaptures final : public Captures {
@@ -204,10 +205,10 @@ class FakeCaptures final : public Captures {
 
 // Catches: an API that answers from memory instead of from the kernel, and a readiness that comes
 // too soon.
-TEST_F(ControllerTest, TheServerTellsTheKernelAsItIs) {
+TEST_F(NetworkReconcilerTest, TheServerReportsTheKernelAsItIs) {
   start();
   FakeCaptures captures;
-  auto server = makeServer(*KJ_ASSERT_NONNULL(controller), captures);
+  auto server = makeServer(*KJ_ASSERT_NONNULL(reconciler), captures);
   auto ready = server.readyRequest().send();
   EXPECT_FALSE(ready.poll(scope));
   specs();

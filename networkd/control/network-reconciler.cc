@@ -7,6 +7,7 @@
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
 #include "networkd/plan/change-texts.h"
 
@@ -18,10 +19,10 @@ constexpr unsigned kMaxRounds = 8;
 constexpr Backoff::Pace kPassPace = {500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
 // Lines of the log for one batch of changes: ten thousand routes would push out everything else.
 constexpr size_t kMostLogged = 200;
-constexpr size_t kMostTold = 200;  // problems and steps, in resources
+constexpr size_t kMostLines = 200;  // problems and steps, in resources
 
-// The wish came true by itself: an address that the kernel made meanwhile, a route that went with
-// its link.
+// The change has happened by itself: an address that the kernel made meanwhile, a route that went
+// with its link.
 bool harmless(const netlink::Change& change, int code) {
   bool adds = change.is<netlink::AddAddress>() || change.is<netlink::AddRoute>();
   bool removes = change.is<netlink::DeleteAddress>() || change.is<netlink::DeleteRoute>();
@@ -29,7 +30,7 @@ bool harmless(const netlink::Change& change, int code) {
          (removes && (code == ESRCH || code == EADDRNOTAVAIL || code == ENODEV));
 }
 
-// Peers that went elsewhere and fell silent are called again: nobody changed anything.
+// Peers with a new endpoint that fell silent are called again: no other program changed anything.
 bool callsPeers(const netlink::Change& change) {
   KJ_IF_MAYBE (set, change.tryGet<netlink::SetWireguard>()) {
     if (set->privateKey != nullptr || set->listenPort || set->firewallMark) return false;
@@ -41,11 +42,11 @@ bool callsPeers(const netlink::Change& change) {
   return false;
 }
 
-// A resource has bounds, and nobody reads ten thousand lines.
+// A resource has a limit, and nobody reads ten thousand lines.
 void shorten(kj::Vector<kj::String>& lines) {
-  if (lines.size() <= kMostTold) return;
-  auto rest = lines.size() - kMostTold;
-  lines.truncate(kMostTold);
+  if (lines.size() <= kMostLines) return;
+  auto rest = lines.size() - kMostLines;
+  lines.truncate(kMostLines);
   lines.add(kj::str("and ", rest, " more"));
 }
 
@@ -55,7 +56,7 @@ kj::Vector<Ip> copy(const kj::Vector<Ip>& list) {
   return result;
 }
 
-// Two wishes with the same bytes are the same.
+// Equal bytes mean equal specs.
 kj::Array<kj::byte> identity(const Wanted& wanted) {
   kj::Vector<kj::byte> bytes;
   auto number = [&](uint64_t value) { bytes.addAll(kj::arrayPtr(&value, 1).asBytes()); };
@@ -99,7 +100,7 @@ kj::Array<kj::byte> identity(const Wanted& wanted) {
 
 }  // namespace
 
-struct Controller::Outcome {
+struct NetworkReconciler::Outcome {
   Observed observed;
   uint64_t applied = 0;
   kj::Vector<kj::String> problems;
@@ -107,12 +108,13 @@ struct Controller::Outcome {
   kj::Vector<kj::String> left;
 };
 
-Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
-                       kj::Timer& timer, Signal& work, kj::Function<double()> random,
-                       kj::Maybe<Endpoints&> endpoints)
+NetworkReconciler::NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& monitor,
+                                     NetworkStore& store, Host& host, kj::Timer& timer,
+                                     Signal& work, kj::Function<double()> random,
+                                     kj::Maybe<Endpoints&> endpoints)
     : kernel(kernel),
       monitor(monitor),
-      board(board),
+      store(store),
       host(host),
       timer(timer),
       work(work),
@@ -125,17 +127,17 @@ Controller::Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board
   firstPass = paf.promise.fork();
 }
 
-Controller::~Controller() noexcept(false) = default;
+NetworkReconciler::~NetworkReconciler() noexcept(false) = default;
 
 // --- loops
-kj::Promise<void> Controller::run() {
+kj::Promise<void> NetworkReconciler::run() {
   return applyLoop()
       .exclusiveJoin(publishLoop())
       .exclusiveJoin(kernelLoop())
       .exclusiveJoin(hostLoop());
 }
 
-kj::Promise<void> Controller::applyLoop() {
+kj::Promise<void> NetworkReconciler::applyLoop() {
   Backoff backoff(kPassPace);
   for (;;) {
     auto delay = backoff.next(random());
@@ -153,7 +155,7 @@ kj::Promise<void> Controller::applyLoop() {
   }
 }
 
-kj::Promise<void> Controller::publishLoop() {
+kj::Promise<void> NetworkReconciler::publishLoop() {
   Backoff backoff(kPassPace);
   auto next = report.wait();
   for (;;) {
@@ -162,14 +164,10 @@ kj::Promise<void> Controller::publishLoop() {
     kj::Maybe<Report> current = kj::mv(latest);
     latest = nullptr;
     KJ_IF_MAYBE (there, current) {
-      kj::Maybe<kj::String> failure;
-      try {
-        co_await timer.timeoutAfter(kPublishDeadline, board.publish(kj::mv(*there)));
-      } catch (...) {
-        failure = messageOf(kj::getCaughtExceptionAsKj());
-      }
-      KJ_IF_MAYBE (why, failure) {
-        log::warn("cannot report the state of the network; retrying", {{"error", *why}});
+      auto failure = co_await errorOf(
+          [&] { return timer.timeoutAfter(kPublishDeadline, store.publish(kj::mv(*there))); });
+      KJ_IF_MAYBE (error, failure) {
+        log::warn("cannot report the state of the network; retrying", {{"error", *error}});
         // The kernel may be another by then: look again, which makes a new report.
         next = next.exclusiveJoin(
             timer.afterDelay(backoff.next(random())).then([this] { work.raise(); }));
@@ -180,7 +178,7 @@ kj::Promise<void> Controller::publishLoop() {
   }
 }
 
-kj::Promise<void> Controller::kernelLoop() {
+kj::Promise<void> NetworkReconciler::kernelLoop() {
   for (;;) {
     heard(co_await monitor.next());
     work.raise();
@@ -188,13 +186,13 @@ kj::Promise<void> Controller::kernelLoop() {
   }
 }
 
-void Controller::heard(netlink::Notice notice) {
+void NetworkReconciler::heard(netlink::Notice notice) {
   if (!notice.overrun) return;
   ++overruns;
   log::info("missed changes of the kernel; reading everything again");
 }
 
-kj::Promise<void> Controller::hostLoop() {
+kj::Promise<void> NetworkReconciler::hostLoop() {
   for (;;) {
     co_await host.hostnameChanged();
     work.raise();
@@ -202,7 +200,7 @@ kj::Promise<void> Controller::hostLoop() {
 }
 
 // --- one pass
-Observed Controller::observe() {
+Observed NetworkReconciler::observe() {
   auto observed = networkd::observe(kernel, host.ipv6(), time(nullptr));
   observed.firstMtus = firstMtus;
   for (auto& link : observed.links) {
@@ -212,14 +210,14 @@ Observed Controller::observe() {
   return observed;
 }
 
-Preview Controller::preview(capnp::List<rpc::Resource>::Reader specs) {
+Preview NetworkReconciler::preview(capnp::List<rpc::Resource>::Reader specs) {
   auto wanted = wantedOf(specs);
   KJ_IF_MAYBE (names, endpoints) names->fillKnown(wanted);
   return networkd::preview(wanted, observe());
 }
 
-bool Controller::pass(kj::Duration retry) {
-  KJ_IF_MAYBE (intent, board.intent()) {
+bool NetworkReconciler::pass(kj::Duration retry) {
+  KJ_IF_MAYBE (intent, store.intent()) {
     repairs.goOnFrom(kj::mv(intent->repairs));
     KJ_IF_MAYBE (names, endpoints) names->fill(intent->wanted, intent->resolvers);
     kj::Vector<kj::String> problems = kj::mv(intent->wanted.problems);
@@ -239,14 +237,14 @@ bool Controller::pass(kj::Duration retry) {
     Undone undone{kj::mv(reached.left), kj::mv(problems)};
     if (!good) undone.retry = retry;
     undone.waiting = carriers.lost(intent->wanted, reached.observed, timer.now());
-    tell(*intent, reached, kj::mv(undone));
+    makeReport(*intent, reached, kj::mv(undone));
     firstPassDone->fulfill();
     return good;
   }
-  return true;  // `work` tells when there is something to do
+  return true;  // `work` is raised when there is something to do
 }
 
-void Controller::tell(Intent& intent, const Outcome& reached, Undone undone) {
+void NetworkReconciler::makeReport(Intent& intent, const Outcome& reached, Undone undone) {
   kj::Vector<kj::String> problems;
   for (auto& problem : undone.problems) problems.add(kj::str(problem));
   for (auto& loss : undone.waiting) problems.add(kj::str(loss.what));
@@ -264,32 +262,32 @@ void Controller::tell(Intent& intent, const Outcome& reached, Undone undone) {
       .overruns = overruns,
       .repairs = repairs.copy(),
   };
-  latest = Report{linkStatuses(reached.observed),
-                  addressStatuses(reached.observed),
-                  routeStatuses(reached.observed),
-                  records(addresses),
-                  records(health),
-                  records(undone)};
+  latest = Report{.links = linkStatuses(reached.observed),
+                  .addresses = addressStatuses(reached.observed),
+                  .routes = routeStatuses(reached.observed),
+                  .nodeAddresses = records(addresses),
+                  .network = records(health),
+                  .plans = records(undone)};
   report.raise();
 }
 
-// What the store knows of before, and what it was told but has not said back yet.
-NodeAddresses Controller::recall(NodeAddresses stored) const {
+// The addresses of before: the store's, and those that were written but not read back yet.
+NodeAddresses NetworkReconciler::recall(NodeAddresses stored) const {
   if (stored.chosen.size() == 0) stored.chosen = copy(remembered.chosen);
   stored.known.addAll(remembered.known);  // nodeAddresses() takes each once
   return stored;
 }
 
-Controller::Outcome Controller::converge(const Wanted& wanted) {
+NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
   Outcome outcome;
-  // Somebody else's doing, if all was as it is wanted and is not any more.
-  auto wish = identity(wanted);
-  bool repairing = held.size() > 0 && held == wish;
+  // Another program's change, if everything was as wanted and is not any more.
+  auto desired = identity(wanted);
+  bool repairing = held.size() > 0 && held == desired;
   if (!repairing) held = nullptr;  // and stays if the kernel cannot be read: nothing new is known
   bool progress = true;
   kj::Vector<kj::String> failures;
   for (unsigned round = 0;; ++round) {
-    // What it said up to now is in what is read now.
+    // Notices up to now are covered by the read that follows.
     heard(monitor.take());
     outcome.observed = observe();
     carriers.see(outcome.observed, timer.now());
@@ -302,25 +300,25 @@ Controller::Outcome Controller::converge(const Wanted& wanted) {
       failures.add(kj::str("another program keeps changing the network"));
     }
     if (outcome.done || !progress || tooOften) {
-      for (auto& step : todo.steps) outcome.left.add(told(step.change, outcome.observed));
+      for (auto& step : todo.steps) outcome.left.add(describe(step.change, outcome.observed));
       break;
     }
     if (remember(firstMtus, outcome.observed, todo.steps)) keepFirstMtus();
-    // It need not tell what we do: all is read again.
+    // Notices of our own changes are not needed: everything is read again.
     monitor.listen(false);
     KJ_DEFER(monitor.listen(true));
     failures = apply(outcome.observed, kj::mv(todo.steps), progress, repairing);
   }
   if (forget(firstMtus, wanted, outcome.observed)) keepFirstMtus();
-  held = outcome.done && outcome.problems.size() == 0 ? kj::mv(wish) : nullptr;
+  held = outcome.done && outcome.problems.size() == 0 ? kj::mv(desired) : nullptr;
   if (!outcome.done) {
     for (auto& failure : failures) outcome.problems.add(kj::mv(failure));
   }
   return outcome;
 }
 
-kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<Step> steps,
-                                         bool& progress, bool repairing) {
+kj::Vector<kj::String> NetworkReconciler::apply(const Observed& observed, kj::Vector<Step> steps,
+                                                bool& progress, bool repairing) {
   auto names = KJ_MAP(step, steps) {
     return kj::mv(step.what);
   };
@@ -341,7 +339,7 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
       bool logged = ++done <= kMostLogged;
       bool repaired = repairing && !callsPeers(changes[i]);
       if (!repaired && !logged) continue;
-      auto what = told(changes[i], observed);
+      auto what = describe(changes[i], observed);
       if (!repaired) {
         log::info("network changed", {{"change", what}, {"for", names[i]}});
         continue;
@@ -358,15 +356,15 @@ kj::Vector<kj::String> Controller::apply(const Observed& observed, kj::Vector<St
   return failures;
 }
 
-// Without the file a restart of networkd forgets them; that is no reason not to go on.
-void Controller::keepFirstMtus() {
+// Without the file a restart of networkd forgets them, which is acceptable.
+void NetworkReconciler::keepFirstMtus() {
   auto failure = kj::runCatchingExceptions([&] { host.writeFirstMtus(format(firstMtus)); });
   KJ_IF_MAYBE (e, failure) {
     log::warn("cannot write the file of original MTUs", {{"error", messageOf(*e)}});
   }
 }
 
-bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {
+bool NetworkReconciler::writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems) {
   auto failure = kj::runCatchingExceptions(
       [&] { host.writeResolverFile(resolverFile(intent.resolvers, intent.search)); });
   KJ_IF_MAYBE (e, failure) {
@@ -376,7 +374,7 @@ bool Controller::writeResolvers(const Intent& intent, kj::Vector<kj::String>& pr
   return true;
 }
 
-void Controller::logProblems(const kj::Vector<kj::String>& problems) {
+void NetworkReconciler::logProblems(const kj::Vector<kj::String>& problems) {
   kj::HashSet<kj::StringPtr> before, now;
   for (auto& problem : lastProblems) before.upsert(problem, [](auto&, auto&&) {});
   for (auto& problem : problems) {

@@ -1,13 +1,14 @@
-// Keeps the kernel's network as the store's specs say, and tells the store what the kernel has.
+// Makes the kernel's network as the store's specs say, and reports the kernel's network to the
+// store.
 //
 // Wakes for a change of the specs, of the kernel or of the host name, and after a failure by an
 // exponential back-off; then it reads the kernel, plans, applies, and repeats until nothing is left
 // to do. Until every kind of spec has arrived once it changes nothing, so a networkd that starts
 // before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
-// could lose: what is its own the kernel knows (network-plan.h), what was chosen for good the store
-// knows. A second pass sends nothing; when it does although nothing else is wanted, somebody else
-// changed something, which is made good, logged, counted and told (repaired). The count goes on
-// from what the store has, so that its readers know what is new.
+// could lose: the kernel knows networkd's own objects by a mark (network-plan.h), the store knows
+// the default address once chosen. A second pass sends nothing; when it does although no spec has
+// changed, another program changed something, which is reverted, logged, counted and reported
+// (repaired). The count continues from the store's, so that its readers know which repairs are new.
 #pragma once
 
 #include <kj/async.h>
@@ -25,7 +26,7 @@
 
 namespace talos::networkd {
 
-// What the store asks for.
+// The specs of the store.
 struct Intent {
   Wanted wanted;
   kj::String hostname;  // empty: none yet
@@ -34,27 +35,27 @@ struct Intent {
   Repairs repairs;         // the same
 };
 
-// What goes back to it. One for each type of resource.
+// The statuses for the store, by type of resource.
 struct Report {
   Records links, addresses, routes, nodeAddresses, network, plans;
 };
 
-class Board {
+class NetworkStore {
  public:
-  virtual ~Board() noexcept(false) = default;
+  virtual ~NetworkStore() noexcept(false) = default;
   // None until all kinds have arrived.
   virtual kj::Maybe<Intent> intent() = 0;
   virtual kj::Promise<void> publish(Report report) = 0;
 };
 
-class Controller {
+class NetworkReconciler {
  public:
-  // `work` is set by whoever knows that board's intent changed; `random` in [0, 1) jitters the
-  // back-off; without `endpoints` peers of WireGuard have no names.
-  Controller(netlink::Kernel& kernel, netlink::Monitor& monitor, Board& board, Host& host,
-             kj::Timer& timer, Signal& work, kj::Function<double()> random,
-             kj::Maybe<Endpoints&> endpoints = nullptr);
-  ~Controller() noexcept(false);
+  // `work` is raised by whoever knows that the intent in the store changed; `random` in [0, 1)
+  // jitters the back-off; without `endpoints` peers of WireGuard have no names.
+  NetworkReconciler(netlink::Kernel& kernel, netlink::Monitor& monitor, NetworkStore& store,
+                    Host& host, kj::Timer& timer, Signal& work, kj::Function<double()> random,
+                    kj::Maybe<Endpoints&> endpoints = nullptr);
+  ~NetworkReconciler() noexcept(false);
 
   // Runs until dropped.
   kj::Promise<void> run();
@@ -63,13 +64,13 @@ class Controller {
   kj::Promise<void> ready() { return firstPass.addBranch(); }
   Observed observe();
   kj::Vector<netlink::Route> allRoutes() { return kernel.allRoutes(); }
-  // What would be done if these were all the specs. Changes nothing.
+  // The changes if these were all the specs. Changes nothing.
   Preview preview(capnp::List<rpc::Resource>::Reader specs);
 
  private:
   netlink::Kernel& kernel;
   netlink::Monitor& monitor;
-  Board& board;
+  NetworkStore& store;
   Host& host;
   kj::Timer& timer;
   Signal& work;
@@ -95,8 +96,8 @@ class Controller {
   bool pass(kj::Duration retry);
   struct Outcome;
   Outcome converge(const Wanted& wanted);
-  // Makes the report of a pass, and logs what is new.
-  void tell(Intent& intent, const Outcome& reached, Undone undone);
+  // Makes the report of a pass, and logs new problems.
+  void makeReport(Intent& intent, const Outcome& reached, Undone undone);
   kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
                                bool repairing);
   void keepFirstMtus();

@@ -7,9 +7,9 @@
 namespace talos::networkd {
 namespace {
 
-// Catches: a machine with more routes than machined takes, whose addresses are told to nobody
+// Catches: a machine with more routes than machined takes, whose addresses are not reported
 // because the routes before them are refused.
-TEST(StoreBoard, MoreThanMachinedTakesIsCutOff) {
+TEST(StoreAdapter, MoreThanMachinedTakesIsCutOff) {
   StoreClient::Wanted wanted;
   for (auto id : {"a", "b", "c"}) {
     wanted.insert(kj::str(id), kj::heap<capnp::MallocMessageBuilder>());

@@ -6,35 +6,26 @@
 
 namespace talos::networkd {
 
-StoreBoard::StoreBoard(StoreClient& store, kj::Function<void()> changedFunction, Lost lostFunction)
-    : store(store), changed(kj::mv(changedFunction)), lost(kj::mv(lostFunction)) {
-  auto watch = [&]<typename Spec>(Watched<Spec>& watched) {
-    watched = store.watch<Spec>([this] { changed(); });
-  };
-  watch(links);
-  watch(wireguardKeys);
-  watch(addresses);
-  watch(routes);
-  watch(hostnames);
-  watch(resolvers);
-  watch(nodeAddresses);
-  // Its own writing is no reason to look again.
-  networkStatuses = store.watch<rpc::NetworkStatusSpec>([this] {
-    if (!heardOfRepairs) changed();
-    heardOfRepairs = networkStatuses.synced();
+StoreAdapter::StoreAdapter(StoreClient& store, kj::Function<void()> changed, Lost lost)
+    : store(store), inputs(store, kj::mv(changed)), lost(kj::mv(lost)) {
+  inputs.watch(links);
+  inputs.watch(wireguardKeys);
+  inputs.watch(addresses);
+  inputs.watch(routes);
+  inputs.watch(hostnames);
+  inputs.watch(resolvers);
+  inputs.watch(nodeAddresses);
+  // This process's own writes are no cause to look again.
+  inputs.watch(networkStatuses, "", [this] {
+    if (!hasRepairs) inputs.announce();
+    hasRepairs = networkStatuses.synced();
   });
 }
 
-StoreBoard::~StoreBoard() noexcept(false) = default;
+StoreAdapter::~StoreAdapter() noexcept(false) = default;
 
-bool StoreBoard::synced() const {
-  return links.synced() && wireguardKeys.synced() && addresses.synced() && routes.synced() &&
-         hostnames.synced() && resolvers.synced() && nodeAddresses.synced() &&
-         networkStatuses.synced();
-}
-
-kj::Maybe<Intent> StoreBoard::intent() {
-  if (!synced()) return nullptr;
+kj::Maybe<Intent> StoreAdapter::intent() {
+  if (!inputs.synced()) return nullptr;
   Intent intent;
   for (auto link : links) addLink(intent.wanted, link.id(), link.version(), link);
   for (auto key : wireguardKeys) addWireguardKey(intent.wanted, key.id(), key);
@@ -80,26 +71,27 @@ size_t cutTo(StoreClient::Wanted& wanted, size_t most) {
   return beyond.size();
 }
 
-kj::Promise<void> StoreBoard::publish(Report report) {
+kj::Promise<void> StoreAdapter::publish(Report report) {
   auto cut = cutTo(report.links) + cutTo(report.addresses) + cutTo(report.routes);
-  if ((cut > 0) != (toldCut > 0)) {
+  if ((cut > 0) != (loggedCut > 0)) {
     log::warn(cut > 0 ? "too many links, addresses or routes; not all are shown"_kj
                       : "all links, addresses and routes are shown again"_kj,
               {{"shown", kMostStatuses}, {"more", cut}});
   }
-  toldCut = cut;
+  loggedCut = cut;
   co_await store.replaceAll<rpc::LinkStatusSpec>(kj::mv(report.links));
   co_await store.replaceAll<rpc::AddressStatusSpec>(kj::mv(report.addresses));
   co_await store.replaceAll<rpc::RouteStatusSpec>(kj::mv(report.routes));
   co_await store.replaceAll<rpc::NodeAddressSpec>(kj::mv(report.nodeAddresses));
   co_await store.replaceAll<rpc::LinkPlanSpec>(kj::mv(report.plans));
-  // What a large network took while it was compared and told is not needed until the next change.
+  // Memory that a large network took for comparing and reporting is not needed until the next
+  // change.
   malloc_trim(0);
-  // Last: who waits for `applied` finds everything else already told.
+  // Last: a reader that waits for `applied` finds everything else reported.
   co_await store.replaceAll<rpc::NetworkStatusSpec>(kj::mv(report.network));
 }
 
-kj::Promise<void> publish(StoreClient& store, Bystanders::Report report) {
+kj::Promise<void> publish(StoreClient& store, RuleNeighbourReporter::Report report) {
   KJ_IF_MAYBE (rules, report.rules) {
     co_await store.replaceAll<rpc::RuleStatusSpec>(kj::mv(*rules));
   }

@@ -6,15 +6,15 @@ namespace {
 
 class NetworkServer final : public rpc::Network::Server {
  public:
-  NetworkServer(Controller& controller, Captures& captures)
-      : controller(controller), captures(captures) {}
+  NetworkServer(NetworkReconciler& reconciler, Captures& captures)
+      : reconciler(reconciler), captures(captures) {}
 
   kj::Promise<void> interfaces(InterfacesContext context) override {
-    fillInterfaces(controller.observe(), context.getResults());
+    fillInterfaces(reconciler.observe(), context.getResults());
     return kj::READY_NOW;
   }
   kj::Promise<void> routes(RoutesContext context) override {
-    fillRoutes(controller.observe(), controller.allRoutes(), context.getResults());
+    fillRoutes(reconciler.observe(), reconciler.allRoutes(), context.getResults());
     return kj::READY_NOW;
   }
   kj::Promise<void> capture(CaptureContext context) override {
@@ -24,21 +24,21 @@ class NetworkServer final : public rpc::Network::Server {
   }
 
  private:
-  Controller& controller;
+  NetworkReconciler& reconciler;
   Captures& captures;
 };
 
 class NetworkdServer final : public rpc::Networkd::Server {
  public:
-  NetworkdServer(Controller& controller, Captures& captures)
-      : controller(controller), captures(captures) {}
+  NetworkdServer(NetworkReconciler& reconciler, Captures& captures)
+      : reconciler(reconciler), captures(captures) {}
 
   kj::Promise<void> network(NetworkContext context) override {
-    context.getResults().setNetwork(kj::heap<NetworkServer>(controller, captures));
+    context.getResults().setNetwork(kj::heap<NetworkServer>(reconciler, captures));
     return kj::READY_NOW;
   }
   kj::Promise<void> plan(PlanContext context) override {
-    auto preview = controller.preview(context.getParams().getSpecs());
+    auto preview = reconciler.preview(context.getParams().getSpecs());
     auto results = context.getResults();
     auto steps = results.initSteps(preview.steps.size());
     for (auto i : kj::indices(preview.steps)) steps.set(i, preview.steps[i]);
@@ -46,17 +46,17 @@ class NetworkdServer final : public rpc::Networkd::Server {
     for (auto i : kj::indices(preview.problems)) problems.set(i, preview.problems[i]);
     return kj::READY_NOW;
   }
-  kj::Promise<void> ready(ReadyContext context) override { return controller.ready(); }
+  kj::Promise<void> ready(ReadyContext context) override { return reconciler.ready(); }
 
  private:
-  Controller& controller;
+  NetworkReconciler& reconciler;
   Captures& captures;
 };
 
 }  // namespace
 
-rpc::Networkd::Client makeServer(Controller& controller, Captures& captures) {
-  return kj::heap<NetworkdServer>(controller, captures);
+rpc::Networkd::Client makeServer(NetworkReconciler& reconciler, Captures& captures) {
+  return kj::heap<NetworkdServer>(reconciler, captures);
 }
 
 }  // namespace talos::networkd

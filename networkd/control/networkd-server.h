@@ -1,5 +1,5 @@
-// networkd's own API (rpc/local.capnp, Networkd): readiness, and the kernel's links and routes as
-// they are, and captures of packets.
+// networkd's own API (rpc/local.capnp, Networkd): readiness, the kernel's links and routes as they
+// are, and captures of packets.
 #pragma once
 
 #include "networkd/control/network-reconciler.h"
@@ -8,6 +8,6 @@
 
 namespace talos::networkd {
 
-rpc::Networkd::Client makeServer(Controller& controller, Captures& captures);
+rpc::Networkd::Client makeServer(NetworkReconciler& reconciler, Captures& captures);
 
 }  // namespace talos::networkd

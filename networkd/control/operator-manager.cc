@@ -1,7 +1,5 @@
 #include "networkd/control/operator-manager.h"
 
-#include <kj/encoding.h>
-
 #include <algorithm>
 
 #include "common/base/error.h"
@@ -18,10 +16,13 @@ void fillTexts(Builder builder, const List& list) {
   for (auto i : kj::indices(list)) builder.set(i, kj::str(list[i]));
 }
 
-void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease4& lease) {
-  out.initAddresses(1).set(0, lease.address.toString());
-  out.setServer(lease.server.toString());
-  out.setLease(lease.seconds == dhcp::kInfinite ? kj::str("forever") : kj::str(lease.seconds, "s"));
+void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease& lease) {
+  KJ_IF_MAYBE (prefix, lease.prefix) {
+    out.initAddresses(1).set(0, prefix->toString());
+    out.setLease(lease.seconds == dhcp::kInfinite ? kj::str("forever")
+                                                  : kj::str(lease.seconds, "s"));
+  }
+  out.setServer(lease.serverName);
   auto routes = out.initRoutes(lease.routes.size());
   for (auto i : kj::indices(lease.routes)) {
     routes[i].setDestination(lease.routes[i].destination.toString());
@@ -35,33 +36,17 @@ void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease4& lease) 
   out.setDomainname(lease.domain);
 }
 
-void fillLease(rpc::OperatorStatusSpec::Builder out, const dhcp::Lease6& lease) {
-  KJ_IF_MAYBE (address, lease.address) {
-    out.initAddresses(1).set(0, Prefix::host(*address).toString());
-    out.setLease(lease.seconds == dhcp::kInfinite ? kj::str("forever")
-                                                  : kj::str(lease.seconds, "s"));
-  }
-  out.setServer(kj::encodeHex(lease.server));
-  fillTexts(out.initDnsServers(lease.resolvers.size()), lease.resolvers);
-  fillTexts(out.initTimeServers(lease.timeServers.size()), lease.timeServers);
-  fillTexts(out.initSearchDomains(lease.search.size()), lease.search);
-}
-
-// Routers' resolvers before those of DHCPv6 (RFC 8106 §5.3.1).
-void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Operator6& network) {
-  auto& routers = network.advertised();
+// Routers' resolvers before those of DHCPv6 (RFC 8106 §5.3.1), each once.
+void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Advertised& routers,
+                    kj::Maybe<const dhcp::Lease&> lease) {
   auto servers = routers.resolvers();
   auto search = routers.search();
-  KJ_IF_MAYBE (client, network.client()) {
-    KJ_IF_MAYBE (more, client->lease()) {
-      fillLease(out, *more);
-      for (auto& server : more->resolvers) {
-        if (std::find(servers.begin(), servers.end(), server) == servers.end()) servers.add(server);
-      }
-      for (auto& name : more->search) {
-        if (std::find(search.begin(), search.end(), name) == search.end())
-          search.add(kj::str(name));
-      }
+  KJ_IF_MAYBE (more, lease) {
+    for (auto& server : more->resolvers) {
+      if (std::find(servers.begin(), servers.end(), server) == servers.end()) servers.add(server);
+    }
+    for (auto& name : more->search) {
+      if (std::find(search.begin(), search.end(), name) == search.end()) search.add(kj::str(name));
     }
   }
   fillTexts(out.initDnsServers(servers.size()), servers);
@@ -70,102 +55,57 @@ void fillAdvertised(rpc::OperatorStatusSpec::Builder out, const dhcp::Operator6&
 
 }  // namespace
 
-// What runs for one spec, or why nothing does.
-struct Operators::Running {
+// The operator of one spec, or the problem that keeps it from running.
+struct OperatorManager::Running {
   kj::String kind, link, hostname;
-  kj::Maybe<kj::Own<dhcp::Operator4>> four;
-  kj::Maybe<kj::Own<dhcp::Operator6>> six;
+  kj::Maybe<kj::Own<dhcp::Operator>> active;
   kj::String problem;
   kj::String lastHostname;  // of the newest lease, also when that has ended
 
-  void end() {
-    four = nullptr;
-    six = nullptr;
-  }
-  void stop() {
-    KJ_IF_MAYBE (there, four) (*there)->stop();
-    KJ_IF_MAYBE (there, six) (*there)->stop();
-  }
-  // What is not over with stop().
-  kj::Maybe<kj::Own<dhcp::Operator6>> rest() {
-    KJ_IF_MAYBE (there, six) {
-      if (!(*there)->ended()) return kj::mv(*there);
-    }
-    return nullptr;
-  }
-  // Whether one runs on this very link, which it is then told of.
-  bool goesOn(const dhcp::LinkState& now) {
-    auto tell = [&](auto& there) {
-      auto& before = there.link();
+  // True if one runs on this very link, whose state it then gets.
+  bool follow(const dhcp::LinkState& now) {
+    KJ_IF_MAYBE (there, active) {
+      auto& before = (*there)->link();
       if (before.index != now.index || before.hardwareAddress != now.hardwareAddress) return false;
-      there.setRunning(now.running);
+      (*there)->setRunning(now.running);
       return true;
-    };
-    KJ_IF_MAYBE (there, four) return tell(**there);
-    KJ_IF_MAYBE (there, six) return tell(**there);
+    }
     return false;
   }
-  void begin(dhcp::Surroundings around, dhcp::LinkState state, kj::Function<void()> changed) {
+  void begin(dhcp::Dependencies deps, dhcp::LinkState state, kj::Function<void()> changed) {
+    using Kind = dhcp::Operator6::Kind;
     if (kind == "dhcp4") {
-      four = kj::heap<dhcp::Operator4>(around, link, kj::mv(state), hostname, kj::mv(changed));
+      active = kj::heap<dhcp::Operator4>(deps, link, kj::mv(state), hostname, kj::mv(changed));
     } else if (kind == "dhcp6" || kind == "ra") {
-      auto what = kind == "ra" ? dhcp::Operator6::Kind::kRouters : dhcp::Operator6::Kind::kDhcp;
-      six = kj::heap<dhcp::Operator6>(what, around, link, kj::mv(state), kj::mv(changed));
+      active = kj::heap<dhcp::Operator6>(kind == "ra" ? Kind::kRouters : Kind::kDhcp, deps, link,
+                                         kj::mv(state), kj::mv(changed));
     } else {
       problem = kj::str("unknown operator \"", kind, "\"");
     }
-  }
-
-  // None: nobody asks for an address of this family. Else it, or none.
-  kj::Maybe<kj::Maybe<Prefix>> addressOf(int family) const {
-    kj::Maybe<Prefix> address;
-    KJ_IF_MAYBE (there, four) {
-      if (family != AF_INET) return nullptr;
-      KJ_IF_MAYBE (lease, (*there)->client().lease()) address = lease->address;
-      return kj::mv(address);
-    }
-    KJ_IF_MAYBE (there, six) {
-      if (family != AF_INET6 || kind != "dhcp6") return nullptr;
-      KJ_IF_MAYBE (client, (*there)->client()) {
-        KJ_IF_MAYBE (lease, client->lease()) address = lease->address.map(Prefix::host);
-      }
-      return kj::mv(address);
-    }
-    return nullptr;
   }
 
   void fill(rpc::OperatorStatusSpec::Builder out) {
     out.setOperator(kind);
     out.setLinkName(link);
     out.setState(problem);
-    KJ_IF_MAYBE (there, four) {
-      out.setState((*there)->word());
-      KJ_IF_MAYBE (lease, (*there)->client().lease()) {
-        fillLease(out, *lease);
-        lastHostname = kj::str(lease->hostname);
-      }
-    }
-    KJ_IF_MAYBE (there, six) {
-      out.setState((*there)->word());
-      if (kind == "ra") {
-        fillAdvertised(out, **there);
-      } else {
-        KJ_IF_MAYBE (client, (*there)->client()) {
-          KJ_IF_MAYBE (lease, client->lease()) {
-            fillLease(out, *lease);
-            lastHostname = kj::str(lease->hostname);
-          }
-        }
+    KJ_IF_MAYBE (there, active) {
+      out.setState((*there)->stateName());
+      auto lease = (*there)->lease();
+      KJ_IF_MAYBE (found, lease) fillLease(out, *found);
+      KJ_IF_MAYBE (routers, (*there)->advertised()) {
+        fillAdvertised(out, *routers, lease);
+      } else KJ_IF_MAYBE (found, lease) {
+        lastHostname = kj::str(found->hostname);
       }
     }
     out.setHostname(lastHostname);
   }
 };
 
-Operators::Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
-                     netlink::Kernel& kernel, netlink::Monitor& monitor,
-                     kj::StringPtr directoryGiven, kj::Function<uint64_t()> randomGiven,
-                     kj::Function<void()> changedGiven)
+OperatorManager::OperatorManager(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
+                                 netlink::Kernel& kernel, netlink::Monitor& monitor,
+                                 kj::StringPtr directoryGiven, kj::Function<uint64_t()> randomGiven,
+                                 kj::Function<void()> changedGiven)
     : timer(timer),
       store(store),
       kernel(kernel),
@@ -173,23 +113,23 @@ Operators::Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& sto
       directory(kj::str(directoryGiven)),
       random(kj::mv(randomGiven)),
       changed(kj::mv(changedGiven)),
-      around{port, timer, directory, random},
+      deps{port, timer, directory, random},
       specs(store.watch<rpc::OperatorSpecSpec>([this] { adjust.raise(); })) {}
 
-Operators::~Operators() noexcept(false) = default;
+OperatorManager::~OperatorManager() noexcept(false) = default;
 
-kj::Promise<void> Operators::run() {
+kj::Promise<void> OperatorManager::run() {
   return adjustLoop().exclusiveJoin(linkLoop()).exclusiveJoin(publishLoop());
 }
 
-kj::Promise<void> Operators::adjustLoop() {
+kj::Promise<void> OperatorManager::adjustLoop() {
   for (;;) {
     co_await adjust.wait();
     adjustAll();
   }
 }
 
-kj::Promise<void> Operators::linkLoop() {
+kj::Promise<void> OperatorManager::linkLoop() {
   for (;;) {
     auto notice = co_await monitor.next();
     if ((notice.links || notice.overrun) && running.size() > 0) adjustAll();
@@ -198,7 +138,7 @@ kj::Promise<void> Operators::linkLoop() {
   }
 }
 
-void Operators::adjustAll() {
+void OperatorManager::adjustAll() {
   if (!specs.synced()) return;
   kj::Vector<kj::String> gone;
   for (auto& entry : running) {
@@ -213,27 +153,30 @@ void Operators::adjustAll() {
   for (auto& id : over) leaving.erase(id);
   for (auto spec : specs) adjustOne(spec.id(), spec);
   seeAddresses();
-  tell.raise();
+  statusChanged.raise();
 }
 
-void Operators::end(kj::StringPtr id) {
+void OperatorManager::end(kj::StringPtr id) {
   KJ_IF_MAYBE (there, running.find(id)) {
-    (*there)->stop();
-    KJ_IF_MAYBE (rest, (*there)->rest()) {
-      leaving.upsert(kj::str(id), kj::mv(*rest), [](auto& old, auto&& now) { old = kj::mv(now); });
+    KJ_IF_MAYBE (active, (*there)->active) {
+      (*active)->stop();
+      if (!(*active)->ended()) {
+        leaving.upsert(kj::str(id), kj::mv(*active),
+                       [](auto& old, auto&& now) { old = kj::mv(now); });
+      }
     }
     running.erase(id);
   }
 }
 
-// Read only where somebody wants to know: there may be thousands.
-void Operators::seeAddresses() {
-  kj::Vector<dhcp::Operator6*> watching;
-  auto consider = [&](dhcp::Operator6& some) {
+// Read only if an operator needs them: there may be thousands.
+void OperatorManager::seeAddresses() {
+  kj::Vector<dhcp::Operator*> watching;
+  auto consider = [&](dhcp::Operator& some) {
     if (some.watches()) watching.add(&some);
   };
   for (auto& entry : running) {
-    KJ_IF_MAYBE (there, entry.value->six) consider(**there);
+    KJ_IF_MAYBE (there, entry.value->active) consider(**there);
   }
   for (auto& entry : leaving) consider(*entry.value);
   if (watching.size() == 0) return;
@@ -246,76 +189,73 @@ void Operators::seeAddresses() {
   }
 }
 
-void Operators::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) {
+void OperatorManager::adjustOne(kj::StringPtr id, rpc::OperatorSpecSpec::Reader spec) {
   auto& entry = *running.findOrCreate(
       id, [&] { return decltype(running)::Entry{kj::str(id), kj::heap<Running>()}; });
   kj::StringPtr link = spec.getLinkName();
   if (entry.kind != spec.getOperator() || entry.link != link ||
       entry.hostname != spec.getHostname()) {
-    entry.end();
+    entry.active = nullptr;
     entry.kind = kj::str(spec.getOperator());
     entry.link = kj::str(link);
     entry.hostname = kj::str(spec.getHostname());
   }
   auto state = dhcp::lookAtLink(link);
   KJ_IF_MAYBE (now, state) {
-    if (entry.goesOn(*now)) return;
-    entry.end();
+    if (entry.follow(*now)) return;
+    entry.active = nullptr;
     entry.problem = kj::str();
     if (now->hardwareAddress.size() == 0) {
       entry.problem = kj::str("not an Ethernet link");
     } else {
-      entry.begin(around, kj::mv(*now), [this] {
-        tell.raise();
+      entry.begin(deps, kj::mv(*now), [this] {
+        statusChanged.raise();
         if (leaving.size() > 0) adjust.raise();  // one of them may have ended
         changed();
       });
     }
   } else {
-    entry.end();
+    entry.active = nullptr;
     entry.problem = kj::str("no such link");
   }
 }
 
-bool Operators::lost(kj::StringPtr link, const Prefix& address) const {
+bool OperatorManager::lost(kj::StringPtr link, const Prefix& address) const {
   bool asked = false;
   for (auto& entry : running) {
     if (entry.value->link != link) continue;
-    KJ_IF_MAYBE (own, entry.value->addressOf(address.address.family())) {
+    KJ_IF_MAYBE (active, entry.value->active) {
+      if ((*active)->family() != address.address.family()) continue;
       asked = true;
-      KJ_IF_MAYBE (prefix, *own) {
-        if (*prefix == address) return false;
+      KJ_IF_MAYBE (lease, (*active)->lease()) {
+        if (lease->prefix == address) return false;
       }
     }
   }
   return asked;
 }
 
-StoreClient::Wanted Operators::statuses() {
+StoreClient::Wanted OperatorManager::statuses() {
   StoreClient::Wanted wanted;
   for (auto& entry : running) {
-    auto message = kj::heap<capnp::MallocMessageBuilder>();
-    entry.value->fill(message->initRoot<rpc::OperatorStatusSpec>());
-    wanted.insert(kj::str(entry.key), kj::mv(message));
+    addRecord<rpc::OperatorStatusSpec>(wanted, kj::str(entry.key),
+                                       [&](auto spec) { entry.value->fill(spec); });
   }
   return wanted;
 }
 
-kj::Promise<void> Operators::publishLoop() {
+kj::Promise<void> OperatorManager::publishLoop() {
   for (;;) {
-    co_await tell.wait();
+    co_await statusChanged.wait();
     seeAddresses();  // the kernel may have refused long ago what was only leased now
-    kj::Maybe<kj::String> failure;
-    try {
-      co_await timer.timeoutAfter(kPublishDeadline,
-                                  store.replaceAll<rpc::OperatorStatusSpec>(statuses()));
-    } catch (...) {
-      failure = messageOf(kj::getCaughtExceptionAsKj());
-    }
-    KJ_IF_MAYBE (why, failure) {
-      log::warn("cannot report leases; retrying", {{"error", *why}});
+    auto failure = co_await errorOf([&] {
+      return timer.timeoutAfter(kPublishDeadline,
+                                store.replaceAll<rpc::OperatorStatusSpec>(statuses()));
+    });
+    KJ_IF_MAYBE (error, failure) {
+      log::warn("cannot report leases; retrying", {{"error", *error}});
       co_await timer.afterDelay(kPublishPause);
-      tell.raise();
+      statusChanged.raise();
     }
   }
 }

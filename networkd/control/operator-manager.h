@@ -1,24 +1,24 @@
-// The operators of this machine: one DHCP client for each OperatorSpec of the store, and what they
-// were given, as OperatorStatuses.
+// Manages the operators of this machine: one DHCP client for each OperatorSpec of the store, whose
+// leases it reports as OperatorStatuses.
 //
-// An operator runs as long as its spec and its link are there, and begins anew when the link is
-// another one (index or hardware address). It does not touch the kernel's addresses: machined makes
-// specs of what is told here, and the planner carries them out, so a networkd that is killed
-// changes nothing (the statuses stay in the store, leases in their files). Only the end of a lease
-// does not wait for machined: lost() says so. `changed` is called whenever it may. Before the specs
-// have arrived for the first time nothing is started, and nothing is told.
+// An operator runs as long as its spec and its link exist, and is replaced when the link is another
+// one (index or hardware address). It does not touch the kernel's addresses: machined makes specs
+// of the reported leases, and the planner carries them out, so a networkd that is killed changes
+// nothing (the statuses stay in the store, leases in their files). Only the end of a lease does not
+// wait for machined: lost() reports it. `changed` is called whenever it may. Before the specs have
+// arrived for the first time nothing is started, and nothing is reported.
 //
-// A lease whose spec is taken away while its link is there is given back to its server (RELEASE);
-// one of a process that ends is not. DHCPv6 does that in an exchange, for which its operator stays
-// a while. What the kernel says of leased IPv6 addresses (another machine has it) reaches the
-// operators from here.
+// A lease whose spec is removed while its link exists is given back to its server (RELEASE); one of
+// a process that exits is not. DHCPv6 does that in an exchange, for which its operator stays a
+// while. The kernel's state of leased IPv6 addresses (another machine has it) reaches the operators
+// from here.
 #pragma once
 
 #include <kj/map.h>
 
 #include "common/base/signal.h"
 #include "common/netlink/netlink.h"
-#include "common/wire/store-client.h"
+#include "common/wire/store-adapter.h"
 #include "networkd/dhcp/dhcp-operator4.h"
 #include "networkd/dhcp/dhcp-operator6.h"
 #include "networkd/plan/network-plan.h"
@@ -26,17 +26,17 @@
 
 namespace talos::networkd {
 
-class Operators {
+class OperatorManager {
  public:
   // `monitor` is this object's own.
-  Operators(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store, netlink::Kernel& kernel,
-            netlink::Monitor& monitor, kj::StringPtr directory, kj::Function<uint64_t()> random,
-            kj::Function<void()> changed);
-  ~Operators() noexcept(false);
+  OperatorManager(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
+                  netlink::Kernel& kernel, netlink::Monitor& monitor, kj::StringPtr directory,
+                  kj::Function<uint64_t()> random, kj::Function<void()> changed);
+  ~OperatorManager() noexcept(false);
 
   kj::Promise<void> run();
-  // Whether what asks for addresses on this link has none that is this one (any more). Not where
-  // nothing runs: then nobody here knows.
+  // True if the operators that ask for addresses on this link do not hold this one (any more).
+  // False where no operator runs: then nothing is known here.
   bool lost(kj::StringPtr link, const Prefix& address) const;
 
  private:
@@ -48,11 +48,11 @@ class Operators {
   kj::String directory;
   kj::Function<uint64_t()> random;
   kj::Function<void()> changed;
-  dhcp::Surroundings around;
-  Signal adjust, tell;
+  dhcp::Dependencies deps;
+  Signal adjust, statusChanged;
   Watched<rpc::OperatorSpecSpec> specs;
-  kj::TreeMap<kj::String, kj::Own<Running>> running;          // by the spec's id
-  kj::TreeMap<kj::String, kj::Own<dhcp::Operator6>> leaving;  // the same; giving their leases back
+  kj::TreeMap<kj::String, kj::Own<Running>> running;         // by the spec's id
+  kj::TreeMap<kj::String, kj::Own<dhcp::Operator>> leaving;  // the same; giving their leases back
 
   kj::Promise<void> adjustLoop();
   kj::Promise<void> linkLoop();

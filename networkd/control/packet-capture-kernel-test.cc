@@ -21,7 +21,7 @@
 namespace talos::networkd {
 namespace {
 
-constexpr auto kPatience = 120 * kj::SECONDS;
+constexpr auto kTimeout = 120 * kj::SECONDS;
 
 uint32_t numberAt(kj::ArrayPtr<const kj::byte> bytes, size_t at) {
   uint32_t value;
@@ -29,7 +29,7 @@ uint32_t numberAt(kj::ArrayPtr<const kj::byte> bytes, size_t at) {
   return value;
 }
 
-// What came, where each write ended, and what a write waits for.
+// The received bytes, the end of each write, and the promise that a write waits for.
 struct Received {
   kj::Vector<kj::byte> bytes;
   kj::Vector<size_t> ends;
@@ -88,14 +88,14 @@ struct Fixture {
   }
   std::string text() const { return {bytes.asPtr().asChars().begin(), bytes.size()}; }
   // Sends until it has been seen: a capture begins in its own time.
-  void sendUntilSeen(kj::StringPtr word) {
+  void sendUntilCaptured(kj::StringPtr payload) {
     auto& timer = io.provider->getTimer();
-    auto deadline = timer.now() + kPatience;
-    while (text().find(word.cStr()) == std::string::npos && timer.now() < deadline) {
-      send(word, 4000);
+    auto deadline = timer.now() + kTimeout;
+    while (text().find(payload.cStr()) == std::string::npos && timer.now() < deadline) {
+      send(payload, 4000);
       timer.afterDelay(5 * kj::MILLISECONDS).wait(io.waitScope);
     }
-    EXPECT_NE(text().find(word.cStr()), std::string::npos);
+    EXPECT_NE(text().find(payload.cStr()), std::string::npos);
   }
 };
 
@@ -104,7 +104,7 @@ TEST(CaptureKernel, WhatPassesALinkIsAPcapFile) {
   inNamespace([] {
     Fixture f;
     auto running = f.begin("lo", {}, 0, 48);
-    f.sendUntilSeen("hello");
+    f.sendUntilCaptured("hello");
     auto bytes = f.bytes.asPtr();
     EXPECT_EQ(numberAt(bytes, 0), 0xa1b23c4du);
     EXPECT_EQ(numberAt(bytes, 16), 48u);
@@ -125,7 +125,7 @@ TEST(CaptureKernel, WhatPassesALinkIsAPcapFile) {
   });
 }
 
-// The loop runs for so long, and hears what sockets have to tell.
+// The loop runs for so long, and reads what the sockets have.
 void letPass(Fixture& f, kj::Duration time) {
   f.io.provider->getTimer().afterDelay(time).wait(f.io.waitScope);
 }
@@ -142,7 +142,7 @@ TEST(CaptureKernel, SeesWhatCameDuringAWrite) {
     letPass(f, 1 * kj::MILLISECONDS);
     gate.fulfiller->fulfill();
     auto& timer = f.io.provider->getTimer();
-    auto deadline = timer.now() + kPatience / 4;
+    auto deadline = timer.now() + kTimeout / 4;
     while (f.text().find("once") == std::string::npos && timer.now() < deadline) {
       letPass(f, 5 * kj::MILLISECONDS);
     }
@@ -200,7 +200,7 @@ TEST(CaptureKernel, AFilterLeavesOutTheOthers) {
     };
     auto running = f.begin("lo", only4000);
     f.send("quiet", 4001);
-    f.sendUntilSeen("loud");
+    f.sendUntilCaptured("loud");
     EXPECT_EQ(f.text().find("quiet"), std::string::npos);
   });
 }
@@ -227,7 +227,7 @@ TEST(CaptureKernel, RefusesWhatItCannotDo) {
     };
     refused(f.begin("eth9", {}), ErrorKind::kNotFound, "there is no link \"eth9\"");
     refused(f.begin("", {}), ErrorKind::kNotFound, "there is no link \"\"");
-    refused(f.begin("lo", {}, 0, 1u << 30), ErrorKind::kInvalidArgument, "the most is 262144");
+    refused(f.begin("lo", {}, 0, 1u << 30), ErrorKind::kInvalidArgument, "must be at most 262144");
     const sock_filter endless[] = {BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 0)};
     refused(f.begin("lo", endless), ErrorKind::kInvalidArgument, "the kernel refuses the filter");
     {

@@ -54,9 +54,8 @@ CapturedLink linkNamed(kj::StringPtr name, int fd) {
   KJ_SYSCALL(ioctl(fd, SIOCGIFHWADDR, &request), name);
   auto hardware = request.ifr_hwaddr.sa_family;
   KJ_IF_MAYBE (type, pcapLinkType(hardware)) return {kj::str(name), index, *type};
-  fail(ErrorKind::kUnimplemented,
-       kj::str("packets of ", name, " cannot be captured: hardware of the type ", hardware,
-               " has no form in a pcap file"));
+  fail(ErrorKind::kUnimplemented, kj::str("cannot capture packets of ", name,
+                                          ": pcap has no link type for hardware ", hardware));
 }
 
 // One capture, from its begin to its end.
@@ -70,7 +69,7 @@ class Capture {
         observer(port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ) {
     if (snapLength > rpc::MOST_SNAP_LENGTH) {
       fail(ErrorKind::kInvalidArgument,
-           kj::str("a snap length of ", snapLength, " bytes is too long; the most is ",
+           kj::str("a snap length of ", snapLength, " bytes is too long; must be at most ",
                    rpc::MOST_SNAP_LENGTH));
     }
     buffer = kj::heapArray<kj::byte>(snapLength);
@@ -146,7 +145,7 @@ class Capture {
     KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), link.name);
   }
 
-  // What is in the buffer stays there.
+  // Keeps the packets that are in the buffer.
   void deafen() {
     const sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
     attachFilter(fd, nothing);

@@ -1,10 +1,10 @@
-// Captures of packets for administrators: what passes a link, as a pcap file that is streamed.
+// Captures packets for administrators: those that pass a link, as a pcap file that is streamed.
 //
 // A capture has a socket with a buffer of 2 MiB and at most one batch of 64 KiB besides: a reader
-// who is slower than the link loses packets, which are counted, and makes nothing grow. It ends
-// with its duration (what was heard until then is sent), with its caller, or with its link. Nothing
-// is kept, and nothing of the network is changed but, for a promiscuous one and as long as it
-// lasts, the link's mode.
+// that is slower than the link loses packets, which are counted, and makes nothing grow. It ends
+// with its duration (packets captured until then are sent), with its caller, or with its link.
+// Nothing is kept, and nothing of the network is changed but, for a promiscuous one and as long as
+// it lasts, the link's mode.
 #pragma once
 
 #include <kj/async-unix.h>

@@ -105,17 +105,17 @@ TEST(BystandersView, NoMoreThanTheMost) {
   for (size_t extra : {size_t(0), size_t(7)}) {
     kj::Vector<Neighbour> there;
     kj::Vector<Rule> rules;
-    for (unsigned i = kMostBystanders + extra; i > 0; --i) {  // the kernel knows no order
+    for (unsigned i = kMostShown + extra; i > 0; --i) {  // the kernel knows no order
       there.add(entry(eth0, numbered(i)));
       rules.add(Rule{.priority = i, .table = 5});
     }
     auto neighbours = neighbourStatuses(shownNeighbours(kernel.links(), kj::mv(there)));
     auto shown = ruleStatuses(shownRules(kj::mv(rules)));
-    EXPECT_EQ(neighbours.size(), kMostBystanders + (extra > 0));
-    EXPECT_EQ(shown.size(), kMostBystanders + (extra > 0));
+    EXPECT_EQ(neighbours.size(), kMostShown + (extra > 0));
+    EXPECT_EQ(shown.size(), kMostShown + (extra > 0));
     EXPECT_TRUE(neighbours.find("eth0/10.0.0.1"_kj) != nullptr);
     if (extra == 0) continue;
-    EXPECT_TRUE(neighbours.find(kj::str("eth0/", numbered(kMostBystanders + 1))) == nullptr);
+    EXPECT_TRUE(neighbours.find(kj::str("eth0/", numbered(kMostShown + 1))) == nullptr);
     EXPECT_STREQ(at<rpc::NeighbourStatusSpec>(neighbours, "more").getState().cStr(),
                  "7 more not shown");
     EXPECT_STREQ(at<rpc::RuleStatusSpec>(shown, "more").getRule().cStr(), "7 more not shown");
@@ -127,27 +127,28 @@ class BystandersTest : public ModelMachine {
   ~BystandersTest() noexcept override {}
 
  protected:
-  kj::Own<netlink::Monitor> monitor = kernel.monitor(Bystanders::kSubjects);
+  kj::Own<netlink::Monitor> monitor = kernel.monitor(RuleNeighbourReporter::kSubjects);
   kj::Maybe<Records> rules, neighbours;
-  unsigned toldRules = 0, toldNeighbours = 0, attempts = 0;
+  unsigned publishedRules = 0, publishedNeighbours = 0, attempts = 0;
   bool broken = false;
-  Bystanders bystanders{kernel, *monitor, timer, [this](Bystanders::Report report) {
-                          ++attempts;
-                          KJ_REQUIRE(!broken, "store is away");
-                          keep(kj::mv(report.rules), rules, toldRules);
-                          keep(kj::mv(report.neighbours), neighbours, toldNeighbours);
-                          return kj::Promise<void>(kj::READY_NOW);
-                        }};
+  RuleNeighbourReporter ruleReporter{
+      kernel, *monitor, timer, [this](RuleNeighbourReporter::Report report) {
+        ++attempts;
+        KJ_REQUIRE(!broken, "store is away");
+        keep(kj::mv(report.rules), rules, publishedRules);
+        keep(kj::mv(report.neighbours), neighbours, publishedNeighbours);
+        return kj::Promise<void>(kj::READY_NOW);
+      }};
   kj::Promise<void> running = nullptr;
 
-  static void keep(kj::Maybe<Records> told, kj::Maybe<Records>& last, unsigned& count) {
-    KJ_IF_MAYBE (there, told) {
+  static void keep(kj::Maybe<Records> reports, kj::Maybe<Records>& last, unsigned& count) {
+    KJ_IF_MAYBE (there, reports) {
       last = kj::mv(*there);
       ++count;
     }
   }
   void start() {
-    running = watched(bystanders.run());
+    running = watched(ruleReporter.run());
     settle();
   }
   void set(Neighbour neighbour) { kernel.put(kj::mv(neighbour)); }
@@ -157,17 +158,17 @@ class BystandersTest : public ModelMachine {
 // Catches: a store that is written at every change of a state, of which there are thousands.
 TEST_F(BystandersTest, AFlappingNeighbourIsWrittenAtMostOnceASecond) {
   start();
-  EXPECT_EQ(toldRules, 1u);
-  EXPECT_EQ(toldNeighbours, 1u);
+  EXPECT_EQ(publishedRules, 1u);
+  EXPECT_EQ(publishedNeighbours, 1u);
   for (unsigned i = 0; i < 1000; ++i) {
     set(entry(eth0, ip("10.5.0.1"), i % 2 == 0 ? NUD_REACHABLE : NUD_STALE));
     set(entry(eth0, ip("10.5.0.2"), i % 3 == 0 ? NUD_REACHABLE : NUD_STALE));
     pass(10 * kj::MILLISECONDS);
   }
-  EXPECT_GE(toldNeighbours, 5u);
-  EXPECT_LE(toldNeighbours, 11u);
-  EXPECT_EQ(toldRules, 1u);
-  // What it was last is told though nothing happens any more.
+  EXPECT_GE(publishedNeighbours, 5u);
+  EXPECT_LE(publishedNeighbours, 11u);
+  EXPECT_EQ(publishedRules, 1u);
+  // The last state is reported though nothing happens any more.
   set(entry(eth0, ip("10.5.0.1"), NUD_FAILED));
   pass(2 * kj::SECONDS);
   pass(2 * kj::SECONDS);
@@ -185,7 +186,7 @@ TEST_F(BystandersTest, ManyThatChangeAreWrittenMoreSlowly) {
   constexpr unsigned kMany = 1000, kSeconds = 50;
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
   start();
-  toldNeighbours = 0;
+  publishedNeighbours = 0;
   for (unsigned second = 0; second < kSeconds; ++second) {
     for (unsigned i = 1; i <= kMany; ++i) {
       auto changed = entry(eth0, numbered(i));
@@ -194,8 +195,8 @@ TEST_F(BystandersTest, ManyThatChangeAreWrittenMoreSlowly) {
     }
     pass(1 * kj::SECONDS);
   }
-  EXPECT_GE(toldNeighbours, 2u);
-  EXPECT_LE(toldNeighbours * kMany, kSeconds * 100);
+  EXPECT_GE(publishedNeighbours, 2u);
+  EXPECT_LE(publishedNeighbours * kMany, kSeconds * 100);
 }
 
 // Catches: the same of rules, and of a list that is long to read though little of it changes; a
@@ -204,7 +205,7 @@ TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
   constexpr unsigned kMany = 4000, kSeconds = 30;
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i)));
   start();
-  toldNeighbours = 0;
+  publishedNeighbours = 0;
   auto flap = [&](unsigned second) {
     auto changed = entry(eth0, numbered(1));
     changed.hardwareAddress.back() = 2 + second;
@@ -212,17 +213,17 @@ TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
     pass(1 * kj::SECONDS);
   };
   for (unsigned second = 0; second < kSeconds; ++second) flap(second);
-  EXPECT_GE(toldNeighbours, 2u);
-  EXPECT_LE(toldNeighbours, kSeconds / 3 + 1);  // a second, and two for reading
+  EXPECT_GE(publishedNeighbours, 2u);
+  EXPECT_LE(publishedNeighbours, kSeconds / 3 + 1);  // a second, and two for reading
 
   for (unsigned i = 1; i <= kMany; ++i) kernel.put(Rule{.priority = i, .table = 7});
   pass(60 * kj::SECONDS);
-  toldRules = 0;
+  publishedRules = 0;
   for (unsigned second = 0; second < 130; ++second) {  // all of them are written: 40 s and more
     kernel.put(Rule{.priority = 1, .table = 100 + second});
     pass(1 * kj::SECONDS);
   }
-  EXPECT_LE(toldRules, 130u / 40);
+  EXPECT_LE(publishedRules, 130u / 40);
   for (unsigned i = 0; i < 3; ++i) pass(60 * kj::SECONDS);  // it waits for the kernel
   for (unsigned i = 1; i <= kMany; ++i) set(entry(eth0, numbered(i), NUD_STALE));
   kernel.put(Rule{.priority = 6000, .table = 7});
@@ -234,9 +235,9 @@ TEST_F(BystandersTest, ALongListIsLookedAtMoreSlowly) {
   EXPECT_EQ(attempts, before + 2);
 }
 
-// Catches: a list that is cut and nobody is told, or is told each time.
-TEST_F(BystandersTest, ACutListIsToldOnce) {
-  for (unsigned i = 1; i <= kMostBystanders + 1; ++i) set(entry(eth0, numbered(i)));
+// Catches: a list that is cut and nobody is reports, or is reports each time.
+TEST_F(BystandersTest, LogsOnceThatAListWasCut) {
+  for (unsigned i = 1; i <= kMostShown + 1; ++i) set(entry(eth0, numbered(i)));
   testing::internal::CaptureStderr();
   start();
   for (unsigned i = 0; i < 3; ++i) {
@@ -244,13 +245,13 @@ TEST_F(BystandersTest, ACutListIsToldOnce) {
     pass(60 * kj::SECONDS);
   }
   std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(toldNeighbours, 4u);
+  EXPECT_EQ(publishedNeighbours, 4u);
   auto first = log.find("too many rules or neighbours");
   ASSERT_NE(first, log.npos);
   EXPECT_EQ(log.find("too many rules or neighbours", first + 1), log.npos);
 }
 
-// Catches: rules, new names of links and lost notices that are not told.
+// Catches: rules, new names of links and lost notices that are not reported.
 TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   set(entry(eth0, ip("10.5.0.1")));
   start();
@@ -272,8 +273,8 @@ TEST_F(BystandersTest, EverythingThatItShowsIsFollowed) {
   EXPECT_STREQ(shown().cStr(), "");
 }
 
-// Catches: what a store that was away has not heard being taken for told; hammering it.
-TEST_F(BystandersTest, AStoreThatIsAwayIsToldLater) {
+// Catches: what a store that was away has not heard being taken for reports; hammering it.
+TEST_F(BystandersTest, ReportsLaterWhatTheStoreMissed) {
   broken = true;
   start();
   for (unsigned i = 0; i < 300; ++i) pass(1 * kj::SECONDS);
@@ -281,8 +282,8 @@ TEST_F(BystandersTest, AStoreThatIsAwayIsToldLater) {
   EXPECT_LE(attempts, 15u);
   broken = false;
   for (unsigned i = 0; i < 61 && neighbours == nullptr; ++i) pass(1 * kj::SECONDS);
-  EXPECT_EQ(toldRules, 1u);
-  EXPECT_EQ(toldNeighbours, 1u);
+  EXPECT_EQ(publishedRules, 1u);
+  EXPECT_EQ(publishedNeighbours, 1u);
   // The next time it is asked as often as the first.
   pass(2 * kj::SECONDS);
   broken = true;
@@ -292,7 +293,7 @@ TEST_F(BystandersTest, AStoreThatIsAwayIsToldLater) {
   EXPECT_GE(attempts, 2u);
 }
 
-// Catches: one list that cannot be read, and nothing is told ever after.
+// Catches: one list that cannot be read, and nothing is reports ever after.
 TEST(BystandersLoop, AKernelThatCannotBeReadIsReadLater) {
   struct Sick final : TestKernel {
     bool sick = true;
@@ -304,13 +305,13 @@ TEST(BystandersLoop, AKernelThatCannotBeReadIsReadLater) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  auto monitor = kernel.monitor(Bystanders::kSubjects);
-  unsigned told = 0;
-  Bystanders bystanders(kernel, *monitor, timer, [&](Bystanders::Report) {
-    ++told;
+  auto monitor = kernel.monitor(RuleNeighbourReporter::kSubjects);
+  unsigned reports = 0;
+  RuleNeighbourReporter ruleReporter(kernel, *monitor, timer, [&](RuleNeighbourReporter::Report) {
+    ++reports;
     return kj::Promise<void>(kj::READY_NOW);
   });
-  auto running = bystanders.run().eagerlyEvaluate(
+  auto running = ruleReporter.run().eagerlyEvaluate(
       [](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
   auto pass = [&] {
     scope.poll();
@@ -318,10 +319,10 @@ TEST(BystandersLoop, AKernelThatCannotBeReadIsReadLater) {
     scope.poll();
   };
   pass();
-  EXPECT_EQ(told, 0u);
+  EXPECT_EQ(reports, 0u);
   kernel.sick = false;
   pass();
-  EXPECT_EQ(told, 1u);
+  EXPECT_EQ(reports, 1u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
 #include "networkd/plan/status-records.h"
 
@@ -27,7 +28,7 @@ kj::String moreText(size_t count) {
 // --- rules
 ShownRules shownRules(kj::Vector<Rule> rules) {
   ShownRules shown;
-  auto count = kj::min(rules.size(), kMostBystanders);
+  auto count = kj::min(rules.size(), kMostShown);
   shown.more = rules.size() - count;
   std::move(rules.begin(), rules.begin() + count, std::back_inserter(shown.rules));
   return shown;
@@ -89,7 +90,7 @@ ShownNeighbours shownNeighbours(const kj::Vector<Link>& links, kj::Vector<Neighb
   auto end = std::remove_if(neighbours.begin(), neighbours.end(), [](const Neighbour& each) {
     return each.state == NUD_NONE || each.state == NUD_NOARP;
   });
-  size_t all = end - neighbours.begin(), count = kj::min(all, kMostBystanders);
+  size_t all = end - neighbours.begin(), count = kj::min(all, kMostShown);
   std::partial_sort(neighbours.begin(), neighbours.begin() + count, end);
   std::map<unsigned, std::string> names;
   for (auto& link : links) names[link.index] = link.name.cStr();
@@ -136,31 +137,31 @@ Records neighbourStatuses(const ShownNeighbours& shown) {
 }
 
 // --- the loop
-struct Bystanders::Look {
+struct RuleNeighbourReporter::Look {
   ShownRules rules;
   ShownNeighbours neighbours;
   size_t read = 0, changed = 0;
 };
 
-Bystanders::Bystanders(netlink::Kernel& kernel, netlink::Monitor& monitor, kj::Timer& timer,
-                       Publish publish)
+RuleNeighbourReporter::RuleNeighbourReporter(netlink::Kernel& kernel, netlink::Monitor& monitor,
+                                             kj::Timer& timer, Publish publish)
     : kernel(kernel), monitor(monitor), timer(timer), publish(kj::mv(publish)) {}
 
-kj::Promise<void> Bystanders::run() {
+kj::Promise<void> RuleNeighbourReporter::run() {
   Backoff backoff({kPause, kLongestPause});
   for (;;) {
     auto notice = monitor.next();  // before looking, so that nothing comes between
     bool good = false;
     auto pause = kPause;
-    kj::Maybe<Look> seen;
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { seen = look(); })) {
+    kj::Maybe<Look> observed;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { observed = look(); })) {
       log::error("cannot read rules and neighbours", {{"error", messageOf(*e)}});
     }
-    KJ_IF_MAYBE (there, seen) {
-      good = co_await tell(*there);
+    KJ_IF_MAYBE (there, observed) {
+      good = co_await report(*there);
       pause = kj::min(kLongestPause, kPause + kPerRead * there->read + kPerWrite * there->changed);
     }
-    seen = nullptr;  // nothing may happen for hours
+    observed = nullptr;  // nothing may happen for hours
     if (good) {
       backoff.reset();
       co_await notice;
@@ -172,7 +173,7 @@ kj::Promise<void> Bystanders::run() {
   }
 }
 
-Bystanders::Look Bystanders::look() {
+RuleNeighbourReporter::Look RuleNeighbourReporter::look() {
   auto rules = kernel.rules();
   auto neighbours = kernel.neighbours();
   Look result;
@@ -184,7 +185,7 @@ Bystanders::Look Bystanders::look() {
 
 namespace {
 
-// How many of the first are not in the second; both are sorted.
+// The number of items of the first that are not in the second; both are sorted.
 size_t countMissing(const std::vector<ShownNeighbours::One>& first,
                     const std::vector<ShownNeighbours::One>& second) {
   std::vector<ShownNeighbours::One> missing;
@@ -195,42 +196,38 @@ size_t countMissing(const std::vector<ShownNeighbours::One>& first,
 
 }  // namespace
 
-// False when it has to be told again.
-kj::Promise<bool> Bystanders::tell(Look& look) {
-  Report report;
+// False when it has to be reported again.
+kj::Promise<bool> RuleNeighbourReporter::report(Look& look) {
+  Report changes;
   bool rulesChanged = true, neighboursChanged = true;
-  KJ_IF_MAYBE (told, toldRules) {
-    rulesChanged = *told != look.rules;
+  KJ_IF_MAYBE (published, publishedRules) {
+    rulesChanged = *published != look.rules;
     if (rulesChanged) look.changed += look.rules.rules.size();
   }
-  KJ_IF_MAYBE (told, toldNeighbours) {
-    neighboursChanged = *told != look.neighbours;
-    auto &before = told->neighbours, &now = look.neighbours.neighbours;
+  KJ_IF_MAYBE (published, publishedNeighbours) {
+    neighboursChanged = *published != look.neighbours;
+    auto &before = published->neighbours, &now = look.neighbours.neighbours;
     look.changed += kj::max(countMissing(before, now), countMissing(now, before));
   }
-  if (rulesChanged) report.rules = ruleStatuses(look.rules);
-  if (neighboursChanged) report.neighbours = neighbourStatuses(look.neighbours);
-  if (report.rules == nullptr && report.neighbours == nullptr) co_return true;
-  kj::Maybe<kj::String> failure;
-  try {
-    co_await timer.timeoutAfter(kPublishDeadline, publish(kj::mv(report)));
-  } catch (...) {
-    failure = messageOf(kj::getCaughtExceptionAsKj());
-  }
-  KJ_IF_MAYBE (why, failure) {
-    log::warn("cannot report rules and neighbours; retrying", {{"error", *why}});
+  if (rulesChanged) changes.rules = ruleStatuses(look.rules);
+  if (neighboursChanged) changes.neighbours = neighbourStatuses(look.neighbours);
+  if (changes.rules == nullptr && changes.neighbours == nullptr) co_return true;
+  auto failure = co_await errorOf(
+      [&] { return timer.timeoutAfter(kPublishDeadline, publish(kj::mv(changes))); });
+  KJ_IF_MAYBE (error, failure) {
+    log::warn("cannot report rules and neighbours; retrying", {{"error", *error}});
     co_return false;
   }
   logCut(look.rules.more + look.neighbours.more);
-  toldRules = kj::mv(look.rules);
-  toldNeighbours = kj::mv(look.neighbours);
+  publishedRules = kj::mv(look.rules);
+  publishedNeighbours = kj::mv(look.neighbours);
   co_return true;
 }
 
-void Bystanders::logCut(size_t more) {
+void RuleNeighbourReporter::logCut(size_t more) {
   if (more > 0 && !cut) {
     log::warn("too many rules or neighbours; not all are shown",
-              {{"shown", kMostBystanders}, {"more", more}});
+              {{"shown", kMostShown}, {"more", more}});
   }
   cut = more > 0;
 }

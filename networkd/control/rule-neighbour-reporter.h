@@ -1,11 +1,12 @@
-// What networkd shows of the kernel's network without configuring it: routing rules and neighbours.
+// Reports the parts of the kernel's network that networkd does not configure: routing rules and
+// neighbours.
 //
 // Neighbours change their state all the time, and in a large network there are thousands of them.
-// So they are heard of by a monitor of their own, never by the controller's: there their noise
-// would make it look at everything again and again, and overrun what it must not miss. Of this
-// monitor a notice says no more than that it is time to look. Its buffer is small and left unread
-// during the pause that follows every notice: what does not fit the kernel drops, which costs
-// nobody anything, because the tables are read anew anyway. An overrun is a notice like any other.
+// So they have a netlink monitor of their own, never the reconciler's: there their noise would make
+// it read everything again and again, and overrun notices that it must not miss. Of this monitor a
+// notice only means that it is time to look. Its buffer is small and left unread during the pause
+// that follows every notice: notices beyond it are dropped by the kernel, which costs nothing,
+// because the tables are read anew anyway. An overrun is a notice like any other.
 //
 // The pause is a second, and longer the more there is to read and to write (kPerRead, kPerWrite), a
 // minute at most. So a state that changes back and forth is written at most once a second, and
@@ -13,7 +14,8 @@
 // when nothing differs. At most kMost of each are shown, those with the lowest priorities or links
 // and addresses; the record "more" and the log say how many are not.
 //
-// After a crash all is read and told anew; what is in the store already is not written again.
+// After a crash everything is read and reported anew; records that are in the store already are not
+// written again.
 #pragma once
 
 #include <kj/function.h>
@@ -27,7 +29,7 @@
 
 namespace talos::networkd {
 
-constexpr size_t kMostBystanders = 4096;
+constexpr size_t kMostShown = 4096;
 
 // --- the pure part
 struct ShownRules {
@@ -48,7 +50,7 @@ struct ShownNeighbours {
 
 ShownRules shownRules(kj::Vector<netlink::Rule> rules);
 // As `ip neigh`: without those that are computed from the address (noarp: multicast, loopback) and
-// those that nobody has asked for yet.
+// those that nobody has used yet.
 ShownNeighbours shownNeighbours(const kj::Vector<netlink::Link>& links,
                                 kj::Vector<netlink::Neighbour> neighbours);
 
@@ -58,7 +60,7 @@ Records ruleStatuses(const ShownRules& shown);
 Records neighbourStatuses(const ShownNeighbours& shown);
 
 // --- the loop
-class Bystanders {
+class RuleNeighbourReporter {
  public:
   struct Report {
     kj::Maybe<Records> rules = nullptr, neighbours = nullptr;  // none: as before
@@ -77,8 +79,9 @@ class Bystanders {
                                 kPerWrite = 10 * kj::MILLISECONDS,
                                 kPerRead = 500 * kj::MICROSECONDS;
 
-  // `monitor` is of kSubjects, and nobody else's.
-  Bystanders(netlink::Kernel& kernel, netlink::Monitor& monitor, kj::Timer& timer, Publish publish);
+  // `monitor` is of kSubjects, and no one else's.
+  RuleNeighbourReporter(netlink::Kernel& kernel, netlink::Monitor& monitor, kj::Timer& timer,
+                        Publish publish);
 
   // Runs until dropped.
   kj::Promise<void> run();
@@ -89,12 +92,12 @@ class Bystanders {
   netlink::Monitor& monitor;
   kj::Timer& timer;
   Publish publish;
-  kj::Maybe<ShownRules> toldRules;  // none: nothing yet
-  kj::Maybe<ShownNeighbours> toldNeighbours;
+  kj::Maybe<ShownRules> publishedRules;  // none: nothing yet
+  kj::Maybe<ShownNeighbours> publishedNeighbours;
   bool cut = false;
 
   Look look();
-  kj::Promise<bool> tell(Look& look);
+  kj::Promise<bool> report(Look& look);
   void logCut(size_t more);
 };
 

@@ -1,4 +1,4 @@
-// The controller on a model machine, with a store and a host that are not there.
+// The reconciler on a model machine, with a fake store and host.
 #pragma once
 
 #include "networkd/control/test-model-machine.h"
@@ -6,35 +6,35 @@
 
 namespace talos::networkd {
 
-class ControllerTest : public ModelMachine {
+class NetworkReconcilerTest : public ModelMachine {
  public:
-  ~ControllerTest() noexcept override {}
+  ~NetworkReconcilerTest() noexcept override {}
 
  protected:
   kj::Own<netlink::Monitor> monitor = kernel.monitor();
-  FakeBoard board;
+  FakeStore store;
   FakeHost host;
   Signal work;
-  kj::Maybe<kj::Own<Controller>> controller;
+  kj::Maybe<kj::Own<NetworkReconciler>> reconciler;
   kj::Promise<void> running = nullptr;
 
   void start() {
     auto made =
-        kj::heap<Controller>(kernel, *monitor, board, host, timer, work, [] { return 0.5; });
+        kj::heap<NetworkReconciler>(kernel, *monitor, store, host, timer, work, [] { return 0.5; });
     running = watched(made->run());
-    controller = kj::mv(made);
+    reconciler = kj::mv(made);
     settle();
   }
   // As a SIGKILL: nothing is cleaned up, everything in memory is gone.
   void kill() {
     running = nullptr;
-    controller = nullptr;
+    reconciler = nullptr;
   }
   void specs() {
-    board.synced = true;
-    board.addresses.clear();
-    board.addresses.add(kj::str("10.5.0.2/24"));
-    board.defaultRoute = true;
+    store.synced = true;
+    store.addresses.clear();
+    store.addresses.add(kj::str("10.5.0.2/24"));
+    store.defaultRoute = true;
   }
   bool has(kj::StringPtr text) {
     for (auto& a : kernel.addresses()) {

@@ -1,4 +1,4 @@
-// The store and the machine as the tests of the controller see them.
+// The store and the machine as the tests of the reconciler use them.
 #pragma once
 
 #include <kj/debug.h>
@@ -34,7 +34,7 @@ class FakeHost final : public Host {
   }
 };
 
-class FakeBoard final : public Board {
+class FakeStore final : public NetworkStore {
  public:
   bool synced = false, broken = false;
   kj::Vector<kj::String> addresses;  // of eth0
@@ -47,7 +47,7 @@ class FakeBoard final : public Board {
   kj::Function<void(Wanted&)> more = [](Wanted&) {};
   unsigned published = 0;
   kj::Maybe<Report> last;
-  Signal told;  // something was published
+  Signal reported;  // something was published
 
   kj::Maybe<Intent> intent() override {
     if (!synced) return nullptr;
@@ -77,7 +77,7 @@ class FakeBoard final : public Board {
     KJ_REQUIRE(!broken, "store is away");
     ++published;
     last = kj::mv(report);
-    told.raise();
+    reported.raise();
     return kj::READY_NOW;
   }
   rpc::NetworkStatusSpec::Reader network() {

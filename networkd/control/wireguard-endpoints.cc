@@ -8,7 +8,7 @@ namespace talos::networkd {
 
 namespace {
 
-// Answers are not kept longer than this; DNS does not tell through the resolver how long they may
+// Answers are not kept longer than this; the resolver does not say how long they may
 // be.
 constexpr kj::Duration kAgain = 60 * kj::SECONDS, kFirstRetry = 1 * kj::SECONDS;
 
@@ -74,9 +74,9 @@ kj::Promise<void> Endpoints::keepLooking(Name& name) {
     } catch (...) {
       failure = messageOf(kj::getCaughtExceptionAsKj());
     }
-    KJ_IF_MAYBE (why, failure) {
-      news = *why != name.problem;
-      name.problem = kj::mv(*why);
+    KJ_IF_MAYBE (error, failure) {
+      news = *error != name.problem;
+      name.problem = kj::mv(*error);
     }
     if (news) changed();
     if (name.problem.size() == 0) {

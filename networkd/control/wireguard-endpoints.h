@@ -1,5 +1,5 @@
-// Where the peers of WireGuard tunnels are: names as addresses, looked up again and again, because
-// a peer's address may change and the kernel knows only addresses.
+// Resolves the names of WireGuard peers to addresses, again and again, because a peer's address may
+// change and the kernel knows only addresses.
 //
 // A name that cannot be resolved is a problem of its peer alone: the tunnel and the other peers
 // work, and an address that was found before stays. Nothing here is kept over a crash: what the
@@ -33,7 +33,7 @@ class Endpoints {
   void fill(Wanted& wanted, kj::ArrayPtr<const kj::String> servers);
   // Fills in `resolved` from what is known, and begins nothing.
   void fillKnown(Wanted& wanted) const;
-  // The kernel has what fill() told.
+  // The kernel has the addresses of fill().
   void reached(const Wanted& wanted);
 
  private:

@@ -1,4 +1,4 @@
-// What happens around the client: cables, kills, clocks, and all of it at random.
+// The client with cables that are out, kills and clocks that jump, and all of it at random.
 #include "networkd/dhcp/test-dhcp-client4.h"
 
 namespace talos::networkd::dhcp {
@@ -8,33 +8,33 @@ using namespace model4;
 
 // Catches: an address that flaps when a cable is out for a moment or the process is killed.
 TEST(Client4, ACableThatIsOutForAMomentChangesNothing) {
-  Client4Bench world;
-  world.up();
-  world.run(10 * kj::SECONDS);
-  world.takeLog();
-  world.down();
-  world.run(60 * kj::SECONDS);
-  EXPECT_EQ(world.address(), "10.0.0.9/24");
-  world.up();
-  world.run(10 * kj::SECONDS);
-  EXPECT_EQ(world.takeLog(), "REQUEST, bound 10.0.0.9/24");
-  auto& m = world.sent.back();
+  Client4Bench bench;
+  bench.up();
+  bench.run(10 * kj::SECONDS);
+  bench.takeLog();
+  bench.down();
+  bench.run(60 * kj::SECONDS);
+  EXPECT_EQ(bench.address(), "10.0.0.9/24");
+  bench.up();
+  bench.run(10 * kj::SECONDS);
+  EXPECT_EQ(bench.takeLog(), "REQUEST, bound 10.0.0.9/24");
+  auto& m = bench.sent.back();
   EXPECT_TRUE(m.server == nullptr && m.requested == ip("10.0.0.9") && m.client.isAny());
-  world.down();
-  world.run(3600 * kj::SECONDS);
-  EXPECT_EQ(world.takeLog(), "lost: it has expired") << "also without a cable";
+  bench.down();
+  bench.run(3600 * kj::SECONDS);
+  EXPECT_EQ(bench.takeLog(), "lost: it has expired") << "also without a cable";
 }
 
 TEST(Client4, AKilledOneGoesOnWithItsLease) {
-  Client4Bench world;
-  world.up();
-  world.run(100 * kj::SECONDS);
-  auto file = encode(*world.lease());
+  Client4Bench bench;
+  bench.up();
+  bench.run(100 * kj::SECONDS);
+  auto file = encode(*bench.lease());
   auto start = [&](kj::Duration later) {
-    auto now = world.now + later;
+    auto now = bench.now + later;
     auto again = kj::heap<Client4Bench>(decodeLease4(file, now));
     again->now = now;
-    again->server.until = world.server.until;
+    again->server.until = bench.server.until;
     return again;
   };
   {
@@ -98,7 +98,7 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
          w.run(10 * kj::SECONDS);
          w.down();
          w.up();
-         EXPECT_EQ(w.client().state(), State::kRebooting);
+         EXPECT_EQ(w.client().state(), State::kConfirming);
        },
        kReleased},
       {"probing",
@@ -126,18 +126,18 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
        "lost: it is no longer wanted"},
   };
   for (auto& row : rows) {
-    Client4Bench world;
-    world.up();
-    row.prepare(world);
-    world.takeLog();
-    auto before = world.sent.size() > 0 ? world.sent.back().exchange : 0;
-    auto held = world.server.until.size();
-    world.perform(world.client().stop(world.moment()));
-    EXPECT_EQ(world.takeLog(), row.log) << row.when;
-    EXPECT_TRUE(world.client().deadline() == nullptr) << row.when;
-    EXPECT_EQ(world.client().state(), State::kDown) << row.when;
+    Client4Bench bench;
+    bench.up();
+    row.prepare(bench);
+    bench.takeLog();
+    auto before = bench.sent.size() > 0 ? bench.sent.back().exchange : 0;
+    auto held = bench.server.until.size();
+    bench.perform(bench.client().stop(bench.moment()));
+    EXPECT_EQ(bench.takeLog(), row.log) << row.when;
+    EXPECT_TRUE(bench.client().deadline() == nullptr) << row.when;
+    EXPECT_EQ(bench.client().state(), State::kDown) << row.when;
     if (!row.log.startsWith("RELEASE")) continue;
-    auto& m = world.sent.back();
+    auto& m = bench.sent.back();
     EXPECT_EQ(m.client, ip("10.0.0.9")) << row.when;
     EXPECT_TRUE(m.server == ip("10.0.0.1")) << row.when;
     EXPECT_EQ(m.clientIdentifier.size(), 7u) << row.when;
@@ -147,38 +147,38 @@ TEST(Client4, WhatIsNoLongerWantedIsGivenBack) {
     EXPECT_EQ(m.seconds, 0u) << row.when;
     EXPECT_FALSE(m.broadcast) << row.when;
     EXPECT_NE(m.exchange, before) << row.when;
-    world.run(1 * kj::SECONDS);
-    EXPECT_EQ(world.server.until.size(), held - 1) << row.when << ": the server has it back";
-    EXPECT_EQ(world.takeLog(), "") << row.when << ": once";
+    bench.run(1 * kj::SECONDS);
+    EXPECT_EQ(bench.server.until.size(), held - 1) << row.when << ": the server has it back";
+    EXPECT_EQ(bench.takeLog(), "") << row.when << ": once";
   }
 }
 
 TEST(Client4, ALeaseForEverIsNeverRenewed) {
-  Client4Bench world;
-  world.server.seconds = kInfinite;
-  world.up();
-  world.run(10 * kj::SECONDS);
-  world.takeLog();
-  EXPECT_TRUE(world.client().deadline() == nullptr);
-  world.run(86400 * kj::SECONDS);
-  EXPECT_EQ(world.takeLog(), "");
-  EXPECT_EQ(world.address(), "10.0.0.9/24");
+  Client4Bench bench;
+  bench.server.seconds = kInfinite;
+  bench.up();
+  bench.run(10 * kj::SECONDS);
+  bench.takeLog();
+  EXPECT_TRUE(bench.client().deadline() == nullptr);
+  bench.run(86400 * kj::SECONDS);
+  EXPECT_EQ(bench.takeLog(), "");
+  EXPECT_EQ(bench.address(), "10.0.0.9/24");
 }
 
 // Catches: timers that assume that they run on time (a machine that was suspended, a loop that was
 // stuck).
 TEST(Client4, AClockThatJumpsOverEverything) {
   for (auto jump : {2000, 3200, 3585, 3600, 1000000}) {
-    Client4Bench world;
-    world.up();
-    world.run(10 * kj::SECONDS);
-    world.takeLog();
-    world.now += jump * kj::SECONDS;
+    Client4Bench bench;
+    bench.up();
+    bench.run(10 * kj::SECONDS);
+    bench.takeLog();
+    bench.now += jump * kj::SECONDS;
     bool over = jump >= 3600;
-    world.perform(world.client().timeout(world.moment()));
-    EXPECT_EQ(world.address(), over ? "none" : "10.0.0.9/24") << jump;
-    world.run(30 * kj::SECONDS);
-    EXPECT_EQ(world.address(), "10.0.0.9/24") << jump;
+    bench.perform(bench.client().timeout(bench.moment()));
+    EXPECT_EQ(bench.address(), over ? "none" : "10.0.0.9/24") << jump;
+    bench.run(30 * kj::SECONDS);
+    EXPECT_EQ(bench.address(), "10.0.0.9/24") << jump;
   }
 }
 
@@ -187,47 +187,47 @@ TEST(Client4, AClockThatJumpsOverEverything) {
 // and with a sound network at the end an address.
 TEST(Client4, SurvivesAnything) {
   for (unsigned seed = 0; seed < 300; ++seed) {
-    auto world = kj::heap<Client4Bench>();
-    world->random.seed(seed);
-    world->server.seconds = 20 + world->random() % 4000;
-    auto start = world->now;
+    auto bench = kj::heap<Client4Bench>();
+    bench->random.seed(seed);
+    bench->server.seconds = 20 + bench->random() % 4000;
+    auto start = bench->now;
     size_t messages = 0;
-    world->up();
+    bench->up();
     for (unsigned step = 0; step < 40; ++step) {
-      auto dice = world->random() % 10;
-      world->lossOutOf100 = world->random() % 90;
-      world->doubledOutOf100 = world->random() % 50;
-      world->jitter = (1 + world->random() % 20000) * kj::MILLISECONDS;
-      if (dice == 0) world->down();
-      if (dice == 1) world->up();
-      world->server.silent = dice == 2;
-      world->server.knows = dice != 3;
-      if (dice == 4) world->taken = world->server.address;
-      if (dice == 5) world->taken = nullptr;
-      if (dice == 6) world->now += world->random() % 3000 * kj::SECONDS;
+      auto dice = bench->random() % 10;
+      bench->lossOutOf100 = bench->random() % 90;
+      bench->doubledOutOf100 = bench->random() % 50;
+      bench->jitter = (1 + bench->random() % 20000) * kj::MILLISECONDS;
+      if (dice == 0) bench->down();
+      if (dice == 1) bench->up();
+      bench->server.silent = dice == 2;
+      bench->server.knows = dice != 3;
+      if (dice == 4) bench->taken = bench->server.address;
+      if (dice == 5) bench->taken = nullptr;
+      if (dice == 6) bench->now += bench->random() % 3000 * kj::SECONDS;
       if (dice == 7) {  // killed, and started with what the file has
         kj::Maybe<Lease4> kept;
-        KJ_IF_MAYBE (lease, world->client().lease())
-          kept = decodeLease4(encode(*lease), world->now);
-        world->held = kj::heap<Client4>(Settings4{copyOf(kMac), kj::str("node")}, kj::mv(kept));
-        world->up();
+        KJ_IF_MAYBE (lease, bench->client().lease())
+          kept = decodeLease4(encode(*lease), bench->now);
+        bench->held = kj::heap<Client4>(Settings4{copyOf(kMac), kj::str("node")}, kj::mv(kept));
+        bench->up();
       }
-      world->perform(world->client().timeout(world->moment()));
-      world->run(world->random() % 1000 * kj::SECONDS);
-      messages += world->sent.size();
-      world->sent.clear();
+      bench->perform(bench->client().timeout(bench->moment()));
+      bench->run(bench->random() % 1000 * kj::SECONDS);
+      messages += bench->sent.size();
+      bench->sent.clear();
     }
-    auto hours = double((world->now - start) / kj::SECONDS) / 3600;
+    auto hours = double((bench->now - start) / kj::SECONDS) / 3600;
     EXPECT_LT(double(messages) / (hours + 0.1), 3600 / 4) << "seed " << seed;
-    world->lossOutOf100 = world->doubledOutOf100 = 0;
-    world->jitter = 1 * kj::MILLISECONDS;
-    world->server.silent = false;
-    world->server.knows = true;
-    world->taken = nullptr;
-    world->down();
-    world->up();
-    world->run(200 * kj::SECONDS);
-    EXPECT_NE(world->address(), "none") << "seed " << seed;
+    bench->lossOutOf100 = bench->doubledOutOf100 = 0;
+    bench->jitter = 1 * kj::MILLISECONDS;
+    bench->server.silent = false;
+    bench->server.knows = true;
+    bench->taken = nullptr;
+    bench->down();
+    bench->up();
+    bench->run(200 * kj::SECONDS);
+    EXPECT_NE(bench->address(), "none") << "seed " << seed;
   }
 }
 

@@ -1,28 +1,26 @@
-// The DHCPv6 client of one link as a state machine: what to send and what holds, from what was
-// heard and the time. Pure, as dhcp-client4.h.
+// The DHCPv6 client of one link: the messages and pauses of the lease's life cycle
+// (dhcp-lease-cycle.h). Pure.
 //
 // RFC 8415 §15 (pauses), §18.2. With `address` it asks for one (IA_NA, and takes a rapid commit);
-// without, only for what else the network tells (INFORMATION-REQUEST). The client's identifier is
+// without, only for other settings of the network (INFORMATION-REQUEST). The client's identifier is
 // made of its hardware address, and so is the number of the association: the same after every boot
-// without anything kept. An address is a /128: which networks are on the link, and the routes, are
-// the routers' part. A lease from before holds until it expires, while the server is asked whether
-// the link is still the same (CONFIRM).
+// without anything kept. An address is a /128: the networks on the link, and the routes, are the
+// routers' part. CONFIRM asks if a lease from before still belongs to the link.
 //
-// Whether another machine has the address is found out by the kernel, which then does not use it;
-// told of that (duplicated()), the client refuses it (DECLINE) and asks for another one, the first
-// time at once, then at growing intervals. What is no longer wanted is given back (RELEASE). Both
-// are said once the address has been removed from the link (removed()): §18.2.7 wants that order,
-// and a server may offer what was refused once more, which the kernel tries only when it is added
-// anew. Where that takes more than 5 s, because somebody else wants the same address on the link,
-// a refusal is said all the same, and else the server is left to wait for the lease's end. Both are
-// said four times at most, in 15 s.
+// The kernel finds out if another machine has the address, and then does not use it; the client is
+// informed (duplicated()), declines it (DECLINE) and asks for another one, the first time at once,
+// then at growing intervals. An address that is no longer wanted is given back (RELEASE). Both are
+// sent once the address has been removed from the link (removed()): §18.2.7 wants that order, and a
+// server may offer a declined address once more, which the kernel tries only when it is added anew.
+// Where that takes more than 5 s, because another program wants the same address on the link, a
+// DECLINE is sent all the same, and instead of a RELEASE the server waits for the lease's end. Both
+// are sent four times at most, in 15 s.
 #pragma once
 
 #include <kj/one-of.h>
-#include <kj/time.h>
 
-#include "networkd/dhcp/dhcp-client.h"
-#include "networkd/dhcp/dhcp-message6.h"
+#include "networkd/dhcp/dhcp-lease-cycle.h"
+#include "networkd/dhcp/dhcp-lease6.h"
 
 namespace talos::networkd::dhcp {
 
@@ -31,104 +29,56 @@ struct Settings6 {
   bool address = true;
 };
 
-struct Lease6 {
-  kj::Array<kj::byte> server;  // its identifier
-  kj::Maybe<Ip> address;       // none: of an INFORMATION-REQUEST
-  uint32_t seconds = 0;        // valid
-  kj::Vector<Ip> resolvers, timeServers;
-  kj::Vector<kj::String> search;
-  kj::String hostname;
-  kj::TimePoint obtained = kj::origin<kj::TimePoint>();
-  // None: never. Without address `renew` is when to ask again.
-  kj::Maybe<kj::TimePoint> renew, rebind, expires;
-  kj::Array<kj::byte> message;
-
-  bool expired(kj::TimePoint now) const;
+struct Send6 {  // to all servers of the link
+  Message6 message;
 };
-// Of a reply. None when it has no address for `association`, or one that cannot be used.
-kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::TimePoint obtained);
-// Of the answer to an INFORMATION-REQUEST.
-Lease6 informationOf(const Message6& message, kj::TimePoint obtained);
+using Action6 = kj::OneOf<Send6, Bound, Lost>;
 
-// The file (dhcp-lease-file.h).
-kj::Array<kj::byte> encode(const Lease6& lease);
-kj::Maybe<Lease6> decodeLease6(Bytes file, uint32_t association, kj::TimePoint now);
-
-class Client6 {
+class Client6 final : public LeaseCycle<Lease6, Action6> {
  public:
-  enum class State {
-    kDown,  // no carrier, or no link-local address yet
-    kInit,  // waits before it asks again
-    kSoliciting,
-    kRequesting,
-    kBound,
-    kRenewing,
-    kRebinding,
-    kConfirming,
-    kAsking,  // for information
-    kInformed,
-    kReleasing,
-    kDeclining,
-  };
-  struct Send {  // to all servers of the link
-    Message6 message;
-  };
-  using Action = kj::OneOf<Send, Bound, Lost>;
-  using Actions = kj::Vector<Action>;
-
+  using Send = Send6;
   explicit Client6(Settings6 settings, kj::Maybe<Lease6> kept = nullptr);
 
-  Actions linkUp(Moment now);  // and there is a link-local address
+  // linkUp(): and there is a link-local address.
   Actions linkDown();
   Actions hear(const Message6& message, Moment now);
-  Actions timeout(Moment now);
   // The kernel says that another machine has the address that is held.
   Actions duplicated(Moment now);
-  // It is no longer wanted. What follows is over when it has ended().
+  // The lease is no longer wanted. The exchange with the server is over when it has ended().
   Actions release(Moment now);
-  // The address that is to be given back, or is refused, is not on the link any more.
+  // The address that is to be released or declined is not on the link any more.
   Actions removed(Moment now);
   bool ended() const { return released && current == State::kDown; }
 
-  State state() const { return current; }
-  kj::Maybe<kj::TimePoint> deadline() const;
-  // Lost tells the end only of one with an address.
-  kj::Maybe<const Lease6&> lease() const;
-  // What is to be given back, or is refused.
+  // The address that is to be released or declined.
   kj::Maybe<const Ip&> leaving() const;
-  bool listens() const;
+  bool listens() const { return !onLink && LeaseCycle::listens(); }
   uint32_t association() const { return number; }
 
  private:
   Settings6 settings;
   kj::Array<kj::byte> identifier;
   uint32_t number;
-  State current = State::kDown;
-  kj::Maybe<Lease6> held;
   kj::Maybe<Message6> best;  // advertisement
   struct Past {
     Ip address;
     kj::Array<kj::byte> server;
   };
-  kj::Maybe<Past> past;   // in kReleasing and kDeclining
-  bool onLink = false;    // still, the address of `past`
-  bool released = false;  // nothing more is asked for
-  uint32_t exchange = 0;
-  kj::TimePoint began = kj::origin<kj::TimePoint>();  // of the exchange
-  // The last message of it: lifetimes count from there, because hours may lie before it.
-  kj::TimePoint sent = kj::origin<kj::TimePoint>();
-  kj::Maybe<kj::TimePoint> next;
-  kj::Duration pause = 0 * kj::SECONDS, longest;  // SOL_MAX_RT or INF_MAX_RT
-  unsigned tries = 0;
-  unsigned failures = 0;   // refusals in a row
-  unsigned conflicts = 0;  // addresses in a row that others have
+  kj::Maybe<Past> past;  // in kReleasing and kDeclining
+  bool onLink = false;   // still, the address of `past`
+  kj::Duration lastPause = 0 * kj::SECONDS;
+  kj::Duration longest = 3600 * kj::SECONDS;  // SOL_MAX_RT or INF_MAX_RT
+  unsigned conflicts = 0;                     // addresses in a row that other machines have
 
-  void enter(State state, Moment now, Actions& out);
-  bool expire(Moment now, Actions& out);
-  void stillOnLink(Moment now, Actions& out);
-  void giveUp(Moment now, Actions& out);
-  void goOn(Moment now, Actions& out);
-  void send(Moment now, Actions& out);
+  void send(Moment now, Actions& out) override;
+  unsigned mostTries() const override;
+  kj::Duration refusalPause(unsigned count, Moment now) const override;
+  bool hasOffer() const override { return best != nullptr; }
+  void dropOffers() override { best = nullptr; }
+  bool ownTimeout(Moment now, Actions& out) override;
+  void left(Moment now, Actions& out) override;
+  void down() override;
+
   // Of the state.
   Message6 message(Moment now) const;
   // The address that it is about, and the only server that is meant.
@@ -139,15 +89,9 @@ class Client6 {
   Subject subject(Moment now) const;
   void advertised(const Message6& message, Moment now, Actions& out);
   void replied(const Message6& message, Moment now, Actions& out);
-  void bind(Lease6 lease, Moment now, Actions& out);
   void leave(State how, Moment now);
-  void askAnew(unsigned& reasons, Moment now, Actions& out);
-  bool partFrom(kj::StringPtr why, Actions& out);
-  void settle();
-  void lose(kj::StringPtr why, Actions& out);
+  bool partFrom(kj::StringPtr cause, Actions& out);
   bool acceptable(const Message6& message) const;
 };
-
-kj::StringPtr nameOf(Client6::State state);
 
 }  // namespace talos::networkd::dhcp

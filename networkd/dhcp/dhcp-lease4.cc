@@ -1,6 +1,5 @@
 #include "networkd/dhcp/dhcp-lease4.h"
 
-#include "networkd/dhcp/dhcp-client.h"
 #include "networkd/dhcp/dhcp-lease-file.h"
 
 namespace talos::networkd::dhcp {
@@ -57,16 +56,10 @@ void setTimes(Lease4& lease, const Message4& message) {
   auto first = uint64_t(message.renewal.orDefault(0)) * kj::SECONDS;
   if (first == kNone) first = whole / 2;
   if (first >= second) first = second / 7 * 4;
-  lease.renew = lease.obtained + first;
-  lease.rebind = lease.obtained + second;
-  lease.expires = lease.obtained + whole;
+  lease.setTimes(first, second, whole);
 }
 
 }  // namespace
-
-bool Lease4::expired(kj::TimePoint now) const {
-  return reached(expires, now);
-}
 
 Lease4 Lease4::clone() const {
   auto parsed = parse4(message);
@@ -81,16 +74,13 @@ kj::Maybe<Lease4> leaseOf(const Message4& message, kj::TimePoint obtained) {
   if (!usable4(message.yours) || message.lease.orDefault(1) == 0) return nullptr;
   unsigned length = message.prefixLength.orDefault(classLength(message.yours));
   lease.address = {message.yours, length == 0 ? classLength(message.yours) : length};
-  lease.obtained = obtained;
+  lease.prefix = lease.address;
+  lease.serverName = lease.server.toString();
+  lease.take(message, obtained);
   setRoutes(lease, message);
   setTimes(lease, message);
-  lease.resolvers.addAll(message.resolvers);
-  lease.timeServers.addAll(message.timeServers);
-  lease.hostname = kj::str(message.hostname);
   lease.domain = kj::str(message.domain);
-  for (auto& name : message.search) lease.search.add(kj::str(name));
   lease.mtu = message.mtu;
-  lease.message = encode(message);
   return kj::mv(lease);
 }
 

@@ -1,4 +1,7 @@
-#include "networkd/dhcp/dhcp-client6.h"
+#include "networkd/dhcp/dhcp-lease6.h"
+
+#include <kj/encoding.h>
+
 #include "networkd/dhcp/dhcp-lease-file.h"
 
 namespace talos::networkd::dhcp {
@@ -28,30 +31,20 @@ void setTimes(Lease6& lease, const Association6& association, const Address6& ad
   auto second = association.rebinding == 0 ? base / 5 * 4 : time(association.rebinding);
   second = kj::min(second, time(address.valid));
   first = kj::min(first, second);
-  lease.renew = lease.obtained + first;
-  lease.rebind = lease.obtained + second;
-  lease.expires = lease.obtained + time(address.valid);
+  lease.setTimes(first, second, time(address.valid));
 }
 
 }  // namespace
 
-bool Lease6::expired(kj::TimePoint now) const {
-  return reached(expires, now);
-}
-
 Lease6 informationOf(const Message6& message, kj::TimePoint obtained) {
   Lease6 lease;
   lease.server = copyOf(message.server);
-  lease.obtained = obtained;
-  lease.resolvers.addAll(message.resolvers);
-  lease.timeServers.addAll(message.timeServers);
-  for (auto& name : message.search) lease.search.add(kj::str(name));
-  lease.hostname = kj::str(message.hostname);
+  lease.serverName = kj::encodeHex(message.server);
+  lease.take(message, obtained);
   auto refresh = message.refresh.orDefault(kRefresh);
   if (refresh != kInfinite) {
     lease.renew = obtained + uint64_t(kj::max(refresh, kLeastRefresh)) * kj::SECONDS;
   }
-  lease.message = encode(message);
   return lease;
 }
 
@@ -64,6 +57,7 @@ kj::Maybe<Lease6> leaseOf(const Message6& message, uint32_t association, kj::Tim
       auto lease = informationOf(message, obtained);
       lease.renew = nullptr;
       lease.address = address.address;
+      lease.prefix = Prefix::host(address.address);
       setTimes(lease, candidate, address);
       return kj::mv(lease);
     }

@@ -27,7 +27,7 @@ struct Status6 {
 struct Address6 {
   Ip address = Ip::any(AF_INET6);
   uint32_t preferred = 0, valid = 0;  // seconds
-  kj::Maybe<Status6> status;
+  kj::Maybe<Status6> status = nullptr;
 };
 
 // IA_NA

@@ -15,7 +15,7 @@ namespace {
 
 const kj::byte kMac[] = {2, 0, 0, 0, 0, 1};
 
-struct Loop {
+struct Fixture {
   kj::UnixEventPort port;
   kj::EventLoop loop{port};
   kj::WaitScope scope{loop};
@@ -24,9 +24,9 @@ struct Loop {
   kj::Function<uint64_t()> random = [] { return uint64_t(1000) << 32; };
   unsigned changes = 0;
 
-  Loop() { makeDirectories(directory); }
-  ~Loop() noexcept(false) { removeTree(directory); }
-  Surroundings around() { return {port, timer, directory, random}; }
+  Fixture() { makeDirectories(directory); }
+  ~Fixture() noexcept(false) { removeTree(directory); }
+  Dependencies dependencies() { return {port, timer, directory, random}; }
   LinkState link() {
     LinkState state;
     state.index = 0x7ffffff0;
@@ -56,36 +56,36 @@ Lease4 lease4(kj::TimePoint since) {
 
 // Catches: a status that says "confirming" for half an hour, because nothing is done when nobody
 // answers.
-TEST(Operator4, TellsAlsoOfWhatItDoesNot) {
-  Loop world;
-  writeFileAtomically(kj::str(world.directory, "/dhcp4-none0"),
-                      encode(lease4(world.timer.now())).asChars(), 0600);
+TEST(Operator4, ReportsAStateChangeWithoutAnAction) {
+  Fixture fixture;
+  writeFileAtomically(kj::str(fixture.directory, "/dhcp4-none0"),
+                      encode(lease4(fixture.timer.now())).asChars(), 0600);
   Client4::State last = Client4::State::kDown;
   kj::Maybe<Operator4&> self;
-  Operator4 four(world.around(), "none0", world.link(), "", [&] {
+  Operator4 four(fixture.dependencies(), "none0", fixture.link(), "", [&] {
     KJ_IF_MAYBE (there, self) last = there->client().state();
   });
   self = four;
-  EXPECT_EQ(four.client().state(), Client4::State::kRebooting);
-  world.advance(40 * kj::SECONDS);
+  EXPECT_EQ(four.client().state(), Client4::State::kConfirming);
+  fixture.advance(40 * kj::SECONDS);
   EXPECT_EQ(four.client().state(), Client4::State::kBound);
   EXPECT_EQ(last, Client4::State::kBound);
 }
 
 // Catches: an address of one card on another that has its name now; a file that nobody can read and
 // nobody removes.
-TEST(Operators, TakeNoLeaseOfAnotherCard) {
-  Loop world;
-  auto four4 = kj::str(world.directory, "/dhcp4-none0"),
-       six6 = kj::str(world.directory, "/dhcp6-none0");
-  writeFileAtomically(four4, encode(lease4(world.timer.now())).asChars(), 0600);
+TEST(OperatorManager, TakeNoLeaseOfAnotherCard) {
+  Fixture fixture;
+  auto four4 = kj::str(fixture.directory, "/dhcp4-none0"),
+       six6 = kj::str(fixture.directory, "/dhcp6-none0");
+  writeFileAtomically(four4, encode(lease4(fixture.timer.now())).asChars(), 0600);
   writeFileAtomically(six6, "no lease"_kj, 0600);
-  auto link = world.link();
+  auto link = fixture.link();
   link.hardwareAddress.back() = 2;
-  Operator4 four(world.around(), "none0", kj::mv(link), "", [] {});
-  Operator6 six(Operator6::Kind::kDhcp, world.around(), "none0", world.link(), [] {});
+  Operator4 four(fixture.dependencies(), "none0", kj::mv(link), "", [] {});
+  Operator6 six(Operator6::Kind::kDhcp, fixture.dependencies(), "none0", fixture.link(), [] {});
   EXPECT_TRUE(four.client().lease() == nullptr);
-  EXPECT_EQ(four.word(), "selecting");
+  EXPECT_EQ(four.stateName(), "selecting");
   EXPECT_FALSE(six.watches());
   six.stop();
   EXPECT_TRUE(tryReadFile(six6) == nullptr);
@@ -93,26 +93,28 @@ TEST(Operators, TakeNoLeaseOfAnotherCard) {
 
 // Catches: a state that says something else than why nothing happens, and a lease that is still
 // there when nobody wants it.
-TEST(Operators, SayThatThereIsNoCarrierAndEndWithoutOne) {
-  Loop world;
-  auto path = kj::str(world.directory, "/dhcp4-none0");
-  writeFileAtomically(path, encode(lease4(world.timer.now())).asChars(), 0600);
+TEST(OperatorManager, SayThatThereIsNoCarrierAndEndWithoutOne) {
+  Fixture fixture;
+  auto path = kj::str(fixture.directory, "/dhcp4-none0");
+  writeFileAtomically(path, encode(lease4(fixture.timer.now())).asChars(), 0600);
   auto ignore = [] {};
-  Operator4 four(world.around(), "none0", world.link(), "", ignore);
-  Operator6 six(Operator6::Kind::kDhcp, world.around(), "none0", world.link(), ignore);
-  Operator6 routers(Operator6::Kind::kRouters, world.around(), "none0", world.link(), ignore);
-  EXPECT_EQ(four.word(), "confirming");
-  EXPECT_EQ(six.word(), "no link-local address");
-  EXPECT_EQ(routers.word(), "listening");
+  Operator4 four(fixture.dependencies(), "none0", fixture.link(), "", ignore);
+  Operator6 six(Operator6::Kind::kDhcp, fixture.dependencies(), "none0", fixture.link(), ignore);
+  Operator6 routers(Operator6::Kind::kRouters, fixture.dependencies(), "none0", fixture.link(),
+                    ignore);
+  EXPECT_EQ(four.stateName(), "confirming");
+  EXPECT_EQ(six.stateName(), "no link-local address");
+  EXPECT_EQ(routers.stateName(), "listening");
   four.setRunning(false);
   six.setRunning(false);
   routers.setRunning(false);
-  for (auto word : {four.word(), six.word(), routers.word()}) EXPECT_EQ(word, "no carrier");
+  for (auto name : {four.stateName(), six.stateName(), routers.stateName()})
+    EXPECT_EQ(name, "no carrier");
   EXPECT_TRUE(tryReadFile(path) != nullptr) << "a cable that is out changes nothing";
-  world.advance(60 * kj::SECONDS);
-  EXPECT_EQ(four.word(), "no carrier");
+  fixture.advance(60 * kj::SECONDS);
+  EXPECT_EQ(four.stateName(), "no carrier");
   four.setRunning(true);
-  EXPECT_EQ(four.word(), "confirming");
+  EXPECT_EQ(four.stateName(), "confirming");
   four.setRunning(false);
   four.stop();
   six.stop();
@@ -139,17 +141,17 @@ TEST(Operator6, FollowsWhatTheKernelSaysOfItsAddress) {
               {said(IFA_F_DADFAILED, 0x7ffffff0, "fd00::8"), true},
               {said(IFA_F_DADFAILED | IFA_F_TENTATIVE), false}};
   for (auto& row : rows) {
-    Loop world;
-    auto path = kj::str(world.directory, "/dhcp6-none0");
+    Fixture fixture;
+    auto path = kj::str(fixture.directory, "/dhcp6-none0");
     Message6 m;
     m.type = Message6::Type::kReply;
     m.client = linkLayerIdentifier(1, kMac);
     m.server = linkLayerIdentifier(1, kMac);
     m.associations.add().id = 1;  // the hardware address' last four octets
     m.associations[0].addresses.add(Address6{address, 3000, 4000, nullptr});
-    auto lease = KJ_ASSERT_NONNULL(leaseOf(m, 1, world.timer.now()));
+    auto lease = KJ_ASSERT_NONNULL(leaseOf(m, 1, fixture.timer.now()));
     writeFileAtomically(path, encode(lease).asChars(), 0600);
-    Operator6 six(Operator6::Kind::kDhcp, world.around(), "none0", world.link(), [] {});
+    Operator6 six(Operator6::Kind::kDhcp, fixture.dependencies(), "none0", fixture.link(), [] {});
     EXPECT_TRUE(six.watches());
     six.see(kj::arrayPtr(&row.there, 1));
     auto& client = KJ_ASSERT_NONNULL(six.client());

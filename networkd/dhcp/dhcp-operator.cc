@@ -11,32 +11,44 @@ namespace {
 constexpr size_t kLargestFile = 16 << 10;
 }
 
-Operator::Operator(Surroundings around, kj::StringPtr protocol, kj::StringPtr file,
+Operator::Operator(Dependencies deps, kj::StringPtr protocol, kj::StringPtr file,
                    kj::StringPtr name, LinkState link, kj::Function<void()> changed)
-    : around(around),
+    : deps(deps),
       name(kj::str(name)),
       state(kj::mv(link)),
       changed(kj::mv(changed)),
       protocol(kj::str(protocol)),
-      path(kj::str(around.directory, '/', file, '-', name)) {}
+      path(kj::str(deps.directory, '/', file, '-', name)) {}
 
 kj::Promise<void> Operator::run() {
   for (;;) {
     auto next = woken.next();
     for (auto socket : sockets()) next = next.exclusiveJoin(socket->readable());
-    bool more = drain();  // behind the promises, which tell of what comes after this
-    KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(around.timer.atTime(*moment));
+    bool more = drain();  // behind the promises, which cover packets that come after this
+    KJ_IF_MAYBE (moment, deadline()) next = next.exclusiveJoin(deps.timer.atTime(*moment));
     // By the timer, so that in a flood the rest of the program has its turn.
-    if (more) next = around.timer.afterDelay(0 * kj::SECONDS);
+    if (more) next = deps.timer.afterDelay(0 * kj::SECONDS);
     co_await next;
     timeout();
   }
 }
 
-void Operator::failed(kj::String why) {
-  if (why.size() > 0 && why != lastFailure)
-    log::warn(kj::str(protocol, " failed; retrying"), {{"link", name}, {"error", why}});
-  lastFailure = kj::mv(why);
+void Operator::open(kj::Maybe<kj::Own<Listener>>& socket,
+                    kj::FunctionParam<kj::AutoCloseFd()> opener) {
+  if (socket != nullptr) return;
+  attempt("cannot open the socket", [&] { socket = kj::heap<Listener>(deps.port, opener()); });
+}
+
+void Operator::report(LeaseState now) {
+  lastReported = now;
+  wake();
+  changed();
+}
+
+void Operator::failed(kj::String error) {
+  if (error.size() > 0 && error != lastFailure)
+    log::warn(kj::str(protocol, " failed; retrying"), {{"link", name}, {"error", error}});
+  lastFailure = kj::mv(error);
 }
 
 kj::Array<kj::byte> Operator::readFile() {
@@ -51,16 +63,25 @@ kj::Array<kj::byte> Operator::readFile() {
   return content;
 }
 
-void Operator::writeFile(Bytes lease) {
-  attempt("cannot write the lease file", [&] { writeFileAtomically(path, lease.asChars(), 0600); });
+void Operator::obtained(Bytes file) {
+  KJ_IF_MAYBE (there, lease()) {
+    KJ_IF_MAYBE (prefix, there->prefix) {
+      log::info("lease obtained", {{"link", name},
+                                   {"address", prefix->address},
+                                   {"server", there->serverName},
+                                   {"seconds", there->seconds}});
+      attempt("cannot write the lease file",
+              [&] { writeFileAtomically(path, file.asChars(), 0600); });
+    }
+  }
 }
 
 void Operator::removeFile() {
   ::unlink(path.cStr());
 }
 
-void Operator::leaseEnds(kj::StringPtr why) {
-  log::warn(kj::str("lease lost: ", why), {{"link", name}});
+void Operator::lost(kj::StringPtr cause) {
+  log::warn(kj::str("lease lost: ", cause), {{"link", name}});
   removeFile();
 }
 

@@ -14,9 +14,9 @@ Ip broadcastAddress() {
 
 }  // namespace
 
-Operator4::Operator4(Surroundings around, kj::StringPtr name, LinkState link,
-                     kj::StringPtr hostname, kj::Function<void()> changed)
-    : Operator(around, "DHCP", "dhcp4", name, kj::mv(link), kj::mv(changed)),
+Operator4::Operator4(Dependencies deps, kj::StringPtr name, LinkState link, kj::StringPtr hostname,
+                     kj::Function<void()> changed)
+    : Operator(deps, "DHCP", "dhcp4", name, kj::mv(link), kj::mv(changed)),
       machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname)}, load()) {
   bool starts = state.running;
   state.running = false;
@@ -28,12 +28,17 @@ Operator4::Operator4(Surroundings around, kj::StringPtr name, LinkState link,
 
 // A lease of another card that had this name is none.
 kj::Maybe<Lease4> Operator4::load() {
-  auto result = decodeLease4(readFile(), around.timer.now());
+  auto result = decodeLease4(readFile(), deps.timer.now());
   KJ_IF_MAYBE (lease, result) {
     auto parsed = parse4(lease->message);
     if (KJ_ASSERT_NONNULL(parsed.message).hardwareAddress != state.hardwareAddress) return nullptr;
   }
   return result;
+}
+
+kj::Maybe<const Lease&> Operator4::lease() const {
+  KJ_IF_MAYBE (there, machine.lease()) return *there;
+  return nullptr;
 }
 
 void Operator4::setRunning(bool running) {
@@ -59,11 +64,16 @@ kj::Vector<Listener*> Operator4::sockets() {
   return open;
 }
 
-void Operator4::timeout() {
-  if (reached(deadline(), around.timer.now())) perform(machine.timeout(moment()));
+void Operator4::openSockets() {
+  if (machine.listens()) open(packets, [this] { return openPackets4(state.index); });
+  if (machine.probes()) open(arp, [this] { return openArp(state.index); });
 }
 
-// Each packet as if it had come alone: what the one before it changed counts.
+void Operator4::timeout() {
+  if (reached(deadline(), deps.timer.now())) perform(machine.timeout(moment()));
+}
+
+// Each packet as if it had come alone: changes by the one before it count.
 bool Operator4::drain() {
   bool more = false;
   KJ_IF_MAYBE (listener, packets) {
@@ -86,88 +96,80 @@ void Operator4::hear(const Message4& message, Bytes sender) {
   auto before = machine.state();
   auto actions = machine.hear(message, moment());
   bool taken = machine.state() != before && message.type == Message4::Type::kAck;
-  if (taken) server = copyOf(sender);
+  if (taken) serverHardware = copyOf(sender);
   perform(kj::mv(actions));
 }
 
 void Operator4::perform(Client4::Actions actions) {
-  openSockets();
-  for (auto& action : actions) perform(action);
-  if (actions.size() == 0 && machine.state() == told) return;
-  told = machine.state();
-  wake();
-  changed();
-}
-
-void Operator4::openSockets() {
-  auto adjust = [&](kj::Maybe<kj::Own<Listener>>& socket, bool wanted, auto&& open) {
-    if (wanted && socket == nullptr) {
-      attempt("cannot open the socket",
-              [&] { socket = kj::heap<Listener>(around.port, open(state.index)); });
-    }
-  };
-  adjust(packets, machine.listens(), openPackets4);
-  adjust(arp, machine.probes(), openArp);
-}
-
-void Operator4::perform(const Action& action) {
-  KJ_SWITCH_ONEOF(action) {
-    KJ_CASE_ONEOF(broadcast, Broadcast) {
-      KJ_IF_MAYBE (listener, packets) {  // else it was said why there is none
-        attempt("cannot send to all servers", [&] {
-          // A renewal by broadcast comes from our address, everything else from none.
-          auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(),
-                              kServerPort4, encode(broadcast.message));
-          sendToAll((*listener)->get(), state.index, ETHERTYPE_IP, packet);
-        });
+  performAll(machine, kj::mv(actions), [this](const Action4& action) {
+    KJ_SWITCH_ONEOF(action) {
+      KJ_CASE_ONEOF(broadcast, Broadcast) {
+        send(broadcast);
+      }
+      KJ_CASE_ONEOF(message, Unicast) {
+        send(message);
+      }
+      KJ_CASE_ONEOF(release, Release) {
+        send(release);
+      }
+      KJ_CASE_ONEOF(packet, SendArp) {
+        send(packet);
+      }
+      KJ_CASE_ONEOF(bound, Bound) {
+        KJ_IF_MAYBE (lease, machine.lease()) obtained(encode(*lease));
+      }
+      KJ_CASE_ONEOF(end, Lost) {
+        serverHardware = nullptr;
+        lost(end.cause);
       }
     }
-    KJ_CASE_ONEOF(message, Unicast) {
-      attempt("cannot send to the server", [&] {
-        unicast = openUnicast4(name, message.from);
-        sendTo(KJ_ASSERT_NONNULL(unicast), message.to, kServerPort4, 0, encode(message.message));
-      });
-    }
-    KJ_CASE_ONEOF(release, Release) {
-      log::info("releasing the lease",
-                {{"link", name}, {"address", release.from}, {"server", release.to}});
-      attempt("cannot send to the server", [&] {
-        auto packet =
-            wrap4(release.from, kClientPort4, release.to, kServerPort4, encode(release.message));
-        auto fd = openPackets4(state.index);
-        if (server.size() > 0) {
-          sendTo(fd, server, state.index, ETHERTYPE_IP, packet);
-        } else {
-          sendToAll(fd, state.index, ETHERTYPE_IP, packet);
-        }
-      });
-    }
-    KJ_CASE_ONEOF(packet, SendArp) {
-      attempt("cannot send ARP", [&] {
-        kj::AutoCloseFd own;
-        int fd = -1;
-        KJ_IF_MAYBE (listener, arp) {
-          fd = (*listener)->get();
-        } else {
-          fd = own = openArp(state.index);
-        }
-        sendToAll(fd, state.index, ETHERTYPE_ARP, encode(packet.arp));
-      });
-    }
-    KJ_CASE_ONEOF(bound, Bound) {
-      KJ_IF_MAYBE (lease, machine.lease()) {
-        log::info("lease obtained", {{"link", name},
-                                     {"address", lease->address},
-                                     {"server", lease->server},
-                                     {"seconds", lease->seconds}});
-        writeFile(encode(*lease));
-      }
-    }
-    KJ_CASE_ONEOF(lost, Lost) {
-      server = nullptr;
-      leaseEnds(lost.why);
-    }
+  });
+}
+
+void Operator4::send(const Broadcast& broadcast) {
+  KJ_IF_MAYBE (listener, packets) {  // else the failure to open it was logged
+    attempt("cannot send to all servers", [&] {
+      // A renewal by broadcast comes from our address, everything else from none.
+      auto packet = wrap4(broadcast.message.client, kClientPort4, broadcastAddress(), kServerPort4,
+                          encode(broadcast.message));
+      sendToAll((*listener)->get(), state.index, ETHERTYPE_IP, packet);
+    });
   }
+}
+
+void Operator4::send(const Unicast& message) {
+  attempt("cannot send to the server", [&] {
+    unicast = openUnicast4(name, message.from);
+    sendTo(KJ_ASSERT_NONNULL(unicast), message.to, kServerPort4, 0, encode(message.message));
+  });
+}
+
+void Operator4::send(const Release& release) {
+  log::info("releasing the lease",
+            {{"link", name}, {"address", release.from}, {"server", release.to}});
+  attempt("cannot send to the server", [&] {
+    auto packet =
+        wrap4(release.from, kClientPort4, release.to, kServerPort4, encode(release.message));
+    auto fd = openPackets4(state.index);
+    if (serverHardware.size() > 0) {
+      sendTo(fd, serverHardware, state.index, ETHERTYPE_IP, packet);
+    } else {
+      sendToAll(fd, state.index, ETHERTYPE_IP, packet);
+    }
+  });
+}
+
+void Operator4::send(const SendArp& packet) {
+  attempt("cannot send ARP", [&] {
+    kj::AutoCloseFd own;
+    int fd = -1;
+    KJ_IF_MAYBE (listener, arp) {
+      fd = (*listener)->get();
+    } else {
+      fd = own = openArp(state.index);
+    }
+    sendToAll(fd, state.index, ETHERTYPE_ARP, encode(packet.arp));
+  });
 }
 
 }  // namespace talos::networkd::dhcp

@@ -15,9 +15,9 @@ constexpr auto kQuickLook = 100 * kj::MILLISECONDS, kSlowLook = 1 * kj::SECONDS;
 
 }  // namespace
 
-Operator6::Operator6(Kind kind, Surroundings around, kj::StringPtr name, LinkState link,
+Operator6::Operator6(Kind kind, Dependencies deps, kj::StringPtr name, LinkState link,
                      kj::Function<void()> changed)
-    : Operator(around, "DHCPv6", "dhcp6", name, kj::mv(link), kj::mv(changed)), kind(kind) {
+    : Operator(deps, "DHCPv6", "dhcp6", name, kj::mv(link), kj::mv(changed)), kind(kind) {
   if (kind == Kind::kDhcp) startClient(true);
   bool starts = state.running;
   state.running = false;
@@ -31,13 +31,25 @@ void Operator6::startClient(bool address) {
   kj::Maybe<Lease6> kept;
   if (address) {
     Client6 plain(Settings6{copyOf(state.hardwareAddress), address});
-    kept = decodeLease6(readFile(), plain.association(), around.timer.now());
+    kept = decodeLease6(readFile(), plain.association(), deps.timer.now());
   }
   machine = kj::heap<Client6>(Settings6{copyOf(state.hardwareAddress), address}, kj::mv(kept));
 }
 
 kj::Maybe<const Client6&> Operator6::client() const {
   KJ_IF_MAYBE (there, machine) return **there;
+  return nullptr;
+}
+
+kj::Maybe<const Lease&> Operator6::lease() const {
+  KJ_IF_MAYBE (client, machine) {
+    KJ_IF_MAYBE (there, (*client)->lease()) return *there;
+  }
+  return nullptr;
+}
+
+kj::Maybe<const Advertised&> Operator6::advertised() const {
+  if (kind == Kind::kRouters) return routers;
   return nullptr;
 }
 
@@ -92,17 +104,17 @@ void Operator6::see(kj::ArrayPtr<const netlink::Address> addresses) {
   }
 }
 
-kj::StringPtr Operator6::word() const {
+kj::StringPtr Operator6::stateName() const {
   if (!state.running) return "no carrier";
   if (kind == Kind::kRouters) return routers.any() ? "advertised" : "listening";
-  KJ_IF_MAYBE (client, machine) return nameOf((*client)->state());
-  return "";
+  auto now = KJ_ASSERT_NONNULL(machine)->state();
+  return now == LeaseState::kDown ? "no link-local address"_kj : nameOf(now);
 }
 
 void Operator6::look() {
   lookAt = nullptr;
   if (!hasLinkLocal(name, state.index)) {
-    lookAt = around.timer.now() + (looks < kQuickLooks ? kQuickLook : kSlowLook);
+    lookAt = deps.timer.now() + (looks < kQuickLooks ? kQuickLook : kSlowLook);
     ++looks;
     return;
   }
@@ -112,15 +124,15 @@ void Operator6::look() {
 }
 
 void Operator6::solicit() {
-  listen();
-  KJ_IF_MAYBE (listener, icmp) {  // else it was said why there is none
+  openSockets();
+  KJ_IF_MAYBE (listener, icmp) {  // else the failure to open it was logged
     attempt("cannot send to the routers", [&] {
       sendTo((*listener)->get(), Ip::require("ff02::2"), 0, state.index,
              routerSolicitation(state.hardwareAddress));
     });
   }
   solicitAt = nullptr;
-  if (++solicitations < kSolicitations) solicitAt = around.timer.now() + kSolicitPause;
+  if (++solicitations < kSolicitations) solicitAt = deps.timer.now() + kSolicitPause;
 }
 
 kj::Maybe<kj::TimePoint> Operator6::deadline() const {
@@ -130,7 +142,7 @@ kj::Maybe<kj::TimePoint> Operator6::deadline() const {
 }
 
 void Operator6::timeout() {
-  auto now = around.timer.now();
+  auto now = deps.timer.now();
   if (reached(lookAt, now)) look();
   if (reached(solicitAt, now)) solicit();
   if (routers.expire(now)) changed();
@@ -169,7 +181,7 @@ bool Operator6::drain() {
       if (heard.hopLimit != kUnpassedHops || !heard.from.isLinkLocal()) return;
       KJ_IF_MAYBE (message, parseAdvertisement(heard.bytes)) {
         solicitAt = nullptr;
-        if (routers.hear(*message, around.timer.now())) changed();
+        if (routers.hear(*message, deps.timer.now())) changed();
         if (routers.other() && machine == nullptr) {
           startClient(false);
           KJ_IF_MAYBE (client, machine) perform((*client)->linkUp(moment()));
@@ -180,51 +192,30 @@ bool Operator6::drain() {
   return more;
 }
 
-void Operator6::listen() {
-  if (kind == Kind::kRouters && icmp == nullptr) {
-    attempt("cannot open the socket",
-            [&] { icmp = kj::heap<Listener>(around.port, openAdvertisements(name, state.index)); });
-  }
-  if (asks() && udp == nullptr) {
-    attempt("cannot open the socket",
-            [&] { udp = kj::heap<Listener>(around.port, openUdp6(name)); });
-  }
+void Operator6::openSockets() {
+  if (kind == Kind::kRouters) open(icmp, [this] { return openAdvertisements(name, state.index); });
+  if (asks()) open(udp, [this] { return openUdp6(name); });
 }
 
 void Operator6::perform(Client6::Actions actions) {
-  listen();
-  for (auto& action : actions) perform(action);
-  auto state = Client6::State::kDown;
-  KJ_IF_MAYBE (client, machine) state = (*client)->state();
-  if (actions.size() == 0 && state == told) return;
-  told = state;
-  wake();
-  changed();
-}
-
-void Operator6::perform(const Client6::Action& action) {
-  KJ_SWITCH_ONEOF(action) {
-    KJ_CASE_ONEOF(send, Client6::Send) {
-      KJ_IF_MAYBE (listener, udp) {
-        attempt("cannot send to all servers", [&] {
-          sendTo((*listener)->get(), Ip::require("ff02::1:2"), kServerPort6, state.index,
-                 encode(send.message));
-        });
-      }
-    }
-    KJ_CASE_ONEOF(bound, Bound) {
-      KJ_IF_MAYBE (lease, KJ_ASSERT_NONNULL(machine)->lease()) {
-        KJ_IF_MAYBE (address, lease->address) {
-          log::info("lease obtained",
-                    {{"link", name}, {"address", *address}, {"seconds", lease->seconds}});
-          writeFile(encode(*lease));
+  performAll(*KJ_ASSERT_NONNULL(machine), kj::mv(actions), [this](const Action6& action) {
+    KJ_SWITCH_ONEOF(action) {
+      KJ_CASE_ONEOF(send, Send6) {
+        KJ_IF_MAYBE (listener, udp) {
+          attempt("cannot send to all servers", [&] {
+            sendTo((*listener)->get(), Ip::require("ff02::1:2"), kServerPort6, state.index,
+                   encode(send.message));
+          });
         }
       }
+      KJ_CASE_ONEOF(bound, Bound) {
+        KJ_IF_MAYBE (lease, KJ_ASSERT_NONNULL(machine)->lease()) obtained(encode(*lease));
+      }
+      KJ_CASE_ONEOF(end, Lost) {
+        lost(end.cause);
+      }
     }
-    KJ_CASE_ONEOF(lost, Lost) {
-      leaseEnds(lost.why);
-    }
-  }
+  });
 }
 
 }  // namespace talos::networkd::dhcp

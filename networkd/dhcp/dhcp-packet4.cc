@@ -92,16 +92,27 @@ kj::Maybe<Arp> parseArp(Bytes packet) {
       protocolSize != 4 || (operation != 1 && operation != 2)) {
     return nullptr;
   }
-  return Arp{static_cast<Arp::Operation>(operation), copyOf(sender), senderAddress, copyOf(target),
-             targetAddress};
+  return Arp{.operation = static_cast<Arp::Operation>(operation),
+             .sender = copyOf(sender),
+             .senderAddress = senderAddress,
+             .target = copyOf(target),
+             .targetAddress = targetAddress};
 }
 
 Arp probe(Bytes own, Ip address) {
-  return {Arp::Operation::kRequest, copyOf(own), Ip::any(AF_INET), copyOf(kNoHardware), address};
+  return {.operation = Arp::Operation::kRequest,
+          .sender = copyOf(own),
+          .senderAddress = Ip::any(AF_INET),
+          .target = copyOf(kNoHardware),
+          .targetAddress = address};
 }
 
 Arp announcement(Bytes own, Ip address) {
-  return {Arp::Operation::kRequest, copyOf(own), address, copyOf(kNoHardware), address};
+  return {.operation = Arp::Operation::kRequest,
+          .sender = copyOf(own),
+          .senderAddress = address,
+          .target = copyOf(kNoHardware),
+          .targetAddress = address};
 }
 
 bool conflicts(const Arp& arp, Bytes own, Ip address) {

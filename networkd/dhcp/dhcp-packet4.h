@@ -1,5 +1,5 @@
-// What carries DHCPv4 before there is an address: IPv4 and UDP headers (RFC 791, 768, 1071), and
-// ARP (RFC 826, 5227), of Ethernet links. Pure; takes any bytes whatever.
+// The packets that carry DHCPv4 before there is an address: IPv4 and UDP headers (RFC 791, 768,
+// 1071), and ARP (RFC 826, 5227), of Ethernet links. Pure; accepts any bytes.
 #pragma once
 
 #include "networkd/dhcp/dhcp-wire.h"
@@ -32,7 +32,7 @@ kj::Maybe<Arp> parseArp(Bytes packet);
 Arp probe(Bytes own, Ip address);
 // It is mine from now on.
 Arp announcement(Bytes own, Ip address);
-// Whether it shows that another machine has the address or is about to take it (RFC 5227 §2.1.1).
+// True if it shows that another machine has the address or is about to take it (RFC 5227 §2.1.1).
 bool conflicts(const Arp& arp, Bytes own, Ip address);
 
 }  // namespace talos::networkd::dhcp

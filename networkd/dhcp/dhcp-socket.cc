@@ -183,9 +183,12 @@ bool receive(int fd, kj::Function<void(const Heard&)> each) {
     msghdr message{&from, sizeof(from), &part, 1, control, sizeof(control), 0};
     auto size = recvmsg(fd, &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return false;  // nothing left, or the link went; the link's state tells
-    Heard heard{buffer.slice(0, static_cast<size_t>(size)), addressIn(from), true, -1,
-                hardwareIn(from)};
+    if (size < 0) return false;  // nothing left, or the link went, which its state shows
+    Heard heard{.bytes = buffer.slice(0, static_cast<size_t>(size)),
+                .from = addressIn(from),
+                .checked = true,
+                .hopLimit = -1,
+                .sender = hardwareIn(from)};
     for (auto* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level == SOL_PACKET && c->cmsg_type == PACKET_AUXDATA) {
         tpacket_auxdata data;

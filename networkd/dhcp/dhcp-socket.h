@@ -49,16 +49,16 @@ kj::AutoCloseFd openUdp6(kj::StringPtr link);
 // ICMPv6, of which only router advertisements from the link itself (hop limit 255) pass.
 kj::AutoCloseFd openAdvertisements(kj::StringPtr link, unsigned index);
 
-// Whether packets to machines of the link find a source: an address of it that is not tentative.
+// True if the link has a source address for packets to its neighbours: one that is not tentative.
 bool hasLinkLocal(kj::StringPtr link, unsigned index);
 
 // Calls `each` for what waits in the socket, at most 64 packets, and returns: whether there may be
-// more, of which Listener::readable() will not tell (it tells of what comes).
+// more, which Listener::readable() does not report (it reports packets that come).
 struct Heard {
   Bytes bytes;
   Ip from;       // of UDP and ICMPv6
   bool checked;  // the sum in its UDP header is filled in
-  int hopLimit;  // of ICMPv6; -1: not told
+  int hopLimit;  // of ICMPv6; -1: not known
   Bytes sender;  // of packets: its hardware address
 };
 bool receive(int fd, kj::Function<void(const Heard&)> each);

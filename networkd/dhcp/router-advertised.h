@@ -1,7 +1,8 @@
-// What routers have advertised and still holds: resolvers and search domains, each until its own
-// time is over (RFC 8106 §5, 6). Pure.
+// Resolvers and search domains that routers have advertised, each until its lifetime is over (RFC
+// 8106 §5, 6). Pure.
 //
-// Whoever is on the link can advertise; so at most 16 of each are kept, the oldest goes first.
+// Any machine of the link can advertise; so at most 16 of each are kept, the oldest is dropped
+// first.
 #pragma once
 
 #include <kj/time.h>
@@ -12,7 +13,7 @@ namespace talos::networkd::dhcp {
 
 class Advertised {
  public:
-  // Whether it changed what resolvers() and search() give, or other().
+  // True if it changed the result of resolvers(), search() or other().
   bool hear(const Advertisement& message, kj::TimePoint now);
   bool expire(kj::TimePoint now);
   kj::Maybe<kj::TimePoint> deadline() const;

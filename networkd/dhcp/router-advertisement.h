@@ -1,6 +1,6 @@
-// What only user space can use of router advertisements, parsed from any bytes: resolvers, the
-// search list (RFC 8106), and whether DHCPv6 knows more. Addresses, routes and the MTU are the
-// kernel's part. Pure. RFC 4861 §4.2, 4.6, 6.1.2.
+// Parses the parts of router advertisements that only user space can use, from any bytes:
+// resolvers, the search list (RFC 8106), and the flag that DHCPv6 knows more. Addresses, routes and
+// the MTU are the kernel's part. Pure. RFC 4861 §4.2, 4.6, 6.1.2.
 #pragma once
 
 #include "networkd/dhcp/dhcp-wire.h"

@@ -1,5 +1,5 @@
-// What the tests of the DHCPv4 client stand on: a server and a network that exist only here, where
-// packets are lost, late, doubled or forged as a test says, and time is a number.
+// For tests of the DHCPv4 client: a model server and network, where packets are lost, late, doubled
+// or forged as a test says, and time is a number.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -145,8 +145,11 @@ class Client4Bench {
           KJ_IF_MAYBE (other, taken) {
             if (arp.arp.targetAddress == *other) {
               later([this, address = *other] {
-                Arp reply{Arp::Operation::kReply, copyOf(kOtherMac), address, copyOf(kMac),
-                          Ip::any(AF_INET)};
+                Arp reply{.operation = Arp::Operation::kReply,
+                          .sender = copyOf(kOtherMac),
+                          .senderAddress = address,
+                          .target = copyOf(kMac),
+                          .targetAddress = Ip::any(AF_INET)};
                 perform(client().hear(reply, moment()));
               });
             }
@@ -157,7 +160,7 @@ class Client4Bench {
         }
         KJ_CASE_ONEOF(lost, Lost) {
           EXPECT_TRUE(client().lease() == nullptr);
-          log.add(kj::str("lost: ", lost.why));
+          log.add(kj::str("lost: ", lost.cause));
         }
       }
     }
@@ -177,7 +180,7 @@ class Client4Bench {
     const kj::StringPtr kNames[] = {"",        "DISCOVER", "OFFER", "REQUEST",
                                     "DECLINE", "ACK",      "NAK",   "RELEASE"};
     log.add(kj::str(kNames[static_cast<unsigned>(message.type)], to == nullptr ? "" : " unicast"));
-    // What goes out is what the codec can carry.
+    // The codec can carry every message that is sent.
     auto parsed = parse4(encode(message));
     auto& read = KJ_ASSERT_NONNULL(parsed.message);
     EXPECT_TRUE(read == message);

@@ -113,7 +113,7 @@ struct Client6Bench {
         }
         KJ_CASE_ONEOF(lost, Lost) {
           EXPECT_TRUE(client().lease() == nullptr);
-          log.add(kj::str("lost: ", lost.why));
+          log.add(kj::str("lost: ", lost.cause));
         }
       }
     }

@@ -18,7 +18,7 @@ Observed observed(std::initializer_list<kj::StringPtr> names) {
   return result;
 }
 
-// Catches: a number that is taken for a link though it is none, a link that is told by its number,
+// Catches: a number that is taken for a link though it is none, a link that is named by its number,
 // and a name of a link that is taken for a word of the sentence.
 TEST(ChangeWords, LinksHaveTheirNames) {
   auto there = observed({"lo", "eth0", "link", "bond0"});
@@ -43,7 +43,7 @@ TEST(ChangeWords, LinksHaveTheirNames) {
       {netlink::DeleteLink{9}, "delete link 9", ""},
   };
   for (auto& row : rows) {
-    EXPECT_STREQ(told(row.change, there).cStr(), row.text.cStr());
+    EXPECT_STREQ(describe(row.change, there).cStr(), row.text.cStr());
     EXPECT_STREQ(linkOf(row.change, there).cStr(), row.link.cStr());
   }
 }

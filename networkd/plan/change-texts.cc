@@ -2,7 +2,7 @@
 
 namespace talos::networkd {
 
-kj::String told(const netlink::Change& change, const Observed& observed) {
+kj::String describe(const netlink::Change& change, const Observed& observed) {
   return netlink::describe(change, [&](unsigned index) {
     KJ_IF_MAYBE (link, observed.link(index)) return kj::str(link->name);
     return netlink::indexText(index);

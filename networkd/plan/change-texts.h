@@ -1,4 +1,4 @@
-// Changes of the kernel's network in the words of people: links by their names. Pure.
+// Changes of the kernel's network as text for people: links by their names. Pure.
 #pragma once
 
 #include "networkd/plan/network-plan.h"
@@ -7,7 +7,7 @@ namespace talos::networkd {
 
 // "add address 10.5.0.2/24 to link eth0", which netlink::describe() calls link 2. A link that
 // `observed` does not have keeps its number.
-kj::String told(const netlink::Change& change, const Observed& observed);
+kj::String describe(const netlink::Change& change, const Observed& observed);
 
 // The name of the link that the change is about; empty when that is gone.
 kj::String linkOf(const netlink::Change& change, const Observed& observed);

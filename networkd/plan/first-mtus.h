@@ -1,6 +1,6 @@
-// The MTUs that hardware had before a config wanted others, so that it goes back to them when no
-// config does. Pure; the controller keeps them in a file, written before the first change, so a
-// crash at any line loses none. A restart of the machine forgets them, and the changes with them.
+// The MTUs of hardware before a config changed them, so that they return to them when no config
+// sets one. Pure; the reconciler keeps them in a file, written before the first change, so a crash
+// at any line loses none. A restart of the machine forgets them, and the changes with them.
 #pragma once
 
 #include "networkd/plan/network-plan.h"
@@ -10,8 +10,8 @@ namespace talos::networkd {
 // Adds those that these steps are about to change for the first time; true if there are any.
 bool remember(std::vector<FirstMtu>& mtus, const Observed& observed,
               kj::ArrayPtr<const Step> steps);
-// Drops those of links that are gone, or have theirs again and are wanted with no other; true if
-// there are any. From then on it is somebody else's again.
+// Drops those of links that are gone, or have their own again and no spec with another; true if
+// there are any. From then on another program's value counts.
 bool forget(std::vector<FirstMtu>& mtus, const Wanted& wanted, const Observed& observed);
 
 // "2 1500", one link a line. What cannot be read is left out.

@@ -90,7 +90,7 @@ void Carriers::see(const Observed& observed, kj::TimePoint now) {
     if (seen.carrier || !seen.up) {
       seen.settled = nullptr;
     } else if (!before) {
-      seen.settled = now + kPatience;
+      seen.settled = now + kSettling;
     }
     current.insert(link.index, seen);
   }
@@ -109,8 +109,8 @@ kj::Vector<Carriers::Loss> Carriers::lost(const Wanted& wanted, const Observed& 
       auto& seen = KJ_ASSERT_NONNULL(links.find(link->index), "an observation that was not seen");
       if (now < seen.settled.orDefault(now)) continue;
       if (want.layer == kDefaultLayer && !seen.ever && !standsOn(want, wanted)) continue;
-      KJ_IF_MAYBE (why, reason(*link, wanted, observed)) {
-        result.add(Loss{kj::str(want.name), kj::str(want.name, ": no carrier: ", *why, kWaits)});
+      KJ_IF_MAYBE (cause, reason(*link, wanted, observed)) {
+        result.add(Loss{kj::str(want.name), kj::str(want.name, ": no carrier: ", *cause, kWaits)});
       }
     }
   }

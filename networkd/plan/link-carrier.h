@@ -1,17 +1,18 @@
-// Links that are wanted up and have no carrier: pure, and with a memory of what was seen before.
+// Finds links that are wanted up and have no carrier: pure, and with a memory of earlier
+// observations.
 //
-// A cable that is out is nothing that networkd could do something about, so it is no part of the
-// plan: addresses and routes are made all the same, `applied` counts them, nothing is tried again,
-// and the kernel tells when there is a carrier. It is told, because nothing goes over the link.
+// networkd cannot repair a missing carrier, so it is no part of the plan: addresses and routes are
+// made all the same, `applied` counts them, nothing is retried, and the kernel reports when there
+// is a carrier. It is reported, because no packet passes the link.
 //
-// Not told of are links that need none: loopback, dummies, WireGuard and other tunnels, a bridge
-// for which the config has no ports. A link that has just gone up, or been made, has a few seconds,
-// which hardware takes to agree with the other end. A card that is asked by DHCP only because no
-// config names it is told of when it has had a carrier, or when something of the config stands on
-// it: most machines have sockets that nobody uses.
+// Links that need no carrier are not reported: loopback, dummies, WireGuard and other tunnels, a
+// bridge for which the config has no ports. A link that has just gone up, or been made, has a few
+// seconds, which hardware takes to agree with the other end. A card that runs DHCP only because no
+// config names it is reported when it has had a carrier, or when something of the config stands on
+// it: most machines have unused ports.
 //
-// After a restart the first two are known from the kernel at once, and what a card once had from
-// what stands on it.
+// After a restart the first two are known from the kernel at once, and a card's earlier carrier
+// from the links on top of it.
 #pragma once
 
 #include <kj/map.h>
@@ -23,17 +24,17 @@ namespace talos::networkd {
 
 class Carriers {
  public:
-  static constexpr kj::Duration kPatience = 5 * kj::SECONDS;
+  static constexpr kj::Duration kSettling = 5 * kj::SECONDS;
 
   struct Loss {
     kj::String link, what;  // what: "eth1: no carrier: ..."
   };
 
-  // With every observation, so that none that a link was down is missed.
+  // To be called with every observation, so that none with the link down is missed.
   void see(const Observed& observed, kj::TimePoint now);
-  // As of the last that was seen. In the order of `wanted`.
+  // As of the last observation. In the order of `wanted`.
   kj::Vector<Loss> lost(const Wanted& wanted, const Observed& observed, kj::TimePoint now) const;
-  // When more may be lost though nothing changes.
+  // The time when more may be lost though nothing changes.
   kj::Maybe<kj::TimePoint> next(kj::TimePoint now) const;
 
  private:

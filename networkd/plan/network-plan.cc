@@ -17,7 +17,7 @@ namespace {
 
 // Of the links in a message: there may be thousands, and a message for each route.
 constexpr size_t kMostNames = 16;
-// What the kernel makes of metric 0.
+// The kernel's value for metric 0.
 constexpr unsigned kDefaultMetric6 = 1024;
 
 unsigned metricOf(const WantedRoute& route) {
@@ -208,7 +208,7 @@ class Planner {
     }
   }
 
-  // Where a route goes out that does not say so.
+  // The link of a route that does not name one.
   kj::Maybe<kj::StringPtr> linkFor(const WantedRoute& want) const {
     if (want.link.size() > 0) return kj::StringPtr(want.link);
     KJ_IF_MAYBE (gateway, want.gateway) {

@@ -1,5 +1,4 @@
-// What has to be done so that the kernel's network is as it was asked for: pure, minimal,
-// idempotent.
+// Plans the changes that make the kernel's network as the specs say: pure, minimal, idempotent.
 //
 // plan() compares and lists ordered steps; when nothing differs, there are none. What networkd
 // makes it marks with kMark (the protocol of addresses and routes, the group of links, which the
@@ -88,7 +87,7 @@ struct FirstMtu {
   bool operator==(const FirstMtu&) const = default;
 };
 
-// What a card says of itself.
+// The hardware of a card.
 struct Hardware {
   kj::String driver;   // virtio_net
   kj::String busPath;  // 0000:00:03.0
@@ -143,7 +142,7 @@ kj::String nameOf(const Observed& observed, unsigned index);
 // Everything that plan() looks at. Each list is whole in itself; where they do not fit together, a
 // notice of the change is on its way.
 Observed observe(netlink::Kernel& kernel, bool ipv6, int64_t now);
-// Whether the kernel found that another machine has this address.
+// True if the kernel found that another machine has this address.
 bool duplicated(const netlink::Address& address);
 
 }  // namespace talos::networkd

@@ -99,7 +99,7 @@ TEST(Status, LinksAreShownWithWhatTheyAre) {
   EXPECT_EQ(at<rpc::LinkStatusSpec>(links, "wg0").getWireguard().getListenPort(), 51820);
 }
 
-// Catches: an empty plan that looks like work left, and a retry that nobody is told of.
+// Catches: an empty plan that looks like work left, and a retry that is not reported.
 TEST(Status, WhatIsUndoneIsShownAndNothingElse) {
   EXPECT_STREQ(ids(records(Undone())).cStr(), "");
   Undone undone;

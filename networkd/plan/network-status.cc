@@ -182,7 +182,7 @@ bool usable(const Address& address, const Link& link) {
   bool ready = (address.flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0;
   // A cable that is not there makes the address useless; a virtual link may do without.
   bool reachable = link.up() && (link.carrier || link.kind.size() > 0);
-  // What moves between nodes is no address of this one.
+  // A shared address, which moves between nodes, is not this node's own.
   bool own = address.protocol != netlink::kSharedAddress;
   return own && ready && reachable && address.scope < RT_SCOPE_LINK && !ip.isLoopback() &&
          !ip.isLinkLocal() && !ip.isMulticast();

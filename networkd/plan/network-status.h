@@ -1,7 +1,7 @@
-// What networkd tells of the kernel's network, as resources and over its API: pure views of
-// Observed. Ids, fields and rules: those of later releases of the original (LinkStatuses by name,
-// AddressStatuses <link>/<prefix>, RouteStatuses <gateway>/<destination>, NodeAddresses default,
-// current, accumulative).
+// The kernel's network as resources and over networkd's API: pure views of Observed. Ids, fields
+// and rules: those of later releases of the original (LinkStatuses by name, AddressStatuses
+// <link>/<prefix>, RouteStatuses <gateway>/<destination>, NodeAddresses default, current,
+// accumulative).
 #pragma once
 
 #include <capnp/message.h>
@@ -29,7 +29,7 @@ struct NodeAddresses {
 NodeAddresses nodeAddresses(const Observed& observed, NodeAddresses previous);
 Records records(const NodeAddresses& addresses);
 
-// What somebody else had changed and was made good, counted since the machine booted.
+// Changes by other programs that were reverted, counted since the machine booted.
 struct Repairs {
   struct One {
     uint64_t number;
@@ -40,7 +40,7 @@ struct Repairs {
   kj::Vector<One> newest;  // oldest first
 
   void add(kj::String link, kj::String what);
-  // What another networkd has counted before; nothing new once this one has counted itself.
+  // Continues the count of the networkd before; does nothing once this one has counted.
   void goOnFrom(Repairs before);
   Repairs copy() const;
 };
@@ -54,14 +54,14 @@ struct Health {
 };
 Records records(const Health& health);
 
-// What a pass left undone.
+// The rest of a pass that is not done.
 struct Undone {
   kj::Vector<kj::String> steps, problems;
   kj::Duration retry = 0 * kj::SECONDS;  // 0: when something changes
   kj::Vector<Carriers::Loss> waiting = {};
 };
-// One record, "next", of steps and problems, if there are some; and one for each link that waits
-// for a carrier, which has no retry: the kernel tells.
+// One record, "next", of steps and problems, if there are any; and one for each link that waits for
+// a carrier, which has no retry: the kernel reports it.
 Records records(const Undone& undone);
 bool hasDefaultRoute(const Observed& observed);
 

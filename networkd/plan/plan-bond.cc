@@ -25,7 +25,7 @@ BondOptions bondDifference(const BondOptions& effective, const BondOptions& ther
     auto& value = effective[rule.option];
     if (!value) continue;
     auto& now = there[rule.option];
-    // An older kernel that does not tell an option does not have it.
+    // An older kernel that does not report an option does not have it.
     bool differs = now && *now != *value;
     // A change of the mode sets some options back, so all that are not standard go along.
     bool again = newMode && now && *value != rule.standardIn(effective.mode());
@@ -43,7 +43,7 @@ BondOptions bondDifference(const BondOptions& effective, const BondOptions& ther
       *effective.arpTargets != there.arpTargets.value_or(std::vector<Ip>())) {
     send.arpTargets = effective.arpTargets;
   }
-  // Only a privileged reader is told the system, in mode 802.3ad; in a new mode it is what it was.
+  // Only a privileged reader gets the system, in mode 802.3ad; in a new mode it is what it was.
   auto system = there.actorSystem.value_or(netlink::Mac{});
   if (effective.actorSystem && *effective.actorSystem != system) {
     send.actorSystem = effective.actorSystem;

@@ -227,7 +227,7 @@ TEST(PlanLinks, AVlanFollowsTheMtuOfItsParent) {
   EXPECT_EQ(kernel.at("eth0.100").mtu, 1400u);
 }
 
-// Catches: an order that only holds as long as the kernel tells of parents first.
+// Catches: an order that only holds as long as the kernel reports parents first.
 TEST(PlanLinks, AParentGoesBeforeItsVlans) {
   TwoCards kernel;
   auto wanted = vlanAndParent(kernel);

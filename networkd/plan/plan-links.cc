@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420;
 
-// What a link of ours has when nobody asks for another MTU; 0: what it has.
+// The MTU of a link of ours when no spec sets one; 0: it stays.
 unsigned standardMtu(kj::StringPtr kind) {
   if (kind == "bond" || kind == "dummy") return kEtherMtu;
   return kind == "wireguard" ? kWireguardMtu : 0;
@@ -252,8 +252,8 @@ class LinkPlanner::Impl {
   }
 
   netlink::BondOptions effective(const WantedLink& want) {
-    return netlink::effectiveBond(want.bond, [&](kj::StringPtr option, kj::StringPtr why) {
-      problem("link ", want.name, ": ", option, " ", why);
+    return netlink::effectiveBond(want.bond, [&](kj::StringPtr option, kj::StringPtr cause) {
+      problem("link ", want.name, ": ", option, " ", cause);
     });
   }
 
@@ -377,7 +377,7 @@ class LinkPlanner::Impl {
       if (tunnel.link != link.link->index) continue;
       auto set = wireguardDifference(
           tunnel.link, link.want->wireguard, tunnel.device, observed.now,
-          [&](kj::StringPtr why) { problem("link ", link.want->name, ": ", why); });
+          [&](kj::StringPtr cause) { problem("link ", link.want->name, ": ", cause); });
       KJ_IF_MAYBE (s, set) step(link, kj::mv(*s));
       return;
     }
@@ -399,7 +399,7 @@ class LinkPlanner::Impl {
     return parent == nullptr ? 0 : parent->mtu;
   }
 
-  // What hardware had before a config wanted it otherwise; 0: it was never changed.
+  // The MTU of hardware before a config changed it; 0: it was never changed.
   unsigned firstMtu(const Now& link) const {
     for (auto& first : observed.firstMtus) {
       if (first.link == link.link->index) return first.mtu;
@@ -442,8 +442,7 @@ class LinkPlanner::Impl {
     changeMtu(link, mtu);
   }
 
-  // What the kernel does by itself: members of a bond have its MTU, VLANs not more than their
-  // parent.
+  // Follows the kernel: members of a bond have its MTU, VLANs not more than their parent.
   void changeMtu(Now& link, unsigned mtu) {
     link.mtu = mtu;
     for (auto& other : now) {

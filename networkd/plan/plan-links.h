@@ -45,8 +45,8 @@ class LinkPlanner {
 netlink::BondOptions bondDifference(const netlink::BondOptions& effective,
                                     const netlink::BondOptions& there);
 
-// What makes the device as it is wanted; none when it is. Problems: two peers that claim one
-// network, a key that has not arrived.
+// The change that makes the device as wanted; none when it is so already. Problems: two peers that
+// claim one network, a key that has not arrived.
 kj::Maybe<netlink::SetWireguard> wireguardDifference(
     unsigned link, const WantedWireguard& wanted, const netlink::WireguardDevice& there,
     int64_t now, kj::FunctionParam<void(kj::StringPtr)> problem);

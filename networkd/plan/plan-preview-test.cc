@@ -61,8 +61,8 @@ TEST(Preview, ShowsWhatStandsOnLinksThatAreYetToBeMade) {
   EXPECT_EQ(kernel.takeChangeCount(), 0u);
 }
 
-// What bonds and bridges remember of MTUs, and a bond of a primary that is not in it, cannot be
-// seen from outside, so nobody can foresee it.
+// Bonds and bridges remember MTUs, and a bond its primary that is not in it: neither can be seen
+// from outside, so no preview can foresee it.
 std::string foreseeable(const kj::Vector<kj::String>& steps) {
   std::string text;
   for (auto& step : steps) {
@@ -88,7 +88,7 @@ TEST(Preview, IsWhatIsDone) {
         auto todo = plan(wanted, observed);
         if (todo.steps.size() == 0) break;
         for (auto& step : todo.steps) {
-          done.add(told(step.change, observed));
+          done.add(describe(step.change, observed));
           kernel.apply(kj::arrayPtr(&step.change, 1));
         }
       }

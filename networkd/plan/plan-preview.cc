@@ -36,7 +36,7 @@ Preview preview(const Wanted& wanted, const Observed& observed) {
     kj::Vector<netlink::Change> changes;
     kj::Vector<kj::String> texts;
     for (auto& step : todo.steps) {
-      auto text = told(step.change, now);
+      auto text = describe(step.change, now);
       auto before = refused.find(text.cStr());
       if (before != refused.end()) {
         result.problems.add(kj::str(text, ": ", before->second));

@@ -1,7 +1,7 @@
-// What would be done if other specs were wanted. Pure: tried on a model of the kernel
-// (netlink-model.h) that begins as the kernel is, because what stands on a link that is yet to be
-// made can only be planned when that is there. Where the model knows less than the kernel
-// (hardware, what other programs do) the plan is what it would be without that.
+// Previews the changes for other specs. Pure: applies them to a model of the kernel
+// (netlink-model.h) that starts as the kernel is, because the links on top of a new link can only
+// be planned when that exists. Where the model knows less than the kernel (hardware, other
+// programs) the preview does not show it.
 #pragma once
 
 #include "networkd/plan/network-plan.h"

@@ -28,7 +28,7 @@ struct RouteBench {
   }
   Plan next(const Wanted& wanted) { return plan(wanted, observed()); }
 
-  // What is done until nothing is left, one change a line; problems at the end.
+  // The changes until nothing is left to do, one a line; problems at the end.
   std::string settle(const Wanted& wanted) {
     std::string said;
     for (unsigned round = 0; round < 8; ++round) {
@@ -101,74 +101,74 @@ TEST(PlanRoutes, EveryAttributeIsChangedInOneStep) {
   for (auto& from : rows) {
     for (auto& to : rows) {
       SCOPED_TRACE(std::string(from.words) + " to " + to.words);
-      RouteBench world;
+      RouteBench bench;
       auto a = routed(from.fill), b = routed(to.fill);
-      world.settle(a);
-      EXPECT_EQ("", world.settle(a));
+      bench.settle(a);
+      EXPECT_EQ("", bench.settle(a));
       auto change = [&](const char* words) {
         return &from == &to ? std::string() : "replace " + std::string(words) + "\n";
       };
-      EXPECT_EQ(change(to.words), world.settle(b));
-      EXPECT_EQ(change(from.words), world.settle(a));
-      EXPECT_EQ(world.next(a).applied, 5u);
-      EXPECT_NE(std::string::npos, world.settle(up({"10.5.0.2/24"})).find("delete"));
-      for (auto& route : world.kernel.routes()) EXPECT_NE(route.destination, prefix("10.9.0.0/16"));
+      EXPECT_EQ(change(to.words), bench.settle(b));
+      EXPECT_EQ(change(from.words), bench.settle(a));
+      EXPECT_EQ(bench.next(a).applied, 5u);
+      EXPECT_NE(std::string::npos, bench.settle(up({"10.5.0.2/24"})).find("delete"));
+      for (auto& route : bench.kernel.routes()) EXPECT_NE(route.destination, prefix("10.9.0.0/16"));
     }
   }
 }
 
 // Catches: a gateway that is asked for before the route that it is reached by.
 TEST(PlanRoutes, TheWayToAGatewayComesBeforeIt) {
-  RouteBench world;
+  RouteBench bench;
   auto wanted = up({"10.5.0.2/24"});
   wanted.routes.add(WantedRoute{
       .link = kj::str("eth0"), .destination = Prefix::all(AF_INET), .gateway = ip("192.0.2.1")});
   wanted.routes.add(WantedRoute{.link = kj::str("eth0"), .destination = prefix("192.0.2.1/32")});
-  world.settle(wanted);
-  EXPECT_TRUE(hasDefaultRoute(world.observed()));
+  bench.settle(wanted);
+  EXPECT_TRUE(hasDefaultRoute(bench.observed()));
 }
 
 // Catches: the MTU of a link that another program has put into its bond.
 TEST(PlanRoutes, AMemberOfAnothersBondKeepsItsMtu) {
-  RouteBench world;
-  world.settle(Wanted());
-  netlink::addLink(world.kernel, "bond9", netlink::Bond{});
-  auto bond = KJ_ASSERT_NONNULL(netlink::findLink(world.kernel, "bond9")).index;
-  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .master = bond});
-  netlink::change(world.kernel, netlink::SetLink{.index = bond, .mtu = 9000u});
-  world.firstMtus = {{world.eth0, 1500}};
-  EXPECT_EQ("", world.settle(Wanted()));
+  RouteBench bench;
+  bench.settle(Wanted());
+  netlink::addLink(bench.kernel, "bond9", netlink::Bond{});
+  auto bond = KJ_ASSERT_NONNULL(netlink::findLink(bench.kernel, "bond9")).index;
+  netlink::change(bench.kernel, netlink::SetLink{.index = bench.eth0, .master = bond});
+  netlink::change(bench.kernel, netlink::SetLink{.index = bond, .mtu = 9000u});
+  bench.firstMtus = {{bench.eth0, 1500}};
+  EXPECT_EQ("", bench.settle(Wanted()));
 }
 
 // Catches: a blackhole of IPv6 that is not known again, since the kernel shows it on loopback and
 // with a metric of its own.
 TEST(PlanRoutes, BlackholesOfIpv6) {
-  RouteBench world;
+  RouteBench bench;
   auto wanted = up({});
   auto& route = wanted.routes.add(WantedRoute());
   route.destination = prefix("2001:db8:dead::/48");
   route.type = RTN_BLACKHOLE;
   EXPECT_NE(std::string::npos,
-            world.settle(wanted).find("add blackhole route 2001:db8:dead::/48 metric 1024"));
-  EXPECT_EQ("", world.settle(wanted));
+            bench.settle(wanted).find("add blackhole route 2001:db8:dead::/48 metric 1024"));
+  EXPECT_EQ("", bench.settle(wanted));
 }
 
 // Catches: another program's route that is taken for ours though it goes elsewhere, or refused
 // though it does all that was asked for.
 TEST(PlanRoutes, AnotherProgramsRouteInThePlace) {
-  RouteBench world;
-  world.settle(routed([](WantedRoute& r) { r.metric = 77; }));
+  RouteBench bench;
+  bench.settle(routed([](WantedRoute& r) { r.metric = 77; }));
   netlink::Route theirs{.destination = prefix("10.9.0.0/16"),
                         .gateway = ip("10.5.0.1"),
-                        .link = world.eth0,
+                        .link = bench.eth0,
                         .metric = 10,
                         .protocol = RTPROT_STATIC,
                         .mtu = 1300};
-  netlink::change(world.kernel, netlink::AddRoute{theirs});
-  EXPECT_EQ(world.settle(routed([](WantedRoute&) {})).find("!"), std::string::npos);
-  auto said = world.settle(routed([](WantedRoute& r) { r.mtu = 1400; }));
+  netlink::change(bench.kernel, netlink::AddRoute{theirs});
+  EXPECT_EQ(bench.settle(routed([](WantedRoute&) {})).find("!"), std::string::npos);
+  auto said = bench.settle(routed([](WantedRoute& r) { r.mtu = 1400; }));
   EXPECT_NE(std::string::npos, said.find("metric 10 is used by another route, on eth0")) << said;
-  said = world.settle(routed([](WantedRoute& r) { nowhere(r, RTN_BLACKHOLE); }));
+  said = bench.settle(routed([](WantedRoute& r) { nowhere(r, RTN_BLACKHOLE); }));
   EXPECT_NE(std::string::npos,
             said.find("! blackhole route 10.9.0.0/16: metric 10 is used by another route"))
       << said;
@@ -187,55 +187,55 @@ std::string held(TestKernel& kernel) {
 
 // Catches: a source address that changes because another one was the first to be made.
 TEST(PlanRoutes, TheFirstAddressOfANetworkIsThePrimary) {
-  RouteBench world;
+  RouteBench bench;
   // Specs come in the order of the store.
   auto wanted = up({"10.5.0.9/24", "10.5.0.3/24", "10.6.0.1/24"});
   std::swap(wanted.addresses[0], wanted.addresses[1]);
-  world.settle(wanted);
-  EXPECT_EQ("10.5.0.9/24 10.6.0.1/24 | 10.5.0.3/24 ", held(world.kernel));
+  bench.settle(wanted);
+  EXPECT_EQ("10.5.0.9/24 10.6.0.1/24 | 10.5.0.3/24 ", held(bench.kernel));
   // Replaced by one that the kernel would hang under the one that stays.
-  world.settle(up({"10.5.0.7/24", "10.5.0.3/24", "10.6.0.1/24"}));
-  EXPECT_EQ("10.6.0.1/24 10.5.0.7/24 | 10.5.0.3/24 ", held(world.kernel));
-  auto said = world.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"}));
-  EXPECT_EQ("10.6.0.1/24 10.5.0.3/24 | 10.5.0.7/24 ", held(world.kernel));
+  bench.settle(up({"10.5.0.7/24", "10.5.0.3/24", "10.6.0.1/24"}));
+  EXPECT_EQ("10.6.0.1/24 10.5.0.7/24 | 10.5.0.3/24 ", held(bench.kernel));
+  auto said = bench.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"}));
+  EXPECT_EQ("10.6.0.1/24 10.5.0.3/24 | 10.5.0.7/24 ", held(bench.kernel));
   EXPECT_EQ(std::string::npos, said.find("10.6.0.1"));
-  EXPECT_EQ("", world.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"})));
+  EXPECT_EQ("", bench.settle(up({"10.5.0.3/24", "10.5.0.7/24", "10.6.0.1/24"})));
 }
 
 // Catches: a new first address that is made below the old one and moved only then.
 TEST(PlanRoutes, ANewFirstAddressComesBeforeTheOthers) {
-  RouteBench world;
-  world.settle(up({"10.5.0.2/24"}));
+  RouteBench bench;
+  bench.settle(up({"10.5.0.2/24"}));
   EXPECT_EQ(
       "delete address 10.5.0.2/24 of link 2\n"
       "add address 10.5.0.1/24 to link 2\n"
       "add address 10.5.0.2/24 to link 2\n",
-      world.settle(up({"10.5.0.1/24", "10.5.0.2/24"})));
+      bench.settle(up({"10.5.0.1/24", "10.5.0.2/24"})));
 }
 
 // Catches: somebody else's address that is lost because it hangs from ours.
 TEST(PlanRoutes, AnotherProgramsAddressIsNotMoved) {
-  RouteBench world;
-  world.settle(up({"10.5.0.2/24"}));
-  netlink::addAddress(world.kernel, world.eth0, prefix("10.5.0.50/24"));
-  world.settle(up({"10.5.0.1/24", "10.5.0.2/24"}));
-  EXPECT_EQ("10.5.0.2/24 | 10.5.0.50/24 10.5.0.1/24 ", held(world.kernel));
+  RouteBench bench;
+  bench.settle(up({"10.5.0.2/24"}));
+  netlink::addAddress(bench.kernel, bench.eth0, prefix("10.5.0.50/24"));
+  bench.settle(up({"10.5.0.1/24", "10.5.0.2/24"}));
+  EXPECT_EQ("10.5.0.2/24 | 10.5.0.50/24 10.5.0.1/24 ", held(bench.kernel));
 }
 
 // Catches: hardware that keeps an MTU that nobody asks for any more, and one that is set though it
 // was never changed.
 TEST(PlanRoutes, HardwareGoesBackToItsMtu) {
-  RouteBench world;
+  RouteBench bench;
   auto wanted = up({"10.5.0.2/24"});
   wanted.links[0].mtu = 9000;
-  world.settle(wanted);
+  bench.settle(wanted);
   auto none = up({"10.5.0.2/24"});
-  EXPECT_EQ("", world.settle(none));  // nobody knows what it was
-  world.firstMtus = {{world.eth0, 1500}};
-  EXPECT_EQ("", world.settle(wanted));
-  EXPECT_EQ("set link 2 mtu 1500\n", world.settle(none));
-  world.settle(wanted);
-  auto said = world.settle(Wanted());
+  EXPECT_EQ("", bench.settle(none));  // nobody knows what it was
+  bench.firstMtus = {{bench.eth0, 1500}};
+  EXPECT_EQ("", bench.settle(wanted));
+  EXPECT_EQ("set link 2 mtu 1500\n", bench.settle(none));
+  bench.settle(wanted);
+  auto said = bench.settle(Wanted());
   EXPECT_NE(std::string::npos, said.find("set link 2 mtu 1500\n")) << said;
 }
 
@@ -251,35 +251,35 @@ TEST(FirstMtus, AreKeptAsTheyWere) {
 // Catches: links of ours that are taken for hardware, a second change that overwrites the first,
 // an MTU that is forgotten while a bond has it.
 TEST(FirstMtus, OfHardwareUntilItHasItAgain) {
-  RouteBench world;
+  RouteBench bench;
   netlink::change(
-      world.kernel,
+      bench.kernel,
       netlink::AddLink{.name = kj::str("dummy0"), .kind = netlink::Dummy{}, .group = kMark});
   auto step = [](unsigned link) {
     return Step{netlink::SetLink{.index = link, .mtu = 1400u}, nullptr};
   };
   kj::Vector<Step> steps;
-  for (unsigned link : {1u, world.eth0, world.eth0 + 1}) steps.add(step(link));
-  auto& mtus = world.firstMtus;
-  EXPECT_TRUE(remember(mtus, world.observed(), steps));
-  EXPECT_TRUE((mtus == std::vector<FirstMtu>{{world.eth0, 1500}}));
-  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .mtu = 1400u});
-  EXPECT_FALSE(remember(mtus, world.observed(), steps));
+  for (unsigned link : {1u, bench.eth0, bench.eth0 + 1}) steps.add(step(link));
+  auto& mtus = bench.firstMtus;
+  EXPECT_TRUE(remember(mtus, bench.observed(), steps));
+  EXPECT_TRUE((mtus == std::vector<FirstMtu>{{bench.eth0, 1500}}));
+  netlink::change(bench.kernel, netlink::SetLink{.index = bench.eth0, .mtu = 1400u});
+  EXPECT_FALSE(remember(mtus, bench.observed(), steps));
   Wanted wanted = up({});
-  EXPECT_FALSE(forget(mtus, wanted, world.observed()));
-  netlink::change(world.kernel, netlink::SetLink{.index = world.eth0, .mtu = 1500u});
+  EXPECT_FALSE(forget(mtus, wanted, bench.observed()));
+  netlink::change(bench.kernel, netlink::SetLink{.index = bench.eth0, .mtu = 1500u});
   wanted.links[0].master = kj::str("bond0");
-  EXPECT_FALSE(forget(mtus, wanted, world.observed()));
+  EXPECT_FALSE(forget(mtus, wanted, bench.observed()));
   wanted.links[0].master = kj::String();
-  netlink::addLink(world.kernel, "bond9", netlink::Bond{});  // another program's
-  netlink::setUp(world.kernel, world.eth0, false);
-  netlink::setMaster(world.kernel, world.eth0, netlink::indexOf(world.kernel, "bond9"));
-  EXPECT_FALSE(forget(mtus, Wanted(), world.observed()));
-  netlink::setMaster(world.kernel, world.eth0, 0);
-  EXPECT_TRUE(forget(mtus, wanted, world.observed()));
-  mtus = {{world.eth0, 1500}, {99, 1500}};
+  netlink::addLink(bench.kernel, "bond9", netlink::Bond{});  // another program's
+  netlink::setUp(bench.kernel, bench.eth0, false);
+  netlink::setMaster(bench.kernel, bench.eth0, netlink::indexOf(bench.kernel, "bond9"));
+  EXPECT_FALSE(forget(mtus, Wanted(), bench.observed()));
+  netlink::setMaster(bench.kernel, bench.eth0, 0);
+  EXPECT_TRUE(forget(mtus, wanted, bench.observed()));
+  mtus = {{bench.eth0, 1500}, {99, 1500}};
   wanted.links[0].mtu = 1500;
-  EXPECT_TRUE(forget(mtus, wanted, world.observed()));  // of the link that is gone
+  EXPECT_TRUE(forget(mtus, wanted, bench.observed()));  // of the link that is gone
   EXPECT_EQ(mtus.size(), 1u);
 }
 

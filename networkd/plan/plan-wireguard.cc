@@ -1,5 +1,5 @@
-// What has to be sent to a WireGuard device. Peers that are as they should be are not named, so
-// their sessions go on.
+// The change that has to be sent to a WireGuard device. Peers that are as wanted are not named, so
+// their sessions continue.
 #include <algorithm>
 #include <set>
 

@@ -1,7 +1,7 @@
-// Where the items of a list stand by a key, so that comparing two long lists takes hardly longer
-// than reading them. Pure.
+// An index of a list's items by key, so that comparing two long lists takes hardly longer than
+// reading them. Pure.
 //
-// Keys are numbers; those made of more than fits into one are hashes, so who looks compares the
+// Keys are numbers; those made of more than fits into one are hashes, so the caller compares the
 // item itself.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the units of network-status.h share: records and words.
+// Helpers for the records of network-status.h, and names of flags and protocols.
 #pragma once
 
 #include "common/base/named-bits.h"
@@ -21,7 +21,7 @@ void insert(Records& records, kj::String id, Fill&& fill, unsigned words = kReco
   records.upsert(kj::mv(id), kj::mv(message), [](auto&, auto&&) {});
 }
 
-// Who made a route or a rule: an RTPROT_*.
+// The origin of a route or a rule: an RTPROT_*.
 kj::String protocolName(uint8_t protocol);
 kj::StringPtr familyName(int family);
 // IFF_UP and so on, in capitals.

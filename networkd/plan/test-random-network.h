@@ -21,7 +21,8 @@ class RandomNetwork {
   // Of hardware links eth0 ... eth<hardware - 1>.
   Wanted make(unsigned hardware) {
     Wanted wanted;
-    std::vector<std::string> free, standing;  // hardware that nobody has; what can have addresses
+    std::vector<std::string> free,
+        addressable;  // hardware that nobody has; what can have addresses
     for (unsigned i = 0; i < hardware; ++i) {
       if (chance(85)) free.push_back("eth" + std::to_string(i));
     }
@@ -34,7 +35,7 @@ class RandomNetwork {
         auto& link = wanted.links.add(plain(member));
         link.master = kj::str(name);
       }
-      standing.push_back(name);
+      addressable.push_back(name);
     }
     if (chance(40)) {
       auto& bridge = wanted.links.add(plain("br0"));
@@ -45,27 +46,27 @@ class RandomNetwork {
         link.master = kj::str("br0");
         if (port == "eth0") link.mtu = mtu();
       }
-      standing.push_back("br0");
+      addressable.push_back("br0");
     }
     for (auto& name : free) {
       auto& link = wanted.links.add(plain(name));
       // One that is always given, and others that never are: what is left alone stays as it was.
       if (name == "eth0") link.mtu = mtu();
-      standing.push_back(name);
+      addressable.push_back(name);
     }
     if (chance(40)) {
       // The same name as another kind in the next config.
       auto& link = wanted.links.add(plain("extra0"));
       link.kind = chance(50) ? kj::str("dummy") : kj::str("bridge");
       if (chance(30)) link.mtu = mtu();
-      standing.push_back("extra0");
+      addressable.push_back("extra0");
     }
     if (chance(50)) {
       wanted.links.add(tunnel("wg0"));
-      standing.push_back("wg0");
+      addressable.push_back("wg0");
     }
-    addVlans(wanted, standing);
-    addAddresses(wanted, standing);
+    addVlans(wanted, addressable);
+    addAddresses(wanted, addressable);
     std::shuffle(wanted.links.begin(), wanted.links.end(), random);
     for (auto& link : wanted.links) link.version = 1;
     return wanted;
@@ -160,8 +161,8 @@ class RandomNetwork {
     return link;
   }
 
-  void addVlans(Wanted& wanted, std::vector<std::string>& standing) {
-    auto parents = standing;
+  void addVlans(Wanted& wanted, std::vector<std::string>& addressable) {
+    auto parents = addressable;
     for (auto& parent : parents) {
       if (parent == "wg0") continue;
       for (unsigned id : {7u, 100u, 4094u}) {
@@ -172,12 +173,12 @@ class RandomNetwork {
         vlan.parent = kj::str(parent.c_str());
         vlan.vlan = {uint16_t(id), uint16_t(chance(10) ? 0x88a8 : 0x8100)};
         wanted.links.add(kj::mv(vlan));
-        standing.push_back(name);
+        addressable.push_back(name);
       }
     }
   }
 
-  // What a route can say beyond where it goes.
+  // Adds options to a route.
   void vary(WantedRoute& route, Ip source) {
     if (chance(30)) route.source = source;
     if (chance(30)) route.mtu = mtu();
@@ -191,9 +192,9 @@ class RandomNetwork {
                         .type = kTypes[below(3)]};
   }
 
-  void addAddresses(Wanted& wanted, const std::vector<std::string>& standing) {
+  void addAddresses(Wanted& wanted, const std::vector<std::string>& addressable) {
     unsigned number = 0;
-    for (auto& name : standing) {
+    for (auto& name : addressable) {
       unsigned place = ++number;
       if (!chance(60)) continue;
       auto prefix = [&](auto&&... parts) {
@@ -237,7 +238,7 @@ inline kj::String describeNetwork(netlink::Kernel& kernel, const Wanted& wanted)
                        link->vlan->protocol);
       }
       if (link->bond) {
-        // What means nothing in its mode may be whatever another mode left there.
+        // Options without a meaning in its mode may keep a value of another mode.
         auto options = netlink::effectiveBond(*link->bond, [](auto, auto) {});
         auto primary = (*link->bond)[netlink::BondOption::kPrimary].value_or(0);
         line = kj::str(line, " ", netlink::describe(options), " primary=", nameOfIndex(primary));

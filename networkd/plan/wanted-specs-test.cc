@@ -158,7 +158,8 @@ TEST(Specs, ReadsTunnels) {
   EXPECT_EQ(tunnel.peers[1].keepalive, 65535);
 }
 
-// What is no address is a name, and the names' problem (networkd/control/wireguard-endpoints.h).
+// An endpoint that is not an address is a name, which is resolved later
+// (networkd/control/wireguard-endpoints.h).
 TEST(Specs, EndpointsThatAreNames) {
   for (auto text : {"peer.example:9"_kj, "10.0.0.1"_kj, "10.0.0.1:0"_kj, "10.0.0.1:65536"_kj,
                     "10.0.0.1:"_kj, ":9"_kj, ""_kj}) {
@@ -169,7 +170,7 @@ TEST(Specs, EndpointsThatAreNames) {
   }
 }
 
-// Catches: one bad peer that takes the others, or the tunnel, with it; and a key that is told.
+// Catches: one bad peer that takes the others, or the tunnel, with it; and a key that is shown.
 TEST(Specs, WhatIsWrongWithATunnelIsSaidWithoutItsKey) {
   auto wanted = readTunnel({{kOne, "10.0.0.1:9", 0, "10.1.0.0/16"},
                             {kOne, "10.0.0.2:9", 0, "10.2.0.0/16"},

@@ -1,5 +1,5 @@
-// The specs of the store as what plan() wants. Pure: a spec that cannot be read becomes a problem
-// that names it, and does not stop the others.
+// Reads the specs of the store into the values that plan() takes. Pure: a spec that is not valid
+// becomes a problem that names it, and does not stop the others.
 #pragma once
 
 #include "networkd/plan/network-plan.h"

@@ -137,11 +137,11 @@ inline Scale bonds(unsigned count) {
   return scale;
 }
 
-class ScaleBoard final : public Board {
+class ScaleStore final : public NetworkStore {
  public:
-  explicit ScaleBoard(const Scale& scale) : scale(scale) {}
+  explicit ScaleStore(const Scale& scale) : scale(scale) {}
   kj::Maybe<Report> last;
-  Signal report;
+  Signal reported;
   kj::Maybe<Intent> intent() override {
     Intent intent;
     scale.want(intent.wanted);
@@ -149,7 +149,7 @@ class ScaleBoard final : public Board {
   }
   kj::Promise<void> publish(Report report) override {
     last = kj::mv(report);
-    report.raise();
+    reported.raise();
     return kj::READY_NOW;
   }
   rpc::NetworkStatusSpec::Reader status() {
@@ -225,14 +225,14 @@ inline void oursInto(const Scale& scale, ScaleTimes& times) {
   netlink::setUp(kernel, netlink::indexOf(kernel, "lo"));
   kernel.changes = 0;
   auto monitor = netlink::openMonitor(io.unixEventPort);
-  ScaleBoard board(scale);
+  ScaleStore store(scale);
   FakeHost host;
   Signal work;
-  Controller controller(kernel, *monitor, board, host, timer, work, [] { return 0.5; });
+  NetworkReconciler reconciler(kernel, *monitor, store, host, timer, work, [] { return 0.5; });
   auto begin = processorTime();
-  auto running = controller.run().eagerlyEvaluate(
+  auto running = reconciler.run().eagerlyEvaluate(
       [&](kj::Exception&& e) { times.problem = kj::str(e).cStr(); });
-  timer.timeoutAfter(120 * kj::SECONDS, controller.ready()).wait(io.waitScope);
+  timer.timeoutAfter(120 * kj::SECONDS, reconciler.ready()).wait(io.waitScope);
   times.ours = processorTime() - begin;
   times.sent = kernel.changes;
   // It reads back its own changes; until then it is not at rest.
@@ -245,14 +245,14 @@ inline void oursInto(const Scale& scale, ScaleTimes& times) {
   };
   settle();
   kernel.changes = 0;
-  board.last = nullptr;
+  store.last = nullptr;
   begin = processorTime();
   work.raise();
-  while (board.last == nullptr) board.report.wait().wait(io.waitScope);
+  while (store.last == nullptr) store.reported.wait().wait(io.waitScope);
   times.again = processorTime() - begin;
   times.sentAgain = kernel.changes;
-  if (board.status().getProblems().size() > 0) {
-    times.problem = board.status().getProblems()[0].cStr();
+  if (store.status().getProblems().size() > 0) {
+    times.problem = store.status().getProblems()[0].cStr();
   }
 }
 
@@ -274,7 +274,7 @@ inline void removeLinks() {
 }
 
 // A bridge that goes waits out two grace periods of the kernel, so a thousand of them take half a
-// minute: `told` is called before that.
+// minute: `report` is called before that.
 using ScaleReport = std::function<void(const ScaleTimes&)>;
 inline ScaleTimes measure(
     const Scale& scale, const ScaleReport& report = [](const ScaleTimes&) {}) {

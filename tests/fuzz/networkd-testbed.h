@@ -21,15 +21,15 @@ class NoCaptures final : public networkd::Captures {
 class NetworkdTestbed {
  public:
   explicit NetworkdTestbed(kj::Timer& timer)
-      : controller(kernel, *monitor, board, host, timer, work, [] { return 0.5; }) {
-    board.synced = true;
-    board.addresses.add(kj::str("10.5.0.2/24"));
-    board.defaultRoute = true;
-    running = controller.run().eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+      : reconciler(kernel, *monitor, store, host, timer, work, [] { return 0.5; }) {
+    store.synced = true;
+    store.addresses.add(kj::str("10.5.0.2/24"));
+    store.defaultRoute = true;
+    running = reconciler.run().eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   KJ_DISALLOW_COPY_AND_MOVE(NetworkdTestbed);
 
-  capnp::Capability::Client open() { return networkd::makeServer(controller, captures); }
+  capnp::Capability::Client open() { return networkd::makeServer(reconciler, captures); }
 
   static kj::Promise<void> use(capnp::Capability::Client bootstrap) {
     auto networkd = bootstrap.castAs<rpc::Networkd>();
@@ -55,10 +55,10 @@ class NetworkdTestbed {
   netlink::TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   kj::Own<netlink::Monitor> monitor = kernel.monitor();
-  networkd::FakeBoard board;
+  networkd::FakeStore store;
   networkd::FakeHost host;
   Signal work;
-  networkd::Controller controller;
+  networkd::NetworkReconciler reconciler;
   NoCaptures captures;
   kj::Promise<void> running = nullptr;
 };

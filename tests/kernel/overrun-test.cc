@@ -37,10 +37,10 @@ size_t missed(const Observed& observed, Report& report) {
   size_t result = observed.links.size() == report.links.size() ? 0 : 1;
   for (auto& link : observed.links) {
     KJ_IF_MAYBE (record, report.links.find(link.name)) {
-      auto reported = (*record)->getRoot<rpc::LinkStatusSpec>().asReader();
+      auto status = (*record)->getRoot<rpc::LinkStatusSpec>().asReader();
       bool up = false;
-      for (auto flag : reported.getFlags()) up = up || flag == "UP";
-      if (reported.getIndex() == link.index && up == link.up()) continue;
+      for (auto flag : status.getFlags()) up = up || flag == "UP";
+      if (status.getIndex() == link.index && up == link.up()) continue;
     }
     ++result;
   }
@@ -57,15 +57,15 @@ TEST(KernelOverrun, AfterAStormEverythingIsKnown) {
     auto kernel = netlink::openKernel();
     netlink::addLink(*kernel, "eth0", netlink::Dummy{});
     auto monitor = netlink::openMonitor(io.unixEventPort, 1);  // the least that the kernel gives
-    FakeBoard board;
+    FakeStore store;
     FakeHost host;
     Signal work;
-    board.synced = true;
-    board.addresses.add(kj::str("10.5.0.2/24"));
-    Controller controller(*kernel, *monitor, board, host, timer, work, [] { return 0.5; });
-    auto running = controller.run().eagerlyEvaluate(
+    store.synced = true;
+    store.addresses.add(kj::str("10.5.0.2/24"));
+    NetworkReconciler reconciler(*kernel, *monitor, store, host, timer, work, [] { return 0.5; });
+    auto running = reconciler.run().eagerlyEvaluate(
         [](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
-    controller.ready().wait(io.waitScope);
+    reconciler.ready().wait(io.waitScope);
     std::atomic<bool> over = false;
     std::thread other([&] {
       ns.run(storm);
@@ -74,25 +74,27 @@ TEST(KernelOverrun, AfterAStormEverythingIsKnown) {
     KJ_DEFER(other.join());
     auto deadline = timer.now() + 300 * kj::SECONDS;
     auto settled = [&] {
-      bool known = board.last != nullptr &&
-                   KJ_ASSERT_NONNULL(board.last).links.size() == kLeft + 2;  // eth0 and lo
-      return over && known && board.network().getApplied() == 2 && board.network().getRepairs() > 0;
+      bool known = store.last != nullptr &&
+                   KJ_ASSERT_NONNULL(store.last).links.size() == kLeft + 2;  // eth0 and lo
+      return over && known && store.network().getApplied() == 2 && store.network().getRepairs() > 0;
     };
     while (!settled()) {
       ASSERT_LT(timer.now(), deadline) << "not settled";
-      timer.timeoutAt(deadline, board.told.wait().exclusiveJoin(timer.afterDelay(1 * kj::SECONDS)))
+      timer
+          .timeoutAt(deadline,
+                     store.reported.wait().exclusiveJoin(timer.afterDelay(1 * kj::SECONDS)))
           .wait(io.waitScope);
     }
-    EXPECT_GT(board.network().getOverruns(), 0u);
-    EXPECT_EQ(missed(controller.observe(), KJ_ASSERT_NONNULL(board.last)), 0u);
+    EXPECT_GT(store.network().getOverruns(), 0u);
+    EXPECT_EQ(missed(reconciler.observe(), KJ_ASSERT_NONNULL(store.last)), 0u);
     timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
-    auto links = controller.observe().links.size();
+    auto links = reconciler.observe().links.size();
     clock_gettime(CLOCK_MONOTONIC, &to);
     printf(
         "  %u links came, flapped and mostly went: %lu overruns of a buffer of 1 byte, no state "
         "missed; %zu links read again in %.1f ms\n",
-        kLinks, static_cast<unsigned long>(board.network().getOverruns()), links,
+        kLinks, static_cast<unsigned long>(store.network().getOverruns()), links,
         (to.tv_sec - from.tv_sec) * 1e3 + (to.tv_nsec - from.tv_nsec) / 1e6);
   });
 }

@@ -35,7 +35,7 @@ class Elsewhere {
   // Waits until the program hears what comes for a DHCP server.
   void awaitServer(kj::StringPtr port = ":0043 ", kj::StringPtr family = "udp") {
     auto& clock = kj::systemPreciseMonotonicClock();
-    auto deadline = clock.now() + kPatience;
+    auto deadline = clock.now() + kTimeout;
     for (;;) {
       auto sockets = readFile(kj::str("/proc/", pid, "/net/", family));
       if (strstr(sockets.cStr(), port.cStr()) != nullptr) return;
@@ -49,7 +49,7 @@ class Elsewhere {
   int descriptor() const { return place; }
   netlink::Kernel& there() { return *kernel; }
 
-  // What it says goes to the file `log`, behind what is there.
+  // Appends its output to the file `log`.
   void run(kj::StringPtr log, std::initializer_list<kj::StringPtr> line) {
     end();
     auto texts = KJ_MAP(text, kj::ArrayPtr<const kj::StringPtr>(line.begin(), line.size())) {
@@ -125,7 +125,7 @@ class Cable {
          "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
     server.awaitServer();
   }
-  // A router that tells resolvers and that there is DHCPv6, and its server; for IPv6 only.
+  // A router that advertises resolvers and that there is DHCPv6, and its server; for IPv6 only.
   void router(kj::StringPtr range) {
     dhcp = false;
     dhcp6 = !range.endsWith("ra-stateless");
@@ -166,7 +166,7 @@ class Cable {
                 "-lf", node.path("dhcpd.leases"), serverLink});
     server.awaitServer();
   }
-  // Whether the server has said so.
+  // True if the server's output has this text.
   bool said(kj::StringPtr text) {
     auto log = tryReadFile(node.path("server.log")).orDefault(nullptr);
     return strstr(log.cStr(), text.cStr()) != nullptr;

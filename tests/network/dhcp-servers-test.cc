@@ -130,7 +130,7 @@ TEST(Dhcp, ALeaseEndsAlsoWhileMachinedIsAway) {
     node.machinedGoesAway();
     node.until("its end", [&] { return !node.has("10.7.0.20/24"); });
     node.serve();
-    node.until("that it is told", [&] { return cable.address() == ""; });
+    node.until("that the change is reported", [&] { return cable.address() == ""; });
   });
 }
 
@@ -209,8 +209,8 @@ TEST(Dhcp, AnAddressInUseIsDeclined) {
   });
 }
 
-// Catches: what DHCP gave and nobody wants any more; a server that is not told, or cannot find what
-// is given back.
+// Catches: what DHCP gave and nobody wants any more; a server that is not informed, or cannot find
+// what is given back.
 TEST(Dhcp, AConfigWithoutItTakesEverythingBack) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.150,255.255.255.0,2m");
@@ -255,7 +255,7 @@ TEST(Dhcp, ANewProcessGivesBackWhatItFound) {
 }
 
 // Catches: an answer by IPv6 that nobody hears (its sockets and rights are others), resolvers that
-// only routers tell, and a lease that a killed networkd forgets.
+// only routers advertise, and a lease that a killed networkd forgets.
 TEST(Dhcp, AnAddressByDhcpv6AndResolversOfARouter) {
   onCable([](Cable& cable) {
     cable.router("fd00:7::100,fd00:7::100,64,2m");

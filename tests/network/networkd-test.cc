@@ -47,8 +47,8 @@ TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
   });
 }
 
-// Catches: rules and neighbours that nobody tells, or that networkd may not write; ones that stay
-// when they are gone.
+// Catches: rules and neighbours that are not reported, or that networkd may not write; ones that
+// stay when they are gone.
 TEST(Networkd, ShowsRulesAndNeighbours) {
   onNode([](Node& node) {
     node.until("the rules that are there", [&] {
@@ -87,7 +87,7 @@ TEST(Networkd, IsKilledAndNobodyNotices) {
   onNode([](Node& node) {
     node.awaitReady();
     node.until("links that have settled", [&] {
-      constexpr uint8_t kUp = 6;  // IF_OPER_UP, told some time after the link is up
+      constexpr uint8_t kUp = 6;  // IF_OPER_UP, reported some time after the link is up
       for (auto& link : node.kernel->links()) {
         if (!link.loopback() && link.operState != kUp) return false;
       }

@@ -25,7 +25,7 @@ namespace talos {
 
 // How long a test waits for what happens in milliseconds: for a machine that is many times slower,
 // and stops now and then (somebody holds the kernel's lock of all networks).
-constexpr auto kPatience = 120 * kj::SECONDS;
+constexpr auto kTimeout = 120 * kj::SECONDS;
 
 class MachinedServer final : public rpc::Machined::Server {
  public:
@@ -126,7 +126,7 @@ class Node {
     pid = 0;
   }
 
-  // What could not start, or ended by itself, is not waited for.
+  // A process that could not start, or exited by itself, is not waited for.
   void requireRunning() {
     int status;
     if (pid <= 0 || waitpid(pid, &status, WNOHANG) != pid) return;
@@ -178,11 +178,11 @@ class Node {
     return false;
   }
 
-  // Looks at every change of the store or of the kernel, and now and then for files, which tell
-  // nobody; fails after kPatience.
+  // Looks at every change of the store or of the kernel, and now and then for files, which report
+  // nobody; fails after kTimeout.
   template <typename F>
   void until(kj::StringPtr what, F&& condition) {
-    auto deadline = timer.now() + kPatience;
+    auto deadline = timer.now() + kTimeout;
     while (!condition()) {
       requireRunning();
       auto storeChanged = changed.next();
@@ -195,15 +195,15 @@ class Node {
     }
   }
   rpc::Networkd::Client dial() {
-    connection = timer
-                     .timeoutAfter(kPatience,
-                                   connectUnix(*io.lowLevelProvider, timer, path("networkd.sock")))
-                     .wait(io.waitScope);
+    connection =
+        timer
+            .timeoutAfter(kTimeout, connectUnix(*io.lowLevelProvider, timer, path("networkd.sock")))
+            .wait(io.waitScope);
     return connection->bootstrap().castAs<rpc::Networkd>();
   }
   void awaitReady() {
     auto client = dial();
-    timer.timeoutAfter(kPatience, client.readyRequest().send().ignoreResult()).wait(io.waitScope);
+    timer.timeoutAfter(kTimeout, client.readyRequest().send().ignoreResult()).wait(io.waitScope);
   }
   pid_t process() const { return pid; }
   bool kernelIsQuiet() {
