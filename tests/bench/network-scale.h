@@ -1,4 +1,4 @@
-// Large networks, made by networkd's controller on the real kernel of a namespace and by `ip
+// Large networks, made by networkd's reconciler on the real kernel of a namespace and by `ip
 // -batch` in another one, in turn: for network-bench on the host and for the guest with bonds and
 // VLANs.
 #pragma once

@@ -1,4 +1,4 @@
-// More happens than a monitor can be told.
+// More happens than a monitor can hold.
 #include <time.h>
 
 #include "networkd/control/test-network-store.h"
@@ -32,7 +32,7 @@ void storm() {
                                                    .prefix = prefix("10.5.0.2/24")}});
 }
 
-// Links of which something else is told than what the kernel has.
+// Links whose report differs from the kernel.
 size_t missed(const Observed& observed, Report& report) {
   size_t result = observed.links.size() == report.links.size() ? 0 : 1;
   for (auto& link : observed.links) {
