@@ -7,7 +7,7 @@
 // Where etcd and keepalived are installed. The client is on the bridge, the hosts have one cable
 // each.
 //
-// link: machined-resources common-etcd harness GTest::gtest
+// link: machined-resources common-etcd common-netlink harness GTest::gtest
 #include <netinet/in.h>
 
 #include <algorithm>
