@@ -36,7 +36,7 @@ interface Machine {
 
   previewReset @10 (labels :List(Text), graceful :Bool)
       -> (disk :Text, targets :List(ResetTarget), etcd :List(Etcd.Member), etcdProblem :Text) $allow("os:reader");
-  # What reset() with these labels would erase, in its order; nothing is changed. Without labels all of the system
+  # The partitions that reset() with these labels would erase, in its order; nothing is changed. Without labels all of the system
   # disk, whose partition table goes too. InvalidArgument for an unknown label, NotFound for a partition that is not
   # there, FailedPrecondition on a node that nothing is installed on, and, if graceful, where reset() would refuse
   # to leave etcd. `etcd`: the members of the node's cluster, its own among them; none: it is in none, or
@@ -57,7 +57,7 @@ interface Machine {
   cgroups @14 () -> (groups :List(Cgroup), leftOut :UInt64) $allow("os:reader");
   # The control groups of the node, each before those below it and siblings by name; the first one is the root.
   dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
-  # Which controllers and which daemons read and write which resources, as they are declared. Sorted by name.
+  # The resources that each controller and each daemon declares to read and write. Sorted by name.
   counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
   # Counters of the kernel in its own format: the files that Counter names, and no others.
 }

@@ -69,7 +69,7 @@ class ProgressLines final : public HealthReport {
     state(CheckResult::waiting(kj::String()));
   }
   void state(const CheckResult& result) override {
-    auto line = kj::str("waiting for ", check, ": ", wordOf(result));
+    auto line = kj::str("waiting for ", check, ": ", resultText(result));
     if (line != last) add(kj::str(line));
     last = kj::mv(line);
   }

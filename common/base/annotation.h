@@ -54,7 +54,8 @@ kj::StringPtr text(const T& node, Id id) {
   return "";
 }
 
-// Whether a change of the field takes effect without a reboot. `above`: that of what it is in does.
+// True if a change of the field takes effect without a reboot. `above`: a change of the enclosing
+// struct does.
 template <typename T>
 bool isLive(const T& field, bool above) {
   return !has(field, kReboot) && (above || has(field, kLive));
@@ -67,38 +68,38 @@ kj::StringPtr nameOf(const T& node) {
   return name.size() == 0 ? kj::StringPtr(node.getProto().getName()) : name;
 }
 
-// The word for a value of an enum; none for a number that this schema does not know.
-inline kj::Maybe<kj::StringPtr> wordOf(capnp::EnumSchema schema, unsigned value) {
-  auto words = schema.getEnumerants();
-  if (value >= words.size()) return nullptr;
-  return nameOf(words[value]);
+// The name of a value of an enum; none for a number that this schema does not know.
+inline kj::Maybe<kj::StringPtr> enumName(capnp::EnumSchema schema, unsigned value) {
+  auto names = schema.getEnumerants();
+  if (value >= names.size()) return nullptr;
+  return nameOf(names[value]);
 }
 template <typename Enum>
-kj::Maybe<kj::StringPtr> wordOf(Enum value) {
-  return wordOf(capnp::Schema::from<Enum>(), unsigned(value));
+kj::Maybe<kj::StringPtr> enumName(Enum value) {
+  return enumName(capnp::Schema::from<Enum>(), unsigned(value));
 }
 
 inline bool inUnion(capnp::StructSchema::Field field) {
   return field.getProto().getDiscriminantValue() != capnp::schema::Field::NO_DISCRIMINANT;
 }
 
-// Is `word` the name of this field or enumerant, or one of its $alias spellings?
+// True if `name` is that of this field or enumerant, or one of its $alias spellings.
 template <typename T>
-bool isCalled(const T& node, kj::StringPtr word) {
-  if (nameOf(node) == word) return true;
+bool isCalled(const T& node, kj::StringPtr name) {
+  if (nameOf(node) == name) return true;
   KJ_IF_MAYBE (value, find(node, kAlias)) {
     capnp::AnyPointer::Reader list = value->getList();
     for (auto alias : list.getAs<capnp::List<capnp::Text>>()) {
-      if (alias == word) return true;
+      if (alias == name) return true;
     }
   }
   return false;
 }
 
 inline kj::Maybe<capnp::StructSchema::Field> fieldCalled(capnp::StructSchema schema,
-                                                         kj::StringPtr word) {
+                                                         kj::StringPtr name) {
   for (auto field : schema.getFields()) {
-    if (isCalled(field, word)) return field;
+    if (isCalled(field, name)) return field;
   }
   return nullptr;
 }

@@ -1,8 +1,8 @@
-// How long to wait before a new attempt at what has failed: longer after each failure up to a
-// longest pause, from the beginning again after a success.
+// Exponential backoff: the pause before the next attempt grows with each failure up to a longest
+// pause, and is reset by a success.
 //
-// Pure: it answers durations and waits for nothing. Chance is passed in with each question, so
-// tests own it as they own the clock. It holds two numbers that matter to nobody after a crash.
+// Pure: it returns durations and does not wait. Randomness is passed in with each call, so that
+// tests control it as they control the clock. Its state may be lost in a crash.
 #pragma once
 
 #include <kj/common.h>
@@ -15,9 +15,8 @@ class Backoff {
   struct Pace {
     kj::Duration first, longest;
     double growth = 2;  // of the pause, from failure to failure; more than 1
-    // The parts of a pause that chance chooses between, at 0 and at 1: {0.5, 1.5} is +-50 %. The
-    // longest pause is spread as well, so that those who wait for one thing do not come all at
-    // once.
+    // Jitter: the factors of a pause for chance 0 and 1: {0.5, 1.5} is +-50 %. The longest pause
+    // has it as well, so that clients that wait for one server do not retry all at once.
     double chance0 = 1, chance1 = 1;
   };
 
@@ -33,7 +32,7 @@ class Backoff {
     return static_cast<int64_t>(pause) * kj::NANOSECONDS;
   }
   void reset() { count = 0; }
-  // In a row.
+  // Consecutive ones.
   unsigned failures() const { return count; }
 
  private:

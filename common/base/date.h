@@ -11,7 +11,7 @@ kj::String dateText(kj::Date date);
 // "2026-11-20T12:07:35.042Z"
 kj::String dateTextMs(kj::Date date);
 
-// None when it is not written as dateText() does.
+// None for a text that dateText() does not write.
 kj::Maybe<kj::Date> parseDate(kj::StringPtr text);
 
 }  // namespace talos

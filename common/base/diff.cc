@@ -51,7 +51,7 @@ class Numbers {
 
 using Span = kj::ArrayPtr<const uint32_t>;
 
-// What becomes of the lines of both texts.
+// The edit script: the fate of each line of both texts.
 struct Script {
   std::vector<bool> removed, added;
 };

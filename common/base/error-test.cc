@@ -20,7 +20,7 @@ TEST(Error, KindSurvivesTheWire) {
   }
 }
 
-// Catches: taking any text with a colon for a kind, and losing its first word.
+// Catches: taking any text with a colon for a kind, and losing its prefix.
 TEST(Error, ForeignExceptionsKeepTheirText) {
   kj::Exception plain(kj::Exception::Type::FAILED, "f", 1, kj::str("open(\"/x\"): No such file"));
   EXPECT_EQ(kindOf(plain), ErrorKind::kInternal);

@@ -1,7 +1,7 @@
 // Errors as they cross the wire: a kind, a message, a place.
 //
 // Inside a process an unexpected failure is a kj::Exception. A failure that a caller can act on is
-// made by fail() and carries its kind as the first word of the description ("NotFound: service
+// made by fail() and carries its kind as the prefix of the description ("NotFound: service
 // \"x\" ..."), so that it survives Cap'n Proto RPC, which carries the description and the exception
 // type but nothing else. Kinds are those of the gRPC status codes, which users of such systems
 // know.
@@ -13,10 +13,10 @@
 namespace talos {
 
 enum class ErrorKind {
-  kInternal,         // a bug, or anything that nobody classified
+  kInternal,         // a bug, or anything unclassified
   kInvalidArgument,  // the request is wrong in itself
   kNotFound,
-  kConflict,          // the stored version is another; read again
+  kConflict,          // the stored version differs; read again
   kPermissionDenied,  // authenticated, but the role is missing; the message names it
   kUnauthenticated,
   kFailedPrecondition,  // the request is fine, the machine is not in the state for it
@@ -41,7 +41,7 @@ kj::Exception error(ErrorKind kind, kj::StringPtr message, const char* file = __
 // kInternal.
 ErrorKind kindOf(const kj::Exception& e);
 
-// What to show a user: the message without the kind, without KJ's "remote exception:" prefixes and
+// The text for a user: the message without the kind, without KJ's "remote exception:" prefixes and
 // without a stack.
 kj::String messageOf(const kj::Exception& e);
 

@@ -12,17 +12,18 @@ namespace talos {
 // file before it is complete.
 void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode);
 
-// What a power cut left of files that were being written so, directly in this folder: regular files
-// whose name ends in a dot and six letters or digits. For a folder that is machined's own, before
-// anybody writes there. An absent folder is fine.
+// Removes the temporary files that a power cut left directly in this folder: regular files whose
+// name ends in a dot and six letters or digits. For machined's own folders, before anybody writes
+// there. An absent folder is fine.
 void removeUnfinished(kj::StringPtr folder);
 
-// Whole file, of which no copy is left in memory but the answer; throws NotFound naming the path,
-// or InvalidArgument when it is larger than `limit`.
+// The whole file; no other copy of it is left in memory. Throws NotFound naming the path, or
+// InvalidArgument when it is larger than `limit`.
 kj::String readFile(kj::StringPtr path, size_t limit = 64u << 20);
 kj::Maybe<kj::String> tryReadFile(kj::StringPtr path, size_t limit = 64u << 20);
 
-// What an open file has from there on, as much as fits; less only at its end. Throws naming `path`.
+// Reads from the offset on, as much as fits; less only at the end of the file. Throws naming
+// `path`.
 size_t readAt(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> bytes, kj::StringPtr path);
 
 // mkdir -p with this mode for the directories that are made.

@@ -15,7 +15,7 @@ kj::String list(kj::StringPtr folder, size_t most = SIZE_MAX) {
   return kj::strArray(namesIn(folder, most), " ");
 }
 
-// What an operation on a folder says of one that it cannot read.
+// The error of an operation on a folder that cannot be read.
 kj::String complaint(kj::Function<void()> operation) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(operation)) return kj::str(e->getDescription());
   return kj::str("nothing");

@@ -1,4 +1,4 @@
-// What is in a folder, and that what was done in it is on the disk.
+// Folders: the names in them, and making changes in them durable.
 #pragma once
 
 #include <kj/string.h>
@@ -10,11 +10,11 @@ namespace talos {
 // folder. Of more than `most`, any `most` of them. Throws kj::Exception naming the folder.
 kj::Vector<kj::String> namesIn(kj::StringPtr folder, size_t most = SIZE_MAX);
 
-// When it returns, no power cut undoes what was made, renamed or removed directly in it (fsync(2)).
+// When it returns, no power cut undoes a creation, renaming or removal directly in it (fsync(2)).
 // Throws kj::Exception naming the folder.
 void syncFolder(kj::StringPtr folder);
 
-// Where a path's last part lies: "/" of "/a", "." of "a".
+// The folder of the path's last component: "/" of "/a", "." of "a".
 kj::String folderOf(kj::StringPtr path);
 
 }  // namespace talos

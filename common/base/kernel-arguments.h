@@ -1,5 +1,5 @@
-// The kernel's command line: "key=value key2", split on white space, in order, keys may repeat
-// (spec boot-and-services.md §1.1). Parses anything; a bare key has the value "".
+// The kernel's command line: "key=value key2", split on white space, in order, keys may repeat.
+// Parses anything; a bare key has the value "".
 #pragma once
 
 #include <kj/string.h>

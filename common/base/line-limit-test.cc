@@ -47,7 +47,7 @@ TEST_F(LinesOfPeers, ManyPeersAreBounded) {
   EXPECT_LE(total, 4 * 2 + 10 + 2u);
 }
 
-// Catches: lines that are gone without a word.
+// Catches: lines that are lost without being counted.
 TEST_F(LinesOfPeers, WhatWasSuppressedIsCounted) {
   admitted("a", 7);
   admitted("b", 1005);

@@ -1,10 +1,10 @@
-// Log lines about peers, bounded, so that what they do cannot wash everything else out of a log.
+// Limits log lines about peers, so that no peer can flush everything else out of a log.
 //
 // In a window each peer has its first `own` lines whatever the others do, and more of them, up to
-// `perPeer`, as long as all peers together have not used up `shared`. What is beyond is counted,
-// and the counts are written, the largest first, with the first line after the window. Peers beyond
-// `peers` count as one. So a window has at most peers * own + shared + kCounts + 1 lines. Nothing
-// survives a crash: the counts of the current window are lost.
+// `perPeer`, as long as all peers together have not used up `shared`. Lines beyond that are
+// counted, and the counts are written, the largest first, with the first line after the window.
+// Peers beyond `peers` count as one. So a window has at most peers * own + shared + kCounts + 1
+// lines. Nothing survives a crash: the counts of the current window are lost.
 #pragma once
 
 #include <kj/map.h>
@@ -17,20 +17,20 @@ namespace talos {
 class LineLimit {
  public:
   struct Limits {
-    unsigned own = 3;       // what, how often and whether it goes on can be told from
+    unsigned own = 3;       // enough to see what happens, how often, and whether it continues
     unsigned perPeer = 20;  // a minute: as many as a person reads
     unsigned shared = 100;  // of all peers together, beyond their own
     unsigned peers = 128;   // more than nodes fail at once; with 3 lines each some 50 KB a minute
     kj::Duration window = 60 * kj::SECONDS;
   };
-  static constexpr unsigned kCounts = 8;  // peers whose suppressed lines are told one by one
+  static constexpr unsigned kCounts = 8;  // peers whose suppressed lines are counted one by one
 
   explicit LineLimit(const kj::MonotonicClock& clock) : LineLimit(clock, Limits()) {}
   LineLimit(const kj::MonotonicClock& clock, Limits limits);
 
-  // `key` is what lines are counted by, `peer` what is written.
+  // Lines are counted by `key`; `peer` is written.
   void warn(kj::StringPtr message, kj::StringPtr key, kj::StringPtr peer, kj::StringPtr error);
-  // The same for other lines: whether the caller may write one.
+  // The same for other lines: true if the caller may write one.
   bool admits(kj::StringPtr key);
 
  private:

@@ -22,7 +22,7 @@ TEST(Lines, OfAText) {
   }
 }
 
-// Catches: a break within the text that goes, and an empty text that is read before its start.
+// Catches: a break within the text that is lost, and an empty text that is read before its start.
 TEST(LastBreaks, AreCutOff) {
   auto cut = [](kj::StringPtr text) { return kj::str(withoutLastBreaks(text.asArray())); };
   EXPECT_STREQ(cut("a\nb\n\n").cStr(), "a\nb");

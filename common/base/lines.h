@@ -8,7 +8,8 @@
 
 namespace talos {
 
-// for (auto line : Lines(text)): each without its end, in the text itself, which has to stay.
+// for (auto line : Lines(text)): each without its line break, as a slice of the text, which must
+// outlive it.
 class Lines {
  public:
   explicit Lines(kj::ArrayPtr<const char> text) : text(text) {}

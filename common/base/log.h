@@ -1,7 +1,7 @@
 // Structured logs of a daemon: one line each to standard error, which its supervisor keeps as the
 // service's log.  "level=info message=\"listening\" address=0.0.0.0:50000"
 // Values are quoted when they have to be and control characters are escaped, so a line is always
-// one line. Secrets never come here: a caller passes names and places, not contents.
+// one line. Secrets are never logged: a caller passes names and places, not contents.
 #pragma once
 
 #include <kj/string.h>

@@ -1,4 +1,4 @@
-// The words of bits.
+// Names of the bits of a number, for flags.
 #pragma once
 
 #include <kj/string.h>

@@ -1,5 +1,5 @@
-// Where the programs of a node meet each other: their users, ports, sockets and folders, and the
-// environment in which machined tells its daemons of them. Each is written down here only.
+// The layout of a node: uids, ports, sockets and folders of its programs, and the environment
+// variables by which machined passes them to its daemons. Each is defined only here.
 #pragma once
 
 #include <kj/string.h>
@@ -10,7 +10,7 @@ namespace talos {
 
 constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid = 53,
                    kVipdUid = 54, kKubedUid = 55;
-// Of login1 and of dbus-daemon: nobody but they and root can reach the bus.
+// Of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
 // Of etcd and of etcd-supervisor: they share its data.
 constexpr unsigned kEtcdUid = 60;
@@ -26,7 +26,8 @@ constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock"_kj;
-constexpr kj::StringPtr kEtcdSupervisorState = "/var/lib/etcd-supervisor"_kj;  // what it has begun
+constexpr kj::StringPtr kEtcdSupervisorState =
+    "/var/lib/etcd-supervisor"_kj;  // its unfinished operations
 constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
 constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
 constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;
@@ -38,10 +39,10 @@ constexpr kj::StringPtr kListenUnixVariable = "TALOS_LISTEN_FD"_kj;
 constexpr kj::StringPtr kStoreVariable = "TALOS_STORE"_kj;
 constexpr kj::StringPtr kStateVariable = "TALOS_STATE"_kj;
 
-// For a daemon: what its environment says, or what is usual on a node.
-inline kj::StringPtr fromEnvironment(kj::StringPtr variable, kj::StringPtr usual) {
+// For a daemon: the value from its environment, or else the default of a node.
+inline kj::StringPtr fromEnvironment(kj::StringPtr variable, kj::StringPtr fallback) {
   auto value = getenv(variable.cStr());
-  return value == nullptr ? usual : kj::StringPtr(value);
+  return value == nullptr ? fallback : kj::StringPtr(value);
 }
 inline kj::StringPtr machinedSocket() {
   return fromEnvironment(kStoreVariable, kMachinedSocket);

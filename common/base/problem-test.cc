@@ -64,7 +64,7 @@ TEST(Problem, RendersInOrderOfPlaces) {
 // change.
 TEST(Closest, SuggestsWhatWasMeant) {
   const kj::StringPtr keys[] = {"hostname"_kj, "nameservers"_kj, "interfaces"_kj, "cidr"_kj};
-  auto suggest = [&](kj::StringPtr word) { return kj::str(closest(word, keys).orDefault("-")); };
+  auto suggest = [&](kj::StringPtr text) { return kj::str(closest(text, keys).orDefault("-")); };
   EXPECT_EQ(kj::str("hostname"), suggest("hostnmae"));
   EXPECT_EQ(kj::str("hostname"), suggest("hostName"));
   EXPECT_EQ(kj::str("nameservers"), suggest("nameserver"));

@@ -8,8 +8,8 @@
 namespace talos {
 namespace {
 
-// A candidate further away than a third of the word is another word, not a typing error.
-constexpr size_t kLongestWord = 64;
+// A candidate further away than a third of the text is another name, not a typing error.
+constexpr size_t kLongestText = 64;
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
@@ -65,15 +65,15 @@ kj::String render(const Problems& problems) {
   return kj::strArray(lines, "");
 }
 
-kj::Maybe<kj::StringPtr> closest(kj::StringPtr word, kj::ArrayPtr<const kj::StringPtr> candidates) {
-  if (word.size() == 0 || word.size() > kLongestWord) return nullptr;
+kj::Maybe<kj::StringPtr> closest(kj::StringPtr text, kj::ArrayPtr<const kj::StringPtr> candidates) {
+  if (text.size() == 0 || text.size() > kLongestText) return nullptr;
   kj::Maybe<kj::StringPtr> best;
-  size_t bestDistance = std::max<size_t>(1, word.size() / 3) + 1;
+  size_t bestDistance = std::max<size_t>(1, text.size() / 3) + 1;
   for (auto candidate : candidates) {
-    if (candidate.size() > kLongestWord) continue;
-    size_t d = distance(word, candidate);
+    if (candidate.size() > kLongestText) continue;
+    size_t d = distance(text, candidate);
     // Two letters that are both different share nothing with the candidate.
-    if (d < bestDistance && d < std::max(word.size(), candidate.size())) {
+    if (d < bestDistance && d < std::max(text.size(), candidate.size())) {
       bestDistance = d;
       best = candidate;
     }

@@ -16,7 +16,7 @@ struct Problem {
   kj::String message;   // what is wrong
   kj::String hint;      // what would be right; may be empty
 
-  // Without the passwords of URLs that it quotes (url-secrets.h): anybody may get to see it.
+  // Passwords in quoted URLs are hidden (url-secrets.h): the text may be shown to anybody.
   // "controlplane.yaml:31:14: machine.type: "masterr" is not a valid machine type; did you mean
   // "master"?"
   kj::String toString() const;
@@ -29,7 +29,7 @@ bool hasErrors(const Problems& problems);
 // One line each, in the order of their places.
 kj::String render(const Problems& problems);
 
-// The candidate closest to `word` by edit distance, if it is close enough to be what was meant.
-kj::Maybe<kj::StringPtr> closest(kj::StringPtr word, kj::ArrayPtr<const kj::StringPtr> candidates);
+// The candidate closest to `text` by edit distance, if it is close enough for "did you mean".
+kj::Maybe<kj::StringPtr> closest(kj::StringPtr text, kj::ArrayPtr<const kj::StringPtr> candidates);
 
 }  // namespace talos

@@ -1,8 +1,8 @@
 // Resources by the struct of rpc/*-resources.capnp that is their spec: its annotation $resource
-// says the type, so a name and a struct that do not belong together cannot be written down.
+// names the type, so a name and a struct that do not belong together do not compile.
 //
-// Where the type is only known at run time (`get`, the store's own calls) it is text, and
-// common/wire/resource-registry.h knows which there are.
+// Where the type is known only at run time (`get`, the store's own calls) it is text, and
+// common/wire/resource-registry.h has all types.
 #pragma once
 
 #include <kj/debug.h>
@@ -28,8 +28,8 @@ kj::Array<kj::StringPtr> typeNames() {
   return kj::arr(typeName<Specs>()...);
 }
 
-// A resource whose type is known: read as its spec, and it tells what its metadata say. Valid as
-// long as the resource that it was made of.
+// A resource of a known type: its spec, together with its metadata. Valid as long as the resource
+// that it was made from.
 template <typename Spec>
 class ResourceOf : public Spec::Reader {
  public:

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4) of what comes in pieces. Whoever uses it links libcrypto.
+// SHA-256 (FIPS 180-4) of data in pieces. Its users link libcrypto.
 #pragma once
 
 #include <kj/array.h>

@@ -31,7 +31,7 @@ TEST_F(SignalTest, TheNextRaiseWakesAllThatWait) {
   EXPECT_FALSE(late.poll(scope));
 }
 
-// Catches: news that is lost while the one who waits does something else, and news told twice.
+// Catches: a raise that is lost while the waiter does something else, and one that wakes it twice.
 TEST_F(SignalTest, ARaiseIsKeptForWhoIsBusy) {
   signal.raise();
   signal.raise();
@@ -44,7 +44,7 @@ TEST_F(SignalTest, ARaiseIsKeptForWhoIsBusy) {
   EXPECT_FALSE(signal.wait().poll(scope));
 }
 
-// Catches: a raise taken for told because somebody had waited, and had given up.
+// Catches: a raise counted as seen because of a waiter that had given up.
 TEST_F(SignalTest, ARaiseIsKeptWhenTheWaitWasDropped) {
   {
     auto dropped = signal.wait();

@@ -1,6 +1,6 @@
-// A wake-up for whoever waits for something new: no queue, no memory for each waiter beyond its
-// promise. Whoever wakes looks for itself what there is, so any number of raises before it runs is
-// one. What waits when the signal is destroyed is rejected.
+// An event that coroutines wait for: no queue, no memory for each waiter beyond its promise. A
+// waiter looks for itself what has changed, so any number of raises before it runs count as one.
+// Promises that still wait when the signal is destroyed are rejected.
 #pragma once
 
 #include <kj/async.h>
@@ -17,7 +17,7 @@ class Signal {
     }
   }
 
-  // At the next raise(): for any number of waiters, each of which begins to wait before it looks.
+  // Resolves at the next raise(), for any number of waiters. Each must call it before it looks.
   kj::Promise<void> next() {
     KJ_IF_MAYBE (p, pending) {
       return p->promise.addBranch();
@@ -26,8 +26,8 @@ class Signal {
     return pending.emplace(Pending{paf.promise.fork(), kj::mv(paf.fulfiller)}).promise.addBranch();
   }
 
-  // The same, and at once when there was a raise() that no wait() has told of yet: for one waiter
-  // that does other things in between, and drops what it waits for when something else is faster.
+  // The same, and at once when there was a raise() since the last wait(): for one waiter that does
+  // other things in between, and drops the promise when something else is faster.
   kj::Promise<void> wait() {
     if (raised) {
       raised = false;

@@ -1,4 +1,4 @@
-// For tests: whether something is made durable, which no look at the files tells.
+// For tests: checks that something is made durable, which the files themselves do not show.
 #pragma once
 
 #include <errno.h>

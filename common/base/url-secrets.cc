@@ -17,7 +17,7 @@ bool standsAt(kj::ArrayPtr<const char> text, size_t at, kj::StringPtr wanted) {
          memcmp(text.begin() + at, wanted.begin(), wanted.size()) == 0;
 }
 
-// The end of the value that begins at `at`. The kernel takes blanks within quotes as part of it,
+// The end of the value that starts at `at`. The kernel takes blanks within quotes as part of it,
 // and the quotes may be around the whole argument.
 size_t endOfValue(kj::ArrayPtr<const char> text, size_t at, bool quoted) {
   bool inQuotes = quoted;

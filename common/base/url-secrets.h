@@ -1,6 +1,6 @@
-// What is secret in an address that somebody wrote: the password of scheme://user:password@host,
-// and for the kernel's parameter talos.config also the query, which may hold a token. Such texts
-// are quoted by messages and copied by logs; before anybody else sees them, they go through here.
+// Hides the secrets of URLs: the password of scheme://user:password@host, and for the kernel's
+// parameter talos.config also the query, which may hold a token. Messages and logs quote URLs only
+// after this.
 //
 // Pure and total: any bytes have an answer, and nothing else in them changes.
 #pragma once

@@ -73,7 +73,7 @@ BondMode BondOptions::mode() const {
 }
 
 kj::StringPtr nameOf(BondMode mode) {
-  return annotation::wordOf(config::BondMode(mode)).orDefault("unknown");
+  return annotation::enumName(config::BondMode(mode)).orDefault("unknown");
 }
 
 BondOptions bondOptions(config::Bond::Reader bond) {

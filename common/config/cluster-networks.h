@@ -1,4 +1,4 @@
-// What the config says of the cluster, with its defaults. Pure.
+// The cluster's networks, domain and endpoint from the config, with their defaults. Pure.
 #pragma once
 
 #include <kj/vector.h>

@@ -1,5 +1,5 @@
-// Every bonding mode with every option: which go together, as the kernel's driver has it (spec
-// network.md §13), written down once more here so that a slip in the table of
+// Every bonding mode with every option: the combinations that the kernel's driver accepts
+// (Documentation/networking/bonding.rst), listed a second time so that a mistake in the table of
 // common/bond/bond-rules.h shows.
 
 #include <gtest/gtest.h>
@@ -68,20 +68,20 @@ std::string said(const std::string& mode, const std::string& lines) {
   return out;
 }
 
-// Catches: an option that the kernel would refuse, or forget, without a word beforehand; a word
+// Catches: an option that the kernel would refuse, or forget, without a warning before; a warning
 // about one that is right.
 TEST(ConfigBond, EveryModeWithEveryOption) {
   unsigned legal = 0, illegal = 0;
   for (auto& row : kRows) {
     for (unsigned mode = 0; mode < std::size(kModes); ++mode) {
       SCOPED_TRACE(std::string(kModes[mode]) + "\n" + row.lines);
-      auto words = said(kModes[mode], row.lines);
+      auto warnings = said(kModes[mode], row.lines);
       if (std::string(row.modes).find(char('0' + mode)) != std::string::npos) {
-        EXPECT_EQ("", words);
+        EXPECT_EQ("", warnings);
         ++legal;
       } else {
-        EXPECT_NE(std::string::npos, words.find(std::string(row.key) + ": this is used only"))
-            << words;
+        EXPECT_NE(std::string::npos, warnings.find(std::string(row.key) + ": this is used only"))
+            << warnings;
         ++illegal;
       }
     }
@@ -92,7 +92,7 @@ TEST(ConfigBond, EveryModeWithEveryOption) {
 // Catches: options that are legal alone and exclude, or need, each other.
 TEST(ConfigBond, OptionsThatDoNotGoTogether) {
   struct {
-    const char *mode, *lines, *words;
+    const char *mode, *lines, *warnings;
   } rows[] = {
       {"balance-rr", "updelay: 100", "updelay: this has no effect without miimon"},
       {"balance-rr", "downdelay: 100", "downdelay: this has no effect without miimon"},
@@ -111,7 +111,7 @@ TEST(ConfigBond, OptionsThatDoNotGoTogether) {
       {"802.3ad", "updelay: 100", ""},
       {"balance-tlb", "downdelay: 100", ""},
   };
-  for (auto& row : rows) EXPECT_EQ(row.words, said(row.mode, row.lines)) << row.lines;
+  for (auto& row : rows) EXPECT_EQ(row.warnings, said(row.mode, row.lines)) << row.lines;
 }
 
 }  // namespace

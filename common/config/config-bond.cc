@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kWireguardKeyBytes = 32;
 
-// A value that no mode takes; such a one is not asked about again.
+// Reports values that are out of range in every mode, and removes them from `options`.
 void checkRanges(Report& report, kj::StringPtr path, netlink::BondOptions& options) {
   for (auto& rule : netlink::bondRules()) {
     auto& value = options[rule.option];
@@ -27,11 +27,11 @@ void checkRanges(Report& report, kj::StringPtr path, netlink::BondOptions& optio
   }
 }
 
-// What the kernel refuses, or ignores, in this mode and beside the other options.
+// Warns of options that the kernel refuses, or ignores, in this mode or together with others.
 void checkTogether(Report& report, kj::StringPtr path, Bond::Reader bond,
                    const netlink::BondOptions& options) {
-  netlink::effectiveBond(options, [&](kj::StringPtr option, kj::StringPtr why) {
-    report.warn(kj::str(path, ".", option), kj::str("this ", why));
+  netlink::effectiveBond(options, [&](kj::StringPtr option, kj::StringPtr problem) {
+    report.warn(kj::str(path, ".", option), kj::str("this ", problem));
   });
   auto& primary = netlink::ruleOf(netlink::BondOption::kPrimary);
   if (bond.getPrimary().size() > 0 && !primary.fits(options.mode())) {

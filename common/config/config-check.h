@@ -1,9 +1,9 @@
-// The semantic checks of the machine config, in parts: what a schema cannot say.
+// The semantic checks of the machine config, in parts: rules that a schema cannot express.
 //
-// Each part looks at its section only, reports every problem that it finds and goes on; none
-// throws. They are called by config.cc for documents that were decoded, even with problems: a value
-// that was refused by the decoder is absent here and not reported again. Pure. Secrets are never
-// repeated in a message.
+// Each part reads its section only and reports every problem that it finds; none throws. They are
+// called by config.cc for documents that were decoded, even with problems: a value that was refused
+// by the decoder is absent here and not reported again. Pure. Secrets are never repeated in a
+// message.
 #pragma once
 
 #include "common/base/problem.h"
@@ -15,11 +15,11 @@ namespace talos::config {
 
 class MachineConfig;
 
-// As the decoder writes the path of a key of a mapping with free keys.
+// The path of a key in a mapping with free keys, as the decoder writes it.
 kj::String keyPath(kj::StringPtr parent, kj::StringPtr key);
 
-// Collects problems with the place at which their path stood in the document, codec::kMaxProblems
-// of each severity. What the decoder refused is not complained about again.
+// Collects problems with the place of their path in the document, codec::kMaxProblems of each
+// severity. Values that the decoder refused are not reported again.
 class Report {
  public:
   enum class Of { kNewConfig, kKeptConfig };
@@ -63,7 +63,7 @@ class Report {
   void add(Problem::Severity severity, kj::StringPtr path, kj::String message, kj::StringPtr hint);
 };
 
-// What the machine does with the keys of CAs; of an unknown type nothing is said about it.
+// The requirement for keys of CAs on a machine of this type; none for an unknown type.
 Report::Key keysOf(const Report& report, MachineType type);
 
 void checkMachine(Report& report, Machine::Reader machine);
@@ -82,15 +82,15 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file);
 // Keys of later versions, which are warnings.
 kj::ArrayPtr<const codec::LaterKey> laterKeys();
 
-// Which document of a stream it is: the first one with the key `machine`.
+// The index of the machine config in a stream: the first document with the key `machine`.
 kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream);
 
-// Documents of later versions that stand beside the main one, by their key `kind`.
+// Documents of later versions beside the main one, by their key `kind`.
 struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
   kj::StringPtr here;  // keys of the main document that do the same; "" if there are none
-  // It blocks packets. A warning is not enough: whoever writes it takes the machine for closed.
+  // It blocks packets. A warning is not enough: its author believes the machine to be closed.
   bool firewall = false;
 };
 kj::ArrayPtr<const LaterKind> laterKinds();

@@ -37,8 +37,8 @@ constexpr kj::StringPtr kEtcdArguments[] = {
     "peer-auto-tls"_kj,
 };
 
-// What would make a second cluster, take this node out of its own, or etcd away from the node.
-// Those that end in * are the beginnings of several.
+// Arguments of etcd that would create a second cluster, remove this node from its own, or move etcd
+// off the node. A name that ends in * is a prefix.
 struct Refused {
   kj::StringPtr name, why, hint;
 };

@@ -1,6 +1,5 @@
-// What documents in circulation say otherwise than the format: keys of later versions, and slips
-// that are understood and put right with a warning (spec machine-config.md §14 and §15). Both are
-// tables; another row is another slip.
+// Deviations from the format in published configs: keys of later versions, and mistakes that are
+// understood and corrected with a warning. Both are tables with a row each.
 
 #include "common/config/config-check.h"
 

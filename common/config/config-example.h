@@ -1,6 +1,5 @@
-// What a machine config can say besides what a generated one does: the keys that are most asked
-// for, each with a value that could be right. Read by common/config/generate.cc as commented
-// examples.
+// Commented examples in a generated machine config: the keys that are needed most often, each with
+// a plausible value. Used by common/config/generate.cc.
 #pragma once
 
 #include <kj/string.h>

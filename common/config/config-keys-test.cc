@@ -79,11 +79,11 @@ std::string contentOf(const std::string& path) {
   return {(std::istreambuf_iterator<char>(file)), {}};
 }
 
-bool hasWord(const std::string& text, const std::string& word) {
+bool hasName(const std::string& text, const std::string& name) {
   auto isLetter = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) {
+  for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at) {
     bool begins = at == 0 || !isLetter(text[at - 1]);
-    if (begins && !isLetter(text[at + word.size()])) return true;
+    if (begins && !isLetter(text[at + name.size()])) return true;
   }
   return false;
 }
@@ -92,12 +92,12 @@ bool hasWord(const std::string& text, const std::string& word) {
 bool names(const std::string& test, const std::string& key) {
   auto accessor = key;
   accessor[0] = static_cast<char>(toupper(accessor[0]));
-  return hasWord(test, key) || hasWord(test, "set" + accessor) ||
-         hasWord(test, "init" + accessor) || hasWord(test, "get" + accessor);
+  return hasName(test, key) || hasName(test, "set" + accessor) ||
+         hasName(test, "init" + accessor) || hasName(test, "get" + accessor);
 }
 
-// Catches: a key that nothing reads and nobody is warned of, one whose test went, a test that is
-// about something else, and a list that is not that of this schema.
+// Catches: a key that nothing reads and nobody is warned of, one whose test was removed, a test
+// that is about something else, and a list that is not that of this schema.
 TEST(ConfigKeys, EachActsOrIsWarnedOf) {
   std::string markdown =
       "# Keys of the machine config and their tests\n\n"
@@ -139,7 +139,7 @@ TEST(ConfigKeys, EachActsOrIsWarnedOf) {
 }
 
 // Catches: a key of later versions that this one has, under which a config would be read as usual
-// and the list would say otherwise; a row that stands twice.
+// and the list would say otherwise; a duplicate row.
 TEST(ConfigKeys, LaterKeysAreNotOfThisVersion) {
   std::set<std::string> own, seen;
   for (auto& leaf : leavesOfTheSchema()) {

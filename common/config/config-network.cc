@@ -20,7 +20,7 @@ constexpr size_t kUsedNameservers = 3;
 
 constexpr unsigned kUsualMetric = 10;  // of a route that names none
 
-// What there can be one of, over all links.
+// Values that must be unique over all links.
 struct Taken {
   std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
   std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
@@ -35,7 +35,7 @@ void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
   }
 }
 
-// What only a route that goes somewhere has.
+// Refuses the keys that only a unicast route has.
 void checkNowhere(Report& report, kj::StringPtr path, Route::Reader route) {
   auto only = [&](kj::StringPtr key, bool given) {
     if (!given) return;
@@ -277,7 +277,7 @@ void checkInterface(Report& report, kj::StringPtr path, Interface::Reader interf
 
 using Masters = std::map<std::string, std::string>;  // by the name of the member
 
-// The members of a bond or bridge; who is in another one already is told of.
+// The members of a bond or bridge; a link that is in another one already is reported.
 void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj::StringPtr kind,
                     capnp::List<capnp::Text>::Reader members, Masters& masterOf) {
   size_t i = 0;
@@ -293,7 +293,7 @@ void checkMembersOf(Report& report, kj::StringPtr master, kj::StringPtr path, kj
   }
 }
 
-// What one link of a bond or of a bridge may not be or have.
+// Refuses settings that a member of a bond or bridge must not have.
 void checkMembers(Report& report, Network::Reader network) {
   Masters masterOf;
   size_t i = 0;
@@ -333,7 +333,7 @@ void checkMembers(Report& report, Network::Reader network) {
   }
 }
 
-// The address of a node goes nowhere: the others would take it as well, and both would have it.
+// A node's own address must not be shared: another node would take it over, and both would have it.
 void checkShared(Report& report, const Taken& taken) {
   for (auto& [address, place] : taken.shared) {
     auto own = taken.addresses.find(address);

@@ -137,7 +137,7 @@ TEST(ConfigRedact, ManySecretsDeepDown) {
   EXPECT_TRUE(both.from.startsWith("token: &t {a: ***}\n"));
 }
 
-// Catches: a secret's change that a diff does not show, or shows in words.
+// Catches: a secret's change that a diff does not show, or shows in clear.
 TEST(ConfigRedact, ShowsThatASecretChanged) {
   auto both =
       redact("machine:\n  token: a\n  ca: {crt: QQ==, key: Qg==}\n"_kj,

@@ -28,12 +28,12 @@ char lower(char c) {
 
 // For keys that the schema does not have.
 bool soundsSecret(kj::ArrayPtr<const char> key) {
-  std::string word;
-  for (char c : key) word += lower(c);
-  if (word == "key" || word == "auth" || word == "authorization") return true;
+  std::string name;
+  for (char c : key) name += lower(c);
+  if (name == "key" || name == "auth" || name == "authorization") return true;
   for (auto part :
        {"secret", "token", "password", "passphrase", "privatekey", "presharedkey", "passwd"}) {
-    if (word.find(part) != word.npos) return true;
+    if (name.find(part) != name.npos) return true;
   }
   return false;
 }
@@ -197,7 +197,7 @@ class Redactor {
   std::vector<Finder::Text> others;
   std::vector<Cut> cuts;
 
-  // Where a node's own text ends. When that cannot be told, up to the next node.
+  // The end of a node's own text, or the start of the next node if it cannot be found.
   size_t endOf(const YamlNode& node) const {
     codec::SourceText source(stream.text(), stream.text().size());
     try {
@@ -236,9 +236,9 @@ class Redactor {
           cuts.push_back({k + begin, k + stop, kHidden});
         while (k < last && (text[k] == '#' || text[k] == ' ' || text[k] == '-')) ++k;
         size_t colon = std::find(text.begin() + k, text.begin() + last, ':') - text.begin();
-        auto word = text.slice(k, colon);
-        bool key = std::find(word.begin(), word.end(), ' ') == word.end() && soundsSecret(word);
-        if (key && colon + 2 < last && text[colon + 1] == ' ')
+        auto key = text.slice(k, colon);
+        bool secret = std::find(key.begin(), key.end(), ' ') == key.end() && soundsSecret(key);
+        if (secret && colon + 2 < last && text[colon + 1] == ' ')
           cuts.push_back({colon + 2, last, kHidden});
       }
       i = next;
@@ -253,7 +253,7 @@ class Redactor {
     kj::Vector<char> out(text.size() + 64);
     size_t done = 0;
     for (auto& cut : cuts) {
-      cut.begin = std::max(cut.begin, done);  // it may begin in another one
+      cut.begin = std::max(cut.begin, done);  // it may start within another one
       if (cut.begin >= cut.end) continue;
       out.addAll(text.slice(done, cut.begin));
       addHidden(out, text.slice(cut.begin, cut.end), cut.mark);
@@ -264,7 +264,7 @@ class Redactor {
     return kj::String(out.releaseAsArray());
   }
 
-  // The mark in each line; the head of a block scalar tells nothing.
+  // The mark in each line; the head of a block scalar has no secret.
   static void addHidden(kj::Vector<char>& out, kj::ArrayPtr<const char> secret,
                         kj::StringPtr mark) {
     bool first = true, block = secret.size() > 0 && (secret[0] == '|' || secret[0] == '>');

@@ -251,7 +251,7 @@ void expectPage(const std::string& page, const std::string& markdown) {
   EXPECT_TRUE(markdown == written) << path << " is not up to date";
 }
 
-// Catches: a key without a word of explanation or without an example that is accepted; a reference
+// Catches: a key without an explanation or without an example that is accepted; a reference
 // that is not the one of this schema. UPDATE_DOCS=1 writes it anew.
 TEST(ConfigReference, ExplainsEveryKey) {
   auto text = example();

@@ -13,7 +13,7 @@ namespace talos::config {
 
 namespace {
 
-// What can be tried in a reasonable time, or is a word that somebody made up.
+// Limits below which a secret can be guessed by trying, or was made up by a person.
 constexpr size_t kShortSecret = 16, kFewCharacters = 6;
 constexpr size_t kAescbcKeyBytes[] = {32, 24, 16}, kSecretboxKeyBytes = 32;
 

@@ -70,7 +70,7 @@ void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
   }
 }
 
-// What the boot loader hands on as it is.
+// True for a text that the boot loader passes on unchanged.
 bool isKernelArgument(kj::StringPtr text) {
   for (char c : text) {
     if (c <= ' ' || c > '~' || c == '"' || c == '\'' || c == '\\') return false;
@@ -101,7 +101,7 @@ void checkInstall(Report& report, Install::Reader install) {
   }
 }
 
-// What the system has in memory while it runs, and what of the image is a link to that.
+// Refuses paths that are in memory while the system runs, and links of the image to them.
 void checkFilePath(Report& report, kj::StringPtr path, kj::StringPtr target) {
   report.absolutePath(path, target);
   if (!isCleanPath(target)) return;

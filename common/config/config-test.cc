@@ -179,7 +179,7 @@ TEST(Config, ChecksAuthorities) {
             std::string::npos);
 }
 
-// Catches: words of newer or older documents refused; a missing type that is not mentioned.
+// Catches: values of newer or older documents refused; a missing type that is not mentioned.
 TEST(Config, KnowsTheMachineTypes) {
   auto typeOf = [](const std::string& line) {
     auto text = replaced(good(), "  type: controlplane\n", line);
@@ -280,7 +280,8 @@ TEST(Config, AnAuthorityThatIsRefusedIsNotMissing) {
   EXPECT_EQ(refused.find("CA of the machine API is missing"), std::string::npos) << refused;
 }
 
-// Catches: "nothing there" that cannot be told from a mistake; a crash without machine or cluster.
+// Catches: an empty document that is indistinguishable from a mistake; a crash without machine or
+// cluster.
 TEST(Config, TellsNothingFromWrong) {
   auto empty = parse(kj::arrayPtr("# only a comment\n", 17), "c.yaml");
   EXPECT_TRUE(empty.empty());

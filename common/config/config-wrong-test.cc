@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kKey = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-// Where a snippet stands in a document that is right without it.
+// The place of a snippet in a document that is valid without it.
 struct Slot {
   enum Section { kDocument, kTop, kMachine, kCluster, kEndpoint } section;
   bool controlPlane;
@@ -151,8 +151,8 @@ const Row kWrong[] = {
 #include "common/config/config-wrong.inc"
 };
 
-// Catches: a mistake that passes, that is reported elsewhere than where it is, in words that do not
-// tell what would be right, or together with others that are none.
+// Catches: a mistake that passes, that is reported at another place, without the correct form, or
+// together with correct values.
 TEST(ConfigWrong, EachMistakeIsFoundWhereItIs) {
   for (auto& row : kWrong) {
     EXPECT_EQ(std::string(row.problem), problemsOf(row.slot, row.text))
@@ -213,7 +213,7 @@ const Snippet kDocumented[] = {
 };
 // clang-format on
 
-// What other releases take without a word.
+// Documents that other releases accept without a warning.
 const Row kAccepted[] = {
     {"endpoint", "https://10.5.0.2:6443\n    localAPIServerPort: 0", ""},
     {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODw==", ""},
@@ -228,7 +228,7 @@ const Row kAccepted[] = {
      "no carrier; for example [eth0, eth1]"},
 };
 
-// Catches: a config that works elsewhere and is refused here.
+// Catches: a config that works with other releases and is refused by this one.
 TEST(ConfigWrong, AcceptsWhatWorksElsewhere) {
   for (auto& row : kAccepted) {
     EXPECT_EQ(std::string(row.problem), problemsOf(row.slot, row.text))
@@ -287,7 +287,7 @@ TEST(ConfigWrong, AWorkerHasCertificatesOfCasOnly) {
             said("  ca: " + pair() + "\n", "  ca: " + pair() + "\n"));
 }
 
-// Catches: what the documents tell to write is refused, or silently means something else.
+// Catches: a documented example that is refused, or silently means something else.
 TEST(ConfigWrong, TheDocumentsSnippetsAreReadOrExplained) {
   for (auto& row : kDocumented) {
     EXPECT_EQ(std::string(row.problems), problemsOf(row.slot, row.text)) << row.section;

@@ -19,7 +19,7 @@ constexpr kj::StringPtr kAnotherConfig = "another machine config; the first begi
                             " documents need a firewall, and this system has none: what "
                             "they block would be open"_kj;
 
-// What a document beside the main one is: an error, or one of a later version.
+// The problem of a document besides the machine config: an error, or a kind of a later version.
 Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& main) {
   Problem problem;
   problem.line = document.place.line;

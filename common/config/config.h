@@ -21,7 +21,7 @@ constexpr size_t kEncryptionKeyBytes = 32;  // of cluster.aescbcEncryptionSecret
 constexpr auto kShortestVipLease = 2 * kj::SECONDS, kLongestVipLease = 60 * kj::SECONDS;
 constexpr auto kDefaultVipLease = 2 * kj::SECONDS;
 
-// What messages about them say that they should be.
+// The expected form of tokens, for messages.
 constexpr kj::StringPtr kTokenForm =
     "use 6 characters, a dot and 16 characters, all of a-z and 0-9"_kj;
 constexpr kj::StringPtr kEncryptionKeyForm =
@@ -55,11 +55,11 @@ class MachineConfig {
   friend MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file);
 };
 
-// Decodes the first document with the key `machine` and checks what holds on every machine (spec
-// machine-config.md §10). `file` is for the problems' places.
+// Decodes the first document with the key `machine` and checks the rules for every machine. `file`
+// is for the problems' places.
 MachineConfig parse(kj::ArrayPtr<const char> bytes, kj::StringPtr file = "");
 
-// What depends on where the machine runs: only `metal` is installed on a disk.
+// The platform of the machine: only `metal` is installed on a disk.
 enum class Mode { kMetal, kCloud, kContainer };
 kj::Maybe<Mode> modeNamed(kj::StringPtr name);
 void checkMode(const MachineConfig& config, Mode mode, kj::StringPtr file, Problems& problems);

@@ -198,8 +198,8 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
 void checkEndpoint(kj::StringPtr url) {
   auto parsed = parseEndpoint(url);
   if (parsed.problem.size() == 0 && parsed.value.scheme == "https") return;
-  // What was meant: the same host under https, on the port that the API has. The words are those
-  // of the original.
+  // The suggestion: the same host under https, on the port of the API. The text is that of the
+  // original.
   auto retry = parseEndpoint(kj::str("https://", url));
   auto bracketed = parseEndpoint(kj::str("https://[", url, "]"));
   auto& best = parsed.problem.size() == 0 ? parsed : retry.problem.size() == 0 ? retry : bracketed;
@@ -289,7 +289,7 @@ kj::String machineConfig(const Secrets& secrets, MachineType type, kj::StringPtr
     form.examples = capnp::DynamicStruct::Reader(example.get());
   }
   auto text = codec::writeYaml(root.asReader(), form);
-  // The reader's checks hold for what we write too: a bad option is found here and not on a
+  // The reader's checks hold for what we write too: a bad option is found now and not on a
   // machine.
   auto parsed = parse(text, "the generated config");
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));

@@ -1,6 +1,6 @@
-// New clusters: secrets, machine configs and the client configuration of their administrator
-// (spec machine-config.md §13, pki-and-trustd.md §2-3). Pure but for randomness and the clock of
-// certificates; nothing is written here. Whoever writes the texts writes them 0600: each of them
+// Generates new clusters: secrets, machine configs and the client configuration of their
+// administrator. Pure but for randomness and the clock of
+// certificates; it writes no files. A caller must write the texts with mode 0600: each of them
 // holds private keys.
 #pragma once
 
@@ -40,7 +40,7 @@ struct GenerateOptions {
   bool examples = false;  // and examples of keys that are absent
 };
 
-// What is one machine's own, for clusters whose machines are known beforehand.
+// The settings of one machine, for clusters whose machines are known beforehand.
 struct NodeSettings {
   kj::StringPtr hostname = "";
   kj::StringPtr interface = "eth0";

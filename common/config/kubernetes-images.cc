@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kMostVersionDigits = 4;
 
-// The number that the text begins with, and takes it off.
+// Takes the number at the start of the text off it.
 kj::Maybe<unsigned> takeNumber(kj::StringPtr& text) {
   unsigned value = 0;
   size_t digits = 0;
@@ -26,7 +26,7 @@ bool takeDot(kj::StringPtr& text) {
   return true;
 }
 
-// From here on they are where they are now; older ones stayed where they were.
+// Newer releases are at the new registry only; older ones stayed at the old one.
 constexpr KubernetesVersion kMoved = {1, 25, 0};
 
 // Minor releases of 1, each span with its ends.

@@ -1,8 +1,8 @@
 // Releases of Kubernetes by number, and the images of its parts where the config names none. Pure.
 //
-// An image says its release by its tag; one that is named by a digest alone does not, and the
-// config says it (cluster.kubernetesVersion). What differs between releases is not here
-// (machined/kubernetes/kube-versions.h).
+// The tag of an image is its release; for an image that is named by a digest only, the config has
+// cluster.kubernetesVersion. The differences between releases are in
+// machined/kubernetes/kube-versions.h.
 #pragma once
 
 #include <kj/string.h>
@@ -18,8 +18,8 @@ struct KubernetesVersion {
   kj::String toString() const { return kj::str(major, ".", minor, ".", patch); }
 };
 
-// v1.34.4, 1.34, v1.20.6-rc.0: the v and the patch may be missing, what is behind it counts for
-// nothing. None for anything else.
+// v1.34.4, 1.34, v1.20.6-rc.0: the v and the patch may be missing, a suffix is ignored. None for
+// anything else.
 kj::Maybe<KubernetesVersion> parseKubernetesVersion(kj::StringPtr text);
 
 // Of registry:port/name:v1.34.4, with a digest behind it or without. None without such a tag.
@@ -42,7 +42,7 @@ kj::StringPtr nameOf(KubernetesPart part);  // kube-apiserver
 kj::String kubernetesRepository(KubernetesPart part, KubernetesVersion version);
 kj::String kubernetesImage(KubernetesPart part, KubernetesVersion version = kDefaultKubernetes);
 
-// What else a cluster has in it.
+// Images of a cluster that do not follow its version of Kubernetes.
 constexpr kj::StringPtr kCoreDnsImage = "docker.io/coredns/coredns:1.12.1"_kj;
 constexpr kj::StringPtr kOldCoreDnsImage = "docker.io/coredns/coredns:1.8.0"_kj;
 constexpr kj::StringPtr kFlannelImage = "ghcr.io/flannel-io/flannel:v0.28.4"_kj;

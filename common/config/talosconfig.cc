@@ -17,8 +17,8 @@ kj::String textOf(capnp::Data::Reader data) {
   return kj::heapString(data.asChars());
 }
 
-void setList(capnp::List<capnp::Text>::Builder list, const kj::Vector<kj::String>& words) {
-  for (size_t i = 0; i < words.size(); ++i) list.set(i, words[i]);
+void setList(capnp::List<capnp::Text>::Builder list, const kj::Vector<kj::String>& items) {
+  for (size_t i = 0; i < items.size(); ++i) list.set(i, items[i]);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The client's configuration file: contexts, each with endpoints, nodes and the user's certificate
-// (spec talosctl.md §2).
+// The client's configuration file: contexts, each with endpoints, nodes and the user's certificate.
 //
 // A value: read it, change it, write it. The file holds a private key, so it is written 0600, in a
 // directory made 0700, and atomically: after a crash the old file or the new one is there.

@@ -51,9 +51,9 @@ kj::String typeName(capnp::Type type) {
   if (type.isList()) return kj::str("list of ", typeName(type.asList().getElementType()));
   if (type.isStruct()) return kj::str("mapping");
   if (!type.isEnum()) return kj::str("number");
-  kj::Vector<kj::StringPtr> words;
-  for (auto word : type.asEnum().getEnumerants()) words.add(annotation::nameOf(word));
-  return kj::strArray(words, ", ");
+  kj::Vector<kj::StringPtr> names;
+  for (auto value : type.asEnum().getEnumerants()) names.add(annotation::nameOf(value));
+  return kj::strArray(names, ", ");
 }
 
 class Writer {
@@ -143,9 +143,9 @@ class Writer {
     notes.add(annotation::has(field, annotation::kMap) ? kj::str("mapping with any keys")
                                                        : typeName(field.getType()));
     if (annotation::has(field, annotation::kRequired)) notes.add(kj::str("required"));
-    auto note = [&](kj::StringPtr word, annotation::Id id) {
+    auto note = [&](kj::StringPtr prefix, annotation::Id id) {
       auto text = annotation::text(field, id);
-      if (text.size() > 0) notes.add(kj::str(word, text));
+      if (text.size() > 0) notes.add(kj::str(prefix, text));
     };
     note("default: ", annotation::kDefault);
     note("since ", annotation::kSince);
@@ -164,8 +164,8 @@ class Writer {
                       "): ", annotation::text(field, annotation::kDoc), "\n"));
   }
 
-  // What is below the instance stands in sections of its own; one that shows nothing new is left
-  // out.
+  // Structs below the instance have sections of their own; an example that shows nothing new is
+  // left out.
   void addExample(DynamicStruct::Reader instance, kj::Vector<StructSchema::Field>& shown) {
     size_t before = shown.size();
     capnp::MallocMessageBuilder message;

@@ -1,12 +1,12 @@
-// How much of a partition's begin must be zeros for the partition to count as empty, and is zeroed
-// to make it so.
+// The size of a partition's head: a partition counts as empty if its head is all zeros, and is
+// emptied by zeroing the head.
 //
-// It is the header of a LUKS2 volume with both of its copies and all of its key slots: what is
-// behind them nobody can read without them. So a header that was damaged, with anything of it left,
-// is never taken for an empty partition. Of an XFS it is the begin of the first allocation group,
-// whose loss is repaired by hand from what is behind it, if at all: zeros of that length are no
-// accident. A small partition, as STATE is one, is empty when all of it is zeros: there the whole
-// costs no more than the beginning.
+// The head covers the header of a LUKS2 volume with both of its copies and all of its key slots:
+// the data after them is unreadable without them. So a damaged header, with anything of it left, is
+// never taken for an empty partition. Of an XFS it is the start of the first allocation group,
+// whose loss is repaired by hand from the data after it, if at all: zeros of that length are no
+// accident. The head of a small partition, such as STATE, is the whole partition: that costs no
+// more time.
 #pragma once
 
 #include <stdint.h>
@@ -20,7 +20,7 @@ constexpr uint64_t emptyHeadOf(uint64_t bytes) {
   return bytes <= kSmallPartition ? bytes : kEmptyHead;
 }
 
-// Zeros that a new encrypted volume begins with, inside.
+// A new encrypted volume starts with so many zeros inside.
 constexpr uint64_t kFreshBytes = 1u << 20;
 
 }  // namespace talos

@@ -49,8 +49,8 @@ kj::Array<kj::byte> zeros(size_t size) {
   return bytes;
 }
 
-// So that tools which know no GPT see a disk that is in use. A BIOS starts it: it goes on with the
-// next device.
+// So that tools which know no GPT see a disk that is in use. A BIOS starts it: it continues with
+// the next device.
 void putProtectiveMbr(Out out, uint64_t sectors) {
   startNextDevice(out);
   put(out, kMbrEntry + 1, 0x000200, 3);  // cylinder, head and sector of the second sector

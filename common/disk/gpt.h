@@ -4,8 +4,8 @@
 // The place of the entries is named by the header, and there is room for two lists of them before
 // the first partition. So a table is replaced by writing the new list beside the old one and then
 // the header, which is one sector: a cut at any write leaves the old table or the new one, whole.
-// That is needed because Linux does not look at the copy at the disk's end, unless it is told to.
-// The first table comes into force by its last write too, which is that of the protective MBR.
+// That is needed because Linux does not read the copy at the end of the disk, unless it is asked
+// to. The first table comes into force by its last write too, which is that of the protective MBR.
 #pragma once
 
 #include <kj/array.h>
@@ -17,7 +17,7 @@
 namespace talos::gpt {
 
 struct Guid {
-  kj::byte bytes[16];  // as they stand on disks
+  kj::byte bytes[16];  // as they are on disks
   bool operator==(const Guid& other) const;
   static Guid random();  // version 4 of RFC 9562
 };
@@ -25,7 +25,8 @@ struct Guid {
 // 0FC63DAF-8483-4772-8E79-3D69D8477DE4.
 extern const Guid kEfiSystem, kBiosBoot, kLinuxData;
 
-constexpr uint64_t kAlignment = 1u << 20;  // where the first partition begins, and the last may end
+constexpr uint64_t kAlignment =
+    1u << 20;  // of the first partition's start, and of the last possible end
 constexpr uint64_t kLegacyBootable = 1u << 2;
 constexpr size_t kMostName = 36;
 
@@ -56,7 +57,7 @@ kj::Vector<Write> writes(const Table& table, unsigned sectorSize,
 // The code of a first sector that makes a BIOS go on with the next device.
 void startNextDevice(kj::ArrayPtr<kj::byte> sector);
 
-// The table at the begin of a disk; none where there is none, or a damaged one, or one that is not
+// The table at the start of a disk; none if it is absent, damaged, or one that is not
 // in force on a disk whose first sector is not empty. `bytes` gives fewer of them where there are
 // no more.
 using ReadBytes = kj::Function<kj::Array<const kj::byte>(uint64_t offset, size_t size)>;

@@ -1,5 +1,5 @@
-// Whether an XFS was being made here when the power went: mkfs.xfs sets the mark with the first
-// bytes that it writes, and takes it back with the last ones. Nobody has had data on it.
+// Recognizes an XFS whose mkfs.xfs was interrupted by a power cut: it sets a mark with the first
+// bytes that it writes, and clears it with the last ones. Such a file system has no data yet.
 #pragma once
 
 #include <kj/common.h>

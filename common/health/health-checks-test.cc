@@ -8,7 +8,7 @@
 namespace talos {
 namespace {
 
-// What the check of this name says: "OK", "SKIP" or what it waits for.
+// The result of the check of this name: "OK", "SKIP" or what it waits for.
 kj::String judged(ModelHealth& model, kj::StringPtr name) {
   for (auto& check : healthChecks()) {
     if (check.name != name) continue;
@@ -29,7 +29,7 @@ kj::String judged(ModelHealth& model, kj::StringPtr name) {
 struct HealthCase {
   kj::StringPtr check;
   void (*change)(ModelHealth& model);
-  kj::StringPtr told;
+  kj::StringPtr result;
 };
 
 rpc::Survey::Node::Builder surveyNode(ModelHealth& m, unsigned index) {
@@ -46,7 +46,7 @@ constexpr kj::StringPtr kEtcd = "etcd to be healthy"_kj, kBootkube = "bootkube t
                         kDns = "coredns to report ready"_kj,
                         kSchedulable = "all k8s nodes to report schedulable"_kj;
 
-// Scripts match these texts and their order. Catches: another word, another limit.
+// Scripts match these texts and their order. Catches: another text, another limit.
 TEST(HealthChecks, TheTable) {
   kj::Vector<kj::String> rows;
   for (auto& check : healthChecks()) {
@@ -170,7 +170,7 @@ TEST(HealthChecks, WhatTheySay) {
        },
        "there is no pod of kube-proxy"},
       {kDns, [](auto& m) { m.survey.getWorkloads()[1].setDesired(0); }, "SKIP"},
-      // What an eviction has left behind is nobody's any more.
+      // Pods that an eviction has left behind do not count.
       {kDns,
        [](auto& m) {
          m.pod("kube-dns", 1).setReady(false);
@@ -193,7 +193,7 @@ TEST(HealthChecks, WhatTheySay) {
   for (auto& one : cases) {
     ModelHealth model;
     one.change(model);
-    EXPECT_EQ(judged(model, one.check), one.told);
+    EXPECT_EQ(judged(model, one.check), one.result);
   }
 }
 

@@ -163,7 +163,7 @@ CheckResult judgeMembers(kj::StringPtr what, const kj::Vector<kj::String>& expec
 template <typename Judge>
 CheckResult judgeKubernetes(const HealthView& view, Judge judge) {
   KJ_IF_MAYBE (survey, view.survey) {
-    // What could not be read is not known to be well.
+    // Objects that could not be read may be unhealthy.
     for (auto problem : survey->getProblems()) return CheckResult::waiting(kj::str(problem));
     return judge(*survey);
   }
@@ -312,7 +312,7 @@ kj::ArrayPtr<const HealthCheck> healthChecks() {
   return kHealthChecks;
 }
 
-kj::StringPtr wordOf(const CheckResult& result) {
+kj::StringPtr resultText(const CheckResult& result) {
   switch (result.state) {
     case CheckState::kPassed:
       return "OK";

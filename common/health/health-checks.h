@@ -1,6 +1,5 @@
-// The checks of `talosctl health` (spec kubernetes.md §18): what is looked at, in which order, and
-// when it is as it should be. Pure: from what was observed to passed, skipped or what is waited
-// for.
+// The checks of `talosctl health`, in their order. Pure: each turns observations into passed,
+// skipped, or the text of what it waits for.
 #pragma once
 
 #include <kj/time.h>
@@ -19,8 +18,8 @@ struct CheckResult {
   static CheckResult skipped() { return {CheckState::kSkipped, kj::String()}; }
   static CheckResult waiting(kj::String text) { return {CheckState::kWaiting, kj::mv(text)}; }
 };
-// What stands behind "waiting for etcd to be healthy: ": OK, SKIP, "..." or what is waited for.
-kj::StringPtr wordOf(const CheckResult& result);
+// The text after "waiting for etcd to be healthy: ": OK, SKIP, "..." or what is waited for.
+kj::StringPtr resultText(const CheckResult& result);
 
 // The nodes that a cluster should have, as they are addressed.
 struct ClusterNodes {
@@ -39,7 +38,7 @@ struct HealthView {
 
 struct HealthCheck {
   enum class About { kControlPlane, kAllNodes, kKubernetes };
-  kj::StringPtr name;  // what stands after "waiting for "
+  kj::StringPtr name;  // follows "waiting for "
   kj::Duration limit, interval;
   About about;
   CheckResult (*judge)(const HealthView& view);

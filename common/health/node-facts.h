@@ -1,5 +1,5 @@
-// What nodes say of themselves: version, status and services, in one round trip. A node that is
-// down costs its deadline and nothing else.
+// Version, status and services of nodes, each read in one round trip. A node that is down costs its
+// deadline and nothing else.
 #pragma once
 
 #include <kj/timer.h>

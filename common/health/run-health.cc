@@ -6,7 +6,7 @@ namespace talos {
 namespace {
 
 constexpr auto kDiscoveryLimit = 5 * kj::MINUTES, kDiscoveryInterval = 5 * kj::SECONDS;
-// What no waiting makes good.
+// Throws errors that waiting does not resolve.
 void throwIfFinal(const kj::Exception& e) {
   auto kind = kindOf(e);
   if (kind == ErrorKind::kFailedPrecondition || kind == ErrorKind::kPermissionDenied ||
@@ -21,14 +21,14 @@ constexpr kj::StringPtr kDiscovery = "Kubernetes to list its nodes"_kj;
 
 kj::Promise<void> HealthRun::await(Wait wait, kj::Function<kj::Promise<CheckResult>()> attempt) {
   auto until = kj::min(timer.now() + wait.limit, end);
-  if (wait.told) report.begin(wait.name);
+  if (wait.announced) report.begin(wait.name);
   for (;;) {
     auto begun = timer.now();
     auto result = co_await attempt();
     bool over = result.state != CheckState::kWaiting;
-    if (!wait.told && over) co_return;
-    if (!wait.told) report.begin(wait.name);
-    wait.told = true;
+    if (!wait.announced && over) co_return;
+    if (!wait.announced) report.begin(wait.name);
+    wait.announced = true;
     report.state(result);
     if (over) break;
     if (timer.now() >= until) {
@@ -43,21 +43,24 @@ kj::Promise<void> HealthRun::await(Wait wait, kj::Function<kj::Promise<CheckResu
 
 kj::Promise<ClusterNodes> HealthRun::discover() {
   ClusterNodes nodes;
-  co_await await({kDiscovery, kDiscoveryLimit, kDiscoveryInterval, false},
+  co_await await({.name = kDiscovery,
+                  .limit = kDiscoveryLimit,
+                  .interval = kDiscoveryInterval,
+                  .announced = false},
                  [&]() -> kj::Promise<CheckResult> {
-                   kj::String why;
+                   kj::String problem;
                    try {
-                     auto found = co_await observer.survey(kSurveyPatience);
+                     auto found = co_await observer.survey(kSurveyTimeout);
                      nodes = discoveredNodes(found.survey);
                      if (!nodes.controlPlane.empty()) co_return CheckResult::passed();
-                     why = kj::str("Kubernetes knows no control-plane node yet");
-                     for (auto problem : found.survey.getProblems()) why = kj::str(problem);
+                     problem = kj::str("Kubernetes knows no control-plane node yet");
+                     for (auto unread : found.survey.getProblems()) problem = kj::str(unread);
                    } catch (...) {
                      auto e = kj::getCaughtExceptionAsKj();
                      throwIfFinal(e);
-                     why = messageOf(e);
+                     problem = messageOf(e);
                    }
-                   co_return CheckResult::waiting(kj::mv(why));
+                   co_return CheckResult::waiting(kj::mv(problem));
                  });
   report.discovered(nodes);
   co_return kj::mv(nodes);
@@ -70,7 +73,7 @@ kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
     kj::String problem;
     HealthObserver::Survey found;
     try {
-      found = co_await observer.survey(kSurveyPatience);
+      found = co_await observer.survey(kSurveyTimeout);
       view.survey = found.survey;
     } catch (...) {
       auto e = kj::getCaughtExceptionAsKj();
@@ -90,7 +93,8 @@ kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
 
 kj::Promise<void> HealthRun::check(const ClusterNodes& expected) {
   for (auto& one : healthChecks()) {
-    co_await await({one.name, one.limit, one.interval}, [&]() { return observe(one, expected); });
+    co_await await({.name = one.name, .limit = one.limit, .interval = one.interval},
+                   [&]() { return observe(one, expected); });
   }
 }
 

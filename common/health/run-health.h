@@ -1,8 +1,8 @@
-// Waits until a cluster is well: check after check, each tried at once and then again in its
-// interval, until it passes, is skipped, or its limit or the time for all of them is over.
+// Waits until a cluster is healthy: check after check, each attempted at once and then again in its
+// interval, until it passes, is skipped, or times out, by itself or with all of them.
 //
-// Every attempt has a deadline: the interval for nodes, kSurveyPatience for Kubernetes. Nothing is
-// changed anywhere.
+// Every attempt has a deadline: the interval for nodes, kSurveyTimeout for Kubernetes. It changes
+// nothing.
 #pragma once
 
 #include <kj/timer.h>
@@ -11,9 +11,9 @@
 
 namespace talos {
 
-constexpr auto kSurveyPatience = 35 * kj::SECONDS;  // an answer may take 30 s (kubernetes.capnp)
+constexpr auto kSurveyTimeout = 35 * kj::SECONDS;  // an answer may take 30 s (kubernetes.capnp)
 
-// Where observations come from.
+// The source of observations.
 class HealthObserver {
  public:
   virtual ~HealthObserver() noexcept(false) = default;
@@ -22,30 +22,30 @@ class HealthObserver {
                                                   kj::Duration deadline) = 0;
   struct Survey {
     rpc::Survey::Reader survey;
-    kj::Own<void> held;  // what it is in
+    kj::Own<void> held;  // keeps the message alive
   };
   // Rejects with the reason; FailedPrecondition, PermissionDenied, Unimplemented and
   // InvalidArgument are final.
   virtual kj::Promise<Survey> survey(kj::Duration deadline) = 0;
 };
 
-// Where progress goes.
+// Receives the progress.
 class HealthReport {
  public:
   virtual ~HealthReport() noexcept(false) = default;
   virtual void discovered(const ClusterNodes& nodes) = 0;
-  // A check begins; its result, which is told again only when it has changed.
+  // A check starts; then its result, again only when it has changed.
   virtual void begin(kj::StringPtr check) = 0;
   virtual void state(const CheckResult& result) = 0;
-  // Its last result was its end: passed, skipped, or timed out.
+  // The check has ended with its last result: passed, skipped, or timed out.
   virtual void end() = 0;
 };
 
 class HealthRun {
  public:
-  // All outlive it. `patience` is for everything together.
-  HealthRun(kj::Timer& timer, HealthObserver& observer, HealthReport& report, kj::Duration patience)
-      : timer(timer), observer(observer), report(report), end(timer.now() + patience) {}
+  // All outlive it. `timeout` is for everything together.
+  HealthRun(kj::Timer& timer, HealthObserver& observer, HealthReport& report, kj::Duration timeout)
+      : timer(timer), observer(observer), report(report), end(timer.now() + timeout) {}
   KJ_DISALLOW_COPY_AND_MOVE(HealthRun);
 
   // The nodes that Kubernetes knows, as soon as it answers.
@@ -59,11 +59,11 @@ class HealthRun {
   HealthReport& report;
   kj::TimePoint end;
 
-  // `told`: from the beginning, or else when the first attempt has not passed.
+  // `announced`: from the start, or else after a first attempt that did not pass.
   struct Wait {
     kj::StringPtr name;
     kj::Duration limit, interval;
-    bool told = true;
+    bool announced = true;
   };
   kj::Promise<void> await(Wait wait, kj::Function<kj::Promise<CheckResult>()> attempt);
   kj::Promise<CheckResult> observe(const HealthCheck& check, const ClusterNodes& expected);

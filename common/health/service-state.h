@@ -1,4 +1,4 @@
-// What users call the state of a service.
+// The name of a service's state for users.
 #pragma once
 
 #include "rpc/machine.capnp.h"

@@ -1,5 +1,5 @@
-// What a program does with its memory as a whole: gives back what it needed only to start, and
-// keeps secrets in it.
+// Settings for the memory of a whole program: it returns memory that it needed only to start, and
+// does not let secrets leave it.
 #pragma once
 
 #include <kj/async.h>
@@ -8,20 +8,20 @@
 
 namespace talos {
 
-// Unmaps the pages of the program's own file (code and constants): the ones that are used come back
-// from the page cache at their next use, in microseconds; those of start-up stay away. Gives free
-// heap back, too. For a daemon that is done with starting. Never changes what the program does.
+// Unmaps the pages of the program's own file (code and constants): the ones in use are mapped again
+// from the page cache at their next use, in microseconds; those of start-up stay unmapped. Returns
+// free heap, too. For a daemon that has started. Never changes the program's behaviour.
 void releaseStartMemory();
 
-// The same a minute and five minutes from now: by then what follows a start is over too, such as
-// joining a cluster or its first manifests. The promise is done then.
+// The same a minute and five minutes from now: by then the work that follows a start has ended,
+// such as joining a cluster or its first manifests. Resolves after the second time.
 kj::Promise<void> releaseStartMemoryLater(kj::Timer& timer);
 
 // For a program that holds keys: neither a crash nor a debugger of the same user gets its memory.
-// For good, and for this program only: another one that it executes begins anew.
+// Permanent, and for this program only: execve() resets it.
 void refuseCoreDumps();
 
-// These bytes are not written to a swap device, as far as RLIMIT_MEMLOCK goes; false beyond.
+// Keeps these bytes from being written to a swap device; false beyond RLIMIT_MEMLOCK.
 bool keepOffDisk(kj::ArrayPtr<const kj::byte> bytes);
 
 }  // namespace talos

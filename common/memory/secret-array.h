@@ -1,4 +1,4 @@
-// Bytes that hold a secret, as an ordinary array: they are overwritten when the array goes,
+// Bytes that hold a secret, as an ordinary array: they are overwritten when the array is freed,
 // wherever it was moved to meanwhile and however its owner ended. For what is made with its final
 // size; what comes piece by piece is a SecretBuffer.
 #pragma once

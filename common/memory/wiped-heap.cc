@@ -3,7 +3,7 @@
 //
 // Secrets travel: through messages of Cap'n Proto that are sent and received, frames of coroutines,
 // buffers of TLS, texts of exceptions. Code that knows of a secret overwrites it with zeroize();
-// this is for all the places that do not know. Memory that is mapped for itself goes back to the
+// this is for all the places that do not know. Memory with a mapping of its own is returned to the
 // kernel, which overwrites it; realloc() that moves is not seen, and nothing of ours uses it.
 #include <malloc.h>
 #include <stddef.h>

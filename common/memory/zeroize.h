@@ -28,7 +28,7 @@ inline void zeroizeReceived(kj::ArrayPtr<const kj::byte> secret) {
   zeroize(kj::arrayPtr(const_cast<kj::byte*>(secret.begin()), secret.size()));
 }
 
-// A message that is zeroed at the end of its life; an ordinary one to whoever is given it.
+// A message that is zeroed at the end of its life, and is otherwise an ordinary one.
 class SecretMessage final : public capnp::MallocMessageBuilder {
  public:
   ~SecretMessage() noexcept(false) { zeroize(*this); }

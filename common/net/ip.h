@@ -99,7 +99,7 @@ struct Endpoint {
 
   // "10.0.0.1:51820", "[fd00::1]:51820", with a port from 1 to 65535.
   static kj::Maybe<Endpoint> parse(kj::StringPtr text);
-  // What a socket's name says; none for other families, or when it is cut short.
+  // From the name of a socket (sockaddr); none for other families, or a truncated one.
   static kj::Maybe<Endpoint> fromBytes(kj::ArrayPtr<const kj::byte> name);
   static kj::Maybe<Endpoint> of(const sockaddr_storage& name);
 

@@ -5,7 +5,7 @@
 // A timestamp of 64 bits comes round every 136 years. It is read as the one that lies between 1968
 // and 2104, as RFC 4330 §3 says, whatever the local clock shows: that is the clock which is wrong.
 //
-// A query carries a random number where a client's clock would stand (which a client tells nobody,
+// A query carries a random number in place of the client's clock (which a client reveals to nobody,
 // and which nobody can guess). A reply that does not repeat it is not from whom we asked, or is
 // late, or comes twice.
 #pragma once
@@ -49,7 +49,7 @@ kj::Array<kj::byte> encode(const Packet& packet);
 // Extensions and authenticators behind the header are skipped. None when it is too short.
 kj::Maybe<Packet> decode(kj::ArrayPtr<const kj::byte> bytes);
 
-// What a client sends: nothing of it tells about the client but that it is one (RFC 8633 §3.7).
+// A client's query, which reveals nothing about the client (RFC 8633 §3.7).
 kj::Array<kj::byte> makeQuery(uint64_t nonce);
 
 // The measurement that one reply gives. The true offset is within offset ± (delay/2 +

@@ -71,7 +71,7 @@ class Lookup {
                  kj::str("cannot resolve \"", host, "\": ", ares_strerror(status)));
   }
 
-  // Armed before the sockets are looked at: observers tell of edges only.
+  // Armed before the sockets are looked at: observers are edge-triggered.
   kj::Promise<void> somethingHappens() {
     auto any = kj::Promise<void>(kj::NEVER_DONE);
     struct timeval time;

@@ -25,7 +25,7 @@ struct ResolverOptions {
 kj::Promise<kj::Array<kj::String>> resolve(kj::UnixEventPort& port, kj::Timer& timer,
                                            kj::StringPtr host, const ResolverOptions& options = {});
 
-// Whether the text is an IPv4 or IPv6 address, brackets allowed; if so, without them.
+// The text without brackets if it is an IPv4 or IPv6 address.
 kj::Maybe<kj::String> asAddress(kj::StringPtr text);
 
 }  // namespace talos

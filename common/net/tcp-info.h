@@ -1,11 +1,11 @@
-// What the kernel knows of a TCP connection, and its C library's header does not.
+// TCP_INFO of a connection: fields that the C library's header lacks.
 #pragma once
 
 namespace talos {
 
-// Whether the peer has sent any byte on this connection; true for what is no TCP connection.
+// True if the peer has sent any byte on this connection, and for anything but a TCP connection.
 bool peerHasSpoken(int socket);
-// How many connections wait to be accepted at a listening socket; 0 for what is none.
+// How many connections wait to be accepted at a listening socket; 0 for any other.
 unsigned waitingConnections(int listening);
 
 }  // namespace talos

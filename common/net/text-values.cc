@@ -56,7 +56,7 @@ struct Unit {
   kj::StringPtr name;
   long double value;
 };
-// Longer names before those that they begin with.
+// Longer names before their prefixes.
 constexpr Unit kTimes[] = {
     {"ns"_kj, 1},    {"us"_kj, 1e3L}, {"\xc2\xb5s"_kj, 1e3L}, {"\xce\xbcs"_kj, 1e3L},
     {"ms"_kj, 1e6L}, {"s"_kj, 1e9L},  {"m"_kj, 60e9L},        {"h"_kj, 3600e9L},

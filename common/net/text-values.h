@@ -1,4 +1,4 @@
-// The texts that stand for values in the machine config: names, durations, sizes, keys.
+// Texts of values in the machine config: names, durations, sizes, keys.
 //
 // Each function takes any text and answers whether it is one, or what it says. Pure.
 #pragma once

@@ -60,7 +60,7 @@ TEST_F(Udp, WaitsForWhatIsNotThereYet) {
   }
 }
 
-// What is longer than anybody of ours sends is cut, not overrun.
+// A datagram longer than any of ours is cut; nothing is overrun.
 TEST_F(Udp, LongDatagramsAreCut) {
   auto server = open();
   auto client = to(server->own().port);

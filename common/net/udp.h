@@ -31,7 +31,7 @@ class UdpSocket {
   kj::Promise<Datagram> receive();
 
   void send(kj::ArrayPtr<const kj::byte> bytes);  // connected; Unavailable, saying why
-  // What the kernel does not take is lost, as datagrams are.
+  // A datagram that the kernel does not accept is lost.
   void answer(const Datagram& to, kj::ArrayPtr<const kj::byte> bytes);
 
   Endpoint own() const;

@@ -1,4 +1,4 @@
-// How the links that a text speaks of are called.
+// The names of links in texts for logs and problems.
 #pragma once
 
 #include <kj/function.h>

@@ -79,7 +79,7 @@ TEST(NetlinkCodec, AddressThatEndsByteForByte) {
 }
 
 // Catches: a controller that looks at the whole network several times a second because the lifetime
-// of a shared address begins anew; and one that does not hear that it came.
+// of a shared address is renewed; and one that misses its arrival.
 TEST(NetlinkCodec, RenewedLifetimesOfSharedAddressesAreNoNews) {
   auto said = [](uint8_t protocol, uint32_t created, uint32_t updated) {
     MessageBuilder out(RTM_NEWADDR, 0);
@@ -146,7 +146,7 @@ TEST(NetlinkCodec, RoutesSurviveTheRoundTrip) {
   back = roundTrip<Route>(AddRoute{route});
   EXPECT_EQ(back.mtu, 1400u);
   EXPECT_EQ(back.flags, uint32_t(RTNH_F_ONLINK));
-  // IPv6 names loopback for a route that goes nowhere.
+  // IPv6 names loopback for a route without a gateway.
   Route nowhere{.destination = prefix("2001:db8::/32"), .link = 1, .type = RTN_BLACKHOLE};
   auto nowhereBack = roundTrip<Route>(AddRoute{nowhere});
   EXPECT_EQ(nowhereBack.type, RTN_BLACKHOLE);
@@ -178,7 +178,7 @@ struct Raw {
   }
 };
 
-// Catches: the kernel's explanation being dropped, which is what tells a user what to do.
+// Catches: the kernel's explanation being dropped, which says what a user can do.
 TEST(NetlinkCodec, ReadsTheExtendedAcknowledgement) {
   for (bool capped : {true, false}) {
     Raw raw;
@@ -213,8 +213,8 @@ TEST(NetlinkCodec, HostileLengthsAreAProblemNotARead) {
   EXPECT_TRUE(decode(nullptr).problem == nullptr);
 }
 
-// Catches: a message that is cut and is taken for one without its end.
-TEST(NetlinkCodec, WhatIsCutIsToldWithItsType) {
+// Catches: a truncated message that is taken for a whole one.
+TEST(NetlinkCodec, TruncatedMessageIsReportedWithItsType) {
   Raw raw;
   raw.add<uint32_t>(16 + 4).add<uint16_t>(NLMSG_ERROR).add<uint16_t>(0).add<uint64_t>(0);
   raw.add<int32_t>(-ENODEV);
@@ -223,7 +223,7 @@ TEST(NetlinkCodec, WhatIsCutIsToldWithItsType) {
   EXPECT_STREQ(KJ_ASSERT_NONNULL(decoded.problem).cStr(), "message of type 2 with only 4 bytes");
 }
 
-// Catches: bytes that stand where the messages' structures may not, read wrongly or not at all.
+// Catches: structures at unaligned places that are read wrongly or not at all.
 TEST(NetlinkCodec, ReadsFromAnyAddress) {
   auto request = encode(AddLink{kj::str("br0"), Bridge{}});
   auto place = kj::heapArray<kj::byte>(request.size() + 8);
@@ -239,7 +239,7 @@ TEST(NetlinkCodec, ReadsFromAnyAddress) {
 }
 
 // Catches: a monitor that looks at everything again because of a bridge's port, and one that
-// believes to have heard all of a notice that it could not read to its end.
+// takes a notice that it could not read to its end for a whole one.
 TEST(NetlinkCodec, NoticesSayWhatToReadAgain) {
   auto notice = [](uint8_t family, uint32_t behind) {
     Raw raw;

@@ -369,7 +369,7 @@ bool decodeBody(const nlmsghdr* message, Message& out) {
     }
     return false;
   };
-  // Of other families (bridge ports, MPLS, multicast), which use the same types, or of none here.
+  // Of other families (bridge ports, MPLS, multicast), which use the same types, or unknown ones.
   auto other = [&] {
     out.body = Other{message->nlmsg_type};
     return true;
@@ -502,15 +502,15 @@ kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format 
 
 namespace {
 
-// Whether it is of an IP family: multicast routing has rules too, and bridges have neighbours. All
-// structures of rtnetlink begin with the family.
+// True for an IP family: multicast routing has rules too, and bridges have neighbours. All
+// structures of rtnetlink start with the family.
 bool isIp(const nlmsghdr* header) {
   auto family = fixedHeader<rtgenmsg>(header).orDefault(rtgenmsg{AF_UNSPEC}).rtgen_family;
   return family == AF_INET || family == AF_INET6;
 }
 
-// Whether it says only that the lifetime of a shared address has begun anew, which happens several
-// times a second and changes nothing that anybody acts on.
+// True if it only renews the lifetime of a shared address, which happens several times a second and
+// changes nothing that anybody acts on.
 bool isRenewal(const nlmsghdr* header) {
   uint8_t protocol = 0;
   ifa_cacheinfo times{};

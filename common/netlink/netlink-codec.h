@@ -104,7 +104,8 @@ struct Message {
 enum class Format { kRoute, kGeneric, kSockets };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);
-// What a datagram of rtnetlink's groups says has changed, without reading what it is now.
+// The kinds of objects that a multicast datagram of rtnetlink reports as changed, without their
+// new state.
 Notice noticeOf(kj::ArrayPtr<const kj::byte> datagram);
 
 }  // namespace talos::netlink

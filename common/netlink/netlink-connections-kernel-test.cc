@@ -1,4 +1,4 @@
-// Which connections end, at the real kernel, in a network namespace that each test makes for itself
+// Ends connections at the real kernel, in a network namespace that each test makes for itself
 // (root). Its kernel has INET_DIAG_DESTROY.
 #include "common/netlink/netlink-connections.h"
 
@@ -23,8 +23,8 @@ constexpr uint16_t kPort = 6443;
 kj::AutoCloseFd openTcp(int family) {
   int fd;
   KJ_SYSCALL(fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  timeval patience{5, 0};
-  KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
+  timeval timeout{5, 0};
+  KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)));
   return kj::AutoCloseFd(fd);
 }
 
@@ -41,14 +41,14 @@ struct Pair {
     KJ_SYSCALL(fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     server = kj::AutoCloseFd(fd);
   }
-  // What reading says, of an end that nothing was written to: 0 while it is connected.
+  // The errno of a read at an end that nothing was written to: 0 while it is connected.
   static int errorOf(int fd) {
     char byte;
     ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);
     return got < 0 && errno != EAGAIN ? errno : 0;
   }
   std::pair<int, int> errors() const { return {errorOf(client), errorOf(server)}; }
-  // One end may have heard of it by the other.
+  // One end may have been notified by the other.
   bool over() const { return errorOf(client) != 0 && errorOf(server) != 0; }
 };
 

@@ -1,8 +1,8 @@
 // TCP connections of this host (sock_diag(7), linux/inet_diag.h): read, and ended.
 //
-// Who is connected to an address of its own host hears nothing when the address goes: no packet can
-// be sent from it any more, so neither end is told, and both wait. Where the address comes up
-// elsewhere, everybody else is told by the host that has it now.
+// Connections between an address of this host and the host itself stay open when the address is
+// removed: no packet can be sent from it any more, so neither end is notified, and both wait. Where
+// the address comes up elsewhere, everybody else gets an RST from the host that has it now.
 #pragma once
 
 #include <linux/inet_diag.h>
@@ -13,24 +13,25 @@ struct nlmsghdr;
 
 namespace talos::netlink {
 
-// As the kernel lists it; of an IPv6 socket that speaks IPv4, the IPv4 addresses.
+// As the kernel lists it; of an IPv6 socket with an IPv4 connection, the IPv4 addresses.
 struct Connection {
   int family = AF_INET;  // of the socket
   Ip local = {}, remote = {};
   inet_diag_sockid id = {};  // names it to the kernel
 };
 
-// Those of a family that are neither listening nor over.
+// The connections of a family that are open: neither listening nor closed.
 kj::Array<kj::byte> encodeConnectionDump(int family);
 // The answer to it. None of other families.
 kj::Maybe<Connection> decodeConnection(const nlmsghdr* message);
-// Both ends get ECONNABORTED, what is connected is told by RST if it can be.
+// Both ends get ECONNABORTED, a connected peer gets an RST if it can be sent.
 kj::Array<kj::byte> encodeConnectionEnd(const Connection& connection);
 
 // --- edge
 
 // Ends those of this thread's network namespace that have the address at both ends; how many. Needs
-// CAP_NET_ADMIN. kFailedPrecondition in the kernel's words where it cannot (no INET_DIAG_DESTROY).
+// CAP_NET_ADMIN. kFailedPrecondition with the kernel's error where it cannot (no
+// INET_DIAG_DESTROY).
 size_t endConnectionsToItself(const Ip& address);
 
 }  // namespace talos::netlink

@@ -150,7 +150,7 @@ TEST(NetlinkKernel, EachChangeOfABatchHasItsOwnAnswer) {
     EXPECT_EQ(KJ_ASSERT_NONNULL(answers[1]).code, EEXIST);
     auto& unreachable = KJ_ASSERT_NONNULL(answers[2]);
     EXPECT_EQ(unreachable.code, ENETUNREACH);
-    // The kernel's own words came through (extended acknowledgement).
+    // The error text of the kernel was passed on (extended acknowledgement).
     EXPECT_TRUE(strstr(unreachable.message.cStr(), "Nexthop has invalid gateway") != nullptr)
         << unreachable.message.cStr();
     EXPECT_EQ(KJ_ASSERT_NONNULL(answers[3]).code, ENODEV);
@@ -264,7 +264,7 @@ TEST(NetlinkKernel, RefusesAnyNumberOfAnySize) {
   });
 }
 
-// Catches: a change that nobody is told of, and an overrun that looks like silence.
+// Catches: a change that is not reported, and an overrun that looks like silence.
 TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
   inNamespace([] {
     auto io = kj::setupAsyncIo();
@@ -273,7 +273,7 @@ TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
     auto next = monitor->next();
     EXPECT_FALSE(next.poll(io.waitScope));
     unsigned veth = addVeth(*kernel, "left", "right");
-    ASSERT_TRUE(next.poll(io.waitScope));  // the kernel tells before it answers the change
+    ASSERT_TRUE(next.poll(io.waitScope));  // the kernel notifies before it answers the change
     EXPECT_TRUE(next.wait(io.waitScope).links);
 
     change(*kernel, AddAddress{{.link = veth, .prefix = prefix("10.5.0.2/24")}});
@@ -281,7 +281,7 @@ TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
     ASSERT_TRUE(next.poll(io.waitScope));
     EXPECT_TRUE(next.wait(io.waitScope).addresses);
 
-    // What happens while it does not listen is not told; what happens after that is.
+    // Changes are reported only while it listens.
     monitor->take();
     monitor->listen(false);
     addVeth(*kernel, "unheard", "too");
@@ -309,7 +309,8 @@ TEST(NetlinkKernel, TheMonitorTellsChangesAndOverruns) {
   });
 }
 
-// What both kernels must say of the same changes: link, address and route counts and errno values.
+// The outcome of the same changes, equal for both kernels: link, address and route counts and errno
+// values.
 kj::String story(Kernel& kernel, unsigned link) {
   kj::Vector<kj::String> lines;
   auto note = [&](Change change) {

@@ -127,7 +127,7 @@ BridgeOptions readBridge(const nlattr* data) {
 }
 
 void readLinkInfo(const nlattr* info, Link& link) {
-  const nlattr *data = nullptr, *memberData = nullptr;  // the kinds may stand behind them
+  const nlattr *data = nullptr, *memberData = nullptr;  // the kinds may follow them
   eachNested(info, [&](unsigned type, const nlattr* nested) {
     if (type == IFLA_INFO_KIND) link.kind = text(payload(nested));
     if (type == IFLA_INFO_SLAVE_KIND) link.memberKind = text(payload(nested));

@@ -25,7 +25,7 @@ bool isBond(const Link& link) {
   return link.kind == "bond";
 }
 
-// What a bond has before anybody sets anything, as the kernel shows it.
+// The options of a new bond, as the kernel shows them.
 BondOptions standardBond() {
   BondOptions options;
   for (auto& rule : bondRules()) {
@@ -64,7 +64,7 @@ unsigned ModelKernel::make(kj::StringPtr name, kj::StringPtr kind) {
   return index;
 }
 
-// The link goes, and with it what stands on it or cannot be without it.
+// Removes the link, and the links that are above it or depend on it.
 void ModelKernel::unplug(unsigned index) {
   kj::Vector<unsigned> upper, members;
   for (auto& other : devices) {
@@ -286,7 +286,7 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
   if (found == nullptr) return ENODEV;
   if (!isBond(found->link)) return EOPNOTSUPP;
   auto& options = *found->link.bond;
-  // What was set before the one that fails stays set.
+  // Options before the failing one stay set.
   KJ_DEFER(notify({.links = true}));
   auto targets = [&]() -> int {
     if (!set.options.arpTargets) return 0;
@@ -311,7 +311,7 @@ int ModelKernel::set(const SetBond& set, kj::String& message) {
   return 0;
 }
 
-// What the kernel checks of every option before it looks at the value.
+// The checks of the kernel before it looks at an option's value.
 int ModelKernel::checkBondRule(const Device& bond, const BondRule& rule, uint32_t value,
                                const BondOptions& request, kj::String& message) {
   using O = BondOption;

@@ -1,4 +1,4 @@
-// What the units of ModelKernel do with their lists.
+// Helpers for the lists of ModelKernel.
 #pragma once
 
 #include <kj/vector.h>
@@ -7,7 +7,7 @@
 
 namespace talos::netlink {
 
-// Whether there was one.
+// Returns true if there was one.
 template <typename T, typename F>
 bool removeIf(kj::Vector<T>& items, F&& which) {
   kj::Vector<T> left;

@@ -272,7 +272,7 @@ bool ModelKernel::has(const Ip& address, unsigned link) const {
   return false;
 }
 
-// Routes whose source went: IPv4 forgets them, IPv6 only the source.
+// Routes whose source address was removed: IPv4 removes them, IPv6 only their source.
 void ModelKernel::dropSources() {
   removeIf(routeList, [&](auto& route) {
     KJ_IF_MAYBE (source, route.source) {

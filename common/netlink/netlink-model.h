@@ -1,6 +1,6 @@
-// A kernel in memory, for looking ahead: it begins as another kernel was seen, and from there
-// refuses and does by itself what Linux does. TestKernel (test-kernel.h) is a whole machine made of
-// it, on which planners are tried.
+// A kernel in memory, for previews: it starts with the observed state of another kernel, and from
+// there refuses and does by itself what Linux does. TestKernel (test-kernel.h) is a whole machine
+// made of it, on which planners are tried.
 //
 // Links: bonds whose options want them down, empty or in a mode, that open and close their members
 // and give them their MTU; VLANs that go up, down and away with their parent; peers of WireGuard
@@ -23,7 +23,7 @@ class ModelKernel : public Kernel {
  public:
   ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address>& addresses,
               const kj::Vector<Route>& routes, bool ipv6);
-  // What a link of kind "wireguard" has.
+  // The device of a link of kind "wireguard".
   void have(unsigned index, const WireguardDevice& device);
 
   kj::Vector<Link> links() override;

@@ -1,5 +1,5 @@
 // Neighbours: the hardware addresses behind the addresses of a link (ARP, IPv6 neighbour discovery;
-// linux/neighbour.h, ip-neighbour(8)). They are read, not written. The type, its words and its
+// linux/neighbour.h, ip-neighbour(8)). They are read, not written. The type, its names and its
 // messages. Pure.
 //
 // Entries of the kernel's own making come, go and change their state all the time. Proxied

@@ -20,7 +20,7 @@ namespace {
 
 using Json = capnp::JsonValue::Reader;
 
-// What it prints, in the namespace of this thread.
+// The output of a command, in the namespace of this thread.
 kj::String output(kj::StringPtr command) {
   FILE* pipe = popen(command.cStr(), "r");
   KJ_REQUIRE(pipe != nullptr, command);
@@ -218,7 +218,7 @@ TEST(NetlinkKernelNeighbours, AreReadAsIpReadsThem) {
   });
 }
 
-// Catches: a change of rules or neighbours that nobody is told of.
+// Catches: a change of rules or neighbours that is not reported.
 TEST(NetlinkKernelNeighbours, TheMonitorTellsWhatItWasAskedFor) {
   inNamespace([] {
     auto io = kj::setupAsyncIo();
@@ -231,7 +231,7 @@ TEST(NetlinkKernelNeighbours, TheMonitorTellsWhatItWasAskedFor) {
     auto neighbours = openMonitor(
         io.unixEventPort, 1 << 16,
         {.links = false, .addresses = false, .routes = false, .rules = false, .neighbours = true});
-    // The kernel tells before it answers the change.
+    // The kernel notifies before it answers the change.
     auto heard = [&](Monitor& monitor) {
       auto next = monitor.next();
       return next.poll(io.waitScope) ? next.wait(io.waitScope) : Notice();

@@ -65,7 +65,7 @@ TEST(NetlinkNeighbour, IsReadWhole) {
   }
 }
 
-// Catches: a rule that is told in other words than those of ip.
+// Catches: a rule that is printed differently than by ip-rule(8).
 TEST(NetlinkRule, InTheWordsOfIp) {
   Rule plain{.table = RT_TABLE_MAIN}, drop{.iif = "eth0", .action = FR_ACT_PROHIBIT};
   Rule marked{.from = prefix("10.1.0.1/32"), .mark = 1, .mask = 255, .table = 5};

@@ -8,7 +8,7 @@
 
 namespace talos::netlink {
 
-// --- words
+// --- text
 
 kj::StringPtr ruleActionName(uint8_t action) {
   switch (action) {
@@ -69,53 +69,53 @@ kj::String ipProtocolName(uint8_t protocol) {
 }
 
 template <typename T>
-void addSpan(kj::Vector<kj::String>& words, kj::StringPtr name,
+void addSpan(kj::Vector<kj::String>& parts, kj::StringPtr name,
              const std::optional<Span<T>>& span) {
   if (!span) return;
-  words.add(span->first == span->last ? kj::str(name, ' ', span->first)
+  parts.add(span->first == span->last ? kj::str(name, ' ', span->first)
                                       : kj::str(name, ' ', span->first, '-', span->last));
 }
 
-void addConditions(kj::Vector<kj::String>& words, const Rule& rule) {
-  if (rule.inverted) words.add(kj::str("not"));
-  words.add(kj::str("from ", rule.from ? selectorText(*rule.from) : kj::str("all")));
-  if (rule.to) words.add(kj::str("to ", selectorText(*rule.to)));
-  if (rule.tos != 0) words.add(kj::str("tos ", hexText(rule.tos)));
+void addConditions(kj::Vector<kj::String>& parts, const Rule& rule) {
+  if (rule.inverted) parts.add(kj::str("not"));
+  parts.add(kj::str("from ", rule.from ? selectorText(*rule.from) : kj::str("all")));
+  if (rule.to) parts.add(kj::str("to ", selectorText(*rule.to)));
+  if (rule.tos != 0) parts.add(kj::str("tos ", hexText(rule.tos)));
   if (rule.mark != 0 || rule.mask != 0) {
     bool whole = rule.mask == 0xffffffff || rule.mask == 0;
-    words.add(kj::str("fwmark ", hexText(rule.mark), whole ? "" : "/",
+    parts.add(kj::str("fwmark ", hexText(rule.mark), whole ? "" : "/",
                       whole ? kj::String() : hexText(rule.mask)));
   }
-  if (!rule.iif.empty()) words.add(kj::str("iif ", rule.iif.c_str()));
-  if (!rule.oif.empty()) words.add(kj::str("oif ", rule.oif.c_str()));
-  addSpan(words, "uidrange", rule.users);
-  if (rule.ipProtocol != 0) words.add(kj::str("ipproto ", ipProtocolName(rule.ipProtocol)));
-  addSpan(words, "sport", rule.sourcePorts);
-  addSpan(words, "dport", rule.destinationPorts);
-  if (rule.more) words.add(kj::str("(and another condition)"));
+  if (!rule.iif.empty()) parts.add(kj::str("iif ", rule.iif.c_str()));
+  if (!rule.oif.empty()) parts.add(kj::str("oif ", rule.oif.c_str()));
+  addSpan(parts, "uidrange", rule.users);
+  if (rule.ipProtocol != 0) parts.add(kj::str("ipproto ", ipProtocolName(rule.ipProtocol)));
+  addSpan(parts, "sport", rule.sourcePorts);
+  addSpan(parts, "dport", rule.destinationPorts);
+  if (rule.more) parts.add(kj::str("(and another condition)"));
 }
 
 }  // namespace
 
 kj::String describe(const Rule& rule) {
-  kj::Vector<kj::String> words;
-  addConditions(words, rule);
+  kj::Vector<kj::String> parts;
+  addConditions(parts, rule);
   switch (rule.action) {
     case FR_ACT_TO_TBL:
-      words.add(
+      parts.add(
           kj::str("lookup ", rule.l3mdev ? kj::str("[l3mdev-table]") : tableName(rule.table)));
       break;
     case FR_ACT_GOTO:
-      words.add(kj::str("goto ", rule.target));
+      parts.add(kj::str("goto ", rule.target));
       break;
     default:
-      words.add(kj::str(ruleActionName(rule.action)));
+      parts.add(kj::str(ruleActionName(rule.action)));
   }
   if (rule.suppressPrefixLength) {
-    words.add(kj::str("suppress_prefixlength ", *rule.suppressPrefixLength));
+    parts.add(kj::str("suppress_prefixlength ", *rule.suppressPrefixLength));
   }
-  if (rule.suppressGroup) words.add(kj::str("suppress_ifgroup ", *rule.suppressGroup));
-  return kj::strArray(words, " ");
+  if (rule.suppressGroup) parts.add(kj::str("suppress_ifgroup ", *rule.suppressGroup));
+  return kj::strArray(parts, " ");
 }
 
 // --- messages
@@ -229,7 +229,7 @@ kj::Maybe<Rule> decodeRule(const nlmsghdr* message) {
     eachAttribute(message, sizeof(fib_rule_hdr), [&](unsigned type, const nlattr* attribute) {
       readAttribute(type, attribute, *header, rule);
     });
-    // What is said to be a prefix and is none must not look like "any".
+    // An attribute that is not a valid prefix must not look like "any".
     rule.more =
         rule.more || (header->src_len > 0 && !rule.from) || (header->dst_len > 0 && !rule.to);
     if (rule.mark != 0 && rule.mask == 0) rule.mask = kAllBits;

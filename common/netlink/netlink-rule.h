@@ -1,5 +1,5 @@
 // Routing rules: which table is asked for a route, of what packet (rtnetlink, linux/fib_rules.h;
-// ip-rule(8)). They are read, not written. The type, its words and its messages. Pure.
+// ip-rule(8)). They are read, not written. The type, its text and its messages. Pure.
 //
 // The kernel knows no key of a rule: several may have one priority, and are tried in the order in
 // which they came.
@@ -44,7 +44,7 @@ struct Rule {
   std::optional<Span<uint16_t>> sourcePorts = {}, destinationPorts = {};
   std::optional<Span<uint32_t>> users = {};
   std::optional<uint32_t> suppressPrefixLength = {}, suppressGroup = {};
-  bool more = false;  // it has a condition that is not known here
+  bool more = false;  // it has a condition that this code does not know
 
   auto operator<=>(const Rule&) const = default;
 };

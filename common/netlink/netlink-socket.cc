@@ -16,8 +16,8 @@ namespace {
 
 constexpr size_t kReceive = 64 << 10;  // the kernel fills at most 32 KiB of a dump at once
 constexpr int kSocketBuffer = 1 << 20;
-// What the kernel refuses of one write has to fit in the socket's buffer (about 1 KiB of it each),
-// and the write itself in that for sending.
+// The error messages for one write must fit in the socket's receive buffer (about 1 KiB each), and
+// the write itself in the send buffer.
 constexpr size_t kMaxPerWrite = 128, kMaxBytesPerWrite = 64 << 10;
 constexpr unsigned kMaxInterruptions = 20;
 

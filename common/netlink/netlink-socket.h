@@ -23,7 +23,7 @@ class Socket {
   kj::Vector<Ack> transact(kj::ArrayPtr<kj::Array<kj::byte>> requests);
 
   // Everything that the request lists, or the answer to a request with NLM_F_ACK. Starts again when
-  // the kernel says that the list changed meanwhile. kFailedPrecondition in the kernel's words.
+  // the kernel says that the list changed meanwhile. kFailedPrecondition with the kernel's error.
   kj::Vector<Message> dump(kj::Array<kj::byte> request, kj::StringPtr what);
   // The same, each message as it comes; `again`: what came before does not count any more.
   void dump(kj::Array<kj::byte> request, kj::StringPtr what, kj::FunctionParam<void()> again,
@@ -50,7 +50,7 @@ kj::AutoCloseFd openSocket(int protocol, uint32_t groups);
 // Others from now on.
 void setGroups(int fd, uint32_t groups);
 
-// Whether the datagram that recvmsg() returned is the kernel's and whole.
+// Classifies a datagram from recvmsg(): of the kernel and whole, or not.
 enum class Received { kMessage, kForeign, kNothing, kOverrun };
 Received receiveFrom(int fd, kj::ArrayPtr<uint64_t> buffer, kj::ArrayPtr<const kj::byte>& datagram);
 

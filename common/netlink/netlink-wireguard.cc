@@ -19,7 +19,7 @@
 namespace talos::netlink {
 namespace {
 
-// What is sure to fit in one message with all else: a peer takes up to 100 bytes, a network 40.
+// Counts that always fit in one message: a peer takes up to 100 bytes, a network 40.
 constexpr size_t kPeersPerMessage = 32, kNetworksPerMessage = 96;
 constexpr size_t kMostNetworks = 1 << 16;  // that are read of one device
 
@@ -52,7 +52,7 @@ void putPeer(MessageBuilder& out, const SetPeer& peer, size_t first, size_t coun
     out.put(WGPEER_A_PUBLIC_KEY, kj::arrayPtr(peer.publicKey.data(), peer.publicKey.size()));
     uint32_t flags = 0;
     if (peer.remove) flags |= WGPEER_F_REMOVE_ME;
-    // The part that goes on must not take away what the part before brought.
+    // The second part of a peer must not remove the networks that the first part has set.
     if (peer.replaceAllowed && first == 0) flags |= WGPEER_F_REPLACE_ALLOWEDIPS;
     if (flags != 0) out.putU32(WGPEER_A_FLAGS, flags);
     if (first == 0) {
@@ -200,7 +200,7 @@ kj::String describe(const SetWireguard& set, const NameOfLink& nameOf) {
 // --- messages
 kj::Vector<kj::Array<kj::byte>> encodeWireguard(uint16_t family, const SetWireguard& set) {
   kj::Vector<kj::Array<kj::byte>> messages;
-  size_t peer = 0, network = 0;  // where the next message begins
+  size_t peer = 0, network = 0;  // the start of the next message
   do {
     MessageBuilder out(family, NLM_F_REQUEST | NLM_F_ACK);
     putGenericHeader(out, WG_CMD_SET_DEVICE, WG_GENL_VERSION);

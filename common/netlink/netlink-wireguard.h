@@ -1,9 +1,9 @@
 // WireGuard devices as the kernel knows them (linux/wireguard.h, generic netlink family
 // "wireguard"): keys, what is read and what is set, and both as messages. Pure.
 //
-// A private key goes in and never comes out: it is zeroed wherever it was, what the kernel answers
+// A private key is written and never read: it is zeroed wherever it was, what the kernel answers
 // with it is skipped and zeroed, and nothing here prints it. Whether the kernel has the right one
-// is told by the public key.
+// is named by the public key.
 #pragma once
 
 #include <kj/array.h>

@@ -356,7 +356,8 @@ class MachineMonitor final : public Monitor {
   }
 
   kj::Promise<Notice> next() override {
-    // Armed before reading: the observer tells edges, and one between the two would be lost.
+    // Armed before reading: the observer is edge-triggered, and an edge between the two would be
+    // lost.
     auto readable = observer.whenBecomesReadable();
     Notice notice;
     if (drain(notice)) return notice;

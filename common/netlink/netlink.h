@@ -7,9 +7,9 @@
 // by netlink-socket.h. A new kind of link is one more variant of LinkKind and its attributes in
 // netlink-link.cc; bonds, WireGuard, rules and neighbours have files of their own.
 //
-// Nothing here is remembered between calls: the kernel is the only state, so a crash at any line
+// It keeps no state between calls: the kernel is the only state, so a crash at any line
 // loses nothing, and a change that was sent was made whole or not at all. Every call has a deadline
-// (5 s unless told otherwise) and fails with kUnavailable saying what it waited for. Errors carry
+// (5 s by default) and fails with kUnavailable saying what it waited for. Errors carry
 // the kernel's own explanation (NETLINK_EXT_ACK). Synchronous: rtnetlink answers within the send,
 // typically in microseconds. The network namespace is that of the thread that opened it.
 #pragma once
@@ -31,7 +31,7 @@
 
 namespace talos::netlink {
 
-// What a VLAN is on its parent.
+// The tag of a VLAN on its parent.
 struct VlanTag {
   uint16_t id = 0;
   uint16_t protocol = 0x8100;  // or 0x88a8: IEEE 802.1ad
@@ -148,7 +148,7 @@ struct DeleteLink {
 // EEXIST when it is there.
 struct AddAddress {
   Address address;
-  bool replace = false;  // the one that is there, if so: its lifetime begins anew
+  bool replace = false;  // an existing one: its lifetime is renewed
   // Seconds after which the kernel takes it away by itself. It is deprecated from the beginning:
   // no source of what this node asks of others, if there is another. None: it stays.
   std::optional<uint32_t> lifetime = {};
@@ -170,7 +170,7 @@ unsigned linkOf(const Change& change);
 
 // "52:54:00:00:00:02"; empty where there is none.
 kj::String hardwareText(kj::ArrayPtr<const kj::byte> address);
-// "add address 10.5.0.2/24 to link 2": for logs and problems. Links are told by their index where
+// "add address 10.5.0.2/24 to link 2": for logs and problems. Links are named by their index where
 // no names are given.
 kj::String describe(const Change& change, const NameOfLink& nameOf = indexText);
 
@@ -207,8 +207,8 @@ class Kernel {
 // The kernel of this thread's network namespace.
 kj::Own<Kernel> openKernel(kj::Duration deadline = 5 * kj::SECONDS);
 
-// What changed since the last notice. After `overrun` (the kernel had more to say than the socket
-// could hold) everything has to be read again.
+// The kinds of objects that changed since the last notice. After `overrun` (the socket's buffer was
+// full) everything has to be read again.
 struct Notice {
   bool links = false, addresses = false, routes = false, rules = false, neighbours = false,
        overrun = false;
@@ -217,8 +217,8 @@ struct Notice {
   Notice& operator|=(const Notice& more);
 };
 
-// What a monitor hears of. Neighbours change all the time: whoever listens to them takes a monitor
-// for them alone, so that their noise overruns nobody else.
+// The subjects of a monitor. Neighbours change all the time: they get a monitor of their own, so
+// that they do not overrun the others.
 struct Subjects {
   bool links = true, addresses = true, routes = true, rules = false, neighbours = false;
 };
@@ -228,19 +228,19 @@ class Monitor {
   virtual ~Monitor() noexcept(false) = default;
   // Resolves at the first change after the last notice; many changes make one notice.
   virtual kj::Promise<Notice> next() = 0;
-  // What was said up to now, at once: for who is about to read all that it is about.
+  // The changes up to now, at once: for a caller that is about to read everything anyway.
   virtual Notice take() = 0;
-  // false: what happens from now on is not told, until true. For who changes much itself and reads
-  // everything after that.
+  // false: changes are not reported until the next true. For a caller that makes many changes
+  // itself and reads everything after that.
   virtual void listen(bool on) = 0;
 };
 
-// `buffer`: bytes that the kernel may say before it is heard; what does not fit is an overrun.
+// `buffer`: size of the receive buffer in bytes; notifications that do not fit are an overrun.
 kj::Own<Monitor> openMonitor(kj::UnixEventPort& port, unsigned buffer = 8 << 20,
                              Subjects subjects = {});
 
 // --- conveniences for programs that make a few things in order
-// All throw: kNotFound, or kFailedPrecondition with the kernel's words.
+// All throw: kNotFound, or kFailedPrecondition with the kernel's error.
 void change(Kernel& kernel, Change change);
 kj::Maybe<Link> findLink(Kernel& kernel, kj::StringPtr name);
 unsigned indexOf(Kernel& kernel, kj::StringPtr name);

@@ -35,7 +35,7 @@ class TestKernel : public ModelKernel {
     }
   }
 
-  // Hardware appears (down, with carrier), goes, or loses its cable.
+  // Hardware is plugged in (down, with carrier), unplugged, or loses its carrier.
   unsigned plug(kj::StringPtr name) {
     unsigned index = make(name, "");
     auto& link = device(index)->link;
@@ -128,12 +128,12 @@ class TestKernel : public ModelKernel {
 
     kj::Promise<Notice> next() override {
       if (pending.any()) return take();
-      return told.wait().then([this] { return next(); });  // somebody may have taken it
+      return changed.wait().then([this] { return next(); });  // somebody may have taken it
     }
     Notice take() override { return std::exchange(pending, {}); }
     void listen(bool on) override { listening = on; }
 
-    void tell(Notice notice) {
+    void report(Notice notice) {
       if (!listening) return;
       notice.links &= subjects.links;
       notice.addresses &= subjects.addresses;
@@ -142,7 +142,7 @@ class TestKernel : public ModelKernel {
       notice.neighbours &= subjects.neighbours;
       if (!notice.any()) return;
       pending |= notice;
-      told.raise();
+      changed.raise();
     }
 
    private:
@@ -150,7 +150,7 @@ class TestKernel : public ModelKernel {
     Subjects subjects;
     Notice pending;
     bool listening = true;
-    Signal told;
+    Signal changed;
   };
 
   kj::HashMap<unsigned, int> refused;
@@ -161,7 +161,7 @@ class TestKernel : public ModelKernel {
   unsigned disturbed = 0;
 
   void notify(Notice notice) override {
-    for (auto monitor : monitors) monitor->tell(notice);
+    for (auto monitor : monitors) monitor->report(notice);
   }
   template <typename T>
   static kj::Vector<T> copy(const std::vector<T>& list) {

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Writes down what a reader tells: "file path mode size mtime link: content".
+// Records the events of a reader: "file path mode size mtime link: content".
 struct Recorder final : public TarVisitor {
   kj::Vector<kj::String> lines;
   kj::Vector<char> content;

@@ -199,7 +199,7 @@ kj::Maybe<kj::String> TarReader::extended() {
     case 'x':
       return paxRecords(content);
     default:
-      return nullptr;  // global records say nothing that is used here
+      return nullptr;  // global records have nothing that is used
   }
 }
 

@@ -2,8 +2,8 @@
 // out; no I/O.
 //
 // The archive is foreign: checksums are verified, numbers and lengths are bounded, names are passed
-// on unchanged (safePath() tells which may be created). Whatever bytes it gets, in whatever pieces,
-// it never reads out of bounds, always makes progress, and keeps at most kMaxHeader bytes.
+// on unchanged (safePath() checks which may be created). Whatever bytes it gets, in whatever
+// pieces, it never reads out of bounds, always makes progress, and keeps at most kMaxHeader bytes.
 #pragma once
 
 #include <kj/string.h>
@@ -36,10 +36,10 @@ class TarReader {
   static constexpr size_t kMaxHeader =
       1 << 20;  // of pax records and long names together, for one entry
 
-  // What is wrong with the archive, or nothing. After a problem the reader must not be fed again.
+  // The problem of the archive, or nothing. After a problem the reader must not be fed again.
   kj::Maybe<kj::String> feed(kj::ArrayPtr<const kj::byte> bytes, TarVisitor& visitor);
-  // In the data of an entry: how many bytes of it have not come yet. They count as read, the
-  // visitor's end() is called, and the next bytes to feed are those behind them. Otherwise 0.
+  // In the data of an entry: the number of bytes that are still missing. They count as read,
+  // the visitor's end() is called, and the next bytes to feed are those after them. Otherwise 0.
   uint64_t skipData(TarVisitor& visitor);
   bool atEnd() const { return state == State::kEnd; }  // whatever comes is not read
 

@@ -65,7 +65,8 @@ void seal(Header& header) {
        byte != reinterpret_cast<unsigned char*>(&header + 1); ++byte) {
     sum += *byte;
   }
-  snprintf(header.checksum, 8, "%06o", sum);  // six digits, NUL, and the blank that stands there
+  snprintf(header.checksum, 8, "%06o",
+           sum);  // six digits, NUL, and the blank that is there already
 }
 
 // A pax record: "<length> <key>=<value>\n", where the length counts itself.

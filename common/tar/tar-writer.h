@@ -2,8 +2,8 @@
 // out.
 //
 // What a ustar header cannot say (names over 100 bytes or not in ASCII, sizes from 8 GiB, times
-// before 1970, large ids) goes into a pax header in front of it, which every tar of the last twenty
-// years reads.
+// before 1970, large ids) is put into a pax header in front of it, which every tar of the last
+// twenty years reads.
 #pragma once
 
 #include <kj/memory.h>

@@ -10,7 +10,7 @@
 
 namespace talos {
 
-// Counts what is given back with `secret` in it, from here on to the end of its life. One at a
+// Counts freed blocks with `secret` in them, during its life. One at a
 // time.
 class FreedSecrets {
  public:

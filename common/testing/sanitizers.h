@@ -1,6 +1,6 @@
-// Whether this program was built with AddressSanitizer: for tests that measure memory, or that run
-// a program where only a static one can run. And whether with any: it is not static then, and its
-// free() is the C library's own (common/base/wiped-heap.cc).
+// Constants for builds with sanitizers: with AddressSanitizer, for tests that measure memory, or
+// that run a program where only a static one can run; and with any of them: the program is not
+// static then, and its free() is the C library's own (common/memory/wiped-heap.cc).
 #pragma once
 
 #if defined(__has_feature)

@@ -60,7 +60,7 @@ bool LaterReader::knowsBelow(const LaterKey& row) const {
   return false;
 }
 
-// Whether there is something of the row's own version.
+// True if there is a key of the row's own version.
 bool LaterReader::hasOwn(const YamlNode& node, const Path& path, const LaterKey& row) const {
   if (node.entries.size() + node.items.size() == 0 || !knowsBelow(row)) return true;
   for (auto& entry : node.entries) {

@@ -1,8 +1,9 @@
-// Keys that only later versions of a format have, as they stand in a document.
+// Keys in a document that only later versions of the format have.
 //
 // A later key is a warning that names its version, once for all keys of one version below it; what
 // came later than the key above it has a warning of its own. Where the rows name what is below a
-// key, anything else there is an unknown key; below a key without such rows anything goes. Pure.
+// key, anything else there is an unknown key; below a key without such rows anything is accepted.
+// Pure.
 #pragma once
 
 #include <kj/function.h>
@@ -38,7 +39,7 @@ class LaterReader {
   LaterReader(kj::ArrayPtr<const LaterKey> rows, Report report)
       : rows(rows), report(kj::mv(report)) {}
 
-  // Whether the key at `path` is one of the rows. Then it, and what is below it, was reported.
+  // True if the key at `path` is one of the rows. Then it, and everything below it, was reported.
   bool read(const Entry& entry, const Path& path);
 
  private:

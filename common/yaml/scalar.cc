@@ -1,4 +1,4 @@
-// What scalars mean: booleans, integers and the other words that a plain YAML scalar can be.
+// The types of plain scalars: booleans, integers, floats, null or text.
 
 #include <cstdlib>
 
@@ -37,8 +37,8 @@ bool isDecimal(kj::StringPtr text) {
 
 bool isNonFinite(kj::StringPtr text) {
   if (text.startsWith("-") || text.startsWith("+")) text = text.slice(1);
-  for (auto word : {".inf"_kj, ".Inf"_kj, ".INF"_kj, ".nan"_kj, ".NaN"_kj, ".NAN"_kj}) {
-    if (text == word) return true;
+  for (auto spelling : {".inf"_kj, ".Inf"_kj, ".INF"_kj, ".nan"_kj, ".NaN"_kj, ".NAN"_kj}) {
+    if (text == spelling) return true;
   }
   return false;
 }
@@ -46,13 +46,13 @@ bool isNonFinite(kj::StringPtr text) {
 }  // namespace
 
 kj::Maybe<bool> parseBool(kj::StringPtr text) {
-  for (auto word : {"true"_kj, "True"_kj, "TRUE"_kj, "y"_kj, "Y"_kj, "yes"_kj, "Yes"_kj, "YES"_kj,
-                    "on"_kj, "On"_kj, "ON"_kj}) {
-    if (text == word) return true;
+  for (auto spelling : {"true"_kj, "True"_kj, "TRUE"_kj, "y"_kj, "Y"_kj, "yes"_kj, "Yes"_kj,
+                        "YES"_kj, "on"_kj, "On"_kj, "ON"_kj}) {
+    if (text == spelling) return true;
   }
-  for (auto word : {"false"_kj, "False"_kj, "FALSE"_kj, "n"_kj, "N"_kj, "no"_kj, "No"_kj, "NO"_kj,
-                    "off"_kj, "Off"_kj, "OFF"_kj}) {
-    if (text == word) return false;
+  for (auto spelling : {"false"_kj, "False"_kj, "FALSE"_kj, "n"_kj, "N"_kj, "no"_kj, "No"_kj,
+                        "NO"_kj, "off"_kj, "Off"_kj, "OFF"_kj}) {
+    if (text == spelling) return false;
   }
   return nullptr;
 }
@@ -83,11 +83,11 @@ kj::Maybe<Integer> parseInteger(kj::StringPtr text) {
 
 ScalarType scalarType(kj::StringPtr plain) {
   if (plain.size() == 0) return ScalarType::kNull;
-  for (auto word : {"~"_kj, "null"_kj, "Null"_kj, "NULL"_kj}) {
-    if (plain == word) return ScalarType::kNull;
+  for (auto spelling : {"~"_kj, "null"_kj, "Null"_kj, "NULL"_kj}) {
+    if (plain == spelling) return ScalarType::kNull;
   }
-  for (auto word : {"true"_kj, "True"_kj, "TRUE"_kj, "false"_kj, "False"_kj, "FALSE"_kj}) {
-    if (plain == word) return ScalarType::kBool;
+  for (auto spelling : {"true"_kj, "True"_kj, "TRUE"_kj, "false"_kj, "False"_kj, "FALSE"_kj}) {
+    if (plain == spelling) return ScalarType::kBool;
   }
   if (parseInteger(plain) != nullptr) return ScalarType::kInteger;
   if (isDecimal(plain) || isNonFinite(plain)) return ScalarType::kFloat;

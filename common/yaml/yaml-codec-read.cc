@@ -387,13 +387,13 @@ class TreeReader {
     if (type == ScalarType::kFloat) {
       // strtod knows neither the dot before inf and nan nor the locale's comma: the locale is never
       // set.
-      kj::String word = kj::str(node.text);
-      size_t dot = word.findFirst('.').orDefault(word.size());
+      kj::String text = kj::str(node.text);
+      size_t dot = text.findFirst('.').orDefault(text.size());
       bool named =
-          dot + 1 < word.size() && (word[dot + 1] | 0x20) >= 'a' && (word[dot + 1] | 0x20) != 'e';
-      if (!named) return DynamicValue::Reader(strtod(word.cStr(), nullptr));
-      if ((word[dot + 1] | 0x20) == 'n') return DynamicValue::Reader(kj::nan());
-      return DynamicValue::Reader(word[0] == '-' ? -double(kj::inf()) : double(kj::inf()));
+          dot + 1 < text.size() && (text[dot + 1] | 0x20) >= 'a' && (text[dot + 1] | 0x20) != 'e';
+      if (!named) return DynamicValue::Reader(strtod(text.cStr(), nullptr));
+      if ((text[dot + 1] | 0x20) == 'n') return DynamicValue::Reader(kj::nan());
+      return DynamicValue::Reader(text[0] == '-' ? -double(kj::inf()) : double(kj::inf()));
     }
     report(node.place, path, kj::str(quoted(node, secret), " is not a number"));
     return nullptr;

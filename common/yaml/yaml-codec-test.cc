@@ -59,7 +59,7 @@ TEST(WriteYaml, PrintsTheControlPlaneConfigOfTheDocuments) {
   EXPECT_EQ(expected, kj::str("spec:\n", writeYaml(root.asReader(), {.startColumn = 4})));
 }
 
-// Catches: lost comments, wrong indentation of a text that stands for a whole document, and the
+// Catches: lost comments, wrong indentation of a text that holds a whole document, and the
 // indentation of lists inside of list items ("- command:" in column 12 has its items in column 16).
 TEST(WriteYaml, KeepsRawTextAndIndentsIt) {
   capnp::MallocMessageBuilder message;
@@ -122,7 +122,8 @@ TEST(WriteYaml, IndentsListsInsideOfLists) {
               capnp::MallocMessageBuilder m;
               auto manifest = m.initRoot<rpc::StaticPodSpec>();
               readYaml("{containers: [{command: [/go-runner], image: x}]}"_kj, manifest, problems);
-              // Flow style cannot stand in a block: it is written anew, with the unit of raw text.
+              // Flow style is not valid in a block: it is rewritten, with the indentation of raw
+              // text.
               EXPECT_EQ(kj::str("containers:\n  - command:\n      - /go-runner\n    image: x\n"),
                         manifest.getPod());
               return kj::str(
@@ -204,15 +205,15 @@ TEST(Cell, ShowsOneValue) {
                  capnp::Schema::from<rpc::LinkStatusSpec>().getFieldByName("hardwareAddress")));
 }
 
-// Catches: words of YAML 1.1 that are refused, quotes that are ignored.
+// Catches: booleans of YAML 1.1 that are refused, quotes that are ignored.
 TEST(ReadYaml, TakesTheBooleansOfYaml11) {
-  for (auto word : {"true", "y", "Y", "yes", "on", "ON"}) {
-    Read<rpc::ServiceSpec> read(kj::str("running: ", word));
-    EXPECT_TRUE(read.good && read.value.getRunning()) << word;
+  for (auto text : {"true", "y", "Y", "yes", "on", "ON"}) {
+    Read<rpc::ServiceSpec> read(kj::str("running: ", text));
+    EXPECT_TRUE(read.good && read.value.getRunning()) << text;
   }
-  for (auto word : {"false", "n", "N", "no", "off"}) {
-    Read<rpc::ServiceSpec> read(kj::str("running: ", word));
-    EXPECT_TRUE(read.good && !read.value.getRunning()) << word;
+  for (auto text : {"false", "n", "N", "no", "off"}) {
+    Read<rpc::ServiceSpec> read(kj::str("running: ", text));
+    EXPECT_TRUE(read.good && !read.value.getRunning()) << text;
   }
   EXPECT_EQ(
       kj::str(

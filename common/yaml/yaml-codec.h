@@ -1,7 +1,7 @@
 // The one codec between YAML or JSON text and Cap'n Proto structs, by reflection.
 //
 // What a key is called, what it defaults to, what is secret, base64, a mapping or raw text is in
-// the schema's annotations (rpc/annotations.capnp); no type has code of its own here. JSON is read
+// the schema's annotations (rpc/annotations.capnp); no type has code of its own. JSON is read
 // by the same parser (it is a subset of YAML 1.2) and written by the same walk.
 //
 // Reading never throws for bad text: every problem of the document is found in one pass and
@@ -48,7 +48,7 @@ class Places {
 struct LaterKey {
   kj::StringPtr path;          // items of a list as "[]", any key as "*": "machine.pods[].name"
   kj::StringPtr since;         // "v1.3"
-  kj::StringPtr hint = ""_kj;  // what to use here instead
+  kj::StringPtr hint = ""_kj;  // the replacement
 };
 
 struct ReadOptions {

@@ -90,15 +90,15 @@ size_t SourceText::skipBlanks(size_t i) const {
   return i;
 }
 
-size_t SourceText::wordEnd(size_t i) const {
+size_t SourceText::scalarEnd(size_t i) const {
   while (!isBlank(at(i)) && !isBreak(at(i)) && at(i) != ',' && at(i) != ']' && at(i) != '}') ++i;
   return i;
 }
 
-bool SourceText::isNullWord(size_t i) const {
-  auto word = text.slice(i, wordEnd(i));
+bool SourceText::isNull(size_t i) const {
+  auto scalar = text.slice(i, scalarEnd(i));
   for (kj::StringPtr null : {"~"_kj, "null"_kj, "Null"_kj, "NULL"_kj}) {
-    if (word == null.asArray()) return true;
+    if (scalar == null.asArray()) return true;
   }
   return false;
 }
@@ -106,7 +106,7 @@ bool SourceText::isNullWord(size_t i) const {
 size_t SourceText::beginOf(const YamlNode& node, size_t after) const {
   if (node.kind == Kind::kNull || isAlias(node, after)) {
     size_t i = skipBlanks(after);
-    if (isAlias(node, after) ? at(i) == '*' : isNullWord(i)) return i;
+    if (isAlias(node, after) ? at(i) == '*' : isNull(i)) return i;
     if (isAlias(node, after)) throw Unclear();
     return after;
   }
@@ -116,7 +116,7 @@ size_t SourceText::beginOf(const YamlNode& node, size_t after) const {
 size_t SourceText::endOf(const YamlNode& node, size_t after) const {
   if (node.kind == Kind::kNull || isAlias(node, after)) {
     size_t begin = beginOf(node, after);
-    return begin == after && !isNullWord(begin) ? after : wordEnd(begin);
+    return begin == after && !isNull(begin) ? after : scalarEnd(begin);
   }
   size_t limit = std::min(node.end, end);
   if (node.decorated || node.merged) return endOfLines(node.begin, limit);
@@ -159,7 +159,7 @@ size_t SourceText::endOfBlockScalar(size_t begin, size_t limit) const {
   bool keeps = false;
   for (size_t i = begin; i < headerEnd && text[i] != '#'; ++i) {
     keeps = keeps || text[i] == '+';
-    // An indicator counts from the indentation of what is around: not known here.
+    // An indicator counts from the indentation of the enclosing node, which is not known.
     if (text[i] >= '1' && text[i] <= '9') throw Unclear();
   }
   for (size_t i = headerEnd; i < limit;) {
@@ -176,7 +176,7 @@ size_t SourceText::endOfBlockScalar(size_t begin, size_t limit) const {
   return result;
 }
 
-// In a flow collection quotes begin a text only where a text can begin.
+// In a flow collection a quote starts a text only where a text can start.
 size_t SourceText::endOfFlow(size_t begin) const {
   size_t depth = 0;
   bool fresh = true;

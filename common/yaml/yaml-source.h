@@ -1,12 +1,12 @@
-// Where the parts of a parsed document are in its source: the parser tells where nodes begin, this
-// finds where they end and what stands around them. Pure.
+// The source ranges of the parts of a parsed document: the parser reports where nodes start, this
+// finds their ends and the text around them. Pure.
 #pragma once
 
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {
 
-// Thrown where a part cannot be told from its surroundings.
+// Thrown where the end of a part cannot be found.
 struct Unclear {};
 
 class SourceText {
@@ -35,10 +35,10 @@ class SourceText {
   bool isFirstOfLine(size_t position) const;  // but for blanks
   bool isInOneLine(size_t a, size_t b) const;
   bool hasComment(size_t a, size_t b) const;  // anything but blanks and newlines
-  // The line in which the comment begins that stands above the line of `position`, in the same
+  // The first line of the comment above the line of `position`, in the same
   // column, and not before `floor`; the line itself if there is none.
   size_t leadStart(size_t position, size_t floor) const;
-  // The comment that stands above the line of `position` and in its column, without indentation.
+  // The comment above the line of `position` and in its column, without indentation.
   kj::String leadText(size_t position) const;
   // Of the comment between the two, its lines without "# ".
   kj::String commentText(size_t from, size_t to) const;
@@ -48,8 +48,8 @@ class SourceText {
   bool isBlank(char c) const { return c == ' ' || c == '\t'; }
   bool isBreak(char c) const { return c == '\n' || c == '\r'; }
   size_t skipBlanks(size_t i) const;
-  size_t wordEnd(size_t i) const;
-  bool isNullWord(size_t i) const;
+  size_t scalarEnd(size_t i) const;
+  bool isNull(size_t i) const;
   size_t endOfQuoted(size_t begin) const;
   size_t endOfBlockScalar(size_t begin, size_t limit) const;
   size_t endOfFlow(size_t begin) const;

@@ -32,18 +32,18 @@ std::string repeated(const char* piece, size_t count) {
 
 // Catches: a scalar that is taken for another type than YAML 1.2 (with 1.1's octals) says.
 TEST(Scalar, HasTheTypeThatYamlSays) {
-  for (auto word : {"", "~", "null", "Null"})
-    EXPECT_EQ(ScalarType::kNull, scalarType(word)) << word;
-  for (auto word : {"true", "False"}) EXPECT_EQ(ScalarType::kBool, scalarType(word)) << word;
-  for (auto word : {"0", "-1", "+7", "0644", "0o644", "0x1a4", "0b11", "18446744073709551615"}) {
-    EXPECT_EQ(ScalarType::kInteger, scalarType(word)) << word;
+  for (auto text : {"", "~", "null", "Null"})
+    EXPECT_EQ(ScalarType::kNull, scalarType(text)) << text;
+  for (auto text : {"true", "False"}) EXPECT_EQ(ScalarType::kBool, scalarType(text)) << text;
+  for (auto text : {"0", "-1", "+7", "0644", "0o644", "0x1a4", "0b11", "18446744073709551615"}) {
+    EXPECT_EQ(ScalarType::kInteger, scalarType(text)) << text;
   }
-  for (auto word : {"1.5", ".5", "1.", "1e3", "-2.5E-3", ".inf", "-.Inf", ".nan", "0899",
+  for (auto text : {"1.5", ".5", "1.", "1e3", "-2.5E-3", ".inf", "-.Inf", ".nan", "0899",
                     "18446744073709551616"}) {
-    EXPECT_EQ(ScalarType::kFloat, scalarType(word)) << word;
+    EXPECT_EQ(ScalarType::kFloat, scalarType(text)) << text;
   }
-  for (auto word : {"yes", "1.20.4", "10.0.0.1", "0x", "0o9", "e3", ".", "-", "1e", "v1", "tRue"}) {
-    EXPECT_EQ(ScalarType::kText, scalarType(word)) << word;
+  for (auto text : {"yes", "1.20.4", "10.0.0.1", "0x", "0o9", "e3", ".", "-", "1e", "v1", "tRue"}) {
+    EXPECT_EQ(ScalarType::kText, scalarType(text)) << text;
   }
 }
 
@@ -153,7 +153,7 @@ TEST(Yaml, RefusesDuplicateKeys) {
             jsonOf("a: 1\nb: 2\na: 3\n"));
 }
 
-// Catches: yaml-cpp's words in front of a user, places that are off by one.
+// Catches: yaml-cpp's messages shown to a user, places that are off by one.
 TEST(Yaml, SaysWhatToDoAboutMistakes) {
   EXPECT_EQ(kj::str("line 2, column 1: a tab in the indentation; indent with blanks\n"),
             jsonOf("a:\n\tb: 1\n"));
@@ -208,17 +208,17 @@ TEST(Yaml, KeepsDocumentsApart) {
 
 // Catches: text that a reader of YAML 1.1 or 1.2 takes for something else when it is not quoted.
 TEST(YamlScalar, QuotesOnlyWhatNeedsIt) {
-  for (auto word : {"controlplane", "k8s.StaticPodStatus(\"kube-apiserver\")",
+  for (auto text : {"controlplane", "k8s.StaticPodStatus(\"kube-apiserver\")",
                     "https://172.20.0.1:6443", "10.96.0.0/12", "v1.20.4", "a b", "172.20.0.2",
                     "--flag=x", "-x", ":x", "a#b", "\xc3\xa4", "abcdef.0123456789abcdef"}) {
-    EXPECT_EQ(kj::str(word), yamlScalar(word));
+    EXPECT_EQ(kj::str(text), yamlScalar(text));
   }
-  for (auto word : {"",           "2",     "1.5", "true", "yes", "n",  "null", "~",
+  for (auto text : {"",           "2",     "1.5", "true", "yes", "n",  "null", "~",
                     "a: b",       "a #b",  " a",  "a ",   "*",   "&a", "- a",  "-",
                     "@x",         "`x",    "%x",  "[a",   "{a",  "a:", "1:20", "52:54:00:12:34:56",
                     "2021-03-09", "1_000", "<<",  "!x",   "|",   ">",  "'x'",  "\"x\"",
                     "---",        "0x1f",  ".inf"}) {
-    EXPECT_TRUE(yamlScalar(word).startsWith("\"")) << word;
+    EXPECT_TRUE(yamlScalar(text).startsWith("\"")) << text;
   }
   EXPECT_EQ(kj::str("\"a\\nb\\t\\\"\\\\\\u0001\""), yamlScalar("a\nb\t\"\\\001"));
   EXPECT_EQ(kj::str("\"\\u2028\\ufeff\""), yamlScalar("\xe2\x80\xa8\xef\xbb\xbf"));

@@ -1,5 +1,5 @@
-// The way back: trees of nodes as YAML text. Nothing here parses, so who only writes has no parser
-// in it (json-write.cc has one).
+// Writes trees of nodes as YAML text. It does not parse, so a program that only writes has no
+// parser in it (json-write.cc has one).
 
 #include "common/base/ascii.h"
 #include "common/memory/zeroize.h"
@@ -21,7 +21,7 @@ size_t sequenceLength(kj::StringPtr text, size_t i) {
   return length;
 }
 
-// What YAML does not print as it is: C1 controls, line separators, the byte order mark.
+// True for characters that YAML escapes: C1 controls, line separators, the byte order mark.
 bool needsUnicodeEscape(kj::StringPtr text, size_t i, size_t length, uint32_t& code) {
   if (length == 2 && text[i] == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
     code = static_cast<unsigned char>(text[i + 1]);
@@ -133,7 +133,7 @@ bool isSafeLiteral(kj::StringPtr text) {
   return !text.endsWith(" ") && !text.endsWith("\t");
 }
 
-// Document markers have no meaning where a document stands for a value: what is before the second
+// Document markers have no meaning where a document is used as a value: the text before the second
 // document is the value.
 kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
   auto isMarker = [&](size_t i) {
@@ -180,7 +180,7 @@ class YamlWriter {
     for (unsigned i = 0; i < start + column; ++i) out.add(' ');
   }
 
-  // Collections begin at multiples of the unit; only "- " moves what follows by two.
+  // Collections start at multiples of the indentation; only "- " shifts its content by two.
   unsigned below(unsigned column) const { return unit * ((column + unit) / unit); }
 
   static bool hasEntries(const YamlNode& mapping) {
@@ -217,7 +217,7 @@ class YamlWriter {
     }
   }
 
-  // What stands behind "key:" in column `column`, or behind "-".
+  // Writes the value after "key:" in column `column`, or after "-".
   void afterKey(const YamlNode& node, unsigned column) {
     if (isBlock(node)) {
       out.add('\n');
@@ -239,7 +239,7 @@ class YamlWriter {
     lines(text, column, false);
   }
 
-  // `firstPlaced`: the cursor already stands where the first line begins.
+  // `firstPlaced`: the cursor is already at the start of the first line.
   void lines(kj::ArrayPtr<const char> text, unsigned column, bool firstPlaced) {
     for (size_t i = 0; i < text.size();) {
       size_t end = i;

@@ -22,7 +22,7 @@ constexpr kj::StringPtr kIndicators = "[]{},:-?&*!|>'\""_kj;
 // The byte order mark.
 constexpr kj::StringPtr kMark = "\xef\xbb\xbf"_kj;
 
-// What YAML allows for a key without "? ".
+// The limit of YAML for a key without "? ".
 constexpr size_t kMaxKeyBytes = 1024;
 
 struct Refusal {
@@ -84,7 +84,7 @@ kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
   return nullptr;
 }
 
-// Builds the tree from yaml-cpp's events and refuses at the first event that goes over a limit.
+// Builds the tree from yaml-cpp's events and refuses at the first event that exceeds a limit.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(kj::Arena& arena, size_t sourceSize) : arena(arena), sourceSize(sourceSize) {}
@@ -318,7 +318,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 };
 
-// yaml-cpp's words for the usual mistakes, in words that say what to do.
+// Our messages for yaml-cpp's most frequent errors, which say what to do.
 struct Translation {
   kj::StringPtr theirs, ours, hint;
 };
@@ -370,8 +370,8 @@ kj::ArrayPtr<const char> withoutMark(kj::ArrayPtr<const char> text) {
 size_t cutAtMarker(kj::ArrayPtr<const char> text, size_t begin, size_t end) {
   for (size_t i = begin; i + 3 <= end; ++i) {
     if (i > 0 && text[i - 1] != '\n') continue;
-    auto word = text.slice(i, i + 3);
-    bool marker = word == "---"_kj.asArray() || word == "..."_kj.asArray();
+    auto mark = text.slice(i, i + 3);
+    bool marker = mark == "---"_kj.asArray() || mark == "..."_kj.asArray();
     if (marker && (i + 3 == text.size() || text[i + 3] == ' ' || text[i + 3] == '\n' ||
                    text[i + 3] == '\r')) {
       return i;
@@ -416,7 +416,7 @@ kj::String YamlStream::textOf(const YamlNode& node) const {
     return renderYaml(node, 2, 0);
   }
   size_t end = cutAtMarker(source, node.begin, std::min(node.end, source.size()));
-  // The line in which the next node begins is not part of this one.
+  // The line in which the next node starts is not part of this one.
   while (end < source.size() && end > node.begin && source[end - 1] != '\n') --end;
   size_t column = node.place.column - 1;
 

@@ -39,7 +39,7 @@ struct YamlNode {
 
   // Of a parsed node:
   bool selfContained =
-      true;  // block style, no anchor, alias or tag in it: its source can stand alone
+      true;  // block style, no anchor, alias or tag in it: its source is valid by itself
   size_t begin = 0, end = 0;  // bytes of the source, up to the node behind it
   bool flow = false;          // written in brackets or braces
   bool decorated = false;     // with an anchor or a tag
@@ -62,7 +62,7 @@ class YamlStream {
   KJ_DISALLOW_COPY_AND_MOVE(YamlStream);
 
   kj::ArrayPtr<const YamlNode* const> documents() const { return roots; }
-  // What the nodes' offsets count in: the text without a byte order mark.
+  // The text without a byte order mark, which the nodes' offsets refer to.
   kj::ArrayPtr<const char> text() const { return source; }
 
   // For readers that correct what was written before they decode it: a node to change, which all
@@ -71,7 +71,7 @@ class YamlStream {
   YamlNode& make() { return arena.allocate<YamlNode>(); }
 
   // The text of a parsed node on its own: its source with indentation removed, comments and all,
-  // or, where the source cannot stand alone (flow style, aliases), the same value written anew.
+  // or, where the source is not valid by itself (flow style, aliases), the same value rewritten.
   kj::String textOf(const YamlNode& node) const;
 
  private:
@@ -84,10 +84,10 @@ class YamlStream {
 bool readNode(const YamlStream& stream, const YamlNode& node, capnp::DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
 
-// What a plain scalar means (YAML 1.2 core schema; integers also with 0x, 0o, 0b or a leading 0).
+// The type of a plain scalar (YAML 1.2 core schema; integers also with 0x, 0o, 0b or a leading 0).
 enum class ScalarType { kNull, kBool, kInteger, kFloat, kText };
 ScalarType scalarType(kj::StringPtr plain);
-// YAML 1.1 words for true and false.
+// YAML 1.1 spellings of true and false.
 kj::Maybe<bool> parseBool(kj::StringPtr text);
 // Sign and magnitude; none when it is no integer or larger than 64 bits.
 struct Integer {

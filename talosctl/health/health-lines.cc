@@ -71,7 +71,7 @@ void HealthLines::end() {
 
 void HealthLines::draw() {
   auto before = kj::str("waiting for ", check, ": ");
-  auto line = printable(kj::str(before, wordOf(last)));
+  auto line = printable(kj::str(before, resultText(last)));
   if (!console.errIsTerminal()) {
     console.err(kj::str(line, "\n"));
     return;

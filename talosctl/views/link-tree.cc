@@ -17,7 +17,7 @@ kj::String detailsOf(rpc::LinkStatusSpec::Reader link) {
   kj::Vector<kj::String> parts;
   if (link.getKind() == "vlan") parts.add(kj::str("id ", link.getVlan().getVlanID()));
   if (link.hasBondMaster()) {
-    KJ_IF_MAYBE (mode, annotation::wordOf(link.getBondMaster().getMode())) {
+    KJ_IF_MAYBE (mode, annotation::enumName(link.getBondMaster().getMode())) {
       parts.add(kj::str(*mode));
     }
     auto primary = link.getBondMaster().getPrimary();
