@@ -71,8 +71,9 @@ SessionParams openSession(Issuer& issuer, Keep& keep, kj::Timer& timer, const Pe
   auto activity = kj::refcounted<Activity>(timer);
   auto until = idleFor(idle, kj::addRef(*activity));
   IdleSince idleSince = [activity = kj::addRef(*activity)] { return activity->idleSince(); };
-  return SessionParams(kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)), kj::mv(until),
-                       kj::mv(idleSince));
+  return {.bootstrap = kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)),
+          .until = kj::mv(until),
+          .idleSince = kj::mv(idleSince)};
 }
 
 }  // namespace talos::trustd

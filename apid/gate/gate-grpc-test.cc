@@ -158,7 +158,7 @@ TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
   for (unsigned k = 0; k < 100; ++k) {
     refused.add(wait(more->open("/machine.MachineService/Version", nullptr, nullptr)));
   }
-  expectIn(ask(*more, "Version"), "ResourceExhausted: the calls of this client have more than ");
+  expectIn(ask(*more, "Version"), "ResourceExhausted: the calls of this client use more than ");
   auto first = [&] {
     auto connection =
         wait(connectTls(*io.lowLevelProvider, timer, tls, "127.0.0.1", a.port, a.address));
@@ -167,7 +167,7 @@ TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
                                    .send()
                                    .ignoreResult()));
   };
-  expectIn(first().cStr(), "the calls of this client have more than ");
+  expectIn(first().cStr(), "the calls of this client use more than ");
   all.clear();
   while (first() != "nothing failed") wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }

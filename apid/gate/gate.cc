@@ -394,10 +394,11 @@ SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientCo
   auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
     client->logAnonymousRefusal(method);
   };
-  return {attenuateToMaintenance(
+  return {.bootstrap = attenuateToMaintenance(
               rules, rpc::Cluster::Client(kj::mv(inner)),
               [&maintenance]() { return maintenance.active(); }, kj::mv(denied), kj::mv(trail)),
-          maintenance.ended(), nullptr, kj::addRef(*account)};
+          .until = maintenance.ended(),
+          .account = kj::mv(account)};
 }
 
 // An anonymous client is identified by its host or IPv6 network. Another apid makes the calls of
@@ -431,8 +432,8 @@ SessionParams Gate::open(const Peer& peer) {
   bool impersonates = false;
   for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
   if (impersonates && roles.size() == 0) {
-    return {rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client))), kj::NEVER_DONE,
-            nullptr, kj::mv(account)};
+    return {.bootstrap = rpc::Cluster::Client(kj::heap<Impersonator>(*this, kj::mv(client))),
+            .account = kj::mv(account)};
   }
   if (roles.size() == 0 && client->mayLog(peer.address)) {
     log::warn("client has no role: its certificate names none in O",
@@ -441,8 +442,8 @@ SessionParams Gate::open(const Peer& peer) {
   Caller caller{
       peer.commonName.size() > 0 ? kj::str(peer.commonName) : kj::str("serial ", peer.serial),
       kj::str(peer.address), kj::str()};
-  return {clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true), kj::NEVER_DONE, nullptr,
-          kj::mv(account)};
+  return {.bootstrap = clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true),
+          .account = kj::mv(account)};
 }
 
 }  // namespace talos::apid

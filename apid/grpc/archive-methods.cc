@@ -44,9 +44,9 @@ class Copy final : public Method {
     co_await mine.writeRequest().send();  // behind what is on its way
     auto unreadable = response.getUnreadable();
     if (unreadable.size() == 0) co_return;
-    co_await output.sendProblem(
-        error(ErrorKind::kInternal, kj::str("not in the archive, because they cannot be read: ",
-                                            kj::strArray(unreadable, ", "))));
+    co_await output.sendProblem(error(
+        ErrorKind::kInternal, kj::str("files that cannot be read are missing in the archive: ",
+                                      kj::strArray(unreadable, ", "))));
   }
 };
 

@@ -29,7 +29,7 @@ struct Targets {
     bool plain = entry.answer == Answer::kPlain || entry.answer == Answer::kPlainItems;
     if (plain && merged) {
       fail(ErrorKind::kInvalidArgument,
-           kj::str(entry.path, " is asked of one node; use the metadata \"node\""));
+           kj::str(entry.path, " is for one node; use the metadata \"node\""));
     }
     if (single.size() > 1 || (merged && single.size() > 0)) {
       fail(ErrorKind::kInvalidArgument, "the metadata \"node\" names one node; use \"nodes\"");

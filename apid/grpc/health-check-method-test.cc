@@ -185,8 +185,8 @@ TEST_F(HealthTest, EachNodeIsPaidFor) {
   EXPECT_EQ(4u, promise.wait(scope).code);
   EXPECT_EQ(
       "waiting for etcd to be healthy: a: cannot connect to a:50000; b: cannot connect to b:50000; "
-      "c: the calls of this client have more than 65536 bytes, over all its connections; "
-      "d: the calls of this client have more than 65536 bytes, over all its connections",
+      "c: the calls of this client use more than 65536 bytes, over all its connections; "
+      "d: the calls of this client use more than 65536 bytes, over all its connections",
       call.message(1).text(2));
   auto again = account->hold(64u << 10);  // nothing is held any more
   handler = nullptr;

@@ -124,7 +124,7 @@ struct HealthRequest {
     add(cluster, 2, nodes.workers);
     if (cluster.bytes(3).size() > 0) {
       fail(ErrorKind::kUnimplemented,
-           "the node asks its own API server of Kubernetes; leave out --k8s-endpoint, or use "
+           "the node checks Kubernetes by its own API server; leave out --k8s-endpoint, or use "
            "--server=false");
     }
     if (nodes.controlPlane.empty() && !nodes.workers.empty()) {

@@ -174,13 +174,13 @@ TEST_F(ShapeTest, ReadsRequests) {
 
 // Catches: a request that is taken although what it asks for is not done, or is no message.
 TEST_F(ShapeTest, RefusesRequests) {
-  EXPECT_STREQ("Unimplemented: this node has no stage", refusal("3^stage", "1801").cStr());
+  EXPECT_STREQ("Unimplemented: stage is not supported", refusal("3^stage", "1801").cStr());
   EXPECT_STREQ("taken", refusal("3^stage", "1800").cStr());
   EXPECT_STREQ("Unimplemented: it cannot", refusal("3^'it cannot' 1:t", "1801").cStr());
   EXPECT_STREQ("Unimplemented: it cannot", refusal("3^2'it cannot'", "18021801").cStr());
   EXPECT_STREQ("taken", refusal("3^2'it cannot'", "1802").cStr());
   EXPECT_STREQ("Unimplemented: it cannot", refusal("3^2'it cannot'", "1a0161").cStr());
-  EXPECT_STREQ("Unimplemented: this node has no stage", refusal("3^stage", "1a01611a00").cStr());
+  EXPECT_STREQ("Unimplemented: stage is not supported", refusal("3^stage", "1a01611a00").cStr());
   EXPECT_STREQ("InvalidArgument: 3 is not a valid Colour", refusal("1:colour", "0803").cStr());
   EXPECT_STREQ("InvalidArgument: a text is not UTF-8", refusal("1:t", "0a01ff").cStr());
   EXPECT_STREQ("InvalidArgument: a text is not UTF-8", refusal("1:t", "0a01ff0a0161").cStr());

@@ -178,7 +178,7 @@ Shape::Shape(Parser& parser, capnp::StructSchema schema) {
     if (parser.take('^')) {
       if (parser.rest.size() > 0 && isDigit(parser.rest[0])) field->harmless = parser.number();
       field->missing =
-          parser.take('\'') ? parser.quoted() : kj::str("this node has no ", parser.name());
+          parser.take('\'') ? parser.quoted() : kj::str(parser.name(), " is not supported");
       fields.add(kj::mv(field));
       continue;
     }

@@ -284,8 +284,7 @@ TEST_F(ResourcesTest, Refusals) {
   EXPECT_EQ("7 resources are read-only", run(create));
   TestCall several("/cosi.resource.State/List", asking("runtime", kServices));
   several.toNodes({"a", "b"});
-  EXPECT_EQ("3 /cosi.resource.State/List is asked of one node; use the metadata \"node\"",
-            run(several));
+  EXPECT_EQ("3 /cosi.resource.State/List is for one node; use the metadata \"node\"", run(several));
 }
 
 TEST_F(ResourcesTest, List) {

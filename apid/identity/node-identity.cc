@@ -39,7 +39,7 @@ void NodeIdentity::certificatesChanged() {
     if (!stored->getMaintenance()) endMaintenance();
     auto failure = kj::runCatchingExceptions([&]() { use(*stored); });
     KJ_IF_MAYBE (e, failure) {
-      log::error("cannot use the API certificates; they are ignored",
+      log::error("cannot use the API certificates; the previous ones stay",
                  {{"version", version}, {"error", messageOf(*e)}});
       return;
     }

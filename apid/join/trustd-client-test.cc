@@ -46,12 +46,13 @@ struct TrustdClient : testing::Test {
     endpoint.replaceAnonymous(pair.certificate, pair.key);
     auto listening = listenTcp("127.0.0.1", 0, 16);
     port = portOf(listening);
-    serving = serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
-                       [this](const Peer&) {
-                         return SessionParams(rpc::Trust::Client(kj::heap<Server>(*this)));
-                       },
-                       {})
-                  .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+    serving =
+        serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
+                 [this](const Peer&) {
+                   return SessionParams{.bootstrap = rpc::Trust::Client(kj::heap<Server>(*this))};
+                 },
+                 {})
+            .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   kj::Promise<TrustdAnswer> ask(kj::StringPtr pinned) {
     TrustdRequest request{

@@ -165,7 +165,7 @@ size_t ClientCall::received(kj::ArrayPtr<const kj::byte> bytes) {
 void ClientCall::closed(uint32_t h2Code) {
   KJ_IF_MAYBE (c, code) {
     if (*c == 0 && !frames.atBoundary()) {
-      return end(13, kj::str(session->server, " has cut its answer to ", path));
+      return end(13, kj::str(session->server, " has truncated its answer to ", path));
     }
     if (*c != 0 && text.size() == 0) text = kj::str(path, " has failed with status ", *c);
     return end(*c, kj::mv(text));

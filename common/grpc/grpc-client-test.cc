@@ -168,7 +168,7 @@ TEST_F(GrpcClientTest, EndsThatAreNone) {
     return headersFrame(1, fields, kEndHeaders | flags);
   };
   auto reset = [](uint32_t code) { return h2Frame(NGHTTP2_RST_STREAM, 0, 1, bigEndian(code, 4)); };
-  EXPECT_EQ("Internal: model has cut its answer to /a.B/C",
+  EXPECT_EQ("Internal: model has truncated its answer to /a.B/C",
             said(headers("200", "", 0) + dataFrame(1, std::string("\0\0\0\0\5ab", 7), 0) +
                  headersFrame(1, {{"grpc-status", "0"}}, kEndHeaders | kEndStream)));
   EXPECT_THAT(said(reset(NGHTTP2_INTERNAL_ERROR)), HasSubstr("without a status"));

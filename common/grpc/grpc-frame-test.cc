@@ -56,7 +56,7 @@ TEST(GrpcFrame, LongAndCompressedMessagesAreRefused) {
             feedIn(100, std::string("\0\0\0\0\x65", 5)).wrong);
   EXPECT_EQ("a message has 4294967295 bytes; at most 100 are accepted",
             feedIn(100, std::string("\0\xff\xff\xff\xff", 5)).wrong);
-  EXPECT_EQ("a message is compressed, which was not asked for",
+  EXPECT_EQ("a message is compressed, which is not supported",
             feedIn(100, std::string("\1\0\0\0\1x", 6)).wrong);
 }
 

@@ -29,7 +29,7 @@ kj::Maybe<kj::String> FrameReader::feed(kj::ArrayPtr<const kj::byte> bytes,
       header[headerSize++] = bytes[0];
       bytes = bytes.slice(1, bytes.size());
       if (headerSize < kFrameHeader) continue;
-      if (header[0] != 0) return kj::str("a message is compressed, which was not asked for");
+      if (header[0] != 0) return kj::str("a message is compressed, which is not supported");
       length = size_t(header[1]) << 24 | header[2] << 16 | header[3] << 8 | header[4];
       if (length > limit) {
         return kj::str("a message has ", length, " bytes; at most ", limit, " are accepted");
@@ -153,7 +153,7 @@ ErrorKind kindOfStatus(int code) {
       return ErrorKind::kFailedPrecondition;
     case 12:
       return ErrorKind::kUnimplemented;
-    case 1:  // canceled, which was not asked for
+    case 1:  // canceled, but not by us
     case 14:
       return ErrorKind::kUnavailable;
     case 16:

@@ -73,7 +73,7 @@ void ServerCall::headersComplete() {
                            transport.limits.headers, " are accepted")});
   }
   if (value(":method") != "POST") {
-    return refuse("405", {kUnimplemented, kj::str("calls of gRPC have the method POST")});
+    return refuse("405", {kUnimplemented, kj::str("the HTTP method of gRPC calls is POST")});
   }
   if (!isGrpc(value("content-type"))) {
     return refuse("415", {kInvalidArgument, kj::str("content-type: \"", value("content-type"),

@@ -276,7 +276,7 @@ TEST_F(GrpcServerTest, InvalidRequestsAreRefusedWithoutTheHandler) {
       {"another type", changed("content-type", "text/html"), "415",
        "3: content-type: \"text/html\" is not a type of gRPC; use application/grpc"},
       {"a longer name", changed("content-type", "application/grpcx"), "415", "3: content-type"},
-      {"a web page", changed(":method", "GET"), "405", "12: calls of gRPC have the method POST"},
+      {"a web page", changed(":method", "GET"), "405", "12: the HTTP method of gRPC calls is POST"},
       {"an encoding", with({{"grpc-encoding", "gzip"}}), "200",
        "12: grpc-encoding: \"gzip\" is not supported; use \"identity\""},
       {"no encoding", with({{"grpc-encoding", "identity"}}), "200", "0"},
@@ -287,7 +287,7 @@ TEST_F(GrpcServerTest, InvalidRequestsAreRefusedWithoutTheHandler) {
       {"long headers", with({{"x", std::string(40'000, 'x')}}), "200",
        "8: the headers of the call are "},
       {"compressed", message(std::string("\1\0\0\0\1x", 6)), "200",
-       "3: a message is compressed, which was not asked for"},
+       "3: a message is compressed, which is not supported"},
       {"a gibibyte", message(std::string("\0\x40\0\0\0", 5)), "200",
        "8: a message has 1073741824 bytes; at most 8388608 are accepted"},
       {"cut", message(std::string("\0\0\0\0\5abc", 8)), "200",
@@ -397,7 +397,7 @@ TEST_F(GrpcServerTest, QueuesCountAgainstTheAccount) {
   EXPECT_EQ(by->goaway(), NGHTTP2_ENHANCE_YOUR_CALM);
   by->disconnect();
   scope.poll();
-  EXPECT_EQ(error, "the client reads too little of what it asked for");
+  EXPECT_EQ(error, "the client reads its answers too slowly");
   EXPECT_EQ(methods.running, 0u);
 }
 

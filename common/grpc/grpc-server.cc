@@ -78,8 +78,7 @@ class ServerSession final : public CallTransport, private H2SessionEvents, priva
   // --- Budget::Queue ---
   size_t queued() const override { return CallTransport::queued; }
   void cutOff() override {
-    disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
-               kj::str("the client reads too little of what it asked for"));
+    disconnect(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client reads its answers too slowly"));
   }
 
   kj::Promise<void> readAll();
@@ -308,8 +307,7 @@ kj::Promise<void> ServerSession::watchReader() {
     bool many = nghttp2_session_get_outbound_queue_size(h2) > kManyFrames;
     if ((CallTransport::queued > limits.stuckQueue && fills == fillsBefore) ||
         (many && framesSent == framesBefore)) {
-      disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
-                 kj::str("the client takes nothing of what it asked for"));
+      disconnect(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client does not read its answers"));
       break;
     }
   }

@@ -21,7 +21,7 @@ kj::String tlsErrorText(const kj::Exception& e) {
     }
     return kj::heapString(rest.slice(0, rest.findFirst('\n').orDefault(rest.size())));
   }
-  if (e.getType() == kj::Exception::Type::DISCONNECTED) return kj::str("the peer hung up");
+  if (e.getType() == kj::Exception::Type::DISCONNECTED) return kj::str("the peer disconnected");
   return messageOf(e);
 }
 

@@ -147,7 +147,7 @@ TEST_F(Audit, ADroppedCallIsRecorded) {
   scope.poll();
   ASSERT_EQ(kept.calls.size(), 1u);
   EXPECT_EQ(kept.calls[0].text, "Services.stop(id: \"apid\")"_kj);
-  EXPECT_EQ(kept.calls[0].outcome, "the caller hung up before it ended"_kj);
+  EXPECT_EQ(kept.calls[0].outcome, "the caller disconnected before the call ended"_kj);
 }
 
 // Catches: documents and keys in the log; a line without end.

@@ -123,7 +123,7 @@ class AuditedCall final : public capnp::Capability::Server {
     Running(kj::Own<AuditTrail> trail, kj::String text)
         : trail(kj::mv(trail)), text(kj::mv(text)), begin(this->trail->now()) {}
     ~Running() noexcept(false) {
-      if (!ended) (void)finish(kj::str("the caller hung up before it ended"), false);
+      if (!ended) (void)finish(kj::str("the caller disconnected before the call ended"), false);
     }
     KJ_DISALLOW_COPY_AND_MOVE(Running);
 

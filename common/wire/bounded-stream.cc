@@ -348,7 +348,7 @@ kj::Promise<void> BoundedMessageStream::watchWrites() {
 }
 
 void BoundedMessageStream::cutOff() {
-  if (failureText == nullptr) failureText = kj::str("it does not read what it is sent");
+  if (failureText == nullptr) failureText = kj::str("the peer does not read what is sent to it");
   broken = takesNothing = true;
   failed->fulfill();
   // Makes a pending read fail. It throws if the peer has just reset the connection, which must not

@@ -31,10 +31,10 @@ TEST(BudgetTest, AClientHasOneShare) {
   EXPECT_EQ(one.get(), again.get());
   kj::Maybe<Budget::Account::Hold> first = one->hold(6 * kMiB);
   EXPECT_EQ(refusalOf([&] { again->hold(3 * kMiB); }),
-            "the calls of this client have more than 8388608 bytes, over all its connections"_kj);
+            "the calls of this client use more than 8388608 bytes, over all its connections"_kj);
   auto second = other->hold(5 * kMiB);
   EXPECT_EQ(refusalOf([&] { again->hold(2 * kMiB); }),
-            "the calls of all clients have more than 12582912 bytes; retry later"_kj);
+            "the calls of all clients use more than 12582912 bytes; retry later"_kj);
   first = nullptr;
   auto third = again->hold(7 * kMiB);
 }
@@ -134,7 +134,7 @@ TEST_F(OneClient, AnnouncedMessagesAreCharged) {
   announce(second, 3 * kMiB);
   auto error = timer.timeoutAfter(10 * kj::SECONDS, kj::mv(second.over)).wait(io.waitScope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(error),
-            "the calls of this client have more than 8388608 bytes, over all its connections"_kj);
+            "the calls of this client use more than 8388608 bytes, over all its connections"_kj);
   EXPECT_FALSE(first.over.poll(io.waitScope));
   first.over = nullptr;  // it goes, and what it held
   auto third = serve();

@@ -10,13 +10,13 @@ Budget::Account::~Account() noexcept(false) {
 
 Budget::Account::Hold::Hold(Account& account, size_t bytes) : bytes(bytes) {
   if (account.held + bytes > account.most) {
-    fail(ErrorKind::kResourceExhausted, kj::str("the calls of this client have more than ",
+    fail(ErrorKind::kResourceExhausted, kj::str("the calls of this client use more than ",
                                                 account.most, " bytes, over all its connections"));
   }
   auto inTotal = account.budget.limits.inTotal;
   if (account.budget.held + bytes > inTotal) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str("the calls of all clients have more than ", inTotal, " bytes; retry later"));
+         kj::str("the calls of all clients use more than ", inTotal, " bytes; retry later"));
   }
   account.held += bytes;
   account.budget.held += bytes;

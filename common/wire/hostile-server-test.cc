@@ -168,7 +168,7 @@ TEST_F(HostileServer, WhatItDoesNotReadDoesNotPileUp) {
     request.setId(text);
     calls.add(request.send().ignoreResult());
   }
-  expectLost(machine, "it does not read what it is sent");
+  expectLost(machine, "the peer does not read what is sent to it");
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ constexpr kj::StringPtr kDescriptions[] = {
     "etcd of this node and its cluster."_kj,
     "Manifests that were downloaded."_kj,
     "Definitions of namespaces and resource types."_kj,
-    "Wanted and observed state of the network."_kj,
+    "Desired and observed state of the network."_kj,
     "The machine, its services and its clock."_kj,
     "Secret material."_kj,
 };

@@ -67,16 +67,16 @@ struct ServerTls : testing::Test {
     return {kj::str(trusted.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
   }
   void serve(kj::Timer& clock) {
-    serving =
-        serveTls(
-            *io.lowLevelProvider, clock, kj::mv(listening), server,
-            [this](const Peer& peer) {
-              auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
-                                 kj::strArray(peer.organizations, ","));
-              return SessionParams(kj::heap<FakeMachine>(kj::mv(who), reboots), over.addBranch());
-            },
-            limits, kj::mv(stop.promise), kj::mv(other))
-            .eagerlyEvaluate(nullptr);
+    serving = serveTls(
+                  *io.lowLevelProvider, clock, kj::mv(listening), server,
+                  [this](const Peer& peer) {
+                    auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
+                                       kj::strArray(peer.organizations, ","));
+                    return SessionParams{.bootstrap = kj::heap<FakeMachine>(kj::mv(who), reboots),
+                                         .until = over.addBranch()};
+                  },
+                  limits, kj::mv(stop.promise), kj::mv(other))
+                  .eagerlyEvaluate(nullptr);
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {

@@ -488,7 +488,7 @@ kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& ti
                        kj::Own<kj::AsyncIoStream> stream,
                        const Caller&) mutable -> kj::Promise<Established> {
     auto capability = bootstrap(unixPeer(*stream));
-    return Established{kj::mv(stream), SessionParams(kj::mv(capability))};
+    return Established{kj::mv(stream), SessionParams{.bootstrap = kj::mv(capability)}};
   };
   return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
                                 kj::mv(establish), kj::NEVER_DONE));

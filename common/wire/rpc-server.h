@@ -57,16 +57,10 @@ using IdleSince = kj::Function<kj::Maybe<kj::TimePoint>()>;
 // newer connection.
 constexpr auto kDrainTime = 30 * kj::SECONDS;
 struct SessionParams {
-  SessionParams(capnp::Capability::Client bootstrap, kj::Promise<void> until = kj::NEVER_DONE,
-                kj::Maybe<IdleSince> idleSince = nullptr, kj::Own<Budget::Account> account = {})
-      : bootstrap(kj::mv(bootstrap)),
-        until(kj::mv(until)),
-        idleSince(kj::mv(idleSince)),
-        account(kj::mv(account)) {}
   capnp::Capability::Client bootstrap;
-  kj::Promise<void> until;
-  kj::Maybe<IdleSince> idleSince;
-  kj::Own<Budget::Account> account;  // of the client, for all its connections; null: none
+  kj::Promise<void> until = kj::NEVER_DONE;
+  kj::Maybe<IdleSince> idleSince = nullptr;
+  kj::Own<Budget::Account> account = {};  // of the client, for all its connections; null: none
 };
 // A second protocol on a port of serveTls(), recognized by the first bytes of a client, which have
 // to arrive within the handshake timeout.

@@ -29,10 +29,17 @@ void keep(ById& resources, rpc::Resource::Reader resource) {
                    [](HeldResource& old, HeldResource&& fresh) { old = kj::mv(fresh); });
 }
 
-class WatchedImpl final : public WatchedResources {
- public:
-  WatchedImpl(rpc::Store::Client store, kj::Timer& timer, StoreKind kind, kj::StringPtr id,
-              kj::Function<void()> changed)
+bool equalSpecs(rpc::Resource::Reader stored, capnp::MallocMessageBuilder& desired) {
+  auto left = stored.getSpec().getAs<capnp::AnyStruct>();
+  auto right = desired.getRoot<capnp::AnyStruct>().asReader();
+  return left.equals(right) == capnp::Equality::EQUAL;
+}
+
+}  // namespace
+
+struct WatchedResources::Impl {
+  Impl(rpc::Store::Client store, kj::Timer& timer, StoreKind kind, kj::StringPtr id,
+       kj::Function<void()> changed)
       : store_(kj::mv(store)),
         timer(timer),
         nameSpace(kj::str(kind.nameSpace)),
@@ -43,14 +50,10 @@ class WatchedImpl final : public WatchedResources {
           log::error("watch ended", {{"type", this->type}, {"error", messageOf(e)}});
         })) {}
 
-  bool synced() const override { return hasSnapshot; }
-  const kj::TreeMap<kj::String, HeldResource>& resources() const override { return current; }
-
- private:
   // Called by machined during one attempt of the watch.
   class Sink final : public rpc::ResourceSink::Server {
    public:
-    explicit Sink(WatchedImpl& watched) : watched(watched) {}
+    explicit Sink(Impl& watched) : watched(watched) {}
 
    protected:
     kj::Promise<void> snapshot(SnapshotContext context) override {
@@ -75,7 +78,7 @@ class WatchedImpl final : public WatchedResources {
     kj::Promise<void> lagged(LaggedContext context) override { return kj::READY_NOW; }
 
    private:
-    WatchedImpl& watched;
+    Impl& watched;
   };
 
   rpc::Store::Client store_;
@@ -124,13 +127,16 @@ class WatchedImpl final : public WatchedResources {
   }
 };
 
-bool equalSpecs(rpc::Resource::Reader stored, capnp::MallocMessageBuilder& desired) {
-  auto left = stored.getSpec().getAs<capnp::AnyStruct>();
-  auto right = desired.getRoot<capnp::AnyStruct>().asReader();
-  return left.equals(right) == capnp::Equality::EQUAL;
+WatchedResources::WatchedResources(kj::Own<Impl> impl) : impl(kj::mv(impl)) {}
+WatchedResources::~WatchedResources() noexcept(false) {}
+
+bool WatchedResources::synced() const {
+  return impl->hasSnapshot;
 }
 
-}  // namespace
+const kj::TreeMap<kj::String, HeldResource>& WatchedResources::resources() const {
+  return impl->current;
+}
 
 HeldResource::HeldResource(rpc::Resource::Reader resource)
     : message(kj::heap<capnp::MallocMessageBuilder>(resource.totalSize().wordCount + 1)) {
@@ -250,7 +256,8 @@ StoreClient::~StoreClient() noexcept(false) = default;
 
 kj::Own<WatchedResources> StoreClient::watch(StoreKind kind, kj::Function<void()> changed,
                                              kj::StringPtr id) {
-  return kj::heap<WatchedImpl>(impl->store, impl->timer, kind, id, kj::mv(changed));
+  return kj::heap<WatchedResources>(
+      kj::heap<WatchedResources::Impl>(impl->store, impl->timer, kind, id, kj::mv(changed)));
 }
 
 kj::Promise<void> StoreClient::create(StoreKind kind, kj::StringPtr id,

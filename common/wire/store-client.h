@@ -35,11 +35,18 @@ class HeldResource {
 };
 
 // The resources that a watch keeps up to date, of any type.
-class WatchedResources {
+class WatchedResources final {
  public:
-  virtual ~WatchedResources() noexcept(false) = default;
-  virtual bool synced() const = 0;
-  virtual const kj::TreeMap<kj::String, HeldResource>& resources() const = 0;  // by id
+  struct Impl;
+  explicit WatchedResources(kj::Own<Impl> impl);
+  ~WatchedResources() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(WatchedResources);
+
+  bool synced() const;
+  const kj::TreeMap<kj::String, HeldResource>& resources() const;  // by id
+
+ private:
+  kj::Own<Impl> impl;
 };
 
 // The current resources of one type, in the order of their ids, kept up to date until this object
@@ -81,8 +88,8 @@ struct StoreKind {
   kj::StringPtr nameSpace, type;
 };
 
-// The template argument Spec of a call selects the type: a struct of rpc/*-resources.capnp. An empty
-// `nameSpace` is the type's own.
+// The template argument Spec of a call selects the type: a struct of rpc/*-resources.capnp. An
+// empty `nameSpace` is the type's own.
 class StoreClient {
  public:
   // `owner` names the controller in metadata.owner.
