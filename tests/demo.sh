@@ -57,7 +57,7 @@ fetch_kubectl() {
   in_root skopeo copy -q --insecure-policy --src-tls-verify=false \
     "docker://$(mirror_of registry.k8s.io "$folder/mirrors")/kubectl:v$(release)" "dir:/build/demo/kubectl-image"
   for layer in $(jq_layers "$work/manifest.json"); do
-    in_root bash -c 'tar -tf "$0" | grep -m1 -x "\(\./\)\?\(usr/local/\)\?bin/kubectl"' "/build/demo/kubectl-image/$layer" \
+    in_root bash -c 'tar -tf "$0" | grep -m1 "\(^\|/\)bin/kubectl$"' "/build/demo/kubectl-image/$layer" \
       >"$folder/member" 2>/dev/null || continue
     in_root tar -xOf "/build/demo/kubectl-image/$layer" "$(cat "$folder/member")" >"$folder/kubectl.new"
     chmod 0755 "$folder/kubectl.new"
@@ -87,6 +87,8 @@ with_kubernetes() { [ -e "$folder/mirrors" ]; }
 
 create() {
   local mirrors=() line
+  # What an earlier try has left.
+  [ ! -e "$folder/registries" ] || stop_registries
   rm -rf "$folder"
   mkdir -p "$folder"
   if [ "${KUBERNETES:-}" = no ]; then
@@ -150,32 +152,27 @@ answer() {
   done
 }
 
+next_steps() {  # LINE…
+  printf '\nNext:\n  export PATH=%s:$PATH TALOSCONFIG=%s\n' "${talosctl%/*}" "$TALOSCONFIG"
+  printf '  %s\n' "$@" 'make demo-destroy'
+}
+
 show_kubernetes() {
   greet
   kubectl get nodes
   printf '\n$ wget http://hello    (a Service, asked by a pod)\n'
   answer
-  cat <<EOT
-
-Next:
-  export TALOSCONFIG=$TALOSCONFIG KUBECONFIG=$folder/kubeconfig
-  $folder/kubectl get pods -A
-  $talosctl services                    $talosctl health
-  $talosctl logs kubelet                $talosctl get members
-  $talosctl -n 10.5.0.3 reboot          make demo-destroy
-EOT
+  next_steps "export PATH=$folder:\$PATH KUBECONFIG=$folder/kubeconfig" \
+    'kubectl get pods -A             talosctl services' \
+    'talosctl health                 talosctl get members' \
+    'talosctl logs -f kubelet        talosctl -n 10.5.0.3 reboot'
 }
 
 show_nodes() {
   "$talosctl" services
-  cat <<EOT
-
-Next:
-  export TALOSCONFIG=$TALOSCONFIG
-  $talosctl version                     $talosctl events --tail -1
-  $talosctl logs machined               $talosctl get services -o yaml
-  $talosctl reboot                      make demo-destroy
-EOT
+  next_steps 'talosctl version                talosctl events --tail -1' \
+    'talosctl logs machined          talosctl get services -o yaml' \
+    'talosctl service apid           talosctl reboot'
 }
 
 up() {

@@ -111,6 +111,9 @@ for release in "$@"; do
     image "$name:v$release" "/usr/local/bin/$name"
   done
   new_tree
+  put "$bin/kubectl" /bin/kubectl
+  image "kubectl:v$release" /bin/kubectl
+  new_tree
   put "$bin/kube-proxy" /usr/local/bin/kube-proxy
   packet_filter
   image "kube-proxy:v$release" /usr/local/bin/kube-proxy
