@@ -1,7 +1,7 @@
-# Which room may look into which:  awk -f arrows.awk ROOMS FILE...
+# Checks the includes between rooms:  awk -f arrows.awk ROOMS FILE...
 # ROOMS has a line for each room: FOLDER TARGET LINKS TEST-LINKS, the lists separated by commas ("-": none).
 # An include of a room that the including one does not link, directly or through another, is an error.
-# *-test.cc and test-*.h may also look into what the room's tests link.
+# *-test.cc and test-*.h may also include what the room's tests link.
 FNR == NR {
   room[$1] = $2
   links[$2] = $3

@@ -2,6 +2,6 @@
 # (alternatives of a regular expression).
 found=$(llvm-nm-19 --just-symbol-name --defined-only "$1" | grep -E "$2" | llvm-cxxfilt-19 | head -n 5)
 [ -z "$found" ] && exit 0
-echo "${1##*/} contains what it must not (machined/CMakeLists.txt):" >&2
+echo "${1##*/} contains functions that it must not have (talos_lacks in its CMakeLists.txt):" >&2
 echo "$found" >&2
 exit 1

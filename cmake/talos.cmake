@@ -1,14 +1,14 @@
 # talos_library(NAME deps... [PLAIN] [FOR_TESTS] [DYNAMIC] [TESTS deps...])   a room: every *.cc of this folder but main.cc and
-#          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it has
-#          nothing to do with the large schemas, and is not compiled again when one of them changes.
+#          tests, and NAME-test from *-test.cc, which links TESTS and common-testing besides. PLAIN: it does
+#          not use the large schemas, and is not compiled again when one of them changes.
 #          FOR_TESTS: only tests link it. DYNAMIC: it needs shared libraries, so its test does, too
-# talos_program(NAME deps... [AT path] [DYNAMIC])   main.cc of this folder, installed under NAME in the build folder's
-#          top; AT: and in the image at this path, as a name of the file of all of them (rootfs/node). DYNAMIC: as a
-#          file of its own that needs shared libraries, which come into the image with it
+# talos_program(NAME deps... [AT path] [DYNAMIC])   main.cc of this folder, built as NAME in the build folder's top;
+#          AT: and in the image at this path, as a link to the one file of all programs (rootfs/node). DYNAMIC: as a
+#          file of its own that needs shared libraries, which are copied into the image with it
 # talos_lacks(PROGRAM names...)   no function with one of these in its name is in the program
 #
-# Headers are most of what the compiler reads, so they are precompiled: KJ, Cap'n Proto and the large
-# schemas (pch-rpc.h), without the schemas where it says PLAIN (pch.h), each with GoogleTest for tests.
+# Most of the compile time is headers, so they are precompiled: KJ, Cap'n Proto and the large schemas
+# (pch-rpc.h), for PLAIN rooms without the schemas (pch.h), each with GoogleTest for tests.
 # Tests are not optimized: they are compiled more often than they run.
 
 find_package(GTest REQUIRED)
@@ -19,14 +19,14 @@ if(NOT SANITIZE)
 endif()
 
 set(test_flags)   # of every unit test
-if(NOT SANITIZE)   # there the log names the tests that are skipped, and why
+if(NOT SANITIZE)   # with sanitizers the log names the skipped tests and the reasons
   set(test_flags --gtest_brief=1)
 endif()
 
 foreach(kind pch pch-rpc pch-test pch-rpc-test)
   add_library(${kind} OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
   target_precompile_headers(${kind} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${kind}.h)
-  # Checkouts share a compiler cache: what it hands out was made of the same text at another time.
+  # Checkouts share a compiler cache: its objects were compiled from the same text at another time.
   target_compile_options(${kind} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
   if(kind MATCHES test)
     target_compile_options(${kind} PRIVATE ${test_options})
@@ -36,7 +36,7 @@ endforeach()
 target_link_libraries(pch-rpc PRIVATE rpc)
 target_link_libraries(pch-rpc-test PRIVATE rpc)
 
-# talos_precompiled(TARGET [PLAIN] [TEST])   gives the target its precompiled headers
+# talos_precompiled(TARGET [PLAIN] [TEST])   sets the precompiled headers of the target
 function(talos_precompiled target)
   cmake_parse_arguments(PARSE_ARGV 1 it "PLAIN;TEST" "" "")
   set(kind pch)
@@ -50,7 +50,7 @@ function(talos_precompiled target)
   target_precompile_headers(${target} REUSE_FROM ${kind})
 endfunction()
 
-# A room or program is in the folder whose CMakeLists.txt says so, or in ${talos_folder}.
+# The folder of a room or program: that of the current CMakeLists.txt, or ${talos_folder}.
 macro(talos_set_folder)
   if(NOT talos_folder)
     set(talos_folder ${CMAKE_CURRENT_SOURCE_DIR})
@@ -76,7 +76,7 @@ function(talos_library name)
   if(sources)
     add_library(${name} STATIC ${sources})
     talos_precompiled(${name} ${kind})
-    # What `make test` compiles once with sanitizers takes a third less by several files at a time.
+    # The build with sanitizers, which `make test` makes once, is a third faster with several files at a time.
     if(SANITIZE AND NOT FUZZ)
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     endif()
@@ -95,7 +95,7 @@ function(talos_library name)
     endif()
     add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
-    # A test that is skipped under a sanitizer says so by one of these.
+    # Tests that are skipped under a sanitizer use one of these constants.
     set(skipped)
     foreach(test ${tests})
       file(STRINGS ${test} found REGEX "kSanitized|kAddressSanitizer")
@@ -110,7 +110,7 @@ function(talos_library name)
 endfunction()
 
 # talos_unit_test(TARGET test… [NATIVE])   the program of these tests is built by `ninja units`, not by `ninja all`.
-#          NATIVE: wholly or partly not for sanitizers, so `make test` runs it without them as well
+#          NATIVE: some of it is skipped under sanitizers, so `make test` runs it without them as well
 function(talos_unit_test target)
   cmake_parse_arguments(PARSE_ARGV 1 it "NATIVE" "" "")
   set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
@@ -159,7 +159,7 @@ function(talos_program name)
   endif()
 endfunction()
 
-# talos_shared(ROOM libraries...)   a room of a DYNAMIC program links these, which are shared
+# talos_shared(ROOM libraries...)   links shared libraries to a room of a DYNAMIC program
 function(talos_shared room)
   if(SANITIZE OR FUZZ)
     target_link_libraries(${room} PUBLIC ${ARGN})
@@ -182,13 +182,13 @@ function(talos_dynamic target)
 endfunction()
 
 # talos_lacks(PROGRAM names...)   fails the build if the program has a function with one of these in its name. A
-#          static program has only what can be reached in it, so this says what it cannot do
+#          static program contains only functions that it can reach, so this proves what it cannot do
 function(talos_lacks program)
   if(NOT TARGET ${program} OR SANITIZE)
     return()
   endif()
   list(JOIN ARGN "|" names)
-  add_custom_command(TARGET ${program} POST_BUILD VERBATIM COMMENT "What ${program} must not contain"
+  add_custom_command(TARGET ${program} POST_BUILD VERBATIM COMMENT "Functions that ${program} must not contain"
     COMMAND sh ${CMAKE_SOURCE_DIR}/cmake/lacks.sh $<TARGET_FILE:${program}> ${names})
 endfunction()
 

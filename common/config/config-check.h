@@ -89,7 +89,7 @@ kj::Maybe<size_t> machineConfigIn(const codec::YamlStream& stream);
 struct LaterKind {
   kj::StringPtr name;
   kj::StringPtr since;
-  kj::StringPtr here;  // keys of the main document that do the same; "" if there are none
+  kj::StringPtr replacement;  // keys of the main document that do the same; "" if there are none
   // It blocks packets. A warning is not enough: its author believes the machine to be closed.
   bool firewall = false;
 };
@@ -97,7 +97,7 @@ kj::ArrayPtr<const LaterKind> laterKinds();
 // The known kind of a document that is not the main one.
 kj::Maybe<const LaterKind&> laterKindOf(const codec::YamlNode& document);
 
-// Known slips of documents in circulation, put right in the tree before it is decoded, each with a
+// Corrects known mistakes of published documents in the tree before it is decoded, each with a
 // warning (codec::kMaxProblems of them). Time is linear in the size of the tree.
 void correct(codec::YamlStream& stream, const codec::YamlNode& root, kj::StringPtr file,
              Problems& problems);

@@ -40,28 +40,28 @@ constexpr kj::StringPtr kEtcdArguments[] = {
 // Arguments of etcd that would create a second cluster, remove this node from its own, or move etcd
 // off the node. A name that ends in * is a prefix.
 struct Refused {
-  kj::StringPtr name, why, hint;
+  kj::StringPtr name, problem, hint;
 };
-constexpr auto kHowItBegins =
-    "the node decides with the other control-plane nodes how etcd begins; with another beginning "
-    "there would be two clusters"_kj;
+constexpr auto kDecidedTogether =
+    "the control-plane nodes decide together how etcd starts; another start would make a second "
+    "cluster"_kj;
 constexpr auto kBootstrap = "remove it; talosctl bootstrap makes a cluster"_kj;
 constexpr Refused kRefusedEtcdArguments[] = {
     {"force-new-cluster"_kj,
      "the member would forget all others at each start, and be a cluster of its own"_kj,
      "remove it; talosctl bootstrap --recover-from makes a new cluster of a snapshot"_kj},
-    {"initial-cluster"_kj, kHowItBegins, kBootstrap},
-    {"initial-cluster-state"_kj, kHowItBegins, kBootstrap},
-    {"initial-cluster-token"_kj, kHowItBegins, kBootstrap},
-    {"initial-advertise-peer-urls"_kj, kHowItBegins,
+    {"initial-cluster"_kj, kDecidedTogether, kBootstrap},
+    {"initial-cluster-state"_kj, kDecidedTogether, kBootstrap},
+    {"initial-cluster-token"_kj, kDecidedTogether, kBootstrap},
+    {"initial-advertise-peer-urls"_kj, kDecidedTogether,
      "remove it; use cluster.etcd.advertisedSubnets"_kj},
-    {"discovery*"_kj, kHowItBegins, kBootstrap},
+    {"discovery*"_kj, kDecidedTogether, kBootstrap},
     {"proxy*"_kj, "it would make etcd a proxy, which is no member of the cluster"_kj,
      "remove it"_kj},
-    {"config-file"_kj, "etcd would take its arguments from the file, and none of the node's"_kj,
+    {"config-file"_kj, "etcd would read its arguments from the file and ignore the node's"_kj,
      "remove it"_kj},
     {"wal-dir"_kj,
-     "the node looks for etcd's log in its data directory, and would take it for lost"_kj,
+     "the node expects etcd's log in its data directory, and would consider it lost"_kj,
      "remove it"_kj},
     {"strict-reconfig-check"_kj, "etcd refuses changes of members that cost the quorum"_kj,
      "remove it"_kj},
@@ -73,9 +73,9 @@ void checkEtcdArguments(Report& report, kj::StringPtr path,
     kj::StringPtr name = argument.getKey();
     for (auto& refused : kRefusedEtcdArguments) {
       bool several = refused.name.endsWith("*");
-      auto begin = kj::str(refused.name.slice(0, refused.name.size() - (several ? 1 : 0)));
-      if (several ? !name.startsWith(begin) : name != begin) continue;
-      report.error(keyPath(path, name), kj::str(refused.why), refused.hint);
+      auto prefix = kj::str(refused.name.slice(0, refused.name.size() - (several ? 1 : 0)));
+      if (several ? !name.startsWith(prefix) : name != prefix) continue;
+      report.error(keyPath(path, name), kj::str(refused.problem), refused.hint);
     }
   }
 }

@@ -69,7 +69,7 @@ constexpr auto kPeers = "machine/network/interfaces/[]/wireguard/peers/[]"_kj;
 constexpr auto kMirror = "machine/registries/mirrors/*"_kj;
 constexpr auto kKeys = "machine/systemDiskEncryption/*/keys/[]"_kj;
 
-// In this order: a later row sees what an earlier one put right.
+// In this order: a later row reads the corrections of an earlier one.
 constexpr Deviation kDeviations[] = {
     {"machine"_kj, "systemDisksEncryption"_kj, Treatment::kRename, "systemDiskEncryption"_kj},
     {"machine"_kj, "state"_kj, Treatment::kMoveBelow, "systemDiskEncryption"_kj},

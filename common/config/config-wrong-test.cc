@@ -308,7 +308,7 @@ TEST(ConfigWrong, AllKeySlotsCanBeUsed) {
             "34:16: machine.systemDiskEncryption.ephemeral.keys[32].slot: slot 7 is a duplicate");
 }
 
-// Catches: a slip that is put right in the message only and not in what is read.
+// Catches: a mistake that is corrected in the message only, and not in the value that is read.
 TEST(ConfigWrong, WhatIsPutRightIsRead) {
   auto document = documentOf(slots().at("machine"), std::string("network:\n"
                                                                 "  interfaces:\n"

@@ -34,7 +34,7 @@ Problem otherDocument(const codec::YamlNode& document, const codec::YamlNode& ma
     problem.severity = Problem::Severity::kWarning;
     problem.message = kj::str(known->name, " documents are supported from version ", known->since,
                               " on; this one has no effect");
-    if (known->here.size() > 0) problem.hint = kj::str("use ", known->here);
+    if (known->replacement.size() > 0) problem.hint = kj::str("use ", known->replacement);
   } else if (member(document, "machine") != nullptr) {
     problem.message = kj::str(kAnotherConfig, main.place.line);
     problem.hint = kj::str("put each into a file of its own");

@@ -227,7 +227,8 @@ kj::String laterVersions() {
               "| Kind | Since | Use instead |\n|---|---|---|\n"));
   for (auto& kind : laterKinds())
     parts.add(kj::str("| `", kind.name, "` | ", kind.since, " | ",
-                      kind.firewall ? "an error: there is no firewall"_kj : kind.here, " |\n"));
+                      kind.firewall ? "an error: there is no firewall"_kj : kind.replacement,
+                      " |\n"));
   return kj::strArray(parts, "");
 }
 

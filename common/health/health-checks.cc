@@ -49,17 +49,17 @@ kj::Maybe<kj::String> whyNotHealthy(const NodeFacts& facts, kj::StringPtr id) {
   return kj::str("service ", id, " is unknown");
 }
 
-// `why` of each node; one that does not answer is a reason of its own.
-template <typename Why>
-CheckResult judgeNodes(const HealthView& view, Why why) {
+// Collects `problemOf` of each node; no answer is a problem as well.
+template <typename ProblemOf>
+CheckResult judgeNodes(const HealthView& view, ProblemOf problemOf) {
   Reasons reasons;
   for (auto& facts : view.nodes) {
     KJ_IF_MAYBE (silence, facts.silence) {
       reasons.add(kj::str(facts.node, ": ", *silence));
       continue;
     }
-    kj::Maybe<kj::String> reason = why(facts);
-    KJ_IF_MAYBE (text, reason) reasons.add(kj::str(facts.node, ": ", *text));
+    kj::Maybe<kj::String> problem = problemOf(facts);
+    KJ_IF_MAYBE (text, problem) reasons.add(kj::str(facts.node, ": ", *text));
   }
   return reasons.result();
 }

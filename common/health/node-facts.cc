@@ -16,9 +16,9 @@ kj::Promise<kj::Own<FactAnswers>> askNode(rpc::Node::Client node) {
   co_return kj::heap<FactAnswers>(kj::mv(v), kj::mv(s), kj::mv(l));
 }
 
-NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr why) {
+NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr error) {
   return {.node = kj::str(name),
-          .silence = kj::str(why),
+          .silence = kj::str(error),
           .version = {},
           .status = {},
           .services = {},

@@ -24,7 +24,7 @@ struct FactAnswers {
 };
 kj::Promise<kj::Own<FactAnswers>> askNode(rpc::Node::Client node);
 
-NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr why);
+NodeFacts silentFacts(kj::StringPtr name, kj::StringPtr error);
 
 // Never rejects. `late`: why it is silent when it has not answered within the deadline.
 kj::Promise<NodeFacts> factsOf(kj::Timer& timer, rpc::Node::Client node, kj::String name,

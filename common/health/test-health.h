@@ -41,8 +41,8 @@ class ModelNode {
                     .status = {},
                     .services = {},
                     .held = {}};
-    KJ_IF_MAYBE (why, silence) {
-      facts.silence = kj::str(*why);
+    KJ_IF_MAYBE (error, silence) {
+      facts.silence = kj::str(*error);
     } else {
       facts.status = state().asReader();
       facts.services = services.getRoot<rpc::Services::ListResults>().getServices().asReader();

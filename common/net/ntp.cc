@@ -167,7 +167,7 @@ Verdict judge(kj::ArrayPtr<const kj::byte> reply, uint64_t nonce, kj::Date sent,
       return refuse(kj::str("unsupported version ", unsigned(p->version)));
     }
     if (p->stratum == 0) return kiss(p->referenceId);
-    KJ_IF_MAYBE (why, complaint(*p)) return refuse(kj::mv(*why));
+    KJ_IF_MAYBE (error, complaint(*p)) return refuse(kj::mv(*error));
 
     auto received = p->receive.date(), transmitted = p->transmit.date();
     Sample s;

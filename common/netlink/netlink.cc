@@ -206,10 +206,10 @@ unsigned linkOf(const Change& change) {
 
 kj::Maybe<Failure> failureOf(const Change& change, int code, kj::StringPtr explanation) {
   if (code == 0) return nullptr;
-  auto why = explanation.size() > 0 ? kj::str(explanation, " (", strerror(code), ")")
-                                    : kj::str(strerror(code));
-  auto message = kj::str(describe(change), ": ", why);
-  return Failure{code, kj::mv(why), kj::mv(message)};
+  auto reason = explanation.size() > 0 ? kj::str(explanation, " (", strerror(code), ")")
+                                       : kj::str(strerror(code));
+  auto message = kj::str(describe(change), ": ", reason);
+  return Failure{code, kj::mv(reason), kj::mv(message)};
 }
 
 // --- the machine's kernel
@@ -281,25 +281,26 @@ class MachineKernel final : public Kernel {
       }
     }
     KJ_IF_MAYBE (found, familyNumber) return *found;
-    fail(ErrorKind::kUnavailable, "the kernel did not say how to talk to WireGuard");
+    fail(ErrorKind::kUnavailable,
+         "WireGuard unsupported: the kernel has no netlink family \"wireguard\"");
   }
 
   void applyLinks(kj::ArrayPtr<const Change> changes, kj::Vector<kj::Maybe<Failure>>& result) {
     kj::Vector<kj::Array<kj::byte>> requests(changes.size());
-    auto unsaid = kj::heapArray<kj::Maybe<Ack>>(changes.size());  // what is no message
+    auto unencodable = kj::heapArray<kj::Maybe<Ack>>(changes.size());
     for (size_t i = 0; i < changes.size(); ++i) {
       try {
         requests.add(encode(changes[i]));
       } catch (const kj::Exception& e) {
-        unsaid[i] = Ack{EINVAL, messageOf(e)};
+        unencodable[i] = Ack{EINVAL, messageOf(e)};
       }
     }
     auto acks = socket.transact(requests);
     size_t next = 0;
     for (size_t i = 0; i < changes.size(); ++i) {
-      KJ_IF_MAYBE (why, unsaid[i]) {
-        auto message = kj::str(describe(changes[i]), ": ", why->message);
-        result.add(Failure{why->code, kj::mv(why->message), kj::mv(message)});
+      KJ_IF_MAYBE (refused, unencodable[i]) {
+        auto message = kj::str(describe(changes[i]), ": ", refused->message);
+        result.add(Failure{refused->code, kj::mv(refused->message), kj::mv(message)});
       } else {
         auto& ack = acks[next++];
         result.add(failureOf(changes[i], ack.code, ack.message));

@@ -13,7 +13,7 @@
 
 namespace talos::codec {
 
-// Where the walk is; text only when somebody asks.
+// The path of the current node; it becomes text only on request.
 struct Path {
   const Path* parent = nullptr;
   kj::StringPtr key;
