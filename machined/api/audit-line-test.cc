@@ -12,7 +12,7 @@ namespace {
 
 const kj::Date kNow = kj::UNIX_EPOCH + 1'795'176'455'042 * kj::MILLISECONDS;
 
-TEST(AuditLine, TellsWhoWhatAndHowItEnded) {
+TEST(AuditLine, HasCallerCallAndOutcome) {
   capnp::MallocMessageBuilder message;
   auto record = message.initRoot<rpc::AuditRecord>();
   record.setClient("admin");

@@ -1,4 +1,5 @@
-// The log `audit`: who changed what on this machine, one line for each call, as apid tells it.
+// The log `audit`: one line for each call that changes something on this machine, with its caller,
+// as apid reports them.
 #pragma once
 
 #include <kj/string.h>

@@ -51,9 +51,9 @@ int64_t keyIn(kj::StringPtr text, kj::StringPtr key) {
 }
 
 // "rbytes=12" with the key "rbytes="; none when it has another one.
-kj::Maybe<kj::ArrayPtr<const char>> valueOf(kj::ArrayPtr<const char> word, kj::StringPtr key) {
-  if (word.size() < key.size() || word.slice(0, key.size()) != key.asArray()) return nullptr;
-  return word.slice(key.size(), word.size());
+kj::Maybe<kj::ArrayPtr<const char>> valueOf(kj::ArrayPtr<const char> field, kj::StringPtr key) {
+  if (field.size() < key.size() || field.slice(0, key.size()) != key.asArray()) return nullptr;
+  return field.slice(key.size(), field.size());
 }
 
 // "12.34"
@@ -164,23 +164,23 @@ void collectGroups(kj::StringPtr tree, kj::StringPtr path, unsigned depth, size_
 }  // namespace
 
 int64_t parseCgroupLimit(kj::ArrayPtr<const char> text) {
-  auto word = nextWord(text);
-  if (word == "max"_kj.asArray()) return -1;
-  auto value = parseNumber(word).orDefault(0);
+  auto field = nextField(text);
+  if (field == "max"_kj.asArray()) return -1;
+  auto value = parseNumber(field).orDefault(0);
   return static_cast<int64_t>(kj::min(value, static_cast<uint64_t>(int64_t(kj::maxValue))));
 }
 
 void parseCpuMax(kj::ArrayPtr<const char> text, rpc::Cgroup::Cpu::Builder out) {
-  out.setQuotaUs(parseCgroupLimit(nextWord(text)));
-  out.setPeriodUs(parseCgroupLimit(nextWord(text)));
+  out.setQuotaUs(parseCgroupLimit(nextField(text)));
+  out.setPeriodUs(parseCgroupLimit(nextField(text)));
 }
 
 void parseIoStat(kj::ArrayPtr<const char> text, rpc::Cgroup::Io::Builder out) {
   kj::ArrayPtr<const char> line;
   while (nextLine(text, line)) {
-    for (auto word = nextWord(line); word.size() > 0; word = nextWord(line)) {
+    for (auto field = nextField(line); field.size() > 0; field = nextField(line)) {
       auto number = [&](kj::StringPtr key) -> int64_t {
-        KJ_IF_MAYBE (value, valueOf(word, key)) return parseCgroupLimit(*value);
+        KJ_IF_MAYBE (value, valueOf(field, key)) return parseCgroupLimit(*value);
         return 0;
       };
       out.setReadBytes(out.getReadBytes() + number("rbytes="));
@@ -194,15 +194,15 @@ void parseIoStat(kj::ArrayPtr<const char> text, rpc::Cgroup::Io::Builder out) {
 void parsePressure(kj::ArrayPtr<const char> text, rpc::Cgroup::Pressure::Builder out) {
   kj::ArrayPtr<const char> line;
   while (nextLine(text, line)) {
-    auto kind = nextWord(line);
+    auto kind = nextField(line);
     double averages[3] = {};
     int64_t total = 0;
     constexpr kj::StringPtr kKeys[] = {"avg10="_kj, "avg60="_kj, "avg300="_kj};
-    for (auto word = nextWord(line); word.size() > 0; word = nextWord(line)) {
+    for (auto field = nextField(line); field.size() > 0; field = nextField(line)) {
       for (size_t i = 0; i < 3; ++i) {
-        KJ_IF_MAYBE (value, valueOf(word, kKeys[i])) averages[i] = decimal(*value);
+        KJ_IF_MAYBE (value, valueOf(field, kKeys[i])) averages[i] = decimal(*value);
       }
-      KJ_IF_MAYBE (value, valueOf(word, "total=")) total = parseCgroupLimit(*value);
+      KJ_IF_MAYBE (value, valueOf(field, "total=")) total = parseCgroupLimit(*value);
     }
     if (kind == "some"_kj.asArray()) {
       out.setSomeAvg10(averages[0]), out.setSomeAvg60(averages[1]);

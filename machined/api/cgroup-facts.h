@@ -1,6 +1,6 @@
 // The control groups of the machine with what the kernel counts for each, read when they are asked
 // for. They block (some files for each group): for the pool for reads. Nothing is kept; a group
-// that goes while it is read is left out, or tells nothing.
+// that goes while it is read is left out, or has no values.
 #pragma once
 
 #include <capnp/message.h>

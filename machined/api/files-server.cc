@@ -123,9 +123,10 @@ class UsageJob : public kj::Refcounted {
     auto& path = paths[at++];
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { walk = kj::heap<UsageWalk>(path, options); })) {
       walk = nullptr;
-      auto why = messageOf(*e), name = kj::str(path, ": ");  // the item names the path already
-      if (why.startsWith(name)) why = kj::str(why.slice(name.size()));
-      piece.items.add(UsageItem{kj::str(path), kj::str("."), 0, kj::mv(why)});
+      auto problem = messageOf(*e), name = kj::str(path, ": ");  // the item names the path already
+      if (problem.startsWith(name)) problem = kj::str(problem.slice(name.size()));
+      piece.items.add(UsageItem{
+          .path = kj::str(path), .relative = kj::str("."), .size = 0, .error = kj::mv(problem)});
     }
     return true;
   }
@@ -263,13 +264,14 @@ kj::Promise<void> FilesServer::list(ListContext context) {
     if (bit < 32) options.types |= 1u << bit;  // a newer client may know more types
   }
   auto sink = params.getSink();
-  Work work{pool, timer, kj::str("listing ", options.root), *calls};
+  Work work{
+      .pool = pool, .timer = timer, .doing = kj::str("listing ", options.root), .calls = *calls};
   return pump(kj::mv(work), kj::refcounted<ListJob>(kj::mv(options)), kj::mv(sink));
 }
 
 kj::Promise<void> FilesServer::diskUsage(DiskUsageContext context) {
   auto params = context.getParams();
-  Work work{pool, timer, kj::str("measuring"), *calls};
+  Work work{.pool = pool, .timer = timer, .doing = kj::str("measuring"), .calls = *calls};
   if (params.getPaths().size() > kMostUsagePaths) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(params.getPaths().size(), " paths in one call; at most ", kMostUsagePaths));
@@ -286,7 +288,7 @@ kj::Promise<void> FilesServer::diskUsage(DiskUsageContext context) {
 
 kj::Promise<void> FilesServer::read(ReadContext context) {
   kj::StringPtr path = context.getParams().getPath();
-  Work work{pool, timer, kj::str("reading ", path), *calls};
+  Work work{.pool = pool, .timer = timer, .doing = kj::str("reading ", path), .calls = *calls};
   auto job = kj::refcounted<ReadJob>(kj::str(path));
   auto sink = context.getParams().getSink();
   for (;;) {
@@ -298,7 +300,7 @@ kj::Promise<void> FilesServer::read(ReadContext context) {
 
 kj::Promise<void> FilesServer::copy(CopyContext context) {
   kj::StringPtr path = context.getParams().getPath();
-  Work work{pool, timer, kj::str("copying ", path), *calls};
+  Work work{.pool = pool, .timer = timer, .doing = kj::str("copying ", path), .calls = *calls};
   auto job = kj::refcounted<CopyJob>(kj::str(path));
   auto sink = context.getParams().getSink();
   for (;;) {

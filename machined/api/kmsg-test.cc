@@ -115,8 +115,8 @@ class ModelSource final : public KmsgSource {
   bool started = false;
 };
 
-// What a sink was told, as one text: lines, "[missed N]", and the last `next`.
-struct Told {
+// Everything that a sink received, as one text: lines, "[missed N]", and the last `next`.
+struct Received {
   kj::Vector<kj::String> parts;
   uint64_t next = 0;
   unsigned calls = 0;
@@ -127,29 +127,29 @@ struct Told {
 
 class Sink final : public rpc::LogSink::Server {
  public:
-  explicit Sink(Told& told) : told(told) {}
+  explicit Sink(Received& received) : received(received) {}
   kj::Promise<void> write(WriteContext context) override {
     auto bytes = context.getParams().getBytes().asChars();
-    ++told.calls;
-    told.next = context.getParams().getNext();
+    ++received.calls;
+    received.next = context.getParams().getNext();
     while (bytes.size() > 0) {
       size_t end = 0;
       while (bytes[end] != '\n') ++end;
       auto line = kj::heapString(bytes.slice(0, end));
-      told.parts.add(kj::str(line.slice(KJ_ASSERT_NONNULL(line.findLast(' ')) + 1)));
+      received.parts.add(kj::str(line.slice(KJ_ASSERT_NONNULL(line.findLast(' ')) + 1)));
       bytes = bytes.slice(end + 1, bytes.size());
     }
     return wait();
   }
   kj::Promise<void> missed(MissedContext context) override {
-    told.parts.add(kj::str("[missed ", context.getParams().getBytes(), "]"));
+    received.parts.add(kj::str("[missed ", context.getParams().getBytes(), "]"));
     return wait();
   }
 
  private:
-  Told& told;
+  Received& received;
   kj::Promise<void> wait() {
-    KJ_IF_MAYBE (gate, told.gate) {
+    KJ_IF_MAYBE (gate, received.gate) {
       return gate->addBranch();
     }
     return kj::READY_NOW;
@@ -164,10 +164,10 @@ class KernelLog : public testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   Model model;
-  Told told;
+  Received received;
 
   kj::Promise<void> read(KmsgOptions options) {
-    return readKmsg(kj::heap<ModelSource>(model), options, kj::heap<Sink>(told));
+    return readKmsg(kj::heap<ModelSource>(model), options, kj::heap<Sink>(received));
   }
   void log(unsigned count) {
     for (unsigned i = 0; i < count; ++i) model.log(kj::str('r', model.nextSequence));
@@ -178,8 +178,8 @@ class KernelLog : public testing::Test {
 TEST_F(KernelLog, WithoutFollowItEnds) {
   log(3);
   read({}).wait(scope);
-  EXPECT_EQ(told.text(), "r0 r1 r2");
-  EXPECT_EQ(told.next, 3u);
+  EXPECT_EQ(received.text(), "r0 r1 r2");
+  EXPECT_EQ(received.next, 3u);
   EXPECT_EQ(model.waits, 0u);
 }
 
@@ -189,42 +189,42 @@ TEST_F(KernelLog, FollowShowsWhatComes) {
   log(1);
   auto reading = read({.follow = true});
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.text(), "r0");
+  EXPECT_EQ(received.text(), "r0");
   EXPECT_EQ(model.waits, 1u);
   log(2);
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.text(), "r0 r1 r2");
+  EXPECT_EQ(received.text(), "r0 r1 r2");
   EXPECT_EQ(model.waits, 2u);
 }
 
-// Catches: onlyNew that repeats the past, or names as missed what it was told to leave out.
+// Catches: onlyNew that repeats the past, or names as missed what it was asked to leave out.
 TEST_F(KernelLog, OnlyNewBeginsAtTheEnd) {
   log(5);
   auto reading = read({.follow = true, .onlyNew = true});
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.text(), "");
+  EXPECT_EQ(received.text(), "");
   log(1);
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.text(), "r5");
+  EXPECT_EQ(received.text(), "r5");
 }
 
 // Catches: a resumed reader that repeats or skips a record.
 TEST_F(KernelLog, ResumesBehindWhatWasRead) {
   log(5);
   read({.from = 3}).wait(scope);
-  EXPECT_EQ(told.text(), "r3 r4");
-  EXPECT_EQ(told.next, 5u);
-  Told again;
+  EXPECT_EQ(received.text(), "r3 r4");
+  EXPECT_EQ(received.next, 5u);
+  Received again;
   readKmsg(kj::heap<ModelSource>(model), {.from = 5}, kj::heap<Sink>(again)).wait(scope);
   EXPECT_EQ(again.text(), "");
 }
 
-// Catches: a gap between two connections that nobody hears of.
+// Catches: a gap between two connections that is not reported.
 TEST_F(KernelLog, ResumesAfterAGapAndSaysSo) {
   model.capacity = 2;
   log(10);
   read({.from = 3}).wait(scope);
-  EXPECT_EQ(told.text(), "[missed 5] r8 r9");
+  EXPECT_EQ(received.text(), "[missed 5] r8 r9");
 }
 
 // Catches: the oldest record's number taken for a loss on a first read.
@@ -232,7 +232,7 @@ TEST_F(KernelLog, FirstReadMissesNothing) {
   model.capacity = 2;
   log(10);
   read({}).wait(scope);
-  EXPECT_EQ(told.text(), "r8 r9");
+  EXPECT_EQ(received.text(), "r8 r9");
 }
 
 // Catches: a reader with the numbers of an earlier boot that waits in silence for them to come
@@ -240,44 +240,44 @@ TEST_F(KernelLog, FirstReadMissesNothing) {
 TEST_F(KernelLog, NumbersOfAnEarlierBootMeanAll) {
   log(3);
   read({.from = 5000}).wait(scope);
-  EXPECT_EQ(told.text(), "r0 r1 r2");
+  EXPECT_EQ(received.text(), "r0 r1 r2");
 }
 
 // Catches: records that are overwritten while a slow reader is busy ending its stream (EPIPE) or
 // lost in silence; memory that grows with what it has not taken.
-TEST_F(KernelLog, SlowReaderIsToldWhatItMissed) {
+TEST_F(KernelLog, SlowReaderLearnsWhatItMissed) {
   model.capacity = 4;
   auto paf = kj::newPromiseAndFulfiller<void>();
-  told.gate = paf.promise.fork();
+  received.gate = paf.promise.fork();
   log(2);
   auto reading = read({.follow = true});
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.text(), "r0 r1");  // taken, but not yet acknowledged
+  EXPECT_EQ(received.text(), "r0 r1");  // taken, but not yet acknowledged
   log(10);
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.calls, 1u);
+  EXPECT_EQ(received.calls, 1u);
   paf.fulfiller->fulfill();
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(told.text(), "r0 r1 [missed 6] r8 r9 r10 r11");
+  EXPECT_EQ(received.text(), "r0 r1 [missed 6] r8 r9 r10 r11");
 }
 
 // Catches: one message for each record (a boot's worth of round trips), or one that is too large.
 TEST_F(KernelLog, LinesTravelInBatches) {
   log(1000);
   read({}).wait(scope);
-  EXPECT_EQ(told.parts.size(), 1000u);
-  EXPECT_LE(told.calls, 4u);
-  EXPECT_GE(told.calls, 2u);
+  EXPECT_EQ(received.parts.size(), 1000u);
+  EXPECT_LE(received.calls, 4u);
+  EXPECT_GE(received.calls, 2u);
 }
 
 // Catches: a device that behaves otherwise than the model: one record a read, poll that wakes.
 TEST(KmsgDevice, ReadsTheKernelsLog) {
   auto io = kj::setupAsyncIo();
-  Told told;
-  readKmsg(openKmsg(io.unixEventPort), {.boot = kernelEpoch()}, kj::heap<Sink>(told))
+  Received received;
+  readKmsg(openKmsg(io.unixEventPort), {.boot = kernelEpoch()}, kj::heap<Sink>(received))
       .wait(io.waitScope);
-  EXPECT_GT(told.parts.size(), 0u);
-  EXPECT_GE(told.next, told.parts.size());
+  EXPECT_GT(received.parts.size(), 0u);
+  EXPECT_GE(received.next, received.parts.size());
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ class Reader {
   // One read.
   Step step() {
     auto result = source->read(buffer);
-    if (result.error == EPIPE) return {};  // overwritten: the next number tells how many
+    if (result.error == EPIPE) return {};  // overwritten: the next number shows how many
     if (result.error == EAGAIN || (result.error == 0 && result.size == 0)) {
       if (known && behind < expected) {  // `from` is of an earlier boot
         known = false;

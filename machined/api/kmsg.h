@@ -3,7 +3,7 @@
 //
 // The parser is pure and total: any bytes are a record or none. The reader keeps no copy of the
 // log: the kernel's own ring is the buffer, and the place in it is the record's sequence number. A
-// reader that is slower than the kernel is told how many records were overwritten and goes on with
+// reader that is slower than the kernel learns how many records were overwritten and goes on with
 // the oldest that is left.
 #pragma once
 

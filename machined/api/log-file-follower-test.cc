@@ -119,7 +119,7 @@ TEST_F(LineFileTest, LosesNothingOverManyRotations) {
   add("begin\n");
   auto following = reading({.follow = true});
   await(following, "begin\n");
-  std::atomic<size_t> seen = 0;
+  std::atomic<size_t> received = 0;
   std::string expected = "begin\n";
   for (unsigned r = 0; r < kRotations; ++r) {
     for (unsigned i = 0; i < kLines; ++i)
@@ -137,20 +137,20 @@ TEST_F(LineFileTest, LosesNothingOverManyRotations) {
       rename(path.c_str(), (path + ".1").c_str());
       add("new\n");  // once this is read, the old file is done with
       written += 4;
-      for (size_t now = seen; now < written; now = seen) seen.wait(now);
+      for (size_t now = received; now < written; now = received) received.wait(now);
     }
   });
   KJ_DEFER({
-    seen = SIZE_MAX;
-    seen.notify_all();
+    received = SIZE_MAX;
+    received.notify_all();
     writer.join();
   });
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (text.size() < expected.size() && std::chrono::steady_clock::now() < deadline) {
     ASSERT_FALSE(following.poll(io.waitScope));
     io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-    seen = text.size();
-    seen.notify_all();
+    received = text.size();
+    received.notify_all();
   }
   EXPECT_EQ(expected, text);
 }

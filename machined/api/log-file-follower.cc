@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kPart = 32768;
 
 // For one piece, its turn in the pool included.
-constexpr auto kPatience = 60 * kj::SECONDS;
+constexpr auto kTimeout = 60 * kj::SECONDS;
 
 // Opened without following a link or waiting for a pipe's writer.
 kj::AutoCloseFd openLineFile(kj::StringPtr path) {
@@ -114,8 +114,8 @@ class LineFileReader {
 
   template <typename F>
   auto inPool(F&& work) {
-    return within(source.timer, kPatience, source.pool.run("reading a log", kj::fwd<F>(work)),
-                  kj::str("reading ", path, " timed out after ", kPatience / kj::SECONDS, " s"));
+    return within(source.timer, kTimeout, source.pool.run("reading a log", kj::fwd<F>(work)),
+                  kj::str("reading ", path, " timed out after ", kTimeout / kj::SECONDS, " s"));
   }
 
   kj::Promise<void> begin() {

@@ -24,8 +24,12 @@ class Machine : public testing::Test {
   rpc::Machine::Client client(MachinePaths paths = {}) {
     return kj::heap<MachineServer>(
         pool, io.provider->getTimer(),
-        MachineIdentity{kj::str("v1"), kj::str("abc"), kj::str("2021-03-01T12:00:00Z"),
-                        kj::str("clang"), kj::str("metal"), kj::str("metal")},
+        MachineIdentity{.tag = kj::str("v1"),
+                        .sha = kj::str("abc"),
+                        .built = kj::str("2021-03-01T12:00:00Z"),
+                        .compiler = kj::str("clang"),
+                        .platform = kj::str("metal"),
+                        .mode = kj::str("metal")},
         MachineHooks{
             [this]() -> kj::Promise<void> {
               if (!accepted) fail(ErrorKind::kFailedPrecondition, "is a container");
@@ -79,8 +83,8 @@ class Machine : public testing::Test {
   }
 };
 
-// Catches: a wish that arrives as another one, more labels than there can be, an answer without the
-// boot that a caller waits for.
+// Catches: a request that arrives as another one, more labels than there can be, an answer without
+// the boot that a caller waits for.
 TEST_F(Machine, AResetIsAskedForAsItWasSaid) {
   auto machine = client();
   auto preview = machine.previewResetRequest();
@@ -295,7 +299,7 @@ TEST_F(Machine, QuestionsForTheTimeAreBounded) {
     KJ_IF_MAYBE (x, e) {
       EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(*x));
       EXPECT_EQ(
-          "this client has 2 queries of time servers open, which is the most; end one of them "
+          "this client has 2 queries of time servers open, which is the limit; close one of them "
           "first",
           messageOf(*x));
     } else {

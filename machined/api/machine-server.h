@@ -20,7 +20,7 @@
 
 namespace talos::machined {
 
-// What was fixed when the program was built or the machine was installed.
+// Facts that were fixed when the program was built or the machine was installed.
 struct MachineIdentity {
   kj::String tag, sha, built, compiler;
   kj::String platform;  // metal, container ...
@@ -54,7 +54,7 @@ struct MachineHooks {
   kj::Function<kj::Promise<TimeAnswer>(kj::String server)> time;
   // machine.ca of the config with its key; none on a machine that has not both.
   kj::Function<kj::Maybe<pki::CertificateAndKey>()> authority;
-  // What a reset with these labels erases; rejects if it cannot be.
+  // The partitions that a reset with these labels erases; rejects if it cannot be.
   kj::Function<kj::Promise<ResetFacts>(kj::Vector<kj::String> labels, bool graceful)> previewReset;
   // Resolves when it is promised, before it ends anything.
   kj::Function<kj::Promise<void>(kj::Vector<kj::String> labels, bool graceful, bool reboot)> reset;

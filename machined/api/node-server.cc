@@ -139,7 +139,7 @@ bool mayAudit(unsigned uid) {
 rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
                                    kj::Function<bool()> open) {
   return attenuateToMaintenance(rules, kj::mv(node), kj::mv(open),
-                                [](kj::StringPtr, kj::StringPtr) {})  // apid tells
+                                [](kj::StringPtr, kj::StringPtr) {})  // from apid
       .castAs<rpc::Node>();
 }
 

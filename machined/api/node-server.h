@@ -1,5 +1,5 @@
-// What machined offers on its socket: Machined to daemons of this machine, and in it Node, the
-// machine's API, to those of them that may have it (apid, which attenuates it for its clients).
+// The capabilities on machined's socket: Machined for daemons of this machine, and in it Node, the
+// machine's API, for those that may have it (apid, which attenuates it for its clients).
 #pragma once
 
 #include "common/wire/roles.h"
@@ -28,7 +28,7 @@ struct NodeParts {
 
 rpc::Node::Client serveNode(NodeParts parts);
 
-// Who may have the Node: root (so that a debugging tool could) and apid.
+// The uids that may have the Node: root (for a debugging tool) and apid.
 bool mayHaveNode(unsigned uid);
 
 // The node for clients that nobody could authenticate: serves while `open` says that the machine
@@ -37,11 +37,11 @@ bool mayHaveNode(unsigned uid);
 rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
                                    kj::Function<bool()> open);
 
-// Who may write into the log `audit`: apid alone.
+// The uids that may write into the log `audit`: apid alone.
 bool mayAudit(unsigned uid);
 
 // For one connection. `store` gives what this uid may do with resources; `audit` keeps a record,
-// `callsFor` hears whose calls these are.
+// `callsFor` gets the client that the calls are counted for.
 rpc::Machined::Client serveMachined(
     const UnixPeer& peer, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
     rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> audit,

@@ -9,21 +9,21 @@ bool isBlank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\0';
 }
 
-bool equal(kj::ArrayPtr<const char> word, kj::StringPtr text) {
-  return word == text.asArray();
+bool equal(kj::ArrayPtr<const char> field, kj::StringPtr text) {
+  return field == text.asArray();
 }
 
 // "\040" and the like, as /proc/mounts writes blanks.
-kj::String unescape(kj::ArrayPtr<const char> word) {
-  kj::Vector<char> out(word.size());
-  auto octal = [&](size_t i) { return i < word.size() && word[i] >= '0' && word[i] <= '7'; };
-  for (size_t i = 0; i < word.size(); ++i) {
-    if (word[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
-      out.add(static_cast<char>((word[i + 1] - '0') * 64 + (word[i + 2] - '0') * 8 + word[i + 3] -
-                                '0'));
+kj::String unescape(kj::ArrayPtr<const char> field) {
+  kj::Vector<char> out(field.size());
+  auto octal = [&](size_t i) { return i < field.size() && field[i] >= '0' && field[i] <= '7'; };
+  for (size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+      out.add(static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 +
+                                field[i + 3] - '0'));
       i += 3;
     } else {
-      out.add(word[i]);
+      out.add(field[i]);
     }
   }
   return kj::heapString(out.begin(), out.size());
@@ -40,19 +40,19 @@ bool nextLine(kj::ArrayPtr<const char>& text, kj::ArrayPtr<const char>& line) {
   return true;
 }
 
-kj::ArrayPtr<const char> nextWord(kj::ArrayPtr<const char>& line) {
+kj::ArrayPtr<const char> nextField(kj::ArrayPtr<const char>& line) {
   size_t begin = 0;
   while (begin < line.size() && isBlank(line[begin])) ++begin;
   size_t end = begin;
   while (end < line.size() && !isBlank(line[end])) ++end;
-  auto word = line.slice(begin, end);
+  auto field = line.slice(begin, end);
   line = line.slice(end, line.size());
-  return word;
+  return field;
 }
 
 kj::Maybe<uint64_t> parseNumber(kj::ArrayPtr<const char> text) {
-  auto digits = nextWord(text);
-  if (digits.size() == 0 || nextWord(text).size() > 0) return nullptr;
+  auto digits = nextField(text);
+  if (digits.size() == 0 || nextField(text).size() > 0) return nullptr;
   uint64_t value = 0;
   for (char c : digits) {
     if (c < '0' || c > '9') return nullptr;
@@ -68,11 +68,11 @@ kj::Vector<MemoryLine> parseMeminfo(kj::StringPtr text) {
   kj::Vector<MemoryLine> result;
   kj::ArrayPtr<const char> rest = text, line;
   while (nextLine(rest, line)) {
-    auto name = nextWord(line);
+    auto name = nextField(line);
     if (name.size() < 2 || name.back() != ':') continue;
-    KJ_IF_MAYBE (value, parseNumber(nextWord(line))) {
+    KJ_IF_MAYBE (value, parseNumber(nextField(line))) {
       result.add(MemoryLine{kj::heapString(name.slice(0, name.size() - 1)), *value,
-                            kj::heapString(nextWord(line))});
+                            kj::heapString(nextField(line))});
     }
   }
   return result;
@@ -82,8 +82,8 @@ kj::Vector<MountPoint> parseMounts(kj::StringPtr text) {
   kj::Vector<MountPoint> result;
   kj::ArrayPtr<const char> rest = text, line;
   while (nextLine(rest, line)) {
-    auto filesystem = nextWord(line);
-    auto path = nextWord(line);
+    auto filesystem = nextField(line);
+    auto path = nextField(line);
     if (path.size() > 0) result.add(MountPoint{unescape(filesystem), unescape(path)});
   }
   return result;
@@ -96,13 +96,14 @@ kj::Maybe<ProcessStat> parseStat(kj::StringPtr text) {
       // Fields behind the command, counted from 0: state, ppid, then by their numbers in proc(5)
       // less 3.
       kj::ArrayPtr<const char> rest = text.slice(*close + 1);
-      auto state = nextWord(rest);
+      auto state = nextField(rest);
       if (state.size() != 1) return nullptr;
       uint64_t fields[22] = {};
       for (size_t i = 1; i < kj::size(fields); ++i) {
-        auto word = nextWord(rest);
-        if (word.size() == 0) return nullptr;
-        fields[i] = parseNumber(word).orDefault(0);  // some may be negative: none that is read here
+        auto field = nextField(rest);
+        if (field.size() == 0) return nullptr;
+        fields[i] =
+            parseNumber(field).orDefault(0);  // some may be negative: none that is read here
       }
       ProcessStat stat;
       KJ_IF_MAYBE (pid, parseNumber(text.slice(0, *open))) {
@@ -137,7 +138,7 @@ kj::String parseArguments(kj::ArrayPtr<const char> cmdline) {
 kj::Maybe<uint64_t> flatKey(kj::StringPtr text, kj::StringPtr key) {
   kj::ArrayPtr<const char> rest = text, line;
   while (nextLine(rest, line)) {
-    if (equal(nextWord(line), key)) return parseNumber(line);
+    if (equal(nextField(line), key)) return parseNumber(line);
   }
   return nullptr;
 }

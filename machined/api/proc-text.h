@@ -1,7 +1,7 @@
-// What /proc and cgroup files say, as values. Pure: text in, values out.
+// Values from the text of /proc and cgroup files. Pure: text in, values out.
 //
-// The kernel writes these texts, but command lines and names in them are any process's own words; a
-// text that is not understood ends in an absent value, never in a wrong one.
+// The kernel writes these texts, but any process chooses its own command line and name; a text that
+// is not understood ends in an absent value, never in a wrong one.
 #pragma once
 
 #include <kj/string.h>
@@ -9,9 +9,9 @@
 
 namespace talos::machined {
 
-// Take the next line off a text (false at its end), the next word off a line (empty at its end).
+// Take the next line off a text (false at its end), the next field off a line (empty at its end).
 bool nextLine(kj::ArrayPtr<const char>& text, kj::ArrayPtr<const char>& line);
-kj::ArrayPtr<const char> nextWord(kj::ArrayPtr<const char>& line);
+kj::ArrayPtr<const char> nextField(kj::ArrayPtr<const char>& line);
 
 // One line of /proc/meminfo: "MemTotal:  16316412 kB".
 struct MemoryLine {

@@ -67,9 +67,9 @@ void plant(TestTree& tree) {
   }
 }
 
-// Catches: process 1 or the keeper, which hold the sockets of all, named in the place of the one
-// that uses it; sockets that the kernel alone still has, given to somebody; a bound that is not
-// kept or not told.
+// Catches: process 1 or the socket holder, which hold the sockets of all, named in the place of the
+// one that uses it; sockets that the kernel alone still has, given to somebody; a bound that is not
+// kept or not reported.
 TEST(Sockets, HaveTheirProcess) {
   TestTree tree;
   plant(tree);

@@ -48,30 +48,30 @@ kj::Maybe<uint64_t> hexNumber(kj::ArrayPtr<const char> digits) {
 struct Halves {
   kj::ArrayPtr<const char> before, behind;
 };
-Halves halvesOf(kj::ArrayPtr<const char> word) {
-  for (size_t i = 0; i < word.size(); ++i) {
-    if (word[i] == ':') return {word.slice(0, i), word.slice(i + 1, word.size())};
+Halves halvesOf(kj::ArrayPtr<const char> field) {
+  for (size_t i = 0; i < field.size(); ++i) {
+    if (field[i] == ':') return {field.slice(0, i), field.slice(i + 1, field.size())};
   }
-  return {word, nullptr};
+  return {field, nullptr};
 }
 
 struct SocketName {
   kj::String address;
   uint16_t port;
 };
-// "0100007F:1F90": words of 32 bits in the order of this machine's bytes, then the port.
-kj::Maybe<SocketName> socketName(kj::ArrayPtr<const char> word) {
-  auto halves = halvesOf(word);
+// "0100007F:1F90": 32-bit words in the byte order of this machine, then the port.
+kj::Maybe<SocketName> socketName(kj::ArrayPtr<const char> field) {
+  auto halves = halvesOf(field);
   auto port = KJ_UNWRAP_OR_RETURN(hexNumber(halves.behind), nullptr);
   auto digits = halves.before;
   if ((digits.size() != 8 && digits.size() != 32) || port > 0xffff) return nullptr;
-  uint32_t words[4];
+  uint32_t fields[4];
   for (size_t i = 0; i < digits.size() / 8; ++i) {
-    words[i] = static_cast<uint32_t>(
+    fields[i] = static_cast<uint32_t>(
         KJ_UNWRAP_OR_RETURN(hexNumber(digits.slice(i * 8, i * 8 + 8)), nullptr));
   }
   char text[INET6_ADDRSTRLEN];
-  inet_ntop(digits.size() == 8 ? AF_INET : AF_INET6, words, text, sizeof(text));
+  inet_ntop(digits.size() == 8 ? AF_INET : AF_INET6, fields, text, sizeof(text));
   return SocketName{kj::heapString(text), static_cast<uint16_t>(port)};
 }
 
@@ -82,20 +82,20 @@ kj::StringPtr stateName(kj::StringPtr protocol, uint64_t state) {
 }
 
 kj::Maybe<SocketFacts> parseSocket(kj::StringPtr protocol, kj::ArrayPtr<const char> line) {
-  kj::ArrayPtr<const char> words[10];
-  for (auto& word : words) word = nextWord(line);
-  auto local = KJ_UNWRAP_OR_RETURN(socketName(words[1]), nullptr);
-  auto remote = KJ_UNWRAP_OR_RETURN(socketName(words[2]), nullptr);
-  auto queues = halvesOf(words[4]);
+  kj::ArrayPtr<const char> fields[10];
+  for (auto& field : fields) field = nextField(line);
+  auto local = KJ_UNWRAP_OR_RETURN(socketName(fields[1]), nullptr);
+  auto remote = KJ_UNWRAP_OR_RETURN(socketName(fields[2]), nullptr);
+  auto queues = halvesOf(fields[4]);
   SocketFacts fact;
   fact.protocol = kj::str(protocol);
   fact.localAddress = kj::mv(local.address), fact.localPort = local.port;
   fact.remoteAddress = kj::mv(remote.address), fact.remotePort = remote.port;
-  fact.state = stateName(protocol, KJ_UNWRAP_OR_RETURN(hexNumber(words[3]), nullptr));
+  fact.state = stateName(protocol, KJ_UNWRAP_OR_RETURN(hexNumber(fields[3]), nullptr));
   fact.sendQueue = KJ_UNWRAP_OR_RETURN(hexNumber(queues.before), nullptr);
   fact.receiveQueue = KJ_UNWRAP_OR_RETURN(hexNumber(queues.behind), nullptr);
-  fact.uid = static_cast<uint32_t>(KJ_UNWRAP_OR_RETURN(parseNumber(words[7]), nullptr));
-  fact.inode = KJ_UNWRAP_OR_RETURN(parseNumber(words[9]), nullptr);
+  fact.uid = static_cast<uint32_t>(KJ_UNWRAP_OR_RETURN(parseNumber(fields[7]), nullptr));
+  fact.inode = KJ_UNWRAP_OR_RETURN(parseNumber(fields[9]), nullptr);
   return kj::mv(fact);
 }
 
@@ -147,8 +147,9 @@ void addOwner(kj::StringPtr proc, int pid, SocketOwners& owners) {
   }
 }
 
-// Process 1 and the keeper hold what their children listen on; so they come last.
-SocketOwners ownersOf(kj::StringPtr proc, int keeper) {
+// Process 1 and the socket holder have the sockets that their children listen on; so they come
+// last.
+SocketOwners ownersOf(kj::StringPtr proc, int socketHolder) {
   DIR* directory = opendir(proc.cStr());
   if (directory == nullptr) KJ_FAIL_SYSCALL("opendir", errno, proc);
   KJ_DEFER(closedir(directory));
@@ -158,7 +159,9 @@ SocketOwners ownersOf(kj::StringPtr proc, int keeper) {
       pids.add(static_cast<int>(*pid));
     }
   }
-  auto place = [keeper](int pid) { return std::make_tuple(pid == 1, pid == keeper, pid); };
+  auto place = [socketHolder](int pid) {
+    return std::make_tuple(pid == 1, pid == socketHolder, pid);
+  };
   std::sort(pids.begin(), pids.end(), [&](int a, int b) { return place(a) < place(b); });
   SocketOwners owners;
   for (int pid : pids) addOwner(proc, pid, owners);
@@ -176,7 +179,7 @@ kj::Vector<SocketFacts> parseSockets(kj::StringPtr protocol, kj::ArrayPtr<const 
   return result;
 }
 
-Sockets readSockets(kj::StringPtr proc, int process, int keeper, size_t most) {
+Sockets readSockets(kj::StringPtr proc, int process, int socketHolder, size_t most) {
   auto folder = process == 0 ? kj::str(proc, "/net") : kj::str(proc, '/', process, "/net");
   if (process != 0 && access(folder.cStr(), F_OK) < 0) {
     fail(ErrorKind::kNotFound, kj::str("there is no process ", process));
@@ -193,7 +196,7 @@ Sockets readSockets(kj::StringPtr proc, int process, int keeper, size_t most) {
       }
     }
   }
-  auto owners = ownersOf(proc, keeper);
+  auto owners = ownersOf(proc, socketHolder);
   for (auto& socket : result.sockets) {
     if (socket.inode == 0) continue;
     KJ_IF_MAYBE (owner, owners.find(socket.inode)) {

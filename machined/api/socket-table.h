@@ -30,8 +30,8 @@ struct Sockets {
   uint64_t leftOut = 0;
 };
 // Of the process's network namespace; 0: of this one. NotFound when there is no such process.
-// `keeper` is the process that has, as process 1 does, the sockets on which others listen: it is
-// named for what nobody else has open.
-Sockets readSockets(kj::StringPtr proc, int process, int keeper, size_t most);
+// `socketHolder` is a process that has, like process 1, the sockets on which others listen: it is
+// named only for those that nobody else has open.
+Sockets readSockets(kj::StringPtr proc, int process, int socketHolder, size_t most);
 
 }  // namespace talos::machined

@@ -116,7 +116,8 @@ TEST(Archive, TarExtractsIt) {
   EXPECT_EQ(kj::heapString(target, n > 0 ? n : 0), longName);
 }
 
-// Catches: an archive that stops being one when a file shrinks under it, and a loss without a word.
+// Catches: an archive that stops being one when a file shrinks under it, and a loss that is not
+// reported.
 TEST(Archive, FileThatShrinksIsFilledAndNamed) {
   TestTree tree;
   tree.directory("t");

@@ -33,7 +33,7 @@ class Archive {
   kj::String filePath;
   uint64_t left = 0;    // of it
   uint64_t zeros = 0;   // to send before the next header
-  bool ending = false;  // the walk is over
+  bool ending = false;  // the walk has ended
   bool finished = false;
   kj::Vector<kj::String> unreadable;
   uint64_t unnamed = 0;

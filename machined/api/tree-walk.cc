@@ -138,7 +138,10 @@ bool UsageWalk::step(kj::Maybe<UsageItem>& item) {
     }
     if (!sums.empty()) sums.back() += size;
     if (wanted(*visit, size)) {
-      item = UsageItem{kj::mv(visit->path), kj::mv(visit->relative), size, kj::mv(visit->error)};
+      item = UsageItem{.path = kj::mv(visit->path),
+                       .relative = kj::mv(visit->relative),
+                       .size = size,
+                       .error = kj::mv(visit->error)};
     }
     return true;
   }

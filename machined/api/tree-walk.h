@@ -75,10 +75,10 @@ class UsageWalk {
   bool wanted(const TreeWalk::Visit& visit, uint64_t size) const;
 };
 
-// What a file's size counts for: that of /proc/kcore is all address space, not content.
+// Bytes that a file's size counts as: /proc/kcore's is all address space, not content.
 uint64_t countedSize(kj::StringPtr path, const struct stat& st);
 
-// The words of an errno, for an item.
+// The text of an errno, for an item.
 kj::String errorText(int number);
 
 }  // namespace talos::machined

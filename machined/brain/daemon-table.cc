@@ -375,7 +375,7 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon) {
 
 // Where nobody may lower a score, it stays what it is.
 int allowedScore(int wanted) {
-  if (oomScoresHere() == OomScores::kAny) return wanted;
+  if (ownOomScores() == OomScores::kAny) return wanted;
   auto own = firstLine(readFile("/proc/self/oom_score_adj")).parseAs<int>();
   return kj::max(wanted, own);
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
 constexpr size_t kMostRecord = 64u << 10;
-constexpr auto kWord = static_cast<uint32_t>(MetaTag::kLastWord);
+constexpr auto kWord = static_cast<uint32_t>(MetaTag::kTrialFailure);
 constexpr auto kNetworkPatience = 1 * kj::SECONDS;
 
 // What etcd has against a reboot is another one's that is under way, or an illness: either may
@@ -136,19 +136,19 @@ InstallImage::Dependencies Wiring::installImageDependencies() {
           KJ_BIND_METHOD(*this, chance),
           [this](kj::StringPtr line) { console.say(line, Tone::kAlarm); },
           [this]() {
-            return uv.blocking([]() -> kj::Maybe<InstallWish> {
-              KJ_IF_MAYBE (text, tryReadFile(kInstallWishFile, kMostRecord)) {
-                return decodeWish(*text);
+            return uv.blocking([]() -> kj::Maybe<PendingImage> {
+              KJ_IF_MAYBE (text, tryReadFile(kPendingImageFile, kMostRecord)) {
+                return decodePendingImage(*text);
               }
               return nullptr;
             });
           },
-          [this](kj::Maybe<InstallWish> wish) {
+          [this](kj::Maybe<PendingImage> wish) {
             return uv.blocking([wish = kj::mv(wish)]() {
               KJ_IF_MAYBE (w, wish) {
-                writeFileAtomically(kInstallWishFile, encodeWish(*w), 0600);
+                writeFileAtomically(kPendingImageFile, encodePendingImage(*w), 0600);
               } else {
-                removeDurably(kInstallWishFile);
+                removeDurably(kPendingImageFile);
               }
             });
           }};
@@ -199,7 +199,7 @@ kj::Promise<Health> Wiring::health() {
   kj::Vector<kj::String> lacks;
   if (status.stage() != Stage::RUNNING) {
     auto phase = sequencer.currentPhase();
-    lacks.add(kj::str("its boot is not over", phase.size() > 0 ? " (phase " : "", phase,
+    lacks.add(kj::str("it is still booting", phase.size() > 0 ? " (phase " : "", phase,
                       phase.size() > 0 ? ")" : ""));
   }
   for (auto& id : supervisor.ids()) {

@@ -77,7 +77,7 @@ void Wiring::sayIfStartedAgain() {
 
 kj::Promise<void> Wiring::followWishes() {
   for (;;) {
-    switch (co_await process1.nextWish()) {
+    switch (co_await process1.nextPowerAction()) {
       case Process1::Wish::kPowerOff:
         life.shutdown();
         break;

@@ -134,7 +134,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // Its config.
   NodeConfigSources sources{sourcesDependencies()};
   StateDisk stateDisk{uv, container ? Keeper::kLauncher : Keeper::kDisk, kStateConfig,
-                      KJ_BIND_METHOD(state, whyLocked)};
+                      KJ_BIND_METHOD(state, lockedProblem)};
   VolumeKeys volumeKeys{{store, configReader, partitions,
                          [this](kj::StringPtr label) {
                            return label == kStateName ? state.mounted() : ephemeral.mounted();

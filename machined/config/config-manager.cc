@@ -173,7 +173,7 @@ kj::Promise<void> ConfigKeeper::load() {
                    kj::strArray(reasons, "\n")));
     }
     // Somebody's, like one whose copy cannot be read.
-    KJ_IF_MAYBE (why, deps.disk.whyLocked()) {
+    KJ_IF_MAYBE (why, deps.disk.lockedProblem()) {
       fail(ErrorKind::kFailedPrecondition, kj::str(*why, "\n", kj::strArray(reasons, "\n")));
     }
     enterMaintenance(kj::mv(reasons));

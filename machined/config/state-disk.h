@@ -29,7 +29,7 @@ class ConfigDisk {
   virtual kj::Maybe<kj::String> whyNotDurable() = 0;
   // Why it cannot be told yet whether there is a copy; none when read() tells. The machine has an
   // owner then.
-  virtual kj::Maybe<kj::String> whyLocked() { return nullptr; }
+  virtual kj::Maybe<kj::String> lockedProblem() { return nullptr; }
 };
 
 // Who keeps what is mounted at the file's folder. A launcher starts a container again with the same
@@ -48,7 +48,7 @@ class StateDisk final : public ConfigDisk {
   kj::Promise<void> write(kj::Array<char> text) override;
   kj::Promise<void> remove() override;
   kj::Maybe<kj::String> whyNotDurable() override;
-  kj::Maybe<kj::String> whyLocked() override { return locked(); }
+  kj::Maybe<kj::String> lockedProblem() override { return locked(); }
 
  private:
   UvLoop& uv;

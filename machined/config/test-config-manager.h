@@ -44,7 +44,7 @@ struct ModelDisk final : public ConfigDisk {
   kj::Maybe<kj::Promise<void>> gate;  // the next write is done when this resolves
 
   kj::StringPtr name() const override { return "config.yaml"; }
-  kj::Maybe<kj::String> whyLocked() override {
+  kj::Maybe<kj::String> lockedProblem() override {
     return lockedBecause.map([](kj::String& why) { return kj::str(why); });
   }
   kj::Maybe<kj::String> read() override {

@@ -44,7 +44,8 @@ struct Events::Impl : public kj::Refcounted {
     }
     lines = kj::heap<LogRing>();
     held = process1.hold(kRingName, lines->file()).eagerlyEvaluate([](kj::Exception&& e) {
-      log::error("events do not survive machined", {{"error", messageOf(e)}});
+      log::error("cannot hold the ring of events; events are lost when machined restarts",
+                 {{"error", messageOf(e)}});
     });
   }
 
@@ -57,7 +58,7 @@ struct Events::Impl : public kj::Refcounted {
   Signal published;
   kj::Vector<kj::Own<kj::Function<void(rpc::Event::Reader)>>> listeners;
 
-  // What the predecessor published.
+  // Events that the predecessor published.
   void takeUp() {
     auto from = lines->tail(kEventRing), until = lines->newest();
     auto text = kj::heapArray<char>(until - from);

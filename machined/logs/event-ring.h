@@ -1,7 +1,7 @@
-// The ring of the newest 1000 machine events, and those who follow it.
+// The ring of the newest 1000 machine events, and the clients that follow it.
 //
 // A follower has a cursor, not a queue: memory does not depend on how many follow or how slow they
-// are. One that falls 1000 behind is told how many it missed and goes on with the oldest that is
+// are. One that falls 1000 behind learns how many it missed and goes on with the oldest that is
 // left.
 //
 // Process 1 holds every event too, as a line of a log ring ("ring/events": base64 of the message):

@@ -20,36 +20,36 @@ class TestClock final : public kj::Clock {
 // Counts what it gets; a stopped one never finishes its first call.
 class Sink final : public rpc::EventSink::Server {
  public:
-  struct Seen {
+  struct Received {
     uint64_t events = 0, missed = 0;
     kj::Vector<kj::String> names, ids;
     bool stopped = false, keep = true, ordered = true;
     kj::String last;
     kj::Own<kj::PromiseFulfiller<void>> go;
   };
-  explicit Sink(Seen& seen) : seen(seen) {}
+  explicit Sink(Received& received) : received(received) {}
 
   kj::Promise<void> events(EventsContext context) override {
     for (auto event : context.getParams().getEvents()) {
-      ++seen.events;
-      seen.ordered = seen.ordered && kj::StringPtr(seen.last) < event.getId();
-      seen.last = kj::str(event.getId());
-      if (!seen.keep) continue;
-      seen.ids.add(kj::str(event.getId()));
-      seen.names.add(kj::str(event.isTask() ? event.getTask().getName() : ""_kj));
+      ++received.events;
+      received.ordered = received.ordered && kj::StringPtr(received.last) < event.getId();
+      received.last = kj::str(event.getId());
+      if (!received.keep) continue;
+      received.ids.add(kj::str(event.getId()));
+      received.names.add(kj::str(event.isTask() ? event.getTask().getName() : ""_kj));
     }
-    if (!seen.stopped) return kj::READY_NOW;
+    if (!received.stopped) return kj::READY_NOW;
     auto paf = kj::newPromiseAndFulfiller<void>();
-    seen.go = kj::mv(paf.fulfiller);
+    received.go = kj::mv(paf.fulfiller);
     return kj::mv(paf.promise);
   }
   kj::Promise<void> missed(MissedContext context) override {
-    seen.missed += context.getParams().getCount();
+    received.missed += context.getParams().getCount();
     return kj::READY_NOW;
   }
 
  private:
-  Seen& seen;
+  Received& received;
 };
 
 struct EventsTest : public testing::Test {
@@ -65,11 +65,11 @@ struct EventsTest : public testing::Test {
   void tasks(int from, int to) {
     for (int i = from; i < to; ++i) events.task(kj::str("t", i), rpc::Action::START);
   }
-  kj::Promise<void> watch(Sink::Seen& seen, kj::Function<void(rpc::Tail::Builder)> set) {
+  kj::Promise<void> watch(Sink::Received& received, kj::Function<void(rpc::Tail::Builder)> set) {
     capnp::MallocMessageBuilder message;
     auto tail = message.initRoot<rpc::Tail>();
     set(tail);
-    auto promise = events.watch(tail.asReader(), kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+    auto promise = events.watch(tail.asReader(), kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
     scope.poll();
     return promise;
   }
@@ -107,19 +107,19 @@ TEST_F(EventsTest, OnceEndsWithTheEventsOfNow) {
   capnp::MallocMessageBuilder message;
   auto tail = message.initRoot<rpc::Tail>();
   tail.setLast(-1);
-  Sink::Seen seen;
-  auto promise = events.watch(tail.asReader(), kj::heap<Sink>(seen), true);
+  Sink::Received received;
+  auto promise = events.watch(tail.asReader(), kj::heap<Sink>(received), true);
   tasks(100, 101);
   ASSERT_TRUE(promise.poll(scope));
   promise.wait(scope);
-  EXPECT_GE(seen.names.size(), 100u);
+  EXPECT_GE(received.names.size(), 100u);
 }
 
 TEST_F(EventsTest, TailsChooseWhereAFollowerBegins) {
   tasks(0, 5);
   clock.time += 100 * kj::SECONDS;
   tasks(5, 8);
-  Sink::Seen all, none, two, recent, many;
+  Sink::Received all, none, two, recent, many;
   auto p1 = watch(all, [](auto t) { t.setLast(-1); });
   auto p2 = watch(none, [](auto t) { t.setNone(); });
   auto p3 = watch(two, [](auto t) { t.setLast(2); });
@@ -130,7 +130,7 @@ TEST_F(EventsTest, TailsChooseWhereAFollowerBegins) {
   EXPECT_EQ(two.names[0], "t6");
   EXPECT_EQ(recent.names[0], "t5");
   EXPECT_EQ(many.events, 8u);
-  Sink::Seen after;
+  Sink::Received after;
   auto p6 = watch(after, [&](auto t) { t.setAfter(all.ids[5]); });
   ASSERT_EQ(after.events, 2u);
   EXPECT_EQ(after.names[0], "t6");
@@ -141,17 +141,17 @@ TEST_F(EventsTest, TailsChooseWhereAFollowerBegins) {
 }
 
 TEST_F(EventsTest, AnIdThatIsNoneIsRefusedByName) {
-  Sink::Seen seen;
+  Sink::Received received;
   auto e = kj::runCatchingExceptions(
-      [&] { watch(seen, [](auto t) { t.setAfter("yesterday"); }).wait(scope); });
+      [&] { watch(received, [](auto t) { t.setAfter("yesterday"); }).wait(scope); });
   ASSERT_TRUE(e != nullptr);
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
 }
 
-// A client that comes back with its last id must not be told that it missed nothing when it did.
-TEST_F(EventsTest, AfterAnIdThatFellOutOfTheRingTellsHowManyAreGone) {
+// A client that comes back with its last id must not take a gap for nothing missed.
+TEST_F(EventsTest, AfterAnIdThatFellOutOfTheRingReportsHowManyAreGone) {
   tasks(0, 10);
-  Sink::Seen first, later;
+  Sink::Received first, later;
   auto p1 = watch(first, [](auto t) { t.setLast(-1); });
   p1 = nullptr;
   tasks(10, 2000);
@@ -164,10 +164,10 @@ TEST_F(EventsTest, AfterAnIdThatFellOutOfTheRingTellsHowManyAreGone) {
 // The figure of the design: memory depends neither on how many follow nor on how slow they are.
 TEST_F(EventsTest, HundredFollowersOneStoppedMemoryBounded) {
   constexpr int kFollowers = 100, kEvents = 100'000, kBurst = 500;
-  kj::Vector<kj::Own<Sink::Seen>> seen;
+  kj::Vector<kj::Own<Sink::Received>> received;
   kj::Vector<kj::Promise<void>> running;
   for (int i = 0; i < kFollowers; ++i) {
-    auto& s = *seen.add(kj::heap<Sink::Seen>());
+    auto& s = *received.add(kj::heap<Sink::Received>());
     s.keep = false;
     s.stopped = i == 0;
     running.add(watch(s, [](auto t) { t.setNone(); }));
@@ -181,35 +181,35 @@ TEST_F(EventsTest, HundredFollowersOneStoppedMemoryBounded) {
   auto after = mallinfo2().uordblks;
   EXPECT_LT(after, before + (1u << 20));
   for (int i = 1; i < kFollowers; ++i) {
-    EXPECT_EQ(seen[i]->events, kEvents);
-    EXPECT_TRUE(seen[i]->ordered);
-    EXPECT_EQ(seen[i]->missed, 0u);
+    EXPECT_EQ(received[i]->events, kEvents);
+    EXPECT_TRUE(received[i]->ordered);
+    EXPECT_EQ(received[i]->missed, 0u);
   }
   // The stopped one goes on: what it got and what it missed is everything.
-  seen[0]->stopped = false;
-  seen[0]->go->fulfill();
+  received[0]->stopped = false;
+  received[0]->go->fulfill();
   scope.poll();
-  EXPECT_EQ(seen[0]->events + seen[0]->missed, uint64_t{kEvents});
-  EXPECT_GT(seen[0]->missed, kEvents - 1100u);
-  EXPECT_TRUE(seen[0]->ordered);
+  EXPECT_EQ(received[0]->events + received[0]->missed, uint64_t{kEvents});
+  EXPECT_GT(received[0]->missed, kEvents - 1100u);
+  EXPECT_TRUE(received[0]->ordered);
 }
 
 TEST_F(EventsTest, AListenerHearsThePastAndMayPublishItself) {
   tasks(0, 2);
-  kj::Vector<kj::String> heard;
+  kj::Vector<kj::String> names;
   events.onEvent([&](rpc::Event::Reader event) {
     if (event.isTask()) {
-      heard.add(kj::str(event.getTask().getName()));
-      if (heard.size() == 3) events.phase("p", rpc::Action::START);
+      names.add(kj::str(event.getTask().getName()));
+      if (names.size() == 3) events.phase("p", rpc::Action::START);
     } else {
-      heard.add(kj::str("phase"));
+      names.add(kj::str("phase"));
     }
   });
-  EXPECT_EQ(heard.size(), 2u);
+  EXPECT_EQ(names.size(), 2u);
   tasks(2, 3);
-  ASSERT_EQ(heard.size(), 4u);
-  EXPECT_EQ(heard[2], "t2");
-  EXPECT_EQ(heard[3], "phase");
+  ASSERT_EQ(names.size(), 4u);
+  EXPECT_EQ(names[2], "t2");
+  EXPECT_EQ(names[3], "phase");
 }
 
 // Catches: events that a crash of the brain loses, and ids that begin anew: a follower would miss
@@ -217,7 +217,7 @@ TEST_F(EventsTest, AListenerHearsThePastAndMayPublishItself) {
 TEST_F(EventsTest, ANewBrainHasThoseOfItsPredecessor) {
   tasks(0, 1200);
   scope.poll();
-  Sink::Seen before;
+  Sink::Received before;
   auto first = watch(before, [](auto tail) { tail.setLast(1); });
   FakeProcess1 next(machine);
   Events again(clock, next);
@@ -232,14 +232,14 @@ TEST_F(EventsTest, ANewBrainHasThoseOfItsPredecessor) {
   EXPECT_EQ("t1199", names[kEventRing - 2]);
   EXPECT_EQ("after", names[kEventRing - 1]);
   for (size_t i = 1; i < ids.size(); ++i) EXPECT_LT(ids[i - 1], ids[i]);
-  Sink::Seen seen;
+  Sink::Received received;
   capnp::MallocMessageBuilder message;
   auto tail = message.initRoot<rpc::Tail>();
   tail.setAfter(ids[kEventRing - 3]);
-  auto promise = again.watch(tail.asReader(), kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  auto promise = again.watch(tail.asReader(), kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
   scope.poll();
-  EXPECT_EQ(2u, seen.events);
-  EXPECT_EQ(0u, seen.missed);
+  EXPECT_EQ(2u, received.events);
+  EXPECT_EQ(0u, received.missed);
 }
 
 // Catches: a line of a foreign disk that is taken for an event, or ends the brain.
@@ -266,9 +266,9 @@ TEST(EventsLifeTest, FollowerOutlivesTheRing) {
   FakeMachine machine;
   FakeProcess1 process1(machine);
   auto events = kj::heap<Events>(clock, process1);
-  Sink::Seen seen;
+  Sink::Received received;
   capnp::MallocMessageBuilder message;
-  auto promise = events->watch(message.initRoot<rpc::Tail>().asReader(), kj::heap<Sink>(seen));
+  auto promise = events->watch(message.initRoot<rpc::Tail>().asReader(), kj::heap<Sink>(received));
   scope.poll();
   events = nullptr;
   EXPECT_FALSE(promise.poll(scope));

@@ -74,7 +74,7 @@ uint64_t LogRing::oldest() const {
   if (intent <= kLogCapacity) return 0;
   auto floor = intent - kLogCapacity;
   if (floor >= newest) return newest;
-  // The line that `floor` is in has lost its beginning, and even when it has not, nothing tells so.
+  // The line that `floor` is in has lost its beginning; even if it has not, that cannot be seen.
   KJ_IF_MAYBE (newline, findNewline(floor, newest)) {
     return *newline + 1;
   }

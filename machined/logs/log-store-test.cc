@@ -16,33 +16,33 @@ namespace {
 
 class Sink final : public rpc::LogSink::Server {
  public:
-  struct Seen {
+  struct Received {
     kj::String text = kj::str("");
     uint64_t next = 0, missed = 0;
     bool stopped = false;
     kj::Own<kj::PromiseFulfiller<void>> go;
     kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> arrived;  // fulfilled by the next write
   };
-  explicit Sink(Seen& seen) : seen(seen) {}
+  explicit Sink(Received& received) : received(received) {}
   kj::Promise<void> write(WriteContext context) override {
     auto params = context.getParams();
-    seen.text = kj::str(seen.text, params.getBytes().asChars());
-    seen.next = params.getNext();
-    KJ_IF_MAYBE (a, seen.arrived) {
+    received.text = kj::str(received.text, params.getBytes().asChars());
+    received.next = params.getNext();
+    KJ_IF_MAYBE (a, received.arrived) {
       (*a)->fulfill();
     }
-    if (!seen.stopped) return kj::READY_NOW;
+    if (!received.stopped) return kj::READY_NOW;
     auto paf = kj::newPromiseAndFulfiller<void>();
-    seen.go = kj::mv(paf.fulfiller);
+    received.go = kj::mv(paf.fulfiller);
     return kj::mv(paf.promise);
   }
   kj::Promise<void> missed(MissedContext context) override {
-    seen.missed += context.getParams().getBytes();
+    received.missed += context.getParams().getBytes();
     return kj::READY_NOW;
   }
 
  private:
-  Seen& seen;
+  Received& received;
 };
 
 struct LogsTest : public testing::Test {
@@ -65,9 +65,9 @@ struct LogsTest : public testing::Test {
     logs = kj::heap<Logs>(*process1, port);
   }
   kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0) {
-    Sink::Seen seen;
-    logs->read(id, false, tail, from, kj::heap<Sink>(seen)).wait(scope);
-    return kj::mv(seen.text);
+    Sink::Received received;
+    logs->read(id, false, tail, from, kj::heap<Sink>(received)).wait(scope);
+    return kj::mv(received.text);
   }
   void say(kj::StringPtr id, kj::StringPtr text) { logs->append(id, text.asArray()); }
   static void put(int fd, kj::StringPtr text) {
@@ -94,24 +94,25 @@ TEST_F(LogsTest, AnUnknownIdIsNotFoundAndTheKnownAreNamed) {
             "log \"nope\" was not registered; use one of apid, machined");
 }
 
-// The follower of a flooded log: told what it missed, never the reason that memory grows.
-TEST_F(LogsTest, ASlowFollowerIsToldHowMuchItMissed) {
-  Sink::Seen seen;
-  seen.stopped = true;
+// The follower of a flooded log: it learns what it missed, and never makes memory grow.
+TEST_F(LogsTest, ASlowFollowerLearnsHowMuchItMissed) {
+  Sink::Received received;
+  received.stopped = true;
   say("apid", "begin");
-  auto following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  auto following =
+      logs->read("apid", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
   scope.poll();
-  EXPECT_EQ(seen.text, "begin\n");
+  EXPECT_EQ(received.text, "begin\n");
   for (int i = 0; i < 200'000; ++i) say("apid", kj::str("line ", i));
-  seen.stopped = false;
-  seen.go->fulfill();
+  received.stopped = false;
+  received.go->fulfill();
   scope.poll();
-  EXPECT_EQ(6 + seen.missed + (seen.text.size() - 6), seen.next);
-  EXPECT_GT(seen.missed, 1'000'000u);
-  EXPECT_TRUE(kj::StringPtr(seen.text).endsWith("\nline 199999\n"));
+  EXPECT_EQ(6 + received.missed + (received.text.size() - 6), received.next);
+  EXPECT_GT(received.missed, 1'000'000u);
+  EXPECT_TRUE(kj::StringPtr(received.text).endsWith("\nline 199999\n"));
   say("apid", "last");
   scope.poll();
-  EXPECT_TRUE(kj::StringPtr(seen.text).endsWith("\nlast\n"));
+  EXPECT_TRUE(kj::StringPtr(received.text).endsWith("\nlast\n"));
 }
 
 TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
@@ -119,38 +120,39 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
   put(fd, "before\nhal");
   port.poll();
   scope.poll();
-  Sink::Seen seen;
-  logs->read("apid", false, -1, 0, kj::heap<Sink>(seen)).wait(scope);
-  EXPECT_EQ(seen.text, "before\n");
+  Sink::Received received;
+  logs->read("apid", false, -1, 0, kj::heap<Sink>(received)).wait(scope);
+  EXPECT_EQ(received.text, "before\n");
   die();
   put(fd, "f\nmeanwhile\n");  // the service does not notice
   start();
-  seen.text = kj::str("");
+  received.text = kj::str("");
   auto paf = kj::newPromiseAndFulfiller<void>();
-  auto following =
-      logs->read("apid", true, -1, seen.next, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
-  seen.arrived = kj::mv(paf.fulfiller);
+  auto following = logs->read("apid", true, -1, received.next, kj::heap<Sink>(received))
+                       .eagerlyEvaluate(nullptr);
+  received.arrived = kj::mv(paf.fulfiller);
   paf.promise.wait(scope);
-  EXPECT_EQ(seen.text, "half\nmeanwhile\n");
-  EXPECT_EQ(seen.missed, 0u);
+  EXPECT_EQ(received.text, "half\nmeanwhile\n");
+  EXPECT_EQ(received.missed, 0u);
 }
 
 // A service that ends and starts again writes to the same log, and its end is not the log's end.
 TEST_F(LogsTest, APipeOutlivesItsWriters) {
-  Sink::Seen seen;
+  Sink::Received received;
   {
     auto fd = logs->writer("apid").wait(scope);
   }
-  auto following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  auto following =
+      logs->read("apid", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
   die();
   start();
-  following = logs->read("apid", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  following = logs->read("apid", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
   auto again = logs->writer("apid").wait(scope);
   put(again, "again\n");
   auto paf = kj::newPromiseAndFulfiller<void>();
-  seen.arrived = kj::mv(paf.fulfiller);
+  received.arrived = kj::mv(paf.fulfiller);
   paf.promise.wait(scope);
-  EXPECT_EQ(seen.text, "again\n");
+  EXPECT_EQ(received.text, "again\n");
 }
 
 // With a loop that reads one pipe until it is empty this never ends.
@@ -158,10 +160,11 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   auto flood = logs->writer("flood").wait(scope);
   auto quiet = logs->writer("quiet").wait(scope);
   std::atomic<bool> stop = false;
-  Sink::Seen seen;
+  Sink::Received received;
   auto paf = kj::newPromiseAndFulfiller<void>();
-  seen.arrived = kj::mv(paf.fulfiller);
-  auto following = logs->read("quiet", true, -1, 0, kj::heap<Sink>(seen)).eagerlyEvaluate(nullptr);
+  received.arrived = kj::mv(paf.fulfiller);
+  auto following =
+      logs->read("quiet", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
   int floodFd = flood.get();
   kj::Thread thread([floodFd, &stop] {
     auto line = kj::heapString(4096);
@@ -180,16 +183,16 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
     while (::read(machine.heldFd("pipe/flood"), sink, sizeof(sink)) > 0) {
     }
   });
-  Sink::Seen floodSeen;
+  Sink::Received floodReceived;
   auto floodPaf = kj::newPromiseAndFulfiller<void>();
-  floodSeen.arrived = kj::mv(floodPaf.fulfiller);
+  floodReceived.arrived = kj::mv(floodPaf.fulfiller);
   auto floodFollow =
-      logs->read("flood", true, -1, 0, kj::heap<Sink>(floodSeen)).eagerlyEvaluate(nullptr);
+      logs->read("flood", true, -1, 0, kj::heap<Sink>(floodReceived)).eagerlyEvaluate(nullptr);
   floodPaf.promise.wait(scope);  // the flood is on
   floodFollow = nullptr;
   put(quiet, "still here\n");
   paf.promise.wait(scope);
-  EXPECT_EQ(seen.text, "still here\n");
+  EXPECT_EQ(received.text, "still here\n");
 }
 
 TEST_F(LogsTest, EveryLineIsCopiedToTheTee) {

@@ -90,19 +90,19 @@ kj::Promise<void> readLog(kj::Own<Log> log, bool follow, int tailLines, uint64_t
   } else {
     cursor = tailLines < 0 ? ring.oldest() : ring.tail(tailLines);
   }
-  bool tellMissed = from > 0 && cursor > 0;
+  bool reportMissed = from > 0 && cursor > 0;
   for (;;) {
     if (cursor < ring.oldest()) {
       auto missed = ring.oldest() - cursor;
       cursor = ring.oldest();
-      if (tellMissed) {
+      if (reportMissed) {
         auto request = sink.missedRequest();
         request.setBytes(missed);
         co_await request.send();
         continue;
       }
     }
-    tellMissed = true;
+    reportMissed = true;
     cursor = ring.lineAt(cursor);
     auto until = follow ? ring.newest() : stopAt;
     if (cursor >= until) {
@@ -206,7 +206,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     kj::UnixEventPort::FdObserver observer(port, pipe.reading,
                                            kj::UnixEventPort::FdObserver::OBSERVE_READ);
     for (;;) {
-      auto readable = observer.whenBecomesReadable();  // before reading: it tells of edges only
+      auto readable = observer.whenBecomesReadable();  // before reading: it is edge-triggered
       bool empty = false;
       for (size_t got = 0; got < kTurn && !empty;) {
         KJ_IF_MAYBE (n, log.ring->readFrom(pipe.reading, kTurn,

@@ -47,7 +47,7 @@ class Logs {
   kj::Maybe<const LogRing&> ring(kj::StringPtr id) const;
   // The Logs capability, without kernel() (machined/kmsg.h adds it). NotFound for an unknown id.
   // `from` behind the end is of an earlier boot and reads everything; before the oldest line, the
-  // sink is told what it missed. Without follow the promise resolves when the sink has processed
+  // sink gets the size of the gap. Without follow the promise resolves when the sink has processed
   // the last line.
   kj::Promise<void> read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
                          rpc::LogSink::Client sink);

@@ -17,7 +17,7 @@
 
 namespace talos::machined {
 
-// How loud: an alarm is on the console even when the kernel was told to be quiet.
+// The severity: an alarm is on the console even when the kernel's command line has "quiet".
 enum class Tone { kInfo, kAlarm };
 
 // One record of the kernel log: prefix, text and newline, at most 976 bytes (a longer one ends in
@@ -28,7 +28,7 @@ kj::String kernelLogRecord(kj::StringPtr text, Tone tone = Tone::kInfo);
 // The same for a console that is no kernel's: with the time, without the level.
 kj::String consoleLine(kj::StringPtr text, kj::Date now);
 
-// What the lines go to.
+// The sinks that the lines go to.
 enum class ConsoleKind { kKernelLog, kOutput };
 
 class Console {

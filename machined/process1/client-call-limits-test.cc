@@ -8,12 +8,12 @@
 namespace talos::machined {
 namespace {
 
-bool refused(ClientCalls& client, CallKind kind, kj::StringPtr words) {
+bool refused(ClientCalls& client, CallKind kind, kj::StringPtr message) {
   auto e = kj::runCatchingExceptions([&]() { client.enter(kind); });
   KJ_IF_MAYBE (x, e) {
     EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(*x));
     EXPECT_TRUE(messageOf(*x).asArray().size() > 0);
-    EXPECT_NE(std::string(messageOf(*x).cStr()).find(words.cStr()), std::string::npos)
+    EXPECT_NE(std::string(messageOf(*x).cStr()).find(message.cStr()), std::string::npos)
         << messageOf(*x).cStr();
     return true;
   }

@@ -30,12 +30,12 @@ ClientCalls::Slot ClientCalls::enter(CallKind kind) {
   if (open[index] >= limit.perClient) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("this client has ", limit.perClient, " ", limit.what,
-                 " open, which is the most; end one of them first"));
+                 " open, which is the limit; close one of them first"));
   }
   if (node->open[index] >= limit.inTotal) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("the clients of this node have ", limit.inTotal, " ", limit.what,
-                 " open, which is the most; retry later"));
+                 " open, which is the limit; retry later"));
   }
   return Slot(kj::addRef(*this), kind);
 }

@@ -54,7 +54,7 @@ class ClientCalls : public kj::Refcounted {
     CallKind kind;
   };
   Slot enter(CallKind kind);
-  // Who it is, however often it connects; for limits that outlast its connection.
+  // The client's number, the same however often it connects; for limits that outlast a connection.
   void isFor(kj::StringPtr name) { id = 1ull << 32 | kj::hashCode(name); }
   uint64_t number() const { return id; }  // 0: not said
 

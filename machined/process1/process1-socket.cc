@@ -11,10 +11,10 @@
 
 namespace talos::machined {
 
-using process1::Ask;
 using process1::Report;
+using process1::ReportKind;
 using process1::Request;
-using process1::Tell;
+using process1::RequestKind;
 
 namespace {
 
@@ -106,13 +106,12 @@ SocketProcess1::SocketProcess1(kj::UnixEventPort& port, kj::AutoCloseFd socketPa
   beating = beat(port.getTimer()).eagerlyEvaluate([this](kj::Exception&& e) { fail(kj::mv(e)); });
 }
 
-// From the loop itself: when that hangs, so do the beats. The first one is not before the loop has
-// come round with all that there was to take up. A socket that is full is no reason to keep them
-// for later.
+// From the loop itself: when that hangs, so do the beats. The first one comes when the loop has
+// restored what the predecessor left. A beat that a full socket does not take is dropped.
 kj::Promise<void> SocketProcess1::beat(kj::Timer& timer) {
   for (;;) {
     co_await timer.afterDelay(process1::kBeatMs * kj::MILLISECONDS);
-    if (unsent.empty()) trySend(bytesOf(request(Ask::kBeat, "")), nullptr);
+    if (unsent.empty()) trySend(bytesOf(request(RequestKind::kBeat, "")), nullptr);
   }
 }
 
@@ -138,21 +137,21 @@ void SocketProcess1::readInventory() {
 bool SocketProcess1::takeInventory(Incoming incoming) {
   auto& report = incoming.report;
   auto name = text(report.name, sizeof(report.name));
-  switch (report.tell) {
-    case Tell::kWelcome:
+  switch (report.kind) {
+    case ReportKind::kWelcome:
       restarts = static_cast<unsigned>(report.sequence);
       return true;
-    case Tell::kSurvivor:
+    case ReportKind::kSurvivor:
       KJ_IF_MAYBE (fd, incoming.fd) {
         survivors.add(Survivor{kj::mv(name), report.pid, kj::mv(*fd)});
       }
       return true;
-    case Tell::kHeld:
+    case ReportKind::kHeld:
       KJ_IF_MAYBE (fd, incoming.fd) {
         held.upsert(kj::mv(name), kj::mv(*fd));
       }
       return true;
-    case Tell::kReady:
+    case ReportKind::kReady:
       return false;
     default:
       handle(kj::mv(incoming));
@@ -178,10 +177,10 @@ kj::Vector<kj::String> SocketProcess1::heldNames() {
 // --- requests
 // ------------------------------------------------------------------------------------------
 
-Request SocketProcess1::request(Ask ask, kj::StringPtr name, uint32_t argument) {
+Request SocketProcess1::request(RequestKind kind, kj::StringPtr name, uint32_t argument) {
   Request r = {};
   r.version = process1::kVersion;
-  r.ask = ask;
+  r.kind = kind;
   r.id = ++lastId == 0 ? ++lastId : lastId;
   r.argument = argument;
   copyName(r.name, process1::kNameSize, name, "the name");
@@ -189,7 +188,7 @@ Request SocketProcess1::request(Ask ask, kj::StringPtr name, uint32_t argument) 
 }
 
 kj::Promise<Process1::Started> SocketProcess1::spawn(SpawnRequest spawnRequest) {
-  auto head = request(Ask::kSpawn, spawnRequest.slot);
+  auto head = request(RequestKind::kSpawn, spawnRequest.slot);
   auto spawn = describe(spawnRequest, head);
   kj::Vector<int> fds;
   if (spawnRequest.stdoutFd >= 0) {
@@ -206,8 +205,8 @@ kj::Promise<Process1::Started> SocketProcess1::spawn(SpawnRequest spawnRequest) 
     fds.add(p.fd);
   }
   size_t size = offsetof(process1::Spawn, text) + spawn->textSize;
-  return ask(bytesOf(*spawn).slice(0, size), fds, head.id,
-             kj::str("start of \"", spawnRequest.slot, "\""))
+  return kind(bytesOf(*spawn).slice(0, size), fds, head.id,
+              kj::str("start of \"", spawnRequest.slot, "\""))
       .then([slot = kj::mv(spawnRequest.slot)](Started&& started) {
         KJ_REQUIRE(started.pidfd.get() >= 0, "process 1 started a child without a pidfd", slot);
         return kj::mv(started);
@@ -215,28 +214,28 @@ kj::Promise<Process1::Started> SocketProcess1::spawn(SpawnRequest spawnRequest) 
 }
 
 void SocketProcess1::signal(kj::StringPtr slot, int number) {
-  send(bytesOf(request(Ask::kSignal, slot, static_cast<uint32_t>(number))), nullptr);
+  send(bytesOf(request(RequestKind::kSignal, slot, static_cast<uint32_t>(number))), nullptr);
 }
 
 kj::Promise<void> SocketProcess1::hold(kj::StringPtr name, int fd) {
-  auto r = request(Ask::kHold, name);
-  return ask(bytesOf(r), kj::arrayPtr(&fd, 1), r.id, kj::str("keeping of \"", name, "\""))
+  auto r = request(RequestKind::kHold, name);
+  return kind(bytesOf(r), kj::arrayPtr(&fd, 1), r.id, kj::str("keeping of \"", name, "\""))
       .ignoreResult();
 }
 
 kj::Promise<void> SocketProcess1::drop(kj::StringPtr name) {
-  auto r = request(Ask::kDrop, name);
-  return ask(bytesOf(r), nullptr, r.id, kj::str("release of \"", name, "\"")).ignoreResult();
+  auto r = request(RequestKind::kDrop, name);
+  return kind(bytesOf(r), nullptr, r.id, kj::str("release of \"", name, "\"")).ignoreResult();
 }
 
 kj::Promise<void> SocketProcess1::reboot(unsigned command) {
-  auto r = request(Ask::kReboot, "", command);
-  return ask(bytesOf(r), nullptr, r.id, kj::str("reboot")).ignoreResult();
+  auto r = request(RequestKind::kReboot, "", command);
+  return kind(bytesOf(r), nullptr, r.id, kj::str("reboot")).ignoreResult();
 }
 
 kj::Promise<Process1::Exit> SocketProcess1::nextExit() {
   KJ_IF_MAYBE (sequence, unacknowledged) {
-    auto r = request(Ask::kAcknowledge, "");
+    auto r = request(RequestKind::kAcknowledge, "");
     r.sequence = *sequence;
     unacknowledged = nullptr;
     send(bytesOf(r), nullptr);
@@ -255,29 +254,30 @@ kj::Promise<Process1::Exit> SocketProcess1::nextExit() {
   return kj::mv(paf.promise);
 }
 
-kj::Promise<Process1::Wish> SocketProcess1::nextWish() {
-  KJ_IF_MAYBE (given, wishGiven) {
-    auto begun = *given == Wish::kReboot ? process1::Wish::kReboot : process1::Wish::kPowerOff;
-    send(bytesOf(request(Ask::kBegun, "", static_cast<uint32_t>(begun))), nullptr);
-    wishGiven = nullptr;
+kj::Promise<Process1::PowerAction> SocketProcess1::nextPowerAction() {
+  KJ_IF_MAYBE (given, deliveredAction) {
+    auto begun = *given == PowerAction::kReboot ? process1::PowerAction::kReboot
+                                                : process1::PowerAction::kPowerOff;
+    send(bytesOf(request(RequestKind::kBegun, "", static_cast<uint32_t>(begun))), nullptr);
+    deliveredAction = nullptr;
   }
-  if (!wishes.empty()) {
-    auto wish = wishes.front();
-    wishes.pop_front();
-    wishGiven = wish;
-    return wish;
+  if (!pendingActions.empty()) {
+    auto action = pendingActions.front();
+    pendingActions.pop_front();
+    deliveredAction = action;
+    return action;
   }
   KJ_IF_MAYBE (e, broken) {
     return kj::cp(*e);
   }
-  auto paf = kj::newPromiseAndFulfiller<Wish>();
-  wishWanted = kj::mv(paf.fulfiller);
+  auto paf = kj::newPromiseAndFulfiller<PowerAction>();
+  actionWaiter = kj::mv(paf.fulfiller);
   return kj::mv(paf.promise);
 }
 
-kj::Promise<Process1::Started> SocketProcess1::ask(kj::ArrayPtr<const kj::byte> bytes,
-                                                   kj::ArrayPtr<const int> fds, uint32_t id,
-                                                   kj::String what) {
+kj::Promise<Process1::Started> SocketProcess1::kind(kj::ArrayPtr<const kj::byte> bytes,
+                                                    kj::ArrayPtr<const int> fds, uint32_t id,
+                                                    kj::String what) {
   KJ_IF_MAYBE (e, broken) {
     return kj::cp(*e);
   }
@@ -330,7 +330,8 @@ bool SocketProcess1::trySend(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<co
 
 kj::Promise<void> SocketProcess1::flush() {
   while (!unsent.empty()) {
-    auto writable = observer.whenBecomesWritable();  // before the attempt: the observer tells edges
+    // before the attempt: the observer is edge-triggered
+    auto writable = observer.whenBecomesWritable();
     while (!unsent.empty()) {
       auto& next = unsent.front();
       kj::Vector<int> fds;
@@ -368,7 +369,8 @@ kj::Maybe<SocketProcess1::Incoming> SocketProcess1::receive() {
 
 kj::Promise<void> SocketProcess1::readLoop() {
   for (;;) {
-    auto readable = observer.whenBecomesReadable();  // before reading: the observer tells edges
+    // before reading: the observer is edge-triggered
+    auto readable = observer.whenBecomesReadable();
     for (;;) {
       KJ_IF_MAYBE (incoming, receive()) {
         handle(kj::mv(*incoming));
@@ -382,10 +384,10 @@ kj::Promise<void> SocketProcess1::readLoop() {
 
 void SocketProcess1::handle(Incoming incoming) {
   auto& report = incoming.report;
-  switch (report.tell) {
-    case Tell::kReply:
+  switch (report.kind) {
+    case ReportKind::kReply:
       return settle(kj::mv(incoming));
-    case Tell::kExit: {
+    case ReportKind::kExit: {
       Exit exit{text(report.name, sizeof(report.name)), report.pid, report.code};
       KJ_IF_MAYBE (wanted, exitWanted) {
         auto fulfiller = kj::mv(*wanted);
@@ -399,22 +401,23 @@ void SocketProcess1::handle(Incoming incoming) {
       exits.push_back(Ended{report.sequence, kj::mv(exit)});
       return;
     }
-    case Tell::kWish: {
-      auto wish = report.code == static_cast<int>(process1::Wish::kReboot) ? Wish::kReboot
-                                                                           : Wish::kPowerOff;
-      KJ_IF_MAYBE (wanted, wishWanted) {
+    case ReportKind::kPowerAction: {
+      auto action = report.code == static_cast<int>(process1::PowerAction::kReboot)
+                        ? PowerAction::kReboot
+                        : PowerAction::kPowerOff;
+      KJ_IF_MAYBE (wanted, actionWaiter) {
         auto fulfiller = kj::mv(*wanted);
-        wishWanted = nullptr;
+        actionWaiter = nullptr;
         if (fulfiller->isWaiting()) {
-          wishGiven = wish;
-          return fulfiller->fulfill(kj::mv(wish));
+          deliveredAction = action;
+          return fulfiller->fulfill(kj::mv(action));
         }
       }
-      wishes.push_back(wish);
+      pendingActions.push_back(action);
       return;
     }
     default:
-      KJ_FAIL_REQUIRE("unknown report of process 1", static_cast<uint32_t>(report.tell));
+      KJ_FAIL_REQUIRE("unknown report of process 1", static_cast<uint32_t>(report.kind));
   }
 }
 
@@ -443,7 +446,7 @@ void SocketProcess1::fail(kj::Exception reason) {
   KJ_IF_MAYBE (w, exitWanted) {
     (*w)->reject(kj::cp(reason));
   }
-  KJ_IF_MAYBE (w, wishWanted) {
+  KJ_IF_MAYBE (w, actionWaiter) {
     (*w)->reject(kj::cp(reason));
   }
   broken = kj::mv(reason);

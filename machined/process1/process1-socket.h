@@ -34,7 +34,7 @@ class SocketProcess1 final : public Process1 {
   kj::Maybe<kj::AutoCloseFd> takeHeld(kj::StringPtr name) override;
   kj::Vector<kj::String> heldNames() override;
   unsigned brainRestarts() const override { return restarts; }
-  kj::Promise<Wish> nextWish() override;
+  kj::Promise<PowerAction> nextPowerAction() override;
   kj::Promise<void> reboot(unsigned command) override;
 
  private:
@@ -68,9 +68,9 @@ class SocketProcess1 final : public Process1 {
   std::deque<Ended> exits;
   kj::Maybe<uint64_t> unacknowledged;  // given to the caller
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Exit>>> exitWanted;
-  std::deque<Wish> wishes;
-  kj::Maybe<Wish> wishGiven;  // to the caller
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<Wish>>> wishWanted;
+  std::deque<PowerAction> pendingActions;
+  kj::Maybe<PowerAction> deliveredAction;  // to the caller
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<PowerAction>>> actionWaiter;
   kj::Maybe<kj::Exception> broken;
   kj::Promise<void> reading;
   kj::Promise<void> writing;
@@ -85,11 +85,11 @@ class SocketProcess1 final : public Process1 {
   void handle(Incoming incoming);
   void settle(Incoming incoming);
   void fail(kj::Exception reason);
-  kj::Promise<Started> ask(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<const int> fds,
-                           uint32_t id, kj::String what);
+  kj::Promise<Started> kind(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<const int> fds,
+                            uint32_t id, kj::String what);
   void send(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<const int> fds);
   bool trySend(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<const int> fds);
-  process1::Request request(process1::Ask ask, kj::StringPtr name, uint32_t argument = 0);
+  process1::Request request(process1::RequestKind kind, kj::StringPtr name, uint32_t argument = 0);
 };
 
 }  // namespace talos::machined

@@ -61,7 +61,7 @@ class Model final : public Machine {
  public:
   kj::Own<Process1> brain() override { return kj::heap<FakeProcess1>(machine); }
   void crash() override {}
-  void pressReset() override { machine.wish(Process1::Wish::kReboot); }
+  void pressReset() override { machine.requestPowerAction(Process1::PowerAction::kReboot); }
   Process1::SpawnRequest request(kj::StringPtr slot) override {
     Process1::SpawnRequest r;
     r.slot = kj::str(slot);
@@ -117,8 +117,9 @@ ino_t inode(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
-// Catches: an exit that is lost, told twice after it was acknowledged, or told as another's.
-TEST_P(Process1Test, ExitIsToldAgainUntilAcknowledged) {
+// Catches: an exit that is lost, reported twice after it was acknowledged, or reported as
+// another's.
+TEST_P(Process1Test, ExitIsReportedAgainUntilAcknowledged) {
   EXPECT_EQ(0u, brain->brainRestarts());
   auto a = start("a");
   start("b");
@@ -173,16 +174,17 @@ TEST_P(Process1Test, HoldsOutliveTheBrain) {
   EXPECT_TRUE(brain->takeHeld("x") != nullptr);
 }
 
-// Catches: a wish that ends with the brain that was told of it, and one that comes twice.
-TEST_P(Process1Test, AWishIsRepeatedUntilItHasBegun) {
+// Catches: a power action that ends with the brain that it was reported to, and one that comes
+// twice.
+TEST_P(Process1Test, APowerActionIsRepeatedUntilItHasBegun) {
   machine->pressReset();
-  EXPECT_TRUE(brain->nextWish().wait(io.waitScope) == Process1::Wish::kReboot);
+  EXPECT_TRUE(brain->nextPowerAction().wait(io.waitScope) == Process1::PowerAction::kReboot);
   crash();
-  EXPECT_TRUE(brain->nextWish().wait(io.waitScope) == Process1::Wish::kReboot);
-  auto next = brain->nextWish();
+  EXPECT_TRUE(brain->nextPowerAction().wait(io.waitScope) == Process1::PowerAction::kReboot);
+  auto next = brain->nextPowerAction();
   brain->drop("none").wait(io.waitScope);
   crash();
-  next = brain->nextWish();
+  next = brain->nextPowerAction();
   brain->drop("none").wait(io.waitScope);
   EXPECT_FALSE(next.poll(io.waitScope));
 }
@@ -236,12 +238,12 @@ TEST(SocketProcess1, ThousandsOfRequestsAtOnce) {
   EXPECT_EQ(inode(second), inode(KJ_ASSERT_NONNULL(brain->takeHeld(kj::str("name", 4999 % 7)))));
 }
 
-TEST(SocketProcess1, WishesAndReboot) {
+TEST(SocketProcess1, PowerActionsAndReboot) {
   auto io = kj::setupAsyncIo();
   Real machine(io);
   auto brain = machine.brain();
   ASSERT_EQ(0, kill(machine.harness.pid(), SIGINT));
-  EXPECT_TRUE(brain->nextWish().wait(io.waitScope) == Process1::Wish::kReboot);
+  EXPECT_TRUE(brain->nextPowerAction().wait(io.waitScope) == Process1::PowerAction::kReboot);
   auto gone = brain->reboot(LINUX_REBOOT_CMD_POWER_OFF);
   int status = machine.harness.waitForEnd();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);

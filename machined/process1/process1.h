@@ -1,4 +1,4 @@
-// The brain's side of process 1.
+// The interface of process 1, as the brain sees it.
 //
 // Process 1 (machined/process1/init) starts children on request, reaps them, holds what must
 // outlive a crash of the brain, and starts the brain again within a millisecond when it dies. The
@@ -38,7 +38,7 @@ class Process1 {
     int pid;
     kj::AutoCloseFd pidfd;
   };
-  // Conflict when the slot is taken. Fails with the errno's words when exec fails (process 1
+  // Conflict when the slot is taken. Fails with the errno's message when exec fails (process 1
   // reports it).
   virtual kj::Promise<Started> spawn(SpawnRequest request) = 0;
 
@@ -55,12 +55,12 @@ class Process1 {
   // it until acknowledged, which calling nextExit() again does.
   virtual kj::Promise<Exit> nextExit() = 0;
 
-  // Gives a descriptor into keeping under a name; replaces what had the name, atomically. drop()
-  // lets go.
+  // Hands a descriptor over to process 1 under a name; replaces what had the name, atomically.
+  // drop() closes it there.
   virtual kj::Promise<void> hold(kj::StringPtr name, int fd) = 0;
   virtual kj::Promise<void> drop(kj::StringPtr name) = 0;
 
-  // What the predecessor left. Taken once.
+  // The predecessor's children, descriptors and restarts. Taken once.
   struct Survivor {
     kj::String slot;
     int pid;
@@ -72,13 +72,13 @@ class Process1 {
   virtual kj::Vector<kj::String> heldNames() = 0;
   virtual unsigned brainRestarts() const = 0;  // 0 in the first brain of a boot
 
-  // What somebody at the machine asked for: the power button or SIGTERM to process 1 (power off),
-  // ctrl-alt-del (reboot). One at a time; asked for again before it is taken, it is one. It is
-  // repeated to the next brain until it was said to have begun, which calling nextWish() again
-  // does; process 1 does without a brain that takes too long
+  // A request from the machine itself: the power button or SIGTERM to process 1 (power off),
+  // ctrl-alt-del (reboot). One at a time; the same one asked for twice before it is taken counts
+  // once. It is repeated to the next brain until it has begun, which calling nextPowerAction()
+  // again says; process 1 carries it out itself when the brain takes too long
   // (machined/process1/init/brain-watchdog.cc).
-  enum class Wish { kPowerOff, kReboot };
-  virtual kj::Promise<Wish> nextWish() = 0;
+  enum class PowerAction { kPowerOff, kReboot };
+  virtual kj::Promise<PowerAction> nextPowerAction() = 0;
 
   // Ends everything: process 1 kills all processes (SIGTERM, then SIGKILL), unmounts, syncs with a
   // limit and calls reboot(2) with `command` (LINUX_REBOOT_CMD_*). Does not return in practice.

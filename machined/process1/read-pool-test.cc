@@ -25,13 +25,13 @@ struct ReadPoolTest : testing::Test {
   ~ReadPoolTest() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  kj::Vector<kj::String> told;
+  kj::Vector<kj::String> lines;
   kj::AutoCloseFd reading, writing;
   std::atomic<unsigned> inside = 0;
   ReadPool pool{io.unixEventPort,
                 timer,
                 {.threads = 2, .mostThreads = 4, .mostQueued = 6, .hangsAfter = 30 * kj::SECONDS},
-                [this](kj::StringPtr line) { told.add(kj::str(line)); }};
+                [this](kj::StringPtr line) { lines.add(kj::str(line)); }};
 
   ReadPoolTest() {
     int ends[2];
@@ -81,7 +81,7 @@ TEST_F(ReadPoolTest, GivesBackWhatTheWorkMadeOrThrew) {
 
 // Catches: one client that takes every thread, for a while or for ever, however often it comes; its
 // reads that keep those behind them from their turn; one that can read nothing any more, not even
-// what would tell it why its first read hangs.
+// the cause of its first read's hang.
 TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
   auto hanging = [&]() {
     return pool.run(
@@ -117,7 +117,7 @@ TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
 }
 
 // Catches: reads on a dead mount that stop all others, and of which nobody knows.
-TEST_F(ReadPoolTest, AThreadThatHangsIsToldAndReplaced) {
+TEST_F(ReadPoolTest, AThreadThatHangsIsReportedAndReplaced) {
   auto first = hang(), second = hang();
   until([&]() { return inside == 2; });
   auto waiting = pool.run("reading", []() { return 42; });
@@ -125,15 +125,15 @@ TEST_F(ReadPoolTest, AThreadThatHangsIsToldAndReplaced) {
   EXPECT_EQ(0u, pool.hanging());
   pass(31 * kj::SECONDS);
   EXPECT_EQ(2u, pool.hanging());
-  ASSERT_EQ(2u, told.size());
-  EXPECT_EQ("a read hangs for 30 s: reading a dead mount; 2 of at most 4 threads hang", told[1]);
+  ASSERT_EQ(2u, lines.size());
+  EXPECT_EQ("a read hangs for 30 s: reading a dead mount; 2 of at most 4 threads hang", lines[1]);
   EXPECT_EQ(42, waiting.wait(io.waitScope));
   EXPECT_EQ(42, answer());
   release(2);
   first.wait(io.waitScope);
   second.wait(io.waitScope);
   EXPECT_EQ(0u, pool.hanging());
-  EXPECT_EQ("a read that hung ended: reading a dead mount; 0 still hang", told.back());
+  EXPECT_EQ("a read that hung ended: reading a dead mount; 0 still hang", lines.back());
   EXPECT_EQ(42, answer());
 }
 
@@ -187,7 +187,7 @@ TEST_F(ReadPoolTest, RefusesWhenAllHang) {
 }
 
 // Catches: callers that wait for ever in front of threads that all hang.
-TEST_F(ReadPoolTest, WhoWaitsIsToldWhenTheLastThreadHangs) {
+TEST_F(ReadPoolTest, WaitingReadsFailWhenTheLastThreadHangs) {
   kj::Vector<kj::Promise<void>> hanging;
   for (unsigned i = 0; i < 2; ++i) hanging.add(hang());
   until([&]() { return inside == 2; });
@@ -208,7 +208,7 @@ TEST_F(ReadPoolTest, TheQueueIsBounded) {
   bool done = false;
   kj::Vector<kj::Promise<void>> waiting;
   for (int i = 0; i < 6; ++i) waiting.add(pool.run("reading", [&]() { done = true; }));
-  EXPECT_EQ("ResourceExhausted: 6 reads wait already, which is the most; retry", failure(hang()));
+  EXPECT_EQ("ResourceExhausted: 6 reads are waiting, which is the limit; retry", failure(hang()));
   waiting.clear();
   release(2);
   first.wait(io.waitScope);

@@ -30,8 +30,8 @@ struct Job {
   bool hangs = false;
 };
 
-// What the loop and the threads share; lives as long as one of them. A thread uses a job between
-// the two queues, and nobody else does then.
+// State that the loop and the threads share; it lives as long as one of them. A thread uses a job
+// between the two queues, and nobody else does then.
 struct Shared {
   std::mutex mutex;
   std::condition_variable news;
@@ -70,7 +70,7 @@ void runThread(std::shared_ptr<Shared> shared) {
 struct ReadPool::Impl {
   kj::Timer& timer;
   Options options;
-  kj::Function<void(kj::StringPtr)> tell;
+  kj::Function<void(kj::StringPtr)> report;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   std::deque<kj::Own<Job>> queue;
   kj::Vector<kj::Own<Job>> running;  // with those that hang
@@ -81,8 +81,8 @@ struct ReadPool::Impl {
   bool looks = false;
 
   Impl(kj::UnixEventPort& port, kj::Timer& timer, Options options,
-       kj::Function<void(kj::StringPtr)> tell)
-      : timer(timer), options(options), tell(kj::mv(tell)) {
+       kj::Function<void(kj::StringPtr)> report)
+      : timer(timer), options(options), report(kj::mv(report)) {
     int fd;
     KJ_SYSCALL(fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     shared->bell = kj::AutoCloseFd(fd);
@@ -121,11 +121,14 @@ struct ReadPool::Impl {
     }
     if (queue.size() >= options.mostQueued) {
       return error(ErrorKind::kResourceExhausted,
-                   kj::str(options.mostQueued, " reads wait already, which is the most; retry"));
+                   kj::str(options.mostQueued, " reads are waiting, which is the limit; retry"));
     }
     auto paf = kj::newPromiseAndFulfiller<void>();
-    auto job =
-        kj::heap<Job>(Job{kj::str(doing), kj::mv(work), client, nullptr, kj::mv(paf.fulfiller)});
+    auto job = kj::heap<Job>(Job{.doing = kj::str(doing),
+                                 .work = kj::mv(work),
+                                 .client = client,
+                                 .failure = nullptr,
+                                 .done = kj::mv(paf.fulfiller)});
     queue.push_back(kj::mv(job));
     handOut();
     return kj::mv(paf.promise);
@@ -208,7 +211,7 @@ struct ReadPool::Impl {
 
   kj::Promise<void> collect() {
     for (;;) {
-      auto readable = observer->whenBecomesReadable();  // before reading: it tells of edges only
+      auto readable = observer->whenBecomesReadable();  // before reading: it is edge-triggered
       uint64_t count;
       ssize_t n = read(shared->bell, &count, sizeof count);
       (void)n;
@@ -226,7 +229,7 @@ struct ReadPool::Impl {
   void end(Job& job) {
     if (job.hangs) {
       --hanging;
-      tell(kj::str("a read that hung ended: ", job.doing, "; ", hanging, " still hang"));
+      report(kj::str("a read that hung ended: ", job.doing, "; ", hanging, " still hang"));
     }
     KJ_IF_MAYBE (e, job.failure) {
       job.done->reject(kj::mv(*e));
@@ -249,8 +252,8 @@ struct ReadPool::Impl {
         if (job->hangs || timer.now() - job->begun < options.hangsAfter) continue;
         job->hangs = true;
         ++hanging;
-        tell(kj::str("a read hangs for ", options.hangsAfter / kj::SECONDS, " s: ", job->doing,
-                     "; ", hanging, " of at most ", options.mostThreads, " threads hang"));
+        report(kj::str("a read hangs for ", options.hangsAfter / kj::SECONDS, " s: ", job->doing,
+                       "; ", hanging, " of at most ", options.mostThreads, " threads hang"));
       }
       if (width() == 0) refuseAll();
       handOut();
@@ -270,8 +273,8 @@ struct ReadPool::Impl {
 };
 
 ReadPool::ReadPool(kj::UnixEventPort& port, kj::Timer& timer, Options options,
-                   kj::Function<void(kj::StringPtr)> tell)
-    : impl(kj::heap<Impl>(port, timer, options, kj::mv(tell))) {}
+                   kj::Function<void(kj::StringPtr)> report)
+    : impl(kj::heap<Impl>(port, timer, options, kj::mv(report))) {}
 ReadPool::~ReadPool() noexcept(false) = default;
 
 unsigned ReadPool::hanging() const {

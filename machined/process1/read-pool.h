@@ -1,11 +1,12 @@
-// A thread pool of its own for what clients of the API want read: files, mounts, /proc.
+// A thread pool for reads that clients of the API ask for: files, mounts, /proc.
 //
 // The boot and the config use libuv's pool (uv-loop.h), which is one for the process: a client
 // whose read hangs on a dead mount must not take a thread of that one away. Here a thread that
-// hangs is counted, told, and replaced by another, up to a bound; when it comes back it is one of
-// the pool again. Beyond the bound the pool refuses at once, and everything else of the node goes
-// on. A client has only so many threads, so one whose reads hang or take long leaves the others
-// theirs; beside one that hangs it has another, for it may be the one that looks for the cause.
+// hangs is counted, reported, and replaced by another, up to a bound; when it comes back it is one
+// of the pool again. Beyond the bound the pool refuses at once, and everything else of the node
+// goes on. A client has only so many threads, so one whose reads hang or take long leaves the
+// others theirs; beside one that hangs it has another, for it may be the one that looks for the
+// cause.
 //
 // Work owns what it uses. It is made and destroyed on the loop's thread, one call at a time runs on
 // one of the pool's. Dropping the promise abandons the result; work that has begun runs to its end.
@@ -30,9 +31,9 @@ class ReadPool {
     size_t mostQueued = 256;                     // calls of all clients that wait for their turn
     kj::Duration hangsAfter = 30 * kj::SECONDS;  // a disk that retries takes some of them
   };
-  // `tell` gets a line when a thread hangs and when it goes on.
+  // `report` gets a line when a thread hangs and when it goes on.
   ReadPool(kj::UnixEventPort& port, kj::Timer& timer, Options options,
-           kj::Function<void(kj::StringPtr)> tell);
+           kj::Function<void(kj::StringPtr)> report);
   ~ReadPool() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ReadPool);
 

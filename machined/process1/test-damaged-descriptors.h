@@ -1,6 +1,5 @@
-// What a new brain may find under any name that it knows, when whatever went wrong went wrong:
-// files of the wrong kind, too large, empty, of noise. Whoever recovers from a held descriptor is
-// tested with all of them.
+// Damaged contents of a held descriptor: files of the wrong kind, too large, empty, of noise. All
+// code that recovers from a held descriptor is tested with all of them.
 #pragma once
 
 #include <fcntl.h>

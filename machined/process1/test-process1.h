@@ -38,7 +38,7 @@ class FakeMachine {
     kj::AutoCloseFd watchEnd;
   };
 
-  // Which signals end a child at once. Default: SIGTERM, SIGKILL; clear or change as the test
+  // The signals that end a child at once. Default: SIGTERM, SIGKILL; clear or change as the test
   // needs.
   kj::Function<bool(const Child&, int signal)> diesOf = [](const Child&, int signal) {
     return signal == SIGTERM || signal == SIGKILL;
@@ -47,9 +47,9 @@ class FakeMachine {
   kj::Maybe<kj::String> failNextSpawn;
   // Set: the next spawn is answered only when this resolves; its child runs before.
   kj::Maybe<kj::Promise<void>> spawnGate;
-  // When an exit is acknowledged: a brain that crashed before would be told of it again.
+  // Acknowledges the exit: it is not reported to the next brain.
   kj::Function<void()> onAcknowledged = []() {};
-  // What reboot() was called with.
+  // The arguments of reboot().
   kj::Maybe<unsigned> rebooted;
   // Spawns so far, those that failed included.
   unsigned spawns = 0;
@@ -76,8 +76,8 @@ class FakeMachine {
   }
 
   // Somebody presses the button.
-  void wish(Process1::Wish what) {
-    wishes.push_back(what);
+  void requestPowerAction(Process1::PowerAction what) {
+    pendingActions.push_back(what);
     wake();
   }
 
@@ -128,10 +128,11 @@ class FakeMachine {
   int nextPid = 100;
   unsigned brains = 0;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::Exit>>> waiting;
-  bool delivered = false;            // exits.front() was given to the current brain
-  std::list<Process1::Wish> wishes;  // the first one may be delivered but is not begun
-  bool wishDelivered = false;        // wishes.front() was given to the current brain
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::Wish>>> waitingForWish;
+  bool delivered = false;  // exits.front() was given to the current brain
+  std::list<Process1::PowerAction>
+      pendingActions;            // the first one may be delivered but is not begun
+  bool actionDelivered = false;  // wishes.front() was given to the current brain
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::PowerAction>>> actionWaiter;
 
   const Child* find(kj::StringPtr slot) const {
     for (auto& c : children) {
@@ -140,12 +141,12 @@ class FakeMachine {
     return nullptr;
   }
   void wake() {
-    if (!wishes.empty() && !wishDelivered) {
-      KJ_IF_MAYBE (w, waitingForWish) {
+    if (!pendingActions.empty() && !actionDelivered) {
+      KJ_IF_MAYBE (w, actionWaiter) {
         auto fulfiller = kj::mv(*w);
-        waitingForWish = nullptr;
-        wishDelivered = true;
-        fulfiller->fulfill(kj::cp(wishes.front()));
+        actionWaiter = nullptr;
+        actionDelivered = true;
+        fulfiller->fulfill(kj::cp(pendingActions.front()));
       }
     }
     if (exits.empty() || delivered) return;
@@ -168,11 +169,11 @@ class FakeProcess1 final : public Process1 {
     for (auto& h : machine.held) {
       offered.add(Offered{kj::str(h.name), FakeMachine::duplicate(h.fd.get())});
     }
-    machine.delivered = machine.wishDelivered = false;
+    machine.delivered = machine.actionDelivered = false;
   }
   ~FakeProcess1() noexcept(false) {
     machine.waiting = nullptr;
-    machine.waitingForWish = nullptr;
+    machine.actionWaiter = nullptr;
   }
   KJ_DISALLOW_COPY_AND_MOVE(FakeProcess1);
 
@@ -270,13 +271,13 @@ class FakeProcess1 final : public Process1 {
   }
   unsigned brainRestarts() const override { return restarts; }
 
-  kj::Promise<Wish> nextWish() override {
-    if (machine.wishDelivered) {
-      machine.wishes.pop_front();
-      machine.wishDelivered = false;
+  kj::Promise<PowerAction> nextPowerAction() override {
+    if (machine.actionDelivered) {
+      machine.pendingActions.pop_front();
+      machine.actionDelivered = false;
     }
-    auto paf = kj::newPromiseAndFulfiller<Wish>();
-    machine.waitingForWish = kj::mv(paf.fulfiller);
+    auto paf = kj::newPromiseAndFulfiller<PowerAction>();
+    machine.actionWaiter = kj::mv(paf.fulfiller);
     machine.wake();
     return kj::mv(paf.promise);
   }

@@ -25,7 +25,7 @@ struct HeldTest : testing::Test {
       out.setTried(document.asBytes());
     });
   }
-  // What the next brain finds: "-" for nothing.
+  // The value that the next brain finds: "-" for nothing.
   kj::String found() {
     FakeProcess1 next(machine);
     return Held<rpc::HeldTrial>(next, kName)

@@ -28,7 +28,12 @@ struct Header {
 static_assert(sizeof(Header) % sizeof(capnp::word) == 0);
 
 Header headerOf(kj::StringPtr name, uint64_t type, kj::ArrayPtr<const kj::byte> message) {
-  Header header{{'h', 'e', 'l', 'd'}, kVersion, type, message.size(), 0, 0};
+  Header header{.magic = {'h', 'e', 'l', 'd'},
+                .version = kVersion,
+                .type = type,
+                .size = message.size(),
+                .checksum = 0,
+                .unused = 0};
   auto sum = crc32(0, reinterpret_cast<const Bytef*>(&header), sizeof header);
   sum = crc32(sum, name.asBytes().begin(), name.size());
   header.checksum = crc32(sum, message.begin(), message.size());
@@ -47,7 +52,7 @@ bool readAll(int fd, kj::ArrayPtr<kj::byte> into) {
 
 }  // namespace
 
-kj::Maybe<HeldWords> takeHeldWords(Process1& process1, kj::StringPtr name, uint64_t type) {
+kj::Maybe<HeldMessage> takeHeldMessage(Process1& process1, kj::StringPtr name, uint64_t type) {
   KJ_IF_MAYBE (fd, process1.takeHeld(name)) {
     struct stat status;
     if (fstat(*fd, &status) != 0) return nullptr;
@@ -56,27 +61,27 @@ kj::Maybe<HeldWords> takeHeldWords(Process1& process1, kj::StringPtr name, uint6
         status.st_size % sizeof(capnp::word) != 0) {
       return nullptr;
     }
-    HeldWords file(kj::heapArray<capnp::word>(status.st_size / sizeof(capnp::word)));
+    HeldMessage file(kj::heapArray<capnp::word>(status.st_size / sizeof(capnp::word)));
     auto bytes = file.words.asBytes();
     if (!readAll(*fd, bytes)) return nullptr;
     auto message = bytes.slice(sizeof(Header), bytes.size());
     auto expected = headerOf(name, type, message);
     if (memcmp(bytes.begin(), &expected, sizeof expected) != 0) return nullptr;
-    HeldWords result(kj::heapArray<capnp::word>(message.size() / sizeof(capnp::word)));
+    HeldMessage result(kj::heapArray<capnp::word>(message.size() / sizeof(capnp::word)));
     memcpy(result.words.begin(), message.begin(), message.size());
     return kj::mv(result);
   }
   return nullptr;
 }
 
-kj::Promise<void> holdWords(Process1& process1, kj::StringPtr name, uint64_t type,
-                            capnp::MessageBuilder& message) {
-  HeldWords content(capnp::messageToFlatArray(message));
+kj::Promise<void> holdMessage(Process1& process1, kj::StringPtr name, uint64_t type,
+                              capnp::MessageBuilder& message) {
+  HeldMessage content(capnp::messageToFlatArray(message));
   auto bytes = content.words.asBytes();
   if (bytes.size() > kMostHeldBytes) {
     return error(ErrorKind::kResourceExhausted,
                  kj::str("\"", name, "\" cannot be kept over a restart of machined: it has ",
-                         bytes.size(), " bytes, and ", kMostHeldBytes, " is the most"));
+                         bytes.size(), " bytes, at most ", kMostHeldBytes));
   }
   auto header = headerOf(name, type, bytes);
   int fd;

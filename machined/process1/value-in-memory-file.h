@@ -22,29 +22,29 @@ namespace talos::machined {
 constexpr size_t kMostHeldBytes = 16u << 20;
 
 // A message as it is held. Zeroed at its end.
-struct HeldWords {
+struct HeldMessage {
   kj::Array<capnp::word> words;
-  explicit HeldWords(kj::Array<capnp::word> words) : words(kj::mv(words)) {}
-  HeldWords(HeldWords&&) = default;
-  ~HeldWords() noexcept(false) { zeroize(words.asChars()); }
+  explicit HeldMessage(kj::Array<capnp::word> words) : words(kj::mv(words)) {}
+  HeldMessage(HeldMessage&&) = default;
+  ~HeldMessage() noexcept(false) { zeroize(words.asChars()); }
 };
-kj::Maybe<HeldWords> takeHeldWords(Process1& process1, kj::StringPtr name, uint64_t type);
-kj::Promise<void> holdWords(Process1& process1, kj::StringPtr name, uint64_t type,
-                            capnp::MessageBuilder& message);
+kj::Maybe<HeldMessage> takeHeldMessage(Process1& process1, kj::StringPtr name, uint64_t type);
+kj::Promise<void> holdMessage(Process1& process1, kj::StringPtr name, uint64_t type,
+                              capnp::MessageBuilder& message);
 
 template <typename T>
 class Held {
  public:
   Held(Process1& process1, kj::StringPtr name) : process1(process1), name(kj::str(name)) {}
 
-  // What `read` makes of what the predecessor left: of one brain, the first call finds it.
+  // Returns what `read` makes of the predecessor's value: of one brain, the first call finds it.
   template <typename F>
   auto take(F&& read) -> kj::Maybe<decltype(read(kj::instance<typename T::Reader>()))> {
     kj::Maybe<decltype(read(kj::instance<typename T::Reader>()))> result;
-    KJ_IF_MAYBE (found, takeHeldWords(process1, name, capnp::typeId<T>())) {
+    KJ_IF_MAYBE (found, takeHeldMessage(process1, name, capnp::typeId<T>())) {
       capnp::ReaderOptions options;
       options.traversalLimitInWords = kj::maxValue;  // nobody else wrote it
-      // What cannot be read is of another version: nothing was held.
+      // A file that cannot be read is of another version: nothing was held.
       (void)kj::runCatchingExceptions([&]() {
         capnp::FlatArrayMessageReader reader(found->words, options);
         result = read(reader.getRoot<T>());
@@ -58,7 +58,7 @@ class Held {
   kj::Promise<void> hold(kj::FunctionParam<void(typename T::Builder)> fill) {
     SecretMessage message;
     fill(message.initRoot<T>());
-    return holdWords(process1, name, capnp::typeId<T>(), message);
+    return holdMessage(process1, name, capnp::typeId<T>(), message);
   }
   kj::Promise<void> drop() { return process1.drop(name); }
 

@@ -1,5 +1,5 @@
-// Which controllers and daemons read and write which resources: what `talosctl inspect
-// dependencies` draws. Values only; nothing is kept.
+// The resources that controllers and daemons read and write, as `talosctl inspect dependencies`
+// draws them. Values only; nothing is kept.
 #pragma once
 
 #include <kj/string.h>

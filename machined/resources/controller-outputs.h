@@ -1,5 +1,5 @@
-// What a controller of this process writes: the whole set of its resources of a kind, computed anew
-// each time, of which only the differences reach the store.
+// The outputs of a controller of this process: the whole set of its resources of a kind, computed
+// anew each time, of which only the differences reach the store.
 #pragma once
 
 #include <capnp/message.h>
@@ -44,7 +44,7 @@ class Outputs final : public OutputSet {
  public:
   explicit Outputs(kj::StringPtr owner) : OutputSet(typeName<Spec>(), owner) {}
 
-  // The spec of a resource that shall be there. Again with the same id: the same builder.
+  // The spec of a resource that shall be there. Asked again with the same id: the same builder.
   typename Spec::Builder add(kj::StringPtr id) {
     return resource(id).getSpec().template initAs<Spec>();
   }

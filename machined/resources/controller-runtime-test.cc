@@ -203,7 +203,7 @@ TEST_F(ControllerTest, OutputsBecomeExactlyWhatIsWanted) {
   EXPECT_EQ(shown(), "foreign=x@1");
 }
 
-// Nobody else tells a controller that the last finalizer of its output is gone.
+// Nothing else reports to a controller that the last finalizer of its output is gone.
 TEST_F(ControllerTest, IsWokenWhenATornDownOutputBecomesFree) {
   Scripted::Script script;
   script.outputs.add(kHostnames);

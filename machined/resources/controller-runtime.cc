@@ -210,7 +210,7 @@ bool ControllerRuntime::idle() const {
 
 kj::Promise<void> ControllerRuntime::whenIdle() {
   for (;;) {
-    // What the store was told reaches the controllers in the next turns of the loop.
+    // A write to the store reaches the controllers in the next turns of the loop.
     co_await kj::evalLast([] {});
     if (idle()) co_return;
     co_await impl->ended.next();

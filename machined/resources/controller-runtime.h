@@ -1,5 +1,5 @@
 // The controller runtime: watches inputs, runs reconcile once per coalesced batch, backs off on
-// failure. Rules: spec resources.md §3, with its quirks fixed (the back-off is reset by a success).
+// failure. As Talos' runtime (COSI), but a success resets the back-off.
 //
 // A controller sees the store through a view that allows what it declared and nothing else. It is
 // run once when it is added, after each change of an input (a burst is one run), when it is poked,
@@ -49,8 +49,8 @@ kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::String
 
 class ControllerRuntime {
  public:
-  // `random` in [0,1) jitters the back-off; `log` gets lines with a newline in the form that the
-  // spec prescribes: the ring "controller-runtime".
+  // `random` in [0,1) jitters the back-off; `log` gets lines with a newline in the form of Talos'
+  // own: the ring "controller-runtime".
   ControllerRuntime(Store& store, kj::Function<void(kj::StringPtr)> log, kj::Timer& timer,
                     const kj::Clock& clock, kj::Function<double()> random);
   ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer, const kj::Clock& clock,
@@ -64,12 +64,12 @@ class ControllerRuntime {
   // Wakes a controller that depends on something outside the store. NotFound when there is none of
   // this name; before the first one is added nothing happens, since each looks when it begins.
   void poke(kj::StringPtr controllerName);
-  // What each of them declares, in the order in which they were added.
+  // The declarations of all controllers, in the order in which they were added.
   kj::Vector<ControllerLinks> links() const;
   // No controller runs or is about to. One that failed and waits for its next attempt counts as
   // idle.
   bool idle() const;
-  // Resolves when idle() is true, what the store was told until now included.
+  // Resolves when idle() is true, with all writes to the store until now handled.
   kj::Promise<void> whenIdle();
 
  private:

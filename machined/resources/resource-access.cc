@@ -127,11 +127,11 @@ kj::Vector<ControllerLinks> Access::linksOfDaemons(const Registry& registry) {
 }
 
 void Access::allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
-  rules.add(Rule{Verb::kRead, kj::str(ns), kj::str(type), kj::str(id)});
+  rules.add(Rule{.verb = Verb::kRead, .ns = kj::str(ns), .type = kj::str(type), .id = kj::str(id)});
 }
 void Access::allowWrite(kj::StringPtr type) {
   allowRead("", type);
-  rules.add(Rule{Verb::kWrite, kj::str(), kj::str(type), kj::str()});
+  rules.add(Rule{.verb = Verb::kWrite, .ns = kj::str(), .type = kj::str(type), .id = kj::str()});
 }
 
 bool Access::permits(Verb verb, const ResourceType& type, kj::StringPtr ns,
@@ -173,7 +173,9 @@ Access Access::clone() const {
   copy.scope = scope;
   copy.writesAll = writesAll;
   copy.quota = quota;
-  for (auto& r : rules) copy.rules.add(Rule{r.verb, kj::str(r.ns), kj::str(r.type), kj::str(r.id)});
+  for (auto& r : rules)
+    copy.rules.add(
+        Rule{.verb = r.verb, .ns = kj::str(r.ns), .type = kj::str(r.type), .id = kj::str(r.id)});
   return copy;
 }
 

@@ -1,10 +1,9 @@
-// Who may read and write which resources: a list of rules, made once for a caller and asked on each
-// call.
+// Access rules for resources: a list of rules, made once for a caller and asked on each call.
 //
 // A daemon is known by its uid (SO_PEERCRED), a controller by its declared inputs and outputs, a
-// remote user by the capability that was handed out. What no rule allows is refused. A daemon may
-// keep only so much of each type that it writes: machined holds it, twice, and one that was taken
-// over must not be able to end machined by its memory.
+// remote user by the capability that was handed out. A call that no rule allows is refused. A
+// daemon may keep only so much of each type that it writes: machined holds it, twice, and one that
+// was taken over must not be able to end machined by its memory.
 #pragma once
 
 #include <kj/string.h>
@@ -16,9 +15,9 @@
 
 namespace talos::machined {
 
-// What may be kept of one type, in all namespaces.
+// The limit for one type, in all namespaces.
 struct Quota {
-  size_t records = 16'384;  // networkd tells of 10 000 routes and more
+  size_t records = 16'384;  // networkd writes 10 000 routes and more
   size_t bytes = 7u << 20;  // a list of them is one message, which may have 8 MiB
 };
 
@@ -30,7 +29,7 @@ class Access {
   static Access user(bool sensitive);
   // The table of daemons. A uid that is not in it may do nothing; 0 may do everything.
   static Access ofUid(unsigned uid);
-  // What that table says, for those who want to see it.
+  // The table's rules, for display.
   static kj::Vector<ControllerLinks> linksOfDaemons(const Registry& registry);
   // Nothing yet; rules are added.
   static Access none(kj::StringPtr who);

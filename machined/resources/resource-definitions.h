@@ -1,5 +1,4 @@
-// The namespaces and types of the registry as resources of the namespace `meta` (spec resources.md
-// §1.4-1.5).
+// The namespaces and types of the registry as resources of the namespace `meta`, as in Talos.
 #pragma once
 
 #include <kj/function.h>

@@ -62,13 +62,13 @@ kj::Array<capnp::word> JournalFile::readWhole(int fd) {
     fail(ErrorKind::kInternal, kj::str("it has ", stats.st_size, " bytes; ", kLargestJournal,
                                        " is the most that machined writes"));
   }
-  // Records are whole words: the beginning of one is of no use.
+  // Records are multiples of 8 bytes: the beginning of one is of no use.
   auto words = kj::heapArray<capnp::word>(stats.st_size / sizeof(capnp::word));
   auto bytes = words.asBytes();
   for (size_t done = 0; done < bytes.size();) {
     ssize_t n;
     KJ_SYSCALL(n = pread(fd, bytes.begin() + done, bytes.size() - done, done));
-    if (n <= 0) fail(ErrorKind::kInternal, "it shrank while it was read");
+    if (n <= 0) fail(ErrorKind::kInternal, "it was truncated while being read");
     done += n;
   }
   return words;

@@ -28,7 +28,7 @@ class JournalFile {
     kj::Array<capnp::word> words;  // whole ones
     kj::Maybe<kj::String> damage;  // why it cannot be read
   };
-  // What the predecessor left, if it left a journal. Never throws.
+  // The predecessor's journal, if it left one. Never throws.
   kj::Maybe<Found> read();
   // Goes on behind so many bytes of the predecessor's file.
   void resume(size_t valid);

@@ -38,7 +38,7 @@ auto write(rpc::Store::Client client, kj::StringPtr type, kj::StringPtr id) {
 TEST_F(StoreTest, SensitiveTypesNeedTheAdminCapability) {
   auto reader = serveResources(store, false, ClientCalls::alone()),
        admin = serveResources(store, true, ClientCalls::alone());
-  RecordingSink::Seen seen;
+  RecordingSink::Received received;
   auto get = [&](rpc::Resources::Client client) {
     auto request = client.getRequest();
     set(request.initKind(), kCertificates);
@@ -48,7 +48,7 @@ TEST_F(StoreTest, SensitiveTypesNeedTheAdminCapability) {
   auto watch = [&](rpc::Resources::Client client) {
     auto request = client.watchRequest();
     set(request.initKind(), kCertificates);
-    request.setSink(kj::heap<RecordingSink>(seen));
+    request.setSink(kj::heap<RecordingSink>(received));
     return request.send().ignoreResult();
   };
   EXPECT_EQ(kindOfFailure([&] { get(reader).wait(scope); }), "PermissionDenied");
@@ -56,7 +56,7 @@ TEST_F(StoreTest, SensitiveTypesNeedTheAdminCapability) {
   EXPECT_EQ(kindOfFailure([&] { list(reader, "apicertificates").wait(scope); }),
             "PermissionDenied");
   EXPECT_EQ(kindOfFailure([&] { watch(reader).wait(scope); }), "PermissionDenied");
-  EXPECT_EQ(seen.snapshots, 0u);
+  EXPECT_EQ(received.snapshots, 0u);
   EXPECT_EQ(kindOfFailure([&] { get(admin).wait(scope); }), "NotFound");
   list(admin, kCertificates).wait(scope);
   list(reader, kHostnames).wait(scope);
@@ -136,14 +136,14 @@ TEST_F(StoreTest, OnlyTrustdReadsTheAuthoritysKeyAndOnlyThat) {
               }),
               row.outcome)
         << row.uid << " reads " << row.id.cStr();
-    RecordingSink::Seen seen;
+    RecordingSink::Received received;
     auto request = client.watchRequest();
     set(request.initKind(), kRoots);
     request.setId(row.id);
-    request.setSink(kj::heap<RecordingSink>(seen));
+    request.setSink(kj::heap<RecordingSink>(received));
     auto watching = request.send();
     EXPECT_EQ(watching.poll(scope), row.outcome != "ok") << row.uid << " watches " << row.id.cStr();
-    EXPECT_EQ(seen.snapshots, row.outcome == "ok" ? 1u : 0u) << row.uid;
+    EXPECT_EQ(received.snapshots, row.outcome == "ok" ? 1u : 0u) << row.uid;
   }
 }
 
@@ -162,11 +162,11 @@ TEST_F(StoreTest, ListAndTypesAnswerWhatIsThere) {
 TEST_F(StoreTest, WatchesOfAClientAreBounded) {
   auto calls = ClientCalls::alone();
   auto client = serveResources(store, false, kj::addRef(*calls));
-  RecordingSink::Seen seen;
+  RecordingSink::Received received;
   auto watch = [&]() {
     auto request = client.watchRequest();
     set(request.initKind(), kHostnames);
-    request.setSink(kj::heap<RecordingSink>(seen));
+    request.setSink(kj::heap<RecordingSink>(received));
     return request.send().ignoreResult();
   };
   kj::Vector<kj::Promise<void>> open;
@@ -191,29 +191,29 @@ TEST(StoreServerTest, ADroppedCallEndsItsWatch) {
   capnp::TwoPartyClient server(*pipe.ends[1], serveResources(store, false, ClientCalls::alone()),
                                capnp::rpc::twoparty::Side::SERVER);
   auto resources = client.bootstrap().castAs<rpc::Resources>();
-  // Messages are processed in order, so an answer tells that all before it has been.
+  // Messages are processed in order, so an answer shows that all before it have been processed.
   auto roundTrip = [&] { list(resources, kHostnames).wait(io.waitScope); };
-  RecordingSink::Seen seen;
+  RecordingSink::Received received;
   {
     auto request = resources.watchRequest();
     set(request.initKind(), kHostnames);
-    request.setSink(kj::heap<RecordingSink>(seen));
+    request.setSink(kj::heap<RecordingSink>(received));
     auto watching = request.send();
     roundTrip();
     StoreTest::put(store, "a", "x");
     roundTrip();
     roundTrip();
-    EXPECT_EQ(seen.changes, 1u);
+    EXPECT_EQ(received.changes, 1u);
   }
   roundTrip();
   StoreTest::put(store, "b", "x");
   roundTrip();
   roundTrip();
-  EXPECT_EQ(seen.snapshots, 1u);
-  EXPECT_EQ(seen.changes, 1u);
+  EXPECT_EQ(received.snapshots, 1u);
+  EXPECT_EQ(received.changes, 1u);
 }
 
-// What networkd writes of a large machine.
+// The routes that networkd writes on a large machine.
 kj::Promise<void> putRoute(rpc::Store::Client client, unsigned i, size_t padding = 0) {
   auto request = client.putRequest();
   auto resource = request.initResource();
@@ -277,8 +277,8 @@ TEST_F(StoreTest, ADaemonHasAQuotaOfRecordsAndBytes) {
   EXPECT_LT(i, 20'000u);
   auto type = typeName<rpc::RouteStatusSpec>();
   EXPECT_LT(list(networkd, type).wait(scope).totalSize().wordCount, ServerLimits().messageWords);
-  // What is there can be written anew and removed, another type has a quota of its own, and the
-  // brain itself has none.
+  // A resource that exists can be written anew and removed, another type has a quota of its own,
+  // and the brain itself has none.
   auto destroy = networkd.destroyRequest();
   set(destroy.initKind(), type);
   destroy.setId("eth0/inet4/10.0.0.0/24/1024");

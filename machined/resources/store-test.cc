@@ -110,7 +110,7 @@ TEST_F(StoreTest, TimesSayWhenItWasMadeAndChanged) {
 TEST_F(StoreTest, AWatcherGetsASnapshotAndThenEveryChange) {
   put("b", "x");
   put("a", "x");
-  RecordingSink::Seen all, one, absent;
+  RecordingSink::Received all, one, absent;
   auto p1 = store.watch("", kHostnames, "", kj::heap<RecordingSink>(all)).eagerlyEvaluate(nullptr);
   auto p2 = store.watch("", kHostnames, "b", kj::heap<RecordingSink>(one)).eagerlyEvaluate(nullptr);
   auto p3 =
@@ -128,9 +128,9 @@ TEST_F(StoreTest, AWatcherGetsASnapshotAndThenEveryChange) {
 }
 
 // The stopped reader must neither keep memory nor believe that it has seen everything.
-TEST_F(StoreTest, AStoppedWatcherIsToldThatItLaggedAndStartsOver) {
+TEST_F(StoreTest, AStoppedWatcherLearnsThatItLaggedAndStartsOver) {
   put("a", "0");
-  RecordingSink::Seen stopped, awake;
+  RecordingSink::Received stopped, awake;
   stopped.stopped = true;
   awake.keep = false;
   auto p1 =
@@ -160,7 +160,7 @@ TEST_F(StoreTest, AStoppedWatcherIsToldThatItLaggedAndStartsOver) {
 }
 
 TEST_F(StoreTest, LargeChangesAreBoundedByTheirBytesToo) {
-  RecordingSink::Seen stopped;
+  RecordingSink::Received stopped;
   stopped.stopped = true;
   auto large = kj::heapString(1 << 20);
   memset(large.begin(), 'x', large.size());
@@ -247,7 +247,7 @@ TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
   EXPECT_EQ(shown(third), "a=after@3 b=z@3-!");
 }
 
-// What was stored before the journal is attached is in it too.
+// Records from before the journal is attached are in it too.
 TEST_F(StoreTest, AttachingWritesWhatIsThere) {
   put("early", "x");
   store.attachJournal(process1).wait(scope);
@@ -299,7 +299,7 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   EXPECT_EQ(newest, states.size() - 1);
 }
 
-// A store on this journal, and the next brain's: both know nothing of it, tell so, and work.
+// A store on this journal, and the next brain's: both know nothing of it, report that, and work.
 void expectReplaced(StoreTest& test, FakeMachine& machine, kj::StringPtr what) {
   FakeProcess1 process1(machine);
   Store store(test.registry, test.clock);
@@ -387,8 +387,9 @@ TEST_F(StoreTest, WhatWasGivenUpCountsForNobody) {
   write(next, "d");
 }
 
-// Catches: records that are lost without a word, and a crash in an append that is told as a loss.
-TEST_F(StoreTest, WhatIsLostOfAJournalIsTold) {
+// Catches: records that are lost without a report, and a crash in an append that is reported as a
+// loss.
+TEST_F(StoreTest, LossesOfAJournalAreReported) {
   store.attachJournal(process1).wait(scope);
   put("a", "x");
   auto kept = heldBytes(machine).size();

@@ -121,7 +121,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     compactIfWorth();
   }
 
-  // What becomes smaller is always taken.
+  // A write that makes the store smaller is always accepted.
   void checkRoom(Kind& kind, Stored& stored) {
     auto id = stored.get().getMetadata().getId();
     size_t before = 0;
@@ -129,7 +129,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     if (stored.bytes() <= before || liveBytes - before + stored.bytes() <= kMostLiveBytes) return;
     fail(ErrorKind::kResourceExhausted,
          kj::str(nameOf(kind, id), " was not written: the resources of this node have ", liveBytes,
-                 " bytes, and ", kMostLiveBytes, " is the most"));
+                 " bytes; at most ", kMostLiveBytes, " are kept"));
   }
 
   void apply(Kind& kind, rpc::Change::Event event, kj::Own<Stored> stored) {
@@ -327,7 +327,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     liveBytes = 0;
   }
 
-  // What the predecessor's journal has; none: there is no use in it, and the store is empty.
+  // The content of the predecessor's journal; none: it is of no use, and the store is empty.
   kj::Maybe<size_t> takeUp(JournalFile& file, kj::Maybe<kj::String>& lost) {
     KJ_IF_MAYBE (found, file.read()) {
       KJ_DEFER(zeroize(found->words.asBytes()));
@@ -365,7 +365,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
       lost = kj::str("all records: ", messageOf(*e));
       valid = nullptr;
     }
-    KJ_IF_MAYBE (l, lost) log::error("cannot take up the journal of resources", {{"error", *l}});
+    KJ_IF_MAYBE (l, lost) log::error("cannot restore the resource journal", {{"error", *l}});
     if (valid != nullptr) {
       journal = kj::mv(file);
     } else {
@@ -417,9 +417,9 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
         request.setMissed(cursor.lag());
         cursor.skip();
         // No change may come between this point and the snapshot's: both are sent without waiting.
-        auto told = request.send();
+        auto lagged = request.send();
         auto sent = sendSnapshot(kind, id, sink);
-        co_await told;
+        co_await lagged;
         co_await sent;
         continue;
       }

@@ -9,13 +9,12 @@
 // write that would exceed that is refused and changes nothing.
 //
 // A journal that cannot be read, or only in part, is no reason to die (the next brain would find
-// the same): the store begins with what could be read, or empty, and the caller is told what was
-// lost.
+// the same): the store begins with what could be read, or empty, and the caller gets a description
+// of the loss.
 //
-// Semantics: spec resources.md §1.6-1.7. The type may be a full name or an alias, an empty
-// namespace is the type's own. The namespaces and types themselves are resources in `meta`, which
-// nobody can write. A Store object is a view: limited() makes another one of the same records that
-// may do less.
+// The type may be a full name or an alias, an empty namespace is the type's own. The namespaces and
+// types themselves are resources in `meta`, which nobody can write. A Store object is a view:
+// limited() makes another one of the same records that may do less.
 #pragma once
 
 #include <capnp/message.h>

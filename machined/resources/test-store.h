@@ -1,4 +1,4 @@
-// What the tests of this folder share: a store on a clock of their own, and resources in one line.
+// Fixtures of the tests of this folder: a store on a clock of their own, and resources in one line.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -75,50 +75,50 @@ struct StoreTest : public testing::Test {
 // Writes down what it gets: "snapshot a@1 b@1", "created a@1", "lagged 12".
 class RecordingSink final : public rpc::ResourceSink::Server {
  public:
-  struct Seen {
+  struct Received {
     kj::Vector<kj::String> lines;
     uint64_t missed = 0, snapshots = 0, changes = 0;
     bool stopped = false, keep = true;
     kj::Own<kj::PromiseFulfiller<void>> go;
   };
-  explicit RecordingSink(Seen& seen) : seen(seen) {}
+  explicit RecordingSink(Received& received) : received(received) {}
 
   kj::Promise<void> snapshot(SnapshotContext context) override {
-    ++seen.snapshots;
+    ++received.snapshots;
     auto line = kj::str("snapshot");
     for (auto r : context.getParams().getResources()) line = kj::str(line, " ", brief(r));
     return take(kj::mv(line));
   }
   kj::Promise<void> changes(ChangesContext context) override {
     for (auto change : context.getParams().getChanges()) {
-      ++seen.changes;
+      ++received.changes;
       constexpr kj::StringPtr kEvents[] = {"created"_kj, "updated"_kj, "destroyed"_kj};
-      if (seen.keep) {
-        seen.lines.add(kj::str(kEvents[static_cast<int>(change.getEvent())], " ",
-                               brief(change.getResource())));
+      if (received.keep) {
+        received.lines.add(kj::str(kEvents[static_cast<int>(change.getEvent())], " ",
+                                   brief(change.getResource())));
       }
     }
     return gate();
   }
   kj::Promise<void> lagged(LaggedContext context) override {
-    seen.missed += context.getParams().getMissed();
+    received.missed += context.getParams().getMissed();
     return take(kj::str("lagged ", context.getParams().getMissed()));
   }
 
  private:
-  Seen& seen;
+  Received& received;
 
   static kj::String brief(rpc::Resource::Reader r) {
     return kj::str(r.getMetadata().getId(), "@", r.getMetadata().getVersion());
   }
   kj::Promise<void> take(kj::String line) {
-    if (seen.keep) seen.lines.add(kj::mv(line));
+    if (received.keep) received.lines.add(kj::mv(line));
     return gate();
   }
   kj::Promise<void> gate() {
-    if (!seen.stopped) return kj::READY_NOW;
+    if (!received.stopped) return kj::READY_NOW;
     auto paf = kj::newPromiseAndFulfiller<void>();
-    seen.go = kj::mv(paf.fulfiller);
+    received.go = kj::mv(paf.fulfiller);
     return kj::mv(paf.promise);
   }
 };

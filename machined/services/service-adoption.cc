@@ -1,4 +1,4 @@
-// What a service takes up of its predecessor, in the brain before this one (service.h).
+// A service restores the state of its predecessor, in the brain before this one (service.h).
 #include <ctype.h>
 #include <kj/debug.h>
 #include <unistd.h>
@@ -17,11 +17,11 @@ rpc::ServiceState Service::restore() {
     int pid;
   };
   auto left = held().take([](rpc::HeldService::Reader in) {
-    Left result{{},
-                in.getStart(),
-                {in.getRestart(), in.getSignals(), in.getTo()},
-                in.getMemoryKills(),
-                in.getShown().getPid()};
+    Left result{.record = {},
+                .start = in.getStart(),
+                .due = {in.getRestart(), in.getSignals(), in.getTo()},
+                .memoryKills = in.getMemoryKills(),
+                .pid = in.getShown().getPid()};
     result.record.restore(in.getShown());
     return result;
   });
@@ -59,7 +59,7 @@ void Service::takeUpWhatEnded(rpc::ServiceState before) {
   record.forgetHealth();  // of what is gone
   using St = rpc::ServiceState;
   if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
-  // Of a start or a restart the first half is over.
+  // The first half of a start or a restart is done.
   if (again && before != St::RUNNING) before = St::WAITING;
   switch (before) {
     case St::RUNNING:
@@ -67,9 +67,9 @@ void Service::takeUpWhatEnded(rpc::ServiceState before) {
       phase = ServicePhase::kPausing;
       again = false;
       ended();
-      tell(kj::str("Process ended while machined was away",
-                   countMemoryKills() > memoryKills ? " (killed: out of memory)" : "",
-                   "; restarting"));
+      addEvent(kj::str("Process ended while machined was away",
+                       countMemoryKills() > memoryKills ? " (killed: out of memory)" : "",
+                       "; restarting"));
       memoryKills = countMemoryKills();
       return pauseFor(100 * kj::MILLISECONDS);
     case St::PREPARING:
@@ -79,7 +79,7 @@ void Service::takeUpWhatEnded(rpc::ServiceState before) {
     case St::STOPPING:
       phase = ServicePhase::kFinished;
       ended();
-      return tell("Service stopped while machined was away");
+      return addEvent("Service stopped while machined was away");
     case St::FINISHED:
       phase = ServicePhase::kFinished;
       return;
@@ -87,7 +87,7 @@ void Service::takeUpWhatEnded(rpc::ServiceState before) {
       phase = ServicePhase::kFailed;
       return;
     default:
-      return tell("Service loaded");
+      return addEvent("Service loaded");
   }
 }
 
@@ -98,14 +98,14 @@ void Service::adopt(int survivor, rpc::ServiceState before) {
   stopAsBefore(before);
 }
 
-// Whether it still runs, only containerd knows, which may have been killed as well.
+// Only containerd, which may have been killed as well, knows if it still runs.
 void Service::takeUpContainer(rpc::ServiceState before) {
   using St = rpc::ServiceState;
   if (before != St::RUNNING && before != St::STOPPING) return takeUpWhatEnded(before);
   phase = ServicePhase::kSeeking;
   ++turn;
   auto known = pid == 0 ? kj::String() : kj::str(" (PID ", pid, ")");
-  tell(kj::str("Looking for ", is.command, known, " after a restart of machined"));
+  addEvent(kj::str("Looking for ", is.command, known, " after a restart of machined"));
   reason = kj::str(is.command, " ended while machined was away");
   reason[0] = static_cast<char>(toupper(reason[0]));
   sought = true;
@@ -145,7 +145,7 @@ void Service::beSelf() {
   restore();
   again = false;
   due = {};  // it has been started again, as whatever was due would have done
-  tell(kj::str("Started ", is.id, " (PID ", pid, ")"));
+  addEvent(kj::str("Started ", is.id, " (PID ", pid, ")"));
 }
 
 }  // namespace talos::machined

@@ -33,7 +33,7 @@ class ContainerBodyTest : public testing::Test {
       if (x.ended) x.finish(status, text);
     };
   }
-  void tell(types::Status status) {
+  void setStatus(types::Status status) {
     server.methods[kGet] = [status](auto& x) {
       if (!x.ended) return;
       tasks::GetResponse answer;
@@ -48,12 +48,12 @@ class ContainerBodyTest : public testing::Test {
 
 // Catches: a container that runs and is taken for one that has ended, and killed, because its shim
 // was slow to answer.
-TEST_F(ContainerBodyTest, WhatContainerdCannotTellIsAskedAgain) {
-  tell(types::UNKNOWN);
+TEST_F(ContainerBodyTest, AnUnknownStateOfContainerdIsAskedForAgain) {
+  setStatus(types::UNKNOWN);
   auto finding = body.find();
   advance(timer, scope, 5 * kj::SECONDS);
   EXPECT_FALSE(finding.poll(scope));
-  tell(types::RUNNING);
+  setStatus(types::RUNNING);
   advance(timer, scope, 1 * kj::SECONDS);
   EXPECT_EQ(7, KJ_ASSERT_NONNULL(finding.wait(scope)));
 }

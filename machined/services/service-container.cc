@@ -6,18 +6,18 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kAgain = 250 * kj::MILLISECONDS;
-constexpr auto kImagePatience = 20 * kj::SECONDS, kStartPatience = 60 * kj::SECONDS,
-               kRemovePatience = 10 * kj::SECONDS;
+constexpr auto kImageTimeout = 20 * kj::SECONDS, kStartTimeout = 60 * kj::SECONDS,
+               kRemoveTimeout = 10 * kj::SECONDS;
 
 // containerd is away or hangs; whatever it is, the supervisor is at it.
 bool passes(const kj::Exception& e) {
   return kindOf(e) == ErrorKind::kUnavailable || kindOf(e) == ErrorKind::kDeadlineExceeded;
 }
 
-// Again while containerd is away; without `patience` for ever.
+// Retries while containerd is away; without `timeout` for ever.
 template <typename T>
-kj::Promise<T> patiently(kj::Timer& timer, kj::Maybe<kj::Duration> patience,
-                         kj::Function<kj::Promise<T>()> attempt) {
+kj::Promise<T> retryWithin(kj::Timer& timer, kj::Maybe<kj::Duration> timeout,
+                           kj::Function<kj::Promise<T>()> attempt) {
   auto begun = timer.now();
   for (;;) {
     kj::Maybe<T> result;
@@ -28,7 +28,7 @@ kj::Promise<T> patiently(kj::Timer& timer, kj::Maybe<kj::Duration> patience,
     KJ_IF_MAYBE (r, result) co_return kj::mv(*r);
     KJ_IF_MAYBE (e, wrong) {
       bool late = false;
-      KJ_IF_MAYBE (p, patience) late = timer.now() - begun >= *p;
+      KJ_IF_MAYBE (p, timeout) late = timer.now() - begun >= *p;
       if (late || !passes(*e)) kj::throwFatalException(kj::mv(*e));
     }
     co_await timer.afterDelay(kAgain);
@@ -50,15 +50,16 @@ int waitStatus(unsigned exitStatus) {
   return static_cast<int>(exitStatus & 0xff) << 8;
 }
 
-kj::String ContainerBody::startedWords(int pid) const {
+kj::String ContainerBody::startedMessage(int pid) const {
   return kj::str("Started ", name, " (PID ", pid, ") for container ", id);
 }
 
 kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note) {
   auto image = kj::str(spec().image);
   auto attempt = [&]() { return hasImage(containerd, image); };
-  bool there = co_await patiently<bool>(containerd.timer, kImagePatience, kj::mv(attempt))
-                   .catch_([](kj::Exception&&) { return false; });  // which is told with the pull
+  bool there = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
+                   // which is reported with the pull
+                   .catch_([](kj::Exception&&) { return false; });
   if (there) co_return;
   co_await needImage(containerd, kj::mv(image), kj::mv(note));
 }
@@ -68,11 +69,11 @@ kj::Promise<ServiceBody::Started> ContainerBody::start(Environment environment, 
   wanted.id = kj::str(id);
   wanted.environment = kj::mv(environment);
   unsigned tries = 0;
-  auto running = co_await patiently<RunningContainer>(containerd.timer, kStartPatience, [&]() {
+  auto running = co_await retryWithin<RunningContainer>(containerd.timer, kStartTimeout, [&]() {
     ++tries;
     return runContainer(containerd, wanted, output);
   });
-  // What an earlier try of this very call has started is not a predecessor's.
+  // A task that an earlier try of this very call has started is not a predecessor's.
   co_return Started{running.pid, running.adopted && tries == 1};
 }
 
@@ -83,7 +84,7 @@ kj::Promise<kj::Maybe<int>> ContainerBody::find() {
   auto attempt = [this]() -> kj::Promise<Found> {
     co_return Found{co_await findContainer(containerd, kj::str(id))};
   };
-  auto found = co_await patiently<Found>(containerd.timer, nullptr, kj::mv(attempt));
+  auto found = co_await retryWithin<Found>(containerd.timer, nullptr, kj::mv(attempt));
   co_return found.pid;
 }
 
@@ -112,7 +113,7 @@ kj::Promise<void> ContainerBody::signal(int number) {
     });  // otherwise its end is on its way
     co_return Done();
   };
-  return patiently<Done>(containerd.timer, nullptr, kj::mv(attempt)).ignoreResult();
+  return retryWithin<Done>(containerd.timer, nullptr, kj::mv(attempt)).ignoreResult();
 }
 
 kj::Promise<void> ContainerBody::remove() {
@@ -122,7 +123,7 @@ kj::Promise<void> ContainerBody::remove() {
     co_await removeContainer(containerd, kj::str(id));
     co_return Done();
   };
-  return patiently<Done>(containerd.timer, kRemovePatience, kj::mv(attempt)).ignoreResult();
+  return retryWithin<Done>(containerd.timer, kRemoveTimeout, kj::mv(attempt)).ignoreResult();
 }
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// What a service is while it runs: a child of process 1 (service-process.h) or a container of
+// The running instance of a service: a child of process 1 (service-process.h) or a container of
 // containerd (service-container.h). Neither is this program's: both go on when it ends, and the
 // next brain finds them. One object for the whole life of a service, only the service uses it.
 #pragma once
@@ -15,12 +15,12 @@ class ServiceBody {
  public:
   virtual ~ServiceBody() noexcept(false) = default;
 
-  // What it is called when it runs and when it has ended: "process", "task etcd".
+  // Its name in messages about its run and its exit: "process", "task etcd".
   virtual kj::StringPtr noun() const = 0;
-  virtual kj::String startedWords(int pid) const = 0;
+  virtual kj::String startedMessage(int pid) const = 0;
 
-  // Before each start: what may take long. Dropped when the service is stopped meanwhile. `note` is
-  // told what a user should know of.
+  // Before each start: work that may take long. Dropped when the service is stopped meanwhile.
+  // `note` gets messages for users.
   virtual kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note) = 0;
 
   struct Started {

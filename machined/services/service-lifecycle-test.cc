@@ -147,13 +147,13 @@ TEST(Lifecycle, WhatIsSoughtIsFoundOrStartedAgain) {
 
 // Catches: a phase that no start can reach (a row that was forgotten).
 TEST(Lifecycle, EveryPhaseIsReachable) {
-  std::set<P> seen{P::kIdle, P::kSeeking};  // the two beginnings
+  std::set<P> reached{P::kIdle, P::kSeeking};  // the two beginnings
   for (size_t round = 0; round < kServicePhases; round++) {
     forEach([&](P from, I, ServiceStep s) {
-      if (seen.count(from)) seen.insert(s.next);
+      if (reached.count(from)) reached.insert(s.next);
     });
   }
-  EXPECT_EQ(kServicePhases, seen.size());
+  EXPECT_EQ(kServicePhases, reached.size());
 }
 
 // Catches: a name that slipped against the wire's enum.

@@ -39,7 +39,7 @@ enum class ServiceInput {
   kNotYet,    // the start failed for a reason that may pass
   kStarted,   // there is a process
   kExited,    // it ended, or what was sought is not there
-  kDue,       // the pause or the grace time is over
+  kDue,       // the end of the pause or of the grace time
   kStop,
 };
 constexpr size_t kServiceInputs = 9;
@@ -53,8 +53,8 @@ enum class ServiceAction {
   kPause,      // wait as RestartPolicy says
   kTerminate,  // SIGTERM, and begin the grace time
   kKill,       // SIGKILL
-  kConclude,   // tell that it has ended
-  kGiveUp,     // tell why it cannot run
+  kConclude,   // report that it has ended
+  kGiveUp,     // report why it cannot run
 };
 
 struct ServiceStep {

@@ -11,7 +11,7 @@
 
 namespace talos::machined {
 
-kj::String ChildBody::startedWords(int pid) const {
+kj::String ChildBody::startedMessage(int pid) const {
   return kj::str("Started ", definition.command, " (PID ", pid, ")");
 }
 
@@ -19,9 +19,9 @@ kj::Promise<ServiceBody::Started> ChildBody::start(Environment environment, int 
   Process1::SpawnRequest request;
   request.slot = kj::str(definition.id);
   kj::Vector<kj::String> argv;
-  for (auto& word : definition.argv) argv.add(kj::str(word));
+  for (auto& argument : definition.argv) argv.add(kj::str(argument));
   KJ_IF_MAYBE (more, definition.arguments) {
-    for (auto& word : (*more)()) argv.add(kj::mv(word));
+    for (auto& argument : (*more)()) argv.add(kj::mv(argument));
   }
   request.argv = argv.releaseAsArray();
   request.environment = kj::mv(environment);

@@ -1,5 +1,5 @@
 // The process of a service as the supervisor sees it: a child of process 1, one health check, and
-// the words for its exit.
+// the messages about its exit.
 #pragma once
 
 #include "machined/services/service-instance.h"
@@ -16,12 +16,12 @@ class ChildBody final : public ServiceBody {
 
   // Process 1 still has it, as it said at the start of this brain.
   void takeUp(int survivor) { pid = survivor; }
-  // Process 1 tells of an exit. It may be that of a predecessor's child, and it may come before the
+  // Process 1 reports an exit. It may be that of a predecessor's child, and it may come before the
   // answer to its spawn.
   void exited(Process1::Exit exit);
 
   kj::StringPtr noun() const override { return "process"; }
-  kj::String startedWords(int pid) const override;
+  kj::String startedMessage(int pid) const override;
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)>) override { return kj::READY_NOW; }
   kj::Promise<Started> start(Environment environment, int output) override;
   kj::Promise<kj::Maybe<int>> find() override;

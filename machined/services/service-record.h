@@ -1,4 +1,4 @@
-// What users see of one service: its state, its 64 newest events and its health.
+// The public record of one service: its state, its 64 newest events and its health.
 //
 // Kept twice: here, and as an rpc::Service that process 1 holds ("service/<id>",
 // machined/process1/value-in-memory-file.h), so the history survives a crash of the brain. It is
@@ -26,7 +26,7 @@ class ServiceRecord {
 
   // `uptime`: by the clock that is never set, for how long ago it is.
   void add(rpc::ServiceState state, kj::StringPtr message, kj::Date now, kj::TimePoint uptime);
-  // True when this is a change (of which there is an event to tell).
+  // True when this is a change (which gets an event).
   bool setHealth(bool healthy, kj::StringPtr message, kj::Date now);
   void forgetHealth();
 

@@ -51,7 +51,7 @@ void Service::fill(rpc::Service::Builder out) const {
   out.setChecked(is.health != nullptr);
 }
 
-void Service::tell(rpc::ServiceState state, kj::StringPtr message) {
+void Service::addEvent(rpc::ServiceState state, kj::StringPtr message) {
   auto& deps = all.deps();
   record.add(state, message, deps.clock.now(), deps.timer.now());
   capnp::MallocMessageBuilder scratch;
@@ -86,7 +86,7 @@ kj::Promise<void> Service::kept() {
 // --- the table, and the doing ---
 
 // A promise must not be destroyed by what runs inside it, so the old work is let go one turn later;
-// its inputs no longer count, because their turn is over. What it came from goes after it.
+// its inputs no longer count, because their turn has ended. Its origin goes after it.
 void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
   struct Old {
     kj::Own<Service> service;
@@ -129,63 +129,64 @@ void Service::act(ServiceAction action) {
     case ServiceAction::kNone:
       // The only such step: a start or a search overtaken by a stop. It goes on, to have a process
       // to end.
-      return tell(
+      return addEvent(
           kj::str("Stopping as soon as ", is.command, sought ? " is found" : " has started"));
     case ServiceAction::kAwait:
       policy = RestartPolicy();
       reason = nullptr;
       return busy(work, [this, since = turn]() { return awaitConditions(since); });
     case ServiceAction::kPrepare:
-      tell("Running pre state");
+      addEvent("Running pre state");
       return busy(work, [this, since = turn]() { return prepare(since); });
     case ServiceAction::kSpawn:
-      if (phase == ServicePhase::kStarting) tell("Creating service runner");
+      if (phase == ServicePhase::kStarting) addEvent("Creating service runner");
       if (is.part != nullptr) return feedLater(ServiceInput::kStarted);
       return busy(work, [this]() { return spawn(); });
     case ServiceAction::kAttend:
       startedAt = deps.timer.now();
       if (!adopted) record.forgetHealth();
-      tell(startedWords());
+      addEvent(startedMessage());
       return attend();
     case ServiceAction::kPause: {
       auto delay = policy.next(deps.timer.now() - startedAt, deps.random());
       ended();
-      tell(delay == 0 * kj::SECONDS ? kj::str(reason, "; restarting")
-                                    : kj::str(reason, "; restarting in ", seconds(delay)));
+      addEvent(delay == 0 * kj::SECONDS ? kj::str(reason, "; restarting")
+                                        : kj::str(reason, "; restarting in ", seconds(delay)));
       reason = nullptr;
       return pauseFor(delay);
     }
     case ServiceAction::kTerminate:
       idle(health);
       if (is.part != nullptr) {
-        tell(kj::str("Stopping ", is.command));
+        addEvent(kj::str("Stopping ", is.command));
         idle(part);
         return feedLater(ServiceInput::kExited);
       }
-      tell(kj::str("Sending SIGTERM to ", is.command, " (PID ", pid, ")"));
+      addEvent(kj::str("Sending SIGTERM to ", is.command, " (PID ", pid, ")"));
       return busy(work, [this, since = turn]() { return terminate(since); });
     case ServiceAction::kKill:
-      tell(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
-                   "), which has not exited within 10 s"));
+      addEvent(kj::str("Sending SIGKILL to ", is.command, " (PID ", pid,
+                       "), which has not exited within 10 s"));
       all.tasks().add(signalNow(SIGKILL));
       return idle(work);
     case ServiceAction::kConclude:
       ended();
-      tell(reason == nullptr ? kj::str("Service stopped") : kj::str("Service stopped: ", reason));
+      addEvent(reason == nullptr ? kj::str("Service stopped")
+                                 : kj::str("Service stopped: ", reason));
       reason = nullptr;
       idle(work);
       if (again && !all.closed()) start();
       return;
     case ServiceAction::kGiveUp:
       ended();
-      tell(reason);
+      addEvent(reason);
       return idle(work);
   }
 }
 
-kj::String Service::startedWords() const {
+kj::String Service::startedMessage() const {
   if (is.part != nullptr) return kj::str("Started ", is.command);
-  if (!adopted) return body->startedWords(pid);
+  if (!adopted) return body->startedMessage(pid);
   return kj::str("Adopted running ", body->noun(), " (PID ", pid, ") after a restart of machined");
 }
 
@@ -204,14 +205,14 @@ void Service::start() {
   feed(ServiceInput::kStart);
 }
 
-// Who asked for it may hang on this very service: the answer is to get out before.
+// The caller may depend on this very service: the answer has to get out before.
 kj::Promise<void> Service::whenAnswered() {
   auto later = all.deps().timer.afterDelay(kAnswerFirst);
   all.tasks().add(later.then([service = kj::addRef(*this)]() mutable { service->actOnDue(); }));
   return kept();
 }
 
-// A signal goes first: process 1 is told in this order, so a crash between the two sends it again
+// A signal goes first: process 1 gets it in this order, so a crash between the two sends it again
 // and never loses it.
 void Service::actOnDue() {
   if (unloaded) return;
@@ -263,14 +264,14 @@ kj::Promise<void> Service::stop() {
   co_await kept();
 }
 
-void Service::unload(kj::StringPtr why) {
+void Service::unload(kj::StringPtr problem) {
   KJ_REQUIRE(is.part != nullptr, is.id);
   phase = ServicePhase::kFinished;
   ++turn;
   unloaded = true;
   ended();
   idle(work);
-  tell(kj::str("Service unloaded: ", why));
+  addEvent(kj::str("Service unloaded: ", problem));
   // A successor that loads it begins it: nobody has stopped it.
   all.tasks().add(held().drop());
 }
@@ -331,15 +332,15 @@ kj::Promise<void> Service::awaitConditions(uint64_t since) {
     auto missing = unmet();
     auto recheck = kRecheck;
     if (missing.empty()) {
-      auto patience = until.orDefault(timer.now() + is.givesWayFor);
-      until = patience;
-      if (timer.now() < patience) missing = ahead();
-      recheck = kj::min(recheck, patience - timer.now());
+      auto deadline = until.orDefault(timer.now() + is.givesWayFor);
+      until = deadline;
+      if (timer.now() < deadline) missing = ahead();
+      recheck = kj::min(recheck, deadline - timer.now());
     }
     if (missing.empty()) break;
     auto text = kj::str("Waiting for ", kj::strArray(missing, ", "));
     if (text != shownText) {
-      tell(text);
+      addEvent(text);
       shownText = kj::mv(text);
     }
     co_await all.change().exclusiveJoin(timer.afterDelay(recheck));
@@ -363,7 +364,7 @@ kj::Promise<void> Service::prepare(uint64_t since) {
 // Events of the step that is under way, as long as it is.
 kj::Function<void(kj::StringPtr)> Service::noteFor(uint64_t since) {
   return [this, since](kj::StringPtr text) {
-    if (turn == since) tell(text);
+    if (turn == since) addEvent(text);
   };
 }
 
@@ -376,7 +377,7 @@ kj::Promise<void> Service::prepareBody() {
   KJ_IF_MAYBE (last, is.prepareLast) co_await (*last)(noteFor(since));
 }
 
-// What was there for the first start may be gone. False: it was stopped meanwhile.
+// A condition that held at the first start may hold no more. False: it was stopped meanwhile.
 kj::Promise<bool> Service::prepareAgain() {
   auto stopped = [this]() -> kj::Promise<void> {
     while (phase == ServicePhase::kRestarting) co_await all.change();
@@ -457,11 +458,11 @@ void Service::attend() {
 }
 
 kj::Promise<void> Service::runPart(uint64_t since) {
-  auto why = co_await kj::evalNow([&]() { return KJ_ASSERT_NONNULL(is.part)(); })
-                 .then([]() { return kj::str("it finished"); },
-                       [](kj::Exception&& e) { return messageOf(e); });
+  auto problem = co_await kj::evalNow([&]() { return KJ_ASSERT_NONNULL(is.part)(); })
+                     .then([]() { return kj::str("it finished"); },
+                           [](kj::Exception&& e) { return messageOf(e); });
   if (turn != since) co_return;
-  reason = kj::str(is.command, " ended: ", why);
+  reason = kj::str(is.command, " ended: ", problem);
   feed(ServiceInput::kExited);
 }
 
@@ -476,9 +477,9 @@ kj::Promise<void> Service::watchHealth(uint64_t since) {
     auto problem = co_await checkOnce(check, deps.timer);
     if (turn != since) co_return;
     bool good = problem == nullptr;
-    auto words = kj::mv(problem).orDefault(kj::String());
-    if (record.setHealth(good, words, deps.clock.now())) {
-      tell(good ? kj::str("Health check successful") : kj::str("Health check failed: ", words));
+    auto text = kj::mv(problem).orDefault(kj::String());
+    if (record.setHealth(good, text, deps.clock.now())) {
+      addEvent(good ? kj::str("Health check successful") : kj::str("Health check failed: ", text));
     }
     wasGood = wasGood || good;
     co_await deps.timer.afterDelay(wasGood ? check.period : starting.next());

@@ -45,12 +45,12 @@ class Service : public kj::Refcounted {
   // These three resolve when process 1 knows.
   kj::Promise<void> restart();
   kj::Promise<void> stop();
-  void unload(kj::StringPtr why);
+  void unload(kj::StringPtr problem);
   kj::Promise<void> signal(int number);
   kj::Promise<void> kept();
   void exited(Process1::Exit exit);  // of a child in its slot
 
-  void note(kj::StringPtr message) { tell(message); }
+  void note(kj::StringPtr message) { addEvent(message); }
 
   kj::StringPtr id() const { return is.id; }
   const ServiceDefinition& definition() const { return is; }
@@ -82,27 +82,27 @@ class Service : public kj::Refcounted {
   bool sought = false;     // whether it runs is being found out
   kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
   kj::String reason;  // why the last thing ended or failed
-  // What the phase is busy with; replaced at every step. An input that it gives belongs to `turn`.
+  // The work of the phase; replaced at every step. An input that it gives belongs to `turn`.
   kj::Promise<void> work = nullptr;
   kj::Promise<void> health = nullptr;
   kj::Promise<void> part = nullptr;
   kj::Promise<void> end = nullptr;  // of the process: awaited as long as there is one
   uint64_t turn = 0;
-  // What was answered and is done kAnswerFirst later, by this brain or the next. A signal that is
-  // due twice comes once, as the kernel has it too.
+  // Requests that were answered and are carried out kAnswerFirst later, by this brain or the next.
+  // A signal that is due twice comes once, as the kernel has it too.
   struct Due {
     bool restart = false;
     uint64_t signals = 0;  // bit n-1: signal n
     int to = 0;            // the process that they are for
   };
   Due due;
-  uint64_t memoryKills = 0;  // of its cgroup, that were told
+  uint64_t memoryKills = 0;  // of its cgroup, that were reported
 
-  void tell(kj::StringPtr message) {
+  void addEvent(kj::StringPtr message) {
     bool again = preparing && phase == ServicePhase::kRestarting;
-    tell(again ? rpc::ServiceState::PREPARING : shown(phase), message);
+    addEvent(again ? rpc::ServiceState::PREPARING : shown(phase), message);
   }
-  void tell(rpc::ServiceState state, kj::StringPtr message);
+  void addEvent(rpc::ServiceState state, kj::StringPtr message);
 
   void replace(kj::Promise<void>& slot, kj::Promise<void> next);
   void idle(kj::Promise<void>& slot) { replace(slot, nullptr); }
@@ -112,7 +112,7 @@ class Service : public kj::Refcounted {
   void feedLater(ServiceInput input);
   void act(ServiceAction action);
   void ended();
-  kj::String startedWords() const;
+  kj::String startedMessage() const;
   kj::Promise<void> whenAnswered();
   void actOnDue();
   void restartNow();

@@ -20,12 +20,15 @@ class ServicesServerTest : public testing::Test, public kj::Clock {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
   FakeProcess1 process1{machine};
-  Supervisor supervisor{Supervisor::Dependencies{process1, timer, *this, []() { return 0.0; },
-                                                 [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
-                                                   return kj::AutoCloseFd(
-                                                       open("/dev/null", O_WRONLY | O_CLOEXEC));
-                                                 },
-                                                 [](rpc::ServiceStateEvent::Reader) {}}};
+  Supervisor supervisor{
+      Supervisor::Dependencies{.process1 = process1,
+                               .timer = timer,
+                               .clock = *this,
+                               .random = []() { return 0.0; },
+                               .output = [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+                                 return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+                               },
+                               .announce = [](rpc::ServiceStateEvent::Reader) {}}};
   rpc::Services::Client client = serveServices(supervisor);
 
   ~ServicesServerTest() noexcept override {}
@@ -59,7 +62,7 @@ class ServicesServerTest : public testing::Test, public kj::Clock {
   }
 };
 
-// Catches: services out of order, a pid that is not told.
+// Catches: services out of order, a pid that is not shown.
 TEST_F(ServicesServerTest, ListIsSortedAndComplete) {
   load("b", true);
   load("a", true);
@@ -78,7 +81,8 @@ TEST_F(ServicesServerTest, ListIsSortedAndComplete) {
   EXPECT_EQ(getpid(), list[2].getPid());
 }
 
-// Catches: an unknown service, a forbidden action or a bad signal that is not told apart.
+// Catches: an unknown service, a forbidden action or a bad signal that gets the same error as
+// another mistake.
 TEST_F(ServicesServerTest, AnswersAndRefusals) {
   load("apid", false);
   load("other", true);

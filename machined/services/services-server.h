@@ -7,7 +7,7 @@
 namespace talos::machined {
 
 // The supervisor has to outlive all clients. An answer to start and restart is given before the
-// service is up: its events tell the rest.
+// service is up: its events show the rest.
 rpc::Services::Client serveServices(Supervisor& supervisor);
 
 }  // namespace talos::machined

@@ -14,7 +14,8 @@ class FailedStart {
   FailedStart(Supervisor& supervisor, kj::Timer& timer, kj::StringPtr id)
       : supervisor(supervisor), timer(timer), id(id) {}
 
-  // It is FAILED: starts it when its pause is over. When to look again.
+  // Called while the service is FAILED: starts it at the end of its pause. Returns when to look
+  // again.
   kj::Duration again() {
     auto now = timer.now();
     KJ_IF_MAYBE (at, retry) {

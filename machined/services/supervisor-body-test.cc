@@ -38,14 +38,14 @@ class ModelBody final : public ServiceBody {
  public:
   explicit ModelBody(ModelRuntime& runtime) : runtime(runtime) {}
   kj::StringPtr noun() const override { return "task c"; }
-  kj::String startedWords(int pid) const override {
+  kj::String startedMessage(int pid) const override {
     return kj::str("Started task c (PID ", pid, ") for container c");
   }
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note) override {
     ++runtime.prepared;
-    KJ_IF_MAYBE (why, runtime.cannotPrepare) {
+    KJ_IF_MAYBE (problem, runtime.cannotPrepare) {
       note("retrying in 5 s");
-      fail(ErrorKind::kNotFound, *why);
+      fail(ErrorKind::kNotFound, *problem);
     }
     KJ_IF_MAYBE (gate, runtime.gate) {
       auto waiting = kj::mv(*gate);
@@ -62,8 +62,8 @@ class ModelBody final : public ServiceBody {
     runtime.environment.clear();
     for (auto& e : environment) runtime.environment.add(kj::str(e));
     runtime.running = ++runtime.lastPid;
-    KJ_IF_MAYBE (why, runtime.loses) {
-      auto said = kj::mv(*why);
+    KJ_IF_MAYBE (problem, runtime.loses) {
+      auto said = kj::mv(*problem);
       runtime.loses = nullptr;
       runtime.answers = false;
       fail(ErrorKind::kUnavailable, said);
@@ -128,33 +128,33 @@ class SupervisorBodyTest : public SupervisorTest {
 // Catches: events that are not those of the documentation, a container beside a process.
 TEST_F(SupervisorBodyTest, StartsEndsAndIsStartedAgain) {
   startIt();
-  EXPECT_THAT(told, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
-                                "c Preparing Creating service runner",
-                                "c Running Started task c (PID 1) for container c"));
+  EXPECT_THAT(events, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
+                                  "c Preparing Creating service runner",
+                                  "c Running Started task c (PID 1) for container c"));
   EXPECT_EQ(0u, machine.spawns);
   EXPECT_EQ("c1", runtime.environment[0]) << "that of the definition, joined with the user's";
-  told.clear();
+  events.clear();
   runtime.exit(7 << 8);
   run();
-  EXPECT_THAT(told, ElementsAre("c Waiting Task c (PID 1) exited with status 7; restarting",
-                                "c Running Started task c (PID 2) for container c"));
+  EXPECT_THAT(events, ElementsAre("c Waiting Task c (PID 1) exited with status 7; restarting",
+                                  "c Running Started task c (PID 2) for container c"));
   EXPECT_EQ(1u, runtime.removals);
   auto stopped = supervisor->stop("c");
   EXPECT_TRUE(done(stopped));
   EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
   EXPECT_EQ(2u, runtime.removals);
   EXPECT_EQ("c Finished Service stopped: Task c (PID 2) killed by signal 15 (Terminated)",
-            told.back());
+            events.back());
 }
 
-// Catches: a pull that fails and is not told of, or is tried for ever by the supervisor; a pull
+// Catches: a pull that fails and is not reported, or is tried for ever by the supervisor; a pull
 // that keeps a service from being stopped.
-TEST_F(SupervisorBodyTest, PreparingIsToldAndCanBeStopped) {
+TEST_F(SupervisorBodyTest, PreparingIsAnEventAndCanBeStopped) {
   runtime.cannotPrepare = kj::str("the registry has no such image");
   startIt();
-  EXPECT_THAT(told, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
-                                "c Preparing retrying in 5 s",
-                                "c Failed Pre state failed: the registry has no such image"));
+  EXPECT_THAT(events, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
+                                  "c Preparing retrying in 5 s",
+                                  "c Failed Pre state failed: the registry has no such image"));
   runtime.cannotPrepare = nullptr;
   runtime.gate = kj::Promise<void>(kj::NEVER_DONE);
   supervisor->start("c");
@@ -196,8 +196,8 @@ TEST_F(SupervisorBodyTest, AStartThatFailsIsTriedAgainMoreAndMoreSlowly) {
     advance(30 * kj::SECONDS);
     EXPECT_LT(runtime.starts - before, 15u);
     EXPECT_GT(runtime.starts - before, 5u);
-    EXPECT_THAT(told.back(), testing::StartsWith(
-                                 "c Waiting Cannot start container c: a leftover is in the way"));
+    EXPECT_THAT(events.back(), testing::StartsWith(
+                                   "c Waiting Cannot start container c: a leftover is in the way"));
     runtime.cannotStart = false;
     advance(5 * kj::SECONDS);
     EXPECT_EQ(rpc::ServiceState::RUNNING, state("c"));
@@ -212,12 +212,12 @@ TEST_F(SupervisorBodyTest, ANewBrainAdoptsItAsSoonAsTheRuntimeAnswers) {
   nextBrain();
   supervisor->start("c");  // as the boot does
   advance(60 * kj::SECONDS);
-  EXPECT_THAT(told, ElementsAre("c Running Looking for container c (PID 1) after a restart of "
-                                "machined"));
+  EXPECT_THAT(events, ElementsAre("c Running Looking for container c (PID 1) after a restart of "
+                                  "machined"));
   EXPECT_FALSE(supervisor->isUp("c"));
   runtime.answer(true);
   run();
-  EXPECT_EQ("c Running Adopted running task c (PID 1) after a restart of machined", told.back());
+  EXPECT_EQ("c Running Adopted running task c (PID 1) after a restart of machined", events.back());
   EXPECT_TRUE(supervisor->isUp("c"));
   EXPECT_EQ(1u, runtime.starts);
   runtime.exit(SIGKILL);
@@ -231,12 +231,12 @@ TEST_F(SupervisorBodyTest, ANewBrainStartsWhatEndedMeanwhile) {
   supervisor = nullptr;  // nobody has seen it
   process1 = nullptr;
   runtime.exit(0);
-  told.clear();
+  events.clear();
   startBrain();
   load();
   advance(1 * kj::SECONDS);
   EXPECT_EQ(2u, runtime.starts);
-  EXPECT_THAT(told,
+  EXPECT_THAT(events,
               testing::Contains("c Waiting Container c ended while machined was away; restarting"));
 }
 
@@ -314,14 +314,14 @@ TEST_F(SupervisorBodyTest, WhatWasStartedUnheardIsStopped) {
   EXPECT_EQ(1u, runtime.removals);
 }
 
-// Catches: a stop while it is sought for that is over before it was found, so that it runs on.
+// Catches: a stop during the search for it that ends before it was found, so that it runs on.
 TEST_F(SupervisorBodyTest, AStopWaitsForTheSearch) {
   startIt();
   runtime.answer(false);
   nextBrain();
   auto stopped = supervisor->stop("c");
   EXPECT_FALSE(done(stopped));
-  EXPECT_EQ("c Stopping Stopping as soon as container c is found", told.back());
+  EXPECT_EQ("c Stopping Stopping as soon as container c is found", events.back());
   runtime.answer(true);
   EXPECT_TRUE(done(stopped));
   EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
@@ -338,7 +338,7 @@ TEST_F(SupervisorBodyTest, ANewBrainAdoptsWhatItsPredecessorWasStarting) {
   load();
   run();
   EXPECT_EQ(0u, runtime.starts);
-  EXPECT_EQ("c Running Adopted running task c (PID 9) after a restart of machined", told.back());
+  EXPECT_EQ("c Running Adopted running task c (PID 9) after a restart of machined", events.back());
 }
 
 // Catches: the runtime gone before the containers that need it to be stopped.
@@ -357,7 +357,7 @@ TEST_F(SupervisorBodyTest, TheRuntimeIsStoppedAfterItsContainers) {
   EXPECT_FALSE(machine.runs("cri"));
 }
 
-// Catches: an exit that is told as another one.
+// Catches: an exit that is reported as another one.
 TEST(WaitStatus, IsThatOfWait) {
   EXPECT_EQ(7 << 8, waitStatus(7));
   EXPECT_EQ(SIGKILL, waitStatus(128 + SIGKILL));

@@ -1,4 +1,4 @@
-// What a brain that was started again finds and does.
+// A brain that was started again adopts the services of its predecessor.
 #include "machined/process1/test-damaged-descriptors.h"
 #include "machined/process1/value-in-memory-file.h"
 #include "machined/services/test-supervisor.h"
@@ -19,7 +19,8 @@ TEST_F(SupervisorTest, ANewBrainAdoptsWhatRuns) {
   run();
   EXPECT_EQ(1u, machine.spawns);
   EXPECT_THAT(
-      told, ElementsAre("a Running Adopted running process (PID 100) after a restart of machined"));
+      events,
+      ElementsAre("a Running Adopted running process (PID 100) after a restart of machined"));
   capnp::MallocMessageBuilder m;
   auto s = m.initRoot<rpc::Service>();
   supervisor->fill("a", s);
@@ -57,12 +58,12 @@ TEST_F(SupervisorTest, AnExitIsAcknowledgedWhenItWasDealtWith) {
   machine.exit("a", SIGKILL);
   run();
   EXPECT_GT(then, before);
-  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("killed by signal 9")));
+  EXPECT_THAT(events, testing::Contains(testing::HasSubstr("killed by signal 9")));
   machine.onAcknowledged = []() {};
 }
 
 // Catches: a service that is shown as running for ever, because its process ended after the new
-// brain was told of it and before it was loaded.
+// brain had learnt of it and before it was loaded.
 TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -71,7 +72,8 @@ TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {
   run();
   supervisor->load(define("a"));
   advance(1 * kj::SECONDS);
-  EXPECT_THAT(told.front(), testing::StartsWith("a Waiting Process ended while machined was away"));
+  EXPECT_THAT(events.front(),
+              testing::StartsWith("a Waiting Process ended while machined was away"));
   EXPECT_TRUE(machine.runs("a"));
   EXPECT_EQ(2u, machine.spawns);
 }

@@ -40,7 +40,7 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   advance(1 * kj::SECONDS);
   EXPECT_EQ(running, 1);
   EXPECT_EQ(begun, 3);
-  EXPECT_THAT(told,
+  EXPECT_THAT(events,
               ElementsAre("p Initialized Service loaded", "p Preparing Running pre state",
                           "p Preparing Creating service runner", "p Running Started the part",
                           "p Stopping Stopping the part", "p Finished Service stopped",
@@ -71,7 +71,7 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   EXPECT_EQ(running, 0);
 }
 
-// Catches: a part whose failure ends machined, is not told, or is not tried again.
+// Catches: a part whose failure ends machined, is not reported, or is not tried again.
 TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   int begun = 0;
   auto d = define("p");
@@ -84,14 +84,14 @@ TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   supervisor->start("p");
   run();
   EXPECT_EQ(begun, 2);
-  EXPECT_THAT(told.back(), HasSubstr("p Waiting the part ended: no luck; restarting in 0.1 s"));
+  EXPECT_THAT(events.back(), HasSubstr("p Waiting the part ended: no luck; restarting in 0.1 s"));
   advance(1 * kj::SECONDS);
   EXPECT_EQ(begun, 4);
   EXPECT_TRUE(supervisor->isUp("p"));
 }
 
 // Catches: somebody who waits for ever for what is no service any more.
-TEST_F(SupervisorTest, WhoWaitsForAPartIsToldOfItsUnloading) {
+TEST_F(SupervisorTest, DependantsOfAPartLearnOfItsUnloading) {
   auto d = define("p", {"absent"});
   d.part = kj::Function<kj::Promise<void>()>([&]() { return kj::Promise<void>(kj::NEVER_DONE); });
   supervisor->load(kj::mv(d));
@@ -103,7 +103,7 @@ TEST_F(SupervisorTest, WhoWaitsForAPartIsToldOfItsUnloading) {
   EXPECT_ANY_THROW(up.wait(scope));
 }
 
-// Catches: a part that ends at the moment of its stop, and whose end is told as the reason.
+// Catches: a part that ends at the moment of its stop, and whose end is reported as the cause.
 TEST_F(SupervisorTest, APartThatEndsWhileItIsStopped) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   auto d = define("p");
@@ -114,7 +114,7 @@ TEST_F(SupervisorTest, APartThatEndsWhileItIsStopped) {
   paf.fulfiller->fulfill();
   auto stopped = supervisor->stop("p");
   EXPECT_TRUE(done(stopped));
-  EXPECT_EQ(told.back(), "p Finished Service stopped");
+  EXPECT_EQ(events.back(), "p Finished Service stopped");
 }
 
 // Catches: a service that is listed though the machine has it no more, a restart that was under way
@@ -140,7 +140,7 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   advance(75 * kj::MILLISECONDS);  // after one of the restarts
   EXPECT_EQ(running, 0);
   advance(1 * kj::SECONDS);
-  EXPECT_EQ(told.back(), "p Finished Service unloaded: not wanted");
+  EXPECT_EQ(events.back(), "p Finished Service unloaded: not wanted");
   EXPECT_EQ(supervisor->ids().size(), 0);
   EXPECT_FALSE(supervisor->isUp("p"));
   EXPECT_ANY_THROW(supervisor->start("p"));

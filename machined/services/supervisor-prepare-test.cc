@@ -11,7 +11,7 @@ struct PrepareTest : public SupervisorTest {
   ~PrepareTest() noexcept override {}
   int prepared = 0, dropped = 0;
   kj::Own<kj::PromiseFulfiller<void>> ready;
-  kj::String word = kj::str("--first");
+  kj::String argument = kj::str("--first");
 
   void load() {
     auto d = define("p");
@@ -22,17 +22,17 @@ struct PrepareTest : public SupervisorTest {
       ready = kj::mv(paf.fulfiller);
       return kj::mv(paf.promise).attach(kj::defer([this]() { ++dropped; }));
     };
-    d.arguments = [this]() { return kj::arr(kj::str(word)); };
+    d.arguments = [this]() { return kj::arr(kj::str(argument)); };
     supervisor->load(kj::mv(d));
   }
-  kj::String lastWord() {
+  kj::String lastArgument() {
     auto& argv = machine.child("p").argv;
     return kj::str(argv[argv.size() - 1]);
   }
 };
 
-// Catches: a process that is there before what it needs is; one that is started with the words of
-// an earlier start; one that ends by itself and comes back unprepared.
+// Catches: a process that is there before what it needs is; one that is started with the arguments
+// of an earlier start; one that ends by itself and comes back unprepared.
 TEST_F(PrepareTest, BeforeEachStart) {
   load();
   supervisor->start("p");
@@ -40,13 +40,13 @@ TEST_F(PrepareTest, BeforeEachStart) {
   EXPECT_EQ(1, prepared);
   EXPECT_FALSE(machine.runs("p"));
   EXPECT_EQ(rpc::ServiceState::PREPARING, state("p"));
-  EXPECT_THAT(told, Contains("p Preparing Waiting for a cluster"));
+  EXPECT_THAT(events, Contains("p Preparing Waiting for a cluster"));
   ready->fulfill();
   run();
   ASSERT_TRUE(machine.runs("p"));
-  EXPECT_EQ("--first", lastWord());
+  EXPECT_EQ("--first", lastArgument());
 
-  word = kj::str("--second");
+  argument = kj::str("--second");
   machine.exit("p", 0);
   advance(10 * kj::SECONDS);
   EXPECT_EQ(2, prepared);
@@ -58,7 +58,7 @@ TEST_F(PrepareTest, BeforeEachStart) {
   ready->fulfill();
   advance(1 * kj::SECONDS);
   ASSERT_TRUE(machine.runs("p"));
-  EXPECT_EQ("--second", lastWord());
+  EXPECT_EQ("--second", lastArgument());
 }
 
 // Catches: a wait that cannot be ended.

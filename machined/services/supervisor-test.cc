@@ -13,9 +13,9 @@ TEST_F(SupervisorTest, StartsThroughItsStates) {
   supervisor->load(define("a"));
   supervisor->start("a");
   run();
-  EXPECT_THAT(told, ElementsAre("a Initialized Service loaded", "a Preparing Running pre state",
-                                "a Preparing Creating service runner",
-                                "a Running Started /usr/bin/a (PID 100)"));
+  EXPECT_THAT(events, ElementsAre("a Initialized Service loaded", "a Preparing Running pre state",
+                                  "a Preparing Creating service runner",
+                                  "a Running Started /usr/bin/a (PID 100)"));
   EXPECT_TRUE(machine.runs("a"));
   EXPECT_TRUE(supervisor->isUp("a"));
 }
@@ -50,28 +50,29 @@ TEST_F(SupervisorTest, StartTwiceIsOnce) {
 
 // Catches: a waiting line each second, items that do not vanish, a condition noticed only by its
 // poll.
-TEST_F(SupervisorTest, WaitingIsToldWhenItsTextChanges) {
+TEST_F(SupervisorTest, WaitingIsAnEventWhenItsTextChanges) {
   Flag flag;
   auto c = define("c", {"a", "b"});
   c.conditions.add(kj::heap<FlagRef>(flag));
   supervisor->load(define("a"));
   supervisor->load(define("b"));
   supervisor->load(kj::mv(c));
-  told.clear();
+  events.clear();
   supervisor->start("c");
   advance(5 * kj::SECONDS);
-  EXPECT_THAT(told, ElementsAre("c Waiting Waiting for flag to be set, service \"a\" to be \"up\", "
-                                "service \"b\" to be \"up\""));
-  told.clear();
+  EXPECT_THAT(events,
+              ElementsAre("c Waiting Waiting for flag to be set, service \"a\" to be \"up\", "
+                          "service \"b\" to be \"up\""));
+  events.clear();
   supervisor->start("a");
   run();
-  EXPECT_EQ("c Waiting Waiting for flag to be set, service \"b\" to be \"up\"", told.back());
+  EXPECT_EQ("c Waiting Waiting for flag to be set, service \"b\" to be \"up\"", events.back());
   supervisor->start("b");
   run();
-  EXPECT_EQ("c Waiting Waiting for flag to be set", told.back());
+  EXPECT_EQ("c Waiting Waiting for flag to be set", events.back());
   flag.value = true;
   run();
-  EXPECT_FALSE(machine.runs("c"));  // nothing tells of a file: the poll has to find it
+  EXPECT_FALSE(machine.runs("c"));  // nothing reports a new file: the poll has to find it
   advance(1 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("c"));
 }
@@ -113,11 +114,11 @@ TEST_F(SupervisorTest, GivesWayForAWhile) {
   supervisor->start("first");
   supervisor->start("second");
   advance(10 * kj::SECONDS);  // the time begins when nothing else keeps it
-  told.clear();
+  events.clear();
   supervisor->start("base");
   run();
   EXPECT_EQ("second Waiting Waiting for service \"first\" to be \"up\", for at most 5 s",
-            told.back());
+            events.back());
   advance(4999 * kj::MILLISECONDS);
   EXPECT_FALSE(machine.runs("second"));
   advance(1 * kj::MILLISECONDS);
@@ -146,9 +147,9 @@ TEST_F(SupervisorTest, GivesWayUntilTheOtherIsUp) {
   EXPECT_TRUE(machine.runs("second"));
 }
 
-// Catches: an end that is heard of before the start is, and forgotten: a service that is taken to
+// Catches: an exit that is reported before the start is, and forgotten: a service that is taken to
 // run for ever.
-TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsTold) {
+TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsReported) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   machine.spawnGate = kj::mv(paf.promise);
   supervisor->load(define("a"));
@@ -158,12 +159,12 @@ TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsTold) {
   machine.exit("a", 3 << 8);
   run();
   EXPECT_EQ(rpc::ServiceState::PREPARING, state("a"));
-  told.clear();
+  events.clear();
   paf.fulfiller->fulfill();
   run();
-  EXPECT_THAT(told, ElementsAre("a Running Started /usr/bin/a (PID 100)",
-                                "a Waiting Process (PID 100) exited with status 3; restarting",
-                                "a Running Started /usr/bin/a (PID 101)"));
+  EXPECT_THAT(events, ElementsAre("a Running Started /usr/bin/a (PID 100)",
+                                  "a Waiting Process (PID 100) exited with status 3; restarting",
+                                  "a Running Started /usr/bin/a (PID 101)"));
 }
 
 // Catches: a killed service that waits before its first restart, and one that is restarted in a
@@ -175,12 +176,12 @@ TEST_F(SupervisorTest, RestartsAtOnceThenLaterAndLater) {
   machine.exit("a", SIGKILL);
   run();  // no time passes
   EXPECT_TRUE(machine.runs("a"));
-  EXPECT_EQ("a Running Started /usr/bin/a (PID 101)", told.back());
+  EXPECT_EQ("a Running Started /usr/bin/a (PID 101)", events.back());
   EXPECT_EQ("a Waiting Process (PID 100) killed by signal 9 (Killed); restarting",
-            told[told.size() - 2]);
+            events[events.size() - 2]);
   machine.exit("a", 3 << 8);
   run();
-  EXPECT_EQ("a Waiting Process (PID 101) exited with status 3; restarting in 0.1 s", told.back());
+  EXPECT_EQ("a Waiting Process (PID 101) exited with status 3; restarting in 0.1 s", events.back());
   advance(99 * kj::MILLISECONDS);
   EXPECT_FALSE(machine.runs("a"));
   advance(1 * kj::MILLISECONDS);
@@ -197,7 +198,8 @@ TEST_F(SupervisorTest, AFirstStartThatFailsIsFinal) {
   machine.failNextSpawn = kj::str("exec /usr/bin/a: No such file or directory");
   supervisor->start("a");
   run();
-  EXPECT_THAT(told.back(), HasSubstr("a Failed Cannot start /usr/bin/a: exec /usr/bin/a: No such"));
+  EXPECT_THAT(events.back(),
+              HasSubstr("a Failed Cannot start /usr/bin/a: exec /usr/bin/a: No such"));
   advance(60 * kj::SECONDS);
   EXPECT_EQ(1u, machine.spawns);
   auto up = supervisor->whenUp("a");
@@ -218,14 +220,14 @@ TEST_F(SupervisorTest, ALaterStartThatFailsIsTriedAgain) {
   machine.exit("a", 0);
   run();
   EXPECT_EQ(rpc::ServiceState::WAITING, state("a"));
-  EXPECT_THAT(told.back(), HasSubstr("Cannot allocate memory; restarting in 0.1 s"));
+  EXPECT_THAT(events.back(), HasSubstr("Cannot allocate memory; restarting in 0.1 s"));
   advance(1 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("a"));
 }
 
 // Catches: health events without a change, a first check before its delay, "up" before the first
 // good one.
-TEST_F(SupervisorTest, HealthTellsTransitionsOnly) {
+TEST_F(SupervisorTest, OnlyTransitionsOfHealthAreEvents) {
   kj::Maybe<kj::String> problem = kj::str("connection refused");
   unsigned checks = 0;
   auto d = define("a");
@@ -237,22 +239,22 @@ TEST_F(SupervisorTest, HealthTellsTransitionsOnly) {
   supervisor->load(kj::mv(d));
   supervisor->start("a");
   run();
-  told.clear();
+  events.clear();
   EXPECT_FALSE(supervisor->isUp("a"));
   advance(999 * kj::MILLISECONDS);
   EXPECT_EQ(0u, checks);
   advance(1 * kj::MILLISECONDS + 10 * kj::SECONDS);
   EXPECT_EQ(3u, checks);
-  EXPECT_THAT(told, ElementsAre("a Running Health check failed: connection refused"));
+  EXPECT_THAT(events, ElementsAre("a Running Health check failed: connection refused"));
   problem = nullptr;
   advance(10 * kj::SECONDS);
   EXPECT_TRUE(supervisor->isUp("a"));
   problem = kj::str("status 500");
   advance(10 * kj::SECONDS);
   EXPECT_FALSE(supervisor->isUp("a"));
-  EXPECT_THAT(told, ElementsAre("a Running Health check failed: connection refused",
-                                "a Running Health check successful",
-                                "a Running Health check failed: status 500"));
+  EXPECT_THAT(events, ElementsAre("a Running Health check failed: connection refused",
+                                  "a Running Health check successful",
+                                  "a Running Health check failed: status 500"));
 }
 
 // Catches: a service that is up within a second and counts as unhealthy for five, one that never
@@ -303,11 +305,11 @@ TEST_F(SupervisorTest, AHealthCheckThatHangsIsBad) {
   supervisor->load(kj::mv(d));
   supervisor->start("a");
   advance(1500 * kj::MILLISECONDS);
-  EXPECT_EQ("a Running Health check failed: no answer within 500 ms", told.back());
+  EXPECT_EQ("a Running Health check failed: no answer within 500 ms", events.back());
 }
 
 // Catches: health of a service that has just been stopped.
-TEST_F(SupervisorTest, ACheckThatEndsWithTheStopTellsNothing) {
+TEST_F(SupervisorTest, ACheckThatEndsWithTheStopReportsNothing) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   auto d = define("a");
   d.health = HealthCheck{[&]() { return kj::mv(paf.promise); }};
@@ -317,7 +319,7 @@ TEST_F(SupervisorTest, ACheckThatEndsWithTheStopTellsNothing) {
   paf.fulfiller->fulfill();
   auto stopped = supervisor->stop("a");
   EXPECT_TRUE(done(stopped));
-  EXPECT_THAT(told, testing::Not(testing::Contains(HasSubstr("Health check"))));
+  EXPECT_THAT(events, testing::Not(testing::Contains(HasSubstr("Health check"))));
 }
 
 // Catches: health of the dead predecessor shown for the new process.
@@ -364,7 +366,7 @@ TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
 }
 
 // Catches: an event whose age is lost with the brain, or is by a clock that may be set.
-TEST_F(SupervisorTest, EventsTellHowLongAgo) {
+TEST_F(SupervisorTest, EventsHaveTheirAge) {
   advance(7 * kj::SECONDS);
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -441,7 +443,7 @@ TEST_F(SupervisorTest, WhoCarriesTheAnswerGetsItsSignalLater) {
 }
 
 // Catches: a service that the kernel killed for memory and that looks as if somebody had killed it;
-// one kill that is told twice, or after a restart of machined again.
+// one kill that is reported twice, or once more after a restart of machined.
 TEST_F(SupervisorTest, SaysThatMemoryRanOut) {
   auto limited = [&]() {
     auto d = define("a");
@@ -456,16 +458,16 @@ TEST_F(SupervisorTest, SaysThatMemoryRanOut) {
   machine.exit("a", SIGKILL);
   run();
   EXPECT_EQ("a Waiting Process (PID 100) killed: out of memory (limit 64 MiB); restarting",
-            told[told.size() - 2]);
+            events[events.size() - 2]);
   machine.exit("a", SIGKILL);
   advance(1 * kj::SECONDS);
-  EXPECT_THAT(told[told.size() - 2], HasSubstr("killed by signal 9 (Killed); restarting"));
+  EXPECT_THAT(events[events.size() - 2], HasSubstr("killed by signal 9 (Killed); restarting"));
   crashBrain();
   supervisor->load(limited());
   run();
   machine.exit("a", SIGKILL);
   run();
-  EXPECT_THAT(told[told.size() - 2], HasSubstr("killed by signal 9 (Killed); restarting"));
+  EXPECT_THAT(events[events.size() - 2], HasSubstr("killed by signal 9 (Killed); restarting"));
   run();
   machine.exit("a", SIGKILL);
   supervisor = nullptr;
@@ -474,7 +476,7 @@ TEST_F(SupervisorTest, SaysThatMemoryRanOut) {
   startBrain();
   supervisor->load(limited());
   EXPECT_EQ("a Waiting Process ended while machined was away (killed: out of memory); restarting",
-            told.back());
+            events.back());
 }
 
 }  // namespace

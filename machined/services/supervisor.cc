@@ -11,12 +11,12 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kStopAllPatience = 30 * kj::SECONDS;
+constexpr auto kStopAllTimeout = 30 * kj::SECONDS;
 
 }  // namespace
 
 struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHandler {
-  Dependencies surroundings;
+  Dependencies dependencies;
   kj::TreeMap<kj::String, kj::Own<Service>> services;
   kj::Vector<Process1::Survivor> survivors;
   bool stopping = false;  // stopAll() was called
@@ -24,13 +24,13 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   kj::TaskSet aside;
 
   explicit Impl(Dependencies w)
-      : surroundings(kj::mv(w)), survivors(surroundings.process1.takeSurvivors()), aside(*this) {
+      : dependencies(kj::mv(w)), survivors(dependencies.process1.takeSurvivors()), aside(*this) {
     aside.add(reap());
   }
 
   // --- what a service sees ---
 
-  Dependencies& deps() override { return surroundings; }
+  Dependencies& deps() override { return dependencies; }
   kj::TaskSet& tasks() override { return aside; }
   void failed(kj::Exception&& e) override { taskFailed(kj::mv(e)); }
   bool closed() const override { return stopping; }
@@ -73,9 +73,9 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     return ref;
   }
 
-  void unload(Service& service, kj::StringPtr why) {
+  void unload(Service& service, kj::StringPtr problem) {
     auto reference = kj::addRef(service);
-    service.unload(why);
+    service.unload(problem);
     services.erase(service.id());
   }
 
@@ -83,7 +83,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
   // nothing is left to be done now.
   kj::Promise<void> reap() {
     for (;;) {
-      auto exit = co_await surroundings.process1.nextExit();
+      auto exit = co_await dependencies.process1.nextExit();
       KJ_IF_MAYBE (found, services.find(exit.slot)) {
         (*found)->exited(kj::mv(exit));
       } else {
@@ -113,21 +113,21 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     return false;
   }
 
-  kj::Promise<void> stopInTurn(Service& service, kj::TimePoint patience) {
+  kj::Promise<void> stopInTurn(Service& service, kj::TimePoint deadline) {
     auto reference = kj::addRef(service);
-    auto& timer = surroundings.timer;
-    while (hasDependants(service.id()) && timer.now() < patience) {
-      co_await change().exclusiveJoin(timer.atTime(patience));
+    auto& timer = dependencies.timer;
+    while (hasDependants(service.id()) && timer.now() < deadline) {
+      co_await change().exclusiveJoin(timer.atTime(deadline));
     }
     co_await service.stop();
   }
 
   kj::Promise<void> stopAll() {
     stopping = true;
-    auto patience = surroundings.timer.now() + kStopAllPatience;
+    auto deadline = dependencies.timer.now() + kStopAllTimeout;
     kj::Vector<kj::Promise<void>> all;
     for (auto& item : services) {
-      if (!item.value->isSelf()) all.add(stopInTurn(*item.value, patience));
+      if (!item.value->isSelf()) all.add(stopInTurn(*item.value, deadline));
     }
     return kj::joinPromises(all.releaseAsArray());
   }
@@ -140,8 +140,8 @@ void Supervisor::load(ServiceDefinition definition) {
   impl->add(kj::mv(definition)).takeUp(impl->survivors);
 }
 
-void Supervisor::unload(kj::StringPtr id, kj::StringPtr why) {
-  impl->unload(impl->find(id), why);
+void Supervisor::unload(kj::StringPtr id, kj::StringPtr problem) {
+  impl->unload(impl->find(id), problem);
 }
 
 void Supervisor::loadSelf(kj::StringPtr id) {

@@ -1,4 +1,4 @@
-// Services: what runs, why it waits, how it is restarted (spec boot-and-services.md §7).
+// Supervises services: starts and restarts them, waits for their conditions, and stops them.
 //
 // The life of a service is a table of (phase, input) -> (next phase, action), in
 // service-lifecycle.h, pure and tested exhaustively; this class does the actions. Each service runs
@@ -7,13 +7,13 @@
 //
 // After a crash of the brain at any line the successor, which loads the same definitions, adopts
 // the children that process 1 still has, and the containers that containerd has, as soon as it
-// answers: nothing is restarted, history is taken up again (it is held by process 1 under
-// "service/<id>"), health is asked anew. A service that had been stopped stays stopped, one that
-// was waiting waits again, one that was being stopped is stopped. A service that is a part of this
-// program begins again.
+// answers: nothing is restarted, history goes on (it is held by process 1 under "service/<id>"),
+// health is asked anew. A service that had been stopped stays stopped, one that was waiting waits
+// again, one that was being stopped is stopped. A service that is a part of this program begins
+// again.
 //
-// What is asked for and answered happens: a promise of restart(), signal() and kept() resolves when
-// process 1 has done it or holds it as due, and then a successor does it.
+// A request that was answered is carried out: a promise of restart(), signal() and kept() resolves
+// when process 1 has done it or holds it as due, and then a successor does it.
 #pragma once
 
 #include <kj/async.h>
@@ -63,9 +63,9 @@ struct ServiceDefinition {
     int as;
   };
   kj::Vector<Socket> sockets;
-  // Before each start, also after it has ended by itself: what may take long. Dropped when the
-  // service is stopped meanwhile; one that rejects is a start that failed. `note` is told what a
-  // user should know of.
+  // Before each start, also after it has ended by itself: work that may take long. Dropped when the
+  // service is stopped meanwhile; a rejection is a start that failed. `note` gets messages for
+  // users.
   using Prepare = kj::Function<kj::Promise<void>(kj::Function<void(kj::StringPtr)> note)>;
   kj::Maybe<Prepare> prepare;
   // The same, when all else is ready: the image of a container is there.
@@ -81,7 +81,7 @@ struct ServiceDefinition {
   bool awaited = true;  // the boot is not over before it is up
   // Over the API. Who answers the API, or carries it, is not to be stopped by it.
   bool mayBeStarted = true, mayBeStopped = true;
-  // Who asks for something may hang on it: a restart or a signal comes 100 ms after the answer.
+  // The caller may depend on the service: a restart or a signal comes 100 ms after the answer.
   bool carriesApi = false;
 };
 
@@ -96,7 +96,8 @@ class Supervisor {
     kj::Function<kj::Promise<kj::AutoCloseFd>(kj::StringPtr id)> output;
     // Every state or health change, at once: the event ring and the console.
     kj::Function<void(rpc::ServiceStateEvent::Reader)> announce;
-    // What a service is started with, K=V, made of its definition's at each start. None: just that.
+    // The environment that a service is started with, K=V, made of its definition's at each start.
+    // None: just that.
     kj::Maybe<
         kj::Function<kj::Array<kj::String>(kj::StringPtr id, kj::ArrayPtr<const kj::String> own)>>
         environment = nullptr;
@@ -111,7 +112,7 @@ class Supervisor {
   void load(ServiceDefinition definition);  // state Initialized, or what the predecessor left
   // Ends a part at once; it is no service of this machine any more, until it is loaded again, by
   // this brain or the next: then it is as new.
-  void unload(kj::StringPtr id, kj::StringPtr why);
+  void unload(kj::StringPtr id, kj::StringPtr problem);
   // Nothing to do when it was started before. One that is stopping is started when it has ended.
   void start(kj::StringPtr id);
   // Stop, then start, whether or not the caller stays.

@@ -1,5 +1,5 @@
-// What the tests of the supervisor stand on: a process 1 that does what it is told, and time that
-// passes when a test says so.
+// Fixture of the tests of the supervisor: a process 1 that a test drives, and time that passes when
+// a test says so.
 #pragma once
 
 #include <capnp/message.h>
@@ -41,9 +41,9 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
-  std::vector<std::string> told;  // "id State message"
-  kj::StringPtr configured = "";  // a variable of every service
-  uint64_t memoryKills = 0;       // of every cgroup
+  std::vector<std::string> events;  // "id State message"
+  kj::StringPtr configured = "";    // a variable of every service
+  uint64_t memoryKills = 0;         // of every cgroup
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
 
@@ -56,25 +56,31 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   void startBrain() {
     process1 = kj::heap<FakeProcess1>(machine);
     supervisor = kj::heap<Supervisor>(Supervisor::Dependencies{
-        *process1, timer, *this, []() { return 0.0; },
-        [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+        .process1 = *process1,
+        .timer = timer,
+        .clock = *this,
+        .random = []() { return 0.0; },
+        .output = [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
           return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
         },
-        [this](rpc::ServiceStateEvent::Reader e) {
-          told.push_back(
-              kj::str(e.getService(), " ", nameOf(e.getState()), " ", e.getMessage()).cStr());
-        },
-        kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
-            [this](kj::StringPtr id, kj::ArrayPtr<const kj::String> own) {
-              return kj::arr(kj::str(id, own.size()), kj::str(configured));
-            }),
-        kj::Function<uint64_t(kj::StringPtr)>([this](kj::StringPtr) { return memoryKills; })});
+        .announce =
+            [this](rpc::ServiceStateEvent::Reader e) {
+              events.push_back(
+                  kj::str(e.getService(), " ", nameOf(e.getState()), " ", e.getMessage()).cStr());
+            },
+        .environment =
+            kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
+                [this](kj::StringPtr id, kj::ArrayPtr<const kj::String> own) {
+                  return kj::arr(kj::str(id, own.size()), kj::str(configured));
+                }),
+        .memoryKills =
+            kj::Function<uint64_t(kj::StringPtr)>([this](kj::StringPtr) { return memoryKills; })});
   }
   void crashBrain() {
     run();
     supervisor = nullptr;
     process1 = nullptr;
-    told.clear();
+    events.clear();
     startBrain();
   }
 

@@ -1,9 +1,9 @@
-// What machine.files appended to files below /var: which text, so that it can be found and taken
-// out again.
+// Notes of the text that machine.files appended to files below /var, so that it can be found and
+// taken out again.
 //
 // The notes are in one file that is replaced as a whole. A text is noted before it is written to
 // its file and forgotten after it was taken out of it; so at any time each text that we wrote is
-// noted. The notes hold what the config holds: root alone may read them.
+// noted. The notes hold secrets of the config: root alone may read them.
 #pragma once
 
 #include <kj/map.h>

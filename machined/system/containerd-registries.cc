@@ -171,11 +171,11 @@ class Renderer {
   // After the endpoints containerd asks the registry itself. A file without any section for a host
   // is one that it does not take, so the registry has one too.
   void addHosts(kj::StringPtr name, kj::Maybe<kj::StringPtr> registry, Endpoints endpoints) {
-    std::set<std::string> seen;
+    std::set<std::string> added;
     auto sections = kj::str(), top = kj::str();
     auto add = [&](kj::StringPtr endpoint, bool asItIs) {
       auto url = parseUrl(endpoint);
-      if (!seen.insert(url.text.cStr()).second) return;
+      if (!added.insert(url.text.cStr()).second) return;
       sections = kj::str(sections, "\n[host.", quoted(url.text),
                          "]\ncapabilities = [\"pull\", \"resolve\"]\n",
                          url.hasPath || asItIs ? "override_path = true\n" : "",
@@ -187,17 +187,17 @@ class Renderer {
     KJ_IF_MAYBE (r, registry) {
       auto host = defaultHost(*r);
       top = tlsLines(host);
-      if (top.size() > 0 || seen.empty()) {
+      if (top.size() > 0 || added.empty()) {
         auto url = kj::str("https://", host);
         top = kj::str("server = ", quoted(url), "\n", top);
         add(url, false);
       }
     }
-    if (seen.empty()) return;
+    if (added.empty()) return;
     files.add(kj::str("certs.d/", name, "/hosts.toml"), kj::str(kNotice, top, sections));
   }
 
-  // What containerd takes first of the credentials.
+  // The credentials that containerd prefers.
   static kj::String authLines(config::RegistryAuth::Reader auth) {
     auto line = [](kj::StringPtr key, kj::StringPtr value) {
       return kj::str(key, " = ", quoted(value), "\n");
@@ -237,7 +237,7 @@ RegistryFile::~RegistryFile() noexcept(false) {
   zeroize(content);
 }
 
-OomScores oomScoresHere() {
+OomScores ownOomScores() {
   return prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE) == 1 ? OomScores::kAny : OomScores::kNotLower;
 }
 
@@ -263,7 +263,7 @@ void writeRegistryFiles(kj::StringPtr folder, kj::ArrayPtr<const RegistryFile> f
     }
     replaceFile(directory, parts.name, file.content.asArray(), FileAttributes{});
   }
-  // What is left of an earlier config; a directory goes when it is empty.
+  // The files of an earlier config are removed; a directory goes when it is empty.
   std::vector<fs::path> found;
   for (auto& entry : fs::recursive_directory_iterator(folder.cStr())) found.push_back(entry.path());
   for (auto path = found.rbegin(); path != found.rend(); ++path) {

@@ -31,10 +31,10 @@ struct RegistryFile {
   ~RegistryFile() noexcept(false);
 };
 
-// Whether what containerd starts may get a lower OOM score than containerd itself has: that needs
-// CAP_SYS_RESOURCE, which a node in a container may be without, and pods would not start.
+// Decides if processes of containerd may get a lower OOM score than containerd itself has: that
+// needs CAP_SYS_RESOURCE, which a node in a container may be without, and pods would not start.
 enum class OomScores { kAny, kNotLower };
-OomScores oomScoresHere();
+OomScores ownOomScores();
 
 // In the order in which they are to be written: what a file names comes before it. `folder` is
 // where they will be.

@@ -52,7 +52,7 @@ TEST(Sysctls, AreWrittenWhereTheyBelong) {
   EXPECT_EQ("1", readFile(file));
 }
 
-// Catches: a refused setting that nobody hears of.
+// Catches: a refused setting that is not reported.
 TEST(Sysctls, RefusedOnesAreNamed) {
   Folder folder;
   makeDirectories(kj::str(folder.path, "/a"));

@@ -10,7 +10,7 @@ namespace talos::machined {
 namespace {
 
 // The config's check lets no blank through; a file must not depend on that.
-bool isWord(kj::StringPtr text) {
+bool isOneField(kj::StringPtr text) {
   for (char c : text) {
     if (static_cast<unsigned char>(c) <= ' ' || c == '#') return false;
   }
@@ -26,8 +26,8 @@ kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::Strin
                                        : kj::str(hostname, ".", domainname, " ", hostname);
   auto lines = kj::str();
   for (auto& line : more) {
-    bool good = isWord(line.address) && !line.names.empty();
-    for (auto& name : line.names) good = good && isWord(name);
+    bool good = isOneField(line.address) && !line.names.empty();
+    for (auto& name : line.names) good = good && isOneField(name);
     if (good) lines = kj::str(lines, line.address, " ", kj::strArray(line.names, " "), "\n");
   }
   return kj::str("127.0.0.1 localhost\n", address == nullptr ? "127.0.1.1"_kj : address, " ", names,

@@ -1,5 +1,4 @@
-// What the brain sets in the kernel before anything else runs (spec boot-and-services.md §4.4,
-// §5.5).
+// Kernel settings that the brain makes before anything else runs.
 #pragma once
 
 #include "common/base/kernel-arguments.h"

@@ -1,5 +1,5 @@
-// machine.env: the environment of the services (spec boot-and-services.md §7.2). Pure. Values may
-// be secrets (a proxy with a password): they are in no message.
+// machine.env: the environment of the services . Pure. Values may be secrets (a proxy with a
+// password): they are in no message.
 #pragma once
 
 #include <kj/string.h>
@@ -13,12 +13,12 @@ namespace talos::machined {
 // are written: it talks to machines of its cluster only.
 kj::Vector<kj::String> serviceEnvironment(kj::StringPtr service, config::Machine::Reader machine);
 
-// What a service is started with: what the system sets itself wins.
+// The environment that a service is started with: the system's own values win.
 kj::Array<kj::String> joinEnvironment(kj::ArrayPtr<const kj::String> own,
                                       kj::ArrayPtr<const kj::String> users);
 
-// Whether a process with this environ(5) (entries ended by NUL), of whose variables the system sets
-// some, has what the user wants.
+// True if a process with this environ(5) (entries ended by NUL), of whose variables the system sets
+// some, has the user's values.
 bool hasEnvironment(kj::ArrayPtr<const char> environ, kj::ArrayPtr<const kj::String> users);
 
 }  // namespace talos::machined

@@ -105,8 +105,8 @@ TEST_F(SysctlsTest, TheNotesComeFirst) {
   EXPECT_EQ("1", value("net/ipv4/ip_forward"));
 }
 
-// Catches: the first refusal that keeps the others from being done, and one that is not told.
-TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsTold) {
+// Catches: the first refusal that keeps the others from being done, and one that is not reported.
+TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsReported) {
   EXPECT_THAT(
       apply({{"kernel.absent", "1"},
              {"net.ipv4", "1"},
@@ -120,8 +120,8 @@ TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsTold) {
   EXPECT_EQ("0", value("net/ipv4/ip_forward"));
 }
 
-// Catches: a problem told for ever because of a parameter that is gone with its module, and a value
-// that nobody has read "set back".
+// Catches: a problem reported for ever because of a parameter that is gone with its module, and a
+// value that nobody has read "set back".
 TEST_F(SysctlsTest, WhatIsGoneOrCannotBeReadIsNotSetBack) {
   tree.put("/proc/kernel/module", "1\n");
   tree.put("/proc/kernel/unreadable", std::string(70000, '9').c_str());  // more than is read

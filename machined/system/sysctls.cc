@@ -71,7 +71,7 @@ class Kernel {
  public:
   explicit Kernel(kj::StringPtr procSys) : tree(openTree(procSys)) {}
 
-  // Throws in the kernel's words.
+  // Throws with the kernel's message.
   void write(kj::StringPtr path, kj::StringPtr value) {
     auto file = open(path, O_WRONLY);
     // With the end of the line: a write of no bytes at all would leave what is there.
@@ -182,8 +182,8 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
     }
   }
   auto text = kj::strArray(problems, "\n");
-  bool news = text != told;
-  told = kj::mv(text);
+  bool news = text != lastReported;
+  lastReported = kj::mv(text);
   return {kj::mv(problems), news};
 }
 

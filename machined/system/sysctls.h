@@ -1,10 +1,9 @@
-// machine.sysctls: kernel parameters (spec machine-config.md §3), set at boot and whenever the
-// config changes.
+// machine.sysctls: kernel parameters , set at boot and whenever the config changes.
 //
 // Before the first change of a parameter, its original value is noted in a file in memory. So a
 // parameter that is removed from the config gets its original value back, even when the brain has
 // died since; a reboot clears the notes together with the settings. All parameters are attempted;
-// each failure is reported in the kernel's words.
+// each failure is reported with the kernel's message.
 #pragma once
 
 #include <kj/string.h>
@@ -38,12 +37,12 @@ class UserSysctls {
   UserSysctls(kj::StringPtr procSys, kj::StringPtr notes, SysctlScope scope = SysctlScope::kAll)
       : procSys(kj::str(procSys)), notes(kj::str(notes)), scope(scope) {}
 
-  // Whether apply() was called since the machine started.
+  // True if apply() was called since the machine started.
   bool begun() const;
   SysctlProblems apply(kj::ArrayPtr<const WantedSysctl> wanted);
 
  private:
-  kj::String procSys, notes, told;
+  kj::String procSys, notes, lastReported;
   SysctlScope scope;
 
   bool isOurs(kj::StringPtr path) const;  // below /proc/sys

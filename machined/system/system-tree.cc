@@ -78,7 +78,7 @@ kj::AutoCloseFd makeDirectoriesIn(int tree, kj::StringPtr relative, mode_t mode)
       KJ_SYSCALL(fchmodat(above, name.cStr(), mode, 0), part);
       there = tryOpen(tree, part, O_RDONLY | O_DIRECTORY, Links::kBeneath);
     }
-    above = kj::mv(KJ_REQUIRE_NONNULL(there, "a directory went away", part));
+    above = kj::mv(KJ_REQUIRE_NONNULL(there, "a directory was removed meanwhile", part));
   }
   return above;
 }

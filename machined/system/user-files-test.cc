@@ -45,8 +45,8 @@ class UserFilesTest : public testing::Test {
   static UserFile overwrite(kj::StringPtr path, kj::StringPtr content, mode_t mode = 0644) {
     return UserFile(FileOp::OVERWRITE, path, content, mode);
   }
-  // What is seen under a path of the image.
-  std::string seen(kj::StringPtr path) {
+  // The text that is shown under a path of the image.
+  std::string shown(kj::StringPtr path) {
     auto found = mounts.binds.find(tree.path(path).cStr());
     if (found == mounts.binds.end()) return "(image) " + tree.get(path);
     return readFile(found->second.c_str()).cStr();
@@ -102,13 +102,13 @@ TEST_F(UserFilesTest, FilesOfTheImageAreShownOver) {
     EXPECT_THAT(write({append("/etc/ssl/certs/ca-certificates", "C\n"),
                        append("/etc/ssl/certs/ca-certificates.crt", "D\n")}),
                 IsEmpty());
-    EXPECT_EQ("A\nB\n\nC\n\nD\n", seen("/etc/ssl/certs/ca-certificates.crt"));
+    EXPECT_EQ("A\nB\n\nC\n\nD\n", shown("/etc/ssl/certs/ca-certificates.crt"));
     EXPECT_EQ(1u, mounts.binds.size()) << "one file has one mount, whichever names it has";
   }
   EXPECT_EQ("A\nB\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
   EXPECT_EQ(0755u, tree.mode("/var/etc/ssl/certs"));
   EXPECT_THAT(write({append("/etc/ssl/certs/ca-certificates", "E\n", 0600)}), IsEmpty());
-  EXPECT_EQ("A\nB\n\nE\n", seen("/etc/ssl/certs/ca-certificates.crt"));
+  EXPECT_EQ("A\nB\n\nE\n", shown("/etc/ssl/certs/ca-certificates.crt"));
   EXPECT_EQ(0600u, tree.mode("/var/etc/ssl/certs/ca-certificates.crt"));
 }
 
@@ -170,7 +170,7 @@ TEST_F(UserFilesTest, ARefusedMountIsAProblemAndMadeInTheNextRun) {
   EXPECT_THAT(write({overwrite("/etc/issue", "B\n")}), ElementsAre(HasSubstr("refused")));
   mounts.refuse = false;
   EXPECT_THAT(write({overwrite("/etc/issue", "B\n")}), IsEmpty());
-  EXPECT_EQ("B\n", seen("/etc/issue"));
+  EXPECT_EQ("B\n", shown("/etc/issue"));
 }
 
 // Catches: text that is appended again by every boot; one that stays when the config says

@@ -30,8 +30,8 @@ bool isDirectlyIn(kj::StringPtr path, kj::StringPtr folder) {
   return path.startsWith(folder) && path.slice(folder.size()).findFirst('/') == nullptr;
 }
 
-[[noreturn]] void refuse(kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition, why);
+[[noreturn]] void refuse(kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition, problem);
 }
 
 // Where a file is.
@@ -43,8 +43,8 @@ struct Place {
   kj::Maybe<struct stat> there;
 };
 
-// What the entries for one file make of it.
-struct Wish {
+// The content, mode and base of one file, made of its entries.
+struct DesiredFile {
   kj::Maybe<kj::Array<char>> base;  // none: what is in the file
   kj::Vector<char> appended;
   kj::Maybe<mode_t> mode;  // none: no entry was good
@@ -55,9 +55,9 @@ struct Wish {
     whole.addAll(appended);
     return whole.releaseAsArray();
   }
-  Wish() = default;
-  Wish(Wish&&) = default;
-  ~Wish() noexcept(false) {
+  DesiredFile() = default;
+  DesiredFile(DesiredFile&&) = default;
+  ~DesiredFile() noexcept(false) {
     KJ_IF_MAYBE (b, base) zeroize(*b);
     zeroize(appended);
   }
@@ -81,7 +81,7 @@ class Writer {
         auto place = find(files[i]);
         auto group = entriesFor(place, i);
         done.insert(group.begin(), group.end());
-        write(place, wishOf(place, group));
+        write(place, desiredFileOf(place, group));
       });
     }
     for (auto& path : notes.files()) {
@@ -132,8 +132,11 @@ class Writer {
       fail(ErrorKind::kNotFound, "no such file; use op: create");
     KJ_IF_MAYBE (fd, found) relative = relativeTo(tree, *fd);
     auto parts = split(relative);
-    Place place{kj::str(prefix, relative), makeDirectoriesIn(tree, parts.directory, 0755),
-                kj::mv(parts.name), true, nullptr};
+    Place place{.path = kj::str(prefix, relative),
+                .folder = makeDirectoriesIn(tree, parts.directory, 0755),
+                .name = kj::mv(parts.name),
+                .inPlace = true,
+                .there = nullptr};
     place.there = tryStat(place.folder, place.name);
     if (found == nullptr && place.there != nullptr) refuse("it is a dangling symbolic link");
     return place;
@@ -168,7 +171,7 @@ class Writer {
     group.add(first);
     for (size_t i = first + 1; i < files.size(); ++i) {
       bool same = files[i].path == files[first].path;
-      // What cannot be found is reported in its own turn.
+      // A file that cannot be found is reported in its own turn.
       auto ignored = kj::runCatchingExceptions([&]() {
         auto op = config::FileOp::OVERWRITE;  // makes nothing
         if (!same) same = find(UserFile(op, files[i].path, "", 0)).path == place.path;
@@ -180,29 +183,29 @@ class Writer {
 
   // --- what ---
 
-  Wish wishOf(const Place& place, kj::ArrayPtr<const size_t> group) {
-    Wish wish;
+  DesiredFile desiredFileOf(const Place& place, kj::ArrayPtr<const size_t> group) {
+    DesiredFile desired;
     for (auto i : group) {
       auto& file = files[i];
       attempt(i, [&]() {
         checkKind(place);
-        bool exists = place.there != nullptr || wish.base != nullptr;
+        bool exists = place.there != nullptr || desired.base != nullptr;
         if (file.op == config::FileOp::CREATE && !place.inPlace)
           refuse("a file can be created only below /var");
         if (file.op != config::FileOp::CREATE && !exists)
           fail(ErrorKind::kNotFound, "no such file; use op: create");
         if (file.op == config::FileOp::APPEND) {
-          wish.appended.add('\n');
-          wish.appended.addAll(file.content);
+          desired.appended.add('\n');
+          desired.appended.addAll(file.content);
         } else {
-          zeroize(wish.appended);
-          wish.appended.clear();
-          wish.base = kj::heapArray(file.content.asArray());
+          zeroize(desired.appended);
+          desired.appended.clear();
+          desired.base = kj::heapArray(file.content.asArray());
         }
-        wish.mode = file.mode;
+        desired.mode = file.mode;
       });
     }
-    return wish;
+    return desired;
   }
 
   static void checkKind(const Place& place) {
@@ -220,18 +223,18 @@ class Writer {
 
   // --- how ---
 
-  void write(const Place& place, const Wish& wish) {
-    KJ_IF_MAYBE (mode, wish.mode) {
+  void write(const Place& place, const DesiredFile& desired) {
+    KJ_IF_MAYBE (mode, desired.mode) {
       if (!place.inPlace) {
-        writeOver(place, wish, *mode);
+        writeOver(place, desired, *mode);
       } else {
-        KJ_IF_MAYBE (base, wish.base) {
-          auto want = wish.over(*base);
+        KJ_IF_MAYBE (base, desired.base) {
+          auto want = desired.over(*base);
           KJ_DEFER(zeroize(want));
           put(place, want, *mode);
           forget(place.path);
         } else {
-          append(place, wish, *mode);
+          append(place, desired, *mode);
         }
       }
     }
@@ -253,19 +256,19 @@ class Writer {
     replaceFile(place.folder, place.name, want, attributes);
   }
 
-  void append(const Place& place, const Wish& wish, mode_t mode) {
+  void append(const Place& place, const DesiredFile& desired, mode_t mode) {
     auto current = contentOf(place);
     KJ_DEFER(zeroize(current));
     kj::Vector<Block> blocks;
     KJ_DEFER(for (auto& b : blocks) zeroize(b));
     for (auto& block : notes.of(place.path)) blocks.add(kj::heapArray(block.asPtr()));
-    kj::ArrayPtr<const char> appended = wish.appended.asPtr();
+    kj::ArrayPtr<const char> appended = desired.appended.asPtr();
     // Of a run whose notes were lost.
     if (current.size() >= appended.size() &&
         current.slice(current.size() - appended.size(), current.size()) == appended)
       blocks.add(kj::heapArray(appended));
     auto base = withoutBlock(current, blocks);
-    auto want = wish.over(base);
+    auto want = desired.over(base);
     KJ_DEFER(zeroize(want); zeroize(base));
     kept.insert(place.path.cStr());
     if (notes.note(place.path, appended)) saveNotes();
@@ -276,25 +279,28 @@ class Writer {
     }
   }
 
-  void writeOver(const Place& place, const Wish& wish, mode_t mode) {
+  void writeOver(const Place& place, const DesiredFile& desired, mode_t mode) {
     kj::Array<char> base;
-    KJ_IF_MAYBE (b, wish.base) {
+    KJ_IF_MAYBE (b, desired.base) {
       base = kj::heapArray(b->asPtr());
     } else {
       base = contentOf(place);
     }
-    auto want = wish.over(base);
+    auto want = desired.over(base);
     KJ_DEFER(zeroize(want); zeroize(base));
     auto parts = split(place.path.slice(1));
-    Place copy{kj::str("/var", place.path), makeDirectoriesIn(varTree, parts.directory, 0755),
-               kj::mv(parts.name), true, nullptr};
+    Place copy{.path = kj::str("/var", place.path),
+               .folder = makeDirectoriesIn(varTree, parts.directory, 0755),
+               .name = kj::mv(parts.name),
+               .inPlace = true,
+               .there = nullptr};
     copy.there = tryStat(copy.folder, copy.name);
     checkKind(copy);
     put(copy, want, mode);
     show(copy, kj::str(root, place.path));
   }
 
-  // What is shown there already is left alone: somebody may be reading it.
+  // A mount that is there already is left alone: somebody may be reading it.
   void show(const Place& copy, kj::StringPtr target) {
     if (mounts.isMountPoint(target)) {
       auto now = KJ_REQUIRE_NONNULL(tryStat(AT_FDCWD, target));

@@ -1,13 +1,12 @@
-// machine.files: the files that the config asks for, written at each boot (spec machine-config.md
-// §6.3, boot-and-services.md §4.4).
+// machine.files: the files that the config asks for, written at each boot.
 //
 // Below /var, and directly in /etc/kubernetes/manifests, a file is written in its place. Everything
 // else belongs to the image, which is read-only: there the result is written to /var<path> and
 // mounted read-only over the path. Links are followed as long as they stay where the path may lead:
 // so a second name of a file shows the same content. Directories that are missing are made, 0755.
 //
-// `append` starts from what the image has, or, below /var, from what is in the file without the
-// text that an earlier run appended: that text is noted in /var/system/appended before the file is
+// `append` starts from the image's file, or, below /var, from the file's content without the text
+// that an earlier run appended: that text is noted in /var/system/appended before the file is
 // touched. So a second run, another boot, a crash at any line, and a config that says something
 // else now (or nothing any more) all lead to the same file, and what others wrote to it stays.
 //

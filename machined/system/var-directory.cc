@@ -64,7 +64,7 @@ void mountOverlays(kj::StringPtr root, Mounts& mounts) {
     }
     auto upper = kj::str("system/overlays/", name, "-diff");
     auto work = kj::str("system/overlays/", name, "-workdir");
-    // What is written there is seen with the permissions of the upper layer's top.
+    // Files written there are shown with the permissions of the upper layer's top.
     makeDirectoriesIn(var, upper, 0755);
     makeDirectoriesIn(var, work, 0755);
     mounts.overlay(target, kj::str(root, "/var/", upper), kj::str(root, "/var/", work), target);

@@ -1,5 +1,4 @@
-// /var, and the directories of the image's root that are writable by means of it (spec
-// boot-and-services.md §2.1 E and F, §4.4).
+// /var, and the directories of the image's root that are writable by means of it.
 //
 // As long as there is no partition for it, /var is memory: bounded, and empty after each boot.
 // Every step looks first at what is there, so a run after a crash in the middle of another comes to

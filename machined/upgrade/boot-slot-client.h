@@ -1,5 +1,5 @@
 // The slots of this node's system disk, as the program that works on them
-// (machined/disk/installer/boot-slot-writer.h) tells and changes them, and the other partitions of
+// (machined/disk/installer/boot-slot-writer.h) reads and changes them, and the other partitions of
 // that disk.
 //
 // Nothing is remembered: the disk is looked for each time, and the program reads what is on it. All
@@ -18,7 +18,7 @@ namespace talos::machined {
 // The partition of this name on the disk that has STATE and BOOT. Pure.
 kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name);
 
-// What goes into a slot: an image that is unpacked, or the places of its files in an archive.
+// The content of a slot: an image that is unpacked, or the places of its files in an archive.
 using NewSystem = kj::OneOf<ImageView, ImageArchive>;
 
 class BootSlots {
@@ -28,7 +28,7 @@ class BootSlots {
       : installer(installer), devices(kj::mv(devices)) {}
 
   kj::Promise<kj::String> partition(kj::StringPtr name);  // its device; the name is a constant
-  // What the boot loader will start, and the systems that are whole.
+  // The slot that the boot loader will start, and the systems that are whole.
   kj::Promise<install::SlotsOnDisk> look();
   // One write: from there on the next start is that.
   kj::Promise<void> choose(install::Slot confirmed, kj::Maybe<install::Slot> attempt,

@@ -187,8 +187,8 @@ TEST_F(ArchivesTest, AreFetched) {
   EXPECT_THAT(server.asked, ElementsAre("GET /i.tar HTTP/1.1"));
 }
 
-// Catches: a download that begins anew after each interruption, and never ends on a bad line; one
-// whose second part is put in the wrong place.
+// Catches: a download that starts at the beginning after each interruption, and never ends on a bad
+// line; one whose second part is put in the wrong place.
 TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
   TestServer server(io, ok(whole));
   unsigned asked = 0;
@@ -263,13 +263,14 @@ TEST_F(ArchivesTest, AreReceived) {
   auto changed = kj::heapArray(archive.asPtr());
   changed[5] ^= 1;
   EXPECT_THAT(receive(file(changed)), HasSubstr("InvalidArgument: ./i.tar is not the image"));
-  EXPECT_THAT(receive(file(archive.slice(0, 1000))), HasSubstr("./i.tar has become shorter"));
+  EXPECT_THAT(receive(file(archive.slice(0, 1000))),
+              HasSubstr("./i.tar was truncated while being read"));
   auto huge = file(archive);
   huge.size = kMostImageBytes + 1;
   EXPECT_THAT(receive(kj::mv(huge)), HasSubstr("1 byte to 1024 MiB"));
 }
 
-// Catches: a server that sends us on in vain, or for ever; a page without a word that is an image.
+// Catches: a server that redirects in vain, or for ever; a page that is taken for an image.
 TEST_F(ArchivesTest, AreFetchedFromWhereTheServerSendsUs) {
   TestServer server(io, ok(whole));
   server.behaviour = [&](kj::AsyncIoStream& stream) {
@@ -323,7 +324,7 @@ TEST_F(ArchivesTest, ASlowDiskIsNotTheServersSilence) {
 }
 
 // Catches: an archive and its signature that may each take all of the time; a client that keeps the
-// node busy for days, a little before each minute is over.
+// node busy for days, a little before the end of each minute.
 TEST_F(ArchivesTest, AllOfItIsOverInTime) {
   KeyPair own;
   archive = installerArchive(1'150'000);
@@ -365,7 +366,7 @@ TEST_F(ArchivesTest, WhereASignatureGoesOnIsNotBelieved) {
   KeyPair own;
   TestServer server(io, ok(whole));
   foreign.lies = true;
-  EXPECT_THAT(fetch(at(server), own.pem()), HasSubstr("not where it was to go on"));
+  EXPECT_THAT(fetch(at(server), own.pem()), HasSubstr("not the range that was requested"));
   EXPECT_EQ(server.asked.size(), 1u);
 }
 

@@ -21,8 +21,8 @@ constexpr unsigned kMostIdleTries = 5;
 // Of a client: so many reads at a time.
 constexpr size_t kWindowReads = 16;
 
-[[noreturn]] void wrongUrl(kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, kj::str("the URL of the image: ", why));
+[[noreturn]] void wrongUrl(kj::StringPtr problem) {
+  fail(ErrorKind::kInvalidArgument, kj::str("the URL of the image: ", problem));
 }
 
 kj::String digestOf(kj::StringPtr fragment) {
@@ -72,7 +72,7 @@ kj::Maybe<ArchiveUrl> archiveUrl(kj::StringPtr image, kj::StringPtr query) {
   }
   if (!named && !url.place.secure) {
     wrongUrl(
-        "http does not tell who sent the image; name its digest, http://…#sha256=<hex>, as "
+        "http does not authenticate the server; name its digest, http://…#sha256=<hex>, as "
         "sha256sum prints it, or use https");
   }
   return kj::mv(url);
@@ -91,7 +91,7 @@ class RealImageArchives::ToSpool final : public Target {
   uint64_t have() const override { return spool.size(); }
   void begins(uint64_t from, uint64_t size) override {
     if (from == 0) spool.startOver();
-    KJ_REQUIRE(from == spool.size(), "not where it was to go on");
+    KJ_REQUIRE(from == spool.size(), "not the range that was requested");
     total = size;
     requireSize(size);
     reserved = size == 0;
@@ -123,7 +123,7 @@ class RealImageArchives::ToMemory final : public Target {
  public:
   uint64_t have() const override { return bytes.size(); }
   void begins(uint64_t from, uint64_t) override {
-    KJ_REQUIRE(from <= bytes.size(), "not where it was to go on");
+    KJ_REQUIRE(from <= bytes.size(), "not the range that was requested");
     bytes.resize(from);
   }
   kj::Promise<void> piece(kj::Array<kj::byte> more) override {
@@ -155,7 +155,7 @@ class RealImageArchives::Watched final : public HttpPieces {
     });
     co_await target.piece(kj::mv(bytes));
   }
-  kj::TimePoint heard() const { return taking > 0 ? timer.now() : last; }
+  kj::TimePoint lastProgress() const { return taking > 0 ? timer.now() : last; }
   // A server may send a part of what it was asked for, and that whole.
   void requireWhole(uint64_t have) const {
     if (have >= whole) return;
@@ -196,7 +196,7 @@ kj::Promise<void> RealImageArchives::stalled(const Watched& watched, const HttpP
       doing = kj::str(state.doing);
       since = now;
     }
-    since = kj::max(since, watched.heard());
+    since = kj::max(since, watched.lastProgress());
     if (now - since >= kSilence) {
       fail(ErrorKind::kDeadlineExceeded,
            kj::str("nothing came for ", kSilence / kj::SECONDS, " s: ", doing));
@@ -309,7 +309,7 @@ kj::Promise<void> RealImageArchives::take(ClientFile& file, kj::StringPtr name, 
       request.setSize(size);
       reads.add(request.send().then([size, name](auto&& answer) {
         if (answer.getBytes().size() != size) {
-          fail(ErrorKind::kInvalidArgument, kj::str(name, " has become shorter"));
+          fail(ErrorKind::kInvalidArgument, kj::str(name, " was truncated while being read"));
         }
         return kj::heapArray(answer.getBytes());
       }));

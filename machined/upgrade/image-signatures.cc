@@ -18,10 +18,10 @@ size_t digestAt(kj::StringPtr pinned) {
     if (isSha256(pinned.slice(*at + 1))) return *at + 1;
   }
   fail(ErrorKind::kInternal,
-       kj::str("containerd does not tell the digest of the image: \"", pinned, "\""));
+       kj::str("containerd did not report the digest of the image: \"", pinned, "\""));
 }
 
-// What the key says of the image's signatures.
+// The verdict of the key on the image's signatures.
 struct Found {
   size_t signatures = 0;
   bool fits = false;
@@ -79,16 +79,17 @@ kj::Promise<void> requireSignature(Containerd& containerd, ForeignBytes& foreign
   pki::VerifyKey key(pem);
   auto place = signaturesOf(pinned);
   auto digest = kj::str(pinned.slice(digestAt(pinned)));
-  auto refuse = [&](kj::StringPtr why) {
+  auto refuse = [&](kj::StringPtr problem) {
     return error(ErrorKind::kPermissionDenied,
                  kj::str(pinned, " is not signed by the key of machine.install.imageKey, ",
-                         key.name(), ": ", why, "; nothing was written"));
+                         key.name(), ": ", problem, "; nothing was written"));
   };
   kj::Maybe<Found> found;
   kj::Maybe<kj::Exception> wrong;
   co_await look(containerd, foreign, place, digest, key)
       .then([&](Found f) { found = kj::mv(f); }, [&](kj::Exception&& e) { wrong = kj::mv(e); });
-  // What was pulled is of no use any more; a later pull replaces what cannot be removed now.
+  // The pulled artifact is of no use any more; a later pull replaces one that cannot be removed
+  // now.
   co_await forgetImage(containerd, kj::str(place)).catch_([](kj::Exception&&) {});
   KJ_IF_MAYBE (e, wrong) {
     switch (kindOf(*e)) {
@@ -100,7 +101,7 @@ kj::Promise<void> requireSignature(Containerd& containerd, ForeignBytes& foreign
         kj::throwFatalException(
             refuse(kj::str(place, " has no signatures that can be read: ", messageOf(*e))));
       default:
-        fail(kindOf(*e), kj::str("cannot tell whether ", pinned, " is signed: ", messageOf(*e)));
+        fail(kindOf(*e), kj::str("cannot verify whether ", pinned, " is signed: ", messageOf(*e)));
     }
   }
   auto& f = KJ_ASSERT_NONNULL(found);

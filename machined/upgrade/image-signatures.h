@@ -18,7 +18,7 @@ namespace talos::machined {
 kj::String signaturesOf(kj::StringPtr pinned);
 
 // `key` is the public one, in PEM. PermissionDenied, saying why, when the image has no signature by
-// it; Unavailable and so on when nobody can tell.
+// it; Unavailable and so on when that cannot be found out.
 kj::Promise<void> requireSignature(Containerd& containerd, ForeignBytes& foreign, kj::String pinned,
                                    kj::String key);
 

@@ -102,9 +102,9 @@ TEST_F(SpoolTest, WhatCannotBeReadIsAnError) {
   KJ_SYSCALL(ftruncate(spool->descriptor(), 1 << 20));
   for (auto* signer : {&whole, &pieces}) {
     EXPECT_THAT(problem(spool->hasSignature(signer->verifier(), signer->sign(text))),
-                HasSubstr("has become shorter"));
+                HasSubstr("was truncated while being read"));
   }
-  EXPECT_THAT(problem(spool->digest()), HasSubstr("has become shorter"));
+  EXPECT_THAT(problem(spool->digest()), HasSubstr("was truncated while being read"));
 }
 
 // Catches: bytes of a try that was given up, which the disk takes when others were verified

@@ -48,7 +48,7 @@ void readAll(int fd, uint64_t size, kj::ArrayPtr<kj::byte> room,
              kj::FunctionParam<void(kj::ArrayPtr<const kj::byte>)> take) {
   for (uint64_t at = 0; at < size;) {
     auto n = readAt(fd, at, room.slice(0, kj::min(size - at, room.size())), kName);
-    KJ_REQUIRE(n > 0, "the image on EPHEMERAL has become shorter");
+    KJ_REQUIRE(n > 0, "the image on EPHEMERAL was truncated while being read");
     take(room.slice(0, n));
     at += n;
   }

@@ -37,8 +37,8 @@ class ImageSpool {
 
   // SHA-256 of all of it, in hex.
   kj::Promise<kj::String> digest();
-  // Whether this is a signature of all of it. FailedPrecondition for one that would need more
-  // memory than `mostWhole`.
+  // True for a signature of all of it. FailedPrecondition for one that would need more memory than
+  // `mostWhole`.
   kj::Promise<bool> hasSignature(kj::Own<pki::VerifyKey> key, kj::Array<kj::byte> signature,
                                  size_t mostWhole = kMostWholeImage);
   // Fewer bytes at the end.

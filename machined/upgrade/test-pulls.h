@@ -172,7 +172,7 @@ class ModelPulls {
   }
 };
 
-// What cosign puts into a registry.
+// The objects that cosign puts into a registry.
 inline std::string signedPayload(const std::string& digest,
                                  const std::string& type = "cosign container image signature") {
   return R"({"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":")" +

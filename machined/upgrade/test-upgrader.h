@@ -27,8 +27,8 @@ struct ModelDisk final : Installer {
   bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
   std::vector<std::string> cleared;
   std::string written;  // from an archive
-  kj::Maybe<kj::String> word;
-  bool wordsFail = false, wordStays = false;
+  kj::Maybe<kj::String> trialFailure;
+  bool metaFails = false, failureStays = false;
   bool full = false;  // STATE
   bool slow = false;  // STATE: until the test lets it write
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> saves;
@@ -54,9 +54,9 @@ struct ModelDisk final : Installer {
     fill(request);
     if (hangs && request.isUpgrade()) return kj::NEVER_DONE;
     if (request.isUpgradeFrom()) {
-      auto wish = request.asReader().getUpgradeFrom();
-      written = kj::str(wish.getSlot(), " ", wish.getParts()[0].getName(), " ",
-                        wish.getParts()[0].getOffset(), " ", wish.getArguments())
+      auto params = request.asReader().getUpgradeFrom();
+      written = kj::str(params.getSlot(), " ", params.getParts()[0].getName(), " ",
+                        params.getParts()[0].getOffset(), " ", params.getArguments())
                     .cStr();
       versions[1] = "v3";
     }
@@ -73,19 +73,19 @@ struct ModelDisk final : Installer {
     hear(out);
     return kj::READY_NOW;
   }
-  void choose(rpc::InstallRequest::Choose::Reader wish) {
+  void choose(rpc::InstallRequest::Choose::Reader params) {
     if (refuses) fail(ErrorKind::kFailedPrecondition, "the disk does not take it");
-    EXPECT_STREQ(wish.getDevice().cStr(), "/dev/vda3");
-    environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(wish.getConfirmed()));
-    environment.attempt = install::slotNamed(wish.getAttempt());
+    EXPECT_STREQ(params.getDevice().cStr(), "/dev/vda3");
+    environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(params.getConfirmed()));
+    environment.attempt = install::slotNamed(params.getAttempt());
     environment.tries = environment.attempt == nullptr ? 0 : 1;
-    environment.healthTimeoutS = wish.getHealthTimeoutS();
+    environment.healthTimeoutS = params.getHealthTimeoutS();
     if (silentChoices == 0) return;
     --silentChoices;
     fail(ErrorKind::kFailedPrecondition, "the disk did not answer");
   }
 
-  // What it is given to write is written when it gets to it.
+  // A record that it is given is written when its turn comes.
   kj::Promise<void> save(const UpgradeRecord& given) {
     if (!slow) {
       record = decodeRecord(encodeRecord(given));
@@ -204,18 +204,19 @@ class System {
                     if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
                     return disk.save(record);
                   },
-                  [&disk](kj::StringPtr word) -> kj::Promise<void> {
-                    if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
-                    disk.word = kj::str(word);
+                  [&disk](kj::StringPtr trialFailure) -> kj::Promise<void> {
+                    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
+                    disk.trialFailure = kj::str(trialFailure);
                     return kj::READY_NOW;
                   },
                   [&disk]() -> kj::Promise<kj::Maybe<kj::String>> {
-                    if (disk.wordsFail) return error(ErrorKind::kInternal, "no META");
-                    return disk.word.map([](kj::String& word) { return kj::str(word); });
+                    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
+                    return disk.trialFailure.map(
+                        [](kj::String& trialFailure) { return kj::str(trialFailure); });
                   },
                   [&disk]() -> kj::Promise<void> {
-                    if (disk.wordStays) return error(ErrorKind::kInternal, "META stays");
-                    disk.word = nullptr;
+                    if (disk.failureStays) return error(ErrorKind::kInternal, "META stays");
+                    disk.trialFailure = nullptr;
                     return kj::READY_NOW;
                   },
                   [this](bool preserve) { return askEtcd(preserve ? "may restart" : "may leave"); },

@@ -152,7 +152,7 @@ TEST_F(UpgradeFaults, NothingIsEmptiedWithoutItsRecord) {
   EXPECT_THAT(disk.cleared, ElementsAre());
 }
 
-// Catches: a choice of the boot loader's that was told to have failed and starts the other system
+// Catches: a choice of the boot loader's that was reported as failed and starts the other system
 // some day, or that a restart of machined carries out.
 TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
   disk.silentChoices = 1;
@@ -198,16 +198,17 @@ TEST_F(UpgradeFaults, WhatHasFailedKeepsTheData) {
   EXPECT_THAT(disk.cleared, ElementsAre());
 }
 
-// Catches: a last word that is gone before the record has it, or because it cannot be removed.
-TEST_F(UpgradeFaults, TheLastWordIsKeptUntilItIsRecorded) {
+// Catches: a failure in META that is gone before the record has it, or because it cannot be
+// removed.
+TEST_F(UpgradeFaults, TheFailureInMetaIsKeptUntilItIsRecorded) {
   chooseOther();
-  disk.word = kj::str("its disk is gone");
+  disk.trialFailure = kj::str("its disk is gone");
   disk.environment.tries = 0;
-  disk.full = disk.wordStays = true;
+  disk.full = disk.failureStays = true;
   {
     System old(disk);
     old.boot(scope);
-    EXPECT_TRUE(disk.word != nullptr);
+    EXPECT_TRUE(disk.trialFailure != nullptr);
   }
   disk.full = false;
   System old(disk);
@@ -215,11 +216,11 @@ TEST_F(UpgradeFaults, TheLastWordIsKeptUntilItIsRecorded) {
   EXPECT_THAT(old.status(), HasSubstr("was given up: its disk is gone"));
   EXPECT_THAT(KJ_ASSERT_NONNULL(disk.record).reason.cStr(), HasSubstr("its disk is gone"));
   EXPECT_EQ(old.said.back(), "upgrade: META stays");
-  EXPECT_TRUE(disk.word != nullptr);
-  disk.wordStays = false;
+  EXPECT_TRUE(disk.trialFailure != nullptr);
+  disk.failureStays = false;
   System last(disk);
   last.boot(scope);
-  EXPECT_TRUE(disk.word == nullptr);
+  EXPECT_TRUE(disk.trialFailure == nullptr);
   EXPECT_THAT(last.status(), HasSubstr("its disk is gone"));
 }
 

@@ -25,7 +25,7 @@ constexpr Stage kAll[] = {Stage::WRITING,   Stage::WRITTEN, Stage::STARTED,
 
 }  // namespace
 
-// The boot loader's word counts, whatever the record says: it may be lost, or of another upgrade.
+// The boot loader's state counts, whatever the record says: it may be lost, or of another upgrade.
 // Catches: a new system that is taken for the confirmed one, and stays without being healthy; an
 // old one that does not see that it is there again.
 TEST(UpgradeFinding, TheBootLoaderKnowsWhatIsTried) {
@@ -61,15 +61,15 @@ TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
 TEST(UpgradeFinding, TheReasonIsTheNewSystems) {
   UpgradeRecord record{.to = Slot::kB, .toVersion = kj::str("v2"), .stage = Stage::GIVING_UP};
   record.reason = kj::str("no API");
-  EXPECT_EQ(whyFellBack(record, "x"_kj), "the system in slot B (v2) was given up: no API");
+  EXPECT_EQ(fallbackReason(record, "x"_kj), "the system in slot B (v2) was given up: no API");
   record.stage = Stage::STARTED;
-  EXPECT_EQ(whyFellBack(record, "x"_kj),
+  EXPECT_EQ(fallbackReason(record, "x"_kj),
             "the system in slot B (v2) was started and ended before it was healthy; the last that "
             "it said: no API");
   record.stage = Stage::WRITTEN;
-  EXPECT_NE(std::string(whyFellBack(record, nullptr).cStr()).find("did not come up"),
+  EXPECT_NE(std::string(fallbackReason(record, nullptr).cStr()).find("did not come up"),
             std::string::npos);
-  EXPECT_EQ(whyFellBack(record, "its boot failed"_kj),
+  EXPECT_EQ(fallbackReason(record, "its boot failed"_kj),
             "the system in slot B (v2) was given up: its boot failed");
 }
 

@@ -18,7 +18,7 @@ UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot r
   return UpgradeFinding::kNothing;
 }
 
-kj::String whyFellBack(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> word) {
+kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> trialFailure) {
   auto name =
       kj::str("the system in slot ", install::nameOf(record.to), " (", record.toVersion, ")");
   switch (record.stage) {
@@ -26,12 +26,12 @@ kj::String whyFellBack(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> wor
       return kj::str(name, " was given up: ", record.reason);
     case UpgradeRecord::Stage::STARTED:
       return kj::str(name, " was started and ended before it was healthy",
-                     record.reason.size() > 0 ? "; the last that it said: " : "", record.reason);
+                     record.reason.size() > 0 ? "; its last message: " : "", record.reason);
     default:
-      KJ_IF_MAYBE (text, word) return kj::str(name, " was given up: ", *text);
+      KJ_IF_MAYBE (text, trialFailure) return kj::str(name, " was given up: ", *text);
       return kj::str(name,
                      " did not come up: the boot loader could not load it, or it ended before its "
-                     "machined ran; its last words are on the console");
+                     "machined ran; its last messages are on the console");
   }
 }
 

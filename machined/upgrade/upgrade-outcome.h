@@ -1,5 +1,5 @@
-// What a system finds when it starts: which slot it runs from, what the boot loader was told, and
-// what the newest record says. Pure.
+// The state of an upgrade when a system starts, from the slot that it runs from, the boot loader's
+// environment, and the newest record. Pure.
 #pragma once
 
 #include "machined/upgrade/upgrade-record.h"
@@ -17,8 +17,8 @@ enum class UpgradeFinding {
 UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot running,
                          const install::SlotState& slots);
 
-// Why this is the old system again, as well as anybody knows. `word`: what the new one has left in
-// META, because it never had the record.
-kj::String whyFellBack(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> word);
+// The reason why the old system runs again, as far as known. `trialFailure`: the text that the new
+// one has left in META, because it never had the record.
+kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> trialFailure);
 
 }  // namespace talos::machined

@@ -32,7 +32,7 @@ kj::String UpgradeRecord::target() const {
 
 kj::Maybe<UpgradeRecord> decodeRecord(kj::ArrayPtr<const char> bytes) {
   kj::Maybe<UpgradeRecord> result;
-  // What cannot be read is of another version, or damaged: nothing is known.
+  // A record that cannot be read is of another version, or damaged: nothing is known.
   (void)kj::runCatchingExceptions([&] {
     auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
     memcpy(words.begin(), bytes.begin(), words.asBytes().size());
@@ -55,7 +55,7 @@ kj::Array<char> encodeRecord(const UpgradeRecord& record) {
   out.setEmpty(record.empty);
   out.setEmptying(record.emptying);
   out.setStage(record.stage);
-  // What a system says of itself is as long as it likes, and a record is not.
+  // A system's own description may be of any length, a record may not.
   constexpr size_t kMostReason = 8192;
   bool whole = record.reason.size() <= kMostReason;
   out.setReason(whole ? kj::str(record.reason)

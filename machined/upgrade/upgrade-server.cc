@@ -11,15 +11,19 @@ class UpgradesServer final : public rpc::Upgrades::Server {
   kj::Promise<void> upgrade(UpgradeContext context) override {
     auto params = context.getParams();
     context.getResults().setBootId(bootId);
-    UpgradeWish wish{kj::str(params.getImage()), params.getPreserve(), params.getHealthTimeoutS(),
-                     kj::str(params.getQuery())};
-    wish.force = params.getForce();
+    UpgradeRequest request{.image = kj::str(params.getImage()),
+                           .preserve = params.getPreserve(),
+                           .healthTimeoutS = params.getHealthTimeoutS(),
+                           .query = kj::str(params.getQuery())};
+    request.force = params.getForce();
     auto file = params.getFile();
     if (file.hasBytes()) {
-      wish.file = ClientFile{file.getBytes(), file.getSize(), kj::heapArray(file.getSha256()),
-                             kj::heapArray(file.getSignature())};
+      request.file = ClientFile{.bytes = file.getBytes(),
+                                .size = file.getSize(),
+                                .sha256 = kj::heapArray(file.getSha256()),
+                                .signature = kj::heapArray(file.getSignature())};
     }
-    return upgrader.upgrade(kj::mv(wish));
+    return upgrader.upgrade(kj::mv(request));
   }
   kj::Promise<void> rollback(RollbackContext context) override {
     context.getResults().setBootId(bootId);

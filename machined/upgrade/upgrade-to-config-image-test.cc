@@ -16,14 +16,14 @@ using Stage = UpgradeRecord::Stage;
 
 constexpr const char *kOwn = "r.example/own:v1", *kOther = "r.example/i:v2";
 
-kj::Maybe<InstallWish> copyOf(const kj::Maybe<InstallWish>& wish) {
-  KJ_IF_MAYBE (w, wish) return decodeWish(encodeWish(*w));
+kj::Maybe<PendingImage> copyOf(const kj::Maybe<PendingImage>& pending) {
+  KJ_IF_MAYBE (w, pending) return decodePendingImage(encodePendingImage(*w));
   return nullptr;
 }
 
 // From one start to the next, on the disk and the STATE of the test.
 struct Node {
-  Node(ModelDisk& disk, kj::Maybe<InstallWish>& kept, std::string configured,
+  Node(ModelDisk& disk, kj::Maybe<PendingImage>& kept, std::string configured,
        unsigned earlierBrains = 0)
       : system(disk, false, earlierBrains),
         configured(configured),
@@ -34,9 +34,9 @@ struct Node {
                },
                []() { return 0.5; },
                [this](kj::StringPtr line) { system.said.push_back(line.cStr()); },
-               [&kept]() -> kj::Promise<kj::Maybe<InstallWish>> { return copyOf(kept); },
-               [&kept](kj::Maybe<InstallWish> wish) -> kj::Promise<void> {
-                 kept = copyOf(wish);
+               [&kept]() -> kj::Promise<kj::Maybe<PendingImage>> { return copyOf(kept); },
+               [&kept](kj::Maybe<PendingImage> pending) -> kj::Promise<void> {
+                 kept = copyOf(pending);
                  return kj::READY_NOW;
                }}) {
     system.pulls.registry[kOther] = "sha256:7";
@@ -61,17 +61,17 @@ struct Node {
 
 struct InstallImageTest : UpgraderTest {
   ~InstallImageTest() noexcept override {}
-  kj::Maybe<InstallWish> wish = InstallWish{kj::str(kOther)};
+  kj::Maybe<PendingImage> pending = PendingImage{kj::str(kOther)};
 
   std::string kept() {
-    KJ_IF_MAYBE (w, wish) return encodeWish(*w).cStr();
+    KJ_IF_MAYBE (w, pending) return encodePendingImage(*w).cStr();
     return "";
   }
   // Without what it knows of earlier tries.
   std::string wanted() { return kept().substr(0, kept().find('\n') + 1); }
-  // The node has been told by its record what has become of its other slot.
+  // The record says what has become of the node's other slot.
   void fallBack(const char* image) {
-    Node fresh(disk, wish, image);
+    Node fresh(disk, pending, image);
     fresh.system.lacks = "no network";
     fresh.system.hopeless = true;
     fresh.boot(scope);
@@ -82,35 +82,35 @@ struct InstallImageTest : UpgraderTest {
 
 }  // namespace
 
-// Catches: a wish for what runs already; none for another release; a wish that is damaged, and
+// Catches: a pending image that runs already; none for another release; a file that is damaged, and
 // taken for an image.
-TEST_F(InstallImageTest, AnInstallationLeavesAWish) {
+TEST_F(InstallImageTest, AnInstallationLeavesAPendingImage) {
   for (auto named : {"", kOwn}) {
-    Node node(disk, wish, named);
+    Node node(disk, pending, named);
     node.image.leave().wait(scope);
     EXPECT_EQ(kept(), "");
     EXPECT_TRUE(node.system.said.empty());
   }
-  Node node(disk, wish, "https://h.example/i.tar?token=secret#sha256=12");
+  Node node(disk, pending, "https://h.example/i.tar?token=secret#sha256=12");
   node.image.leave().wait(scope);
   EXPECT_EQ(wanted(), "wanted https://h.example/i.tar?token=secret#sha256=12\n");
   EXPECT_THAT(node.system.said.back(), HasSubstr("after its first boot the node upgrades itself"));
   EXPECT_THAT(node.system.said.back(), testing::Not(HasSubstr("secret")));
-  auto back = KJ_ASSERT_NONNULL(decodeWish("refused x\n1234567890123456789 3\n"));
-  EXPECT_EQ(encodeWish(back), "refused x\n1234567890123456789 3\n");
+  auto back = KJ_ASSERT_NONNULL(decodePendingImage("refused x\n1234567890123456789 3\n"));
+  EXPECT_EQ(encodePendingImage(back), "refused x\n1234567890123456789 3\n");
   for (auto old : {"wanted x\n", "wanted x\n?\n", "wanted x\n? ?\n"}) {
-    EXPECT_EQ(encodeWish(KJ_ASSERT_NONNULL(decodeWish(old))), "wanted x\n0 0\n");
+    EXPECT_EQ(encodePendingImage(KJ_ASSERT_NONNULL(decodePendingImage(old))), "wanted x\n0 0\n");
   }
   for (auto bad : {"", "wanted", "wanted \n", "wanted x", "x\n"}) {
-    EXPECT_TRUE(decodeWish(bad) == nullptr) << bad;
+    EXPECT_TRUE(decodePendingImage(bad) == nullptr) << bad;
   }
 }
 
 // Catches: an image that is not upgraded to, or again after it was; one that empties EPHEMERAL; a
-// wish that outlives what it is about, and comes back with a later upgrade.
+// pending image that outlives its upgrade, and comes back with a later one.
 TEST_F(InstallImageTest, IsUpgradedToOnce) {
   {
-    Node old(disk, wish, "no config");
+    Node old(disk, pending, "no config");
     old.boot(scope);
     EXPECT_EQ(old.system.status(), "none A v1: ");  // there is no config yet
     old.configured = kOther;
@@ -120,7 +120,7 @@ TEST_F(InstallImageTest, IsUpgradedToOnce) {
     EXPECT_FALSE(KJ_ASSERT_NONNULL(disk.record).empty);
     EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).digest, "r.example/i@sha256:7");
   }
-  Node fresh(disk, wish, kOther);
+  Node fresh(disk, pending, kOther);
   ASSERT_EQ(fresh.system.running, Slot::kB);
   fresh.boot(scope);
   EXPECT_NE(kept(), "");  // it may still fall back
@@ -135,7 +135,7 @@ TEST_F(InstallImageTest, IsUpgradedToOnce) {
 // Catches: a network that is down, which ends it, or is asked all the time, or not again after a
 // while; a reason that nobody sees.
 TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
-  Node node(disk, wish, kOther);
+  Node node(disk, pending, kOther);
   node.system.pulls.away = true;
   node.boot(scope);
   EXPECT_THAT(node.system.status(), HasSubstr("waiting A v1: cannot pull"));
@@ -152,7 +152,7 @@ TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
 // for at each start; a reason that is gone with the start; a config that names another image in
 // vain, or at the next start only.
 TEST_F(InstallImageTest, WhatEtcdNeedsIsNoFaultOfTheImage) {
-  Node node(disk, wish, kOther);
+  Node node(disk, pending, kOther);
   node.system.etcdRefuses = "restarts";
   node.boot(scope);
   EXPECT_EQ(node.system.status(), "waiting A v1: etcd has 1 voter; retrying");
@@ -165,9 +165,9 @@ TEST_F(InstallImageTest, WhatEtcdNeedsIsNoFaultOfTheImage) {
 TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
   for (bool unsignedOne : {false, true}) {
     disk.record = nullptr;
-    wish = InstallWish{kj::str(kOther)};
+    pending = PendingImage{kj::str(kOther)};
     for (unsigned start = 0; start < 2; ++start) {
-      Node node(disk, wish, kOther);
+      Node node(disk, pending, kOther);
       node.system.key = unsignedOne ? "PEM" : "";
       node.system.unsignedImage = "it is not signed";
       if (!unsignedOne) node.system.pulls.registry.clear();
@@ -180,7 +180,7 @@ TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
       EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
     }
   }
-  Node node(disk, wish, kOther);
+  Node node(disk, pending, kOther);
   node.boot(scope);
   node.system.pulls.registry["r.example/i:v3"] = "sha256:8";
   node.configured = "r.example/i:v3";
@@ -192,13 +192,13 @@ TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
 // Catches: a system that gave up, and is tried again and again.
 TEST_F(InstallImageTest, NorIsOneThatGaveUp) {
   {
-    Node node(disk, wish, kOther);
+    Node node(disk, pending, kOther);
     node.boot(scope);
     EXPECT_EQ(node.system.status(), "rebooting A v1: ");
   }
   fallBack(kOther);
   for (unsigned start = 0; start < 2; ++start) {
-    Node node(disk, wish, kOther);
+    Node node(disk, pending, kOther);
     ASSERT_EQ(node.system.running, Slot::kA);
     node.boot(scope);
     node.pass(scope, 1 * kj::HOURS);
@@ -213,15 +213,15 @@ TEST_F(InstallImageTest, APowerCutIsNoFailure) {
   for (unsigned earlierBrains : {0u, 1u}) {
     disk.record = nullptr;
     disk.environment = {};
-    wish = InstallWish{kj::str(kOther)};
+    pending = PendingImage{kj::str(kOther)};
     disk.hangs = true;
     for (unsigned cut = 0; cut < 2; ++cut) {
-      Node node(disk, wish, kOther);
+      Node node(disk, pending, kOther);
       node.boot(scope);
       EXPECT_EQ(node.system.status(), "writing A v1: ");
     }
     disk.hangs = false;
-    Node node(disk, wish, kOther, earlierBrains);
+    Node node(disk, pending, kOther, earlierBrains);
     node.boot(scope);
     node.pass(scope, 1 * kj::HOURS);
     EXPECT_EQ(node.system.reboots, earlierBrains == 0 ? 1u : 0u);
@@ -236,8 +236,8 @@ TEST_F(InstallImageTest, IsWithdrawn) {
   for (bool byConfig : {true, false}) {
     disk.record = nullptr;
     disk.environment = {};
-    wish = InstallWish{kj::str(kOther)};
-    Node node(disk, wish, kOther);
+    pending = PendingImage{kj::str(kOther)};
+    Node node(disk, pending, kOther);
     node.system.pulls.away = true;
     node.boot(scope);
     node.system.pulls.away = false;
@@ -256,7 +256,7 @@ TEST_F(InstallImageTest, IsWithdrawn) {
 
 // Catches: a fetch that takes its 20 minutes although the config names another image meanwhile.
 TEST_F(InstallImageTest, AnotherOneEndsTheFetch) {
-  Node node(disk, wish, kOther);
+  Node node(disk, pending, kOther);
   node.system.pulls.silent = true;
   node.boot(scope);
   EXPECT_EQ(node.system.status(), "fetching A v1: ");
@@ -272,9 +272,9 @@ TEST_F(InstallImageTest, AnotherOneEndsTheFetch) {
 // that it is fetched at each start.
 TEST_F(InstallImageTest, OneFromAWebServer) {
   const auto url = "https://h.example/i.tar?token=secret#sha256=" + std::string(64, 'a');
-  wish = InstallWish{kj::str(url.c_str())};
+  pending = PendingImage{kj::str(url.c_str())};
   for (unsigned start = 0; start < 2; ++start) {
-    Node node(disk, wish, url);
+    Node node(disk, pending, url);
     node.system.archives.problem = "it is damaged";
     node.boot(scope);
     KJ_IF_MAYBE (held, node.system.archives.held) {
@@ -291,13 +291,13 @@ TEST_F(InstallImageTest, OneFromAWebServer) {
 // Catches: a failure of what was named before that is counted against what is named now, because
 // both have the same name without their secrets, or because it is named for the second time; a
 // node that says it tries again, and does not.
-TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherWish) {
+TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherImage) {
   auto withDigest = [](char digit) {
     return "https://h.example/i.tar#sha256=" + std::string(64, digit);
   };
-  wish = InstallWish{kj::str(withDigest('a').c_str())};
+  pending = PendingImage{kj::str(withDigest('a').c_str())};
   {
-    Node node(disk, wish, withDigest('a'));
+    Node node(disk, pending, withDigest('a'));
     node.system.archives.problem = "it is another one";
     node.boot(scope);
     KJ_ASSERT_NONNULL(node.system.archives.held)->fulfill();
@@ -306,8 +306,9 @@ TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherWish) {
   }
   for (auto digit : {'b', 'a'}) {
     SCOPED_TRACE(digit);
-    for (unsigned start = 0; start < 2; ++start) {  // the wish is known from the disk, then
-      Node node(disk, wish, withDigest(digit));
+    // the pending image is known from the disk, then
+    for (unsigned start = 0; start < 2; ++start) {
+      Node node(disk, pending, withDigest(digit));
       node.system.archives.kind = ErrorKind::kUnavailable;
       node.system.archives.problem = "no route";
       node.boot(scope);
@@ -325,7 +326,7 @@ TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherWish) {
 // Catches: a record of a try that failed, which nobody has refused by then (the power was cut), and
 // a node that says for ever that it waits for the image.
 TEST_F(InstallImageTest, WhatIsRefusedIsNotAwaited) {
-  Node node(disk, wish, kOther);
+  Node node(disk, pending, kOther);
   node.system.pulls.away = true;
   node.boot(scope);
   EXPECT_THAT(node.system.status(), HasSubstr("waiting A v1: "));
@@ -342,8 +343,8 @@ TEST_F(InstallImageTest, WhatIsRefusedIsNotAwaited) {
 // again.
 TEST_F(InstallImageTest, RoomMayBeMade) {
   const auto url = "https://h.example/i.tar#sha256=" + std::string(64, 'a');
-  wish = InstallWish{kj::str(url.c_str())};
-  Node node(disk, wish, url);
+  pending = PendingImage{kj::str(url.c_str())};
+  Node node(disk, pending, url);
   node.system.archives.kind = ErrorKind::kResourceExhausted;  // image-spool.cc
   node.system.archives.problem = "EPHEMERAL has no room";
   node.boot(scope);
@@ -362,7 +363,7 @@ TEST_F(InstallImageTest, RoomMayBeMade) {
 TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
   disk.hangs = true;
   auto bootAway = [&](bool away) {
-    Node node(disk, wish, kOther);
+    Node node(disk, pending, kOther);
     node.system.pulls.away = away;
     node.boot(scope);
     return node.system.status();
@@ -380,11 +381,11 @@ TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
   }
 }
 
-// Catches: an administrator who is told to wait for what nobody has asked for; a wish that his
-// choice does not end, or that an attempt of his ends which came to nothing.
+// Catches: an administrator who has to wait for an upgrade that nobody has asked for; a pending
+// image that his choice does not end, or that an attempt of his ends which came to nothing.
 TEST_F(InstallImageTest, AnAdministratorComesFirst) {
   disk.versions[1] = "";
-  Node node(disk, wish, kOther);
+  Node node(disk, pending, kOther);
   node.system.pulls.silent = true;
   node.boot(scope);
   EXPECT_EQ(node.system.status(), "fetching A v1: ");
@@ -409,12 +410,12 @@ TEST_F(InstallImageTest, AnAdministratorComesFirst) {
 // itself is a refusal of the image.
 TEST_F(InstallImageTest, ATrialIsNoRefusal) {
   {
-    Node node(disk, wish, kOther);
+    Node node(disk, pending, kOther);
     node.boot(scope);
     EXPECT_EQ(node.system.reboots, 1u);
   }
   disk.unreadable = true;
-  Node fresh(disk, wish, kOther);
+  Node fresh(disk, pending, kOther);
   ASSERT_EQ(fresh.system.running, Slot::kB);
   fresh.boot(scope);
   fresh.pass(scope, 1 * kj::HOURS);

@@ -29,35 +29,36 @@ bool mayPass(ErrorKind kind) {
 }
 
 // Without them nothing is known of earlier ones.
-void readTries(kj::StringPtr line, InstallWish& wish) {
+void readTries(kj::StringPtr line, PendingImage& pending) {
   KJ_IF_MAYBE (blank, line.findFirst(' ')) {
     auto known = kj::str(line.slice(0, *blank)).tryParseAs<int64_t>();
-    wish.known = kj::UNIX_EPOCH + known.orDefault(0) * kj::NANOSECONDS;
-    wish.cuts = line.slice(*blank + 1).tryParseAs<unsigned>().orDefault(0);
+    pending.known = kj::UNIX_EPOCH + known.orDefault(0) * kj::NANOSECONDS;
+    pending.cuts = line.slice(*blank + 1).tryParseAs<unsigned>().orDefault(0);
   }
 }
 
 }  // namespace
 
-InstallWish InstallWish::clone() const {
+PendingImage PendingImage::clone() const {
   return {kj::str(image), refused, known, cuts};
 }
 
-kj::Maybe<InstallWish> decodeWish(kj::StringPtr text) {
+kj::Maybe<PendingImage> decodePendingImage(kj::StringPtr text) {
   KJ_IF_MAYBE (end, text.findFirst('\n')) {
-    for (auto word : {kWanted, kRefused}) {
-      if (!text.startsWith(word) || *end <= word.size()) continue;
-      InstallWish wish{kj::str(text.slice(word.size(), *end)), word == kRefused};
-      readTries(firstLine(text.slice(*end + 1)), wish);
-      return kj::mv(wish);
+    for (auto state : {kWanted, kRefused}) {
+      if (!text.startsWith(state) || *end <= state.size()) continue;
+      PendingImage pending{kj::str(text.slice(state.size(), *end)), state == kRefused};
+      readTries(firstLine(text.slice(*end + 1)), pending);
+      return kj::mv(pending);
     }
   }
   return nullptr;
 }
 
-kj::String encodeWish(const InstallWish& wish) {
-  auto known = (wish.known - kj::UNIX_EPOCH) / kj::NANOSECONDS;
-  return kj::str(wish.refused ? kRefused : kWanted, wish.image, "\n", known, " ", wish.cuts, "\n");
+kj::String encodePendingImage(const PendingImage& pending) {
+  auto known = (pending.known - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+  return kj::str(pending.refused ? kRefused : kWanted, pending.image, "\n", known, " ",
+                 pending.cuts, "\n");
 }
 
 kj::String nameInRecord(kj::StringPtr image) {
@@ -74,13 +75,14 @@ void InstallImage::taskFailed(kj::Exception&& e) {
 }
 
 kj::Promise<void> InstallImage::leave() {
-  kj::Maybe<InstallWish> left;
+  kj::Maybe<PendingImage> left;
   KJ_IF_MAYBE (image, deps.configured()) {
     if (!isOwn(*image)) {
-      deps.tell(kj::str("machine.install.image: what is installed is the system that runs (",
-                        deps.own, "); after its first boot the node upgrades itself to ",
+      deps.tell(kj::str("machine.install.image: installed the running system (,
+                        deps.own,
+                        "); after its first boot the node upgrades itself to ",
                         nameInRecord(*image)));
-      left = InstallWish{kj::mv(*image)};
+      left = PendingImage{kj::mv(*image)};
     }
   }
   return deps.save(kj::mv(left));
@@ -89,18 +91,18 @@ kj::Promise<void> InstallImage::leave() {
 kj::Promise<void> InstallImage::resume() {
   if (resumed) co_return;
   resumed = true;
-  co_await deps.load().then([this](kj::Maybe<InstallWish> found) { wish = kj::mv(found); },
+  co_await deps.load().then([this](kj::Maybe<PendingImage> found) { pending = kj::mv(found); },
                             [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
   Upgrader::BeginsAnew ask = KJ_BIND_METHOD(*this, beginsAnew);
   co_await deps.upgrader.resume(kj::mv(ask));
-  if (wish != nullptr) tasks.add(follow());
+  if (pending != nullptr) tasks.add(follow());
 }
 
 void InstallImage::changed() {
   KJ_IF_MAYBE (w, waker) (*w)->fulfill();
 }
 
-// Who waits already looks once more.
+// A loop that waits already looks once more.
 kj::Promise<void> InstallImage::nextChange() {
   changed();
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -110,38 +112,38 @@ kj::Promise<void> InstallImage::nextChange() {
 
 // A STATE that cannot be written to is no reason to give up what is known.
 kj::Promise<void> InstallImage::keep() {
-  return deps.save(wish.map([](InstallWish& w) { return w.clone(); }))
+  return deps.save(pending.map([](PendingImage& w) { return w.clone(); }))
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
 kj::Promise<void> InstallImage::drop() {
-  wish = nullptr;
+  pending = nullptr;
   deps.upgrader.await(nullptr);
   return keep();
 }
 
-// What the power has cut off, as it seems. A record that was counted is found again when the next
-// try has not come as far as a record of its own.
+// A write that the power has cut off, as it seems. A record that was counted is found again when
+// the next try has not come as far as a record of its own.
 kj::Promise<bool> InstallImage::beginsAnew(const UpgradeRecord& cut) {
-  KJ_IF_MAYBE (w, wish) {
+  KJ_IF_MAYBE (w, pending) {
     if (w->refused || cut.image != nameInRecord(w->image)) co_return false;
     if (cut.began != w->known) {
       w->known = cut.began;
       w->refused = ++w->cuts == kMostCuts;
       co_await keep();
     }
-    co_return !KJ_ASSERT_NONNULL(wish).refused;
+    co_return !KJ_ASSERT_NONNULL(pending).refused;
   }
   co_return false;
 }
 
 kj::Promise<void> InstallImage::follow() {
-  while (wish != nullptr) {
+  while (pending != nullptr) {
     auto change = nextChange();  // from before it looks
     KJ_IF_MAYBE (pause, co_await look()) {
       change = deps.timer.afterDelay(*pause).exclusiveJoin(kj::mv(change));
     }
-    if (wish != nullptr) co_await change;
+    if (pending != nullptr) co_await change;
   }
 }
 
@@ -163,7 +165,7 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::look() {
 // Another system was confirmed, or somebody else's upgrade is under way.
 kj::Promise<bool> InstallImage::settled() {
   KJ_IF_MAYBE (r, deps.upgrader.newest()) {
-    auto name = nameInRecord(KJ_ASSERT_NONNULL(wish).image);
+    auto name = nameInRecord(KJ_ASSERT_NONNULL(pending).image);
     if (r->stage == Stage::DONE || (!r->isOver() && r->image != name)) {
       co_await drop();
       co_return true;
@@ -172,15 +174,15 @@ kj::Promise<bool> InstallImage::settled() {
   co_return false;
 }
 
-// Whether what the config names is to be tried.
+// True if the image that the config names is to be tried.
 kj::Promise<bool> InstallImage::compare(kj::StringPtr configured) {
-  auto& w = KJ_ASSERT_NONNULL(wish);
+  auto& w = KJ_ASSERT_NONNULL(pending);
   if (isOwn(configured)) {
     co_await drop();
     co_return false;
   }
   if (configured != w.image) {
-    w = InstallWish{kj::str(configured)};
+    w = PendingImage{kj::str(configured)};
     // It says nothing of what is named now, even if it is called the same.
     KJ_IF_MAYBE (r, deps.upgrader.newest()) w.known = r->began;
     pauses.reset();
@@ -194,22 +196,22 @@ kj::Promise<bool> InstallImage::compare(kj::StringPtr configured) {
       co_await keep();
     }
   }
-  co_return !KJ_ASSERT_NONNULL(wish).refused;
+  co_return !KJ_ASSERT_NONNULL(pending).refused;
 }
 
 kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
-  auto image = kj::str(KJ_ASSERT_NONNULL(wish).image);
+  auto image = kj::str(KJ_ASSERT_NONNULL(pending).image);
   auto parts = splitImageName(image);
   kj::Maybe<kj::Exception> wrong;
-  UpgradeWish asked{.image = kj::mv(parts.name), .preserve = true, .query = kj::mv(parts.query)};
+  UpgradeRequest asked{.image = kj::mv(parts.name), .preserve = true, .query = kj::mv(parts.query)};
   co_await deps.upgrader.upgradeUnasked(kj::mv(asked))
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(untilAnotherIsNamed(kj::str(image)));
   KJ_IF_MAYBE (e, wrong) {
-    // What somebody has asked for meanwhile is in its way, and says nothing of the image.
+    // A request of an administrator meanwhile is in its way, and says nothing of the image.
     bool others = deps.upgrader.isUnderWay();
     if (!others && !mayPass(kindOf(*e))) {
-      KJ_ASSERT_NONNULL(wish).refused = true;
+      KJ_ASSERT_NONNULL(pending).refused = true;
       co_await deps.upgrader.refuse(nameInRecord(image), messageOf(*e))
           .catch_([this](kj::Exception&& f) { taskFailed(kj::mv(f)); });
       co_await keep();

@@ -1,18 +1,19 @@
-// The image that machine.install.image names, when it is another one than what the installation has
-// put onto the disk. An installation writes the system that runs, because it runs before there is
-// anything that could fetch an image. So it leaves a wish on STATE, and the installed node upgrades
-// itself to that image, once, after its first boot: by the Upgrader, with all that it verifies, and
-// back to the old system if the new one is no good. EPHEMERAL is kept.
+// Upgrades a newly installed node to the image that machine.install.image names, when it is another
+// one than the installation has put onto the disk. An installation writes the system that runs,
+// because it runs before there is anything that could fetch an image. So it leaves a file on STATE,
+// the pending image, and the installed node upgrades itself to that image, once, after its first
+// boot: by the Upgrader, with all that it verifies, and back to the old system if the new one is no
+// good. EPHEMERAL is kept.
 //
-// The wish is there as soon as the node counts as installed (it is written before that), and until
-// one of these, whatever ends a machined or the power in between:
+// The pending image is there as soon as the node counts as installed (it is written before that),
+// and until one of these, whatever ends a machined or the power in between:
 //   * the node runs another system that was confirmed: this image, or what an administrator chose;
 //   * an administrator has begun an upgrade or a rollback of his own, which a fetch gives way to;
 //   * the config names no other release any more.
-// What can pass (a network that is down, a boot that takes long, a power cut) is tried again, with
-// growing pauses. An image that is refused, whose system gave up, or in whose write the machine was
-// cut off five times, is marked so in the wish, and not tried again until the config names another
-// one.
+// A failure that can pass (a network that is down, a boot that takes long, a power cut) is tried
+// again, with growing pauses. An image that is refused, whose system gave up, or in whose write the
+// machine was cut off five times, is marked so in the file, and not tried again until the config
+// names another one.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -20,21 +21,21 @@
 
 namespace talos::machined {
 
-constexpr kj::StringPtr kInstallWishFile = "/system/state/install-image"_kj;
+constexpr kj::StringPtr kPendingImageFile = "/system/state/install-image"_kj;
 
-struct InstallWish {
+struct PendingImage {
   kj::String image;      // as machine.install.image has it; of a URL also what is secret in it
   bool refused = false;  // it was tried, and is not to be tried again
-  // What the newest record of an upgrade is known by, of those that say nothing more of this wish:
-  // it was there before, or was counted among the cuts. A name does not tell: two URLs may differ
-  // in what no record shows.
+  // Identifies the newest record of an upgrade that says nothing more of this image: it was there
+  // before, or was counted among the cuts. A name is not enough: two URLs may differ in a part that
+  // no record shows.
   kj::Date known = kj::UNIX_EPOCH;
   unsigned cuts = 0;  // how often the power was cut, as it seems, while the slot was written
 
-  InstallWish clone() const;
+  PendingImage clone() const;
 };
-kj::Maybe<InstallWish> decodeWish(kj::StringPtr text);  // none for what is no wish
-kj::String encodeWish(const InstallWish& wish);
+kj::Maybe<PendingImage> decodePendingImage(kj::StringPtr text);  // none for a damaged file
+kj::String encodePendingImage(const PendingImage& pending);
 // As the record of its upgrade calls it.
 kj::String nameInRecord(kj::StringPtr image);
 
@@ -47,17 +48,17 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
     kj::Function<kj::Maybe<kj::String>()> configured;  // none: there is no config yet
     kj::Function<double()> chance;                     // [0, 1)
     kj::Function<void(kj::StringPtr)> tell;            // the console
-    kj::Function<kj::Promise<kj::Maybe<InstallWish>>()> load;
+    kj::Function<kj::Promise<kj::Maybe<PendingImage>>()> load;
     // On the disk when that resolves; none: removed, if there is one.
-    kj::Function<kj::Promise<void>(kj::Maybe<InstallWish>)> save;
+    kj::Function<kj::Promise<void>(kj::Maybe<PendingImage>)> save;
   };
   explicit InstallImage(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
   KJ_DISALLOW_COPY_AND_MOVE(InstallImage);
 
   // During an installation, when the new STATE is mounted.
   kj::Promise<void> leave();
-  // When STATE is mounted: takes up the wish, and what the Upgrader was in. A second call does
-  // nothing. Does not throw.
+  // When STATE is mounted: restores the pending image, and the state that the Upgrader was in. A
+  // second call does nothing. Does not throw.
   kj::Promise<void> resume();
   // The config, or how far an upgrade is, may have changed.
   void changed();
@@ -65,7 +66,7 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
  private:
   Dependencies deps;
   bool resumed = false;
-  kj::Maybe<InstallWish> wish;
+  kj::Maybe<PendingImage> pending;
   Backoff pauses{{5 * kj::SECONDS, 10 * kj::MINUTES, 2, 0.5, 1}};
   kj::TimePoint nextTry = kj::origin<kj::TimePoint>();
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waker;

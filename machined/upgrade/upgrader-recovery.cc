@@ -18,7 +18,7 @@ using install::Slot;
 
 // A service that comes up and exits at once is not healthy.
 constexpr auto kHealthyFor = 5 * kj::SECONDS;
-constexpr size_t kMostWord = 4096;
+constexpr size_t kMostFailureText = 4096;
 constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
 
 }  // namespace
@@ -40,23 +40,23 @@ kj::Promise<void> Upgrader::resume(kj::Maybe<BeginsAnew> beginsAnew) {
         record = kj::mv(found);
         return findOut(beginsAnew);
       })
-      .then([this]() { return dropWord(); })
+      .then([this]() { return clearTrialFailure(); })
       .catch_([this](kj::Exception&& e) {
-        deps.tell(kj::str("upgrade: cannot tell which system is started next: ", messageOf(e)));
+        deps.tell(kj::str("upgrade: cannot find out which system is started next: ", messageOf(e)));
         publish();
       });
 }
 
 kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
   auto running = KJ_ASSERT_NONNULL(deps.running);
-  auto word = co_await readWord();
+  auto trialFailure = co_await readTrialFailure();
   auto found = (co_await slots.look()).state;
   auto finding = findingOf(record, running, found);
   if (finding == UpgradeFinding::kOnTrial) {
     if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
     auto& r = KJ_ASSERT_NONNULL(record);
     bool first = r.stage != Stage::STARTED;
-    // One that was told to have failed has left the boot loader its choice, and keeps the data.
+    // A choice that was reported as failed has left the boot loader its slot, and keeps the data.
     if (first && r.stage != Stage::WRITTEN) r.empty = false;
     r.stage = Stage::STARTED;
     if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
@@ -69,7 +69,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
   co_await settle();
   switch (finding) {
     case UpgradeFinding::kFellBack:
-      co_await fellBack(running, kj::mv(word));
+      co_await fellBack(running, kj::mv(trialFailure));
       break;
     case UpgradeFinding::kCutOff:
       co_await cutOff(beginsAnew);
@@ -87,7 +87,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
       KJ_IF_MAYBE (r, record) {
         if (r->isOver()) co_return co_await choose(running, nullptr);
       }
-      // A brain that died between telling the boot loader and the reboot.
+      // A brain that died between the boot loader's choice and the reboot.
       if (deps.process1.brainRestarts() > 0) tasks.add(rebootInto());
       break;
     default:
@@ -117,22 +117,22 @@ kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
 }
 
 // A META that cannot be read has none.
-kj::Promise<kj::Maybe<kj::String>> Upgrader::readWord() {
-  kj::Maybe<kj::String> word;
-  co_await kj::evalNow([&]() { return deps.readWord(); })
-      .then([&](kj::Maybe<kj::String> left) { word = kj::mv(left); },
+kj::Promise<kj::Maybe<kj::String>> Upgrader::readTrialFailure() {
+  kj::Maybe<kj::String> trialFailure;
+  co_await kj::evalNow([&]() { return deps.readTrialFailure(); })
+      .then([&](kj::Maybe<kj::String> left) { trialFailure = kj::mv(left); },
             [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  KJ_IF_MAYBE (text, word) {
-    wordIsLeft = true;
-    co_return oneLine(*text, kMostWord);
+  KJ_IF_MAYBE (text, trialFailure) {
+    failureIsInMeta = true;
+    co_return oneLine(*text, kMostFailureText);
   }
   co_return nullptr;
 }
 
 // When the record has it. One of an earlier trial goes, too.
-kj::Promise<void> Upgrader::dropWord() {
-  if (!wordIsLeft) return kj::READY_NOW;
-  return kj::evalNow([&]() { return deps.dropWord(); }).catch_([this](kj::Exception&& e) {
+kj::Promise<void> Upgrader::clearTrialFailure() {
+  if (!failureIsInMeta) return kj::READY_NOW;
+  return kj::evalNow([&]() { return deps.clearTrialFailure(); }).catch_([this](kj::Exception&& e) {
     taskFailed(kj::mv(e));
   });
 }
@@ -148,23 +148,23 @@ kj::Promise<void> Upgrader::revoke() {
 kj::Promise<void> Upgrader::bootFailed(kj::String problems) {
   if (resumed || deps.trialLeft == nullptr) co_return;
   auto slot = nameOf(KJ_REQUIRE_NONNULL(deps.running));
-  auto word = kj::str("its boot failed: ", problems);
+  auto trialFailure = kj::str("its boot failed: ", problems);
   co_await within(
-      deps.timer, kDiskPatience, deps.leaveWord(word),
-      kj::str("META did not take the reason within ", kDiskPatience / kj::SECONDS, " s"))
+      deps.timer, kDiskTimeout, deps.writeTrialFailure(trialFailure),
+      kj::str("META: writing the reason timed out after ", kDiskTimeout / kj::SECONDS, " s"))
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  deps.tell(kj::str("giving up slot ", slot, " (", deps.version, "): ", word,
+  deps.tell(kj::str("giving up slot ", slot, " (", deps.version, "): ", trialFailure,
                     "; rebooting into the other slot"));
   co_await deps.reboot(kNotHealthy);
 }
 
-kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> word) {
+kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> trialFailure) {
   if (record == nullptr) {
     record = UpgradeRecord{.from = running, .to = install::otherThan(running)};
   }
   auto& r = KJ_ASSERT_NONNULL(record);
   if (!r.isOver())
-    co_await failed(whyFellBack(r, word.map([](kj::String& w) { return w.asPtr(); })));
+    co_await failed(fallbackReason(r, trialFailure.map([](kj::String& w) { return w.asPtr(); })));
   co_await choose(running, nullptr);
   publish();
 }
@@ -196,11 +196,11 @@ kj::Promise<void> Upgrader::recordEmptying(bool begins) {
 kj::Promise<void> Upgrader::trial() {
   auto& r = KJ_ASSERT_NONNULL(record);
   auto begin = deps.timer.now();
-  auto patience = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
+  auto timeout = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
   kj::Maybe<kj::TimePoint> healthySince;
   for (;;) {
     auto health = co_await deps.health().catch_([](kj::Exception&& e) {
-      return Health{kj::str("its health cannot be told: ", messageOf(e))};
+      return Health{kj::str("cannot find out its health: ", messageOf(e))};
     });
     auto now = deps.timer.now();
     KJ_IF_MAYBE (lacks, health.lacks) {
@@ -209,14 +209,14 @@ kj::Promise<void> Upgrader::trial() {
       if (r.reason != *lacks) {
         r.reason = kj::mv(*lacks);
         publish();
-        co_await keepOrTell();
+        co_await saveOrReport();
       }
     } else {
       if (healthySince == nullptr) healthySince = now;
       bool steady = now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
       if (steady && co_await confirm()) co_return;
     }
-    if (now - begin >= patience) {
+    if (now - begin >= timeout) {
       co_return co_await giveUp(
           kj::str("it was not healthy within ", r.healthTimeoutS, " s: ", r.reason));
     }
@@ -240,7 +240,7 @@ kj::Promise<bool> Upgrader::confirm() {
   r.reason = kj::String();
   deps.tell(kj::str("slot ", r.target(), " is healthy and confirmed"));
   publish();
-  co_await keepOrTell();
+  co_await saveOrReport();
   co_return true;
 }
 
@@ -251,7 +251,7 @@ kj::Promise<void> Upgrader::giveUp(kj::String reason) {
   deps.tell(kj::str("giving up slot ", r.target(), ": ", r.reason, "; rebooting into slot ",
                     nameOf(r.from)));
   publish();
-  co_await keepOrTell();
+  co_await saveOrReport();
   co_await deps.reboot(kNotHealthy);
 }
 

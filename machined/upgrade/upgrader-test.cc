@@ -67,7 +67,7 @@ TEST_F(UpgraderTest, ASickSystemMakesWay) {
 
 // Catches: a power cut or a crash during the trial after which the new system is tried again, or
 // nobody knows what has happened.
-TEST_F(UpgraderTest, ATrialThatEndsWithoutAWord) {
+TEST_F(UpgraderTest, ATrialThatEndsWithoutAReason) {
   for (bool started : {false, true}) {
     rollBack();
     {
@@ -79,18 +79,18 @@ TEST_F(UpgraderTest, ATrialThatEndsWithoutAWord) {
     System old(disk);
     ASSERT_EQ(old.running, Slot::kA);
     old.boot(scope);
-    EXPECT_THAT(old.status(), HasSubstr(started ? "the last that it said: service apid is not up"
+    EXPECT_THAT(old.status(), HasSubstr(started ? "its last message: service apid is not up"
                                                 : "did not come up"));
   }
 }
 
 // Catches: a system on trial whose boot fails before it has the record, and that nobody ends before
-// process 1 does, or that is gone without a reason; the word of an earlier trial that is told of a
-// later one; a boot that fails without a trial, and reboots.
-TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesAWord) {
+// process 1 does, or that is gone without a reason; the failure of an earlier trial that is
+// reported for a later one; a boot that fails without a trial, and reboots.
+TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesItsReason) {
   for (bool lost : {false, true}) {
     rollBack();
-    disk.wordsFail = lost;
+    disk.metaFails = lost;
     {
       System fresh(disk);
       fresh.upgrader.bootFailed(kj::str("service networkd\nis not there")).wait(scope);
@@ -104,14 +104,14 @@ TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesAWord) {
                 HasSubstr(lost ? "did not come up"
                                : "failed A v1: the system in slot B (v2) was given up: its boot "
                                  "failed: service networkd?is not there"));
-    EXPECT_TRUE(disk.word == nullptr);
-    disk.wordsFail = false;
+    EXPECT_TRUE(disk.trialFailure == nullptr);
+    disk.metaFails = false;
     old.upgrader.bootFailed(kj::str("x")).wait(scope);
     EXPECT_EQ(old.reboots, 0u);
   }
-  disk.word = kj::str("of an earlier one");
+  disk.trialFailure = kj::str("of an earlier one");
   rollBack();
-  EXPECT_TRUE(disk.word == nullptr);
+  EXPECT_TRUE(disk.trialFailure == nullptr);
 }
 
 // Catches: a brain that died in the middle of a trial, and whose successor confirms at once or not
@@ -177,7 +177,7 @@ TEST_F(UpgraderTest, WhatIsRefused) {
 }
 
 // Catches: an archive that is fetched and not written, or written without its places; a secret of
-// its URL that is told; progress that nobody sees; a name that breaks the lines of a console.
+// its URL that is shown; progress that nobody sees; a name that breaks the lines of a console.
 TEST_F(UpgraderTest, AnArchiveIsWritten) {
   for (bool file : {false, true}) {
     disk.environment = {};
@@ -185,13 +185,15 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
     System node(disk);
     node.key = "PEM";
     node.boot(scope);
-    UpgradeWish wish{kj::str(file ? "./installer\n.tar" : "https://h.example/i.tar"), true, 60};
+    UpgradeRequest request{kj::str(file ? "./installer\n.tar" : "https://h.example/i.tar"), true,
+                           60};
     if (file) {
-      wish.file = ClientFile{nullptr, 5, nullptr, nullptr};
+      request.file =
+          ClientFile{.bytes = nullptr, .size = 5, .sha256 = nullptr, .signature = nullptr};
     } else {
-      wish.query = kj::str("token=secret");
+      request.query = kj::str("token=secret");
     }
-    auto asking = node.upgrader.upgrade(kj::mv(wish)).eagerlyEvaluate(nullptr);
+    auto asking = node.upgrader.upgrade(kj::mv(request)).eagerlyEvaluate(nullptr);
     scope.poll();
     EXPECT_EQ(node.archives.asked,
               file ? "receive ./installer?.tar 5 PEM" : "fetch /i.tar?token=secret 0 PEM");
@@ -235,10 +237,10 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
     System node(other);
     node.boot(scope);
     node.etcdRefuses = row.refuses;
-    UpgradeWish wish{kj::str("https://h.example/i.tar"), row.preserve, 60};
-    wish.force = row.force;
+    UpgradeRequest request{kj::str("https://h.example/i.tar"), row.preserve, 60};
+    request.force = row.force;
     std::string refusal;
-    auto asking = node.upgrader.upgrade(kj::mv(wish))
+    auto asking = node.upgrader.upgrade(kj::mv(request))
                       .catch_([&](kj::Exception&& e) { refusal = messageOf(e).cStr(); })
                       .eagerlyEvaluate(nullptr);
     scope.poll();
@@ -316,7 +318,7 @@ TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   System node(disk);
   node.boot(scope);
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("http://h.example/i.tar"), true})),
-              HasSubstr("http does not tell who sent the image"));
+              HasSubstr("http does not authenticate the server"));
   EXPECT_EQ(node.archives.asked, "");
   node.archives.problem = "it is damaged";
   auto asking = node.upgrader.upgrade({kj::str("https://h.example/i.tar"), true});

@@ -17,13 +17,13 @@ using install::nameOf;
 using install::Slot;
 
 constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj, kViewName = "machined-upgrade"_kj;
-constexpr auto kReadyPatience = 2 * kj::MINUTES;
+constexpr auto kReadyTimeout = 2 * kj::MINUTES;
 constexpr unsigned kLeastHealthTimeoutS = 30;
 constexpr size_t kMostName = 256;
 
-unsigned healthTimeout(unsigned wish) {
-  if (wish == 0) return install::kHealthTimeoutS;
-  if (wish >= kLeastHealthTimeoutS && wish <= install::kMostHealthTimeoutS) return wish;
+unsigned healthTimeout(unsigned request) {
+  if (request == 0) return install::kHealthTimeoutS;
+  if (request >= kLeastHealthTimeoutS && request <= install::kMostHealthTimeoutS) return request;
   fail(ErrorKind::kInvalidArgument, kj::str("the health timeout must be ", kLeastHealthTimeoutS,
                                             " s to ", install::kMostHealthTimeoutS, " s"));
 }
@@ -49,20 +49,20 @@ kj::Promise<void> Upgrader::choose(Slot confirmed, kj::Maybe<Slot> attempt) {
 // last. A disk that does not answer is no reason to wait for ever.
 kj::Promise<void> Upgrader::keep() {
   saving = saving.addBranch()
-               .catch_([](kj::Exception&&) {})  // told to who asked for it
+               .catch_([](kj::Exception&&) {})  // reported to its caller
                .then([this]() -> kj::Promise<void> {
                  KJ_IF_MAYBE (r, record) return deps.save(*r);
                  return kj::READY_NOW;
                })
                .fork();
-  return within(deps.timer, kDiskPatience, saving.addBranch(),
-                kj::str("STATE did not take the record of the upgrade within ",
-                        kDiskPatience / kj::SECONDS, " s"));
+  return within(deps.timer, kDiskTimeout, saving.addBranch(),
+                kj::str("STATE: writing the record of the upgrade timed out after ",
+                        kDiskTimeout / kj::SECONDS, " s"));
 }
 
 // During a trial: a STATE that cannot be written must not keep a bad system alive, nor end a good
 // one.
-kj::Promise<void> Upgrader::keepOrTell() {
+kj::Promise<void> Upgrader::saveOrReport() {
   return keep().catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
@@ -145,34 +145,35 @@ Slot Upgrader::requireIdle() {
   return KJ_ASSERT_NONNULL(deps.running);
 }
 
-// What is fetched without anybody having asked gives way to who asks.
+// A fetch that nobody has asked for gives way to one that somebody asks for.
 void Upgrader::giveWay() {
   unasked.cancel(
       error(ErrorKind::kConflict, "an upgrade or a rollback was asked for through the API"));
 }
 
-kj::Promise<void> Upgrader::upgrade(UpgradeWish wish) {
+kj::Promise<void> Upgrader::upgrade(UpgradeRequest request) {
   giveWay();
-  return get(kj::mv(wish));
+  return get(kj::mv(request));
 }
 
-kj::Promise<void> Upgrader::upgradeUnasked(UpgradeWish wish) {
-  return unasked.wrap(get(kj::mv(wish)));
+kj::Promise<void> Upgrader::upgradeUnasked(UpgradeRequest request) {
+  return unasked.wrap(get(kj::mv(request)));
 }
 
-kj::Promise<void> Upgrader::get(UpgradeWish wish) {
+kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   requireIdle();
-  auto timeout = healthTimeout(wish.healthTimeoutS);
-  if (wish.image.size() == 0) fail(ErrorKind::kInvalidArgument, "which image? use --image");
+  auto timeout = healthTimeout(request.healthTimeoutS);
+  if (request.image.size() == 0)
+    fail(ErrorKind::kInvalidArgument, "the image is missing; use --image");
   kj::Maybe<ArchiveUrl> url;
-  if (wish.file == nullptr) {
-    url = archiveUrl(wish.image, wish.query);
+  if (request.file == nullptr) {
+    url = archiveUrl(request.image, request.query);
   } else {
-    wish.image = oneLine(wish.image, kMostName);  // whatever a client calls it
+    request.image = oneLine(request.image, kMostName);  // whatever a client calls it
   }
-  bool registry = wish.file == nullptr && url == nullptr;
-  KJ_IF_MAYBE (u, url) wish.image = kj::str(u->place.shown);  // the rest may be secret
-  fetching = kj::str(wish.image);
+  bool registry = request.file == nullptr && url == nullptr;
+  KJ_IF_MAYBE (u, url) request.image = kj::str(u->place.shown);  // the rest may be secret
+  fetching = kj::str(request.image);
   KJ_DEFER({
     fetching = nullptr;
     fetched = kj::String();
@@ -180,16 +181,16 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   });
   publish();
   auto key = deps.imageKey();
-  co_await within(deps.timer, kReadyPatience, ready(registry),
-                  kj::str("the node's boot is not over, or its containerd does not run; see "
+  co_await within(deps.timer, kReadyTimeout, ready(registry),
+                  kj::str("the node is still booting, or its containerd does not run; see "
                           "talosctl services"));
-  if (!wish.force) co_await deps.mayGo(wish.preserve);
-  auto next = registry ? pulled(kj::str(wish.image), kj::str(key))
-                       : archived(wish, kj::mv(url), kj::str(key));
+  if (!request.force) co_await deps.mayGo(request.preserve);
+  auto next = registry ? pulled(kj::str(request.image), kj::str(key))
+                       : archived(request, kj::mv(url), kj::str(key));
   auto got = co_await next;
   bool goesOn = false;
-  KJ_DEFER(if (wish.preserve && !goesOn) tasks.add(deps.stays()));
-  if (wish.preserve) co_await goRestarting(wish.force);
+  KJ_DEFER(if (request.preserve && !goesOn) tasks.add(deps.stays()));
+  if (request.preserve) co_await goRestarting(request.force);
   // The config can change in the minutes that this takes.
   if (deps.imageKey() != key) {
     fail(ErrorKind::kConflict,
@@ -198,9 +199,9 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
   }
   wanted = kj::mv(got);
   auto& w = KJ_ASSERT_NONNULL(wanted);
-  w.image = kj::mv(wish.image);
-  w.preserve = wish.preserve;
-  w.force = wish.force;
+  w.image = kj::mv(request.image);
+  w.preserve = request.preserve;
+  w.force = request.force;
   w.healthTimeoutS = timeout;
   goesOn = true;
   tasks.add(carryOut());
@@ -208,7 +209,7 @@ kj::Promise<void> Upgrader::get(UpgradeWish wish) {
 
 // Another control-plane node may be restarting just now.
 kj::Promise<void> Upgrader::goRestarting(bool force) {
-  fetched = kj::str("waiting until the cluster of etcd can do without this node");
+  fetched = kj::str("waiting until the etcd cluster can spare this node");
   publish();
   return deps.goes(true, force);
 }
@@ -226,7 +227,7 @@ kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key)
   co_return kj::mv(next);
 }
 
-kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url,
+kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url,
                                                  kj::String key) {
   kj::Maybe<ImageArchive> archive;
   kj::String prefix;
@@ -234,8 +235,8 @@ kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeWish& wish, kj::Maybe<Ar
     prefix = kj::str(u->place.shown, "#");
     archive =
         co_await deps.archives.fetch(kj::mv(*u), kj::mv(key), KJ_BIND_METHOD(*this, progressed));
-  } else KJ_IF_MAYBE (file, wish.file) {
-    archive = co_await deps.archives.receive(kj::str(wish.image), kj::mv(*file), kj::mv(key),
+  } else KJ_IF_MAYBE (file, request.file) {
+    archive = co_await deps.archives.receive(kj::str(request.image), kj::mv(*file), kj::mv(key),
                                              KJ_BIND_METHOD(*this, progressed));
   }
   auto& a = KJ_ASSERT_NONNULL(archive);
@@ -246,7 +247,7 @@ kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeWish& wish, kj::Maybe<Ar
   co_return kj::mv(next);
 }
 
-// Who watches hears of each part in twenty.
+// Watchers get one message for each twentieth.
 void Upgrader::progressed(uint64_t done, uint64_t size) {
   auto text = size == 0 ? kj::str(done >> 24 << 4, " MiB")
                         : kj::str(done * 20 / size * 5, " % of ", size >> 20, " MiB");
@@ -322,7 +323,7 @@ kj::Promise<void> Upgrader::writeSlot() {
 
 UpgradeRecord Upgrader::newRecord(kj::String image) const {
   auto running = KJ_ASSERT_NONNULL(deps.running);
-  // What is half zeroed stays so, whatever is asked for meanwhile.
+  // An EPHEMERAL that is half zeroed stays so, whatever is asked for meanwhile.
   bool emptying = false;
   KJ_IF_MAYBE (r, record) emptying = r->emptying;
   return UpgradeRecord{.image = kj::mv(image),
@@ -333,11 +334,11 @@ UpgradeRecord Upgrader::newRecord(kj::String image) const {
                        .began = deps.clock.now()};
 }
 
-// Goes on without its caller: the boot loader may be told already.
+// Goes on without its caller: the boot loader's choice may be made already.
 kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
   giveWay();
   auto work = rollBack(healthTimeoutS, force).fork();
-  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // told to the caller
+  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // reported to the caller
   return work.addBranch();
 }
 
@@ -374,7 +375,7 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
   KJ_IF_MAYBE (e, wrong) {
     co_await revoke();
     co_await deps.stays();
-    co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is told
+    co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is reported
     kj::throwFatalException(kj::mv(*e));
   }
   accepted = true;

@@ -1,5 +1,5 @@
 // Upgrades and rollbacks of an installed node: another system goes into the slot that does not run,
-// is started once, and stays only if it says that it is healthy.
+// is started once, and stays only if it reports itself healthy.
 //
 // The order, and what a crash or a power cut leaves at any line:
 //   1. The image is pulled, or its archive is fetched or received and compared with its digest, and
@@ -13,19 +13,19 @@
 //   3. A node of Kubernetes is cordoned and drained, which no failure ends; if it does not reboot
 //      after all, it is uncordoned. A control-plane node whose EPHEMERAL is to be emptied leaves
 //      etcd. Cut off, or when that fails, the upgrade has failed, and the node joins again at its
-//      next boot. The boot loader is told to try the other slot once; that is one write. From there
+//      next boot. One write makes the boot loader try the other slot once. From there
 //      on the next start is that of the new system, and the node reboots.
 //   4. The new system is on trial: the boot loader has counted its try before it started it, so
 //      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
 //      one again. When it has been healthy for a few seconds, one write confirms it.
 //   5. A system that is not healthy in time says why in the record and reboots. So does one whose
-//      boot has failed; if that was before it had STATE, and with it the record, it leaves its last
-//      word in META. Process 1 does the same a little later for a brain that does not
+//      boot has failed; if that was before it had STATE, and with it the record, it leaves the
+//      error in META. Process 1 does the same a little later for a brain that does not
 //      (machined/process1/init), and the kernel for process 1.
 //      Emptying EPHEMERAL, if that was asked for, begins after the record says so: a cut in it
 //      leaves something that is neither data nor empty, and whichever system is started then ends
 //      it.
-//   6. The old system finds that it runs again, and tells why: in the record, the resource
+//   6. The old system finds that it runs again, and reports why: in the record, the resource
 //      UpgradeStatuses/node, the event log and on the console.
 #pragma once
 
@@ -46,7 +46,7 @@ struct Health {
   bool hopeless = false;        // and will not get better
 };
 
-struct UpgradeWish {
+struct UpgradeRequest {
   kj::String image;  // a reference of a registry, or a URL of an archive; of a file its name
   bool preserve = false;
   unsigned healthTimeoutS = 0;  // 0: the default
@@ -82,11 +82,12 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     // The record on STATE; saved, it is on the disk when that resolves.
     kj::Function<kj::Promise<kj::Maybe<UpgradeRecord>>()> load;
     kj::Function<kj::Promise<void>(const UpgradeRecord&)> save;
-    // The last word of a system on trial, in META, until it is dropped.
-    kj::Function<kj::Promise<void>(kj::StringPtr)> leaveWord;
-    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> readWord;
-    kj::Function<kj::Promise<void>()> dropWord;
-    // Whether the cluster of etcd can do without this node, asked before anything is done for it.
+    // The reason why a system on trial gave up, in META, until it is cleared.
+    kj::Function<kj::Promise<void>(kj::StringPtr)> writeTrialFailure;
+    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> readTrialFailure;
+    kj::Function<kj::Promise<void>()> clearTrialFailure;
+    // Rejects when the cluster of etcd cannot do without this node; asked before anything is done
+    // for it.
     kj::Function<kj::Promise<void>(bool preserve)> mayGo = [](bool) { return kj::READY_NOW; };
     // It goes now: with `preserve` it takes its turn to restart, without the node leaves etcd.
     kj::Function<kj::Promise<void>(bool preserve, bool force)> goes = [](bool, bool) {
@@ -101,9 +102,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
 
-  // When STATE is mounted: what was found is told and recorded, a trial goes on. A second call does
-  // nothing. Does not throw. An upgrade that the power has cut off has failed, unless `beginsAnew`
-  // says of its record that it is tried again: then nothing is known of it.
+  // When STATE is mounted: the state is found out, reported and recorded, a trial goes on. A second
+  // call does nothing. Does not throw. An upgrade that the power has cut off has failed, unless
+  // `beginsAnew` says of its record that it is tried again: then nothing is known of it.
   using BeginsAnew = kj::Function<kj::Promise<bool>(const UpgradeRecord& cut)>;
   kj::Promise<void> resume(kj::Maybe<BeginsAnew> beginsAnew = nullptr);
   // The boot has ended with these problems: a trial that has not begun, for want of STATE, ends.
@@ -113,7 +114,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> emptyEphemeralIfAsked();
 
   // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
-  kj::Promise<void> upgrade(UpgradeWish wish);
+  kj::Promise<void> upgrade(UpgradeRequest request);
   // A rollback keeps EPHEMERAL, and asks etcd as an upgrade that does.
   kj::Promise<void> rollback(unsigned healthTimeoutS, bool force = false);
 
@@ -123,18 +124,19 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // For the upgrade that an installation has left to the installed system
   // (upgrade-to-config-image.h). As upgrade(), until the image is there; a call of upgrade() or
   // rollback() before that ends it: Conflict.
-  kj::Promise<void> upgradeUnasked(UpgradeWish wish);
+  kj::Promise<void> upgradeUnasked(UpgradeRequest request);
   // How far the drain is, while it waits for that.
   void drains(kj::StringPtr line);
   kj::Maybe<const UpgradeRecord&> newest() const;
   bool isUnderWay() const;  // from the fetch to the end of the trial
   bool hasSlots() const { return !deps.container && deps.running != nullptr; }
-  // What is not there yet and why, as long as nothing newer happens. None: nothing is awaited.
+  // An upgrade that waits and the error of its last attempt, as long as nothing newer happens.
+  // None: nothing waits.
   struct Awaited {
     kj::String image, reason;
   };
   void await(kj::Maybe<Awaited> what);
-  // The image is not to be had: recorded and told as an upgrade that has failed.
+  // The image is not available: recorded and reported as an upgrade that has failed.
   kj::Promise<void> refuse(kj::String image, kj::String reason);
 
  private:
@@ -148,7 +150,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   BootSlots slots;
   bool resumed = false, onTrial = false, rebooting = false;
   bool settled = false;            // process 1 does not end a trial any more
-  bool wordIsLeft = false;         // in META
+  bool failureIsInMeta = false;    // in META
   kj::String problem;              // of write()
   kj::Maybe<kj::String> fetching;  // the image
   kj::String fetched;              // how far it is
@@ -159,14 +161,14 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<Awaited> awaited;
   kj::TaskSet tasks;
   kj::Canceler unasked;  // what it ends may leave a task
-  static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskPatience = 10 * kj::SECONDS;
+  static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskTimeout = 10 * kj::SECONDS;
 
   install::Slot requireIdle();
   bool isTried() const;  // the system that runs is on trial, or may be
   void giveWay();
-  kj::Promise<void> get(UpgradeWish wish);
+  kj::Promise<void> get(UpgradeRequest request);
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
-  kj::Promise<Wanted> archived(UpgradeWish& wish, kj::Maybe<ArchiveUrl> url, kj::String key);
+  kj::Promise<Wanted> archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
   kj::Promise<void> goRestarting(bool force);
   kj::Promise<void> rollBack(unsigned healthTimeoutS, bool force);
@@ -176,9 +178,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> cutOff(kj::Maybe<BeginsAnew>& beginsAnew);
   kj::Promise<void> recordEmptying(bool begins);
   UpgradeRecord newRecord(kj::String image) const;
-  kj::Promise<void> fellBack(install::Slot running, kj::Maybe<kj::String> word);
-  kj::Promise<kj::Maybe<kj::String>> readWord();
-  kj::Promise<void> dropWord();
+  kj::Promise<void> fellBack(install::Slot running, kj::Maybe<kj::String> trialFailure);
+  kj::Promise<kj::Maybe<kj::String>> readTrialFailure();
+  kj::Promise<void> clearTrialFailure();
   kj::Promise<void> revoke();
   kj::Promise<void> carryOut();
   kj::Promise<void> rebootInto();
@@ -188,7 +190,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> settle();
   kj::Promise<void> failed(kj::String reason);
   kj::Promise<void> keep();
-  kj::Promise<void> keepOrTell();
+  kj::Promise<void> saveOrReport();
   void publish();
   kj::StringPtr stageName() const;
   kj::Promise<void> choose(install::Slot confirmed, kj::Maybe<install::Slot> attempt);

@@ -24,7 +24,8 @@ void readAll(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> bytes, kj::StringPt
     if (n < 0) {
       fail(ErrorKind::kFailedPrecondition, kj::str("cannot read ", path, ": ", strerror(errno)));
     }
-    if (n == 0) fail(ErrorKind::kFailedPrecondition, kj::str(path, " has become shorter"));
+    if (n == 0)
+      fail(ErrorKind::kFailedPrecondition, kj::str(path, " was truncated while being read"));
     done += static_cast<size_t>(n);
   }
 }

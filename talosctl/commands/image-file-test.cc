@@ -94,7 +94,7 @@ TEST_F(ImageFileTest, OneThatChangesMeanwhileIsSaidTo) {
               problem = kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
             })
       .wait(scope);
-  EXPECT_EQ(problem, "FailedPrecondition: " + path + " has become shorter");
+  EXPECT_EQ(problem, "FailedPrecondition: " + path + " was truncated while being read");
 }
 
 // Catches: a reference of a registry that is looked for on this machine; a file that is asked for

@@ -139,7 +139,7 @@ class Brain {
   }
 
   kj::Promise<void> takeDown() {
-    co_await process1.nextWish();
+    co_await process1.nextPowerAction();
     co_await supervisor.stopAll();
     co_await process1.reboot(LINUX_REBOOT_CMD_POWER_OFF);
   }

@@ -160,7 +160,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   {
     SCOPED_TRACE("a superblock that is no superblock");
     overwrite(node.disk(), state.offset, 4096, '\xff');
-    expectRefused("STATE: /dev/vda5 holds something, but no file system that can be read");
+    expectRefused("STATE: /dev/vda5 is not empty, but has no readable file system");
   }
   {
     SCOPED_TRACE("zeros where it begins");
@@ -294,8 +294,7 @@ TEST_F(WrongDisks, ThatCannotBeWritten) {
   {
     SCOPED_TRACE("one that fails while the node runs");
     node.failWritesFrom(ephemeral.offset);
-    auto problem =
-        "EPHEMERAL: the file system of /dev/vda6 does not work any more: Input/output error";
+    auto problem = "EPHEMERAL: the file system of /dev/vda6 failed: Input/output error";
     EXPECT_TRUE(node.says({"status"}, problem)) << cluster.console(kName);
     EXPECT_TRUE(contains(cluster.console(kName), std::string("problem: ") + problem));
     EXPECT_TRUE(node.says({"get", "machinestatus"}, "running +false"));
@@ -307,7 +306,7 @@ TEST_F(WrongDisks, ThatCannotBeWritten) {
     EXPECT_TRUE(contains(refused.err, "Input/output error")) << refused.err;
     EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n")
         << "in effect, and not stored";
-    EXPECT_TRUE(node.says({"status"}, "STATE: the file system of /dev/vda5 does not work any more"))
+    EXPECT_TRUE(node.says({"status"}, "STATE: the file system of /dev/vda5 failed"))
         << cluster.console(kName);
     EXPECT_TRUE(node.says({"services"}, "apid +Running +OK"));
     repairedAndUp();

@@ -74,9 +74,9 @@ TEST_F(DelayOfAShutdown, HasAnEnd) {
   EXPECT_THAT(told, ElementsAre("warning: login1 has ended; nobody else is waited for"));
   told.clear();
   login1(true);
-  answers(1, "over", "kubelet (pid 7)", "not all have let go within 45 s: kubelet (pid 7)");
+  answers(1, "over", "kubelet (pid 7)", "locks not released within 45 s: kubelet (pid 7)");
   begin().wait(scope);
-  EXPECT_THAT(told, ElementsAre("warning: not all have let go within 45 s: kubelet (pid 7)"));
+  EXPECT_THAT(told, ElementsAre("warning: locks not released within 45 s: kubelet (pid 7)"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ kj::Promise<void> RegistriesController::reconcile(Store& store) {
 kj::Own<Controller> registriesController(ControllerParts& parts) {
   return kj::heap<RegistriesController>(parts.uv, [&config = parts.config](Store& store) {
     return config.tryMachine(store).map([](config::Machine::Reader machine) {
-      return registryFiles(machine.getRegistries(), kCriFolder, oomScoresHere());
+      return registryFiles(machine.getRegistries(), kCriFolder, ownOomScores());
     });
   });
 }

@@ -34,7 +34,7 @@ kj::Promise<kj::Array<capnp::word>> readFrame(kj::AsyncIoStream& stream, size_t 
   co_return kj::mv(words);
 }
 
-kj::Array<capnp::word> BrainSocket::hear() {
+kj::Array<capnp::word> BrainSocket::receive() {
   uint32_t size = 0;
   in.read(&size, sizeof(size));
   KJ_REQUIRE(size <= mostWords, "not a frame");
@@ -43,7 +43,7 @@ kj::Array<capnp::word> BrainSocket::hear() {
   return words;
 }
 
-void BrainSocket::tell(capnp::MessageBuilder& message) {
+void BrainSocket::send(capnp::MessageBuilder& message) {
   auto words = frameOf(message);
   KJ_DEFER(zeroize(words.asBytes()));
   auto size = static_cast<uint32_t>(words.size());

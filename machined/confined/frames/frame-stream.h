@@ -26,8 +26,8 @@ class BrainSocket {
   explicit BrainSocket(int socket, size_t mostWords = kMostFrameWords)
       : in(socket), out(socket), mostWords(mostWords) {}
 
-  kj::Array<capnp::word> hear();
-  void tell(capnp::MessageBuilder& message);
+  kj::Array<capnp::word> receive();
+  void send(capnp::MessageBuilder& message);
 
  private:
   kj::FdInputStream in;

@@ -1,5 +1,5 @@
-// How a request and its answer lie on the socket between the brain and a parsing process: the
-// number of 8-byte words in four bytes, then the message, flat (capnp/serialize.h).
+// The layout of a message on the socket between the brain and a confined program: the number of
+// 8-byte words in four bytes, then the message, flat (capnp/serialize.h).
 #pragma once
 
 #include <capnp/serialize.h>
@@ -7,7 +7,7 @@
 
 namespace talos::machined {
 
-constexpr size_t kMostFrameWords = 5u << 20;  // 40 MiB: the largest answer and its few words
+constexpr size_t kMostFrameWords = 5u << 20;  // 40 MiB: the largest answer, and its pointers
 
 // Zeroed by whoever has it, if it may hold secrets.
 inline kj::Array<capnp::word> frameOf(capnp::MessageBuilder& message) {

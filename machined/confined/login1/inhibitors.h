@@ -1,8 +1,9 @@
-// The locks of those who want to be told before the node goes down, as org.freedesktop.login1 has
-// them (systemd: "Inhibitor Locks"): what is asked for, who holds one, and who is waited for. Pure.
+// Inhibitor locks of programs that want to know before the node shuts down, as
+// org.freedesktop.login1 has them (systemd: "Inhibitor Locks"): their checks, their holders, and
+// the holders that a shutdown waits for. Pure.
 //
 // Only locks that delay a shutdown are given: the node goes down when its operator says so, it does
-// not sleep, and its keys are its operator's. Others are refused in words.
+// not sleep, and its keys are its operator's. Others are refused with a message.
 #pragma once
 
 #include <kj/map.h>

@@ -112,7 +112,7 @@ struct LoginManagerTest : public testing::Test {
 
 // The kubelet: a connection with a thread of its own, whose calls return when they are answered.
 struct Kubelet {
-  kj::MutexGuarded<std::vector<bool>> told;
+  kj::MutexGuarded<std::vector<bool>> announced;
   // The thread of the connection waits for nobody: who ends the proxy waits for it.
   kj::PromiseCrossThreadFulfillerPair<void> first = kj::newPromiseAndCrossThreadFulfiller<void>();
   std::unique_ptr<sdbus::IConnection> connection;
@@ -123,14 +123,14 @@ struct Kubelet {
     proxy = sdbus::createProxy(*connection, sdbus::ServiceName{kName},
                                sdbus::ObjectPath{"/org/freedesktop/login1"});
     proxy->uponSignal("PrepareForShutdown").onInterface(kManager).call([this](bool begins) {
-      told.lockExclusive()->push_back(begins);
+      announced.lockExclusive()->push_back(begins);
       first.fulfiller->fulfill();
     });
     connection->enterEventLoopAsync();
   }
 };
 
-// What `work` gives, in a thread, while the loop of the test goes on.
+// Runs `work` in a thread, while the loop of the test goes on, and returns its result.
 template <typename Work>
 auto beside(LoginManagerTest& test, Work&& work) {
   kj::Maybe<decltype(work())> result;
@@ -149,7 +149,7 @@ auto beside(LoginManagerTest& test, Work&& work) {
   return kj::mv(KJ_ASSERT_NONNULL(result));
 }
 
-// Catches: a kubelet that is not told, or that is not waited for until it has closed its lock; a
+// Catches: a kubelet that gets no signal, or that is not waited for until it has closed its lock; a
 // delay that it takes for too short; a program of the bus that the node's configuration shuts out.
 TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
   Kubelet kubelet(*this);
@@ -180,14 +180,14 @@ TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
 
   delay.request(1);
   timer.timeoutAfter(20 * kj::SECONDS, kj::mv(kubelet.first.promise)).wait(io.waitScope);
-  EXPECT_TRUE(kubelet.told.lockShared()->front());
+  EXPECT_TRUE(kubelet.announced.lockShared()->front());
   EXPECT_EQ(delay.stateName(), "waiting"_kj);
   lock.reset();
   await([&] { return delay.stateName() == "over"; });
   EXPECT_TRUE(delay.inhibitors().empty());
 }
 
-// Catches: a lock that is given and not kept; a refusal without words.
+// Catches: a lock that is given and not kept; a refusal without a message.
 TEST_F(LoginManagerTest, WhatIsNotGivenIsRefused) {
   Kubelet kubelet(*this);
   try {

@@ -33,7 +33,7 @@ using ListedLock =
 
 constexpr auto kBusAnswers = std::chrono::seconds(2);
 
-// What the bus knows of one of its clients (D-Bus Specification, "Message Bus Messages"). The
+// Facts that the bus knows of one of its clients (D-Bus Specification, "Message Bus Messages"). The
 // library's own way to ask looks into /proc besides, which is closed to us.
 uint32_t askBus(sdbus::IProxy& bus, const char* what, const char* client) {
   uint32_t answer;
@@ -76,7 +76,8 @@ LoginManager::LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::
   auto answerInhibit = [this](const std::string& what, const std::string& who,
                               const std::string& why, const std::string& mode) {
     auto message = object->getCurrentlyProcessedMessage();
-    Inhibitor lock{textOf(what), textOf(who), textOf(why), textOf(mode)};
+    Inhibitor lock{
+        .what = textOf(what), .who = textOf(who), .why = textOf(why), .mode = textOf(mode)};
     kj::AutoCloseFd writing;
     auto refused = kj::runCatchingExceptions([&] {
       lock.uid = askBus(*bus, "GetConnectionUnixUser", message.getSender());
@@ -84,7 +85,7 @@ LoginManager::LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::
       writing = inhibit(kj::mv(lock));
     });
     KJ_IF_MAYBE (e, refused) {
-      log::warn("a lock is refused", {{"error", messageOf(*e)}});
+      log::warn("refused a lock", {{"error", messageOf(*e)}});
       throw sdbus::Error(sdbus::Error::Name{kInvalidArguments}, textFor(messageOf(*e)));
     }
     return sdbus::UnixFd(writing.release(), sdbus::adopt_fd);
@@ -119,7 +120,7 @@ LoginManager::LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::
 LoginManager::~LoginManager() noexcept(false) = default;
 
 void LoginManager::Errors::taskFailed(kj::Exception&& e) {
-  log::warn("cannot follow a lock; it is taken for released", {{"error", messageOf(e)}});
+  log::warn("cannot watch a lock; treating it as released", {{"error", messageOf(e)}});
 }
 
 void LoginManager::prepareForShutdown(bool begins) {

@@ -1,11 +1,11 @@
-// login1: tells those who have asked for it before the node goes down, and waits for them. Wiring
-// only: who may ask is told in inhibitors.h, for how long it is waited in shutdown-delay.h, how
-// they are spoken with in login-manager.h. It is a program of its own, as kubed and parse are: the
-// brain reads no D-Bus, and no C++ library but this program's knows how.
+// login1: signals a coming shutdown to programs that hold a lock, and waits for them. Wiring only:
+// inhibitors.h has the rules for locks, shutdown-delay.h the time limit, login-manager.h the D-Bus
+// interface. It is a program of its own, as kubed and parse are: the brain reads no D-Bus, and only
+// this program links the C++ library that does.
 //
-// machined says that the node goes down (ShutdownRequests[node]); what is waited for is told in
-// ShutdownDelays[node], the locks in Inhibitors. Its environment tells it where machined listens
-// and where the bus is (common/base/node-layout.h). Needs no capability and writes no file.
+// machined announces a shutdown in ShutdownRequests[node]; the holders that are waited for are in
+// ShutdownDelays[node], the locks in Inhibitors. The environment says where machined listens and
+// where the bus is (common/base/node-layout.h). Needs no capability and writes no file.
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -18,9 +18,9 @@
 namespace talos::login1 {
 
 constexpr kj::StringPtr kNodeId = "node"_kj, kBusVariable = "DBUS_SYSTEM_BUS_ADDRESS"_kj;
-constexpr auto kTellAgain = 1 * kj::SECONDS;
+constexpr auto kReportRetry = 1 * kj::SECONDS;
 
-kj::Promise<void> tell(StoreClient& store, const ShutdownDelay& delay) {
+kj::Promise<void> writeState(StoreClient& store, const ShutdownDelay& delay) {
   StoreClient::Wanted locks, answers;
   for (auto& entry : delay.inhibitors()) {
     auto record = kj::heap<capnp::MallocMessageBuilder>();
@@ -48,13 +48,14 @@ kj::Promise<void> tell(StoreClient& store, const ShutdownDelay& delay) {
   co_await store.replaceAll<rpc::ShutdownDelaySpec>(kj::mv(answers));
 }
 
-kj::Promise<void> tellChanges(kj::Timer& timer, StoreClient& store, const ShutdownDelay& delay,
-                              Signal& changed) {
+kj::Promise<void> writeStateOnChanges(kj::Timer& timer, StoreClient& store,
+                                      const ShutdownDelay& delay, Signal& changed) {
   for (;;) {
     co_await changed.wait();
-    co_await tell(store, delay).catch_([&](kj::Exception&& e) -> kj::Promise<void> {
-      log::warn("cannot tell who is waited for; retrying", {{"error", messageOf(e)}});
-      return timer.afterDelay(kTellAgain).then([&changed] { changed.raise(); });
+    co_await writeState(store, delay).catch_([&](kj::Exception&& e) -> kj::Promise<void> {
+      log::warn("cannot write the state of the shutdown delay; retrying",
+                {{"error", messageOf(e)}});
+      return timer.afterDelay(kReportRetry).then([&changed] { changed.raise(); });
     });
   }
 }
@@ -68,7 +69,7 @@ void run() {
   ShutdownDelay delay(
       timer,
       [&](bool begins) {
-        log::info(begins ? "the node goes down" : "the node does not go down");
+        log::info(begins ? "announced a shutdown" : "withdrew a shutdown");
         KJ_IF_MAYBE (bus, listening) bus->prepareForShutdown(begins);
       },
       [&] { changed.raise(); });
@@ -89,7 +90,7 @@ void run() {
   releaseStartMemory();
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("listening");
-  manager.run().exclusiveJoin(tellChanges(timer, store, delay, changed)).wait(io.waitScope);
+  manager.run().exclusiveJoin(writeStateOnChanges(timer, store, delay, changed)).wait(io.waitScope);
 }
 
 }  // namespace talos::login1

@@ -16,12 +16,15 @@ struct ShutdownDelayTest : public testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  std::vector<bool> told;
-  ShutdownDelay delay{timer, [this](bool begins) { told.push_back(begins); }, [] {}};
+  std::vector<bool> announced;
+  ShutdownDelay delay{timer, [this](bool begins) { announced.push_back(begins); }, [] {}};
 
   static Inhibitor lock(kj::StringPtr who = "kubelet", kj::StringPtr what = "shutdown",
                         kj::StringPtr mode = "delay") {
-    Inhibitor result{kj::str(what), kj::str(who), kj::str("it ends pods"), kj::str(mode)};
+    Inhibitor result{.what = kj::str(what),
+                     .who = kj::str(who),
+                     .why = kj::str("it ends pods"),
+                     .mode = kj::str(mode)};
     result.pid = 7;
     return result;
   }
@@ -36,9 +39,9 @@ TEST_F(ShutdownDelayTest, AllWhoHoldALockAreWaitedFor) {
   auto one = delay.take(lock("kubelet"));
   auto two = delay.take(lock("other\n"));
   EXPECT_EQ(delay.stateName(), "idle"_kj);
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(announced, IsEmpty());
   delay.request(3);
-  EXPECT_THAT(told, ElementsAre(true));
+  EXPECT_THAT(announced, ElementsAre(true));
   EXPECT_EQ(delay.stateName(), "waiting"_kj);
   EXPECT_EQ(kj::strArray(delay.inhibitors().holders(), ", "), "kubelet (pid 7), other  (pid 7)");
   delay.release(one);
@@ -48,7 +51,8 @@ TEST_F(ShutdownDelayTest, AllWhoHoldALockAreWaitedFor) {
   EXPECT_EQ(delay.stateName(), "over"_kj);
   EXPECT_EQ(delay.requested(), 3u);
   advance(timer, scope, 2 * kInhibitDelayMax);
-  EXPECT_EQ(delay.message(), "all have let go"_kj) << "the end of the delay was not meant any more";
+  EXPECT_EQ(delay.message(), "all locks were released"_kj)
+      << "the end of the delay was not meant any more";
 }
 
 // Catches: a node that never goes down because of one who does not let go.
@@ -62,8 +66,8 @@ TEST_F(ShutdownDelayTest, TheDelayHasAnEnd) {
   EXPECT_EQ(delay.stateName(), "waiting"_kj);
   advance(timer, scope, 1 * kj::SECONDS);
   EXPECT_EQ(delay.stateName(), "over"_kj);
-  EXPECT_EQ(delay.message(), "not all have let go within 45 s: kubelet"_kj);
-  EXPECT_THAT(told, ElementsAre(true));
+  EXPECT_EQ(delay.message(), "locks not released within 45 s: kubelet"_kj);
+  EXPECT_THAT(announced, ElementsAre(true));
 }
 
 // Catches: a node without a kubelet that waits for it; one that stays and does not say so.
@@ -75,7 +79,7 @@ TEST_F(ShutdownDelayTest, NobodyToWaitForAndARequestThatIsTakenBack) {
   delay.take(lock());
   delay.request(2);
   delay.request(0);
-  EXPECT_THAT(told, ElementsAre(true, false, true, false));
+  EXPECT_THAT(announced, ElementsAre(true, false, true, false));
   advance(timer, scope, 2 * kInhibitDelayMax);
   EXPECT_EQ(delay.stateName(), "idle"_kj);
 }

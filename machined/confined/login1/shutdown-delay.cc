@@ -24,14 +24,14 @@ void ShutdownDelay::release(Inhibitors::Id id) {
   locks.remove(id);
   if (now == State::kWaiting && locks.empty()) {
     deadline = nullptr;
-    return over(kj::str("all have let go"));
+    return over(kj::str("all locks were released"));
   }
   changed();
 }
 
 void ShutdownDelay::request(uint64_t wanted) {
   if (wanted == number) return;
-  bool told = number != 0;
+  bool announced = number != 0;
   number = wanted;
   deadline = nullptr;
   outcome = kj::str();
@@ -40,12 +40,12 @@ void ShutdownDelay::request(uint64_t wanted) {
     prepare(false);
     return changed();
   }
-  if (!told) prepare(true);
-  if (locks.empty()) return over(kj::str("nobody has asked for a delay"));
+  if (!announced) prepare(true);
+  if (locks.empty()) return over(kj::str("no program holds a lock"));
   now = State::kWaiting;
   deadline = timer.afterDelay(kInhibitDelayMax)
                  .then([this]() {
-                   over(kj::str("not all have let go within ", kInhibitDelayMax / kj::SECONDS,
+                   over(kj::str("locks not released within ", kInhibitDelayMax / kj::SECONDS,
                                 " s: ", kj::strArray(locks.holders(), ", ")));
                  })
                  .eagerlyEvaluate(nullptr);

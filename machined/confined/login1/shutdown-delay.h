@@ -1,9 +1,11 @@
-// Delays a shutdown for those who hold a lock: they are told that it comes, and it is over when all
-// have let go, or after kInhibitDelayMax. No I/O but the timer, which is passed in.
+// Delays a shutdown for the holders of locks: they get a signal that it comes, and the delay ends
+// when all have released their locks, or after kInhibitDelayMax. No I/O but the timer, which is
+// passed in.
 //
-// A request is followed once. One that is taken back is told, so that who had begun to end goes on.
-// Nothing is kept: after a crash of this program, or of the bus, the locks are gone with their
-// pipes, and so the delay is over at once; pods are then stopped by machined alone.
+// A request is followed once. A request that is withdrawn is announced as well, so that a holder
+// that has begun to end goes on. Nothing is kept: after a crash of this program, or of the bus, the
+// locks are gone with their pipes, and so the delay ends at once; pods are then stopped by machined
+// alone.
 #pragma once
 
 #include <kj/async.h>
@@ -19,7 +21,7 @@ constexpr auto kInhibitDelayMax = 45 * kj::SECONDS;
 
 class ShutdownDelay {
  public:
-  // `prepare`: the signal PrepareForShutdown. `changed`: what there is to tell is another one.
+  // `prepare`: sends the signal PrepareForShutdown. `changed`: the state has changed.
   ShutdownDelay(kj::Timer& timer, kj::Function<void(bool begins)> prepare,
                 kj::Function<void()> changed)
       : timer(timer), prepare(kj::mv(prepare)), changed(kj::mv(changed)) {}

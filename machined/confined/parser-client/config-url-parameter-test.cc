@@ -110,11 +110,11 @@ TEST(ConfigSource, Refusals) {
 
 std::string redirect(kj::StringPtr from, kj::StringPtr location) {
   std::string result;
-  auto why = refusal([&]() {
+  auto problem = refusal([&]() {
     auto to = redirected(http(from), location);
     result = kj::str(to.secure ? "https " : "http ", to.host, " ", to.port, " ", to.target).cStr();
   });
-  return result.empty() ? why : result;
+  return result.empty() ? problem : result;
 }
 
 // Catches: a relative redirect that loses its folder or its server; a secure fetch that is led into

@@ -13,8 +13,8 @@ namespace {
 constexpr kj::StringPtr kRight =
     "; use http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, or none"_kj;
 
-[[noreturn]] void refuseParameter(kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, why);
+[[noreturn]] void refuseParameter(kj::StringPtr problem) {
+  fail(ErrorKind::kInvalidArgument, problem);
 }
 
 kj::Url::Options asItIs() {
@@ -72,7 +72,9 @@ HttpSource httpSource(kj::Url url) {
   HttpSource source;
   source.secure = url.scheme == "https";
   if (url.userInfo != nullptr) {
-    refuseParameter("a user name in the URL is not supported, as others can read what it is in");
+    refuseParameter(
+        "a user name in the URL is not supported, because the kernel command line is readable by "
+        "all");
   }
   splitAuthority(url.host, source);
   source.authority = kj::str(url.host);
@@ -115,8 +117,8 @@ Source parse(kj::StringPtr text, kj::StringPtr uuid) {
   refuseParameter("not a valid URL");
 }
 
-// What was given, for a message: without the user, his password, query and fragment. It need not be
-// a URL.
+// The parameter as a message shows it: without the user, the password, query and fragment. It need
+// not be a URL.
 kj::String withoutSecrets(kj::StringPtr given) {
   auto text = given.slice(0, strcspn(given.cStr(), "?#"));
   size_t host = 0;
@@ -175,8 +177,8 @@ kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments) {
   unsigned number = 0;
   for (auto value : arguments.all("talos.config.ca")) {
     ++number;
-    auto wrong = [&](kj::StringPtr why) {
-      refuseParameter(kj::str("kernel parameter talos.config.ca, number ", number, ": ", why,
+    auto wrong = [&](kj::StringPtr problem) {
+      refuseParameter(kj::str("kernel parameter talos.config.ca, number ", number, ": ", problem,
                               "; use the base64 of a certificate, in DER or PEM"));
     };
     auto bytes = kj::decodeBase64(value);

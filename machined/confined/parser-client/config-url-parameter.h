@@ -1,5 +1,5 @@
-// The kernel parameters that say where the machine config is: talos.config and talos.config.ca
-// (spec boot-and-services.md §5.2), and URLs. Pure.
+// The kernel parameters with the location of the machine config, talos.config and talos.config.ca,
+// and URLs. Pure.
 #pragma once
 
 #include <kj/one-of.h>

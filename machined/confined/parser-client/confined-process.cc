@@ -14,7 +14,7 @@
 namespace talos::machined {
 namespace {
 
-// What c-ares reads.
+// Files that c-ares reads.
 constexpr kj::StringPtr kFilesOfNames[] = {"/etc/resolv.conf"_kj, "/etc/hosts"_kj,
                                            "/etc/nsswitch.conf"_kj, "/etc/host.conf"_kj};
 
@@ -48,7 +48,7 @@ class SpawnActions {
   void closeFrom(int first) { posix_spawn_file_actions_addclosefrom_np(&files, first); }
   pid_t spawn(kj::ArrayPtr<const kj::String> command) {
     auto argv = kj::heapArrayBuilder<char*>(command.size() + 1);
-    for (auto& word : command) argv.add(const_cast<char*>(word.cStr()));
+    for (auto& argument : command) argv.add(const_cast<char*>(argument.cStr()));
     argv.add(nullptr);
     char* environment[] = {nullptr};
     pid_t pid;
@@ -85,7 +85,7 @@ kj::String describe(const siginfo_t& info) {
 
 }  // namespace
 
-kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience,
+kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration timeout,
                                      ParserRights rights) {
   bool names = rights == ParserRights::kNames;
   kj::Vector<kj::String> argv;
@@ -94,13 +94,13 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
   argv.add(kj::str("--seccomp=", names ? "resolver" : "parser"));
   argv.add(kj::str("--landlock-read=", programs.parse));  // a rule set, and nothing in it
   if (names) {
-    // The wrapper insists on the files that it is told of.
+    // The wrapper fails when a file that it is given does not exist.
     for (auto file : kFilesOfNames) {
       if (access(file.cStr(), F_OK) == 0) argv.add(kj::str("--landlock-read=", file));
     }
   }
   argv.add(kj::str("--rlimit=as=", kParserMemory));
-  argv.add(kj::str("--rlimit=cpu=", patience / kj::SECONDS + 1));
+  argv.add(kj::str("--rlimit=cpu=", timeout / kj::SECONDS + 1));
   for (auto none : {"core", "memlock"}) argv.add(kj::str("--rlimit=", none, "=0"));
   // Its two, and those of KJ's loop; two sockets for each of three DNS servers.
   argv.add(kj::str("--rlimit=nofile=", names ? 32 : 16));
@@ -113,8 +113,8 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
 }
 
 ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
-                             kj::Duration patience, ParserRights rights)
-    : ConfinedChild(io, parserCommand(programs, patience, rights), connection) {}
+                             kj::Duration timeout, ParserRights rights)
+    : ConfinedChild(io, parserCommand(programs, timeout, rights), connection) {}
 
 ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::String> command,
                              int connection)

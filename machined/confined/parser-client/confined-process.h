@@ -28,11 +28,11 @@ struct ParserPrograms {
   kj::StringPtr parse = kParse;
 };
 
-// What it may do besides: ask DNS servers, as /etc tells of them; with sockets of IP and no others.
+// Additional rights: to ask the DNS servers that /etc names; with sockets of IP and no others.
 enum class ParserRights { kNone, kNames };
 
-// What starts the parser: the exec wrapper with all that it takes away.
-kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration patience,
+// The command line of the parser: the exec wrapper with all that it takes away.
+kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration timeout,
                                      ParserRights rights = ParserRights::kNone);
 
 // Of the request and of the connection.
@@ -41,11 +41,10 @@ constexpr int kParserRequestFd = 3, kParserConnectionFd = 4;
 class ConfinedChild {
  public:
   // `connection`: a descriptor that it gets a duplicate of; -1: none. Throws when it cannot be
-  // started.
-  // After `patience` on a CPU it ends by itself.
+  // started. After `timeout` of CPU time it ends by itself.
   ConfinedChild(kj::AsyncIoContext& io, const ParserPrograms& programs, int connection,
-                kj::Duration patience, ParserRights rights = ParserRights::kNone);
-  // Another program, as the words say, with the socket as its descriptor 3.
+                kj::Duration timeout, ParserRights rights = ParserRights::kNone);
+  // Another program, with this command line, and the socket as its descriptor 3.
   ConfinedChild(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::String> command,
                 int connection = -1);
   ~ConfinedChild() noexcept(false);  // kills it

@@ -1,17 +1,18 @@
-// Foreign bytes, parsed by somebody who has nothing to lose.
+// The interface to the parsing of foreign bytes in processes without rights.
 //
-// The brain is root and holds every secret of the node. What strangers write (machine configs, what
-// web servers send, datagrams on NTP ports, the first bytes of disks) is parsed in a process of its
-// own (machined/confined/parser), which is started for that one piece, gets nothing but it, answers
-// and ends. It has a user of its own, no capability, no file, no way to make a socket, a thread or
-// a process, and cannot send signals (machined/confined/parser-client/confined-process.h). So a
-// document that takes over the process that reads it has gained this: it can lie about itself. It
-// could have said whatever it says in the first place, for a config is as powerful as its author is
-// trusted, an NTP answer is not authenticated anyway, and a label is only a name. It cannot learn
-// of another document, because no process sees two. The one exception is https: the process checks
-// the server's certificate, and a server that took it over in the handshake could pretend to be
-// another one. And the one that resolves a name has sockets of IP: who took it over can talk to the
-// network as the node, without any of its keys.
+// The brain is root and holds every secret of the node. Bytes from outside (machine configs,
+// answers of web servers, datagrams on NTP ports, the first bytes of disks) are parsed in a process
+// of its own (machined/confined/parser), which is started for that one piece, gets nothing but it,
+// answers and ends. It has a user of its own, no capability, no file, no way to make a socket, a
+// thread or a process, and cannot send signals
+// (machined/confined/parser-client/confined-process.h). So a document that takes over the process
+// that reads it gains one thing: it can lie about itself. It could have had any content in the
+// first place, for a config is as powerful as its author is trusted, an NTP answer is not
+// authenticated anyway, and a label is only a name. It cannot learn of another document, because no
+// process sees two. The one exception is https: the process checks the server's certificate, and a
+// server that took it over in the handshake could pretend to be another one. And the one that
+// resolves a name has sockets of IP: who took it over can talk to the network as the node, without
+// any of its keys.
 //
 // The answers are foreign too. Each is one Cap'n Proto message of bounded size; every number is
 // checked against its range and every text is made one printable line here, before anybody else
@@ -40,9 +41,9 @@ constexpr size_t kMostAnswerBytes = 32u << 20;
 constexpr size_t kMostSuperblockBytes = 64u << 10;
 constexpr unsigned kMostAddresses = 64;        // of a name: more than anybody tries
 constexpr unsigned kMostSuperblockReads = 16;  // the partition table's with them
-// What a process may tell before its answer: a message for each state of a fetch, and for each
-// thirty-second part by which the body has grown (machined/confined/parser/http-get.cc), some 400
-// in all.
+// Messages that a process may send before its answer: one for each state of a fetch, and one for
+// each thirty-second part by which the body has grown (machined/confined/parser/http-get.cc), some
+// 400 in all.
 constexpr unsigned kMostInterim = 1024;
 
 struct CheckedConfig {
@@ -67,7 +68,7 @@ struct GeneratedFile {
   kj::String name, content;
 };
 
-// What a web server answered: a body that could be a config, or where to go on.
+// The answer of a web server: a body that could be a config, or where to go on.
 using HttpAnswer = kj::OneOf<kj::Array<char>, HttpSource>;
 
 // Of a try while it runs, for the message when its time is up.
@@ -80,8 +81,8 @@ struct HttpProgress {
 class HttpPieces {
  public:
   virtual ~HttpPieces() noexcept(false) = default;
-  // What comes next is the body from this byte on: 0 when the server begins anew. `size`: of the
-  // whole; 0 when it does not say. Throws what the fetch is to fail with.
+  // The body follows from this byte on: 0 when the server starts at the beginning. `size`: of the
+  // whole; 0 when the server does not say. Throws the error that the fetch fails with.
   virtual void begins(uint64_t from, uint64_t size) = 0;
   virtual kj::Promise<void> piece(kj::Array<kj::byte> bytes) = 0;
 };
@@ -119,9 +120,9 @@ class ForeignBytes {
   virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                               kj::ArrayPtr<const char> to) = 0;
   // New configs and a talosconfig, for the cluster of `own` or for a new one; InvalidArgument for a
-  // wish that makes no sense. The writer reads what it has written.
+  // request that makes no sense. The writer reads what it has written.
   virtual kj::Promise<kj::Vector<GeneratedFile>> generate(
-      rpc::GenerateRequest::Reader wish, kj::Maybe<config::Config::Reader> own) = 0;
+      rpc::GenerateRequest::Reader request, kj::Maybe<config::Config::Reader> own) = 0;
   // gzip is unpacked; rejects with what it is instead when it is not text at all.
   virtual kj::Promise<kj::Array<char>> text(kj::Array<char> body) = 0;
   // `read` gives what is on a device: at most kMostSuperblockReads times kMostSuperblockBytes.

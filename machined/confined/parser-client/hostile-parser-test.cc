@@ -1,5 +1,6 @@
-// What a process does that was taken over by what it parses, for parser-process-client-test.cc: the
-// program of all tests of this folder, behind the wrapper, under the name of what it then does.
+// Acts as a process that was taken over by the bytes that it parses, for
+// parser-process-client-test.cc: the program of all tests of this folder, behind the wrapper, under
+// the name of the attack.
 #include <arpa/inet.h>
 #include <capnp/serialize.h>
 #include <errno.h>
@@ -34,7 +35,7 @@ void send(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
   write(kParserRequestFd, words.begin(), words.size() * sizeof(capnp::word));
 }
 
-kj::Array<capnp::word> hear() {
+kj::Array<capnp::word> receive() {
   kj::FdInputStream in(kParserRequestFd);
   uint32_t size = 0;
   in.read(&size, sizeof(size));
@@ -50,34 +51,34 @@ void say(const std::string& text) {
 // NAME=ERRNO of all that must not work.
 void probe() {
   std::string result;
-  auto tell = [&](const char* what, long code) {
+  auto print = [&](const char* what, long code) {
     result += kj::str(what, "=", code < 0 ? errno : 0, " ").cStr();
   };
   pid_t brain = getppid();
   for (auto path : {"/", "/etc/passwd", "/proc/self/status", "/proc/1/environ", "/dev/null"}) {
-    tell("open", open(path, O_RDONLY | O_CLOEXEC));
+    print("open", open(path, O_RDONLY | O_CLOEXEC));
   }
   for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET}) {
-    tell("socket", socket(family, SOCK_STREAM, 0));
+    print("socket", socket(family, SOCK_STREAM, 0));
   }
-  tell("socketpair", syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, nullptr));
+  print("socketpair", syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM, 0, nullptr));
   struct sockaddr_in address = {};
-  tell("connect", connect(kParserRequestFd, reinterpret_cast<sockaddr*>(&address), 16));
-  tell("kill", kill(brain, 0));
-  tell("kill", kill(-1, 0));
-  tell("tgkill", syscall(SYS_tgkill, brain, brain, 0));
-  tell("pidfd", syscall(SYS_pidfd_open, brain, 0));
-  tell("fork", fork());
-  tell("thread", syscall(SYS_clone, 0x10f00, nullptr));
-  tell("ptrace", ptrace(PTRACE_ATTACH, brain, nullptr, nullptr));
+  print("connect", connect(kParserRequestFd, reinterpret_cast<sockaddr*>(&address), 16));
+  print("kill", kill(brain, 0));
+  print("kill", kill(-1, 0));
+  print("tgkill", syscall(SYS_tgkill, brain, brain, 0));
+  print("pidfd", syscall(SYS_pidfd_open, brain, 0));
+  print("fork", fork());
+  print("thread", syscall(SYS_clone, 0x10f00, nullptr));
+  print("ptrace", ptrace(PTRACE_ATTACH, brain, nullptr, nullptr));
   char byte;
-  struct iovec here = {&byte, 1};
-  tell("memory", process_vm_readv(brain, &here, 1, &here, 1, 0));
-  tell("mount", mount("none", "/", "tmpfs", 0, nullptr));
-  tell("setuid", syscall(SYS_setuid, 0));
-  tell("orphan", prctl(PR_SET_PDEATHSIG, 0));
+  struct iovec value = {&byte, 1};
+  print("memory", process_vm_readv(brain, &value, 1, &value, 1, 0));
+  print("mount", mount("none", "/", "tmpfs", 0, nullptr));
+  print("setuid", syscall(SYS_setuid, 0));
+  print("orphan", prctl(PR_SET_PDEATHSIG, 0));
   // Its own memory would have to be enough.
-  tell("hoard", malloc(kParserMemory) == nullptr ? (errno = EPERM, -1) : 0);
+  print("hoard", malloc(kParserMemory) == nullptr ? (errno = EPERM, -1) : 0);
   result += kj::str("uid=", getauxval(AT_UID) == kParserUid ? EPERM : 0).cStr();
   say(result);
 }
@@ -87,12 +88,12 @@ void misbehave(const std::string& how) {
     write(kParserRequestFd, "x", 1);
     for (;;) poll(nullptr, 0, -1);
   }
-  auto request = hear();
+  auto request = receive();
   capnp::FlatArrayMessageReader reader(request);
   if (how == "crash") __builtin_memset(reinterpret_cast<void*>(uintptr_t{8}), 0, 8);
   if (how == "exit") return;
   if (how == "hang") {
-    for (;;) hear();  // what never comes
+    for (;;) receive();  // what never comes
   }
   if (how == "spin") {
     for (volatile unsigned i = 0;; i = i + 1) {
@@ -102,7 +103,7 @@ void misbehave(const std::string& how) {
   if (how == "huge") {
     uint32_t size = 0xffffffff;
     write(kParserRequestFd, &size, sizeof(size));
-    hear();
+    receive();
   }
   if (how == "noise") {
     std::string noise(4096, '\x55');
@@ -115,7 +116,7 @@ void misbehave(const std::string& how) {
   }
   if (how == "greedy") {
     send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(kMostSuperblockBytes + 1); });
-    hear();
+    receive();
   }
   if (how == "flood") {
     send([](rpc::ParseAnswer::Builder out) { out.initPiece(kMostPieceBytes + 1); });
@@ -123,7 +124,7 @@ void misbehave(const std::string& how) {
   // Dies of bytes that begin with an exclamation mark.
   if (how == "delicate") {
     send([](rpc::ParseAnswer::Builder out) { out.initWanted().setSize(1); });
-    auto words = hear();
+    auto words = receive();
     capnp::FlatArrayMessageReader bytes(words);
     if (bytes.getRoot<rpc::ParseRequest>().getBytes()[0] == '!') return;
     send([](rpc::ParseAnswer::Builder out) { out.initSuperblock(); });

@@ -19,7 +19,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectToAddress(kj::Network& network,
 
 }  // namespace
 
-// A failed system call is told in KJ's words: "::read(fd, …): Connection reset by peer".
+// KJ's text for a failed system call: "::read(fd, …): Connection reset by peer".
 kj::String httpReason(const kj::Exception& e, const HttpProgress& state) {
   auto text = messageOf(e);
   if (!text.startsWith("::") && !text.startsWith("connect")) return text;

@@ -25,7 +25,7 @@ struct HttpDial {
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(HttpDial dial, const HttpSource& at,
                                                   HttpProgress& state);
 
-// What a try has failed with, in words for people.
+// The error of an attempt, for people.
 kj::String httpReason(const kj::Exception& e, const HttpProgress& state);
 
 }  // namespace talos::machined

@@ -51,7 +51,7 @@ TEST(Lies, AnotherQuestion) {
         refusal([&]() { readSignatures(answer.read()); }),
         refusal([&]() { readSignedImage(answer.read()); }),
         refusal([&]() { readHttp(answer.read(), {}); })}) {
-    EXPECT_EQ("the parser gave an answer that cannot be: one to another question", text);
+    EXPECT_EQ("invalid answer of the parser: it answers another question", text);
   }
 }
 
@@ -91,11 +91,10 @@ TEST(Lies, AddressesAreAddresses) {
   };
   EXPECT_EQ("believed", answerOf({"192.0.2.7", "2001:db8::7"}));
   for (auto bad : {"192.0.2"_kj, "node-1"_kj, ""_kj, "192.0.2.7\n"_kj, "fe80::1%eth0"_kj}) {
-    EXPECT_EQ("the parser gave an answer that cannot be: an address that is none",
-              answerOf({"192.0.2.7", bad}))
+    EXPECT_EQ("invalid answer of the parser: not a valid address", answerOf({"192.0.2.7", bad}))
         << bad.cStr();
   }
-  EXPECT_EQ("the parser gave an answer that cannot be: another number of addresses", answerOf({}));
+  EXPECT_EQ("invalid answer of the parser: the wrong number of addresses", answerOf({}));
   Answer answer;
   for (auto& size : {kMostAddresses, kMostAddresses + 1}) {
     auto list = answer.out.initAddresses(size);

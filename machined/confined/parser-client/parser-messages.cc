@@ -11,18 +11,18 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostMessage = 4096;  // of a problem or an error: a long path and a long value
-// Errors and as many warnings, and the few that the keeper's own checks add.
+// Errors and as many warnings, and the few that the config's own checks add.
 constexpr size_t kMostLines = codec::kMaxProblems + 16;
 constexpr size_t kMostPlace = 8192;  // of an URL: what web servers take
 constexpr size_t kMostLabel = 64;    // of a volume: 32 characters of ISO 9660 in UTF-8
 constexpr size_t kMostName = 253;    // of a host
 
 [[noreturn]] void damaged(kj::StringPtr what) {
-  fail(ErrorKind::kInternal, kj::str("the parser gave an answer that cannot be: ", what));
+  fail(ErrorKind::kInternal, kj::str("invalid answer of the parser: ", what));
 }
 
 [[noreturn]] void unexpected(rpc::ParseAnswer::Reader answer) {
-  if (!answer.isFailed()) damaged("one to another question");
+  if (!answer.isFailed()) damaged("it answers another question");
   auto failed = answer.getFailed();
   auto kind = static_cast<ErrorKind>(failed.getKind());
   if (kind < ErrorKind::kInternal || kind > ErrorKind::kUnimplemented) kind = ErrorKind::kInternal;
@@ -84,14 +84,14 @@ ntp::Sample sampleOf(rpc::ParseAnswer::Sample::Reader from) {
               sample.rootDistance >= kNone && sample.rootDistance <= ntp::kMaxError &&
               sample.error() <= ntp::kMaxError && sample.stratum >= 1 && sample.stratum <= 15 &&
               sample.leap < ntp::kUnsynchronised;
-  if (!good) damaged("a time that nobody can have measured");
+  if (!good) damaged("an impossible time");
   return sample;
 }
 
 ntp::KissOfDeath kissOf(rpc::ParseAnswer::Kiss::Reader from) {
   using Action = ntp::KissOfDeath::Action;
   if (from.getAction() > static_cast<unsigned>(Action::kNone)) {
-    damaged("an action of a kiss-of-death packet");
+    damaged("an unknown action of a kiss-o'-death packet");
   }
   return {static_cast<Action>(from.getAction()), oneLine(from.getCode(), sizeof(uint32_t))};
 }
@@ -171,15 +171,17 @@ CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const cha
   if (config.getView().totalSize().wordCount * sizeof(capnp::word) > kMostAnswerBytes) {
     damaged("a config that is too large");
   }
-  return {KnownConfig(document, config.getView()), config.getEmpty(), linesOf(config.getErrors()),
-          linesOf(config.getWarnings())};
+  return {.config = KnownConfig(document, config.getView()),
+          .empty = config.getEmpty(),
+          .errors = linesOf(config.getErrors()),
+          .warnings = linesOf(config.getWarnings())};
 }
 
 RedactedConfigs readRedacted(rpc::ParseAnswer::Reader answer, size_t most) {
   if (!answer.isRedacted()) unexpected(answer);
   auto redacted = answer.getRedacted();
   if (redacted.getFrom().size() > most || redacted.getTo().size() > most) {
-    damaged("more than there was");
+    damaged("more than was sent");
   }
   return {kj::str(redacted.getFrom()), kj::str(redacted.getTo())};
 }
@@ -188,7 +190,7 @@ kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer) {
   if (!answer.isGenerated()) unexpected(answer);
   constexpr size_t kFiles = 4;  // three configs and a talosconfig
   kj::Vector<GeneratedFile> files;
-  if (answer.getGenerated().size() != kFiles) damaged("another number of files");
+  if (answer.getGenerated().size() != kFiles) damaged("the wrong number of files");
   for (auto file : answer.getGenerated()) {
     if (file.getContent().size() > kMostConfigBytes) damaged("a config that is too large");
     files.add(GeneratedFile{oneLine(file.getName(), kMostLabel),
@@ -201,12 +203,12 @@ kj::Array<kj::String> readAddresses(rpc::ParseAnswer::Reader answer) {
   if (!answer.isAddresses()) unexpected(answer);
   kj::Vector<kj::String> addresses;
   auto list = answer.getAddresses();
-  if (list.size() == 0 || list.size() > kMostAddresses) damaged("another number of addresses");
+  if (list.size() == 0 || list.size() > kMostAddresses) damaged("the wrong number of addresses");
   for (auto text : list) {
     KJ_IF_MAYBE (address, Ip::parse(text)) {
       addresses.add(address->toString());
     } else {
-      damaged("an address that is none");
+      damaged("not a valid address");
     }
   }
   return addresses.releaseAsArray();
@@ -252,9 +254,9 @@ HttpSource readPlace(rpc::HttpPlace::Reader place) {
   source.host = kj::str(place.getHost());
   source.port = place.getPort();
   source.target = kj::str(place.getTarget());
-  if (!isHost(source.host)) damaged("a host that is none");
+  if (!isHost(source.host)) damaged("not a valid host");
   if (source.port == 0) damaged("port 0");
-  if (!isTarget(source.target)) damaged("a path that is none");
+  if (!isTarget(source.target)) damaged("not a valid path");
   bool six = source.host.findFirst(':') != nullptr;
   auto host = six ? kj::str("[", source.host, "]") : kj::str(source.host);
   bool usual = source.port == (source.secure ? 443 : 80);
@@ -305,7 +307,7 @@ kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpS
 kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size) {
   if (!answer.isArchive()) unexpected(answer);
   auto list = answer.getArchive();
-  if (list.size() != kj::size(kImageFiles)) damaged("another number of files");
+  if (list.size() != kj::size(kImageFiles)) damaged("the wrong number of files");
   kj::Vector<ImagePart> parts;
   for (auto i : kj::zeroTo(list.size())) {
     auto part = list[i];
@@ -332,7 +334,7 @@ kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer) {
   if (list.size() > kMostImageSignatures) damaged("too many signatures");
   kj::Vector<ImageSignature> signatures;
   for (auto item : list) {
-    if (!isSha256(item.getPayload())) damaged("a digest that is none");
+    if (!isSha256(item.getPayload())) damaged("not a valid digest");
     if (item.getSignature().size() > kMostImageSignature) damaged("a signature that is too long");
     signatures.add(ImageSignature{kj::str(item.getPayload()), kj::heapArray(item.getSignature())});
   }
@@ -341,7 +343,7 @@ kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer) {
 
 kj::String readSignedImage(rpc::ParseAnswer::Reader answer) {
   if (!answer.isSignedImage()) unexpected(answer);
-  if (!isSha256(answer.getSignedImage())) damaged("a digest that is none");
+  if (!isSha256(answer.getSignedImage())) damaged("not a valid digest");
   return kj::str(answer.getSignedImage());
 }
 

@@ -1,6 +1,6 @@
-// What the brain writes into a request, and what it takes out of an answer. Pure.
+// Requests to a parsing process are filled here, and its answers checked and read. Pure.
 //
-// An answer is from a process that a stranger may have taken over. Whatever it is, each read…()
+// An answer is from a process that its input may have taken over. Whatever it is, each read…()
 // returns a value that keeps what foreign-bytes.h promises (numbers in range, texts of bounded
 // length and without control characters, places that HTTP can go to), or throws. Nothing refers to
 // the message afterwards. A failure that the process reports is thrown as such.
@@ -20,7 +20,7 @@ void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::Strin
               kj::Date now);
 void fillPieces(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
                 kj::Date now, uint64_t from);
-void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader wish,
+void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader request,
                   kj::Maybe<config::Config::Reader> own);
 void fillPlace(rpc::HttpPlace::Builder out, const HttpSource& place);
 
@@ -37,7 +37,7 @@ ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer);
 // `from` is where it was asked: https does not lead to http.
 HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from);
 void readProgress(rpc::ParseAnswer::Reader answer, HttpProgress& progress);
-// What a process tells of a body before its end.
+// The messages about a body before its end.
 kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progress,
                             HttpPieces& to);
 // None: that was all of it.
@@ -47,7 +47,7 @@ kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size
 kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer);
 kj::String readSignedImage(rpc::ParseAnswer::Reader answer);  // sha256:<hex>
 
-// Whether it is sha256: and 64 hexadecimal digits, in lower case.
+// True for sha256: and 64 hexadecimal digits, in lower case.
 bool isSha256(kj::StringPtr digest);
 
 // A place that can be connected to and asked for; its other texts follow from host, port and

@@ -69,12 +69,12 @@ class Confined : public testing::Test {
   }
 
   // One that does this instead of parsing.
-  ConfinedForeign& badly(kj::StringPtr how, kj::Duration patience = kParserPatience) {
+  ConfinedForeign& badly(kj::StringPtr how, kj::Duration timeout = kParserTimeout) {
     links.add(kj::str(folder, "/parse-", how));
     EXPECT_EQ(0, symlink(program.cStr(), links.back().cStr()));
-    return bad.emplace(io, ParserPrograms{confine, links.back()}, patience);
+    return bad.emplace(io, ParserPrograms{confine, links.back()}, timeout);
   }
-  // What becomes of a document.
+  // The outcome of a document.
   std::string outcome(ForeignBytes& foreign, kj::StringPtr document = kDocument) {
     return resultOf([&]() -> std::string {
       auto checked = foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
@@ -141,7 +141,9 @@ TEST_F(Confined, JudgesTime) {
   auto query = ntp::makeQuery(7);
   auto reply =
       KJ_ASSERT_NONNULL(ntp::answer(query, now + 3 * kj::SECONDS, now + 3 * kj::SECONDS, {}));
-  auto verdict = good.ntp({reply, 7, now, 10 * kj::MILLISECONDS}).wait(io.waitScope);
+  auto verdict =
+      good.ntp({.bytes = reply, .nonce = 7, .sent = now, .elapsed = 10 * kj::MILLISECONDS})
+          .wait(io.waitScope);
   ASSERT_TRUE(verdict.is<ntp::Sample>());
   auto expected = ntp::judge(reply, 7, now, 10 * kj::MILLISECONDS).get<ntp::Sample>();
   EXPECT_EQ(expected.offset, verdict.get<ntp::Sample>().offset);
@@ -180,20 +182,20 @@ TEST_F(Confined, LookupsDoNotHoldUpOthers) {
 
 TEST_F(Confined, GeneratesConfigs) {
   capnp::MallocMessageBuilder message;
-  auto wish = message.initRoot<rpc::GenerateRequest>();
-  wish.setClusterName("c");
-  wish.setEndpoint("https://10.5.0.2:6443");
-  auto files = good.generate(wish, nullptr).wait(io.waitScope);
+  auto request = message.initRoot<rpc::GenerateRequest>();
+  request.setClusterName("c");
+  request.setEndpoint("https://10.5.0.2:6443");
+  auto files = good.generate(request, nullptr).wait(io.waitScope);
   ASSERT_EQ(4u, files.size());
   EXPECT_EQ("controlplane.yaml", files[1].name);
   auto made = good.config(files[1].content, "made", config::Mode::kMetal).wait(io.waitScope);
   ASSERT_TRUE(made.errors.empty()) << made.errors[0].cStr();
   // Another node of that cluster has its secrets.
-  auto more = good.generate(wish, made.config.get()).wait(io.waitScope);
+  auto more = good.generate(request, made.config.get()).wait(io.waitScope);
   auto worker = good.config(more[2].content, "more", config::Mode::kMetal).wait(io.waitScope);
   EXPECT_EQ(made.config.get().getMachine().getToken(), worker.config.get().getMachine().getToken());
-  wish.setEndpoint("no URL");
-  EXPECT_ANY_THROW(good.generate(wish, nullptr).wait(io.waitScope));
+  request.setEndpoint("no URL");
+  EXPECT_ANY_THROW(good.generate(request, nullptr).wait(io.waitScope));
 }
 
 HttpSource localPlace(bool secure) {
@@ -374,7 +376,7 @@ TEST_F(Confined, MayDoNothing) {
 TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
   struct {
     const char* how;
-    const char* why;
+    const char* problem;
   } ways[] = {{"crash", "twice killed by signal 11 (Segmentation fault)"},
               {"exit", "twice exited with status 0"},
               {"hang", "twice no answer within 200 ms"},
@@ -383,11 +385,11 @@ TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
               {"noise", "twice its answer was damaged"},
               {"chatter", "twice its answer was damaged"}};
   for (auto& way : ways) {
-    auto& foreign =
-        badly(way.how, *way.why == 't' && strstr(way.why, "200") != nullptr ? 200 * kj::MILLISECONDS
-                                                                            : kParserPatience);
+    auto& foreign = badly(way.how, *way.problem == 't' && strstr(way.problem, "200") != nullptr
+                                       ? 200 * kj::MILLISECONDS
+                                       : kParserTimeout);
     EXPECT_EQ(
-        "InvalidArgument: the parser was killed while reading x.yaml: " + std::string(way.why),
+        "InvalidArgument: the parser was killed while reading x.yaml: " + std::string(way.problem),
         outcome(foreign));
     EXPECT_EQ(2u, foreign.started());
     EXPECT_TRUE(noChildIsLeft());
@@ -410,7 +412,7 @@ TEST_F(Confined, TheSecondOneMayAnswer) {
   EXPECT_EQ(2u, reads);
 }
 
-// Catches: a wrapper that cannot be started and is told of as a damaged document.
+// Catches: a wrapper that cannot be started and is reported as a damaged document.
 TEST_F(Confined, AMissingProgramIsNamed) {
   ConfinedForeign foreign(io, ParserPrograms{"/no/such/program", parse});
   EXPECT_THAT(outcome(foreign), HasSubstr("/no/such/program"));
@@ -438,7 +440,7 @@ TEST_F(Confined, DiesWithTheBrain) {
   ASSERT_EQ(0, symlink(program.cStr(), links.back().cStr()));
   pid_t brain = fork();
   if (brain == 0) {
-    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1, kParserPatience);
+    ConfinedChild child(io, ParserPrograms{confine, links.back()}, -1, kParserTimeout);
     struct pollfd started = {KJ_ASSERT_NONNULL(child.stream().getFd()), POLLIN, 0};
     if (poll(&started, 1, 30'000) == 1) write(ends[1], "x", 1);
     pause();
@@ -460,7 +462,7 @@ TEST_F(Confined, DiesWithTheBrain) {
   EXPECT_EQ(2, killed);
 }
 
-// What a process costs; printed.
+// Measures and prints what a process costs.
 TEST_F(Confined, IsStartedQuickly) {
   constexpr int kTimes = 20;
   outcome(good);

@@ -57,15 +57,15 @@ auto remembering(kj::Maybe<kj::Exception>& refused) {
 
 }  // namespace
 
-// What is asked about, and how.
+// One request: its input, the description for messages, the limits.
 struct ConfinedForeign::Piece {
   kj::String what;  // "machine config", for messages
   Wiped request;
-  kj::Duration patience;
+  kj::Duration timeout;
   int connection = -1;  // a process that has had it has used it up: no second one
   ParserRights rights = ParserRights::kNone;
   unsigned mostInterim = kMostInterim;
-  // What is written back to a message that is not the answer yet; empty: nothing.
+  // Returns the reply to a message that is not the answer yet; empty: nothing.
   kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
       [](rpc::ParseAnswer::Reader) -> kj::Promise<Words> { return Words(); };
 };
@@ -105,8 +105,7 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChi
 kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeign::once(
     Piece& piece) {
   using Result = kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>;
-  auto child =
-      kj::heap<ConfinedChild>(io, programs, piece.connection, piece.patience, piece.rights);
+  auto child = kj::heap<ConfinedChild>(io, programs, piece.connection, piece.timeout, piece.rights);
   ++starts;
   // Whoever drops this promise leaves nothing behind.
   kj::Maybe<kj::Own<ConfinedChild>> left;
@@ -118,7 +117,7 @@ kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeig
   bool late = false, damaged = false;
   kj::Maybe<kj::Own<capnp::MessageReader>> answer;
   auto deadline =
-      io.provider->getTimer().afterDelay(piece.patience).then([&late]() { late = true; });
+      io.provider->getTimer().afterDelay(piece.timeout).then([&late]() { late = true; });
   co_await converse(running, piece)
       .then([&answer](kj::Own<capnp::MessageReader> a) { answer = kj::mv(a); },
             [&damaged](kj::Exception&& e) {
@@ -129,7 +128,7 @@ kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeig
   auto ending = ConfinedChild::end(kj::mv(KJ_ASSERT_NONNULL(left)));
   left = nullptr;
   auto end = co_await ending;
-  if (late) end = kj::str("no answer within ", piece.patience / kj::MILLISECONDS, " ms");
+  if (late) end = kj::str("no answer within ", piece.timeout / kj::MILLISECONDS, " ms");
   if (damaged) end = kj::str("its answer was damaged");
   co_return Result(kj::mv(end));
 }
@@ -161,7 +160,7 @@ kj::Promise<CheckedConfig> ConfinedForeign::config(kj::ArrayPtr<const char> docu
   Piece piece{
       kj::str(file),
       Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillConfig(out, copy, file, mode); })),
-      patience};
+      timeout};
   auto answer = co_await ask(kj::mv(piece));
   co_return readConfig(answer->getRoot<rpc::ParseAnswer>(), copy);
 }
@@ -172,26 +171,26 @@ kj::Promise<RedactedConfigs> ConfinedForeign::redact(kj::ArrayPtr<const char> fr
   auto most = 16 * kj::max(from.size(), to.size()) + 1024;
   Piece piece{kj::str("two machine configs"),
               Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillRedact(out, from, to); })),
-              patience};
+              timeout};
   auto answer = co_await ask(kj::mv(piece));
   co_return readRedacted(answer->getRoot<rpc::ParseAnswer>(), most);
 }
 
 kj::Promise<kj::Vector<GeneratedFile>> ConfinedForeign::generate(
-    rpc::GenerateRequest::Reader wish, kj::Maybe<config::Config::Reader> own) {
+    rpc::GenerateRequest::Reader request, kj::Maybe<config::Config::Reader> own) {
   Piece piece{
-      kj::str("the wish for new configs"),
-      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillGenerate(out, wish, own); })),
-      kGeneratePatience};
+      kj::str("the request for new configs"),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillGenerate(out, request, own); })),
+      kGenerateTimeout};
   auto answer = co_await ask(kj::mv(piece));
   co_return readGenerated(answer->getRoot<rpc::ParseAnswer>());
 }
 
 kj::Promise<kj::Array<char>> ConfinedForeign::text(kj::Array<char> body) {
   Piece piece{
-      kj::str("what a source of the machine config gave"),
+      kj::str("the data of a config source"),
       Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setText(body.asBytes()); })),
-      patience};
+      timeout};
   zeroize(body);
   auto answer = co_await ask(kj::mv(piece));
   co_return readText(answer->getRoot<rpc::ParseAnswer>());
@@ -201,12 +200,12 @@ kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr de
                                                                 ReadDevice read) {
   Piece piece{kj::str(device),
               Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setSuperblock(); })),
-              patience};
+              timeout};
   unsigned reads = 0;
   piece.interim = [&read, &reads](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes &&
                    ++reads <= 2 * kMostSuperblockReads,  // of both processes
-               "more than superblocks need");
+               "too many reads for a superblock");
     auto wanted = answer.getWanted();
     return read(wanted.getOffset(), wanted.getSize()).then([](kj::Array<const kj::byte> bytes) {
       return requestOf([&](rpc::ParseRequest::Builder out) { out.setBytes(bytes); });
@@ -220,7 +219,7 @@ kj::Promise<kj::Array<kj::String>> ConfinedForeign::resolve(kj::StringPtr host) 
   KJ_IF_MAYBE (address, asAddress(host)) co_return kj::arr(kj::mv(*address));
   Piece piece{kj::str("the addresses of ", host),
               Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setLookUp(host); })),
-              kLookupPatience};
+              kLookupTimeout};
   piece.rights = ParserRights::kNames;
   auto answer = co_await ask(kj::mv(piece));
   co_return readAddresses(answer->getRoot<rpc::ParseAnswer>());
@@ -229,7 +228,7 @@ kj::Promise<kj::Array<kj::String>> ConfinedForeign::resolve(kj::StringPtr host) 
 kj::Promise<ntp::Verdict> ConfinedForeign::ntp(NtpReply reply) {
   Piece piece{kj::str("the answer of a time server"),
               Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillNtp(out, reply); })),
-              patience};
+              timeout};
   auto verdict = ask(kj::mv(piece)).then([](kj::Own<capnp::MessageReader> answer) {
     return readVerdict(answer->getRoot<rpc::ParseAnswer>());
   });
@@ -245,10 +244,10 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
   Piece piece{kj::str("the answer of ", place.shown),
               Wiped(requestOf(
                   [&](rpc::ParseRequest::Builder out) { fillHttp(out, place, authorities, now); })),
-              patience};
+              timeout};
   piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
   piece.interim = [&progress](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
-    KJ_REQUIRE(answer.isProgress(), "not a state of a fetch");
+    KJ_REQUIRE(answer.isProgress(), "not a progress message of a fetch");
     readProgress(answer, progress);
     return Words();
   };
@@ -256,7 +255,7 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
   co_return readHttp(answer->getRoot<rpc::ParseAnswer>(), from);
 }
 
-// What the brain itself refuses a process ends that, too, and is told instead of it.
+// An error of the brain's own ends the process, and is reported instead of that end.
 kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::askUnless(
     const kj::Maybe<kj::Exception>& refused, Piece piece) {
   return ask(kj::mv(piece))
@@ -277,7 +276,7 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
               Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
                 fillPieces(out, place, authorities, now, from);
               })),
-              kPiecesPatience};
+              kPiecesTimeout};
   piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
   piece.mostInterim = kj::maxValue;
   // Of the one who takes them; not the process is to blame for that.
@@ -294,13 +293,13 @@ kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, 
                                                             ReadDevice read) {
   Piece piece{kj::str(name),
               Wiped(requestOf([size](rpc::ParseRequest::Builder out) { out.setArchive(size); })),
-              kArchivePatience};
+              kArchiveTimeout};
   piece.mostInterim = kMostArchiveReads + 1;
   // Of the disk that the archive is on; not the archive is to blame for that.
   kj::Maybe<kj::Exception> refused;
   piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes,
-               "more than archives need");
+               "too many reads for an archive");
     auto wanted = answer.getWanted();
     return read(wanted.getOffset(), wanted.getSize())
         .then(
@@ -318,7 +317,7 @@ kj::Promise<kj::Vector<ImageSignature>> ConfinedForeign::signatures(
   Piece piece{
       kj::str(name),
       Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setSignatures(manifest); })),
-      patience};
+      timeout};
   auto answer = co_await ask(kj::mv(piece));
   co_return readSignatures(answer->getRoot<rpc::ParseAnswer>());
 }
@@ -328,7 +327,7 @@ kj::Promise<kj::String> ConfinedForeign::signedImage(kj::StringPtr name,
   Piece piece{
       kj::str(name),
       Wiped(requestOf([&](rpc::ParseRequest::Builder out) { out.setSignedImage(payload); })),
-      patience};
+      timeout};
   auto answer = co_await ask(kj::mv(piece));
   co_return readSignedImage(answer->getRoot<rpc::ParseAnswer>());
 }

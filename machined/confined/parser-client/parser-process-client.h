@@ -11,31 +11,31 @@
 namespace talos::machined {
 
 // A document that is not read by then is not worth it: the largest that is valid takes a second.
-constexpr auto kParserPatience = 10 * kj::SECONDS;
+constexpr auto kParserTimeout = 10 * kj::SECONDS;
 // An RSA key of 4096 bits takes an emulated CPU up to half a minute.
-constexpr auto kGeneratePatience = 2 * kj::MINUTES;
-constexpr auto kArchivePatience = 2 * kj::MINUTES;
+constexpr auto kGenerateTimeout = 2 * kj::MINUTES;
+constexpr auto kArchiveTimeout = 2 * kj::MINUTES;
 // For a body in pieces: 1 GiB at 1 MiB/s. Whoever asked for it watches whether it goes on.
-constexpr auto kPiecesPatience = 18 * kj::MINUTES;
+constexpr auto kPiecesTimeout = 18 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
 constexpr unsigned kMostParsers = 8;
 // Of names, beside those: they wait for the network, and nobody may wait for them. Longer than
 // c-ares takes with three servers that do not answer: three tries, each twice as long as the one
 // before.
 constexpr unsigned kMostLookups = 16;
-constexpr auto kLookupPatience = 60 * kj::SECONDS;
+constexpr auto kLookupTimeout = 60 * kj::SECONDS;
 
 class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHandler {
  public:
   explicit ConfinedForeign(kj::AsyncIoContext& io, ParserPrograms programs = {},
-                           kj::Duration patience = kParserPatience)
-      : io(io), programs(programs), patience(patience), reaping(*this) {}
+                           kj::Duration timeout = kParserTimeout)
+      : io(io), programs(programs), timeout(timeout), reaping(*this) {}
 
   kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
                                     config::Mode mode) override;
   kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                       kj::ArrayPtr<const char> to) override;
-  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader wish,
+  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader request,
                                                   kj::Maybe<config::Config::Reader> own) override;
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override;
   kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) override;
@@ -62,7 +62,7 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
   class Turn;
   kj::AsyncIoContext& io;
   ParserPrograms programs;
-  kj::Duration patience;
+  kj::Duration timeout;
   unsigned starts = 0;
   struct Places {
     unsigned most, taken = 0;

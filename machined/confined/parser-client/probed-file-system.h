@@ -1,5 +1,5 @@
-// Which file system a block device carries and what it is called: what machined/confined/parser
-// tells of its bytes.
+// The file system of a block device and its label, as machined/confined/parser finds them in its
+// bytes.
 #pragma once
 
 #include <kj/string.h>

@@ -17,7 +17,7 @@ namespace talos::machined {
 
 class TestServer {
  public:
-  // What it does with the connection once it has read the head of the request.
+  // The server's behaviour on a connection once it has read the head of the request.
   using Behaviour = std::function<kj::Promise<void>(kj::AsyncIoStream&)>;
 
   TestServer(kj::AsyncIoContext& io, Behaviour behaviour, kj::Maybe<kj::TlsContext&> tls = nullptr,

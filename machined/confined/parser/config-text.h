@@ -1,4 +1,4 @@
-// What a source of the machine config gave, made text. Pure.
+// Turns the bytes of a source of the machine config into text. Pure.
 #pragma once
 
 #include <kj/array.h>

@@ -7,11 +7,11 @@
 namespace talos::parse {
 namespace {
 
-struct Wish {
+struct ClusterSettings {
   kj::String clusterName, endpoint, installDisk, installImage, kubernetesVersion, dnsDomain;
   kj::Vector<kj::String> additionalSans;
 
-  explicit Wish(rpc::GenerateRequest::Reader request)
+  explicit ClusterSettings(rpc::GenerateRequest::Reader request)
       : clusterName(kj::str(request.getClusterName())),
         endpoint(kj::str(request.getEndpoint())),
         installDisk(kj::str(request.getInstallDisk())),
@@ -32,36 +32,37 @@ struct Wish {
   }
 };
 
-config::Generated generateWith(const Wish& wish, const config::Secrets& secrets) {
+config::Generated generateWith(const ClusterSettings& settings, const config::Secrets& secrets) {
   auto write = [&](config::MachineType type) {
-    return config::machineConfig(secrets, type, wish.clusterName, wish.endpoint, wish.options());
+    return config::machineConfig(secrets, type, settings.clusterName, settings.endpoint,
+                                 settings.options());
   };
   auto endpoints = kj::arr(kj::str("127.0.0.1"));
   return {write(config::MachineType::INIT), write(config::MachineType::CONTROLPLANE),
           write(config::MachineType::WORKER),
-          config::adminConfig(secrets, wish.clusterName, endpoints).toYaml()};
+          config::adminConfig(secrets, settings.clusterName, endpoints).toYaml()};
 }
 
 }  // namespace
 
 void answerGenerate(rpc::ParseRequest::Generate::Reader request, rpc::ParseAnswer::Builder out) {
-  Wish wish(request.getRequest());
+  ClusterSettings settings(request.getRequest());
   kj::Maybe<config::Secrets> own;
   if (request.hasOwn()) {
     auto config = request.getOwn();
     own = config::secretsOf(config);
     auto cluster = config.getCluster();
-    if (wish.clusterName.size() == 0) wish.clusterName = kj::str(cluster.getClusterName());
-    if (wish.endpoint.size() == 0) {
-      wish.endpoint = kj::str(cluster.getControlPlane().getEndpoint());
+    if (settings.clusterName.size() == 0) settings.clusterName = kj::str(cluster.getClusterName());
+    if (settings.endpoint.size() == 0) {
+      settings.endpoint = kj::str(cluster.getControlPlane().getEndpoint());
     }
   }
-  config::checkEndpoint(wish.endpoint);
+  config::checkEndpoint(settings.endpoint);
   config::Generated generated;
   KJ_IF_MAYBE (secrets, own) {
-    generated = generateWith(wish, *secrets);
+    generated = generateWith(settings, *secrets);
   } else {
-    generated = generateWith(wish, config::makeSecrets(wish.options()));
+    generated = generateWith(settings, config::makeSecrets(settings.options()));
   }
   struct File {
     kj::StringPtr name;

@@ -1,13 +1,14 @@
-// New machine configs and a talosconfig, for a new cluster or for that of a config, as somebody
-// wishes them who need not be known. What is written is read again before it is handed out
-// (common/config/generate.h): hence here, where reading costs nothing.
+// Generates machine configs and a talosconfig, for a new cluster or for that of a config. The
+// request may come from anybody. The result is read again before it is handed out
+// (common/config/generate.h): therefore it is generated in this process, where reading costs
+// nothing.
 #pragma once
 
 #include "rpc/parse.capnp.h"
 
 namespace talos::parse {
 
-// Throws InvalidArgument for a wish that makes no sense.
+// Throws InvalidArgument for a request that makes no sense.
 void answerGenerate(rpc::ParseRequest::Generate::Reader request, rpc::ParseAnswer::Builder out);
 
 }  // namespace talos::parse

@@ -1,4 +1,4 @@
-// What a fetch tells while it runs; what its answers come to is in
+// The messages of a fetch while it runs; its results are tested in
 // machined/config/config-fetch-test.cc.
 #include "machined/confined/parser/http-get.h"
 
@@ -21,8 +21,8 @@ kj::Promise<void> serve(kj::AsyncIoStream& stream, std::string body) {
   for (char c : body) co_await stream.write(&c, 1);
 }
 
-// Catches: a body in small pieces, as a slow network gives it, each of which is told, until the
-// brain has heard more than it hears from an honest process.
+// Catches: a body in small pieces, as a slow network gives it, each of which is reported, until
+// there are more messages than an honest process may send.
 TEST(HttpGetTest, ALargeBodyInSmallPieces) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -33,16 +33,16 @@ TEST(HttpGetTest, ALargeBodyInSmallPieces) {
   place.host = kj::str("a.example");
   place.authority = kj::str("a.example");
   place.target = kj::str("/c");
-  unsigned told = 0;
+  unsigned announced = 0;
   size_t newest = 0;
   auto got = httpGet(kj::mv(pipe.ends[0]), {place, nullptr, kj::UNIX_EPOCH,
                                             [&](kj::StringPtr, size_t received) {
-                                              ++told;
+                                              ++announced;
                                               newest = received;
                                             }})
                  .wait(scope);
   EXPECT_EQ(body.size(), got.get<kj::Array<char>>().size());
-  EXPECT_LT(told, machined::kMostInterim / 2);
+  EXPECT_LT(announced, machined::kMostInterim / 2);
   EXPECT_GE(newest, body.size() - body.size() / 32);
 }
 
@@ -51,10 +51,10 @@ struct PiecesTest : testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   machined::HttpSource place;
-  uint64_t begun = 0, told = 0;
+  uint64_t begun = 0, announced = 0;
   std::string got, asked;
 
-  // What it comes to when the server answers so.
+  // The error, or the outcome, when the server answers like this.
   std::string fetch(std::string answer, uint64_t from) {
     place.host = kj::str("a.example");
     place.authority = kj::str("a.example");
@@ -62,10 +62,10 @@ struct PiecesTest : testing::Test {
     auto pipe = kj::newTwoWayPipe();
     auto serving = answerWith(kj::mv(pipe.ends[1]), answer).eagerlyEvaluate(nullptr);
     got.clear();
-    begun = told = 0;
+    begun = announced = 0;
     HttpBody body{[&](uint64_t first, uint64_t size) {
                     begun = first;
-                    told = size;
+                    announced = size;
                   },
                   [&](kj::ArrayPtr<const kj::byte> bytes) {
                     EXPECT_LE(bytes.size(), machined::kMostPieceBytes);
@@ -97,7 +97,7 @@ TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
   std::string body(200'001, 'b');
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 200001\r\n\r\n" + body, 0), "all");
   EXPECT_EQ(got, body);
-  EXPECT_EQ(told, 200'001u);
+  EXPECT_EQ(announced, 200'001u);
   EXPECT_EQ(asked.find("Range"), std::string::npos);
   EXPECT_EQ(fetch("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 7-9/10\r\n"
                   "Content-Length: 3\r\n\r\nxyz",
@@ -106,14 +106,14 @@ TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
   EXPECT_NE(asked.find("Range: bytes=7-"), std::string::npos) << asked;
   EXPECT_EQ(got, "xyz");
   EXPECT_EQ(begun, 7u);
-  EXPECT_EQ(told, 10u);
+  EXPECT_EQ(announced, 10u);
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 7), "all");
   EXPECT_EQ(begun, 0u) << "a server that knows no ranges begins anew";
   for (auto other : {"bytes 5-9/10", "bytes */10", "octets 7-9/10", "bytes 7"}) {
     auto end = fetch(std::string("HTTP/1.1 206 Partial Content\r\nContent-Range: ") + other +
                          "\r\nContent-Length: 3\r\n\r\nxyz",
                      7);
-    EXPECT_EQ(end, "Unavailable: the server sent another part than the one that was asked for");
+    EXPECT_EQ(end, "Unavailable: the server sent another range than requested");
     EXPECT_EQ(got, "");
   }
 }

@@ -14,15 +14,15 @@ namespace {
 
 using machined::HttpAnswer, machined::HttpSource, machined::kMostConfigBytes;
 
-[[noreturn]] void fail(kj::StringPtr why) {
-  talos::fail(ErrorKind::kUnavailable, why);
+[[noreturn]] void fail(kj::StringPtr problem) {
+  talos::fail(ErrorKind::kUnavailable, problem);
 }
 
 bool isRedirect(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-// What of a range a server sends: "bytes 5-9/10". None for what is not of that form.
+// The range that a server sends: "bytes 5-9/10". None for text of another form.
 struct HttpRange {
   uint64_t first = 0, size = 0;
 };
@@ -73,7 +73,7 @@ class Getter {
     auto& response = exchange.response;
     KJ_IF_MAYBE (place, moved(response)) co_return kj::mv(*place);
     begin(response, from, body);
-    question.tell("reading the answer", 0);
+    question.reportProgress("reading the answer", 0);
     auto piece = kj::heapArray<kj::byte>(machined::kMostPieceBytes);
     for (;;) {
       // As much as there is, up to a whole piece: few messages are better than many.
@@ -107,7 +107,7 @@ class Getter {
     headers.set(accept, "*/*");
     headers.set(userAgent, "machined");
     if (from > 0) headers.set(range, kj::str("bytes=", from, "-"));
-    question.tell("waiting for the answer", 0);
+    question.reportProgress("waiting for the answer", 0);
     auto request = client->request(kj::HttpMethod::GET, place.target, headers, uint64_t(0));
     auto response = co_await request.response;
     co_return Exchange{kj::mv(stream), kj::mv(client), kj::mv(request.body), kj::mv(response)};
@@ -129,7 +129,7 @@ class Getter {
       KJ_IF_MAYBE (part, rangeOf(response.headers->get(contentRange).orDefault(""))) {
         if (part->first == from) return body.begins(from, part->size);
       }
-      fail("the server sent another part than the one that was asked for");
+      fail("the server sent another range than requested");
     }
     auto text = kj::str("the server answered ", response.statusCode, " ", response.statusText);
     switch (response.statusCode) {
@@ -145,38 +145,39 @@ class Getter {
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> secure(kj::Own<kj::AsyncIoStream> stream) {
-    question.tell("waiting for the TLS handshake", 0);
+    question.reportProgress("waiting for the TLS handshake", 0);
     TlsVerifier verifier(question.authorities);
     auto up = verifier.connect(kj::mv(stream), place.host);
     // The clock of a machine without a config is whatever its battery kept.
     co_return co_await up.catch_([this](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
-      auto why = messageOf(e);
-      bool ofTime = strstr(why.cStr(), "expired") != nullptr ||
-                    strstr(why.cStr(), "not yet valid") != nullptr;
+      auto problem = messageOf(e);
+      bool ofTime = strstr(problem.cStr(), "expired") != nullptr ||
+                    strstr(problem.cStr(), "not yet valid") != nullptr;
       auto seconds = (question.now - kj::UNIX_EPOCH) / kj::SECONDS;
-      fail(ofTime ? kj::str(why, " (the clock of this node is at ", seconds, " s since 1970)")
-                  : kj::mv(why));
+      fail(ofTime ? kj::str(problem, " (the clock of this node is at ", seconds, " s since 1970)")
+                  : kj::mv(problem));
     });
   }
 
   kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& body) {
-    question.tell("reading the answer", 0);
-    auto told = body.tryGetLength();
-    size_t toldOf = 0;
+    question.reportProgress("reading the answer", 0);
+    auto announced = body.tryGetLength();
+    size_t lastReported = 0;
     SecretBuffer content;
     char piece[16384];
     KJ_DEFER(zeroize(kj::arrayPtr(piece, sizeof piece)));
     for (;;) {
       auto read = kj::evalNow([&]() { return body.tryRead(piece, 1, sizeof(piece)); });
       auto size = co_await read.catch_([&](kj::Exception&& e) -> size_t {
-        auto of = told == nullptr ? kj::String() : kj::str(" of ", KJ_ASSERT_NONNULL(told));
+        auto of =
+            announced == nullptr ? kj::String() : kj::str(" of ", KJ_ASSERT_NONNULL(announced));
         fail(kj::str("the answer was cut off after ", content.size(), of, " bytes"));
       });
       if (size == 0) break;
       content.add(kj::arrayPtr(piece, size));
-      // A body may come byte by byte, and the brain hears no more than kMostInterim messages.
-      if (content.size() > toldOf + toldOf / 32)
-        question.tell("reading the answer", toldOf = content.size());
+      // A body may come byte by byte, and the brain accepts at most kMostInterim messages.
+      if (content.size() > lastReported + lastReported / 32)
+        question.reportProgress("reading the answer", lastReported = content.size());
       if (content.size() > kMostConfigBytes) {
         fail(kj::str("the answer is larger than ", kMostConfigBytes >> 20, " MiB"));
       }

@@ -1,6 +1,6 @@
-// One GET on a connection that is there already: TLS if it is https, HTTP/1.1 (RFC 9110), and what
-// the answer is good for: at most kMostConfigBytes of it at once, or all of it in pieces.
-// Nothing outlives the process that does it: whoever asked begins anew, where it was
+// One GET on a connection that is there already: TLS if it is https, HTTP/1.1 (RFC 9110), and the
+// body: at most kMostConfigBytes of it at once, or all of it in pieces. Nothing outlives the
+// process that does it: the caller starts another one at the byte where this one stopped
 // (machined/upgrade).
 #pragma once
 
@@ -16,7 +16,7 @@ struct HttpQuestion {
   kj::StringPtr authorities;
   kj::Date now;
   // Hears what is waited for, and how many bytes have come.
-  kj::Function<void(kj::StringPtr doing, size_t)> tell;
+  kj::Function<void(kj::StringPtr doing, size_t)> reportProgress;
 };
 
 // Unavailable, Unauthenticated or InvalidArgument with the cause when the server gives neither a

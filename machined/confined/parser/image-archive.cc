@@ -17,8 +17,8 @@ constexpr size_t kMostBlobs = 4096, kMostLayers = 128;
 constexpr unsigned kMostNested = 3;  // index, index of platforms, manifest
 constexpr kj::StringPtr kOpaque = ".wh..wh..opq"_kj, kWhiteout = ".wh."_kj;
 
-[[noreturn]] void refuse(kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition, kj::str("not an installer image: ", why));
+[[noreturn]] void refuse(kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("not an installer image: ", problem));
 }
 
 struct Extent {
@@ -252,7 +252,7 @@ class InstallFolder {
     }
     return false;
   }
-  // What the layers below have in the folder.
+  // The entries of the layers below in the folder.
   static bool hidesAll(kj::StringPtr path) {
     for (auto sign : {".wh.usr"_kj, "usr/.wh.install"_kj}) {
       if (path == sign) return true;

@@ -16,8 +16,8 @@ constexpr kj::StringPtr kAnnotation = "dev.cosignproject.cosign/signature"_kj;
 constexpr kj::StringPtr kAboutImages = "cosign container image signature"_kj;
 constexpr size_t kMostShown = 100;
 
-[[noreturn]] void notUsable(kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition, why);
+[[noreturn]] void notUsable(kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition, problem);
 }
 
 kj::Own<capnp::MallocMessageBuilder> jsonOf(kj::ArrayPtr<const char> text) {

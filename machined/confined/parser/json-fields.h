@@ -1,5 +1,4 @@
-// JSON of strangers, and the fields of its objects: what is not as it should be is as good as not
-// there.
+// Reads fields of JSON objects from outside: a value of the wrong type counts as missing.
 #pragma once
 
 #include <capnp/compat/json.h>

@@ -185,24 +185,24 @@ void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exce
 namespace {
 
 kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
-                               kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell) {
+                               kj::Own<kj::AsyncIoStream> connection, SendAnswer& send) {
   HttpBody body;
-  body.begins = [&tell](uint64_t begin, uint64_t size) {
-    tell([&](rpc::ParseAnswer::Builder out) {
+  body.begins = [&send](uint64_t begin, uint64_t size) {
+    send([&](rpc::ParseAnswer::Builder out) {
       auto begins = out.initBodyStart();
       begins.setFrom(begin);
       begins.setSize(size);
     });
   };
-  body.piece = [&tell](kj::ArrayPtr<const kj::byte> bytes) {
-    tell([&](rpc::ParseAnswer::Builder out) { out.setPiece(bytes); });
+  body.piece = [&send](kj::ArrayPtr<const kj::byte> bytes) {
+    send([&](rpc::ParseAnswer::Builder out) { out.setPiece(bytes); });
   };
   kj::Maybe<machined::HttpSource> moved;
   kj::Maybe<kj::Exception> failure;
   co_await httpGetPieces(kj::mv(connection), kj::mv(question), from, kj::mv(body))
       .then([&](kj::Maybe<machined::HttpSource> m) { moved = kj::mv(m); },
             [&](kj::Exception&& e) { failure = kj::mv(e); });
-  tell([&](rpc::ParseAnswer::Builder out) {
+  send([&](rpc::ParseAnswer::Builder out) {
     KJ_IF_MAYBE (e, failure) return failed(out, *e);
     KJ_IF_MAYBE (place, moved) return machined::fillPlace(out.initMoved(), *place);
     out.setComplete();
@@ -212,26 +212,29 @@ kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
 }  // namespace
 
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
-                             kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell) {
+                             kj::Own<kj::AsyncIoStream> connection, SendAnswer& send) {
   auto place = machined::readPlace(request.getPlace());
   auto now = kj::UNIX_EPOCH + request.getNow() * kj::SECONDS;
-  auto progress = [&tell](kj::StringPtr what, size_t received) {
-    tell([&](rpc::ParseAnswer::Builder out) {
+  auto progress = [&send](kj::StringPtr what, size_t received) {
+    send([&](rpc::ParseAnswer::Builder out) {
       auto doing = out.initProgress();
       doing.setStep(what);
       doing.setReceived(received);
     });
   };
-  HttpQuestion question{place, request.getAuthorities(), now, kj::mv(progress)};
+  HttpQuestion question{.place = place,
+                        .authorities = request.getAuthorities(),
+                        .now = now,
+                        .reportProgress = kj::mv(progress)};
   kj::Maybe<machined::HttpAnswer> answer;
   kj::Maybe<kj::Exception> failure;
   if (request.getPieces()) {
-    co_return co_await answerPieces(kj::mv(question), request.getFrom(), kj::mv(connection), tell);
+    co_return co_await answerPieces(kj::mv(question), request.getFrom(), kj::mv(connection), send);
   }
   auto got = httpGet(kj::mv(connection), kj::mv(question));
   co_await got.then([&](machined::HttpAnswer a) { answer = kj::mv(a); },
                     [&](kj::Exception&& e) { failure = kj::mv(e); });
-  tell([&](rpc::ParseAnswer::Builder out) {
+  send([&](rpc::ParseAnswer::Builder out) {
     KJ_IF_MAYBE (e, failure) return failed(out, *e);
     KJ_SWITCH_ONEOF(KJ_ASSERT_NONNULL(answer)) {
       KJ_CASE_ONEOF(body, kj::Array<char>) {

@@ -17,10 +17,10 @@ void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, Re
 void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,
                   rpc::ParseAnswer::Builder out);
 
-// Of `http`, over the connection to the server. `tell` gets messages `doing`, `begins` and `piece`,
+// Of `http`, over the connection to the server. `send` gets messages `doing`, `begins` and `piece`,
 // the answer last.
-using TellAnswer = kj::Function<void(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill)>;
+using SendAnswer = kj::Function<void(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill)>;
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
-                             kj::Own<kj::AsyncIoStream> connection, TellAnswer& tell);
+                             kj::Own<kj::AsyncIoStream> connection, SendAnswer& send);
 
 }  // namespace talos::parse

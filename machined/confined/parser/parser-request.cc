@@ -17,19 +17,19 @@ class Brain : public machined::BrainSocket {
  public:
   using BrainSocket::BrainSocket;
 
-  void tell(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+  void send(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
     SecretMessage message;
     fill(message.initRoot<rpc::ParseAnswer>());
-    BrainSocket::tell(message);
+    BrainSocket::send(message);
   }
   // Of the device that a request is about.
   kj::Array<const kj::byte> read(uint64_t offset, size_t size) {
-    tell([&](rpc::ParseAnswer::Builder out) {
+    send([&](rpc::ParseAnswer::Builder out) {
       auto wanted = out.initWanted();
       wanted.setOffset(offset);
       wanted.setSize(static_cast<uint32_t>(size));
     });
-    auto words = hear();
+    auto words = receive();
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     return kj::heapArray<const kj::byte>(message.getRoot<rpc::ParseRequest>().getBytes());
   }
@@ -38,10 +38,10 @@ class Brain : public machined::BrainSocket {
 void fetch(Brain& brain, rpc::ParseRequest::Http::Reader request, int connection) {
   auto io = kj::setupAsyncIo();
   auto stream = io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(connection));
-  TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
-    brain.tell(fill);
+  SendAnswer send = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+    brain.send(fill);
   };
-  answerHttp(request, kj::mv(stream), tell).wait(io.waitScope);
+  answerHttp(request, kj::mv(stream), send).wait(io.waitScope);
 }
 
 void lookUp(Brain& brain, kj::StringPtr host) {
@@ -53,7 +53,7 @@ void lookUp(Brain& brain, kj::StringPtr host) {
   } catch (...) {
     failure = kj::getCaughtExceptionAsKj();
   }
-  brain.tell([&](rpc::ParseAnswer::Builder out) { answerLookup(found, failure, out); });
+  brain.send([&](rpc::ParseAnswer::Builder out) { answerLookup(found, failure, out); });
 }
 
 }  // namespace
@@ -61,12 +61,12 @@ void lookUp(Brain& brain, kj::StringPtr host) {
 int serve(int socket, int connection) {
   auto failure = kj::runCatchingExceptions([&]() {
     Brain brain(socket);
-    auto words = brain.hear();
+    auto words = brain.receive();
     capnp::FlatArrayMessageReader message(words, readerOptions(words.size()));
     auto request = message.getRoot<rpc::ParseRequest>();
     if (request.isHttp()) return fetch(brain, request.getHttp(), connection);
     if (request.isLookUp()) return lookUp(brain, request.getLookUp());
-    brain.tell([&](rpc::ParseAnswer::Builder out) {
+    brain.send([&](rpc::ParseAnswer::Builder out) {
       answer(request, out, [&](uint64_t offset, size_t size) { return brain.read(offset, size); });
     });
   });

@@ -12,7 +12,7 @@ constexpr kj::StringPtr kSignature = "EFI PART"_kj;
 constexpr size_t kLeastHeader = 92;
 constexpr size_t kChecksumAt = 16;
 constexpr size_t kLeastEntry = 128;
-// What is read at a time (superblock.h). Tables of everybody have 128 entries of 128 bytes.
+// The bytes read at a time (superblock.h). Common partition tables have 128 entries of 128 bytes.
 constexpr size_t kMostEntries = 64u << 10;
 constexpr uint64_t kSectors[] = {512, 4096};
 

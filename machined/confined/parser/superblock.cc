@@ -100,7 +100,7 @@ struct FatShape {
   size_t rootBytes = 0;
 };
 
-// What a boot sector must look like, so that neither a partition table nor a boot loader, which end
+// Checks the form of a boot sector, so that neither a partition table nor a boot loader, which end
 // in the same two bytes, is taken for one.
 kj::Maybe<FatShape> fatShape(Bytes head) {
   if (head.size() < 512 || head[510] != 0x55 || head[511] != 0xaa) return nullptr;

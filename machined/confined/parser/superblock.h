@@ -1,6 +1,5 @@
-// Which file system a block device carries and what it is called, told from its bytes: ISO 9660
-// (with Joliet), FAT, XFS and ext2/3/4, and the head of a LUKS container, of which nothing more is
-// read.
+// Finds the file system of a block device and its label in the bytes of the device: ISO 9660 (with
+// Joliet), FAT, XFS and ext2/3/4, and the head of a LUKS container, of which nothing more is read.
 //
 // Pure: whoever calls it brings the bytes. They are foreign; whatever they are, the answer is one
 // of these file systems or none. After ECMA-119, Microsoft's FAT specification, the XFS file system

@@ -17,7 +17,7 @@ class DirectForeign : public ForeignBytes {
   // Larger configs are read when this resolves.
   kj::Maybe<kj::ForkedPromise<void>> held;
   size_t heldFrom = 64u << 10;
-  // What becomes of every config instead.
+  // Replaces the result of every config.
   kj::Maybe<kj::Exception> broken;
   unsigned configs = 0;
 
@@ -41,11 +41,11 @@ class DirectForeign : public ForeignBytes {
     fillRedact(exchange.request, from, to);
     return readRedacted(exchange.answer(), kMostAnswerBytes);
   }
-  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader wish,
+  kj::Promise<kj::Vector<GeneratedFile>> generate(rpc::GenerateRequest::Reader request,
                                                   kj::Maybe<config::Config::Reader> own) override {
     KJ_IF_MAYBE (h, held) co_await h->addBranch();
     Exchange exchange;
-    fillGenerate(exchange.request, wish, own);
+    fillGenerate(exchange.request, request, own);
     co_return readGenerated(exchange.answer());
   }
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override { co_return readBody(body); }
@@ -82,7 +82,7 @@ class DirectForeign : public ForeignBytes {
                                HttpProgress& progress) override {
     capnp::MallocMessageBuilder request, last;
     fillHttp(request.initRoot<rpc::ParseRequest>(), place, authorities, now);
-    parse::TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+    parse::SendAnswer send = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
       auto answer = last.initRoot<rpc::ParseAnswer>();
       fill(answer);
       if (answer.isProgress()) readProgress(answer.asReader(), progress);
@@ -90,7 +90,7 @@ class DirectForeign : public ForeignBytes {
     HttpSource from;
     from.secure = place.secure;
     co_await parse::answerHttp(request.getRoot<rpc::ParseRequest>().asReader().getHttp(),
-                               kj::mv(connection), tell);
+                               kj::mv(connection), send);
     co_return readHttp(last.getRoot<rpc::ParseAnswer>().asReader(), from);
   }
   kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
@@ -100,7 +100,7 @@ class DirectForeign : public ForeignBytes {
     capnp::MallocMessageBuilder request, last;
     fillPieces(request.initRoot<rpc::ParseRequest>(), place, authorities, now, from);
     kj::Promise<void> taken = kj::READY_NOW;
-    parse::TellAnswer tell = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
+    parse::SendAnswer send = [&](kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill) {
       auto answer = last.initRoot<rpc::ParseAnswer>();
       fill(answer);
       if (!answer.isProgress() && !answer.isBodyStart() && !answer.isPiece()) return;
@@ -114,7 +114,7 @@ class DirectForeign : public ForeignBytes {
     HttpSource asked;
     asked.secure = place.secure;
     co_await parse::answerHttp(request.getRoot<rpc::ParseRequest>().asReader().getHttp(),
-                               kj::mv(connection), tell);
+                               kj::mv(connection), send);
     co_await taken;
     co_return readPiecesEnd(last.getRoot<rpc::ParseAnswer>().asReader(), asked);
   }

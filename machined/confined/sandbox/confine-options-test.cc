@@ -55,7 +55,7 @@ TEST(ConfineOptions, GroupIsTheUsersNumberUnlessGiven) {
 TEST(ConfineOptions, Refused) {
   struct Row {
     std::initializer_list<kj::StringPtr> arguments;
-    kj::StringPtr words;
+    kj::StringPtr message;
   } rows[] = {
       {{"--", "/x"}, "--uid is missing"},
       {{"--uid=50"}, "the program is missing"},
@@ -77,10 +77,10 @@ TEST(ConfineOptions, Refused) {
   for (auto& row : rows) {
     try {
       parse(kj::arrayPtr(row.arguments.begin(), row.arguments.size()));
-      ADD_FAILURE() << "accepted: " << row.words.cStr();
+      ADD_FAILURE() << "accepted: " << row.message.cStr();
     } catch (const kj::Exception& e) {
       EXPECT_EQ(ErrorKind::kInvalidArgument, kindOf(e));
-      EXPECT_NE(nullptr, strstr(messageOf(e).cStr(), row.words.cStr())) << messageOf(e).cStr();
+      EXPECT_NE(nullptr, strstr(messageOf(e).cStr(), row.message.cStr())) << messageOf(e).cStr();
     }
   }
 }

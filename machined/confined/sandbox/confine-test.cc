@@ -36,14 +36,14 @@
 namespace talos::confine {
 namespace {
 
-void tell(const char* what, long result) {
+void print(const char* what, long result) {
   printf("%s=%d\n", what, result < 0 ? errno : 0);
   fflush(stdout);
 }
 
-void tellOpen(const char* what, const std::string& path, int flags) {
+void printOpen(const char* what, const std::string& path, int flags) {
   int fd = open(path.c_str(), flags | O_CLOEXEC, 0600);
-  tell(what, fd);
+  print(what, fd);
   if (fd >= 0) close(fd);
 }
 
@@ -67,47 +67,47 @@ long forkAndEnd() {
 // The confined side: tries everything and prints NAME=ERRNO. `directory` has read/, write/ and
 // other.
 void probe(const std::string& directory) {
-  tell("unix", socket(AF_UNIX, SOCK_STREAM, 0));
-  tell("inet", socket(AF_INET, SOCK_STREAM, 0));
-  tell("netlink", socket(AF_NETLINK, SOCK_RAW, 0));
-  tell("packet", socket(AF_PACKET, SOCK_RAW, 0));
-  tell("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
-  tell("thread", runThread());
-  tell("fork", forkAndEnd());
+  print("unix", socket(AF_UNIX, SOCK_STREAM, 0));
+  print("inet", socket(AF_INET, SOCK_STREAM, 0));
+  print("netlink", socket(AF_NETLINK, SOCK_RAW, 0));
+  print("packet", socket(AF_PACKET, SOCK_RAW, 0));
+  print("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
+  print("thread", runThread());
+  print("fork", forkAndEnd());
   char* argv[] = {const_cast<char*>("/no/such/program"), nullptr};  // ENOENT if it got that far
-  tell("exec", execve(argv[0], argv, argv + 1));
-  tell("mount", mount("none", "/", "tmpfs", 0, nullptr));
-  tell("unshare", unshare(CLONE_NEWNS));
-  tell("ptrace", ptrace(PTRACE_TRACEME, 0, nullptr, nullptr));
-  tell("bpf", syscall(SYS_bpf, 0, nullptr, 0));
-  tell("module", syscall(SYS_init_module, nullptr, 0, ""));
-  tell("keyctl", syscall(SYS_keyctl, 0, 0, 0, 0, 0));
-  tell("reboot", syscall(SYS_reboot, 0, 0, 0, nullptr));
-  tell("io_uring", syscall(SYS_io_uring_setup, 1, nullptr));
-  tell("syslog", syscall(SYS_syslog, 10, nullptr, 0));
-  tell("quota", syscall(SYS_quotactl_fd, -1, 0, 0, nullptr));
-  tell("fanotify", syscall(SYS_fanotify_init, 0x200, 0));  // what nobody needs a capability for
-  tell("handle", syscall(SYS_name_to_handle_at, -1, "", nullptr, nullptr, 0));
-  tell("ldt", syscall(SYS_modify_ldt, 0, nullptr, 0));
-  tell("personality", syscall(SYS_personality, 0xffffffff));
-  tell("settime", syscall(SYS_settimeofday, nullptr, nullptr));
-  tell("setuid", syscall(SYS_setuid, 0));
-  tell("tiocsti", ioctl(0, TIOCSTI, "x"));
-  tellOpen("read-read", directory + "/read/file", O_RDONLY);
-  tellOpen("read-write", directory + "/read/file", O_WRONLY);
-  tellOpen("write-new", directory + "/write/new", O_WRONLY | O_CREAT);
-  tellOpen("list", directory, O_RDONLY | O_DIRECTORY);
+  print("exec", execve(argv[0], argv, argv + 1));
+  print("mount", mount("none", "/", "tmpfs", 0, nullptr));
+  print("unshare", unshare(CLONE_NEWNS));
+  print("ptrace", ptrace(PTRACE_TRACEME, 0, nullptr, nullptr));
+  print("bpf", syscall(SYS_bpf, 0, nullptr, 0));
+  print("module", syscall(SYS_init_module, nullptr, 0, ""));
+  print("keyctl", syscall(SYS_keyctl, 0, 0, 0, 0, 0));
+  print("reboot", syscall(SYS_reboot, 0, 0, 0, nullptr));
+  print("io_uring", syscall(SYS_io_uring_setup, 1, nullptr));
+  print("syslog", syscall(SYS_syslog, 10, nullptr, 0));
+  print("quota", syscall(SYS_quotactl_fd, -1, 0, 0, nullptr));
+  print("fanotify", syscall(SYS_fanotify_init, 0x200, 0));  // what nobody needs a capability for
+  print("handle", syscall(SYS_name_to_handle_at, -1, "", nullptr, nullptr, 0));
+  print("ldt", syscall(SYS_modify_ldt, 0, nullptr, 0));
+  print("personality", syscall(SYS_personality, 0xffffffff));
+  print("settime", syscall(SYS_settimeofday, nullptr, nullptr));
+  print("setuid", syscall(SYS_setuid, 0));
+  print("tiocsti", ioctl(0, TIOCSTI, "x"));
+  printOpen("read-read", directory + "/read/file", O_RDONLY);
+  printOpen("read-write", directory + "/read/file", O_WRONLY);
+  printOpen("write-new", directory + "/write/new", O_WRONLY | O_CREAT);
+  printOpen("list", directory, O_RDONLY | O_DIRECTORY);
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  tell("device-open", null);
-  tell("device-ioctl", ioctl(null, BLKGETSIZE64, &null) < 0 && errno == ENOTTY ? 0 : -1);
-  tell("make-block", mknod((directory + "/write/block").c_str(), S_IFBLK | 0600, makedev(7, 200)));
-  tellOpen("other", directory + "/other", O_RDONLY);
+  print("device-open", null);
+  print("device-ioctl", ioctl(null, BLKGETSIZE64, &null) < 0 && errno == ENOTTY ? 0 : -1);
+  print("make-block", mknod((directory + "/write/block").c_str(), S_IFBLK | 0600, makedev(7, 200)));
+  printOpen("other", directory + "/other", O_RDONLY);
   struct ifreq_name {
     char name[16];
     char rest[64];
   } request = {"lo", {}};
   int s = socket(AF_INET, SOCK_DGRAM, 0);
-  tell("siocgifflags", ioctl(s, 0x8913 /* SIOCGIFFLAGS */, &request));
+  print("siocgifflags", ioctl(s, 0x8913 /* SIOCGIFFLAGS */, &request));
   FILE* f = fopen("/proc/self/status", "re");
   char line[256];
   while (f != nullptr && fgets(line, sizeof(line), f) != nullptr) fputs(line, stdout);
@@ -281,7 +281,7 @@ TEST_F(Confined, VolumesProfile) {
   }
 }
 
-// Catches: a program that is not ours, which can talk to the node's own doors, start others, or
+// Catches: a program that is not ours, which can talk to the node's own sockets, start others, or
 // reach for the kernel; and one that lacks its threads.
 TEST_F(Confined, ForeignProfile) {
   run({"--uid=60", "--seccomp=foreign"});

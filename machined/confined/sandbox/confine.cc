@@ -56,7 +56,8 @@ void dropBoundingSet(kj::ArrayPtr<const unsigned> kept) {
 }
 
 void becomeUser(uid_t uid, gid_t gid) {
-  // The system calls themselves: the C library's wrappers would tell threads that there are not.
+  // Raw system calls: the C library's wrappers would pass the change on to threads, and there are
+  // none.
   KJ_SYSCALL(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
   KJ_SYSCALL(syscall(SYS_setgroups, 0, nullptr));
   KJ_SYSCALL(syscall(SYS_setresgid, gid, gid, gid), gid);
@@ -86,7 +87,8 @@ void dieWith(pid_t parent) {
   }
 }
 
-// Before the filter, which may not know the call: what fails later is told by the exit status only.
+// Before the filter, which may not know the call: a later failure is reported by the exit status
+// only.
 constexpr int kSocketFd = 3;
 
 void redirect(int nothing, Options::Output output) {

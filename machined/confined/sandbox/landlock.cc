@@ -27,7 +27,8 @@ constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_RE
                               LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE |
                               LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
-// What the kernel's version can handle: a right that it does not know makes it refuse the ruleset.
+// The rights that the kernel's version can handle: with a right that it does not know it refuses
+// the ruleset.
 uint64_t known(int version) {
   uint64_t all = LANDLOCK_ACCESS_FS_EXECUTE | kRead | kWrite | kNever;
   if (version < 2) all &= ~uint64_t{LANDLOCK_ACCESS_FS_REFER};

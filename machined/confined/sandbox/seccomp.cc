@@ -15,7 +15,8 @@
 namespace talos::confine {
 namespace {
 
-// What everybody may, and the parser nothing else: memory, the clock, what it has open already.
+// Calls that every program may make, and the parser no others: memory, the clock, descriptors that
+// are open already.
 constexpr const char* kAlways[] = {
     "brk",
     "mmap",
@@ -186,7 +187,7 @@ constexpr const char* kServer[] = {
     "recvmmsg",
 };
 
-// What a parser needs besides to ask for names. Landlock says which files.
+// Further calls of a parser that resolves names. Landlock limits the files.
 constexpr const char* kResolver[] = {
     "open",   "openat", "stat",    "lstat",      "newfstatat", "access",   "lseek",
     "select", "bind",   "connect", "setsockopt", "sendmmsg",   "recvmmsg", "timerfd_gettime",
@@ -203,8 +204,8 @@ constexpr const char* kVolumes[] = {
 // vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
 constexpr const char* kNetwork[] = {"timer_create", "timer_settime", "timer_delete"};
 
-// What is refused to a program that may everything else. With capabilities, which it has not got,
-// most of it would fail as well; the rest is how kernels are attacked.
+// Calls that are refused to a program that may make all others. Without capabilities, which it has
+// not got, most of them would fail as well; the rest is how kernels are attacked.
 constexpr const char* kRefused[] = {
     "ptrace",
     "process_vm_readv",

@@ -1,22 +1,23 @@
-// System call filters, by name of the profile: allow-lists, but for the one for programs that are
-// not ours. What is not allowed fails with EPERM, so a library that tries something new falls back
-// or says so; a foreign architecture kills.
+// System call filters, by name of the profile: allow-lists, except for programs that are not ours.
+// A call that is not allowed fails with EPERM, so a library that tries something new falls back or
+// reports it; a foreign architecture kills.
 //
 //   server    a KJ program with files and sockets of Unix and IP: apid, trustd
 //   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
-//   parser    reads and writes what it was started with, and nothing else:
-//   machined/confined/parser. It can
+//   parser    reads and writes the descriptors that it was started with, and nothing else: it can
 //             neither make nor connect sockets, open files, nor send signals
+//             (machined/confined/parser)
 //   resolver  a parser that asks DNS servers: with sockets of IP, and files that Landlock names
 //   volumes   files, block devices and the device mapper, with threads and without sockets:
 //             machined/disk/luks
-//   foreign   whatever a server of IP may need, whoever wrote it: etcd. It has no sockets of Unix,
-//             so none of the node's own doors, and of the rest only netlink besides IP
+//   foreign   all that a server of IP may need, whoever wrote it: etcd. It has no sockets of Unix,
+//             so none of the node's own ones, and of the rest only netlink besides IP
 //   bus       the same, but with sockets of Unix and no others: dbus-daemon
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
-// only with the very pointer that this wrapper passes, once it is gone nothing lies there; Landlock
-// closes the rest. New threads are possible for the last three only: all others of ours have one.
+// only with the very pointer that this wrapper passes, and once it is gone nothing lies there;
+// Landlock closes the rest. New threads are possible for the last three only: all other programs of
+// ours have one.
 #pragma once
 
 #include <kj/string.h>

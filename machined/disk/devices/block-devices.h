@@ -41,7 +41,7 @@ kj::Vector<kj::String> readMappings(kj::StringPtr sys = "/sys");
 // before sda10.
 bool comesBefore(kj::StringPtr a, kj::StringPtr b);
 
-// Whether it is none of those that are made of memory, files or other devices.
+// False for devices that are made of memory, files or other devices.
 bool isDiskName(kj::StringPtr name);
 
 }  // namespace talos::machined

@@ -14,11 +14,11 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kMetaName = "META"_kj;
-constexpr auto kMetaPatience = 20 * kj::SECONDS;  // less than clients wait
-constexpr size_t kMostMetaBytes = 16 << 20;       // it is read whole
+constexpr auto kMetaTimeout = 20 * kj::SECONDS;  // less than clients wait
+constexpr size_t kMostMetaBytes = 16 << 20;      // it is read whole
 
-[[noreturn]] void refuseMeta(ErrorKind kind, kj::String why) {
-  fail(kind, kj::str("META: ", why));
+[[noreturn]] void refuseMeta(ErrorKind kind, kj::String problem) {
+  fail(kind, kj::str("META: ", problem));
 }
 
 // --- what follows blocks, for the pool
@@ -156,8 +156,8 @@ auto MetaPartition::waitAndRun(ReadPool::Client pool, F work)
 template <typename F>
 auto MetaPartition::inTurn(ReadPool::Client pool, F work)
     -> kj::Promise<decltype(work(kj::StringPtr()))> {
-  return within(timer, kMetaPatience, waitAndRun(pool, kj::mv(work)),
-                kj::str("META: the disk did not respond within ", kMetaPatience / kj::SECONDS,
+  return within(timer, kMetaTimeout, waitAndRun(pool, kj::mv(work)),
+                kj::str("META: the disk did not respond within ", kMetaTimeout / kj::SECONDS,
                         " s; a change may still be made"));
 }
 

@@ -4,7 +4,7 @@
 // It is looked for by its name in the GPT at each call, so nothing is remembered that a disk could
 // make untrue. All work on the disk is in the pool. One call at a time has the partition, reads
 // too: the next one waits until the work of the one before has ended, also when the caller of that
-// has hung up or its deadline is over.
+// has hung up or its deadline has passed.
 //
 // A change is answered when it is on the disk. Each of its writes is flushed before the next one
 // begins, and after a crash at any of them the partition has the old value or the new one.
@@ -43,7 +43,7 @@ class MetaPartition {
   kj::Timer& timer;
   kj::String sys, dev;
 
-  // What the object and the work in the pool share, all on the loop's thread.
+  // State that the object and the work in the pool share, all on the loop's thread.
   struct State : public kj::Refcounted {
     kj::Maybe<kj::ForkedPromise<void>> busy;  // until the work that has the partition has ended
   };

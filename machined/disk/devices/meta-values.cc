@@ -78,14 +78,14 @@ MetaValues::MetaValues(Bytes partition, size_t largeBytes)
             .size = largeBytes,
             .first = 0,
             .second = largeBytes,
-            .seen = {},
+            .copies = {},
             .source = {},
             .values = {}},
       small{.small = true,
             .size = kSmall,
             .first = partition.size() - 2 * kSmall,
             .second = partition.size() - kSmall,
-            .seen = {},
+            .copies = {},
             .source = {},
             .values = {}} {
   KJ_REQUIRE(largeBytes > kLargeBegin + kLargeTail &&
@@ -96,9 +96,9 @@ MetaValues::MetaValues(Bytes partition, size_t largeBytes)
 
 void MetaValues::read(Vector& vector, Bytes partition) {
   size_t size = vector.size;
-  vector.seen[0] = secretArray(partition.slice(vector.first, vector.first + size));
-  vector.seen[1] = secretArray(partition.slice(vector.second, vector.second + size));
-  for (auto& copy : vector.seen) {
+  vector.copies[0] = secretArray(partition.slice(vector.first, vector.first + size));
+  vector.copies[1] = secretArray(partition.slice(vector.second, vector.second + size));
+  for (auto& copy : vector.copies) {
     KJ_IF_MAYBE (values, parse(vector.small, copy)) {
       vector.values = kj::mv(*values);
       vector.source = copy;
@@ -203,11 +203,12 @@ bool MetaValues::remove(uint32_t tag) {
 void MetaValues::addWrites(const Vector& vector, kj::Vector<MetaWrite>& out) {
   auto news = encode(vector.small, vector.size, vector.values);
   auto add = [&](uint64_t offset, Bytes bytes) { out.add(MetaWrite{offset, secretArray(bytes)}); };
-  bool first = vector.seen[0] == news, second = vector.seen[1] == news;
+  bool first = vector.copies[0] == news, second = vector.copies[1] == news;
   if (first && second) return;
   // Before the first copy is touched the second one must hold what is in force.
-  bool inForce = vector.source.begin() == vector.seen[0].begin();
-  if (!first && inForce && vector.seen[1] != vector.seen[0]) add(vector.second, vector.seen[0]);
+  bool inForce = vector.source.begin() == vector.copies[0].begin();
+  if (!first && inForce && vector.copies[1] != vector.copies[0])
+    add(vector.second, vector.copies[0]);
   if (!first) add(vector.first, news);
   add(vector.second, news);
 }

@@ -1,5 +1,5 @@
-// What a node keeps in the partition META: values by tag, which outlast a new installation (spec
-// boot-and-services.md §6.2 has the format). Pure: bytes in, bytes out.
+// The format of the partition META: values by tag, which outlast a new installation, as Talos and
+// its boot loader write them. Pure: bytes in, bytes out.
 //
 // There are two vectors of values, each in two identical copies. The small one is of the boot
 // loader and holds the tags that it knows; all others are in the large one. A copy counts only when
@@ -39,7 +39,7 @@ enum class MetaTag : uint32_t {
   kReset = 0x52455345,        // a reset that was promised (reset.h)
   kFormatState = 0x464d5453,  // a file system is being made (format-marks.h)
   kFormatEphemeral = 0x464d5445,
-  kLastWord = 0x4c415354,  // of a system on trial (machined/upgrade/upgrader.h)
+  kTrialFailure = 0x4c415354,  // of a system on trial (machined/upgrade/upgrader.h)
 };
 
 struct MetaWrite {
@@ -63,7 +63,8 @@ class MetaValues {
   void set(uint32_t tag, Bytes value);
   bool remove(uint32_t tag);  // whether it was there
 
-  // What makes the partition hold these values. None when it does already, in all copies.
+  // The writes after which the partition holds these values. None when it does already, in all
+  // copies.
   kj::Vector<MetaWrite> writes() const;
 
  private:
@@ -72,7 +73,7 @@ class MetaValues {
     bool small;
     size_t size;             // of a copy
     uint64_t first, second;  // offsets of the copies
-    kj::Array<kj::byte> seen[2];
+    kj::Array<kj::byte> copies[2];
     Bytes source;  // the one of them that was read
     Values values;
   };

@@ -104,8 +104,9 @@ class StorageServer final : public rpc::Storage::Server {
 kj::String serialOfPage(kj::ArrayPtr<const char> page) {
   constexpr size_t kHead = 4;
   if (page.size() < kHead || page[1] != '\x80') return kj::String();
-  size_t told = static_cast<unsigned char>(page[2]) << 8 | static_cast<unsigned char>(page[3]);
-  auto text = page.slice(kHead, kHead + kj::min(told, page.size() - kHead));
+  size_t announcedSize =
+      static_cast<unsigned char>(page[2]) << 8 | static_cast<unsigned char>(page[3]);
+  auto text = page.slice(kHead, kHead + kj::min(announcedSize, page.size() - kHead));
   size_t begin = 0, end = text.size();
   auto blank = [](char c) { return c == ' ' || c == 0; };
   while (begin < end && blank(text[begin])) ++begin;
@@ -147,7 +148,7 @@ rpc::Storage::Client serveNoStorage() {
     kj::Promise<void> writeMeta(WriteMetaContext) override { return noMeta(); }
     kj::Promise<void> deleteMeta(DeleteMetaContext) override { return noMeta(); }
     kj::Promise<void> newRecoveryKey(NewRecoveryKeyContext) override {
-      return error(ErrorKind::kFailedPrecondition, "a node in a container encrypts nothing");
+      return error(ErrorKind::kFailedPrecondition, "a node in a container has no encrypted disks");
     }
 
    private:

@@ -1,5 +1,5 @@
-// The capability Storage (rpc/storage.capnp): what the machine can keep data on, as sysfs tells it
-// at the moment of the call, and what it keeps in the partition META.
+// The capability Storage (rpc/storage.capnp): the disks of the machine, as sysfs lists them at the
+// moment of the call, and the values in the partition META.
 #pragma once
 
 #include "machined/disk/devices/block-devices.h"

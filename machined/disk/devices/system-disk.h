@@ -1,4 +1,5 @@
-// Which disk the system is to be installed on: what machine.install says, and what there is. Pure.
+// Chooses the disk that the system is installed on, by machine.install and the disks that exist.
+// Pure.
 #pragma once
 
 #include "machined/disk/devices/storage-server.h"

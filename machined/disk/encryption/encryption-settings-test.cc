@@ -12,7 +12,7 @@ namespace {
 
 constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
 
-struct Wish {
+struct RequestedEncryption {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
   capnp::List<config::EncryptionKey>::Builder keys(unsigned count) { return root.initKeys(count); }
@@ -29,8 +29,8 @@ struct Wish {
 // Catches: keys in the config's order, which would open by another than the first, a key of the
 // wrong kind or for another partition, settings that are lost.
 TEST(VolumeSettings, AreThoseOfTheConfig) {
-  Wish wish;
-  auto keys = wish.keys(3);
+  RequestedEncryption requested;
+  auto keys = requested.keys(3);
   keys[0].setSlot(9);
   keys[0].initNodeID();
   keys[1].setSlot(2);
@@ -38,7 +38,7 @@ TEST(VolumeSettings, AreThoseOfTheConfig) {
   keys[1].initNodeID();  // static takes precedence
   keys[2].setSlot(31);
   keys[2].initStatic().setPassphrase("other");
-  auto settings = wish.settings();
+  auto settings = requested.settings();
   ASSERT_EQ(settings.keys.size(), 3u);
   EXPECT_EQ(settings.keys[0].slot, 2u);
   EXPECT_EQ(settings.keys[0].kind, KeyKind::kStatic);
@@ -51,36 +51,36 @@ TEST(VolumeSettings, AreThoseOfTheConfig) {
   EXPECT_EQ(settings.sectorSize, 512u);
   EXPECT_FALSE(settings.noReadWorkqueue || settings.noWriteWorkqueue || settings.sameCpu);
 
-  wish.root.setKeySize(256);
-  wish.root.setBlockSize(4096);
-  wish.root.initOptions(1).set(0, "no_write_workqueue");
-  settings = wish.settings();
+  requested.root.setKeySize(256);
+  requested.root.setBlockSize(4096);
+  requested.root.initOptions(1).set(0, "no_write_workqueue");
+  settings = requested.settings();
   EXPECT_EQ(settings.keySize, 256u);
   EXPECT_EQ(settings.sectorSize, 4096u);
   EXPECT_TRUE(settings.noWriteWorkqueue);
   EXPECT_FALSE(settings.noReadWorkqueue || settings.sameCpu);
-  auto options = wish.root.initOptions(2);
+  auto options = requested.root.initOptions(2);
   options.set(0, "no_read_workqueue");
   options.set(1, "same_cpu_crypt");
-  settings = wish.settings();
+  settings = requested.settings();
   EXPECT_TRUE(settings.noReadWorkqueue && settings.sameCpu);
   EXPECT_FALSE(settings.noWriteWorkqueue);
 }
 
 TEST(VolumeSettings, WithoutAKeyThatWorksAreRefused) {
-  Wish wish;
-  EXPECT_EQ(wish.refusal(), "an encrypted partition needs at least one key that the node has");
-  auto keys = wish.keys(2);
-  EXPECT_EQ(wish.refusal(), "the kind of the key of slot 0 is missing");
+  RequestedEncryption requested;
+  EXPECT_EQ(requested.refusal(), "an encrypted partition needs at least one static or nodeID key");
+  auto keys = requested.keys(2);
+  EXPECT_EQ(requested.refusal(), "the kind of the key of slot 0 is missing");
   keys[0].initNodeID();
   keys[1].initNodeID();
-  EXPECT_EQ(wish.refusal(), "key slot 0 is a duplicate");
+  EXPECT_EQ(requested.refusal(), "key slot 0 is a duplicate");
   keys[1].setSlot(32);
-  EXPECT_EQ(wish.refusal(), "32 is not a valid key slot; must be 0 to 31");
+  EXPECT_EQ(requested.refusal(), "32 is not a valid key slot; must be 0 to 31");
   keys[1].setSlot(31);
-  EXPECT_EQ(wish.refusal(), "");
+  EXPECT_EQ(requested.refusal(), "");
   EXPECT_EQ(
-      wish.refusal("11111111-1111-1111-1111-111111111111"),
+      requested.refusal("11111111-1111-1111-1111-111111111111"),
       "no key can be made of nodeID: the UUID of this machine, "
       "11111111-1111-1111-1111-111111111111, is not random: more than half of it is \"1\"; use "
       "another kind of key");

@@ -12,8 +12,8 @@ constexpr uint64_t kMostMemory = 1u << 30;
 constexpr uint32_t kPasses = 4;
 constexpr unsigned kMostThreads = 4;
 
-[[noreturn]] void refuseConfig(kj::String why) {
-  fail(ErrorKind::kInvalidArgument, why);
+[[noreturn]] void refuseConfig(kj::String problem) {
+  fail(ErrorKind::kInvalidArgument, problem);
 }
 
 VolumeKey keyOf(config::EncryptionKey::Reader key, kj::StringPtr label, kj::StringPtr uuid,
@@ -88,12 +88,12 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
                           kj::StringPtr uuid) {
   auto settings = readSettings(encryption, label, uuid, Unmade::kRefused);
   if (settings.keys.empty()) {
-    refuseConfig(kj::str("an encrypted partition needs at least one key that the node has"));
+    refuseConfig(kj::str("an encrypted partition needs at least one static or nodeID key"));
   }
   bool openable = false;
   for (auto& key : settings.keys) openable = openable || key.atBoot;
   if (!openable)
-    refuseConfig(kj::str("no key of ", label, " is one that a boot has without its config"));
+    refuseConfig(kj::str("no key of ", label, " is available to a boot before it has its config"));
   return settings;
 }
 

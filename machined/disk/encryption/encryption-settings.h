@@ -76,7 +76,7 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
 VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringPtr label,
                               kj::StringPtr uuid);
 
-// Whether the config lets static keys of STATE be stored where everybody can read them.
+// True if the config lets static keys of STATE be stored where everybody can read them.
 bool isReadableInMeta(config::Encryption::Reader encryption);
 constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
 
@@ -94,7 +94,7 @@ struct HandOver {
 };
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
 
-// Whether both have the same keys at the same slots, for boots too, and leave the same slots to
+// True if both have the same keys at the same slots, for boots too, and leave the same slots to
 // recovery keys.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 

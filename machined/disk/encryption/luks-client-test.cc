@@ -46,7 +46,7 @@ struct LuksTest : testing::Test {
 };
 
 // Catches: a wrapper that takes away what the program needs (threads, memory, its file), a field
-// that gets lost on the way, a failure without its words.
+// that gets lost on the way, a failure without its message.
 TEST_F(LuksTest, WorksBehindItsWrapper) {
   auto& scope = io.waitScope;
   EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::kEmpty);
@@ -102,11 +102,11 @@ TEST_F(LuksTest, HasRoomForAllSlots) {
   capnp::MallocMessageBuilder message;
   auto request = message.initRoot<rpc::LuksRequest>();
   request.setSettle();
-  EXPECT_EQ(patienceFor(request), kLuksPatience);
+  EXPECT_EQ(timeoutFor(request), kLuksTimeout);
   request.initAdd();
-  EXPECT_EQ(patienceFor(request), kLuksPatience + 33 * kLuksDerivation);
+  EXPECT_EQ(timeoutFor(request), kLuksTimeout + 33 * kLuksDerivation);
   request.initOpen().initKeys(32);
-  EXPECT_EQ(patienceFor(request), kLuksPatience + 32 * 32 * kLuksDerivation);
+  EXPECT_EQ(timeoutFor(request), kLuksTimeout + 32 * 32 * kLuksDerivation);
 }
 
 // Catches: a wrapper that does not let the program keep a backup, and with it no key be changed; or

@@ -21,10 +21,10 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostAnswerWords = 8192;
-// What it says may have words of the header in it, which anybody may have written.
+// Its messages may quote the header, which anybody may have written.
 constexpr size_t kMostText = 1024;
 
-// What libcryptsetup and the device mapper open besides what they are asked about.
+// Files that libcryptsetup and the device mapper open besides the device itself.
 constexpr kj::StringPtr kLocks = "/run/cryptsetup"_kj;  // locks; its folder is listed to find it
 constexpr kj::StringPtr kLibraries[] = {"/usr/lib"_kj, "/usr/lib64"_kj};
 constexpr kj::StringPtr kReads[] = {"/dev/random"_kj, "/dev/urandom"_kj, "/proc"_kj, "/sys"_kj,
@@ -45,7 +45,7 @@ void makeBackupFolder(kj::StringPtr file) {
   syncFolder(folderOf(folder));
 }
 
-// What a request names.
+// The devices and files that a request names.
 struct Named {
   kj::String device, backup;  // empty: none
   bool begun = false;         // the folder of the backup, if need be
@@ -85,29 +85,29 @@ Named namedIn(rpc::LuksRequest::Reader request) {
   return other;
 }
 
-// What the program may open, as words for the wrapper, which insists on what it is told of.
-// Blocking.
+// The paths that the program may open, as arguments for the wrapper, which fails when one is
+// missing. Blocking.
 kj::Vector<kj::String> filesFor(const Named& named) {
-  kj::Vector<kj::String> words;
+  kj::Vector<kj::String> arguments;
   auto allow = [&](kj::StringPtr how, kj::StringPtr path) {
-    if (path.size() > 0 && exists(path)) words.add(kj::str("--landlock-", how, "=", path));
+    if (path.size() > 0 && exists(path)) arguments.add(kj::str("--landlock-", how, "=", path));
   };
   if (mkdir(kLocks.cStr(), 0700) != 0 && errno != EEXIST) KJ_FAIL_SYSCALL("mkdir", errno, kLocks);
   allow("list", folderOf(kLocks));
   allow("write", kLocks);
   for (auto path : kLibraries) allow("libraries", path);
   for (auto path : kReads) allow("read", path);
-  // What is in the volumes that are open can be read there; the one that will be has no node yet.
+  // Volumes that are open can be read there; the one that is being opened has no node yet.
   if (named.maps) allow("device", kMapper);
   allow("device", named.device);
   if (named.begun) makeBackupFolder(named.backup);
   // To compare, too: that ends a restoration which was cut before its last step.
   if (named.backup.size() > 0) allow("write", folderOf(named.backup));
-  return words;
+  return arguments;
 }
 
 kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
-                                 kj::ArrayPtr<const kj::String> files, kj::Duration patience,
+                                 kj::ArrayPtr<const kj::String> files, kj::Duration timeout,
                                  unsigned threads) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str(confine));
@@ -115,11 +115,11 @@ kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
   // Mappings and their nodes; keys that are not swapped out.
   argv.add(kj::str("--capabilities=sys_admin,ipc_lock,mknod,chown"));
   argv.add(kj::str("--seccomp=volumes"));
-  for (auto& word : files) argv.add(kj::str(word));
+  for (auto& file : files) argv.add(kj::str(file));
   // Deriving a key takes a quarter of the memory: who runs out of it is this one.
   argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--rlimit=core=0"));
-  argv.add(kj::str("--rlimit=cpu=", patience / kj::SECONDS * threads));
+  argv.add(kj::str("--rlimit=cpu=", timeout / kj::SECONDS * threads));
   argv.add(kj::str("--lifetime=", getpid()));
   argv.add(kj::str("--output=none"));
   argv.add(kj::str("--"));
@@ -140,8 +140,8 @@ void fill(rpc::LuksDerivation::Builder out, const Derivation& derivation) {
   out.setThreads(derivation.threads);
 }
 
-kj::Promise<kj::Array<capnp::word>> converse(kj::AsyncIoStream& stream,
-                                             kj::ArrayPtr<const capnp::word> request) {
+kj::Promise<kj::Array<capnp::file>> converse(kj::AsyncIoStream& stream,
+                                             kj::ArrayPtr<const capnp::file> request) {
   co_await writeFrame(stream, request);
   co_return co_await readFrame(stream, kMostAnswerWords);
 }
@@ -172,14 +172,14 @@ Luks::Content contentOf(rpc::LuksAnswer::Content content) {
 
 }  // namespace
 
-Derivation derivationHere() {
+Derivation defaultDerivation() {
   auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   return derivationFor(pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)),
                        static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 // A key that does not fit its own slot is tried at all others.
-kj::Duration patienceFor(rpc::LuksRequest::Reader request) {
+kj::Duration timeoutFor(rpc::LuksRequest::Reader request) {
   auto derivations = [&]() -> unsigned {
     switch (request.which()) {
       case rpc::LuksRequest::FORMAT:
@@ -198,17 +198,18 @@ kj::Duration patienceFor(rpc::LuksRequest::Reader request) {
         return 0;
     }
   }();
-  return kLuksPatience + derivations * kLuksDerivation;
+  return kLuksTimeout + derivations * kLuksDerivation;
 }
 
 class RealLuks::Answer {
  public:
-  explicit Answer(kj::Array<capnp::word> words)
-      : words(kj::mv(words)), message(this->words, readerOptions(this->words.size())) {}
+  explicit Answer(kj::Array<capnp::file> arguments)
+      : arguments(kj::mv(arguments)),
+        message(this->arguments, readerOptions(this->arguments.size())) {}
   rpc::LuksAnswer::Reader get() { return message.getRoot<rpc::LuksAnswer>(); }
 
  private:
-  kj::Array<capnp::word> words;
+  kj::Array<capnp::file> arguments;
   capnp::FlatArrayMessageReader message;
 };
 
@@ -228,7 +229,7 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
 }
 
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before,
-                                                        kj::Array<capnp::word> request,
+                                                        kj::Array<capnp::file> request,
                                                         kj::Own<kj::PromiseFulfiller<void>> done) {
   // However it ends, and also when nobody waits for it any longer.
   KJ_DEFER({
@@ -243,9 +244,9 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
     return filesFor(named);
   });
   // It syncs a folder of STATE, which may be on a disk that does not answer.
-  auto files = co_await within(io.provider->getTimer(), kLuksPatience, kj::mv(preparing),
+  auto files = co_await within(io.provider->getTimer(), kLuksTimeout, kj::mv(preparing),
                                kj::str("preparing for an encrypted volume timed out after ",
-                                       kLuksPatience / kj::SECONDS, " s"));
+                                       kLuksTimeout / kj::SECONDS, " s"));
   auto answer = co_await once(request, kj::mv(files));
   if (answer->get().isFailed()) {
     auto failed = answer->get().getFailed();
@@ -254,21 +255,21 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   co_return kj::mv(answer);
 }
 
-kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::file> request,
                                                       kj::Vector<kj::String> files) {
   capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto patience = patienceFor(asked.getRoot<rpc::LuksRequest>());
+  auto timeout = timeoutFor(asked.getRoot<rpc::LuksRequest>());
   auto child =
-      kj::heap<ConfinedChild>(io, commandOf(confine, program, files, patience, derivation.threads));
+      kj::heap<ConfinedChild>(io, commandOf(confine, program, files, timeout, derivation.threads));
   auto& stream = child->stream();
   kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
   KJ_DEFER({
     KJ_IF_MAYBE (c, left) reaping.add(ConfinedChild::end(kj::mv(*c)).ignoreResult());
   });
   kj::Maybe<kj::Own<Answer>> answer;
-  co_await within(io.provider->getTimer(), patience, converse(stream, request),
-                  kj::str("an encrypted volume timed out after ", patience / kj::SECONDS, " s"))
-      .then([&](kj::Array<capnp::word> words) { answer = kj::heap<Answer>(kj::mv(words)); },
+  co_await within(io.provider->getTimer(), timeout, converse(stream, request),
+                  kj::str("an encrypted volume timed out after ", timeout / kj::SECONDS, " s"))
+      .then([&](kj::Array<capnp::file> arguments) { answer = kj::heap<Answer>(kj::mv(arguments)); },
             [](kj::Exception&& e) {
               if (e.getType() != kj::Exception::Type::DISCONNECTED) {
                 kj::throwFatalException(kj::mv(e));
@@ -286,7 +287,7 @@ kj::Promise<Luks::Found> RealLuks::inspect(kj::StringPtr device) {
     out.setDevice(device);
     out.setInspect();
   });
-  KJ_REQUIRE(answer->get().isFound(), "not an answer");
+  KJ_REQUIRE(answer->get().isFound(), "not a valid answer");
   auto in = answer->get().getFound();
   Found found;
   found.content = contentOf(in.getContent());
@@ -324,9 +325,9 @@ kj::Promise<kj::Maybe<Luks::Opened>> RealLuks::open(kj::StringPtr device, kj::St
     open.setSameCpu(settings.sameCpu);
   });
   if (answer->get().isRejected()) co_return nullptr;
-  KJ_REQUIRE(answer->get().isOpened(), "not an answer");
+  KJ_REQUIRE(answer->get().isOpened(), "not a valid answer");
   auto in = answer->get().getOpened();
-  KJ_REQUIRE(in.getSlot() < kKeySlots && in.getKey() < count, "not an answer");
+  KJ_REQUIRE(in.getSlot() < kKeySlots && in.getKey() < count, "not a valid answer");
   co_return Opened{in.getSlot(), in.getKey(), in.getFresh()};
 }
 
@@ -338,7 +339,7 @@ kj::Promise<kj::Array<bool>> RealLuks::test(kj::StringPtr device,
     fill(out.initTest(keys.size()), keys);
   });
   KJ_REQUIRE(answer->get().isTested() && answer->get().getTested().size() == count,
-             "not an answer");
+             "not a valid answer");
   co_return KJ_MAP(fits, answer->get().getTested()) {
     return fits;
   };
@@ -382,7 +383,7 @@ kj::Promise<Luks::Comparison> RealLuks::compare(kj::StringPtr device, kj::String
     out.setDevice(device);
     out.setCompare(file);
   });
-  KJ_REQUIRE(answer->get().isCompared(), "not an answer");
+  KJ_REQUIRE(answer->get().isCompared(), "not a valid answer");
   switch (answer->get().getCompared()) {
     case rpc::LuksAnswer::Comparison::NONE:
       break;

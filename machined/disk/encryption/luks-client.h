@@ -1,9 +1,9 @@
-// What is done to an encrypted volume, one call a step. By whom: machined/disk/luks, in a process
-// of its own for each call; RealLuks is the brain's side of it. Tests have a model.
+// Interface to the work on an encrypted volume, one call a step. RealLuks starts
+// machined/disk/luks, in a process of its own for each call; tests have a model.
 //
 // `device` is a partition's node. Errors name it: FailedPrecondition, Unavailable while it is in
-// use, DeadlineExceeded. What a step promises after a crash is in machined/disk/luks/luks-device.h;
-// a step whose promise is dropped ends at any of its writes.
+// use, DeadlineExceeded. machined/disk/luks/luks-device.h promises the state after a crash in each
+// step; a step whose promise is dropped ends at any of its writes.
 #pragma once
 
 #include <kj/async-io.h>
@@ -37,7 +37,7 @@ class Luks {
   // without that name, only which one it is.
   virtual kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
                                               const VolumeSettings& settings) = 0;
-  // Which of them open their own slots.
+  // The keys that open their own slots.
   virtual kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
                                             kj::ArrayPtr<const VolumeKey> keys) = 0;
   struct At {
@@ -60,12 +60,12 @@ class Luks {
   virtual kj::Promise<void> forget(kj::StringPtr file) = 0;
 };
 
-Derivation derivationHere();  // for this machine
+Derivation defaultDerivation();  // for this machine
 
 // How long the program may take: for a slow disk, and for each key that it derives, which may be up
 // to a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
-constexpr auto kLuksPatience = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
-kj::Duration patienceFor(rpc::LuksRequest::Reader request);
+constexpr auto kLuksTimeout = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
+kj::Duration timeoutFor(rpc::LuksRequest::Reader request);
 
 // One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets
 // the program open the device that it is asked about, the folder of the backup, and what
@@ -73,7 +73,7 @@ kj::Duration patienceFor(rpc::LuksRequest::Reader request);
 // mapping may open the nodes of mappings, all of them.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
-  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = derivationHere(),
+  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = defaultDerivation(),
            kj::StringPtr confine = kConfine, kj::StringPtr program = kLuks)
       : io(io),
         uv(uv),

@@ -57,8 +57,8 @@ struct HeaderGuardTest : testing::Test {
   }
 };
 
-// Catches: a new volume without a backup, a backup at each boot, one that is made before the change
-// is over.
+// Catches: a new volume without a backup, a backup at each boot, one that is made before the end of
+// the change.
 TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
   boot({{0, "a"}});
   EXPECT_EQ(luks.steps, "mark, format, settle, backup");
@@ -138,14 +138,14 @@ TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
 
 // Catches: a guard that is off, and nobody knows, because its backup has rotten; a good volume that
 // is lost with it; one that is off for ever.
-TEST_F(HeaderGuardTest, ABackupThatIsDamagedIsTold) {
+TEST_F(HeaderGuardTest, ABackupThatIsDamagedIsReported) {
   boot({{0, "a"}});
   luks.rotten = true;
   luks.steps.clear();
   boot({{0, "a"}});
   EXPECT_EQ(luks.steps, "backup");
   EXPECT_THAT(said, HasSubstr("the backup of the LUKS2 header of /dev/vda6, /backups/EPHEMERAL, is "
-                              "damaged, so whether this node wrote that header is not known"));
+                              "damaged, so this node cannot verify that header"));
   said.clear();
   luks.slots[7] = "theirs";
   boot({{0, "a"}});

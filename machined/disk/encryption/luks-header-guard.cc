@@ -22,7 +22,7 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
     case Comparison::kDamaged:
       missing = true;
       co_return kj::str("the backup of the LUKS2 header of ", device, ", ", backup,
-                        ", is damaged, so whether this node wrote that header is not known; a new "
+                        ", is damaged, so this node cannot verify that header; a new "
                         "backup is made of it");
     case Comparison::kChanging:
       marked = true;

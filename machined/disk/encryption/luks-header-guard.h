@@ -1,9 +1,9 @@
 // Keeps the backup of one volume's header while work is done on it, and lets nobody open a header
 // that is not the one that the node wrote: it is replaced by the backup, if that is certain to be
 // this volume's (machined/disk/luks/luks-header-backup.h), or the volume is refused. So is one that
-// is damaged. When it is the backup that is damaged, the header is opened and that is told: bits
-// that rot in a file must not cost a volume that is good. Of a volume that is empty there is no
-// backup any more.
+// is damaged. When it is the backup that is damaged, the header is opened and that is reported:
+// bits that rot in a file must not cost a volume that is good. Of a volume that is empty there is
+// no backup any more.
 //
 // It is a Luks for that volume: before the first change of the header that goes through it, the
 // backup is marked; finish() makes it anew, and only then has a key that was removed gone for good.
@@ -25,8 +25,8 @@ class HeaderGuard final : public Luks {
   HeaderGuard(Luks& luks, kj::String device, kj::Maybe<kj::String> file)
       : luks(luks), device(kj::mv(device)), file(kj::mv(file)) {}
 
-  // Before it is opened. What was replaced, or cannot be compared, in words. FailedPrecondition as
-  // said above.
+  // Before it is opened. Returns a message about a header that was replaced or cannot be compared.
+  // FailedPrecondition as described above.
   kj::Promise<kj::Maybe<kj::String>> check(const VolumeSettings& settings);
   kj::Promise<void> backupMeanwhile();
   // The changes are over. When it rejects, the mark stays.

@@ -57,7 +57,13 @@ kj::Vector<KeyStep> planFor(const Header& header, kj::ArrayPtr<const VolumeKey> 
   };
   auto opened = openWith(header, before);
   if (opened == nullptr) opened = openWith(header, before, Which::kAll);
-  return planKeyChange({before, after, used, KJ_ASSERT_NONNULL(opened), right, recovery}, slots);
+  return planKeyChange({.before = before,
+                        .after = after,
+                        .used = used,
+                        .opened = KJ_ASSERT_NONNULL(opened),
+                        .right = right,
+                        .recovery = recovery},
+                       slots);
 }
 
 struct Disk {
@@ -234,7 +240,7 @@ TEST(KeyChange, LosesTheVolumeAtNoMoment) {
       if (random() % 4 != 0) disk.header[key.first] = key.second;  // another cut before
     }
     for (unsigned i = random() % 3; i > 0; --i) disk.header[random() % slots] = "?";
-    // What a cut has left at a slot that is not its own.
+    // A key that a cut has left at another slot than its own.
     if (random() % 3 == 0) disk.header[random() % slots] = disk.persisted.begin()->second;
     auto before = disk.persisted, after = keys();
     auto old = listOf(before), wanted = listOf(after);

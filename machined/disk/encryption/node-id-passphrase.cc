@@ -60,9 +60,9 @@ kj::Maybe<kj::String> weaknessOf(kj::StringPtr uuid) {
 }
 
 kj::Array<kj::byte> nodePassphrase(kj::StringPtr uuid, kj::StringPtr label) {
-  KJ_IF_MAYBE (why, weaknessOf(uuid)) {
+  KJ_IF_MAYBE (problem, weaknessOf(uuid)) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("no key can be made of nodeID: ", *why, "; use another kind of key"));
+         kj::str("no key can be made of nodeID: ", *problem, "; use another kind of key"));
   }
   return kj::heapArray<kj::byte>(kj::str(uuid, label).asBytes());
 }

@@ -1,5 +1,5 @@
-// The passphrase of a `nodeID` key: the text of the machine's UUID, then the partition's label
-// (spec boot-and-services.md §6.6). Pure.
+// The passphrase of a `nodeID` key: the text of the machine's UUID, then the partition's label, as
+// in Talos. Pure.
 //
 // It is no more secret than the UUID is: whoever has the disk without the machine lacks it. A UUID
 // that many machines have, or that says nothing, is refused, since it would keep out nobody.

@@ -158,8 +158,8 @@ TEST_F(OpenVolumeTest, PutsTheKeysRight) {
   EXPECT_THAT(said, HasSubstr("cannot change the keys of /dev/vdb1: the power is gone"));
 }
 
-// Catches: a change of keys that is told to have happened and has not, a cut at any call after
-// which the persisted list opens nothing, or that the next boot does not finish.
+// Catches: a change of keys that is reported as done and is not, a cut at any call after which the
+// persisted list opens nothing, or that the next boot does not finish.
 TEST_F(OpenVolumeTest, ChangesKeysUnderWay) {
   struct {
     Keys before, after;

@@ -10,8 +10,8 @@
 namespace talos::machined {
 namespace {
 
-[[noreturn]] void refuseVolume(kj::String why) {
-  fail(ErrorKind::kFailedPrecondition, why);
+[[noreturn]] void refuseVolume(kj::String problem) {
+  fail(ErrorKind::kFailedPrecondition, problem);
 }
 
 // Of a hand-over, the opener's keys are numbered behind all slots (encryption-settings.h).
@@ -103,7 +103,7 @@ kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
   co_return co_await luks.open(device, "", settings);
 }
 
-// What the plan needs to know of the header.
+// The facts of the header that the plan needs.
 kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& before,
                          const VolumeSettings& after, Luks::Opened opened, KeyChangeExtent extent,
                          PersistKeys persist, SayLine& say) {
@@ -119,7 +119,12 @@ kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings&
     right[i] = (co_await luks.test(device, wanted.asPtr().slice(i, i + 1)))[0];
   }
   KeyPlace place{KeyPlace::List::kBefore, opened.key, opened.slot};
-  auto steps = planKeyChange({before.keys, wanted, found.slots, place, right, after.recovery});
+  auto steps = planKeyChange({.before = before.keys,
+                              .after = wanted,
+                              .used = found.slots,
+                              .opened = place,
+                              .right = right,
+                              .recovery = after.recovery});
   co_await carryOut(luks, device, kj::mv(steps), before, after, extent, kj::mv(persist), say);
 }
 

@@ -40,7 +40,7 @@ kj::Promise<void> putKeysRight(Luks& luks, kj::String device, const VolumeSettin
 // after a cut it comes to the same end. FailedPrecondition when no key of either list opens it.
 //   kWhole          until the volume has the keys of `after` and no others
 //   kUntilPersisted a boot with `after` opens it, and does the rest
-// `step` hears what is about to be done.
+// `step` is called with each step before it is done.
 enum class KeyChangeExtent { kWhole, kUntilPersisted };
 kj::Promise<void> changeKeys(
     Luks& luks, kj::String device, const VolumeSettings& before, const VolumeSettings& after,

@@ -42,7 +42,7 @@ class Json {
     for (bool more = !isNext(']'); more; more = isTaken(',')) item();
     take(']');
   }
-  bool isNull() { return isWord("null"); }
+  bool isNull() { return matches("null"); }
   kj::String string() {
     take('"');
     SecretBuffer out;
@@ -76,7 +76,7 @@ class Json {
       auto text = string();
       return zeroize(text.asArray());
     }
-    if (isNull() || isWord("true") || isWord("false")) return;
+    if (isNull() || matches("true") || matches("false")) return;
     size_t begin = at;
     while (at < text.size() && kj::StringPtr("+-.0123456789eE").findFirst(text[at]) != nullptr)
       ++at;
@@ -121,10 +121,10 @@ class Json {
   void take(char c) {
     if (!isTaken(c)) refuse();
   }
-  bool isWord(kj::StringPtr word) {
+  bool matches(kj::StringPtr token) {
     skipSpace();
-    bool there = text.size() - at >= word.size() && text.slice(at, at + word.size()) == word;
-    at += there ? word.size() : 0;
+    bool there = text.size() - at >= token.size() && text.slice(at, at + token.size()) == token;
+    at += there ? token.size() : 0;
     return there;
   }
   unsigned hexadecimal() {
@@ -243,7 +243,7 @@ void readKey(Json& json, StateList& list) {
   if (list.keys.size() > kKeySlots) json.refuse();
 }
 
-// One of two words.
+// One of two keywords.
 void readKind(Json& json, kj::StringPtr only) {
   if (json.isNull()) return;
   auto text = json.string();

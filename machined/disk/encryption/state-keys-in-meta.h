@@ -1,13 +1,12 @@
 // The keys of STATE that a boot has before it has the config, which is on STATE: they are in META,
-// as JSON in the original's form, so that either system opens what the other has made (spec
-// boot-and-services.md §6.6):
+// as JSON in the original's form, so that either system opens a volume that the other has made:
 //   {"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":null,"KeyNodeID":{},"KeySlot":0}],
 //    "EncryptionCipher":"aes-xts-plain64"}
 // META is not encrypted. A static key is there only if the config says so (isReadableInMeta());
 // otherwise it is left out, as recovery keys are: a boot does without.
 //
-// What is read is whatever somebody has written to the disk: it is bounded, fuzzed, and no more
-// than a list of keys to try.
+// The text may be anybody's who has written to the disk: reading is bounded, fuzzed, and gives no
+// more than a list of keys to try.
 #pragma once
 
 #include <kj/async.h>
@@ -20,10 +19,10 @@ constexpr size_t kMostStateKeys = 64u << 10;
 
 // May be a secret: who has it zeroes it.
 kj::Array<kj::byte> stateKeysText(config::Encryption::Reader encryption);
-// Without a key that this machine cannot make. Throws InvalidArgument, without words of the text.
+// Without a key that this machine cannot make. Throws InvalidArgument, without quoting the text.
 VolumeSettings readStateKeys(kj::ArrayPtr<const kj::byte> text, kj::StringPtr uuid);
 
-// Whether STATE could not be opened if they were not in META: no key is the machine's own.
+// True if STATE could not be opened without the keys in META: no key is the machine's own.
 bool needsStateKeys(config::Encryption::Reader encryption);
 
 // Where they are kept. Tests have a model.

@@ -25,10 +25,10 @@ inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& 
 
 // A volume's keys as a config has them: passphrases by slot. "": the machine's own; "*": none that
 // the node has, for a recovery key; "!x" is x, and static keys are readable in META.
-struct EncryptionWish {
+struct EncryptionRequest {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
-  explicit EncryptionWish(const PassphrasesOfSlots& wanted) {
+  explicit EncryptionRequest(const PassphrasesOfSlots& wanted) {
     auto keys = root.initKeys(static_cast<unsigned>(wanted.size()));
     unsigned i = 0;
     bool readable = false;
@@ -55,7 +55,7 @@ struct ModelLuks final : public Luks {
   std::map<unsigned, std::string> slots;
   std::string problem, mapped;
   bool fresh = false;
-  bool spoils = false;  // what it is told to write
+  bool spoils = false;  // the mark that it has to write
   unsigned failAt = 0;  // the call of this number fails, counted from 1
   bool failOn = false;  // and all after it
   unsigned calls = 0;

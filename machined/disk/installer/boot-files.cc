@@ -94,8 +94,8 @@ kj::Maybe<SlotState> readSlots(kj::ArrayPtr<const char> text) {
 }
 
 // GRUB cannot count, so its steps are written out. Where the count cannot be written, the slot is
-// not tried: it would be tried for ever. Only the slot that is tried gets the words of a trial, not
-// the one that GRUB falls back to when that cannot be loaded.
+// not tried: it would be tried for ever. Only the slot that is tried gets the arguments of a trial,
+// not the one that GRUB falls back to when that cannot be loaded.
 kj::String grubConfig() {
   kj::Vector<kj::String> steps;
   for (unsigned left = kMostTries; left > 0; --left) {

@@ -1,5 +1,5 @@
-// What the boot loader reads: its configuration, the entries of the two slots, and which slot is to
-// be started. Pure.
+// The files of the boot loader: its configuration, the entries of the two slots, and which slot is
+// to be started. Pure.
 //
 // BOOT has
 //   grub/grub.cfg    the same on every node
@@ -32,8 +32,8 @@ struct SlotState {
   Slot confirmed = Slot::kA;
   kj::Maybe<Slot> attempt = nullptr;
   unsigned tries = 0;  // left
-  // How long a system that is tried has to become healthy. It is told with talos.trial=…, and the
-  // kernel with panic=… to reboot when it, or process 1, fails.
+  // The time in which a system on trial has to become healthy. It is passed with talos.trial=…, and
+  // the kernel with panic=… to reboot when it, or process 1, fails.
   unsigned healthTimeoutS = kHealthTimeoutS;
 };
 // A slot that has all of its files.
@@ -49,7 +49,7 @@ kj::String grubConfig();
 // Of one slot. `arguments` has no name of a slot: that is added.
 kj::String bootEntry(Slot slot, kj::StringPtr arguments);
 
-// --- the kernel's command line (spec boot-and-services.md §1.3)
+// --- the kernel's command line
 
 struct ArgumentSources {
   kj::StringPtr platform;

@@ -32,8 +32,8 @@ kj::AutoCloseFd mountBoot(kj::StringPtr device) {
                                   machined::MountAccess::kReadWrite);
 }
 
-[[noreturn]] void noImage(kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition, kj::str("not an installer image: ", why));
+[[noreturn]] void noImage(kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("not an installer image: ", problem));
 }
 
 // --- the image: what is in it is foreign
@@ -159,7 +159,7 @@ SlotState environmentOf(int mount) {
     KJ_IF_MAYBE (state, readSlots(*text)) return *state;
   }
   fail(ErrorKind::kFailedPrecondition,
-       "BOOT: grub/grubenv is missing or damaged, so nobody can tell which system is started");
+       "BOOT: grub/grubenv is missing or damaged, so it is unknown which system is started");
 }
 
 SlotState readEnvironment(int mount) {
@@ -208,7 +208,7 @@ kj::Maybe<kj::String> versionIn(int mount, Slot slot) {
   return nullptr;
 }
 
-// What the disk has: its cache went with the mount before.
+// The bytes on the disk: the cache went with the mount before.
 kj::String digestOn(int mount, Slot slot, kj::StringPtr name) {
   auto path = kj::str(nameOf(slot), "/", name);
   int raw;
@@ -262,8 +262,8 @@ Written fillSlot(int mount, Slot slot, Image& from) {
     file.addAll(kernel.range);
     written.kernel = file.sync();
   }
-  // Who builds FROM an installer image puts another kernel into it at last; the header is what is
-  // left to compare it with.
+  // An image that is built FROM an installer image may have another kernel at last; the header is
+  // what is left to compare it with.
   if (list.lists("vmlinuz")) list.check("vmlinuz", written.kernel);
   InitramfsParts parts;
   written.initramfs = writeInitramfs(mount, in("initramfs"), early.range, image.range, parts);
@@ -305,7 +305,7 @@ kj::String upgrade(kj::StringPtr device, Slot slot, const ImageSource& source,
               digestOn(mount, slot, "initramfs") == written.initramfs;
   if (!good) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str(device, " does not give back what was written to it; replace the disk"));
+         kj::str(device, " reads back other data than was written; replace the disk"));
   }
   putFile(mount, kj::str(nameOf(slot), "/boot.cfg"), entry, 0600);
   syncAll(mount);

@@ -6,11 +6,11 @@
 //   2. the files of the image are written, each compared with the image's list of digests;
 //   3. BOOT is unmounted, which brings everything to where the boot loader reads it: that one does
 //      not know the journal;
-//   4. BOOT is mounted again, and what was written is read from the disk and compared.
+//   4. BOOT is mounted again, and the files are read from the disk and compared.
 // A cut at any write leaves the slot that runs as it was, and the only one that is started: the new
 // one is, once, when choose() has said so. That is one write of one sector, in place.
 //
-// All functions block, and throw with words for people. `device` is the node of BOOT.
+// All functions block, and throw with messages for people. `device` is the node of BOOT.
 #pragma once
 
 #include <kj/function.h>

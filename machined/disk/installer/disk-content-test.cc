@@ -7,7 +7,7 @@
 namespace talos::install {
 namespace {
 
-std::string why(Found found) {
+std::string problem(Found found) {
   return worthKeeping(found).orDefault(kj::str("may be lost")).cStr();
 }
 Found table(kj::StringPtr kind, std::initializer_list<kj::StringPtr> names) {
@@ -22,19 +22,19 @@ Found table(kj::StringPtr kind, std::initializer_list<kj::StringPtr> names) {
 
 // Catches: somebody's data that is overwritten, and an empty disk that is refused.
 TEST(DiskContent, WhatIsWorthKeeping) {
-  EXPECT_EQ(why({}), "may be lost");
+  EXPECT_EQ(problem({}), "may be lost");
   Found volume;
   volume.volumes.add(Found::Volume{kj::str("ext4"), kj::str("photos")});
   volume.volumes.add(Found::Volume{kj::str("LVM2_member"), kj::String()});
-  EXPECT_EQ(why(kj::mv(volume)), "it holds ext4 \"photos\"; LVM2_member");
-  EXPECT_EQ(why(table("dos", {"1", "2"})), "it holds 2 partitions (dos): 1, 2");
-  EXPECT_EQ(why(table("gpt", {"a"})), "it holds 1 partition (gpt): a");
-  EXPECT_EQ(why(table("gpt", {})), "it holds an empty partition table (gpt)");
-  EXPECT_EQ(why(table("gpt", {"1", "2", "3", "4", "5", "6", "7", "8", "9"})),
+  EXPECT_EQ(problem(kj::mv(volume)), "it holds ext4 \"photos\"; LVM2_member");
+  EXPECT_EQ(problem(table("dos", {"1", "2"})), "it holds 2 partitions (dos): 1, 2");
+  EXPECT_EQ(problem(table("gpt", {"a"})), "it holds 1 partition (gpt): a");
+  EXPECT_EQ(problem(table("gpt", {})), "it holds an empty partition table (gpt)");
+  EXPECT_EQ(problem(table("gpt", {"1", "2", "3", "4", "5", "6", "7", "8", "9"})),
             "it holds 9 partitions (gpt): 1, 2, 3, 4, 5, 6, 7, 8 and more");
   Found unknown;
   unknown.unknownData = true;
-  EXPECT_EQ(why(kj::mv(unknown)), "it holds data of an unknown kind");
+  EXPECT_EQ(problem(kj::mv(unknown)), "it holds data of an unknown kind");
 }
 
 // Catches: an installation that was cut off and that stands in the way of the next one; one that
@@ -42,10 +42,10 @@ TEST(DiskContent, WhatIsWorthKeeping) {
 TEST(DiskContent, OfAnInstallation) {
   auto begun = table("gpt", {"EFI", "STATE.unfinished"});
   begun.installed = Installed::kUnfinished;
-  EXPECT_EQ(why(kj::mv(begun)), "may be lost");
+  EXPECT_EQ(problem(kj::mv(begun)), "may be lost");
   auto done = table("gpt", {"EFI", "STATE"});
   done.installed = Installed::kYes;
-  EXPECT_EQ(why(kj::mv(done)), "it holds an installed node; 2 partitions (gpt): EFI, STATE");
+  EXPECT_EQ(problem(kj::mv(done)), "it holds an installed node; 2 partitions (gpt): EFI, STATE");
 }
 
 }  // namespace talos::install

@@ -1,5 +1,5 @@
-// What is on a disk that a system is to be installed on, and whether that may be lost. Pure: who
-// looked passes in what there is.
+// The content of a disk that a system is to be installed on, and the decision if that may be lost.
+// Pure: the caller passes in what was found on the disk.
 #pragma once
 
 #include <kj/string.h>

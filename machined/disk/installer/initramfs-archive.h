@@ -6,8 +6,8 @@
 
 namespace talos::install {
 
-// What stands before and behind the bytes of a file "rootfs.sqsh" of this size: together they are a
-// whole archive.
+// The bytes before and behind those of a file "rootfs.sqsh" of this size: together they are a whole
+// archive.
 struct Wrapping {
   kj::Array<char> before, after;
 };

@@ -21,10 +21,10 @@ class Brain : public machined::BrainSocket {
  public:
   explicit Brain(int socket) : BrainSocket(socket, kMostRequestWords) {}
 
-  void tell(kj::FunctionParam<void(rpc::InstallAnswer::Builder)> fill) {
+  void send(kj::FunctionParam<void(rpc::InstallAnswer::Builder)> fill) {
     capnp::MallocMessageBuilder message;
     fill(message.initRoot<rpc::InstallAnswer>());
-    BrainSocket::tell(message);
+    BrainSocket::send(message);
   }
 };
 
@@ -35,74 +35,74 @@ System runningSystem() {
 bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say) {
   switch (request.which()) {
     case rpc::InstallRequest::WRITE: {
-      auto wish = request.getWrite();
-      return write({.disk = wish.getDisk(),
-                    .wipe = wish.getWipe(),
-                    .arguments = wish.getArguments(),
-                    .again = wish.getAgain()},
+      auto params = request.getWrite();
+      return write({.disk = params.getDisk(),
+                    .wipe = params.getWipe(),
+                    .arguments = params.getArguments(),
+                    .again = params.getAgain()},
                    runningSystem(), say);
     }
     case rpc::InstallRequest::FINISH: {
-      auto wish = request.getFinish();
-      finish(wish.getDisk(), wish.getBootLoader(), runningSystem(), say);
+      auto params = request.getFinish();
+      finish(params.getDisk(), params.getBootLoader(), runningSystem(), say);
       return true;
     }
     case rpc::InstallRequest::FORMAT: {
-      auto wish = request.getFormat();
-      format(wish.getDevice(), wish.getLabel(), wish.getEmpty());
+      auto params = request.getFormat();
+      format(params.getDevice(), params.getLabel(), params.getEmpty());
       return true;
     }
     case rpc::InstallRequest::GROW:
       return grow(request.getGrow());
     case rpc::InstallRequest::ERASE: {
-      auto wish = request.getErase();
+      auto params = request.getErase();
       kj::Vector<kj::StringPtr> labels;
-      for (auto label : wish.getLabels()) labels.add(label);
-      return erase(wish.getDisk(), labels, say);
+      for (auto label : params.getLabels()) labels.add(label);
+      return erase(params.getDisk(), labels, say);
     }
     case rpc::InstallRequest::DIVIDE: {
-      auto wish = request.getDivide();
+      auto params = request.getDivide();
       kj::Vector<uint64_t> sizes;
-      for (auto size : wish.getSizes()) sizes.add(size);
-      return divide(wish.getDisk(), sizes, say);
+      for (auto size : params.getSizes()) sizes.add(size);
+      return divide(params.getDisk(), sizes, say);
     }
     default:
       break;
   }
-  fail(ErrorKind::kUnimplemented, "this installer does not know the request");
+  fail(ErrorKind::kUnimplemented, "unknown kind of request");
 }
 
 Slot slotOf(kj::StringPtr name) {
   KJ_IF_MAYBE (slot, slotNamed(name)) return *slot;
-  fail(ErrorKind::kInvalidArgument, kj::str("not a slot: \"", name, "\""));
+  fail(ErrorKind::kInvalidArgument, kj::str("not a valid slot: \"", name, "\""));
 }
 
-kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader wish, Say& say) {
-  auto in = wish.getImage();
+kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader params, Say& say) {
+  auto in = params.getImage();
   ImageMount image{kj::str(in.getType()), kj::str(in.getSource()), {}};
   for (auto option : in.getOptions()) image.options.add(kj::str(option));
-  return upgrade(wish.getDevice(), slotOf(wish.getSlot()), ImageSource(kj::mv(image)),
-                 wish.getArguments(), say);
+  return upgrade(params.getDevice(), slotOf(params.getSlot()), ImageSource(kj::mv(image)),
+                 params.getArguments(), say);
 }
 
-kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader wish, Say& say) {
+kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader params, Say& say) {
   ImageInArchive image{machined::kInstallerArchiveFd, {}};
-  for (auto part : wish.getParts()) {
+  for (auto part : params.getParts()) {
     image.parts.add(
         ImageInArchive::Part{kj::str(part.getName()), part.getOffset(), part.getSize()});
   }
-  return upgrade(wish.getDevice(), slotOf(wish.getSlot()), ImageSource(kj::mv(image)),
-                 wish.getArguments(), say);
+  return upgrade(params.getDevice(), slotOf(params.getSlot()), ImageSource(kj::mv(image)),
+                 params.getArguments(), say);
 }
 
-void chooseAs(rpc::InstallRequest::Choose::Reader wish) {
-  SlotState state{.confirmed = slotOf(wish.getConfirmed())};
-  if (wish.getAttempt().size() > 0) {
-    state.attempt = slotOf(wish.getAttempt());
+void chooseAs(rpc::InstallRequest::Choose::Reader params) {
+  SlotState state{.confirmed = slotOf(params.getConfirmed())};
+  if (params.getAttempt().size() > 0) {
+    state.attempt = slotOf(params.getAttempt());
     state.tries = 1;
-    state.healthTimeoutS = wish.getHealthTimeoutS();
+    state.healthTimeoutS = params.getHealthTimeoutS();
   }
-  choose(wish.getDevice(), state);
+  choose(params.getDevice(), state);
 }
 
 void fillSlots(const SlotsOnDisk& found, rpc::Slots::Builder out) {
@@ -142,12 +142,12 @@ void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer:
 int serve(int socket) {
   auto failure = kj::runCatchingExceptions([&]() {
     Brain brain(socket);
-    auto words = brain.hear();
+    auto words = brain.receive();
     capnp::FlatArrayMessageReader message(words, machined::readerOptions(words.size()));
     Say say = [&](kj::StringPtr line) {
-      brain.tell([&](rpc::InstallAnswer::Builder out) { out.setProgress(line); });
+      brain.send([&](rpc::InstallAnswer::Builder out) { out.setProgress(line); });
     };
-    brain.tell([&](rpc::InstallAnswer::Builder out) {
+    brain.send([&](rpc::InstallAnswer::Builder out) {
       KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                           [&]() { carryOut(message.getRoot<rpc::InstallRequest>(), say, out); })) {
         out.setFailed(messageOf(*e));

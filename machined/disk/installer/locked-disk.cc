@@ -29,7 +29,7 @@ constexpr timespec kBusyAgain = {0, 50'000'000};
 
 // Until `attempt` is 0 or fails otherwise than by `busy`: the kernel looks at a disk that was
 // closed a moment ago, and a predecessor that was killed ends when the disk has answered it.
-int patiently(int busy, kj::FunctionParam<int()> attempt) {
+int retryWhile(int busy, kj::FunctionParam<int()> attempt) {
   for (unsigned tries = 1;; ++tries) {
     if (attempt() == 0) return 0;
     int error = errno;
@@ -40,7 +40,7 @@ int patiently(int busy, kj::FunctionParam<int()> attempt) {
 
 kj::AutoCloseFd openDisk(kj::StringPtr path, int flags) {
   int fd = -1;
-  int error = patiently(EBUSY, [&] {
+  int error = retryWhile(EBUSY, [&] {
     fd = open(path.cStr(), O_RDWR | O_CLOEXEC | flags);
     return fd < 0 ? -1 : 0;
   });
@@ -96,7 +96,7 @@ Disk::Disk(kj::StringPtr path) : path(kj::str(path)) {
   // Fails if it is in use; its partitions could not be used while it is ours.
   openDisk(path, O_EXCL);
   fd = openDisk(path, O_DSYNC);
-  if (patiently(EWOULDBLOCK, [&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
+  if (retryWhile(EWOULDBLOCK, [&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str(path, " is in use by another installation"));
   }
   int logical = 0;
@@ -131,12 +131,12 @@ void Disk::write(uint64_t offset, kj::ArrayPtr<const kj::byte> data) {
   }
 }
 
-void Disk::zero(uint64_t offset, uint64_t size, kj::FunctionParam<void(uint64_t)> told) {
+void Disk::zero(uint64_t offset, uint64_t size, kj::FunctionParam<void(uint64_t)> progress) {
   for (uint64_t done = 0; done < size;) {
     uint64_t range[2] = {offset + done, kj::min(size - done, kZeroAtOnce)};
     if (ioctl(fd, BLKZEROOUT, range) != 0) refuse(path, "be wiped", errno);
     done += range[1];
-    told(done);
+    progress(done);
   }
   if (fsync(fd) != 0) refuse(path, "be wiped", errno);
 }
@@ -154,11 +154,11 @@ void Disk::writeTable(const gpt::Table& table) {
 
 void Disk::setTable(const gpt::Table& table) {
   writeTable(table);
-  tellKernel();
+  rereadPartitions();
 }
 
-void Disk::tellKernel() {
-  int error = patiently(EBUSY, [&] { return ioctl(fd, BLKRRPART); });
+void Disk::rereadPartitions() {
+  int error = retryWhile(EBUSY, [&] { return ioctl(fd, BLKRRPART); });
   if (error != 0) refuse(path, "have its partitions read", error);
 }
 

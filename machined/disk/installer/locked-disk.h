@@ -25,16 +25,16 @@ class Disk {
 
   kj::Array<const kj::byte> read(uint64_t offset, size_t size);
   void write(uint64_t offset, kj::ArrayPtr<const kj::byte> data);
-  // Zeros, by the device itself where it can. `told`: after each part, how much of it is done.
+  // Zeros, by the device itself where it can. `progress`: after each part, the bytes that are done.
   void zero(
       uint64_t offset, uint64_t size,
-      kj::FunctionParam<void(uint64_t done)> told = [](uint64_t) {});
+      kj::FunctionParam<void(uint64_t done)> progress = [](uint64_t) {});
 
   kj::Maybe<gpt::Table> table();
   // Replaces the one that is there, or writes the first one.
   void writeTable(const gpt::Table& table);
-  void setTable(const gpt::Table& table);  // and tells the kernel
-  void tellKernel();
+  void setTable(const gpt::Table& table);  // and makes the kernel read it
+  void rereadPartitions();
   kj::String node(const Place& place) const;
 
   Found look();  // libblkid reads it

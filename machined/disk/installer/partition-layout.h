@@ -1,4 +1,4 @@
-// The partitions of a system disk (spec boot-and-services.md §6.1). Pure.
+// The partitions of a system disk, with names and sizes as Talos has them. Pure.
 //
 // While an installation is under way, STATE and EPHEMERAL have other names: a node is installed,
 // and has an owner, as soon as a partition is named STATE, so both get their names at the very end

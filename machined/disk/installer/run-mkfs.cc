@@ -22,7 +22,7 @@ constexpr size_t kMostOutput = 4096;
 
 void runTool(kj::ArrayPtr<const kj::StringPtr> command) {
   kj::Vector<char*> argv;
-  for (auto& word : command) argv.add(const_cast<char*>(word.cStr()));
+  for (auto& argument : command) argv.add(const_cast<char*>(argument.cStr()));
   argv.add(nullptr);
   char* environment[] = {nullptr};
   int ends[2];

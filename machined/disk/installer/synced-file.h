@@ -45,8 +45,8 @@ void copyFile(int folder, kj::StringPtr name, kj::StringPtr from);
 void makeFolder(int above, kj::StringPtr name);  // or it is there
 void syncAll(int mount);
 
-// The early archive, and behind it one with the root image (initramfs-archive.h). `parts` hear what
-// was read of the two. The digest of the whole.
+// The early archive, and behind it one with the root image (initramfs-archive.h). `parts` get the
+// bytes read of the two. Returns the digest of the whole.
 struct InitramfsParts {
   Sha256 early, image;
 };

@@ -179,28 +179,28 @@ TEST(Erasure, ACutAtAnyWriteIsFinishedLater) {
   auto state = KJ_ASSERT_NONNULL(find(table, kState, kSector)),
        ephemeral = KJ_ASSERT_NONNULL(find(table, kEphemeral, kSector)),
        meta = KJ_ASSERT_NONNULL(find(table, kMeta, kSector));
-  std::vector<std::vector<kj::StringPtr>> wishes = {
+  std::vector<std::vector<kj::StringPtr>> labelSets = {
       {}, {"STATE", "EPHEMERAL"}, {"STATE", "EPHEMERAL", "META"}, {"EPHEMERAL"}};
-  for (auto& wish : wishes) {
-    auto labels = kj::arrayPtr(wish.data(), wish.size());
+  for (auto& labelSet : labelSets) {
+    auto labels = kj::arrayPtr(labelSet.data(), labelSet.size());
     auto begin = installedDisk(table);
     auto writes = writesOf(begin, table, labels);
     ASSERT_GE(writes.size(), 6u);
     for (size_t cut = 0; cut <= writes.size(); ++cut) {
       auto disk = begin;
       for (size_t i = 0; i < cut; ++i) writes[i](disk);
-      SCOPED_TRACE("labels " + std::to_string(wish.size()) + ", cut at " + std::to_string(cut));
-      auto seen = disk.table();
-      bool visible = seen.map([](gpt::Table& t) { return t.inForce; }).orDefault(false);
+      SCOPED_TRACE("labels " + std::to_string(labelSet.size()) + ", cut at " + std::to_string(cut));
+      auto table = disk.table();
+      bool visible = table.map([](gpt::Table& t) { return t.inForce; }).orDefault(false);
       bool marked = visible && disk.meta(meta).get(kMark) != nullptr;
-      bool withState = wish.size() != 1;
+      bool withState = labelSet.size() != 1;
       bool empty = (!withState || disk.read(state.offset, 64)[0] == 0) &&
                    disk.read(ephemeral.offset, 64)[0] == 0;
       EXPECT_TRUE(marked || empty);
-      if (wish.empty()) {
+      if (labelSet.empty()) {
         EXPECT_TRUE(marked || disk.firstSectorIsEmpty());
-        // What is left of a table is no installed node's.
-        KJ_IF_MAYBE (t, seen) {
+        // The rest of the table is no installed node's.
+        KJ_IF_MAYBE (t, table) {
           if (!visible) EXPECT_EQ(installedOn(*t), Installed::kUnfinished);
         }
       } else {
@@ -210,10 +210,10 @@ TEST(Erasure, ACutAtAnyWriteIsFinishedLater) {
       if (!marked && withState) EXPECT_EQ(disk.meta(meta).get(9), nullptr);
       if (cut == writes.size()) {
         EXPECT_FALSE(marked);
-        EXPECT_EQ(visible, !wish.empty());
+        EXPECT_EQ(visible, !labelSet.empty());
         EXPECT_EQ(visible && disk.meta(meta).get(9) != nullptr, !withState);
         EXPECT_EQ(visible && disk.meta(meta).get(10) != nullptr,
-                  wish.size() == 1 || wish.size() == 2);
+                  labelSet.size() == 1 || labelSet.size() == 2);
       }
     }
   }

@@ -33,27 +33,40 @@ void addPartition(kj::Vector<EraseStep>& steps, kj::StringPtr label, const Place
   auto zeroed = label == kState       ? place.size
                 : label == kEphemeral ? emptyHeadOf(place.size)
                                       : kj::min(place.size, kEmptyHead);
-  steps.add(EraseStep{Kind::kZero, label, place.offset, zeroed});
-  if (label == kEfi) steps.add(EraseStep{Kind::kFat, label, place.offset, place.size});
-  if (label == kBoot) steps.add(EraseStep{Kind::kBootFileSystem, label, place.offset, place.size});
+  steps.add(EraseStep{.kind = Kind::kZero, .what = label, .offset = place.offset, .size = zeroed});
+  if (label == kEfi)
+    steps.add(
+        EraseStep{.kind = Kind::kFat, .what = label, .offset = place.offset, .size = place.size});
+  if (label == kBoot)
+    steps.add(EraseStep{
+        .kind = Kind::kBootFileSystem, .what = label, .offset = place.offset, .size = place.size});
 }
 
 void addMeta(kj::Vector<EraseStep>& steps, const Place& meta) {
-  steps.add(EraseStep{Kind::kZero, kMeta, meta.offset + kMetaCopy, meta.size - kMetaCopy});
-  steps.add(EraseStep{Kind::kZero, kMeta, meta.offset, kMetaCopy});
+  steps.add(EraseStep{.kind = Kind::kZero,
+                      .what = kMeta,
+                      .offset = meta.offset + kMetaCopy,
+                      .size = meta.size - kMetaCopy});
+  steps.add(
+      EraseStep{.kind = Kind::kZero, .what = kMeta, .offset = meta.offset, .size = kMetaCopy});
 }
 
 void addTable(kj::Vector<EraseStep>& steps, uint64_t tableEnd, unsigned sectorSize,
               uint64_t diskBytes, const Place& meta) {
   constexpr auto kTable = "partition table"_kj;
-  steps.add(EraseStep{Kind::kUnname, kTable, 0, 0});
-  steps.add(EraseStep{Kind::kZero, kTable, diskBytes - kTableBytes, kTableBytes});
+  steps.add(EraseStep{.kind = Kind::kUnname, .what = kTable, .offset = 0, .size = 0});
+  steps.add(EraseStep{
+      .kind = Kind::kZero, .what = kTable, .offset = diskBytes - kTableBytes, .size = kTableBytes});
   // On a disk that has grown since, the copy is where the end was.
   if (tableEnd + sectorSize <= diskBytes) {
-    steps.add(EraseStep{Kind::kZero, kTable, tableEnd - kTableBytes, kTableBytes});
+    steps.add(EraseStep{.kind = Kind::kZero,
+                        .what = kTable,
+                        .offset = tableEnd - kTableBytes,
+                        .size = kTableBytes});
   }
-  steps.add(EraseStep{Kind::kZero, kTable, 0, sectorSize});
-  steps.add(EraseStep{Kind::kZero, kTable, sectorSize, kTableBytes - sectorSize});
+  steps.add(EraseStep{.kind = Kind::kZero, .what = kTable, .offset = 0, .size = sectorSize});
+  steps.add(EraseStep{
+      .kind = Kind::kZero, .what = kTable, .offset = sectorSize, .size = kTableBytes - sectorSize});
   addMeta(steps, meta);
 }
 
@@ -112,14 +125,19 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
   }
   auto meta = require(kMeta);
   if (all || has(labels, kMeta)) {
-    steps.add(EraseStep{Kind::kOnlyMark, kMeta, meta.offset, meta.size});
+    steps.add(EraseStep{
+        .kind = Kind::kOnlyMark, .what = kMeta, .offset = meta.offset, .size = meta.size});
   }
   if (all) {
     addTable(steps, table.sectors * sectorSize, sectorSize, diskBytes, meta);
   } else if (has(labels, kMeta)) {
     addMeta(steps, meta);
   } else {
-    steps.add(EraseStep{Kind::kNoMark, kMeta, meta.offset, meta.size, has(labels, kState)});
+    steps.add(EraseStep{.kind = Kind::kNoMark,
+                        .what = kMeta,
+                        .offset = meta.offset,
+                        .size = meta.size,
+                        .keys = has(labels, kState)});
   }
   return steps;
 }
@@ -137,14 +155,14 @@ bool erase(kj::StringPtr path, kj::ArrayPtr<const kj::StringPtr> labels, Say& sa
   Disk disk(path);
   auto table = disk.table();
   KJ_IF_MAYBE (t, table) {
-    kj::StringPtr told;
+    kj::StringPtr lastReported;
     for (auto& step : eraseSteps(*t, disk.sectorSize(), disk.size(), labels)) {
       bool erases = step.kind != Kind::kOnlyMark && step.kind != Kind::kNoMark;
-      if (erases && told != step.what) say(kj::str("erasing ", step.what, " of ", path));
-      if (erases) told = step.what;
+      if (erases && lastReported != step.what) say(kj::str("erasing ", step.what, " of ", path));
+      if (erases) lastReported = step.what;
       carryOut(disk, *t, step);
     }
-    disk.tellKernel();
+    disk.rereadPartitions();
     return true;
   }
   return false;

@@ -1,9 +1,9 @@
-// Erases what a reset is to erase of the system disk (spec boot-and-services.md §6.7).
+// Erases the partitions of the system disk that a reset names, or all of it.
 //
-// Who asks has marked the reset in META (machined/disk/volumes/node-reset.h), and the mark is what
-// a power cut at any write leaves: the next boot finds it and begins again from the first step, of
-// which each may be done twice. So the mark goes last, and with it only what nobody needs to come
-// back to it:
+// The caller has marked the reset in META (machined/disk/volumes/node-reset.h), and the mark is
+// what a power cut at any write leaves: the next boot finds it and begins again from the first
+// step, of which each may be done twice. So the mark goes last, and with it only what nobody needs
+// to come back to it:
 //   1. STATE and EPHEMERAL: the secrets and the data. The first 16 MiB of a partition are zeroed,
 //   with which
 //      a LUKS header and all its key slots are gone; of STATE all of it.

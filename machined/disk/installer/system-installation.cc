@@ -31,8 +31,8 @@ using machined::FileSystem;
 constexpr size_t kCopyAtOnce = 1u << 20;
 constexpr uint64_t kHeadOfTable = 8192;  // MBR and header, whatever the sector size
 
-[[noreturn]] void refuse(kj::String why) {
-  fail(ErrorKind::kFailedPrecondition, why);
+[[noreturn]] void refuse(kj::String problem) {
+  fail(ErrorKind::kFailedPrecondition, problem);
 }
 
 Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) {
@@ -109,22 +109,22 @@ kj::String rootImage(kj::StringPtr mountinfo) {
   refuse(kj::str("this system cannot be installed: its root is not an image"));
 }
 
-bool write(const Wish& wish, const System& system, Say& say) {
-  Disk disk(wish.disk);
+bool write(const InstallOptions& options, const System& system, Say& say) {
+  Disk disk(options.disk);
   gpt::Table table;
   KJ_IF_MAYBE (e,
                kj::runCatchingExceptions([&] { table = layout(disk.size(), disk.sectorSize()); })) {
-    refuse(kj::str(wish.disk, " cannot be installed on: it ", messageOf(*e)));
+    refuse(kj::str(options.disk, " cannot be installed on: it ", messageOf(*e)));
   }
   auto found = disk.look();
-  if (wish.again && found.installed == Installed::kYes) return false;
-  if (wish.wipe && found.installed != Installed::kUnfinished) {
+  if (options.again && found.installed == Installed::kYes) return false;
+  if (options.wipe && found.installed != Installed::kUnfinished) {
     wipe(disk, say);
-  } else KJ_IF_MAYBE (why, worthKeeping(found)) {
-    refuse(kj::str(wish.disk, " cannot be installed on: ", *why,
+  } else KJ_IF_MAYBE (problem, worthKeeping(found)) {
+    refuse(kj::str(options.disk, " cannot be installed on: ", *problem,
                    "; set machine.install.wipe: true to lose that, or choose another disk"));
   }
-  say(kj::str("partitioning ", wish.disk));
+  say(kj::str("partitioning ", options.disk));
   // An earlier attempt may have put boot code there, of which the rest goes now.
   if (found.installed == Installed::kUnfinished) {
     auto head = disk.read(0, kBootSector);
@@ -140,7 +140,7 @@ bool write(const Wish& wish, const System& system, Say& say) {
   makeFat(disk.node(place(kEfi)));
   makeBootXfs(disk.node(place(kBoot)));
   say("writing kernel and system to slot A");
-  fillBoot(disk.node(place(kBoot)), wish.arguments, system);
+  fillBoot(disk.node(place(kBoot)), options.arguments, system);
   return true;
 }
 
@@ -175,8 +175,7 @@ void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
       if (n == 0) break;
       auto part = block.slice(0, static_cast<size_t>(n));
       if (done == 0 && isUnfinishedXfs(part)) break;
-      if (!isZero(part))
-        refuse(kj::str(device, " holds something, but no file system that can be read"));
+      if (!isZero(part)) refuse(kj::str(device, " is not empty, but has no readable file system"));
       done += static_cast<uint64_t>(n);
     }
   }
@@ -186,7 +185,7 @@ void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
 
 namespace {
 
-// What the kernel takes a partition for.
+// The type by which the kernel knows a partition.
 void resize(int disk, const Place& place) {
   struct blkpg_partition part = {};
   part.start = static_cast<long long>(place.offset);

@@ -1,7 +1,7 @@
-// Installs the running system on a disk (spec boot-and-services.md §6.3).
+// Installs the running system on a disk.
 //
-// What is installed is what runs: kernel and early initramfs from /usr/install of the image, and
-// the image itself, read from the device that it is mounted from.
+// The installed system is the running one: kernel and early initramfs from /usr/install of the
+// image, and the image itself, read from the device that it is mounted from.
 //
 // The order, and what a cut leaves at any write:
 //   1. a table in which STATE and EPHEMERAL have names of their own (partition-layout.h). It comes
@@ -14,12 +14,12 @@
 //      encrypted one if need be. All that is between write() and finish().
 //   4. The code that firmware starts. A cut between this and 5. leaves a disk that can be started
 //   and
-//      belongs to nobody: the system on it installs itself again, from the begin.
+//      belongs to nobody: the system on it installs itself again, from the beginning.
 //   5. The table once more, with the names STATE and EPHEMERAL: installed. One write of one sector.
 // So a disk is never one of a configured node without a config, and never without a boot loader.
 // A wipe comes before all this and removes the table first: cut off, it is begun again.
 //
-// All functions block, and throw with words for people; `say` gets the progress.
+// All functions block, and throw with messages for people; `say` gets the progress.
 #pragma once
 
 #include <kj/function.h>
@@ -37,7 +37,7 @@ struct System {
 // The device that the root is mounted from; `mountinfo` is the text of /proc/self/mountinfo.
 kj::String rootImage(kj::StringPtr mountinfo);
 
-struct Wish {
+struct InstallOptions {
   kj::StringPtr disk;
   bool wipe;
   kj::StringPtr arguments;  // of the kernel
@@ -45,7 +45,7 @@ struct Wish {
 };
 // Steps 1 and 2. FailedPrecondition when the disk must not be written to, and nothing was. False:
 // it is installed already, which is no error only if `again`.
-bool write(const Wish& wish, const System& system, Say& say);
+bool write(const InstallOptions& options, const System& system, Say& say);
 // Steps 4 and 5; again, it changes nothing.
 void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say);
 

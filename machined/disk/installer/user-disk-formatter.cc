@@ -27,8 +27,9 @@ bool isUnfinished(const gpt::Table& table) {
   return !table.partitions.empty();
 }
 
-[[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", disk, " cannot be used: ", why));
+[[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("machine.disks: ", disk, " cannot be used: ", problem));
 }
 
 }  // namespace
@@ -63,8 +64,8 @@ bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Tab
     bool fits = t->inForce && t->partitions.size() == partitions && partitions > 0;
     if (found.installed == Installed::kNot && fits) return false;
   }
-  KJ_IF_MAYBE (why, worthKeeping(found)) {
-    refuse(disk, kj::str(*why, ", and machine.disks names ", partitions,
+  KJ_IF_MAYBE (problem, worthKeeping(found)) {
+    refuse(disk, kj::str(*problem, ", and machine.disks names ", partitions,
                          partitions == 1 ? " partition" : " partitions",
                          "; empty the disk, or choose another one"));
   }

@@ -18,7 +18,7 @@ namespace talos::install {
 gpt::Table userLayout(kj::ArrayPtr<const uint64_t> sizes, uint64_t diskBytes, unsigned sectorSize);
 void finishUserLayout(gpt::Table& table);
 
-// Whether a disk on which that was found is to be divided; false: it has as many partitions. Pure.
+// True if a disk with this content is to be divided; false: it has as many partitions. Pure.
 // FailedPrecondition, naming what is on it, when it holds something else.
 bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Table&> table,
                 size_t partitions);

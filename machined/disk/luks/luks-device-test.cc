@@ -17,10 +17,12 @@
 namespace talos::luks {
 namespace {
 
-// What is written is read back by Debian's cryptsetup.
+// Headers that we write are read back by Debian's cryptsetup.
 struct Volume : public VolumeFile {
   ~Volume() noexcept override {}
-  Format how() { return {512, 512, "STATE"_kj, derivation()}; }
+  Format how() {
+    return {.keySize = 512, .sectorSize = 512, .label = "STATE"_kj, .derivation = derivation()};
+  }
   void format(std::initializer_list<Key> keys) { Device(path).format(kj::heapArray(keys), how()); }
   kj::Maybe<Opened> open(std::initializer_list<Key> keys) {
     return Device(path).open(kj::heapArray(keys), "", {});
@@ -57,8 +59,8 @@ struct Volume : public VolumeFile {
   }
 };
 
-#define EXPECT_HAS(text, words) \
-  EXPECT_NE(std::string(text).find(words), std::string::npos) << (text)
+#define EXPECT_HAS(text, expected) \
+  EXPECT_NE(std::string(text).find(expected), std::string::npos) << (text)
 
 // Catches: a header that others cannot read, keys at other slots than wanted, another cipher, key
 // size or derivation than asked for, a label or mark of freshness that is lost.
@@ -102,7 +104,7 @@ TEST_F(Volume, HasTheSizesThatAreWanted) {
 }
 
 // Catches: a key that is tried at one slot only, a wrong one that opens, the slot or key that did
-// open told wrongly, a key of a slot that is not in use taken for a failure.
+// open reported wrongly, a key of a slot that is not in use taken for a failure.
 TEST_F(Volume, IsOpenedByTheFirstKeyThatFits) {
   format({key(3, "three"), key(7, "seven")});
   auto opened = KJ_ASSERT_NONNULL(open({key(0, "zero"), key(7, "seven"), key(3, "three")}));

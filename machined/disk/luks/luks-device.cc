@@ -59,7 +59,7 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
   return true;
 }
 
-// Where a header would be, or all of it. Of what is in use, the first piece tells.
+// The place of a header, or all of the device. Of a device in use, the first piece is enough.
 bool isEmpty(int fd, kj::StringPtr path) {
   off_t size;
   KJ_SYSCALL(size = lseek(fd, 0, SEEK_END), path);
@@ -161,7 +161,7 @@ Device::~Device() noexcept(false) {
 void Device::begin(kj::StringPtr file) {
   if (cd != nullptr) crypt_free(cd);
   cd = nullptr;
-  words.clear();
+  libraryMessages.clear();
   int result = crypt_init(&cd, file.cStr());
   if (result < 0) failed("open", result);
   crypt_set_log_callback(
@@ -170,7 +170,7 @@ void Device::begin(kj::StringPtr file) {
         if (level != CRYPT_LOG_ERROR) return;
         size_t size = strlen(line);
         while (size > 0 && (line[size - 1] == '\n' || line[size - 1] == '.')) --size;
-        static_cast<Device*>(self)->words.add(kj::heapString(line, size));
+        static_cast<Device*>(self)->libraryMessages.add(kj::heapString(line, size));
       },
       this);
   crypt_set_rng_type(cd, CRYPT_RNG_RANDOM);
@@ -182,16 +182,18 @@ void Device::load() {
 }
 
 void Device::failed(kj::StringPtr doing, int error) {
-  auto why = words.empty() ? kj::str(strerror(-error)) : kj::strArray(words, "; ");
-  words.clear();
+  auto problem =
+      libraryMessages.empty() ? kj::str(strerror(-error)) : kj::strArray(libraryMessages, "; ");
+  libraryMessages.clear();
   fail(error == -EBUSY ? ErrorKind::kUnavailable : ErrorKind::kFailedPrecondition,
-       kj::str("cannot ", doing, " ", path, ": ", why));
+       kj::str("cannot ", doing, " ", path, ": ", problem));
 }
 
 crypt_device* Device::volume() {
   if (what == Content::kLuks) return cd;
-  auto why = words.empty() ? kj::str("it has no LUKS2 header") : kj::strArray(words, "; ");
-  fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", why));
+  auto problem = libraryMessages.empty() ? kj::str("it has no LUKS2 header")
+                                         : kj::strArray(libraryMessages, "; ");
+  fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", problem));
 }
 
 kj::Vector<unsigned> Device::slots() {
@@ -266,7 +268,7 @@ bool Device::isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys) {
     size_t size = volumeKey.size();
     int result = crypt_volume_key_get(cd, static_cast<int>(slot), volumeKey.asChars().begin(),
                                       &size, text(key.passphrase), key.passphrase.size());
-    words.clear();
+    libraryMessages.clear();
     return result >= 0 && size == volumeKey.size();
   };
   auto used = slots();
@@ -351,7 +353,7 @@ kj::Maybe<unsigned> Device::unlock(const Key& key, int slot, const char* mapping
   int result = crypt_activate_by_passphrase(volume(), mapping, slot, text(key.passphrase),
                                             key.passphrase.size(), flags);
   if (result == -EPERM || result == -ENOENT) {
-    words.clear();
+    libraryMessages.clear();
     return nullptr;
   }
   if (result < 0) failed("open", result);
@@ -373,8 +375,8 @@ void Device::requireNotMappedOtherwise(kj::StringPtr mapping, bool& active) {
 
 kj::Maybe<Opened> Device::open(kj::ArrayPtr<const Key> keys, kj::StringPtr mapping,
                                const Flags& flags) {
-  KJ_IF_MAYBE (why, weakness()) {
-    fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", *why));
+  KJ_IF_MAYBE (problem, weakness()) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(path, ": ", *problem));
   }
   bool active = false;
   if (mapping.size() > 0) requireNotMappedOtherwise(mapping, active);
@@ -425,7 +427,7 @@ void Device::add(const Key& key, const Key& by, Derivation derivation) {
                                            by.passphrase.size(), text(key.passphrase),
                                            key.passphrase.size());
   if (result == -EPERM) {
-    words.clear();
+    libraryMessages.clear();
     fail(ErrorKind::kFailedPrecondition,
          kj::str(path, ": the key of slot ", by.slot, " does not open it"));
   }

@@ -1,12 +1,11 @@
-// One partition, or file, with a LUKS2 volume or nothing on it: what is done to it, by
-// libcryptsetup.
+// Works on one partition, or file, with a LUKS2 volume or nothing on it, by libcryptsetup.
 //
 // Each function is one step. A header is written by libcryptsetup in two copies, one after the
 // other, each with a checksum, so that after a cut at any write the old one or the new one is read.
-// What it does not promise is kept here: format() first makes the whole header, with all its keys,
-// in memory; then it writes a mark into the first sector, then the header but for that sector, then
-// that sector, each flushed before the next. A device with the mark is one whose formatting was
-// cut, and is formatted again; nobody has ever had data on it.
+// libcryptsetup makes no such promise for the first header, so this file does: format() first makes
+// the whole header, with all its keys, in memory; then it writes a mark into the first sector, then
+// the header but for that sector, then that sector, each flushed before the next. A device with the
+// mark is one whose formatting was cut, and is formatted again; nobody has ever had data on it.
 //
 // A new volume is `fresh` until settle(): no file system has been made in it. open() writes zeros
 // to the beginning of a fresh one each time, so whoever makes the file system finds it empty, also
@@ -14,17 +13,17 @@
 //
 // A device is empty when its first emptyHeadOf() are zeros: as long as anything is left of a header
 // or of a key slot, it may be the only way to somebody's data. One that begins with zeros and has
-// such a rest is damaged; it is refused with these words (damage()), not formatted. Of a small
+// such a rest is damaged; it is refused with a message (damage()), not formatted. Of a small
 // device, as STATE is one, that is all of it: it may as well have been a file system, and the
 // machine whose config it had is no new one. The header's second copy is used when the first one is
 // gone.
 //
-// Nothing but what is said here is written: no device that is neither empty nor marked is
-// formatted, no key is removed unless another one was seen to open the volume. A header that has
-// been made weak (no encryption, or another one than ours) is not opened, whatever key fits: the
-// one who wrote it may have had no key at all.
+// Nothing else is written: no device that is neither empty nor marked is formatted, no key is
+// removed unless another one was seen to open the volume. A header that has been made weak (no
+// encryption, or another one than ours) is not opened, whatever key fits: the one who wrote it may
+// have had no key at all.
 //
-// Calls block. Failures are kj::Exceptions that name the device, with libcryptsetup's words.
+// Calls block. Failures are kj::Exceptions that name the device, with libcryptsetup's messages.
 #pragma once
 
 #include <kj/string.h>
@@ -99,7 +98,7 @@ class Device {
   void format(kj::ArrayPtr<const Key> keys, const Format& how);
   // None: no key fits. With a name it is mapped; the same partition may be mapped there already.
   kj::Maybe<Opened> open(kj::ArrayPtr<const Key> keys, kj::StringPtr mapping, const Flags& flags);
-  // Whether it opens its own slot.
+  // True if it opens its own slot.
   bool fits(const Key& key);
   // FailedPrecondition when the slot is in use, or `by` does not fit.
   void add(const Key& key, const Key& by, Derivation derivation);
@@ -109,7 +108,7 @@ class Device {
  private:
   kj::String path;
   crypt_device* cd = nullptr;
-  kj::Vector<kj::String> words;  // of libcryptsetup, since the last failure
+  kj::Vector<kj::String> libraryMessages;  // of libcryptsetup, since the last failure
   Content what = Content::kOther;
   bool zerosFirst = false;
 

@@ -32,7 +32,7 @@ struct HeaderFile : public VolumeFile {
     KJ_SYSCALL(truncate(path.cStr(), 0));
     KJ_SYSCALL(truncate(path.cStr(), kSize));
   }
-  // What the kernel writes as the first block of an XFS, by libcryptsetup's key and OpenSSL's
+  // The first block of an XFS, as the kernel writes it, by libcryptsetup's key and OpenSSL's
   // cipher.
   void writeXfs() {
     crypt_device* cd;
@@ -232,7 +232,7 @@ TEST_F(HeaderFile, IsVerifiedBeforeItIsUsed) {
   backup();
   write(file, 4096, "?"_kj.asArray());
   EXPECT_EQ(compare(), Comparison::kDamaged);
-  EXPECT_NE(restore().find("has no header that is whole"), std::string::npos);
+  EXPECT_NE(restore().find("has no intact header"), std::string::npos);
   EXPECT_TRUE(opens(0, "zero"));
   KJ_SYSCALL(truncate(file.cStr(), 100));
   EXPECT_EQ(compare(), Comparison::kDamaged);

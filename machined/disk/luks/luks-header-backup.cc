@@ -115,16 +115,16 @@ void makeFolderOf(kj::StringPtr file) {
   KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
 }
 
-// A restoration is over, if there was one.
+// The end of a restoration, if there was one.
 void keepReplaced(kj::StringPtr file) {
   if (!exists(replacedOf(file))) return;
   KJ_SYSCALL(rename(replacedOf(file).cStr(), refusedOf(file).cStr()), file);
   flushFolder(file);
 }
 
-[[noreturn]] void refuseRestore(Device& device, kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition,
-       kj::str("the LUKS2 header of ", device.node(), " is not restored from its backup: ", why));
+[[noreturn]] void refuseRestore(Device& device, kj::StringPtr problem) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("the LUKS2 header of ", device.node(),
+                                               " is not restored from its backup: ", problem));
 }
 
 }  // namespace
@@ -185,14 +185,14 @@ void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> k
       auto size = readAt(fd, 0, found, device.node());
       writeFile(replacedOf(file), found.slice(0, size));
     }
-    // What can be read says where the keys are, so it comes after them.
+    // A file that can be read says where the keys are, so it comes after them.
     write(fd, header->slice(kMetadata, header->size()), kMetadata);
     KJ_SYSCALL(fsync(fd));
     write(fd, header->slice(0, kMetadata), 0);
     KJ_SYSCALL(fsync(fd));
     return keepReplaced(file);
   }
-  refuseRestore(device, kj::str(file, " has no header that is whole"));
+  refuseRestore(device, kj::str(file, " has no intact header"));
 }
 
 }  // namespace talos::luks

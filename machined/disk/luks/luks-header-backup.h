@@ -25,7 +25,7 @@ enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
 Comparison compareHeader(Device& device, kj::StringPtr file);
 
 void markHeader(kj::StringPtr file);
-// `last`: the change is over, and with it a restoration that was cut off.
+// `last`: the change has ended, and with it a restoration that was cut off.
 void backupHeader(Device& device, kj::StringPtr file, bool last);
 // FailedPrecondition as said above, and for a device that is empty.
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys);

@@ -55,17 +55,17 @@ rpc::LuksAnswer::Comparison wire(Comparison comparison) {
 void inspect(Device& device, Answer answer) {
   auto out = answer.initFound();
   out.setContent(wire(device.content()));
-  KJ_IF_MAYBE (why, device.damage()) out.setProblem(*why);
+  KJ_IF_MAYBE (problem, device.damage()) out.setProblem(*problem);
   if (device.content() != Content::kLuks) return;
   auto used = device.slots();
   auto slots = out.initSlots(used.size());
   for (size_t i = 0; i < used.size(); ++i) slots.set(i, used[i]);
-  KJ_IF_MAYBE (why, device.weakness()) out.setProblem(*why);
+  KJ_IF_MAYBE (problem, device.weakness()) out.setProblem(*problem);
 }
 
-void open(Device& device, rpc::LuksRequest::Open::Reader wish, Answer answer) {
-  Flags flags{wish.getNoReadWorkqueue(), wish.getNoWriteWorkqueue(), wish.getSameCpu()};
-  KJ_IF_MAYBE (opened, device.open(keysOf(wish.getKeys()), wish.getMapping(), flags)) {
+void open(Device& device, rpc::LuksRequest::Open::Reader params, Answer answer) {
+  Flags flags{params.getNoReadWorkqueue(), params.getNoWriteWorkqueue(), params.getSameCpu()};
+  KJ_IF_MAYBE (opened, device.open(keysOf(params.getKeys()), params.getMapping(), flags)) {
     auto out = answer.initOpened();
     out.setSlot(opened->slot);
     out.setKey(static_cast<uint32_t>(opened->key));
@@ -88,21 +88,23 @@ void act(Request request, Answer answer) {
     case rpc::LuksRequest::INSPECT:
       return inspect(device, answer);
     case rpc::LuksRequest::FORMAT: {
-      auto wish = request.getFormat();
-      return device.format(keysOf(wish.getKeys()), {wish.getKeySize(), wish.getSectorSize(),
-                                                    wish.getLabel(), wish.getDerivation()});
+      auto params = request.getFormat();
+      return device.format(keysOf(params.getKeys()), {.keySize = params.getKeySize(),
+                                                      .sectorSize = params.getSectorSize(),
+                                                      .label = params.getLabel(),
+                                                      .derivation = params.getDerivation()});
     }
     case rpc::LuksRequest::OPEN:
       return open(device, request.getOpen(), answer);
     case rpc::LuksRequest::TEST:
       return test(device, request.getTest(), answer);
     case rpc::LuksRequest::ADD: {
-      auto wish = request.getAdd();
-      return device.add(keyOf(wish.getKey()), keyOf(wish.getBy()), wish.getDerivation());
+      auto params = request.getAdd();
+      return device.add(keyOf(params.getKey()), keyOf(params.getBy()), params.getDerivation());
     }
     case rpc::LuksRequest::REMOVE: {
-      auto wish = request.getRemove();
-      return device.remove(wish.getSlot(), keyOf(wish.getKeeping()));
+      auto params = request.getRemove();
+      return device.remove(params.getSlot(), keyOf(params.getKeeping()));
     }
     case rpc::LuksRequest::SETTLE:
       return device.settle();
@@ -122,7 +124,7 @@ void act(Request request, Answer answer) {
   KJ_FAIL_REQUIRE("not a request");
 }
 
-void tellFailure(const kj::Exception& e, Answer answer) {
+void reportFailure(const kj::Exception& e, Answer answer) {
   auto out = answer.initFailed();
   auto kind = kindOf(e);
   out.setKind(kind == ErrorKind::kUnavailable          ? rpc::LuksAnswer::Kind::BUSY
@@ -136,15 +138,15 @@ void tellFailure(const kj::Exception& e, Answer answer) {
 int serve(int socket) {
   auto failure = kj::runCatchingExceptions([&]() {
     machined::BrainSocket brain(socket);
-    auto words = brain.hear();
+    auto words = brain.receive();
     KJ_DEFER(zeroize(words.asBytes()));
     capnp::FlatArrayMessageReader request(words, machined::readerOptions(words.size()));
     capnp::MallocMessageBuilder message;
     auto answer = message.initRoot<rpc::LuksAnswer>();
     auto wrong =
         kj::runCatchingExceptions([&]() { act(request.getRoot<rpc::LuksRequest>(), answer); });
-    KJ_IF_MAYBE (e, wrong) tellFailure(*e, answer);
-    brain.tell(message);
+    KJ_IF_MAYBE (e, wrong) reportFailure(*e, answer);
+    brain.send(message);
   });
   return failure == nullptr ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// What is said of disks and mounts, with models of both.
+// The resources about disks and mounts, with models of both.
 #include "machined/disk/volumes/disk-controllers.h"
 
 #include <gtest/gtest.h>
@@ -140,34 +140,34 @@ TEST_F(DiskControllersTest, MountsAreThoseOfTheTable) {
   EXPECT_EQ(shownMounts(), "loop0 /dev/loop0 / squashfs 1");
 }
 
-// Catches: a change of the table of mounts of which the kernel tells and nobody hears.
-TEST(MountEventsTest, TheKernelTellsOfMounts) {
+// Catches: a change of the table of mounts that the kernel reports and that is missed.
+TEST(MountEventsTest, TheKernelReportsMounts) {
   if (unshare(CLONE_NEWNS) != 0) GTEST_SKIP() << "needs root";
   ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   MountEvents events(io.unixEventPort);
-  auto hears = [&](kj::Duration patience) {
-    bool heard = false;
+  auto isNotified = [&](kj::Duration timeout) {
+    bool notified = false;
     events.next()
-        .then([&]() { heard = true; })
-        .exclusiveJoin(timer.afterDelay(patience))
+        .then([&]() { notified = true; })
+        .exclusiveJoin(timer.afterDelay(timeout))
         .wait(io.waitScope);
-    return heard;
+    return notified;
   };
   auto isQuiet = [&]() {
     for (int i = 0; i < 20; ++i) {
-      if (!hears(20 * kj::MILLISECONDS)) return true;
+      if (!isNotified(20 * kj::MILLISECONDS)) return true;
     }
     return false;
   };
   EXPECT_TRUE(isQuiet());
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(mount("none", "/mnt", "tmpfs", 0, nullptr), 0);
-    EXPECT_TRUE(hears(10 * kj::SECONDS)) << i;
+    EXPECT_TRUE(isNotified(10 * kj::SECONDS)) << i;
     EXPECT_TRUE(isQuiet()) << "tells of a change that there is not";
     ASSERT_EQ(umount("/mnt"), 0);
-    EXPECT_TRUE(hears(10 * kj::SECONDS)) << i;
+    EXPECT_TRUE(isNotified(10 * kj::SECONDS)) << i;
   }
 }
 

@@ -60,7 +60,7 @@ class MountStatusController final : public WokenController {
   Read read;
 };
 
-// Changes of the table of mounts. What changes between two calls is told by the second one.
+// Changes of the table of mounts. Changes between two calls are reported by the second one.
 class MountEvents {
  public:
   explicit MountEvents(kj::UnixEventPort& port);

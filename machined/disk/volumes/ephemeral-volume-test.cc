@@ -1,4 +1,4 @@
-// Which volume is EPHEMERAL, and what is unmounted before it.
+// The choice of the volume EPHEMERAL, and the mounts that are unmounted before it.
 #include "machined/disk/volumes/ephemeral-volume.h"
 
 #include <fcntl.h>

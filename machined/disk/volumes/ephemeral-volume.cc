@@ -18,11 +18,11 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kVarPatience = 60 * kj::SECONDS;  // a journal is replayed first
+constexpr auto kMountTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 constexpr uint64_t kWorthGrowing = 1u << 20;
 
-[[noreturn]] void refuseVar(kj::String why) {
-  fail(ErrorKind::kFailedPrecondition, kj::str("EPHEMERAL: ", why));
+[[noreturn]] void refuseVar(kj::String problem) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("EPHEMERAL: ", problem));
 }
 
 // linux/xfs_fs.h is not among the headers of the C library; the layout is the kernel's interface.
@@ -120,8 +120,8 @@ kj::Promise<void> EphemeralVolume::mountIt(SystemPartitions::Mountable it) {
     return result;
   });
   auto opened = co_await within(
-      timer, kVarPatience, kj::mv(opening),
-      kj::str("mounting ", node, " timed out after ", kVarPatience / kj::SECONDS, " s"));
+      timer, kMountTimeout, kj::mv(opening),
+      kj::str("mounting ", node, " timed out after ", kMountTimeout / kj::SECONDS, " s"));
   KJ_IF_MAYBE (e, opened.notGrown) {
     say(kj::str("warning: EPHEMERAL: cannot be grown: ", messageOf(*e)));
   }

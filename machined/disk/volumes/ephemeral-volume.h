@@ -1,12 +1,12 @@
-// The volume EPHEMERAL at /var: logs, images and data of containers, which survive reboots and are
-// no loss (spec boot-and-services.md §2.1 group F).
+// The volume EPHEMERAL at /var: logs, images and data of containers, which survive reboots, and
+// whose loss costs no more than time.
 //
 // It is the file system in the GPT partition of that name. One that is empty gets an XFS; one that
 // was being made when the power went is made again. It is the last partition of its disk, and has
-// grown with the disk after mount(). Like STATE (state-volume.h) it is there whole, or not
-// there, or the boot ends: two of that name, one that cannot be mounted, and one with something
-// else on it are errors. It is on the disk of STATE, of which a problem was told before. How it is
-// encrypted and opened: system-partitions.h.
+// grown with the disk after mount(). Like STATE (state-volume.h) it is there whole, or not there,
+// or the boot ends: two of that name, one that cannot be mounted, and one with something else on it
+// are errors. It is on the disk of STATE, whose problems were reported before. How it is encrypted
+// and opened: system-partitions.h.
 //
 // A restarted brain finds the mount of its predecessor and keeps it.
 #pragma once
@@ -61,7 +61,7 @@ class EphemeralVolume {
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);
 };
 
-// Whether its disk has room behind it.
+// True if its disk has room behind it.
 bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes);
 
 }  // namespace talos::machined

@@ -34,23 +34,25 @@ struct FileSystems : testing::Test {
   std::map<std::string, std::string> wrong;  // by target; "hangs": no answer
   std::map<std::string, unsigned> looks;
   std::map<std::string, kj::Own<kj::PromiseFulfiller<void>>> hanging;
-  std::vector<std::vector<std::string>> told;
+  std::vector<std::vector<std::string>> reports;
   bool readable = true, goesDown = false;
   FileSystemWatch watch{
-      {timer,
-       [this]() -> kj::Promise<kj::String> {
+      {.timer = timer,
+       .mounts = [this]() -> kj::Promise<kj::String> {
          if (!readable) return error(ErrorKind::kUnavailable, "all threads hang");
          return kj::str(kMounts);
        },
-       [this]() {
-         kj::Vector<kj::String> targets;
-         if (goesDown) return targets;
-         for (auto target : {"/system/state", "/var", "/var/lib/data", "/var/lib/more", "/mnt"}) {
-           targets.add(kj::str(target));
-         }
-         return targets;
-       },
-       [this](kj::String target) -> kj::Promise<kj::Maybe<kj::String>> {
+       .targets =
+           [this]() {
+             kj::Vector<kj::String> targets;
+             if (goesDown) return targets;
+             for (auto target :
+                  {"/system/state", "/var", "/var/lib/data", "/var/lib/more", "/mnt"}) {
+               targets.add(kj::str(target));
+             }
+             return targets;
+           },
+       .readFolder = [this](kj::String target) -> kj::Promise<kj::Maybe<kj::String>> {
          std::string at = target.cStr();
          ++looks[at];
          auto text = wrong[at];
@@ -64,12 +66,13 @@ struct FileSystems : testing::Test {
          if (text.empty()) return kj::Maybe<kj::String>();
          return kj::Maybe<kj::String>(kj::str(text.c_str()));
        },
-       [this](kj::ArrayPtr<const kj::StringPtr> fresh) {
-         auto& names = told.emplace_back();
-         for (auto problem : fresh)
-           names.push_back(
-               kj::str(problem.slice(0, KJ_ASSERT_NONNULL(problem.findFirst(':')))).cStr());
-       }}};
+       .changed =
+           [this](kj::ArrayPtr<const kj::StringPtr> fresh) {
+             auto& names = reports.emplace_back();
+             for (auto problem : fresh)
+               names.push_back(
+                   kj::str(problem.slice(0, KJ_ASSERT_NONNULL(problem.findFirst(':')))).cStr());
+           }}};
   kj::Promise<void> watching = watch.watch().eagerlyEvaluate(nullptr);
 
   std::string problems() { return kj::strArray(watch.problems(), "\n").cStr(); }
@@ -78,48 +81,47 @@ struct FileSystems : testing::Test {
 }  // namespace
 
 // Catches: a file system that the kernel has shut down, and a node that says it is well; one that
-// is told again, when another one fails or each time, or still when it was repaired; one of the
+// is reported again, when another one fails or each time, or still when it was repaired; one of the
 // image, of the kernel or of a pod that is taken for one of the node, or a part of one that is
 // looked at twice.
-TEST_F(FileSystems, AreToldWhenTheyFailAndWhenTheyWorkAgain) {
+TEST_F(FileSystems, AreReportedWhenTheyFailAndWhenTheyRecover) {
   advance(timer, scope, 60 * kj::SECONDS);
-  EXPECT_THAT(told, ElementsAre());
+  EXPECT_THAT(reports, ElementsAre());
   EXPECT_EQ(looks.size(), 4u);
   EXPECT_EQ(looks["/var"], 6u);
   wrong["/var"] = "Input/output error";
   advance(timer, scope, 20 * kj::SECONDS);
   EXPECT_EQ(problems(),
-            "EPHEMERAL: the file system of /dev/vda6 does not work any more: Input/output error; "
+            "EPHEMERAL: the file system of /dev/vda6 failed: Input/output error; "
             "see talosctl dmesg, then reboot, or replace the disk");
-  EXPECT_THAT(told, ElementsAre(ElementsAre("EPHEMERAL")));
+  EXPECT_THAT(reports, ElementsAre(ElementsAre("EPHEMERAL")));
   wrong["/system/state"] = wrong["/var/lib/data"] = "Input/output error";
   advance(timer, scope, 60 * kj::SECONDS);
   EXPECT_EQ(watch.problems().size(), 3u);
   EXPECT_TRUE(watch.problems()[0].startsWith("STATE: the file system of /dev/vda5 "));
   EXPECT_TRUE(watch.problems()[2].startsWith("/var/lib/data: the file system of /dev/vdb1 "));
-  ASSERT_EQ(told.size(), 2u);
-  EXPECT_THAT(told[1], ElementsAre("STATE", "/var/lib/data"));
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_THAT(reports[1], ElementsAre("STATE", "/var/lib/data"));
   wrong.clear();
   advance(timer, scope, 60 * kj::SECONDS);
   EXPECT_EQ(problems(), "");
-  ASSERT_EQ(told.size(), 3u);
-  EXPECT_THAT(told[2], ElementsAre());
+  ASSERT_EQ(reports.size(), 3u);
+  EXPECT_THAT(reports[2], ElementsAre());
 }
 
 // Catches: disks that do not answer, and end the looking at the others, or are waited for one after
-// the other, so that the last one is told minutes later; one that is asked again and again while it
-// hangs; one that is not looked at any more when it answers again.
+// the other, so that the last one is reported minutes later; one that is asked again and again
+// while it hangs; one that is not looked at any more when it answers again.
 TEST_F(FileSystems, ThatDoNotAnswer) {
   for (auto one : {"/system/state", "/var", "/var/lib/data"}) wrong[one] = "hangs";
   advance(timer, scope, 20 * kj::SECONDS);
   wrong["/var/lib/more"] = "Input/output error";
   advance(timer, scope, 12 * kj::SECONDS);
-  EXPECT_THAT(told, ElementsAre(ElementsAre("/var/lib/more")));
+  EXPECT_THAT(reports, ElementsAre(ElementsAre("/var/lib/more")));
   advance(timer, scope, 28 * kj::SECONDS);
   EXPECT_EQ(watch.problems().size(), 4u);
-  EXPECT_THAT(problems(),
-              HasSubstr("STATE: the file system of /dev/vda5 does not work any more: it "
-                        "did not answer within 35 s; "));
+  EXPECT_THAT(problems(), HasSubstr("STATE: the file system of /dev/vda5 failed: it "
+                                    "did not answer within 35 s; "));
   advance(timer, scope, 10 * kj::MINUTES);
   EXPECT_EQ(looks["/system/state"], 1u);
   EXPECT_EQ(watch.problems().size(), 4u);
@@ -134,7 +136,7 @@ TEST_F(FileSystems, ThatDoNotAnswer) {
   EXPECT_THAT(problems(), HasSubstr("EPHEMERAL"));
 }
 
-// Catches: a thread pool that is busy, told as a disk that does not work, or as one that works
+// Catches: a thread pool that is busy, reported as a disk that does not work, or as one that works
 // again.
 TEST_F(FileSystems, OfWhichNothingIsKnown) {
   wrong["/var"] = "Input/output error";
@@ -151,7 +153,7 @@ TEST_F(FileSystems, OfWhichNothingIsKnown) {
   wrong.clear();
   advance(timer, scope, 20 * kj::SECONDS);
   EXPECT_EQ(problems(), "");
-  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(reports.size(), 2u);
 }
 
 // Catches: a look that keeps a file system from being unmounted.
@@ -163,8 +165,8 @@ TEST_F(FileSystems, AreLeftAloneOnTheWayDown) {
   EXPECT_EQ(looks.size(), 0u);
 }
 
-// Catches: a folder that was unmounted and removed between two looks, told as a disk that fails; an
-// error that is not.
+// Catches: a folder that was unmounted and removed between two looks, reported as a disk that
+// fails; an error that is not.
 TEST(FileSystemsOfDisks, AFolderThatIsGoneIsNoFailure) {
   auto io = kj::setupAsyncIo();
   ReadPool pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {});

@@ -15,10 +15,10 @@ namespace {
 
 // A disk that retries takes some seconds. All of them together are less than a minute.
 constexpr auto kLookPace = 10 * kj::SECONDS, kFirstAnswer = 1 * kj::SECONDS,
-               kAnswerPatience = 35 * kj::SECONDS;
+               kAnswerTimeout = 35 * kj::SECONDS;
 constexpr kj::StringPtr kMountsFile = "/proc/self/mountinfo"_kj;
 
-// What an administrator knows it by.
+// The name by which an administrator knows it.
 kj::StringPtr shownName(kj::StringPtr target) {
   if (target == kStatePath) return kStateName;
   return target == kVarPath ? kEphemeralName : target;
@@ -64,7 +64,7 @@ kj::Promise<void> FileSystemWatch::watch() {
     co_await deps.timer.afterDelay(kLookPace);
     // Of what cannot be looked at nothing new is known.
     co_await take().catch_([](kj::Exception&&) {});
-    tell();
+    reportChanges();
   }
 }
 
@@ -107,17 +107,17 @@ kj::Promise<void> FileSystemWatch::begin(Watched& watched) {
           [&watched](kj::Exception&&) { watched.since = nullptr; });
 }
 
-void FileSystemWatch::tell() {
+void FileSystemWatch::reportChanges() {
   kj::Vector<kj::String> problems;
   for (auto& watched : all) {
     KJ_IF_MAYBE (since, watched->since) {
-      if (deps.timer.now() - *since >= kAnswerPatience) {
-        watched->wrong = kj::str("it did not answer within ", kAnswerPatience / kj::SECONDS, " s");
+      if (deps.timer.now() - *since >= kAnswerTimeout) {
+        watched->wrong = kj::str("it did not answer within ", kAnswerTimeout / kj::SECONDS, " s");
       }
     }
     KJ_IF_MAYBE (wrong, watched->wrong) {
       problems.add(kj::str(shownName(watched->target), ": the file system of ", watched->source,
-                           " does not work any more: ", *wrong,
+                           " failed: ", *wrong,
                            "; see talosctl dmesg, then reboot, or replace the disk"));
     }
   }
@@ -133,16 +133,19 @@ void FileSystemWatch::tell() {
 FileSystemWatch::Dependencies fileSystemsOfDisks(
     kj::Timer& timer, ReadPool& looks, kj::Function<kj::Vector<kj::String>()> targets,
     kj::Function<void(kj::ArrayPtr<const kj::StringPtr> fresh)> changed) {
-  return {timer,
-          [&looks]() {
-            return looks.run("reading the mounts", []() { return readFile(kMountsFile); });
-          },
-          kj::mv(targets),
-          [&looks](kj::String target) {
-            auto doing = kj::str("looking at the file system at ", target);
-            return looks.run(doing, [target = kj::mv(target)]() { return readFirstEntry(target); });
-          },
-          kj::mv(changed)};
+  return {.timer = timer,
+          .mounts =
+              [&looks]() {
+                return looks.run("reading the mounts", []() { return readFile(kMountsFile); });
+              },
+          .targets = kj::mv(targets),
+          .readFolder =
+              [&looks](kj::String target) {
+                auto doing = kj::str("looking at the file system at ", target);
+                return looks.run(doing,
+                                 [target = kj::mv(target)]() { return readFirstEntry(target); });
+              },
+          .changed = kj::mv(changed)};
 }
 
 }  // namespace talos::machined

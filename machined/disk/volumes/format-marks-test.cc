@@ -62,12 +62,12 @@ TEST_F(FormatMarksTest, OutlastTheMachine) {
 TEST_F(FormatMarksTest, AreNotThereWithoutMeta) {
   EXPECT_FALSE(has("STATE", 7));
   EXPECT_FALSE(set("STATE", 7));
-  auto refuses = [&](kj::StringPtr why) {
+  auto refuses = [&](kj::StringPtr problem) {
     auto failure = kj::runCatchingExceptions([&]() { has("EPHEMERAL", 7); });
-    EXPECT_THAT(
-        messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
-        HasSubstr(kj::str("whether EPHEMERAL was formatted to the end is not known: META: ", why)
-                      .cStr()));
+    EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+                HasSubstr(kj::str("whether EPHEMERAL was formatted to the end is not known: META: ",
+                                  problem)
+                              .cStr()));
     EXPECT_ANY_THROW(set("EPHEMERAL", 7));
     EXPECT_ANY_THROW(marks.clear("EPHEMERAL").wait(io.waitScope));
   };

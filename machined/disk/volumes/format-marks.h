@@ -1,5 +1,4 @@
-// Which of the partitions STATE and EPHEMERAL is just being made a plain file system on: marks in
-// META.
+// Marks in META for a partition, STATE or EPHEMERAL, on which a plain file system is being made.
 //
 // The mark is on the disk before mkfs writes its first byte, and goes when all of the file system
 // is there. So a partition with its mark has nothing of anybody's, however it looks: a disk that
@@ -7,11 +6,11 @@
 // those before. It is made anew.
 //
 // The mark says where the partition begins; one of a partition somewhere else is not followed.
-// Without META (on a disk that was not divided by an installation) there are no marks: then what
-// mkfs itself leaves has to do (common/disk/unfinished-xfs.h), and a partition that such a disk has
-// left as neither is refused until somebody wipes it. A META that does not answer is another thing:
-// a mark that was overlooked once would be found by a later boot, after the partition was used. In
-// a container no disk is looked at.
+// Without META (on a disk that was not divided by an installation) there are no marks: then the
+// traces that mkfs itself leaves must suffice (common/disk/unfinished-xfs.h), and a partition that
+// such a disk has left as neither is refused until somebody wipes it. A META that does not answer
+// is another thing: a mark that was overlooked once would be found by a later boot, after the
+// partition was used. In a container no disk is looked at.
 #pragma once
 
 #include "machined/disk/devices/meta-partition.h"

@@ -78,7 +78,7 @@ kj::Promise<void> RealInstaller::converse(kj::AsyncIoStream& stream, kj::Array<c
 kj::Promise<bool> RealInstaller::run(Fill fill) {
   bool changed = false;
   co_await ask(kj::mv(fill), [&](rpc::InstallAnswer::Reader answer) {
-    KJ_REQUIRE(answer.isDone(), "not an answer");
+    KJ_REQUIRE(answer.isDone(), "not a valid answer");
     changed = answer.getDone();
   });
   co_return changed;
@@ -88,7 +88,7 @@ kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear, int archive) {
   co_await ask(
       kj::mv(fill),
       [&](rpc::InstallAnswer::Reader answer) {
-        KJ_REQUIRE(answer.isSlots(), "not an answer");
+        KJ_REQUIRE(answer.isSlots(), "not a valid answer");
         hear(answer.getSlots());
       },
       archive);

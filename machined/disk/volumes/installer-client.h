@@ -1,10 +1,10 @@
 // The brain's side of the program that writes to the system disk (machined/disk/installer).
 //
-// The brain is root and holds every secret; what reads foreign partition tables, and what makes
-// file systems, runs beside it: a short-lived child with the rights to use disks and to mount, and
-// no others, which gets one request, tells its progress and ends. It dies with the brain: the next
-// one begins again what was cut off (machined/disk/installer/system-installation.h says what is
-// there then).
+// The brain is root and holds every secret; so the code that reads foreign partition tables and
+// makes file systems runs beside it: a short-lived child with the rights to use disks and to mount,
+// and no others, which gets one request, reports its progress and ends. It dies with the brain: the
+// next one does again what was cut off (machined/disk/installer/system-installation.h describes the
+// disk at that point).
 #pragma once
 
 #include <kj/async-io.h>

@@ -41,10 +41,13 @@ kj::Vector<DeviceMount> deviceMounts(kj::StringPtr mountinfo) {
     auto parsed = mountOf(line);
     auto& mount = KJ_UNWRAP_OR(parsed, continue);
     auto source = unescaped(mount.source);
-    bool seen = !source.startsWith("/dev/") || mount.root != "/"_kj.asArray();
-    for (auto& other : mounts) seen = seen || other.source == source;
-    if (seen) continue;
-    DeviceMount found{kj::mv(source), unescaped(mount.target), unescaped(mount.type), {}};
+    bool skip = !source.startsWith("/dev/") || mount.root != "/"_kj.asArray();
+    for (auto& other : mounts) skip = skip || other.source == source;
+    if (skip) continue;
+    DeviceMount found{.source = kj::mv(source),
+                      .target = unescaped(mount.target),
+                      .type = unescaped(mount.type),
+                      .options = {}};
     size_t begin = 0;
     for (size_t i = 0; i <= mount.options.size(); ++i) {
       if (i < mount.options.size() && mount.options[i] != ',') continue;

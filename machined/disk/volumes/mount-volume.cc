@@ -24,22 +24,23 @@ kj::StringPtr moduleOf(FileSystem type) {
   return type == FileSystem::kIso9660 ? "isofs"_kj : nameOf(type);
 }
 
-// What the kernel has noted on this context since the last call: "e text", "w text", one a read.
-kj::String kernelWords(int context) {
-  kj::Vector<kj::String> words;
+// The kernel's messages on this context since the last call: "e text", "w text", one a read.
+kj::String kernelMessages(int context) {
+  kj::Vector<kj::String> messages;
   char text[512];
-  for (ssize_t size; words.size() < 8 && (size = read(context, text, sizeof(text) - 1)) > 2;) {
+  for (ssize_t size; messages.size() < 8 && (size = read(context, text, sizeof(text) - 1)) > 2;) {
     auto end = text + size;
     while (end > text && end[-1] == '\n') --end;
-    words.add(kj::heapString(text + 2, static_cast<size_t>(end - text - 2)));
+    messages.add(kj::heapString(text + 2, static_cast<size_t>(end - text - 2)));
   }
-  return kj::strArray(words, "; ");
+  return kj::strArray(messages, "; ");
 }
 
 [[noreturn]] void refuse(int context, int error, kj::StringPtr device, FileSystem type) {
-  auto words = context < 0 ? kj::String() : kernelWords(context);
-  fail(ErrorKind::kUnavailable, kj::str("cannot mount ", device, " (", nameOf(type), "): ",
-                                        strerror(error), words == nullptr ? "" : ": ", words));
+  auto messages = context < 0 ? kj::String() : kernelMessages(context);
+  fail(ErrorKind::kUnavailable,
+       kj::str("cannot mount ", device, " (", nameOf(type), "): ", strerror(error),
+               messages == nullptr ? "" : ": ", messages));
 }
 
 }  // namespace

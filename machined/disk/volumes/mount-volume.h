@@ -1,11 +1,11 @@
 // File systems that the kernel opens for us, by its newer calls (fsopen(2), fsconfig(2),
 // fsmount(2), move_mount(2)).
 //
-// What openFileSystem() returns is mounted nowhere: nobody else can reach it, and it is unmounted
-// when the descriptor is closed, hence also when the process dies at any line. attach() gives it a
-// place; from then on it stays until it is unmounted. All calls block for as long as the device
-// does: for the thread pool. Errors carry the words that the kernel has for the mount at hand, not
-// only a number.
+// A file system that openFileSystem() returns is mounted nowhere: nobody else can reach it, and it
+// is unmounted when the descriptor is closed, hence also when the process dies at any line.
+// attach() gives it a place; from then on it stays until it is unmounted. All calls block for as
+// long as the device does: for the thread pool. Errors carry the kernel's messages for this mount,
+// not only a number.
 #pragma once
 
 #include <kj/io.h>
@@ -25,10 +25,11 @@ kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAcces
 
 void attach(int mount, kj::StringPtr target);
 
-// Whether something is mounted exactly there; `mountinfo` is the text of /proc/self/mountinfo.
+// True if something is mounted exactly there; `mountinfo` is the text of /proc/self/mountinfo.
 bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo);
 
-// What is mounted there, as whoever mounted it called it ("/dev/vda5"): of several, the one on top.
+// The source that is mounted there, by the name it was mounted with ("/dev/vda5"): of several, the
+// one on top.
 kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo);
 
 // A regular file directly in the mount's top folder, through no link; none when it is not there.

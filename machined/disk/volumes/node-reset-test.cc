@@ -51,7 +51,8 @@ kj::String failureOf(kj::Function<void()> act) {
   return kj::str("none");
 }
 
-// Catches: a mark that is read as another wish than it was written from; a foreign one that erases.
+// Catches: a mark that is read as another request than it was written from; a foreign one that
+// erases.
 TEST(ResetMark, ComesBack) {
   struct Row {
     bool reboot;
@@ -63,18 +64,18 @@ TEST(ResetMark, ComesBack) {
                 {true, labels({"STATE", "EPHEMERAL"}), "reboot STATE EPHEMERAL"},
                 {false, labels({"META"}), "off META"}};
   for (auto& row : rows) {
-    ResetWish wish;
-    wish.labels = kj::mv(row.labels);
-    wish.reboot = row.reboot;
-    EXPECT_EQ(markOf(wish), row.mark);
-    auto back = KJ_ASSERT_NONNULL(wishOfMark(row.mark));
+    ResetRequest request;
+    request.labels = kj::mv(row.labels);
+    request.reboot = row.reboot;
+    EXPECT_EQ(markOf(request), row.mark);
+    auto back = KJ_ASSERT_NONNULL(requestOfMark(row.mark));
     EXPECT_EQ(back.reboot, row.reboot);
     EXPECT_EQ(markOf(back), row.mark);
     EXPECT_EQ(erases(back, "EPHEMERAL"), row.mark != "off META");
   }
   for (auto bad : {""_kj, "rebooted"_kj, "reboot "_kj, " off"_kj, "off state"_kj, "off STATE\n"_kj,
                    "STATE"_kj, "reboot  STATE"_kj}) {
-    EXPECT_EQ(wishOfMark(bad), nullptr) << bad.cStr();
+    EXPECT_EQ(requestOfMark(bad), nullptr) << bad.cStr();
   }
 }
 
@@ -147,7 +148,7 @@ struct FolderResetTest : testing::Test {
     struct stat info;
     return lstat(kj::str(root, "/", path).cStr(), &info) == 0;
   }
-  // Whether it reboots then.
+  // True if it reboots then.
   kj::Maybe<bool> finish(Reset& reset) {
     return reset.finishMarked([]() {}).wait(io.waitScope);
   }
@@ -247,13 +248,13 @@ struct ModelReset final : Reset {
     if (disk.fails == name) fail(ErrorKind::kDeadlineExceeded, kj::str(name, " timed out"));
   }
   kj::Promise<ResetPlan> plan(kj::Vector<kj::String>) override { return ResetPlan(); }
-  kj::Promise<kj::Maybe<ResetWish>> marked() override {
-    kj::Maybe<ResetWish> wish;
-    KJ_IF_MAYBE (text, disk.mark) wish = wishOfMark(*text);
-    return kj::mv(wish);
+  kj::Promise<kj::Maybe<ResetRequest>> marked() override {
+    kj::Maybe<ResetRequest> request;
+    KJ_IF_MAYBE (text, disk.mark) request = requestOfMark(*text);
+    return kj::mv(request);
   }
-  kj::Promise<void> carryOut(ResetWish wish) override {
-    step(kj::str("erase ", kj::strArray(wish.labels, "+")), [this]() { disk.mark = nullptr; });
+  kj::Promise<void> carryOut(ResetRequest request) override {
+    step(kj::str("erase ", kj::strArray(request.labels, "+")), [this]() { disk.mark = nullptr; });
     co_return;
   }
   kj::Promise<void> mark(kj::String text) override {
@@ -296,7 +297,7 @@ struct ResetOrder : testing::Test {
 };
 
 // Catches: a reset that was refused and is done all the same, now or by the next boot; one of which
-// nobody knows that, and that is not told.
+// nobody knows that, and that is not reported.
 TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
   for (bool late : {false, true}) {
     disk.late = late;
@@ -313,8 +314,8 @@ TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
   struct NeverUnmarked : Reset {
     using Reset::Reset;
     kj::Promise<ResetPlan> plan(kj::Vector<kj::String>) override { return ResetPlan(); }
-    kj::Promise<kj::Maybe<ResetWish>> marked() override { KJ_UNIMPLEMENTED("not asked"); }
-    kj::Promise<void> carryOut(ResetWish) override { KJ_UNIMPLEMENTED("not asked"); }
+    kj::Promise<kj::Maybe<ResetRequest>> marked() override { KJ_UNIMPLEMENTED("not asked"); }
+    kj::Promise<void> carryOut(ResetRequest) override { KJ_UNIMPLEMENTED("not asked"); }
     kj::Promise<void> mark(kj::String) override { fail(ErrorKind::kUnavailable, "no answer"); }
     kj::Promise<void> unmark() override { fail(ErrorKind::kUnavailable, "still none"); }
   };
@@ -345,7 +346,7 @@ TEST_F(ResetOrder, OneAtATime) {
 }
 
 // Catches: a reset whose caller has hung up, of which process 1 or META knows and nothing comes:
-// until a crash, or the next boot, and then the disk is gone; one that failed, and nobody is told.
+// until a crash, or the next boot, and then the disk is gone; one that failed, and is not reported.
 TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
   for (bool fails : {true, false}) {
     FakeProcess1 process1(machine);

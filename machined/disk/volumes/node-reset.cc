@@ -63,14 +63,14 @@ class DiskReset final : public Reset {
     co_return planReset(devices, labels);
   }
 
-  kj::Promise<kj::Maybe<ResetWish>> marked() override {
-    kj::Maybe<ResetWish> wish;
+  kj::Promise<kj::Maybe<ResetRequest>> marked() override {
+    kj::Maybe<ResetRequest> request;
     co_await meta.read(pool.of(0), kMark)
         .then(
             [&](kj::Vector<MetaValue> values) {
               for (auto& value : values) {
-                wish = wishOfMark(value.value.asChars());
-                if (wish == nullptr) sayForeignMark(say, "META");
+                request = requestOfMark(value.value.asChars());
+                if (request == nullptr) sayForeignMark(say, "META");
               }
             },
             [](kj::Exception&& e) {
@@ -82,21 +82,21 @@ class DiskReset final : public Reset {
                                  "erase the node some day; see the kernel's messages, repair or "
                                  "replace the disk, then reboot"));
             });
-    co_return kj::mv(wish);
+    co_return kj::mv(request);
   }
 
-  kj::Promise<void> carryOut(ResetWish wish) override {
+  kj::Promise<void> carryOut(ResetRequest request) override {
     auto devices = co_await uv.blocking([]() { return readBlockDevices(); });
     bool there = false;
     for (auto& device : devices) there = there || device.partitionName == "META";
     if (!there) co_return;  // it was done, and the kernel knows
     auto disk = kj::str("/dev/", findMeta(devices).disk);
     co_await installer.run(
-        [disk = kj::str(disk), wish = kj::mv(wish)](rpc::InstallRequest::Builder request) {
-          auto erase = request.initErase();
+        [disk = kj::str(disk), request = kj::mv(request)](rpc::InstallRequest::Builder out) {
+          auto erase = out.initErase();
           erase.setDisk(disk);
-          auto labels = erase.initLabels(wish.labels.size());
-          for (auto i : kj::indices(wish.labels)) labels.set(i, wish.labels[i]);
+          auto labels = erase.initLabels(request.labels.size());
+          for (auto i : kj::indices(request.labels)) labels.set(i, request.labels[i]);
         });
     say(kj::str("reset: ", disk, " was erased as asked"));
   }
@@ -124,7 +124,7 @@ class DiskReset final : public Reset {
 
 constexpr kj::StringPtr kMarkFile = "reset"_kj;
 
-// All but `kept`. What is mounted below stays, and is told by the exception.
+// All but `kept`. A mount below it stays, and is named by the exception.
 void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
   for (auto& name : namesIn(folder)) {
     auto path = kj::str(folder, "/", name);
@@ -149,17 +149,17 @@ class FolderReset final : public Reset {
 
   kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) override { return foldersOf(labels); }
 
-  kj::Promise<kj::Maybe<ResetWish>> marked() override {
-    kj::Maybe<ResetWish> wish;
+  kj::Promise<kj::Maybe<ResetRequest>> marked() override {
+    kj::Maybe<ResetRequest> request;
     KJ_IF_MAYBE (text, tryReadFile(markPath, 4096)) {
-      wish = wishOfMark(*text);
-      if (wish == nullptr) sayForeignMark(say, markPath);
+      request = requestOfMark(*text);
+      if (request == nullptr) sayForeignMark(say, markPath);
     }
-    return kj::mv(wish);
+    return kj::mv(request);
   }
 
-  kj::Promise<void> carryOut(ResetWish wish) override {
-    auto plan = foldersOf(wish.labels);
+  kj::Promise<void> carryOut(ResetRequest request) override {
+    auto plan = foldersOf(request.labels);
     auto folders = KJ_MAP(target, plan.targets) {
       return kj::str(target.device);
     };
@@ -213,38 +213,38 @@ class FolderReset final : public Reset {
 
 }  // namespace
 
-ResetWish ResetWish::clone() const {
+ResetRequest ResetRequest::clone() const {
   return {copyOf(labels), reboot, graceful};
 }
 
-bool erases(const ResetWish& wish, kj::StringPtr label) {
-  return wish.labels.empty() || has(wish.labels, label);
+bool erases(const ResetRequest& request, kj::StringPtr label) {
+  return request.labels.empty() || has(request.labels, label);
 }
 
-kj::String markOf(const ResetWish& wish) {
-  kj::Vector<kj::StringPtr> words;
-  words.add(wish.reboot ? kReboot : kOff);
-  for (auto& label : wish.labels) words.add(label);
-  return kj::strArray(words, " ");
+kj::String markOf(const ResetRequest& request) {
+  kj::Vector<kj::StringPtr> fields;
+  fields.add(request.reboot ? kReboot : kOff);
+  for (auto& label : request.labels) fields.add(label);
+  return kj::strArray(fields, " ");
 }
 
-kj::Maybe<ResetWish> wishOfMark(kj::ArrayPtr<const char> mark) {
-  kj::Vector<kj::String> words;
+kj::Maybe<ResetRequest> requestOfMark(kj::ArrayPtr<const char> mark) {
+  kj::Vector<kj::String> fields;
   for (size_t begin = 0, i = 0; i <= mark.size(); ++i) {
     if (i < mark.size() && mark[i] != ' ') continue;
-    words.add(kj::heapString(mark.slice(begin, i)));
+    fields.add(kj::heapString(mark.slice(begin, i)));
     begin = i + 1;
   }
-  if (words[0] != kReboot && words[0] != kOff) return nullptr;
-  ResetWish wish;
-  wish.reboot = words[0] == kReboot;
-  for (auto& word : words.slice(1, words.size())) {
+  if (fields[0] != kReboot && fields[0] != kOff) return nullptr;
+  ResetRequest request;
+  request.reboot = fields[0] == kReboot;
+  for (auto& field : fields.slice(1, fields.size())) {
     bool known = false;
-    for (auto label : kLabels) known = known || word == label;
+    for (auto label : kLabels) known = known || field == label;
     if (!known) return nullptr;
-    wish.labels.add(kj::str(word));
+    request.labels.add(kj::str(field));
   }
-  return kj::mv(wish);
+  return kj::mv(request);
 }
 
 ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices,
@@ -265,22 +265,22 @@ ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices,
   return plan;
 }
 
-kj::Promise<void> Reset::promise(ResetWish wish) {
-  co_await plan(copyOf(wish.labels));
+kj::Promise<void> Reset::promise(ResetRequest request) {
+  co_await plan(copyOf(request.labels));
   if (promised() != nullptr)
     fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
-  known = wish.clone();  // a second one must not take its place meanwhile
+  known = request.clone();  // a second one must not take its place meanwhile
   bool kept = false;
   KJ_DEFER(if (!kept) known = nullptr);
   co_await held.hold([&](rpc::HeldReset::Builder out) {
-    out.setGraceful(wish.graceful);
-    out.setReboot(wish.reboot);
-    auto labels = out.initLabels(wish.labels.size());
-    for (auto i : kj::indices(wish.labels)) labels.set(i, wish.labels[i]);
+    out.setGraceful(request.graceful);
+    out.setReboot(request.reboot);
+    auto labels = out.initLabels(request.labels.size());
+    for (auto i : kj::indices(request.labels)) labels.set(i, request.labels[i]);
   });
   kj::Maybe<kj::Exception> failure;
   try {
-    co_await mark(markOf(wish));
+    co_await mark(markOf(request));
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);
   }
@@ -291,24 +291,24 @@ kj::Promise<void> Reset::promise(ResetWish wish) {
     co_await kj::evalNow([&]() { return unmark(); }).catch_([&](kj::Exception&& u) {
       left = messageOf(u);
     });
-    KJ_IF_MAYBE (why, left) {
+    KJ_IF_MAYBE (problem, left) {
       fail(kindOf(*e),
-           kj::str(messageOf(*e), "; whether the next boot resets the node is not known (", *why,
-                   "); repeat the reset, or delete its mark from META"));
+           kj::str(messageOf(*e), "; whether the next boot resets the node is not known (",
+                   *problem, "); repeat the reset, or delete its mark from META"));
     }
     kj::throwFatalException(kj::mv(*e));
   }
   kept = true;
 }
 
-// The caller is told as well, if he is still there.
+// The caller gets the error as well, if he is still there.
 void Reset::taskFailed(kj::Exception&& e) {
   say(kj::str("warning: a reset was asked for and is not done: ", messageOf(e)));
 }
 
-kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begin,
+kj::Promise<void> Reset::promiseAndBegin(ResetRequest request, Step prepare, Step begin,
                                          kj::Function<void()> undo) {
-  co_await plan(copyOf(wish.labels));
+  co_await plan(copyOf(request.labels));
   if (accepting || promised() != nullptr) {
     fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
   }
@@ -318,7 +318,7 @@ kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begi
   co_await kj::evalNow([&]() {
     return prepare();
   }).then([&]() {
-      return promise(kj::mv(wish));
+      return promise(kj::mv(request));
     }).catch_([&](kj::Exception&& e) {
     undo();
     kj::throwFatalException(kj::mv(e));
@@ -326,48 +326,48 @@ kj::Promise<void> Reset::promiseAndBegin(ResetWish wish, Step prepare, Step begi
   co_await begin();
 }
 
-kj::Promise<void> Reset::accept(ResetWish wish, Step prepare, Step begin,
+kj::Promise<void> Reset::accept(ResetRequest request, Step prepare, Step begin,
                                 kj::Function<void()> undo) {
-  auto work = promiseAndBegin(kj::mv(wish), kj::mv(prepare), kj::mv(begin), kj::mv(undo)).fork();
+  auto work = promiseAndBegin(kj::mv(request), kj::mv(prepare), kj::mv(begin), kj::mv(undo)).fork();
   tasks.add(work.addBranch());
   return work.addBranch();
 }
 
 kj::Promise<void> Reset::carryOutPromised() {
   auto wanted = promised();
-  KJ_IF_MAYBE (wish, wanted) {
+  KJ_IF_MAYBE (request, wanted) {
     // Without META, or the folder, it is done.
-    auto marking = kj::evalNow([&]() { return mark(markOf(*wish)); });
+    auto marking = kj::evalNow([&]() { return mark(markOf(*request)); });
     co_await marking.catch_([](kj::Exception&& e) {
       if (kindOf(e) != ErrorKind::kFailedPrecondition) kj::throwFatalException(kj::mv(e));
     });
-    co_await carryOut(kj::mv(*wish));
+    co_await carryOut(kj::mv(*request));
   }
 }
 
 kj::Promise<kj::Maybe<bool>> Reset::finishMarked(kj::Function<void()> begins) {
   auto found = co_await marked();
-  KJ_IF_MAYBE (wish, found) {
+  KJ_IF_MAYBE (request, found) {
     begins();
-    bool reboot = wish->reboot;
-    co_await carryOut(kj::mv(*wish));
+    bool reboot = request->reboot;
+    co_await carryOut(kj::mv(*request));
     co_return reboot;
   }
   co_return nullptr;
 }
 
-kj::Maybe<ResetWish> Reset::promised() {
+kj::Maybe<ResetRequest> Reset::promised() {
   if (!asked) {
     asked = true;
     known = held.take([](rpc::HeldReset::Reader in) {
-      ResetWish wish;
-      wish.graceful = in.getGraceful();
-      wish.reboot = in.getReboot();
-      for (auto label : in.getLabels()) wish.labels.add(kj::str(label));
-      return wish;
+      ResetRequest request;
+      request.graceful = in.getGraceful();
+      request.reboot = in.getReboot();
+      for (auto label : in.getLabels()) request.labels.add(kj::str(label));
+      return request;
     });
   }
-  return known.map([](const ResetWish& wish) { return wish.clone(); });
+  return known.map([](const ResetRequest& request) { return request.clone(); });
 }
 
 kj::Own<Reset> resetOfDisk(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,

@@ -1,13 +1,13 @@
-// A reset of the node: what it would erase, how it is promised, and how it is carried out.
+// A reset of the node: its plan, its promise, and its execution.
 //
 // A promise outlasts whatever happens: process 1 holds it for the next brain, and a mark says it to
 // the next boot (the value kReset of META; in a container a file in the folder of STATE). Both are
 // there before the caller has his answer. The mark goes last of all that is erased
 // (machined/disk/installer/system-disk-erasure.h), so a reset that was cut off, by a crash or by
-// the power, is begun again and ends the same.
+// the power, is started again and ends the same.
 //
-// The mark is words: "reboot" or "off", and the labels; without labels all is erased. Other marks
-// are not ours and are told, not followed.
+// The mark is text: "reboot" or "off", and the labels, with a blank between; without labels all is
+// erased. Other marks are not ours; they are reported, not followed.
 #pragma once
 
 #include "machined/disk/devices/meta-partition.h"
@@ -18,17 +18,17 @@
 
 namespace talos::machined {
 
-struct ResetWish {
+struct ResetRequest {
   kj::Vector<kj::String> labels;  // none: all
   bool reboot = false;
   bool graceful = true;  // not in the mark: after a boot there is nothing to stop
 
-  ResetWish clone() const;
+  ResetRequest clone() const;
 };
 // Of a partition with this label.
-bool erases(const ResetWish& wish, kj::StringPtr label);
-kj::String markOf(const ResetWish& wish);
-kj::Maybe<ResetWish> wishOfMark(kj::ArrayPtr<const char> mark);
+bool erases(const ResetRequest& request, kj::StringPtr label);
+kj::String markOf(const ResetRequest& request);
+kj::Maybe<ResetRequest> requestOfMark(kj::ArrayPtr<const char> mark);
 
 struct ResetPlan {
   struct Target {
@@ -53,17 +53,17 @@ class Reset : private kj::TaskSet::ErrorHandler {
   virtual kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) = 0;
   // Resolves when it cannot be forgotten. Failed, nothing is left of it; if that cannot be made
   // sure of, the message says so.
-  kj::Promise<void> promise(ResetWish wish);
+  kj::Promise<void> promise(ResetRequest request);
   // The same for a caller who may go away: then it is promised and `begin` called, or it has
   // failed, all the same. One that is promised in part would be carried out by the next brain, or
-  // the next boot, whenever that is. What went wrong is also said. `prepare` goes before, when the
-  // wish is known to be one that can be promised; what it rejects with ends it.
+  // the next boot, whenever that is. A failure is also reported to `say`. `prepare` comes first,
+  // when the request is known to be one that can be promised; its rejection ends the reset.
   using Step = kj::Function<kj::Promise<void>()>;
   // `undo`: what was prepared, at least in part, and is not promised after all.
   kj::Promise<void> accept(
-      ResetWish wish, Step prepare, Step begin, kj::Function<void()> undo = []() {});
-  // What was promised to process 1 in this boot; none else.
-  kj::Maybe<ResetWish> promised();
+      ResetRequest request, Step prepare, Step begin, kj::Function<void()> undo = []() {});
+  // The reset that was promised to process 1 in this boot; none else.
+  kj::Maybe<ResetRequest> promised();
   // Carries out what was promised, with its mark made sure of first: a brain that died in promise()
   // may have got to process 1 only. Nothing of what goes is mounted. Nothing promised, or done
   // already: it does nothing.
@@ -74,9 +74,9 @@ class Reset : private kj::TaskSet::ErrorHandler {
   kj::Promise<kj::Maybe<bool>> finishMarked(kj::Function<void()> begins);
 
  protected:
-  // What the mark says: of this boot or an earlier one.
-  virtual kj::Promise<kj::Maybe<ResetWish>> marked() = 0;
-  virtual kj::Promise<void> carryOut(ResetWish wish) = 0;
+  // The reset that the mark asks for: of this boot or an earlier one.
+  virtual kj::Promise<kj::Maybe<ResetRequest>> marked() = 0;
+  virtual kj::Promise<void> carryOut(ResetRequest request) = 0;
   virtual kj::Promise<void> mark(kj::String text) = 0;
   virtual kj::Promise<void> unmark() = 0;  // one that is not there is fine
 
@@ -84,12 +84,12 @@ class Reset : private kj::TaskSet::ErrorHandler {
 
  private:
   Held<rpc::HeldReset> held;
-  kj::Maybe<ResetWish> known;
+  kj::Maybe<ResetRequest> known;
   bool asked = false;      // process 1
   bool accepting = false;  // one that is not promised yet
   kj::TaskSet tasks;
 
-  kj::Promise<void> promiseAndBegin(ResetWish wish, Step prepare, Step begin,
+  kj::Promise<void> promiseAndBegin(ResetRequest request, Step prepare, Step begin,
                                     kj::Function<void()> undo);
   void taskFailed(kj::Exception&& e) override;
 };

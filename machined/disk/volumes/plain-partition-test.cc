@@ -59,11 +59,16 @@ struct Formatting : testing::Test {
   unsigned calls = 0, failAt = 0;
   bool effective = false;  // the call that fails has had its effect
   std::string log, said;
-  SystemPartitions partitions{
-      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
-       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
-       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
-       [](kj::StringPtr, const KeysReport&) {}}};
+  SystemPartitions partitions{{.luks = luks,
+                               .stateKeys = stateKeys,
+                               .installer = installer,
+                               .marks = marks,
+                               .mappings = []() { return kj::Vector<kj::String>(); },
+                               .uuid = []() { return kj::str(kUuid); },
+                               .say = [this](kj::StringPtr line) { said += line.cStr(); },
+                               .report = [](kj::StringPtr, const VolumeReport&) {},
+                               .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
+                               .reportKeys = [](kj::StringPtr, const KeysReport&) {}}};
   Formatting() {
     marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
       step(what, kj::mv(effect));
@@ -82,14 +87,14 @@ struct Formatting : testing::Test {
     luks.content = what == Content::kEmpty ? Luks::Content::kEmpty : Luks::Content::kOther;
   }
   // "" when it can be mounted.
-  std::string prepare(kj::Maybe<FileSystem> seen, Encryption how = nullptr,
+  std::string prepare(kj::Maybe<FileSystem> detected, Encryption how = nullptr,
                       kj::StringPtr name = "EPHEMERAL") {
     Volume volume;
     volume.device.name = kj::str("vda6");
     volume.device.bytes = bytes;
     volume.device.partitionName = kj::str(name);
     volume.device.begin = 503u << 20;
-    KJ_IF_MAYBE (type, seen) volume.content = Superblock{*type, kj::str()};
+    KJ_IF_MAYBE (type, detected) volume.content = Superblock{*type, kj::str()};
     calls = 0;
     log.clear();
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(
@@ -107,7 +112,7 @@ TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
   for (unsigned at = 1; at < 5; ++at) {
     for (bool late : {false, true}) {
       // With a superblock that was the last write and came first, and without.
-      for (auto seen : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
+      for (auto detected : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
         SCOPED_TRACE(at);
         holds(Content::kEmpty);
         marks.marks.clear();
@@ -117,7 +122,7 @@ TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
         EXPECT_EQ(cut.empty(), at > 3);
         failAt = 0;
         auto now = content == Content::kXfs    ? kj::Maybe<FileSystem>(FileSystem::kXfs)
-                   : content == Content::kHalf ? seen
+                   : content == Content::kHalf ? detected
                                                : kj::Maybe<FileSystem>();
         EXPECT_EQ(prepare(now), "");
         EXPECT_EQ(content, Content::kXfs);
@@ -156,7 +161,7 @@ TEST_F(Formatting, WhatIsRefusedStaysRefused) {
     holds(Content::kHalf);
     for (unsigned boot = 0; boot < 3; ++boot) {
       EXPECT_EQ(prepare(nullptr, nullptr, name),
-                "/dev/vda6 holds something, but no file system that can be read");
+                "/dev/vda6 is not empty, but has no readable file system");
       EXPECT_EQ(log, "");
     }
     luks.problem = "begins with zeros and has data behind them";
@@ -176,7 +181,7 @@ TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
   marks.marks["EPHEMERAL"] = 503u << 20;
   marks.answers = false;
   holds(Content::kXfs);
-  EncryptionWish wanted({{0, "a"}});
+  EncryptionRequest wanted({{0, "a"}});
   EXPECT_EQ(prepare(FileSystem::kXfs), "META did not respond");
   EXPECT_EQ(prepare(nullptr), "META did not respond");
   EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "META did not respond");
@@ -195,7 +200,7 @@ TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
   EXPECT_EQ(prepare(FileSystem::kXfs), "");
   EXPECT_EQ(log, "");
 
-  EncryptionWish wanted({{0, "a"}});
+  EncryptionRequest wanted({{0, "a"}});
   EXPECT_THAT(prepare(FileSystem::kXfs, wanted.get()), HasSubstr("is not encrypted (xfs)"));
   marks.marks["EPHEMERAL"] = 503u << 20;
   EXPECT_EQ(prepare(FileSystem::kXfs, wanted.get()), "");

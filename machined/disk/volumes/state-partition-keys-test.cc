@@ -21,9 +21,9 @@ constexpr kj::StringPtr kMapping = "/dev/mapper/vda5-encrypted"_kj;
 constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj, kNoUuid = ""_kj;
 const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffSTATE";
 
-using Wish = EncryptionWish;
+using Request = EncryptionRequest;
 
-// What the header has when it is as the list says.
+// The keys of a header that agrees with the list.
 std::map<unsigned, std::string> slotsOf(const List& list) {
   std::map<unsigned, std::string> slots;
   for (auto& [slot, text] : list) {
@@ -32,8 +32,8 @@ std::map<unsigned, std::string> slotsOf(const List& list) {
   return slots;
 }
 std::string metaOf(const List& list) {
-  Wish wish(list);
-  auto text = stateKeysText(wish.root.asReader());
+  Request request(list);
+  auto text = stateKeysText(request.root.asReader());
   return {reinterpret_cast<const char*>(text.begin()), text.size()};
 }
 
@@ -60,16 +60,20 @@ struct StateKeysTest : testing::Test {
 
   // Each boot has its own.
   SystemPartitions partitions() {
-    return SystemPartitions(
-        {luks, meta, installer, marks, []() { return kj::Vector<kj::String>(); },
-         [this]() { return kj::str(uuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
-         [](kj::StringPtr, const VolumeReport&) {},
-         []() -> kj::Maybe<kj::String> { return nullptr; },
-         [](kj::StringPtr, const KeysReport&) {}});
+    return SystemPartitions({.luks = luks,
+                             .stateKeys = meta,
+                             .installer = installer,
+                             .marks = marks,
+                             .mappings = []() { return kj::Vector<kj::String>(); },
+                             .uuid = [this]() { return kj::str(uuid); },
+                             .say = [this](kj::StringPtr line) { said += line.cStr(); },
+                             .report = [](kj::StringPtr, const VolumeReport&) {},
+                             .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
+                             .reportKeys = [](kj::StringPtr, const KeysReport&) {}});
   }
   // As an apply does. False: it was cut.
   bool change(const List& before, const List& after, List& stored, KeyChangeExtent extent) {
-    Wish from(before), to(after);
+    Request from(before), to(after);
     auto all = partitions();
     auto failure = kj::runCatchingExceptions([&]() {
       all.change(kj::str(kMapping), "STATE", from.get(), to.get(), extent,
@@ -88,13 +92,13 @@ struct StateKeysTest : testing::Test {
     volume.content = Superblock{FileSystem::kLuks, kj::str()};
     auto all = partitions();
     if (all.prepareEarly(volume, "STATE").wait(scope).open == nullptr) return false;
-    Wish config(stored);
+    Request config(stored);
     all.putRight(kj::str(kMapping), "STATE", config.get()).wait(scope);
     return true;
   }
   void install(const List& list) {
     volume.content = nullptr;
-    Wish config(list);
+    Request config(list);
     auto all = partitions();
     all.prepare(volume, "STATE", config.get()).wait(scope);
   }
@@ -174,9 +178,9 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
       whole = change(before, after, stored, extent);
       // Without the machine's own key at any slot.
       auto list = KJ_ASSERT_NONNULL(meta.text);
-      auto seen = readStateKeys(kj::StringPtr(list.c_str(), list.size()).asBytes(), uuid);
+      auto keys = readStateKeys(kj::StringPtr(list.c_str(), list.size()).asBytes(), uuid);
       luks.failAt = 0;
-      ASSERT_TRUE(luks.open("", "", seen).wait(scope) != nullptr) << luks.steps << "; " << list;
+      ASSERT_TRUE(luks.open("", "", keys).wait(scope) != nullptr) << luks.steps << "; " << list;
       ASSERT_TRUE(boot(stored)) << luks.steps << "; " << list;
       ASSERT_EQ(luks.slots, slotsOf(stored)) << luks.steps;
       ASSERT_EQ(KJ_ASSERT_NONNULL(meta.text), metaOf(stored));

@@ -1,4 +1,4 @@
-// Which volume is STATE, and what a machine does whose STATE is there and cannot be had.
+// The choice of the volume STATE, and a machine whose STATE exists and cannot be mounted.
 #include "machined/disk/volumes/state-volume.h"
 
 #include <capnp/message.h>
@@ -63,9 +63,9 @@ struct ModelVolumes final : Volumes {
   }
 };
 
-// What the installer says of every partition; "": it was empty, and is none any more.
+// The installer's answer for every partition; "": it was empty, and is none any more.
 struct ModelInstaller final : Installer {
-  kj::StringPtr refusal = "/dev/vdb1 holds something, but no file system that can be read";
+  kj::StringPtr refusal = "/dev/vdb1 is not empty, but has no readable file system";
   std::string formatted;
   kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
   kj::Promise<bool> run(Fill fill) override {
@@ -98,23 +98,30 @@ struct StateVolumeTest : testing::Test {
   std::string said, phases, broken;
   bool locked = false;
   SystemPartitions partitions{
-      {luks, stateKeys, installer, marks,
-       [this]() {
-         kj::Vector<kj::String> names;
-         for (auto& name : mappings) names.add(kj::str(name.c_str()));
-         return names;
-       },
-       []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
-       [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
-       [this](kj::StringPtr label, const VolumeReport& report) {
-         phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
-       },
-       []() -> kj::Maybe<kj::String> { return nullptr; }, [](kj::StringPtr, const KeysReport&) {},
-       [this](kj::StringPtr label, kj::StringPtr why) {
-         broken += kj::str(label, ": ", why, "\n").cStr();
-       }}};
+      {.luks = luks,
+       .stateKeys = stateKeys,
+       .installer = installer,
+       .marks = marks,
+       .mappings =
+           [this]() {
+             kj::Vector<kj::String> names;
+             for (auto& name : mappings) names.add(kj::str(name.c_str()));
+             return names;
+           },
+       .uuid = []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
+       .say = [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
+       .report =
+           [this](kj::StringPtr label, const VolumeReport& report) {
+             phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
+           },
+       .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
+       .reportKeys = [](kj::StringPtr, const KeysReport&) {},
+       .reportFailure =
+           [this](kj::StringPtr label, kj::StringPtr problem) {
+             broken += kj::str(label, ": ", problem, "\n").cStr();
+           }}};
 
-  // What mounting comes to: "" when the boot goes on, the error when it does not.
+  // The result of mounting: "" when the boot goes on, the error when it does not.
   template <typename... V>
   std::string mount(V... list) {
     volumes.volumes = [&]() {
@@ -134,7 +141,7 @@ struct StateVolumeTest : testing::Test {
     how.initOptions(1).set(0, kReadableInMeta);
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    state.mount().wait(io.waitScope);
-                   locked = state.whyLocked() != nullptr;
+                   locked = state.lockedProblem() != nullptr;
                    if (config == Config::kPlain) state.mountWith(nullptr).wait(io.waitScope);
                    if (config == Config::kEncrypted)
                      state.mountWith(how.asReader()).wait(io.waitScope);
@@ -177,7 +184,7 @@ TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
 TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
   luks.content = Luks::Content::kOther;
   EXPECT_THAT(mount(unknown("vdb1")),
-              HasSubstr("STATE: /dev/vdb1 holds something, but no file system that can be read"));
+              HasSubstr("STATE: /dev/vdb1 is not empty, but has no readable file system"));
   EXPECT_THAT(mount(partition("vdb1", FileSystem::kVfat)), HasSubstr("/dev/vdb1 has no file own"));
   auto locked = partition("vdb1", FileSystem::kXfs);
   locked.device.readOnly = true;
@@ -231,14 +238,14 @@ TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
 TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
   mappings = {"vda5-encrypted", "vg-data", "vda6-encrypted"};
   luks.inUse = "vda6-encrypted";
-  auto tell = [this](kj::StringPtr line) { said += line.cStr(); };
+  auto print = [this](kj::StringPtr line) { said += line.cStr(); };
   auto& timer = io.provider->getTimer();
-  StateVolume state(uv, timer, volumes, partitions, StateOn::kDisk, tell, tree.root);
+  StateVolume state(uv, timer, volumes, partitions, StateOn::kDisk, print, tree.root);
   state.unmount().wait(io.waitScope);
   EXPECT_EQ(luks.closed, "vda5-encrypted");
   EXPECT_EQ(said, "");
   luks.inUse.clear();
-  EphemeralVolume ephemeral(uv, timer, volumes, installer, partitions, tell, tree.root);
+  EphemeralVolume ephemeral(uv, timer, volumes, installer, partitions, print, tree.root);
   ephemeral.unmount().wait(io.waitScope);
   EXPECT_EQ(luks.closed, "vda5-encrypted vda5-encrypted vda6-encrypted");
 }
@@ -298,8 +305,8 @@ TEST_F(StateVolumeTest, OfTwoNone) {
   EXPECT_THAT(both, HasSubstr("more than one partition is named STATE"));
 }
 
-// Catches: a disk that is slow or dying, of which nobody can tell whether it has a STATE, and which
-// makes a configured node one without a config.
+// Catches: a disk that is slow or dying, of which it is unknown if it has a STATE, and which makes
+// a configured node one without a config.
 TEST_F(StateVolumeTest, ADiskThatCouldNotBeLookedAtMayHaveIt) {
   auto slow = disk("vdb");
   slow.problem = kj::str("did not respond within 10 s");

@@ -17,10 +17,10 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kMountPatience = 60 * kj::SECONDS;  // a journal is replayed first
+constexpr auto kMountTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 
-[[noreturn]] void refuse(kj::String why) {
-  fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", why));
+[[noreturn]] void refuse(kj::String problem) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", problem));
 }
 
 // A disk that stops answering may do so here, too.
@@ -60,8 +60,8 @@ kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
     return mount;
   });
   auto opened = co_await within(
-      timer, kMountPatience, kj::mv(opening),
-      kj::str("mounting ", node, " timed out after ", kMountPatience / kj::SECONDS, " s"));
+      timer, kMountTimeout, kj::mv(opening),
+      kj::str("mounting ", node, " timed out after ", kMountTimeout / kj::SECONDS, " s"));
   attach(opened, path);
   say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
@@ -74,8 +74,8 @@ kj::Promise<void> StateVolume::mount() {
 kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
                                          kj::Maybe<kj::StringPtr> disk) {
   if (on == StateOn::kLauncher || isMounted()) co_return;
-  if (name == kStateName && seen == Seen::kNone) co_return;
-  seen = Seen::kNothing;  // one is being made
+  if (name == kStateName && partition == Partition::kNone) co_return;
+  partition = Partition::kNothing;  // one is being made
   co_await mountWhatIsThere(name, Known::kConfig, how, disk);
   if (!isMounted()) co_return;
   locked = false;
@@ -93,7 +93,7 @@ kj::Maybe<kj::String> StateVolume::mounted() {
   return mountSource(path, readFile("/proc/self/mountinfo"));
 }
 
-kj::Maybe<kj::String> StateVolume::whyLocked() {
+kj::Maybe<kj::String> StateVolume::lockedProblem() {
   if (!locked) return nullptr;
   return kj::str("STATE is encrypted, and no config says how to open it");
 }
@@ -105,14 +105,14 @@ kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
     co_return co_await partitions.mounting(kStateName, mountIt(kj::mv(*it)));
   }
   locked = early.locked;
-  seen = Seen::kWaiting;
+  partition = Partition::kWaiting;
 }
 
-// What a power cut left half written is a config with its secrets, too.
+// A file that a power cut left half written is a config with its secrets, too.
 kj::Promise<void> StateVolume::prepare() {
   auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
-  auto cleaned = within(timer, kMountPatience, kj::mv(cleaning),
-                        kj::str("timed out after ", kMountPatience / kj::SECONDS, " s"));
+  auto cleaned = within(timer, kMountTimeout, kj::mv(cleaning),
+                        kj::str("timed out after ", kMountTimeout / kj::SECONDS, " s"));
   co_await cleaned.catch_([this](kj::Exception&& e) {
     say(kj::str("warning: STATE: cannot remove unfinished files: ", messageOf(e)));
   });
@@ -137,7 +137,7 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
     };
     co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else if (known == Known::kNothing) {
-    seen = Seen::kNone;
+    partition = Partition::kNone;
     say("STATE: no such partition; the machine config will be lost with a reboot");
   }
 }

@@ -1,26 +1,24 @@
-// The volume STATE at /system/state, where the machine config is kept (spec boot-and-services.md
-// §2.1 group F): the file system in the GPT partition of that name. A label does not count: whoever
-// attaches a disk can give it one.
+// The volume STATE at /system/state, where the machine config is kept: the file system in the GPT
+// partition of that name. A label does not count: whoever attaches a disk can give it one.
 //
-// A machine whose STATE is there was configured, and must not be taken for one that was not: that
-// one would accept a config from anybody (maintenance mode). So there are three ends:
+// A machine with a STATE was configured, and must not be taken for one that was not: that one would
+// accept a config from anybody (maintenance mode). So there are these results:
 //   mounted       exactly one partition has the name, and it is mounted, writable;
 //   none          every disk was looked at, and none of them has such a partition;
 //   waiting       it is empty, or encrypted by other keys than the machine's own, so that it needs
-//   the
-//                 config, which has to come from elsewhere then; an encrypted one has an owner all
-//                 the same (whyLocked());
+//                 the config, which has to come from elsewhere then; an encrypted one has an owner
+//                 all the same (lockedProblem());
 //   an exception  everything else, and the boot fails with its text: two of them, one that cannot
 //                 be mounted, one that is read-only, a disk that does not answer or whose partition
-//                 table is damaged, so that nobody can tell.
+//                 table is damaged, so that the answer is unknown.
 //
 // In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for
-// they are the host's, and what the launcher mounted it unmounts.
+// they are the host's, and the launcher unmounts what it mounted.
 //
-// A partition that is all zeros, as a reset leaves it, gets what the config wants, and a file
-// system (system-partitions.h). Otherwise nothing here writes to a disk: a volume that cannot be
-// mounted is left alone. A restarted brain finds the mount of its predecessor and keeps it; the
-// mount is attached in one step, so there is never half of one.
+// A partition that is all zeros, as a reset leaves it, gets the encryption that the config asks
+// for, and a file system (system-partitions.h). Otherwise nothing here writes to a disk: a volume
+// that cannot be mounted is left alone. A restarted brain finds the mount of its predecessor and
+// keeps it; the mount is attached in one step, so there is never half of one.
 #pragma once
 
 #include "machined/disk/volumes/system-partitions.h"
@@ -61,7 +59,7 @@ class StateVolume {
   kj::Promise<void> putKeysRight(Encryption how);
   bool isMounted();
   // That it is encrypted and waits; none otherwise.
-  kj::Maybe<kj::String> whyLocked();
+  kj::Maybe<kj::String> lockedProblem();
 
   // Its source; none when nothing is mounted, or a launcher has done it.
   kj::Maybe<kj::String> mounted();
@@ -78,7 +76,7 @@ class StateVolume {
   kj::Function<void(kj::StringPtr line)> say;
   kj::String path;
   bool locked = false;
-  enum class Seen { kNothing, kNone, kWaiting } seen = Seen::kNothing;
+  enum class Partition { kNothing, kNone, kWaiting } partition = Partition::kNothing;
 
   kj::Promise<void> prepare();
   enum class Known { kNothing, kConfig };

@@ -1,4 +1,4 @@
-// What is chosen among the devices, and the reading of foreign volumes.
+// The choice among block devices, and the reading of foreign volumes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -162,8 +162,8 @@ std::string chosen(kj::Maybe<const Volume&> volume) {
   return "none";
 }
 
-// Catches: a FAT label that is missed for its capitals; a second volume that nobody hears of, and
-// the partition of a hybrid disc that is told as one.
+// Catches: a FAT label that is missed for its capitals; a second volume that is not reported, and
+// the partition of a hybrid disc that is reported as one.
 TEST(ChooseVolume, ByLabel) {
   Volume all[] = {
       volume("sda", FileSystem::kIso9660, "cidata"), volume("sda1", FileSystem::kIso9660, "cidata"),

@@ -1,5 +1,5 @@
 // The keys of STATE and EPHEMERAL while they are mounted: made those of the config, changed with
-// it, told.
+// it, reported.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -59,8 +59,8 @@ void SystemPartitions::reportKeys(kj::StringPtr label, Luks::Found found,
   deps.reportKeys(label, KeysReport{kj::mv(found.slots), kj::mv(text)});
 }
 
-kj::Promise<void> SystemPartitions::tellKeys(kj::StringPtr label, kj::String device,
-                                             const VolumeSettings& settings) {
+kj::Promise<void> SystemPartitions::inspectAndReportKeys(kj::StringPtr label, kj::String device,
+                                                         const VolumeSettings& settings) {
   auto looking = kj::evalNow([&]() { return deps.luks.inspect(device); });
   co_await looking.then(
       [&](Luks::Found found) { reportKeys(label, kj::mv(found), settings); },
@@ -90,7 +90,7 @@ kj::Promise<void> SystemPartitions::putRight(kj::String node, kj::StringPtr labe
     auto found = co_await deps.luks.inspect(device);
     auto persist = [&]() { return storeStateKeys(label, KJ_ASSERT_NONNULL(how)); };
     bool changed = co_await putRightIfOpened(kj::str(device), found, settings, persist);
-    if (changed) co_return co_await tellKeys(label, kj::mv(device), settings);
+    if (changed) co_return co_await inspectAndReportKeys(label, kj::mv(device), settings);
     reportKeys(label, kj::mv(found), settings);
   };
   co_await kj::evalNow(work).catch_([&](kj::Exception&& e) { warn(messageOf(e)); });
@@ -167,8 +167,8 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
         [&](kj::Exception&& e) { deps.say(kj::str("warning: ", label, ": ", messageOf(e))); });
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
-  // What is stored is in force. If it did not count as applied, the config of before could be
-  // applied once more, and nothing would see that its keys are gone.
+  // A list that is stored is in force. If it did not count as applied, the config of before could
+  // be applied once more, and nothing would see that its keys are gone.
   bool persisted = false;
   kj::Maybe<kj::Exception> failure;
   HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));
@@ -184,7 +184,7 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
   co_await changeKeys(luks, kj::str(device), old, next, extent, mark, kj::mv(step)).catch_(failed);
   // There is a backup of what it left, however it ended.
   co_await luks.finish().catch_(failed);
-  co_await tellKeys(label, kj::str(device), next);
+  co_await inspectAndReportKeys(label, kj::str(device), next);
   KJ_IF_MAYBE (e, failure) {
     if (!persisted) kj::throwFatalException(kj::mv(*e));
     deps.say(kj::str("warning: ", label,
@@ -238,7 +238,7 @@ kj::Promise<kj::String> SystemPartitions::makeRecoveryKey(kj::String node, kj::S
     zeroize(passphrase);
     kj::throwFatalException(kj::mv(*e));
   }
-  co_await tellKeys(label, kj::str(device), settings);
+  co_await inspectAndReportKeys(label, kj::str(device), settings);
   deps.say(kj::str(label, ": a recovery key was made at slot ", slot));
   co_return kj::mv(passphrase);
 }

@@ -35,11 +35,17 @@ struct SystemPartitionsTest : testing::Test {
   std::string said, keys, steps, reported;
   unsigned persisted = 0;
   SystemPartitions partitions{
-      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
-       []() { return kj::str(kUuid); }, [this](kj::StringPtr line) { said += line.cStr(); },
-       [this](kj::StringPtr, const VolumeReport& r) { reported = r.error.cStr(); },
-       []() -> kj::Maybe<kj::String> { return kj::str("/backups"); },
-       [this](kj::StringPtr, const KeysReport& report) { keys = report.keys.cStr(); }}};
+      {.luks = luks,
+       .stateKeys = stateKeys,
+       .installer = installer,
+       .marks = marks,
+       .mappings = []() { return kj::Vector<kj::String>(); },
+       .uuid = []() { return kj::str(kUuid); },
+       .say = [this](kj::StringPtr line) { said += line.cStr(); },
+       .report = [this](kj::StringPtr, const VolumeReport& r) { reported = r.error.cStr(); },
+       .backups = []() -> kj::Maybe<kj::String> { return kj::str("/backups"); },
+       .reportKeys = [this](kj::StringPtr,
+                            const KeysReport& report) { keys = report.keys.cStr(); }}};
 
   SystemPartitionsTest() {
     luks.content = Luks::Content::kLuks;
@@ -97,7 +103,7 @@ TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
 // Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot
 // be made.
 TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
-  EncryptionWish a({{0, "a"}}), b({{0, "b"}}), recoverable({{0, "a"}, {4, "*"}});
+  EncryptionRequest a({{0, "a"}}), b({{0, "b"}}), recoverable({{0, "a"}, {4, "*"}});
   auto failLast = [&](const char* what, kj::Function<void()> work) {
     luks.failAt = 0;
     for (auto before = luks.slots; luks.failAt == 0; luks.slots = before) {
@@ -128,7 +134,7 @@ TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
 
 // Catches: a default that is written out and counts as a change, for which a volume is to be reset.
 TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
-  EncryptionWish plain({{0, "a"}}), written({{0, "a"}}), other({{0, "a"}});
+  EncryptionRequest plain({{0, "a"}}), written({{0, "a"}}), other({{0, "a"}});
   written.root.setKeySize(512);
   written.root.setBlockSize(512);
   other.root.setKeySize(256);
@@ -140,7 +146,7 @@ TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
 // Catches: a config that is stored and whose keys are not in the header, or the other way round;
 // one that encrypts a mounted partition, or makes it plain, and takes effect in name only.
 TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
-  EncryptionWish a({{0, "a"}}), b({{0, "b"}, {3, ""}});
+  EncryptionRequest a({{0, "a"}}), b({{0, "b"}, {3, ""}});
   EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kMachineKey}}));
   EXPECT_EQ(persisted, 1u);
@@ -180,7 +186,7 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
 // Catches: a change that fails after its config was stored and counts as not applied: the config of
 // before, applied once more, would have no key that opens the volume.
 TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
-  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
+  EncryptionRequest a({{0, "a"}}), b({{0, "b"}});
   unsigned stored = 0;
   for (unsigned at = 1; at < 30; ++at) {
     SCOPED_TRACE(at);
@@ -204,9 +210,9 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
 }
 
 // Catches: keys of a volume that was opened without its config and that stay as they were; a boot
-// that fails because of them; a mismatch that nobody hears of.
+// that fails because of them; a mismatch that is not reported.
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
-  EncryptionWish wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
+  EncryptionRequest wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
   luks.slots = {{0, kMachineKey}, {9, "old"}};
   EXPECT_EQ(putRight(kMapping, wanted.get()), "") << "a predecessor has opened it";
   EXPECT_EQ(luks.steps, "");
@@ -224,7 +230,7 @@ TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
 // Catches: a config that has only opened the volume and whose keys replace those of the config that
 // is stored on it; the key without which the next boot could not open it, removed.
 TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
-  EncryptionWish source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
+  EncryptionRequest source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
   luks.slots = {{0, "a"}, {3, "b"}, {9, "old"}};
   auto all = luks.slots;
   partitions.prepare(encrypted(), "EPHEMERAL", source.get(), KeyCare::kLeave).wait(scope);
@@ -246,10 +252,10 @@ TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
 // key and needs the source for ever; a cut in between after which neither the machine nor the
 // source opens it; a recovery key that is lost by being used.
 TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
-  EncryptionWish stored({{0, "b"}, {1, ""}, {7, "*"}});
-  EncryptionWish recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
+  EncryptionRequest stored({{0, "b"}, {1, ""}, {7, "*"}});
+  EncryptionRequest recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
   struct Row {
-    EncryptionWish& source;
+    EncryptionRequest& source;
     std::string opener;
     Keys before, after;
   };
@@ -277,7 +283,7 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
       if (at == 0) EXPECT_EQ(said, "");
     }
   }
-  // What cannot be handed over is told by the slots that the disk has.
+  // A key that cannot be handed over is reported by the slots that the disk has.
   luks.slots = {{7, "recovery"}};
   luks.failAt = luks.calls = 0;
   luks.backedUp = luks.marked = false;
@@ -291,7 +297,7 @@ TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
   luks.slots = {{2, kMachineKey}};
   auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kMapping);
-  EncryptionWish same({{2, ""}});
+  EncryptionRequest same({{2, ""}});
   EXPECT_EQ(putRight(kMapping, same.get()), "");
   EXPECT_EQ(luks.calls, 1u);  // what the header says
   luks.slots[7] = "old";
@@ -302,7 +308,7 @@ TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
 // Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a
 // table of keys that does not know it.
 TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
-  EncryptionWish how({{0, "a"}, {4, "*"}});
+  EncryptionRequest how({{0, "a"}, {4, "*"}});
   auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4).wait(scope);
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {4, made.cStr()}}));
   EXPECT_EQ(keys, "0 static, 4 recovery");
@@ -318,7 +324,7 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
 // slot of another key then, or after reading what is gone.
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   auto stored = kj::newPromiseAndFulfiller<void>();
-  EncryptionWish before({{0, "a"}}), after({{0, "b"}});
+  EncryptionRequest before({{0, "a"}}), after({{0, "b"}});
   auto changing = partitions.change(kj::str(kMapping), "EPHEMERAL", before.get(), after.get(),
                                     KeyChangeExtent::kWhole,
                                     [&]() -> kj::Promise<void> { return kj::mv(stored.promise); });
@@ -343,7 +349,7 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
 // Catches: a key that is half made because its caller has gone away: the one of before is gone, and
 // the header counts as one that is being changed.
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
-  EncryptionWish how({{0, "a"}, {4, "*"}});
+  EncryptionRequest how({{0, "a"}, {4, "*"}});
   luks.slots[4] = "of before";
   {
     auto gone = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4);
@@ -358,15 +364,20 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
 // Catches: a machine with another UUID than the one that its keys were made of, and that takes no
 // config any more.
 TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
-  SystemPartitions weak({luks, stateKeys, installer, marks,
-                         []() { return kj::Vector<kj::String>(); }, []() { return kj::String(); },
-                         [](kj::StringPtr) {}, [](kj::StringPtr, const VolumeReport&) {},
-                         []() -> kj::Maybe<kj::String> { return nullptr; },
-                         [](kj::StringPtr, const KeysReport&) {}});
+  SystemPartitions weak({.luks = luks,
+                         .stateKeys = stateKeys,
+                         .installer = installer,
+                         .marks = marks,
+                         .mappings = []() { return kj::Vector<kj::String>(); },
+                         .uuid = []() { return kj::String(); },
+                         .say = [](kj::StringPtr) {},
+                         .report = [](kj::StringPtr, const VolumeReport&) {},
+                         .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
+                         .reportKeys = [](kj::StringPtr, const KeysReport&) {}});
   luks.slots = {{0, kMachineKey}, {1, "a"}};
-  EncryptionWish before({{0, ""}, {1, "a"}}), after({{1, "a"}, {2, "b"}}), alone({{0, ""}});
+  EncryptionRequest before({{0, ""}, {1, "a"}}), after({{1, "a"}, {2, "b"}}), alone({{0, ""}});
   weak.checkChange(kMapping, "EPHEMERAL", before.get(), after.get());
-  auto change = [&](EncryptionWish& from) {
+  auto change = [&](EncryptionRequest& from) {
     weak.change(kj::str(kMapping), "EPHEMERAL", from.get(), after.get(), KeyChangeExtent::kWhole,
                 []() -> kj::Promise<void> { return kj::READY_NOW; })
         .wait(scope);
@@ -380,13 +391,18 @@ TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
 
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would
 // find.
-TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
-  SystemPartitions weak(
-      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
-       []() { return kj::str("00000000-0000-0000-0000-000000000000"); }, [](kj::StringPtr) {},
-       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
-       [](kj::StringPtr, const KeysReport&) {}});
-  EncryptionWish own({{0, ""}}), text({{0, "a"}});
+TEST_F(SystemPartitionsTest, AWeakUuidIsReportedAtOnce) {
+  SystemPartitions weak({.luks = luks,
+                         .stateKeys = stateKeys,
+                         .installer = installer,
+                         .marks = marks,
+                         .mappings = []() { return kj::Vector<kj::String>(); },
+                         .uuid = []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
+                         .say = [](kj::StringPtr) {},
+                         .report = [](kj::StringPtr, const VolumeReport&) {},
+                         .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
+                         .reportKeys = [](kj::StringPtr, const KeysReport&) {}});
+  EncryptionRequest own({{0, ""}}), text({{0, "a"}});
   auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
               HasSubstr("no key can be made of nodeID"));
@@ -395,13 +411,13 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsToldAtOnce) {
   partitions.check("STATE", own.get());
 }
 
-// Catches: a header that was replaced and nobody hears of; keys that were removed, or a volume that
-// is gone, and whose backup is still there.
+// Catches: a header that was replaced without a report; keys that were removed, or a volume that is
+// gone, and whose backup is still there.
 TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   Volume volume;
   volume.device.name = kj::str("vda6");
   volume.content = Superblock{FileSystem::kLuks, kj::str()};
-  EncryptionWish a({{0, "a"}}), b({{0, "b"}});
+  EncryptionRequest a({{0, "a"}}), b({{0, "b"}});
   partitions.prepare(volume, "EPHEMERAL", a.get()).wait(scope);
   EXPECT_EQ(luks.kept, luks.slots);
   EXPECT_EQ(reported, "");

@@ -11,8 +11,8 @@ namespace {
 
 constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
 
-[[noreturn]] void refusePartition(kj::String why) {
-  fail(ErrorKind::kFailedPrecondition, why);
+[[noreturn]] void refusePartition(kj::String problem) {
+  fail(ErrorKind::kFailedPrecondition, problem);
 }
 
 // Why it cannot be used; none when it can.
@@ -31,7 +31,7 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
 [[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
   bool luks = found.content == Luks::Content::kLuks;
   if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
-  refusePartition(kj::str(node, " holds something, but no file system that can be read"));
+  refusePartition(kj::str(node, " is not empty, but has no readable file system"));
 }
 
 }  // namespace
@@ -53,8 +53,8 @@ kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::Strin
                             kj::strArray(nodes, ", "),
                             "; remove the disks that are not this node's"));
   }
-  KJ_IF_MAYBE (why, unfit(*named[0])) {
-    refusePartition(kj::str(label, ": ", named[0]->device.node(), " ", *why));
+  KJ_IF_MAYBE (problem, unfit(*named[0])) {
+    refusePartition(kj::str(label, ": ", named[0]->device.node(), " ", *problem));
   }
   return *named[0];
 }
@@ -258,7 +258,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
   deps.report(label, report);
   KJ_IF_MAYBE (wanted, how) {
     auto settings = settingsOf(*wanted, label, deps.uuid());
-    co_await tellKeys(label, kj::str(report.location), settings);
+    co_await inspectAndReportKeys(label, kj::str(report.location), settings);
   }
   co_return kj::mv(mountable);
 }
@@ -304,7 +304,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   co_return kj::mv(mountable);
 }
 
-// What mkfs has left may look like anything; a LUKS header it cannot have left, nor another file
+// The remains of mkfs may look like anything; a LUKS header it cannot have left, nor another file
 // system.
 kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
   bool installing = volume.device.partitionName != label;

@@ -1,10 +1,10 @@
-// STATE and EPHEMERAL between partition and mount: what is to be mounted of such a partition, with
-// a file system on it in any case. A plain one is mounted itself; of an encrypted one, its mapping
-// is.
+// STATE and EPHEMERAL between partition and mount: finds or makes the device that is mounted of
+// such a partition, with a file system on it in any case. A plain one is mounted itself; of an
+// encrypted one, its mapping is.
 //
-// A partition that is empty gets what the config wants: encryption, then a file system. One that is
-// not as the config wants it is refused, and nothing is written, to it or about it; so is one that
-// no key opens (machined/disk/encryption/open-encrypted-volume.h). A cut at any line is finished by
+// An empty partition gets what the config asks for: encryption, then a file system. One that is not
+// as the config wants it is refused, and nothing is written, to it or about it; so is one that no
+// key opens (machined/disk/encryption/open-encrypted-volume.h). A cut at any line is finished by
 // doing it again: a plain file system has a mark while it is made (format-marks.h), set only when
 // the partition was seen to be empty; an encrypted volume says itself how far it is. While a system
 // is being installed there is no mark, for the next installation empties the partition itself.
@@ -24,7 +24,7 @@
 // with would be readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL
 // while STATE is plain: the backup has its keys of before, which are not to be found on a disk.
 //
-// What has become of each is told to `report`, for the resource VolumeStatuses.
+// The outcome of each goes to `report`, for the resource VolumeStatuses.
 #pragma once
 
 #include "machined/disk/encryption/luks-header-guard.h"
@@ -47,7 +47,7 @@ struct VolumeReport {
   kj::String error;          // or, of one that is ready, what was put right
 };
 
-// What its header has now.
+// The keys that its header has now.
 struct KeysReport {
   kj::Vector<unsigned> slots;
   kj::String keys;  // of the slots in use, as keysText() says it
@@ -82,8 +82,8 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     // Of one that was reported.
     kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
     // The same: why it cannot be used, although it is as it should be.
-    kj::Function<void(kj::StringPtr label, kj::StringPtr why)> reportFailure = [](kj::StringPtr,
-                                                                                  kj::StringPtr) {};
+    kj::Function<void(kj::StringPtr label, kj::StringPtr problem)> reportFailure =
+        [](kj::StringPtr, kj::StringPtr) {};
   };
   explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
 
@@ -98,7 +98,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   // The mounting of what is ready. One that fails is reported: its disk may have stopped working.
   kj::Promise<void> mounting(kj::StringPtr label, kj::Promise<void> work);
 
-  // What findNamed() finds. What it refuses is reported, for then nothing else is looked at.
+  // The volume that findNamed() finds. A refusal is reported, for then nothing else is looked at.
   kj::Maybe<const Volume&> find(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                 kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
 
@@ -141,7 +141,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
 
   // Of the volume that is mounted as `node`, and goes on being used: its keys become those of
   // `after`, and `persist` is called when a boot can begin to rely on them. With kWhole,
-  // checkChange() comes first. `step` hears what is about to be done.
+  // checkChange() comes first. `step` is called with each step before it is done.
   kj::Promise<void> change(
       kj::String node, kj::StringPtr label, Encryption before, Encryption after,
       KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
@@ -160,9 +160,9 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   unsigned turnsOfState = 0, turnsOfOther = 0;
   kj::ForkedPromise<void> lastOfState = kj::Promise<void>(kj::READY_NOW).fork(),
                           lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
-  // Whose keys putRight() is for.
+  // The partition whose keys putRight() changes.
   struct OpenedBy {
-    unsigned slot;                       // kKeySlots: not to be told from the settings
+    unsigned slot;                       // kKeySlots: unknown from the settings alone
     kj::Maybe<VolumeSettings> settings;  // none: the machine's own key, at whatever slot, or META's
   };
   kj::Maybe<OpenedBy> openedBy;
@@ -173,9 +173,9 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& e) override;
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
   void reportKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
-  // What its header has now. Does not reject: nothing depends on its being told.
-  kj::Promise<void> tellKeys(kj::StringPtr label, kj::String device,
-                             const VolumeSettings& settings);
+  // Reports the keys that its header has now. Does not reject: nothing depends on the report.
+  kj::Promise<void> inspectAndReportKeys(kj::StringPtr label, kj::String device,
+                                         const VolumeSettings& settings);
   kj::Maybe<kj::String> backupOf(kj::StringPtr label);
   kj::Promise<Mountable> makeMountable(Luks& luks, const Volume& volume, kj::StringPtr label,
                                        kj::String mapped, Luks::Opened opened);
@@ -189,7 +189,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
                                           config::Encryption::Reader how, KeyCare care,
                                           VolumeReport& report);
-  // Whether anything was changed.
+  // True if anything was changed.
   kj::Promise<bool> putRightIfOpened(kj::String device, const Luks::Found& found,
                                      const VolumeSettings& settings, PersistKeys persist);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);

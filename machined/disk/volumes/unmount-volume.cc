@@ -15,8 +15,8 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kPatience = 5 * kj::SECONDS;
-constexpr auto kAskPatience = 1 * kj::SECONDS;  // to find who keeps it busy
+constexpr auto kTimeout = 5 * kj::SECONDS;
+constexpr auto kFindUsersTimeout = 1 * kj::SECONDS;  // to find who keeps it busy
 constexpr auto kAgain = 50 * kj::MILLISECONDS;
 
 bool hasUpperLayerIn(kj::ArrayPtr<const char> options, kj::StringPtr path) {
@@ -29,7 +29,7 @@ struct Open {
   kj::String process, file;
 };
 
-// What a link in /proc leads to, if that is on the device.
+// The target of a link in /proc, if that is on the device.
 kj::Maybe<kj::String> leadsTo(kj::StringPtr link, dev_t device) {
   struct stat info;
   if (stat(link.cStr(), &info) != 0 || info.st_dev != device) return nullptr;
@@ -116,7 +116,7 @@ kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc) {
 }
 
 kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target) {
-  auto deadline = timer.now() + kPatience;
+  auto deadline = timer.now() + kTimeout;
   while (isMountPoint(target, readFile("/proc/self/mountinfo"))) {
     int error = co_await uv.blocking([path = kj::str(target)]() { return unmountOnce(path); })
                     .exclusiveJoin(timer.atTime(deadline).then([]() { return ETIMEDOUT; }));
@@ -125,14 +125,15 @@ kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, k
     if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {
       kj::Maybe<kj::String> user;
       if (error == EBUSY) {
-        auto tooLong =
-            timer.afterDelay(kAskPatience).then([]() -> kj::Maybe<kj::String> { return nullptr; });
+        auto tooLong = timer.afterDelay(kFindUsersTimeout).then([]() -> kj::Maybe<kj::String> {
+          return nullptr;
+        });
         user = co_await uv.blocking([path = kj::str(target)]() { return userOf(path); })
                    .exclusiveJoin(kj::mv(tooLong));
       }
       co_return kj::str(
           "cannot unmount ", target, ": ",
-          error == ETIMEDOUT ? kj::str("not done within ", kPatience / kj::SECONDS, " s")
+          error == ETIMEDOUT ? kj::str("not done within ", kTimeout / kj::SECONDS, " s")
                              : kj::str(strerror(error)),
           user.map([](kj::String& u) { return kj::str("; ", u); }).orDefault(kj::String()));
     }

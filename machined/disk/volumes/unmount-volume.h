@@ -1,9 +1,8 @@
-// Unmounting in order: what is mounted on top of a volume, the volume itself, and who keeps it
-// busy.
+// Unmounts a volume after the mounts on top of it, and finds the processes that keep it busy.
 //
-// What is written and not on the disk yet is written by it, so it can take long and is done in the
-// thread pool. What cannot be unmounted is told, with whoever uses it, and left to process 1, which
-// ends all processes and tries again: nothing keeps a machine from going down.
+// Data that is not on the disk yet is written by it, so it can take long and is done in the thread
+// pool. A mount that cannot be unmounted is reported, with the processes that use it, and left to
+// process 1, which ends all processes and tries again: nothing keeps a machine from shutting down.
 #pragma once
 
 #include <kj/string.h>
@@ -14,8 +13,8 @@
 
 namespace talos::machined {
 
-// What has to go before `path` can: mount points, in the order in which they can be unmounted.
-// `mountinfo` is the text of /proc/self/mountinfo.
+// The mounts that have to go before `path` can: mount points, in the order in which they can be
+// unmounted. `mountinfo` is the text of /proc/self/mountinfo.
 enum class MountsOn {
   kBelow,       // anything mounted somewhere below it
   kOverlays,    // elsewhere, with an upper layer in it

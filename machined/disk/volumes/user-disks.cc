@@ -11,19 +11,19 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kDiskPatience = 60 * kj::SECONDS;  // a journal is replayed first
+constexpr auto kDiskTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 
-[[noreturn]] void refuseDisk(kj::String why) {
-  fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", why));
+[[noreturn]] void refuseDisk(kj::String problem) {
+  fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", problem));
 }
 
 }  // namespace
 
 const Volume& userPartition(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device,
                             size_t index) {
-  size_t seen = 0;
+  size_t position = 0;
   for (auto& v : volumes) {
-    if (v.device.whole || kj::str("/dev/", v.device.disk) != device || seen++ < index) continue;
+    if (v.device.whole || kj::str("/dev/", v.device.disk) != device || position++ < index) continue;
     auto node = v.device.node();
     if (v.problem.size() > 0) refuseDisk(kj::str(node, " ", v.problem));
     if (v.device.readOnly) refuseDisk(kj::str(node, " is read-only"));
@@ -59,8 +59,8 @@ kj::Promise<void> UserDisks::mountOne(const Volume& volume, kj::StringPtr mountp
     return openFileSystem(node, FileSystem::kXfs, MountAccess::kReadWrite, MountUse::kPrograms);
   });
   auto opened = co_await within(
-      timer, kDiskPatience, kj::mv(opening),
-      kj::str("mounting ", node, " timed out after ", kDiskPatience / kj::SECONDS, " s"));
+      timer, kDiskTimeout, kj::mv(opening),
+      kj::str("mounting ", node, " timed out after ", kDiskTimeout / kj::SECONDS, " s"));
   makeDirectories(mountpoint, 0700);
   attach(opened, mountpoint);
   say(kj::str("machine.disks: ", node, " (xfs) mounted at ", mountpoint));

@@ -15,12 +15,12 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kDevicePatience = 10 * kj::SECONDS;
-constexpr auto kReadPatience = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
+constexpr auto kDeviceTimeout = 10 * kj::SECONDS;
+constexpr auto kReadTimeout = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
 // Drives do not report a disc by themselves.
 constexpr auto kLookAgain = 2 * kj::SECONDS;
 
-// What jobs of the pool share, one after the other.
+// State that jobs of the pool share, one after the other.
 struct OpenDevice : public kj::AtomicRefcounted {
   kj::AutoCloseFd fd;
   kj::String problem = kj::String();
@@ -47,7 +47,7 @@ struct Probed {
   kj::String problem = kj::String();  // as Volume's
 };
 
-// What is on a device. Does not reject for what the device does, nor for what is on it.
+// Probes a device. Does not reject for a fault of the device, nor for its content.
 kj::Promise<Probed> probeDevice(UvLoop& uv, ForeignBytes& foreign, kj::String node) {
   auto device = kj::atomicRefcounted<OpenDevice>();
   auto& opened = *device;
@@ -113,13 +113,13 @@ kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::St
 }
 
 void RealVolumes::sayOnce(kj::String line) {
-  if (told.find(line) != nullptr) return;
+  if (reported.find(line) != nullptr) return;
   say(line);
-  told.insert(kj::mv(line));
+  reported.insert(kj::mv(line));
 }
 
 template <typename T>
-kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::Duration patience,
+kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::Duration timeout,
                                                 kj::Promise<T> job) {
   auto late = [this, name = kj::str(device.name), node = device.node()]() -> kj::Maybe<T> {
     if (silent.find(name) == nullptr) silent.insert(kj::str(name));
@@ -127,7 +127,7 @@ kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::D
     return nullptr;
   };
   return job.then([](T&& answer) -> kj::Maybe<T> { return kj::mv(answer); })
-      .exclusiveJoin(timer.afterDelay(patience).then(kj::mv(late)));
+      .exclusiveJoin(timer.afterDelay(timeout).then(kj::mv(late)));
 }
 
 kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
@@ -135,7 +135,7 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
   auto& about = volume.device;
   if (silent.find(about.name) == nullptr) {
     auto job = probeDevice(uv, foreign, about.node());
-    KJ_IF_MAYBE (probed, co_await answered(about, kDevicePatience, kj::mv(job))) {
+    KJ_IF_MAYBE (probed, co_await answered(about, kDeviceTimeout, kj::mv(job))) {
       volume.content = kj::mv(probed->content);
       volume.problem = kj::mv(probed->problem);
       if (about.whole && !divided && probed->lostTable) {
@@ -144,7 +144,7 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
       co_return kj::mv(volume);
     }
   }
-  volume.problem = kj::str("did not respond within ", kDevicePatience / kj::SECONDS, " s");
+  volume.problem = kj::str("did not respond within ", kDeviceTimeout / kj::SECONDS, " s");
   co_return kj::mv(volume);
 }
 
@@ -189,9 +189,9 @@ kj::Promise<void> RealVolumes::loadDrivers() {
 
 kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
                                                       kj::Array<kj::String> names, size_t limit,
-                                                      kj::Duration patience) {
+                                                      kj::Duration timeout) {
   auto wanted = kj::str(label);
-  auto deadline = timer.now() + patience;
+  auto deadline = timer.now() + timeout;
   DeviceEvents events(port);
   for (;;) {
     auto changed = events.next();
@@ -208,11 +208,11 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
       auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(names), limit]() {
         return readFiles(node, type, names, limit);
       });
-      KJ_IF_MAYBE (files, co_await answered(volume->device, kReadPatience, kj::mv(job))) {
+      KJ_IF_MAYBE (files, co_await answered(volume->device, kReadTimeout, kj::mv(job))) {
         co_return kj::mv(*files);
       }
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str(node, " timed out after ", kReadPatience / kj::SECONDS, " s"));
+           kj::str(node, " timed out after ", kReadTimeout / kj::SECONDS, " s"));
     }
     if (timer.now() >= deadline) co_return nullptr;
     co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));

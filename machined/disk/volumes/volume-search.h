@@ -46,11 +46,11 @@ class Volumes {
   // The encrypted volumes that are open now, and what is in them.
   virtual kj::Promise<kj::Vector<Volume>> lookIntoOpen() = 0;
   // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
-  // for it to appear for at most `patience` (drives and discs come late), then for it to be read.
-  // None: no such volume.
-  // Throws naming the device and the cause when it is there and cannot be read.
+  // for it to appear for at most `timeout` (drives and discs come late), then for it to be read.
+  // None: no such volume. Throws naming the device and the cause when it is there and cannot be
+  // read.
   virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
-                                                   size_t limit, kj::Duration patience) = 0;
+                                                   size_t limit, kj::Duration timeout) = 0;
 };
 
 // Those of this machine.
@@ -63,7 +63,7 @@ class RealVolumes final : public Volumes {
   kj::Promise<kj::Vector<Volume>> look() override;
   kj::Promise<kj::Vector<Volume>> lookIntoOpen() override;
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
-                                           size_t limit, kj::Duration patience) override;
+                                           size_t limit, kj::Duration timeout) override;
 
  private:
   UvLoop& uv;
@@ -71,13 +71,13 @@ class RealVolumes final : public Volumes {
   kj::Timer& timer;
   ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
-  kj::String sys;                  // where sysfs is
-  kj::TreeSet<kj::String> silent;  // devices that did not answer
-  kj::TreeSet<kj::String> told;    // said once
+  kj::String sys;                    // where sysfs is
+  kj::TreeSet<kj::String> silent;    // devices that did not answer
+  kj::TreeSet<kj::String> reported;  // said once
 
   // None when it takes too long.
   template <typename T>
-  kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration patience,
+  kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration timeout,
                                      kj::Promise<T> job);
   kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
   kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);

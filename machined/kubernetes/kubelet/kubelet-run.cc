@@ -131,7 +131,7 @@ kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)>
 ContainerSpec KubeletRun::container() {
   KJ_IF_MAYBE (what, prepared) {
     auto spec = kubeletContainer(what->spec());
-    spec.capabilities = capabilitiesHere();
+    spec.capabilities = grantableCapabilities();
     return spec;
   }
   fail(ErrorKind::kUnavailable, "what the kubelet is to run with is not known yet");

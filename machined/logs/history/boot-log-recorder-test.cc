@@ -64,9 +64,18 @@ struct BootRecorderTest : testing::Test {
           events(test.clock, process1),
           store(test.registry, test.clock),
           recorder(BootRecorder::Dependencies{
-              test.uv, test.timer, test.clock, logs, events, store, kj::str(boot), kj::str("v1"),
-              [&test](kj::StringPtr line) { test.said.add(kj::str(line)); }, test.folder,
-              test.pstore, test.issued}) {}
+              .uv = test.uv,
+              .timer = test.timer,
+              .clock = test.clock,
+              .logs = logs,
+              .events = events,
+              .store = store,
+              .bootId = kj::str(boot),
+              .version = kj::str("v1"),
+              .say = [&test](kj::StringPtr line) { test.said.add(kj::str(line)); },
+              .folder = test.folder,
+              .pstore = test.pstore,
+              .issuedFile = test.issued}) {}
   };
   kj::Own<Brain> start(kj::StringPtr boot, bool kept = true) {
     auto brain = kj::heap<Brain>(*this, boot);
@@ -152,7 +161,7 @@ TEST_F(BootRecorderTest, TheReasonAndTheEndAreKept) {
   EXPECT_EQ("the last line\n", previous(*brain, "machined"));
 }
 
-// Catches: last words that stay in the firmware until it is full, or that show the token of the
+// Catches: a crash log that stays in the firmware until it is full, or that show the token of the
 // command line.
 TEST_F(BootRecorderTest, TheKernelsLastWordsGoToTheBootThatSaidThem) {
   start("b1");
@@ -189,9 +198,9 @@ TEST_F(BootRecorderTest, WhatIsUnknownIsSaid) {
   EXPECT_THAT(previous(*brain, "boot"), HasSubstr("NotFound"));
 }
 
-// Catches: a disk that fails, for which the boot ends, which is told every two seconds, or after
-// which nothing is kept although it was mended.
-TEST_F(BootRecorderTest, ADiskThatFailsIsToldOnce) {
+// Catches: a disk that fails, for which the boot ends, which is reported every two seconds, or
+// after which nothing is kept although it was mended.
+TEST_F(BootRecorderTest, ADiskThatFailsIsReportedOnce) {
   tree.file("boots", "not a folder");
   auto brain = start("b1");
   brain->logs.append("apid", "one\n"_kj);
@@ -247,7 +256,7 @@ TEST_F(BootRecorderTest, ADiskThatHangsKeepsNobody) {
 }
 
 // Catches: a damaged folder of the boot before for which this one is not recorded.
-TEST_F(BootRecorderTest, LastWordsThatCannotBeKeptAreTold) {
+TEST_F(BootRecorderTest, LastWordsThatCannotBeKeptAreReported) {
   start("b1");
   tree.directory("pstore");
   tree.file("pstore/dmesg-efi-1", "Panic#1 Part1\n", 0600);

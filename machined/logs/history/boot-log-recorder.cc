@@ -13,13 +13,13 @@
 namespace talos::machined {
 namespace {
 
-// What is read from the rings at once, for one job.
+// The bytes read from the rings for one job.
 constexpr size_t kMostAtOnce = 1u << 20;
 constexpr size_t kEventsAtOnce = 64;
 // A disk that takes longer does not answer: the boot, the end of the machine and a new brain go on.
-constexpr auto kDiskPatience = 10 * kj::SECONDS;
-constexpr auto kReadPatience = 60 * kj::SECONDS;  // of a client, as for files
-constexpr kj::StringPtr kClosed = "the node goes down, and its STATE is closed"_kj;
+constexpr auto kDiskTimeout = 10 * kj::SECONDS;
+constexpr auto kReadTimeout = 60 * kj::SECONDS;  // of a client, as for files
+constexpr kj::StringPtr kClosed = "the node is shutting down, and its STATE is closed"_kj;
 constexpr kj::StringPtr kCutOff = "the machine was reset or lost its power"_kj;
 constexpr kj::StringPtr kPanic = "kernel panic"_kj;
 
@@ -36,19 +36,19 @@ size_t tailOf(kj::StringPtr text, int count) {
 
 // Before this boot counts as begun, so a brain that dies in between leaves it to the next one.
 // Words of a boot that is not recorded are this one's, so that the next one does not find them.
-void tellPrevious(BootStore& store, kj::Maybe<const BootSummary&> before, kj::StringPtr own,
-                  kj::StringPtr pstore) {
-  auto words = readLastWords(pstore);
+void recordPreviousBoot(BootStore& store, kj::Maybe<const BootSummary&> before, kj::StringPtr own,
+                        kj::StringPtr pstore) {
+  auto crash = readKernelCrashLog(pstore);
   kj::StringPtr id = own;
   KJ_IF_MAYBE (b, before) {
     id = b->id;
-    if (b->reason.size() == 0) store.noteOf(id, "reason", words.panic ? kPanic : kCutOff);
+    if (b->reason.size() == 0) store.noteOf(id, "reason", crash.panic ? kPanic : kCutOff);
   }
   // They may be there from a brain that died before it could forget them.
-  if (words.text.size() > 0 && store.read(id, kLastWords) == nullptr) {
-    store.appendTo(id, kLastWords, words.text);
+  if (crash.text.size() > 0 && store.read(id, kKernelCrashSource) == nullptr) {
+    store.appendTo(id, kKernelCrashSource, crash.text);
   }
-  forget(words);
+  forget(crash);
 }
 
 }  // namespace
@@ -85,9 +85,9 @@ BootRecorder::~BootRecorder() noexcept(false) {}
 // Once for each cause: it is tried again every two seconds.
 void BootRecorder::complain(kj::Exception&& e) {
   auto line = kj::str("warning: cannot keep the record of this boot: ", messageOf(e), "; retrying");
-  if (line == told) return;
+  if (line == lastReported) return;
   deps.say(line);
-  told = kj::mv(line);
+  lastReported = kj::mv(line);
 }
 
 template <typename F>
@@ -110,8 +110,8 @@ kj::Promise<void> BootRecorder::begin(bool kept) {
   recording = true;
   auto opened = kj::newPromiseAndFulfiller<void>();
   regularly = recordOn(kj::mv(opened.fulfiller)).eagerlyEvaluate(nullptr);
-  co_await within(deps.timer, kDiskPatience, kj::mv(opened.promise),
-                  kj::str("opening it timed out after ", kDiskPatience / kj::SECONDS, " s"))
+  co_await within(deps.timer, kDiskTimeout, kj::mv(opened.promise),
+                  kj::str("opening it timed out after ", kDiskTimeout / kj::SECONDS, " s"))
       .catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
 }
 
@@ -137,7 +137,7 @@ kj::Promise<void> BootRecorder::first() {
       if (o->began.size() > 0) return found;  // a new brain
     }
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                        [&]() { tellPrevious(store, before, bootId, pstore); })) {
+                        [&]() { recordPreviousBoot(store, before, bootId, pstore); })) {
       found.problem = kj::str("cannot complete the record of the boot before: ", messageOf(*e));
     }
     store.note("began", now);
@@ -174,7 +174,7 @@ kj::Promise<void> BootRecorder::recordOn(kj::Own<kj::PromiseFulfiller<void>> ope
     try {
       if (!begun) co_await first();
       more = co_await flush();
-      told = kj::String();
+      lastReported = kj::String();
     } catch (...) {
       failure = kj::getCaughtExceptionAsKj();
     }
@@ -226,7 +226,7 @@ kj::Vector<BootRecorder::Piece> BootRecorder::collect() {
     KJ_IF_MAYBE (ring, ringOf(entry.key)) {
       auto newest = ring->newest();
       auto at = entry.value > newest ? 0 : entry.value;  // the ring was damaged, and is another one
-      // What the files would drop again need not be written.
+      // Lines that the files would drop again need not be written.
       if (newest > kMostOfLargeSource) at = kj::max(at, newest - kMostOfLargeSource);
       at = kj::max(at, ring->oldest());
       if (at < newest) at = ring->lineAt(at);
@@ -243,7 +243,7 @@ kj::Vector<BootRecorder::Piece> BootRecorder::collect() {
   return pieces;
 }
 
-// Whether there is more, as after a long time without a disk.
+// True if there is more, as after a long time without a disk.
 kj::Promise<bool> BootRecorder::flush() {
   co_await findCursors();
   auto pieces = collect();
@@ -268,10 +268,10 @@ kj::Promise<bool> BootRecorder::flush() {
   co_return total >= kMostAtOnce;
 }
 
-kj::Promise<void> BootRecorder::reason(kj::String why) {
+kj::Promise<void> BootRecorder::reason(kj::String problem) {
   if (!recording) co_return;
-  auto boots = co_await job([why = kj::mv(why)](BootStore& store) {
-    store.note("reason", why);
+  auto boots = co_await job([problem = kj::mv(problem)](BootStore& store) {
+    store.note("reason", problem);
     store.sync();
     return store.list();
   });
@@ -283,8 +283,8 @@ kj::Promise<void> BootRecorder::end() {
   recording = false;
   ending = true;
   stop->fulfill();
-  co_await within(deps.timer, kDiskPatience, writeLast(),
-                  kj::str("writing it timed out after ", kDiskPatience / kj::SECONDS, " s"))
+  co_await within(deps.timer, kDiskTimeout, writeLast(),
+                  kj::str("writing it timed out after ", kDiskTimeout / kj::SECONDS, " s"))
       .catch_([this](kj::Exception&& e) {
         deps.say(kj::str("warning: cannot keep the end of this boot: ", messageOf(e)));
       });
@@ -330,8 +330,8 @@ kj::Promise<kj::String> BootRecorder::textOf(ReadPool::Client pool, kj::String b
     fail(ErrorKind::kNotFound, kj::str("unknown log \"", source, "\" of boot ", wanted,
                                        "; use one of ", kj::strArray(store.sources(wanted), ", ")));
   });
-  return within(deps.timer, kReadPatience, kj::mv(reading),
-                kj::str(kDoing, " timed out after ", kReadPatience / kj::SECONDS, " s"));
+  return within(deps.timer, kReadTimeout, kj::mv(reading),
+                kj::str(kDoing, " timed out after ", kReadTimeout / kj::SECONDS, " s"));
 }
 
 kj::Promise<void> BootRecorder::readLog(ReadPool::Client pool, kj::String id, kj::String boot,

@@ -1,16 +1,16 @@
-// Keeps what this boot tells on STATE (boot-log-store.h), so that it can be read after the next
+// Keeps the logs of this boot on STATE (boot-log-store.h), so that they can be read after the next
 // one: the lines of all logs, the audit log among them, the events, and why the machine went down.
 //
 // The rings that process 1 holds are the buffer: every two seconds, and when the machine goes down,
 // what is new in them is written and synced, from the position that the files end with. So a crash
 // of the brain loses and doubles nothing; a power cut loses two seconds. The reason of a reboot is
 // on the disk before the services are stopped. A boot that ended without one was cut off: the
-// kernel's last words say why if the machine keeps them (pstore); they are moved into its record.
+// kernel's crash log says why if the machine keeps it (pstore); it is moved into its record.
 //
 // Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and that is
-// said once. A disk that fails is told, and tried again; one that does not answer within 10 s is
-// told, and nothing waits for it any longer: neither the boot, nor a new brain, nor the machine's
-// end.
+// said once. A disk that fails is reported, and tried again; one that does not answer within 10 s
+// is reported, and nothing waits for it any longer: neither the boot, nor a new brain, nor the
+// machine's end.
 #pragma once
 
 #include <kj/timer.h>
@@ -54,8 +54,8 @@ class BootRecorder final {
   // When it is known whether there is a STATE. Does not throw; a second call does nothing.
   kj::Promise<void> begin(bool kept);
   // Why the machine goes down; on disk when it resolves.
-  kj::Promise<void> reason(kj::String why);
-  // The last words of this boot are written and the files closed. Does not throw.
+  kj::Promise<void> reason(kj::String problem);
+  // The end of this boot's logs is written and the files closed. Does not throw.
   kj::Promise<void> end();
 
   // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log. Clients
@@ -73,7 +73,7 @@ class BootRecorder final {
   bool begun = false;    // the folder is there
   IssuedRecords issued;  // the other thing that outlives the boot
   kj::TreeMap<kj::String, uint64_t> cursors;
-  kj::String told;
+  kj::String lastReported;
   kj::Own<kj::PromiseFulfiller<void>> stop;
   kj::ForkedPromise<void> stopped = nullptr;
   kj::Promise<void> regularly = kj::READY_NOW;

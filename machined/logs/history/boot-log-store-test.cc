@@ -154,15 +154,15 @@ TEST_F(BootStoreTest, NobodyElseReadsThem) {
   EXPECT_EQ("none", textOf(store, "b2", "apid"));
 }
 
-// Catches: last words that end up in the boot that reads them.
+// Catches: a crash log that ends up in the boot that reads it.
 TEST_F(BootStoreTest, ABootThatIsOverGetsItsLastWords) {
   opened("b1").append("apid", 1, "x"_kj);
   auto store = opened("b2");
-  auto words = kj::str(kj::repeat('p', 100'000));
-  store.appendTo("b1", kLastWords, words);
+  auto text = kj::str(kj::repeat('p', 100'000));
+  store.appendTo("b1", kKernelCrashSource, text);
   store.noteOf("b1", "reason", "kernel panic");
-  EXPECT_GE(textOf(store, "b1", kLastWords).size(), kMostOfSource / 2 - kMostPiece);
-  EXPECT_EQ("none", textOf(store, "b2", kLastWords));
+  EXPECT_GE(textOf(store, "b1", kKernelCrashSource).size(), kMostOfSource / 2 - kMostPiece);
+  EXPECT_EQ("none", textOf(store, "b2", kKernelCrashSource));
   EXPECT_EQ("kernel panic", store.list()[0].reason);
 }
 

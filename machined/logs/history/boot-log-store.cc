@@ -99,7 +99,7 @@ void BootStore::startFile(Writing& writing, kj::StringPtr bootId, kj::StringPtr 
   auto bytes = readWhole(path);
   writing.size =
       readFrames(bytes.asBytes(), [&](Piece piece) { writing.position = piece.position; });
-  // What a power cut left behind the last whole frame would hide the next one.
+  // Bytes that a power cut left behind the last whole frame would hide the next one.
   if (writing.size < bytes.size()) {
     KJ_SYSCALL(ftruncate(fd, static_cast<off_t>(writing.size)), path);
   }
@@ -231,7 +231,7 @@ void BootStore::removeBeyondBounds() {
     sizes.add(size);
     all += size;
   }
-  // What this one may still write is taken as written.
+  // Bytes that this one may still write count as written.
   constexpr uint64_t kMostOfBoot = kMostOfAll / kMostBoots;
   size_t left = boots.size();
   for (size_t i = 0; i < boots.size(); ++i) {
@@ -276,7 +276,7 @@ BootSummary BootStore::summaryOf(kj::StringPtr bootId) const {
   time_t last = 0;
   for (auto& name : entriesOf(folder(bootId))) {
     struct stat info;
-    if (name.startsWith(kLastWords) || name.startsWith(kBootSource)) continue;
+    if (name.startsWith(kKernelCrashSource) || name.startsWith(kBootSource)) continue;
     auto path = kj::str(folder(bootId), "/", name);
     if (lstat(path.cStr(), &info) == 0) last = std::max(last, info.st_mtime);
   }

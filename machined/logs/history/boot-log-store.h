@@ -1,5 +1,6 @@
-// What boots left behind, on STATE: a folder for each of the newest eight boots, named by its boot
-// id, with the newest part of each source (logs, the audit log, events, the kernel's last words).
+// The logs of earlier boots, on STATE: a folder for each of the newest eight boots, named by its
+// boot id, with the newest part of each source (logs, the audit log, events, the kernel's crash
+// log).
 //
 //   /system/state/boots/<boot id>/<source>.<number>     frames (append-only-frames.h), mode 0600
 //
@@ -23,21 +24,21 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kBootsFolder = "/system/state/boots"_kj;
 
-// 24 MiB of a STATE of 100 MiB (spec boot-and-services.md §6.1): a boot may leave 3 MiB, that is 20
-// sources of 128 KiB and two, who did what and what happened, of 256 KiB.
+// 24 MiB of a STATE of 100 MiB: a boot may leave 3 MiB, that is 20 sources of 128 KiB and two, the
+// audit log and the events, of 256 KiB.
 constexpr unsigned kMostBoots = 8;
 constexpr unsigned kMostSources = 22;
 constexpr size_t kMostOfSource = 128u << 10, kMostOfLargeSource = 256u << 10;
 constexpr uint64_t kMostOfAll = 24u << 20;
 
 constexpr kj::StringPtr kBootSource = "boot"_kj, kEventsSource = "events"_kj,
-                        kLastWords = "kernel-last-words"_kj;
+                        kKernelCrashSource = "kernel-last-words"_kj;
 
 struct BootSummary {
   kj::String id;
   uint64_t number = 0;  // of its boot, counted on this STATE
   kj::String began, version, reason;
-  kj::String ended;  // the time of its last word
+  kj::String ended;  // the time of its last entry
 };
 
 class BootStore {
@@ -55,7 +56,7 @@ class BootStore {
   void note(kj::StringPtr key, kj::StringPtr value);  // a line of `boot`; one line, cut at 1 KiB
   void sync();
 
-  // For a boot that is over; the kernel's last words come with the next one.
+  // For a boot that has ended; the kernel's crash log comes with the next one.
   void appendTo(kj::StringPtr bootId, kj::StringPtr source, kj::ArrayPtr<const char> text);
   void noteOf(kj::StringPtr bootId, kj::StringPtr key, kj::StringPtr value);
 

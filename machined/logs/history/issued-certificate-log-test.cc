@@ -139,11 +139,11 @@ TEST_F(IssuedRecordsTest, TheFileIsBounded) {
 TEST_F(IssuedRecordsTest, ADiskThatFailsIsTriedAgain) {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Store store(registry, clock);
-  unsigned told = 0;
+  unsigned reports = 0;
   tree.directory("issued");
-  IssuedRecords records(uv, timer, store, [&told](kj::StringPtr) { ++told; }, file);
+  IssuedRecords records(uv, timer, store, [&reports](kj::StringPtr) { ++reports; }, file);
   records.begin().wait(io.waitScope);
-  EXPECT_EQ(1u, told);
+  EXPECT_EQ(1u, reports);
   ASSERT_EQ(0, rmdir(file.cStr()));
   issueTo(store, "0a", "10.0.0.2");
   auto& real = io.provider->getTimer();

@@ -137,8 +137,8 @@ kj::Promise<void> IssuedRecords::keepOn(kj::Own<kj::PromiseFulfiller<void>> trie
                                      messageOf(e), "; retrying");
                     })
                     .orDefault(kj::String());
-    if (line.size() > 0 && line != told) say(line);
-    told = kj::mv(line);
+    if (line.size() > 0 && line != lastReported) say(line);
+    lastReported = kj::mv(line);
     tried->fulfill();
     if (last) co_return;
     auto pause = failure == nullptr ? next.then([this]() { return timer.afterDelay(kGather); })

@@ -29,7 +29,7 @@ class IssuedRecords {
   KJ_DISALLOW_COPY_AND_MOVE(IssuedRecords);
 
   // Puts what was kept into the store, and keeps what comes from here on. Once; does not reject: a
-  // disk that fails is told, and tried again.
+  // disk that fails is reported, and tried again.
   kj::Promise<void> begin();
   // After begin(): what is in the store is on disk when it resolves, unless the disk fails.
   kj::Promise<void> end();
@@ -39,7 +39,7 @@ class IssuedRecords {
   kj::Timer& timer;
   Store& store;
   kj::Function<void(kj::StringPtr line)> say;
-  kj::String file, told;
+  kj::String file, lastReported;
   kj::TreeSet<kj::String> kept;
   size_t fileBytes = 0, liveBytes = 0;
   Signal changed;

@@ -20,37 +20,37 @@ constexpr size_t kMostOfFile = 64u << 10;
 
 }  // namespace
 
-LastWords readLastWords(kj::StringPtr folder) {
-  LastWords words;
+KernelCrashLog readKernelCrashLog(kj::StringPtr folder) {
+  KernelCrashLog crash;
   if (folder == kPstoreFolder) {
     // Mounted already, or the kernel has none: both are seen below.
     mount("pstore", folder.cStr(), "pstore", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
   }
   auto* directory = opendir(folder.cStr());
-  if (directory == nullptr) return words;
+  if (directory == nullptr) return crash;
   KJ_DEFER(closedir(directory));
   while (auto* entry = readdir(directory)) {
-    if (entry->d_name[0] == '.' || words.files.size() == kMostFiles) continue;
-    words.files.add(kj::str(folder, "/", entry->d_name));
+    if (entry->d_name[0] == '.' || crash.files.size() == kMostFiles) continue;
+    crash.files.add(kj::str(folder, "/", entry->d_name));
   }
-  std::sort(words.files.begin(), words.files.end());
+  std::sort(crash.files.begin(), crash.files.end());
   kj::Vector<kj::String> lines;
-  for (auto& file : words.files) {
+  for (auto& file : crash.files) {
     kj::runCatchingExceptions([&]() {
       KJ_IF_MAYBE (text, tryReadFile(file, kMostOfFile)) {
         for (auto line : Lines(*text)) {
           lines.add(kj::str(withoutArgumentSecrets(line), "\n"));
-          if (lines.back().startsWith("Panic#")) words.panic = true;
+          if (lines.back().startsWith("Panic#")) crash.panic = true;
         }
       }
     });
   }
-  words.text = kj::strArray(lines, "");
-  return words;
+  crash.text = kj::strArray(lines, "");
+  return crash;
 }
 
-void forget(const LastWords& words) {
-  for (auto& file : words.files) unlink(file.cStr());
+void forget(const KernelCrashLog& crash) {
+  for (auto& file : crash.files) unlink(file.cStr());
 }
 
 }  // namespace talos::machined

@@ -1,5 +1,5 @@
-// What the kernel of the boot before had to say when it died, where the firmware keeps it for us
-// (pstore). Blocking.
+// The last kernel messages of a boot that ended in a crash, where the firmware keeps them (pstore).
+// Blocking.
 #pragma once
 
 #include <kj/string.h>
@@ -9,14 +9,14 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kPstoreFolder = "/sys/fs/pstore"_kj;
 
-struct LastWords {
+struct KernelCrashLog {
   kj::String text;               // without the secrets of the command line
   bool panic = false;            // not only a warning that was kept
   kj::Vector<kj::String> files;  // for forget()
 };
 // Mounts the machine's own if the kernel has it. Empty text: there are none.
-LastWords readLastWords(kj::StringPtr folder);
+KernelCrashLog readKernelCrashLog(kj::StringPtr folder);
 // When they are safe: the firmware has room for a few.
-void forget(const LastWords& words);
+void forget(const KernelCrashLog& crash);
 
 }  // namespace talos::machined

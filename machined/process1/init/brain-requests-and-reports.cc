@@ -75,30 +75,30 @@ void Loop::carryOut(Packet& received) {
   const auto& request = *reinterpret_cast<const Request*>(packet);
   missed = 0;  // every request is a sign of life
   cannotStart = false;
-  switch (request.ask) {
-    case Ask::kSpawn:
+  switch (request.kind) {
+    case RequestKind::kSpawn:
       spawn(*reinterpret_cast<const Spawn*>(packet), received);
       break;
-    case Ask::kSignal:
+    case RequestKind::kSignal:
       signalChild(request);
       break;
-    case Ask::kAcknowledge:
+    case RequestKind::kAcknowledge:
       acknowledge(request.sequence);
       break;
-    case Ask::kHold:
+    case RequestKind::kHold:
       hold(request, received.fds[0]);
       received.fds[0] = -1;  // kept, or closed by hold()
       break;
-    case Ask::kDrop:
+    case RequestKind::kDrop:
       drop(request);
       break;
-    case Ask::kBeat:
+    case RequestKind::kBeat:
       beaten = true;
       break;
-    case Ask::kBegun:
-      wishBegun(request.argument);
+    case RequestKind::kBegun:
+      powerActionBegun(request.argument);
       break;
-    case Ask::kReboot:
+    case RequestKind::kReboot:
       goDown(request.argument, settings.termGraceMs, console);
   }
 }
@@ -212,7 +212,7 @@ bool Loop::sendNext() {
   if (replyCount > 0) {
     const Reply& r = replies[replyFirst];
     Report report = {};
-    report.tell = Tell::kReply;
+    report.kind = ReportKind::kReply;
     report.id = r.id;
     report.code = r.code;
     memcpy(report.text, r.text, kReasonSize);
@@ -230,14 +230,14 @@ bool Loop::sendNext() {
     return true;
   }
   if (sendExit()) return true;
-  for (auto wish : {Wish::kPowerOff, Wish::kReboot}) {
-    uint32_t bit = 1u << static_cast<int>(wish);
-    if ((wishes & ~wishesTold & bit) == 0) continue;
+  for (auto action : {PowerAction::kPowerOff, PowerAction::kReboot}) {
+    uint32_t bit = 1u << static_cast<int>(action);
+    if ((pendingActions & ~announcedActions & bit) == 0) continue;
     Report report = {};
-    report.tell = Tell::kWish;
-    report.code = static_cast<int32_t>(wish);
+    report.kind = ReportKind::kPowerAction;
+    report.code = static_cast<int32_t>(action);
     if (!send(report)) return false;
-    wishesTold |= bit;
+    announcedActions |= bit;
     return true;
   }
   return false;
@@ -247,7 +247,7 @@ bool Loop::sendInventory() {
   Report report = {};
   switch (stage) {
     case Stage::kWelcome:
-      report.tell = Tell::kWelcome;
+      report.kind = ReportKind::kWelcome;
       report.sequence = brains;
       if (!send(report)) return false;
       stage = Stage::kSurvivors;
@@ -257,7 +257,7 @@ bool Loop::sendInventory() {
       for (; cursor < kMaxChildren; ++cursor) {
         Child& c = children[cursor];
         if ((c.state != State::kRunning && c.state != State::kStarting) || c.replyTo != 0) continue;
-        report.tell = Tell::kSurvivor;
+        report.kind = ReportKind::kSurvivor;
         report.pid = c.pid;
         memcpy(report.name, c.name, kNameSize);
         if (!send(report, c.pidfd)) return false;
@@ -271,7 +271,7 @@ bool Loop::sendInventory() {
     case Stage::kHeld:
       for (; cursor < kMaxHeld; ++cursor) {
         if (held[cursor].fd < 0) continue;
-        report.tell = Tell::kHeld;
+        report.kind = ReportKind::kHeld;
         memcpy(report.name, held[cursor].name, kNameSize);
         if (!send(report, held[cursor].fd)) return false;
         ++cursor;
@@ -280,7 +280,7 @@ bool Loop::sendInventory() {
       stage = Stage::kReady;
       return true;
     case Stage::kReady:
-      report.tell = Tell::kReady;
+      report.kind = ReportKind::kReady;
       if (!send(report)) return false;
       stage = Stage::kRunning;
       return true;
@@ -290,24 +290,24 @@ bool Loop::sendInventory() {
   return false;
 }
 
-// The oldest exit that this brain has not been told.
+// The oldest exit that was not reported to this brain.
 bool Loop::sendExit() {
   Child* oldest = nullptr;
   for (auto& c : children) {
-    if (c.state == State::kEnded && !c.told &&
+    if (c.state == State::kEnded && !c.exitReported &&
         (oldest == nullptr || c.sequence < oldest->sequence)) {
       oldest = &c;
     }
   }
   if (oldest == nullptr) return false;
   Report report = {};
-  report.tell = Tell::kExit;
+  report.kind = ReportKind::kExit;
   report.sequence = oldest->sequence;
   report.pid = oldest->pid;
   report.code = oldest->status;
   memcpy(report.name, oldest->name, kNameSize);
   if (!send(report)) return false;
-  oldest->told = true;
+  oldest->exitReported = true;
   return true;
 }
 

@@ -1,4 +1,4 @@
-// What process 1 does with a brain that hangs, and without it.
+// Process 1 beside a brain that hangs, and without a brain.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/reboot.h>
@@ -33,7 +33,7 @@ int64_t milliseconds() {
 }
 
 void beat(int socket) {
-  send(socket, Ask::kBeat, 1, "");
+  send(socket, RequestKind::kBeat, 1, "");
 }
 // As a brain that is alive, for so long.
 void beatFor(int socket, int64_t ms) {
@@ -103,42 +103,42 @@ TEST(BrainWatch, AMachineThatStoodStillIsNoBrainThatHangs) {
     beatFor(brain.socket, 60);
   }
   EXPECT_EQ(0, kill(brain.pid, 0));
-  send(brain.socket, Ask::kDrop, 9, "none");
+  send(brain.socket, RequestKind::kDrop, 9, "none");
   EXPECT_EQ(9u, receive(brain.socket).report.id);
 }
 
-// Catches: a wish that is lost with the brain that was told of it.
-TEST(BrainWatch, AWishIsRepeatedUntilItIsBegun) {
+// Catches: a power action that is lost with the brain that it was reported to.
+TEST(BrainWatch, APowerActionIsRepeatedUntilItIsBegun) {
   Harness harness;
   auto brain = harness.next();
   inventory(brain.socket);
   ASSERT_EQ(0, kill(harness.pid(), SIGINT));
-  EXPECT_EQ(Tell::kWish, receive(brain.socket).report.tell);
+  EXPECT_EQ(ReportKind::kPowerAction, receive(brain.socket).report.kind);
   harness.killNow(brain.pid);
   auto next = harness.next();
   inventory(next.socket);
   auto again = receive(next.socket);
-  EXPECT_EQ(Tell::kWish, again.report.tell);
-  EXPECT_EQ(static_cast<int>(Wish::kReboot), again.report.code);
-  send(next.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kReboot));
-  send(next.socket, Ask::kDrop, 2, "none");
+  EXPECT_EQ(ReportKind::kPowerAction, again.report.kind);
+  EXPECT_EQ(static_cast<int>(PowerAction::kReboot), again.report.code);
+  send(next.socket, RequestKind::kBegun, 1, "", static_cast<uint32_t>(PowerAction::kReboot));
+  send(next.socket, RequestKind::kDrop, 2, "none");
   EXPECT_EQ(2u, receive(next.socket).report.id);
   harness.killNow(next.pid);
   auto third = harness.next();
   inventory(third.socket);
-  send(third.socket, Ask::kDrop, 3, "none");
+  send(third.socket, RequestKind::kDrop, 3, "none");
   EXPECT_EQ(3u, receive(third.socket).report.id) << "told again though it was begun";
 }
 
 // Catches: a machine that only its plug can switch off, because its brain does not answer: stopped,
 // alive but deaf, or not there at all.
-TEST(BrainWatch, AWishComesTrueWithoutTheBrain) {
+TEST(BrainWatch, APowerActionIsCarriedOutWithoutTheBrain) {
   for (bool reboot : {true, false}) {
     for (auto how : {"stopped", "deaf", "none"}) {
       auto options = quick();
-      options.wishBegins = 50;
+      options.actionBeginsWithin = 50;
       options.brainExists = how != std::string("none");
-      if (!options.brainExists) options.wishBegins = 1'000'000;  // nothing to wait for
+      if (!options.brainExists) options.actionBeginsWithin = 1'000'000;  // nothing to wait for
       Harness harness(options);
       Harness::Reporter brain;
       if (options.brainExists) {
@@ -167,7 +167,7 @@ TEST(BrainWatch, AWishComesTrueWithoutTheBrain) {
 TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
   auto options = quick();
   options.brainExists = false;
-  options.wishBegins = 1'000'000;
+  options.actionBeginsWithin = 1'000'000;
   Harness harness(options);
   harness.waitForConsole("could not be started");
   auto root = "/proc/" + std::to_string(harness.pid()) + "/root";
@@ -178,7 +178,7 @@ TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
   beat(brain.socket);
   ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
   receive(brain.socket);
-  send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
+  send(brain.socket, RequestKind::kBegun, 1, "", static_cast<uint32_t>(PowerAction::kPowerOff));
   beatFor(brain.socket, 200);  // many ticks
   EXPECT_EQ(0, kill(harness.pid(), 0));
 }
@@ -195,17 +195,17 @@ TEST(BrainWatch, ATrialEnds) {
     beat(brain.socket);
     if (settled) {
       int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-      send(brain.socket, Ask::kHold, 1, kSettled, 0, 0, {null});
+      send(brain.socket, RequestKind::kHold, 1, kSettled, 0, 0, {null});
       close(null);
       EXPECT_EQ(1u, receive(brain.socket).report.id);
       beatFor(brain.socket, 2500);  // longer than the trial
-      send(brain.socket, Ask::kDrop, 2, "none");
+      send(brain.socket, RequestKind::kDrop, 2, "none");
       EXPECT_EQ(2u, receive(brain.socket).report.id) << "was told to reboot";
       continue;
     }
-    auto told = receive(brain.socket).report;
-    EXPECT_EQ(Tell::kWish, told.tell);
-    EXPECT_EQ(static_cast<int32_t>(Wish::kReboot), told.code);
+    auto report = receive(brain.socket).report;
+    EXPECT_EQ(ReportKind::kPowerAction, report.kind);
+    EXPECT_EQ(static_cast<int32_t>(PowerAction::kReboot), report.code);
     harness.waitForConsole("on trial and was not confirmed in time");
   }
 }
@@ -219,17 +219,17 @@ TEST(BrainWatch, TheCommandLineSaysWhetherThisIsATrial) {
 }
 
 // Catches: a sequence that begins and hangs in its middle.
-TEST(BrainWatch, AWishThatWasBegunEnds) {
+TEST(BrainWatch, APowerActionThatWasBegunEnds) {
   auto options = quick();
-  options.wishBegins = 50;
-  options.wishEnds = 40;
+  options.actionBeginsWithin = 50;
+  options.actionEndsWithin = 40;
   Harness harness(options);
   auto brain = harness.next();
   inventory(brain.socket);
   int64_t started = milliseconds();
   ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
   receive(brain.socket);
-  send(brain.socket, Ask::kBegun, 1, "", static_cast<uint32_t>(Wish::kPowerOff));
+  send(brain.socket, RequestKind::kBegun, 1, "", static_cast<uint32_t>(PowerAction::kPowerOff));
   beatFor(brain.socket, 600);
   EXPECT_GE(milliseconds() - started, 600);
   harness.waitForConsole("did not finish to shut down");

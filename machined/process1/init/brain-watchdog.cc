@@ -1,5 +1,5 @@
-// The half of the loop that does not trust the brain: one that hangs is killed, and what somebody
-// at the machine wishes happens without it.
+// The half of the loop that does not trust the brain: one that hangs is killed, and power actions
+// asked for at the machine are carried out without it.
 //
 // Everything is counted in ticks, and a tick counts once, however long it took: process 1 was
 // scheduled, had read all that the brain had sent, and there was nothing. So a machine that stood
@@ -26,7 +26,7 @@ void Loop::watch() {
   lastTick = t;
   watchBrain();
   watchTrial();
-  watchWishes();
+  watchPowerActions();
 }
 
 void Loop::watchBrain() {
@@ -55,20 +55,20 @@ void Loop::watchTrial() {
   if (++trialTicks < settings.trial) return;
   settings.trial = 0;
   console.error("this system is on trial and was not confirmed in time; rebooting into the other");
-  wishFor(Wish::kReboot);
+  requestPowerAction(PowerAction::kReboot);
 }
 
-void Loop::wishFor(Wish wish) {
-  uint32_t number = static_cast<uint32_t>(wish);
-  if (wishes == 0 && begun == 0) wishTicks = 0;  // wishing again is not to put it off
-  if (begun != number) wishes |= 1u << number;
-  newestWish = number;
+void Loop::requestPowerAction(PowerAction action) {
+  uint32_t number = static_cast<uint32_t>(action);
+  if (pendingActions == 0 && begun == 0) actionTicks = 0;  // asking again does not put it off
+  if (begun != number) pendingActions |= 1u << number;
+  newestAction = number;
 }
 
-void Loop::wishBegun(uint32_t wish) {
-  wishes &= ~(1u << wish);
-  if (begun == 0) wishTicks = 0;
-  begun = wish;
+void Loop::powerActionBegun(uint32_t action) {
+  pendingActions &= ~(1u << action);
+  if (begun == 0) actionTicks = 0;
+  begun = action;
 }
 
 // Wakes up again for what is left: between two turns, everything else has its own.
@@ -82,23 +82,23 @@ void Loop::onPowerButton() {
                          reinterpret_cast<struct sockaddr*>(&sender), &size);
   if (got >= 0 && isPowerButton(datagram, static_cast<size_t>(got), sender.nl_pid)) {
     console.info("the power button was pressed");
-    return wishFor(Wish::kPowerOff);
+    return requestPowerAction(PowerAction::kPowerOff);
   }
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == ENOBUFS))) return;
-  console.error("cannot listen for the power button: ", got == 0 ? "closed" : words(errno));
+  console.error("cannot listen for the power button: ", got == 0 ? "closed" : errorText(errno));
   epoll_ctl(epoll, EPOLL_CTL_DEL, button->fd, nullptr);
 }
 
-void Loop::watchWishes() {
-  if (wishes == 0 && begun == 0) return;
-  bool reboot = newestWish == static_cast<uint32_t>(Wish::kReboot);
+void Loop::watchPowerActions() {
+  if (pendingActions == 0 && begun == 0) return;
+  bool reboot = newestAction == static_cast<uint32_t>(PowerAction::kReboot);
   const char* what = reboot ? "reboot" : "shut down";
   if (cannotStart && brainPid < 0) {
     // The next try would fail as the last one did.
     console.error(settings.brain, " cannot be started to ", what, "; going on without it");
   } else {
-    unsigned allowed = begun == 0 ? settings.wishBegins : settings.wishEnds;
-    if (++wishTicks < allowed) return;
+    unsigned allowed = begun == 0 ? settings.actionBeginsWithin : settings.actionEndsWithin;
+    if (++actionTicks < allowed) return;
     console.error(settings.brain, begun == 0 ? " did not begin to " : " did not finish to ", what,
                   " within ", static_cast<int64_t>(allowed) * settings.tickMs / 1000,
                   " s; going on without it");

@@ -54,7 +54,7 @@ const PseudoMount* mountAll(const PseudoMount* table, const Console& console) {
       errno = error;
       return m;
     }
-    console.error("cannot mount ", m->target, " (", m->type, "): ", words(error));
+    console.error("cannot mount ", m->target, " (", m->type, "): ", errorText(error));
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// The file systems that the kernel provides, and where they go (spec boot-and-services §2.1, with
-// one cgroup v2 tree in the place of the v1 ones).
+// The file systems that the kernel provides (/proc, /sys, /dev, one cgroup v2 tree and others) and
+// where they are mounted.
 #pragma once
 
 #include "machined/process1/init/init-console.h"
@@ -15,10 +15,10 @@ struct PseudoMount {
   bool required;
 };
 
-// What the initramfs mounts and moves to the real root. Ends with an entry without target.
+// Mounted by the initramfs and moved to the real root. Ends with an entry without target.
 extern const PseudoMount kFirstMounts[];
-// What lies below those and moves with them. Mounted in the initramfs too: the kernel asks user
-// space for a module when bpf is mounted, and there is nobody to ask there, which is quick.
+// Mounted below those, and moved with them. Mounted in the initramfs too: the kernel asks user
+// space for a module when bpf is mounted, and with no modprobe there it goes on at once.
 extern const PseudoMount kMoreMounts[];
 
 // Mounts all of a table; the directory is made where it can be. What is mounted already (a

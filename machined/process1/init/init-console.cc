@@ -39,12 +39,12 @@ void Console::start(Line& line, int level) const {
 
 void Console::finish(Line& line) const {
   line.add("\n");
-  // A console that cannot be written to has nobody to be told about it.
+  // A console that cannot be written to: there is no other place to report it.
   ssize_t written = ::write(fd, line.text(), line.size());
   (void)written;
 }
 
-const char* words(int error) {
+const char* errorText(int error) {
   const char* text = strerrordesc_np(error);
   return text == nullptr ? "unknown error" : text;
 }

@@ -32,7 +32,7 @@ class Console {
   void info(Parts... parts) const {
     write(6, parts...);
   }
-  // Shown even when the kernel was told to be quiet.
+  // Shown even when the kernel's command line has "quiet".
   template <typename... Parts>
   void error(Parts... parts) const {
     write(3, parts...);
@@ -54,8 +54,8 @@ class Console {
   void finish(Line& line) const;
 };
 
-// The words of an errno.
-const char* words(int error);
+// The text of an errno, as strerror(3) has it.
+const char* errorText(int error);
 // Adds "exit code 3" or "signal 11 (SEGV)" for a status of wait(2).
 void addStatus(Line& line, int status);
 

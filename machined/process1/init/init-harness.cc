@@ -148,8 +148,8 @@ void Harness::become() {
   settings.tickMs = options.tickMs;
   settings.missedBeats = options.missedBeats;
   settings.missedAtStart = options.missedAtStart;
-  settings.wishBegins = options.wishBegins;
-  settings.wishEnds = options.wishEnds;
+  settings.actionBeginsWithin = options.actionBeginsWithin;
+  settings.actionEndsWithin = options.actionEndsWithin;
   settings.trial = options.trial;
   static Loop* loop = new Loop(settings, Console(console, "[init] ", false));
   loop->run();
@@ -196,15 +196,15 @@ Harness::Reporter Harness::next() {
   return reporter;
 }
 
-void Harness::waitForConsole(const char* words) {
+void Harness::waitForConsole(const char* errorText) {
   // Of all of it: process 1 may go on to say other things.
   time_t deadline = time(nullptr) + kDeadlineMs / 1000;
-  while (consoleText.find(words) == std::string::npos) {
-    KJ_REQUIRE(time(nullptr) <= deadline, "not said within 20 s", words, consoleText);
-    waitReadable(console, words);
+  while (consoleText.find(errorText) == std::string::npos) {
+    KJ_REQUIRE(time(nullptr) <= deadline, "not said within 20 s", errorText, consoleText);
+    waitReadable(console, errorText);
     char buffer[4096];
     ssize_t n = read(console, buffer, sizeof(buffer));
-    KJ_REQUIRE(n > 0, "process 1 ended without saying", words, consoleText);
+    KJ_REQUIRE(n > 0, "process 1 ended without saying", errorText, consoleText);
     consoleText.append(buffer, static_cast<size_t>(n));
   }
 }
@@ -276,11 +276,11 @@ void sendBytes(int socket, const void* bytes, size_t size, const std::vector<int
   KJ_SYSCALL(sendmsg(socket, &message, MSG_NOSIGNAL));
 }
 
-void send(int socket, Ask ask, uint32_t id, const char* name, uint32_t argument, uint64_t sequence,
-          const std::vector<int>& fds) {
+void send(int socket, RequestKind kind, uint32_t id, const char* name, uint32_t argument,
+          uint64_t sequence, const std::vector<int>& fds) {
   Request r = {};
   r.version = kVersion;
-  r.ask = ask;
+  r.kind = kind;
   r.id = id;
   r.argument = argument;
   r.sequence = sequence;
@@ -292,7 +292,7 @@ void sendSpawn(int socket, uint32_t id, const char* slot, const SpawnText& what)
   auto spawn = std::make_unique<Spawn>();
   memset(spawn.get(), 0, sizeof(Spawn));
   spawn->head.version = kVersion;
-  spawn->head.ask = Ask::kSpawn;
+  spawn->head.kind = RequestKind::kSpawn;
   spawn->head.id = id;
   strncpy(spawn->head.name, slot, kNameSize - 1);
   strncpy(spawn->cgroup, what.cgroup.c_str(), kCgroupSize - 1);
@@ -338,7 +338,7 @@ std::vector<Received> inventory(int socket) {
   std::vector<Received> all;
   do {
     all.push_back(receive(socket));
-  } while (all.back().report.tell != Tell::kReady);
+  } while (all.back().report.kind != ReportKind::kReady);
   return all;
 }
 

@@ -31,7 +31,8 @@ class Harness {
     bool brainExists = true;
     int64_t termGraceMs = 10'000;
     int64_t tickMs = 1000;
-    unsigned missedBeats = 15, missedAtStart = 60, wishBegins = 30, wishEnds = 240, trial = 0;
+    unsigned missedBeats = 15, missedAtStart = 60, actionBeginsWithin = 30, actionEndsWithin = 240,
+             trial = 0;
     bool disk = false;  // something is mounted on /disk that looks like a disk's file system
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
@@ -49,8 +50,8 @@ class Harness {
   };
   // The next process that reports: a brain or a child that waits. Fails the test after 20 s.
   Reporter next();
-  // Until a line with these words is on the console.
-  void waitForConsole(const char* words);
+  // Until a line with this text is on the console.
+  void waitForConsole(const char* errorText);
   // Until process 1 has ended; its wait status.
   int waitForEnd();
 
@@ -76,7 +77,7 @@ class Harness {
 // --- the brain's side, byte by byte
 // --------------------------------------------------------------------
 void sendBytes(int socket, const void* bytes, size_t size, const std::vector<int>& fds = {});
-void send(int socket, Ask ask, uint32_t id, const char* name, uint32_t argument = 0,
+void send(int socket, RequestKind kind, uint32_t id, const char* name, uint32_t argument = 0,
           uint64_t sequence = 0, const std::vector<int>& fds = {});
 void sendSpawn(int socket, uint32_t id, const char* slot, const SpawnText& what);
 // The next report; fails the test after 20 s or at the end of the stream.

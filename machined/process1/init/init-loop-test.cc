@@ -59,7 +59,7 @@ TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
   sendSpawn(brain, 5, "show", what);
   output.closeIn();
   auto started = receive(brain);
-  EXPECT_EQ(Tell::kReply, started.report.tell);
+  EXPECT_EQ(ReportKind::kReply, started.report.kind);
   EXPECT_EQ(5u, started.report.id);
   EXPECT_EQ(0, started.report.code) << started.report.text;
   EXPECT_GT(started.report.pid, 1);
@@ -74,7 +74,7 @@ TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
     EXPECT_EQ(wanted, has(text, "fd " + std::to_string(fd))) << fd << "\n" << text;
   }
   auto exit = receive(brain);
-  EXPECT_EQ(Tell::kExit, exit.report.tell);
+  EXPECT_EQ(ReportKind::kExit, exit.report.kind);
   EXPECT_STREQ("show", exit.report.name);
   EXPECT_EQ(started.report.pid, exit.report.pid);
   EXPECT_EQ(0, exit.report.code);
@@ -99,7 +99,7 @@ TEST(Process1, SaysWhyExecFailed) {
   EXPECT_EQ(2u, started.report.id);
   EXPECT_EQ(0, started.report.code);
   auto exit = receive(brain);
-  EXPECT_EQ(Tell::kExit, exit.report.tell);
+  EXPECT_EQ(ReportKind::kExit, exit.report.kind);
   EXPECT_EQ(3 << 8, exit.report.code);
 }
 
@@ -114,7 +114,7 @@ TEST(Process1, RefusesASecondChildInASlot) {
   EXPECT_EQ(EEXIST, receive(brain).report.code);
   // An ended child gives its slot back before its exit is acknowledged.
   harness.killNow(first.pid);
-  EXPECT_EQ(Tell::kExit, receive(brain).report.tell);
+  EXPECT_EQ(ReportKind::kExit, receive(brain).report.kind);
   sendSpawn(brain, 3, "x", harness.child({"wait"}));
   EXPECT_EQ(0, receive(brain).report.code);
 }
@@ -126,36 +126,36 @@ TEST(Process1, NothingIsLostWhenTheBrainDies) {
   auto brain = harness.next();
   inventory(brain.socket);
   Pipe first, second;
-  send(brain.socket, Ask::kHold, 1, "log", 0, 0, {first.in});
-  send(brain.socket, Ask::kHold, 2, "gone", 0, 0, {first.in});
+  send(brain.socket, RequestKind::kHold, 1, "log", 0, 0, {first.in});
+  send(brain.socket, RequestKind::kHold, 2, "gone", 0, 0, {first.in});
   sendSpawn(brain.socket, 3, "stays", harness.child({"wait"}));
   auto stays = harness.next();
   sendSpawn(brain.socket, 4, "ends", harness.child({"exit", "1"}));
   for (int reports = 0; reports < 5; ++reports) receive(brain.socket);  // four replies, an exit
   // Sent, and never answered: the brain dies before it can read.
-  send(brain.socket, Ask::kHold, 5, "log", 0, 0, {second.in});
-  send(brain.socket, Ask::kDrop, 6, "gone");
+  send(brain.socket, RequestKind::kHold, 5, "log", 0, 0, {second.in});
+  send(brain.socket, RequestKind::kDrop, 6, "gone");
   harness.killNow(brain.pid);
 
   auto next = harness.next();
   EXPECT_NE(brain.pid, next.pid);
   auto all = inventory(next.socket);
   ASSERT_EQ(4u, all.size());
-  EXPECT_EQ(Tell::kWelcome, all[0].report.tell);
+  EXPECT_EQ(ReportKind::kWelcome, all[0].report.kind);
   EXPECT_EQ(1u, all[0].report.sequence);
-  EXPECT_EQ(Tell::kSurvivor, all[1].report.tell);
+  EXPECT_EQ(ReportKind::kSurvivor, all[1].report.kind);
   EXPECT_STREQ("stays", all[1].report.name);
   EXPECT_GE(all[1].fd, 0);
-  EXPECT_EQ(Tell::kHeld, all[2].report.tell);
+  EXPECT_EQ(ReportKind::kHeld, all[2].report.kind);
   EXPECT_STREQ("log", all[2].report.name);
   EXPECT_EQ(inode(second.in), inode(all[2].fd));
   auto exit = receive(next.socket);
-  EXPECT_EQ(Tell::kExit, exit.report.tell);
+  EXPECT_EQ(ReportKind::kExit, exit.report.kind);
   EXPECT_STREQ("ends", exit.report.name);
   EXPECT_EQ(0, kill(stays.pid, 0)) << "the child was disturbed";
 }
 
-// Catches: an exit that a crashing brain saw but did not acknowledge, and one told again after
+// Catches: an exit that a crashing brain saw but did not acknowledge, and one reported again after
 // it was.
 TEST(Process1, ExitsAreRepeatedUntilAcknowledged) {
   Harness harness;
@@ -168,16 +168,16 @@ TEST(Process1, ExitsAreRepeatedUntilAcknowledged) {
   receive(brain.socket);
   auto b = receive(brain.socket);
   EXPECT_LT(a.report.sequence, b.report.sequence);
-  send(brain.socket, Ask::kAcknowledge, 9, "", 0, a.report.sequence);
+  send(brain.socket, RequestKind::kAcknowledge, 9, "", 0, a.report.sequence);
   harness.killNow(brain.pid);
   auto next = harness.next();
   ASSERT_EQ(2u, inventory(next.socket).size());
   auto again = receive(next.socket);
   EXPECT_STREQ("b", again.report.name);
   EXPECT_EQ(b.report.sequence, again.report.sequence);
-  send(next.socket, Ask::kAcknowledge, 9, "", 0, again.report.sequence);
-  // Nothing is left to tell: the next report is the answer to this.
-  send(next.socket, Ask::kDrop, 77, "none");
+  send(next.socket, RequestKind::kAcknowledge, 9, "", 0, again.report.sequence);
+  // Nothing is left to report: the next report is the answer to this.
+  send(next.socket, RequestKind::kDrop, 77, "none");
   EXPECT_EQ(77u, receive(next.socket).report.id);
 }
 
@@ -188,7 +188,7 @@ TEST(Process1, ReapsOrphans) {
   inventory(brain);
   sendSpawn(brain, 1, "parent", harness.child({"orphan"}));
   EXPECT_EQ(0, receive(brain).report.code);
-  EXPECT_EQ(Tell::kExit, receive(brain).report.tell);
+  EXPECT_EQ(ReportKind::kExit, receive(brain).report.kind);
   auto orphan = harness.next();
   harness.killNow(orphan.pid);
   EXPECT_TRUE(waitUntilGone(orphan.pid));
@@ -200,7 +200,7 @@ TEST(Process1, SurvivesGarbage) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
-  send(brain, Ask::kDrop, 1, "none");
+  send(brain, RequestKind::kDrop, 1, "none");
   EXPECT_EQ(1u, receive(brain).report.id);
   size_t before = harness.openDescriptors();
   std::mt19937 random(1);
@@ -213,19 +213,19 @@ TEST(Process1, SurvivesGarbage) {
       // Nearly right ones: version and kind fit, and no id, so that nothing is owed.
       Request r = {};
       r.version = kVersion;
-      r.ask = static_cast<Ask>(1 + random() % 5);
+      r.kind = static_cast<RequestKind>(1 + random() % 5);
       memcpy(bytes.data(), &r, sizeof(r));
     }
     std::vector<int> fds(random() % 20, pipe.in);
     sendBytes(brain, bytes.data(), bytes.size(), fds);
     if (round % 100 == 0) {
       // Random ids may be owed an answer; read up to our own.
-      send(brain, Ask::kDrop, 0x7a7a7a7a, "none");
+      send(brain, RequestKind::kDrop, 0x7a7a7a7a, "none");
       while (receive(brain).report.id != 0x7a7a7a7a) {
       }
     }
   }
-  send(brain, Ask::kDrop, 0x7a7a7a7b, "none");
+  send(brain, RequestKind::kDrop, 0x7a7a7a7b, "none");
   while (receive(brain).report.id != 0x7a7a7a7b) {
   }
   EXPECT_EQ(before, harness.openDescriptors());
@@ -242,7 +242,7 @@ TEST(Process1, NeverWaitsForTheBrain) {
   fcntl(brain.socket, F_SETFL, O_NONBLOCK);
   Request r = {};
   r.version = kVersion;
-  r.ask = Ask::kDrop;
+  r.kind = RequestKind::kDrop;
   r.name[0] = 'x';
   unsigned sent = 0;
   // Until process 1 has stopped reading and the socket is full both ways.
@@ -278,17 +278,17 @@ TEST(Process1, SaysWhyThereIsNoBrain) {
   harness.waitForConsole("too often)");
 }
 
-// Catches: a power button or ctrl-alt-del that nobody hears.
-TEST(Process1, TellsTheBrainWhatTheUserWants) {
+// Catches: a power button or ctrl-alt-del that has no effect.
+TEST(Process1, ReportsPowerActionsToTheBrain) {
   Harness harness;
   int brain = harness.next().socket;
   inventory(brain);
   ASSERT_EQ(0, kill(harness.pid(), SIGTERM));
-  auto wish = receive(brain);
-  EXPECT_EQ(Tell::kWish, wish.report.tell);
-  EXPECT_EQ(static_cast<int>(Wish::kPowerOff), wish.report.code);
+  auto action = receive(brain);
+  EXPECT_EQ(ReportKind::kPowerAction, action.report.kind);
+  EXPECT_EQ(static_cast<int>(PowerAction::kPowerOff), action.report.code);
   ASSERT_EQ(0, kill(harness.pid(), SIGINT));
-  EXPECT_EQ(static_cast<int>(Wish::kReboot), receive(brain).report.code);
+  EXPECT_EQ(static_cast<int>(PowerAction::kReboot), receive(brain).report.code);
 }
 
 // Catches: a signal that hits another process, or none.
@@ -299,10 +299,10 @@ TEST(Process1, SignalsAChildBySlot) {
   sendSpawn(brain, 1, "x", harness.child({"wait"}));
   receive(brain);
   harness.next();
-  send(brain, Ask::kSignal, 2, "y", SIGKILL);
-  send(brain, Ask::kSignal, 3, "x", SIGUSR1);
+  send(brain, RequestKind::kSignal, 2, "y", SIGKILL);
+  send(brain, RequestKind::kSignal, 3, "x", SIGUSR1);
   auto exit = receive(brain);
-  EXPECT_EQ(Tell::kExit, exit.report.tell);
+  EXPECT_EQ(ReportKind::kExit, exit.report.kind);
   EXPECT_EQ(SIGUSR1, exit.report.code);
 }
 
@@ -316,7 +316,7 @@ TEST(Process1, GoesDownWhenEverythingIsStopped) {
     sendSpawn(brain, 1, "x", harness.child({"wait"}));
     receive(brain);
     harness.next();
-    send(brain, Ask::kReboot, 2, "", command);
+    send(brain, RequestKind::kReboot, 2, "", command);
     int status = harness.waitForEnd();
     ASSERT_TRUE(WIFSIGNALED(status));
     EXPECT_EQ(sign, WTERMSIG(status));
@@ -334,7 +334,7 @@ TEST(Process1, KillsWhatDoesNotStop) {
   sendSpawn(brain, 1, "x", harness.child({"stubborn"}));
   receive(brain);
   harness.next();
-  send(brain, Ask::kReboot, 2, "", LINUX_REBOOT_CMD_RESTART);
+  send(brain, RequestKind::kReboot, 2, "", LINUX_REBOOT_CMD_RESTART);
   EXPECT_TRUE(WIFSIGNALED(harness.waitForEnd()));
   harness.waitForConsole("some processes did not exit after SIGTERM");
 }

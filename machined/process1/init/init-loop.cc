@@ -163,14 +163,14 @@ void Loop::startBrain() {
       beaten = brainKilled = false;
       missed = 0;
       lastTick = brainStarted;
-      wishesTold = 0;
+      announcedActions = 0;
       listenTo(brainSocket, Kind::kBrain, 0, EPOLLIN | EPOLLOUT | EPOLLET);
       return;
     }
   }
   cannotStart = true;
   brainDue = brainStarted + 1000;
-  console.error("cannot start the brain: ", reason[0] != 0 ? reason : words(error),
+  console.error("cannot start the brain: ", reason[0] != 0 ? reason : errorText(error),
                 "; retrying every second");
 }
 
@@ -178,7 +178,7 @@ void Loop::forgetBrain() {
   unwatchAndClose(brainSocket);
   replyCount = 0;
   for (auto& c : children) {
-    c.announced = c.told = false;
+    c.announced = c.exitReported = false;
     c.replyTo = 0;
   }
 }
@@ -206,19 +206,19 @@ void Loop::brainDied(int status) {
   }
   brainDue = t + backOff;
 
-  Line why;
+  Line problem;
   if (started) {
-    why.add("exited with ");
-    addStatus(why, status);
+    problem.add("exited with ");
+    addStatus(problem, status);
   } else {
     failure.step[sizeof(failure.step) - 1] = 0;
-    why.add("could not be started (").add(failure.step).add(": ").add(words(failure.error));
-    why.add(")");
+    problem.add("could not be started (").add(failure.step).add(": ").add(errorText(failure.error));
+    problem.add(")");
   }
   if (backOff == 0) {
-    console.error(settings.brain, " ", why.text(), "; restarting it");
+    console.error(settings.brain, " ", problem.text(), "; restarting it");
   } else {
-    console.error(settings.brain, " ", why.text(), " (it exited ", static_cast<int64_t>(brains),
+    console.error(settings.brain, " ", problem.text(), " (it exited ", static_cast<int64_t>(brains),
                   " times since boot, too often); restarting it in ", backOff / 1000, " s");
   }
 }
@@ -257,11 +257,11 @@ void Loop::onSignals() {
   while (read(signals, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
     switch (info.ssi_signo) {
       case SIGINT:  // ctrl-alt-del
-        wishFor(Wish::kReboot);
+        requestPowerAction(PowerAction::kReboot);
         break;
       case SIGTERM:
       case SIGPWR:
-        wishFor(Wish::kPowerOff);
+        requestPowerAction(PowerAction::kPowerOff);
         break;
     }
   }
@@ -303,12 +303,12 @@ void Loop::onOutcome(unsigned index) {
   failure.step[sizeof(failure.step) - 1] = 0;
   Line line;
   line.add("cannot start \"").add(c.name).add("\": ").add(failure.step).add(": ");
-  line.add(words(failure.error));
+  line.add(errorText(failure.error));
   if (c.replyTo != 0) {
     reply(c.replyTo, failure.error, line.text());
     release(c);
   } else {
-    // Whoever asked is gone; a brain that was told of it as a survivor learns it as an exit.
+    // The brain that asked is gone; one that learnt of the child as a survivor gets an exit.
     c.state = State::kRunning;
   }
 }
@@ -318,7 +318,7 @@ void Loop::childEnded(Child& child, int status) {
   // it.
   unwatchAndClose(child.outcome);
   child.state = State::kEnded;
-  child.told = false;
+  child.exitReported = false;
   child.status = status;
   child.sequence = ++exits;
 }

@@ -6,12 +6,12 @@
 // is in one epoll_wait, of at most a tick.
 //
 // A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
-// SIGTERM are passed to the brain; one that does not carry them out in time is done without, and
-// one that cannot be started at once. The power button is heard on a socket that the brain has
-// opened and given to be held.
+// SIGTERM are passed to the brain; when it does not carry them out in time, or cannot be started,
+// process 1 carries them out itself. The power button is reported on a socket that the brain has
+// opened and handed over.
 //
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
-// replies are thrown away, and the successor, started at once, is told the inventory: children that
+// replies are thrown away, and the successor, started at once, gets the inventory: children that
 // run, descriptors held, exits that nobody has acknowledged. Process 1 itself parses no foreign
 // bytes but those of the brain, and refuses what request-check.h refuses.
 #pragma once
@@ -35,13 +35,13 @@ struct Settings {
   int userData = -1;             // held from the start as kUserData; -1: nothing
   int64_t termGraceMs = 10'000;  // at the end: between SIGTERM and SIGKILL
   bool backsOff = true;  // after the sixth death of a brain within 10 s, the next start waits
-  // All counted in ticks: brain-watchdog.cc. A brain takes up what its predecessor left before its
-  // first beat: the more there is and the slower the machine, the longer.
+  // All counted in ticks: brain-watchdog.cc. A brain restores what its predecessor left before its
+  // first beat, which takes the longer, the more there is and the slower the machine.
   int64_t tickMs = kBeatMs;
   unsigned missedBeats = 15, missedAtStart = 60;
-  // A wish: until the brain has begun to carry it out, and from there until the machine is down.
-  // Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
-  unsigned wishBegins = 30, wishEnds = 240;
+  // A power action: until the brain has begun to carry it out, and from there until the machine is
+  // down. Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
+  unsigned actionBeginsWithin = 30, actionEndsWithin = 240;
   unsigned trial = 0;  // until kSettled has to be held; 0: this system is not on trial
 };
 
@@ -58,12 +58,12 @@ class Loop {
   enum class State : uint8_t { kFree, kStarting, kRunning, kEnded };
   struct Child {
     State state = State::kFree;
-    bool announced = false;  // the current brain was told of it: as a survivor or by a reply
-    bool told = false;       // ended: the current brain was told the exit
-    uint32_t replyTo = 0;    // starting: the request that waits for the outcome
+    bool announced = false;     // the current brain knows of it: as a survivor or by a reply
+    bool exitReported = false;  // ended: the exit was sent to the current brain
+    uint32_t replyTo = 0;       // starting: the request that waits for the outcome
     int pid = -1;
     int pidfd = -1;
-    int outcome = -1;  // starting: pipe that tells whether exec worked
+    int outcome = -1;  // starting: pipe with the outcome of exec
     int status = 0;    // ended
     uint64_t sequence = 0;
     char name[kNameSize] = {};
@@ -110,16 +110,16 @@ class Loop {
   Reply replies[kMaxReplies];  // a ring
   unsigned replyFirst = 0, replyCount = 0;
   uint64_t exits = 0;
-  uint32_t wishes = 0;      // bits of Wish: those that no brain has begun yet
-  uint32_t wishesTold = 0;  // to the current brain
+  uint32_t pendingActions = 0;    // bits of PowerAction: those that no brain has begun yet
+  uint32_t announcedActions = 0;  // to the current brain
   // The watch, in ticks.
   int64_t lastTick = 0;      // ms
   unsigned missed = 0;       // since the brain's last beat
   bool beaten = false;       // the current brain, once
   bool brainKilled = false;  // by the watch
-  unsigned wishTicks = 0;    // since the wish, or since it was begun
-  uint32_t begun = 0;        // the Wish that is being carried out, or 0
-  uint32_t newestWish = 0;
+  unsigned actionTicks = 0;  // since the action was asked for, or since it was begun
+  uint32_t begun = 0;        // the PowerAction that is being carried out, or 0
+  uint32_t newestAction = 0;
   unsigned trialTicks = 0;
   char outputLine[900];
   size_t outputUsed = 0;
@@ -158,10 +158,10 @@ class Loop {
   // brain-watchdog.cc
   void watch();
   void watchBrain();
-  void watchWishes();
+  void watchPowerActions();
   void watchTrial();
-  void wishFor(Wish wish);
-  void wishBegun(uint32_t wish);
+  void requestPowerAction(PowerAction action);
+  void powerActionBegun(uint32_t action);
   void onPowerButton();
 
   void pump();

@@ -39,7 +39,7 @@ constexpr unsigned kMaxReplies = 64;  // requests that wait for their answer; mo
 
 constexpr int64_t kBeatMs = 1000;
 
-enum class Ask : uint32_t {
+enum class RequestKind : uint32_t {
   kSpawn = 1,    // descriptors: the output (when hasOutput), then the passed ones
   kSignal,       // name = slot, argument = signal; no reply
   kAcknowledge,  // sequence of a kExit; no reply
@@ -47,12 +47,12 @@ enum class Ask : uint32_t {
   kDrop,
   kReboot,  // argument = LINUX_REBOOT_CMD_*; replied to only when it is refused
   kBeat,    // no reply
-  kBegun,   // argument = a Wish that is being carried out; no reply
+  kBegun,   // argument = a PowerAction that is being carried out; no reply
 };
 
 struct Request {
   uint32_t version;
-  Ask ask;
+  RequestKind kind;
   uint32_t id;  // repeated in the reply; not 0
   uint32_t argument;
   uint64_t sequence;
@@ -72,22 +72,22 @@ struct Spawn {
   char text[kTextSize];
 };
 
-enum class Tell : uint32_t {
+enum class ReportKind : uint32_t {
   kWelcome = 1,  // sequence = how many brains there were before this one
   kSurvivor,     // name, pid, descriptor: a child that runs
   kHeld,         // name, descriptor
   kReady,        // the inventory is complete
-  kReply,  // id; code = 0 or an errno, text says it in words; a spawn: pid, descriptor (pidfd)
-  kExit,   // sequence, name, pid, code = status as of wait(2); repeated to each brain until
-           // acknowledged
-  kWish,   // code = a Wish; repeated to each brain until it says kBegun
+  kReply,        // id; code = 0 or an errno, text is its message; a spawn: pid, descriptor (pidfd)
+  kExit,         // sequence, name, pid, code = status as of wait(2); repeated to each brain until
+                 // acknowledged
+  kPowerAction,  // code = a PowerAction; repeated to each brain until it says kBegun
 };
 
-enum class Wish : int32_t { kPowerOff = 1, kReboot = 2 };
+enum class PowerAction : int32_t { kPowerOff = 1, kReboot = 2 };
 
 struct Report {
   uint32_t version;
-  Tell tell;
+  ReportKind kind;
   uint32_t id;
   int32_t code;
   int32_t pid;

@@ -79,15 +79,15 @@ void passControllersOn(int parent) {
   int fd = openat(parent, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   // One at a time: a kernel without one of them would refuse the whole line.
-  for (const char* word : {"+cpu", "+memory", "+io", "+pids", "+cpuset"}) {
-    if (write(fd, word, strlen(word)) < 0) continue;
+  for (const char* controller : {"+cpu", "+memory", "+io", "+pids", "+cpuset"}) {
+    if (write(fd, controller, strlen(controller)) < 0) continue;
   }
   close(fd);
 }
 
 void setReason(char* reason, const char* step, const char* what, int error) {
   Line line;
-  line.add("cannot ").add(step).add(" ").add(what).add(": ").add(words(error));
+  line.add("cannot ").add(step).add(" ").add(what).add(": ").add(errorText(error));
   strncpy(reason, line.text(), kReasonSize - 1);
   reason[kReasonSize - 1] = 0;
 }
@@ -145,7 +145,7 @@ int limitMemory(int cgroup, uint64_t bytes) {
 namespace {
 
 // The child's cgroup below `root`, made if it is absent, its memory limited; -1 with `error` set
-// and told in `reason`.
+// and described in `reason`.
 int openCgroup(const char* root, const Launch& launch, int& error, char* reason) {
   const char* name = launch.cgroup[0] == 0 ? "init" : launch.cgroup;
   error = makeCgroup(root, name);

@@ -27,7 +27,7 @@ struct Launched {
   int status = -1;  // nothing and end of file: exec succeeded (or the child died); else a Failure
 };
 
-// What the child writes to the pipe when it could not exec.
+// The child writes this to the pipe when it could not exec.
 struct Failure {
   int error;
   char step[60];

@@ -1,5 +1,5 @@
-// What the tests of process 1 start as the brain and as children. Static and without any library,
-// because it runs in an empty root.
+// The program that the tests of process 1 start as the brain and as children. Static and without
+// any library, because it runs in an empty root.
 //   (no argument)      the brain: hands its descriptor 3 to the test, then waits to be killed
 //   exit N             ends with that code
 //   wait               reports to the test, then waits to be killed

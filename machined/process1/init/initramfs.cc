@@ -92,7 +92,7 @@ void deleteTree(int directory, dev_t device) {
         int below = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below >= 0) deleteTree(below, device);
       }
-      // What cannot be deleted only costs memory.
+      // A file that cannot be deleted only costs memory.
       if (unlinkat(directory, name, S_ISDIR(info.st_mode) ? AT_REMOVEDIR : 0) != 0) errno = 0;
     }
   }
@@ -122,7 +122,7 @@ void switchRoot(const Console& console) {
 void runInitramfs() {
   Console early(2, "[talos] [initramfs] ", false);
   auto* failedFirst = mountAll(kFirstMounts, early);
-  trialSecondsHere();  // while /proc is there
+  trialSecondsOfCommandLine();  // while /proc is there
   if (failedFirst != nullptr) stop(early, "mount", failedFirst->target);
   Console console = openConsole("[talos] [initramfs] ");
   if (auto* failed = mountAll(kMoreMounts, console)) stop(console, "mount", failed->target);

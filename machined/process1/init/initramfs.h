@@ -1,5 +1,5 @@
-// The initramfs stage: from the kernel's first process to /sbin/init on the squashfs
-// (spec boot-and-services §2). It owns nothing afterwards: the old tree is deleted.
+// The initramfs stage: from the kernel's first process to /sbin/init on the squashfs. It owns
+// nothing afterwards: the old tree is deleted.
 #pragma once
 
 #include "machined/process1/init/init-console.h"

@@ -54,7 +54,7 @@ TEST(Container, TakesOverWhatItsLauncherGave) {
       said.text());
 }
 
-// Catches: a config of no bytes where there is none, and words about what is as it should be.
+// Catches: a config of no bytes where there is none, and messages where nothing is wrong.
 TEST(Container, IsGivenNothing) {
   char platform[] = "PLATFORM=container", data[] = "USERDATA=";
   for (bool empty : {true, false}) {
@@ -103,8 +103,8 @@ TEST(Container, AddsToTheLogThatItsLauncherHas) {
   close(file);
 }
 
-// What findCgroupRoot() or findMemoryRoot() says of a folder, in which such file systems are
-// mounted; the folder is shown as "@".
+// Returns the result of findCgroupRoot() or findMemoryRoot() for a folder in which such file
+// systems are mounted; the folder is shown as "@".
 std::string found(const char* (*find)(const char*), const char* folder, const char* type,
                   const char* options) {
   Pipe said;
@@ -148,7 +148,7 @@ TEST(Container, LeavesTheHostsFileSystemsAlone) {
   auto path = "/proc/" + std::to_string(harness.pid()) + "/root/disk";
   int disk = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   ASSERT_GE(disk, 0);
-  send(brain.socket, Ask::kReboot, 2, "", LINUX_REBOOT_CMD_POWER_OFF);
+  send(brain.socket, RequestKind::kReboot, 2, "", LINUX_REBOOT_CMD_POWER_OFF);
   harness.waitForEnd();
   struct statvfs info;
   ASSERT_EQ(0, fstatvfs(disk, &info));

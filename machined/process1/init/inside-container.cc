@@ -86,7 +86,7 @@ void takeOver(char** environment, HandedOver& out, const Console& console) {
     size_t size = strlen(text);
     if (size > 0 && out.userData < 0) {
       out.userData = sealedFile("userdata", text, size);
-      if (out.userData < 0) console.error("cannot keep USERDATA: ", words(errno));
+      if (out.userData < 0) console.error("cannot keep USERDATA: ", errorText(errno));
     }
     explicit_bzero(text, size);
   }

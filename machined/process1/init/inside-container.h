@@ -1,15 +1,14 @@
-// What process 1 does differently when it is not the machine's own: in a container, whose kernel,
-// clock, disks and file systems are the host's.
+// How process 1 differs in a container, where kernel, clock, disks and file systems are the host's.
 //
-// That is found out by asking the kernel, not by being told: process 1 of any pid namespace but the
-// first is in a container. Nothing of the host may hang on a variable that a launcher forgot.
+// The kernel says so, not a setting: process 1 of any pid namespace but the first is in a
+// container. Nothing of the host may depend on a variable that a launcher forgot to set.
 #pragma once
 
 #include "machined/process1/init/init-console.h"
 
 namespace talos::process1 {
 
-// Not in the kernel's first pid namespace. Also where nobody can tell, because /proc is missing.
+// Not in the kernel's first pid namespace. True where /proc is missing.
 bool inContainer();
 
 // The root of the tree of cgroups (version 2): /sys/fs/cgroup, or `unified` below it on a host that
@@ -24,9 +23,9 @@ const char* findMemoryRoot(const char* at = "/sys/fs/cgroup");
 // stopped must never stop process 1. Descriptor 1 itself where that is not possible (a socket).
 Console openContainerConsole(const char* prefix, int& fd);
 
-// What the launcher handed over in the environment. USERDATA is the machine config with its
-// secrets: its bytes are moved into a memory file, for the brains to read (held as kUserData), and
-// zeroed where /proc/1/environ shows them. Until then that file can be read by root only.
+// The launcher's settings from the environment. USERDATA is the machine config with its secrets:
+// its bytes are moved into a memory file, for the brains to read (held as kUserData), and zeroed
+// where /proc/1/environ shows them. Until then that file can be read by root only.
 struct HandedOver {
   char platform[32] = "PLATFORM=container";
   char hostname[9 + 65] = "HOSTNAME=";  // as the launcher named the node

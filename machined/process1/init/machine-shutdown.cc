@@ -120,7 +120,8 @@ void unmountAll(const Console& console) {
     }
     int error = errno;
     if (::mount(nullptr, mount.target, nullptr, MS_REMOUNT | MS_RDONLY, nullptr) != 0) {
-      console.error("cannot unmount ", static_cast<const char*>(mount.target), ": ", words(error));
+      console.error("cannot unmount ", static_cast<const char*>(mount.target), ": ",
+                    errorText(error));
     }
   }
   sync();
@@ -133,7 +134,7 @@ void unmountWithLimit(const Console& console) {
     _exit(0);
   }
   if (pid < 0) {
-    console.error("cannot start unmounting: ", words(errno));
+    console.error("cannot start unmounting: ", errorText(errno));
   } else if (!reapUntilAlone(kUnmountGraceMs)) {
     console.error("unmounting and syncing timed out after 30 s; shutting down anyway");
   }
@@ -173,7 +174,7 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
     _exit(128 + (command == LINUX_REBOOT_CMD_RESTART ? SIGHUP : SIGINT));
   }
   for (;;) {
-    console.error("cannot switch off or reboot the node: ", words(error),
+    console.error("cannot switch off or reboot the node: ", errorText(error),
                   "; it is safe to switch it off by hand");
     reapUntilAlone(0);
     struct timespec minute = {60, 0};
@@ -192,7 +193,7 @@ unsigned trialSeconds(const char* commandLine) {
   return 0;
 }
 
-unsigned trialSecondsHere() {
+unsigned trialSecondsOfCommandLine() {
   static int known = -1;  // asked for early: /proc is away while the root is changed
   if (known >= 0) return static_cast<unsigned>(known);
   int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
@@ -209,8 +210,8 @@ void stayForEver(const Console& console, const char* what, int error) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  if (trialSecondsHere() > 0) {
-    console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : words(error),
+  if (trialSecondsOfCommandLine() > 0) {
+    console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : errorText(error),
                   "; this system is on trial: rebooting into the other in 10 s");
     for (int64_t end = now() + kTrialEndsMs, left; (left = end - now()) > 0;) {
       nextSignal(left, false);
@@ -218,7 +219,7 @@ void stayForEver(const Console& console, const char* what, int error) {
     goDown(LINUX_REBOOT_CMD_RESTART, 1000, console);
   }
   for (;;) {
-    console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : words(error),
+    console.error("fatal: ", what, error == 0 ? "" : ": ", error == 0 ? "" : errorText(error),
                   "; halted (ctrl-alt-del reboots)");
     for (int64_t end = now() + kSayAgainMs, left; (left = end - now()) > 0;) {
       switch (nextSignal(left, false)) {

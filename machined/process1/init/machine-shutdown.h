@@ -12,13 +12,14 @@ namespace talos::process1 {
 // it can see.
 [[noreturn]] void goDown(unsigned command, int64_t termGraceMs, const Console& console);
 
-// Repeats the reason on the console, reaps, and goes down when it is told to: ctrl-alt-del (SIGINT)
-// restarts, SIGTERM and SIGPWR switch off. Nobody listens for the power button there. Never by
-// itself: a machine that restarts in a loop cannot be read. But for a system that is on trial:
-// after 10 s it makes way for the one before it. Seconds that the kernel's command line gives a
-// system to become healthy (talos.trial=); 0: it is not on trial.
+// Repeats the error on the console, reaps, and reboots on ctrl-alt-del (SIGINT) or powers off on
+// SIGTERM and SIGPWR. The power button has no effect there. It never reboots by itself, because a
+// machine that restarts in a loop cannot be read; but a system on trial is rebooted after 10 s into
+// the one before it.
+// The second function reads the seconds that the kernel's command line gives a system to become
+// healthy (talos.trial=); 0: it is not on trial.
 unsigned trialSeconds(const char* commandLine);
-unsigned trialSecondsHere();  // of this kernel; 0 in a container
+unsigned trialSecondsOfCommandLine();  // of this kernel; 0 in a container
 
 [[noreturn]] void stayForEver(const Console& console, const char* what, int error);
 

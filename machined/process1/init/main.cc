@@ -38,7 +38,7 @@ void prepareKernel(const Console& console) {
 
 void enterCgroup(const char* root, const Console& console) {
   if (int error = makeCgroup(root, "init")) {
-    console.error("cannot make the cgroup init in ", root, ": ", words(error));
+    console.error("cannot make the cgroup init in ", root, ": ", errorText(error));
     return;
   }
   Line path;
@@ -96,7 +96,7 @@ int main(int, char**, char** handed) {
   }
   settings.brainEnvironment = environment;
   constexpr unsigned kBrainFirst = 60;  // ticks of a second
-  if (unsigned seconds = trialSecondsHere()) settings.trial = seconds + kBrainFirst;
+  if (unsigned seconds = trialSecondsOfCommandLine()) settings.trial = seconds + kBrainFirst;
   prepare(settings, container, console);
   static Loop loop(settings, console);
   loop.run();

@@ -62,14 +62,14 @@ struct Button {
     ASSERT_EQ(ssize_t(datagram.size()), ::send(kernel, datagram.data(), datagram.size(), 0));
   }
   void holdIn(int brain) const {
-    process1::send(brain, Ask::kHold, 1, kPowerButton, 0, 0, {ours});
+    process1::send(brain, RequestKind::kHold, 1, kPowerButton, 0, 0, {ours});
     EXPECT_EQ(0, receive(brain).report.code);
   }
 };
 
-// Catches: a button that nobody hears, one that was pressed before, something else that is taken
-// for it; one that the next brain hears instead of process 1.
-TEST(PowerButton, IsAWishToPowerOff) {
+// Catches: a button without effect, one that was pressed before, something else that is taken for
+// it; an event that the next brain reads instead of process 1.
+TEST(PowerButton, PowersOff) {
   Harness harness;
   auto brain = harness.next();
   inventory(brain.socket);
@@ -77,15 +77,15 @@ TEST(PowerButton, IsAWishToPowerOff) {
   button.holdIn(brain.socket);
   button.say("noise");
   button.say(with(24, 'B'));
-  send(brain.socket, Ask::kDrop, 2, "none");
+  send(brain.socket, RequestKind::kDrop, 2, "none");
   EXPECT_EQ(2u, receive(brain.socket).report.id) << "there was no wish before";
   harness.killNow(brain.pid);
   auto next = harness.next();
   inventory(next.socket);
   button.say(powerButtonEvent());
-  auto wish = receive(next.socket);
-  EXPECT_EQ(Tell::kWish, wish.report.tell);
-  EXPECT_EQ(static_cast<int>(Wish::kPowerOff), wish.report.code);
+  auto action = receive(next.socket);
+  EXPECT_EQ(ReportKind::kPowerAction, action.report.kind);
+  EXPECT_EQ(static_cast<int>(PowerAction::kPowerOff), action.report.code);
 }
 
 // Catches: a button that needs a brain.
@@ -93,7 +93,7 @@ TEST(PowerButton, WorksWithoutTheBrain) {
   Harness::Options options;
   options.tickMs = 20;
   options.missedBeats = options.missedAtStart = 1000;
-  options.wishBegins = 15;
+  options.actionBeginsWithin = 15;
   options.termGraceMs = 100;
   Harness harness(options);
   auto brain = harness.next();
@@ -120,14 +120,14 @@ TEST(PowerButton, OnlyTheKernelPressesIt) {
   ASSERT_EQ(0, bind(other, reinterpret_cast<struct sockaddr*>(&from), sizeof(from)));
   socklen_t size = sizeof(to);
   ASSERT_EQ(0, getsockname(held, reinterpret_cast<struct sockaddr*>(&to), &size));
-  send(brain.socket, Ask::kHold, 1, kPowerButton, 0, 0, {held});
+  send(brain.socket, RequestKind::kHold, 1, kPowerButton, 0, 0, {held});
   EXPECT_EQ(0, receive(brain.socket).report.code);
   auto event = powerButtonEvent();
   ASSERT_EQ(ssize_t(event.size()), sendto(other, event.data(), event.size(), 0,
                                           reinterpret_cast<struct sockaddr*>(&to), sizeof(to)));
   char left;
   for (int i = 0; i < 2; ++i) {  // what was there before the second question was read by then
-    send(brain.socket, Ask::kDrop, 2, "none");
+    send(brain.socket, RequestKind::kDrop, 2, "none");
     EXPECT_EQ(2u, receive(brain.socket).report.id) << "it was pressed";
   }
   EXPECT_EQ(-1, recv(held, &left, 1, MSG_DONTWAIT)) << "nobody has read it";
@@ -145,10 +145,10 @@ TEST(PowerButton, ADescriptorThatIsNoneIsLetGo) {
   int pipes[2];
   ASSERT_EQ(0, pipe2(pipes, O_CLOEXEC));
   ASSERT_EQ(1, write(pipes[1], "x", 1));
-  send(brain.socket, Ask::kHold, 1, kPowerButton, 0, 0, {pipes[0]});
+  send(brain.socket, RequestKind::kHold, 1, kPowerButton, 0, 0, {pipes[0]});
   EXPECT_EQ(0, receive(brain.socket).report.code);
   harness.waitForConsole("cannot listen for the power button: Socket operation on non-socket");
-  send(brain.socket, Ask::kDrop, 2, "none");
+  send(brain.socket, RequestKind::kDrop, 2, "none");
   EXPECT_EQ(2u, receive(brain.socket).report.id);
   EXPECT_EQ(watched, harness.watchedDescriptors());
   close(pipes[0]);
@@ -157,10 +157,10 @@ TEST(PowerButton, ADescriptorThatIsNoneIsLetGo) {
   first.holdIn(brain.socket);
   second.holdIn(brain.socket);
   first.say(powerButtonEvent());
-  send(brain.socket, Ask::kDrop, 2, kPowerButton);
+  send(brain.socket, RequestKind::kDrop, 2, kPowerButton);
   EXPECT_EQ(2u, receive(brain.socket).report.id);
   second.say(powerButtonEvent());
-  send(brain.socket, Ask::kDrop, 3, "none");
+  send(brain.socket, RequestKind::kDrop, 3, "none");
   EXPECT_EQ(3u, receive(brain.socket).report.id) << "there was a wish";
   EXPECT_EQ(watched, harness.watchedDescriptors()) << "it spins, once something is to be read";
 }

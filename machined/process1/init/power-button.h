@@ -1,7 +1,7 @@
-// What the kernel says when somebody presses the power button: an event of the generic netlink
-// family acpi_event. The brain finds out where the kernel sends these and opens the socket
+// The kernel's event when somebody presses the power button, of the generic netlink family
+// acpi_event. The brain finds out where the kernel sends these and opens the socket
 // (machined/brain/power-button.h); process 1 holds it under kPowerButton and reads it, so the
-// button works whatever becomes of the brain.
+// button works without the brain.
 //
 // Process 1 does not parse netlink: it compares a datagram with the only form that this event has.
 #pragma once
@@ -13,7 +13,7 @@ namespace talos::process1 {
 
 constexpr char kPowerButton[] = "button/power";
 
-// Whether this is the event. `sender` is the datagram's nl_pid: only the kernel's is 0, and another
+// True for that event. `sender` is the datagram's nl_pid: only the kernel's is 0, and another
 // process with CAP_NET_ADMIN could send to the socket.
 bool isPowerButton(const void* datagram, size_t size, uint32_t sender);
 

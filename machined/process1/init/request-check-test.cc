@@ -9,10 +9,10 @@
 namespace talos::process1 {
 namespace {
 
-Request request(Ask ask, const char* name, uint32_t argument = 0) {
+Request request(RequestKind kind, const char* name, uint32_t argument = 0) {
   Request r = {};
   r.version = kVersion;
-  r.ask = ask;
+  r.kind = kind;
   r.id = 1;
   r.argument = argument;
   strncpy(r.name, name, kNameSize);
@@ -26,25 +26,26 @@ TEST(Request, Table) {
     unsigned descriptors;
     bool good;
   } rows[] = {
-      {request(Ask::kHold, "a"), 1, true},
-      {request(Ask::kHold, "a"), 0, false},
-      {request(Ask::kHold, "a"), 2, false},
-      {request(Ask::kHold, ""), 1, false},
-      {request(Ask::kDrop, "a"), 0, true},
-      {request(Ask::kDrop, "a"), 1, false},
-      {request(Ask::kSignal, "a", 15), 0, true},
-      {request(Ask::kSignal, "a", 0), 0, false},
-      {request(Ask::kSignal, "a", 65), 0, false},
-      {request(Ask::kSignal, "", 15), 0, false},
-      {request(Ask::kAcknowledge, ""), 0, true},
-      {request(Ask::kReboot, "", LINUX_REBOOT_CMD_RESTART), 0, true},
-      {request(Ask::kReboot, "", LINUX_REBOOT_CMD_CAD_ON), 0, false},
-      {request(Ask::kReboot, "", 0), 0, false},
-      {request(static_cast<Ask>(0), "a"), 0, false},
-      {request(static_cast<Ask>(99), "a"), 0, false},
-      {request(Ask::kDrop, "0123456789012345678901234567890123456789012345678901234567890123"), 0,
-       false},
-      {request(Ask::kSpawn, "a"), 0, false},
+      {request(RequestKind::kHold, "a"), 1, true},
+      {request(RequestKind::kHold, "a"), 0, false},
+      {request(RequestKind::kHold, "a"), 2, false},
+      {request(RequestKind::kHold, ""), 1, false},
+      {request(RequestKind::kDrop, "a"), 0, true},
+      {request(RequestKind::kDrop, "a"), 1, false},
+      {request(RequestKind::kSignal, "a", 15), 0, true},
+      {request(RequestKind::kSignal, "a", 0), 0, false},
+      {request(RequestKind::kSignal, "a", 65), 0, false},
+      {request(RequestKind::kSignal, "", 15), 0, false},
+      {request(RequestKind::kAcknowledge, ""), 0, true},
+      {request(RequestKind::kReboot, "", LINUX_REBOOT_CMD_RESTART), 0, true},
+      {request(RequestKind::kReboot, "", LINUX_REBOOT_CMD_CAD_ON), 0, false},
+      {request(RequestKind::kReboot, "", 0), 0, false},
+      {request(static_cast<RequestKind>(0), "a"), 0, false},
+      {request(static_cast<RequestKind>(99), "a"), 0, false},
+      {request(RequestKind::kDrop,
+               "0123456789012345678901234567890123456789012345678901234567890123"),
+       0, false},
+      {request(RequestKind::kSpawn, "a"), 0, false},
   };
   for (auto& row : rows) {
     const char* wrong = check(&row.request, sizeof(Request), row.descriptors);
@@ -59,7 +60,7 @@ TEST(Request, Table) {
 struct Built {
   Spawn spawn = {};
   Built(std::initializer_list<const char*> strings, unsigned argc) {
-    spawn.head = request(Ask::kSpawn, "slot");
+    spawn.head = request(RequestKind::kSpawn, "slot");
     spawn.argc = static_cast<uint16_t>(argc);
     spawn.envc = static_cast<uint16_t>(strings.size() - argc);
     for (auto* s : strings) {
@@ -131,7 +132,7 @@ TEST(Request, RandomBytes) {
     for (unsigned flips = random() % 4; flips > 0; --flips) {
       bytes[random() % (offsetof(Spawn, text) + 20)] = static_cast<unsigned char>(random());
     }
-    if (b.spawn.head.ask == Ask::kSpawn && b.wrong(random() % 3) == nullptr) {
+    if (b.spawn.head.kind == RequestKind::kSpawn && b.wrong(random() % 3) == nullptr) {
       strings(b.spawn, argv, environment);
       ++passed;
     }

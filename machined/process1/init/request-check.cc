@@ -65,28 +65,29 @@ const char* check(const void* packet, size_t size, unsigned descriptors) {
   if (head.id == 0) return "a request without an id";
   if (!terminated(head.name, kNameSize)) return "the name is not terminated";
   bool named = head.name[0] != 0;
-  if (head.ask == Ask::kSpawn) {
+  if (head.kind == RequestKind::kSpawn) {
     if (!named) return "a spawn request without a slot";
     return checkSpawn(*static_cast<const Spawn*>(packet), size, descriptors);
   }
   if (size != sizeof(Request)) return "wrong length";
-  if (descriptors != (head.ask == Ask::kHold ? 1u : 0u)) return "the wrong number of descriptors";
-  switch (head.ask) {
-    case Ask::kSignal:
+  if (descriptors != (head.kind == RequestKind::kHold ? 1u : 0u))
+    return "the wrong number of descriptors";
+  switch (head.kind) {
+    case RequestKind::kSignal:
       if (!named) return "a signal for no slot";
       return head.argument >= 1 && head.argument <= 64 ? nullptr : "no such signal";
-    case Ask::kHold:
-    case Ask::kDrop:
+    case RequestKind::kHold:
+    case RequestKind::kDrop:
       return named ? nullptr : "a descriptor without a name";
-    case Ask::kAcknowledge:
-    case Ask::kBeat:
+    case RequestKind::kAcknowledge:
+    case RequestKind::kBeat:
       return nullptr;
-    case Ask::kBegun:
-      return head.argument == static_cast<uint32_t>(Wish::kPowerOff) ||
-                     head.argument == static_cast<uint32_t>(Wish::kReboot)
+    case RequestKind::kBegun:
+      return head.argument == static_cast<uint32_t>(PowerAction::kPowerOff) ||
+                     head.argument == static_cast<uint32_t>(PowerAction::kReboot)
                  ? nullptr
-                 : "no such wish";
-    case Ask::kReboot:
+                 : "unknown power action";
+    case RequestKind::kReboot:
       switch (head.argument) {
         case LINUX_REBOOT_CMD_RESTART:
         case LINUX_REBOOT_CMD_POWER_OFF:

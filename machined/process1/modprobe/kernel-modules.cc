@@ -31,7 +31,7 @@ void eachLine(kj::StringPtr text, F&& f) {
   }
 }
 
-kj::Vector<kj::String> words(kj::ArrayPtr<const char> line) {
+kj::Vector<kj::String> fieldsOf(kj::ArrayPtr<const char> line) {
   kj::Vector<kj::String> found;
   const char* p = line.begin();
   while (p < line.end()) {
@@ -73,7 +73,7 @@ kj::StringPtr moduleParameters(kj::StringPtr plainName) {
 ModuleIndex::ModuleIndex(kj::StringPtr dependencies, kj::StringPtr aliasText,
                          kj::StringPtr builtin) {
   eachLine(dependencies, [&](kj::ArrayPtr<const char> line) {
-    auto parts = words(line);
+    auto parts = fieldsOf(line);
     if (parts.size() == 0 || !parts[0].endsWith(":") || parts[0].size() < 2) return;
     Module module;
     module.file = kj::heapString(parts[0].slice(0, parts[0].size() - 1));
@@ -82,14 +82,14 @@ ModuleIndex::ModuleIndex(kj::StringPtr dependencies, kj::StringPtr aliasText,
     modules.upsert(kj::mv(name), kj::mv(module));
   });
   eachLine(aliasText, [&](kj::ArrayPtr<const char> line) {
-    auto parts = words(line);
+    auto parts = fieldsOf(line);
     if (parts.size() == 3 && parts[0] == "alias") {
       size_t literal = strcspn(parts[1].cStr(), "*?[\\");
       aliases.add(Alias{kj::mv(parts[1]), literal, plainModuleName(parts[2])});
     }
   });
   eachLine(builtin, [&](kj::ArrayPtr<const char> line) {
-    auto parts = words(line);
+    auto parts = fieldsOf(line);
     if (parts.size() != 1) return;
     auto name = plainModuleName(parts[0]);
     if (builtins.find(name) == nullptr) builtins.insert(kj::mv(name));
@@ -204,7 +204,7 @@ unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed,
     return any;
   };
   kj::Function<void(kj::StringPtr)> each = [&](kj::StringPtr modalias) {
-    // What a processor can do is a dozen ciphers; the kernel asks for the one that somebody uses.
+    // A processor supports a dozen ciphers; the kernel asks for the module of the one that is used.
     if (modalias.startsWith("cpu:")) return;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    KJ_IF_MAYBE (found, index.find(modalias)) {

@@ -46,8 +46,8 @@ class ModuleIndex {
 // "kernel/net/foo-bar.ko" -> "foo_bar".
 kj::String plainModuleName(kj::StringPtr fileOrName);
 
-// What a module is loaded with, so that it makes nothing by itself: bonding would make bond0 and
-// dummy dummy0. "" for most.
+// The parameters that a module is loaded with, so that it makes no links by itself: bonding would
+// make bond0 and dummy dummy0. "" for most.
 kj::StringPtr moduleParameters(kj::StringPtr plainName);
 
 class Modules {

@@ -1,4 +1,4 @@
-// What the kernel itself starts when it wants a module (kernel.modprobe): a link type that networkd
+// The program that the kernel starts to load a module (kernel.modprobe): a link type that networkd
 // makes, a file system that is mounted, a cipher of dm-crypt. So no daemon needs the right to load
 // modules.
 //   modprobe [-q] [--] NAME-OR-ALIAS

@@ -103,8 +103,10 @@ kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd) {
   kj::Vector<ContainerImage> result;
   for (auto& image : listed.images()) {
     if (image.name().starts_with("sha256:")) continue;
-    result.add(ContainerImage{imageText(image.name()), imageText(image.target().digest()),
-                              sizes[image.name()], dateOf(image.created_at())});
+    result.add(ContainerImage{.name = imageText(image.name()),
+                              .digest = imageText(image.target().digest()),
+                              .size = sizes[image.name()],
+                              .created = dateOf(image.created_at())});
   }
   std::sort(result.begin(), result.end(),
             [](const ContainerImage& a, const ContainerImage& b) { return a.name < b.name; });
@@ -137,8 +139,8 @@ kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {
   auto key = co_await pullContent(containerd, kj::str(reference));
   auto status = co_await statusOf(containerd, reference);
-  // What somebody else pulls by this name meanwhile has another digest: who verifies that, and uses
-  // this, has verified nothing.
+  // An image that somebody else pulls by this name meanwhile has another digest: a caller that
+  // verifies that one, and uses this one, has verified nothing.
   if (status.image().id() != key.cStr()) {
     fail(ErrorKind::kConflict,
          kj::str("cannot pull \"", reference,
@@ -213,7 +215,7 @@ kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference) {
                                                                     named::ListImagesRequest());
   std::set<std::string> digests;
   for (auto& image : listed.images()) {
-    // What is not unpacked the CRI does not know.
+    // The CRI does not know images that are not unpacked.
     if (image.name() == reference.cStr() || image.name() == known.image().id()) {
       digests.insert(image.target().digest());
     }
@@ -251,33 +253,33 @@ kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::St
 }
 
 kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text) {
-  auto why = cause(text);
-  auto say = [&](ErrorKind k, kj::StringPtr words, kj::StringPtr todo) {
-    return error(
-        k, kj::str("cannot pull \"", reference, "\": ", words, todo.size() > 0 ? "; " : "", todo));
+  auto problem = cause(text);
+  auto say = [&](ErrorKind k, kj::StringPtr problem, kj::StringPtr todo) {
+    return error(k, kj::str("cannot pull \"", reference, "\": ", problem,
+                            todo.size() > 0 ? "; " : "", todo));
   };
   if (has(text, "failed to parse image reference") || has(text, "invalid reference format")) {
     return say(ErrorKind::kInvalidArgument, "not a valid image reference",
                "use [registry/]name[:tag][@digest]");
   }
   if (has(text, "x509: ")) {
-    return say(ErrorKind::kUnauthenticated, why,
+    return say(ErrorKind::kUnauthenticated, problem,
                "set machine.registries.config.<host>.tls.ca to the registry's CA");
   }
   if (has(text, "authorization failed") || has(text, "no basic auth credentials") ||
       has(text, "401 Unauthorized") || has(text, "403 Forbidden")) {
-    return say(ErrorKind::kPermissionDenied, why,
+    return say(ErrorKind::kPermissionDenied, problem,
                "check the name, and machine.registries.config.<host>.auth");
   }
   if (has(text, "unexpected commit digest") || has(text, "unexpected commit size")) {
     return say(ErrorKind::kUnavailable,
-               "the registry has sent other content than its digest promises", why);
+               "the registry has sent other content than its digest promises", problem);
   }
   if (kind == ErrorKind::kNotFound) {
     return say(kind, "the registry has no such image", "check the name and the tag");
   }
   // containerd has no code for most of what a registry or a network does.
-  return say(kind == ErrorKind::kInternal ? ErrorKind::kUnavailable : kind, why, "");
+  return say(kind == ErrorKind::kInternal ? ErrorKind::kUnavailable : kind, problem, "");
 }
 
 }  // namespace talos::machined

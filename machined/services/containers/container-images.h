@@ -25,26 +25,26 @@ struct UnpackedImage {
   kj::String snapshot;  // the layers, unpacked
   kj::String pinned;    // name@sha256:…, by which exactly this one is pulled again; may be empty
 };
-// What is there of it already.
+// The image that is there already.
 kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::String reference);
 
-// Pulls once, whatever is there. NotFound, InvalidArgument and PermissionDenied do not pass by
-// themselves; Unavailable, DeadlineExceeded and Conflict, when another one was pulled by that name
-// at the same time, may. All that it tells is of one and the same image.
+// Pulls once, even if the image is there. NotFound, InvalidArgument and PermissionDenied do not
+// pass by themselves; Unavailable, DeadlineExceeded and Conflict, when another one was pulled by
+// that name at the same time, may. All fields of the result are of one and the same image.
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference);
 
 // Without asking what was unpacked: for what is not (registry-artifacts.h). Its digest, of the
 // config.
 kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference);
 
-// What was pulled by this name, however it is written, is removed, so that the next pull begins
-// anew. containerd does not sync what it unpacks: after a power cut an image can be there, and its
-// files empty.
+// Removes the images of this name, however it is written, so that the next pull starts from
+// nothing. containerd does not sync what it unpacks: after a power cut an image can be there, and
+// its files empty.
 kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference);
 
-// For a service of the node: what is there is taken; otherwise it is pulled until that works, for
-// 20 minutes, with pauses from 5 s on. Each failure is told to `failed`. NotFound and
-// InvalidArgument end it.
+// For a service of the node: an image that is there is used; otherwise it is pulled until that
+// works, for 20 minutes, with pauses from 5 s on. Each failure is reported to `failed`. NotFound
+// and InvalidArgument end it.
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
                                      kj::Function<void(kj::StringPtr)> failed);
 
@@ -61,8 +61,7 @@ kj::Promise<void> dropView(Containerd& containerd, kj::String name);  // or ther
 // `reference`. Its digest is that of the manifest, or of the index, that the registry gives. Pure.
 kj::StringPtr pinnedName(kj::ArrayPtr<const kj::String> names, kj::StringPtr reference);
 
-// containerd's words for a pull that has failed, as the one who has to do something about it needs
-// them. Pure.
+// Turns containerd's error for a failed pull into a message that says what to do. Pure.
 kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text);
 
 }  // namespace talos::machined

@@ -110,7 +110,7 @@ kj::Promise<std::map<std::string, std::string>> namesOfImages(Containerd& contai
   co_return names;
 }
 
-// What containers were made of; the CRI does not tell it of pods.
+// The images of containers; the CRI does not report them for pods.
 kj::Promise<std::map<std::string, std::string>> imagesOfStored(Containerd& containerd) {
   auto stored = co_await containerd.call<store::ListContainersResponse>(
       kListStored, kPodNamespace, store::ListContainersRequest());
@@ -288,19 +288,19 @@ namespace {
 kj::Promise<void> stopWhole(Containerd& containerd, std::string pod, kj::String name,
                             const cri::ListContainersResponse& inside,
                             kj::Function<void(kj::StringPtr)>& failed) {
-  auto tell = [&failed, &name](kj::Exception&& e) {
+  auto reportFailure = [&failed, &name](kj::Exception&& e) {
     failed(kj::str("cannot stop the pod ", name, ": ", messageOf(e)));
   };
   kj::Vector<kj::Promise<void>> stops;
   for (auto& container : inside.containers()) {
     if (container.pod_sandbox_id() != pod || container.state() != cri::CONTAINER_RUNNING) continue;
-    stops.add(stopMember(containerd, container.id(), kDownGrace).catch_(tell));
+    stops.add(stopMember(containerd, container.id(), kDownGrace).catch_(reportFailure));
   }
   co_await kj::joinPromises(stops.releaseAsArray());
-  co_await stopPod(containerd, pod).catch_(tell);
+  co_await stopPod(containerd, pod).catch_(reportFailure);
 }
 
-// Whether the pod has a network of its own; the node's is an answer too when nobody knows.
+// True if the pod has a network of its own; when that is unknown, the node's network is assumed.
 kj::Promise<bool> hasNetwork(Containerd& containerd, std::string pod) {
   cri::PodSandboxStatusRequest request;
   request.set_pod_sandbox_id(pod);

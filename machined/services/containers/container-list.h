@@ -1,5 +1,4 @@
-// What runs in containers, as the API shows it (spec machine-api.md §5.6). Read when asked for;
-// nothing is kept.
+// The pods and containers of the node, as the API lists them. Read when asked for; nothing is kept.
 //
 // A row of a pod is shown as namespace/pod, its containers as namespace/pod:container. Only pods
 // that are ready, and their containers. Containers of the node itself have their own id, and those
@@ -40,8 +39,8 @@ kj::Promise<void> endSystemContainer(Containerd& containerd, kj::String id);
 kj::Promise<void> endPodContainer(Containerd& containerd, kj::String id);
 
 // Stops all ready pods, those with a network of their own first, so that it can be taken down while
-// the node's is there; the others after them. What cannot be stopped is told to `failed` and does
-// not keep the others. Nothing to do when containerd does not run.
+// the node's is there; the others after them. A pod that cannot be stopped is reported to `failed`
+// and does not keep the others. Nothing to do when containerd does not run.
 kj::Promise<void> stopPods(Containerd& containerd, kj::Function<void(kj::StringPtr)> failed);
 
 }  // namespace talos::machined

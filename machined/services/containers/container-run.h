@@ -2,7 +2,7 @@
 //
 // It is containerd's and outlives this program and containerd: its id is the service's, so it is
 // there at most once, and whoever asks for it gets the one that runs. A crash at any line leaves
-// what the next run() takes up: a container without a task, a task that was not started and one
+// one of these for the next run(): a container without a task, a task that was not started and one
 // that has ended are removed and made again; one that runs is adopted. Its output goes to a pipe
 // that process 1 holds, so no line is lost either.
 //
@@ -22,11 +22,11 @@ struct ContainerMount {
   kj::Array<kj::String> options = nullptr;
 };
 
-// What a service wants to run. The network, the names and the users are the node's; processes,
-// mounts and IPC are its own. Root has the usual capabilities of a container.
+// The container that a service asks for. The network, the names and the users are the node's;
+// processes, mounts and IPC are its own. Root has the usual capabilities of a container.
 //
 // A privileged one is a part of the node in the form of an image: it has the node's processes and
-// devices, every capability that is told, and sees no file system of the kernel but those that it
+// devices, every capability that is known, and sees no file system of the kernel but those that it
 // is given. What it mounts in a place that it shares (rshared) is mounted in the node.
 struct ContainerSpec {
   kj::String id, image;
@@ -40,7 +40,7 @@ struct ContainerSpec {
 };
 
 // Those that a process of this node can have, as the runtime names them.
-kj::Array<kj::StringPtr> capabilitiesHere();
+kj::Array<kj::StringPtr> grantableCapabilities();
 
 // As the runtime takes it (OCI runtime specification 1.0). Pure.
 kj::String runtimeSpec(const ContainerSpec& spec);

@@ -30,7 +30,7 @@ class Containerd {
   // listen. The caller has the deadline.
   kj::Promise<void> serving();
 
-  // What has no deadline of its own: everything that is neither a pull nor a stop with grace.
+  // The deadline of calls that are neither a pull nor a stop with grace.
   static constexpr auto kDeadline = 10 * kj::SECONDS;
 
   template <typename Response>

@@ -331,8 +331,8 @@ TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
 }
 
 // Catches: the digest of another image, which somebody has pulled by the same name meanwhile and
-// which is the one that is signed, told of the image that was pulled here.
-TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsTold) {
+// which is the one that is signed, reported for the image that was pulled here.
+TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsReported) {
   on<cri::PullImageRequest, cri::PullImageResponse>("/runtime.v1.ImageService/PullImage",
                                                     [](auto&) {
                                                       cri::PullImageResponse answer;
@@ -356,7 +356,7 @@ TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsTold) {
 }
 
 // Catches: an image of which containerd has the content alone, because somebody else has pulled
-// that meanwhile, told as one that nobody can use.
+// that meanwhile, reported as one that nobody can use.
 TEST_F(ContainersModelTest, AnImageThatIsNotUnpackedMayBeSoon) {
   on<cri::PullImageRequest, cri::PullImageResponse>("/runtime.v1.ImageService/PullImage",
                                                     [](auto&) {
@@ -390,7 +390,7 @@ TEST(PinnedName, IsOfWhatWasPulled) {
   EXPECT_EQ(pinnedName(nullptr, "x"), "");
 }
 
-// Catches: words that do not name the image.
+// Catches: messages that do not name the image.
 TEST_F(ContainersModelTest, AnImageThatIsGoneIsNamed) {
   server.methods["/containerd.services.tasks.v1.Tasks/Get"] = [](auto& x) {
     if (x.ended) x.finish(5, "no such task");

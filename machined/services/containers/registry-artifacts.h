@@ -1,4 +1,4 @@
-// What a registry has that is not unpacked: an artifact, such as the signatures of an image. The
+// Pulls artifacts of a registry, which are not unpacked, such as the signatures of an image. The
 // CRI pulls it, as it pulls images (container-images.h), and containerd has compared each piece
 // with its digest.
 //
@@ -14,7 +14,8 @@ namespace talos::machined {
 kj::Promise<kj::Array<kj::byte>> pullManifest(Containerd& containerd, kj::String reference,
                                               size_t most);
 
-// What was pulled with this digest. NotFound, and FailedPrecondition when it is larger than `most`.
+// The content that was pulled with this digest. NotFound, and FailedPrecondition when it is larger
+// than `most`.
 kj::Promise<kj::Array<kj::byte>> pulledContent(Containerd& containerd, kj::String digest,
                                                size_t most);
 

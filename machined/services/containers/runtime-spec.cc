@@ -1,4 +1,4 @@
-// runtimeSpec() and capabilitiesHere() of container-run.h.
+// runtimeSpec() and grantableCapabilities() of container-run.h.
 #include <kj/vector.h>
 #include <sys/prctl.h>
 
@@ -33,7 +33,7 @@ kj::String listOf(kj::ArrayPtr<const kj::String> texts) {
   return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return quoted(t); }, ","), ']');
 }
 
-// What Docker and containerd give a container by default.
+// The capabilities that Docker and containerd give a container by default.
 constexpr kj::StringPtr kCapabilities[] = {
     "CAP_CHOWN"_kj,   "CAP_DAC_OVERRIDE"_kj, "CAP_FSETID"_kj,           "CAP_FOWNER"_kj,
     "CAP_MKNOD"_kj,   "CAP_NET_RAW"_kj,      "CAP_SETGID"_kj,           "CAP_SETUID"_kj,
@@ -142,7 +142,7 @@ kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
   return mounts;
 }
 
-// What it shares with the node, and what of the kernel it may reach.
+// The namespaces that it shares with the node, and the parts of the kernel that it may reach.
 kj::String boundsOf(const ContainerSpec& spec) {
   if (spec.privileged) {
     return kj::str("\"rootfsPropagation\":\"shared\",\"namespaces\":[{\"type\":\"mount\"}],",
@@ -155,12 +155,12 @@ kj::String boundsOf(const ContainerSpec& spec) {
 
 }  // namespace
 
-kj::Array<kj::StringPtr> capabilitiesHere() {
-  kj::Vector<kj::StringPtr> here;
+kj::Array<kj::StringPtr> grantableCapabilities() {
+  kj::Vector<kj::StringPtr> grantable;
   for (auto i : kj::indices(kAllCapabilities)) {
-    if (prctl(PR_CAPBSET_READ, i) == 1) here.add(kAllCapabilities[i]);
+    if (prctl(PR_CAPBSET_READ, i) == 1) grantable.add(kAllCapabilities[i]);
   }
-  return here.releaseAsArray();
+  return grantable.releaseAsArray();
 }
 
 kj::String runtimeSpec(const ContainerSpec& spec) {

@@ -11,7 +11,7 @@
 namespace talos::machined {
 
 // adjtimex(2) and the clock chip /dev/rtc0, which is written on the thread pool; a machine without
-// one has nothing to remember the time with, and `log` is told of any other trouble.
+// one has nothing to remember the time with, and `log` gets any other failure.
 class KernelClock final : public SystemClock {
  public:
   KernelClock(UvLoop& uv, kj::Function<void(kj::StringPtr)> log);
@@ -19,9 +19,9 @@ class KernelClock final : public SystemClock {
   kj::Date now() const override;
   void step(kj::Duration by) override;
   void slew(kj::Duration by, kj::Duration error, unsigned timeConstant) override;
-  // Sets a clock that is behind `floor` to it: nobody has told the time yet, but earlier than that
-  // it cannot be. The clock counts as not synchronised as before, and the chip is left alone.
-  // Returns what it was, if it was set.
+  // Sets a clock that is behind `floor` to it: no server was asked yet, but it cannot be earlier
+  // than that. The clock counts as not synchronised as before, and the chip is left alone. Returns
+  // what it was, if it was set.
   kj::Maybe<kj::Date> raiseTo(kj::Date floor);
 
  private:

@@ -33,7 +33,7 @@ TEST(Agreement, Table) {
   EXPECT_EQ(verdict({{5, 1}}), "0 best 0");
   EXPECT_EQ(verdict({{5, 1}, {6, 1}}), "0,1 best 0");
   EXPECT_EQ(verdict({{5, 1}, {7, 1}}), "0,1 best 0");  // they touch
-  EXPECT_EQ(verdict({{5, 1}, {8, 1}}), "none");        // word against word
+  EXPECT_EQ(verdict({{5, 1}, {8, 1}}), "none");        // one claim against the other
   EXPECT_EQ(verdict({{10, 5}, {3600000, 0}, {12, 4}}), "0,2 best 2");
   EXPECT_EQ(verdict({{-3600000, 0}, {10, 5}, {12, 4}}), "1,2 best 2");
   EXPECT_EQ(verdict({{0, 1}, {100, 1}, {200, 1}}), "none");

@@ -1,6 +1,5 @@
-// Which of several servers to believe: the largest group whose claims have a point in common, as
-// in Marzullo's algorithm (RFC 5905 §11.2.1). A server that lies is outvoted by two that do not.
-// Pure.
+// Selects the time servers that agree: the largest group whose claims have a point in common, as in
+// Marzullo's algorithm (RFC 5905 §11.2.1). A server that lies is outvoted by two that do not. Pure.
 #pragma once
 
 #include <kj/array.h>

@@ -25,10 +25,16 @@ struct FollowerTest : public testing::Test {
   std::vector<std::string> log;
   unsigned stepped = 0;
   DirectForeign foreign;
-  TimeFollower follower{TimeFollower::Dependencies{
-      time.timer, clock, network, [this]() { return chance; }, [this]() { return ++nonces; },
-      [this](kj::StringPtr line) { log.push_back(line.cStr()); }, []() {}, [this]() { ++stepped; },
-      foreign}};
+  TimeFollower follower{
+      TimeFollower::Dependencies{.timer = time.timer,
+                                 .clock = clock,
+                                 .network = network,
+                                 .random = [this]() { return chance; },
+                                 .nonce = [this]() { return ++nonces; },
+                                 .log = [this](kj::StringPtr line) { log.push_back(line.cStr()); },
+                                 .changed = []() {},
+                                 .stepped = [this]() { ++stepped; },
+                                 .foreign = foreign}};
   kj::Promise<void> running = nullptr;
   ~FollowerTest() noexcept override {}
 
@@ -77,7 +83,7 @@ TEST_F(FollowerTest, AClockThatIsYearsOffIsSetAtOnce) {
   EXPECT_EQ(clock.steps.size(), 1);
   EXPECT_EQ(follower.state().steps, 1);
   EXPECT_THAT(log, ElementsAre(HasSubstr("clock stepped by +1790000000")));
-  // What was counted is counted, whoever is asked from now on.
+  // Answers that were counted stay so, whoever is asked from now on.
   network.servers["10.5.0.2"];
   follower.setServers(kj::arr(kj::str("10.5.0.2")));
   advance(1 * kj::SECONDS);
@@ -102,7 +108,7 @@ TEST_F(FollowerTest, AFalsetickerIsOutvoted) {
   EXPECT_EQ(problem(), "a time server is wrong: a -3600.000s, b +20.000ms, c +21.000ms");
 }
 
-// Catches: word against word decided by chance.
+// Catches: one claim against another decided by chance.
 TEST_F(FollowerTest, TwoThatDisagreeSetNothing) {
   network.servers["a"].offset = -3600 * kj::SECONDS;
   network.servers["b"];
@@ -370,7 +376,7 @@ TEST_F(FollowerTest, NewServersAreAskedAtOnce) {
   EXPECT_TRUE(synced());
   EXPECT_EQ(server(), "b");
   auto asked = network.servers["b"].asked.size();
-  follower.setServers(kj::arr(kj::str("b")));  // no change: nothing begins anew
+  follower.setServers(kj::arr(kj::str("b")));  // no change: nothing starts anew
   advance(20 * kj::MILLISECONDS);
   EXPECT_EQ(network.servers["b"].asked.size(), asked);
   follower.setServers(kj::arr(kj::str("c")));

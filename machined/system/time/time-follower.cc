@@ -11,8 +11,8 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kStep = 128 * kj::MILLISECONDS;
-constexpr auto kFirstPatience = 1 * kj::SECONDS, kPatience = 3 * kj::SECONDS;
-constexpr auto kResolvePatience = 1 * kj::SECONDS, kResolveDeadline = 20 * kj::SECONDS;
+constexpr auto kFirstTimeout = 1 * kj::SECONDS, kTimeout = 3 * kj::SECONDS;
+constexpr auto kResolveTimeout = 1 * kj::SECONDS, kResolveDeadline = 20 * kj::SECONDS;
 constexpr unsigned kMoreRounds = 3;
 constexpr auto kBetweenRounds = 2 * kj::SECONDS;
 constexpr Backoff::Pace kPollPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
@@ -22,9 +22,10 @@ constexpr unsigned kFailuresOfQuorum = 3;
 // The loop's is fitting to the interval of its corrections (RFC 5905 §12).
 // The first correction teaches the loop no frequency and may be quick: half of it in 11 s.
 constexpr unsigned kFirstConstant = 2, kLeastConstant = 4, kMostConstant = 10;
-// What two good servers' claims may lie apart: stamps are taken by programs, and a volley lasts.
+// The distance allowed between two good servers' claims: stamps are taken by programs, and a volley
+// lasts.
 constexpr auto kSlack = 5 * kj::MILLISECONDS;
-constexpr auto kCheckPatience = 5 * kj::SECONDS;
+constexpr auto kCheckTimeout = 5 * kj::SECONDS;
 
 kj::Duration size(kj::Duration d) {
   return d < 0 * kj::SECONDS ? d * -1 : d;
@@ -131,33 +132,32 @@ class TimeFollower::Session {
   // A name that takes its time does not keep the others waiting.
   kj::Promise<void> resolveAll() {
     startResolving();
-    auto patience = deps.timer.now() + kResolvePatience;
+    auto timeout = deps.timer.now() + kResolveTimeout;
     for (;;) {
       takeResolved();
       if (resolutions.empty()) break;
-      if (deps.timer.now() >= patience && sources.size() > 0) break;
+      if (deps.timer.now() >= timeout && sources.size() > 0) break;
       auto wait = oneDone.next();
-      if (deps.timer.now() < patience) {
-        wait = wait.exclusiveJoin(deps.timer.atTime(patience));
+      if (deps.timer.now() < timeout) {
+        wait = wait.exclusiveJoin(deps.timer.atTime(timeout));
       }
       co_await wait;
     }
   }
 
-  kj::Promise<void> askOne(TimeSource& source, kj::Duration patience) {
+  kj::Promise<void> askOne(TimeSource& source, kj::Duration timeout) {
     for (auto left = source.addresses.size(); left > 0; --left) {
       auto begun = deps.timer.now();
-      auto verdict = co_await ask(follower.query, kj::str(source.addresses[0]), patience);
-      bool another = sources.heard(source, kj::mv(verdict), deps.timer.now());
-      if (!another || deps.timer.now() - begun >= patience) co_return;
+      auto verdict = co_await ask(follower.query, kj::str(source.addresses[0]), timeout);
+      bool another = sources.handleAnswer(source, kj::mv(verdict), deps.timer.now());
+      if (!another || deps.timer.now() - begun >= timeout) co_return;
     }
   }
 
   kj::Promise<void> round() {
-    auto patience =
-        status.synced ? kPatience : kFirstPatience * (1 + kj::min(backoff.failures(), 2u));
+    auto timeout = status.synced ? kTimeout : kFirstTimeout * (1 + kj::min(backoff.failures(), 2u));
     kj::Vector<kj::Promise<void>> all;
-    for (auto* source : sources.askable(deps.timer.now())) all.add(askOne(*source, patience));
+    for (auto* source : sources.askable(deps.timer.now())) all.add(askOne(*source, timeout));
     co_await kj::joinPromises(all.releaseAsArray());
   }
 
@@ -166,12 +166,12 @@ class TimeFollower::Session {
   kj::Maybe<Choice> choose() {
     kj::Vector<TimeSource*> answering;
     kj::Vector<Claim> claims;
-    kj::Vector<kj::String> words;
+    kj::Vector<kj::String> offsets;
     for (auto& source : sources.all()) {
       KJ_IF_MAYBE (sample, source->best) {
         answering.add(source.get());
         claims.add(Claim{sample->offset, sample->error() + kSlack});
-        words.add(kj::str(source->shown(), " ", ntp::showOffset(sample->offset)));
+        offsets.add(kj::str(source->shown(), " ", ntp::showOffset(sample->offset)));
       }
     }
     bool insist = backoff.failures() < kFailuresOfQuorum;
@@ -179,7 +179,7 @@ class TimeFollower::Session {
       auto& source = *answering[agreement->best];
       status.problem = nullptr;
       if (agreement->members.size() < claims.size()) {
-        status.problem = kj::str("a time server is wrong: ", kj::strArray(words, ", "));
+        status.problem = kj::str("a time server is wrong: ", kj::strArray(offsets, ", "));
       }
       return Choice{source, KJ_ASSERT_NONNULL(source.best)};
     }
@@ -187,7 +187,7 @@ class TimeFollower::Session {
     if (claims.empty()) {
       status.problem = kj::mv(problems);
     } else if (agree(claims) == nullptr) {
-      status.problem = kj::str("the time servers disagree: ", kj::strArray(words, ", "));
+      status.problem = kj::str("the time servers disagree: ", kj::strArray(offsets, ", "));
     } else {
       status.problem = kj::str("only ", claims.size(), " of ", sources.votes(),
                                " time servers answer: ", problems);
@@ -343,11 +343,10 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
   }
-  auto late =
-      kj::str("cannot resolve \"", server, "\" within ", kCheckPatience / kj::SECONDS, " s");
-  auto addresses = co_await within(deps.timer, kCheckPatience, deps.network.resolve(server),
+  auto late = kj::str("cannot resolve \"", server, "\" within ", kCheckTimeout / kj::SECONDS, " s");
+  auto addresses = co_await within(deps.timer, kCheckTimeout, deps.network.resolve(server),
                                    kj::mv(late), ErrorKind::kUnavailable);
-  auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckPatience);
+  auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckTimeout);
   auto shown = addresses[0] == server ? kj::str(server) : kj::str(server, " (", addresses[0], ")");
   KJ_SWITCH_ONEOF(verdict) {
     KJ_CASE_ONEOF(sample, ntp::Sample) {

@@ -1,5 +1,4 @@
-// Keeps the wall clock right by asking NTP servers (spec boot-and-services.md §7.7; RFC 5905 §11,
-// RFC 4330 §10, RFC 8633 §3).
+// Keeps the wall clock right by asking NTP servers (RFC 5905 §11, RFC 4330 §10, RFC 8633 §3).
 //
 // A poll asks every server once; a majority decides (time-agreement.h), and of that majority the
 // server with the least error is followed.

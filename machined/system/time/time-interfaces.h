@@ -1,5 +1,5 @@
-// What keeping the time needs of the machine: its clock and UDP. Behind interfaces, so that tests
-// bring their own.
+// The parts of the machine that keeping the time needs: its clock and UDP. Interfaces, so that
+// tests bring their own.
 #pragma once
 
 #include <kj/async.h>

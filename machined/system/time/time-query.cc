@@ -7,7 +7,7 @@ namespace {
 
 constexpr unsigned kMostForeign = 16;
 // The wall clock cannot be so much ahead of the timer unless somebody has set it. (The timer may be
-// ahead: it tells when the loop came round to look.)
+// ahead: it has the time at which the loop looked last.)
 constexpr auto kClockWasSet = 500 * kj::MILLISECONDS;
 
 kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) {
@@ -33,9 +33,9 @@ kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) 
 
 }  // namespace
 
-kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration patience) {
-  auto late = deps.timer.afterDelay(patience).then([patience]() -> ntp::Verdict {
-    return ntp::Rejected{kj::str("no answer within ", patience / kj::MILLISECONDS, " ms")};
+kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration timeout) {
+  auto late = deps.timer.afterDelay(timeout).then([timeout]() -> ntp::Verdict {
+    return ntp::Rejected{kj::str("no answer within ", timeout / kj::MILLISECONDS, " ms")};
   });
   return converse(deps, kj::mv(address))
       .catch_([](kj::Exception&& e) -> ntp::Verdict { return ntp::Rejected{messageOf(e)}; })

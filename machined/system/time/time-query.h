@@ -20,6 +20,6 @@ struct QueryDependencies {
 
 // Never rejects: silence, no way there and nonsense are Rejected, saying why. Datagrams that are
 // no answer to this query are passed over, a few of them: more is a flood, and ends it.
-kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration patience);
+kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration timeout);
 
 }  // namespace talos::machined

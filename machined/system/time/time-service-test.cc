@@ -44,21 +44,29 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
     brain = kj::heap<Brain>();
     brain->process1 = kj::heap<FakeProcess1>(machine);
     brain->supervisor = kj::heap<Supervisor>(
-        Supervisor::Dependencies{*brain->process1, time.timer, *this, []() { return 0.0; },
-                                 [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+        Supervisor::Dependencies{.process1 = *brain->process1,
+                                 .timer = time.timer,
+                                 .clock = *this,
+                                 .random = []() { return 0.0; },
+                                 .output = [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
                                    return kj::AutoCloseFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
                                  },
-                                 [](rpc::ServiceStateEvent::Reader) {}});
+                                 .announce = [](rpc::ServiceStateEvent::Reader) {}});
     ServiceDefinition networkd;
     networkd.id = kj::str("networkd");
     networkd.command = kj::str("networkd");
     networkd.argv = kj::arr(kj::str("networkd"));
     brain->supervisor->load(kj::mv(networkd));
     brain->service = kj::heap<TimeService>(
-        *brain->supervisor,
-        TimeFollower::Dependencies{time.timer, clock, network, []() { return 0.5; },
-                                   [this]() { return ++nonces; }, [](kj::StringPtr) {}, []() {},
-                                   []() {}, foreign});
+        *brain->supervisor, TimeFollower::Dependencies{.timer = time.timer,
+                                                       .clock = clock,
+                                                       .network = network,
+                                                       .random = []() { return 0.5; },
+                                                       .nonce = [this]() { return ++nonces; },
+                                                       .log = [](kj::StringPtr) {},
+                                                       .changed = []() {},
+                                                       .stepped = []() {},
+                                                       .foreign = foreign});
   }
   void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
   void keep(kj::StringPtr server) { brain->service->keepTime(kj::arr(kj::str(server))); }

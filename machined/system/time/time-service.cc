@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kHealthPatience = 3 * kj::SECONDS, kHealthTimeout = 4 * kj::SECONDS,
+constexpr auto kHealthWait = 3 * kj::SECONDS, kHealthTimeout = 4 * kj::SECONDS,
                kHealthPeriod = 5 * kj::SECONDS;
 
 }  // namespace
@@ -29,7 +29,7 @@ ServiceDefinition TimeService::definition() {
 }
 
 kj::Promise<void> TimeService::health() {
-  auto late = timer.afterDelay(kHealthPatience).then([this]() {
+  auto late = timer.afterDelay(kHealthWait).then([this]() {
     auto& problem = follower.state().problem;
     fail(ErrorKind::kUnavailable,
          problem.size() > 0 ? kj::str(problem) : kj::str("no answer from a time server yet"));
@@ -51,11 +51,11 @@ void TimeService::keepTime(kj::Array<kj::String> servers) {
   }
 }
 
-void TimeService::leaveAlone(kj::StringPtr why) {
+void TimeService::leaveAlone(kj::StringPtr problem) {
   if (!loaded) return;
   loaded = false;
   wasUnloaded = true;
-  supervisor.unload(kTimed, why);
+  supervisor.unload(kTimed, problem);
 }
 
 kj::Promise<TimeFollower::Answer> TimeService::check(kj::String server) {

@@ -1,5 +1,5 @@
-// The service `timed`: a part of machined that exists as long as the config wants the time kept
-// (spec boot-and-services.md §7.3, 7.7). It is healthy from the first answer that could be trusted.
+// The service `timed`: a part of machined that exists as long as the config wants the time kept. It
+// is healthy from the first answer that could be trusted.
 #pragma once
 
 #include "machined/services/supervisor.h"
@@ -17,7 +17,7 @@ class TimeService {
 
   // At once, whatever was before. Never empty.
   void keepTime(kj::Array<kj::String> servers);
-  void leaveAlone(kj::StringPtr why);
+  void leaveAlone(kj::StringPtr problem);
 
   const TimeState& state() const { return follower.state(); }
   // TimeFollower::check.

@@ -65,7 +65,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
       others.add(kj::mv(source));
     } else if (source->misses < kMissesToResolve && !source->addresses.empty() &&
                isOneOf(addresses, source->addresses[0])) {
-      // What is known of it stays true: how fast it is, and for how long it wants to be left alone.
+      // Facts about it stay true: how fast it is, and for how long it asked for a pause.
       while (source->addresses.size() > 1) source->addresses.removeLast();
       own.add(kj::mv(source));
     }
@@ -76,9 +76,9 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
   kj::String why;
   for (auto& address : addresses) {
     if (isOneOf(kept, address)) continue;
-    KJ_IF_MAYBE (word, refused.find(address)) {
+    KJ_IF_MAYBE (code, refused.find(address)) {
       why = kj::str(name == address ? kj::str(name) : kj::str(name, " (", address, ")"),
-                    ": it refuses service (", *word, ")");
+                    ": it refuses service (", *code, ")");
       continue;
     }
     size_t most = names.size() == 1 ? kMostOfOneName : 1;
@@ -125,7 +125,7 @@ kj::TimePoint TimeSources::firstAskable() const {
   return first.orDefault(kj::origin<kj::TimePoint>());
 }
 
-bool TimeSources::heard(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now) {
+bool TimeSources::handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now) {
   KJ_SWITCH_ONEOF(verdict) {
     KJ_CASE_ONEOF(sample, ntp::Sample) {
       source.misses = source.rebukes = 0;

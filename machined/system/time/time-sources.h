@@ -43,22 +43,22 @@ class TimeSources {
   kj::Vector<TimeSource*> askable(kj::TimePoint now);
   // When the first may be asked again, if none may now.
   kj::TimePoint firstAskable() const;
-  // What became of asking. True when its next address is worth trying at once.
-  bool heard(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now);
+  // The answer to a query. True when its next address is worth trying at once.
+  bool handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now);
 
   void forgetSamples();
   kj::ArrayPtr<kj::Own<TimeSource>> all() { return sources; }
   size_t size() const { return sources.size(); }
   // How many would have a say if all were well: names that stand for no address count too.
   size_t votes() const;
-  // What is wrong with the servers, one after the other.
+  // The problems of the servers, one after the other.
   kj::String problems() const;
 
  private:
   kj::Array<kj::String> names;
   kj::Vector<kj::Own<TimeSource>> sources;
   kj::TreeMap<kj::String, kj::String> unknown;  // name → why
-  kj::TreeMap<kj::String, kj::String> refused;  // address → with which word
+  kj::TreeMap<kj::String, kj::String> refused;  // address → its code of refusal
 };
 
 }  // namespace talos::machined
