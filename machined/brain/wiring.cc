@@ -46,7 +46,7 @@ kj::Promise<void> Wiring::run() {
   if (next != kReboot && next != kShutdown && next != kReset) nodeDrain.follow();
   bool anew = lost != nullptr && configReader.document(store) == nullptr;
   life.begin(anew ? Records::kLost : Records::kThere);  // or goes on
-  co_await followWishes();
+  co_await followPowerActions();
 }
 
 // The records of the predecessor, a change of the config that it had begun, a config on trial. What
@@ -75,13 +75,13 @@ void Wiring::sayIfStartedAgain() {
   console.say(kj::str("machined restarted (", process1.brainRestarts(), ")"));
 }
 
-kj::Promise<void> Wiring::followWishes() {
+kj::Promise<void> Wiring::followPowerActions() {
   for (;;) {
     switch (co_await process1.nextPowerAction()) {
-      case Process1::Wish::kPowerOff:
+      case Process1::PowerAction::kPowerOff:
         life.shutdown();
         break;
-      case Process1::Wish::kReboot:
+      case Process1::PowerAction::kReboot:
         life.reboot();
         break;
     }

@@ -23,6 +23,7 @@
 #include "machined/brain/maintenance-mode.h"
 #include "machined/brain/node-environment.h"
 #include "machined/brain/node-serving.h"
+#include "machined/brain/upgrades.h"
 #include "machined/brain/volume-keys.h"
 #include "machined/config/controllers/controller-parts.h"
 #include "machined/config/controllers/machine-status-controller.h"
@@ -58,6 +59,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> run();
 
  private:
+  friend class NodeUpgrades;
   kj::AsyncIoContext& io;
   Process1& process1;
 
@@ -151,6 +153,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
       {[this](kj::Function<void()> work) { return uv.blocking(kj::mv(work)); },
        [this]() { return state.isMounted(); }}};
   RealImageArchives archives{archivesDependencies()};
+  NodeUpgrades upgrades{*this};
   Upgrader upgrader{upgraderDependencies()};
   InstallImage installImage{installImageDependencies()};
 
@@ -222,8 +225,6 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   RealImageArchives::Dependencies archivesDependencies();
   kj::Promise<void> requireOfEtcd(bool preserve);
   kj::Promise<kj::Maybe<pki::Pem>> readKubeletPair();
-  kj::Promise<Health> health();
-  kj::Promise<kj::Maybe<kj::String>> readLastWord();
   kj::Function<void(kj::StringPtr)> alarmAt(kj::StringPtr prefix);
   double chance() { return std::uniform_real_distribution<double>(0, 1)(generator); }
   void statusChanged();
@@ -238,7 +239,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   // The steps of run().
   kj::Promise<kj::Maybe<kj::String>> recoverRecords();
   void sayIfStartedAgain();
-  kj::Promise<void> followWishes();
+  kj::Promise<void> followPowerActions();
   void taskFailed(kj::Exception&& e) override;
 
   // controllers.cc

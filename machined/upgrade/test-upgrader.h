@@ -158,82 +158,88 @@ inline kj::Maybe<UpgradeRecord> copyOfRecord(const kj::Maybe<UpgradeRecord>& rec
 }
 
 // From one start to the next.
-class System {
+class System final : public UpgradableNode, public UpgradeRecords, public UpgradeClusters {
  public:
   explicit System(ModelDisk& disk, bool container = false, unsigned earlierBrains = 0)
       : disk(disk),
         running(disk.start()),
         process1(after(machine, earlierBrains)),
-        upgrader({timer,
-                  kj::systemPreciseCalendarClock(),
-                  process1,
-                  store,
-                  pulls.containerd,
-                  disk,
-                  archives,
-                  container,
-                  running,
-                  kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
-                  trialLeft(disk, running),
-                  []() { return kj::str("a=1"); },
-                  [this]() { return kj::str(key.c_str()); },
-                  [this](kj::String pinned, kj::String) -> kj::Promise<void> {
-                    verified = pinned.cStr();
-                    if (!unsignedImage.empty()) {
-                      return error(ErrorKind::kPermissionDenied, unsignedImage.c_str());
-                    }
-                    return kj::READY_NOW;
-                  },
-                  [this]() { return upgrader.write(); },
-                  [this](kj::StringPtr) -> kj::Promise<void> {
-                    ++reboots;
-                    return kj::READY_NOW;
-                  },
-                  [this]() -> kj::Promise<Health> {
-                    if (lacks.empty()) return Health{};
-                    return Health{kj::str(lacks.c_str()), hopeless};
-                  },
-                  []() { return true; },
-                  [this](kj::StringPtr line) { said.push_back(line.cStr()); },
-                  []() -> kj::Promise<kj::Vector<BlockDevice>> { return systemDisk("vda"); },
-                  [&disk]() -> kj::Promise<kj::Maybe<UpgradeRecord>> {
-                    if (disk.unreadable) return error(ErrorKind::kInternal, "Input/output error");
-                    return copyOfRecord(disk.record);
-                  },
-                  [&disk](const UpgradeRecord& record) -> kj::Promise<void> {
-                    if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
-                    return disk.save(record);
-                  },
-                  [&disk](kj::StringPtr trialFailure) -> kj::Promise<void> {
-                    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
-                    disk.trialFailure = kj::str(trialFailure);
-                    return kj::READY_NOW;
-                  },
-                  [&disk]() -> kj::Promise<kj::Maybe<kj::String>> {
-                    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
-                    return disk.trialFailure.map(
-                        [](kj::String& trialFailure) { return kj::str(trialFailure); });
-                  },
-                  [&disk]() -> kj::Promise<void> {
-                    if (disk.failureStays) return error(ErrorKind::kInternal, "META stays");
-                    disk.trialFailure = nullptr;
-                    return kj::READY_NOW;
-                  },
-                  [this](bool preserve) { return askEtcd(preserve ? "may restart" : "may leave"); },
-                  [this, &disk](bool preserve, bool force) {
-                    EXPECT_TRUE(disk.environment.attempt == nullptr);
-                    return askEtcd(
-                        kj::str(force ? "forced " : "", preserve ? "restarts" : "leaves"));
-                  },
-                  [this]() -> kj::Promise<void> {
-                    etcdAsked.push_back("stays");
-                    return kj::READY_NOW;
-                  },
-                  [this]() -> kj::Promise<void> {
-                    etcdAsked.push_back("drains");
-                    return kj::READY_NOW;
-                  },
-                  [this]() { ++uncordoned; }}) {}
+        upgrader({.timer = timer,
+                  .clock = kj::systemPreciseCalendarClock(),
+                  .process1 = process1,
+                  .store = store,
+                  .containerd = pulls.containerd,
+                  .installer = disk,
+                  .archives = archives,
+                  .container = container,
+                  .running = running,
+                  .version = kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
+                  .trialLeft = trialLeft(disk, running),
+                  .node = *this,
+                  .records = *this,
+                  .clusters = *this}) {}
+  ~System() noexcept(false) {}
+
+  kj::String kernelArguments() override { return kj::str("a=1"); }
+  kj::String imageKey() override { return kj::str(key.c_str()); }
+  kj::Promise<void> requireSignature(kj::String pinned, kj::String) override {
+    verified = pinned.cStr();
+    if (unsignedImage.empty()) return kj::READY_NOW;
+    return error(ErrorKind::kPermissionDenied, unsignedImage.c_str());
+  }
+  kj::Promise<kj::Vector<BlockDevice>> blockDevices() override { return systemDisk("vda"); }
+  bool isBooted() override { return true; }
+  kj::Promise<Health> health() override {
+    if (lacks.empty()) return Health{};
+    return Health{kj::str(lacks.c_str()), hopeless};
+  }
+  kj::Promise<void> runSequence() override { return upgrader.write(); }
+  kj::Promise<void> reboot(kj::StringPtr) override {
+    ++reboots;
+    return kj::READY_NOW;
+  }
+  void announce(kj::StringPtr line) override { said.push_back(line.cStr()); }
+
+  kj::Promise<kj::Maybe<UpgradeRecord>> load() override {
+    if (disk.unreadable) return error(ErrorKind::kInternal, "Input/output error");
+    return copyOfRecord(disk.record);
+  }
+  kj::Promise<void> save(const UpgradeRecord& record) override {
+    if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
+    return disk.save(record);
+  }
+  kj::Promise<void> writeTrialFailure(kj::StringPtr reason) override {
+    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
+    disk.trialFailure = kj::str(reason);
+    return kj::READY_NOW;
+  }
+  kj::Promise<kj::Maybe<kj::String>> readTrialFailure() override {
+    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
+    return disk.trialFailure.map([](kj::String& reason) { return kj::str(reason); });
+  }
+  kj::Promise<void> clearTrialFailure() override {
+    if (disk.failureStays) return error(ErrorKind::kInternal, "META stays");
+    disk.trialFailure = nullptr;
+    return kj::READY_NOW;
+  }
+
+  kj::Promise<void> requireSpare(bool preserve) override {
+    return askEtcd(preserve ? "may restart" : "may leave");
+  }
+  kj::Promise<void> leave(bool preserve, bool force) override {
+    EXPECT_TRUE(disk.environment.attempt == nullptr);
+    return askEtcd(kj::str(force ? "forced " : "", preserve ? "restarts" : "leaves"));
+  }
+  kj::Promise<void> stay() override {
+    etcdAsked.push_back("stays");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> drain() override {
+    etcdAsked.push_back("drains");
+    return kj::READY_NOW;
+  }
+  void uncordon() override { ++uncordoned; }
+
   kj::Promise<void> askEtcd(kj::StringPtr what) {
     etcdAsked.push_back(what.cStr());
     if (etcdRefuses != what.cStr()) return kj::READY_NOW;

@@ -22,24 +22,30 @@ kj::Maybe<PendingImage> copyOf(const kj::Maybe<PendingImage>& pending) {
 }
 
 // From one start to the next, on the disk and the STATE of the test.
-struct Node {
+struct Node final : PendingImageNode {
   Node(ModelDisk& disk, kj::Maybe<PendingImage>& kept, std::string configured,
        unsigned earlierBrains = 0)
       : system(disk, false, earlierBrains),
         configured(configured),
-        image({system.timer, system.upgrader, kj::str(kOwn),
-               [this]() -> kj::Maybe<kj::String> {
-                 if (this->configured == "no config") return nullptr;
-                 return kj::str(this->configured.c_str());
-               },
-               []() { return 0.5; },
-               [this](kj::StringPtr line) { system.said.push_back(line.cStr()); },
-               [&kept]() -> kj::Promise<kj::Maybe<PendingImage>> { return copyOf(kept); },
-               [&kept](kj::Maybe<PendingImage> pending) -> kj::Promise<void> {
-                 kept = copyOf(pending);
-                 return kj::READY_NOW;
-               }}) {
+        kept(kept),
+        image({.timer = system.timer,
+               .upgrader = system.upgrader,
+               .own = kj::str(kOwn),
+               .chance = []() { return 0.5; },
+               .node = *this}) {
     system.pulls.registry[kOther] = "sha256:7";
+  }
+  ~Node() noexcept(false) {}
+
+  kj::Maybe<kj::String> configuredImage() override {
+    if (configured == "no config") return nullptr;
+    return kj::str(configured.c_str());
+  }
+  void log(kj::StringPtr line) override { system.said.push_back(line.cStr()); }
+  kj::Promise<kj::Maybe<PendingImage>> loadPendingImage() override { return copyOf(kept); }
+  kj::Promise<void> savePendingImage(kj::Maybe<PendingImage> pending) override {
+    kept = copyOf(pending);
+    return kj::READY_NOW;
   }
 
   void boot(kj::WaitScope& scope) {
@@ -56,6 +62,7 @@ struct Node {
 
   System system;
   std::string configured;
+  kj::Maybe<PendingImage>& kept;
   InstallImage image;
 };
 

@@ -71,28 +71,28 @@ kj::String nameInRecord(kj::StringPtr image) {
 }
 
 void InstallImage::taskFailed(kj::Exception&& e) {
-  deps.tell(kj::str("warning: machine.install.image: ", messageOf(e)));
+  deps.node.log(kj::str("warning: machine.install.image: ", messageOf(e)));
 }
 
 kj::Promise<void> InstallImage::leave() {
   kj::Maybe<PendingImage> left;
-  KJ_IF_MAYBE (image, deps.configured()) {
+  KJ_IF_MAYBE (image, deps.node.configuredImage()) {
     if (!isOwn(*image)) {
-      deps.tell(kj::str("machine.install.image: installed the running system (,
-                        deps.own,
-                        "); after its first boot the node upgrades itself to ",
-                        nameInRecord(*image)));
+      deps.node.log(kj::str("machine.install.image: installed the running system (", deps.own,
+                            "); after its first boot the node upgrades itself to ",
+                            nameInRecord(*image)));
       left = PendingImage{kj::mv(*image)};
     }
   }
-  return deps.save(kj::mv(left));
+  return deps.node.savePendingImage(kj::mv(left));
 }
 
 kj::Promise<void> InstallImage::resume() {
   if (resumed) co_return;
   resumed = true;
-  co_await deps.load().then([this](kj::Maybe<PendingImage> found) { pending = kj::mv(found); },
-                            [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  co_await deps.node.loadPendingImage().then(
+      [this](kj::Maybe<PendingImage> found) { pending = kj::mv(found); },
+      [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
   Upgrader::BeginsAnew ask = KJ_BIND_METHOD(*this, beginsAnew);
   co_await deps.upgrader.resume(kj::mv(ask));
   if (pending != nullptr) tasks.add(follow());
@@ -112,7 +112,7 @@ kj::Promise<void> InstallImage::nextChange() {
 
 // A STATE that cannot be written to is no reason to give up what is known.
 kj::Promise<void> InstallImage::keep() {
-  return deps.save(pending.map([](PendingImage& w) { return w.clone(); }))
+  return deps.node.savePendingImage(pending.map([](PendingImage& w) { return w.clone(); }))
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
@@ -150,7 +150,7 @@ kj::Promise<void> InstallImage::follow() {
 // How long to wait for the next try; none: there is nothing to try until something changes.
 kj::Promise<kj::Maybe<kj::Duration>> InstallImage::look() {
   if (co_await settled() || deps.upgrader.isUnderWay()) co_return nullptr;
-  KJ_IF_MAYBE (configured, deps.configured()) {
+  KJ_IF_MAYBE (configured, deps.node.configuredImage()) {
     if (co_await compare(*configured) == false) co_return nullptr;
     auto now = deps.timer.now();
     if (now < nextTry) co_return nextTry - now;
@@ -232,7 +232,7 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
 kj::Promise<void> InstallImage::untilAnotherIsNamed(kj::String image) {
   for (;;) {
     auto change = nextChange();
-    KJ_IF_MAYBE (now, deps.configured()) {
+    KJ_IF_MAYBE (now, deps.node.configuredImage()) {
       if (*now != image) co_return;
     }
     co_await change;

@@ -39,18 +39,26 @@ kj::String encodePendingImage(const PendingImage& pending);
 // As the record of its upgrade calls it.
 kj::String nameInRecord(kj::StringPtr image);
 
+// The node that has the pending image: its config, its console, and the file on STATE.
+class PendingImageNode {
+ public:
+  virtual ~PendingImageNode() noexcept(false) = default;
+
+  virtual kj::Maybe<kj::String> configuredImage() = 0;  // none: there is no config yet
+  virtual void log(kj::StringPtr line) = 0;             // on the console
+  virtual kj::Promise<kj::Maybe<PendingImage>> loadPendingImage() = 0;
+  // On the disk when it resolves; none: removed, if there is one.
+  virtual kj::Promise<void> savePendingImage(kj::Maybe<PendingImage> pending) = 0;
+};
+
 class InstallImage final : private kj::TaskSet::ErrorHandler {
  public:
   struct Dependencies {
     kj::Timer& timer;
     Upgrader& upgrader;
-    kj::String own;                                    // the image of this release
-    kj::Function<kj::Maybe<kj::String>()> configured;  // none: there is no config yet
-    kj::Function<double()> chance;                     // [0, 1)
-    kj::Function<void(kj::StringPtr)> tell;            // the console
-    kj::Function<kj::Promise<kj::Maybe<PendingImage>>()> load;
-    // On the disk when that resolves; none: removed, if there is one.
-    kj::Function<kj::Promise<void>(kj::Maybe<PendingImage>)> save;
+    kj::String own;                 // the image of this release
+    kj::Function<double()> chance;  // [0, 1)
+    PendingImageNode& node;
   };
   explicit InstallImage(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
   KJ_DISALLOW_COPY_AND_MOVE(InstallImage);

@@ -35,14 +35,15 @@ kj::Promise<void> Upgrader::settle() {
 kj::Promise<void> Upgrader::resume(kj::Maybe<BeginsAnew> beginsAnew) {
   if (resumed || !hasSlots()) co_return;
   resumed = true;
-  co_await deps.load()
+  co_await deps.records.load()
       .then([&](kj::Maybe<UpgradeRecord> found) {
         record = kj::mv(found);
         return findOut(beginsAnew);
       })
       .then([this]() { return clearTrialFailure(); })
       .catch_([this](kj::Exception&& e) {
-        deps.tell(kj::str("upgrade: cannot find out which system is started next: ", messageOf(e)));
+        deps.node.announce(
+            kj::str("upgrade: cannot find out which system is started next: ", messageOf(e)));
         publish();
       });
 }
@@ -62,7 +63,8 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
     if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
     publish();
     onTrial = true;
-    if (first) deps.tell(kj::str("slot ", nameOf(running), " (", deps.version, ") is on trial"));
+    if (first)
+      deps.node.announce(kj::str("slot ", nameOf(running), " (", deps.version, ") is on trial"));
     tasks.add(trial());
     co_return co_await keep();
   }
@@ -119,7 +121,7 @@ kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
 // A META that cannot be read has none.
 kj::Promise<kj::Maybe<kj::String>> Upgrader::readTrialFailure() {
   kj::Maybe<kj::String> trialFailure;
-  co_await kj::evalNow([&]() { return deps.readTrialFailure(); })
+  co_await kj::evalNow([&]() { return deps.records.readTrialFailure(); })
       .then([&](kj::Maybe<kj::String> left) { trialFailure = kj::mv(left); },
             [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
   KJ_IF_MAYBE (text, trialFailure) {
@@ -132,16 +134,15 @@ kj::Promise<kj::Maybe<kj::String>> Upgrader::readTrialFailure() {
 // When the record has it. One of an earlier trial goes, too.
 kj::Promise<void> Upgrader::clearTrialFailure() {
   if (!failureIsInMeta) return kj::READY_NOW;
-  return kj::evalNow([&]() { return deps.clearTrialFailure(); }).catch_([this](kj::Exception&& e) {
-    taskFailed(kj::mv(e));
-  });
+  return kj::evalNow([&]() { return deps.records.clearTrialFailure(); })
+      .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
 // A disk that has taken the choice and not said so would start the other system at some later boot.
 kj::Promise<void> Upgrader::revoke() {
   return choose(KJ_ASSERT_NONNULL(deps.running), nullptr).catch_([this](kj::Exception&& e) {
-    deps.tell(kj::str("upgrade: the next start may be that of the other system, on trial: ",
-                      messageOf(e)));
+    deps.node.announce(kj::str(
+        "upgrade: the next start may be that of the other system, on trial: ", messageOf(e)));
   });
 }
 
@@ -150,12 +151,12 @@ kj::Promise<void> Upgrader::bootFailed(kj::String problems) {
   auto slot = nameOf(KJ_REQUIRE_NONNULL(deps.running));
   auto trialFailure = kj::str("its boot failed: ", problems);
   co_await within(
-      deps.timer, kDiskTimeout, deps.writeTrialFailure(trialFailure),
+      deps.timer, kDiskTimeout, deps.records.writeTrialFailure(trialFailure),
       kj::str("META: writing the reason timed out after ", kDiskTimeout / kj::SECONDS, " s"))
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
-  deps.tell(kj::str("giving up slot ", slot, " (", deps.version, "): ", trialFailure,
-                    "; rebooting into the other slot"));
-  co_await deps.reboot(kNotHealthy);
+  deps.node.announce(kj::str("giving up slot ", slot, " (", deps.version, "): ", trialFailure,
+                             "; rebooting into the other slot"));
+  co_await deps.node.reboot(kNotHealthy);
 }
 
 kj::Promise<void> Upgrader::fellBack(Slot running, kj::Maybe<kj::String> trialFailure) {
@@ -179,7 +180,8 @@ kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
   co_await recordEmptying(true);
   co_await deps.installer.clear(kj::str(node), kEmptyHead);
   co_await recordEmptying(false);
-  deps.tell(kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
+  deps.node.announce(
+      kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
 }
 
 // In the record that is there now: a rollback, which does not wait for the end of the boot, has put
@@ -199,7 +201,7 @@ kj::Promise<void> Upgrader::trial() {
   auto timeout = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
   kj::Maybe<kj::TimePoint> healthySince;
   for (;;) {
-    auto health = co_await deps.health().catch_([](kj::Exception&& e) {
+    auto health = co_await deps.node.health().catch_([](kj::Exception&& e) {
       return Health{kj::str("cannot find out its health: ", messageOf(e))};
     });
     auto now = deps.timer.now();
@@ -238,7 +240,7 @@ kj::Promise<bool> Upgrader::confirm() {
   onTrial = false;
   r.stage = Stage::DONE;
   r.reason = kj::String();
-  deps.tell(kj::str("slot ", r.target(), " is healthy and confirmed"));
+  deps.node.announce(kj::str("slot ", r.target(), " is healthy and confirmed"));
   publish();
   co_await saveOrReport();
   co_return true;
@@ -248,11 +250,11 @@ kj::Promise<void> Upgrader::giveUp(kj::String reason) {
   auto& r = KJ_ASSERT_NONNULL(record);
   r.stage = Stage::GIVING_UP;
   r.reason = kj::mv(reason);
-  deps.tell(kj::str("giving up slot ", r.target(), ": ", r.reason, "; rebooting into slot ",
-                    nameOf(r.from)));
+  deps.node.announce(kj::str("giving up slot ", r.target(), ": ", r.reason,
+                             "; rebooting into slot ", nameOf(r.from)));
   publish();
   co_await saveOrReport();
-  co_await deps.reboot(kNotHealthy);
+  co_await deps.node.reboot(kNotHealthy);
 }
 
 }  // namespace talos::machined

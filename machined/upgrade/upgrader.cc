@@ -31,10 +31,12 @@ unsigned healthTimeout(unsigned request) {
 }  // namespace
 
 Upgrader::Upgrader(Dependencies d)
-    : deps(kj::mv(d)), slots(deps.installer, kj::mv(deps.devices)), tasks(*this) {}
+    : deps(kj::mv(d)),
+      slots(deps.installer, [this]() { return deps.node.blockDevices(); }),
+      tasks(*this) {}
 
 void Upgrader::taskFailed(kj::Exception&& e) {
-  deps.tell(kj::str("upgrade: ", messageOf(e)));
+  deps.node.announce(kj::str("upgrade: ", messageOf(e)));
 }
 
 kj::Promise<void> Upgrader::choose(Slot confirmed, kj::Maybe<Slot> attempt) {
@@ -51,7 +53,7 @@ kj::Promise<void> Upgrader::keep() {
   saving = saving.addBranch()
                .catch_([](kj::Exception&&) {})  // reported to its caller
                .then([this]() -> kj::Promise<void> {
-                 KJ_IF_MAYBE (r, record) return deps.save(*r);
+                 KJ_IF_MAYBE (r, record) return deps.records.save(*r);
                  return kj::READY_NOW;
                })
                .fork();
@@ -115,8 +117,8 @@ kj::Promise<void> Upgrader::failed(kj::String reason) {
   r.stage = Stage::FAILED;
   r.reason = kj::mv(reason);
   awaited = nullptr;
-  deps.tell(kj::str(r.image.size() > 0 ? "upgrade" : "rollback", " failed: ", r.reason,
-                    "; running slot ", nameOf(r.from), " (", deps.version, ")"));
+  deps.node.announce(kj::str(r.image.size() > 0 ? "upgrade" : "rollback", " failed: ", r.reason,
+                             "; running slot ", nameOf(r.from), " (", deps.version, ")"));
   publish();
   return keep();
 }
@@ -180,19 +182,19 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
     publish();
   });
   publish();
-  auto key = deps.imageKey();
+  auto key = deps.node.imageKey();
   co_await within(deps.timer, kReadyTimeout, ready(registry),
                   kj::str("the node is still booting, or its containerd does not run; see "
                           "talosctl services"));
-  if (!request.force) co_await deps.mayGo(request.preserve);
+  if (!request.force) co_await deps.clusters.requireSpare(request.preserve);
   auto next = registry ? pulled(kj::str(request.image), kj::str(key))
                        : archived(request, kj::mv(url), kj::str(key));
   auto got = co_await next;
   bool goesOn = false;
-  KJ_DEFER(if (request.preserve && !goesOn) tasks.add(deps.stays()));
+  KJ_DEFER(if (request.preserve && !goesOn) tasks.add(deps.clusters.stay()));
   if (request.preserve) co_await goRestarting(request.force);
   // The config can change in the minutes that this takes.
-  if (deps.imageKey() != key) {
+  if (deps.node.imageKey() != key) {
     fail(ErrorKind::kConflict,
          "machine.install.imageKey was changed while the image was fetched; nothing was written; "
          "repeat the upgrade");
@@ -211,7 +213,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
 kj::Promise<void> Upgrader::goRestarting(bool force) {
   fetched = kj::str("waiting until the etcd cluster can spare this node");
   publish();
-  return deps.goes(true, force);
+  return deps.clusters.leave(true, force);
 }
 
 kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key) {
@@ -219,7 +221,7 @@ kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key)
   co_await dropView(deps.containerd, kj::str(kViewName));
   co_await forgetImage(deps.containerd, kj::str(image));
   auto unpacked = co_await pullImage(deps.containerd, kj::mv(image));
-  if (key.size() > 0) co_await deps.requireSignature(kj::str(unpacked.pinned), kj::mv(key));
+  if (key.size() > 0) co_await deps.node.requireSignature(kj::str(unpacked.pinned), kj::mv(key));
   auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
   Wanted next{};
   next.digest = kj::mv(unpacked.pinned);
@@ -258,14 +260,14 @@ void Upgrader::progressed(uint64_t done, uint64_t size) {
 
 // One that is given an order while it comes up carries it out when it is up.
 kj::Promise<void> Upgrader::ready(bool containerd) {
-  while (!deps.booted()) co_await deps.timer.afterDelay(kLookAgain);
+  while (!deps.node.isBooted()) co_await deps.timer.afterDelay(kLookAgain);
   if (containerd) co_await deps.containerd.serving();
 }
 
 kj::Promise<void> Upgrader::carryOut() {
   problem = kj::String();
   kj::Maybe<kj::Exception> wrong;
-  co_await deps.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
+  co_await deps.node.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   auto image = kj::mv(KJ_ASSERT_NONNULL(wanted).image);
   bool viewed = KJ_ASSERT_NONNULL(wanted).content.is<ImageView>();
   bool hasTurn = KJ_ASSERT_NONNULL(wanted).preserve;
@@ -276,8 +278,8 @@ kj::Promise<void> Upgrader::carryOut() {
     co_await dropView(deps.containerd, kj::str(kViewName)).catch_([](kj::Exception&&) {});
   }
   KJ_IF_MAYBE (e, wrong) {
-    if (hasTurn) tasks.add(deps.stays());
-    deps.uncordon();
+    if (hasTurn) tasks.add(deps.clusters.stay());
+    deps.clusters.uncordon();
     bool begun = false;
     KJ_IF_MAYBE (r, record) begun = !r->isOver() && r->image == image;
     if (begun && KJ_ASSERT_NONNULL(record).stage == Stage::WRITTEN) co_await revoke();
@@ -310,12 +312,12 @@ kj::Promise<void> Upgrader::writeSlot() {
   awaited = nullptr;
   publish();
   co_await keep();
-  deps.tell(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
-  r.toVersion = co_await slots.write(r.to, w.content, deps.arguments());
+  deps.node.announce(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
+  r.toVersion = co_await slots.write(r.to, w.content, deps.node.kernelArguments());
   drains("draining the node");
-  co_await deps.drain();
+  co_await deps.clusters.drain();
   drains("");
-  if (!w.preserve) co_await deps.goes(false, w.force);
+  if (!w.preserve) co_await deps.clusters.leave(false, w.force);
   r.stage = Stage::WRITTEN;
   co_await keep();
   co_await choose(r.from, r.to);
@@ -364,8 +366,8 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
     fail(ErrorKind::kNotFound,
          kj::str("there is no system in slot ", nameOf(next.to), " that could be rolled back to"));
   }
-  if (!force) co_await deps.mayGo(true);
-  co_await deps.goes(true, force);
+  if (!force) co_await deps.clusters.requireSpare(true);
+  co_await deps.clusters.leave(true, force);
   record = kj::mv(next);
   awaited = nullptr;
   kj::Maybe<kj::Exception> wrong;
@@ -374,7 +376,7 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
     co_await revoke();
-    co_await deps.stays();
+    co_await deps.clusters.stay();
     co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is reported
     kj::throwFatalException(kj::mv(*e));
   }
@@ -385,11 +387,11 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
 kj::Promise<void> Upgrader::rebootInto() {
   rebooting = true;
   KJ_IF_MAYBE (r, record) {
-    deps.tell(kj::str(r->image.size() > 0 ? "upgrade" : "rollback", ": rebooting into slot ",
-                      r->target()));
+    deps.node.announce(kj::str(r->image.size() > 0 ? "upgrade" : "rollback",
+                               ": rebooting into slot ", r->target()));
   }
   publish();
-  return deps.reboot("reboot into the system of the other slot, asked for through the API");
+  return deps.node.reboot("reboot into the system of the other slot, asked for through the API");
 }
 
 // --- what an installation has left

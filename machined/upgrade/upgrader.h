@@ -37,14 +37,10 @@
 #include "machined/resources/store.h"
 #include "machined/services/containers/container-images.h"
 #include "machined/upgrade/boot-slot-client.h"
+#include "machined/upgrade/upgrade-environment.h"
 #include "machined/upgrade/upgrade-outcome.h"
 
 namespace talos::machined {
-
-struct Health {
-  kj::Maybe<kj::String> lacks;  // none: it is as it should be
-  bool hopeless = false;        // and will not get better
-};
 
 struct UpgradeRequest {
   kj::String image;  // a reference of a registry, or a URL of an archive; of a file its name
@@ -68,36 +64,10 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     bool container;
     kj::Maybe<install::Slot> running;  // none: from a medium, or the network
     kj::String version;
-    kj::Maybe<kj::Duration> trialLeft;     // of talos.trial=
-    kj::Function<kj::String()> arguments;  // of the kernel, in the new entry
-    kj::Function<kj::String()> imageKey;   // machine.install.imageKey
-    // Of an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
-    kj::Function<kj::Promise<void>(kj::String pinned, kj::String key)> requireSignature;
-    kj::Function<kj::Promise<void>()> runSequence;          // "upgrade", which calls write()
-    kj::Function<kj::Promise<void>(kj::StringPtr)> reboot;  // a constant says why
-    kj::Function<kj::Promise<Health>()> health;
-    kj::Function<bool()> booted;
-    kj::Function<void(kj::StringPtr)> tell;  // the event log, and the console
-    BootSlots::Devices devices;
-    // The record on STATE; saved, it is on the disk when that resolves.
-    kj::Function<kj::Promise<kj::Maybe<UpgradeRecord>>()> load;
-    kj::Function<kj::Promise<void>(const UpgradeRecord&)> save;
-    // The reason why a system on trial gave up, in META, until it is cleared.
-    kj::Function<kj::Promise<void>(kj::StringPtr)> writeTrialFailure;
-    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> readTrialFailure;
-    kj::Function<kj::Promise<void>()> clearTrialFailure;
-    // Rejects when the cluster of etcd cannot do without this node; asked before anything is done
-    // for it.
-    kj::Function<kj::Promise<void>(bool preserve)> mayGo = [](bool) { return kj::READY_NOW; };
-    // It goes now: with `preserve` it takes its turn to restart, without the node leaves etcd.
-    kj::Function<kj::Promise<void>(bool preserve, bool force)> goes = [](bool, bool) {
-      return kj::READY_NOW;
-    };
-    // One that has its turn does not restart after all. Does not reject.
-    kj::Function<kj::Promise<void>()> stays = []() -> kj::Promise<void> { return kj::READY_NOW; };
-    // Its pods go to other nodes, and may come again. Does not reject.
-    kj::Function<kj::Promise<void>()> drain = []() -> kj::Promise<void> { return kj::READY_NOW; };
-    kj::Function<void()> uncordon = []() {};
+    kj::Maybe<kj::Duration> trialLeft;  // of talos.trial=
+    UpgradableNode& node;
+    UpgradeRecords& records;
+    UpgradeClusters& clusters;
   };
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
