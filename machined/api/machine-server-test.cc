@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-class Machine : public testing::Test {
+class Machine : public testing::Test, public MachineOperations {
  public:
   ~Machine() noexcept override {}
 
@@ -19,67 +19,64 @@ class Machine : public testing::Test {
   unsigned reboots = 0;
   bool accepted = true;
   kj::String asked;
-  kj::Maybe<pki::CertificateAndKey> authority;
+  kj::Maybe<pki::CertificateAndKey> ca;
 
   rpc::Machine::Client client(MachinePaths paths = {}) {
-    return kj::heap<MachineServer>(
-        pool, io.provider->getTimer(),
-        MachineIdentity{.tag = kj::str("v1"),
-                        .sha = kj::str("abc"),
-                        .built = kj::str("2021-03-01T12:00:00Z"),
-                        .compiler = kj::str("clang"),
-                        .platform = kj::str("metal"),
-                        .mode = kj::str("metal")},
-        MachineHooks{
-            [this]() -> kj::Promise<void> {
-              if (!accepted) fail(ErrorKind::kFailedPrecondition, "is a container");
-              ++reboots;
-              return kj::READY_NOW;
-            },
-            []() -> kj::Promise<void> { return kj::READY_NOW; },
-            [](rpc::Status::Builder out) { out.setPhase("startEverything"); },
-            [] {
-              kj::Vector<ServiceCgroup> services;
-              services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
-              return services;
-            },
-            [](kj::String server) -> kj::Promise<TimeAnswer> {
-              if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
-              if (server == "silent") return kj::NEVER_DONE;
-              return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
-                                kj::UNIX_EPOCH + 1 * kj::SECONDS,
-                                kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
-            },
-            [this]() -> kj::Maybe<pki::CertificateAndKey> {
-              KJ_IF_MAYBE (a, authority) {
-                return pki::CertificateAndKey{kj::str(a->certificate), a->key.clone()};
-              }
-              return nullptr;
-            },
-            [this](kj::Vector<kj::String> labels, bool graceful) -> kj::Promise<ResetFacts> {
-              ResetFacts facts{kj::str("/dev/vda"), {}};
-              asked = kj::str(graceful ? "graceful" : "");
-              for (auto& label : labels) {
-                facts.targets.add(ResetFact{kj::mv(label), kj::str("/dev/vda5"), 7});
-              }
-              return kj::mv(facts);
-            },
-            [this](kj::Vector<kj::String> labels, bool graceful, bool reboot) -> kj::Promise<void> {
-              asked = kj::str(kj::strArray(labels, "+"), graceful ? " graceful" : "",
-                              reboot ? " reboot" : "");
-              return kj::READY_NOW;
-            },
-            []() -> kj::Promise<pki::Pem> { return pki::Pem(kj::str("apiVersion: v1\n")); },
-            [] {
-              kj::Vector<ControllerLinks> all;
-              ControllerLinks links{
-                  .name = kj::str("vipd"), .daemon = true, .reads = {}, .writes = {}};
-              links.reads.add(ControllerLinks::Input{kj::str("a"), kj::str("B"), kj::str("c")});
-              links.writes.add(kj::str("D"));
-              all.add(kj::mv(links));
-              return all;
-            }},
-        ClientCalls::alone(), paths);
+    return kj::heap<MachineServer>(pool, io.provider->getTimer(),
+                                   MachineIdentity{.tag = kj::str("v1"),
+                                                   .sha = kj::str("abc"),
+                                                   .built = kj::str("2021-03-01T12:00:00Z"),
+                                                   .compiler = kj::str("clang"),
+                                                   .platform = kj::str("metal"),
+                                                   .mode = kj::str("metal")},
+                                   *this, ClientCalls::alone(), paths);
+  }
+
+  kj::Promise<void> reboot() override {
+    if (!accepted) fail(ErrorKind::kFailedPrecondition, "is a container");
+    ++reboots;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> shutdown() override { return kj::READY_NOW; }
+  void fillStatus(rpc::Status::Builder out) override { out.setPhase("startEverything"); }
+  kj::Vector<ServiceCgroup> runningServices() override {
+    kj::Vector<ServiceCgroup> services;
+    services.add(ServiceCgroup{kj::str("apid"), kj::str("apid")});
+    return services;
+  }
+  kj::Promise<TimeAnswer> askTime(kj::String server) override {
+    if (server == "x") fail(ErrorKind::kUnavailable, "x: no answer");
+    if (server == "silent") return kj::NEVER_DONE;
+    return TimeAnswer{kj::str(server == "" ? "followed"_kj : server),
+                      kj::UNIX_EPOCH + 1 * kj::SECONDS, kj::UNIX_EPOCH + 3 * kj::NANOSECONDS};
+  }
+  kj::Maybe<pki::CertificateAndKey> authority() override {
+    KJ_IF_MAYBE (a, ca) {
+      return pki::CertificateAndKey{kj::str(a->certificate), a->key.clone()};
+    }
+    return nullptr;
+  }
+  kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful) override {
+    ResetFacts facts{kj::str("/dev/vda"), {}};
+    asked = kj::str(graceful ? "graceful" : "");
+    for (auto& label : labels) {
+      facts.targets.add(ResetFact{kj::mv(label), kj::str("/dev/vda5"), 7});
+    }
+    return kj::mv(facts);
+  }
+  kj::Promise<void> reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) override {
+    asked =
+        kj::str(kj::strArray(labels, "+"), graceful ? " graceful" : "", reboot ? " reboot" : "");
+    return kj::READY_NOW;
+  }
+  kj::Promise<pki::Pem> kubeconfig() override { return pki::Pem(kj::str("apiVersion: v1\n")); }
+  kj::Vector<ControllerLinks> dependencies() override {
+    kj::Vector<ControllerLinks> all;
+    ControllerLinks links{.name = kj::str("vipd"), .daemon = true, .reads = {}, .writes = {}};
+    links.reads.add(ControllerLinks::Input{kj::str("a"), kj::str("B"), kj::str("c")});
+    links.writes.add(kj::str("D"));
+    all.add(kj::mv(links));
+    return all;
   }
 };
 
@@ -276,9 +273,9 @@ TEST_F(Machine, SignsForClients) {
   };
   auto e = kj::runCatchingExceptions([&] { ask().wait(io.waitScope); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kFailedPrecondition);
-  authority = pki::makeAuthority({.organization = "talos"});
+  ca = pki::makeAuthority({.organization = "talos"});
   auto answer = ask().wait(io.waitScope);
-  EXPECT_EQ(kj::heapString(answer.getCa().asChars()), KJ_ASSERT_NONNULL(authority).certificate);
+  EXPECT_EQ(kj::heapString(answer.getCa().asChars()), KJ_ASSERT_NONNULL(ca).certificate);
   auto certificate = kj::heapString(answer.getCertificate().asChars());
   pki::checkPair(certificate, key);
   EXPECT_EQ(pki::inspect(certificate).organizations[0], "os:reader"_kj);

@@ -53,11 +53,12 @@ kj::Vector<kj::String> labelsOf(capnp::List<capnp::Text>::Reader given) {
 }  // namespace
 
 MachineServer::MachineServer(ReadPool& pool, kj::Timer& timer, MachineIdentity identity,
-                             MachineHooks hooks, kj::Own<ClientCalls> calls, MachinePaths paths)
+                             MachineOperations& operations, kj::Own<ClientCalls> calls,
+                             MachinePaths paths)
     : pool(pool),
       timer(timer),
       identity(kj::mv(identity)),
-      hooks(kj::mv(hooks)),
+      operations(operations),
       calls(kj::mv(calls)),
       paths(paths) {}
 
@@ -98,7 +99,7 @@ kj::Promise<void> MachineServer::version(VersionContext context) {
 }
 
 kj::Promise<void> MachineServer::status(StatusContext context) {
-  hooks.status(context.getResults());
+  operations.fillStatus(context.getResults());
   return kj::READY_NOW;
 }
 
@@ -143,9 +144,10 @@ kj::Promise<void> MachineServer::processes(ProcessesContext context) {
 }
 
 kj::Promise<void> MachineServer::stats(StatsContext context) {
-  auto facts = co_await onPool(
-      "reading the cgroups",
-      [root = paths.cgroups, services = hooks.services()] { return readStats(root, services); });
+  auto facts = co_await onPool("reading the cgroups",
+                               [root = paths.cgroups, services = operations.runningServices()] {
+                                 return readStats(root, services);
+                               });
   fillList(context.getResults().initStats(facts.size()), facts, [](auto out, auto& fact) {
     out.setNamespace("system");
     out.setId(fact.id);
@@ -156,18 +158,18 @@ kj::Promise<void> MachineServer::stats(StatsContext context) {
 
 kj::Promise<void> MachineServer::reboot(RebootContext context) {
   context.getResults().setBootId(bootId());  // first: afterwards there may be no time
-  return hooks.reboot();
+  return operations.reboot();
 }
 
 kj::Promise<void> MachineServer::shutdown(ShutdownContext context) {
   context.getResults().setBootId(bootId());
-  return hooks.shutdown();
+  return operations.shutdown();
 }
 
 kj::Promise<void> MachineServer::previewReset(PreviewResetContext context) {
   auto slot = calls->enter(CallKind::kRead);
   auto params = context.getParams();
-  auto asked = hooks.previewReset(labelsOf(params.getLabels()), params.getGraceful());
+  auto asked = operations.previewReset(labelsOf(params.getLabels()), params.getGraceful());
   auto facts = co_await within(timer, kPreview, kj::mv(asked),
                                kj::str("reading the disks, and asking etcd, timed out after ",
                                        kPreview / kj::SECONDS, " s"));
@@ -185,12 +187,12 @@ kj::Promise<void> MachineServer::previewReset(PreviewResetContext context) {
 kj::Promise<void> MachineServer::reset(ResetContext context) {
   auto params = context.getParams();
   context.getResults().setBootId(bootId());
-  return hooks.reset(labelsOf(params.getLabels()), params.getGraceful(), params.getReboot());
+  return operations.reset(labelsOf(params.getLabels()), params.getGraceful(), params.getReboot());
 }
 
 kj::Promise<void> MachineServer::time(TimeContext context) {
   auto slot = calls->enter(CallKind::kTime);
-  auto answer = co_await hooks.time(kj::str(context.getParams().getServer()));
+  auto answer = co_await operations.askTime(kj::str(context.getParams().getServer()));
   auto nanoseconds = [](kj::Date d) { return (d - kj::UNIX_EPOCH) / kj::NANOSECONDS; };
   auto out = context.getResults().initAnswer();
   out.setServer(answer.server);
@@ -231,7 +233,7 @@ kj::Promise<void> MachineServer::cgroups(CgroupsContext context) {
 }
 
 kj::Promise<void> MachineServer::dependencies(DependenciesContext context) {
-  auto all = hooks.dependencies();
+  auto all = operations.dependencies();
   fillList(context.getResults().initControllers(all.size()), all, [](auto out, auto& links) {
     out.setName(links.name);
     out.setDaemon(links.daemon);
@@ -259,12 +261,12 @@ kj::Promise<void> MachineServer::counters(CountersContext context) {
 }
 
 kj::Promise<void> MachineServer::kubeconfig(KubeconfigContext context) {
-  auto text = co_await hooks.kubeconfig();
+  auto text = co_await operations.kubeconfig();
   context.getResults().setKubeconfig(text.bytes());
 }
 
 kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext context) {
-  auto found = hooks.authority();
+  auto found = operations.authority();
   if (found == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
          "this node does not have the key of machine.ca; use a control-plane node");

@@ -44,24 +44,28 @@ struct ResetFacts {
   kj::String etcdProblem = nullptr;
 };
 
-struct MachineHooks {
+// The decisions of the machine behind the calls. Outlives every MachineServer.
+class MachineOperations {
+ public:
+  virtual ~MachineOperations() noexcept(false) = default;
+
   // Resolve when the sequence is accepted, before it ends anything; reject when it is not.
-  kj::Function<kj::Promise<void>()> reboot;
-  kj::Function<kj::Promise<void>()> shutdown;
-  kj::Function<void(rpc::Status::Builder)> status;
-  kj::Function<kj::Vector<ServiceCgroup>()> services;  // those that run
+  virtual kj::Promise<void> reboot() = 0;
+  virtual kj::Promise<void> shutdown() = 0;
+  virtual void fillStatus(rpc::Status::Builder out) = 0;
+  virtual kj::Vector<ServiceCgroup> runningServices() = 0;
   // Asks a time server once; "": the one that the clock follows. Ends by itself.
-  kj::Function<kj::Promise<TimeAnswer>(kj::String server)> time;
+  virtual kj::Promise<TimeAnswer> askTime(kj::String server) = 0;
   // machine.ca of the config with its key; none on a machine that has not both.
-  kj::Function<kj::Maybe<pki::CertificateAndKey>()> authority;
+  virtual kj::Maybe<pki::CertificateAndKey> authority() = 0;
   // The partitions that a reset with these labels erases; rejects if it cannot be.
-  kj::Function<kj::Promise<ResetFacts>(kj::Vector<kj::String> labels, bool graceful)> previewReset;
+  virtual kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful) = 0;
   // Resolves when it is promised, before it ends anything.
-  kj::Function<kj::Promise<void>(kj::Vector<kj::String> labels, bool graceful, bool reboot)> reset;
+  virtual kj::Promise<void> reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) = 0;
   // A kubeconfig that was made for this call; rejects on a machine that cannot make one.
-  kj::Function<kj::Promise<pki::Pem>()> kubeconfig;
+  virtual kj::Promise<pki::Pem> kubeconfig() = 0;
   // Controllers of this process and daemons, sorted by name.
-  kj::Function<kj::Vector<ControllerLinks>()> dependencies;
+  virtual kj::Vector<ControllerLinks> dependencies() = 0;
 };
 
 struct MachinePaths {
@@ -72,8 +76,8 @@ struct MachinePaths {
 
 class MachineServer final : public rpc::Machine::Server {
  public:
-  MachineServer(ReadPool& pool, kj::Timer& timer, MachineIdentity identity, MachineHooks hooks,
-                kj::Own<ClientCalls> calls, MachinePaths paths = {});
+  MachineServer(ReadPool& pool, kj::Timer& timer, MachineIdentity identity,
+                MachineOperations& operations, kj::Own<ClientCalls> calls, MachinePaths paths = {});
 
   kj::Promise<void> version(VersionContext context) override;
   kj::Promise<void> status(StatusContext context) override;
@@ -97,7 +101,7 @@ class MachineServer final : public rpc::Machine::Server {
   ReadPool& pool;
   kj::Timer& timer;
   MachineIdentity identity;
-  MachineHooks hooks;
+  MachineOperations& operations;
   kj::Own<ClientCalls> calls;
   MachinePaths paths;
 

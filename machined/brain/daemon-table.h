@@ -56,8 +56,9 @@ struct Daemon {
   kj::StringPtr state = nullptr;
   kj::StringPtr writes = nullptr;  // another one
   bool libraries = false;          // it is a program with shared ones
-  // Of its cgroup, kernel memory included. With headroom over what was measured (docs/evidence/figures.md):
-  // who reaches it has a leak or an attacker, and only he is killed and restarted.
+  // Of its cgroup, kernel memory included. With headroom over what was measured
+  // (docs/evidence/figures.md): who reaches it has a leak or an attacker, and only he is killed and
+  // restarted.
   uint64_t memoryMax = 0;  // bytes; 0: none
   // What the kernel goes by when the whole node is out of memory: the lower, the later it is
   // killed. All of ours outlive pods (-997 at the least); among them, the more the others need it

@@ -188,7 +188,7 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   };
   NodeParts parts = shared;
   parts.machine =
-      kj::heap<MachineServer>(pool, timer, identityOf(deps.platform, deps.mode), hooks(), mine());
+      kj::heap<MachineServer>(pool, timer, identityOf(deps.platform, deps.mode), *this, mine());
   parts.events = serveEvents(deps.events, previousEvents(mine()), mine());
   parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(mine()), mine());
   parts.files = kj::heap<FilesServer>(pool, timer, mine());
@@ -239,21 +239,6 @@ rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller calle
       });
 }
 
-MachineHooks NodeServing::hooks() {
-  MachineHooks hooks;
-  hooks.reboot = KJ_BIND_METHOD(deps.life, acceptReboot);
-  hooks.shutdown = KJ_BIND_METHOD(deps.life, acceptShutdown);
-  hooks.status = KJ_BIND_METHOD(*this, fillStatus);
-  hooks.services = KJ_BIND_METHOD(*this, cgroups);
-  hooks.time = KJ_BIND_METHOD(*this, askTime);
-  hooks.authority = KJ_BIND_METHOD(*this, authority);
-  hooks.previewReset = KJ_BIND_METHOD(*this, previewReset);
-  hooks.reset = KJ_BIND_METHOD(*this, resetAs);
-  hooks.kubeconfig = KJ_BIND_METHOD(*this, kubeconfig);
-  hooks.dependencies = KJ_BIND_METHOD(*this, dependencies);
-  return hooks;
-}
-
 void NodeServing::fillStatus(rpc::Status::Builder out) {
   deps.status.fill(out);
   out.setSequence(deps.sequencer.currentSequence());
@@ -265,7 +250,7 @@ void NodeServing::fillStatus(rpc::Status::Builder out) {
   }
 }
 
-kj::Vector<ServiceCgroup> NodeServing::cgroups() {
+kj::Vector<ServiceCgroup> NodeServing::runningServices() {
   kj::Vector<ServiceCgroup> result;
   for (auto& id : deps.supervisor.ids()) {
     capnp::MallocMessageBuilder scratch;
@@ -308,7 +293,7 @@ kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels,
   co_return kj::mv(facts);
 }
 
-kj::Promise<void> NodeServing::resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
+kj::Promise<void> NodeServing::reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
   // Before it is promised: a node that cannot leave stays as it is.
   auto leave = [&drain = deps.drain, &departure = deps.departure, graceful]() -> kj::Promise<void> {
     if (!graceful) return kj::READY_NOW;

@@ -27,7 +27,7 @@
 
 namespace talos::machined {
 
-class NodeServing {
+class NodeServing final : private MachineOperations {
  public:
   struct Dependencies {
     kj::AsyncIoContext& io;
@@ -93,16 +93,18 @@ class NodeServing {
   void audit(rpc::AuditRecord::Reader record);
   PreviousLog previousLog(kj::Own<ClientCalls> calls);
   PreviousEvents previousEvents(kj::Own<ClientCalls> calls);
-  MachineHooks hooks();
-  kj::Vector<ControllerLinks> dependencies();
   rpc::Configuration::Client configuration(ConfigKeeper::Caller caller);
-  void fillStatus(rpc::Status::Builder out);
-  kj::Vector<ServiceCgroup> cgroups();
-  kj::Promise<TimeAnswer> askTime(kj::String server);
-  kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful);
-  kj::Promise<void> resetAs(kj::Vector<kj::String> labels, bool graceful, bool reboot);
-  kj::Maybe<pki::CertificateAndKey> authority();
-  kj::Promise<pki::Pem> kubeconfig();
+
+  kj::Promise<void> reboot() override { return deps.life.acceptReboot(); }
+  kj::Promise<void> shutdown() override { return deps.life.acceptShutdown(); }
+  void fillStatus(rpc::Status::Builder out) override;
+  kj::Vector<ServiceCgroup> runningServices() override;
+  kj::Promise<TimeAnswer> askTime(kj::String server) override;
+  kj::Maybe<pki::CertificateAndKey> authority() override;
+  kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful) override;
+  kj::Promise<void> reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) override;
+  kj::Promise<pki::Pem> kubeconfig() override;
+  kj::Vector<ControllerLinks> dependencies() override;
 };
 
 }  // namespace talos::machined

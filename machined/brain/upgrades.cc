@@ -206,19 +206,20 @@ kj::Own<Controller> Wiring::installImageController() {
 }
 
 RealImageArchives::Dependencies Wiring::archivesDependencies() {
-  return {uv,
-          timer,
-          clock,
-          io.provider->getNetwork(),
-          [this](kj::StringPtr host) { return foreign.resolve(host); },
-          [this]() {
-            return uv.blocking([]() {
-              KJ_IF_MAYBE (pem, tryReadFile(kAuthoritiesBundle)) return kj::mv(*pem);
-              fail(ErrorKind::kFailedPrecondition,
-                   kj::str("https needs trusted CAs: there is no ", kAuthoritiesBundle));
-            });
-          },
-          foreign};
+  return {.uv = uv,
+          .timer = timer,
+          .clock = clock,
+          .network = io.provider->getNetwork(),
+          .resolve = [this](kj::StringPtr host) { return foreign.resolve(host); },
+          .authorities =
+              [this]() {
+                return uv.blocking([]() {
+                  KJ_IF_MAYBE (pem, tryReadFile(kAuthoritiesBundle)) return kj::mv(*pem);
+                  fail(ErrorKind::kFailedPrecondition,
+                       kj::str("https needs trusted CAs: there is no ", kAuthoritiesBundle));
+                });
+              },
+          .foreign = foreign};
 }
 
 kj::Promise<kj::Maybe<kj::String>> NodeUpgrades::readTrialFailure() {

@@ -103,27 +103,28 @@ kj::Function<void(kj::StringPtr)> Wiring::alarmAt(kj::StringPtr prefix) {
 }
 
 TimeFollower::Dependencies Wiring::timeDependencies() {
-  return {timer,
-          kernelClock,
-          timeNetwork,
-          KJ_BIND_METHOD(*this, chance),
-          randomNonce,
-          KJ_BIND_METHOD(announcements, time),
-          KJ_BIND_METHOD(*this, timeChanged),
-          KJ_BIND_METHOD(*this, clockStepped),
-          foreign};
+  return {.timer = timer,
+          .clock = kernelClock,
+          .network = timeNetwork,
+          .random = KJ_BIND_METHOD(*this, chance),
+          .nonce = randomNonce,
+          .log = KJ_BIND_METHOD(announcements, time),
+          .changed = KJ_BIND_METHOD(*this, timeChanged),
+          .stepped = KJ_BIND_METHOD(*this, clockStepped),
+          .foreign = foreign};
 }
 
 Supervisor::Dependencies Wiring::supervisorDependencies() {
-  return {process1,
-          timer,
-          clock,
-          KJ_BIND_METHOD(*this, chance),
-          KJ_BIND_METHOD(logs, writer),
-          KJ_BIND_METHOD(announcements, service),
-          kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
-              KJ_BIND_METHOD(*this, environment)),
-          kj::Function<uint64_t(kj::StringPtr)>(
+  return {.process1 = process1,
+          .timer = timer,
+          .clock = clock,
+          .random = KJ_BIND_METHOD(*this, chance),
+          .output = KJ_BIND_METHOD(logs, writer),
+          .announce = KJ_BIND_METHOD(announcements, service),
+          .environment =
+              kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
+                  KJ_BIND_METHOD(*this, environment)),
+          .memoryKills = kj::Function<uint64_t(kj::StringPtr)>(
               [](kj::StringPtr cgroup) { return memoryKillsIn("/sys/fs/cgroup", cgroup); })};
 }
 
@@ -191,17 +192,17 @@ kj::Own<Reset> Wiring::makeReset() {
 }
 
 BootRecorder::Dependencies Wiring::recorderDependencies() {
-  return {uv,
-          timer,
-          clock,
-          logs,
-          events,
-          store,
-          thisBootId(),
-          kj::str(buildVersion().tag),
-          alarmAt("warning: "),
-          kBootsFolder,
-          container ? ""_kj : kPstoreFolder};
+  return {.uv = uv,
+          .timer = timer,
+          .clock = clock,
+          .logs = logs,
+          .events = events,
+          .store = store,
+          .bootId = thisBootId(),
+          .version = kj::str(buildVersion().tag),
+          .say = alarmAt("warning: "),
+          .folder = kBootsFolder,
+          .pstore = container ? ""_kj : kPstoreFolder};
 }
 
 // Who asked is known when apid has answered him and told the audit log.

@@ -107,14 +107,20 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   StateKeysInMeta stateKeys{meta, reads};
   MetaFormatMarks marks{reads, meta};
   SystemPartitions partitions{
-      {luks, stateKeys, installer, marks, []() { return readMappings(); }, systemUuid,
-       alarmAt("warning: "),
-       [this](kj::StringPtr label, const VolumeReport& report) { putVolume(store, label, report); },
-       KJ_BIND_METHOD(*this, headerBackups),
-       [this](kj::StringPtr label, const KeysReport& report) {
-         putVolumeKeys(store, label, report);
-       },
-       [this](kj::StringPtr label, kj::StringPtr why) { putVolumeFailure(store, label, why); }}};
+      {.luks = luks,
+       .stateKeys = stateKeys,
+       .installer = installer,
+       .marks = marks,
+       .mappings = []() { return readMappings(); },
+       .uuid = systemUuid,
+       .say = alarmAt("warning: "),
+       .report = [this](kj::StringPtr label,
+                        const VolumeReport& report) { putVolume(store, label, report); },
+       .backups = KJ_BIND_METHOD(*this, headerBackups),
+       .reportKeys = [this](kj::StringPtr label,
+                            const KeysReport& report) { putVolumeKeys(store, label, report); },
+       .reportFailure = [this](kj::StringPtr label,
+                               kj::StringPtr why) { putVolumeFailure(store, label, why); }}};
   StateVolume state{uv,
                     timer,
                     volumes,

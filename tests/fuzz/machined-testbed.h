@@ -30,25 +30,30 @@ class MachinedTestbed final : private kj::Clock {
         logs(process1, io.unixEventPort),
         store(registry, *this),
         supervisor(machined::Supervisor::Dependencies{
-            process1, timer, *this, []() { return 0.5; },
-            [this](kj::StringPtr id) { return logs.writer(id); },
-            [this](rpc::ServiceStateEvent::Reader event) {
-              events.publish([&](rpc::Event::Builder e) { e.setService(event); });
-            }}),
+            .process1 = process1,
+            .timer = timer,
+            .clock = *this,
+            .random = []() { return 0.5; },
+            .output = [this](kj::StringPtr id) { return logs.writer(id); },
+            .announce =
+                [this](rpc::ServiceStateEvent::Reader event) {
+                  events.publish([&](rpc::Event::Builder e) { e.setService(event); });
+                }}),
         node(machined::serveNode(
-            {makeMachine(timer), machined::serveServices(supervisor),
-             machined::serveEvents(events, noEvents, kj::addRef(*calls)),
-             machined::serveLogs(logs, emptyKernelLog, noLog, kj::addRef(*calls)),
-             kj::heap<machined::FilesServer>(pool, timer, kj::addRef(*calls)),
-             machined::serveResources(store, false, kj::addRef(*calls)),
-             machined::serveResources(store, true, kj::addRef(*calls)),
-             KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
-             KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
-             KJ_EXCEPTION(DISCONNECTED, "there are no disks here"),
-             KJ_EXCEPTION(DISCONNECTED, "there are no containers here"),
-             KJ_EXCEPTION(DISCONNECTED, "there is no system to upgrade here"),
-             KJ_EXCEPTION(DISCONNECTED, "there is no etcd here"),
-             KJ_EXCEPTION(DISCONNECTED, "there is no Kubernetes here")})) {
+            {.machine = makeMachine(timer),
+             .services = machined::serveServices(supervisor),
+             .events = machined::serveEvents(events, noEvents, kj::addRef(*calls)),
+             .logs = machined::serveLogs(logs, emptyKernelLog, noLog, kj::addRef(*calls)),
+             .files = kj::heap<machined::FilesServer>(pool, timer, kj::addRef(*calls)),
+             .resources = machined::serveResources(store, false, kj::addRef(*calls)),
+             .sensitiveResources = machined::serveResources(store, true, kj::addRef(*calls)),
+             .networkd = KJ_EXCEPTION(DISCONNECTED, "networkd does not run"),
+             .configuration = KJ_EXCEPTION(DISCONNECTED, "no config is kept here"),
+             .storage = KJ_EXCEPTION(DISCONNECTED, "there are no disks here"),
+             .containers = KJ_EXCEPTION(DISCONNECTED, "there are no containers here"),
+             .upgrades = KJ_EXCEPTION(DISCONNECTED, "there is no system to upgrade here"),
+             .etcdSupervisor = KJ_EXCEPTION(DISCONNECTED, "there is no etcd here"),
+             .kubernetes = KJ_EXCEPTION(DISCONNECTED, "there is no Kubernetes here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;
@@ -118,6 +123,34 @@ class MachinedTestbed final : private kj::Clock {
   Registry registry;
   machined::Store store;
   machined::Supervisor supervisor;
+  struct Operations final : machined::MachineOperations {
+    explicit Operations(MachinedWorld& world) : world(world) {}
+    MachinedWorld& world;
+    kj::Promise<void> reboot() override {
+      ++world.reboots;
+      return kj::READY_NOW;
+    }
+    kj::Promise<void> shutdown() override {
+      ++world.shutdowns;
+      return kj::READY_NOW;
+    }
+    void fillStatus(rpc::Status::Builder status) override { status.setPhase("probe"); }
+    kj::Vector<machined::ServiceCgroup> runningServices() override { return {}; }
+    kj::Promise<machined::TimeAnswer> askTime(kj::String server) override {
+      return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
+    }
+    kj::Maybe<pki::CertificateAndKey> authority() override { return nullptr; }
+    kj::Promise<machined::ResetFacts> previewReset(kj::Vector<kj::String>, bool) override {
+      return machined::ResetFacts{kj::str("/dev/vda"), {}};
+    }
+    kj::Promise<void> reset(kj::Vector<kj::String>, bool, bool) override {
+      ++world.reboots;
+      return kj::READY_NOW;
+    }
+    kj::Promise<pki::Pem> kubeconfig() override { return pki::Pem(kj::str("probe")); }
+    kj::Vector<machined::ControllerLinks> dependencies() override { return {}; }
+  };
+  Operations operations{*this};
   rpc::Node::Client node;
   kj::String directory = makeDirectory();
 
@@ -149,29 +182,7 @@ class MachinedTestbed final : private kj::Clock {
   rpc::Machine::Client makeMachine(kj::Timer& timer) {
     machined::MachineIdentity identity;
     identity.tag = kj::str("probe");
-    machined::MachineHooks hooks;
-    hooks.reboot = [this]() -> kj::Promise<void> {
-      ++reboots;
-      return kj::READY_NOW;
-    };
-    hooks.shutdown = [this]() -> kj::Promise<void> {
-      ++shutdowns;
-      return kj::READY_NOW;
-    };
-    hooks.status = [](rpc::Status::Builder status) { status.setPhase("probe"); };
-    hooks.services = []() { return kj::Vector<machined::ServiceCgroup>(); };
-    hooks.time = [](kj::String server) -> kj::Promise<machined::TimeAnswer> {
-      return machined::TimeAnswer{kj::mv(server), kj::UNIX_EPOCH, kj::UNIX_EPOCH};
-    };
-    hooks.previewReset = [](kj::Vector<kj::String>, bool) -> kj::Promise<machined::ResetFacts> {
-      return machined::ResetFacts{kj::str("/dev/vda"), {}};
-    };
-    hooks.reset = [this](kj::Vector<kj::String>, bool, bool) -> kj::Promise<void> {
-      ++reboots;
-      return kj::READY_NOW;
-    };
-    hooks.kubeconfig = []() -> kj::Promise<pki::Pem> { return pki::Pem(kj::str("probe")); };
-    return kj::heap<machined::MachineServer>(pool, timer, kj::mv(identity), kj::mv(hooks),
+    return kj::heap<machined::MachineServer>(pool, timer, kj::mv(identity), operations,
                                              kj::addRef(*calls));
   }
 
