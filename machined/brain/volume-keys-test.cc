@@ -7,6 +7,7 @@
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/test-format-marks.h"
+#include "machined/disk/volumes/test-volume-reports.h"
 #include "machined/resources/test-store.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
@@ -23,13 +24,14 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   Registry registry;
   TestClock clock;
   Store store(registry, clock);
+  StoredVolumeReports reports(store);
   auto keys = [] {
     KeysReport report;
     report.slots.addAll(std::initializer_list<unsigned>{0u, 5u});
     report.keys = kj::str("0 static, 5 nodeID");
     return report;
   };
-  putVolumeKeys(store, "STATE", keys());
+  reports.reportKeys("STATE", keys());
   EXPECT_TRUE(store.tryGet<rpc::VolumeStatusSpec>("STATE") == nullptr);
 
   VolumeReport report;
@@ -39,8 +41,8 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   report.fileSystem = kj::str("xfs");
   report.encrypted = true;
   report.slot = 5u;
-  putVolume(store, "STATE", report);
-  putVolumeKeys(store, "STATE", keys());
+  reports.report("STATE", report);
+  reports.reportKeys("STATE", keys());
   auto shown = KJ_ASSERT_NONNULL(store.tryGet<rpc::VolumeStatusSpec>("STATE"));
   EXPECT_EQ(shown.getPhase(), "ready");
   EXPECT_EQ(shown.getLocation(), "/dev/vda5");
@@ -52,7 +54,7 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   ASSERT_EQ(shown.getEncryptionSlots().size(), 2u);
   EXPECT_EQ(shown.getEncryptionSlots()[1], 5u);
 
-  putVolumeFailure(store, "STATE", "/dev/vda5: Input/output error");
+  reports.reportFailure("STATE", "/dev/vda5: Input/output error");
   auto broken = KJ_ASSERT_NONNULL(store.tryGet<rpc::VolumeStatusSpec>("STATE"));
   EXPECT_EQ(broken.getPhase(), "failed");
   EXPECT_EQ(broken.getErrorMessage(), "/dev/vda5: Input/output error");
@@ -62,7 +64,7 @@ TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   VolumeReport failed;
   failed.phase = VolumePhase::kFailed;
   failed.error = kj::str("no key of the config opens /dev/vda5");
-  putVolume(store, "STATE", failed);
+  reports.report("STATE", failed);
   auto after = KJ_ASSERT_NONNULL(store.tryGet<rpc::VolumeStatusSpec>("STATE"));
   EXPECT_EQ(after.getErrorMessage(), "no key of the config opens /dev/vda5");
   EXPECT_EQ(after.getEncryptionKeys(), "");
@@ -147,11 +149,16 @@ struct VolumeKeysTest : testing::Test {
   ModelMarks marks;
   kj::String uuid = kj::str("00112233-4455-6677-8899-aabbccddeeff");
   ModelStateKeys stateKeys;
-  SystemPartitions partitions{
-      {luks, stateKeys, installer, marks, []() { return kj::Vector<kj::String>(); },
-       [this]() { return kj::str(uuid); }, [](kj::StringPtr) {},
-       [](kj::StringPtr, const VolumeReport&) {}, []() -> kj::Maybe<kj::String> { return nullptr; },
-       [](kj::StringPtr, const KeysReport&) {}}};
+  IgnoredReports ignored;
+  SystemPartitions partitions{{.luks = luks,
+                               .stateKeys = stateKeys,
+                               .installer = installer,
+                               .marks = marks,
+                               .mappings = []() { return kj::Vector<kj::String>(); },
+                               .uuid = [this]() { return kj::str(uuid); },
+                               .say = [](kj::StringPtr) {},
+                               .reports = ignored,
+                               .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
   bool mapped = true, container = false;
   std::string atPersist;  // what both had then
   kj::Maybe<KnownConfig> staged;

@@ -127,7 +127,7 @@ kj::Promise<void> StateKeysInMeta::remove() {
   });
 }
 
-void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report) {
+void StoredVolumeReports::report(kj::StringPtr label, const VolumeReport& report) {
   putRecord<Status>(store, label, [&](Status::Builder out) {
     out.setPhase(nameOf(report.phase));
     out.setLocation(report.location);
@@ -161,7 +161,7 @@ void changeVolume(Store& store, kj::StringPtr label, kj::Function<void(Status::B
 
 }  // namespace
 
-void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report) {
+void StoredVolumeReports::reportKeys(kj::StringPtr label, const KeysReport& report) {
   changeVolume(store, label, [&](Status::Builder out) {
     auto slots = out.initEncryptionSlots(static_cast<unsigned>(report.slots.size()));
     for (unsigned i = 0; i < report.slots.size(); ++i) slots.set(i, report.slots[i]);
@@ -169,10 +169,10 @@ void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report) 
   });
 }
 
-void putVolumeFailure(Store& store, kj::StringPtr label, kj::StringPtr why) {
+void StoredVolumeReports::reportFailure(kj::StringPtr label, kj::StringPtr problem) {
   changeVolume(store, label, [&](Status::Builder out) {
     out.setPhase(nameOf(VolumePhase::kFailed));
-    out.setErrorMessage(why);
+    out.setErrorMessage(problem);
   });
 }
 

@@ -56,10 +56,17 @@ class StateKeysInMeta final : public StateKeys {
   ReadPool& pool;
 };
 
-// The resource VolumeStatuses/<label>.
-void putVolume(Store& store, kj::StringPtr label, const VolumeReport& report);
-// Of one that is there.
-void putVolumeKeys(Store& store, kj::StringPtr label, const KeysReport& report);
-void putVolumeFailure(Store& store, kj::StringPtr label, kj::StringPtr why);
+// Writes the resource VolumeStatuses/<label>.
+class StoredVolumeReports final : public VolumeReports {
+ public:
+  explicit StoredVolumeReports(Store& store) : store(store) {}
+
+  void report(kj::StringPtr label, const VolumeReport& report) override;
+  void reportKeys(kj::StringPtr label, const KeysReport& report) override;
+  void reportFailure(kj::StringPtr label, kj::StringPtr problem) override;
+
+ private:
+  Store& store;
+};
 
 }  // namespace talos::machined

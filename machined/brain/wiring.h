@@ -106,21 +106,16 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   MetaPartition meta{timer};
   StateKeysInMeta stateKeys{meta, reads};
   MetaFormatMarks marks{reads, meta};
-  SystemPartitions partitions{
-      {.luks = luks,
-       .stateKeys = stateKeys,
-       .installer = installer,
-       .marks = marks,
-       .mappings = []() { return readMappings(); },
-       .uuid = systemUuid,
-       .say = alarmAt("warning: "),
-       .report = [this](kj::StringPtr label,
-                        const VolumeReport& report) { putVolume(store, label, report); },
-       .backups = KJ_BIND_METHOD(*this, headerBackups),
-       .reportKeys = [this](kj::StringPtr label,
-                            const KeysReport& report) { putVolumeKeys(store, label, report); },
-       .reportFailure = [this](kj::StringPtr label,
-                               kj::StringPtr why) { putVolumeFailure(store, label, why); }}};
+  StoredVolumeReports volumeReports{store};
+  SystemPartitions partitions{{.luks = luks,
+                               .stateKeys = stateKeys,
+                               .installer = installer,
+                               .marks = marks,
+                               .mappings = []() { return readMappings(); },
+                               .uuid = systemUuid,
+                               .say = alarmAt("warning: "),
+                               .reports = volumeReports,
+                               .backups = KJ_BIND_METHOD(*this, headerBackups)}};
   StateVolume state{uv,
                     timer,
                     volumes,

@@ -140,8 +140,8 @@ void fill(rpc::LuksDerivation::Builder out, const Derivation& derivation) {
   out.setThreads(derivation.threads);
 }
 
-kj::Promise<kj::Array<capnp::file>> converse(kj::AsyncIoStream& stream,
-                                             kj::ArrayPtr<const capnp::file> request) {
+kj::Promise<kj::Array<capnp::word>> converse(kj::AsyncIoStream& stream,
+                                             kj::ArrayPtr<const capnp::word> request) {
   co_await writeFrame(stream, request);
   co_return co_await readFrame(stream, kMostAnswerWords);
 }
@@ -203,13 +203,12 @@ kj::Duration timeoutFor(rpc::LuksRequest::Reader request) {
 
 class RealLuks::Answer {
  public:
-  explicit Answer(kj::Array<capnp::file> arguments)
-      : arguments(kj::mv(arguments)),
-        message(this->arguments, readerOptions(this->arguments.size())) {}
+  explicit Answer(kj::Array<capnp::word> words)
+      : words(kj::mv(words)), message(this->words, readerOptions(this->words.size())) {}
   rpc::LuksAnswer::Reader get() { return message.getRoot<rpc::LuksAnswer>(); }
 
  private:
-  kj::Array<capnp::file> arguments;
+  kj::Array<capnp::word> words;
   capnp::FlatArrayMessageReader message;
 };
 
@@ -229,7 +228,7 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
 }
 
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before,
-                                                        kj::Array<capnp::file> request,
+                                                        kj::Array<capnp::word> request,
                                                         kj::Own<kj::PromiseFulfiller<void>> done) {
   // However it ends, and also when nobody waits for it any longer.
   KJ_DEFER({
@@ -255,7 +254,7 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   co_return kj::mv(answer);
 }
 
-kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::file> request,
+kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::word> request,
                                                       kj::Vector<kj::String> files) {
   capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
   auto timeout = timeoutFor(asked.getRoot<rpc::LuksRequest>());
@@ -269,7 +268,7 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::once(kj::ArrayPtr<const capnp::
   kj::Maybe<kj::Own<Answer>> answer;
   co_await within(io.provider->getTimer(), timeout, converse(stream, request),
                   kj::str("an encrypted volume timed out after ", timeout / kj::SECONDS, " s"))
-      .then([&](kj::Array<capnp::file> arguments) { answer = kj::heap<Answer>(kj::mv(arguments)); },
+      .then([&](kj::Array<capnp::word> words) { answer = kj::heap<Answer>(kj::mv(words)); },
             [](kj::Exception&& e) {
               if (e.getType() != kj::Exception::Type::DISCONNECTED) {
                 kj::throwFatalException(kj::mv(e));

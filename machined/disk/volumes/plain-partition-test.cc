@@ -7,6 +7,7 @@
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/system-partitions.h"
 #include "machined/disk/volumes/test-format-marks.h"
+#include "machined/disk/volumes/test-volume-reports.h"
 
 namespace talos::machined {
 namespace {
@@ -59,6 +60,7 @@ struct Formatting : testing::Test {
   unsigned calls = 0, failAt = 0;
   bool effective = false;  // the call that fails has had its effect
   std::string log, said;
+  IgnoredReports ignored;
   SystemPartitions partitions{{.luks = luks,
                                .stateKeys = stateKeys,
                                .installer = installer,
@@ -66,9 +68,8 @@ struct Formatting : testing::Test {
                                .mappings = []() { return kj::Vector<kj::String>(); },
                                .uuid = []() { return kj::str(kUuid); },
                                .say = [this](kj::StringPtr line) { said += line.cStr(); },
-                               .report = [](kj::StringPtr, const VolumeReport&) {},
-                               .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
-                               .reportKeys = [](kj::StringPtr, const KeysReport&) {}}};
+                               .reports = ignored,
+                               .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
   Formatting() {
     marks.step = [this](kj::StringPtr what, kj::Function<void()> effect) {
       step(what, kj::mv(effect));

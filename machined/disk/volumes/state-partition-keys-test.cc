@@ -9,6 +9,7 @@
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/system-partitions.h"
 #include "machined/disk/volumes/test-format-marks.h"
+#include "machined/disk/volumes/test-volume-reports.h"
 
 namespace talos::machined {
 namespace {
@@ -58,6 +59,7 @@ struct StateKeysTest : testing::Test {
     meta.onChange = [this]() { luks.begin(); };
   }
 
+  IgnoredReports ignored;
   // Each boot has its own.
   SystemPartitions partitions() {
     return SystemPartitions({.luks = luks,
@@ -67,9 +69,8 @@ struct StateKeysTest : testing::Test {
                              .mappings = []() { return kj::Vector<kj::String>(); },
                              .uuid = [this]() { return kj::str(uuid); },
                              .say = [this](kj::StringPtr line) { said += line.cStr(); },
-                             .report = [](kj::StringPtr, const VolumeReport&) {},
-                             .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
-                             .reportKeys = [](kj::StringPtr, const KeysReport&) {}});
+                             .reports = ignored,
+                             .backups = []() -> kj::Maybe<kj::String> { return nullptr; }});
   }
   // As an apply does. False: it was cut.
   bool change(const List& before, const List& after, List& stored, KeyChangeExtent extent) {

@@ -15,6 +15,7 @@
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
 #include "machined/disk/volumes/test-format-marks.h"
+#include "machined/disk/volumes/test-volume-reports.h"
 #include "machined/process1/test-busy-thread-pool.h"
 
 namespace talos::machined {
@@ -80,7 +81,7 @@ struct ModelInstaller final : Installer {
   }
 };
 
-struct StateVolumeTest : testing::Test {
+struct StateVolumeTest : testing::Test, IgnoredReports {
   ~StateVolumeTest() noexcept override {}
   enum class Config { kUnknown, kPlain, kEncrypted };
   kj::AsyncIoContext io = kj::setupAsyncIo();
@@ -110,16 +111,14 @@ struct StateVolumeTest : testing::Test {
            },
        .uuid = []() { return kj::str("00112233-4455-6677-8899-aabbccddeeff"); },
        .say = [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; },
-       .report =
-           [this](kj::StringPtr label, const VolumeReport& report) {
-             phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
-           },
-       .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
-       .reportKeys = [](kj::StringPtr, const KeysReport&) {},
-       .reportFailure =
-           [this](kj::StringPtr label, kj::StringPtr problem) {
-             broken += kj::str(label, ": ", problem, "\n").cStr();
-           }}};
+       .reports = *this,
+       .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
+  void report(kj::StringPtr label, const VolumeReport& report) override {
+    phases += std::string(label.cStr()) + " " + nameOf(report.phase).cStr() + "\n";
+  }
+  void reportFailure(kj::StringPtr label, kj::StringPtr problem) override {
+    broken += kj::str(label, ": ", problem, "\n").cStr();
+  }
 
   // The result of mounting: "" when the boot goes on, the error when it does not.
   template <typename... V>

@@ -56,7 +56,7 @@ kj::Promise<bool> SystemPartitions::putRightIfOpened(kj::String device, const Lu
 void SystemPartitions::reportKeys(kj::StringPtr label, Luks::Found found,
                                   const VolumeSettings& settings) {
   auto text = keysText(found.slots, settings);
-  deps.reportKeys(label, KeysReport{kj::mv(found.slots), kj::mv(text)});
+  deps.reports.reportKeys(label, KeysReport{kj::mv(found.slots), kj::mv(text)});
 }
 
 kj::Promise<void> SystemPartitions::inspectAndReportKeys(kj::StringPtr label, kj::String device,

@@ -7,6 +7,7 @@
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/test-format-marks.h"
+#include "machined/disk/volumes/test-volume-reports.h"
 
 namespace talos::machined {
 namespace {
@@ -24,7 +25,7 @@ struct NoInstaller final : Installer {
   kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
-struct SystemPartitionsTest : testing::Test {
+struct SystemPartitionsTest : testing::Test, IgnoredReports {
   ~SystemPartitionsTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
@@ -42,10 +43,13 @@ struct SystemPartitionsTest : testing::Test {
        .mappings = []() { return kj::Vector<kj::String>(); },
        .uuid = []() { return kj::str(kUuid); },
        .say = [this](kj::StringPtr line) { said += line.cStr(); },
-       .report = [this](kj::StringPtr, const VolumeReport& r) { reported = r.error.cStr(); },
-       .backups = []() -> kj::Maybe<kj::String> { return kj::str("/backups"); },
-       .reportKeys = [this](kj::StringPtr,
-                            const KeysReport& report) { keys = report.keys.cStr(); }}};
+       .reports = *this,
+       .backups = []() -> kj::Maybe<kj::String> { return kj::str("/backups"); }}};
+
+  void report(kj::StringPtr, const VolumeReport& report) override {
+    reported = report.error.cStr();
+  }
+  void reportKeys(kj::StringPtr, const KeysReport& report) override { keys = report.keys.cStr(); }
 
   SystemPartitionsTest() {
     luks.content = Luks::Content::kLuks;
@@ -364,6 +368,7 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
 // Catches: a machine with another UUID than the one that its keys were made of, and that takes no
 // config any more.
 TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
+  IgnoredReports ignored;
   SystemPartitions weak({.luks = luks,
                          .stateKeys = stateKeys,
                          .installer = installer,
@@ -371,9 +376,8 @@ TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
                          .mappings = []() { return kj::Vector<kj::String>(); },
                          .uuid = []() { return kj::String(); },
                          .say = [](kj::StringPtr) {},
-                         .report = [](kj::StringPtr, const VolumeReport&) {},
-                         .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
-                         .reportKeys = [](kj::StringPtr, const KeysReport&) {}});
+                         .reports = ignored,
+                         .backups = []() -> kj::Maybe<kj::String> { return nullptr; }});
   luks.slots = {{0, kMachineKey}, {1, "a"}};
   EncryptionRequest before({{0, ""}, {1, "a"}}), after({{1, "a"}, {2, "b"}}), alone({{0, ""}});
   weak.checkChange(kMapping, "EPHEMERAL", before.get(), after.get());
@@ -392,6 +396,7 @@ TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
 // Catches: a config that is taken and whose keys the machine cannot make, as the next boot would
 // find.
 TEST_F(SystemPartitionsTest, AWeakUuidIsReportedAtOnce) {
+  IgnoredReports ignored;
   SystemPartitions weak({.luks = luks,
                          .stateKeys = stateKeys,
                          .installer = installer,
@@ -399,9 +404,8 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsReportedAtOnce) {
                          .mappings = []() { return kj::Vector<kj::String>(); },
                          .uuid = []() { return kj::str("00000000-0000-0000-0000-000000000000"); },
                          .say = [](kj::StringPtr) {},
-                         .report = [](kj::StringPtr, const VolumeReport&) {},
-                         .backups = []() -> kj::Maybe<kj::String> { return nullptr; },
-                         .reportKeys = [](kj::StringPtr, const KeysReport&) {}});
+                         .reports = ignored,
+                         .backups = []() -> kj::Maybe<kj::String> { return nullptr; }});
   EncryptionRequest own({{0, ""}}), text({{0, "a"}});
   auto failure = kj::runCatchingExceptions([&]() { weak.check("STATE", own.get()); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),

@@ -185,7 +185,7 @@ kj::Maybe<const Volume&> SystemPartitions::find(kj::ArrayPtr<const Volume> volum
     VolumeReport report;
     report.phase = VolumePhase::kFailed;
     report.error = messageOf(*e);
-    deps.report(label, report);
+    deps.reports.report(label, report);
     kj::throwFatalException(kj::mv(*e));
   }
   return found;
@@ -200,7 +200,7 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
     report.error =
         kj::str(node, " was left unfinished, and there is no config yet to format it by");
     deps.say(kj::str(label, ": ", report.error));
-    deps.report(label, report);
+    deps.reports.report(label, report);
     co_return Early();
   }
   auto found = co_await deps.luks.inspect(node);
@@ -209,7 +209,7 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
     auto refusal = kj::runCatchingExceptions([&]() { refuseContent(node, found); });
     report.phase = VolumePhase::kFailed;
     report.error = messageOf(KJ_ASSERT_NONNULL(refusal));
-    deps.report(label, report);
+    deps.reports.report(label, report);
     kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(refusal)));
   }
   Early early;
@@ -227,7 +227,7 @@ kj::Promise<SystemPartitions::Early> SystemPartitions::prepareEarly(const Volume
                                    : " is empty, and there is no config yet to format it by");
     deps.say(kj::str(label, ": ", report.error));
   }
-  deps.report(label, report);
+  deps.reports.report(label, report);
   co_return kj::mv(early);
 }
 
@@ -248,14 +248,14 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
   KJ_IF_MAYBE (e, failure) {
     report.phase = VolumePhase::kFailed;
     report.error = messageOf(*e);
-    deps.report(label, report);
+    deps.reports.report(label, report);
     kj::throwFatalException(kj::mv(*e));
   }
   auto& mountable = KJ_ASSERT_NONNULL(result);
   report.phase = VolumePhase::kReady;
   report.mountLocation = kj::str(mountable.node);
   report.fileSystem = kj::str(nameOf(mountable.type));
-  deps.report(label, report);
+  deps.reports.report(label, report);
   KJ_IF_MAYBE (wanted, how) {
     auto settings = settingsOf(*wanted, label, deps.uuid());
     co_await inspectAndReportKeys(label, kj::str(report.location), settings);
@@ -265,7 +265,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepare(const Volume&
 
 kj::Promise<void> SystemPartitions::mounting(kj::StringPtr label, kj::Promise<void> work) {
   return work.catch_([this, label](kj::Exception&& e) {
-    deps.reportFailure(label, messageOf(e));
+    deps.reports.reportFailure(label, messageOf(e));
     kj::throwFatalException(kj::mv(e));
   });
 }
@@ -381,7 +381,7 @@ kj::Promise<void> SystemPartitions::release(kj::String node, kj::StringPtr label
   } else {
     report.location = kj::mv(node);
   }
-  deps.report(label, report);
+  deps.reports.report(label, report);
 }
 
 kj::Promise<void> SystemPartitions::closeUnused() {

@@ -24,7 +24,7 @@
 // with would be readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL
 // while STATE is plain: the backup has its keys of before, which are not to be found on a disk.
 //
-// The outcome of each goes to `report`, for the resource VolumeStatuses.
+// The outcome of each goes to `reports`.
 #pragma once
 
 #include "machined/disk/encryption/luks-header-guard.h"
@@ -53,6 +53,18 @@ struct KeysReport {
   kj::String keys;  // of the slots in use, as keysText() says it
 };
 
+// Gets the state of STATE and EPHEMERAL, for the resource VolumeStatuses.
+class VolumeReports {
+ public:
+  virtual ~VolumeReports() noexcept(false) = default;
+
+  virtual void report(kj::StringPtr label, const VolumeReport& report) = 0;
+  // Of a volume that was reported.
+  virtual void reportKeys(kj::StringPtr label, const KeysReport& report) = 0;
+  // The same: why it cannot be used, although it is as it should be.
+  virtual void reportFailure(kj::StringPtr label, kj::StringPtr problem) = 0;
+};
+
 // Of the config; none: it is not to be encrypted.
 using Encryption = kj::Maybe<config::Encryption::Reader>;
 
@@ -76,14 +88,9 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     kj::ConstFunction<kj::Vector<kj::String>()> mappings;  // names of all that are open
     kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
     SayLine say;
-    kj::Function<void(kj::StringPtr label, const VolumeReport& report)> report;
+    VolumeReports& reports;
     // The folder of the backups of headers; none: nowhere now.
     kj::Function<kj::Maybe<kj::String>()> backups;
-    // Of one that was reported.
-    kj::Function<void(kj::StringPtr label, const KeysReport& report)> reportKeys;
-    // The same: why it cannot be used, although it is as it should be.
-    kj::Function<void(kj::StringPtr label, kj::StringPtr problem)> reportFailure =
-        [](kj::StringPtr, kj::StringPtr) {};
   };
   explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
 
