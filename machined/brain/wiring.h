@@ -186,7 +186,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   NodeDrain nodeDrain{
       {timer, store, KJ_BIND_METHOD(*this, readKubeletPair), [this](kj::StringPtr line) {
          announcements.drain(line);
-         upgrader.drains(line);
+         upgrader.reportDrain(line);
        }}};
 
   EtcdDeparture departure{{timer,

@@ -39,7 +39,7 @@ struct Events::Impl : public kj::Refcounted {
       KJ_IF_MAYBE (kept, LogRing::recover(kj::mv(*fd))) lines = kj::mv(*kept);
     }
     if (lines.get() != nullptr) {
-      takeUp();
+      restoreEvents();
       return;
     }
     lines = kj::heap<LogRing>();
@@ -59,7 +59,7 @@ struct Events::Impl : public kj::Refcounted {
   kj::Vector<kj::Own<kj::Function<void(rpc::Event::Reader)>>> listeners;
 
   // Events that the predecessor published.
-  void takeUp() {
+  void restoreEvents() {
     auto from = lines->tail(kEventRing), until = lines->newest();
     auto text = kj::heapArray<char>(until - from);
     lines->copy(from, text);

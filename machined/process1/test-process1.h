@@ -131,7 +131,7 @@ class FakeMachine {
   bool delivered = false;  // exits.front() was given to the current brain
   std::list<Process1::PowerAction>
       pendingActions;            // the first one may be delivered but is not begun
-  bool actionDelivered = false;  // wishes.front() was given to the current brain
+  bool actionDelivered = false;  // pendingActions.front() was given to the current brain
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Process1::PowerAction>>> actionWaiter;
 
   const Child* find(kj::StringPtr slot) const {

@@ -328,7 +328,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
   }
 
   // The content of the predecessor's journal; none: it is of no use, and the store is empty.
-  kj::Maybe<size_t> takeUp(JournalFile& file, kj::Maybe<kj::String>& lost) {
+  kj::Maybe<size_t> restoreJournal(JournalFile& file, kj::Maybe<kj::String>& lost) {
     KJ_IF_MAYBE (found, file.read()) {
       KJ_DEFER(zeroize(found->words.asBytes()));
       forget();
@@ -358,7 +358,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     kj::Maybe<kj::String> lost;
     kj::Maybe<size_t> valid;
     auto failure = kj::runCatchingExceptions([&]() {
-      valid = takeUp(*file, lost);
+      valid = restoreJournal(*file, lost);
       KJ_IF_MAYBE (v, valid) file->resume(*v);
     });
     KJ_IF_MAYBE (e, failure) {  // every record was read, but they are not the records of a store

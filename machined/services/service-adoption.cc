@@ -37,25 +37,25 @@ rpc::ServiceState Service::restore() {
   return record.state();
 }
 
-void Service::takeUp(kj::ArrayPtr<const Process1::Survivor> survivors) {
-  takeUpRecord(survivors);
+void Service::adopt(kj::ArrayPtr<const Process1::Survivor> survivors) {
+  restoreRecord(survivors);
   if (due.restart || due.signals != 0)
     actOnDue();  // who asked for it was answered by another brain
 }
 
-void Service::takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
+void Service::restoreRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
   int survivor = 0;
   for (auto& s : survivors) {
     if (s.slot == is.id) survivor = s.pid;
   }
   auto before = restore();
   if (survivor != 0) return adopt(survivor, before);
-  if (child == nullptr) return takeUpContainer(before);
-  takeUpWhatEnded(before);
+  if (child == nullptr) return adoptContainer(before);
+  restoreEnded(before);
 }
 
 // Nothing of it runs.
-void Service::takeUpWhatEnded(rpc::ServiceState before) {
+void Service::restoreEnded(rpc::ServiceState before) {
   record.forgetHealth();  // of what is gone
   using St = rpc::ServiceState;
   if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
@@ -92,16 +92,16 @@ void Service::takeUpWhatEnded(rpc::ServiceState before) {
 }
 
 void Service::adopt(int survivor, rpc::ServiceState before) {
-  KJ_ASSERT_NONNULL(child).takeUp(survivor);
+  KJ_ASSERT_NONNULL(child).adopt(survivor);
   phase = ServicePhase::kSeeking;
   has({survivor, true});
   stopAsBefore(before);
 }
 
 // Only containerd, which may have been killed as well, knows if it still runs.
-void Service::takeUpContainer(rpc::ServiceState before) {
+void Service::adoptContainer(rpc::ServiceState before) {
   using St = rpc::ServiceState;
-  if (before != St::RUNNING && before != St::STOPPING) return takeUpWhatEnded(before);
+  if (before != St::RUNNING && before != St::STOPPING) return restoreEnded(before);
   phase = ServicePhase::kSeeking;
   ++turn;
   auto known = pid == 0 ? kj::String() : kj::str(" (PID ", pid, ")");
@@ -138,7 +138,7 @@ void Service::stopAsBefore(rpc::ServiceState before) {
   feed(ServiceInput::kStop);
 }
 
-void Service::beSelf() {
+void Service::markAsSelf() {
   self = true;
   phase = ServicePhase::kRunning;
   pid = getpid();

@@ -15,7 +15,7 @@ class ChildBody final : public ServiceBody {
   KJ_DISALLOW_COPY_AND_MOVE(ChildBody);
 
   // Process 1 still has it, as it said at the start of this brain.
-  void takeUp(int survivor) { pid = survivor; }
+  void adopt(int survivor) { pid = survivor; }
   // Process 1 reports an exit. It may be that of a predecessor's child, and it may come before the
   // answer to its spawn.
   void exited(Process1::Exit exit);

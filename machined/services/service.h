@@ -37,9 +37,9 @@ class Service : public kj::Refcounted {
   KJ_DISALLOW_COPY_AND_MOVE(Service);
 
   // Once, at first: what the predecessor left, and with it the process that it left, if any.
-  void takeUp(kj::ArrayPtr<const Process1::Survivor> survivors);
+  void adopt(kj::ArrayPtr<const Process1::Survivor> survivors);
   // Instead: the service is this program.
-  void beSelf();
+  void markAsSelf();
 
   void start();
   // These three resolve when process 1 knows.
@@ -140,11 +140,11 @@ class Service : public kj::Refcounted {
   kj::String describeEnd(kj::Maybe<int> status);
 
   Held<rpc::HeldService> held() const;  // what a successor is left
-  void takeUpRecord(kj::ArrayPtr<const Process1::Survivor> survivors);
+  void restoreRecord(kj::ArrayPtr<const Process1::Survivor> survivors);
   rpc::ServiceState restore();
   void adopt(int pid, rpc::ServiceState before);
-  void takeUpWhatEnded(rpc::ServiceState before);
-  void takeUpContainer(rpc::ServiceState before);
+  void restoreEnded(rpc::ServiceState before);
+  void adoptContainer(rpc::ServiceState before);
   kj::Promise<void> seek();
   void stopAsBefore(rpc::ServiceState before);
 };

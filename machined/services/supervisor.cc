@@ -137,7 +137,7 @@ Supervisor::Supervisor(Dependencies deps) : impl(kj::heap<Impl>(kj::mv(deps))) {
 Supervisor::~Supervisor() noexcept(false) = default;
 
 void Supervisor::load(ServiceDefinition definition) {
-  impl->add(kj::mv(definition)).takeUp(impl->survivors);
+  impl->add(kj::mv(definition)).adopt(impl->survivors);
 }
 
 void Supervisor::unload(kj::StringPtr id, kj::StringPtr problem) {
@@ -149,7 +149,7 @@ void Supervisor::loadSelf(kj::StringPtr id) {
   definition.id = kj::str(id);
   definition.mayBeStarted = definition.mayBeStopped = false;
   definition.carriesApi = true;
-  impl->add(kj::mv(definition)).beSelf();
+  impl->add(kj::mv(definition)).markAsSelf();
 }
 
 void Supervisor::note(kj::StringPtr id, kj::StringPtr message) {

@@ -204,9 +204,9 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
   auto parts = splitImageName(image);
   kj::Maybe<kj::Exception> wrong;
   UpgradeRequest asked{.image = kj::mv(parts.name), .preserve = true, .query = kj::mv(parts.query)};
-  co_await deps.upgrader.upgradeUnasked(kj::mv(asked))
+  co_await deps.upgrader.upgradeByConfig(kj::mv(asked))
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); })
-      .exclusiveJoin(untilAnotherIsNamed(kj::str(image)));
+      .exclusiveJoin(whenAnotherIsConfigured(kj::str(image)));
   KJ_IF_MAYBE (e, wrong) {
     // A request of an administrator meanwhile is in its way, and says nothing of the image.
     bool others = deps.upgrader.isUnderWay();
@@ -229,7 +229,7 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
 }
 
 // A fetch takes up to 20 minutes.
-kj::Promise<void> InstallImage::untilAnotherIsNamed(kj::String image) {
+kj::Promise<void> InstallImage::whenAnotherIsConfigured(kj::String image) {
   for (;;) {
     auto change = nextChange();
     KJ_IF_MAYBE (now, deps.node.configuredImage()) {

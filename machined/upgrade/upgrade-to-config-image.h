@@ -87,7 +87,7 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
   kj::Promise<bool> settled();
   kj::Promise<bool> compare(kj::StringPtr configured);
   kj::Promise<kj::Maybe<kj::Duration>> attempt();
-  kj::Promise<void> untilAnotherIsNamed(kj::String image);
+  kj::Promise<void> whenAnotherIsConfigured(kj::String image);
   kj::Promise<void> drop();
   kj::Promise<void> keep();
   kj::Promise<void> nextChange();

@@ -158,7 +158,7 @@ kj::Promise<void> Upgrader::upgrade(UpgradeRequest request) {
   return get(kj::mv(request));
 }
 
-kj::Promise<void> Upgrader::upgradeUnasked(UpgradeRequest request) {
+kj::Promise<void> Upgrader::upgradeByConfig(UpgradeRequest request) {
   return unasked.wrap(get(kj::mv(request)));
 }
 
@@ -192,7 +192,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   auto got = co_await next;
   bool goesOn = false;
   KJ_DEFER(if (request.preserve && !goesOn) tasks.add(deps.clusters.stay()));
-  if (request.preserve) co_await goRestarting(request.force);
+  if (request.preserve) co_await takeRestartTurn(request.force);
   // The config can change in the minutes that this takes.
   if (deps.node.imageKey() != key) {
     fail(ErrorKind::kConflict,
@@ -210,7 +210,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
 }
 
 // Another control-plane node may be restarting just now.
-kj::Promise<void> Upgrader::goRestarting(bool force) {
+kj::Promise<void> Upgrader::takeRestartTurn(bool force) {
   fetched = kj::str("waiting until the etcd cluster can spare this node");
   publish();
   return deps.clusters.leave(true, force);
@@ -289,7 +289,7 @@ kj::Promise<void> Upgrader::carryOut() {
   co_await rebootInto();
 }
 
-void Upgrader::drains(kj::StringPtr line) {
+void Upgrader::reportDrain(kj::StringPtr line) {
   if (wanted == nullptr || line == drained) return;
   drained = kj::str(line);
   publish();
@@ -314,9 +314,9 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await keep();
   deps.node.announce(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.node.kernelArguments());
-  drains("draining the node");
+  reportDrain("draining the node");
   co_await deps.clusters.drain();
-  drains("");
+  reportDrain("");
   if (!w.preserve) co_await deps.clusters.leave(false, w.force);
   r.stage = Stage::WRITTEN;
   co_await keep();

@@ -94,9 +94,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // For the upgrade that an installation has left to the installed system
   // (upgrade-to-config-image.h). As upgrade(), until the image is there; a call of upgrade() or
   // rollback() before that ends it: Conflict.
-  kj::Promise<void> upgradeUnasked(UpgradeRequest request);
+  kj::Promise<void> upgradeByConfig(UpgradeRequest request);
   // How far the drain is, while it waits for that.
-  void drains(kj::StringPtr line);
+  void reportDrain(kj::StringPtr line);
   kj::Maybe<const UpgradeRecord&> newest() const;
   bool isUnderWay() const;  // from the fetch to the end of the trial
   bool hasSlots() const { return !deps.container && deps.running != nullptr; }
@@ -140,7 +140,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
-  kj::Promise<void> goRestarting(bool force);
+  kj::Promise<void> takeRestartTurn(bool force);
   kj::Promise<void> rollBack(unsigned healthTimeoutS, bool force);
   kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();

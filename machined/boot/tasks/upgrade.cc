@@ -10,7 +10,7 @@ namespace talos::machined::tasks {
 namespace {
 
 // The record is on STATE.
-kj::Promise<void> takeUpUpgrade(InstallImage& image, StateVolume& state) {
+kj::Promise<void> resumeBothUpgrades(InstallImage& image, StateVolume& state) {
   if (!state.isMounted()) return kj::READY_NOW;
   return image.resume();
 }
@@ -24,7 +24,7 @@ kj::Promise<void> leave(InstallImage& image) {
 
 }  // namespace
 
-extern const BootTask resumeUpgrade = task<takeUpUpgrade>("resumeUpgrade");
+extern const BootTask resumeUpgrade = task<resumeBothUpgrades>("resumeUpgrade");
 extern const BootTask leaveInstallImage = task<leave>("leaveInstallImage");
 extern const BootTask upgrade = task<writeUpgrade>("upgrade");
 

@@ -1,9 +1,9 @@
-// What is on the disks, and what of it is mounted, for `talosctl get`:
+// The file systems on the disks, and those that are mounted, for `talosctl get`:
 // block.DiscoveredVolumesController writes DiscoveredVolumes, runtime.MountStatusController
 // MountStatuses. Both look when the kernel says that something has changed (device-events.h; the
 // table of mounts), and a burst of changes is one look.
 //
-// Volumes are looked at when the boot is over, so that a boot does not wait for it.
+// Volumes are looked at after the boot, so that a boot does not wait for it.
 #pragma once
 
 #include <kj/async-unix.h>
