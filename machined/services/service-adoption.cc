@@ -37,7 +37,7 @@ rpc::ServiceState Service::restore() {
   return record.state();
 }
 
-void Service::adopt(kj::ArrayPtr<const Process1::Survivor> survivors) {
+void Service::recover(kj::ArrayPtr<const Process1::Survivor> survivors) {
   restoreRecord(survivors);
   if (due.restart || due.signals != 0)
     actOnDue();  // who asked for it was answered by another brain

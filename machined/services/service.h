@@ -37,7 +37,7 @@ class Service : public kj::Refcounted {
   KJ_DISALLOW_COPY_AND_MOVE(Service);
 
   // Once, at first: what the predecessor left, and with it the process that it left, if any.
-  void adopt(kj::ArrayPtr<const Process1::Survivor> survivors);
+  void recover(kj::ArrayPtr<const Process1::Survivor> survivors);
   // Instead: the service is this program.
   void markAsSelf();
 

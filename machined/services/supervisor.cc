@@ -137,7 +137,7 @@ Supervisor::Supervisor(Dependencies deps) : impl(kj::heap<Impl>(kj::mv(deps))) {
 Supervisor::~Supervisor() noexcept(false) = default;
 
 void Supervisor::load(ServiceDefinition definition) {
-  impl->add(kj::mv(definition)).adopt(impl->survivors);
+  impl->add(kj::mv(definition)).recover(impl->survivors);
 }
 
 void Supervisor::unload(kj::StringPtr id, kj::StringPtr problem) {
