@@ -27,7 +27,7 @@
 
 namespace talos::machined {
 
-class NodeServing final : private MachineOperations {
+class NodeServing final : public MachineOperations {
  public:
   struct Dependencies {
     kj::AsyncIoContext& io;
