@@ -107,7 +107,7 @@ TEST_F(ImageSignaturesTest, WhatCannotBeRead) {
   EXPECT_EQ(problem(), "");
   pulls.away = true;
   EXPECT_THAT(problem(),
-              StartsWith("Unavailable: cannot tell whether " + kPinned + " is signed: "));
+              StartsWith("Unavailable: cannot verify whether " + kPinned + " is signed: "));
 }
 
 // Catches: the signatures of another image.

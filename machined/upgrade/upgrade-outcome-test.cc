@@ -64,8 +64,8 @@ TEST(UpgradeFinding, TheReasonIsTheNewSystems) {
   EXPECT_EQ(fallbackReason(record, "x"_kj), "the system in slot B (v2) was given up: no API");
   record.stage = Stage::STARTED;
   EXPECT_EQ(fallbackReason(record, "x"_kj),
-            "the system in slot B (v2) was started and ended before it was healthy; the last that "
-            "it said: no API");
+            "the system in slot B (v2) was started and ended before it was healthy; its last "
+            "problem: no API");
   record.stage = Stage::WRITTEN;
   EXPECT_NE(std::string(fallbackReason(record, nullptr).cStr()).find("did not come up"),
             std::string::npos);

@@ -26,7 +26,7 @@ kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> 
       return kj::str(name, " was given up: ", record.reason);
     case UpgradeRecord::Stage::STARTED:
       return kj::str(name, " was started and ended before it was healthy",
-                     record.reason.size() > 0 ? "; its last message: " : "", record.reason);
+                     record.reason.size() > 0 ? "; its last problem: " : "", record.reason);
     default:
       KJ_IF_MAYBE (text, trialFailure) return kj::str(name, " was given up: ", *text);
       return kj::str(name,

@@ -79,7 +79,7 @@ TEST_F(UpgraderTest, ATrialThatEndsWithoutAReason) {
     System old(disk);
     ASSERT_EQ(old.running, Slot::kA);
     old.boot(scope);
-    EXPECT_THAT(old.status(), HasSubstr(started ? "its last message: service apid is not up"
+    EXPECT_THAT(old.status(), HasSubstr(started ? "its last problem: service apid is not up"
                                                 : "did not come up"));
   }
 }

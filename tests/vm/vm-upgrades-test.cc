@@ -129,7 +129,7 @@ TEST_F(UpgradesTest, ASignedImage) {
   auto unsignedOne = node.upgradeTo(good, {"--preserve"});
   EXPECT_NE(unsignedOne.status, 0);
   // Its mirror has none, and what comes after a mirror is the registry itself, which is not there.
-  EXPECT_TRUE(contains(unsignedOne.err, "cannot tell whether ghcr.io/talos/installer@sha256:"))
+  EXPECT_TRUE(contains(unsignedOne.err, "cannot verify whether ghcr.io/talos/installer@sha256:"))
       << unsignedOne.err;
   images.sign(kGood, folder + "/other");
   auto wrong = node.upgradeTo(good, {"--preserve"});

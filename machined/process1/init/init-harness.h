@@ -37,7 +37,7 @@ class Harness {
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
     std::string
-        program;  // init-test-child.cc; empty: ../init/init-test-child of this program's folder
+        program;  // init-test-child.cc; empty: in this program's folder, or in init/ of it
   };
   Harness() : Harness(Options{}) {}
   explicit Harness(Options options);

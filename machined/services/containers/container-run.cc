@@ -118,7 +118,7 @@ kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id)
     if (there->status == RunStatus::RUNNING) co_return there->pid;
     if (there->status == RunStatus::UNKNOWN) {  // its shim has not answered containerd in time
       fail(ErrorKind::kUnavailable,
-           kj::str("containerd cannot tell whether container \"", id, "\" runs"));
+           kj::str("containerd does not report whether container \"", id, "\" runs"));
     }
   }
   co_return nullptr;
