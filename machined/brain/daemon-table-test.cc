@@ -140,7 +140,7 @@ TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
   auto& body = *KJ_ASSERT_NONNULL(d.body);
   EXPECT_EQ(body.noun(), "task etcd");
-  EXPECT_EQ(body.startedWords(7), "Started task etcd (PID 7) for container etcd");
+  EXPECT_EQ(body.startedMessage(7), "Started task etcd (PID 7) for container etcd");
 }
 
 // Catches: a kubelet that waits for 45 s for an API server whose address went to another node.

@@ -114,8 +114,9 @@ void probe(const std::string& directory) {
   fflush(stdout);
 }
 
-// Before main(): behind the wrapper this program is the probe.
-__attribute__((constructor)) void becomeProbe(int argc, char** argv, char**) {
+// Before main(), and before GoogleTest's own constructors, which make calls that a profile refuses:
+// behind the wrapper this program is the probe.
+__attribute__((constructor(101))) void becomeProbe(int argc, char** argv, char**) {
   if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
     probe(argv[2]);
     _exit(0);

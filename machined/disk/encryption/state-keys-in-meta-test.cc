@@ -47,7 +47,7 @@ TEST(StateKeys, OfTheOriginalAreRead) {
 // passphrase.
 TEST(StateKeys, OthersAreRefused) {
   EXPECT_EQ(refusal(""), "the keys of STATE in META are not valid at byte 0");
-  EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"), HasSubstr("at least one key"));
+  EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"), HasSubstr("at least one static or nodeID key"));
   EXPECT_THAT(refusal(R"({"EncryptionProvider":"luks1","EncryptionKeys":[]})"),
               HasSubstr("at byte 29"));
   EXPECT_THAT(refusal(R"({"EncryptionCipher":"null","EncryptionKeys":[]})"),

@@ -155,7 +155,7 @@ TEST_F(BootRecorderTest, TheReasonAndTheEndAreKept) {
   brain->logs.append("machined", "the last line\n"_kj);
   brain->recorder.end().wait(io.waitScope);
   untilRecorded("b1", "machined", "the last line\n");
-  EXPECT_THAT(previous(*brain, "machined"), HasSubstr("Unavailable: the node goes down"));
+  EXPECT_THAT(previous(*brain, "machined"), HasSubstr("Unavailable: the node is shutting down"));
   brain = startNextBoot("b2");
   EXPECT_EQ("reboot, asked for by admin", reasonOf(*brain, "b1"));
   EXPECT_EQ("the last line\n", previous(*brain, "machined"));

@@ -36,8 +36,7 @@ class Harness {
     bool disk = false;  // something is mounted on /disk that looks like a disk's file system
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
-    std::string
-        program;  // init-test-child.cc; empty: in this program's folder, or in init/ of it
+    std::string program;  // init-test-child.cc; empty: in this program's folder, or in init/ of it
   };
   Harness() : Harness(Options{}) {}
   explicit Harness(Options options);
