@@ -27,7 +27,7 @@ std::string stateOfReset(const std::string& image, const std::string& config,
   KJ_REQUIRE(cuts::metaValue(image, 40) == "stays", "a value of META is lost");
   auto mark = cuts::metaValue(image, static_cast<uint32_t>(machined::MetaTag::kReset));
   if (!mark.empty()) {
-    auto read = machined::wishOfMark(kj::arrayPtr(mark.data(), mark.size()));
+    auto read = machined::requestOfMark(kj::arrayPtr(mark.data(), mark.size()));
     auto& wish = KJ_REQUIRE_NONNULL(read, "the mark says nothing", mark.c_str());
     KJ_REQUIRE(wish.reboot && wish.labels.size() == 1 && wish.labels[0] == "STATE");
     return "marked";

@@ -90,7 +90,7 @@ class ServicesTest : public ContainerdTest {
   std::string id(int number) { return prefix + std::to_string(number); }
   void mirror(const std::string& url, const std::string& host = "'*'") {
     configure("    mirrors:\n      " + host + ": {endpoints: [\"" + url + "\"]}",
-              machined::oomScoresHere());
+              machined::ownOomScores());
   }
   void openRegistry() {
     registry.emplace(ModelRegistry::Options{.layer = layer(), .entrypoint = "/sample"});

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (check(packet.get(), size - 1, descriptors) != nullptr) return 0;
   auto& request = *reinterpret_cast<const Request*>(packet.get());
   if (strlen(request.name) >= kNameSize) abort();
-  if (request.ask != Ask::kSpawn) return 0;
+  if (request.kind != RequestKind::kSpawn) return 0;
   auto& spawn = *reinterpret_cast<const Spawn*>(packet.get());
   char* argv[kMaxStrings + 1];
   char* environment[kMaxStrings + 1];
