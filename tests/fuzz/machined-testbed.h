@@ -124,14 +124,14 @@ class MachinedTestbed final : private kj::Clock {
   machined::Store store;
   machined::Supervisor supervisor;
   struct Operations final : machined::MachineOperations {
-    explicit Operations(MachinedWorld& world) : world(world) {}
-    MachinedWorld& world;
+    explicit Operations(MachinedTestbed& bed) : bed(bed) {}
+    MachinedTestbed& bed;
     kj::Promise<void> reboot() override {
-      ++world.reboots;
+      ++bed.reboots;
       return kj::READY_NOW;
     }
     kj::Promise<void> shutdown() override {
-      ++world.shutdowns;
+      ++bed.shutdowns;
       return kj::READY_NOW;
     }
     void fillStatus(rpc::Status::Builder status) override { status.setPhase("probe"); }
@@ -144,7 +144,7 @@ class MachinedTestbed final : private kj::Clock {
       return machined::ResetFacts{kj::str("/dev/vda"), {}};
     }
     kj::Promise<void> reset(kj::Vector<kj::String>, bool, bool) override {
-      ++world.reboots;
+      ++bed.reboots;
       return kj::READY_NOW;
     }
     kj::Promise<pki::Pem> kubeconfig() override { return pki::Pem(kj::str("probe")); }
