@@ -35,8 +35,9 @@ TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
   TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(mute.certificate), kj::mv(mute.key)});
   auto serving =
       serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp("127.0.0.6", c.port), tls,
-               [](const Peer&) -> capnp::Capability::Client {
-                 return kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE);
+               [](const Peer&) {
+                 return SessionParams{.bootstrap =
+                                          kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE)};
                })
           .eagerlyEvaluate(nullptr);
   for (int i = 0; i < kOften; ++i) {
@@ -65,8 +66,7 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
     c.deps->apiPort = c.port + 1;
     auto serve = [&](kj::StringPtr address, capnp::Capability::Client said) {
       return serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp(address, c.deps->apiPort),
-                      tls,
-                      [said](const Peer&) mutable -> capnp::Capability::Client { return said; })
+                      tls, [said](const Peer&) mutable { return SessionParams{.bootstrap = said}; })
           .eagerlyEvaluate(nullptr);
     };
     auto mute = serve(addresses[0], kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE));

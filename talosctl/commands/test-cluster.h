@@ -93,11 +93,10 @@ struct TestCluster {
         getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length);
         port = ntohs(name.sin_port);
       }
-      serving.add(serveTls(test.deps.lowLevel, test.deps.timer, kj::mv(fd), tls,
-                           [this](const Peer&) -> capnp::Capability::Client {
-                             return kj::heap<FakeClusterServer>(nodes);
-                           })
-                      .eagerlyEvaluate(nullptr));
+      serving.add(
+          serveTls(test.deps.lowLevel, test.deps.timer, kj::mv(fd), tls, [this](const Peer&) {
+            return SessionParams{.bootstrap = kj::heap<FakeClusterServer>(nodes)};
+          }).eagerlyEvaluate(nullptr));
     }
   }
   // Drops the listeners and every connection, as a restart of apid does.

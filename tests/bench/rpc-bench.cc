@@ -66,7 +66,7 @@ void serveModel(const Authority& authority, int unixSocket, int tlsSocket) {
       [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<EchoMachined>(model); });
   auto secured =
       serveTls(*io.lowLevelProvider, timer, kj::AutoCloseFd(tlsSocket), tls,
-               [&](const Peer&) -> capnp::Capability::Client { return kj::heap<EchoNode>(); });
+               [&](const Peer&) { return SessionParams{.bootstrap = kj::heap<EchoNode>()}; });
   plain.exclusiveJoin(kj::mv(secured)).wait(io.waitScope);
 }
 
