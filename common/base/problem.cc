@@ -47,6 +47,16 @@ kj::String Problem::toString() const {
   return withoutUrlPasswords(text);
 }
 
+Problem Problem::clone() const {
+  return {.severity = severity,
+          .file = kj::str(file),
+          .line = line,
+          .column = column,
+          .path = kj::str(path),
+          .message = kj::str(message),
+          .hint = kj::str(hint)};
+}
+
 bool hasErrors(const Problems& problems) {
   for (auto& problem : problems) {
     if (problem.severity == Problem::Severity::kError) return true;

@@ -20,6 +20,7 @@ struct Problem {
   // "controlplane.yaml:31:14: machine.type: "masterr" is not a valid machine type; did you mean
   // "master"?"
   kj::String toString() const;
+  Problem clone() const;
 };
 
 using Problems = kj::Vector<Problem>;

@@ -186,9 +186,7 @@ TEST(Config, KnowsTheMachineTypes) {
     auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
     Problems ofType;
     for (auto& problem : config.problems()) {
-      if (problem.path == "machine.type")
-        ofType.add(Problem{problem.severity, kj::str(problem.file), problem.line, problem.column,
-                           kj::str(problem.path), kj::str(problem.message)});
+      if (problem.path == "machine.type") ofType.add(problem.clone()).hint = nullptr;
     }
     return kj::str(config.good() ? "" : "bad ",
                    static_cast<unsigned>(config.get().getMachine().getType()), " ", render(ofType));

@@ -155,10 +155,8 @@ Problems problemsOfKept(const MachineConfig& config, kj::StringPtr file) {
     return false;
   };
   for (auto& p : config.problems()) {
-    bool error = p.severity == Problem::Severity::kError && !isWarning(p);
-    result.add(Problem{error ? Problem::Severity::kError : Problem::Severity::kWarning,
-                       kj::str(p.file), p.line, p.column, kj::str(p.path), kj::str(p.message),
-                       kj::str(p.hint)});
+    auto& problem = result.add(p.clone());
+    if (isWarning(p)) problem.severity = Problem::Severity::kWarning;
   }
   return result;
 }

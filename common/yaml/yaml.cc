@@ -37,22 +37,28 @@ Place placeOf(const YAML::Mark& mark) {
 }
 
 [[noreturn]] void refuse(const YAML::Mark& mark, kj::StringPtr message, kj::StringPtr hint = "") {
-  throw Refusal{static_cast<size_t>(mark.pos), placeOf(mark), kj::str(message), kj::str(hint)};
+  throw Refusal{.position = static_cast<size_t>(mark.pos),
+                .place = placeOf(mark),
+                .message = kj::str(message),
+                .hint = kj::str(hint)};
 }
 
 // Bytes that no text has, found before yaml-cpp sees them: it takes 0x04 for the end of its input,
 // and a zero byte for a sign of UTF-16.
 kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
   if (text.size() > kMaxDocumentBytes) {
-    return Refusal{0,
-                   {},
-                   kj::str("the document has ", text.size(), " bytes; at most ", kMaxDocumentBytes,
-                           " are read"),
-                   {}};
+    return Refusal{.position = 0,
+                   .place = {},
+                   .message = kj::str("the document has ", text.size(), " bytes; at most ",
+                                      kMaxDocumentBytes, " are read"),
+                   .hint = nullptr};
   }
   Place place{1, 1};
   if (text.size() >= 3 && text.slice(0, 3) == kMark.asArray())
-    return Refusal{0, place, kj::str("a second byte order mark"), kj::str("remove it")};
+    return Refusal{.position = 0,
+                   .place = place,
+                   .message = kj::str("a second byte order mark"),
+                   .hint = kj::str("remove it")};
   size_t indicators = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     auto c = static_cast<unsigned char>(text[i]);
@@ -62,20 +68,28 @@ kj::Maybe<Refusal> checkBytes(kj::ArrayPtr<const char> text) {
     }
     if (c < 0x80) {
       if ((c < 0x20 && c != '\t' && c != '\r') || c == 0x7f) {
-        return Refusal{i, place, kj::str("byte 0x", c < 16 ? "0" : "", kj::hex(c), " is not text"),
-                       kj::str("the file must be UTF-8 text without control characters")};
+        return Refusal{.position = i,
+                       .place = place,
+                       .message = kj::str("byte 0x", c < 16 ? "0" : "", kj::hex(c), " is not text"),
+                       .hint = kj::str("the file must be UTF-8 text without control characters")};
       }
       for (char indicator : kIndicators) indicators += c == indicator;
       if (indicators > kMaxIndicators) {
         return Refusal{
-            i, place, kj::str("more than ", kMaxIndicators, " YAML indicator characters"), {}};
+            .position = i,
+            .place = place,
+            .message = kj::str("more than ", kMaxIndicators, " YAML indicator characters"),
+            .hint = nullptr};
       }
     } else {
       size_t length = c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
       bool valid = length > 0 && i + length <= text.size();
       for (size_t k = 1; valid && k < length; ++k) valid = (text[i + k] & 0xc0) == 0x80;
       if (!valid) {
-        return Refusal{i, place, kj::str("invalid UTF-8"), kj::str("the file must be UTF-8 text")};
+        return Refusal{.position = i,
+                       .place = place,
+                       .message = kj::str("invalid UTF-8"),
+                       .hint = kj::str("the file must be UTF-8 text")};
       }
       i += length - 1;
     }
@@ -306,8 +320,10 @@ class TreeBuilder final : public YAML::EventHandler {
     for (auto& entry : own) known.insert(view(entry.key));
     for (auto* source : sources) {
       if (source->kind != YamlNode::Kind::kMapping) {
-        throw Refusal{0, source->place, kj::str("<< takes a mapping or a list of mappings"),
-                      kj::str()};
+        throw Refusal{.position = 0,
+                      .place = source->place,
+                      .message = kj::str("<< takes a mapping or a list of mappings"),
+                      .hint = kj::str()};
       }
       for (auto& entry : source->entries) {
         if (!known.insert(view(entry.key)).second) continue;

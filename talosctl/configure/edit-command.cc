@@ -64,10 +64,7 @@ kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
     return lines;
   }
   Problems list;
-  for (auto& p : parsed.problems()) {
-    list.add(Problem{p.severity, nullptr, p.line, p.column, kj::str(p.path), kj::str(p.message),
-                     kj::str(p.hint)});
-  }
+  for (auto& p : parsed.problems()) list.add(p.clone()).file = nullptr;
   auto above = lines.size() + 2 + linesOf(printableText(render(list))).size();
   for (auto& p : list) {
     if (p.line > 0) p.line += above;

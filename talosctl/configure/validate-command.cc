@@ -43,10 +43,7 @@ kj::Promise<int> runValidate(Invocation& call) {
   KJ_DEFER(zeroize(text));
   auto config = config::parse(text, file);
   Problems problems;
-  for (auto& p : config.problems()) {
-    problems.add(Problem{p.severity, kj::str(p.file), p.line, p.column, kj::str(p.path),
-                         kj::str(p.message), kj::str(p.hint)});
-  }
+  for (auto& p : config.problems()) problems.add(p.clone());
   // Checks for the mode need a config that could be read.
   if (config.good())
     config::checkMode(config, KJ_ASSERT_NONNULL(config::modeNamed(mode)), file, problems);
