@@ -36,7 +36,7 @@ void refuseOtherKinds(const YamlNode& part) {
                   : kj::str("a kind ");
   auto hint = kj::str("remove it");
   KJ_IF_MAYBE (later, config::laterKindOf(part)) {
-    if (later->here.size() > 0) hint = kj::str("remove it; use ", later->here);
+    if (later->replacement.size() > 0) hint = kj::str("remove it; use ", later->replacement);
   }
   throw Refusal{part.place,
                 {},
