@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
 #include "networkd/control/network-store-adapter.h"
 #include "networkd/control/networkd-server.h"

@@ -8,7 +8,7 @@
 
 #include <kj/timer.h>
 
-#include "common/base/line-limit.h"
+#include "common/base/log-line-limit.h"
 #include "common/tls/node-certificate.h"
 #include "trustd/request-throttle.h"
 #include "trustd/signing-policy.h"

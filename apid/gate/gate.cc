@@ -3,7 +3,7 @@
 #include <kj/map.h>
 
 #include "common/base/error.h"
-#include "common/base/line-limit.h"
+#include "common/base/log-line-limit.h"
 #include "common/base/log.h"
 #include "common/base/texts.h"
 #include "common/wire/rpc-server.h"

@@ -1,5 +1,5 @@
 // Commented examples in a generated machine config: the keys that are needed most often, each with
-// a plausible value. Used by common/config/generate.cc.
+// a plausible value. Used by common/config/config-generate.cc.
 #pragma once
 
 #include <kj/string.h>

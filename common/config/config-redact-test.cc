@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/diff.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 
 namespace talos::config {
 namespace {

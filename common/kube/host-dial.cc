@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include "common/base/within.h"
+#include "common/net/dns-resolver.h"
 #include "common/net/ip.h"
-#include "common/net/resolver.h"
 
 namespace talos::kube {
 namespace {

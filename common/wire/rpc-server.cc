@@ -15,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/base/line-limit.h"
+#include "common/base/log-line-limit.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"

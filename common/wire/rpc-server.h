@@ -4,9 +4,9 @@
 // broken peer from costing more than its own connection: handshake deadline, connections in total
 // and per peer address, bytes of one message, words of calls in flight, calls at once, bytes that
 // wait to be sent. A peer over a limit is disconnected and logged, in a bounded number of lines for
-// each peer (common/base/line-limit.h); the listener itself never ends because of a peer. When all
-// connections are in use, an idle one is evicted (SessionParams::idleSince), or else the oldest one
-// in its handshake (when a peer has all that one may have, one of its own). With `queue`, newer
+// each peer (common/base/log-line-limit.h); the listener itself never ends because of a peer. When
+// all connections are in use, an idle one is evicted (SessionParams::idleSince), or else the oldest
+// one in its handshake (when a peer has all that one may have, one of its own). With `queue`, newer
 // ones wait instead: in the kernel's queue, or in this process for a connection of their own peer;
 // then only connections that have been silent or idle for a moment are evicted. Each connection
 // gets its own bootstrap capability from a factory that gets the caller's identity.

@@ -10,8 +10,8 @@
 #include "common/base/annotation.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
-#include "common/yaml/later-keys.h"
 #include "common/yaml/yaml-codec.h"
+#include "common/yaml/yaml-later-keys.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {

@@ -2,7 +2,7 @@
 
 #include "common/base/node-layout.h"
 #include "common/base/within.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
 
@@ -33,8 +33,8 @@ kj::Array<kj::String> texts(capnp::List<capnp::Text>::Reader list) {
   };
 }
 
-kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoint& api, kj::String address,
-                                    kj::String asker) {
+kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoint& api,
+                                              kj::String address, kj::String asker) {
   auto line = co_await dial(io, api, kj::mv(address));
   auto request = line.etcd.bootstrapStateRequest();
   request.setAsker(asker);
@@ -57,9 +57,9 @@ kj::Promise<BootstrapState> askBootstrapState(kj::AsyncIoContext& io, TlsEndpoin
       break;
   }
   co_return BootstrapState{.name = kj::str(said.getName()),
-                      .state = state,
-                      .cluster = said.getClusterId(),
-                      .since = said.getSince()};
+                           .state = state,
+                           .cluster = said.getClusterId(),
+                           .since = said.getSince()};
 }
 
 kj::Promise<kj::Array<etcd::Member>> askMembers(kj::AsyncIoContext& io, TlsEndpoint& api,

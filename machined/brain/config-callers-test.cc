@@ -1,6 +1,6 @@
 // Configs over the wire, as far as machined goes: the Node of callers with a certificate, and the
 // one of those without.
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "machined/api/node-server.h"
 #include "machined/config/configuration-server.h"
 #include "machined/config/test-config-manager.h"

@@ -5,7 +5,7 @@
 #include "common/base/file.h"
 #include "common/base/remove-file.h"
 #include "common/base/version.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "machined/boot/tasks/boot-arguments.h"
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/brain/upgrades.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/base/folder.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "common/kube/kube-access.h"
 #include "common/tls/public-key.h"
 #include "machined/config/controllers/root-secrets-controller.h"

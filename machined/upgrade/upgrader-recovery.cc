@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "common/disk/empty-head.h"
+#include "common/disk/empty-partition.h"
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/process1/init/init-protocol.h"
 #include "machined/upgrade/upgrader.h"

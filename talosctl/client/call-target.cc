@@ -5,7 +5,7 @@
 #include "common/base/node-layout.h"
 #include "common/base/problem.h"
 #include "common/config/talosconfig.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/client/tls-unverified.h"
 

@@ -1,4 +1,4 @@
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/tls-unverified.h"
 

@@ -8,7 +8,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/talosconfig.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "common/wire/roles.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/commands/all-commands.h"

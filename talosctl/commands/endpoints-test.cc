@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "common/testing/own-network.h"
 #include "common/testing/test-namespace.h"
 #include "talosctl/commands/test-cluster.h"

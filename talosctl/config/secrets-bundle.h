@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/base/problem.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 
 namespace talos::config {
 

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/config/patches.h"
 #include "talosctl/config/secrets-bundle.h"

@@ -2,7 +2,7 @@
 // own version.
 #pragma once
 
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {

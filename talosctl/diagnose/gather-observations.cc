@@ -1,7 +1,7 @@
 #include "talosctl/diagnose/gather-observations.h"
 
 #include "common/base/error.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "common/tls/pki.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/cluster-client.h"

@@ -1,6 +1,6 @@
 // images
 #include "common/base/version.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
 #include "talosctl/kube/kube-commands.h"
 

@@ -21,8 +21,8 @@
 #include <algorithm>
 #include <string>
 
+#include "common/config/config-generate.h"
 #include "common/config/config.h"
-#include "common/config/generate.h"
 #include "talosctl/config/patch.h"
 #include "tests/bench/arguments.h"
 

@@ -15,8 +15,8 @@
 
 #include <algorithm>
 
+#include "common/config/config-generate.h"
 #include "common/config/config.h"
-#include "common/config/generate.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kubelet/kubelet-plan.h"
 #include "machined/kubernetes/manifests/bootstrap-manifests.h"

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "common/base/file.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "common/health/test-health.h"
 #include "common/kube/json.h"
 #include "talosctl/cli/commandline.h"

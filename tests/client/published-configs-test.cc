@@ -14,7 +14,7 @@
 #include <map>
 
 #include "common/base/file.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console-world.h"
 #include "talosctl/commands/all-commands.h"

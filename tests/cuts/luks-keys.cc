@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "common/disk/empty-head.h"
+#include "common/disk/empty-partition.h"
 #include "tests/cuts/image.h"
 #include "tests/harness/process.h"
 

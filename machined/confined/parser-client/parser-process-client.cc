@@ -5,7 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/confined/parser-client/parser-messages.h"
 

@@ -1,7 +1,7 @@
 #include "machined/confined/parser/generate-configs.h"
 
 #include "common/base/error.h"
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "common/memory/zeroize.h"
 
 namespace talos::parse {

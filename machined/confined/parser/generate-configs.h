@@ -1,6 +1,6 @@
 // Generates machine configs and a talosconfig, for a new cluster or for that of a config. The
 // request may come from anybody. The result is read again before it is handed out
-// (common/config/generate.h): therefore it is generated in this process, where reading costs
+// (common/config/config-generate.h): therefore it is generated in this process, where reading costs
 // nothing.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <kj/debug.h>
 
 #include "common/memory/zeroize.h"
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/confined/parser/parser-answer.h"
 

@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/disk/empty-head.h"
+#include "common/disk/empty-partition.h"
 #include "common/memory/zeroize.h"
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"

@@ -13,7 +13,7 @@
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/base/version.h"
-#include "common/disk/empty-head.h"
+#include "common/disk/empty-partition.h"
 #include "common/disk/unfinished-xfs.h"
 #include "machined/disk/installer/boot-code.h"
 #include "machined/disk/installer/boot-files.h"

@@ -29,7 +29,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/disk/empty-head.h"
+#include "common/disk/empty-partition.h"
 #include "rpc/luks.capnp.h"
 
 struct crypt_device;

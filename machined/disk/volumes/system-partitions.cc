@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "common/disk/empty-head.h"
+#include "common/disk/empty-partition.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
 
 namespace talos::machined {

@@ -2,8 +2,8 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/config/config-generate.h"
 #include "common/config/config.h"
-#include "common/config/generate.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"

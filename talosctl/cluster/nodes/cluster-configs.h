@@ -3,7 +3,7 @@
 
 #include <kj/string.h>
 
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cluster/disks/user-disks.h"
 #include "talosctl/config/patches.h"

@@ -8,7 +8,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/config/patches.h"
 

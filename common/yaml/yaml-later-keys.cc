@@ -1,4 +1,4 @@
-#include "common/yaml/later-keys.h"
+#include "common/yaml/yaml-later-keys.h"
 
 namespace talos::codec {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/base/line-limit.h"
+#include "common/base/log-line-limit.h"
 
 #include <gtest/gtest.h>
 

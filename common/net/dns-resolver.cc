@@ -1,4 +1,4 @@
-#include "common/net/resolver.h"
+#include "common/net/dns-resolver.h"
 
 #include <ares.h>
 #include <kj/debug.h>

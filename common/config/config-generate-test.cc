@@ -1,4 +1,4 @@
-#include "common/config/generate.h"
+#include "common/config/config-generate.h"
 
 #include <gtest/gtest.h>
 
