@@ -69,7 +69,7 @@ struct PowerCut {
   kept @4 :UInt32;                 # of these, those that reached the disk, whole or torn
   torn @5 :Bool;                   # one of these only in part
 }
-# The state of a recording of a machine's disks (talosctl/cluster/disks/disk-log.h).
+# The state of a recording of a machine's disks (tests/disks/disk-log.h).
 struct DiskRecording {
   node @0 :Text;
   file @1 :Text;                   # where it is, on this host; empty: there was none

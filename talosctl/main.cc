@@ -6,9 +6,9 @@
 #include "talosctl/cli/standard-console.h"
 #include "talosctl/cli/wait-line.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/disks/disk-process.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/commands/all-commands.h"
+#include "tests/disks/disk-process.h"
 
 namespace talos::talosctl {
 

@@ -1,8 +1,8 @@
-// The disks of a recording (talosctl/cluster/disks/disk-log.h) as a power cut at any of its events
+// The disks of a recording (tests/disks/disk-log.h) as a power cut at any of its events
 // leaves them.
 //
 // What was flushed before is there; of the rest what the seed says, by the code that cuts the power
-// of virtual machines (talosctl/cluster/disks/machine-disks.h). The images are sparse files that
+// of virtual machines (tests/disks/machine-disks.h). The images are sparse files that
 // are kept rolled forward to the last flush of each disk; what a cut does to them is undone when it
 // has been looked at.
 #pragma once
@@ -13,9 +13,9 @@
 
 #include <string>
 
-#include "talosctl/cluster/disks/disk-log.h"
-#include "talosctl/cluster/disks/file-medium.h"
-#include "talosctl/cluster/disks/machine-disks.h"
+#include "tests/disks/disk-log.h"
+#include "tests/disks/file-medium.h"
+#include "tests/disks/machine-disks.h"
 
 namespace talos::cuts {
 

@@ -1,13 +1,13 @@
-// link: talosctl-cluster-disks
+// link: tests-disks
 // A QEMU that its guest has taken over: anything that it can say to the server of its disk, raw or
 // after a right handshake. The server must come to rest, and the disk be as it was but for what an
 // honest client could have done too.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
-#include "talosctl/cluster/disks/machine-disks.h"
-#include "talosctl/cluster/disks/nbd.h"
-#include "talosctl/cluster/disks/test-memory-medium.h"
+#include "tests/disks/machine-disks.h"
+#include "tests/disks/nbd.h"
+#include "tests/disks/test-memory-medium.h"
 
 using namespace talos::disk;
 

@@ -5,7 +5,7 @@
 #include <kj/async.h>
 #include <kj/string.h>
 
-#include "talosctl/cluster/disks/disk-process.h"
+#include "tests/disks/disk-process.h"
 
 namespace talos::cluster {
 

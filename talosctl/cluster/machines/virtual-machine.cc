@@ -12,9 +12,9 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "talosctl/cluster/disks/disk-process.h"
 #include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/processes/child-process.h"
+#include "tests/disks/disk-process.h"
 
 namespace talos::cluster {
 namespace {

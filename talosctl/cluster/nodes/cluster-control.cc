@@ -7,7 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/wire/rpc-server.h"
-#include "talosctl/cluster/disks/disk-process.h"
+#include "tests/disks/disk-process.h"
 
 namespace talos::cluster {
 namespace {

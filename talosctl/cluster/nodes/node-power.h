@@ -41,7 +41,7 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   // takes too long, which goes on.
   kj::Promise<void> act(rpc::PowerAction action);
 
-  // Kills it, at once or at that write from now (talosctl/cluster/disks/machine-disks.h). Dropped
+  // Kills it, at once or at that write from now (tests/disks/machine-disks.h). Dropped
   // before, it goes on. kFailedPrecondition too when it ends of itself before.
   kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed);
 

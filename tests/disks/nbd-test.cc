@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/nbd.h"
+#include "tests/disks/nbd.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/base/error.h"
-#include "talosctl/cluster/disks/machine-disks.h"
-#include "talosctl/cluster/disks/test-memory-medium.h"
-#include "talosctl/cluster/disks/test-nbd-client.h"
+#include "tests/disks/machine-disks.h"
+#include "tests/disks/test-memory-medium.h"
+#include "tests/disks/test-nbd-client.h"
 
 namespace talos::disk {
 namespace {

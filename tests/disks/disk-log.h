@@ -13,7 +13,7 @@
 #include <kj/io.h>
 #include <kj/string.h>
 
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/volatile-disk.h"
 
 namespace talos::disk {
 

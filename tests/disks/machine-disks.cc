@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/machine-disks.h"
+#include "tests/disks/machine-disks.h"
 
 #include <kj/debug.h>
 #include <unistd.h>

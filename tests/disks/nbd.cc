@@ -1,10 +1,10 @@
-#include "talosctl/cluster/disks/nbd.h"
+#include "tests/disks/nbd.h"
 
 #include <kj/debug.h>
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/volatile-disk.h"
 
 namespace talos::disk {
 namespace {

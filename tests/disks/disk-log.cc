@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/disk-log.h"
+#include "tests/disks/disk-log.h"
 
 #include <errno.h>
 #include <fcntl.h>

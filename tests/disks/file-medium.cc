@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/file-medium.h"
+#include "tests/disks/file-medium.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/volatile-disk.h"
 
 #include <kj/debug.h>
 #include <string.h>

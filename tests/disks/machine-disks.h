@@ -11,9 +11,9 @@
 #include <kj/async.h>
 #include <kj/vector.h>
 
-#include "talosctl/cluster/disks/disk-log.h"
-#include "talosctl/cluster/disks/nbd.h"
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/disk-log.h"
+#include "tests/disks/nbd.h"
+#include "tests/disks/volatile-disk.h"
 
 namespace talos::disk {
 

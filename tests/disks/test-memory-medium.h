@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/volatile-disk.h"
 
 namespace talos::disk {
 

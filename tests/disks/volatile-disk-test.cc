@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/volatile-disk.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "talosctl/cluster/disks/file-medium.h"
-#include "talosctl/cluster/disks/test-memory-medium.h"
+#include "tests/disks/file-medium.h"
+#include "tests/disks/test-memory-medium.h"
 
 namespace talos::disk {
 namespace {

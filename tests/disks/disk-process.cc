@@ -1,4 +1,4 @@
-#include "talosctl/cluster/disks/disk-process.h"
+#include "tests/disks/disk-process.h"
 
 #include <capnp/rpc-twoparty.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "rpc/cluster.capnp.h"
-#include "talosctl/cluster/disks/file-medium.h"
 #include "talosctl/cluster/processes/child-process.h"
+#include "tests/disks/file-medium.h"
 
 namespace talos::disk {
 namespace {

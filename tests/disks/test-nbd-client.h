@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "talosctl/cluster/disks/nbd.h"
+#include "tests/disks/nbd.h"
 
 namespace talos::disk {
 

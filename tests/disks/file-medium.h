@@ -4,7 +4,7 @@
 
 #include <kj/io.h>
 
-#include "talosctl/cluster/disks/volatile-disk.h"
+#include "tests/disks/volatile-disk.h"
 
 namespace talos::disk {
 

@@ -12,8 +12,8 @@
 #include <kj/vector.h>
 
 #include "rpc/cluster.capnp.h"
-#include "talosctl/cluster/disks/machine-disks.h"
 #include "talosctl/cluster/processes/child-process.h"
+#include "tests/disks/machine-disks.h"
 
 namespace talos::disk {
 
