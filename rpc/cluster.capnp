@@ -27,6 +27,7 @@ struct LocalCluster {
   withBootLoader @19 :Bool;        # virtual machines install themselves on their disk, and start from it then
   withUefi @20 :Bool;              # by UEFI, not by a BIOS
   encryptState @21 :Bool;          # virtual machines make their STATE themselves
+  diskServer @22 :Text;            # Unix socket of an NBD server that has the disks of virtual machines; empty: QEMU opens their files
 }
 struct LocalNode {
   name @0 :Text;
@@ -60,44 +61,8 @@ struct LocalNodeStatus {
   state @1 :Text;                  # as LocalNode.state
   error @2 :Text;
 }
-# The outcome of a power cut of a node. A container loses nothing: its files are in the host's page cache.
-struct PowerCut {
-  node @0 :Text;
-  atWrite @1 :UInt64;              # the write at which it was cut; 0: at once
-  seed @2 :UInt64;                 # 0: all that was not flushed is lost
-  unflushed @3 :UInt32;            # writes that the node had not flushed
-  kept @4 :UInt32;                 # of these, those that reached the disk, whole or torn
-  torn @5 :Bool;                   # one of these only in part
-}
-# The state of a recording of a machine's disks (tests/disks/disk-log.h).
-struct DiskRecording {
-  node @0 :Text;
-  file @1 :Text;                   # where it is, on this host; empty: there was none
-  running @2 :Bool;
-  events @3 :UInt64;               # writes and flushes in it
-  writes @4 :UInt64;               # of these, what changes a disk
-  bytes @5 :UInt64;                # of the file
-  problem @6 :Text;                # why it ended by itself; empty: it did not
-}
-struct RecordRequest {
-  file @0 :Text;                   # absolute path of a new file: start recording; empty: only answer the state
-  limit @1 :UInt64;                # bytes; the recording ends before it gets larger
-  stop @2 :Bool;
-}
 interface LocalClusterControl {
   status @0 () -> (nodes :List(LocalNodeStatus));
   power @1 (node :Text, action :PowerAction);   # answered when it has happened
   stopAll @2 ();                   # orderly, or after a minute at once; answered when all are off
-  cut @3 (node :Text, atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
-                                   # kill, at that write from now or at once; answered when the node is off.
-                                   # Dropped before that write, nothing happens
-  record @4 (node :Text, request :RecordRequest) -> (recording :DiskRecording);
-                                   # of the disks of a virtual machine, until it ends
-}
-
-# The process that serves a virtual machine's disks offers this to the supervisor.
-interface DiskPower {
-  cut @0 (atWrite :UInt64, seed :UInt64) -> (cut :PowerCut) $Cxx.allowCancellation;
-  onCut @1 () -> (cut :PowerCut);  # answered after a cut, whoever requested it
-  record @2 (request :RecordRequest) -> (recording :DiskRecording);
 }

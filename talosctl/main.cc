@@ -8,7 +8,6 @@
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/commands/all-commands.h"
-#include "tests/disks/disk-process.h"
 
 namespace talos::talosctl {
 
@@ -47,8 +46,5 @@ int main(int argc, char** argv) {
   // own. `cluster create` starts it and listens on descriptor 3.
   if (words.size() == 2 && words[0] == "cluster-run")
     return talos::cluster::runSupervisor(words[1], 3);
-  // Neither: the disks of one of its machines.
-  if (words.size() > 2 && words[0] == "cluster-disks")
-    return talos::disk::runDisks(words.asPtr().slice(1, words.size()));
   return talos::talosctl::mainInNamespace(words);
 }

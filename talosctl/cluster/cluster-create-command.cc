@@ -198,6 +198,7 @@ cluster::Request requestOf(Invocation& call) {
   request.withUefi = call.on("with-uefi");
   request.withBootLoader = call.on("with-bootloader") || request.withUefi;
   request.encryptState = call.on("encrypt-state");
+  request.diskServer = absolute(call.text("disk-server"));
   for (auto& disk : cluster::parseUserDisks(call.list("user-disk")))
     request.userDisks.add(disk.bytes());
   if (call.on("encrypt-ephemeral") && !request.withBootLoader) {
@@ -459,6 +460,12 @@ void addCreateFlags(Command& create) {
                .help = "shut the nodes in: they reach each other, not this host and its network"});
   create.flag({.name = "with-debug",
                .help = "set debug in the configs: copy the logs of all services to the console"});
+  create.flag({.name = "disk-server",
+               .kind = FlagKind::kText,
+               .help =
+                   "Unix socket of an NBD server that has the disks of virtual machines, by the "
+                   "paths of their files: for tests that cut their power",
+               .hidden = true});
   RolePatches::addFlags(create);
   addStartFlags(create);
   cluster::addConfigFlags(create);

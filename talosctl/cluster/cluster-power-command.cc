@@ -6,22 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "common/base/error.h"
-#include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/nodes/cluster-control.h"
-#include "talosctl/cluster/nodes/cluster-show.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
 #include "talosctl/cluster/nodes/cluster-wait.h"
 #include "talosctl/cluster/nodes/launch-supervisor.h"
 
 namespace talos::talosctl {
 namespace {
-
-constexpr int64_t kMostRecordMiB = 1 << 20;
 
 using cluster::ControlClient;
 using cluster::StateDirectory;
@@ -58,65 +52,6 @@ kj::Promise<void> act(Invocation& call, rpc::PowerAction action) {
 template <rpc::PowerAction action>
 kj::Promise<int> runAction(Invocation& call) {
   co_await act(call, action);
-  co_return 0;
-}
-
-uint64_t positive(Invocation& call, kj::StringPtr flag) {
-  if (!call.given(flag)) return 0;
-  auto n = call.number(flag);
-  if (n < 1) failUsage(kj::str("--", flag, " must be at least 1"));
-  return static_cast<uint64_t>(n);
-}
-
-kj::Promise<int> runKill(Invocation& call) {
-  auto atWrite = positive(call, "at-write"), seed = positive(call, "seed");
-  if (atWrite == 0 && call.given("wait-timeout")) {
-    failUsage("--wait-timeout is of no use without --at-write");
-  }
-  auto state = stateOfNode(call);
-  auto control = co_await controlOf(call, state);
-  auto answer = co_await control->cut(nodeOf(call), atWrite, seed, call.duration("wait-timeout"));
-  auto cut = answer.getCut();
-  if (call.text("output") == "json") {
-    call.out(kj::str(codec::writeJson(cut), "\n"));
-  } else {
-    call.out(kj::str(cluster::renderCut(cut), "\n"));
-  }
-  co_return 0;
-}
-
-disk::RecordRequest wishOf(Invocation& call) {
-  bool begins = call.given("to");
-  if (begins && call.on("stop")) failUsage("use --to or --stop, not both");
-  if (!begins && call.given("limit")) failUsage("--limit is of no use without --to");
-  disk::RecordRequest wish{.file = kj::str(), .limit = 0, .stop = call.on("stop")};
-  if (begins) {
-    // The process that writes it has another working directory.
-    wish.file = kj::str(std::filesystem::absolute(call.text("to").cStr()).c_str());
-    auto limit = call.number("limit");
-    if (limit < 1 || limit > kMostRecordMiB) {
-      failUsage(kj::str("--limit must be 1 to ", kMostRecordMiB));
-    }
-    wish.limit = static_cast<uint64_t>(limit) << 20;
-  }
-  return wish;
-}
-
-kj::Promise<int> runRecord(Invocation& call) {
-  auto wish = wishOf(call);
-  auto state = stateOfNode(call);
-  auto control = co_await controlOf(call, state);
-  auto answer = co_await control->record(nodeOf(call), kj::mv(wish));
-  auto recording = answer.getRecording();
-  if (call.text("output") == "json") {
-    call.out(kj::str(codec::writeJson(recording), "\n"));
-  } else {
-    call.out(kj::str(cluster::renderRecording(recording), "\n"));
-  }
-  if (recording.getProblem().size() > 0) {
-    fail(ErrorKind::kResourceExhausted,
-         kj::str("the recording ended by itself: ", recording.getProblem()));
-  }
   co_return 0;
 }
 
@@ -224,42 +159,6 @@ Command& addAction(Command& group, kj::StringPtr name, kj::StringPtr summary, Ru
   return command;
 }
 
-void addCutFlags(Command& kill) {
-  kill.flag({.name = "at-write",
-             .kind = FlagKind::kNumber,
-             .help = "cut the power of a virtual machine when its disks get this write from now"});
-  kill.flag(
-      {.name = "seed",
-       .kind = FlagKind::kNumber,
-       .help = "let some of the unflushed writes reach the disks of a virtual machine, one perhaps "
-               "in part; the same for the same number (default: all are lost)"});
-  kill.flag({.name = "wait-timeout",
-             .kind = FlagKind::kDuration,
-             .fallback = "1m",
-             .help = "how long to wait for that write; then the node goes on"});
-  kill.flag({.name = "output",
-             .letter = "o",
-             .kind = FlagKind::kText,
-             .fallback = "text",
-             .choices = {"text", "json"}});
-}
-
-void addRecordFlags(Command& record) {
-  record.flag({.name = "to",
-               .kind = FlagKind::kText,
-               .help = "begin, with this file, which must not be there yet"});
-  record.flag({.name = "stop", .help = "end it"});
-  record.flag({.name = "limit",
-               .kind = FlagKind::kNumber,
-               .fallback = "4096",
-               .help = "MiB of the file; what would be more ends the recording"});
-  record.flag({.name = "output",
-               .letter = "o",
-               .kind = FlagKind::kText,
-               .fallback = "text",
-               .choices = {"text", "json"}});
-}
-
 }  // namespace
 
 void addPowerCommands(Command& cluster) {
@@ -274,10 +173,7 @@ void addPowerCommands(Command& cluster) {
   using rpc::PowerAction;
   addAction(node, "start", "Start a node that is off", runAction<PowerAction::START>);
   addAction(node, "stop", "Shut down a node in order", runAction<PowerAction::STOP>);
-  addCutFlags(addAction(node, "kill", "Cut the power of a node", runKill));
-  addRecordFlags(addAction(
-      node, "record", "Record what a virtual machine does to its disks, or tell how far that is",
-      runRecord));
+  addAction(node, "kill", "Cut the power of a node", runAction<PowerAction::KILL>);
   addAction(node, "pause", "Stop everything in a node where it is", runAction<PowerAction::PAUSE>);
   addAction(node, "resume", "Let a paused node continue", runAction<PowerAction::RESUME>);
   addAction(node, "reset", "Cut the power of a node and start it", runAction<PowerAction::RESET>);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What installing, encrypting and upgrading the disk of a node costs:  disks.sh ROOT CHECKOUT OUT FIGURES IMAGE [RUNS]
 # Appends to FIGURES (JSON lines). IMAGE is an installer image (rootfs/installer.sh). One virtual machine after the other,
-# emulated, with one CPU and 1 GiB. Written bytes are those of a recording of its disk (talosctl cluster node record).
+# emulated, with one CPU and 1 GiB. Its disks are those of tests/disks; written bytes are those of a recording of them.
 set -euo pipefail
 root=$1 checkout=$2 out=$3 json=$4 image=$5 runs=${6:-3}
 . "$checkout/tests/bench/figure.sh"
@@ -39,12 +39,17 @@ boots() {  # boots NAME: seconds from the start of QEMU to the first answer and 
 }
 of() { jq "(.$2 * 100 | round) / 100" "$scratch/$1" | median; }
 
+coproc disks { exec "$out/disk-server" "$scratch/disks.sock"; }
+answered() { local line; read -r line <&"${disks[0]}" && [ "$line" = "$1" ] || { echo "disks.sh: disk-server: $line" >&2; exit 1; }; }
+answered ready
+record() { echo "record $name $scratch/log" >&"${disks[1]}"; answered ok; }
+
 # --- installation: from the image that runs to a disk that is booted from ------------------------------------
 install() {  # install NAME FLAGS...
   local began pid before
   destroy
-  create --disk 2048 --with-bootloader --no-uplink "${@:2}"
-  node record --to "$scratch/log" >/dev/null
+  create --disk 2048 --with-bootloader --no-uplink --disk-server "$scratch/disks.sock" "${@:2}"
+  record
   within 300 "the begin of the installation" console_has "installing on /dev/vda"
   began=$EPOCHREALTIME
   pid=$(qemu_pid)
@@ -69,7 +74,7 @@ figure "the same, to the end of the boot" s "$(of encrypted.boots booted)" "" "t
 figure "the same: processor time of QEMU" s "$(of encrypted.boots cpu)" "" "the same not encrypted" "$(of plain.boots cpu)"
 
 # --- upgrade: an image that is sent with the request -----------------------------------------------------------
-node record --to "$scratch/log" >/dev/null
+record
 before=$(stat -c %s "$scratch/log")
 began=$EPOCHREALTIME
 "$out/node-bench" away "$config" >"$scratch/away" &

@@ -11,19 +11,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <regex>
 #include <thread>
 
 #include "tests/cuts/image.h"
 #include "tests/cuts/recording.h"
-#include "tests/harness/cluster.h"
 
 namespace talos {
 namespace {
 
+using cuts::VolatileCluster;
 using harness::Background;
-using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
@@ -40,7 +40,7 @@ struct Outcomes {
 
 class Victim {
  public:
-  Victim(const Cluster& cluster, unsigned number)
+  Victim(const VolatileCluster& cluster, unsigned number)
       : cluster(cluster),
         address("10.5.0." + std::to_string(number + 1)),
         name("cuts-master-" + std::to_string(number)) {}
@@ -50,22 +50,20 @@ class Victim {
     auto before = value, after = value + 1;
     auto what = name + " at write " + std::to_string(write) + ", seed " + std::to_string(seed);
     ASSERT_TRUE(eventually([&] { return booted(); }, kSlow)) << what << "\n" << tail();
-    std::vector<std::string> words = {"cluster", "node", "kill", name};
-    if (seed > 0) words.insert(words.end(), {"--seed", std::to_string(seed)});
-    auto now = words;
-    words.insert(words.end(), {"--at-write", std::to_string(write), "--wait-timeout", "40s"});
-    kj::Maybe<Background> kill;
-    if (write > 0) kill.emplace(cluster.command(words));
+    std::future<std::optional<disk::Cut>> cutting;
+    if (write > 0) {
+      cutting = std::async(std::launch::async,
+                           [&] { return cluster.killAtWrite(name, write, seed, 40); });
+    }
     Background apply(cluster.command(own({"--timeout", write > 0 ? "30s" : "120s", "patch", "mc",
                                           "--immediate", "--patch", patch(after)})));
     bool cut = false;
-    KJ_IF_MAYBE (it, kill) {
-      cut = it->finish(60) == 0;
-      EXPECT_TRUE(cut || contains(it->err(), "did not reach write")) << what << it->err();
+    if (write > 0) {
+      cut = cutting.get().has_value();
     } else {
       EXPECT_EQ(apply.finish(150), 0) << what << apply.err();
     }
-    if (!cut) cluster.ok(now);
+    if (!cut) cluster.killNow(name, seed);
     cluster.ok({"cluster", "node", "start", name});
     // What it has said; it may still wait for an answer that is lost.
     if (write > 0 && apply.finish(20) < 0) apply.interrupt(20);
@@ -86,7 +84,7 @@ class Victim {
   }
 
  private:
-  const Cluster& cluster;
+  const VolatileCluster& cluster;
   std::string address, name;
   unsigned value = 0;  // in the config that it has
 
@@ -116,7 +114,8 @@ class Victim {
 // Catches: a config that is written in place, one that is renamed before it is on the disk, an
 // answer before it is; a disk that loses what was flushed, or nothing.
 TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
-  Cluster cluster("cuts", {"--masters", "2", "--workers", "0", "--memory", "512", "--no-uplink"});
+  VolatileCluster cluster("cuts",
+                          {"--masters", "2", "--workers", "0", "--memory", "512", "--no-uplink"});
   Outcomes outcomes;
   auto suffer = [&](unsigned number) {
     Victim victim(cluster, number);
@@ -139,8 +138,8 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
 // Catches: a copy of META that is written while the other one is not whole, an answer before a
 // value is on the disk; a change that costs the other values.
 TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
-  Cluster cluster("metacuts",
-                  {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  VolatileCluster cluster("metacuts",
+                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
   const std::string name = "metacuts-master-1";
   Victim victim(cluster, 1);
   auto read = [&](const char* key) {
@@ -156,16 +155,11 @@ TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   for (unsigned i = 1; i <= kBootedMetaCuts && !testing::Test::HasFailure(); ++i) {
     auto write = std::to_string(2 * i), before = read("40"), after = "value-" + std::to_string(i);
     SCOPED_TRACE("write " + write + ", seed " + std::to_string(i - 1));
-    std::vector<std::string> words = {"cluster",    "node", "kill",           name,
-                                      "--at-write", write,  "--wait-timeout", "40s"};
-    if (i > 1) words.insert(words.end(), {"--seed", std::to_string(i - 1)});
-    Background kill(cluster.command(words));
+    auto cutting =
+        std::async(std::launch::async, [&] { return cluster.killAtWrite(name, 2 * i, i - 1, 40); });
     Background change(cluster.command({"--timeout", "15s", "meta", "write", "40", after}));
     bool promised = change.finish(60) == 0;
-    if (kill.finish(60) != 0) {
-      EXPECT_TRUE(contains(kill.err(), "did not reach write")) << kill.err();
-      cluster.ok({"cluster", "node", "kill", name});
-    }
+    if (!cutting.get()) cluster.kill(name);
     cluster.ok({"cluster", "node", "start", name});
     ASSERT_TRUE(eventually([&] { return victim.booted() && !read("40").empty(); }, kSlow));
     auto now = read("40");
@@ -202,7 +196,7 @@ struct Changes {
   static std::string value(size_t i) { return "value-" + std::to_string(i); }
 };
 
-Changes makeChanges(const Cluster& cluster, Victim& victim, cuts::Recording& recording,
+Changes makeChanges(const VolatileCluster& cluster, Victim& victim, cuts::Recording& recording,
                     unsigned count) {
   Changes made;
   auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };
@@ -270,8 +264,8 @@ std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log
 // renamed before it is on the disk; an answer before they are; a file system that a boot cannot
 // mount.
 TEST(PowerCuts, OfARecording) {
-  Cluster cluster("cutslog",
-                  {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  VolatileCluster cluster("cutslog",
+                          {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
   const std::string name = "cutslog-master-1";
   Victim victim(cluster, 1);
   ASSERT_TRUE(eventually([&] { return victim.booted(); }, kSlow));
@@ -298,19 +292,6 @@ TEST(PowerCuts, OfARecording) {
     auto has = cluster.ok({"read", "/system/state/config.yaml"});
     EXPECT_NE(std::find(made.configs.begin(), made.configs.end(), has), made.configs.end());
   }
-}
-
-// Catches: flags that a container takes and ignores.
-TEST(PowerCuts, AContainerHasNoDisksToLoseAnything) {
-  Cluster cluster(
-      "cuts", {"--provisioner", "container", "--masters", "1", "--workers", "0", "--wait=false"});
-  for (auto flag : {"--at-write", "--seed"}) {
-    auto refused = cluster.talosctl({"cluster", "node", "kill", "cuts-master-1", flag, "3"});
-    EXPECT_EQ(refused.status, 1);
-    EXPECT_TRUE(contains(refused.err, "cuts-master-1 is a container: ")) << refused.err;
-  }
-  auto cut = cluster.ok({"cluster", "node", "kill", "cuts-master-1", "-o", "json"});
-  EXPECT_TRUE(contains(cut, "\"unflushed\": 0")) << cut;
 }
 
 }  // namespace

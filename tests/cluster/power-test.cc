@@ -175,20 +175,6 @@ TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   EXPECT_TRUE(contains(table, "failed: process 1 killed by signal 9")) << table;
   EXPECT_TRUE(contains(table, "failed: QEMU killed by signal 9")) << table;
   EXPECT_EQ(states(cluster)["power-master-2"], "running");
-
-  cluster.ok({"cluster", "node", "start", "power-worker-1"});
-  decltype(processesWith("")) disks;
-  ASSERT_TRUE(eventually(
-      [&] {
-        disks = processesWith(std::string("cluster-disks\0", 14) + cluster.stateFolder());
-        return disks.size() == 1;
-      },
-      10, 0.01));
-  kill(*disks.begin(), SIGKILL);
-  EXPECT_TRUE(eventually([&] { return states(cluster)["power-worker-1"] == "failed"; }, 10));
-  table = cluster.ok({"cluster", "show"});
-  EXPECT_TRUE(contains(table, "failed: the process of its disks killed by signal 9")) << table;
-  EXPECT_EQ(states(cluster)["power-master-2"], "running");
 }
 
 std::set<std::string> namespacesOf(const std::vector<pid_t>& pids) {

@@ -97,7 +97,8 @@ class Node {
 // undone although it was answered; one that is done again and again; a value of META that goes with
 // STATE.
 TEST(Reset, IsFinishedWhereverThePowerIsCut) {
-  Cluster cluster("reset", {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
+  cuts::VolatileCluster cluster(
+      "reset", {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
   const std::string name = "reset-master-1";
   Node node(cluster, name);
   ASSERT_TRUE(eventually([&] { return node.booted(); }, kSlow));

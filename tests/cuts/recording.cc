@@ -8,12 +8,13 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <regex>
 
 #include "common/base/error.h"
 
 namespace talos::cuts {
 namespace {
+
+constexpr uint64_t kMostBytes = 4ull << 30;
 
 void copySparse(const std::string& from, const std::string& to) {
   auto copied = harness::run({"/usr/bin/cp", "--sparse=always", from, to}, 120);
@@ -30,14 +31,13 @@ void keep(const std::string& log) {
 
 }  // namespace
 
-Recording::Recording(const harness::Cluster& cluster, std::string node)
-    : cluster(cluster), node(std::move(node)), file(scratch.path() + "/log") {
-  auto begun = cluster.talosctl({"cluster", "node", "record", this->node, "--to", file});
-  KJ_REQUIRE(begun.status == 0, "the recording was refused", begun.err.c_str());
+Recording::Recording(const VolatileCluster& cluster, const std::string& node)
+    : cluster(cluster), file(scratch.path() + "/log") {
+  cluster.disks().record(node, file, kMostBytes);
 }
 
 Recording::~Recording() {
-  if (running) cluster.talosctl({"cluster", "node", "record", node, "--stop"});
+  cluster.disks().stopRecording(file);
   if (!testing::Test::HasFailure() && std::uncaught_exceptions() == 0) return;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { keep(file); })) {
     std::cerr << "the recording cannot be kept: " << messageOf(*e).cStr() << "\n";
@@ -45,27 +45,20 @@ Recording::~Recording() {
 }
 
 size_t Recording::position() {
-  auto told = cluster.ok({"cluster", "node", "record", node, "-o", "json"});
-  std::smatch match;
-  static const std::regex events("\"events\": \"?([0-9]+)");
-  KJ_REQUIRE(std::regex_search(told, match, events), "nothing is recorded", told.c_str());
-  return std::stoul(match[1].str());
+  return cluster.disks().recording(file).events;
 }
 
 void Recording::stop() {
-  auto stopped = cluster.talosctl({"cluster", "node", "record", node, "--stop"});
-  KJ_REQUIRE(stopped.status == 0, "the recording is not whole", stopped.err.c_str());
-  running = false;
+  cluster.disks().stopRecording(file);
+  KJ_REQUIRE(problem().empty(), "the recording is not whole", problem().c_str());
 }
 
 bool Recording::goesOn() {
-  auto told = cluster.talosctl({"cluster", "node", "record", node});
-  return told.status == 0 && harness::contains(told.out, "recording to ");
+  return cluster.disks().recording(file).running;
 }
 
-std::string Recording::whyNotWhole() {
-  auto told = cluster.talosctl({"cluster", "node", "record", node});
-  return harness::contains(told.err, "the recording ended by itself") ? told.err : "";
+std::string Recording::problem() {
+  return cluster.disks().recording(file).problem.cStr();
 }
 
 unsigned cutsToMake(unsigned few) {
@@ -161,8 +154,9 @@ std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, O
   return taken;
 }
 
-void startWith(const harness::Cluster& cluster, const std::string& node, const Sample& sample) {
+void startWith(const VolatileCluster& cluster, const std::string& node, const Sample& sample) {
   cluster.talosctl({"cluster", "node", "kill", node}, 60);  // or it is off
+  cluster.disks().waitUntilOff(node);
   for (size_t i = 0; i < sample.images.size(); ++i) {
     // As talosctl/cluster/disks/node-disks.h calls them.
     copySparse(sample.images[i],

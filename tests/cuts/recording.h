@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/cuts/replay.h"
-#include "tests/harness/cluster.h"
+#include "tests/cuts/volatile-cluster.h"
 
 namespace talos::cuts {
 
@@ -16,7 +16,7 @@ namespace talos::cuts {
 // log is kept beside the test program, which says so: the failures name the events and the seeds.
 class Recording {
  public:
-  Recording(const harness::Cluster& cluster, std::string node);
+  Recording(const VolatileCluster& cluster, const std::string& node);
   ~Recording();
   Recording(const Recording&) = delete;
 
@@ -25,17 +25,16 @@ class Recording {
   // Throws when it had ended before, at its limit or because there was no more room: it is not
   // whole then.
   void stop();
-  // The same of one that goes on; empty when it is whole. Nobody can tell when the run has ended
-  // that it is of.
-  std::string whyNotWhole();
+  // Why it is not whole; empty when it is.
+  std::string problem();
+  // Until it is stopped, or the run of the node ends.
   bool goesOn();
   const std::string& log() const { return file; }
 
  private:
-  const harness::Cluster& cluster;
+  const VolatileCluster& cluster;
   Scratch scratch;
-  std::string node, file;
-  bool running = true;
+  std::string file;
 };
 
 // While an operation was carried out: its events, and whether it had been answered as done at the
@@ -92,7 +91,7 @@ std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, O
                                size_t samples = 0, const std::string& folder = "");
 
 // Cuts the node's power, gives it these disks and starts it.
-void startWith(const harness::Cluster& cluster, const std::string& node, const Sample& sample);
+void startWith(const VolatileCluster& cluster, const std::string& node, const Sample& sample);
 
 // Some machines boot from them where $POWER_CUTS asks for many.
 size_t samplesToBoot();

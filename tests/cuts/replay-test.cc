@@ -129,13 +129,13 @@ TEST(Recording, EndsWhenItIsFullOrStopped) {
   machine.disks.record(full.c_str(), 96 << 10);
   EXPECT_ANY_THROW(machine.disks.record(other.c_str(), 1 << 20)) << "there is one";
   for (unsigned i = 0; i < 40; ++i) machine.step();
-  auto told = machine.disks.recording();
-  EXPECT_FALSE(told.running);
-  EXPECT_EQ(std::string(told.problem.cStr()),
-            full + " would have more than 0 MiB; use a larger --limit");
-  EXPECT_LE(told.bytes, 96u << 10);
+  auto recording = machine.disks.recording();
+  EXPECT_FALSE(recording.running);
+  EXPECT_EQ(std::string(recording.problem.cStr()),
+            full + " would have more than 0 MiB");
+  EXPECT_LE(recording.bytes, 96u << 10);
   Replay replay(it.scope, full, scratch.path());
-  EXPECT_EQ(replay.events(), told.events);
+  EXPECT_EQ(replay.events(), recording.events);
   EXPECT_ANY_THROW(machine.disks.record(full.c_str(), 1 << 20)) << "the file is there";
   EXPECT_EQ(access(full.c_str(), F_OK), 0) << "somebody else's";
   machine.disks.record(other.c_str(), 1 << 20);

@@ -35,7 +35,7 @@ class Replay {
 
   // A cut at this event, which has arrived and is not answered; or before it, at once. Events must
   // not go backwards. `look` sees the images, and must not change them. The seed is that of
-  // `cluster node kill`.
+  // MachineDisks::cut.
   enum class When { kAt, kBefore };
   disk::Cut cut(size_t event, When when, uint64_t seed, kj::FunctionParam<void()> look);
 

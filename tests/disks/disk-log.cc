@@ -67,7 +67,7 @@ void DiskLog::add(const LogRecord& record, kj::ArrayPtr<const kj::byte> data) no
 void DiskLog::put(const LogRecord& record, kj::ArrayPtr<const kj::byte> data) {
   if (bytes + sizeof record + data.size() > limit) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str(path, " would have more than ", limit >> 20, " MiB; use a larger --limit"));
+         kj::str(path, " would have more than ", limit >> 20, " MiB"));
   }
   put(bytesOf(record));
   put(data);

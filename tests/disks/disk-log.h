@@ -37,11 +37,13 @@ class DiskLog {
   DiskLog(kj::StringPtr path, uint64_t limit);
   KJ_DISALLOW_COPY_AND_MOVE(DiskLog);
 
-  struct Told {
+  struct Progress {
     kj::StringPtr path, problem;
     uint64_t events, writes, bytes;
   };
-  Told tell() const { return {path, problem, events, writes, bytes}; }
+  Progress progress() const {
+    return {.path = path, .problem = problem, .events = events, .writes = writes, .bytes = bytes};
+  }
 
   // At the begin, before anything else; ResourceExhausted when it is more than the limit.
   void addDisks(kj::ArrayPtr<Medium*> media);

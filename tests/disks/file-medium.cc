@@ -13,8 +13,7 @@ namespace talos::disk {
 namespace {
 
 [[noreturn]] void failed(kj::StringPtr what) {
-  // QEMU halts a machine whose disk is full, until there is room. No room helps against a limit on
-  // the size of files (EFBIG): to the machine its disk has failed.
+  // QEMU halts a machine whose disk is full, until there is room.
   bool full = errno == ENOSPC || errno == EDQUOT;
   fail(full ? ErrorKind::kResourceExhausted : ErrorKind::kInternal,
        kj::str("cannot ", what, " the file of a disk: ", strerror(errno)));
@@ -37,7 +36,7 @@ FileMedium::FileMedium(kj::AutoCloseFd file) : file(kj::mv(file)) {
 void FileMedium::read(uint64_t offset, kj::ArrayPtr<kj::byte> into) {
   while (into.size() > 0) {
     ssize_t n = pread(file, into.begin(), into.size(), static_cast<off_t>(offset));
-    KJ_REQUIRE(n != 0, "the file of a disk became shorter");
+    KJ_REQUIRE(n != 0, "the file of a disk was truncated");
     auto did = step(n, "read");
     into = into.slice(did, into.size());
     offset += did;
@@ -45,6 +44,7 @@ void FileMedium::read(uint64_t offset, kj::ArrayPtr<kj::byte> into) {
 }
 
 void FileMedium::write(uint64_t offset, kj::ArrayPtr<const kj::byte> from) {
+  if (offset + from.size() > writable) fail(ErrorKind::kInternal, "the disk fails this write");
   while (from.size() > 0) {
     auto did = step(pwrite(file, from.begin(), from.size(), static_cast<off_t>(offset)), "write");
     from = from.slice(did, from.size());

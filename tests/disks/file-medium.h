@@ -12,6 +12,10 @@ class FileMedium final : public Medium {
  public:
   explicit FileMedium(kj::AutoCloseFd file);  // open for reading and writing
 
+  // Every write that reaches beyond this place fails from now on, as when a disk has used up its
+  // spare sectors; UINT64_MAX: none does.
+  void failWritesFrom(uint64_t place) { writable = place; }
+
   uint64_t size() const override { return bytes; }
   void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) override;
   void write(uint64_t offset, kj::ArrayPtr<const kj::byte> from) override;
@@ -20,7 +24,7 @@ class FileMedium final : public Medium {
 
  private:
   kj::AutoCloseFd file;
-  uint64_t bytes;
+  uint64_t bytes, writable = UINT64_MAX;
 };
 
 }  // namespace talos::disk

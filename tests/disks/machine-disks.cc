@@ -115,17 +115,11 @@ kj::Promise<Cut> MachineDisks::cut(uint64_t atWrite, uint64_t seed) {
   return kj::mv(pair.promise);
 }
 
-kj::Promise<Cut> MachineDisks::onCut() {
-  auto pair = kj::newPromiseAndFulfiller<Cut>();
-  told = kj::mv(pair.fulfiller);
-  return kj::mv(pair.promise);
-}
-
 void MachineDisks::record(kj::StringPtr path, uint64_t limit) {
   if (off) fail(ErrorKind::kFailedPrecondition, "its power was cut");
   if (recording().running) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("its disks are already recorded, to ", recording().path, "; use --stop first"));
+         kj::str("its disks are already recorded, to ", recording().path));
   }
   recordingNow = false;
   log = nullptr;
@@ -143,13 +137,13 @@ void MachineDisks::record(kj::StringPtr path, uint64_t limit) {
 MachineDisks::Recording MachineDisks::recording() const {
   Recording result;
   KJ_IF_MAYBE (it, log) {
-    auto told = it->tell();
-    result.path = kj::str(told.path);
-    result.problem = kj::str(told.problem);
-    result.running = recordingNow && told.problem.size() == 0;
-    result.events = told.events;
-    result.writes = told.writes;
-    result.bytes = told.bytes;
+    auto progress = it->progress();
+    result.path = kj::str(progress.path);
+    result.problem = kj::str(progress.problem);
+    result.running = recordingNow && progress.problem.size() == 0;
+    result.events = progress.events;
+    result.writes = progress.writes;
+    result.bytes = progress.bytes;
   }
   return result;
 }
@@ -174,16 +168,12 @@ bool MachineDisks::countsDown() {
 Cut MachineDisks::cutNow(uint64_t atWrite, uint64_t seed) {
   off = true;
   Cut sum{.atWrite = atWrite, .seed = seed};
-  KJ_ON_SCOPE_FAILURE(KJ_IF_MAYBE (it, told) {
-    (*it)->reject(error(ErrorKind::kInternal, "the power of a disk could not be cut"));
-  });
   kj::Maybe<uint64_t> of;
   if (seed != 0) of = seed;
   for (auto& disk : disks) {
     disk->cut(sum, of);
     KJ_IF_MAYBE (it, of) *it += 0x9e3779b97f4a7c15;  // the disks of a machine do not fail alike
   }
-  KJ_IF_MAYBE (it, told) (*it)->fulfill(Cut(sum));
   return sum;
 }
 

@@ -38,8 +38,7 @@ class MachineDisks {
   // of 0 loses all that is not flushed, any other draws what reaches the medium.
   // kFailedPrecondition when another cut is waited for, has happened, or comes first.
   kj::Promise<Cut> cut(uint64_t atWrite, uint64_t seed);
-  // When there was a cut, whoever wanted it; once.
-  kj::Promise<Cut> onCut();
+  bool isOff() const { return off; }  // since a cut
 
   // From now on all that happens is recorded; what is not flushed yet counts as flushed in it.
   // Blocks for as long as it takes to copy what the disks hold. FailedPrecondition while another
@@ -62,7 +61,6 @@ class MachineDisks {
   size_t mostRemembered;
   kj::Vector<kj::Own<Disk>> disks;
   kj::Maybe<Armed> armed;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<Cut>>> told;
   kj::Maybe<DiskLog> log;  // of the last recording
   bool recordingNow = false;
   bool off = false;

@@ -104,20 +104,20 @@ Failure check(const Request& request, uint64_t size) {
   return Failure::kNone;
 }
 
-// Of a go: the empty name, then what the client wants to know, which it gets anyway.
-Reply checkGo(Bytes data) {
-  if (data.size() < 6) return Reply::kInvalid;
-  auto name = number<uint32_t>(data, 0);
-  if (name > data.size() - 6) return Reply::kInvalid;
-  if (data.size() - 6 - name != 2 * size_t(number<uint16_t>(data, 4 + name))) {
-    return Reply::kInvalid;
-  }
-  return name == 0 ? Reply::kAck : Reply::kUnknown;
+// The name in an option that selects an export; none when the option is not well formed. The
+// information that the client requests behind the name is sent in any case.
+kj::Maybe<kj::String> exportName(Bytes data) {
+  if (data.size() < 6) return nullptr;
+  auto length = number<uint32_t>(data, 0);
+  if (length > data.size() - 6) return nullptr;
+  auto requests = size_t(number<uint16_t>(data, 4 + length));
+  if (data.size() - 6 - length != 2 * requests) return nullptr;
+  return kj::heapString(data.slice(4, 4 + length).asChars());
 }
 
 class Session {
  public:
-  Session(kj::AsyncIoStream& client, Export& served) : client(client), served(served) {}
+  Session(kj::AsyncIoStream& client, FindExport find) : client(client), find(kj::mv(find)) {}
 
   kj::Promise<void> run() {
     if (!co_await negotiate()) co_return;
@@ -131,7 +131,11 @@ class Session {
 
  private:
   kj::AsyncIoStream& client;
-  Export& served;
+  FindExport find;
+  kj::Maybe<Export&> selected;
+
+  // Once the negotiation has succeeded.
+  Export& served() { return KJ_ASSERT_NONNULL(selected); }
 
   kj::Promise<void> send(Bytes bytes) { return client.write(bytes.begin(), bytes.size()); }
 
@@ -155,7 +159,7 @@ class Session {
       if (co_await client.tryRead(data.begin(), length, length) < length) co_return false;
       auto option = static_cast<Option>(number<uint32_t>(header, 8));
       auto reply = Reply::kUnsupported;
-      if (option == Option::kGo) reply = checkGo(data);
+      if (option == Option::kGo) reply = select(data);
       if (option == Option::kAbort) reply = Reply::kAck;
       bool goes = option == Option::kGo && reply == Reply::kAck;
       if (goes) co_await describe();
@@ -165,9 +169,17 @@ class Session {
     }
   }
 
+  Reply select(Bytes data) {
+    KJ_IF_MAYBE (name, exportName(data)) {
+      selected = find(*name);
+      return selected == nullptr ? Reply::kUnknown : Reply::kAck;
+    }
+    return Reply::kInvalid;
+  }
+
   kj::Promise<void> describe() {
     Writer size, blocks;
-    size.add(static_cast<uint16_t>(Info::kExport)).add(served.size()).add(kExportFlags);
+    size.add(static_cast<uint16_t>(Info::kExport)).add(served().size()).add(kExportFlags);
     co_await answer(Option::kGo, Reply::kInfo, size.written());
     blocks.add(static_cast<uint16_t>(Info::kBlockSize));
     blocks.add(uint32_t(kSector)).add(uint32_t(4096)).add(kMostAtOnce);
@@ -186,7 +198,7 @@ class Session {
     bool writes = request.command == Command::kWrite, reads = request.command == Command::kRead;
     // What cannot be skipped cannot be answered either.
     if (writes && request.length > kMostAtOnce) broken("a write is too long");
-    auto failure = check(request, served.size());
+    auto failure = check(request, served().size());
     bool carries = writes || (reads && failure == Failure::kNone);
     auto data = kj::heapArray<kj::byte>(carries ? request.length : 0);
     if (writes) {
@@ -213,24 +225,24 @@ class Session {
     bool durable = (request.flags & kFua) != 0;
     switch (request.command) {
       case Command::kRead:
-        return served.read(request.offset, data);
+        return served().read(request.offset, data);
       case Command::kWrite:
-        return served.write(request.offset, data, durable);
+        return served().write(request.offset, data, durable);
       case Command::kTrim:
       case Command::kWriteZeroes:
-        return served.zero(request.offset, request.length, durable);
+        return served().zero(request.offset, request.length, durable);
       case Command::kFlush:
       case Command::kDisconnect:
         break;
     }
-    return served.flush();
+    return served().flush();
   }
 };
 
 }  // namespace
 
-kj::Promise<void> serveNbd(kj::AsyncIoStream& client, Export& served) {
-  Session session(client, served);
+kj::Promise<void> serveNbd(kj::AsyncIoStream& client, FindExport find) {
+  Session session(client, kj::mv(find));
   co_await session.run();
 }
 

@@ -1,5 +1,5 @@
 // The server's side of NBD, the protocol by which QEMU reads and writes a disk elsewhere: newstyle
-// negotiation, fixed, of the one export without a name, then requests, answered in their order.
+// negotiation, fixed, of an export by its name, then requests, answered in their order.
 // https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md
 //
 // The client is QEMU, which a guest may have taken over, so nothing that it sends costs more than
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <kj/async-io.h>
+#include <kj/function.h>
 
 namespace talos::disk {
 
@@ -27,7 +28,11 @@ class Export {
   virtual kj::Promise<void> flush() = 0;
 };
 
+// Finds an export by its name. Called once for each name that the client asks for, until there is
+// one.
+using FindExport = kj::Function<kj::Maybe<Export&>(kj::StringPtr name)>;
+
 // Until the client leaves. Throws what the client did wrong.
-kj::Promise<void> serveNbd(kj::AsyncIoStream& client, Export& served);
+kj::Promise<void> serveNbd(kj::AsyncIoStream& client, FindExport find);
 
 }  // namespace talos::disk

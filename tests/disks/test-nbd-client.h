@@ -17,7 +17,11 @@ class NbdClient {
   NbdClient(kj::WaitScope& scope, Export& disk)
       : scope(scope),
         pipe(kj::newTwoWayPipe()),
-        serving(serveNbd(*pipe.ends[0], disk)
+        serving(serveNbd(*pipe.ends[0],
+                         [&disk](kj::StringPtr name) -> kj::Maybe<Export&> {
+                           if (name.size() > 0) return nullptr;
+                           return disk;
+                         })
                     .then([this] { gone = true; }, [this](kj::Exception&&) { gone = true; })
                     .eagerlyEvaluate(nullptr)),
         reading(drain().eagerlyEvaluate(nullptr)) {}

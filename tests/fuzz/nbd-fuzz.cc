@@ -53,7 +53,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MachineDisks disks(8 << 10);
   auto& disk = disks.add(kj::heap<MemoryMedium>(16 * kSector));
   auto pipe = kj::newTwoWayPipe();
-  auto serving = serveNbd(*pipe.ends[0], disk).eagerlyEvaluate([](kj::Exception&& e) {
+  auto find = [&](kj::StringPtr name) -> kj::Maybe<Export&> {
+    if (name.size() > 0) return nullptr;
+    return disk;
+  };
+  auto serving = serveNbd(*pipe.ends[0], find).eagerlyEvaluate([](kj::Exception&& e) {
     KJ_ASSERT(talos::kindOf(e) == talos::ErrorKind::kInvalidArgument, e);
   });
   auto reading = drain(*pipe.ends[1]).eagerlyEvaluate([](kj::Exception&&) {});

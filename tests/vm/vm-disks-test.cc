@@ -7,12 +7,11 @@
 #include <fstream>
 #include <regex>
 
-#include "tests/harness/cluster.h"
+#include "tests/cuts/volatile-cluster.h"
 
 namespace talos::vm {
 namespace {
 
-using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
@@ -20,7 +19,7 @@ constexpr double kUp = harness::kBoots;
 constexpr const char* kName = "userdisks-master-1";
 
 struct Node {
-  Cluster& cluster;
+  cuts::VolatileCluster& cluster;
 
   std::string disk() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
   void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, kUp); }
@@ -54,21 +53,15 @@ struct Node {
 // anew at a boot, or that a power cut while they are made leaves useless; foreign data that is
 // lost, a node that does not say what is in its way.
 TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
-  Cluster cluster(
+  cuts::VolatileCluster cluster(
       "userdisks",
       {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink", "--wait=false",
        "--user-disk", "/var/lib/first:300MiB:/var/lib/first/second:310MiB"},
       kUp);
   Node node{cluster};
   // In the middle of being made, two times.
-  for (auto write : {"4", "30"}) {
-    auto cut = cluster.talosctl(
-        {"cluster", "node", "kill", kName, "--at-write", write, "--wait-timeout", "120s"}, 150);
-    if (cut.status == 0) {
-      node.power("start");
-    } else {
-      EXPECT_TRUE(contains(cut.err, "did not reach write")) << cut.err;
-    }
+  for (unsigned write : {4, 30}) {
+    if (cluster.killAtWrite(kName, write, 0, 120)) node.power("start");
   }
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
   node.expectMounted();
@@ -77,7 +70,7 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
 
   // Again: nothing is made.
   auto seen = cluster.console(kName).size();
-  node.power("kill");
+  cluster.kill(kName);
   node.power("start");
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
   node.expectMounted();

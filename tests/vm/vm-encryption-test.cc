@@ -148,10 +148,10 @@ class LockedAfterCut {
 // node has after a boot: keys that are removed before the config that does not need them is stored,
 // or stored before they are there.
 TEST(Encryption, PowerCutsOfRotations) {
-  Cluster cluster("vmlukscut",
-                  {"--masters", "1", "--workers", "0", "--memory", "512", "--disk", "2048",
-                   "--no-uplink", "--with-bootloader", "--encrypt-ephemeral"},
-                  kCreated);
+  cuts::VolatileCluster cluster("vmlukscut",
+                                {"--masters", "1", "--workers", "0", "--memory", "512", "--disk",
+                                 "2048", "--no-uplink", "--with-bootloader", "--encrypt-ephemeral"},
+                                kCreated);
   Node node{cluster, "vmlukscut-master-1"};
   node.expectOpen("EPHEMERAL", "0");
   auto config = [&] { return cluster.ok({"read", "/system/state/config.yaml"}); };

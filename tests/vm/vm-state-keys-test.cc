@@ -50,7 +50,7 @@ constexpr Change kChanges[] = {
 // has: a list in META that changes before its keys are there, or after the others are gone; a
 // change that was answered and is lost.
 TEST(StateKeys, PowerCutsOfRotations) {
-  Cluster cluster(
+  cuts::VolatileCluster cluster(
       "statekeys",
       {"--masters", "1", "--workers", "0", "--memory", "384", "--no-uplink", "--encrypt-state"},
       kSlow);

@@ -6,7 +6,6 @@
 #include <kj/debug.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -16,12 +15,11 @@
 #include <regex>
 
 #include "tests/cuts/image.h"
-#include "tests/harness/cluster.h"
+#include "tests/cuts/volatile-cluster.h"
 
 namespace talos::vm {
 namespace {
 
-using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 namespace fs = std::filesystem;
@@ -57,29 +55,14 @@ void fill(const std::string& image, const cuts::Part& part, const std::string& f
   KJ_SYSCALL(fsync(fd));
 }
 
-// The server of this machine's disks; another one at each start.
-pid_t disksProcess(const std::string& machine) {
-  auto wanted = std::string("cluster-disks") + '\0' + machine + '\0';
-  for (auto& entry : fs::directory_iterator("/proc")) {
-    auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (contains(harness::slurp(entry.path() / "cmdline"), wanted)) return std::stoi(name);
-  }
-  KJ_FAIL_REQUIRE("nobody serves the disks");
-}
-
 struct Node {
-  Cluster& cluster;
+  cuts::VolatileCluster& cluster;
 
   std::string disk() const { return cluster.stateFolder() + "/" + kName + ".disk"; }
   std::string other() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
   void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
   // Every write at or behind this place of a disk fails, as when its spare sectors are used up.
-  void failWritesFrom(uint64_t place) {
-    rlimit limit = {place, RLIM_INFINITY};
-    auto pid = disksProcess(cluster.stateFolder() + "/" + kName);
-    KJ_SYSCALL(prlimit(pid, RLIMIT_FSIZE, &limit, nullptr));
-  }
+  void failWritesFrom(uint64_t place) { cluster.disks().failWritesFrom(kName, place); }
   bool says(const std::vector<std::string>& asked, const std::string& text) {
     auto words = asked;
     words.insert(words.begin(), {"--timeout", "5s"});
@@ -94,10 +77,11 @@ struct Node {
 
 class WrongDisks : public ::testing::Test {
  protected:
-  Cluster cluster{"wrongdisks",
-                  {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048",
-                   "--no-uplink", "--with-bootloader", "--user-disk", "/var/lib/data:1900MiB"},
-                  kUp};
+  cuts::VolatileCluster cluster{
+      "wrongdisks",
+      {"--masters", "1", "--workers", "0", "--memory", "1024", "--disk", "2048", "--no-uplink",
+       "--with-bootloader", "--user-disk", "/var/lib/data:1900MiB"},
+      kUp};
   Node node{cluster};
   std::string kept = cluster.folder() + "/kept";
 
@@ -142,8 +126,8 @@ class WrongDisks : public ::testing::Test {
         kUp, 1))
         << "whoever asks is not told:\n"
         << status;
-    node.failWritesFrom(RLIM_INFINITY);  // or the power cannot be cut
-    node.power("kill");
+    node.failWritesFrom(UINT64_MAX);  // or the power cannot be cut
+    cluster.kill(kName);
     EXPECT_EQ(cuts::contentKey(node.disk(), cuts::part(kept, "STATE")), before)
         << "STATE was written to";
     copy(kept, node.disk());
@@ -192,7 +176,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     EXPECT_TRUE(node.booted()) << cluster.console(kName);
     auto values = cluster.talosctl({"meta", "read"});
     EXPECT_EQ(values.status, 0) << values.err;
-    node.power("kill");
+    cluster.kill(kName);
     copy(kept, node.disk());
   }
   {
@@ -209,7 +193,7 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
     EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
     EXPECT_NE(cluster.ok({"read", "/proc/sys/vm/swappiness"}), "7\n")
         << "in effect, and not stored";
-    node.power("kill");
+    cluster.kill(kName);
     copy(kept, node.disk());
   }
   node.power("start");
@@ -248,7 +232,7 @@ TEST_F(WrongDisks, ThatFail) {
     EXPECT_TRUE(node.says({"events", "--tail", "-1", "--once"}, problem));
     EXPECT_FALSE(contains(cluster.ok({"get", "mountstatus"}), "EPHEMERAL"));
     EXPECT_EQ(fs::file_size(node.disk()), ephemeral.offset) << "something was written to EPHEMERAL";
-    node.power("kill");
+    cluster.kill(kName);
     copy(kept, node.disk());
   }
   {
@@ -259,7 +243,7 @@ TEST_F(WrongDisks, ThatFail) {
     EXPECT_TRUE(node.says({"services"}, "cri +Running +OK"));
     EXPECT_TRUE(node.says({"get", "mountstatus"}, "EPHEMERAL +[0-9]+ +/dev/vda6 +/var "));
     EXPECT_TRUE(node.says({"list", "-l", "/var"}, "filler"));
-    node.power("kill");
+    cluster.kill(kName);
     copy(kept, node.disk());
   }
   node.power("start");
@@ -272,8 +256,8 @@ TEST_F(WrongDisks, ThatFail) {
 TEST_F(WrongDisks, ThatCannotBeWritten) {
   auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
   auto repairedAndUp = [&] {
-    node.failWritesFrom(RLIM_INFINITY);
-    node.power("kill");
+    node.failWritesFrom(UINT64_MAX);
+    cluster.kill(kName);
     node.power("start");
     EXPECT_TRUE(node.booted()) << cluster.console(kName);
     EXPECT_TRUE(node.says({"get", "machinestatus"}, "running +true"));
@@ -312,7 +296,7 @@ TEST_F(WrongDisks, ThatCannotBeWritten) {
     repairedAndUp();
   }
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), config);
-  node.power("kill");
+  cluster.kill(kName);
   copy(kept, node.disk());
   {
     SCOPED_TRACE("a STATE that cannot be written");

@@ -61,23 +61,6 @@ class ContainerNode final : public Instance {
   }
   // The kernel kills the whole pid namespace before process 1 has ended; a frozen one too.
   void kill() override { process->signal(SIGKILL); }
-  kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override {
-    if (atWrite > 0 || seed > 0) {
-      fail(
-          ErrorKind::kFailedPrecondition,
-          kj::str(name,
-                  " is a container: what it writes is in the host's page cache, where no power cut "
-                  "loses it; --at-write and --seed need a virtual machine"));
-    }
-    kill();
-    return disk::Cut();
-  }
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest) override {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(
-             name,
-             " is a container: it has no disks; only those of a virtual machine can be recorded"));
-  }
   void pause() override { cgroups.freeze(name, true); }
   void resume() override { cgroups.freeze(name, false); }
 

@@ -5,8 +5,6 @@
 #include <kj/async.h>
 #include <kj/string.h>
 
-#include "tests/disks/disk-process.h"
-
 namespace talos::cluster {
 
 // How a run ended.
@@ -30,13 +28,6 @@ class Instance {
   virtual kj::Promise<void> shutDown() = 0;
   // Ends it where it is; what it has written stays.
   virtual void kill() = 0;
-  // Ends it as a power cut does (machine-disks.h): what its disks have not been told to flush is
-  // lost. Resolves when that is decided, and it ends. Throws, and it goes on, when it cannot do
-  // that.
-  virtual kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) = 0;
-  // Begins, ends or tells a recording of its disks, which ends with it. FailedPrecondition of a
-  // container.
-  virtual kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish) = 0;
   // Nothing in it runs until it is resumed; time goes on.
   virtual void pause() = 0;
   virtual void resume() = 0;

@@ -32,7 +32,9 @@ class QemuArguments : public ::testing::Test {
   }
   std::string qemu(kj::StringPtr state, bool secondIsReadOnly = false) {
     return kj::strArray(
-               qemuArguments(cluster, node, state, 7, 8, {{9, false}, {10, secondIsReadOnly}}), " ")
+               qemuArguments(cluster, node, state, 7, 8,
+                             {{.file = "/d,1"}, {.file = "/d2", .readOnly = secondIsReadOnly}}),
+               " ")
         .cStr();
   }
 };
@@ -58,20 +60,18 @@ TEST_F(QemuArguments, ANodeWithoutAConfigGetsNoAddressOfOne) {
   EXPECT_THAT(kernel(), HasSubstr("talos.platform=metal ip=10.5.0.2::"));
 }
 
-// Catches: disks whose guest need not flush, a CD-ROM drive where there is none, a vfat volume in a
+// Catches: a CD-ROM drive where there is none, a vfat volume in a
 // drive whose sectors are too large for it, a writable medium, a path with a comma that becomes an
 // option, a disk that nobody may write to and the guest may.
 TEST_F(QemuArguments, DisksAndMedia) {
   auto plain = qemu("/s,x");
-  EXPECT_THAT(plain, HasSubstr("cache=writeback,discard=unmap,file.driver=nbd,file.server.type=fd,"
-                               "file.server.str=9 -device virtio-blk-pci,drive=disk0 -drive "));
-  EXPECT_THAT(plain, HasSubstr("file.server.str=10 -device virtio-blk-pci,drive=disk1"));
+  EXPECT_THAT(plain, HasSubstr("discard=unmap,file.driver=file,file.filename=/d,,1 "
+                               "-device virtio-blk-pci,drive=disk0 -drive "));
+  EXPECT_THAT(plain, HasSubstr("file.filename=/d2 -device virtio-blk-pci,drive=disk1"));
   EXPECT_THAT(plain, Not(HasSubstr("readonly")));
-  EXPECT_THAT(
-      qemu("/s", true),
-      AllOf(HasSubstr("discard=unmap,file.driver=nbd,file.server.type=fd,file.server.str=9 "),
-            HasSubstr("discard=unmap,readonly=on,file.driver=nbd,file.server.type=fd,"
-                      "file.server.str=10 ")));
+  EXPECT_THAT(qemu("/s", true),
+              AllOf(HasSubstr("discard=unmap,file.driver=file,file.filename=/d,,1 "),
+                    HasSubstr("discard=unmap,readonly=on,file.driver=file,file.filename=/d2 ")));
   EXPECT_THAT(plain, HasSubstr("append=on,path=/s,,x/demo-master-1.log "));
   EXPECT_THAT(plain, Not(HasSubstr("scsi")));
   cluster.setIsoPath("/m.img");
@@ -80,6 +80,17 @@ TEST_F(QemuArguments, DisksAndMedia) {
   cluster.setIsoInDrive(true);
   EXPECT_THAT(qemu("/s"), HasSubstr("readonly=on,media=cdrom,file=/m.img -device "
                                     "virtio-scsi-pci -device scsi-cd,drive=medium"));
+}
+
+// Catches: disks of a server whose flushes QEMU swallows, or of which it opens the files itself.
+TEST_F(QemuArguments, DisksOfAServer) {
+  cluster.setDiskServer("/run/a,b");
+  auto text = qemu("/s", true);
+  EXPECT_THAT(text, HasSubstr("format=raw,cache=writeback,discard=unmap,file.driver=nbd,"
+                              "file.server.type=unix,file.server.path=/run/a,,b,"
+                              "file.export=/d,,1 -device"));
+  EXPECT_THAT(text, HasSubstr("readonly=on,file.driver=nbd"));
+  EXPECT_THAT(text, Not(HasSubstr("file.filename")));
 }
 
 // Catches: a clock that is set though nobody asked.

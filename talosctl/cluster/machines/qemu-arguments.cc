@@ -70,6 +70,20 @@ kj::ArrayPtr<const kj::StringPtr> installedKernelArguments() {
 
 namespace {
 
+// A file is as durable as the host's page cache: the guest's flushes would only keep the host's
+// disks busy. A server of disks decides for itself what they are worth.
+kj::String diskOptions(rpc::LocalCluster::Reader cluster, const MachineDisk& disk) {
+  kj::StringPtr access = disk.readOnly ? "readonly=on,"_kj : ""_kj;
+  auto file = escaped(disk.file);
+  if (cluster.getDiskServer().size() == 0) {
+    return kj::str("format=raw,cache=unsafe,discard=unmap,", access,
+                   "file.driver=file,file.filename=", file);
+  }
+  return kj::str("format=raw,cache=writeback,discard=unmap,", access,
+                 "file.driver=nbd,file.server.type=unix,file.server.path=",
+                 escaped(cluster.getDiskServer()), ",file.export=", file);
+}
+
 // What it is started from.
 void addStart(kj::Vector<kj::String>& args, rpc::LocalCluster::Reader cluster,
               rpc::LocalNode::Reader node, kj::StringPtr state, StartFrom from) {
@@ -92,7 +106,7 @@ void addStart(kj::Vector<kj::String>& args, rpc::LocalCluster::Reader cluster,
 
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
                                      kj::StringPtr state, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const DiskEnd> disks, StartFrom from) {
+                                     kj::ArrayPtr<const MachineDisk> disks, StartFrom from) {
   kj::Vector<kj::String> args;
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
   bool kvm = cluster.getAccelerator() == "kvm";
@@ -114,12 +128,8 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
   // In the folder that QEMU runs in: a path that is too long for a socket does not matter.
   add("-qmp"), add("unix:", escaped(node.getName()), ".qmp,server=on,wait=off");
   addStart(args, cluster, node, state, from);
-  // The guest has to flush what is to last, and QEMU passes it on: the servers of these disks lose
-  // the rest when its power is cut.
   for (auto i : kj::indices(disks)) {
-    add("-drive"), add("if=none,id=disk", i, ",format=raw,cache=writeback,discard=unmap,",
-                       disks[i].readOnly ? "readonly=on," : "",
-                       "file.driver=nbd,file.server.type=fd,file.server.str=", disks[i].fd);
+    add("-drive"), add("if=none,id=disk", i, ",", diskOptions(cluster, disks[i]));
     auto boots = from == StartFrom::kDisk ? kj::str(",bootindex=", i) : kj::str();
     add("-device"), add("virtio-blk-pci,drive=disk", i, boots);
   }

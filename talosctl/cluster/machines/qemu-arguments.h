@@ -16,16 +16,16 @@ enum class StartFrom { kHost, kDisk };
 // whose key one of the extra ones has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
-// A disk of a virtual machine, behind a descriptor that leads to an NBD server.
-struct DiskEnd {
-  int fd;
+// A disk of a virtual machine.
+struct MachineDisk {
+  kj::StringPtr file;
   bool readOnly = false;
 };
 
-// The words of a QEMU invocation, without the program. The descriptors are inherited by it.
+// The arguments of QEMU, without the program. The descriptors are inherited by it.
 kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node,
-                                     kj::StringPtr stateDirectory, int tapFd, int monitorFd,
-                                     kj::ArrayPtr<const DiskEnd> disks,
+                                     kj::StringPtr stateFolder, int tapFd, int monitorFd,
+                                     kj::ArrayPtr<const MachineDisk> disks,
                                      StartFrom from = StartFrom::kHost);
 
 // What an installed system needs besides to be as quick in a local cluster as one that is started

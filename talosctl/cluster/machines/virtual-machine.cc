@@ -12,9 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/processes/child-process.h"
-#include "tests/disks/disk-process.h"
 
 namespace talos::cluster {
 namespace {
@@ -24,17 +22,8 @@ struct Started {
   kj::AutoCloseFd pidfd;
 };
 
-kj::Array<kj::AutoCloseFd> openAll(kj::ArrayPtr<const kj::String> paths) {
-  return KJ_MAP(path, paths) {
-    int fd;
-    int access = isWriteProtected(path) ? O_RDONLY : O_RDWR;
-    KJ_SYSCALL(fd = open(path.cStr(), access | O_CLOEXEC), path);
-    return kj::AutoCloseFd(fd);
-  };
-}
-
 Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> arguments,
-                  int monitor, kj::ArrayPtr<const kj::AutoCloseFd> disks) {
+                  int monitor) {
   auto words = commandLine(launch.qemu, arguments);
   kj::Vector<char*> argv;
   for (auto& word : words) argv.add(word.begin());
@@ -60,7 +49,6 @@ Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> ar
     dup2(launch.log, 2);
     fcntl(launch.tap, F_SETFD, 0);
     fcntl(monitor, F_SETFD, 0);
-    for (auto& disk : disks) fcntl(disk, F_SETFD, 0);
     if (chdir(launch.folder.cStr()) != 0) _exit(127);
     execve(argv[0], argv.begin(), environment);
     _exit(127);
@@ -75,41 +63,16 @@ constexpr kj::Duration kMonitorAnswer = 5 * kj::SECONDS;
 class Guest final : public Instance {
  public:
   Guest(kj::UnixEventPort& port, kj::Timer& timer, Started started,
-        kj::Own<kj::AsyncIoStream> monitor, kj::Own<disk::DiskProcess> held)
+        kj::Own<kj::AsyncIoStream> monitor)
       : timer(timer),
-        disks(kj::mv(held)),
         process(port, started.pid, kj::mv(started.pidfd)),
         monitor(kj::mv(monitor)),
-        cut(disks->onCut()
-                .then(
-                    [this](disk::Cut how) {
-                      withoutDisks = End{End::Kind::kOff, kj::str("power cut")};
-                      kill();
-                      return how;
-                    },
-                    [this](kj::Exception&& e) -> disk::Cut {
-                      // Otherwise their process has ended, and it is told next how.
-                      if (e.getType() != kj::Exception::Type::DISCONNECTED) {
-                        withoutDisks = End{End::Kind::kFailed, messageOf(e)};
-                        kill();
-                      }
-                      kj::throwFatalException(kj::mv(e));
-                    })
-                .fork()),
-        broken(disks->onExit()
-                   .then([this](Exit exit) {
-                     withoutDisks = End{End::Kind::kFailed,
-                                        kj::str("the process of its disks ", exit.describe())};
-                     kill();
-                   })
-                   .eagerlyEvaluate(nullptr)),
         negotiated(ask("qmp_capabilities", "{}").eagerlyEvaluate(nullptr)) {}
 
   int pid() const override { return process.pid(); }
 
   kj::Promise<End> onEnd() override {
     auto exit = co_await process.onExit();
-    KJ_IF_MAYBE (end, withoutDisks) co_return kj::mv(*end);
     bool off = !exit.killed && exit.status == 0;
     if (off && !stopping && co_await lastWordsAreReboot()) {
       co_return End{End::Kind::kReboot, kj::str("reboots")};
@@ -128,24 +91,13 @@ class Guest final : public Instance {
   }
 
   void kill() override { process.signal(SIGKILL); }
-  // The answer may come either way; whichever it is, the machine ends.
-  kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override {
-    return disks->cut(atWrite, seed).exclusiveJoin(cut.addBranch());
-  }
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish) override {
-    return disks->record(kj::mv(wish));
-  }
   void pause() override { process.stop(); }
   void resume() override { process.signal(SIGCONT); }
 
  private:
   kj::Timer& timer;
-  kj::Own<disk::DiskProcess> disks;
   ChildProcess process;
   kj::Own<kj::AsyncIoStream> monitor;
-  kj::Maybe<End> withoutDisks;  // how it ends for the lack of them
-  kj::ForkedPromise<disk::Cut> cut;
-  kj::Promise<void> broken;
   bool stopping = false;  // the reboot that comes is to be the end
   kj::Vector<char> unread;
   kj::Promise<void> negotiated;  // before that QEMU tells nothing
@@ -217,14 +169,11 @@ kj::Own<Instance> launchMachine(kj::UnixEventPort& port, kj::LowLevelAsyncIoProv
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
   kj::AutoCloseFd ours(ends[0]), theirs(ends[1]);
-  auto disks = disk::DiskProcess::launch(port, lowLevel, launch.name, openAll(launch.disks));
-  auto clients = disks->takeClients();
-  auto started = startQemu(launch, launch.arguments(theirs.get(), clients), theirs.get(), clients);
+  auto started = startQemu(launch, launch.arguments(theirs.get()), theirs.get());
   return kj::heap<Guest>(
       port, timer, kj::mv(started),
       lowLevel.wrapSocketFd(ours.release(), kj::LowLevelAsyncIoProvider::TAKE_OWNERSHIP |
-                                                kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC),
-      kj::mv(disks));
+                                                kj::LowLevelAsyncIoProvider::ALREADY_CLOEXEC));
 }
 
 }  // namespace talos::cluster

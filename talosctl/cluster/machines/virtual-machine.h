@@ -8,10 +8,6 @@
 // is born with), after QEMU was told that the reboot that follows is to be a power off. The ACPI
 // power button does as much once process 1 listens to it, but nobody hears it in a machine that is
 // still booting; there the kernel itself answers to ctrl-alt-del.
-//
-// Its disks are in a process of their own (talosctl/cluster/disks), which QEMU reaches through
-// inherited sockets. Without them it cannot go on: when their power is cut or they break down, QEMU
-// is killed.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -26,14 +22,10 @@ namespace talos::cluster {
 
 struct MachineLaunch {
   const Qemu& qemu;
-  // The arguments for a monitor and for disks on these descriptors.
-  kj::Function<kj::Vector<kj::String>(int monitorFd, kj::ArrayPtr<const kj::AutoCloseFd> disks)>
-      arguments;
-  kj::ArrayPtr<const kj::String> disks;  // their files
-  kj::StringPtr folder;                  // that it runs in
-  kj::StringPtr name;                    // of its processes
-  int tap;                               // passed to it under its own number
-  int log;                               // where QEMU's own output goes
+  kj::Function<kj::Vector<kj::String>(int monitorFd)> arguments;
+  kj::StringPtr folder;  // that it runs in
+  int tap;               // passed to it under its own number
+  int log;               // where QEMU's own output goes
 };
 
 kj::Own<Instance> launchMachine(kj::UnixEventPort& port, kj::LowLevelAsyncIoProvider& lowLevel,

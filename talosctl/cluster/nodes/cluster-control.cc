@@ -7,7 +7,6 @@
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/wire/rpc-server.h"
-#include "tests/disks/disk-process.h"
 
 namespace talos::cluster {
 namespace {
@@ -54,23 +53,6 @@ class Control final : public rpc::LocalClusterControl::Server {
     return nodes.find(params.getNode()).act(params.getAction());
   }
 
-  kj::Promise<void> cut(CutContext context) override {
-    auto params = context.getParams();
-    auto cut =
-        co_await nodes.find(params.getNode()).cutPower(params.getAtWrite(), params.getSeed());
-    auto result = context.getResults().initCut();
-    disk::toWire(cut, result);
-    result.setNode(params.getNode());
-  }
-
-  kj::Promise<void> record(RecordContext context) override {
-    auto params = context.getParams();
-    auto done = co_await nodes.find(params.getNode()).record(disk::fromWire(params.getRequest()));
-    auto result = context.getResults().initRecording();
-    disk::toWire(done, result);
-    result.setNode(params.getNode());
-  }
-
   kj::Promise<void> stopAll(StopAllContext) override { return nodes.stopAll(); }
 
  private:
@@ -96,31 +78,6 @@ class Client final : public ControlClient {
     request.setAction(action);
     co_await within(timer, kSlow, request.send().ignoreResult(),
                     silent(kj::str("what was asked of ", node), kSlow));
-  }
-
-  kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> cut(
-      kj::StringPtr node, uint64_t atWrite, uint64_t seed, kj::Duration deadline) override {
-    auto request = control.cutRequest();
-    request.setNode(node);
-    request.setAtWrite(atWrite);
-    request.setSeed(seed);
-    kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> answer = request.send();
-    if (atWrite == 0) return within(timer, kSlow, kj::mv(answer), silent("the cut", kSlow));
-    return within(timer, deadline, kj::mv(answer),
-                  kj::str(node, " did not reach write ", atWrite, " within ",
-                          deadline / kj::SECONDS, " s; it goes on"));
-  }
-
-  kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
-      kj::StringPtr node, disk::RecordRequest wish) override {
-    auto request = control.recordRequest();
-    request.setNode(node);
-    auto out = request.initRequest();
-    out.setFile(wish.file);
-    out.setLimit(wish.limit);
-    out.setStop(wish.stop);
-    kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> answer = request.send();
-    return within(timer, kSlow, kj::mv(answer), silent("the recording", kSlow));
   }
 
   kj::Promise<void> stopAll() override {

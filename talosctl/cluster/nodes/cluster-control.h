@@ -23,12 +23,6 @@ class ControlClient {
 
   virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> states() = 0;
   virtual kj::Promise<void> power(kj::StringPtr node, rpc::PowerAction action) = 0;
-  // `within`: how long the write may take to come; afterwards, or when it is dropped, nothing
-  // happens.
-  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::CutResults>> cut(
-      kj::StringPtr node, uint64_t atWrite, uint64_t seed, kj::Duration within) = 0;
-  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::RecordResults>> record(
-      kj::StringPtr node, disk::RecordRequest wish) = 0;
   virtual kj::Promise<void> stopAll() = 0;
 };
 

@@ -98,27 +98,22 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
   int tap = network->addTap(kj::str("tap", index));
   return [this, node, tap]() {
     auto qemu = findQemu(cluster.getQemuRoot());
-    auto disks = diskFiles(node, stateFolder);
-    auto name = kj::str(stateFolder, "/", node.getName());
-    return launchMachine(
-        io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
-        {.qemu = qemu,
-         .arguments =
-             [&](int monitor, kj::ArrayPtr<const kj::AutoCloseFd> clients) {
-               kj::Vector<DiskEnd> ends;
-               for (auto i : kj::indices(clients)) {
-                 ends.add(DiskEnd{clients[i].get(), isWriteProtected(disks[i])});
-               }
-               auto from = cluster.getWithBootLoader() && isInstalled(node, stateFolder)
-                               ? StartFrom::kDisk
-                               : StartFrom::kHost;
-               return qemuArguments(cluster, node, stateFolder, tap, monitor, ends, from);
-             },
-         .disks = disks,
-         .folder = stateFolder,
-         .name = name,
-         .tap = tap,
-         .log = STDERR_FILENO});  // already supervisor.log
+    auto files = diskFiles(node, stateFolder);
+    auto disks = KJ_MAP(file, files) {
+      return MachineDisk{.file = file, .readOnly = isWriteProtected(file)};
+    };
+    auto from = cluster.getWithBootLoader() && isInstalled(node, stateFolder) ? StartFrom::kDisk
+                                                                              : StartFrom::kHost;
+    return launchMachine(io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
+                         {.qemu = qemu,
+                          .arguments =
+                              [&](int monitor) {
+                                return qemuArguments(cluster, node, stateFolder, tap, monitor,
+                                                     disks, from);
+                              },
+                          .folder = stateFolder,
+                          .tap = tap,
+                          .log = STDERR_FILENO});  // already supervisor.log
   };
 }
 

@@ -209,6 +209,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setClock(request.clock);
   out.setWithBootLoader(request.withBootLoader);
   out.setWithUefi(request.withUefi);
+  out.setDiskServer(request.diskServer);
   auto extra = words(request.extraKernelArguments);
   auto list = out.initExtraKernelArguments(extra.size());
   for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);

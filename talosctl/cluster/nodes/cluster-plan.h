@@ -37,6 +37,7 @@ struct Request {
   bool isoInDrive = false;
   kj::String extraKernelArguments;  // "a=b c=d"
   bool withBootLoader = false, withUefi = false;
+  kj::String diskServer;  // absolute path of its socket, or empty
 };
 
 // Fills in `out`. Throws InvalidArgument naming the flag and what would be right.

@@ -35,25 +35,4 @@ kj::String renderShow(rpc::LocalCluster::Reader cluster) {
   return kj::str(facts.render(), "\nNODES:\n\n", nodes.render());
 }
 
-kj::String renderCut(rpc::PowerCut::Reader cut) {
-  auto when = cut.getAtWrite() > 0 ? kj::str(" at write ", cut.getAtWrite()) : kj::str();
-  auto unflushed = cut.getUnflushed(), kept = cut.getKept();
-  auto what = unflushed == 0 ? kj::str("no write was unflushed")
-              : kept == 0    ? kj::str("unflushed writes lost: ", unflushed)
-                          : kj::str("unflushed writes lost: ", unflushed - kept, " of ", unflushed,
-                                    cut.getTorn() ? ", and one torn" : "");
-  return kj::str(cut.getNode(), ": power cut", when, "; ", what);
-}
-
-kj::String renderRecording(rpc::DiskRecording::Reader recording) {
-  if (recording.getFile().size() == 0) {
-    return kj::str(recording.getNode(), ": not recorded since it was started");
-  }
-  auto writes = recording.getWrites();
-  return kj::str(recording.getNode(), ": ",
-                 recording.getRunning() ? "recording to " : "recorded to ", recording.getFile(),
-                 "; ", writes, " writes, ", recording.getEvents() - writes, " flushes, ",
-                 humanSize(recording.getBytes()));
-}
-
 }  // namespace talos::cluster

@@ -27,8 +27,6 @@ class ModelInstance final : public Instance {
   void kill() override;
   void pause() override;
   void resume() override;
-  kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed) override;
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish) override;
 
  private:
   Node& node;
@@ -43,8 +41,6 @@ struct Node {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<End>>> running;
   bool failsToStart = false, failsToShutDown = false;
   bool diesOfKill = true;
-  bool disksHang = false;
-  kj::Maybe<kj::Own<kj::PromiseFulfiller<disk::Cut>>> cutting;  // of a cut at a write
   kj::Own<NodePower> power = kj::heap<NodePower>(timer, kj::str("n"), [this] {
     if (failsToStart) fail(ErrorKind::kFailedPrecondition, "no image");
     return kj::Own<Instance>(kj::heap<ModelInstance>(*this));
@@ -101,20 +97,6 @@ void ModelInstance::kill() {
     (*fulfiller)->fulfill(End{End::Kind::kFailed, kj::str("killed by signal 9")});
   }
   node.running = nullptr;
-}
-kj::Promise<disk::Cut> ModelInstance::cutPower(uint64_t atWrite, uint64_t seed) {
-  if (seed == 13) fail(ErrorKind::kFailedPrecondition, "n is a container");
-  if (node.disksHang) return kj::NEVER_DONE;
-  if (atWrite == 0) {
-    kill();
-    return disk::Cut{.seed = seed, .unflushed = 2};
-  }
-  auto pair = kj::newPromiseAndFulfiller<disk::Cut>();
-  node.cutting = kj::mv(pair.fulfiller);
-  return kj::mv(pair.promise);
-}
-kj::Promise<disk::MachineDisks::Recording> ModelInstance::record(disk::RecordRequest wish) {
-  return disk::MachineDisks::Recording{.path = kj::mv(wish.file), .problem = {}, .running = true};
 }
 void ModelInstance::pause() {
   node.told.push_back("pause");
@@ -205,75 +187,6 @@ TEST(NodePower, ARebootIsANewRun) {
   EXPECT_THAT(node.takeTold(), ElementsAre("start"));
 }
 
-// Catches: a cut that does not wait for its write, a machine that is said to have failed of it, an
-// answer before it is off.
-TEST(NodePower, ACutAtAWriteIsAnsweredWhenTheNodeIsOff) {
-  Node node;
-  node.act(PowerAction::START);
-  disk::Cut cut;
-  auto cutting =
-      node.power->cutPower(17, 3).then([&](disk::Cut c) { cut = c; }).eagerlyEvaluate(nullptr);
-  node.scope.poll();
-  EXPECT_EQ(node.state(), "running");
-  KJ_ASSERT_NONNULL(node.cutting)->fulfill(disk::Cut{.atWrite = 17, .seed = 3});
-  node.scope.poll();
-  EXPECT_EQ(cut.atWrite, 0);
-  node.end(End::Kind::kOff, "power cut");
-  EXPECT_EQ(cut.atWrite, 17);
-  EXPECT_EQ(node.state(), "off");
-}
-
-std::string refusalOf(Node& node, uint64_t atWrite, uint64_t seed) {
-  std::string result = "waiting";
-  auto done = kj::evalNow([&] { return node.power->cutPower(atWrite, seed); })
-                  .then([&](disk::Cut) { result = "ok"; },
-                        [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
-                  .eagerlyEvaluate(nullptr);
-  node.scope.poll();
-  if (result == "waiting" && node.cutting != nullptr) {
-    auto fulfiller = kj::mv(KJ_ASSERT_NONNULL(node.cutting));
-    node.cutting = nullptr;
-    node.end(End::Kind::kOff);
-    fulfiller->reject(KJ_EXCEPTION(DISCONNECTED, "gone with the machine"));
-    node.scope.poll();
-  }
-  return result;
-}
-
-// Catches: a cut that waits for what cannot come, one that is refused and changes something after
-// all: a later end would be called an order.
-TEST(NodePower, ACutThatCannotBeIsRefused) {
-  Node node;
-  EXPECT_EQ(refusalOf(node, 1, 0), "n is already off");
-  node.act(PowerAction::START);
-  EXPECT_EQ(refusalOf(node, 9, 0), "n ended before write 9");
-  node.act(PowerAction::START);
-  node.act(PowerAction::PAUSE);
-  EXPECT_EQ(refusalOf(node, 1, 0), "n is paused; resume it first");
-  node.act(PowerAction::RESUME);
-  EXPECT_EQ(refusalOf(node, 0, 13), "n is a container");
-  EXPECT_EQ(node.state(), "running");
-  node.end(End::Kind::kFailed, "killed by signal 9");
-  EXPECT_EQ(node.state(), "failed: killed by signal 9");
-}
-
-// Catches: a machine that nobody can kill because its disks hang.
-TEST(NodePower, AMachineWhoseDisksHangIsKilledWithoutThem) {
-  Node node;
-  node.act(PowerAction::START);
-  node.disksHang = true;
-  std::string answer;
-  auto killing =
-      node.power->act(PowerAction::KILL)
-          .then([&] { answer = "ok"; }, [&](kj::Exception&& e) { answer = messageOf(e).cStr(); })
-          .eagerlyEvaluate(nullptr);
-  node.scope.poll();
-  EXPECT_EQ(answer, "");
-  node.pass(10 * kj::SECONDS);
-  EXPECT_EQ(answer, "n is off, but has lost nothing: its disks did not answer within 10 s");
-  EXPECT_EQ(node.state(), "off");
-}
-
 // Catches: a node that comes back after its power was cut between two runs.
 TEST(NodePower, AKillBetweenTwoRunsLasts) {
   Node node;
@@ -355,25 +268,6 @@ TEST(NodePower, AStopThatTakesTooLongIsSaidAndGoesOn) {
   slow.pass(1 * kj::SECONDS);
   EXPECT_THAT(answer, HasSubstr("did not shut down within 60 s; `talosctl cluster node kill`"));
   EXPECT_EQ(slow.state(), "running");
-}
-
-// Catches: a recording of nothing that is said to run.
-TEST(NodePower, OnlyWhatRunsIsRecorded) {
-  Node node;
-  auto record = [&] {
-    std::string result = "waiting";
-    auto done = kj::evalNow([&] { return node.power->record({.file = kj::str("/log")}); })
-                    .then([&](disk::MachineDisks::Recording it) { result = it.path.cStr(); },
-                          [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
-                    .eagerlyEvaluate(nullptr);
-    node.scope.poll();
-    return result;
-  };
-  EXPECT_EQ(record(), "n is off; a recording ends with the run of a node");
-  EXPECT_EQ(node.act(PowerAction::START), "ok");
-  EXPECT_EQ(record(), "/log");
-  node.end(End::Kind::kReboot);
-  EXPECT_EQ(record(), "n is rebooting; try again");
 }
 
 }  // namespace

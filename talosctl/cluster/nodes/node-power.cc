@@ -9,13 +9,6 @@ namespace {
 
 constexpr kj::Duration kShortest = 1 * kj::SECONDS;  // from one start to the next, at a reboot
 
-// The disks of a machine that do not decide what is lost: it is killed without.
-constexpr kj::Duration kCutWithin = 10 * kj::SECONDS;
-
-kj::String lateCut() {
-  return kj::str("its disks did not answer within ", kCutWithin / kj::SECONDS, " s");
-}
-
 }  // namespace
 
 NodePower::NodePower(kj::Timer& timer, kj::String name, kj::Function<kj::Own<Instance>()> make,
@@ -56,7 +49,7 @@ kj::Promise<void> NodePower::act(rpc::PowerAction action) {
       return stop();
     case rpc::PowerAction::KILL:
       if (off) refuse("is already off");
-      return kill().ignoreResult();
+      return kill();
     case rpc::PowerAction::PAUSE:
       if (off) refuse("is off");
       if (now == State::kPaused) refuse("is already paused");
@@ -74,7 +67,7 @@ kj::Promise<void> NodePower::act(rpc::PowerAction action) {
       return kj::READY_NOW;
     case rpc::PowerAction::RESET:
       if (off) refuse("is off; start it");
-      return kill().then([this](auto&&) { return act(rpc::PowerAction::START); });
+      return kill().then([this] { return act(rpc::PowerAction::START); });
   }
   refuse("cannot do that: this supervisor is of an older version");
 }
@@ -130,53 +123,15 @@ kj::Promise<void> NodePower::stop() {
                           " s; `talosctl cluster node kill` cuts its power"));
 }
 
-kj::Promise<disk::Cut> NodePower::cutPower(uint64_t atWrite, uint64_t seed) {
-  if (now == State::kOff || now == State::kFailed) refuse("is already off");
-  if (atWrite > 0 && now == State::kPaused) refuse("is paused; resume it first");
-  return kill(atWrite, seed);
-}
-
-kj::Promise<disk::MachineDisks::Recording> NodePower::record(disk::RecordRequest wish) {
-  if (now == State::kOff || now == State::kFailed) {
-    refuse("is off; a recording ends with the run of a node");
-  }
-  KJ_IF_MAYBE (it, instance) return (*it)->record(kj::mv(wish));
-  refuse("is rebooting; try again");
-}
-
-kj::Promise<disk::Cut> NodePower::kill(uint64_t atWrite, uint64_t seed) {
+kj::Promise<void> NodePower::kill() {
   if (instance == nullptr) {
-    if (atWrite > 0 || seed > 0) refuse("is rebooting; try again");
     cut();
-    co_return disk::Cut();
+    co_return;
   }
   auto ended = onOff();
-  bool atOnce = atWrite == 0;
-  killed = killed || atOnce;
-  kj::Maybe<kj::Exception> failure;
-  disk::Cut result;
-  try {
-    auto cutting = KJ_ASSERT_NONNULL(instance)->cutPower(atWrite, seed);
-    result =
-        co_await (atOnce ? within(timer, kCutWithin, kj::mv(cutting), lateCut()) : kj::mv(cutting));
-  } catch (...) {
-    failure = kj::getCaughtExceptionAsKj();
-  }
-  KJ_IF_MAYBE (e, failure) {
-    bool off = now == State::kOff || now == State::kFailed;
-    if (off && atOnce) co_return result;
-    if (off) refuse(kj::str("ended before write ", atWrite));
-    bool refused = kindOf(*e) == ErrorKind::kFailedPrecondition;
-    if (!atOnce || refused) {
-      killed = killed && !atOnce;
-      kj::throwFatalException(kj::mv(*e));
-    }
-    KJ_IF_MAYBE (it, instance) (*it)->kill();
-    co_await ended;
-    fail(kindOf(*e), kj::str(nodeName, " is off, but has lost nothing: ", messageOf(*e)));
-  }
+  killed = true;
+  KJ_ASSERT_NONNULL(instance)->kill();
   co_await ended;
-  co_return result;
 }
 
 kj::Promise<void> NodePower::onOff() {

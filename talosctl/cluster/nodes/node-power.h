@@ -5,7 +5,6 @@
 //   start      refused               refused: resume it     starts it
 //   stop       orderly, then off     refused: resume it     refused
 //   kill       off                   off                    refused
-//    at write N  off, when it comes    refused: resume it     refused
 //   pause      paused                refused                refused
 //   resume     refused               running                refused
 //   reset      killed, then started  killed, then started   refused: start it
@@ -41,13 +40,6 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   // takes too long, which goes on.
   kj::Promise<void> act(rpc::PowerAction action);
 
-  // Kills it, at once or at that write from now (tests/disks/machine-disks.h). Dropped
-  // before, it goes on. kFailedPrecondition too when it ends of itself before.
-  kj::Promise<disk::Cut> cutPower(uint64_t atWrite, uint64_t seed);
-
-  // Of its disks, in this run. FailedPrecondition when it is off.
-  kj::Promise<disk::MachineDisks::Recording> record(disk::RecordRequest wish);
-
   // Ends it, if it runs, at once, and does not start it again. For the end of the supervisor:
   // nothing that it has written is lost.
   void cut();
@@ -69,7 +61,7 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   void start();
   kj::Promise<void> run();
   kj::Promise<void> stop();
-  kj::Promise<disk::Cut> kill(uint64_t atWrite = 0, uint64_t seed = 0);
+  kj::Promise<void> kill();
   kj::Promise<void> onOff();
   void become(State state, kj::String reason = {});
   [[noreturn]] void refuse(kj::StringPtr what);
