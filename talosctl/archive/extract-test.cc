@@ -25,7 +25,7 @@ struct Extract : public ::testing::Test {
   }
   ~Extract() noexcept override { removeTree(base); }
 
-  // What went wrong, or "".
+  // The error, or "".
   std::string extract(TestTar& tar, size_t step = 1000, size_t cut = 0) {
     auto bytes = gzip(tar.finish());
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
@@ -77,10 +77,10 @@ TEST_F(Extract, MakesFilesDirectoriesAndLinks) {
 
 // Catches every way in which an archive could write outside of the target.
 TEST_F(Extract, NothingLeadsOutside) {
-  auto refused = [&](auto&& fill, const char* why) {
+  auto refused = [&](auto&& fill, const char* error) {
     TestTar tar;
     fill(tar);
-    EXPECT_THAT(extract(tar), HasSubstr(why));
+    EXPECT_THAT(extract(tar), HasSubstr(error));
     removeTree(target);
   };
   refused([](TestTar& t) { t.file("../evil", 0644, "x"); }, "outside of the target");

@@ -30,8 +30,8 @@ TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
   auto root = newRoot();
   addClusterCommands(*root);
   for (kj::StringPtr name : {""_kj, "."_kj, ".."_kj, "a/.."_kj, "../clusters"_kj, "A"_kj}) {
-    kj::StringPtr words[] = {"cluster", "destroy", "--state", clusters, "--name", name};
-    EXPECT_EQ(run(test.deps, *root, words, kj::NEVER_DONE).wait(test.io.waitScope), 1);
+    kj::StringPtr arguments[] = {"cluster", "destroy", "--state", clusters, "--name", name};
+    EXPECT_EQ(run(test.deps, *root, arguments, kj::NEVER_DONE).wait(test.io.waitScope), 1);
     EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("is not a valid cluster name"));
   }
   EXPECT_EQ(access(kj::str(clusters, "/a").cStr(), F_OK), 0);
@@ -51,8 +51,8 @@ TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
   TestWorld test;
   auto root = newRoot();
   addClusterCommands(*root);
-  kj::StringPtr words[] = {"cluster", "console", "-f", "--state", folder, "a", "n"};
-  auto following = run(test.deps, *root, words, kj::NEVER_DONE);
+  kj::StringPtr arguments[] = {"cluster", "console", "-f", "--state", folder, "a", "n"};
+  auto following = run(test.deps, *root, arguments, kj::NEVER_DONE);
   EXPECT_FALSE(following.poll(test.io.waitScope));
   EXPECT_STREQ(test.console.takeOut().cStr(), "one\n");
   std::ofstream(state.file("n.log").cStr(), std::ios::app) << "two\n";

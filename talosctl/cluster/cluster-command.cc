@@ -22,15 +22,15 @@ using cluster::StateDirectory;
 
 kj::String absolute(kj::StringPtr path) {
   if (path.startsWith("/") || path.size() == 0) return kj::str(path);
-  char here[4096];
-  KJ_REQUIRE(getcwd(here, sizeof here) != nullptr);
-  return kj::str(here, "/", path);
+  char current[4096];
+  KJ_REQUIRE(getcwd(current, sizeof current) != nullptr);
+  return kj::str(current, "/", path);
 }
 
 namespace {
 
-// A word of a command line, as a shell reads it.
-kj::String shellWord(kj::StringPtr text) {
+// Quotes an argument for a shell, if necessary.
+kj::String shellQuoted(kj::StringPtr text) {
   bool plain = text.size() > 0;
   for (char c : text) {
     plain = plain && (('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
@@ -45,12 +45,13 @@ kj::String shellWord(kj::StringPtr text) {
   return kj::str("'", quoted, "'");
 }
 
-// What names the same cluster to another command.
+// The flags with which another command names the same cluster.
 kj::String flagsOf(Invocation& call, kj::StringPtr name) {
   bool usual = name == "talos-default";
   return kj::str(usual ? kj::str() : kj::str(" --name ", name),
-                 call.given("state") ? kj::str(" --state ", shellWord(absolute(call.text("state"))))
-                                     : kj::str());
+                 call.given("state")
+                     ? kj::str(" --state ", shellQuoted(absolute(call.text("state"))))
+                     : kj::str());
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
 
 void discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
-  // A supervisor that was killed has left them.
+  // A supervisor that was killed did not remove them.
   container::ClusterCgroups(container::readCgroups(),
                             cluster::cgroupName(call.text("name"), state.path()))
       .remove();
@@ -114,15 +115,15 @@ kj::Promise<void> readStates(Invocation& call, const StateDirectory& state,
 
 namespace {
 
-// The flag chooses nothing in a cluster that is there; a wrong one means that it is another
-// cluster.
+// The flag chooses nothing for an existing cluster; a wrong one means that another cluster was
+// meant.
 void checkProvisioner(Invocation& call, rpc::LocalCluster::Reader cluster) {
   kj::StringPtr wanted = call.text("provisioner");
   if (wanted == "auto") return;
   if (wanted == "docker") wanted = "container";
   if (wanted == cluster.getProvisioner()) return;
   fail(ErrorKind::kInvalidArgument,
-       kj::str("--provisioner: the nodes of this cluster are of ", cluster.getProvisioner()));
+       kj::str("--provisioner: the provisioner of this cluster is ", cluster.getProvisioner()));
 }
 
 kj::Promise<int> runShow(Invocation& call) {

@@ -1,6 +1,5 @@
 // talosctl cluster show | destroy, create (cluster-create-command.cc), the power commands
-// (cluster-power-command.cc), and the hidden cluster-run (the supervisor's own process). Flags and
-// output: spec talosctl.md §13.
+// (cluster-power-command.cc), and the hidden cluster-run (the supervisor's own process).
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -10,7 +9,7 @@ namespace talos::talosctl {
 
 void addClusterCommands(Command& root);
 
-// --- what those commands share
+// --- shared by those commands
 void addCreateCommand(Command& cluster);
 void addPowerCommands(Command& cluster);
 void addCommonFlags(Command& command);  // addStateFlags(), --provisioner
@@ -21,10 +20,11 @@ cluster::StateDirectory stateOf(Invocation& call);
 cluster::StateDirectory stateOf(Invocation& call, kj::StringPtr name);
 // Paths in a cluster's state are absolute: the next command may run in another folder.
 kj::String absolute(kj::StringPtr path);
-// What each node is doing now, for `show`. Where nobody answers, nothing runs, or nobody knows.
+// Fills in the state of each node, for `show`: "off" when the cluster does not run, "unknown" when
+// its supervisor does not answer.
 kj::Promise<void> readStates(Invocation& call, const cluster::StateDirectory& state,
                              rpc::LocalCluster::Builder cluster);
-// All that there is of a cluster, running or not.
+// Stops a cluster, if it runs, and removes everything that belongs to it.
 void discard(Invocation& call, const cluster::StateDirectory& state);
 
 }  // namespace talos::talosctl

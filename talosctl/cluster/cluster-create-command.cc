@@ -59,15 +59,15 @@ kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
   return path;
 }
 
-// Before anything is made.
+// Called before anything is created.
 void checkHost(Invocation& call) {
-  KJ_IF_MAYBE (why, container::whyNoContainers(container::probeHost())) {
-    fail(ErrorKind::kFailedPrecondition, kj::str(*why, "; or use --provisioner qemu"));
+  KJ_IF_MAYBE (problem, container::missingFeature(container::probeHost())) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(*problem, "; or use --provisioner qemu"));
   }
   auto missing = container::ClusterCgroups(container::readCgroups(), "").unlimited();
   if (missing.size() == 0) return;
   call.err(kj::str("NOTE: this host has no cgroup controller for ", kj::strArray(missing, " and "),
-                   ": nodes in containers are not limited\n"));
+                   ": these resources of nodes in containers are not limited\n"));
 }
 
 void checkCidr(kj::StringPtr cidr) {
@@ -79,13 +79,14 @@ void checkCidr(kj::StringPtr cidr) {
       if (link.index == address.link) addresses.add(kj::str(link.name), address.prefix);
     }
   }
-  KJ_IF_MAYBE (why, cluster::cidrConflict(cluster::parseCidr(cidr), addresses)) {
-    fail(ErrorKind::kInvalidArgument, *why);
+  KJ_IF_MAYBE (conflict, cluster::cidrConflict(cluster::parseCidr(cidr), addresses)) {
+    fail(ErrorKind::kInvalidArgument, *conflict);
   }
 }
 
-// Why KVM is not used here; a host without QEMU or a kernel cannot tell, and does not have to.
-kj::Maybe<kj::String> whyNoKvm(Invocation& call) {
+// The reason that KVM cannot be used on this host; none if it works. A missing QEMU or kernel is
+// such a reason.
+kj::Maybe<kj::String> kvmError(Invocation& call) {
   bool works = false;
   auto failure = kj::runCatchingExceptions([&] {
     works = cluster::kvmWorks(cluster::findQemu(absolute(call.text("qemu-root"))),
@@ -96,13 +97,13 @@ kj::Maybe<kj::String> whyNoKvm(Invocation& call) {
   return kj::str("KVM does not work on this host");
 }
 
-// Of what the nodes are made, with what that needs.
+// Chooses the kind of nodes and finds the files that they need.
 void chooseNodes(Invocation& call, cluster::Request& request) {
   kj::Maybe<bool> kvm;
-  auto asked = [&] {
-    auto why = whyNoKvm(call);
-    kvm = why == nullptr;
-    return why;
+  auto probe = [&] {
+    auto error = kvmError(call);
+    kvm = error == nullptr;
+    return error;
   };
   auto machines = count(call, "virtual-machines", 200);
   auto flag = cluster::machineFlagOf(call), containerFlag = cluster::containerFlagOf(call);
@@ -115,7 +116,7 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
                                             .virtualMachines = machines,
                                             .machineFlag = flag,
                                             .containerFlag = containerFlag},
-                                           asked);
+                                           probe);
   if (lacksWireguard && chosen.containers) {
     fail(ErrorKind::kFailedPrecondition,
          "--wireguard-cidr: the kernel of this host has no WireGuard, which nodes in containers "
@@ -123,8 +124,8 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
   }
   request.containers = chosen.containers;
   request.virtualMachines = chosen.virtualMachines;
-  if (chosen.why.size() > 0) {
-    call.err(kj::str("provisioner: ", chosen.containers ? "container" : "qemu", " (", chosen.why,
+  if (chosen.cause.size() > 0) {
+    call.err(kj::str("provisioner: ", chosen.containers ? "container" : "qemu", " (", chosen.cause,
                      ")\n"));
   }
   if (chosen.containers) {
@@ -137,13 +138,13 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
   request.qemuRoot = cluster::findQemu(absolute(call.text("qemu-root"))).root;
   auto wanted = call.text("accelerator");
   if (wanted == "auto") {
-    if (kvm == nullptr) asked();
+    if (kvm == nullptr) probe();
     wanted = KJ_ASSERT_NONNULL(kvm) ? "kvm"_kj : "tcg"_kj;
   }
   request.accelerator = kj::str(wanted);
 }
 
-// A volume with a config: ISO 9660 or any other file system.
+// --iso-path: a volume with a config, ISO 9660 or any other file system.
 void chooseMedium(Invocation& call, cluster::Request& request) {
   if (!call.given("iso-path")) return;
   request.isoPath = absolute(call.text("iso-path"));
@@ -211,7 +212,8 @@ cluster::Request requestOf(Invocation& call) {
   return request;
 }
 
-// Version 4 of RFC 9562: what keys are made of must not be known from the cluster's name.
+// Random UUIDs (RFC 9562, version 4): keys are derived from them, so they must not follow from the
+// cluster's name.
 void nameMachines(rpc::LocalCluster::Builder cluster) {
   for (auto node : cluster.getNodes()) {
     if (cluster::isContainer(node)) continue;
@@ -228,7 +230,7 @@ bool canBind(kj::StringPtr address) {
   return kj::runCatchingExceptions([&] { listenTcp(address, kApidPort); }) == nullptr;
 }
 
-// Whether port 50000 can be bound on 127.a.b.2 and the following addresses.
+// True if port 50000 can be bound on 127.a.b.2 and the following addresses.
 bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
   for (unsigned i = 0; i < nodes; ++i) {
     if (!canBind(kj::str("127.", a, ".", b, ".", 2 + i))) return false;
@@ -236,16 +238,16 @@ bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
   return true;
 }
 
-void sayWhereConfigsAre(Invocation& call, rpc::LocalCluster::Reader cluster,
-                        const StateDirectory& state) {
+void printConfigPaths(Invocation& call, rpc::LocalCluster::Reader cluster,
+                      const StateDirectory& state) {
   for (auto node : cluster.getNodes()) {
     call.out(kj::str("created ", state.file(kj::str(node.getName(), ".yaml")), "\n"));
   }
 }
 
-// What the user needs for `apply-config --insecure`.
-void sayHowToApply(Invocation& call, rpc::LocalCluster::Reader cluster,
-                   kj::ArrayPtr<const kj::String> fingerprints) {
+// Prints the arguments for `apply-config --insecure`.
+void printFingerprints(Invocation& call, rpc::LocalCluster::Reader cluster,
+                       kj::ArrayPtr<const kj::String> fingerprints) {
   Table table({"NAME", "ENDPOINT", "FINGERPRINT"});
   for (size_t i = 0; i < fingerprints.size(); ++i) {
     auto node = cluster.getNodes()[i];
@@ -255,8 +257,8 @@ void sayHowToApply(Invocation& call, rpc::LocalCluster::Reader cluster,
 }
 
 // Without a config from the supervisor the nodes enter maintenance mode.
-kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Builder cluster,
-                                    const StateDirectory& state, bool apply) {
+kj::Promise<void> awaitMaintenance(Invocation& call, rpc::LocalCluster::Builder cluster,
+                                   const StateDirectory& state, bool apply) {
   call.err("waiting for the nodes to enter maintenance mode\n");
   auto fingerprints = co_await cluster::waitForMaintenance(call, cluster, state.path(),
                                                            call.duration("wait-timeout"));
@@ -266,11 +268,11 @@ kj::Promise<void> meetInMaintenance(Invocation& call, rpc::LocalCluster::Builder
     cluster.setConfigsApplied(true);
     state.save(cluster);
   } else {
-    sayHowToApply(call, cluster, fingerprints);
+    printFingerprints(call, cluster, fingerprints);
   }
 }
 
-void sayWhatIsMade(Invocation& call, rpc::LocalCluster::Reader cluster) {
+void printNodeCounts(Invocation& call, rpc::LocalCluster::Reader cluster) {
   unsigned workers = 0;
   for (auto node : cluster.getNodes()) workers += node.getType() == "join";
   auto accelerator = cluster::hasVirtualMachines(cluster)
@@ -281,10 +283,10 @@ void sayWhatIsMade(Invocation& call, rpc::LocalCluster::Reader cluster) {
   if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
 }
 
-// How far a new cluster has come: one that has etcd stays, whatever Kubernetes does.
+// The progress of a new cluster: one that has etcd is kept even if Kubernetes fails.
 enum class Stage { kIncomplete, kHasEtcd };
 
-// Without a way to a registry there is nothing to wait for.
+// Without a registry no image can be pulled, so Kubernetes is not waited for.
 bool waitsForKubernetes(Invocation& call) {
   if (!call.on("wait") || !call.on("bootstrap") || !call.on("wait-kubernetes")) return false;
   if (!call.on("no-uplink")) return true;
@@ -323,15 +325,15 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
   cluster::makeStorage(cluster, state.path());
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
-  sayWhatIsMade(call, cluster);
+  printNodeCounts(call, cluster);
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
   KJ_IF_MAYBE (rename, cluster::addContext(state, configPath(call))) {
     call.out(kj::str(renamedText(*rename), "\n"));
   }
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
-  if (call.on("skip-injecting-config")) sayWhereConfigsAre(call, cluster, state);
+  if (call.on("skip-injecting-config")) printConfigPaths(call, cluster, state);
   if (apply || (wait && cluster.getWithoutConfig())) {
-    co_await meetInMaintenance(call, cluster, state, apply);
+    co_await awaitMaintenance(call, cluster, state, apply);
   }
   if (wait && (apply || !cluster.getWithoutConfig())) {
     call.out("waiting for API\n");
@@ -380,7 +382,7 @@ kj::Promise<int> runCreate(Invocation& call) {
       co_await dumpLocalCluster(call, state.path()).exclusiveJoin(call.interrupted());
     }
     if (stage == Stage::kHasEtcd) {
-      fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster is left as it is: look at it with ",
+      fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster is kept: inspect it with ",
                                "`talosctl health`, remove it with ", state.command("destroy")));
     }
     discard(call, state);
@@ -390,7 +392,7 @@ kj::Promise<int> runCreate(Invocation& call) {
   co_return 0;
 }
 
-// How the nodes come up, and what is waited for.
+// Flags about the start of the nodes and the waiting for it.
 void addStartFlags(Command& create) {
   create.flag({.name = "with-apply-config",
                .help = "boot the nodes without a config, then apply it through their API"});

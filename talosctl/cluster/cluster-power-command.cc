@@ -32,7 +32,7 @@ kj::Promise<kj::Own<ControlClient>> controlOf(Invocation& call, const StateDirec
   return ControlClient::connect(call.deps.lowLevel, call.deps.timer, state.path());
 }
 
-// "[<cluster>] <node>": the cluster is that of --name without the first word.
+// "[<cluster>] <node>": without the first argument the cluster is that of --name.
 StateDirectory stateOfNode(Invocation& call) {
   if (call.arguments.size() < 2) return stateOf(call);
   if (call.given("name")) failUsage("name the cluster either as an argument or with --name");
@@ -83,7 +83,7 @@ kj::Promise<int> runStop(Invocation& call) {
   co_return 0;
 }
 
-// A console may hold anything: what would move the reader's cursor is shown as \xNN.
+// A console may contain any bytes: control characters are printed as \xNN on a terminal.
 void print(Invocation& call, kj::ArrayPtr<const char> text) {
   if (!call.deps.console.outIsTerminal()) return call.deps.console.out(text);
   size_t begin = 0;
@@ -137,7 +137,8 @@ kj::Promise<int> runConsole(Invocation& call) {
   kj::UnixEventPort::FdObserver observer(call.deps.port, changes,
                                          kj::UnixEventPort::FdObserver::OBSERVE_READ);
   for (;;) {
-    auto more = observer.whenBecomesReadable();  // before the rest is read: nothing is missed
+    auto more =
+        observer.whenBecomesReadable();  // before the rest is read, so that nothing is missed
     struct stat about;
     KJ_SYSCALL(fstat(log, &about), path);
     printRest(call, log);

@@ -57,13 +57,13 @@ struct Flags : public ::testing::Test {
 // Catches: a flag of the documents that is accepted and ignored, or refused without a reason.
 TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
   struct {
-    std::initializer_list<kj::StringPtr> words;
-    kj::StringPtr why;  // empty: accepted
+    std::initializer_list<kj::StringPtr> arguments;
+    kj::StringPtr error;  // empty: accepted
   } table[] = {
-      {{"--ipv6"}, "--ipv6: it waits for IPv6"},
+      {{"--ipv6"}, "--ipv6: IPv6 between the nodes"},
       {{"--ipv6=false"}, ""},
       {{"--ipv4"}, ""},
-      {{"--ipv4=false"}, "--ipv4: it waits for IPv6"},
+      {{"--ipv4=false"}, "--ipv4: IPv6 between the nodes"},
       {{"--encrypt-state", "--encrypt-ephemeral"}, ""},
       {{"--user-disk", "/var/lib/x:1GB:/var/lib/y:300MiB,/var/lib/z:2GB"}, ""},
       {{"--user-disk", "/var/lib/x:100"}, "\"100\" is not a valid size; it must be 300MiB"},
@@ -78,12 +78,12 @@ TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
       {{}, ""},
   };
   for (auto& row : table) {
-    int status = run(row.words);
-    if (row.why.size() == 0) {
+    int status = run(row.arguments);
+    if (row.error.size() == 0) {
       EXPECT_EQ(status, 0) << said.cStr();
     } else {
-      EXPECT_EQ(status, 1) << row.why.cStr();
-      EXPECT_THAT(said.cStr(), HasSubstr(row.why.cStr()));
+      EXPECT_EQ(status, 1) << row.error.cStr();
+      EXPECT_THAT(said.cStr(), HasSubstr(row.error.cStr()));
     }
   }
 }

@@ -10,8 +10,8 @@ using talosctl::FlagKind;
 struct Absent {
   kj::StringPtr name;
   FlagKind kind;
-  kj::StringPtr fallback;  // what is done anyway; empty: nothing of the kind
-  kj::StringPtr why;
+  kj::StringPtr fallback;  // the usual behaviour, which is accepted; empty: none
+  kj::StringPtr reason;    // for refusing other values
 };
 
 constexpr kj::StringPtr kNoPlugins =
@@ -26,18 +26,18 @@ const Absent kAbsent[] = {
     {"cni-bundle-url", FlagKind::kText, "", kNoPlugins},
     {"cni-cache-dir", FlagKind::kText, "", kNoPlugins},
     {"cni-conf-dir", FlagKind::kText, "", kNoPlugins},
-    {"disk-image-path", FlagKind::kText, "", "it waits for disk images"},
+    {"disk-image-path", FlagKind::kText, "", "starting from a disk image is not supported"},
     {"docker-host-ip", FlagKind::kText, "", kNoPorts},
     {"exposed-ports", FlagKind::kText, "", kNoPorts},
-    {"ipv4", FlagKind::kBool, "true", "it waits for IPv6 between the nodes of local clusters"},
-    {"ipv6", FlagKind::kBool, "false", "it waits for IPv6 between the nodes of local clusters"},
+    {"ipv4", FlagKind::kBool, "true", "IPv6 between the nodes of local clusters is not supported"},
+    {"ipv6", FlagKind::kBool, "false", "IPv6 between the nodes of local clusters is not supported"},
 };
 
 kj::StringPtr letterOf(kj::StringPtr name) {
   return name == "exposed-ports" ? "p"_kj : ""_kj;
 }
 
-// A config from elsewhere says these things itself.
+// Not allowed with --input-dir: an existing config has these settings.
 constexpr kj::StringPtr kOfNewConfigs[] = {"install-image"_kj,      "dns-domain"_kj,
                                            "kubernetes-version"_kj, "talos-version"_kj,
                                            "registry-mirror"_kj,    "with-debug"_kj};
@@ -48,7 +48,7 @@ void addAbsentFlags(talosctl::Command& create) {
                  .letter = letterOf(absent.name),
                  .kind = absent.kind,
                  .fallback = absent.kind == FlagKind::kList ? "" : absent.fallback,
-                 .help = absent.why,
+                 .help = absent.reason,
                  .hidden = true});
   }
 }
@@ -62,7 +62,7 @@ void refuseAbsentFlags(const talosctl::Invocation& call) {
     } else if (absent.kind == FlagKind::kText) {
       same = absent.fallback.size() > 0 && call.text(absent.name) == absent.fallback;
     }
-    if (!same) fail(ErrorKind::kUnimplemented, kj::str("--", absent.name, ": ", absent.why));
+    if (!same) fail(ErrorKind::kUnimplemented, kj::str("--", absent.name, ": ", absent.reason));
   }
 }
 

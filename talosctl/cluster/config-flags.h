@@ -1,7 +1,6 @@
-// Flags of `cluster create` about the configs of the nodes, and those that the documents of the
-// original name and this version cannot do: each of these says which capability it waits for, or
-// why a local cluster of ours needs none of it, instead of being an unknown word or doing nothing.
-// They are hidden from help and completion.
+// Flags of `cluster create` about the configs of the nodes, and documented flags of the original
+// that are not supported: each of these fails with the reason, instead of being an unknown flag or
+// doing nothing. They are hidden from help and completion.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -10,10 +9,10 @@
 namespace talos::cluster {
 
 void addConfigFlags(talosctl::Command& create);
-// Throws a usage error for flags that exclude each other, and Unimplemented for the first of the
-// others that asks for what is not done anyway.
+// Throws a usage error for flags that exclude each other, and Unimplemented for the first
+// unsupported flag, unless its value asks for the usual behaviour.
 void checkConfigFlags(const talosctl::Invocation& call);
-// Fills in what the flags of this file say. `options` refers to `call`.
+// Fills in the values of these flags. `options` refers to `call`.
 void readConfigFlags(const talosctl::Invocation& call, ConfigOptions& options);
 
 }  // namespace talos::cluster

@@ -9,15 +9,15 @@ namespace talos::cluster {
 namespace {
 
 // `noKvm`: why KVM does not work; empty: it does.
-std::string choose(ProvisionerWish wish, kj::StringPtr noKvm, bool mayAsk = true) {
+std::string choose(ProvisionerRequest request, kj::StringPtr noKvm, bool mayAsk = true) {
   std::string text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                 auto chosen = chooseProvisioner(wish, [&]() {
+                 auto chosen = chooseProvisioner(request, [&]() {
                    EXPECT_TRUE(mayAsk) << "takes seconds";
                    return noKvm.size() == 0 ? kj::Maybe<kj::String>() : kj::str(noKvm);
                  });
                  text = kj::str(chosen.containers ? "container" : "qemu", " ",
-                                chosen.virtualMachines, " ", chosen.why)
+                                chosen.virtualMachines, " ", chosen.cause)
                             .cStr();
                })) {
     text = messageOf(*e).cStr();
@@ -40,7 +40,7 @@ TEST(Provisioner, TheUsersChoiceElseTheHosts) {
   EXPECT_EQ(choose({.flag = "auto", .machineFlag = "clock"_kj}, "x", false),
             "qemu 0 --clock is set");
   EXPECT_EQ(choose({.flag = "container", .machineFlag = "clock"_kj}, "x", false),
-            "--clock: only virtual machines have that; use --provisioner qemu, or "
+            "--clock: only virtual machines support this flag; use --provisioner qemu, or "
             "--virtual-machines for some of the nodes");
   EXPECT_EQ(choose({.flag = "container", .virtualMachines = 1, .machineFlag = "clock"_kj}, "x"),
             "container 1 ");
@@ -50,10 +50,10 @@ TEST(Provisioner, TheUsersChoiceElseTheHosts) {
             "container 0 --image is set");
   EXPECT_EQ(choose({.flag = "container", .containerFlag = "image"_kj}, "", false), "container 0 ");
   EXPECT_EQ(choose({.flag = "qemu", .containerFlag = "image"_kj}, "", false),
-            "--image: only nodes in containers have that; use --provisioner container");
+            "--image: only nodes in containers support this flag; use --provisioner container");
   EXPECT_EQ(
       choose({.flag = "auto", .machineFlag = "clock"_kj, .containerFlag = "image"_kj}, "", false),
-      "--clock: only virtual machines have that; use --provisioner qemu, or "
+      "--clock: only virtual machines support this flag; use --provisioner qemu, or "
       "--virtual-machines for some of the nodes");
 }
 

@@ -21,52 +21,53 @@ kj::Maybe<kj::StringPtr> firstGiven(const talosctl::Invocation& call,
   return nullptr;
 }
 
-[[noreturn]] void refuseFlag(kj::StringPtr flag, kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, kj::str("--", flag, ": ", why));
+[[noreturn]] void refuseFlag(kj::StringPtr flag, kj::StringPtr error) {
+  fail(ErrorKind::kInvalidArgument, kj::str("--", flag, ": ", error));
 }
 
 // None of the nodes is a container.
-void checkMachines(const ProvisionerWish& wish) {
-  if (wish.virtualMachines > 0) {
+void checkMachines(const ProvisionerRequest& request) {
+  if (request.virtualMachines > 0) {
     refuseFlag("virtual-machines", "all nodes are virtual machines with --provisioner qemu");
   }
-  KJ_IF_MAYBE (flag, wish.containerFlag) {
-    refuseFlag(*flag, "only nodes in containers have that; use --provisioner container");
+  KJ_IF_MAYBE (flag, request.containerFlag) {
+    refuseFlag(*flag, "only nodes in containers support this flag; use --provisioner container");
   }
 }
 
 // None of the nodes is a virtual machine, unless so many are.
-void checkContainers(const ProvisionerWish& wish) {
-  if (wish.virtualMachines > 0) return;
-  KJ_IF_MAYBE (flag, wish.machineFlag) {
-    refuseFlag(*flag,
-               "only virtual machines have that; use --provisioner qemu, or --virtual-machines for "
-               "some of the nodes");
+void checkContainers(const ProvisionerRequest& request) {
+  if (request.virtualMachines > 0) return;
+  KJ_IF_MAYBE (flag, request.machineFlag) {
+    refuseFlag(
+        *flag,
+        "only virtual machines support this flag; use --provisioner qemu, or --virtual-machines "
+        "for some of the nodes");
   }
 }
 
 }  // namespace
 
-Provisioner chooseProvisioner(const ProvisionerWish& wish,
-                              kj::Function<kj::Maybe<kj::String>()> whyNoKvm) {
-  if (wish.flag == "qemu") {
-    checkMachines(wish);
+Provisioner chooseProvisioner(const ProvisionerRequest& request,
+                              kj::Function<kj::Maybe<kj::String>()> kvmError) {
+  if (request.flag == "qemu") {
+    checkMachines(request);
     return {};
   }
-  auto containers = [&](kj::String why) {
-    checkContainers(wish);
+  auto containers = [&](kj::String cause) {
+    checkContainers(request);
     return Provisioner{
-        .containers = true, .virtualMachines = wish.virtualMachines, .why = kj::mv(why)};
+        .containers = true, .virtualMachines = request.virtualMachines, .cause = kj::mv(cause)};
   };
-  if (wish.flag == "container" || wish.flag == "docker") return containers({});
-  if (wish.virtualMachines > 0) return containers(kj::str("--virtual-machines is set"));
-  KJ_IF_MAYBE (flag, wish.containerFlag) return containers(kj::str("--", *flag, " is set"));
-  KJ_IF_MAYBE (flag, wish.machineFlag) {
-    return {.why = kj::str("--", *flag, " is set")};
+  if (request.flag == "container" || request.flag == "docker") return containers({});
+  if (request.virtualMachines > 0) return containers(kj::str("--virtual-machines is set"));
+  KJ_IF_MAYBE (flag, request.containerFlag) return containers(kj::str("--", *flag, " is set"));
+  KJ_IF_MAYBE (flag, request.machineFlag) {
+    return {.cause = kj::str("--", *flag, " is set")};
   }
-  auto whyNot = whyNoKvm();
-  KJ_IF_MAYBE (why, whyNot) return containers(kj::mv(*why));
-  return {.why = kj::str("KVM works on this host")};
+  auto error = kvmError();
+  KJ_IF_MAYBE (cause, error) return containers(kj::mv(*cause));
+  return {.cause = kj::str("KVM works on this host")};
 }
 
 kj::Maybe<kj::StringPtr> machineFlagOf(const talosctl::Invocation& call) {

@@ -1,4 +1,4 @@
-// Which kind of nodes a new cluster has, and what the user is told about it.
+// Chooses the kind of nodes of a new cluster: virtual machines, containers or both.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -9,25 +9,25 @@ namespace talos::cluster {
 struct Provisioner {
   bool containers = false;
   unsigned virtualMachines = 0;  // of the nodes of a cluster of containers
-  kj::String why;                // of a choice that nobody made: for a note
+  kj::String cause;              // of an automatic choice, to be printed; else empty
 
   bool needsMachines() const { return !containers || virtualMachines > 0; }
 };
 
-// What decides it. `machineFlag`, `containerFlag`: a flag that only virtual machines, or only
-// containers, know was given; its name.
-struct ProvisionerWish {
+// The flags that decide. `machineFlag`, `containerFlag`: the name of a given flag that only virtual
+// machines, or only containers, support.
+struct ProvisionerRequest {
   kj::StringPtr flag;  // --provisioner: auto, qemu, container or docker, which means container
   unsigned virtualMachines = 0;
   kj::Maybe<kj::StringPtr> machineFlag = nullptr, containerFlag = nullptr;
 };
 
-// Pure but for `whyNoKvm`, which is asked only if it matters: none if KVM works. Throws
+// `kvmError` is called only if it matters; none if KVM works. Otherwise pure. Throws
 // InvalidArgument naming the flag that does not fit.
-Provisioner chooseProvisioner(const ProvisionerWish& wish,
-                              kj::Function<kj::Maybe<kj::String>()> whyNoKvm);
+Provisioner chooseProvisioner(const ProvisionerRequest& request,
+                              kj::Function<kj::Maybe<kj::String>()> kvmError);
 
-// The first flag of those that only virtual machines, or only containers, know that was given.
+// The first given flag of those that only virtual machines, or only containers, support.
 kj::Maybe<kj::StringPtr> machineFlagOf(const talosctl::Invocation& call);
 kj::Maybe<kj::StringPtr> containerFlagOf(const talosctl::Invocation& call);
 

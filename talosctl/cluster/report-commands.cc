@@ -22,8 +22,8 @@ struct LocalCluster {
   rpc::LocalCluster::Reader get() { return message->getRoot<rpc::LocalCluster>().asReader(); }
 };
 
-// The local cluster that the context leads to: the one with its CA. None when there is none, or
-// when its files cannot be read.
+// The local cluster of the context: the one with its CA. None when there is none, or when its files
+// cannot be read.
 kj::Maybe<LocalCluster> localClusterOf(Invocation& call, const Context& context) {
   auto any = kj::str(stateOf(call, "any").path());
   auto folder = kj::heapString(any.slice(0, KJ_ASSERT_NONNULL(any.findLast('/'))));
@@ -44,7 +44,7 @@ kj::Maybe<LocalCluster> localClusterOf(Invocation& call, const Context& context)
   return nullptr;
 }
 
-// A folder of the archive; nodes are named by their users.
+// A folder of the archive; names of nodes come from users.
 kj::String folderOf(kj::StringPtr node) {
   return node.startsWith(".") ? kj::str("node", node) : kj::str(node);
 }
@@ -76,7 +76,7 @@ void chooseNodes(Invocation& call, const Context& context, kj::Maybe<LocalCluste
         bundle.nodes.add(BundledNode{kj::str(node.getAddress()), kj::str(node.getName())});
     }
     if (named.size() == 0 || bundle.nodes.size() == named.size()) return;
-    bundle.nodes.clear();  // one of them is not of this cluster: all as they were named
+    bundle.nodes.clear();  // one of them is not a node of this cluster: use the given names
   }
   if (named.size() == 0) named = context.nodes;
   for (auto& name : named) {
@@ -98,7 +98,7 @@ kj::Promise<int> runSupport(Invocation& call) {
   KJ_IF_MAYBE (cluster, local) addLocalFiles(*cluster, bundle);
   auto answered = co_await writeSupportBundle(call, access, bundle, call.text("output"));
   if (answered > 0) co_return 0;
-  call.err("error: no node has answered; the archive says why\n");
+  call.err("error: no node answered; errors.txt in the archive has the reasons\n");
   co_return 1;
 }
 

@@ -1,5 +1,5 @@
-// talosctl support and crashdump: about nodes of any cluster, and with consoles and configs of this
-// host about those of local ones.
+// `talosctl support` and `talosctl crashdump`, for nodes of any cluster; for local ones with the
+// consoles and configs on this host.
 #pragma once
 
 #include "rpc/cluster.capnp.h"
@@ -9,7 +9,8 @@ namespace talos::talosctl {
 
 void addReportCommands(Command& root);
 
-// Of `cluster create --crashdump`, on stderr: a cluster that did not come up. Never rejects.
+// `cluster create --crashdump`: prints the logs of a cluster that did not come up, to stderr. Never
+// rejects.
 kj::Promise<void> dumpLocalCluster(Invocation& call, kj::StringPtr stateFolder);
 
 }  // namespace talos::talosctl

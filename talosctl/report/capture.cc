@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMostBytes = 32u << 20;
 
-class KeepingConsole final : public Console {
+class CapturingConsole final : public Console {
  public:
   void out(kj::ArrayPtr<const char> text) override { keep(stdoutText, text); }
   void err(kj::ArrayPtr<const char> text) override { keep(stderrText, text); }
@@ -33,7 +33,7 @@ class KeepingConsole final : public Console {
     cut = cut || room < text.size();
   }
   kj::String take(kj::Vector<char>& text) {
-    if (cut && &text == &stdoutText) text.addAll("\n(cut here: there was more)\n"_kj);
+    if (cut && &text == &stdoutText) text.addAll("\n(truncated: the output was longer)\n"_kj);
     return kj::heapString(text.asPtr());
   }
 };
@@ -49,17 +49,17 @@ Access Access::of(Invocation& call) {
 }
 
 kj::Promise<Captured> capture(Invocation& call, const Access& access, kj::StringPtr node,
-                              kj::ArrayPtr<const kj::StringPtr> words, kj::Duration deadline) {
+                              kj::ArrayPtr<const kj::StringPtr> arguments, kj::Duration deadline) {
   kj::Vector<kj::String> all;
-  for (auto word : words) all.add(kj::str(word));
+  for (auto argument : arguments) all.add(kj::str(argument));
   all.add(kj::str("--talosconfig=", access.talosconfig));
   if (access.context.size() > 0) all.add(kj::str("--context=", access.context));
   for (auto& endpoint : access.endpoints) all.add(kj::str("--endpoints=", endpoint));
   if (node.size() > 0) all.add(kj::str("--nodes=", node));
-  auto views = KJ_MAP(word, all) {
-    return kj::StringPtr(word);
+  auto views = KJ_MAP(argument, all) {
+    return kj::StringPtr(argument);
   };
-  KeepingConsole console;
+  CapturingConsole console;
   Dependencies deps{
       .lowLevel = call.deps.lowLevel,
       .port = call.deps.port,
@@ -69,7 +69,7 @@ kj::Promise<Captured> capture(Invocation& call, const Access& access, kj::String
       .environment = [&call](kj::StringPtr name) { return call.deps.environment(name); },
       .apiPort = call.deps.apiPort};
   auto late = call.deps.timer.afterDelay(deadline).then([&]() {
-    console.err(kj::str("gave up after ", durationText(deadline), "\n"));
+    console.err(kj::str("timed out after ", durationText(deadline), "\n"));
     return 1;
   });
   Captured captured;

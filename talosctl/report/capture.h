@@ -1,16 +1,16 @@
-// Runs commands of this program in this process and keeps what they print: a file of a report is
-// what its reader would have seen himself.
+// Runs commands of this program in this process and captures their output: a file of a report is
+// what its reader would have seen on a terminal.
 #pragma once
 
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {
 
-// How the nodes are reached: as the persistent flags say it.
+// How to reach the nodes, from the persistent flags.
 struct Access {
   kj::String talosconfig, context;  // an empty context: the current one
   kj::Vector<kj::String> endpoints;
-  // Of this call.
+  // From the flags of this call.
   static Access of(Invocation& call);
 };
 
@@ -19,10 +19,10 @@ struct Captured {
   kj::String out, err;
 };
 
-// `words`: the command and its flags. What is printed beyond 32 MiB is cut, and says so: the rings
-// of a node hold 1 MiB each, a process table less. After `deadline` the command is dropped, with
-// what it has printed, status 1 and a line about it on `err`. Never rejects.
+// `arguments`: the command and its flags. Output beyond 32 MiB is truncated, and says so: the log
+// buffers of a node hold 1 MiB each, a process table less. At `deadline` the command is cancelled;
+// its output so far stays, the status is 1 and `err` has a line about it. Never rejects.
 kj::Promise<Captured> capture(Invocation& call, const Access& access, kj::StringPtr node,
-                              kj::ArrayPtr<const kj::StringPtr> words, kj::Duration deadline);
+                              kj::ArrayPtr<const kj::StringPtr> arguments, kj::Duration deadline);
 
 }  // namespace talos::talosctl

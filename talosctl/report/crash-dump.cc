@@ -28,14 +28,14 @@ kj::Promise<void> dumpLogs(Invocation& call, const Access& access, kj::StringPtr
   auto client = clientFor(call, access);
   for (auto& id : co_await logsOf(call, *client, node)) {
     auto lines = kj::str(kLines);
-    kj::StringPtr words[] = {"logs", id, "--tail",
-                             id == "etcd" ? kEtcdLines : kj::StringPtr(lines)};
-    auto captured = co_await capture(call, access, node, words, kNode);
+    kj::StringPtr arguments[] = {"logs", id, "--tail",
+                                 id == "etcd" ? kEtcdLines : kj::StringPtr(lines)};
+    auto captured = co_await capture(call, access, node, arguments, kNode);
     write(kj::str("> ", id, "\n", captured.out, captured.err, "\n"));
   }
 }
 
-// Its end, or why that cannot be read.
+// The end of a console, or the error of reading it.
 kj::String consoleOf(kj::StringPtr path) {
   kj::String text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {

@@ -1,6 +1,6 @@
-// The last lines of every log of some nodes, as text (spec talosctl.md §10, crashdump): for a
-// cluster that does not come up. Of a node that does not answer, the end of its console, where that
-// is known.
+// `talosctl crashdump`: prints the last lines of every log of some nodes, for a cluster that does
+// not come up. For a node that does not answer it prints the end of its console, where that is
+// known.
 #pragma once
 
 #include <kj/function.h>
@@ -14,7 +14,7 @@ struct DumpedNode {
   kj::String console;  // path; empty: not known
 };
 
-// Writes node by node, in this order; each has 30 s. Never rejects. The value is how many answered.
+// Writes node by node, in this order; each has 30 s. Never rejects. Returns how many answered.
 kj::Promise<size_t> writeCrashDump(Invocation& call, const Access& access,
                                    kj::ArrayPtr<const DumpedNode> nodes,
                                    kj::Function<void(kj::StringPtr text)> write);

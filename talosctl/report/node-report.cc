@@ -11,12 +11,12 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr kj::Duration kAnswer = 10 * kj::SECONDS;  // of a node that is there
+constexpr kj::Duration kAnswer = 10 * kj::SECONDS;  // of a node that is up
 constexpr kj::Duration kPart = 60 * kj::SECONDS;    // 1 MiB of a log from a slow, emulated node
 
 struct Part {
   kj::StringPtr file;
-  std::initializer_list<kj::StringPtr> words;
+  std::initializer_list<kj::StringPtr> arguments;
 };
 
 const Part kParts[] = {
@@ -40,25 +40,26 @@ class Reporter {
   Reporter(Invocation& call, const Access& access, kj::StringPtr node, ReportSink& sink)
       : call(call), access(access), node(node), sink(sink) {}
 
-  kj::Promise<void> command(kj::StringPtr file, kj::ArrayPtr<const kj::StringPtr> words) {
+  kj::Promise<void> command(kj::StringPtr file, kj::ArrayPtr<const kj::StringPtr> arguments) {
     sink.begin(file);
-    auto captured = co_await capture(call, access, node, words, kPart);
+    auto captured = co_await capture(call, access, node, arguments, kPart);
     if (captured.out.size() > 0) sink.add(file, captured.out);
     if (captured.err.size() > 0) sink.error(file, captured.err);
   }
 
   kj::Promise<void> logs(kj::ArrayPtr<const kj::String> ids) {
     for (auto& id : ids) {
-      kj::StringPtr words[] = {"logs", id};
-      co_await command(kj::str("logs/", fileName(id), ".log"), words);
+      kj::StringPtr arguments[] = {"logs", id};
+      co_await command(kj::str("logs/", fileName(id), ".log"), arguments);
     }
   }
 
   kj::Promise<void> resources() {
     Registry registry;
     for (auto& type : registry.types()) {
-      kj::StringPtr words[] = {"get", type.name, "--output", type.sensitive ? "table" : "yaml"};
-      co_await command(kj::str("resources/", type.name, type.sensitive ? ".txt" : ".yaml"), words);
+      kj::StringPtr arguments[] = {"get", type.name, "--output", type.sensitive ? "table" : "yaml"};
+      co_await command(kj::str("resources/", type.name, type.sensitive ? ".txt" : ".yaml"),
+                       arguments);
     }
   }
 
@@ -134,7 +135,8 @@ kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringP
   }
   Reporter reporter(call, access, node, sink);
   for (auto& part : kParts) {
-    co_await reporter.command(part.file, kj::arrayPtr(part.words.begin(), part.words.size()));
+    co_await reporter.command(part.file,
+                              kj::arrayPtr(part.arguments.begin(), part.arguments.size()));
   }
   co_await reporter.logs(ids);
   co_await reporter.config(*KJ_ASSERT_NONNULL(client));

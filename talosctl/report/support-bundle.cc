@@ -48,9 +48,9 @@ class NodeSink final : public ReportSink {
     archive.zip.add(kj::str(folder, "/", file), content);
     ++files;
   }
-  void error(kj::StringPtr file, kj::StringPtr why) override {
-    bool ended = why.endsWith("\n");
-    archive.errors.add(kj::str(folder, "/", file, ": ", why, ended ? "" : "\n"));
+  void error(kj::StringPtr file, kj::StringPtr message) override {
+    bool ended = message.endsWith("\n");
+    archive.errors.add(kj::str(folder, "/", file, ": ", message, ended ? "" : "\n"));
   }
   size_t files = 0;
 
@@ -83,7 +83,7 @@ void addFile(const BundledFile& file, Archive& archive) {
                  } else KJ_IF_MAYBE (text, tryReadEnd(file.path, kMostOfAFile)) {
                    archive.zip.add(file.name, *text);
                  } else {
-                   fail(ErrorKind::kNotFound, kj::str("there is no ", file.path));
+                   fail(ErrorKind::kNotFound, kj::str(file.path, " does not exist"));
                  }
                })) {
     archive.errors.add(kj::str(file.name, ": ", messageOf(*e), "\n"));
@@ -94,8 +94,8 @@ void addFile(const BundledFile& file, Archive& archive) {
   fail(ErrorKind::kConflict, kj::str(path, " exists; remove it, or use --output"));
 }
 
-// What the archive is written to until it is complete; removed if that never happens. Each run has
-// its own.
+// The temporary file that the archive is written to until it is complete; removed if it never is.
+// Each run has its own.
 class Unfinished {
  public:
   explicit Unfinished(kj::StringPtr path) : path(kj::str(path)) {

@@ -1,7 +1,7 @@
-// `talosctl support`: one ZIP archive about some nodes, for whoever is to find out what is wrong.
+// `talosctl support`: one ZIP archive about some nodes, for whoever looks into a problem.
 //
-//   summary.txt            when, by which version, which nodes answered
-//   errors.txt             what could not be had, and why
+//   summary.txt            the time, the version, which nodes answered
+//   errors.txt             what could not be fetched, with the error
 //   <node>/…               node-report.h
 //   <node>/console.log     of a node of a local cluster, also of one that is down
 //   <node>/local-config.yaml  the config that it was created with, without secrets
@@ -18,7 +18,7 @@ namespace talos::talosctl {
 struct BundledFile {
   kj::String name;  // in the archive
   kj::String path;
-  bool config = false;  // a machine config: its secrets are hidden
+  bool config = false;  // a machine config: its secrets are redacted
 };
 
 struct BundledNode {
@@ -31,8 +31,8 @@ struct Bundle {
   kj::Vector<BundledFile> files;  // of this host
 };
 
-// Writes the archive and says on stderr how far it is. Throws when it cannot be written; a node
-// that does not answer is a warning. How many nodes have answered.
+// Writes the archive, with progress on stderr. Throws when it cannot be written; a node that does
+// not answer is a warning. Returns how many nodes answered.
 kj::Promise<size_t> writeSupportBundle(Invocation& call, const Access& access, const Bundle& bundle,
                                        kj::StringPtr path);
 

@@ -47,7 +47,7 @@ std::string indented(const std::string& text, const std::string& by) {
   return out;
 }
 
-// What the config shall drive, as the documents write it (their sections 3, 4, 5 and 7).
+// Settings with an effect, as the original's documents write them.
 std::string effects() {
   return std::string("    files:\n") + "        - content: |\n" +
          indented(privateAuthority(), "            ") +
@@ -162,11 +162,11 @@ TEST_F(Config, A2_OnlyWhatIsNeededIsServed) {
   EXPECT_EQ(interfaces.status, 0) << interfaces.err;
   EXPECT_TRUE(contains(interfaces.out, "10.5.0.2/24")) << interfaces.out;
   // With the certificates of a cluster nobody gets further: the machine is in none.
-  for (auto& words : std::vector<std::vector<std::string>>{
+  for (auto& arguments : std::vector<std::vector<std::string>>{
            {"services"}, {"get", "mc"}, {"read", "/etc/os-release"}, {"reboot", "--wait=false"}}) {
     std::vector<std::string> call = {"-n", kNodes[0], "--timeout", "5s"};
-    call.insert(call.end(), words.begin(), words.end());
-    EXPECT_EQ(cluster->talosctl(call, 30).status, 1) << words[0];
+    call.insert(call.end(), arguments.begin(), arguments.end());
+    EXPECT_EQ(cluster->talosctl(call, 30).status, 1) << arguments[0];
   }
 }
 
@@ -402,8 +402,8 @@ TEST_F(Config, C8_ATriedWrongRouteIsRevertedByItself) {
   auto base = document(), disk = onDisk(kNodes[1]), boot = bootId(kNodes[1]);
   auto before = console(kNodes[1]).size();
   // The console is no part of the way that the trial takes away, and a slow answer no sign of it.
-  auto said = [&](const char* words, double seconds) {
-    return eventually([&] { return contains(console(kNodes[1]).substr(before), words); }, seconds);
+  auto said = [&](const char* text, double seconds) {
+    return eventually([&] { return contains(console(kNodes[1]).substr(before), text); }, seconds);
   };
   auto reachable = [&] {
     return cluster->talosctl({"-n", kNodes[1], "--timeout", "2s", "version"}, 30).status == 0;
@@ -437,8 +437,8 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
     EXPECT_EQ(done.status, 0) << done.err;
     return done.out;
   };
-  auto told = change("try", "71");
-  EXPECT_TRUE(contains(told, std::string("reverting in ") + kTrial)) << told;
+  auto output = change("try", "71");
+  EXPECT_TRUE(contains(output, std::string("reverting in ") + kTrial)) << output;
   EXPECT_TRUE(eventually([&] { return ttl(kNodes[0]) == "71"; }, 20)) << ttl(kNodes[0]);
   EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[0], "status"}), "a config is on trial"));
   auto status = cluster->ok({"-n", kNodes[0], "get", "machinestatus", "-o", "yaml"});

@@ -65,7 +65,7 @@ class Victim {
     }
     if (!cut) cluster.killNow(name, seed);
     cluster.ok({"cluster", "node", "start", name});
-    // What it has said; it may still wait for an answer that is lost.
+    // Its output so far; it may still wait for an answer that is lost.
     if (write > 0 && apply.finish(20) < 0) apply.interrupt(20);
     bool promised = contains(apply.out() + apply.err(), "applied: in effect");
     ASSERT_TRUE(eventually([&] { return read() != 0; }, kSlow))
@@ -89,9 +89,9 @@ class Victim {
   unsigned value = 0;  // in the config that it has
 
   // By no other node, whose power may be cut meanwhile.
-  std::vector<std::string> own(std::vector<std::string> words) const {
-    words.insert(words.begin(), {"-e", cluster.endpoint(address), "-n", address});
-    return words;
+  std::vector<std::string> own(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"-e", cluster.endpoint(address), "-n", address});
+    return arguments;
   }
   static std::string patch(unsigned to) {
     return R"([{"op":"add","path":"/machine/sysctls","value":{"vm.max_map_count":")" +
@@ -188,8 +188,8 @@ std::string stateOf(const cuts::CutAt& cut, const std::string& found, const std:
   return answered ? "new, as answered" : found == after ? "new" : "old";
 }
 
-// What a node has been asked to change while it was recorded: in each window the value or the
-// config of its number becomes the next one.
+// The changes of a node while it was recorded: in each window the value or the config of its number
+// becomes the next one.
 struct Changes {
   std::vector<cuts::Window> ofMeta, ofConfig;
   std::vector<std::string> configs;

@@ -13,7 +13,7 @@ using harness::contains;
 using harness::eventually;
 using harness::Result;
 
-constexpr double kPatience = EtcdNodes::kPatience;
+constexpr double kTimeout = EtcdNodes::kTimeout;
 
 struct EtcdLeave : public testing::Test {
   ~EtcdLeave() noexcept override {}
@@ -47,10 +47,10 @@ struct EtcdLeave : public testing::Test {
 // to when it is refused.
 TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   for (auto& node : nodes.all()) {
-    ASSERT_TRUE(eventually([&] { return voters(node) == 3; }, kPatience)) << members(node);
+    ASSERT_TRUE(eventually([&] { return voters(node) == 3; }, kTimeout)) << members(node);
   }
   const EtcdNode* first = nullptr;
-  ASSERT_TRUE(eventually([&] { return (first = holder(nodes.all())) != nullptr; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return (first = holder(nodes.all())) != nullptr; }, kTimeout));
   std::vector<EtcdNode> others;
   for (auto& node : nodes.all()) {
     if (&node != first) others.push_back(node);
@@ -62,7 +62,7 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   EXPECT_TRUE(contains(reset.err, "etcd has 3 voters, which tolerate 1 failure; without " +
                                       first->name + " it has 2 voters, which tolerate no failure"))
       << reset.err;
-  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 3; }, kPatience)) << members(others[0]);
+  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 3; }, kTimeout)) << members(others[0]);
   auto before = at(*first, {"logs", "etcd-supervisor", "--previous"}).out;
   EXPECT_TRUE(contains(before, "leaving the cluster; waiting until vipd has given up 10.5.0.50"))
       << before;
@@ -70,15 +70,15 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   auto vipd = at(*first, {"logs", "vipd", "--previous"}).out;
   EXPECT_TRUE(contains(vipd, "gave up the shared address")) << vipd;
   const EtcdNode* second = nullptr;
-  ASSERT_TRUE(eventually([&] { return (second = holder(nodes.all())) != nullptr; }, kPatience));
+  ASSERT_TRUE(eventually([&] { return (second = holder(nodes.all())) != nullptr; }, kTimeout));
   EXPECT_NE(first->name, second->name);
 
   // For good.
   auto off = at(*first, {"reset"});
   EXPECT_EQ(0, off.status) << off.err;
-  EXPECT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kPatience)) << members(others[0]);
+  EXPECT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kTimeout)) << members(others[0]);
   EXPECT_FALSE(contains(members(others[0]), first->name));
-  EXPECT_TRUE(eventually([&] { return holder(others) != nullptr; }, kPatience));
+  EXPECT_TRUE(eventually([&] { return holder(others) != nullptr; }, kTimeout));
 
   // With one of the two that are left down, the other one may not go.
   nodes.kill(others[1]);
@@ -96,9 +96,9 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
 
   // When it is back, it may; and then the last one may not.
   nodes.start(others[1]);
-  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kPatience)) << members(others[0]);
-  ASSERT_TRUE(eventually([&] { return at(others[1], {"reset"}).status == 0; }, kPatience));
-  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 1; }, kPatience)) << members(others[0]);
+  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 2; }, kTimeout)) << members(others[0]);
+  ASSERT_TRUE(eventually([&] { return at(others[1], {"reset"}).status == 0; }, kTimeout));
+  ASSERT_TRUE(eventually([&] { return voters(others[0]) == 1; }, kTimeout)) << members(others[0]);
   auto last = at(others[0], {"reset"});
   EXPECT_EQ(1, last.status) << last.err;
   EXPECT_TRUE(contains(last.err,

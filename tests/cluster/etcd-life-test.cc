@@ -18,7 +18,7 @@ struct EtcdLife : public testing::Test {
   EtcdNodes nodes{"life", 5, {"--workers", "1", "--bootstrap=false"}};
   unsigned written = 0;
 
-  // What was written before is there, and more can be.
+  // All earlier writes are there, and another one succeeds.
   void useIt(const EtcdNode& node) {
     for (unsigned i = 0; i < written; ++i) {
       EXPECT_EQ(std::to_string(i) + "\n", nodes.get(node, "/life/" + std::to_string(i)));
@@ -46,12 +46,12 @@ struct EtcdLife : public testing::Test {
 // back empty and is not taken in, or is counted twice.
 TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   auto& first = nodes[0];
-  std::vector<std::string> words = {"bootstrap"};
+  std::vector<std::string> arguments = {"bootstrap"};
   for (auto i : {1, 2, 3, 4}) {
     nodes.kill(nodes[i]);
-    words.insert(words.end(), {"--without", nodes[i].address});
+    arguments.insert(arguments.end(), {"--without", nodes[i].address});
   }
-  auto made = nodes.at(first, words);
+  auto made = nodes.at(first, arguments);
   ASSERT_EQ(0, made.status) << made.err;
   tolerates(first, 1, 0);
   auto id = nodes.clusterId(first);
@@ -66,7 +66,7 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   nodes.reinstall(nodes[2]);
   ASSERT_TRUE(
       eventually([&] { return memberOf(nodes[2]) != before && !memberOf(nodes[2]).empty(); },
-                 EtcdNodes::kPatience));
+                 EtcdNodes::kTimeout));
   tolerates(first, 3, 1);
   useIt(nodes[2]);
 
@@ -77,7 +77,7 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
 
   struct Step {
     unsigned node, voters, failures;
-    std::string words;
+    std::string error;
   } steps[] = {
       {4, 4, 1,
        "etcd has 5 voters, which tolerate 2 failures; without life-master-5 it has 4 "
@@ -96,7 +96,7 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
     SCOPED_TRACE(step.voters);
     auto reset = nodes.at(nodes[step.node], {"reset"});
     EXPECT_EQ(0, reset.status) << reset.err;
-    EXPECT_TRUE(contains(reset.err, step.words)) << reset.err;
+    EXPECT_TRUE(contains(reset.err, step.error)) << reset.err;
     tolerates(first, step.voters, step.failures);
     useIt(first);
   }
@@ -130,11 +130,11 @@ TEST(EtcdChange, RestartsOneMemberAfterAnother) {
   EXPECT_TRUE(nodes.put(nodes[1], "/quorum", "is there"));
 
   nodes.start(nodes[2]);
-  ASSERT_TRUE(eventually([&] { return runsWith(nodes[0], "7777"); }, EtcdNodes::kPatience))
+  ASSERT_TRUE(eventually([&] { return runsWith(nodes[0], "7777"); }, EtcdNodes::kTimeout))
       << nodes.statusOf(nodes[0]);
   ASSERT_TRUE(nodes.haveVoters(nodes[1], 3)) << nodes.members(nodes[1]);
 
-  // What was refused its turn has kept none.
+  // A node that was refused its turn does not hold one.
   EXPECT_FALSE(contains(nodes.at(nodes[0], {"logs", "etcd-supervisor"}).out,
                         "waiting until change-master-1 has restarted"));
 
@@ -149,7 +149,7 @@ TEST(EtcdChange, RestartsOneMemberAfterAnother) {
         return std::all_of(nodes.all().begin(), nodes.all().end(),
                            [&](auto& node) { return runsWith(node, "8888"); });
       },
-      EtcdNodes::kPatience));
+      EtcdNodes::kTimeout));
   EXPECT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
 }
 
@@ -162,9 +162,9 @@ TEST(EtcdReplacement, AFailedNodeIsRemovedFirst) {
   nodes.kill(failed);
   // Two of three are off.
   nodes.kill(returns);
-  EXPECT_TRUE(eventually([&] { return !nodes.put(stays, "/locked", "x"); }, EtcdNodes::kPatience));
+  EXPECT_TRUE(eventually([&] { return !nodes.put(stays, "/locked", "x"); }, EtcdNodes::kTimeout));
   nodes.start(returns);
-  ASSERT_TRUE(eventually([&] { return nodes.put(stays, "/there", "again"); }, EtcdNodes::kPatience))
+  ASSERT_TRUE(eventually([&] { return nodes.put(stays, "/there", "again"); }, EtcdNodes::kTimeout))
       << nodes.members(stays);
 
   auto removed = nodes.at(stays, {"etcd", "remove-member", failed.name});

@@ -33,9 +33,9 @@ EtcdNodes::EtcdNodes(const std::string& name, unsigned masters, std::vector<std:
 
 Result EtcdNodes::at(const EtcdNode& node, std::vector<std::string> arguments,
                      double deadline) const {
-  std::vector<std::string> words = {"-e", cluster_.endpoint(node.address), "-n", node.address};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return cluster_.talosctl(words, deadline);
+  std::vector<std::string> command = {"-e", cluster_.endpoint(node.address), "-n", node.address};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return cluster_.talosctl(command, deadline);
 }
 
 std::string EtcdNodes::members(const EtcdNode& node) const {
@@ -59,8 +59,8 @@ std::string EtcdNodes::statusOf(const EtcdNode& node) const {
   return shown.out + shown.err;
 }
 
-bool EtcdNodes::says(const EtcdNode& node, const std::string& words, double deadline) const {
-  return eventually([&] { return contains(statusOf(node), words); }, deadline);
+bool EtcdNodes::says(const EtcdNode& node, const std::string& text, double deadline) const {
+  return eventually([&] { return contains(statusOf(node), text); }, deadline);
 }
 
 std::string EtcdNodes::clusterId(const EtcdNode& node) const {
@@ -99,19 +99,19 @@ Result EtcdNodes::etcdctl(const EtcdNode& node, std::vector<std::string> argumen
   auto pid = std::to_string(cluster_.process(node.name));
   auto pki = "/proc/" + pid + "/root/etc/kubernetes/pki/etcd/";
   // The certificates are in a mount namespace that this one does not enter.
-  std::vector<std::string> words = {"nsenter",
-                                    "-t",
-                                    pid,
-                                    "-n",
-                                    "etcdctl",
-                                    "--endpoints=https://127.0.0.1:2379",
-                                    "--cacert=" + pki + "ca.crt",
-                                    "--cert=" + pki + "peer.crt",
-                                    "--key=" + pki + "peer.key",
-                                    "--dial-timeout=5s",
-                                    "--command-timeout=10s"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  return harness::run(words, 30, {"ETCDCTL_API=3"});
+  std::vector<std::string> command = {"nsenter",
+                                      "-t",
+                                      pid,
+                                      "-n",
+                                      "etcdctl",
+                                      "--endpoints=https://127.0.0.1:2379",
+                                      "--cacert=" + pki + "ca.crt",
+                                      "--cert=" + pki + "peer.crt",
+                                      "--key=" + pki + "peer.key",
+                                      "--dial-timeout=5s",
+                                      "--command-timeout=10s"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return harness::run(command, 30, {"ETCDCTL_API=3"});
 }
 
 bool EtcdNodes::put(const EtcdNode& node, const std::string& key, const std::string& value) const {

@@ -1,5 +1,5 @@
-// Control-plane nodes in containers and their etcd, for tests: what they say of it, and what is in
-// it by etcdctl with the certificates of a node, as a program beside ours sees it. Needs root.
+// Control-plane nodes in containers and their etcd, for tests: its status through the API, and its
+// content by etcdctl with the certificates of a node. Needs root.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct EtcdNode {
 
 class EtcdNodes {
  public:
-  static constexpr double kPatience = 240;  // s; beside other tests
+  static constexpr double kTimeout = 240;  // s; beside other tests
 
   // "<name>-master-1" at 10.5.0.2 and so on.
   EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags);
@@ -29,18 +29,18 @@ class EtcdNodes {
   harness::Result at(const EtcdNode& node, std::vector<std::string> arguments,
                      double deadline = 200) const;
   std::string members(const EtcdNode& node) const;
-  // That answer, as this node sees them.
+  // The number of voting members that answer, by the status of this node.
   size_t voters(const EtcdNode& node) const;
-  bool haveVoters(const EtcdNode& node, size_t count, double deadline = kPatience) const;
+  bool haveVoters(const EtcdNode& node, size_t count, double deadline = kTimeout) const;
   std::string statusOf(const EtcdNode& node) const;  // etcdstatus in YAML
-  bool says(const EtcdNode& node, const std::string& words, double deadline = kPatience) const;
-  // Of the cluster that a node is in, by its own word.
+  bool says(const EtcdNode& node, const std::string& text, double deadline = kTimeout) const;
+  // The id of the cluster that a node reports to be in.
   std::string clusterId(const EtcdNode& node) const;
   std::string bootId(const EtcdNode& node) const;
 
   void kill(const EtcdNode& node) const;
   void start(const EtcdNode& node) const;
-  // Loses all that it had but its config, without a word to the others, and comes back.
+  // Erases everything of the node except its config, without notice to the others, and starts it.
   void reinstall(const EtcdNode& node) const;
   // The same of a node that is off, which stays off.
   void erase(const EtcdNode& node) const;

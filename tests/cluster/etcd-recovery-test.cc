@@ -36,7 +36,7 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   nodes.kill(second);
   nodes.kill(third);
   ASSERT_TRUE(nodes.says(first, "tolerates: 0")) << nodes.statusOf(first);
-  EXPECT_TRUE(eventually([&] { return !nodes.put(first, "/lost", "x"); }, EtcdNodes::kPatience));
+  EXPECT_TRUE(eventually([&] { return !nodes.put(first, "/lost", "x"); }, EtcdNodes::kTimeout));
   auto members = nodes.at(first, {"--timeout", "20s", "etcd", "members"});
   EXPECT_TRUE(contains(members.out + members.err, "no quorum")) << members.out << members.err;
   auto early = nodes.at(first, {"bootstrap", "--recover-from", snapshot});
@@ -59,21 +59,21 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   auto bytes = slurp(snapshot);
   ASSERT_GT(bytes.size(), 8192u);
   auto refused = [&](const std::string& content, std::vector<std::string> flags,
-                     const std::string& why) {
+                     const std::string& error) {
     auto bad = nodes.cluster().folder() + "/bad.db";
     write(bad, content);
-    std::vector<std::string> words = {"bootstrap", "--recover-from", bad};
-    words.insert(words.end(), flags.begin(), flags.end());
-    auto result = nodes.at(first, words);
-    EXPECT_EQ(1, result.status) << why;
-    EXPECT_TRUE(contains(result.err, why)) << result.err;
+    std::vector<std::string> arguments = {"bootstrap", "--recover-from", bad};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    auto result = nodes.at(first, arguments);
+    EXPECT_EQ(1, result.status) << error;
+    EXPECT_TRUE(contains(result.err, error)) << result.err;
   };
   auto damaged = bytes;
   damaged[bytes.size() / 2] ^= 1;
   refused(damaged, {}, "the snapshot is damaged: its SHA-256 is not the one behind it");
   refused(bytes.substr(0, bytes.size() - 100), {}, "it was cut off, or is not a snapshot of etcd");
   refused("not a snapshot", {}, "the snapshot has 14 bytes, which is too short");
-  // What only etcd's own tool can tell.
+  // An error that only etcd's own tool finds.
   auto hollow = bytes.substr(0, 24) + std::string(65536 - 24, '\0');
   refused(hollow, {"--recover-skip-hash-check"},
           "cannot restore the snapshot: etcdutl exited with status 2: failed to open database; "

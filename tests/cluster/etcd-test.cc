@@ -31,16 +31,16 @@ void bootstrapAll(const EtcdNodes& nodes) {
     }
   }
   size_t made = 0;
-  std::string words;
+  std::string errors;
   for (auto& result : results) {
     made += result.status == 0;
-    words += result.err;
+    errors += result.err;
   }
-  EXPECT_GE(made, 1u) << words;
-  EXPECT_TRUE(nodes.haveVoters(nodes[0], results.size())) << nodes.members(nodes[0]) << words;
+  EXPECT_GE(made, 1u) << errors;
+  EXPECT_TRUE(nodes.haveVoters(nodes[0], results.size())) << nodes.members(nodes[0]) << errors;
   auto id = nodes.clusterId(nodes[0]);
   EXPECT_NE("", id);
-  for (auto& node : nodes.all()) EXPECT_EQ(id, nodes.clusterId(node)) << words;
+  for (auto& node : nodes.all()) EXPECT_EQ(id, nodes.clusterId(node)) << errors;
 }
 
 // Catches: a cluster create that returns before there is a cluster; members that do not see each
@@ -57,7 +57,7 @@ TEST(Etcd, ThreeNodesAreOneCluster) {
   EXPECT_EQ(id, nodes.clusterId(third));
   EXPECT_TRUE(
       eventually([&] { return contains(nodes.at(nodes[0], {"service", "etcd"}).out, "Running"); },
-                 EtcdNodes::kPatience));
+                 EtcdNodes::kTimeout));
 
   auto again = nodes.at(nodes[0], {"bootstrap"});
   EXPECT_EQ(0, again.status) << again.err;

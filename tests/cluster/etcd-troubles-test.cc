@@ -1,5 +1,5 @@
-// What goes wrong with etcd of control-plane nodes in containers, as docs/troubleshooting.md has
-// it: each time a message that names the cause, and the others keep running.
+// Failures of etcd on control-plane nodes in containers, as in docs/troubleshooting.md: each gives
+// a message that names the cause, and the others keep running.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -127,7 +127,7 @@ struct EtcdTroubles : public testing::Test {
     nodes.start(second);
     EXPECT_TRUE(
         eventually([&] { return contains(nodes.members(second), "certificate has expired"); },
-                   EtcdNodes::kPatience))
+                   EtcdNodes::kTimeout))
         << nodes.members(second);
     EXPECT_TRUE(nodes.haveVoters(second, 2)) << nodes.members(second);
     EXPECT_TRUE(nodes.put(second, "/others", "keep running"));

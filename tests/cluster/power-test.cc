@@ -27,7 +27,7 @@ const std::vector<std::string> kMixed = {
     "256",           "--wait=false", "--virtual-machines", "1"};
 constexpr const char* kActions[] = {"start", "stop", "kill", "pause", "resume", "reset"};
 
-// What `cluster show` says, and that it waits for nothing.
+// The states in `cluster show`, which must not wait for anything.
 std::map<std::string, std::string> states(const Cluster& cluster) {
   auto shown = cluster.talosctl({"cluster", "show", "-o", "json"});
   EXPECT_EQ(shown.status, 0) << shown.err;
@@ -59,7 +59,7 @@ std::vector<fs::path> cgroupsOf(const std::string& name) {
   return found;
 }
 
-// What the kernel says, without asking the supervisor.
+// The state as the kernel has it, without asking the supervisor.
 std::string truth(const Cluster& cluster, const std::string& node) {
   auto stat = slurp("/proc/" + std::to_string(cluster.process(node)) + "/stat");
   if (stat.empty()) return "off";

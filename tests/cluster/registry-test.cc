@@ -39,9 +39,9 @@ class Chapters : public harness::RegistryHost {
     ok({"umoci", "new", "--image", folder + "/image:made"});
   }
 
-  static std::string ok(const std::vector<std::string>& words) {
-    auto result = run(words, 60);
-    EXPECT_EQ(result.status, 0) << words[0] << ": " << result.err;
+  static std::string ok(const std::vector<std::string>& arguments) {
+    auto result = run(arguments, 60);
+    EXPECT_EQ(result.status, 0) << arguments[0] << ": " << result.err;
     return result.out;
   }
 
@@ -60,7 +60,7 @@ class Chapters : public harness::RegistryHost {
                60);
   }
 
-  // What a registry has of its repositories: a link to a blob is written when all of that is there.
+  // The repositories of a registry: a link to a blob is written when all of the blob is there.
   static std::set<std::string> linksBelow(const std::string& storage) {
     std::set<std::string> all;
     auto root = fs::path(storage) / "data";

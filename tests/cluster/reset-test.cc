@@ -28,8 +28,8 @@ std::string stateOfReset(const std::string& image, const std::string& config,
   auto mark = cuts::metaValue(image, static_cast<uint32_t>(machined::MetaTag::kReset));
   if (!mark.empty()) {
     auto read = machined::requestOfMark(kj::arrayPtr(mark.data(), mark.size()));
-    auto& wish = KJ_REQUIRE_NONNULL(read, "the mark says nothing", mark.c_str());
-    KJ_REQUIRE(wish.reboot && wish.labels.size() == 1 && wish.labels[0] == "STATE");
+    auto& request = KJ_REQUIRE_NONNULL(read, "the mark has no request", mark.c_str());
+    KJ_REQUIRE(request.reboot && request.labels.size() == 1 && request.labels[0] == "STATE");
     return "marked";
   }
   auto state = cuts::part(image, "STATE");
@@ -68,14 +68,14 @@ class Node {
     return contains(cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out,
                     "STATE: /dev/vdb1 was empty; made an");
   }
-  // What STATE keeps of boots, this one among them.
+  // The number of boots that STATE has records of, including this one.
   size_t records() {
     auto found = cluster.talosctl({"--timeout", "5s", "get", "bootrecords"}, 20);
     if (found.status != 0) return 0;
     return static_cast<size_t>(std::count(found.out.begin(), found.out.end(), '\n')) - 1;
   }
   bool marked() { return contains(cluster.ok({"meta", "read"}), "1380275013"); }
-  size_t told(const std::string& line) {
+  size_t printed(const std::string& line) {
     auto text = cluster.console(name);
     size_t count = 0;
     for (size_t at = 0; (at = text.find(line, at)) != std::string::npos; at += line.size()) ++count;
@@ -148,12 +148,13 @@ TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   }
   for (auto& sample : samples) {
     SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
-    auto finished = node.told("a reset was cut off; finishing it");
+    auto finished = node.printed("a reset was cut off; finishing it");
     cuts::startWith(cluster, name, sample);
     bool erased = sample.kind != "not begun";
     ASSERT_TRUE(eventually([&] { return node.booted() && node.madeState() == erased; }, kSlow))
         << node.tail();
-    EXPECT_EQ(node.told("a reset was cut off; finishing it") - finished, sample.kind == "marked");
+    EXPECT_EQ(node.printed("a reset was cut off; finishing it") - finished,
+              sample.kind == "marked");
     EXPECT_FALSE(node.marked());
     if (erased) EXPECT_LE(node.records(), 1u);  // nothing of earlier boots
     EXPECT_TRUE(contains(cluster.ok({"meta", "read", "40"}), "stays"));

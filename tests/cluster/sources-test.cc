@@ -1,5 +1,5 @@
-// Where a machine config may come from, with everything that goes wrong on the way: each machine
-// boots in the end, or waits in a state that says so on its console and in its API.
+// The sources of a machine config, with failures on the way: each machine boots in the end, or
+// waits in a state that its console and its API show.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <kj/encoding.h>
@@ -111,9 +111,9 @@ TEST(Sources, AServerThatIsLateSlowGoneHalfWayOrSendsSomethingElse) {
   };
   EXPECT_TRUE(eventually(
       [&] {
-        auto told = ask("status");
-        return told.status == 0 && contains(told.out, "maintenance") &&
-               contains(told.out, "controlplain");
+        auto answer = ask("status");
+        return answer.status == 0 && contains(answer.out, "maintenance") &&
+               contains(answer.out, "controlplain");
       },
       240, 1))
       << ask("status").out << ask("status").err;
@@ -284,9 +284,9 @@ TEST(Sources, AStateThatIsLostIsNoInvitation) {
   auto status = [&] { return cluster.talosctl({"-n", endpoint, "status", "--insecure"}, 20); };
   EXPECT_TRUE(eventually(
       [&] {
-        auto told = status();
-        return told.status == 0 && contains(told.out, "failed") &&
-               contains(told.out, "partition table that the kernel does not accept");
+        auto answer = status();
+        return answer.status == 0 && contains(answer.out, "failed") &&
+               contains(answer.out, "partition table that the kernel does not accept");
       },
       120, 1))
       << status().out << status().err;
@@ -299,12 +299,12 @@ TEST(Sources, AStateThatIsLostIsNoInvitation) {
 }
 
 // Catches: an attacker, or a fault, whose traces are gone after a reboot or a power cut.
-TEST(Sources, WhatABootToldOutlivesIt) {
+TEST(Sources, TheHistoryOfABootOutlivesIt) {
   Cluster cluster("history", {"--provisioner", "container", "--masters", "1", "--workers", "0"});
   const std::vector<std::string> node = {"-n", Cluster::kFirst};
-  auto ask = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), node.begin(), node.end());
-    return cluster.talosctl(words, 120);
+  auto ask = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), node.begin(), node.end());
+    return cluster.talosctl(arguments, 120);
   };
   ASSERT_EQ(ask({"reboot"}).status, 0);
   ASSERT_TRUE(runs(cluster, Cluster::kFirst, 240)) << tail(cluster.console("history-master-1"));

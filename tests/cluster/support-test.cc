@@ -1,4 +1,4 @@
-// What is handed to others when a cluster is in trouble: `talosctl support` of a cluster with a
+// Reports about a cluster in trouble: `talosctl support` of a cluster with a
 // node that is down, and `cluster create --crashdump` of one that does not come up.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -82,7 +82,7 @@ TEST(Support, AnArchiveOfAClusterWithANodeThatIsDown) {
   EXPECT_GT(files, 40u);
 }
 
-// What tcpdump makes of a capture, one line for each packet.
+// The output of tcpdump for a capture, one line for each packet.
 std::vector<std::string> packetsOf(const std::string& file) {
   auto read = run({"tcpdump", "-Z", "root", "-n", "-r", file});
   EXPECT_EQ(read.status, 0) << read.err;
@@ -99,19 +99,19 @@ TEST(Support, ACaptureIsReadByTcpdump) {
   Scratch scratch;
   auto capture = [&](const std::string& name, const std::vector<std::string>& more) {
     // A short part of each packet: one that captures itself makes packets of its packets.
-    std::vector<std::string> words = {"pcap", "--duration",       "2s", "--snaplen", "96",
-                                      "-o",   scratch.path + name};
-    words.insert(words.end(), more.begin(), more.end());
-    auto made = cluster.talosctl(words);
+    std::vector<std::string> arguments = {"pcap", "--duration",       "2s", "--snaplen", "96",
+                                          "-o",   scratch.path + name};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    auto made = cluster.talosctl(arguments);
     EXPECT_EQ(made.status, 0) << made.err;
     auto packets = packetsOf(scratch.path + name);
-    auto told = std::to_string(packets.size()) + " packets captured, ";
-    EXPECT_TRUE(contains(made.err, told)) << made.err << " of " << told;
+    auto summary = std::to_string(packets.size()) + " packets captured, ";
+    EXPECT_TRUE(contains(made.err, summary)) << made.err << " of " << summary;
     return packets;
   };
-  auto count = [](const std::vector<std::string>& packets, const std::string& word) {
+  auto count = [](const std::vector<std::string>& packets, const std::string& text) {
     return std::count_if(packets.begin(), packets.end(),
-                         [&](auto& line) { return line.find(word) != std::string::npos; });
+                         [&](auto& line) { return line.find(text) != std::string::npos; });
   };
   const std::string fromApi = ".50000 > ", toApi = ".50000: Flags";
   // Everything: at least the capture itself, on its way here.

@@ -18,14 +18,14 @@ using harness::contains;
 using harness::eventually;
 using harness::slurp;
 
-constexpr double kPatience = 300;  // s; beside other tests
+constexpr double kTimeout = 300;  // s; beside other tests
 
 const std::vector<std::string> kControlPlane = {"10.5.0.2", "10.5.0.3", "10.5.0.4"};
 const std::vector<std::string> kWorkers = {"10.5.0.5", "10.5.0.6"};
 
-std::string joined(const std::vector<std::string>& words) {
+std::string joined(const std::vector<std::string>& arguments) {
   std::string all;
-  for (auto& word : words) all += (all.empty() ? "" : ",") + word;
+  for (auto& argument : arguments) all += (all.empty() ? "" : ",") + argument;
   return all;
 }
 
@@ -34,7 +34,7 @@ std::string firstMatch(const std::string& text, const std::string& pattern) {
   return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : std::string();
 }
 
-// What a worker says of its certificate, asked through this control-plane machine.
+// The status of a worker's certificate, requested through this control-plane machine.
 struct Status {
   bool ready = false;
   std::string endpoint, notAfter, message;
@@ -127,7 +127,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
   {
     auto first = statusOf(cluster, kWorkers[0], kControlPlane[0]);
     ASSERT_TRUE(first.ready) << first.message;
-    std::set<std::string> seen;
+    std::set<std::string> observed;
     unsigned calls = 0, failed = 0;
     EXPECT_TRUE(eventually(
         [&] {
@@ -141,13 +141,13 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
             EXPECT_TRUE(good) << call.out << call.err;
           }
           auto now = statusOf(cluster, kWorkers[0], kControlPlane[0]).notAfter;
-          if (!now.empty()) seen.insert(now);
-          return seen.size() >= 3;
+          if (!now.empty()) observed.insert(now);
+          return observed.size() >= 3;
         },
-        kPatience))
-        << seen.size() << " certificates";
+        kTimeout))
+        << observed.size() << " certificates";
     printf("renewals: %zu certificates of one worker under %u calls to two, %u failed\n",
-           seen.size(), calls, failed);
+           observed.size(), calls, failed);
     EXPECT_EQ(failed, 0u);
   }
 
@@ -162,7 +162,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
         auto now = statusOf(cluster, kWorkers[0], other);
         return now.ready && now.endpoint != gone && now.endpoint != "";
       },
-      kPatience));
+      kTimeout));
 
   // No trustd at all: what runs goes on, the reason is told, and later it is renewed.
   std::vector<std::string> left;
@@ -178,7 +178,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
         return contains(shown, "retry in") && contains(shown, "second.test: ") == false &&
                contains(shown, "no answer within");
       },
-      kPatience))
+      kTimeout))
       << serviceApid(cluster, kWorkers[0], other);
   // The certificate ends, and the worker goes on: it is asked over a connection that was up before.
   std::string ended;
@@ -188,13 +188,13 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
         return contains(ended, "the certificate is valid from") &&
                contains(ended, "but the clock shows");
       },
-      kPatience))
+      kTimeout))
       << ended;
   for (auto& node : left) {
     cluster.ok({"-e", cluster.endpoint(node), "-n", node, "service", "trustd", "start"}, 120);
   }
   for (auto& worker : kWorkers) {
-    EXPECT_TRUE(eventually([&] { return statusOf(cluster, worker, other).ready; }, kPatience));
+    EXPECT_TRUE(eventually([&] { return statusOf(cluster, worker, other).ready; }, kTimeout));
   }
   EXPECT_EQ(cluster.servicePids(kWorkers[0]), pids) << "nothing was started again";
   std::vector<std::string> asked = left;
@@ -205,7 +205,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
 }
 
 // Catches: a worker that has to be looked at with a screwdriver.
-TEST(Trust, AWrongTokenIsToldThroughTheControlPlane) {
+TEST(Trust, AWrongTokenIsReportedThroughTheControlPlane) {
   Cluster cluster("token", {"--masters", "1", "--workers", "1", "--provisioner", "container",
                             "--wait=false", "--config-patch-join",
                             R"([{"op": "replace", "path": "/machine/token",
@@ -216,7 +216,7 @@ TEST(Trust, AWrongTokenIsToldThroughTheControlPlane) {
         shown = serviceApid(cluster, "10.5.0.3", "10.5.0.2");
         return contains(shown, "wrong token");
       },
-      kPatience))
+      kTimeout))
       << shown;
   EXPECT_TRUE(contains(shown, "10.5.0.2: ")) << "the endpoint is named: " << shown;
   EXPECT_TRUE(contains(shown, "not authenticated")) << shown;

@@ -9,10 +9,10 @@
 namespace talos {
 namespace {
 
-constexpr double kPatience = 120;                 // s, until all three are as before
+constexpr double kTimeout = 120;                  // s, until all three are as before
 constexpr auto kAround = 100 * kj::MILLISECONDS;  // of an announcement: it is heard a little later
 
-// What only the processes and the kernels of containers can be made to do, besides.
+// Additional faults, which only containers allow.
 std::vector<VipFault> faultsOf(VipNodes& nodes) {
   auto faults = vipFaults();
   faults.push_back({"etcd slow", [&](auto&, unsigned i) { return nodes.slow(i, "etcd"); }});
@@ -29,7 +29,7 @@ class ContainerFaults : public VipFaultRun {
   explicit ContainerFaults(VipNodes& nodes) : VipFaultRun(nodes, faultsOf(nodes)), nodes(nodes) {}
 
  protected:
-  int settled() override { return nodes.settled(kPatience) ? nodes.watch.holder() : -1; }
+  int settled() override { return nodes.settled(kTimeout) ? nodes.watch.holder() : -1; }
   void check(const VipFault&) override {
     EXPECT_EQ(0u, nodes.watch.overlaps.load())
         << nodes.watch.firstOverlap() << " had it, for " << nodes.watch.overlapMs() << " ms\n"

@@ -1,8 +1,8 @@
-// What can happen to three nodes that share an address, and a run of it: faults in random order at
-// random victims, and how long nobody answered after each. For tests.
+// Faults of three nodes that share an address, and a run of them: in random order at random
+// victims, with the time that nobody answered after each. For tests.
 //
 //   VIP_FAULTS   how many; each kind comes first once (default: each kind once)
-//   VIP_SEED     which ones, and when
+//   VIP_SEED     seed of their order, victims and times
 //   VIP_BOUND    seconds after which an address that is not back is a failure (default: 60, which
 //                no busy machine needs; docs/vip.md says what to expect of an idle one)
 #pragma once

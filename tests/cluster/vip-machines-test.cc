@@ -23,15 +23,15 @@ namespace {
 using harness::contains;
 using harness::eventually;
 
-constexpr double kPatience = harness::kBoots;  // s, until all three are as before
-constexpr double kLifetime = 2.3;              // s, of the address: the default lease, and a margin
-constexpr double kQuestion = 0.01;             // s, between two questions of the client
+constexpr double kTimeout = harness::kBoots;  // s, until all three are as before
+constexpr double kLifetime = 2.3;             // s, of the address: the default lease, and a margin
+constexpr double kQuestion = 0.01;            // s, between two questions of the client
 
 class Machines : public VipSegment {
  public:
   Machines() : VipSegment("vipvms", "tap", {"--memory", "640", "--no-uplink"}) {}
 
-  // Which node has the address; -1: it does not become so.
+  // The node that has the address; -1: none gets it.
   int settled(double deadlineSeconds) const {
     int holder = -1;
     eventually(
@@ -65,7 +65,7 @@ class MachineFaults : public VipFaultRun {
   explicit MachineFaults(Machines& nodes) : VipFaultRun(nodes, vipFaults()), nodes(nodes) {}
 
  protected:
-  int settled() override { return nodes.settled(kPatience); }
+  int settled() override { return nodes.settled(kTimeout); }
   void before() override { twice = nodes.client->twice; }
   void check(const VipFault& fault) override {
     auto both = nodes.client->twice - twice;
@@ -96,8 +96,8 @@ class WrongClock {
     sockaddr_in name{};
     name.sin_family = AF_INET;
     name.sin_port = htons(123);
-    timeval patience{0, 100'000};
-    KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
+    timeval timeout{0, 100'000};
+    KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)));
     KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)));
     thread = std::jthread([this](std::stop_token over) {
       while (!over.stop_requested()) answer();
@@ -143,7 +143,7 @@ struct Scenario {
   Machines nodes;
 
   // From a host of the segment that is no node: by the shared address, its certificate checked.
-  harness::Result fromAFourthHost(const std::string& node, std::vector<std::string> words) {
+  harness::Result fromAFourthHost(const std::string& node, std::vector<std::string> arguments) {
     std::vector<std::string> all = {harness::talosctlPath(),
                                     "--talosconfig",
                                     nodes.cluster.talosconfig(),
@@ -151,7 +151,7 @@ struct Scenario {
                                     Machines::kVip,
                                     "-n",
                                     node};
-    all.insert(all.end(), words.begin(), words.end());
+    all.insert(all.end(), arguments.begin(), arguments.end());
     return inside(nodes.clientPlace, [&] { return harness::run(all, 40); });
   }
   void answersAFourthHost() {
@@ -167,7 +167,7 @@ struct Scenario {
   // Of the holder, a year ahead and then back: what the calendar says is not what a lease goes by.
   // The others keep running, and what the node says names its clock.
   void aClockThatIsAYearOff() {
-    int holder = nodes.settled(kPatience);
+    int holder = nodes.settled(kTimeout);
     ASSERT_GE(holder, 0) << nodes.said();
     auto wrong = unsigned(holder);
     auto twice = nodes.client->twice.load();
@@ -179,7 +179,7 @@ struct Scenario {
              Machines::kClient + R"("]}])"},
         80);
     ASSERT_EQ(0, patched.status) << patched.err;
-    ASSERT_TRUE(eventually([&] { return clock.answered > 0; }, kPatience));
+    ASSERT_TRUE(eventually([&] { return clock.answered > 0; }, kTimeout));
     harness::Result said;
     auto namesIt = [&] {
       return contains(said.err, "certificate is not yet valid: it is valid from ") &&
@@ -189,7 +189,7 @@ struct Scenario {
       said = nodes.at(wrong, {"time"});
       return namesIt();
     };
-    EXPECT_TRUE(eventually(asked, kPatience)) << said.out << said.err;
+    EXPECT_TRUE(eventually(asked, kTimeout)) << said.out << said.err;
     allAreMembers((wrong + 1) % Machines::kCount);
     // It may keep the address, and who comes by that reads the same.
     said = fromAFourthHost(Machines::kVip, {"version"});
@@ -200,8 +200,8 @@ struct Scenario {
       said = nodes.at(wrong, {"time"});
       return said.status == 0;
     };
-    EXPECT_TRUE(eventually(right, kPatience)) << said.out << said.err;
-    EXPECT_GE(nodes.settled(kPatience), 0) << nodes.said();
+    EXPECT_TRUE(eventually(right, kTimeout)) << said.out << said.err;
+    EXPECT_GE(nodes.settled(kTimeout), 0) << nodes.said();
     allAreMembers(wrong);
     answersAFourthHost();
     EXPECT_EQ(twice, nodes.client->twice.load()) << nodes.said();
@@ -219,7 +219,7 @@ struct Scenario {
 TEST(VipMachines, OneAnswersWhateverHappens) {
   Scenario scenario;
   auto& nodes = scenario.nodes;
-  ASSERT_GE(nodes.settled(kPatience), 0) << nodes.said();
+  ASSERT_GE(nodes.settled(kTimeout), 0) << nodes.said();
   scenario.answersAFourthHost();
   MachineFaults(nodes).run();
   scenario.answersAFourthHost();

@@ -26,7 +26,7 @@ class VipNodes : public VipSegment {
 
   // One has the address and answers, and the two others are ready to take it.
   bool settled(double deadlineSeconds);
-  // Which node's link has this hardware address; -1: none of them.
+  // The node whose link has this hardware address; -1: none of them.
   int ownerOf(const std::string& mac) const;
 
   void kill(unsigned node, const std::string& program) override;

@@ -98,9 +98,9 @@ std::string VipSegment::said() const {
   std::string all;
   for (unsigned i = 0; i < kCount; ++i) {
     all += "--- " + nodes[i].name + "\n";
-    for (auto& words : std::vector<std::vector<std::string>>{
+    for (auto& command : std::vector<std::vector<std::string>>{
              {"get", "vipstatus"}, {"etcd", "status"}, {"logs", "vipd", "--tail", "40"}}) {
-      auto result = at(i, words);
+      auto result = at(i, command);
       all += result.out + result.err;
     }
   }

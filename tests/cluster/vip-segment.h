@@ -1,8 +1,8 @@
 // Three control-plane nodes that share 10.5.0.50, and a client at their segment with an address of
 // its own. For tests; needs root.
 //
-// What is here is true of nodes in containers (vip-nodes.h) and in virtual machines
-// (vip-machines-test.cc): the ports of the segment's bridge, what the nodes say by their API, and
+// Common to nodes in containers (vip-nodes.h) and in virtual machines (vip-machines-test.cc): the
+// ports of the segment's bridge, what the nodes say by their API, and
 // who answers the client (tests/vip/arp-prober.h).
 #pragma once
 
@@ -45,12 +45,12 @@ class VipSegment {
   // A node's own endpoint and no other.
   harness::Result at(unsigned node, std::vector<std::string> arguments,
                      unsigned timeoutSeconds = 5) const;
-  // By the word of the nodes, asked through that one: one has the address, the two others are ready
-  // to take it, and the client is answered. The one that has it; -1: it is not so.
+  // The node that has the address while the two others are ready to take it and the client is
+  // answered, by the status of the nodes requested through `node`; -1: it is not so.
   int settledBy(unsigned node) const;
   // The node whose etcd leads; -1: none is known.
   int leader() const;
-  // What the nodes say of the address, and their logs.
+  // The status of the address on the nodes, and their logs.
   std::string said() const;
 
   // --- faults. `program`: "vipd" or "etcd"
@@ -62,7 +62,7 @@ class VipSegment {
   Heal freeze(unsigned node) const;
   // The cable; the link of a node in a container has no carrier then.
   Heal unplug(unsigned node);
-  // What is sent goes nowhere, and the link looks as it should.
+  // Frames are dropped in this direction while the link stays up.
   enum class Way { kBoth, kFromNode, kToNode };
   Heal cutOff(unsigned node, Way way);
 

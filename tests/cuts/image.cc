@@ -39,7 +39,7 @@ void readAt(int fd, uint64_t offset, kj::ArrayPtr<kj::byte> into) {
   }
 }
 
-// What is no hole of it, in pieces with their offsets in the part.
+// Visits the data of a part without its holes, in pieces with their offsets in the part.
 void forEachPiece(const std::string& image, const Part& part,
                   const std::function<void(uint64_t offset, std::string_view bytes)>& each) {
   constexpr off_t kPiece = 1 << 20;
@@ -130,7 +130,7 @@ LoopDevice::LoopDevice(const std::string& image, uint64_t offset, uint64_t size)
     if (ioctl(fd, LOOP_CONFIGURE, &config) == 0) return;
     if (errno != EBUSY && errno != ENXIO) KJ_FAIL_SYSCALL("LOOP_CONFIGURE", errno, path.c_str());
   }
-  KJ_FAIL_REQUIRE("all loop devices are taken");
+  KJ_FAIL_REQUIRE("all loop devices are in use");
 }
 
 bool isAllZeros(const std::string& image, const Part& part) {

@@ -1,5 +1,5 @@
-// What is on the image of a disk, read by the code that a boot reads it with. Everything throws
-// when it is not as that code needs it.
+// Reads the image of a disk with the code that a boot uses. Every function throws when the image is
+// not as that code needs it.
 #pragma once
 
 #include <kj/io.h>
@@ -20,7 +20,7 @@ struct Part {
 
 std::string bytesOf(const std::string& image, uint64_t offset, size_t size);
 
-// None: there is no table in force, or no such name in it.
+// None: there is no valid table, or no such name in it.
 kj::Maybe<gpt::Table> tableOf(const std::string& image);
 kj::Maybe<Part> findPart(const std::string& image, const std::string& name);
 Part part(const std::string& image, const std::string& name);

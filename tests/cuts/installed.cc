@@ -91,8 +91,8 @@ std::string stateOfInstallation(const std::string& image, const Installation& wh
     installed = found.installed;
     untouched = !found.unknownData && found.table == nullptr;
     if (installed != install::Installed::kYes) {
-      KJ_IF_MAYBE (why, install::worthKeeping(found)) {
-        KJ_FAIL_REQUIRE("it cannot be installed again", *why);
+      KJ_IF_MAYBE (obstacle, install::worthKeeping(found)) {
+        KJ_FAIL_REQUIRE("it cannot be installed again", *obstacle);
       }
       return untouched ? "untouched" : "unfinished";
     }

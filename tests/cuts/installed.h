@@ -1,5 +1,4 @@
-// Whether a disk that power was cut at is one that a machine starts from, or one that it may be
-// installed on.
+// Checks that a machine starts from a disk after a power cut, or can be installed on it.
 #pragma once
 
 #include <map>

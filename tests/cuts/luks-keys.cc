@@ -9,7 +9,7 @@
 namespace talos::cuts {
 namespace {
 
-constexpr double kPatience = 600;  // of one derivation, beside emulated machines
+constexpr double kTimeout = 600;  // of one derivation, beside emulated machines
 // The header, and what cryptsetup wants behind it.
 constexpr uint64_t kTried = kEmptyHead + (1u << 20);
 
@@ -25,14 +25,14 @@ bool LuksKeys::opens(const std::string& passphrase) {
   std::ofstream(path, std::ios::binary) << passphrase;
   auto said = harness::run(
       {"/usr/sbin/cryptsetup", "open", "--test-passphrase", "--key-file", path, copy.path()},
-      kPatience);
+      kTimeout);
   return it->second = said.status == 0;
 }
 
 bool LuksKeys::opensWithOneOf(const machined::VolumeSettings& settings) {
   for (auto& key : settings.keys) {
-    auto words = key.passphrase.asChars();
-    if (opens(std::string(words.begin(), words.size()))) return true;
+    auto command = key.passphrase.asChars();
+    if (opens(std::string(command.begin(), command.size()))) return true;
   }
   return false;
 }

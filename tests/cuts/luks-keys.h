@@ -1,5 +1,5 @@
-// Which passphrases open the LUKS2 volume that a cut leaves, by Debian's cryptsetup on a copy. What
-// was tried with the same header is not tried again: deriving a key takes long.
+// Tries passphrases on the LUKS2 volume that a cut leaves, with Debian's cryptsetup on a copy. A
+// passphrase is tried once with the same header: deriving a key takes long.
 #pragma once
 
 #include <map>

@@ -68,8 +68,8 @@ unsigned cutsToMake(unsigned few) {
 
 std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& windows,
                               unsigned count) {
-  constexpr size_t kEdge = 24;  // where most is decided
-  std::vector<CutAt> edges, all, cuts;
+  constexpr size_t kNearEnd = 24;  // where most is decided
+  std::vector<CutAt> ends, all, cuts;
   for (size_t i = 0; i < windows.size(); ++i) {
     auto& window = windows[i];
     std::vector<CutAt> writes;
@@ -78,13 +78,13 @@ std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& w
     }
     all.insert(all.end(), writes.begin(), writes.end());
     for (size_t w = 0; w < writes.size(); ++w) {
-      if (w < kEdge || w + kEdge >= writes.size()) edges.push_back(writes[w]);
+      if (w < kNearEnd || w + kNearEnd >= writes.size()) ends.push_back(writes[w]);
     }
     if (window.answered) cuts.push_back({i, window.end, Replay::When::kBefore, 0});
   }
   KJ_REQUIRE(!all.empty(), "nothing was written");
   std::mt19937_64 chance(std::random_device{}());
-  for (auto* from : {&edges, &all}) {
+  for (auto* from : {&ends, &all}) {
     auto until = from == &all ? count : (count + cuts.size()) / 2;
     while (cuts.size() < until) {
       std::shuffle(from->begin(), from->end(), chance);

@@ -12,15 +12,16 @@
 
 namespace talos::cuts {
 
-// Begins it; ends it with the object. Throws when that is refused. When the test has failed, the
-// log is kept beside the test program, which says so: the failures name the events and the seeds.
+// Starts it; stops it with the object. Throws when that is refused. When the test has failed, the
+// log is kept beside the test program and its path printed: the failures name the events and the
+// seeds.
 class Recording {
  public:
   Recording(const VolatileCluster& cluster, const std::string& node);
   ~Recording();
   Recording(const Recording&) = delete;
 
-  // How many events it has: what was done before is among them, what is done from now on is not.
+  // The number of events so far.
   size_t position();
   // Throws when it had ended before, at its limit or because there was no more room: it is not
   // whole then.
@@ -62,7 +63,7 @@ unsigned cutsToMake(unsigned few);
 std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& windows,
                               unsigned count);
 
-// What became of them, for those who read the log of the test.
+// Counts the outcomes of cuts and prints them to the log of the test.
 class Outcomes {
  public:
   explicit Outcomes(std::string operation) : operation(std::move(operation)) {}

@@ -34,7 +34,7 @@ struct Machine {
       exports.push_back(&disks.add(kj::heap<disk::FileMedium>(kj::AutoCloseFd(fd))));
     }
   }
-  // Whether it changes a disk.
+  // True if it changes a disk.
   bool step() {
     auto& disk = *exports[chance() % 2];
     uint64_t first = chance() % (kSectors - 8), count = 1 + chance() % 8;
@@ -131,8 +131,7 @@ TEST(Recording, EndsWhenItIsFullOrStopped) {
   for (unsigned i = 0; i < 40; ++i) machine.step();
   auto recording = machine.disks.recording();
   EXPECT_FALSE(recording.running);
-  EXPECT_EQ(std::string(recording.problem.cStr()),
-            full + " would have more than 0 MiB");
+  EXPECT_EQ(std::string(recording.problem.cStr()), full + " would have more than 0 MiB");
   EXPECT_LE(recording.bytes, 96u << 10);
   Replay replay(it.scope, full, scratch.path());
   EXPECT_EQ(replay.events(), recording.events);

@@ -22,7 +22,7 @@ kj::AutoCloseFd makeFile(kj::StringPtr path) {
   if (fd >= 0) return kj::AutoCloseFd(fd);
   if (errno == EEXIST) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str(path, " is there already; remove it or choose another file"));
+         kj::str(path, " exists; remove it or choose another file"));
   }
   fail(ErrorKind::kFailedPrecondition, kj::str("cannot create ", path, ": ", strerror(errno)));
 }

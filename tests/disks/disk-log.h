@@ -1,13 +1,13 @@
-// A recording of all that a machine does to its disks: what was on them when it began, and every
-// write and every flush since, in their order. Of it what a power cut leaves can be made for any
-// write that it has (tests/cuts), as often as wanted, without the machine.
+// Writes a recording of a machine's disks: their content at its start, and every write and flush
+// since, in their order. From it the disks can be made as a power cut at any of the writes leaves
+// them (tests/cuts), as often as wanted, without the machine.
 //
 // The file is a LogHead, then records, each a LogRecord and, of kContent and kWrite, `length`
 // bytes; numbers are those of the host's processor. First comes a kDisk for each disk, then a
-// kContent for what of them is not zero; then what happened. An operation is in it when it has been
-// done and before it is answered. A file that was cut off is good up to its last whole record.
+// kContent for each piece that is not zero; then the operations. An operation is recorded after it
+// was done and before it is answered. A truncated file is valid up to its last whole record.
 //
-// It holds all that the disks hold, secrets among it: its mode is 0600.
+// It contains the content of the disks, with secrets: its mode is 0600.
 #pragma once
 
 #include <kj/io.h>
@@ -33,7 +33,7 @@ struct LogRecord {
 
 class DiskLog {
  public:
-  // Makes the file. FailedPrecondition when it is there already.
+  // Creates the file. FailedPrecondition when it exists.
   DiskLog(kj::StringPtr path, uint64_t limit);
   KJ_DISALLOW_COPY_AND_MOVE(DiskLog);
 
@@ -45,9 +45,10 @@ class DiskLog {
     return {.path = path, .problem = problem, .events = events, .writes = writes, .bytes = bytes};
   }
 
-  // At the begin, before anything else; ResourceExhausted when it is more than the limit.
+  // Called first; ResourceExhausted when the content is larger than the limit.
   void addDisks(kj::ArrayPtr<Medium*> media);
-  // Never throw: what cannot be recorded ends the recording, with a problem, and the disk goes on.
+  // Never throws: an operation that cannot be recorded ends the recording, with a problem; the disk
+  // continues.
   void add(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes = nullptr) noexcept;
 
  private:

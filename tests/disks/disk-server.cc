@@ -74,7 +74,7 @@ class Run final : public kj::Refcounted {
 
 }  // namespace
 
-// What runs on the server's thread.
+// The part that runs on the server's thread.
 class DiskServer::Service final : private kj::TaskSet::ErrorHandler {
  public:
   Service(kj::AsyncIoContext& io, kj::Own<kj::ConnectionReceiver> receiver)

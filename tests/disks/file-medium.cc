@@ -19,7 +19,7 @@ namespace {
        kj::str("cannot ", what, " the file of a disk: ", strerror(errno)));
 }
 
-// What of it is done; nothing when a signal came between.
+// The number of bytes done; 0 after a signal.
 size_t step(ssize_t n, kj::StringPtr what) {
   if (n < 0 && errno != EINTR) failed(what);
   return n < 0 ? 0 : n;
@@ -59,7 +59,7 @@ void FileMedium::zero(uint64_t offset, uint64_t length) {
                    static_cast<off_t>(length)) < 0) {
     if (errno == EINTR) continue;
     if (errno != EOPNOTSUPP) failed("zero");
-    // A file system without holes.
+    // The file system does not support holes.
     for (uint64_t done = 0; done < length; done += kBlock) {
       write(offset + done, kj::arrayPtr(zeros, kj::min(length - done, kBlock)));
     }
@@ -71,7 +71,7 @@ kj::Maybe<Range> FileMedium::content(Range range) {
   off_t begin = lseek(file, static_cast<off_t>(range.begin), SEEK_DATA);
   if (begin < 0) {
     if (errno == ENXIO) return nullptr;  // nothing but a hole follows
-    if (errno == EINVAL) return range;   // a file system that cannot tell
+    if (errno == EINVAL) return range;   // a file system without SEEK_DATA
     failed("look into");
   }
   if (static_cast<uint64_t>(begin) >= range.end) return nullptr;

@@ -81,7 +81,7 @@ class MachineDisks::Disk final : public Export {
       machine.note(record, bytes);
       return kj::READY_NOW;
     }
-    // Nobody is told whether this one fails.
+    // This one is not answered, so its failure is not reported.
     auto failed = kj::runCatchingExceptions([&] { perform(false); });
     auto armed = kj::mv(KJ_ASSERT_NONNULL(machine.armed));
     machine.armed = nullptr;
@@ -128,7 +128,7 @@ void MachineDisks::record(kj::StringPtr path, uint64_t limit) {
   };
   KJ_ON_SCOPE_FAILURE(log = nullptr);
   auto& made = log.emplace(path, limit);
-  // It holds what is on the disks, and nobody would look for it.
+  // It holds the content of the disks, so it must not be left over.
   KJ_ON_SCOPE_FAILURE(unlink(path.cStr()));
   made.addDisks(media);
   recordingNow = true;
@@ -160,7 +160,7 @@ void MachineDisks::note(const LogRecord& record, kj::ArrayPtr<const kj::byte> by
 bool MachineDisks::countsDown() {
   KJ_IF_MAYBE (it, armed) {
     if (it->fulfiller->isWaiting()) return --it->left == 0;
-    armed = nullptr;  // whoever wanted it has gone
+    armed = nullptr;  // the caller has dropped it
   }
   return false;
 }

@@ -17,14 +17,14 @@ constexpr uint16_t kRead = 0, kWrite = 1, kDisconnect = 2, kFlush = 3, kTrim = 4
 constexpr uint32_t kInvalid = 22, kNoSpace = 28;
 
 // A machine with two disks and a client of each.
-struct World {
+struct Testbed {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   MachineDisks disks;
   kj::Vector<MemoryMedium*> media;
   kj::Vector<kj::Own<NbdClient>> clients;
 
-  explicit World(size_t count = 1) {
+  explicit Testbed(size_t count = 1) {
     for (size_t i = 0; i < count; ++i) {
       auto medium = kj::heap<MemoryMedium>(16 * kSector);
       media.add(medium.get());
@@ -60,8 +60,8 @@ struct World {
 // Catches: a handshake that QEMU does not understand, unknown options that end it, a size or flags
 // that are not the disk's.
 TEST(Nbd, Negotiation) {
-  World world;
-  auto& it = world.client();
+  Testbed bed;
+  auto& it = bed.client();
   EXPECT_EQ(it.take(18), "4e42444d4147494349484156454f50540003");
   it.send("00000003");
   it.send(
@@ -132,8 +132,8 @@ TEST(Nbd, Negotiation) {
 // Catches: a request that reaches beyond the disk or is done in part, a payload that is taken for
 // the next request, a flag that nobody knows accepted.
 TEST(Nbd, RequestsAndRefusals) {
-  World world;
-  auto& it = world.client();
+  Testbed bed;
+  auto& it = bed.client();
   it.negotiate();
   EXPECT_EQ(it.ask(kWrite, 0, kSector, std::string(kSector, 'a')), 0);
   EXPECT_EQ(it.ask(kWrite, 15 * kSector, 2 * kSector, std::string(2 * kSector, 'b')), kNoSpace);
@@ -150,7 +150,7 @@ TEST(Nbd, RequestsAndRefusals) {
   EXPECT_EQ(it.ask(kFlush, 0, 0), 0);
   EXPECT_EQ(it.ask(kRead, 0, kSector), 0);
   EXPECT_EQ(it.data, std::string(kSector, '\0'));
-  world.media[0]->full = true;
+  bed.media[0]->full = true;
   EXPECT_EQ(it.ask(kWrite, 0, kSector, std::string(kSector, 'a')), kNoSpace);
   it.request(kDisconnect, 0, 0);
   EXPECT_TRUE(it.ended());
@@ -158,95 +158,95 @@ TEST(Nbd, RequestsAndRefusals) {
 
 // Catches: what breaks the protocol and is answered all the same, or kept until memory is full.
 TEST(Nbd, AClientThatBreaksTheProtocolIsLeft) {
-  for (auto words : {"00000007", "00000002"}) {
-    World world;
-    world.client().send(words);
-    EXPECT_TRUE(world.client().ended()) << words;
+  for (auto bytes : {"00000007", "00000002"}) {
+    Testbed bed;
+    bed.client().send(bytes);
+    EXPECT_TRUE(bed.client().ended()) << bytes;
   }
-  for (auto words : {"4948415645000000"
+  for (auto bytes : {"4948415645000000"
                      "00000007"
                      "00000000",
                      "49484156454f5054"
                      "00000007"
                      "00010000"}) {
-    World world;
-    world.client().send("00000001");
-    world.client().send(words);
-    EXPECT_TRUE(world.client().ended()) << words;
+    Testbed bed;
+    bed.client().send("00000001");
+    bed.client().send(bytes);
+    EXPECT_TRUE(bed.client().ended()) << bytes;
   }
   {
-    World world;
-    world.client().negotiate();
-    world.client().request(kWrite, 0, kMostAtOnce + kSector);
-    EXPECT_TRUE(world.client().ended());
+    Testbed bed;
+    bed.client().negotiate();
+    bed.client().request(kWrite, 0, kMostAtOnce + kSector);
+    EXPECT_TRUE(bed.client().ended());
   }
-  World world;
-  world.client().negotiate();
-  world.client().send("2560951400000000000000000000000000000000000000000000000000000000");
-  EXPECT_TRUE(world.client().ended());
+  Testbed bed;
+  bed.client().negotiate();
+  bed.client().send("2560951400000000000000000000000000000000000000000000000000000000");
+  EXPECT_TRUE(bed.client().ended());
 }
 
 // Catches: a cut that comes too early or late, counts one disk alone or reads and flushes too;
 // anything that is answered or written afterwards.
 TEST(MachineDisks, AreCutAtTheWrite) {
-  World world(2);
-  for (size_t i : {0, 1}) world.client(i).negotiate();
+  Testbed bed(2);
+  for (size_t i : {0, 1}) bed.client(i).negotiate();
   auto write = [&](size_t i, uint64_t sector, char letter) {
-    return world.client(i).ask(kWrite, sector * kSector, kSector, std::string(kSector, letter));
+    return bed.client(i).ask(kWrite, sector * kSector, kSector, std::string(kSector, letter));
   };
   EXPECT_EQ(write(0, 0, 'a'), 0);
-  EXPECT_EQ(world.client(0).ask(kFlush, 0, 0), 0);
-  EXPECT_EQ(world.cut(4), "waiting");
+  EXPECT_EQ(bed.client(0).ask(kFlush, 0, 0), 0);
+  EXPECT_EQ(bed.cut(4), "waiting");
   EXPECT_EQ(write(0, 1, 'b'), 0);
-  EXPECT_EQ(world.client(0).ask(kFlush, 0, 0), 0);
-  EXPECT_EQ(world.client(1).ask(kRead, 0, kSector), 0);
+  EXPECT_EQ(bed.client(0).ask(kFlush, 0, 0), 0);
+  EXPECT_EQ(bed.client(1).ask(kRead, 0, kSector), 0);
   EXPECT_EQ(write(1, 0, 'c'), 0);
-  EXPECT_EQ(world.client(1).ask(kTrim, 0, kSector), 0);
-  EXPECT_EQ(world.answer(0), "waiting");
-  EXPECT_EQ(world.client(0).ask(kWrite, 2 * kSector, kSector, std::string(kSector, 'd'), 1),
+  EXPECT_EQ(bed.client(1).ask(kTrim, 0, kSector), 0);
+  EXPECT_EQ(bed.answer(0), "waiting");
+  EXPECT_EQ(bed.client(0).ask(kWrite, 2 * kSector, kSector, std::string(kSector, 'd'), 1),
             NbdClient::kSilence);
-  EXPECT_EQ(world.answer(0), "4: kept 0 of 3");
-  EXPECT_EQ(world.client(1).ask(kFlush, 0, 0), NbdClient::kSilence);
-  EXPECT_EQ(world.media[0]->bytes[0], 'a');
-  EXPECT_EQ(world.media[0]->bytes[kSector], 'b');
-  EXPECT_EQ(world.media[0]->bytes[2 * kSector], 0) << "not answered: its FUA promises nothing";
-  EXPECT_EQ(world.media[1]->bytes[0], 0);
-  EXPECT_EQ(world.cut(0), "its power was already cut");
+  EXPECT_EQ(bed.answer(0), "4: kept 0 of 3");
+  EXPECT_EQ(bed.client(1).ask(kFlush, 0, 0), NbdClient::kSilence);
+  EXPECT_EQ(bed.media[0]->bytes[0], 'a');
+  EXPECT_EQ(bed.media[0]->bytes[kSector], 'b');
+  EXPECT_EQ(bed.media[0]->bytes[2 * kSector], 0) << "not answered: its FUA promises nothing";
+  EXPECT_EQ(bed.media[1]->bytes[0], 0);
+  EXPECT_EQ(bed.cut(0), "its power was already cut");
 }
 
 // Catches: a cut of somebody who has gone, two that wait for each other's writes, one that waits
 // for ever.
 TEST(MachineDisks, OneCutIsWaitedForAtATime) {
-  World world;
-  auto& it = world.client();
+  Testbed bed;
+  auto& it = bed.client();
   it.negotiate();
   auto write = [&] { return it.ask(kWrite, 0, kSector, std::string(kSector, 'a')); };
-  EXPECT_EQ(world.cut(1), "waiting");
-  EXPECT_EQ(world.cut(1), "its power is already to be cut, at write 1 of another cut");
-  world.cuts.clear();
+  EXPECT_EQ(bed.cut(1), "waiting");
+  EXPECT_EQ(bed.cut(1), "its power is already to be cut, at write 1 of another cut");
+  bed.cuts.clear();
   EXPECT_EQ(write(), 0) << "dropped";
-  EXPECT_EQ(world.cut(2), "waiting");
+  EXPECT_EQ(bed.cut(2), "waiting");
   EXPECT_EQ(write(), 0);
-  EXPECT_FALSE(world.disks.isOff());
-  EXPECT_EQ(world.cut(0), "0: kept 0 of 2");
-  EXPECT_EQ(world.answer(2), "its power was cut before that write");
-  EXPECT_TRUE(world.disks.isOff());
+  EXPECT_FALSE(bed.disks.isOff());
+  EXPECT_EQ(bed.cut(0), "0: kept 0 of 2");
+  EXPECT_EQ(bed.answer(2), "its power was cut before that write");
+  EXPECT_TRUE(bed.disks.isOff());
 }
 
 // Catches: a cut that cannot be repeated, disks that fail alike, a count that is not what was left.
 TEST(MachineDisks, ASeedRepeatsACut) {
   auto after = [](uint64_t seed) {
-    World world(2);
+    Testbed bed(2);
     std::string left;
     for (size_t i : {0, 1}) {
-      world.client(i).negotiate();
+      bed.client(i).negotiate();
       for (char sector = 0; sector < 16; sector += 2) {
-        world.client(i).ask(kWrite, sector * kSector, 2 * kSector, std::string(2 * kSector, 'a'));
+        bed.client(i).ask(kWrite, sector * kSector, 2 * kSector, std::string(2 * kSector, 'a'));
       }
     }
-    left += world.cut(0, seed) + " ";
+    left += bed.cut(0, seed) + " ";
     unsigned kept = 0;
-    for (auto medium : world.media) {
+    for (auto medium : bed.media) {
       for (size_t i = 0; i < medium->bytes.size(); i += kSector) {
         left += medium->bytes[i] == 0 ? '.' : 'a';
         kept += i % (2 * kSector) == 0 && medium->bytes[i] != 0;

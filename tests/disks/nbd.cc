@@ -87,7 +87,7 @@ Request parse(Bytes bytes) {
           .length = number<uint32_t>(bytes, 24)};
 }
 
-// Whether it can be done at all.
+// The error of a request that cannot be served.
 Failure check(const Request& request, uint64_t size) {
   bool reads = request.command == Command::kRead, writes = request.command == Command::kWrite;
   bool zeroes = request.command == Command::kWriteZeroes, trims = request.command == Command::kTrim;
@@ -196,7 +196,7 @@ class Session {
 
   kj::Promise<void> answer(const Request& request) {
     bool writes = request.command == Command::kWrite, reads = request.command == Command::kRead;
-    // What cannot be skipped cannot be answered either.
+    // A payload that is too long is not skipped: the connection ends.
     if (writes && request.length > kMostAtOnce) broken("a write is too long");
     auto failure = check(request, served().size());
     bool carries = writes || (reads && failure == Failure::kNone);
@@ -215,7 +215,7 @@ class Session {
     return kj::evalNow([&] { return start(request, data); })
         .then([] { return Failure::kNone; },
               [](kj::Exception&& e) {
-                log::error("cannot do what the client of a disk wants", {{"error", messageOf(e)}});
+                log::error("request of an NBD client failed", {{"error", messageOf(e)}});
                 bool full = kindOf(e) == ErrorKind::kResourceExhausted;
                 return full ? Failure::kNoSpace : Failure::kIo;
               });

@@ -2,8 +2,8 @@
 // negotiation, fixed, of an export by its name, then requests, answered in their order.
 // https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md
 //
-// The client is QEMU, which a guest may have taken over, so nothing that it sends costs more than
-// kMostAtOnce bytes or reaches beyond the export; what breaks the protocol ends the connection.
+// The client is QEMU, which a guest may have taken over, so no request costs more than kMostAtOnce
+// bytes or reaches beyond the export; a violation of the protocol ends the connection.
 #pragma once
 
 #include <kj/async-io.h>
@@ -11,12 +11,12 @@
 
 namespace talos::disk {
 
-// Of one request; the client is told. What QEMU keeps to by itself.
+// The limit of one request, which is announced to the client. QEMU's own limit is the same.
 constexpr uint32_t kMostAtOnce = 32 << 20;
 
-// What is served. Ranges are within it and consist of sectors. Operations that fail throw: the
-// client is told "no space" for kResourceExhausted, else "input/output error". One that does not
-// resolve is not answered, and what the client sends after it is not looked at.
+// A disk that is served. Ranges are within it and consist of sectors. Operations that fail throw:
+// the client gets "no space" for kResourceExhausted, else "input/output error". An operation that
+// does not resolve is not answered, and later requests of the client are not read.
 class Export {
  public:
   virtual ~Export() noexcept(false) = default;
@@ -32,7 +32,7 @@ class Export {
 // one.
 using FindExport = kj::Function<kj::Maybe<Export&>(kj::StringPtr name)>;
 
-// Until the client leaves. Throws what the client did wrong.
+// Resolves when the client disconnects. Rejects when it violates the protocol.
 kj::Promise<void> serveNbd(kj::AsyncIoStream& client, FindExport find);
 
 }  // namespace talos::disk

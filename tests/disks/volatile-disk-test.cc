@@ -122,16 +122,16 @@ TEST(VolatileDisk, FatesAreDrawnFromTheSeed) {
   unsigned whole = 0, lost = 0, torn = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     auto fates = of(seed);
-    unsigned tornHere = 0;
+    unsigned isTorn = 0;
     for (size_t i = 0; i < fates.size(); ++i) {
       ASSERT_LE(fates[i], lengths[i]);
       ASSERT_EQ(fates[i] % kSector, 0);
       whole += fates[i] == lengths[i];
       lost += fates[i] == 0;
-      tornHere += fates[i] > 0 && fates[i] < lengths[i];
+      isTorn += fates[i] > 0 && fates[i] < lengths[i];
     }
-    ASSERT_LE(tornHere, 1);
-    torn += tornHere;
+    ASSERT_LE(isTorn, 1);
+    torn += isTorn;
   }
   EXPECT_GT(whole, 1500);
   EXPECT_GT(lost, 1500);
@@ -145,19 +145,19 @@ struct Reference {
     std::vector<kj::byte> bytes;
     bool durable;
   };
-  std::vector<kj::byte> flushed, seen;
+  std::vector<kj::byte> flushed, observed;
   std::vector<Write> since;
 
-  explicit Reference(size_t size) : flushed(size), seen(size) {}
+  explicit Reference(size_t size) : flushed(size), observed(size) {}
   static void apply(std::vector<kj::byte>& to, const Write& write, size_t length) {
     std::copy_n(write.bytes.begin(), length, to.begin() + write.offset);
   }
   void write(Write it) {
-    apply(seen, it, it.bytes.size());
+    apply(observed, it, it.bytes.size());
     since.push_back(std::move(it));
   }
   void flush() {
-    flushed = seen;
+    flushed = observed;
     since.clear();
   }
   // The oldest volatile writes that are not among `fates` have been written back.
@@ -173,7 +173,7 @@ struct Reference {
         ++at;
       }
     }
-    seen = flushed;
+    observed = flushed;
     since.clear();
   }
 };
@@ -213,9 +213,9 @@ void compare(uint64_t seed, Medium& medium, size_t most) {
         reference.write({begin * kSector, std::move(bytes), durable});
       }
     }
-    std::vector<kj::byte> seen(medium.size());
-    disk.read(0, kj::arrayPtr(seen.data(), seen.size()));
-    ASSERT_EQ(seen, reference.seen) << "seed " << seed << ", step " << step;
+    std::vector<kj::byte> observed(medium.size());
+    disk.read(0, kj::arrayPtr(observed.data(), observed.size()));
+    ASSERT_EQ(observed, reference.observed) << "seed " << seed << ", step " << step;
   }
 }
 

@@ -1,12 +1,12 @@
-// A disk with a volatile write cache: what the machine sees of it, and what is left of it when its
-// power is cut.
+// A disk with a volatile write cache: serves a machine, and loses unflushed writes when its power
+// is cut.
 //
-// A write goes to the medium at once, and what was there before is remembered until the next flush.
-// So reading and flushing cost nothing, and however this process ends, nothing is lost: only cut()
-// takes back. It undoes the unflushed writes, the newest first, and then does again, in their
-// order, those that the disk had got round to. An older write never wins over a newer one on the
-// same sectors: a disk may leave out and reorder what is in its cache, but it has only the newest
-// of each sector.
+// A write goes to the medium at once, and the previous content is remembered until the next flush.
+// So reading and flushing cost nothing, and however this process exits, nothing is lost: only cut()
+// undoes writes. It undoes the unflushed ones, the newest first, and then repeats, in their order,
+// those that had reached the medium. An older write never overwrites a newer one on the same
+// sectors: a disk may drop and reorder writes in its cache, but it has only the newest of each
+// sector.
 //
 // What is remembered is bounded: beyond that the oldest writes count as flushed, as a disk writes
 // back when its cache is full. An operation that is larger than that by itself counts as flushed.
@@ -29,7 +29,7 @@ struct Range {
   uint64_t begin, end;
 };
 
-// What holds the bytes. Its operations throw, with kResourceExhausted when it is full.
+// The storage below. Its operations throw, with kResourceExhausted when it is full.
 class Medium {
  public:
   virtual ~Medium() noexcept(false) = default;
@@ -65,7 +65,7 @@ class VolatileDisk {
 
   // The lengths of the writes that a cut may lose, oldest first.
   kj::Array<uint64_t> unflushed() const;
-  // Loses of them what `fates` does not say has reached the medium; they are durable then.
+  // Loses them except for the parts that `fates` lets reach the medium; those are durable then.
   void cut(Fates fates);
 
  private:
@@ -73,7 +73,7 @@ class VolatileDisk {
     uint64_t offset;
     kj::Array<kj::byte> bytes;
   };
-  // What a range holds: zeros but for these.
+  // The content of a range: zeros except for these pieces.
   using Content = kj::Vector<Piece>;
   struct Done {
     uint64_t offset, length;

@@ -54,11 +54,11 @@ Cluster::Cluster(const std::string& name, const std::vector<std::string>& create
     arguments.insert(arguments.end(), {"--provisioner", "qemu"});
   }
   arguments.insert(arguments.end(), createFlags.begin(), createFlags.end());
-  // Tests of what is no business of etcd's are over sooner without it.
-  bool says = std::any_of(createFlags.begin(), createFlags.end(),
-                          [](auto& flag) { return flag.starts_with("--bootstrap"); });
-  if (!says) arguments.push_back("--bootstrap=false");
-  // Nor do most have a registry. Nothing is merged into the user's kubeconfig.
+  // Tests that do not need etcd are faster without it.
+  bool hasBootstrap = std::any_of(createFlags.begin(), createFlags.end(),
+                                  [](auto& flag) { return flag.starts_with("--bootstrap"); });
+  if (!hasBootstrap) arguments.push_back("--bootstrap=false");
+  // Most have no registry, either. Nothing is merged into the user's kubeconfig.
   bool waits = std::any_of(createFlags.begin(), createFlags.end(),
                            [](auto& flag) { return flag.starts_with("--wait-kubernetes"); });
   if (!waits) arguments.push_back("--wait-kubernetes=false");
@@ -71,10 +71,10 @@ Cluster::Cluster(const std::string& name, const std::vector<std::string>& create
             "\n--- " + entry.path().filename().string() + "\n" + tail(slurp(entry.path()), 3000);
       }
     }
-    auto words = created.out + created.err + consoles;
+    auto output = created.out + created.err + consoles;
     talosctl({"cluster", "destroy"}, 60);
     std::filesystem::remove_all(scratch);
-    KJ_FAIL_REQUIRE("the cluster did not come up", words.c_str());
+    KJ_FAIL_REQUIRE("the cluster did not come up", output.c_str());
   }
 }
 
@@ -85,16 +85,16 @@ Cluster::~Cluster() {
 }
 
 std::vector<std::string> Cluster::command(std::vector<std::string> arguments) const {
-  std::vector<std::string> words = {talosctlPath(), "--talosconfig", talosconfig()};
+  std::vector<std::string> command = {talosctlPath(), "--talosconfig", talosconfig()};
   bool cluster = !arguments.empty() && arguments[0] == "cluster";
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), arguments.begin(), arguments.end());
   if (cluster) {
-    for (auto& word :
+    for (auto& argument :
          {std::string("--name"), name, std::string("--state"), scratch + "/clusters"}) {
-      words.push_back(word);
+      command.push_back(argument);
     }
   }
-  return words;
+  return command;
 }
 
 Result Cluster::talosctl(std::vector<std::string> arguments, double deadlineSeconds) const {
@@ -103,9 +103,9 @@ Result Cluster::talosctl(std::vector<std::string> arguments, double deadlineSeco
 
 std::string Cluster::ok(std::vector<std::string> arguments, double deadlineSeconds) const {
   auto result = talosctl(arguments, deadlineSeconds);
-  std::string words;
-  for (auto& argument : arguments) words += argument + " ";
-  EXPECT_EQ(result.status, 0) << "talosctl " << words << "\n" << result.out << result.err;
+  std::string shown;
+  for (auto& argument : arguments) shown += argument + " ";
+  EXPECT_EQ(result.status, 0) << "talosctl " << shown << "\n" << result.out << result.err;
   return result.out;
 }
 
@@ -137,7 +137,7 @@ pid_t Cluster::supervisor() const {
   KJ_FAIL_REQUIRE("the cluster has no supervisor", name.c_str());
 }
 
-// By the supervisor's log; its last line counts.
+// From the last line in the supervisor's log.
 pid_t Cluster::process(const std::string& nodeName) const {
   auto log = slurp(stateFolder() + "/supervisor.log");
   std::regex line("message=\"node started\" node=" + nodeName + " pid=([0-9]+)");
@@ -148,8 +148,8 @@ pid_t Cluster::process(const std::string& nodeName) const {
   return pid;
 }
 
-// Below the node's process 1. The first of its name on the way down: what a program has started
-// may bear its name, too.
+// A descendant of the node's process 1, the topmost of this name: a program may start others of the
+// same name.
 pid_t Cluster::program(const std::string& nodeName, const std::string& program) const {
   auto process1 = process(nodeName);
   if (process1 <= 0) return 0;

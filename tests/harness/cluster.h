@@ -17,7 +17,7 @@ class Cluster {
  public:
   static constexpr const char* kFirst = "10.5.0.2";
 
-  // Throws with talosctl's words and the consoles' tails when the cluster does not come up.
+  // Throws with talosctl's output and the ends of the consoles when the cluster does not come up.
   explicit Cluster(const std::string& name,
                    const std::vector<std::string>& createFlags = {"--masters", "1", "--workers",
                                                                   "0", "--memory", "512"},
@@ -31,8 +31,7 @@ class Cluster {
   // Fails the test when the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
 
-  // Whether this node (none named: the first one) has run its boot sequence to the end, in this
-  // boot.
+  // True when this node (by default the first one) has finished its boot sequence, in this boot.
   bool booted(const std::string& node = kFirst) const;
 
   const std::string& folder() const { return scratch; }
@@ -44,17 +43,17 @@ class Cluster {
   // The loopback address that leads to a node's port 50000.
   std::string endpoint(const std::string& node = kFirst) const;
 
-  // Of the process that owns the cluster's network namespace.
+  // The process that owns the cluster's network namespace.
   pid_t supervisor() const;
 
-  // The process that the node of this name stands and falls with: a container's process 1, or QEMU.
+  // The main process of the node of this name: a container's process 1, or QEMU.
   pid_t process(const std::string& nodeName) const;
 
   // The process of a node in a container whose program has this name ("vipd", "kube-apiserver"),
   // whatever container of the node it is in; 0 when none runs.
   pid_t program(const std::string& nodeName, const std::string& program) const;
 
-  // The one of these addresses whose etcd leads, as it says itself; empty: none is known.
+  // The one of these addresses whose etcd reports that it leads; empty: none is known.
   std::string etcdLeader(const std::vector<std::string>& addresses) const;
 
   // Main process of a service, 0 when it does not run; "machined" is the brain.
@@ -65,9 +64,9 @@ class Cluster {
   Result created;
 };
 
-// Whether in a table of `talosctl services` nothing is still to come: every service is Running and
-// healthy, or without a health check. Where nobody bootstrapped, etcd waits for it, and nothing
-// more is to come either; nor of the kubelet, whose image most tests have nowhere.
+// True when every service in a table of `talosctl services` is Running and healthy, or without a
+// health check. An etcd that waits for its bootstrap, and a kubelet, whose image most tests do not
+// have, count as up.
 bool allServicesUp(const std::string& table);
 
 // The talosctl under test: $TALOSCTL, set by ctest.

@@ -16,8 +16,8 @@ void runForeignClient(const Cluster& cluster, const std::string& names, const st
                      "TALOSCONFIG=" + cluster.talosconfig(), "TALOSCTL=" + talosctlPath()}) {
     environment.push_back(each);
   }
-  auto patience = std::to_string(static_cast<unsigned>(seconds * 5 / 6)) + "s";
-  auto result = run({foreignClient(), "-test.v", "-test.run", names, "-test.timeout", patience},
+  auto timeout = std::to_string(static_cast<unsigned>(seconds * 5 / 6)) + "s";
+  auto result = run({foreignClient(), "-test.v", "-test.run", names, "-test.timeout", timeout},
                     seconds, environment);
   EXPECT_EQ(0, result.status) << result.out << result.err;
   EXPECT_TRUE(contains(result.out, "--- PASS")) << "no test has run: " << result.out;

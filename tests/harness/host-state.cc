@@ -61,7 +61,7 @@ bool isCompared(const std::string& name) {
   return true;
 }
 
-// What cannot be read or is gone meanwhile does not hide the rest.
+// Skips folders that cannot be read or have disappeared.
 template <typename Visit>
 void eachFile(const fs::path& folder, Visit&& visit) {
   std::error_code error;

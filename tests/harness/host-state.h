@@ -1,8 +1,8 @@
-// What a node must not change of its host, as it is at one moment: kernel parameters, addresses and
+// A snapshot of the state of the host that a node must not change: kernel parameters, addresses and
 // routes, mounts, modules, limits of cgroups, the clock.
 //
-// Left out is what changes by itself (counters). Of parameters and limits only those are compared
-// that were there before and are there after: others make and remove cgroups meanwhile.
+// Counters are left out. Only those parameters and limits are compared that exist before and after:
+// other programs create and remove cgroups meanwhile.
 #pragma once
 
 #include <kj/common.h>

@@ -30,9 +30,9 @@ Child start(const std::vector<std::string>& argv, const std::vector<std::string>
   int out[2], err[2];
   KJ_SYSCALL(pipe2(out, O_CLOEXEC));
   KJ_SYSCALL(pipe2(err, O_CLOEXEC));
-  std::vector<char*> words;
-  for (auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+  std::vector<char*> arguments;
+  for (auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
   pid_t pid;
   KJ_SYSCALL(pid = fork());
   if (pid == 0) {
@@ -42,7 +42,7 @@ Child start(const std::vector<std::string>& argv, const std::vector<std::string>
     dup2(err[1], 2);
     signal(SIGPIPE, SIG_DFL);
     for (auto& entry : extra) putenv(const_cast<char*>(entry.c_str()));
-    execvp(words[0], words.data());
+    execvp(arguments[0], arguments.data());
     _exit(127);
   }
   close(out[1]);
@@ -72,8 +72,8 @@ Streams readSome(int& out, std::string& outText, int& err, std::string& errText,
   return Streams::kRead;
 }
 
-// What a program that has ended said last. All of that is in the pipes, so the clock counts only
-// when they are empty, or somebody else goes on writing: a grandchild may keep them open.
+// Reads the last output of a program that has exited. It is in the pipes, so the time limits matter
+// only when they are empty, or a grandchild keeps them open and goes on writing.
 void readTheRest(int& out, std::string& outText, int& err, std::string& errText) {
   constexpr double kGrandchild = 0.2, kAtMost = 10;
   auto begin = now();

@@ -20,7 +20,7 @@ struct Result {
 Result run(const std::vector<std::string>& argv, double deadlineSeconds = 60,
            const std::vector<std::string>& extraEnvironment = {});
 
-// A program that goes on while the test does something else (`logs -f`).
+// A program that runs while the test does something else (`logs -f`).
 class Background {
  public:
   explicit Background(const std::vector<std::string>& argv);
@@ -51,7 +51,7 @@ bool eventually(const std::function<bool()>& condition, double deadlineSeconds,
 // Every process, but this one, whose command line has this text.
 std::set<int> processesWith(const std::string& text);
 
-// What a file holds; empty when there is none.
+// The content of a file; empty when there is none.
 std::string slurp(const std::string& path);
 
 bool contains(const std::string& text, const std::string& part);

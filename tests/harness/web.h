@@ -1,8 +1,8 @@
-// A web server inside a local cluster's network that behaves as it is told, for each client: late,
-// slow, cut short, or something else than what was asked for.
+// A web server inside a local cluster's network that misbehaves on request, for each client: late,
+// slow, truncated, or with another body than requested.
 //
-// One thread that accepts, one for each connection; all end with the object. What it does is told
-// by data, so a test reads as a table.
+// One thread accepts, one serves each connection; all end with the object. Its behaviour is data,
+// so a test reads as a table.
 #pragma once
 
 #include <sys/types.h>
@@ -33,7 +33,7 @@ class Web {
   ~Web();
   Web(const Web&) = delete;
 
-  // What a client (an address; "" means all others) gets for any path from now on.
+  // Sets the answer to a client (an address; "" means all others) for any path from now on.
   void answer(const std::string& client, Manner manner, const std::string& body = "");
   // Requests of this client so far.
   int asked(const std::string& client) const;

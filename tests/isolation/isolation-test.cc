@@ -140,7 +140,7 @@ struct Isolation : public ::testing::Test {
                                            .bootId = "11111111-2222-4333-8444-555555555555",
                                            .cgroups = mounts});
     auto network = newNetwork();
-    auto devices = made.createNode("n", {.memory = kMemoryLimit, .milliCpus = 2000});
+    auto cgroupProcs = made.createNode("n", {.memory = kMemoryLimit, .milliCpus = 2000});
     kj::AutoCloseFd console(open((folder + "/out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600));
     kj::Vector<kj::String> environment;
     environment.add(kj::str("ISOLATION=1"));
@@ -149,7 +149,7 @@ struct Isolation : public ::testing::Test {
     auto launched = container::launch({.image = image,
                                        .hostname = "isolated",
                                        .steps = steps,
-                                       .cgroupDoors = devices,
+                                       .cgroupProcs = cgroupProcs,
                                        .network = network.get(),
                                        .console = console.get(),
                                        .environment = environment});

@@ -25,10 +25,10 @@
 namespace talos::container {
 namespace {
 
-// ms from clone to exec: some 20 on a busy machine. The supervisor waits, and answers nobody.
-constexpr int kPatience = 10000;
+// ms from clone to exec: some 20 on a busy machine. The supervisor answers nobody meanwhile.
+constexpr int kStartTimeout = 10000;
 
-// Where the child is; the parent makes words of it.
+// The step that the child is at; the parent describes it in words.
 enum class Stage : uint32_t {
   kParent,
   kNetwork,
@@ -64,7 +64,7 @@ struct Prepared {
   const char *image, *hostname, *program;
   size_t hostnameSize;
   kj::Vector<RawStep> steps;
-  kj::Vector<int> doors;
+  kj::Vector<int> cgroupProcs;
   kj::Vector<sock_filter> filter;
   kj::Vector<char*> environment;
   int network, console, report;
@@ -83,7 +83,7 @@ class Child {
     for (uint32_t i = 0; i < it.steps.size(); ++i) {
       const auto& step = it.steps[i];
       if (carryOut(step) == 0 || (step.optional && errno == ENOENT)) continue;
-      give(Stage::kStep, i);
+      fail(Stage::kStep, i);
     }
     enterRoot();
     check(sethostname(it.hostname, it.hostnameSize), Stage::kHostname);
@@ -94,14 +94,14 @@ class Child {
  private:
   const Prepared& it;
 
-  [[noreturn]] void give(Stage stage, uint32_t step = 0) {
+  [[noreturn]] void fail(Stage stage, uint32_t step = 0) {
     Report report{stage, step, errno};
     auto ignored = write(it.report, &report, sizeof report);
     (void)ignored;
     _exit(127);
   }
   void check(long result, Stage stage) {
-    if (result < 0) give(stage);
+    if (result < 0) fail(stage);
   }
 
   void dieWithParent() {
@@ -121,7 +121,7 @@ class Child {
 
   void enterNamespaces() {
     check(setns(it.network, CLONE_NEWNET), Stage::kNetwork);
-    for (int door : it.doors) check(write(door, "0", 1), Stage::kCgroup);
+    for (int procs : it.cgroupProcs) check(write(procs, "0", 1), Stage::kCgroup);
     // Its root is where this process is now, in each hierarchy.
     check(unshare(CLONE_NEWCGROUP), Stage::kCgroupNamespace);
   }
@@ -159,12 +159,13 @@ class Child {
     return -1;
   }
 
-  // The old root is stacked below the new one and let go. First out of a chroot, if the supervisor
-  // is in one: what is around it would stay, and could be reached.
+  // pivot_root stacks the old root below the new one, from where it is unmounted. Before that the
+  // child leaves the chroot of the supervisor, if there is one: the host's tree around it would
+  // stay mounted, and could be reached.
   void enterRoot() {
     int self = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     int root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (self < 0 || root < 0) give(Stage::kRoot);
+    if (self < 0 || root < 0) fail(Stage::kRoot);
     check(setns(self, CLONE_NEWNS), Stage::kRoot);
     check(fchdir(root), Stage::kRoot);
     check(syscall(SYS_pivot_root, ".", "."), Stage::kRoot);
@@ -177,7 +178,7 @@ class Child {
     for (int capability : droppedCapabilities()) {
       // EINVAL: this kernel does not have it.
       if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 && errno != EINVAL) {
-        give(Stage::kPrivilege);
+        fail(Stage::kPrivilege);
       }
     }
     check(syscall(SYS_setgroups, 0, nullptr), Stage::kPrivilege);
@@ -197,10 +198,11 @@ class Child {
     dup2(null, 0);
     dup2(it.console, 1);
     dup2(it.console, 2);
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the pipe to the parent too: its end is success
+    close_range(3, ~0U,
+                CLOSE_RANGE_CLOEXEC);  // closes the pipe to the parent too: that means success
     char* argv[] = {const_cast<char*>(it.program), nullptr};
     execve(it.program, argv, it.environment.begin());
-    give(Stage::kProgram);
+    fail(Stage::kProgram);
   }
 };
 
@@ -212,7 +214,7 @@ Prepared prepare(const Launch& what, int report) {
               .program = what.program.cStr(),
               .hostnameSize = what.hostname.size(),
               .steps = {},
-              .doors = {},
+              .cgroupProcs = {},
               .filter = systemCallFilter(),
               .environment = {},
               .network = what.network,
@@ -231,7 +233,7 @@ Prepared prepare(const Launch& what, int report) {
                          .device = step.device,
                          .optional = step.optional});
   }
-  for (auto& door : what.cgroupDoors) it.doors.add(door.get());
+  for (auto& procs : what.cgroupProcs) it.cgroupProcs.add(procs.get());
   for (auto& variable : what.environment) {
     it.environment.add(const_cast<char*>(variable.cStr()));
   }
@@ -239,7 +241,7 @@ Prepared prepare(const Launch& what, int report) {
   return it;
 }
 
-kj::String doing(const Report& report, const Launch& what) {
+kj::String describe(const Report& report, const Launch& what) {
   switch (report.stage) {
     case Stage::kParent:
       return kj::str("tie it to its supervisor");
@@ -267,20 +269,20 @@ kj::String doing(const Report& report, const Launch& what) {
   KJ_UNREACHABLE;
 }
 
-// Until the child runs its program, which closes the pipe. What went wrong, if something did.
+// Waits until the child runs its program, which closes the pipe. Returns the error, if any.
 kj::Maybe<kj::String> awaitProgram(int pipe, const Launch& what) {
   struct pollfd p = {pipe, POLLIN, 0};
   int ready;
   do {
-    ready = poll(&p, 1, kPatience);
+    ready = poll(&p, 1, kStartTimeout);
   } while (ready < 0 && errno == EINTR);
   auto cannot = kj::str("cannot start ", what.hostname, ": ");
   if (ready == 0) {
-    return kj::str(cannot, "its process 1 did not run within ", kPatience / 1000, " s");
+    return kj::str(cannot, "its process 1 did not run within ", kStartTimeout / 1000, " s");
   }
   Report report;
   if (read(pipe, &report, sizeof report) != sizeof report) return nullptr;
-  return kj::str(cannot, "cannot ", doing(report, what), ": ", strerror(report.error));
+  return kj::str(cannot, "cannot ", describe(report, what), ": ", strerror(report.error));
 }
 
 }  // namespace
@@ -307,11 +309,11 @@ Launched launch(const Launch& what) {
   Launched made{static_cast<int>(child), kj::AutoCloseFd(pidfd)};
   writing = nullptr;
   auto failure = awaitProgram(reading, what);
-  KJ_IF_MAYBE (why, failure) {
+  KJ_IF_MAYBE (error, failure) {
     syscall(SYS_pidfd_send_signal, made.pidfd.get(), SIGKILL, nullptr, 0);
     siginfo_t info;
     waitid(static_cast<idtype_t>(P_PIDFD), made.pidfd.get(), &info, WEXITED);
-    fail(ErrorKind::kFailedPrecondition, *why);
+    fail(ErrorKind::kFailedPrecondition, *error);
   }
   return made;
 }

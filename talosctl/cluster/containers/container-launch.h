@@ -2,17 +2,18 @@
 // network namespace is given), with the steps of container-plan.h done, the device filter and
 // limits of its cgroups in force, fewer capabilities and system calls, and the image as its root.
 //
-// Own code instead of crun or runc. What they would do for us is this file and its lists, of the
-// thirteen hundred lines of this folder about 600; the cgroups, the loop device and the network
+// This is our own code instead of crun or runc. They would replace this file and its lists, about
+// 600 of the thirteen hundred lines of this folder; the cgroups, the loop device and the network
 // would stay ours. crun does not run on hosts with v1 cgroups. runc is 10 MB of Go to ship or to
 // find on the host, wants a bundle and a state folder for each container, which somebody has to
 // clean up, and is not the parent that sees whether process 1 asked for a reboot or a power off. It
 // is slower too: beside a build, `runc run` of an empty container took 66 ms, `talosctl cluster
 // node start` 34 ms, of them 8 to 24 from clone to exec (make bench).
 //
-// Between clone and exec the child does system calls only, on memory that was ready before: it must
-// not allocate, because whatever lock another thread held is held in the child for ever. What fails
-// is told to the parent by number. The child dies with the thread that started it.
+// Between clone and exec the child makes system calls only, on memory that was prepared before: it
+// must not allocate, because a lock that another thread held at the clone stays locked in the
+// child. The child reports a failure to the parent by number. It dies with the thread that started
+// it.
 #pragma once
 
 #include <kj/io.h>
@@ -28,7 +29,7 @@ struct Launch {
   kj::StringPtr program = "/sbin/init";
   kj::StringPtr hostname;
   kj::ArrayPtr<const Step> steps;
-  kj::ArrayPtr<const kj::AutoCloseFd> cgroupDoors;  // node-cgroups.h
+  kj::ArrayPtr<const kj::AutoCloseFd> cgroupProcs;  // node-cgroups.h
   int network;                                      // network namespace
   int console;                                      // its stdout and stderr
   kj::ArrayPtr<const kj::String> environment;       // "A=b"
@@ -39,8 +40,8 @@ struct Launched {
   kj::AutoCloseFd pidfd;
 };
 
-// Returns when process 1 runs its program. Throws kFailedPrecondition saying what could not be done
-// and why.
+// Returns when process 1 runs its program. Throws kFailedPrecondition naming the step that failed
+// and the error.
 Launched launch(const Launch& what);
 
 }  // namespace talos::container

@@ -15,7 +15,8 @@
 namespace talos::cluster {
 namespace {
 
-// The kernel's limit of one string of an environment (MAX_ARG_STRLEN), less our own words.
+// The kernel's limit of one string of an environment (MAX_ARG_STRLEN), less the name of the
+// variable.
 constexpr size_t kLongestUserdata = (128 << 10) - 16;
 
 // A random UUID, as the kernel's own boot ids are.
@@ -116,13 +117,13 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, Network& network,
   kj::AutoCloseFd closing(console);
   auto inside =
       network.addContainer(launch.link, {.address = node.getAddress(), .mac = node.getMac()});
-  auto doors = cgroups.createNode(node.getName(),
-                                  {.memory = node.getMemory(), .milliCpus = node.getMilliCpus()});
+  auto cgroupProcs = cgroups.createNode(
+      node.getName(), {.memory = node.getMemory(), .milliCpus = node.getMilliCpus()});
   auto hostname = kj::str(node.getName());
   auto launched = container::launch({.image = launch.image,
                                      .hostname = hostname,
                                      .steps = steps,
-                                     .cgroupDoors = doors,
+                                     .cgroupProcs = cgroupProcs,
                                      .network = inside.get(),
                                      .console = console,
                                      .environment = environment});

@@ -4,7 +4,7 @@
 //
 // Process 1 ends by reboot(2), of which its parent sees a signal: SIGHUP for a reboot, SIGINT for a
 // power off. SIGTERM is its power button. A killed container loses no byte that it has written: the
-// page cache is the host's. That is where it is gentler than a power cut.
+// page cache is the host's. A power cut would be harder.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -24,7 +24,7 @@ struct ContainerLaunch {
   bool withoutConfig;
 };
 
-// Its STATE and EPHEMERAL, empty.
+// Creates its folders STATE and EPHEMERAL, empty.
 void makeContainerFolders(rpc::LocalNode::Reader node, kj::StringPtr stateFolder);
 
 // Everything that is passed in outlives the instance.

@@ -24,27 +24,27 @@ kj::Vector<Step> unifiedPlan() {
 }
 
 // What is on this path at the end: the last mount there, and with which flags.
-struct Seen {
+struct Mounted {
   std::string from;
   unsigned long flags = 0;
   int at = -1;
   bool optional = false;
 };
-Seen on(kj::ArrayPtr<const Step> steps, kj::StringPtr path) {
-  Seen seen;
+Mounted on(kj::ArrayPtr<const Step> steps, kj::StringPtr path) {
+  Mounted mounted;
   for (int i = 0; i < int(steps.size()); ++i) {
     auto& step = steps[i];
     if (step.kind != Step::Kind::kMount || step.path != path) continue;
     if (step.flags & MS_REMOUNT) {
-      seen.flags = step.flags;
+      mounted.flags = step.flags;
     } else {
-      seen.from = (step.type.size() > 0 ? step.type : step.source).cStr();
-      seen.flags = step.flags;
+      mounted.from = (step.type.size() > 0 ? step.type : step.source).cStr();
+      mounted.flags = step.flags;
     }
-    seen.at = i;
-    seen.optional = step.optional;
+    mounted.at = i;
+    mounted.optional = step.optional;
   }
-  return seen;
+  return mounted;
 }
 
 // Catches: a remount without MS_BIND, which is aimed at the file system, and so at the host's.

@@ -41,7 +41,7 @@ constexpr Link kLinks[] = {
 constexpr kj::StringPtr kReadOnly[] = {
     "proc/sys"_kj, "proc/bus"_kj, "proc/fs"_kj, "proc/irq"_kj, "proc/sysrq-trigger"_kj,
 };
-// What it must not see: memory, keys and timers of the host, and the addresses of its kernel.
+// Files that reveal memory, keys and timers of the host, or the addresses of its kernel.
 constexpr kj::StringPtr kHiddenFiles[] = {
     "proc/kcore"_kj,         "proc/keys"_kj,     "proc/timer_list"_kj,  "proc/sched_debug"_kj,
     "proc/latency_stats"_kj, "proc/kallsyms"_kj, "proc/kpagecount"_kj,  "proc/kpageflags"_kj,
@@ -52,8 +52,8 @@ constexpr kj::StringPtr kHiddenFolders[] = {
     "sys/kernel/tracing"_kj, "sys/kernel/security"_kj, "sys/fs/pstore"_kj, "sys/fs/bpf"_kj,
 };
 
-// The kubelet wants these of the machine and sets those that differ: a container has them as it
-// wants them, and the host keeps its own (kernel documentation, admin-guide/sysctl).
+// The kubelet expects these values and writes those that differ: a container shows them with the
+// expected value, and the host keeps its own (kernel documentation, admin-guide/sysctl).
 struct ShownSetting {
   kj::StringPtr path, value;
 };
@@ -66,8 +66,8 @@ constexpr ShownSetting kShownSettings[] = {
     {"kernel/keys/root_maxbytes"_kj, "25000000"_kj},
 };
 
-// What each of them reaches is not in any namespace: modules, the clock, ports and memory, the
-// kernel's log, suspend, security modules, accounting, audit, terminals, performance counters.
+// No namespace contains what they act on: modules, the clock, ports and memory, the kernel's log,
+// suspend, security modules, accounting, audit, terminals, performance counters.
 constexpr int kDropped[] = {
     CAP_SYS_MODULE,    CAP_SYS_TIME,       CAP_SYS_RAWIO, CAP_SYSLOG,    CAP_WAKE_ALARM,
     CAP_BLOCK_SUSPEND, CAP_MAC_OVERRIDE,   CAP_MAC_ADMIN, CAP_SYS_PACCT, CAP_AUDIT_CONTROL,

@@ -1,10 +1,9 @@
-// What a node in a container is made of, decided before anything is made: its mounts, devices,
-// masks and capabilities, as a list of steps that the launcher (container-launch.h) carries out in
-// the new namespaces, in order. Pure.
+// Plans the mounts, devices, masks and capabilities of a node in a container, as a list of steps
+// that the launcher (container-launch.h) carries out in the new namespaces, in order. Pure.
 //
-// Paths are relative to the new root, which is the image, read-only; sources of the host are
-// absolute. What the node can see of the host's kernel but must not change is read-only; what it
-// must not even see is covered: a file by an empty one, a folder by an empty folder.
+// Paths are relative to the new root, which is the image, read-only; sources on the host are
+// absolute. State of the host's kernel that the node may read but not change is mounted read-only;
+// what it must not read is covered: a file by an empty one, a folder by an empty folder.
 #pragma once
 
 #include <kj/string.h>
@@ -17,7 +16,7 @@ namespace talos::container {
 struct Step {
   enum class Kind {
     kMount,   // mount(source, path, type, flags, data)
-    kFolder,  // mkdir(path, mode); one that is there is fine
+    kFolder,  // mkdir(path, mode); an existing one is fine
     kDevice,  // mknod(path, mode, device)
     kLink,    // symlink(source, path)
     kFile,    // `source` is the new file's content
@@ -54,7 +53,7 @@ struct AllowedDevice {
 constexpr uint32_t kAnyMinor = ~0u;
 kj::ArrayPtr<const AllowedDevice> allowedDevices();
 
-// Capabilities that no process of a container can get: what they reach is the host's alone.
+// Capabilities that no process of a container can get: they act on the host.
 kj::ArrayPtr<const int> droppedCapabilities();
 
 }  // namespace talos::container

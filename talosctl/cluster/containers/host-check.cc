@@ -23,8 +23,8 @@ constexpr NamespaceKind kKinds[] = {
     {"uts"_kj, CLONE_NEWUTS}, {"ipc"_kj, CLONE_NEWIPC}, {"cgroup"_kj, CLONE_NEWCGROUP},
 };
 
-// In a child, which takes them with it.
-kj::Maybe<HostAbility::RefusedNamespace> tryNamespaces() {
+// In a child, so that they end with it.
+kj::Maybe<HostFeatures::RefusedNamespace> tryNamespaces() {
   int ends[2];
   KJ_SYSCALL(pipe(ends));
   pid_t child;
@@ -49,11 +49,11 @@ kj::Maybe<HostAbility::RefusedNamespace> tryNamespaces() {
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (n != sizeof failed) return nullptr;
-  return HostAbility::RefusedNamespace{kKinds[failed[0]].name, failed[1]};
+  return HostFeatures::RefusedNamespace{kKinds[failed[0]].name, failed[1]};
 }
 
-// The kernel looks for a module of it too. One that cannot be asked so is believed to have it: the
-// mount will tell.
+// The kernel looks for a module too. A kernel without fsopen(2) is believed to have it: the mount
+// will fail otherwise.
 bool hasFileSystem(const char* name) {
   long fd = syscall(SYS_fsopen, name, 1 /* FSOPEN_CLOEXEC */);
   if (fd < 0) return errno != ENODEV;
@@ -63,7 +63,7 @@ bool hasFileSystem(const char* name) {
 
 }  // namespace
 
-kj::Maybe<kj::String> whyNoContainers(const HostAbility& host) {
+kj::Maybe<kj::String> missingFeature(const HostFeatures& host) {
   auto no = [](kj::StringPtr what) {
     return kj::str("nodes in containers cannot run on this host: ", what);
   };
@@ -90,8 +90,8 @@ kj::Maybe<kj::String> whyNoContainers(const HostAbility& host) {
   return nullptr;
 }
 
-HostAbility probeHost() {
-  HostAbility host;
+HostFeatures probeHost() {
+  HostFeatures host;
   host.root = geteuid() == 0;
   if (!host.root) return host;  // nothing of the rest could be tried
   host.refused = tryNamespaces();

@@ -1,4 +1,4 @@
-// Whether this host can run containers, found out before anything is made.
+// Checks that this host can run nodes in containers, before anything is created.
 #pragma once
 
 #include <kj/string.h>
@@ -6,8 +6,8 @@
 
 namespace talos::container {
 
-// What is missing; the defaults are a host that has everything.
-struct HostAbility {
+// The features that nodes in containers need; by default the host has them all.
+struct HostFeatures {
   bool root = true;
   bool cgroup2 = true;  // alone, or beside v1
   bool loopDevices = true;
@@ -19,11 +19,12 @@ struct HostAbility {
   kj::Maybe<RefusedNamespace> refused = nullptr;
 };
 
-// What a user should know first, and what to do; none if containers can run. Pure.
-kj::Maybe<kj::String> whyNoContainers(const HostAbility& host);
+// The first missing feature and what to do about it, as a message; none if containers can run.
+// Pure.
+kj::Maybe<kj::String> missingFeature(const HostFeatures& host);
 
-// Tries it: namespaces in a child, file systems by asking the kernel for them. It makes nothing;
-// but a kernel that has a file system as a module loads it when it is asked, and keeps it.
-HostAbility probeHost();
+// Tries namespaces in a child, and asks the kernel for the file systems. It creates nothing; but a
+// kernel that has a file system as a module loads it when asked, and keeps it.
+HostFeatures probeHost();
 
 }  // namespace talos::container

@@ -40,7 +40,7 @@ kj::AutoCloseFd attach(kj::StringPtr image, kj::String& device) {
     if (ioctl(loop, LOOP_CONFIGURE, &config) == 0) return loop;
     if (errno != EBUSY) failToMount(image, device);
   }
-  failToMount(image, "all loop devices are taken");
+  failToMount(image, "all loop devices are in use");
 }
 
 }  // namespace

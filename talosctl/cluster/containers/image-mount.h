@@ -5,8 +5,8 @@
 
 namespace talos::container {
 
-// In the mount namespace of the caller: whoever has one of its own leaves nothing behind. Throws
-// kFailedPrecondition saying what this host lacks.
+// Mounts it in the mount namespace of the caller; with the namespace the mount ends. Throws
+// kFailedPrecondition naming the feature that this host lacks.
 void mountImage(kj::StringPtr image, kj::StringPtr folder);
 
 }  // namespace talos::container

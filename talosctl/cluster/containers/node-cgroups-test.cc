@@ -74,8 +74,8 @@ TEST_F(Hierarchies, LimitsAreAboveWhatTheNodeSees) {
   }
   write("memory/talos/c/n/memory.limit_in_bytes", "0");
   write("memory/talos/c/n/node/memory.limit_in_bytes", "0");
-  auto doors = cgroups.createNode("n", {.memory = 4096, .milliCpus = 1500});
-  EXPECT_EQ(doors.size(), 3);
+  auto procsFiles = cgroups.createNode("n", {.memory = 4096, .milliCpus = 1500});
+  EXPECT_EQ(procsFiles.size(), 3);
   EXPECT_STREQ(readFile(kj::str(folder, "/memory/talos/c/n/memory.limit_in_bytes")).cStr(), "4096");
   EXPECT_STREQ(readFile(kj::str(folder, "/memory/talos/c/n/node/memory.limit_in_bytes")).cStr(),
                "0");

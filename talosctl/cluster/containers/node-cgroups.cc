@@ -18,11 +18,11 @@ namespace talos::container {
 namespace {
 
 constexpr kj::StringPtr kTop = "talos"_kj, kInner = "node"_kj;
-constexpr int kKillPatience = 5000;  // ms until killed processes must be gone
-// ms until processes must be stopped. Whoever waits answers nobody meanwhile, and what the
-// cluster's supervisor shows is to be true within a second; the kernel needs less than one of them,
-// unless a process is in the middle of what cannot be interrupted.
-constexpr int kFreezePatience = 500;
+constexpr int kKillTimeout = 5000;  // ms until killed processes must have ended
+// ms until processes must be frozen. The supervisor answers nobody meanwhile, and the states that
+// it shows must be true within a second; the kernel needs less than one millisecond, unless a
+// process is in an uninterruptible system call.
+constexpr int kFreezeTimeout = 500;
 constexpr unsigned kPeriod = 100000;  // microseconds, of the CPU limit: the kernel's own default
 // The controllers of v1 that a node gets, in any grouping; `name=systemd` and the like are the
 // host's.
@@ -44,14 +44,14 @@ kj::Vector<kj::String> split(kj::StringPtr text, char at) {
   return parts;
 }
 
-bool isController(kj::StringPtr word) {
+bool isController(kj::StringPtr name) {
   for (auto known : kControllers) {
-    if (word == known) return true;
+    if (name == known) return true;
   }
   return false;
 }
 
-// Whether the kernel took it.
+// False when the kernel refused it, with errno.
 bool tryWrite(kj::StringPtr path, kj::StringPtr text) {
   int fd = open(path.cStr(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -75,25 +75,25 @@ void inherit(kj::StringPtr parent, kj::StringPtr child, kj::StringPtr name) {
   }
 }
 
-// Makes `path` below `root`, folder by folder, with what each needs to be of use. Again from the
-// beginning when another cluster's end takes the common folder away at the same time.
+// Creates `path` below `root`, folder by folder, with controllers enabled and cpusets filled.
+// Starts again when the end of another cluster removes the common folder at the same time.
 void makeCgroups(kj::StringPtr root, kj::StringPtr path, unsigned attempts = 100) {
-  auto here = kj::str(root);
+  auto parent = kj::str(root);
   for (auto& part : split(path, '/')) {
-    for (auto controller : kV2Controllers) {  // those that are there; on v1 there is no such file
-      tryWrite(kj::str(here, "/cgroup.subtree_control"), kj::str("+", controller));
+    for (auto controller : kV2Controllers) {  // those that exist; on v1 there is no such file
+      tryWrite(kj::str(parent, "/cgroup.subtree_control"), kj::str("+", controller));
     }
-    auto next = kj::str(here, "/", part);
+    auto next = kj::str(parent, "/", part);
     if (mkdir(next.cStr(), 0755) < 0 && errno != EEXIST) {
       if (errno == ENOENT && attempts > 1) return makeCgroups(root, path, attempts - 1);
       fail(ErrorKind::kFailedPrecondition,
            kj::str("cannot create the cgroup ", next, ": ", strerror(errno)));
     }
     for (auto name : {"cpuset.cpus"_kj, "cpuset.mems"_kj}) {
-      if (access(kj::str(here, "/cgroup.clone_children").cStr(), F_OK) == 0)
-        inherit(here, next, name);
+      if (access(kj::str(parent, "/cgroup.clone_children").cStr(), F_OK) == 0)
+        inherit(parent, next, name);
     }
-    here = kj::mv(next);
+    parent = kj::mv(next);
   }
 }
 
@@ -121,13 +121,13 @@ int64_t milliseconds() {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// Until a line of the v2 file says so: the kernel announces a change by POLLPRI. False at the
-// deadline.
-bool waitForEvent(kj::StringPtr path, kj::StringPtr line, int patience) {
+// Waits until the v2 file has this line: the kernel announces a change by POLLPRI. False at the
+// timeout.
+bool waitForEvent(kj::StringPtr path, kj::StringPtr line, int timeout) {
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return true;  // the cgroup is gone
   KJ_DEFER(close(fd));
-  auto until = milliseconds() + patience;
+  auto until = milliseconds() + timeout;
   for (;;) {
     char text[256];
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -146,12 +146,12 @@ bool waitForEvent(kj::StringPtr path, kj::StringPtr line, int patience) {
 CgroupLayout parseCgroups(kj::StringPtr mounts) {
   CgroupLayout layout;
   for (auto& line : split(mounts, '\n')) {
-    auto words = split(line, ' ');  // source, mount point, type, options
-    if (words.size() < 4) continue;
-    if (words[2] == "cgroup2" && layout.unified.size() == 0) layout.unified = kj::str(words[1]);
-    if (words[2] != "cgroup") continue;
+    auto fields = split(line, ' ');  // source, mount point, type, options
+    if (fields.size() < 4) continue;
+    if (fields[2] == "cgroup2" && layout.unified.size() == 0) layout.unified = kj::str(fields[1]);
+    if (fields[2] != "cgroup") continue;
     kj::Vector<kj::String> found;
-    for (auto& option : split(words[3], ',')) {
+    for (auto& option : split(fields[3], ',')) {
       if (isController(option)) found.add(kj::mv(option));
     }
     if (found.size() == 0) continue;
@@ -159,7 +159,7 @@ CgroupLayout parseCgroups(kj::StringPtr mounts) {
     bool known = false;
     for (auto& other : layout.v1) known = known || other.controllers == controllers;
     if (known) continue;
-    layout.v1.add(CgroupLayout::V1{kj::str(words[1]), kj::str(controllers), kj::str(controllers)});
+    layout.v1.add(CgroupLayout::V1{kj::str(fields[1]), kj::str(controllers), kj::str(controllers)});
   }
   return layout;
 }
@@ -202,22 +202,22 @@ void ClusterCgroups::create() {
 kj::Vector<kj::String> ClusterCgroups::unlimited() const {
   kj::Vector<kj::String> result;
   for (auto controller : {"cpu"_kj, "memory"_kj}) {
-    bool there = false;
+    bool found = false;
     for (auto& each : layout.v1) {
-      for (auto& word : split(each.controllers, ',')) there = there || word == controller;
+      for (auto& name : split(each.controllers, ',')) found = found || name == controller;
     }
     auto listed = tryReadFile(kj::str(layout.unified, "/cgroup.controllers")).orDefault(kj::str());
-    for (auto& word : split(listed, ' ')) {
-      // The last word has the newline.
-      there = there || word == controller || word == kj::str(controller, "\n");
+    for (auto& name : split(listed, ' ')) {
+      // The last one has the newline.
+      found = found || name == controller || name == kj::str(controller, "\n");
     }
-    if (!there) result.add(kj::str(controller));
+    if (!found) result.add(kj::str(controller));
   }
   return result;
 }
 
 kj::Vector<kj::AutoCloseFd> ClusterCgroups::createNode(kj::StringPtr node, const Limits& limits) {
-  kj::Vector<kj::AutoCloseFd> doors;
+  kj::Vector<kj::AutoCloseFd> procsFiles;
   auto quota = static_cast<uint64_t>(limits.milliCpus) * kPeriod / 1000;
   eachRoot([&](kj::StringPtr root) {
     makeCgroups(root, kj::str(name, "/", node, "/", kInner));
@@ -237,24 +237,24 @@ kj::Vector<kj::AutoCloseFd> ClusterCgroups::createNode(kj::StringPtr node, const
     auto procs = kj::str(root, "/", name, "/", node, "/", kInner, "/cgroup.procs");
     int fd;
     KJ_SYSCALL(fd = open(procs.cStr(), O_WRONLY | O_CLOEXEC), procs);
-    doors.add(kj::AutoCloseFd(fd));
+    procsFiles.add(kj::AutoCloseFd(fd));
   });
-  // One that could not be removed after a run that was paused would stop the next one.
+  // A cgroup that is left over from a paused run would freeze the next one.
   tryWrite(kj::str(unified(node), "/cgroup.freeze"), "0");
-  return doors;
+  return procsFiles;
 }
 
 void ClusterCgroups::freeze(kj::StringPtr node, bool on) {
   auto folder = unified(node);
   write(kj::str(folder, "/cgroup.freeze"), on ? "1" : "0");
   if (waitForEvent(kj::str(folder, "/cgroup.events"), on ? "frozen 1" : "frozen 0",
-                   kFreezePatience)) {
+                   kFreezeTimeout)) {
     return;
   }
   if (on) write(kj::str(folder, "/cgroup.freeze"), "0");  // all of it, or nothing
   fail(ErrorKind::kDeadlineExceeded,
        kj::str("a process of ", node, " could not be ", on ? "paused" : "resumed", " within ",
-               kFreezePatience, " ms"));
+               kFreezeTimeout, " ms"));
 }
 
 void ClusterCgroups::removeNode(kj::StringPtr node) {
@@ -265,11 +265,11 @@ void ClusterCgroups::remove() {
   if (layout.unified.size() > 0) {
     auto folder = kj::str(layout.unified, "/", name);
     tryWrite(kj::str(folder, "/cgroup.kill"), "1");
-    waitForEvent(kj::str(folder, "/cgroup.events"), "populated 0", kKillPatience);
+    waitForEvent(kj::str(folder, "/cgroup.events"), "populated 0", kKillTimeout);
   }
   eachRoot([&](kj::StringPtr root) {
     removeCgroups(kj::str(root, "/", name));
-    rmdir(kj::str(root, "/", kTop).cStr());  // the last cluster takes it away
+    rmdir(kj::str(root, "/", kTop).cStr());  // succeeds for the last cluster
   });
 }
 

@@ -2,11 +2,11 @@
 //
 //   <root>/talos/<cluster>          the device filter (v2)
 //   <root>/talos/<cluster>/<node>   limits of memory and CPU; frozen while the node is paused
-//   <root>/talos/<cluster>/<node>/node   what the node sees as its root: it cannot undo the above
+//   <root>/talos/<cluster>/<node>/node   the root that the node sees: it cannot undo the above
 //
-// Hosts with cgroup v2, or with v2 beside v1 ("hybrid", where the controllers are v1's). They are
-// the only thing of a cluster that the kernel does not remove with its supervisor, so the name is
-// made of the state folder: whoever starts or destroys the cluster after a crash finds them.
+// Hosts have cgroup v2, or v2 beside v1 ("hybrid", where the controllers are v1's). Cgroups are the
+// only thing of a cluster that the kernel does not remove with its supervisor, so the name is made
+// of the state folder: the next start or destroy of the cluster after a crash finds them.
 #pragma once
 
 #include <kj/io.h>
@@ -43,20 +43,22 @@ class ClusterCgroups {
   // `name` is the cluster's, made of its state folder. Makes nothing.
   ClusterCgroups(CgroupLayout layout, kj::StringPtr name);
 
-  // Removes what a dead supervisor left, then makes the cluster's cgroup with the device filter.
+  // Removes the cgroups of a supervisor that crashed, then creates the cluster's with the device
+  // filter.
   // Throws kFailedPrecondition naming what the host lacks.
   void create();
-  // What this host cannot limit: "memory", "cpu".
+  // The controllers that this host lacks: "memory", "cpu".
   kj::Vector<kj::String> unlimited() const;
 
-  // Makes a node's cgroups. The descriptors of cgroup.procs: who writes "0" to each is in.
+  // Creates a node's cgroups. Returns descriptors of their cgroup.procs: a process that writes "0"
+  // to each joins them.
   kj::Vector<kj::AutoCloseFd> createNode(kj::StringPtr node, const Limits& limits);
-  // Stops all processes of the node where they are, or lets them continue. Returns when it is so;
-  // DeadlineExceeded after half a second, and then nothing is stopped.
+  // Freezes all processes of the node, or lets them continue. Returns when that has happened;
+  // DeadlineExceeded after half a second, and then nothing is frozen.
   void freeze(kj::StringPtr node, bool on);
   void removeNode(kj::StringPtr node);
-  // Kills what is still in there and removes all of it. Waits up to 5 s for the processes to be
-  // gone: they die with their supervisor, but not in the same instant. Absent is fine.
+  // Kills the processes in them and removes them. Waits up to 5 s for the processes to end: they
+  // die with their supervisor, but not in the same instant. Absent is fine.
   void remove();
 
   kj::Array<CgroupMount> mounts() const { return layout.mounts(); }

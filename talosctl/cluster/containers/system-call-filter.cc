@@ -25,7 +25,7 @@ class Program {
   void load(size_t offset) { add(BPF_LD | BPF_W | BPF_ABS, offset); }
   void answer(uint32_t what) { add(BPF_RET | BPF_K, what); }
   void refuse() { answer(SECCOMP_RET_ERRNO | EPERM); }
-  // What follows is for another value than this; `skip` instructions.
+  // Skips the next `skip` instructions unless the loaded value is this one.
   void unless(uint32_t value, uint8_t skip) { add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip); }
   void refuseEach(kj::ArrayPtr<const unsigned> numbers) {
     for (auto number : numbers) {

@@ -1,6 +1,7 @@
-// System calls that no capability or namespace keeps from the host, refused in a container with
-// EPERM: loading a kernel for kexec, opening files by handle (which reaches all of the host's file
-// system), performance counters, the kernel's log, swap. Pure: the program of the kernel's filter.
+// The seccomp filter of a container. System calls that reach the host in spite of all capabilities
+// and namespaces fail with EPERM: loading a kernel for kexec, opening files by handle (which
+// reaches all of the host's file system), performance counters, the kernel's log, swap. Pure: the
+// program of the kernel's filter.
 #pragma once
 
 #include <kj/vector.h>

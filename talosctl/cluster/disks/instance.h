@@ -1,5 +1,5 @@
-// One run of a node, from power on to power off: a virtual machine or a container. It is made
-// running, and nothing of it is left when it has ended or when the object goes.
+// One run of a node, from power on to power off: a virtual machine or a container. It runs from its
+// construction on, and nothing of it is left when it has ended or when the object is destroyed.
 #pragma once
 
 #include <kj/async.h>
@@ -7,12 +7,12 @@
 
 namespace talos::cluster {
 
-// How a run ended.
+// The end of a run.
 struct End {
   enum class Kind {
-    kReboot,  // it wants to be started again
+    kReboot,  // it must be started again
     kOff,     // it has switched itself off
-    kFailed,  // it was killed, or broke down
+    kFailed,  // it was killed, or crashed
   };
   Kind kind;
   kj::String how;  // "killed by signal 9"
@@ -24,11 +24,11 @@ class Instance {
   virtual int pid() const = 0;  // of the process on this host that the run depends on
   // Once.
   virtual kj::Promise<End> onEnd() = 0;
-  // Presses its power button: it ends when it has shut down. Resolves when it was told.
+  // Requests an orderly shutdown. Resolves when the request has arrived; the run ends later.
   virtual kj::Promise<void> shutDown() = 0;
-  // Ends it where it is; what it has written stays.
+  // Cuts its power; what it has written stays.
   virtual void kill() = 0;
-  // Nothing in it runs until it is resumed; time goes on.
+  // Stops all of its processes until it is resumed; its clock continues.
   virtual void pause() = 0;
   virtual void resume() = 0;
 };

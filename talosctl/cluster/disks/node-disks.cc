@@ -31,10 +31,11 @@ kj::AutoCloseFd makeSparse(kj::StringPtr path, uint64_t size) {
   return fd;
 }
 
-// Runs a program that makes `path` to its end; if it fails, the exception has its output.
-void runTool(kj::ArrayPtr<kj::String> words, kj::StringPtr path) {
+// Runs a program that creates `path` and waits for its exit; if it fails, the exception has its
+// output.
+void runTool(kj::ArrayPtr<kj::String> command, kj::StringPtr path) {
   kj::Vector<char*> argv;
-  for (auto& word : words) argv.add(word.begin());
+  for (auto& argument : command) argv.add(argument.begin());
   argv.add(nullptr);
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
@@ -48,13 +49,13 @@ void runTool(kj::ArrayPtr<kj::String> words, kj::StringPtr path) {
   char* environment[] = {searched, nullptr};
   pid_t child;
   int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.begin(), environment);
-  if (failed != 0) KJ_FAIL_SYSCALL("posix_spawn", failed, words[0]);
+  if (failed != 0) KJ_FAIL_SYSCALL("posix_spawn", failed, command[0]);
   writing = nullptr;
-  auto said = kj::FdInputStream(reading.get()).readAllText();
+  auto output = kj::FdInputStream(reading.get()).readAllText();
   int status;
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  fail(ErrorKind::kInternal, kj::str(path, ": cannot create the file system: ", said));
+  fail(ErrorKind::kInternal, kj::str(path, ": cannot create the file system: ", output));
 }
 
 kj::String findMkfs(kj::StringPtr root) {
@@ -76,8 +77,8 @@ void writeAt(int fd, kj::ArrayPtr<const kj::byte> bytes, uint64_t at, kj::String
   }
 }
 
-// What is not zero of `from`, to `at` of `to`. mkfs reserves the 64 MiB of the file system's log,
-// or writes zeros there where the host cannot reserve: that becomes a hole.
+// Copies all blocks of `from` that are not zero to `at` of `to`. mkfs allocates the 64 MiB of the
+// file system's log, or writes zeros there where the host cannot allocate: that becomes a hole.
 void copyContent(int from, int to, uint64_t at, kj::StringPtr path) {
   constexpr size_t kBlock = 256 << 10;
   static const kj::byte zeros[kBlock] = {};
@@ -100,11 +101,11 @@ void makeContent(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uin
   auto content = kj::str(path, ".content");
   KJ_DEFER(unlink(content.cStr()));
   auto contentFd = makeSparse(content, size - kj::min(size, 2 * gpt::kAlignment + kMetaBytes));
-  auto words = inTree(root, mkfs);
-  for (kj::StringPtr word : {"-q"_kj, "-L"_kj, "STATE"_kj, content.asPtr()}) {
-    words.add(kj::str(word));
+  auto command = inTree(root, mkfs);
+  for (kj::StringPtr argument : {"-q"_kj, "-L"_kj, "STATE"_kj, content.asPtr()}) {
+    command.add(kj::str(argument));
   }
-  runTool(words, path);
+  runTool(command, path);
   copyContent(contentFd, fd, gpt::kAlignment, path);
 }
 
@@ -124,7 +125,7 @@ void makeStateDisk(kj::StringPtr root, kj::Maybe<kj::String>& mkfs, kj::StringPt
   for (auto& write : gpt::writes(table, kSector)) writeAt(fd, write.bytes, write.offset, path);
 }
 
-// Each machine has its own, which starts as the firmware's package has it.
+// Each machine has its own copy of the variables in the firmware's package.
 void copyVariables(kj::StringPtr root, kj::StringPtr path) {
   KJ_IF_MAYBE (content, tryReadFile(firmwareFile(root, "OVMF_VARS_4M.fd"))) {
     writeFileAtomically(path, *content, 0600);

@@ -11,9 +11,9 @@ constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kLeastXfs = 300 * kMiB;  // what mkfs.xfs makes without being forced to
 constexpr size_t kMostUserDisks = 8;
 
-[[noreturn]] void refuseUserDisk(kj::StringPtr given, kj::StringPtr why) {
+[[noreturn]] void refuseUserDisk(kj::StringPtr given, kj::StringPtr error) {
   fail(ErrorKind::kInvalidArgument,
-       kj::str("--user-disk ", given, ": ", why, "; for example /var/lib/extra:1GB"));
+       kj::str("--user-disk ", given, ": ", error, "; for example /var/lib/extra:1GB"));
 }
 
 kj::Vector<kj::String> parts(kj::StringPtr text) {
@@ -26,20 +26,21 @@ kj::Vector<kj::String> parts(kj::StringPtr text) {
   return result;
 }
 
-UserDiskWish parseOne(kj::StringPtr given) {
-  auto words = parts(given);
-  if (words.size() % 2 != 0) refuseUserDisk(given, "each mount point needs a size");
-  UserDiskWish disk;
-  for (size_t i = 0; i < words.size(); i += 2) {
-    if (!words[i].startsWith("/var/") || !config::isCleanPath(words[i])) {
-      refuseUserDisk(given, kj::str("\"", words[i], "\" is not a path below /var"));
+UserDiskRequest parseOne(kj::StringPtr given) {
+  auto fields = parts(given);
+  if (fields.size() % 2 != 0) refuseUserDisk(given, "each mount point needs a size");
+  UserDiskRequest disk;
+  for (size_t i = 0; i < fields.size(); i += 2) {
+    if (!fields[i].startsWith("/var/") || !config::isCleanPath(fields[i])) {
+      refuseUserDisk(given, kj::str("\"", fields[i], "\" is not a path below /var"));
     }
-    auto bytes = config::parseSize(words[i + 1]).orDefault(0);
+    auto bytes = config::parseSize(fields[i + 1]).orDefault(0);
     if (bytes < kLeastXfs || bytes > (uint64_t{1} << 50)) {
       refuseUserDisk(
-          given, kj::str("\"", words[i + 1], "\" is not a valid size; it must be 300MiB to 1PiB"));
+          given, kj::str("\"", fields[i + 1], "\" is not a valid size; it must be 300MiB to 1PiB"));
     }
-    disk.partitions.add(UserDiskWish::Partition{kj::mv(words[i]), kj::mv(words[i + 1]), bytes});
+    disk.partitions.add(UserDiskRequest::Partition{
+        .mountpoint = kj::mv(fields[i]), .size = kj::mv(fields[i + 1]), .bytes = bytes});
   }
   return disk;
 }
@@ -47,23 +48,23 @@ UserDiskWish parseOne(kj::StringPtr given) {
 }  // namespace
 
 // A MiB for the table at either end, and what rounding each partition takes.
-uint64_t UserDiskWish::bytes() const {
+uint64_t UserDiskRequest::bytes() const {
   uint64_t sum = 2 * kMiB;
   for (auto& p : partitions) sum += (p.bytes + kMiB - 1) / kMiB * kMiB;
   return sum;
 }
 
-kj::Vector<UserDiskWish> parseUserDisks(kj::ArrayPtr<const kj::String> given) {
+kj::Vector<UserDiskRequest> parseUserDisks(kj::ArrayPtr<const kj::String> given) {
   if (given.size() > kMostUserDisks) {
     fail(ErrorKind::kInvalidArgument, kj::str("--user-disk: a node has at most ", kMostUserDisks));
   }
-  kj::Vector<UserDiskWish> disks;
+  kj::Vector<UserDiskRequest> disks;
   for (auto& text : given) disks.add(parseOne(text));
   return disks;
 }
 
 talosctl::Patch userDisksPatch(rpc::LocalNode::Reader node,
-                               kj::ArrayPtr<const UserDiskWish> disks) {
+                               kj::ArrayPtr<const UserDiskRequest> disks) {
   char letter = node.getStateDisk() > 0 ? 'c' : 'b';
   kj::Vector<kj::String> list;
   for (auto& disk : disks) {

@@ -1,4 +1,4 @@
-// --user-disk: disks of virtual machines beside their own, and what their configs say of them.
+// Parses --user-disk, additional disks of virtual machines, and makes the patch for their configs.
 // Pure.
 #pragma once
 
@@ -10,19 +10,20 @@
 
 namespace talos::cluster {
 
-struct UserDiskWish {
+struct UserDiskRequest {
   struct Partition {
-    kj::String mountpoint, size;  // as they were given
+    kj::String mountpoint, size;  // as given
     uint64_t bytes;
   };
   kj::Vector<Partition> partitions;
   uint64_t bytes() const;  // of the disk
 };
-// "/var/lib/a:1GB:/var/lib/b:100MiB", one disk each. InvalidArgument, naming the flag and what
-// would be right.
-kj::Vector<UserDiskWish> parseUserDisks(kj::ArrayPtr<const kj::String> given);
+// "/var/lib/a:1GB:/var/lib/b:100MiB", one disk each. Throws InvalidArgument naming the flag and an
+// example.
+kj::Vector<UserDiskRequest> parseUserDisks(kj::ArrayPtr<const kj::String> given);
 
-// machine.disks of this node, whose user disks come behind its others.
-talosctl::Patch userDisksPatch(rpc::LocalNode::Reader node, kj::ArrayPtr<const UserDiskWish> disks);
+// Sets machine.disks of this node. Its user disks come after its others.
+talosctl::Patch userDisksPatch(rpc::LocalNode::Reader node,
+                               kj::ArrayPtr<const UserDiskRequest> disks);
 
 }  // namespace talos::cluster

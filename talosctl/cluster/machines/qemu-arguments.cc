@@ -84,11 +84,11 @@ kj::String diskOptions(rpc::LocalCluster::Reader cluster, const MachineDisk& dis
                  escaped(cluster.getDiskServer()), ",file.export=", file);
 }
 
-// What it is started from.
+// Kernel and initramfs of the host, or the firmware that starts the disk.
 void addStart(kj::Vector<kj::String>& args, rpc::LocalCluster::Reader cluster,
               rpc::LocalNode::Reader node, kj::StringPtr state, StartFrom from) {
   auto add = [&](auto&&... parts) { args.add(kj::str(kj::fwd<decltype(parts)>(parts)...)); };
-  // It is started again from what is on its disk then.
+  // A reboot ends this run; the next one starts from what is on the disk then.
   if (cluster.getWithBootLoader()) add("-no-reboot");
   if (from == StartFrom::kHost) {
     add("-kernel"), add(cluster.getKernel());

@@ -8,12 +8,12 @@
 
 namespace talos::cluster {
 
-// What a virtual machine is started from: kernel and initramfs of the host, or its disk, where a
+// A virtual machine is started from kernel and initramfs of the host, or from its disk, where a
 // system is installed.
 enum class StartFrom { kHost, kDisk };
 
-// The kernel command line of a node that is started from the host: the usual words, without those
-// whose key one of the extra ones has, then the extra ones.
+// The kernel command line of a node that is started from the host: the usual arguments, without
+// those whose key one of the extra ones has, then the extra ones.
 kj::String kernelArguments(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
 // A disk of a virtual machine.
@@ -28,12 +28,12 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
                                      kj::ArrayPtr<const MachineDisk> disks,
                                      StartFrom from = StartFrom::kHost);
 
-// What an installed system needs besides to be as quick in a local cluster as one that is started
-// from the host.
+// Additional kernel arguments of an installed system, which make it as quick in a local cluster as
+// one that is started from the host.
 kj::ArrayPtr<const kj::StringPtr> installedKernelArguments();
 
-// ip= of the kernel: the node's network before it has a config, which names the same address and
-// the default route.
+// The kernel argument ip=: the node's network before it has a config, which has the same address
+// and default route.
 kj::String addressArgument(rpc::LocalCluster::Reader cluster, rpc::LocalNode::Reader node);
 
 }  // namespace talos::cluster

@@ -24,9 +24,9 @@ struct Started {
 
 Started startQemu(const MachineLaunch& launch, kj::ArrayPtr<const kj::String> arguments,
                   int monitor) {
-  auto words = commandLine(launch.qemu, arguments);
+  auto command = commandLine(launch.qemu, arguments);
   kj::Vector<char*> argv;
-  for (auto& word : words) argv.add(word.begin());
+  for (auto& argument : command) argv.add(argument.begin());
   argv.add(nullptr);
   auto modules = kj::str("QEMU_MODULE_DIR=", launch.qemu.root, "/usr/lib/x86_64-linux-gnu/qemu");
   char path[] = "PATH=/usr/bin:/bin";
@@ -74,7 +74,7 @@ class Guest final : public Instance {
   kj::Promise<End> onEnd() override {
     auto exit = co_await process.onExit();
     bool off = !exit.killed && exit.status == 0;
-    if (off && !stopping && co_await lastWordsAreReboot()) {
+    if (off && !stopping && co_await lastEventIsReboot()) {
       co_return End{End::Kind::kReboot, kj::str("reboots")};
     }
     co_return End{off ? End::Kind::kOff : End::Kind::kFailed,
@@ -98,12 +98,12 @@ class Guest final : public Instance {
   kj::Timer& timer;
   ChildProcess process;
   kj::Own<kj::AsyncIoStream> monitor;
-  bool stopping = false;  // the reboot that comes is to be the end
+  bool stopping = false;  // the next reboot ends the run
   kj::Vector<char> unread;
-  kj::Promise<void> negotiated;  // before that QEMU tells nothing
+  kj::Promise<void> negotiated;  // before that QEMU sends no events
 
-  // QEMU has exited, so all that it said is there, up to the end.
-  kj::Promise<bool> lastWordsAreReboot() {
+  // QEMU has exited, so all its output can be read, up to the end.
+  kj::Promise<bool> lastEventIsReboot() {
     try {
       co_await kj::mv(negotiated);
       negotiated = kj::READY_NOW;

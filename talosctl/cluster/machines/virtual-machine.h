@@ -1,13 +1,13 @@
 // A node as a virtual machine: one QEMU process, started with PR_SET_PDEATHSIG, so that it never
 // outlives its supervisor, and watched through its pidfd. QEMU exits with status 0 when the machine
-// is off. A machine reboots inside of QEMU, or, where the arguments say that it does not, in a new
-// run: QEMU's last words on the monitor tell why it ended.
+// is off. A machine reboots inside of QEMU, or, with -no-reboot, in a new run: QEMU's last event on
+// the monitor has the reason of its exit.
 //
 // It is paused by stopping QEMU, as a container is by freezing it: for the machine, its host has
-// stalled. To switch it off in order, its ctrl-alt-del is pressed (through QMP, on a socket that it
-// is born with), after QEMU was told that the reboot that follows is to be a power off. The ACPI
-// power button does as much once process 1 listens to it, but nobody hears it in a machine that is
-// still booting; there the kernel itself answers to ctrl-alt-del.
+// stalled. To shut it down in order, ctrl-alt-del is sent to it (through QMP, on an inherited
+// socket), after QEMU was told to power off at the reboot that follows. The ACPI power button does
+// the same once process 1 listens to it, but a machine that is still booting ignores it; there the
+// kernel itself handles ctrl-alt-del.
 #pragma once
 
 #include <kj/async-unix.h>

@@ -1,6 +1,6 @@
 // The network of a local cluster, in the network namespace of the calling thread: a bridge that
 // holds the gateway's address, a tap for each virtual machine, and a veth for each run of a
-// container, whose other end is in a network namespace of that run. All of it goes with the
+// container, whose other end is in a network namespace of that run. All of it ends with the
 // namespace.
 #pragma once
 
@@ -19,15 +19,15 @@ class Network {
   // object.
   int addTap(kj::StringPtr name);
 
-  // A new network namespace with loopback and eth0, both up, with `address` and a default route. A
-  // link of this name on the bridge goes first: that of the run before, which the kernel may not
-  // have removed yet. The namespace has no name and lives as long as the descriptor or a process in
-  // it.
+  // Creates a network namespace with loopback and eth0, both up, with `address` and a default
+  // route. First it removes a link of this name on the bridge: that of the run before, which the
+  // kernel may not have removed yet. The namespace has no name and exists as long as the descriptor
+  // or a process in it.
   struct Inside {
     kj::StringPtr address, mac;
   };
   kj::AutoCloseFd addContainer(kj::StringPtr name, const Inside& inside);
-  // At the end of a run: at once, where the end of the namespace would take the kernel a while.
+  // Called at the end of a run: the kernel would remove the link a while after the namespace.
   void removeContainer(kj::StringPtr name);
 
  private:

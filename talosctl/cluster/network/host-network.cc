@@ -35,12 +35,12 @@ kj::Maybe<Ip> addressOf(const ifaddrs& entry) {
 
 HostNetwork::HostNetwork() : network(ownNetwork()) {}
 
-bool HostNetwork::isHere() const {
-  struct stat here, there;
+bool HostNetwork::isCurrent() const {
+  struct stat current, kept;
   auto own = ownNetwork();
-  KJ_SYSCALL(fstat(own, &here));
-  KJ_SYSCALL(fstat(network, &there));
-  return here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+  KJ_SYSCALL(fstat(own, &current));
+  KJ_SYSCALL(fstat(network, &kept));
+  return current.st_dev == kept.st_dev && current.st_ino == kept.st_ino;
 }
 
 void HostNetwork::inside(kj::Function<void()> work) const {

@@ -16,13 +16,13 @@ namespace talos::cluster {
 
 class HostNetwork {
  public:
-  // That of the calling thread, now: made before the thread leaves.
+  // Keeps the namespace of the calling thread; constructed before the thread leaves it.
   HostNetwork();
   // For a child process that enters it.
   int fd() const { return network; }
-  // Whether the calling thread is in it.
-  bool isHere() const;
-  // Runs this in it, on a thread that ends before this returns; its exception is thrown here.
+  // True if the calling thread is in it.
+  bool isCurrent() const;
+  // Runs `work` in it, on a thread that ends before this returns; an exception is passed on.
   void inside(kj::Function<void()> work) const;
   // Non-blocking.
   kj::AutoCloseFd tcpSocket(int family) const;
@@ -33,14 +33,15 @@ class HostNetwork {
   kj::AutoCloseFd network;
 };
 
-// Whether the host's kernel makes WireGuard links, tried in a network namespace that is gone then.
+// True if the host's kernel can create WireGuard links: tries it in a temporary network namespace.
 // A kernel that has them as a module loads it for that, and keeps it.
 bool wireguardWorks();
 
-// Where a server of the host may listen, in the order in which it is looked for: 127.0.0.1 and ::1,
-// which the others (0.0.0.0, ::) answer as well, then the addresses of the links, IPv4 first. Other
-// addresses of 127.0.0.0/8 are left out, because the APIs of local clusters are there, and so are
-// link-local ones. At most 16: a host with more has them for its containers. Pure.
+// The addresses on which a server of the host may listen, in the order in which they are tried:
+// 127.0.0.1 and ::1, which servers on all addresses (0.0.0.0, ::) answer as well, then the
+// addresses of the links, IPv4 first. Other addresses of 127.0.0.0/8 are left out, because the APIs
+// of local clusters listen there, and so are link-local ones. At most 16: a host with more has them
+// for its containers. Pure.
 kj::Vector<Ip> dialOrder(kj::ArrayPtr<const Ip> addresses);
 
 }  // namespace talos::cluster

@@ -29,7 +29,7 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(kj::LowLevelAsyncIoProvider& l
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectToPort(kj::LowLevelAsyncIoProvider& lowLevel,
                                                       const HostNetwork& host, uint16_t port) {
-  // Asked anew each time: addresses of a host come and go.
+  // Read anew each time: the addresses of a host change.
   for (auto& address : dialOrder(host.addresses())) {
     auto tried =
         co_await connectTo(lowLevel, host, {address, port})

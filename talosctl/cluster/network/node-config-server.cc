@@ -17,7 +17,7 @@ kj::String addressOf(kj::AsyncIoStream& stream) {
   return Endpoint::of(peer).orDefault({}).address.toString();
 }
 
-// One connection: it knows who asks.
+// Serves one connection, and so one peer.
 class Service final : public kj::HttpService {
  public:
   Service(const kj::HttpHeaderTable& table, kj::Maybe<const ServedFile&> allowed, kj::String peer)

@@ -1,6 +1,6 @@
-// Copies bytes between accepted connections and a target: connects a loopback address of the host
-// to a node's API, and a port of the gateway to one of the host. If the target cannot be reached,
-// the connection is reset and the listener continues.
+// Forwards accepted connections to a target: from a loopback address of the host to a node's API,
+// and from a port of the gateway to one of the host. If the target cannot be reached, the
+// connection is reset and the listener continues.
 #pragma once
 
 #include <kj/async-io.h>
@@ -8,7 +8,7 @@
 
 namespace talos::cluster {
 
-// Connects to the target of this client, or rejects; it has a second and a half.
+// Connects to the target of this client, within 1.5 s.
 using Dial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>(kj::AsyncIoStream& client)>;
 
 // Runs until dropped. At most `limit` connections at a time; further ones wait in the backlog.

@@ -66,7 +66,7 @@ TEST(DialOrder, LoopbackFirstAndNoOtherLoopback) {
 // --- the real thing
 //
 // Network namespaces, the files of /proc/<pid>/fd that name them, and a thread that enters them one
-// after the other: the world, the host, a node, and the cluster's, where it stays.
+// after the other: the internet, the host, a node, and the cluster's, where it stays.
 
 // Runs a command of the build root to its end; its output.
 kj::String shell(kj::StringPtr command) {
@@ -90,7 +90,8 @@ kj::String in(const HostNetwork& network, kj::StringPtr command) {
   return shell(kj::str("nsenter --net=", fileOf(network), " ", command));
 }
 
-// What must not change: links, addresses, routes, rules, firewall, sysctls and mounts.
+// State of the host that must not change: links, addresses, routes, rules, firewall, sysctls and
+// mounts.
 kj::String lookOf(const HostNetwork& host) {
   return kj::str(in(host, "ip link"), in(host, "ip address"), in(host, "ip route show table all"),
                  in(host, "ip rule"), in(host, "nft list ruleset"),
@@ -128,7 +129,7 @@ class Greeter {
   }
 };
 
-// What a connection from `network` to this address says, or "reset", "nobody".
+// The text that a connection from `network` to this address gets, or "reset", "nobody".
 kj::String call(kj::AsyncIoContext& io, const HostNetwork& network, kj::StringPtr address,
                 uint16_t port) {
   auto at = Endpoint{Ip::require(address), port}.socketName();
@@ -152,7 +153,7 @@ size_t questionEnd(kj::ArrayPtr<const kj::byte> message) {
   return at + 5;
 }
 
-// What the resolver at this address says of example.org.
+// The answer of the resolver at this address for example.org.
 kj::String addressOfName(kj::AsyncIoContext& io, const HostNetwork& network, kj::StringPtr server) {
   const char query[] = "\x12\x34\x01\0\0\1\0\0\0\0\0\0\7example\3org\0\0\1\0\1";
   kj::Own<UdpSocket> socket;
@@ -187,7 +188,7 @@ kj::Promise<void> resolveNames(UdpSocket& socket) {
   }
 }
 
-struct World {
+struct Testbed {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Maybe<HostNetwork> outside, host, node, cluster;
   kj::Own<UdpSocket> resolver;
@@ -206,16 +207,16 @@ struct World {
     return entered;
   }
 
-  // A cable, with an address at each end.
-  static void connect(const HostNetwork& other, kj::StringPtr here, kj::StringPtr there) {
+  // Creates a veth pair with an address at each end.
+  static void connect(const HostNetwork& other, kj::StringPtr address, kj::StringPtr peerAddress) {
     shell(kj::str("ip link add name cable type veth peer name eth0 netns ", fileOf(other)));
-    if (here.size() > 0) shell(kj::str("ip address add ", here, " dev cable"));
+    if (address.size() > 0) shell(kj::str("ip address add ", address, " dev cable"));
     shell("ip link set cable up");
-    in(other, kj::str("ip address add ", there, " dev eth0"));
+    in(other, kj::str("ip address add ", peerAddress, " dev eth0"));
     in(other, "ip link set eth0 up");
   }
 
-  World() {
+  Testbed() {
     // Mounts that spread, as those of a host do, and names of network namespaces among them.
     KJ_SYSCALL(unshare(CLONE_NEWNS));
     KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr));
@@ -224,9 +225,9 @@ struct World {
     shell(
         "echo nameserver 127.0.0.1 >/run/resolv.conf && mount --bind /run/resolv.conf "
         "/etc/resolv.conf");
-    auto& world = enterNew(outside);
+    auto& internet = enterNew(outside);
     enterNew(host);
-    connect(world, "203.0.113.1/24", "203.0.113.9/24");
+    connect(internet, "203.0.113.1/24", "203.0.113.9/24");
     resolver = UdpSocket::bound(io.unixEventPort, {Ip::require("127.0.0.1"), 53});
     resolving = resolveNames(*resolver).eagerlyEvaluate(nullptr);
     auto& machine = enterNew(node);
@@ -255,63 +256,63 @@ struct World {
 // server of the cluster's namespace has.
 TEST(Uplink, TheGatewaysAddressHasThePortsOfTheHost) {
   onThread([] {
-    World world;
-    Greeter loopback(world.io, world.theHost(), "127.0.0.1", 5000, "loopback");
-    Greeter loopback6(world.io, world.theHost(), "::1", 5001, "loopback6");
-    Greeter all(world.io, world.theHost(), "0.0.0.0", 5002, "all");
-    Greeter link(world.io, world.theHost(), "203.0.113.1", 5003, "link");
-    Greeter shadowed(world.io, world.theHost(), "127.0.0.1", 8080, "host's");
-    Greeter own(world.io, KJ_ASSERT_NONNULL(world.cluster), "10.5.0.1", 8080, "cluster's");
-    Greeter ownAll(world.io, KJ_ASSERT_NONNULL(world.cluster), "0.0.0.0", 8081, "cluster's");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 5000).cStr(), "nobody") << "before there is an uplink";
-    world.start();
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 5000).cStr(), "loopback");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 5001).cStr(), "loopback6");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 5002).cStr(), "all");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 5003).cStr(), "link");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 8080).cStr(), "cluster's");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 8081).cStr(), "cluster's");
-    EXPECT_STREQ(world.nodeCalls("10.5.0.1", 5999).cStr(), "reset") << "nobody listens there";
+    Testbed bed;
+    Greeter loopback(bed.io, bed.theHost(), "127.0.0.1", 5000, "loopback");
+    Greeter loopback6(bed.io, bed.theHost(), "::1", 5001, "loopback6");
+    Greeter all(bed.io, bed.theHost(), "0.0.0.0", 5002, "all");
+    Greeter link(bed.io, bed.theHost(), "203.0.113.1", 5003, "link");
+    Greeter shadowed(bed.io, bed.theHost(), "127.0.0.1", 8080, "host's");
+    Greeter own(bed.io, KJ_ASSERT_NONNULL(bed.cluster), "10.5.0.1", 8080, "cluster's");
+    Greeter ownAll(bed.io, KJ_ASSERT_NONNULL(bed.cluster), "0.0.0.0", 8081, "cluster's");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5000).cStr(), "nobody") << "before there is an uplink";
+    bed.start();
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5000).cStr(), "loopback");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5001).cStr(), "loopback6");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5002).cStr(), "all");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5003).cStr(), "link");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 8080).cStr(), "cluster's");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 8081).cStr(), "cluster's");
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5999).cStr(), "reset") << "nobody listens there";
   });
 }
 
 // Catches: nodes that are shut in, NAT that stops at the host, a name that nobody resolves, and
 // anything of the host's that is changed on the way: a sandbox that unmounts the host's names, a
 // sysctl or a rule that is set in the wrong namespace.
-TEST(Uplink, LeadsToTheWorldAndChangesNothingOfTheHosts) {
+TEST(Uplink, LeadsOutAndChangesNothingOfTheHost) {
   onThread([] {
-    World world;
-    Greeter far(world.io, KJ_ASSERT_NONNULL(world.outside), "203.0.113.9", 443, "far");
-    auto before = lookOf(world.theHost());
-    world.start();
-    EXPECT_STREQ(world.nodeCalls("203.0.113.9", 443).cStr(), "far");
-    EXPECT_STREQ(addressOfName(world.io, KJ_ASSERT_NONNULL(world.node), "10.5.0.1").cStr(),
+    Testbed bed;
+    Greeter far(bed.io, KJ_ASSERT_NONNULL(bed.outside), "203.0.113.9", 443, "far");
+    auto before = lookOf(bed.theHost());
+    bed.start();
+    EXPECT_STREQ(bed.nodeCalls("203.0.113.9", 443).cStr(), "far");
+    EXPECT_STREQ(addressOfName(bed.io, KJ_ASSERT_NONNULL(bed.node), "10.5.0.1").cStr(),
                  "192.0.2.77");
-    EXPECT_STREQ(lookOf(world.theHost()).cStr(), before.cStr());
-    world.running = nullptr;
-    world.uplink = nullptr;
-    EXPECT_STREQ(lookOf(world.theHost()).cStr(), before.cStr());
+    EXPECT_STREQ(lookOf(bed.theHost()).cStr(), before.cStr());
+    bed.running = nullptr;
+    bed.uplink = nullptr;
+    EXPECT_STREQ(lookOf(bed.theHost()).cStr(), before.cStr());
   });
 }
 
 // Catches: nodes that are shut in for good when slirp4netns has died, or one that is left behind.
 TEST(Uplink, Slirp4netnsIsStartedAgainAndEndsWithIt) {
   onThread([] {
-    World world;
-    Greeter far(world.io, KJ_ASSERT_NONNULL(world.outside), "203.0.113.9", 443, "far");
-    world.start();
+    Testbed bed;
+    Greeter far(bed.io, KJ_ASSERT_NONNULL(bed.outside), "203.0.113.9", 443, "far");
+    bed.start();
     auto old = slirpOf();
     ASSERT_EQ(kill(old, SIGKILL), 0);
-    auto again = [&] { return world.nodeCalls("203.0.113.9", 443) == "far"; };
+    auto again = [&] { return bed.nodeCalls("203.0.113.9", 443) == "far"; };
     unsigned tries = 0;
     while (!again() && ++tries < 300) {
-      world.io.provider->getTimer().afterDelay(100 * kj::MILLISECONDS).wait(world.io.waitScope);
+      bed.io.provider->getTimer().afterDelay(100 * kj::MILLISECONDS).wait(bed.io.waitScope);
     }
     EXPECT_LT(tries, 300u) << "no way out again within 30 s";
     auto pid = slirpOf();
     EXPECT_NE(pid, old);
-    world.running = nullptr;
-    world.uplink = nullptr;
+    bed.running = nullptr;
+    bed.uplink = nullptr;
     EXPECT_EQ(kill(pid, 0), -1);
   });
 }

@@ -22,8 +22,8 @@ constexpr kj::StringPtr kSlirp = "/usr/bin/slirp4netns"_kj, kNft = "/usr/sbin/nf
 // Both take some 10 ms; the kernel makes links and rules under one lock for all namespaces, which
 // others may hold for long.
 constexpr kj::Duration kStartDeadline = 20 * kj::SECONDS;
-constexpr unsigned kMtu = 65520;          // the largest that slirp4netns does well
-constexpr size_t kMostWords = 64u << 10;  // of what they say
+constexpr unsigned kMtu = 65520;           // the largest that slirp4netns does well
+constexpr size_t kMostOutput = 64u << 10;  // of either
 
 Ip numbered(const Prefix& network, kj::byte last) {
   kj::byte bytes[4];
@@ -69,20 +69,20 @@ void forwardPackets() {
     int error = errno;
     fail(ErrorKind::kFailedPrecondition,
          kj::str("cannot write ", kFile, " of the cluster's network: ", strerror(error),
-                 "; --no-uplink does without it"));
+                 "; or use --no-uplink"));
   }
 }
 
 kj::Vector<kj::String> toolFor(kj::StringPtr root, kj::StringPtr path, kj::StringPtr package) {
-  kj::Maybe<kj::Vector<kj::String>> words;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { words = findTool(root, path); })) {
+  kj::Maybe<kj::Vector<kj::String>> command;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { command = findTool(root, path); })) {
     fail(ErrorKind::kNotFound,
          kj::str(messageOf(*e),
                  ", which the way out of the cluster needs; run `make` in the "
                  "checkout, install the package ",
                  package, ", or use --no-uplink"));
   }
-  return kj::mv(KJ_ASSERT_NONNULL(words));
+  return kj::mv(KJ_ASSERT_NONNULL(command));
 }
 
 }  // namespace
@@ -141,7 +141,8 @@ Uplink::Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings setting
       network(uplinkNetwork(this->settings.nodes)) {}
 
 kj::Promise<void> Uplink::start() {
-  KJ_REQUIRE(!host.isHere(), "the network of the host is not to be changed");
+  KJ_REQUIRE(!host.isCurrent(),
+             "the calling thread must be in the network namespace of the cluster");
   forwardPackets();
   auto listening = listenTcp(settings.gateway.toString(), 0);
   co_await applyRules(portOf(listening));
@@ -151,17 +152,17 @@ kj::Promise<void> Uplink::start() {
 }
 
 kj::Promise<void> Uplink::applyRules(uint16_t port) {
-  auto words = toolFor(settings.root, kNft, "nftables");
-  words.add(kj::str("-f"));
-  words.add(kj::str("-"));
+  auto command = toolFor(settings.root, kNft, "nftables");
+  command.add(kj::str("-f"));
+  command.add(kj::str("-"));
   auto rules = fileOf(uplinkRules(settings.nodes, settings.gateway, network, port));
   auto errors = makePipe();
-  ToolProcess nft(io.unixEventPort, words, {.input = rules, .errors = errors.writing});
+  ToolProcess nft(io.unixEventPort, command, {.input = rules, .errors = errors.writing});
   errors.writing = nullptr;
-  auto said = io.lowLevelProvider->wrapInputFd(kj::mv(errors.reading));
+  auto output = io.lowLevelProvider->wrapInputFd(kj::mv(errors.reading));
   auto text =
-      co_await within(timer, kStartDeadline, said->readAllText(kMostWords),
-                      kj::str("nft did not end within ", kStartDeadline / kj::SECONDS, " s"));
+      co_await within(timer, kStartDeadline, output->readAllText(kMostOutput),
+                      kj::str("nft did not exit within ", kStartDeadline / kj::SECONDS, " s"));
   KJ_IF_MAYBE (how, co_await nft.onExit()) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("the kernel refused the rules of the cluster's way out: nft ", *how, ": ", text,
@@ -171,34 +172,34 @@ kj::Promise<void> Uplink::applyRules(uint16_t port) {
 }
 
 kj::Promise<void> Uplink::startSlirp() {
-  auto words = toolFor(settings.root, kSlirp, "slirp4netns");
+  auto command = toolFor(settings.root, kSlirp, "slirp4netns");
   int raw;
   KJ_SYSCALL(raw = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
-  kj::AutoCloseFd here(raw);
+  kj::AutoCloseFd own(raw);
   auto ready = makePipe(), lives = makePipe();
-  for (auto& word :
+  for (auto& argument :
        {kj::str("--configure"), kj::str("--mtu=", kMtu), kj::str("--netns-type=path"),
         kj::str("--enable-sandbox"), kj::str("--enable-seccomp"),
         kj::str("--disable-host-loopback"), kj::str("--cidr=", network),
         kj::str("--ready-fd=", ready.writing.get()), kj::str("--exit-fd=", lives.reading.get()),
-        kj::str("/proc/self/fd/", here.get()), kj::str("up0")}) {
-    words.add(kj::str(word));
+        kj::str("/proc/self/fd/", own.get()), kj::str("up0")}) {
+    command.add(kj::str(argument));
   }
-  int inherited[] = {ready.writing, lives.reading, here};
+  int inherited[] = {ready.writing, lives.reading, own};
   auto started = kj::heap<ToolProcess>(
-      io.unixEventPort, words,
+      io.unixEventPort, command,
       ToolSettings{.inherited = inherited, .network = host.fd(), .ownMounts = true});
   log::info("slirp4netns started", {{"pid", started->pid()}});
   ready.writing = nullptr;
   slirpLives = kj::mv(lives.writing);
   slirp = kj::mv(started);
-  auto said = io.lowLevelProvider->wrapInputFd(kj::mv(ready.reading));
-  auto word = co_await within(
-      timer, kStartDeadline, said->readAllText(kMostWords),
+  auto output = io.lowLevelProvider->wrapInputFd(kj::mv(ready.reading));
+  auto text = co_await within(
+      timer, kStartDeadline, output->readAllText(kMostOutput),
       kj::str("slirp4netns was not ready within ", kStartDeadline / kj::SECONDS, " s"));
-  if (word != "1") {
+  if (text != "1") {
     fail(ErrorKind::kUnavailable,
-         "slirp4netns exited at once; the supervisor's log says why; --no-uplink does without it");
+         "slirp4netns exited at once; see supervisor.log, or use --no-uplink");
   }
 }
 

@@ -11,8 +11,8 @@
 //
 // Everything dies with the supervisor: rules and up0 with the namespace, slirp4netns by
 // PR_SET_PDEATHSIG, and by the end of a pipe. slirp4netns has a mount namespace of its own: its
-// sandbox unmounts what it sees. When it dies, it is started again; connections through it are
-// lost, and those to the host's ports are not.
+// sandbox unmounts all mounts. When it dies, it is started again; connections through it are lost,
+// those to the host's ports are not.
 #pragma once
 
 #include <kj/async-io.h>
@@ -32,7 +32,7 @@ Prefix uplinkNetwork(const Prefix& nodes);
 // The nftables rules, for `nft -f -`. `port`: where connections to the host's ports are redirected.
 kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& uplink, uint16_t port);
 
-// Throws NotFound, saying what to do, when slirp4netns or nft is missing. `root`: the tree that
+// Throws NotFound, with what to do, when slirp4netns or nft is missing. `root`: the tree that
 // holds them, or empty.
 void checkUplinkTools(kj::StringPtr root);
 
@@ -47,7 +47,7 @@ class Uplink {
   Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings settings);
   KJ_DISALLOW_COPY_AND_MOVE(Uplink);
 
-  // Resolves when the nodes can use it; rejects, saying why, when it cannot be made. Once.
+  // Resolves when the nodes can use it; rejects when it cannot be set up. Once.
   kj::Promise<void> start();
   // Keeps it going until dropped, after start().
   kj::Promise<void> run();

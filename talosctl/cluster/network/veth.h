@@ -1,5 +1,5 @@
-// A pair of Ethernet links that are each other's cable, one end in this network namespace and one,
-// "eth0", in another. The pair goes when either end does.
+// A veth pair: two Ethernet links that are connected to each other, one in this network namespace
+// and one, "eth0", in another. The pair is removed with either end.
 #pragma once
 
 #include <kj/string.h>
@@ -15,11 +15,11 @@ struct Veth {
   int peerNamespace;  // descriptor of the network namespace that eth0 is made in
 };
 
-// Both ends are down. Throws kFailedPrecondition in the kernel's words.
+// Both ends are down. Throws kFailedPrecondition with the kernel's error.
 void makeVeth(const Veth& veth);
 
-// By the name of the end in the kernel's namespace. Absent is fine, also when it goes at this very
-// moment: the kernel removes it by itself after the other end's namespace has ended.
+// By the name of the end in this kernel's namespace. Absent is fine, also when it disappears at
+// this very moment: the kernel removes it by itself after the other end's namespace has ended.
 void removeVeth(netlink::Kernel& kernel, kj::StringPtr name);
 
 }  // namespace talos::cluster

@@ -11,7 +11,7 @@ namespace {
 
 constexpr kj::Duration kEtcdAnswer = 5 * kj::SECONDS, kEtcdPause = 200 * kj::MILLISECONDS;
 
-// What the first control-plane node is asked. It is called anew after a connection was lost.
+// The connection to the first control-plane node, made again after it was lost.
 class FirstNode {
  public:
   FirstNode(talosctl::Invocation& call, const Context& context, rpc::LocalNode::Reader node)
@@ -61,18 +61,18 @@ kj::Promise<void> awaitVoters(talosctl::Invocation& call, FirstNode& first, size
   auto& timer = call.deps.timer;
   for (;;) {
     bool all = false;
-    kj::String seen;
+    kj::String observed;
     try {
-      seen = co_await talosctl::within(timer, kEtcdAnswer, askVoters(first, wanted, all));
+      observed = co_await talosctl::within(timer, kEtcdAnswer, askVoters(first, wanted, all));
     } catch (const kj::Exception& e) {
-      seen = kj::str("no answer: ", messageOf(e));
+      observed = kj::str("no answer: ", messageOf(e));
       first.forget();
       all = false;
     }
-    progress.set(0, seen);
+    progress.set(0, observed);
     if (all) co_return;
     if (timer.now() > until) {
-      fail(ErrorKind::kDeadlineExceeded, kj::str("etcd: timed out: ", seen));
+      fail(ErrorKind::kDeadlineExceeded, kj::str("etcd: timed out: ", observed));
     }
     co_await timer.afterDelay(kEtcdPause);
   }

@@ -1,4 +1,4 @@
-// Makes the cluster of etcd of a new local cluster, and shows progress.
+// Bootstraps etcd of a new local cluster, and shows progress.
 #pragma once
 
 #include "rpc/cluster.capnp.h"
@@ -7,9 +7,9 @@
 
 namespace talos::cluster {
 
-// On the first node, unless its config says that it does so by itself; until every control-plane
-// node is a voting member and answers. Reads <stateFolder>/talosconfig. Throws what the node
-// answers, or DeadlineExceeded with what was last seen.
+// Bootstraps etcd on the first node, unless that is of type init and does so by itself, and waits
+// until every control-plane node is a voting member and answers. Reads <stateFolder>/talosconfig.
+// Throws the node's error, or DeadlineExceeded with the last observed state.
 kj::Promise<void> bootstrapEtcd(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                 kj::StringPtr stateFolder, kj::Duration deadline);
 

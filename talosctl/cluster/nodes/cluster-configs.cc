@@ -33,7 +33,8 @@ kj::String existing(kj::StringPtr folder, config::MachineType type) {
   auto parsed = config::parse(text, path);
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
   if (parsed.get().getMachine().getType() != type) {
-    fail(ErrorKind::kInvalidArgument, kj::str(path, ": machine.type is not that of its name"));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(path, ": machine.type does not match the name of the file"));
   }
   return text;
 }
@@ -45,16 +46,16 @@ Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
   auto bytes = kj::heapArray<kj::byte>(network.address.bytes());
   bytes.back() |= kPlace;
   auto address = KJ_ASSERT_NONNULL(Ip::fromBytes(bytes));
-  auto refuse = [](auto&&... why) {
+  auto refuse = [](auto&&... error) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("--use-vip: the nodes share the 50th address of the network, ", why...));
+         kj::str("--use-vip: the nodes share the 50th address of the network, ", error...));
   };
   if (!network.contains(address) || network.length + 6 > network.address.bits()) {
-    refuse("and ", network, " has no place for it; use a larger --cidr");
+    refuse("and ", network, " has no room for it; use a larger --cidr");
   }
   for (auto node : cluster.getNodes()) {
     if (address != Ip::require(node.getAddress())) continue;
-    refuse("and ", address, " is that of ", node.getName(), "; use fewer than 49 nodes");
+    refuse("and ", address, " is the address of ", node.getName(), "; use fewer than 49 nodes");
   }
   return address;
 }

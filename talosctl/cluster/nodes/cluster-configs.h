@@ -20,7 +20,7 @@ struct ConfigOptions {
   bool firstNodeIsEndpoint = false;
   bool useVip = false;                                  // as the host of the Kubernetes API
   bool encryptState = false, encryptEphemeral = false;  // of virtual machines
-  kj::Vector<UserDiskWish> userDisks = {};              // the same
+  kj::Vector<UserDiskRequest> userDisks = {};           // the same
   // For every node, and then for those of a kind.
   kj::ArrayPtr<const talosctl::Patch> patches = nullptr, controlPlanePatches = nullptr,
                                       joinPatches = nullptr;

@@ -15,10 +15,10 @@ kj::Maybe<Talosconfig::Rename> addContext(const StateDirectory& state, kj::Strin
 
 void removeContext(const StateDirectory& state, kj::StringPtr path) {
   KJ_IF_MAYBE (name, tryReadFile(state.file("context"))) {
-    auto gone = Talosconfig::load(state.file("talosconfig"));
+    auto own = Talosconfig::load(state.file("talosconfig"));
     auto mine = Talosconfig::load(path);
     KJ_IF_MAYBE (context, mine.contexts().find(*name)) {
-      if (context->ca != gone.resolve().ca) return;
+      if (context->ca != own.resolve().ca) return;
       mine.remove(*name);
       mine.save(path);
     }

@@ -1,9 +1,9 @@
 // The context of a local cluster in the user's own client configuration, from `cluster create` to
 // `cluster destroy`.
 //
-// Which one it is stands in <state>/context (0600): the name that it got there. The file is written
-// before the user's configuration is, so after a crash there may be a name without a context, and
-// never a context that nothing removes.
+// The file <state>/context (0600) has the name that it got there. It is written before the user's
+// configuration is, so after a crash there may be a name without a context, but never a context
+// that nothing removes.
 #pragma once
 
 #include "common/config/talosconfig.h"
@@ -11,12 +11,12 @@
 
 namespace talos::cluster {
 
-// The cluster's context, of <state>/talosconfig, becomes the current one of the configuration at
-// `path`. Returns the new name, if another context has its own.
+// Adds the context of <state>/talosconfig to the configuration at `path` and makes it the current
+// one. Returns the rename, if another context has its name.
 kj::Maybe<Talosconfig::Rename> addContext(const StateDirectory& state, kj::StringPtr path);
 
-// Removes that context and no other, not even one with the same CA, nor one that has its name now
-// and another CA.
+// Removes that context and no other: not one with the same CA and another name, nor one with its
+// name and another CA.
 void removeContext(const StateDirectory& state, kj::StringPtr path);
 
 }  // namespace talos::cluster

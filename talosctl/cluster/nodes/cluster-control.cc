@@ -11,9 +11,9 @@
 namespace talos::cluster {
 namespace {
 
-// Of what the supervisor answers from memory: `cluster show` is to be true within a second.
+// For answers from the supervisor's memory: `cluster show` must be up to date within a second.
 constexpr kj::Duration kQuick = 1 * kj::SECONDS;
-// Of what takes as long as a node needs to shut down, a minute at most, and a little more.
+// For actions that take as long as a node needs to shut down, a minute at most, and a little more.
 constexpr kj::Duration kSlow = 75 * kj::SECONDS;
 
 // The address of a Unix socket has 107 characters and a state folder may have more, so the socket
@@ -77,7 +77,7 @@ class Client final : public ControlClient {
     request.setNode(node);
     request.setAction(action);
     co_await within(timer, kSlow, request.send().ignoreResult(),
-                    silent(kj::str("what was asked of ", node), kSlow));
+                    silent(kj::str("the request for ", node), kSlow));
   }
 
   kj::Promise<void> stopAll() override {

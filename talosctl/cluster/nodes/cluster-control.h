@@ -13,10 +13,10 @@ namespace talos::cluster {
 kj::Promise<void> serveControl(kj::AsyncIoContext& io, kj::StringPtr stateFolder,
                                ClusterNodes& nodes);
 
-// Of a command. Every call has a deadline and says what it waited for.
+// The client of a command. Every call has a deadline, and its error names what it waited for.
 class ControlClient {
  public:
-  // Unavailable when nobody listens, saying so.
+  // Rejects with Unavailable when nobody listens.
   static kj::Promise<kj::Own<ControlClient>> connect(kj::LowLevelAsyncIoProvider& lowLevel,
                                                      kj::Timer& timer, kj::StringPtr stateFolder);
   virtual ~ControlClient() noexcept(false) = default;

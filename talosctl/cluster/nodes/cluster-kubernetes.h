@@ -16,14 +16,14 @@ namespace talos::cluster {
 kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                     kj::StringPtr stateFolder, kj::Duration deadline);
 
-// A kubeconfig as a node gives it, for a server at another host, whose certificate is that of the
-// one in it. Pure.
+// Changes a node's kubeconfig to reach the server at another host, by the name that its certificate
+// has. Pure.
 pki::Pem throughHost(kj::StringPtr kubeconfig, kj::StringPtr host);
 
 // ~/.kube/config. InvalidArgument without a home directory.
 kj::String userKubeconfig(talosctl::Invocation& call);
 // Fetches one from the first control-plane node and merges it there: an entry of the same name with
-// another content is renamed, which is told on stdout.
+// another content is renamed, which is printed on stdout.
 kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                       kj::StringPtr stateFolder, kj::String path);
 

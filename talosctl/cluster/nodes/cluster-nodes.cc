@@ -20,14 +20,14 @@
 namespace talos::cluster {
 namespace {
 
-// What is mounted from here on is this process's alone; what the host unmounts is unmounted here
-// too, so that a cluster never keeps a disk of the host busy.
+// Later mounts are visible to this process only; what the host unmounts is unmounted here too, so
+// that a cluster never keeps a disk of the host busy.
 void leaveMounts() {
   KJ_SYSCALL(unshare(CLONE_NEWNS));
   KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
 }
 
-// One that cannot even be resumed loses its power too.
+// Cuts the power of a node that cannot be resumed or stopped.
 kj::Promise<void> stopOrCut(NodePower& node) {
   using State = NodePower::State;
   if (node.state() == State::kOff || node.state() == State::kFailed) co_return;
@@ -94,7 +94,7 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
                               .withoutConfig = cluster.getWithoutConfig()});
     };
   }
-  // One tap for all runs: it is ours, and QEMU only borrows it.
+  // One tap for all runs: this object owns it, QEMU inherits it.
   int tap = network->addTap(kj::str("tap", index));
   return [this, node, tap]() {
     auto qemu = findQemu(cluster.getQemuRoot());
@@ -119,7 +119,7 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
 
 void ClusterNodes::startAll() {
   for (auto& power : powers) {
-    power->act(rpc::PowerAction::START);  // has happened when it returns
+    power->act(rpc::PowerAction::START);  // done when it returns
     if (power->state() != NodePower::State::kRunning) {
       fail(ErrorKind::kFailedPrecondition, power->error());
     }

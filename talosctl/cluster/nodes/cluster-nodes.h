@@ -1,5 +1,5 @@
-// Everything that the nodes of a local cluster run on, in the calling thread's network and mount
-// namespaces: the bridge, the image's mount, the cgroups, and for each node its power switch.
+// Owns what the nodes of a local cluster run on, in the calling thread's network and mount
+// namespaces: the bridge, the image's mount, the cgroups, and the power switch of each node.
 #pragma once
 
 #include <kj/async-io.h>
@@ -12,7 +12,7 @@
 
 namespace talos::cluster {
 
-// Makes what the nodes of a new cluster store their files on (node-disks.h); throws as makeDisks.
+// Creates the disks and folders of the nodes of a new cluster (node-disks.h); throws as makeDisks.
 void makeStorage(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder);
 
 class ClusterNodes {
@@ -23,11 +23,11 @@ class ClusterNodes {
                kj::StringPtr stateFolder);
   ~ClusterNodes() noexcept(false);
 
-  // Switches on all of them; throws when one cannot be.
+  // Starts all of them; throws when one cannot be started.
   void startAll();
-  // Orderly; the power of those that are not off after a minute is cut. Never fails.
+  // Shuts them down; cuts the power of those that are not off after a minute. Never fails.
   kj::Promise<void> stopAll();
-  // NotFound, naming those that there are.
+  // Throws NotFound with the known names.
   NodePower& find(kj::StringPtr name);
   kj::ArrayPtr<kj::Own<NodePower>> all() { return powers; }
 

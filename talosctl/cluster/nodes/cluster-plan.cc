@@ -68,8 +68,8 @@ kj::String mac(uint32_t seed, unsigned number) {
   return kj::str(text);
 }
 
-// Split at white space, as the kernel does it.
-kj::Vector<kj::String> words(kj::StringPtr text) {
+// Splits at white space, as the kernel does.
+kj::Vector<kj::String> splitArguments(kj::StringPtr text) {
   kj::Vector<kj::String> result;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
@@ -210,7 +210,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setWithBootLoader(request.withBootLoader);
   out.setWithUefi(request.withUefi);
   out.setDiskServer(request.diskServer);
-  auto extra = words(request.extraKernelArguments);
+  auto extra = splitArguments(request.extraKernelArguments);
   auto list = out.initExtraKernelArguments(extra.size());
   for (size_t i = 0; i < extra.size(); ++i) list.set(i, extra[i]);
   auto nodes = out.initNodes(count);

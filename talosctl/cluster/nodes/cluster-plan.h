@@ -1,5 +1,5 @@
-// What a local cluster will be, decided before anything is made: names, addresses, sizes.
-// Pure: the same request gives the same plan; which loopback network is free is passed in.
+// Plans a local cluster before anything is created: names, addresses, sizes. Pure: the same request
+// gives the same plan; a test for free loopback networks is passed in.
 #pragma once
 
 #include <kj/function.h>
@@ -16,7 +16,7 @@ struct Request {
   unsigned masters = 1;
   unsigned workers = 0;
   kj::Maybe<double> cpus;  // none: 2, in software emulation 1
-  uint64_t memory = 2048;  // MiB (10^6 in the original's words, MiB in fact)
+  uint64_t memory = 2048;  // MiB (the original says MB)
   uint64_t disk = 6144;    // MiB
   kj::String cidr;         // IPv4, /8 to /29
   unsigned mtu = 1500;
@@ -40,13 +40,14 @@ struct Request {
   kj::String diskServer;  // absolute path of its socket, or empty
 };
 
-// Fills in `out`. Throws InvalidArgument naming the flag and what would be right.
-// `loopbackFree(a, b, count)` tells whether 127.a.b.2 … 127.a.b.(1+count) port 50000 can be bound.
+// Fills in `out`. Throws InvalidArgument naming the flag and valid values.
+// `loopbackFree(a, b, count)` returns whether 127.a.b.2 … 127.a.b.(1+count) port 50000 can be
+// bound.
 void plan(const Request& request,
           kj::Function<bool(unsigned a, unsigned b, unsigned count)> loopbackFree,
           rpc::LocalCluster::Builder out);
 
-// Throws InvalidArgument unless the name can be that of a cluster, and so of its folder.
+// Throws InvalidArgument unless the name is valid for a cluster, and so for its folder.
 void checkName(kj::StringPtr name);
 
 // An IPv4 network with room for a gateway and nodes; throws InvalidArgument naming --cidr.
@@ -57,9 +58,9 @@ struct HostAddress {
   kj::String link;
   Prefix prefix;
 };
-// Why a cluster cannot have this network: the host is in a network that overlaps it, so its nodes
-// could not tell the one from the other; names one that it can have, if there is one. Loopback does
-// not count, other clusters neither: they are in namespaces of their own.
+// The error if a cluster cannot have this network because it overlaps one of the host's, which its
+// nodes could not reach then; suggests another, if there is one. Loopback and other clusters do not
+// count: clusters are in namespaces of their own.
 kj::Maybe<kj::String> cidrConflict(const Prefix& cidr, kj::ArrayPtr<const HostAddress> host);
 
 bool isContainer(rpc::LocalNode::Reader node);

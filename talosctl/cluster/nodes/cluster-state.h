@@ -1,6 +1,6 @@
 // The files of a local cluster below <state>/<name>/, and the process that keeps it running.
 //
-//   state.yaml        what the cluster is (rpc/cluster.capnp)
+//   state.yaml        the description of the cluster (rpc/cluster.capnp)
 //   lock              locked by the supervisor while it runs
 //   talosconfig       client configuration, 0600: the cluster's one context
 //   context           its name in the user's own (cluster-context.h)
@@ -8,10 +8,10 @@
 //   <node>.yaml       machine config, 0600
 //   <node>.log        console
 //   control.sock      of the supervisor: power and state of the nodes (cluster-control.h)
-//   image/            where the supervisor mounts the image of containers, unseen by others
-//   <node>.disk, <node>.state, <node>/   what a node stores its files on (node-disks.h)
-//   <node>.vars       what the UEFI firmware of a virtual machine keeps
-//   <node>.erst       what a virtual machine's kernel said when it died
+//   image/            mount point of the image of containers, in the supervisor's mount namespace
+//   <node>.disk, <node>.state, <node>/   disks or folders of a node (node-disks.h)
+//   <node>.vars       variables of the UEFI firmware of a virtual machine
+//   <node>.erst       the last messages of a virtual machine's kernel that panicked (pstore)
 //   <node>.qmp        QEMU's control socket, for faults that no command makes
 #pragma once
 
@@ -25,8 +25,8 @@ namespace talos::cluster {
 
 class StateDirectory {
  public:
-  // `base` as given by --state, `name` of the cluster. `flags`: what names it to other commands, as
-  // in " --name demo".
+  // `base` as given by --state, `name` of the cluster. `flags`: those with which other commands
+  // name it, such as " --name demo".
   StateDirectory(kj::StringPtr base, kj::StringPtr name, kj::StringPtr flags = "");
   kj::StringPtr path() const { return directory; }
   kj::String file(kj::StringPtr name) const { return kj::str(directory, "/", name); }
@@ -40,9 +40,9 @@ class StateDirectory {
   kj::Own<capnp::MallocMessageBuilder> load() const;
   void save(rpc::LocalCluster::Reader cluster) const;
 
-  // The pid of the supervisor, or none when none runs.
+  // The pid of the supervisor; none when it does not run.
   kj::Maybe<int> supervisor() const;
-  // Taken by the supervisor itself, for its life. Conflict when another has it.
+  // Held by the supervisor itself, for its life. Throws Conflict when another one has it.
   kj::AutoCloseFd lock() const;
   // SIGTERM, then SIGKILL after 10 s; returns when the process is gone. False if none ran.
   bool stopSupervisor() const;

@@ -23,8 +23,8 @@
 namespace talos::cluster {
 namespace {
 
-// A port of a node, as the host reaches it.
-struct Door {
+// A port of a node that is forwarded from the host's loopback.
+struct ForwardedPort {
   kj::AutoCloseFd listening;
   kj::String node;
   uint16_t port;
@@ -42,14 +42,15 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
 
   // The order matters: sockets of the host first, then this thread leaves the host's network.
   void start() {
-    kj::Vector<Door> doors;
+    kj::Vector<ForwardedPort> ports;
     for (auto node : cluster.getNodes()) {
       auto open = [&](uint16_t port) {
-        doors.add(Door{listenTcp(node.getEndpoint(), port), kj::str(node.getAddress()), port});
+        ports.add(
+            ForwardedPort{listenTcp(node.getEndpoint(), port), kj::str(node.getAddress()), port});
       };
       open(kApidPort);
       if (node.getType() == "join") continue;
-      // Somebody on this host may have a Kubernetes on all of its addresses.
+      // A Kubernetes of this host may listen on all of its addresses.
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { open(kKubernetesPort); })) {
         log::warn("the host cannot reach this Kubernetes API at a loopback address",
                   {{"node", node.getName()}, {"error", messageOf(*e)}});
@@ -60,9 +61,9 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     serveConfigFiles();
     tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
                                                 {Ip::require(cluster.getGateway()), ntp::kPort})));
-    for (auto& door : doors) {
-      tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(door.listening), kj::mv(door.node),
-                        door.port));
+    for (auto& each : ports) {
+      tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(each.listening), kj::mv(each.node),
+                        each.port));
     }
     tasks.add(serveControl(io, state.path(), *nodes));
     nodes->startAll();
@@ -115,9 +116,9 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   }
 };
 
-void tell(int fd, kj::StringPtr text) {
+void report(int fd, kj::StringPtr text) {
   auto ignored = ::write(fd, text.begin(), text.size());
-  (void)ignored;  // nobody reads: the creator has exited, and the cluster continues
+  (void)ignored;  // fails when the creator has exited; the cluster continues
   ::close(fd);
 }
 
@@ -144,10 +145,10 @@ int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
                  supervisor = kj::mv(made);
                })) {
     log::error("cannot start the cluster", {{"error", messageOf(*e)}});
-    tell(readyFd, kj::str("error: ", messageOf(*e), "\n"));
+    report(readyFd, kj::str("error: ", messageOf(*e), "\n"));
     return 1;
   }
-  tell(readyFd, "ready\n");
+  report(readyFd, "ready\n");
   KJ_ASSERT_NONNULL(supervisor)->runUntilSignal();
   return 0;
 }

@@ -1,7 +1,7 @@
 // The one process of a local cluster: `talosctl cluster-run <state folder>` (hidden command).
 //
-// It owns everything that the cluster is made of, in kernel objects that die with it: a network
-// namespace that has no name, the bridge and taps in it, the listening sockets on the host's
+// It owns everything that the cluster consists of, in kernel objects that end with it: a network
+// namespace without a name, the bridge and taps in it, the listening sockets on the host's
 // loopback, and the QEMU children (PR_SET_PDEATHSIG). So however it exits, only its folder has to
 // be removed; and the host's own network is never changed.
 //
@@ -17,10 +17,11 @@
 
 namespace talos::cluster {
 
-// Of the Kubernetes API, on nodes and where the host reaches it.
+// The port of the Kubernetes API, on nodes and on the host's loopback.
 constexpr uint16_t kKubernetesPort = 6443;
 
-// Runs until SIGTERM or SIGINT. Writes "ready\n", or "error: <why>\n", to `readyFd` and closes it.
+// Runs until SIGTERM or SIGINT. Writes "ready\n", or "error: <error>\n", to `readyFd` and closes
+// it.
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd);
 
 }  // namespace talos::cluster

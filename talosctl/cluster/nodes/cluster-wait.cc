@@ -40,23 +40,23 @@ class Question {
  public:
   virtual ~Question() noexcept(false) = default;
   virtual kj::Promise<talosctl::Judgement> ask() = 0;
-  virtual talosctl::Judgement silent(kj::StringPtr why) = 0;
+  virtual talosctl::Judgement silent(kj::StringPtr error) = 0;
 };
 
-// Whether it answers, and its services are up.
+// Done when the node answers and its services are up.
 class IsUp final : public Question {
  public:
   IsUp(talosctl::Dependencies& deps, talosctl::Target target, kj::StringPtr address)
       : deps(deps), target(kj::mv(target)), address(kj::str(address)) {}
-  // On one connection for as long as there are answers: a machine whose processor is emulated
-  // spends more on a handshake than on all that it is asked.
+  // Keeps one connection for as long as there are answers: a machine whose processor is emulated
+  // spends more on a handshake than on all requests.
   kj::Promise<talosctl::Judgement> ask() override {
     if (client == nullptr) client = kj::heap<talosctl::Client>(deps, again());
     return talosctl::judge(*KJ_ASSERT_NONNULL(client), address, outcome, kAnswer);
   }
-  talosctl::Judgement silent(kj::StringPtr why) override {
-    client = nullptr;  // a machine that is off leaves a connection behind that looks alive
-    return outcome.silent(why);
+  talosctl::Judgement silent(kj::StringPtr error) override {
+    client = nullptr;  // the connection to a machine that was switched off stays open
+    return outcome.silent(error);
   }
 
  private:
@@ -87,7 +87,7 @@ talosctl::Target insecureTarget(kj::StringPtr endpoint, kj::StringPtr fingerprin
   return target;
 }
 
-// Whether it waits for its config.
+// Done when the node waits for its config.
 class IsInMaintenance final : public Question {
  public:
   IsInMaintenance(talosctl::Dependencies& deps, kj::StringPtr endpoint, kj::String console,
@@ -108,8 +108,8 @@ class IsInMaintenance final : public Question {
     co_await made->node("").machineRequest().send().getMachine().statusRequest().send();
     co_return talosctl::Judgement{talosctl::Verdict::kDone, kj::str("waiting for its config")};
   }
-  talosctl::Judgement silent(kj::StringPtr why) override {
-    return {talosctl::Verdict::kWait, kj::str("no answer: ", why)};
+  talosctl::Judgement silent(kj::StringPtr error) override {
+    return {talosctl::Verdict::kWait, kj::str("no answer: ", error)};
   }
 
  private:
@@ -135,23 +135,23 @@ kj::String consoleTail(kj::StringPtr stateFolder, kj::StringPtr node) {
                  tail("the supervisor's log", kj::str(stateFolder, "/supervisor.log")));
 }
 
-// Why the node cannot come up any more: its run has ended and no other begins. The supervisor's log
-// says more.
-kj::Promise<kj::Maybe<kj::String>> ended(Wait& wait, rpc::LocalNode::Reader node) {
-  kj::String state, why;
+// The reason that the node cannot come up any more: its run has ended and no other starts. The
+// supervisor's log has details.
+kj::Promise<kj::Maybe<kj::String>> endOf(Wait& wait, rpc::LocalNode::Reader node) {
+  kj::String state, error;
   try {
     auto answer = co_await talosctl::within(wait.call.deps.timer, kAnswer, wait.control.states());
     for (auto each : answer.getNodes()) {
       if (each.getName() != node.getName()) continue;
       state = kj::str(each.getState());
-      why = kj::str(each.getError());
+      error = kj::str(each.getError());
     }
   } catch (const kj::Exception& e) {
     if (kindOf(e) == ErrorKind::kDeadlineExceeded) co_return nullptr;  // busy
-    co_return kj::str("the cluster's supervisor is gone: ", messageOf(e));
+    co_return kj::str("the cluster's supervisor has exited: ", messageOf(e));
   }
-  if (state == "off") co_return kj::str("it has switched itself off");
-  if (state == "failed") co_return kj::mv(why);
+  if (state == "off") co_return kj::str("the node switched itself off");
+  if (state == "failed") co_return kj::mv(error);
   co_return nullptr;
 }
 
@@ -166,8 +166,8 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
       judgement = question.silent(messageOf(e));
     }
     wait.progress.set(index, judgement.text);
-    auto end = co_await ended(wait, node);
-    KJ_IF_MAYBE (why, end) judgement = {talosctl::Verdict::kFailed, kj::mv(*why)};
+    auto end = co_await endOf(wait, node);
+    KJ_IF_MAYBE (reason, end) judgement = {talosctl::Verdict::kFailed, kj::mv(*reason)};
     if (judgement.verdict == talosctl::Verdict::kDone) co_return;
     if (judgement.verdict == talosctl::Verdict::kFailed) {
       fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), ": ", judgement.text,
@@ -265,7 +265,7 @@ kj::Promise<void> applyConfigs(talosctl::Invocation& call, rpc::LocalCluster::Re
 }
 
 kj::Maybe<kj::String> fingerprintOn(kj::StringPtr console) {
-  constexpr kj::StringPtr kWord = "fingerprint"_kj;
+  constexpr kj::StringPtr kLabel = "fingerprint"_kj;
   constexpr size_t kLength = 44;  // base64 of 32 bytes
   auto belongs = [](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '+' ||
@@ -273,8 +273,8 @@ kj::Maybe<kj::String> fingerprintOn(kj::StringPtr console) {
   };
   kj::Maybe<kj::String> found;
   const char* at = console.cStr();
-  while ((at = strstr(at, kWord.cStr())) != nullptr) {
-    at += kWord.size();
+  while ((at = strstr(at, kLabel.cStr())) != nullptr) {
+    at += kLabel.size();
     const char* end = at + strcspn(at, "\r\n");
     for (const char* begin = at; begin < end;) {
       const char* stop = begin;

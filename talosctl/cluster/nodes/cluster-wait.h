@@ -8,7 +8,7 @@
 
 namespace talos::cluster {
 
-// All of them throw DeadlineExceeded naming the node and what was last seen of it, with the end of
+// All of them throw DeadlineExceeded naming the node and its last observed state, with the end of
 // its console, or FailedPrecondition when a node cannot come up any more.
 
 // Until every node answers and all its services are up. Reads <stateFolder>/talosconfig.

@@ -56,11 +56,11 @@ kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Ti
   auto input = lowLevel.wrapInputFd(kj::mv(reading));
   auto late = kj::str("the cluster's supervisor was not ready within ", deadline / kj::SECONDS,
                       " s; see ", log);
-  auto words = co_await within(timer, deadline, input->readAllText(), kj::mv(late));
-  if (words == "ready\n") co_return;
+  auto report = co_await within(timer, deadline, input->readAllText(), kj::mv(late));
+  if (report == "ready\n") co_return;
   constexpr kj::StringPtr kError = "error: "_kj;
-  if (words.startsWith(kError)) {
-    fail(ErrorKind::kUnavailable, kj::heapString(words.slice(kError.size(), words.size() - 1)));
+  if (report.startsWith(kError)) {
+    fail(ErrorKind::kUnavailable, kj::heapString(report.slice(kError.size(), report.size() - 1)));
   }
   fail(ErrorKind::kUnavailable, kj::str("the cluster's supervisor exited at once; see ", log));
 }

@@ -108,7 +108,7 @@ TEST(WireguardPatches, AnAloneNodeHasNoPeers) {
 // Catches: an address that is the broadcast's, or a network that hides the nodes' own.
 TEST(WireguardPatches, NetworksThatCannotBe) {
   struct {
-    kj::StringPtr cidr, why;
+    kj::StringPtr cidr, error;
   } table[] = {
       {"10.1.0.0", "is not a valid IPv4 network"},
       {"fd00::/64", "is not a valid IPv4 network"},
@@ -125,7 +125,7 @@ TEST(WireguardPatches, NetworksThatCannotBe) {
         kj::runCatchingExceptions([&] { wireguardPatches(planned.cluster.asReader(), row.cidr); });
     ASSERT_TRUE(e != nullptr) << row.cidr.cStr();
     auto message = messageOf(KJ_ASSERT_NONNULL(e));
-    EXPECT_THAT(message.cStr(), HasSubstr(row.why.cStr()));
+    EXPECT_THAT(message.cStr(), HasSubstr(row.error.cStr()));
     EXPECT_TRUE(message.startsWith("--wireguard-cidr: ")) << message.cStr();
   }
 }

@@ -27,7 +27,7 @@ struct Member {
   Member(Member&&) = default;
 };
 
-// RFC 7748 §5: the bits that a private key has, whatever the others are.
+// RFC 7748, section 5: the bits that a private key has, whatever the others are.
 kj::String makePrivateKey() {
   auto bytes = pki::randomBytes(32);
   bytes[0] &= 248;
@@ -45,8 +45,8 @@ Ip nth(const Prefix& network, uint32_t number) {
 }
 
 Prefix wireguardNetwork(rpc::LocalCluster::Reader cluster, kj::StringPtr text) {
-  auto refuse = [&](kj::StringPtr why) {
-    fail(ErrorKind::kInvalidArgument, kj::str("--wireguard-cidr: \"", text, "\" ", why));
+  auto refuse = [&](kj::StringPtr error) {
+    fail(ErrorKind::kInvalidArgument, kj::str("--wireguard-cidr: \"", text, "\" ", error));
   };
   auto network = Prefix::parse(text).orDefault(Prefix{});
   if (network.length == 0 || network.address.family() != AF_INET) {

@@ -1,5 +1,5 @@
-// What the flags of `cluster create` change in the configs of its nodes, as texts to merge into
-// them (talosctl/config/patch.h): a WireGuard network, registries without verified certificates, a
+// Patches of the nodes' configs for flags of `cluster create`, as texts to merge (talosctl/config/
+// patch.h): a WireGuard network, registries without verified certificates, a
 // CNI of the user's, and the settings of a node that a config from elsewhere lacks.
 //
 // Pure, but for the keys of the WireGuard network, which are new each time.
@@ -29,8 +29,8 @@ talosctl::Patch customCni(kj::StringPtr url);
 // Of --encrypt-state and --encrypt-ephemeral: a key made of the machine's UUID in slot 0.
 talosctl::Patch encryption(bool state, bool ephemeral);
 
-// Of --input-dir: what the node has by its place in the cluster, for a config that was made without
-// it. Nothing else of the config is touched.
+// For --input-dir: the settings that depend on the node's place in the cluster, for a config that
+// was made without it. Nothing else of the config is changed.
 talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool controlPlane);
 
 }  // namespace talos::cluster

@@ -32,12 +32,12 @@ class ModelInstance final : public Instance {
   Node& node;
 };
 
-// A node under test, what its runs were told, and the time.
+// A node under test, the calls to its runs, and the time.
 struct Node {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  std::vector<std::string> told;
+  std::vector<std::string> events;
   kj::Maybe<kj::Own<kj::PromiseFulfiller<End>>> running;
   bool failsToStart = false, failsToShutDown = false;
   bool diesOfKill = true;
@@ -71,14 +71,14 @@ struct Node {
     return kj::str(power->stateName(), power->error().size() > 0 ? ": " : "", power->error())
         .cStr();
   }
-  std::vector<std::string> takeTold() { return std::exchange(told, {}); }
+  std::vector<std::string> takeEvents() { return std::exchange(events, {}); }
 };
 
 ModelInstance::ModelInstance(Node& node) : node(node) {
-  node.told.push_back("start");
+  node.events.push_back("start");
 }
 ModelInstance::~ModelInstance() noexcept(false) {
-  node.told.push_back("gone");
+  node.events.push_back("gone");
 }
 kj::Promise<End> ModelInstance::onEnd() {
   auto pair = kj::newPromiseAndFulfiller<End>();
@@ -87,11 +87,11 @@ kj::Promise<End> ModelInstance::onEnd() {
 }
 kj::Promise<void> ModelInstance::shutDown() {
   if (node.failsToShutDown) return error(ErrorKind::kUnavailable, "no monitor");
-  node.told.push_back("shut down");
+  node.events.push_back("shut down");
   return kj::READY_NOW;
 }
 void ModelInstance::kill() {
-  node.told.push_back("kill");
+  node.events.push_back("kill");
   if (!node.diesOfKill) return;
   KJ_IF_MAYBE (fulfiller, node.running) {
     (*fulfiller)->fulfill(End{End::Kind::kFailed, kj::str("killed by signal 9")});
@@ -99,10 +99,10 @@ void ModelInstance::kill() {
   node.running = nullptr;
 }
 void ModelInstance::pause() {
-  node.told.push_back("pause");
+  node.events.push_back("pause");
 }
 void ModelInstance::resume() {
-  node.told.push_back("resume");
+  node.events.push_back("resume");
 }
 
 // Catches: an action that is done in a state where it makes no sense, or refused where it does; a
@@ -140,11 +140,11 @@ TEST(NodePower, KilledIsOffAndResetIsANewRun) {
   node.act(PowerAction::START);
   EXPECT_EQ(node.act(PowerAction::KILL), "ok");
   EXPECT_EQ(node.state(), "off");
-  EXPECT_THAT(node.takeTold(), ElementsAre("start", "kill", "gone"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start", "kill", "gone"));
   node.act(PowerAction::START);
   EXPECT_EQ(node.act(PowerAction::RESET), "ok");
   EXPECT_EQ(node.state(), "running");
-  EXPECT_THAT(node.takeTold(), ElementsAre("start", "kill", "gone", "start"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start", "kill", "gone", "start"));
 }
 
 // Catches: a kill that is answered before the node is dead.
@@ -178,13 +178,13 @@ TEST(NodePower, ARebootIsANewRun) {
   node.act(PowerAction::START);
   node.pass(2 * kj::SECONDS);
   node.end(End::Kind::kReboot);
-  EXPECT_THAT(node.takeTold(), ElementsAre("start", "gone", "start"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start", "gone", "start"));
   node.end(End::Kind::kReboot);
-  EXPECT_THAT(node.takeTold(), ElementsAre("gone"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("gone"));
   EXPECT_EQ(node.state(), "running");
   EXPECT_EQ(node.act(PowerAction::PAUSE), "n is rebooting; try again");
   node.pass(1 * kj::SECONDS);
-  EXPECT_THAT(node.takeTold(), ElementsAre("start"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start"));
 }
 
 // Catches: a node that comes back after its power was cut between two runs.
@@ -195,7 +195,7 @@ TEST(NodePower, AKillBetweenTwoRunsLasts) {
   EXPECT_EQ(node.act(PowerAction::KILL), "ok");
   node.pass(2 * kj::SECONDS);
   EXPECT_EQ(node.state(), "off");
-  EXPECT_THAT(node.takeTold(), ElementsAre("start", "gone"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start", "gone"));
 }
 
 // Catches: a start that is said to be good and was not, a reboot into a failure that nobody sees.
@@ -217,7 +217,7 @@ TEST(NodePower, AStopIsOrderly) {
   Node node;
   node.act(PowerAction::START);
   EXPECT_EQ(node.act(PowerAction::STOP), "waiting");
-  EXPECT_THAT(node.takeTold(), ElementsAre("start", "shut down"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start", "shut down"));
   node.end(End::Kind::kOff);
   EXPECT_EQ(node.state(), "off");
 }
@@ -235,15 +235,15 @@ TEST(NodePower, AStopDuringARebootIsAStop) {
   node.end(End::Kind::kReboot);
   EXPECT_EQ(node.state(), "off");
   EXPECT_TRUE(answered);
-  EXPECT_THAT(node.takeTold(), ElementsAre("start", "shut down", "gone"));
+  EXPECT_THAT(node.takeEvents(), ElementsAre("start", "shut down", "gone"));
   node.act(PowerAction::START);
   node.pass(2 * kj::SECONDS);
   node.end(End::Kind::kReboot);
   EXPECT_EQ(node.state(), "running") << "the stop was of the run before";
 }
 
-// Catches: a node that was not told to stop, and does not come back from its next reboot.
-TEST(NodePower, AStopThatCannotBeToldChangesNothing) {
+// Catches: a node that was not events to stop, and does not come back from its next reboot.
+TEST(NodePower, AStopThatDoesNotArriveChangesNothing) {
   Node node;
   node.failsToShutDown = true;
   node.act(PowerAction::START);

@@ -41,7 +41,7 @@ kj::Promise<void> NodePower::act(rpc::PowerAction action) {
       if (now == State::kRunning) refuse("is already running");
       if (now == State::kPaused) refuse("is paused; resume it");
       start();
-      if (now == State::kFailed) fail(ErrorKind::kFailedPrecondition, why);
+      if (now == State::kFailed) fail(ErrorKind::kFailedPrecondition, failure);
       return kj::READY_NOW;
     case rpc::PowerAction::STOP:
       if (off) refuse("is already off");
@@ -69,7 +69,7 @@ kj::Promise<void> NodePower::act(rpc::PowerAction action) {
       if (off) refuse("is off; start it");
       return kill().then([this] { return act(rpc::PowerAction::START); });
   }
-  refuse("cannot do that: this supervisor is of an older version");
+  refuse("does not support this action: its supervisor is of an older version");
 }
 
 void NodePower::cut() {
@@ -107,7 +107,7 @@ kj::Promise<void> NodePower::run() {
 
 kj::Promise<void> NodePower::stop() {
   if (instance == nullptr) {
-    cut();  // between two runs: there is no second one
+    cut();  // between two runs: the second one is not started
     co_return;
   }
   auto ended = onOff();
@@ -115,7 +115,7 @@ kj::Promise<void> NodePower::stop() {
   try {
     co_await KJ_ASSERT_NONNULL(instance)->shutDown();
   } catch (...) {
-    stopping = false;  // it was not told
+    stopping = false;  // the request did not arrive
     throw;
   }
   co_await within(timer, stopWithin, kj::mv(ended),
@@ -140,9 +140,9 @@ kj::Promise<void> NodePower::onOff() {
   return kj::mv(pair.promise);
 }
 
-void NodePower::become(State state, kj::String reason) {
+void NodePower::become(State state, kj::String error) {
   now = state;
-  why = kj::mv(reason);
+  failure = kj::mv(error);
   if (state != State::kOff && state != State::kFailed) return;
   for (auto& one : waiting) one->fulfill();
   waiting.clear();

@@ -1,5 +1,5 @@
-// The power switch of one node of a local cluster: which run of it there is, and what may be done
-// to it now.
+// The power switch of one node of a local cluster: owns its current run, and decides which actions
+// are allowed now.
 //
 //              running               paused                 off, failed
 //   start      refused               refused: resume it     starts it
@@ -10,9 +10,9 @@
 //   reset      killed, then started  killed, then started   refused: start it
 //
 // A node that reboots is started again at once, or, if it ran for less than a second, a second
-// after its start, so that one that ends at once does not take a whole CPU. One that was told to
-// stop is not. Everything is answered when it has happened. Time and how a run is made are passed
-// in.
+// after its start, so that one that exits at once does not use a whole CPU. A node that is being
+// stopped is not. Every action resolves when it has happened. The timer and the function that
+// starts a run are passed in.
 #pragma once
 
 #include <kj/function.h>
@@ -34,14 +34,13 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::StringPtr name() const { return nodeName; }
   State state() const { return now; }
   kj::StringPtr stateName() const;
-  kj::StringPtr error() const { return why; }  // of a failed node
+  kj::StringPtr error() const { return failure; }  // of a failed node
 
-  // Throws what the table refuses, with kFailedPrecondition; kDeadlineExceeded for a stop that
-  // takes too long, which goes on.
+  // Throws kFailedPrecondition for actions that the table refuses; kDeadlineExceeded for a stop
+  // that takes too long, which continues.
   kj::Promise<void> act(rpc::PowerAction action);
 
-  // Ends it, if it runs, at once, and does not start it again. For the end of the supervisor:
-  // nothing that it has written is lost.
+  // Ends it at once, if it runs, and does not start it again. Nothing that it has written is lost.
   void cut();
 
  private:
@@ -50,9 +49,9 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::Function<kj::Own<Instance>()> make;
   kj::Duration stopWithin;
   State now = State::kOff;
-  kj::String why;
-  bool killed = false;    // by us: its end is no failure
-  bool stopping = false;  // by us: its end is no reboot, though that may have begun before
+  kj::String failure;
+  bool killed = false;    // by an action: its exit is no failure
+  bool stopping = false;  // by an action: its exit is no reboot, though one may have started before
   kj::TimePoint started;
   kj::Maybe<kj::Own<Instance>> instance;
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> waiting;  // for the end
@@ -63,7 +62,7 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> stop();
   kj::Promise<void> kill();
   kj::Promise<void> onOff();
-  void become(State state, kj::String reason = {});
+  void become(State state, kj::String error = {});
   [[noreturn]] void refuse(kj::StringPtr what);
   void taskFailed(kj::Exception&& e) override;
 };

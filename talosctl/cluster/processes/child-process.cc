@@ -15,7 +15,7 @@
 namespace talos::cluster {
 namespace {
 
-constexpr int kStopPatience = 500, kEndPatience = 5000;  // milliseconds
+constexpr int kStopTimeout = 500, kEndTimeout = 5000;  // milliseconds
 
 int64_t milliseconds() {
   timespec now{};
@@ -35,11 +35,11 @@ ChildProcess::~ChildProcess() noexcept(false) {
   struct pollfd end = {pidfd, POLLIN, 0};
   int n;
   do {
-    n = poll(&end, 1, kEndPatience);
+    n = poll(&end, 1, kEndTimeout);
   } while (n < 0 && errno == EINTR);
   siginfo_t info = {};
   waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info, WEXITED | WNOHANG);
-  if (info.si_pid == 0) log::warn("a process does not end when it is killed", {{"pid", processId}});
+  if (info.si_pid == 0) log::warn("a killed process does not exit", {{"pid", processId}});
 }
 
 kj::Promise<Exit> ChildProcess::onExit() {
@@ -62,14 +62,14 @@ void ChildProcess::signal(int number) {
 }
 
 void ChildProcess::stop() {
-  // The kernel says by SIGCHLD that it has stopped; blocked, so that none is lost before the wait.
+  // The kernel sends SIGCHLD when it has stopped; blocked, so that none is lost before the wait.
   sigset_t child, before;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &child, &before);
   KJ_DEFER(pthread_sigmask(SIG_SETMASK, &before, nullptr));
   signal(SIGSTOP);
-  for (auto until = milliseconds() + kStopPatience;;) {
+  for (auto until = milliseconds() + kStopTimeout;;) {
     siginfo_t info = {};
     KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info,
                       WSTOPPED | WEXITED | WNOHANG | WNOWAIT));
@@ -81,7 +81,7 @@ void ChildProcess::stop() {
   }
   signal(SIGCONT);
   fail(ErrorKind::kDeadlineExceeded,
-       kj::str("process ", processId, " did not stop within ", kStopPatience, " ms; it continues"));
+       kj::str("process ", processId, " did not stop within ", kStopTimeout, " ms; it continues"));
 }
 
 }  // namespace talos::cluster

@@ -1,4 +1,4 @@
-// A child process by its pidfd: its number cannot become another process's.
+// Owns a child process through its pidfd, which cannot come to mean another process.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -7,7 +7,7 @@
 
 namespace talos::cluster {
 
-// How it ended.
+// The exit of a process.
 struct Exit {
   bool killed = false;
   int status = 0;  // exit status, or the signal's number
@@ -20,8 +20,8 @@ class ChildProcess {
  public:
   ChildProcess(kj::UnixEventPort& port, int pid, kj::AutoCloseFd pidfd)
       : port(port), processId(pid), pidfd(kj::mv(pidfd)) {}
-  // SIGKILL, and waits for the end, if nobody has seen it end; at most 5 s, for one that hangs in
-  // the kernel.
+  // Sends SIGKILL and waits for the exit, unless it was observed before; at most 5 s, for a process
+  // that hangs in the kernel.
   ~ChildProcess() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ChildProcess);
 

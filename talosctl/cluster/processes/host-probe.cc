@@ -17,20 +17,20 @@
 namespace talos::cluster {
 namespace {
 
-constexpr int kPatience = 5;  // seconds until the kernel must have printed something
+constexpr int kBootTimeout = 5;  // seconds until the kernel must have printed something
 
-// Whether a kernel that QEMU boots under KVM prints its first line.
-bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
+// True if a kernel that QEMU boots under KVM prints its first line.
+bool kernelBoots(const Qemu& qemu, kj::StringPtr kernel) {
   kj::Vector<kj::String> arguments;
-  for (kj::StringPtr word :
+  for (kj::StringPtr argument :
        {"-nodefaults"_kj, "-no-user-config"_kj, "-nographic"_kj, "-no-reboot"_kj, "-M"_kj, "q35"_kj,
         "-accel"_kj, "kvm"_kj, "-cpu"_kj, "host"_kj, "-m"_kj, "256"_kj, "-serial"_kj, "stdio"_kj,
         "-append"_kj, "console=ttyS0 earlyprintk=ttyS0 panic=-1"_kj, "-kernel"_kj, kernel}) {
-    arguments.add(kj::str(word));
+    arguments.add(kj::str(argument));
   }
-  auto words = commandLine(qemu, arguments);
+  auto command = commandLine(qemu, arguments);
   kj::Vector<char*> argv;
-  for (auto& word : words) argv.add(word.begin());
+  for (auto& argument : command) argv.add(argument.begin());
   argv.add(nullptr);
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
@@ -46,55 +46,55 @@ bool kernelSpeaks(const Qemu& qemu, kj::StringPtr kernel) {
     _exit(127);
   }
   writing = nullptr;
-  bool spoke = false;
-  std::string seen;
-  time_t until = time(nullptr) + kPatience;
-  while (child > 0 && !spoke && time(nullptr) < until) {
+  bool booted = false;
+  std::string output;
+  time_t until = time(nullptr) + kBootTimeout;
+  while (child > 0 && !booted && time(nullptr) < until) {
     struct pollfd p = {reading, POLLIN, 0};
     if (poll(&p, 1, 200) <= 0) continue;
     char chunk[4096];
     ssize_t n = read(reading, chunk, sizeof chunk);
     if (n <= 0) break;
-    seen.append(chunk, n);
-    spoke = seen.find("Linux version") != std::string::npos;
+    output.append(chunk, n);
+    booted = output.find("Linux version") != std::string::npos;
   }
   if (child > 0) {
     kill(child, SIGKILL);
     while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  return spoke;
+  return booted;
 }
 
 }  // namespace
 
 kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program) {
-  kj::Vector<kj::String> words;
+  kj::Vector<kj::String> command;
   if (root.size() > 0) {
-    words.add(kj::str(root, "/lib64/ld-linux-x86-64.so.2"));
-    words.add(kj::str("--library-path"));
-    words.add(kj::str(root, "/usr/lib/x86_64-linux-gnu"));
-    words.add(kj::str("--argv0"));
-    KJ_IF_MAYBE (slash, program.findLast('/')) words.add(kj::str(program.slice(*slash + 1)));
+    command.add(kj::str(root, "/lib64/ld-linux-x86-64.so.2"));
+    command.add(kj::str("--library-path"));
+    command.add(kj::str(root, "/usr/lib/x86_64-linux-gnu"));
+    command.add(kj::str("--argv0"));
+    KJ_IF_MAYBE (slash, program.findLast('/')) command.add(kj::str(program.slice(*slash + 1)));
   }
-  words.add(kj::str(program));
-  return words;
+  command.add(kj::str(program));
+  return command;
 }
 
 kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
-  auto words = inTree(qemu.root, qemu.program);
+  auto command = inTree(qemu.root, qemu.program);
   if (qemu.root.size() > 0) {
     for (auto folder : {"qemu", "seabios"}) {
-      words.add(kj::str("-L"));
-      words.add(kj::str(qemu.root, "/usr/share/", folder));
+      command.add(kj::str("-L"));
+      command.add(kj::str(qemu.root, "/usr/share/", folder));
     }
   }
-  for (auto& argument : arguments) words.add(kj::str(argument));
-  return words;
+  for (auto& argument : arguments) command.add(kj::str(argument));
+  return command;
 }
 
 bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel) {
-  return access("/dev/kvm", R_OK | W_OK) == 0 && kernelSpeaks(qemu, kernel);
+  return access("/dev/kvm", R_OK | W_OK) == 0 && kernelBoots(qemu, kernel);
 }
 
 kj::String buildFolder() {

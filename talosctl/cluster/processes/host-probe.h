@@ -1,4 +1,4 @@
-// What this host can run guests with.
+// Finds QEMU and other programs of the build root's tree, and tries KVM.
 #pragma once
 
 #include <kj/string.h>
@@ -6,25 +6,25 @@
 
 namespace talos::cluster {
 
-// Where QEMU is: the tree of the build root beside this program (…/build/root), or the host's own.
+// A QEMU of the tree of the build root beside this program (…/build/root), or the host's own.
 struct Qemu {
   kj::String root;  // empty: `program` is the host's own
   kj::String program;
 };
-// `root` is what the user named, or empty. Throws NotFound saying where it looked.
+// `root` is the tree that the user named, or empty. Throws NotFound naming the places searched.
 Qemu findQemu(kj::StringPtr root);
 
-// The words that start a program of a tree: through that tree's own loader and libraries, so there
+// The command line of a program in a tree: through that tree's own loader and libraries, so there
 // is no chroot, there are no mounts, and the host's C library does not matter. An empty root is the
 // host itself.
 kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program);
 
-// The words that start QEMU with these arguments.
+// The command line of QEMU with these arguments.
 kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments);
 
-// Whether KVM really runs guests: a device that opens, and even runs instructions, is not enough
-// (nested hosts offer one whose guests never get anywhere). Boots this kernel and waits up to 5 s
-// for its first line.
+// True if KVM really runs guests: a device that opens, and even runs instructions, is not enough
+// (nested hosts offer one whose guests make no progress). Boots this kernel and waits up to 5 s for
+// its first line.
 bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel);
 
 // The folder that holds this program's `image/` (…/build for …/build/out/talosctl).

@@ -50,14 +50,14 @@ kj::Vector<kj::String> findTool(kj::StringPtr root, kj::StringPtr path) {
                                      "; run `make` in the checkout, or install it on this host"));
 }
 
-ToolProcess::ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words,
+ToolProcess::ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> command,
                          const ToolSettings& settings)
-    : process(start(port, words, settings)) {}
+    : process(start(port, command, settings)) {}
 
-kj::Own<ChildProcess> ToolProcess::start(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words,
+kj::Own<ChildProcess> ToolProcess::start(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> command,
                                          const ToolSettings& settings) {
   kj::Vector<char*> argv;
-  for (auto& word : words) argv.add(word.begin());
+  for (auto& argument : command) argv.add(argument.begin());
   argv.add(nullptr);
   pid_t parent = getpid(), child;
   KJ_SYSCALL(child = fork());

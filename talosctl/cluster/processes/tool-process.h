@@ -1,5 +1,5 @@
-// A program of the build root's tree, or of the host, that works for a cluster's supervisor: it
-// ends with it (PR_SET_PDEATHSIG), and is watched through its pidfd.
+// Runs a program of the build root's tree, or of the host, for a cluster's supervisor: it ends with
+// the supervisor (PR_SET_PDEATHSIG), which watches its pidfd.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -10,8 +10,8 @@
 
 namespace talos::cluster {
 
-// The words that start a program, given by its path below /usr: that of `root`, else that of this
-// build's root, else the host's own. NotFound says where it was looked for, and what to do.
+// The command line of a program with this path: that of `root`, else that of this build's root,
+// else the host's own. NotFound names the places searched, and what to do.
 kj::Vector<kj::String> findTool(kj::StringPtr root, kj::StringPtr path);
 
 struct ToolSettings {
@@ -24,19 +24,19 @@ struct ToolSettings {
 
 class ToolProcess {
  public:
-  ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words,
+  ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> command,
               const ToolSettings& settings);
   // Its end is that of a ChildProcess.
   KJ_DISALLOW_COPY_AND_MOVE(ToolProcess);
 
   int pid() const { return process->pid(); }
-  // 0, or what it exited with: "exited with status 1", "killed by signal 9". Once.
+  // None for status 0, else "exited with status 1", "killed by signal 9". Once.
   kj::Promise<kj::Maybe<kj::String>> onExit();
 
  private:
   kj::Own<ChildProcess> process;
 
-  static kj::Own<ChildProcess> start(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words,
+  static kj::Own<ChildProcess> start(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> command,
                                      const ToolSettings& settings);
 };
 
