@@ -1,7 +1,8 @@
 // The journal's memory file, which process 1 holds too (name "store").
 //
-// What cannot be the journal of a predecessor is nothing to die of: read() says what is wrong with
-// it and a new one replaces it. No journal gets larger than one that a successor would read.
+// A file that cannot be the journal of a predecessor does not end the brain: read() says what is
+// wrong with it and a new one replaces it. No journal gets larger than one that a successor would
+// read.
 //
 // append() is whole or did not happen. Replacing the file by a compacted one takes a round trip to
 // process 1, and a crash may come before, during or after it; so until process 1 has answered every

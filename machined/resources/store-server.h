@@ -1,6 +1,6 @@
 // The store over Cap'n Proto: Resources for users, Store for daemons of this machine.
 //
-// What a caller may do is the Access of the store view that the capability was made with; the code
+// A caller's rights are the Access of the store view that the capability was made with; the code
 // here only translates.
 #pragma once
 

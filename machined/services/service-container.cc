@@ -58,7 +58,7 @@ kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note)
   auto image = kj::str(spec().image);
   auto attempt = [&]() { return hasImage(containerd, image); };
   bool there = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
-                   // which is reported with the pull
+                   // reported with the pull
                    .catch_([](kj::Exception&&) { return false; });
   if (there) co_return;
   co_await needImage(containerd, kj::mv(image), kj::mv(note));

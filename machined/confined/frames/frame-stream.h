@@ -1,8 +1,8 @@
 // Frames (frame.h) on a socket: the brain's side, which waits for nobody, and the side of its
 // programs, which has nothing else to do and blocks.
 //
-// What is written and read may hold secrets: memory that is given up here is zeroed, and what is
-// returned is for the caller to zero.
+// Messages may hold secrets: memory that is given up here is zeroed, and what is returned is for
+// the caller to zero.
 #pragma once
 
 #include <capnp/message.h>

@@ -5,7 +5,7 @@
 //           [--landlock-device=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
 //           [--output=none|socket] -- PROGRAM ARGUMENTS…
 //
-// What each --landlock- allows is in landlock.h.
+// landlock.h says what each --landlock- option allows.
 //
 // --lifetime: the program is killed when its parent dies, which is the process with this number; it
 // is not started when that is gone already. --output=none: it has no standard input, output and

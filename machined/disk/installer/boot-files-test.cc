@@ -49,8 +49,10 @@ kj::String arguments(kj::StringPtr platform, kj::StringPtr config,
 // Catches: a state that GRUB or the next boot reads otherwise.
 TEST(BootFiles, TheStateOfTheSlots) {
   EXPECT_EQ(writeSlots({}).size(), 1024);
-  for (auto& state : {SlotState{.confirmed = Slot::kA, .attempt = nullptr, .tries = 0},
-                      SlotState{Slot::kB, Slot::kA, 3, 90}, SlotState{Slot::kA, Slot::kB, 0}}) {
+  for (auto& state :
+       {SlotState{.confirmed = Slot::kA, .attempt = nullptr, .tries = 0},
+        SlotState{.confirmed = Slot::kB, .attempt = Slot::kA, .tries = 3, .healthTimeoutS = 90},
+        SlotState{Slot::kA, Slot::kB, 0}}) {
     EXPECT_EQ(show(readSlots(writeSlots(state))), show(state));
   }
   auto text = writeSlots({Slot::kB, Slot::kA, 2});

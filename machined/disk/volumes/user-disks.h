@@ -1,11 +1,11 @@
 // The disks of machine.disks: partitioned if they are empty, an XFS on each partition, and mounted
 // where the config says, in its order; the i-th entry is the i-th partition.
 //
-// What is on a disk is never lost: one that holds something else, another number of partitions, or
-// one without a file system ends the boot with what was found, and nothing was written. The
-// installer makes partitions and file systems together; after a power cut at any write the next
-// boot goes on (machined/disk/installer/user-disk-formatter.h). A restarted brain finds what its
-// predecessor has mounted.
+// Data on a disk is never lost: one that holds something else, another number of partitions, or one
+// without a file system ends the boot with what was found, and nothing was written. The installer
+// makes partitions and file systems together; after a power cut at any write the next boot goes on
+// (machined/disk/installer/user-disk-formatter.h). A restarted brain finds what its predecessor has
+// mounted.
 #pragma once
 
 #include "machined/disk/volumes/installer-client.h"
