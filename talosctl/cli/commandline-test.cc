@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {

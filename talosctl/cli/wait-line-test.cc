@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 
 namespace talos::talosctl {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/base/error.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 
 namespace talos::talosctl {
 namespace {

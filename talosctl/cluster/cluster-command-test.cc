@@ -12,7 +12,7 @@
 
 #include "common/base/file.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 
 namespace talos::talosctl {
 namespace {

@@ -9,7 +9,7 @@
 #include "common/config/config.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
 

@@ -9,7 +9,7 @@
 #include "common/config/talosconfig.h"
 #include "common/tls/pki.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/commands/all-commands.h"
 

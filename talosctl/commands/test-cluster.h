@@ -14,7 +14,7 @@
 #include "common/base/file.h"
 #include "common/wire/rpc-server.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/test-node.h"
 

@@ -10,7 +10,7 @@
 #include "common/testing/printing.h"
 #include "common/tls/pki.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/commands/all-commands.h"
 #include "tests/harness/process.h"
 

@@ -11,7 +11,7 @@
 #include "common/config/config.h"
 #include "common/tls/pki.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {

@@ -5,7 +5,7 @@
 #include "common/base/error.h"
 #include "common/health/test-health.h"
 #include "common/testing/virtual-time.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/health/health-lines.h"
 
 namespace talos::talosctl {

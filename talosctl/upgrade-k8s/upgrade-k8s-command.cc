@@ -1,7 +1,7 @@
 // upgrade-k8s
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 
-#include "talosctl/upgrade-k8s/cluster-edges.h"
+#include "talosctl/upgrade-k8s/remote-cluster.h"
 
 namespace talos::talosctl {
 namespace {

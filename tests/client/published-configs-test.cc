@@ -16,7 +16,7 @@
 #include "common/base/file.h"
 #include "common/config/config-generate.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {

@@ -10,7 +10,7 @@
 #include "common/wire/resource-registry.h"
 #include "talosctl/cli/commandline.h"
 #include "talosctl/cli/run-command.h"
-#include "talosctl/cli/test-console-world.h"
+#include "talosctl/cli/test-console.h"
 #include "tests/client/command-words.h"
 #include "tests/client/users-lines.h"
 

@@ -1,4 +1,4 @@
-#include "talosctl/upgrade-k8s/cluster-edges.h"
+#include "talosctl/upgrade-k8s/remote-cluster.h"
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
