@@ -51,10 +51,10 @@ void run(bool worker) {
   std::uniform_real_distribution<double> unit(0, 1);
   kj::Function<double()> random = [&] { return unit(generator); };
 
-  kube::DialEdges edges{lowLevel, io.unixEventPort, timer};
+  kube::DialDependencies deps{lowLevel, io.unixEventPort, timer};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str(kOwner));
   auto make = [&](kube::KubeAccess access) {
-    auto dial = kube::dialerOf(edges, access);
+    auto dial = kube::dialerOf(deps, access);
     return kj::heap<kube::KubeClient>(
         timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
   };
@@ -73,7 +73,7 @@ void run(bool worker) {
   Signal changed;
   KubernetesBoard board(store, tls, [&](auto access) { return make(kj::mv(access)); }, changed);
   KubedWorld world{timer, random, store, board, changed};
-  ExtraManifests extra(world, edges, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
+  ExtraManifests extra(world, deps, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
   ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
   NodeKeeper node({timer, random, store, board, changed});
   StaticPodKeeper staticPods(world);

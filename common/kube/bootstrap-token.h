@@ -1,5 +1,5 @@
-// What stands in a manifest for the secret half of a bootstrap token: manifests are stored and
-// shown (to os:admin). Who creates the object puts the secret in.
+// The placeholder for the secret half of a bootstrap token in manifests, which are stored and shown
+// (to os:admin). The creator of the object inserts the secret.
 #pragma once
 
 #include <kj/string.h>

@@ -23,37 +23,39 @@ kj::String dialCause(const kj::Exception& e) {
   return text;
 }
 
-kj::Promise<kj::Own<kj::AsyncIoStream>> dialAddress(DialEdges edges, kj::StringPtr address,
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialAddress(DialDependencies deps, kj::StringPtr address,
                                                     uint16_t port) {
   auto at = Endpoint{Ip::require(address), port}.socketName();
   int fd;
   KJ_SYSCALL(fd = socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);
-  int on = 1;  // requests are small and somebody waits for each
+  int on = 1;  // requests are small, and callers wait for each
   KJ_SYSCALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
-  co_return co_await edges.lowLevel.wrapConnectingSocketFd(kj::mv(owned), at.get(), at.size());
+  co_return co_await deps.lowLevel.wrapConnectingSocketFd(kj::mv(owned), at.get(), at.size());
 }
 
-kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialEdges edges, kj::String host, uint16_t port) {
-  auto addresses = co_await within(edges.timer, kName, resolve(edges.port, edges.timer, host),
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialDependencies deps, kj::String host,
+                                                 uint16_t port) {
+  auto addresses = co_await within(deps.timer, kName, resolve(deps.port, deps.timer, host),
                                    kj::str("cannot resolve ", host, ": no name server answers"),
                                    ErrorKind::kUnavailable);
-  kj::String why;
+  kj::String cause;
   for (auto& address : addresses) {
     kj::Maybe<kj::Own<kj::AsyncIoStream>> reached;
-    co_await within(edges.timer, kEachAddress, dialAddress(edges, address, port),
+    co_await within(deps.timer, kEachAddress, dialAddress(deps, address, port),
                     kj::str("no answer"))
         .then([&](auto&& stream) { reached = kj::mv(stream); },
-              [&](kj::Exception&& e) { why = dialCause(e); });
+              [&](kj::Exception&& e) { cause = dialCause(e); });
     KJ_IF_MAYBE (stream, reached) co_return kj::mv(*stream);
   }
-  fail(ErrorKind::kUnavailable, kj::str("cannot connect: ", why));
+  fail(ErrorKind::kUnavailable, kj::str("cannot connect: ", cause));
 }
 
 }  // namespace
 
-kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialEdges edges, kj::String host, uint16_t port) {
-  return within(edges.timer, kDialDeadline, dialEach(edges, kj::mv(host), port),
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
+                                                 uint16_t port) {
+  return within(deps.timer, kDialDeadline, dialEach(deps, kj::mv(host), port),
                 kj::str("cannot connect: no answer within ", kDialDeadline),
                 ErrorKind::kUnavailable);
 }

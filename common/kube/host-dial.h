@@ -10,14 +10,15 @@ namespace talos::kube {
 
 constexpr auto kDialDeadline = 10 * kj::SECONDS;
 
-// Where connections are made; all of it outlives them.
-struct DialEdges {
+// Needed for connections; all of it outlives them.
+struct DialDependencies {
   kj::LowLevelAsyncIoProvider& lowLevel;
   kj::UnixEventPort& port;
   kj::Timer& timer;
 };
 
-// Unavailable with the reason of the last address; each has 3 s, all of them kDialDeadline.
-kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialEdges edges, kj::String host, uint16_t port);
+// Unavailable with the error of the last address; each has 3 s, all of them kDialDeadline.
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialHost(DialDependencies deps, kj::String host,
+                                                 uint16_t port);
 
 }  // namespace talos::kube

@@ -28,18 +28,18 @@ TEST(KubeJson, WhatIsAbsentOrOfAnotherTypeIsNotThere) {
 
 // Catches: a depth that the library's recursive writer would not survive; text that is no JSON.
 TEST(KubeJson, BadTextIsRefusedWithItsName) {
-  auto why = [](kj::StringPtr text) {
+  auto errorFor = [](kj::StringPtr text) {
     return messageOf(
         KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&]() { readJson(text, "the answer"); })));
   };
-  EXPECT_EQ(why("{"), "the answer is not valid JSON"_kj);
-  EXPECT_EQ(why("{} {}"), "the answer is not valid JSON"_kj);
+  EXPECT_EQ(errorFor("{"), "the answer is not valid JSON"_kj);
+  EXPECT_EQ(errorFor("{} {}"), "the answer is not valid JSON"_kj);
   auto deep = kj::heapString(kMostJsonDepth + 1);
   for (auto& c : deep) c = '[';
-  EXPECT_EQ(why(deep), "the answer has more than 200 levels of JSON"_kj);
+  EXPECT_EQ(errorFor(deep), "the answer has more than 200 levels of JSON"_kj);
   kj::Vector<kj::String> members;
   for (unsigned i = 0; i <= kMostJsonMembers; ++i) members.add(kj::str("\"k", i, "\":0"));
-  EXPECT_EQ(why(kj::str("{", kj::strArray(members, ","), "}")),
+  EXPECT_EQ(errorFor(kj::str("{", kj::strArray(members, ","), "}")),
             "the answer has more than 5000 members in an object of JSON"_kj);
   // Brackets in texts are no levels.
   EXPECT_EQ(writeJson(json(kj::str("\"", deep, "\\\"", deep, "\""))).size(), 2 * deep.size() + 4);
@@ -71,9 +71,9 @@ TEST(KubeJson, AStreamOfDocuments) {
 }
 
 TEST(KubeJson, AMistakeHasItsPlace) {
-  auto why = messageOf(KJ_ASSERT_NONNULL(
+  auto message = messageOf(KJ_ASSERT_NONNULL(
       kj::runCatchingExceptions([&]() { readYaml("a: b\nc: [\n"_kj, "https://x/m.yaml"); })));
-  EXPECT_TRUE(why.startsWith("https://x/m.yaml:")) << why.cStr();
+  EXPECT_TRUE(message.startsWith("https://x/m.yaml:")) << message.cStr();
 }
 
 TEST(KubeJson, SecretsAreWiped) {

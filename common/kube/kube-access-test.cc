@@ -8,7 +8,7 @@
 namespace talos::kube {
 namespace {
 
-kj::String whyNot(kj::FunctionParam<void()> work) {
+kj::String errorOf(kj::FunctionParam<void()> work) {
   return messageOf(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&]() { work(); })));
 }
 
@@ -24,7 +24,7 @@ TEST(KubeAccess, ServersAsPeopleWriteThem) {
   for (auto wrong : {"", "http://a", "https://", "https:///", "https://a/b", "https://a:0",
                      "https://a:70000", "https://a:", "https://[x]:1", "https://u@a"}) {
     EXPECT_EQ(
-        whyNot([&]() { readServer(wrong); }),
+        errorOf([&]() { readServer(wrong); }),
         kj::str("\"", wrong, "\" is not a valid server; use https://HOST or https://HOST:PORT"));
   }
 }
@@ -55,33 +55,33 @@ TEST(KubeAccess, WhatWeWriteWeRead) {
                                     .credentials = BearerToken{"abcdef.0123456789abcdef"},
                                     .context = "local",
                                     .current = false});
-  EXPECT_EQ(whyNot([&]() { readAccess(bootstrap, "f"); }),
+  EXPECT_EQ(errorOf([&]() { readAccess(bootstrap, "f"); }),
             "f: cannot use this kubeconfig: it has no current-context"_kj);
   EXPECT_EQ(kj::StringPtr(readAccess(bootstrap, "f", "local").token), "abcdef.0123456789abcdef"_kj);
 }
 
 TEST(KubeAccess, WhatCannotBeUsedSaysWhy) {
-  auto why = [](kj::StringPtr cluster, kj::StringPtr user) {
+  auto errorFor = [](kj::StringPtr cluster, kj::StringPtr user) {
     auto text =
         kj::str("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n",
                 "clusters: [{name: c, cluster: {server: \"https://a\", ", cluster,
                 "}}]\nusers: [{name: u, user: {", user, "}}]\n");
-    auto told = whyNot([&]() { readAccess(text, "f"); });
+    auto message = errorOf([&]() { readAccess(text, "f"); });
     constexpr kj::StringPtr kPrefix = "f: cannot use this kubeconfig: "_kj;
-    EXPECT_TRUE(told.startsWith(kPrefix)) << told.cStr();
-    return kj::str(told.slice(kj::min(kPrefix.size(), told.size())));
+    EXPECT_TRUE(message.startsWith(kPrefix)) << message.cStr();
+    return kj::str(message.slice(kj::min(kPrefix.size(), message.size())));
   };
   constexpr auto kCa = "certificate-authority-data: Q0E="_kj;
-  EXPECT_EQ(why("insecure-skip-tls-verify: true", "token: a"),
+  EXPECT_EQ(errorFor("insecure-skip-tls-verify: true", "token: a"),
             "insecure-skip-tls-verify is not supported"_kj);
-  EXPECT_EQ(why("certificate-authority: /a/b", "token: a"),
+  EXPECT_EQ(errorFor("certificate-authority: /a/b", "token: a"),
             "its cluster lacks certificate-authority-data"_kj);
-  EXPECT_EQ(why("certificate-authority-data: \"!\"", "token: a"),
+  EXPECT_EQ(errorFor("certificate-authority-data: \"!\"", "token: a"),
             "certificate-authority-data is not valid base64"_kj);
-  EXPECT_EQ(why(kCa, "exec: {command: aws}"),
+  EXPECT_EQ(errorFor(kCa, "exec: {command: aws}"),
             "its user has neither client-certificate-data and client-key-data nor a token"_kj);
-  EXPECT_EQ(whyNot([&]() { readAccess("[]", "f"); }), "f: not a kubeconfig"_kj);
-  EXPECT_EQ(whyNot([&]() { readAccess("current-context: y\n", "f"); }),
+  EXPECT_EQ(errorOf([&]() { readAccess("[]", "f"); }), "f: not a kubeconfig"_kj);
+  EXPECT_EQ(errorOf([&]() { readAccess("current-context: y\n", "f"); }),
             "f: cannot use this kubeconfig: it has no context \"y\""_kj);
 }
 

@@ -31,8 +31,8 @@ class AccessReader {
   kj::StringPtr file;
   KubeAccess access;
 
-  [[noreturn]] void wrong(kj::StringPtr why) {
-    fail(ErrorKind::kInvalidArgument, kj::str(file, ": cannot use this kubeconfig: ", why));
+  [[noreturn]] void wrong(kj::StringPtr error) {
+    fail(ErrorKind::kInvalidArgument, kj::str(file, ": cannot use this kubeconfig: ", error));
   }
 
   const Json& entry(kj::StringPtr list, kj::StringPtr noun, kj::StringPtr name) {

@@ -1,4 +1,4 @@
-// How a cluster's API is reached, and as whom: what one context of a kubeconfig says, with
+// The address of a cluster's API and the identity of a client: one context of a kubeconfig, with
 // everything in it. Reading takes foreign bytes; secrets are zeroed when their owner drops them.
 #pragma once
 

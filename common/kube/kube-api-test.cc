@@ -45,19 +45,19 @@ TEST(KubeApi, KindsAreFoundBesideTheirSubresources) {
 
 // Catches: a kind that a caller acts wrongly on; a stranger's bytes on the terminal.
 TEST(KubeApi, ErrorsAreTheServersWords) {
-  auto told = [](unsigned status, kj::StringPtr body) {
+  auto errorFor = [](unsigned status, kj::StringPtr body) {
     auto e = errorOf(status, "Text\n", body, "get nodes/a");
     return kj::str(nameOf(kindOf(e)), " ", messageOf(e));
   };
   auto notFound = R"({"kind":"Status","message":"nodes \"a\" not found","reason":"NotFound"})"_kj;
-  EXPECT_EQ(told(404, notFound), "NotFound cannot get nodes/a: nodes \"a\" not found"_kj);
-  EXPECT_EQ(told(403, "forbidden"), "PermissionDenied cannot get nodes/a: 403 Text "_kj);
-  EXPECT_EQ(told(401, ""), "Unauthenticated cannot get nodes/a: 401 Text "_kj);
-  EXPECT_EQ(told(409, ""), "Conflict cannot get nodes/a: 409 Text "_kj);
-  EXPECT_EQ(told(410, ""), "Conflict cannot get nodes/a: 410 Text "_kj);
-  EXPECT_EQ(told(422, ""), "InvalidArgument cannot get nodes/a: 422 Text "_kj);
-  EXPECT_EQ(told(429, ""), "ResourceExhausted cannot get nodes/a: 429 Text "_kj);
-  EXPECT_EQ(told(503, R"({"kind":"Pod"})"), "Unavailable cannot get nodes/a: 503 Text "_kj);
+  EXPECT_EQ(errorFor(404, notFound), "NotFound cannot get nodes/a: nodes \"a\" not found"_kj);
+  EXPECT_EQ(errorFor(403, "forbidden"), "PermissionDenied cannot get nodes/a: 403 Text "_kj);
+  EXPECT_EQ(errorFor(401, ""), "Unauthenticated cannot get nodes/a: 401 Text "_kj);
+  EXPECT_EQ(errorFor(409, ""), "Conflict cannot get nodes/a: 409 Text "_kj);
+  EXPECT_EQ(errorFor(410, ""), "Conflict cannot get nodes/a: 410 Text "_kj);
+  EXPECT_EQ(errorFor(422, ""), "InvalidArgument cannot get nodes/a: 422 Text "_kj);
+  EXPECT_EQ(errorFor(429, ""), "ResourceExhausted cannot get nodes/a: 429 Text "_kj);
+  EXPECT_EQ(errorFor(503, R"({"kind":"Pod"})"), "Unavailable cannot get nodes/a: 503 Text "_kj);
 
   EXPECT_TRUE(saysAlreadyExists(409, R"({"kind":"Status","reason":"AlreadyExists"})"_kj));
   EXPECT_FALSE(saysAlreadyExists(409, R"({"kind":"Status","reason":"Conflict"})"_kj));

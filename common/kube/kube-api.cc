@@ -8,7 +8,7 @@ namespace talos::kube {
 namespace {
 
 constexpr auto kLongestRetry = 1 * kj::MINUTES;
-constexpr size_t kMostWords = 1000;  // of a server's message
+constexpr size_t kMostMessage = 1000;  // of a server's message
 
 ErrorKind kindOfStatus(unsigned status) {
   switch (status) {
@@ -29,8 +29,8 @@ ErrorKind kindOfStatus(unsigned status) {
 }
 
 // One printable line: it goes to logs and terminals.
-kj::String printable(kj::ArrayPtr<const char> words) {
-  auto text = kj::heapString(words.slice(0, kj::min(words.size(), kMostWords)));
+kj::String printable(kj::ArrayPtr<const char> bytes) {
+  auto text = kj::heapString(bytes.slice(0, kj::min(bytes.size(), kMostMessage)));
   for (auto& c : text) {
     if (c < ' ' || c == 0x7f) c = ' ';
   }
@@ -46,11 +46,11 @@ kj::Maybe<Json> statusIn(kj::ArrayPtr<const char> body) {
   return status;
 }
 
-WatchEvent::Type watchTypeOf(kj::StringPtr word) {
-  if (word == "ADDED") return WatchEvent::Type::kAdded;
-  if (word == "MODIFIED") return WatchEvent::Type::kModified;
-  if (word == "DELETED") return WatchEvent::Type::kDeleted;
-  if (word == "BOOKMARK") return WatchEvent::Type::kBookmark;
+WatchEvent::Type watchTypeOf(kj::StringPtr name) {
+  if (name == "ADDED") return WatchEvent::Type::kAdded;
+  if (name == "MODIFIED") return WatchEvent::Type::kModified;
+  if (name == "DELETED") return WatchEvent::Type::kDeleted;
+  if (name == "BOOKMARK") return WatchEvent::Type::kBookmark;
   fail(ErrorKind::kInvalidArgument, "a watch has sent an event of an unknown type");
 }
 
@@ -143,18 +143,18 @@ kj::Maybe<Resource> resourceOf(const Json& discovery, const GroupVersion& groupV
 
 kj::Exception errorOf(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body,
                       kj::StringPtr doing) {
-  auto words = kj::str(status, " ", printable(statusText));
-  KJ_IF_MAYBE (told, statusIn(body)) {
-    auto message = textAt(*told, {"message"});
-    if (message.size() > 0) words = printable(message);
+  auto cause = kj::str(status, " ", printable(statusText));
+  KJ_IF_MAYBE (object, statusIn(body)) {
+    auto message = textAt(*object, {"message"});
+    if (message.size() > 0) cause = printable(message);
   }
-  return error(kindOfStatus(status), kj::str("cannot ", doing, ": ", words));
+  return error(kindOfStatus(status), kj::str("cannot ", doing, ": ", cause));
 }
 
 bool saysAlreadyExists(unsigned status, kj::ArrayPtr<const char> body) {
   if (status != 409) return false;
-  KJ_IF_MAYBE (told, statusIn(body)) {
-    return textAt(*told, {"reason"}) == "AlreadyExists";
+  KJ_IF_MAYBE (object, statusIn(body)) {
+    return textAt(*object, {"reason"}) == "AlreadyExists";
   }
   return false;
 }

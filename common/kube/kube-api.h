@@ -1,5 +1,5 @@
-// What Kubernetes' API looks like on the wire: paths of resources, answers that are errors, pages
-// of lists, lines of watches. Pure; every reader takes foreign bytes.
+// The wire format of Kubernetes' API: paths of resources, answers that are errors, pages of lists,
+// lines of watches. Pure; every reader accepts foreign bytes.
 #pragma once
 
 #include <kj/exception.h>
@@ -9,7 +9,7 @@
 
 namespace talos::kube {
 
-// A kind of object, as discovery tells of it.
+// A kind of object, as discovery describes it.
 struct Resource {
   kj::String group;    // empty: the core group
   kj::String version;  // v1
@@ -49,13 +49,13 @@ kj::Maybe<kj::String> evictionVersionOf(const Json& discovery);
 // The body of an eviction, without its apiVersion. Another pod of this name is not meant.
 Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid, kj::Duration grace);
 
-// What an answer with an HTTP status of 400 or more says, in the words of its Status object if it
-// has one. Kinds: NotFound, Conflict (also what is there already, or is too old for a watch),
+// The error of an answer with an HTTP status of 400 or more, with the message of its Status object
+// if it has one. Kinds: NotFound, Conflict (also: exists already, or too old for a watch),
 // PermissionDenied, Unauthenticated, InvalidArgument, ResourceExhausted (429), Unavailable (5xx).
 // `doing`: "get nodes/master-1".
 kj::Exception errorOf(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body,
                       kj::StringPtr doing);
-// Whether it says that the object to be created is there already.
+// True when the answer says that the object to be created exists already.
 bool saysAlreadyExists(unsigned status, kj::ArrayPtr<const char> body);
 // Seconds, as Retry-After has them; none for what is no such number. At most a minute.
 kj::Maybe<kj::Duration> readRetryAfter(kj::StringPtr header);
@@ -65,7 +65,7 @@ struct WatchEvent {
   Type type;
   Json object;
 };
-// A line of a watch. Conflict when it says that what was to be watched from is too old; other
+// A line of a watch. Conflict when the version to watch from is too old; other
 // errors as errorOf() has them.
 WatchEvent readWatchEvent(kj::ArrayPtr<const char> line);
 

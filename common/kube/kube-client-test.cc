@@ -27,7 +27,7 @@ class KubeClientTest : public testing::Test {
   static Resource nodes() { return coreResource("nodes", "Node", false); }
   static Json named(kj::StringPtr name) { return {{"metadata", {{"name", name.cStr()}}}}; }
 
-  // What a call fails with, as "Kind message".
+  // The error of a call, as "Kind message".
   template <typename T>
   kj::String failureOf(kj::Promise<T> promise) {
     auto failed = kj::runCatchingExceptions([&]() { promise.wait(scope); });
@@ -167,8 +167,8 @@ TEST_F(KubeClientTest, OnlyReadsAreRepeatedWhenAConnectionBreaks) {
   timer.advanceTo(timer.now() + 1 * kj::MINUTES);  // kept connections are closed
   scope.poll();
   auto asked = model.asked.size();
-  auto why = failureOf(flaky.create(pods(), "a", named("x"), "talos"));
-  EXPECT_TRUE(why.startsWith("Unavailable Kubernetes at model:6443: ")) << why.cStr();
+  auto failure = failureOf(flaky.create(pods(), "a", named("x"), "talos"));
+  EXPECT_TRUE(failure.startsWith("Unavailable Kubernetes at model:6443: ")) << failure.cStr();
   EXPECT_EQ(model.asked.size(), asked);
 }
 
@@ -201,7 +201,7 @@ TEST_F(KubeClientTest, KindsAreAskedForOnce) {
   EXPECT_EQ(client.resource("apps/v1", "Widget").wait(scope).plural, "widgets"_kj);
 }
 
-TEST_F(KubeClientTest, AWatchTellsWhatHappens) {
+TEST_F(KubeClientTest, AWatchReportsEachChange) {
   model.put("/api/v1/nodes/m-1", named("m-1"));
   auto listed = client.list(nodes()).wait(scope);
   auto watch = client.watch(nodes(), "", {}, listed.version).wait(scope);
@@ -218,8 +218,8 @@ TEST_F(KubeClientTest, AWatchTellsWhatHappens) {
     return ModelKube::Reply{200, "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n", ""};
   };
   auto old = client.watch(nodes(), "", {}, "1").wait(scope);
-  auto why = failureOf(old->next());
-  EXPECT_TRUE(why.startsWith("Conflict ")) << why.cStr();
+  auto failure = failureOf(old->next());
+  EXPECT_TRUE(failure.startsWith("Conflict ")) << failure.cStr();
   model.instead = [](auto&) -> kj::Maybe<ModelKube::Reply> {
     return ModelKube::Reply{200, "", ""};
   };

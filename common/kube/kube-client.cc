@@ -83,34 +83,7 @@ kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& stream, size_t most)
   co_return content.copy();
 }
 
-class WatchStream final : public KubeWatch {
- public:
-  WatchStream(kj::Timer& timer, kj::Own<kj::AsyncInputStream> body)
-      : timer(timer), end(timer.now() + kWatchTime + kCallDeadline), body(kj::mv(body)) {}
-
-  kj::Promise<kj::Maybe<WatchEvent>> next() override {
-    while (taken == lines.size()) {
-      auto size =
-          co_await within(timer, end - timer.now(), body->tryRead(piece.begin(), 1, piece.size()),
-                          kj::str("a watch that should have ended says nothing"));
-      if (size == 0) co_return nullptr;
-      lines = assembler.add(piece.slice(0, size));
-      taken = 0;
-    }
-    co_return readWatchEvent(lines[taken++]);
-  }
-
- private:
-  kj::Timer& timer;
-  kj::TimePoint end;
-  kj::Own<kj::AsyncInputStream> body;
-  kj::Array<char> piece = kj::heapArray<char>(16384);
-  LineAssembler assembler{kMostWatchEvent};
-  kj::Vector<kj::String> lines;
-  size_t taken = 0;
-};
-
-kj::String wordsOf(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name) {
+kj::String describe(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name) {
   return kj::str(resource.plural, name.size() > 0 ? "/" : "", name,
                  resource.namespaced && nameSpace.size() > 0 ? " in " : "",
                  resource.namespaced ? nameSpace : ""_kj);
@@ -125,6 +98,21 @@ kj::String listPath(const Resource& resource, kj::StringPtr nameSpace, const Lis
 }
 
 }  // namespace
+
+KubeWatch::KubeWatch(kj::Timer& timer, kj::Own<kj::AsyncInputStream> body)
+    : timer(timer), end(timer.now() + kWatchTime + kCallDeadline), body(kj::mv(body)) {}
+
+kj::Promise<kj::Maybe<WatchEvent>> KubeWatch::next() {
+  while (taken == lines.size()) {
+    auto size =
+        co_await within(timer, end - timer.now(), body->tryRead(piece.begin(), 1, piece.size()),
+                        kj::str("the server did not end the watch in time"));
+    if (size == 0) co_return nullptr;
+    lines = assembler.add(piece.slice(0, size));
+    taken = 0;
+  }
+  co_return readWatchEvent(lines[taken++]);
+}
 
 struct KubeClient::Impl {
   kj::Timer& timer;
@@ -270,7 +258,8 @@ struct KubeClient::Impl {
     co_return kj::mv(result);
   }
 
-  // What the server says of a group; none: it does not know it. Valid until it is asked again.
+  // The server's description of a group; none: it does not know the group. Valid until the next
+  // call.
   kj::Promise<kj::Maybe<const Json&>> discover(GroupVersion groupVersion) {
     auto path = pathOf(groupVersion);
     auto asked = KubeRequest{.path = kj::mv(path), .doing = kj::str("discover kinds")};
@@ -323,13 +312,13 @@ kj::Promise<void> KubeClient::check(kj::StringPtr path) {
 kj::Promise<Json> KubeClient::get(const Resource& resource, kj::StringPtr nameSpace,
                                   kj::StringPtr name) {
   return impl->ask({.path = pathOf(resource, nameSpace, name),
-                    .doing = kj::str("get ", wordsOf(resource, nameSpace, name))});
+                    .doing = kj::str("get ", describe(resource, nameSpace, name))});
 }
 
 kj::Promise<KubeClient::Listed> KubeClient::list(const Resource& resource, kj::StringPtr nameSpace,
                                                  const ListOptions& options) {
   auto path = listPath(resource, nameSpace, options);
-  auto doing = kj::str("list ", wordsOf(resource, nameSpace, ""));
+  auto doing = kj::str("list ", describe(resource, nameSpace, ""));
   return impl->listFrom(kj::str(path), kj::str(doing))
       .catch_([this, path = kj::mv(path),
                doing = kj::mv(doing)](kj::Exception&& e) mutable -> kj::Promise<Listed> {
@@ -342,7 +331,7 @@ kj::Promise<kj::String> KubeClient::visit(const Resource& resource, kj::StringPt
                                           const ListOptions& options,
                                           kj::Function<void(const Json&)> take) {
   return impl->visitFrom(listPath(resource, nameSpace, options),
-                         kj::str("list ", wordsOf(resource, nameSpace, "")), kj::mv(take));
+                         kj::str("list ", describe(resource, nameSpace, "")), kj::mv(take));
 }
 
 kj::Promise<kj::Maybe<Json>> KubeClient::create(const Resource& resource, kj::StringPtr nameSpace,
@@ -350,7 +339,7 @@ kj::Promise<kj::Maybe<Json>> KubeClient::create(const Resource& resource, kj::St
   auto path = pathOf(resource, nameSpace);
   addQuery(path, "fieldManager", fieldManager);
   auto doing =
-      kj::str("create ", wordsOf(resource, nameSpace, textAt(object, {"metadata", "name"})));
+      kj::str("create ", describe(resource, nameSpace, textAt(object, {"metadata", "name"})));
   auto given = co_await impl->answer({.method = kj::HttpMethod::POST,
                                       .path = kj::mv(path),
                                       .doing = kj::str(doing),
@@ -368,7 +357,7 @@ kj::Promise<Json> KubeClient::patch(Patch how, const Resource& resource, kj::Str
   if (how == Patch::kApply) addQuery(path, "force", "true");
   return impl->ask({.method = kj::HttpMethod::PATCH,
                     .path = kj::mv(path),
-                    .doing = kj::str("patch ", wordsOf(resource, nameSpace, name)),
+                    .doing = kj::str("patch ", describe(resource, nameSpace, name)),
                     .body = writeJson(object),
                     .contentType = contentTypeOf(how)});
 }
@@ -377,7 +366,7 @@ kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nam
                                      kj::StringPtr name) {
   return impl->askGone({.method = kj::HttpMethod::DELETE,
                         .path = pathOf(resource, nameSpace, name),
-                        .doing = kj::str("delete ", wordsOf(resource, nameSpace, name))});
+                        .doing = kj::str("delete ", describe(resource, nameSpace, name))});
 }
 
 kj::Promise<KubeClient::Eviction> KubeClient::evict(kj::StringPtr nameSpace, kj::StringPtr name,
@@ -385,7 +374,7 @@ kj::Promise<KubeClient::Eviction> KubeClient::evict(kj::StringPtr nameSpace, kj:
   using Outcome = Eviction::Outcome;
   auto pods = coreResource("pods", "Pod");
   auto path = pathOf(pods, nameSpace, name, "eviction");
-  auto doing = kj::str("evict ", wordsOf(pods, nameSpace, name));
+  auto doing = kj::str("evict ", describe(pods, nameSpace, name));
   auto body = evictionOf(nameSpace, name, uid, grace);
   body["apiVersion"] = (co_await impl->evictionVersion()).cStr();
   auto given = co_await impl->answer({.method = kj::HttpMethod::POST,
@@ -394,8 +383,8 @@ kj::Promise<KubeClient::Eviction> KubeClient::evict(kj::StringPtr nameSpace, kj:
                                       .body = writeJson(body)});
   if (given.status == 404) co_return Eviction{Outcome::kGone, kj::str()};
   if (given.status == 409 || given.status == 429) {
-    auto why = errorOf(given.status, given.statusText, given.body, doing);
-    co_return Eviction{Outcome::kRefused, messageOf(why)};
+    auto refusal = errorOf(given.status, given.statusText, given.body, doing);
+    co_return Eviction{Outcome::kRefused, messageOf(refusal)};
   }
   if (given.status >= 400) impl->refuse(given, doing);
   co_return Eviction{Outcome::kGoing, kj::str()};
@@ -412,14 +401,14 @@ kj::Promise<kj::Own<KubeWatch>> KubeClient::watch(const Resource& resource, kj::
   if (options.labels.size() > 0) addQuery(path, "labelSelector", options.labels);
   if (options.fields.size() > 0) addQuery(path, "fieldSelector", options.fields);
   KubeRequest request{.path = kj::mv(path),
-                      .doing = kj::str("watch ", wordsOf(resource, nameSpace, ""))};
+                      .doing = kj::str("watch ", describe(resource, nameSpace, ""))};
   kj::Maybe<kj::Exception> failure;
   try {
     auto response =
         co_await within(impl->timer, kCallDeadline, impl->send(request),
                         kj::str("cannot ", request.doing, ": no answer within ", kCallDeadline));
     if (response.statusCode < 400) {
-      co_return kj::heap<WatchStream>(impl->timer, kj::mv(response.body));
+      co_return kj::heap<KubeWatch>(impl->timer, kj::mv(response.body));
     }
     auto body =
         co_await within(impl->timer, kCallDeadline, readBody(*response.body, kMostErrorBody),

@@ -1,8 +1,8 @@
 // The client of Kubernetes' API: objects as JSON, over HTTP/1.1 and TLS.
 //
-// Every call has a deadline, within which it waits as the server asks it to (429 and 503 with
+// Every call has a deadline, within which it waits as the server requests (429 and 503 with
 // Retry-After: the server has done nothing) and dials once more for a reading call whose kept
-// connection had gone. Nothing else is repeated: only the caller knows what may be done twice. A
+// connection was closed. Nothing else is repeated: only the caller knows what may be done twice. A
 // promise that is dropped ends the call, but what it had asked for may have been done; so it is
 // after DeadlineExceeded and Unavailable: read before writing again, or write so that twice is
 // once. Answers are bounded (kMostAnswer). Nothing is kept but connections and what discovery said.
@@ -26,13 +26,13 @@ constexpr size_t kMostAnswer = 8u << 20;
 constexpr size_t kMostWatchEvent = 4u << 20;
 constexpr unsigned kPageSize = 100, kMostListed = 20'000;
 constexpr auto kCallDeadline = 30 * kj::SECONDS;
-// The server ends a watch then, and the caller begins the next.
+// The server ends a watch then, and the caller starts the next.
 constexpr auto kWatchTime = 5 * kj::MINUTES;
 
 // A new connection to the server, TLS included.
 using KubeDial = kj::Function<kj::Promise<kj::Own<kj::AsyncIoStream>>()>;
-// To where and as whom `access` says.
-KubeDial dialerOf(DialEdges edges, const KubeAccess& access);
+// To the server and with the identity of `access`.
+KubeDial dialerOf(DialDependencies deps, const KubeAccess& access);
 
 struct ListOptions {
   kj::StringPtr labels = "";  // k8s-app=kube-proxy
@@ -41,12 +41,23 @@ struct ListOptions {
 
 enum class Patch { kMerge, kStrategic, kApply };
 
-// Of events, until the server ends it.
+// A stream of events, until the server ends it.
 class KubeWatch {
  public:
-  virtual ~KubeWatch() noexcept(false) = default;
-  // None: ended; go on from the newest version that was seen. Conflict: that is too old; list anew.
-  virtual kj::Promise<kj::Maybe<WatchEvent>> next() = 0;
+  KubeWatch(kj::Timer& timer, kj::Own<kj::AsyncInputStream> body);
+  KJ_DISALLOW_COPY_AND_MOVE(KubeWatch);
+  // None: ended; continue from the newest version that was received. Conflict: that is too old;
+  // list again.
+  kj::Promise<kj::Maybe<WatchEvent>> next();
+
+ private:
+  kj::Timer& timer;
+  kj::TimePoint end;
+  kj::Own<kj::AsyncInputStream> body;
+  kj::Array<char> piece = kj::heapArray<char>(16384);
+  LineAssembler assembler{kMostWatchEvent};
+  kj::Vector<kj::String> lines;
+  size_t taken = 0;
 };
 
 class KubeClient {
@@ -64,22 +75,22 @@ class KubeClient {
     kj::Vector<Json> items;
     kj::String version;  // to watch from
   };
-  // All pages, at most kMostListed objects; begins anew, once, when the server has forgotten where
+  // All pages, at most kMostListed objects; starts again, once, when the server has forgotten where
   // it was.
   kj::Promise<Listed> list(const Resource& resource, kj::StringPtr nameSpace = "",
                            const ListOptions& options = {});
   // The same one by one, none of them kept; what was given stays given when it fails. The version.
   kj::Promise<kj::String> visit(const Resource& resource, kj::StringPtr nameSpace,
                                 const ListOptions& options, kj::Function<void(const Json&)> take);
-  // None: an object of this name is there already.
+  // None: an object of this name exists already.
   kj::Promise<kj::Maybe<Json>> create(const Resource& resource, kj::StringPtr nameSpace,
                                       const Json& object, kj::StringPtr fieldManager);
   // kApply: `object` is the whole intent of the field manager (server-side apply, forced).
   kj::Promise<Json> patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager);
-  // False: it was not there.
+  // False: it did not exist.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
-  // What came of asking a pod to leave its node.
+  // The outcome of asking a pod to leave its node.
   struct Eviction {
     enum class Outcome {
       kGoing,

@@ -1,4 +1,4 @@
-// How a server of Kubernetes is connected to (kube-client.h).
+// Connects to a server of Kubernetes (kube-client.h).
 #include "common/base/within.h"
 #include "common/kube/kube-client.h"
 #include "common/tls/tls.h"
@@ -8,8 +8,8 @@ namespace {
 
 class KubeDialer : public kj::Refcounted {
  public:
-  KubeDialer(DialEdges edges, const KubeAccess& access)
-      : edges(edges),
+  KubeDialer(DialDependencies deps, const KubeAccess& access)
+      : deps(deps),
         host(kj::str(access.host)),
         tlsName(kj::str(access.tlsName)),
         port(access.port) {
@@ -22,14 +22,14 @@ class KubeDialer : public kj::Refcounted {
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
-    auto stream = co_await dialHost(edges, kj::str(host), port);
-    co_return co_await within(edges.timer, kDialDeadline, secure(kj::mv(stream)),
+    auto stream = co_await dialHost(deps, kj::str(host), port);
+    co_return co_await within(deps.timer, kDialDeadline, secure(kj::mv(stream)),
                               kj::str("no TLS handshake within ", kDialDeadline),
                               ErrorKind::kUnavailable);
   }
 
  private:
-  DialEdges edges;
+  DialDependencies deps;
   kj::String host, tlsName;
   uint16_t port;
   kj::Maybe<TlsEndpoint> endpoint;
@@ -43,8 +43,8 @@ class KubeDialer : public kj::Refcounted {
 
 }  // namespace
 
-KubeDial dialerOf(DialEdges edges, const KubeAccess& access) {
-  auto dialer = kj::refcounted<KubeDialer>(edges, access);
+KubeDial dialerOf(DialDependencies deps, const KubeAccess& access) {
+  auto dialer = kj::refcounted<KubeDialer>(deps, access);
   return [dialer = kj::mv(dialer)]() mutable {
     auto again = kj::addRef(*dialer);
     auto& one = *again;

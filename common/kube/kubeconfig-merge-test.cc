@@ -61,7 +61,7 @@ TEST_F(KubeconfigMerge, WhatIsTheSameIsNoConflict) {
   EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
 }
 
-// Catches: a file that kubectl has written anew, with its keys sorted, as a conflict.
+// Catches: a file that kubectl has rewritten, with its keys sorted, as a conflict.
 TEST_F(KubeconfigMerge, TheOrderOfKeysDoesNotMatter) {
   auto sorted = readJson(toPtr(nlohmann::json(of("c1")).dump()), "the test");
   ASSERT_NE(writeJson(sorted), writeJson(of("c1")));
@@ -121,13 +121,13 @@ TEST_F(KubeconfigMerge, TheContextCanHaveANameOfItsOwn) {
 }
 
 TEST_F(KubeconfigMerge, WhatIsNoKubeconfigIsRefused) {
-  auto why = [&](Json existing, Json added) {
+  auto errorFor = [&](Json existing, Json added) {
     auto failed = kj::runCatchingExceptions([&]() { merge(kj::mv(existing), kj::mv(added)); });
     return messageOf(KJ_ASSERT_NONNULL(failed));
   };
-  EXPECT_EQ(why(Json::array(), of("c1")), "the existing file is not a kubeconfig"_kj);
-  EXPECT_EQ(why(Json{{"users", 1}}, of("c1")), "the existing file is not a kubeconfig"_kj);
-  EXPECT_EQ(why(nullptr, Json::object()),
+  EXPECT_EQ(errorFor(Json::array(), of("c1")), "the existing file is not a kubeconfig"_kj);
+  EXPECT_EQ(errorFor(Json{{"users", 1}}, of("c1")), "the existing file is not a kubeconfig"_kj);
+  EXPECT_EQ(errorFor(nullptr, Json::object()),
             "what the node sent is not a kubeconfig: it has no context \"\""_kj);
 }
 

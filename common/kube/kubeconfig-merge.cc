@@ -38,7 +38,7 @@ void replaceAll(std::string& text, const std::string& from, const std::string& t
   }
 }
 
-// Whatever the order of keys: kubectl writes a file anew with its keys sorted.
+// In any order of keys: kubectl rewrites a file with its keys sorted.
 bool isSame(const Json& a, const Json& b) {
   if (!a.is_object() || !b.is_object()) return a == b;
   if (a.size() != b.size()) return false;

@@ -1,4 +1,4 @@
-// Takes the entries of one kubeconfig into another (spec kubernetes.md §14). Pure but for the
+// Merges the entries of one kubeconfig into another, as the original does. Pure but for the
 // question.
 //
 // Everything that the other one has besides stays: users who log in by programs, extensions, the

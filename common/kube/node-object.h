@@ -1,4 +1,4 @@
-// What a Node object says of its node.
+// Reads a Node object.
 #pragma once
 
 #include "common/kube/json.h"

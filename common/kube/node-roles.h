@@ -9,8 +9,8 @@ constexpr kj::StringPtr kControlPlaneRole = "node-role.kubernetes.io/control-pla
                         kMasterRole = "node-role.kubernetes.io/master"_kj;  // until 1.24
 constexpr kj::StringPtr kControlPlaneRoles[] = {kControlPlaneRole, kMasterRole};
 
-// Whether a kubelet may give its own node this label: any but Kubernetes' own, and a few of those.
-// With others it does not start, and admission (NodeRestriction) refuses them.
+// True for a label that a kubelet may give its own node: any but Kubernetes' own, and a few of
+// those. With others it does not start, and admission (NodeRestriction) refuses them.
 bool kubeletMayLabel(kj::StringPtr label);
 
 }  // namespace talos::kube

@@ -102,7 +102,7 @@ class SurveyReader {
     }
   }
 
-  // A cluster without it has none: whoever looks at the survey knows what to make of that.
+  // A cluster without it has none: the reader of the survey decides what that means.
   kj::Promise<void> part(kj::StringPtr what, kj::Promise<void> reading) {
     return limited(what, kj::mv(reading)).catch_([this](kj::Exception&& e) {
       if (kindOf(e) != ErrorKind::kNotFound) found.addProblem(messageOf(e));

@@ -44,10 +44,10 @@ kj::String surveyedNode(kj::StringPtr text) {
 }
 
 // Catches: a node that counts as ready when nobody has said so; a label of the past, or of now,
-// that is not known; a condition that is false and is told as a pressure.
-TEST(SurveyOfNodes, WhatIsTold) {
+// that is not known; a condition that is false and is reported as a pressure.
+TEST(SurveyOfNodes, ReadsReadinessTaintsAndPressures) {
   struct Case {
-    kj::StringPtr object, told;
+    kj::StringPtr object, expected;
   };
   constexpr Case kCases[] = {
       {R"({"metadata":{"name":"m1","labels":{"node-role.kubernetes.io/control-plane":""}},
@@ -70,7 +70,7 @@ TEST(SurveyOfNodes, WhatIsTold) {
        "|||: |||||||0"_kj},
       {"[]"_kj, "|||: |||||||0"_kj},
   };
-  for (auto& one : kCases) EXPECT_EQ(surveyedNode(one.object), one.told) << one.object.cStr();
+  for (auto& one : kCases) EXPECT_EQ(surveyedNode(one.object), one.expected) << one.object.cStr();
 }
 
 kj::String surveyedPod(kj::StringPtr text) {
@@ -87,9 +87,9 @@ kj::String surveyedPod(kj::StringPtr text) {
 
 // Catches: the cause of a pod that does not come up taken from the wrong place, or lost; pods of
 // users that are well, or done, sent along.
-TEST(SurveyOfPods, WhyTheyAreNotReady) {
+TEST(SurveyOfPods, ReadReasonsOfPodsThatAreNotReady) {
   struct Case {
-    kj::StringPtr object, told;
+    kj::StringPtr object, expected;
   };
   constexpr Case kCases[] = {
       {R"({"metadata":{"namespace":"kube-system","name":"a","deletionTimestamp":"2026-01-02T03:04:05Z",
@@ -133,7 +133,7 @@ TEST(SurveyOfPods, WhyTheyAreNotReady) {
       {R"({"metadata":{"namespace":"a"},"status":{"containerStatuses":[5,{"restartCount":"x","state":[]}]}})"_kj,
        "|: ||0|"_kj},
   };
-  for (auto& one : kCases) EXPECT_EQ(surveyedPod(one.object), one.told) << one.object.cStr();
+  for (auto& one : kCases) EXPECT_EQ(surveyedPod(one.object), one.expected) << one.object.cStr();
 }
 
 // Catches: a survey that a user's thousand broken pods make larger than an answer may be; a pod of
@@ -233,11 +233,11 @@ TEST(SurveyOfEndpoints, BothKindsOfObjectsSayTheSame) {
       {"addresses":["10.244.0.2"],"conditions":{"ready":true}},{"addresses":["fd00::2"]},
       {"addresses":["10.244.0.3"],"conditions":{"ready":false}}],
       "ports":[{"port":53},{"port":53},{"port":9153},{"port":"x"}]})"));
-  auto told =
+  auto expected =
       "kube-system/kube-dns 10.96.0.10 | 10.244.0.2:53 10.244.0.2:9153 [fd00::2]:53 "
       "[fd00::2]:9153 | 10.244.0.3:53 10.244.0.3:9153"_kj;
-  EXPECT_EQ(surveyedEnds(old), told);
-  EXPECT_EQ(surveyedEnds(fresh), told);
+  EXPECT_EQ(surveyedEnds(old), expected);
+  EXPECT_EQ(surveyedEnds(fresh), expected);
 }
 
 class SurveyReaderTest : public testing::Test {
@@ -291,7 +291,7 @@ class SurveyReaderTest : public testing::Test {
   }
 };
 
-// Catches: a part that is not asked for; a service that is not there told as a problem.
+// Catches: a part that is not asked for; a missing service reported as a problem.
 TEST_F(SurveyReaderTest, AllPartsAreRead) {
   EXPECT_EQ(read(),
             "model:6443 v1.34.4: node m1, DaemonSet d, pod x, default/kubernetes 10.5.0.2:6443, "

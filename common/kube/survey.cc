@@ -87,7 +87,7 @@ kj::Vector<kj::String> taintsOf(const Json& node) {
   return taints;
 }
 
-// What the kubelet or the network plugin complains of.
+// Problems that the kubelet or the network plugin reports.
 kj::Vector<kj::String> pressuresOf(const Json& node) {
   kj::Vector<kj::String> pressures;
   for (auto condition : itemsAt(node, {"status", "conditions"})) {
@@ -125,7 +125,7 @@ kj::String ownerOf(const Json& object) {
   return kj::str();
 }
 
-// What a container that has ended says of that: "exit status 1", and what it left as its message.
+// Why a container has exited: "exit status 1", and its termination message.
 kj::String endOf(const Json& terminated) {
   auto message = textAt(terminated, {"message"});
   auto signal = numberAt(terminated, {"signal"});
@@ -135,8 +135,8 @@ kj::String endOf(const Json& terminated) {
 }
 
 // Why a container is not what it should be; false: it is not known to be otherwise.
-bool tellContainer(const Json& status, bool init, rpc::Survey::Pod::Builder out) {
-  auto tell = [&](kj::StringPtr reason, kj::StringPtr message) {
+bool setContainerReason(const Json& status, bool init, rpc::Survey::Pod::Builder out) {
+  auto set = [&](kj::StringPtr reason, kj::StringPtr message) {
     out.setReason(cut(reason));
     out.setMessage(cut(message));
     out.setContainer(cutAt(status, {"name"}));
@@ -144,40 +144,40 @@ bool tellContainer(const Json& status, bool init, rpc::Survey::Pod::Builder out)
   };
   KJ_IF_MAYBE (waiting, find(status, {"state", "waiting"})) {
     auto reason = textAt(*waiting, {"reason"});
-    if (reason == "PodInitializing") return false;  // for one that is told of instead
+    if (reason == "PodInitializing") return false;  // another container is reported instead
     auto message = kj::str(textAt(*waiting, {"message"}));
     KJ_IF_MAYBE (last, find(status, {"lastState", "terminated"})) {
       message = kj::str(message, message.size() > 0 ? "; " : "", "ended with ", endOf(*last));
     }
-    return tell(reason, message);
+    return set(reason, message);
   }
   KJ_IF_MAYBE (ended, find(status, {"state", "terminated"})) {
     if (init && numberAt(*ended, {"exitCode"}, 1) == 0) return false;
-    return tell(textAt(*ended, {"reason"}), endOf(*ended));
+    return set(textAt(*ended, {"reason"}), endOf(*ended));
   }
   if (init || flagAt(status, {"ready"}) || !has(status, {"state", "running"})) return false;
-  return tell("NotReady", "its readiness probe fails");
+  return set("NotReady", "its readiness probe fails");
 }
 
-void tellWhyNotReady(const Json& pod, rpc::Survey::Pod::Builder out) {
-  auto tell = [&](const Json& from) {
+void setReason(const Json& pod, rpc::Survey::Pod::Builder out) {
+  auto set = [&](const Json& from) {
     out.setReason(cutAt(from, {"reason"}));
     out.setMessage(cutAt(from, {"message"}));
   };
   KJ_IF_MAYBE (status, find(pod, {"status"})) {
     // Evicted, or its node has gone.
-    if (textAt(*status, {"reason"}).size() > 0) return tell(*status);
+    if (textAt(*status, {"reason"}).size() > 0) return set(*status);
   }
   KJ_IF_MAYBE (scheduled, conditionOf(pod, "PodScheduled")) {
-    if (!isTrue(*scheduled)) return tell(*scheduled);
+    if (!isTrue(*scheduled)) return set(*scheduled);
   }
   for (auto status : itemsAt(pod, {"status", "initContainerStatuses"})) {
-    if (tellContainer(*status, true, out)) return;
+    if (setContainerReason(*status, true, out)) return;
   }
   for (auto status : itemsAt(pod, {"status", "containerStatuses"})) {
-    if (tellContainer(*status, false, out)) return;
+    if (setContainerReason(*status, false, out)) return;
   }
-  KJ_IF_MAYBE (ready, conditionOf(pod, "Ready")) tell(*ready);
+  KJ_IF_MAYBE (ready, conditionOf(pod, "Ready")) set(*ready);
 }
 
 uint32_t restartsOf(const Json& pod) {
@@ -204,7 +204,7 @@ void takePod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
   out.setDeleted(textAt(pod, {"metadata", "deletionTimestamp"}).size() > 0);
   auto addresses = podAddresses(pod);
   setTexts(out.initAddresses(addresses.size()), addresses);
-  if (!ready) tellWhyNotReady(pod, out);
+  if (!ready) setReason(pod, out);
 }
 
 struct PodCounts {
@@ -230,7 +230,7 @@ kj::String complaintOf(const Json& workload) {
   return kj::str();
 }
 
-// Which of its times an event has depends on who wrote it.
+// The writer of an event decides which of these times it has.
 int64_t timeOf(const Json& event) {
   kj::StringPtr times[] = {textAt(event, {"series", "lastObservedTime"}),
                            textAt(event, {"lastTimestamp"}), textAt(event, {"eventTime"}),

@@ -63,8 +63,8 @@ class SurveyObjects {
   kj::Maybe<typename T::Builder> addRow(Rows<T>& rows, size_t most);
 };
 
-// Reads a cluster's survey. Each part has 10 s, all of them kSurveyDeadline; what fails is told in
-// `problems`. Unavailable when the API server does not answer at all.
+// Reads a cluster's survey. Each part has 10 s, all of them kSurveyDeadline; failures are reported
+// in `problems`. Unavailable when the API server does not answer at all.
 constexpr auto kSurveyDeadline = 15 * kj::SECONDS;
 kj::Promise<kj::Own<capnp::MallocMessageBuilder>> readSurvey(kj::Timer& timer, KubeClient& client);
 

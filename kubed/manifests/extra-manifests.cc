@@ -115,7 +115,7 @@ kj::Promise<kj::Maybe<kj::String>> ExtraManifests::fetch(const Entry& entry) {
       auto source = readSource(entry.url);
       shown = kj::str(source.shown);
       kj::Function<TlsVerifier&()> verify = [this]() -> TlsVerifier& { return verifier(); };
-      objects = co_await fetchManifest(edges, kj::mv(source), entry.headers, verify);
+      objects = co_await fetchManifest(deps, kj::mv(source), entry.headers, verify);
     }
     fetched.upsert(kj::str(entry.id), Fetched{kj::str(entry.state), kj::mv(objects)},
                    [](Fetched& old, Fetched&& fresh) { old = kj::mv(fresh); });

@@ -17,9 +17,10 @@ namespace talos::kubed {
 class ExtraManifests {
  public:
   // `authorities`: PEM, of servers. All outlive it.
-  ExtraManifests(KubedWorld world, kube::DialEdges edges, kj::Function<kj::String()> authorities)
+  ExtraManifests(KubedWorld world, kube::DialDependencies deps,
+                 kj::Function<kj::String()> authorities)
       : world(world),
-        edges(edges),
+        deps(deps),
         authorities(kj::mv(authorities)),
         backoff({.first = 1 * kj::SECONDS,
                  .longest = 1 * kj::MINUTES,
@@ -42,7 +43,7 @@ class ExtraManifests {
     kj::String state, objects;
   };
   KubedWorld world;
-  kube::DialEdges edges;
+  kube::DialDependencies deps;
   kj::Function<kj::String()> authorities;
   Backoff backoff;
   kj::TreeMap<kj::String, Fetched> fetched;  // by id

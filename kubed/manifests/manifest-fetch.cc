@@ -30,8 +30,9 @@ void requireHeader(kj::StringPtr name, kj::StringPtr value) {
 
 class ManifestFetch {
  public:
-  ManifestFetch(kube::DialEdges edges, FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier)
-      : edges(edges), headers(headers), verifier(verifier) {
+  ManifestFetch(kube::DialDependencies deps, FetchHeaders headers,
+                kj::Function<TlsVerifier&()>& verifier)
+      : deps(deps), headers(headers), verifier(verifier) {
     kj::HttpHeaderTable::Builder builder;
     accept = builder.add("Accept");
     userAgent = builder.add("User-Agent");
@@ -61,7 +62,7 @@ class ManifestFetch {
   }
 
  private:
-  kube::DialEdges edges;
+  kube::DialDependencies deps;
   FetchHeaders headers;
   kj::Function<TlsVerifier&()>& verifier;
   kj::Own<kj::HttpHeaderTable> table;
@@ -71,7 +72,7 @@ class ManifestFetch {
   using Got = kj::OneOf<kj::Array<char>, ManifestSource>;
 
   kj::Promise<Got> get(const ManifestSource& source, bool withHeaders) {
-    auto stream = co_await kube::dialHost(edges, source.host(), source.port());
+    auto stream = co_await kube::dialHost(deps, source.host(), source.port());
     if (source.secure()) stream = co_await verifier().connect(kj::mv(stream), source.host());
     auto client = kj::newHttpClient(*table, *stream);
     kj::HttpHeaders sent(*table);
@@ -111,12 +112,12 @@ class ManifestFetch {
 
 }  // namespace
 
-kj::Promise<kj::String> fetchManifest(kube::DialEdges edges, ManifestSource source,
+kj::Promise<kj::String> fetchManifest(kube::DialDependencies deps, ManifestSource source,
                                       FetchHeaders headers,
                                       kj::Function<TlsVerifier&()>& verifier) {
-  auto fetch = kj::heap<ManifestFetch>(edges, headers, verifier);
+  auto fetch = kj::heap<ManifestFetch>(deps, headers, verifier);
   auto& running = *fetch;
-  return within(edges.timer, kFetchDeadline, running.run(kj::mv(source)),
+  return within(deps.timer, kFetchDeadline, running.run(kj::mv(source)),
                 kj::str("no answer within ", kFetchDeadline))
       .attach(kj::mv(fetch));
 }

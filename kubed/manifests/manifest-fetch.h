@@ -16,7 +16,7 @@ using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 // The objects as YAML. `headers` go to the host that the URL names, and to no other one.
 // `verifier` says who is trusted, and is asked when a server wants TLS. Rejects with the reason,
 // without the URL.
-kj::Promise<kj::String> fetchManifest(kube::DialEdges edges, ManifestSource source,
+kj::Promise<kj::String> fetchManifest(kube::DialDependencies deps, ManifestSource source,
                                       FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 
 }  // namespace talos::kubed

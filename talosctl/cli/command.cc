@@ -23,11 +23,11 @@ void Command::flag(Flag flag) {
   flags.push_back(kj::mv(flag));
 }
 
-kj::Maybe<Command&> Command::child(kj::StringPtr word) {
+kj::Maybe<Command&> Command::child(kj::StringPtr argument) {
   for (auto& c : children) {
-    if (c->name == word) return *c;
+    if (c->name == argument) return *c;
     for (auto& alias : c->aliases) {
-      if (alias == word) return *c;
+      if (alias == argument) return *c;
     }
   }
   return nullptr;

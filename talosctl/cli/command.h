@@ -1,4 +1,4 @@
-// What a command of talosctl is: data that says how it is called, and a function that runs it.
+// A command of talosctl: data that says how it is called, and a function that runs it.
 //
 // The tree of Commands is the single source for parsing (commandline.h), help (help.h) and shell
 // completion (completion.h). A command is added by a function `void addXCommands(Command& root)`
@@ -43,10 +43,10 @@ class Console {
   virtual bool inIsTerminal() const = 0;
   virtual unsigned columns() const = 0;  // of the terminal; 80 when unknown
   virtual unsigned rows() const = 0;     // 24 when unknown
-  // Grows with every text that is written to it, so that who rewrites lines finds whether they are
-  // still the last ones.
+  // Grows with every text that is written to it, so that a writer of lines in place can tell
+  // whether they are still the last ones.
   virtual uint64_t written() const = 0;
-  // What is waited for from now on, as a terminal may show it: "waiting for 10.0.0.2". Empty:
+  // Shows on a terminal what the command waits for from now on: "waiting for 10.0.0.2". Empty:
   // nothing, because a program of the user's has the terminal, or a stream is quiet.
   virtual void waiting(kj::StringPtr what) {}
 };
@@ -99,7 +99,7 @@ struct Theme {
 class Invocation;
 using Run = kj::Promise<int> (*)(Invocation& call);
 
-// What the first SIGINT, SIGTERM or SIGHUP does. The second one always ends the process.
+// The effect of the first SIGINT, SIGTERM or SIGHUP. The second one always ends the process.
 enum class Interrupt {
   kIsFailure,   // the run is dropped, exit status 1
   kIsSuccess,   // the run is dropped, exit status 0: a stream that the user has seen enough of
@@ -119,7 +119,7 @@ struct Command {
   bool hidden = false;
   bool anyFlags = false;  // unknown flags are accepted
   // --timeout when it is not given, of the answer or, of a command that waits for it, the outcome.
-  kj::Duration patience = kDeadline;
+  kj::Duration timeout = kDeadline;
   Interrupt interrupt = Interrupt::kIsFailure;
   Run run = nullptr;  // none: the command is a group
   std::vector<kj::Own<Command>> children = {};
@@ -128,7 +128,7 @@ struct Command {
   Command& add(kj::StringPtr name, kj::StringPtr summary);
   void flag(Flag flag);
   // By name or alias.
-  kj::Maybe<Command&> child(kj::StringPtr word);
+  kj::Maybe<Command&> child(kj::StringPtr argument);
   // "talosctl config endpoint"
   kj::String path() const;
 };
@@ -156,11 +156,11 @@ class Invocation {
   kj::ArrayPtr<const kj::String> list(kj::StringPtr flag) const;
   kj::Duration duration(kj::StringPtr flag) const;
   bool given(kj::StringPtr flag) const;  // on the command line
-  // Whether the command has such a flag at all.
+  // True when the command has such a flag at all.
   bool declared(kj::StringPtr flag) const { return values.find(flag) != nullptr; }
 
-  // --timeout, or when it was not given the command's patience, or `fallback`.
-  kj::Duration deadline() const { return deadline(command.patience); }
+  // --timeout, or when it was not given the command's, or `fallback`.
+  kj::Duration deadline() const { return deadline(command.timeout); }
   kj::Duration deadline(kj::Duration fallback) const;
 
   // Resolves at the first SIGINT, SIGTERM or SIGHUP; see Interrupt.
@@ -180,7 +180,7 @@ class Invocation {
   const Value& value(kj::StringPtr flag) const;
 };
 
-// A mistake on the command line: runs end with the message and the command's usage on stderr,
+// A usage error: runs end with the message and the command's usage on stderr,
 // status 1.
 [[noreturn]] void failUsage(kj::StringPtr message);
 bool isUsage(const kj::Exception& e);

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 struct CommandLine : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   kj::Own<Command> root = newRoot();
   CommandLine() {
     addCommands(*root);

@@ -191,8 +191,8 @@ class Completer {
     }
     auto path = at->path();
     for (auto& known : kArgumentSources) {
-      bool here = known.index == arguments || known.index == kj::maxValue;
-      if (here && path == known.command) result.source = known.source;
+      bool matches = known.index == arguments || known.index == kj::maxValue;
+      if (matches && path == known.command) result.source = known.source;
     }
   }
 };

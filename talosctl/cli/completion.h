@@ -1,5 +1,5 @@
-// Shell completion: what fits behind the words that a user has typed, and the scripts of shells
-// that ask for it.
+// Shell completion: candidates for the word that a user types, and the scripts of shells that ask
+// for them.
 //
 // The scripts hold no table. They call `talosctl __complete -- WORD...`, which prints a candidate a
 // line, with a tab and its help where it has one, and `:files` in the place of names of local
@@ -16,7 +16,7 @@ struct Candidate {
   kj::String help;
 };
 
-// What the rest of the candidates is.
+// Names that complete the candidates.
 enum class Source {
   kNothing,
   kLocalFiles,

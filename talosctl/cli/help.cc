@@ -149,7 +149,7 @@ std::vector<FlagText> flagTextsOf(const Command& command, const Command& user) {
     if (flag.required) text = kj::str(text, " (required)");
     auto fallback = kj::str(flag.fallback);
     if (flag.name == "timeout" && command.parent == nullptr) {
-      fallback = durationText(user.patience);
+      fallback = durationText(user.timeout);
       if (fallback.endsWith("m0s"))
         fallback = kj::heapString(fallback.slice(0, fallback.size() - 2));
     }

@@ -8,7 +8,7 @@
 
 namespace talos::talosctl {
 
-// What -h prints: the summary, the details and the usage.
+// The output of -h: the summary, the details and the usage.
 kj::String helpText(const Command& command, size_t columns);
 
 // How a command is called, with its flags and those of its parents.

@@ -1,5 +1,5 @@
 // The signals that end a command: its promise is dropped, which cleans up, and the exit status
-// tells.
+// shows it.
 #pragma once
 
 #include "talosctl/cli/command.h"

@@ -1,5 +1,5 @@
-// Lines of a terminal that are rewritten in place, for as long as nothing else is written behind
-// them; after that they begin anew below it.
+// Lines of a terminal that are rewritten in place, for as long as nothing else is written after
+// them; then they start again below it.
 #pragma once
 
 #include "talosctl/cli/table-look.h"

@@ -11,7 +11,7 @@ struct ManPage {
   kj::String text;
 };
 
-// Of the command and all below it but the hidden ones. `version` stands in the footer.
+// Of the command and all below it but the hidden ones. `version` is in the footer.
 kj::Vector<ManPage> manPages(const Command& root, kj::StringPtr version);
 
 }  // namespace talos::talosctl

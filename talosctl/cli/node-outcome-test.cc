@@ -37,12 +37,13 @@ struct Node {
   }
 };
 
-std::string tell(const Judgement& j) {
+std::string textOf(const Judgement& j) {
   static const char* names[] = {"wait: ", "done: ", "failed: "};
   return std::string(names[int(j.verdict)]) + j.text.cStr();
 }
 std::string answer(Outcome& outcome, Node&& node) {
-  return tell(outcome.answered(node.version, node.status, node.services.asReader().getServices()));
+  return textOf(
+      outcome.answered(node.version, node.status, node.services.asReader().getServices()));
 }
 
 using Stage = rpc::Status::Stage;
@@ -55,7 +56,7 @@ TEST(Outcome, ANodeIsUpWithoutACluster) {
     kj::StringPtr id;
     State state;
     kj::StringPtr message;
-    const char* told;
+    const char* expected;
   } rows[] = {
       {"etcd", State::PREPARING, "Waiting for a cluster: run", "done: booted, all services are up"},
       {"vipd", State::WAITING, "", "done: booted, all services are up"},
@@ -68,7 +69,7 @@ TEST(Outcome, ANodeIsUpWithoutACluster) {
     EXPECT_EQ(answer(o, kj::mv(Node("one", Stage::RUNNING)
                                    .with(row.id, row.state, true, false)
                                    .saying(row.message))),
-              row.told);
+              row.expected);
   }
 }
 
@@ -80,7 +81,7 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
   down.status.setSequence("reboot");
   down.status.setPhase("stopServices");
   EXPECT_EQ(answer(o, kj::mv(down)), "wait: reboot: stopServices");
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(tell(o.silent("no route")), "wait: no answer");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(textOf(o.silent("no route")), "wait: no answer");
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "wait: booting");
   EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
                                  .with("apid", rpc::ServiceState::WAITING, true, false))),
@@ -124,23 +125,23 @@ TEST(Outcome, ANodeThatCannotGoOnIsAFailure) {
 // Catches one lost answer taken for a machine that is off, and a reboot taken for a shutdown.
 TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
   Outcome o(Outcome::Kind::kShutdown, "one");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
   EXPECT_EQ(answer(o, Node("one", Stage::SHUTTING_DOWN)), "wait: stopping");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
-  EXPECT_EQ(tell(o.silent("refused")), "wait: no answer");
-  EXPECT_EQ(tell(o.silent("refused")), "done: shut down");
+  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent("refused")), "done: shut down");
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: started again instead of staying off");
 }
 
 // Catches: a reset that is waited for in vain, because the node has no certificates any more, or
-// that is told as done while the node still erases.
+// that is reported as done while the node still erases.
 TEST(Outcome, AResetIsDoneWhenTheNodeIsGoneOrUpAgain) {
   Outcome gone(Outcome::Kind::kReset, "one");
   EXPECT_EQ(answer(gone, Node("one", Stage::RESETTING)), "wait: stopping");
-  EXPECT_EQ(tell(gone.silent("refused")), "wait: no answer");
-  EXPECT_EQ(tell(gone.silent("refused")), "wait: no answer");
-  EXPECT_EQ(tell(gone.silent("refused")), "done: down, to start without its config");
+  EXPECT_EQ(textOf(gone.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(gone.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(gone.silent("refused")), "done: down, to start without its config");
   Outcome up(Outcome::Kind::kReset, "one");
   EXPECT_EQ(answer(up, Node("two", Stage::MAINTENANCE)),
             "done: rebooted, waiting for a machine config");

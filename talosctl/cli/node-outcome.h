@@ -1,5 +1,5 @@
-// Tells from a node's answers, or from their absence, whether its boot, reboot or shutdown is done.
-// Pure.
+// Decides from a node's answers, or from their absence, whether its boot, reboot or shutdown is
+// done. Pure.
 #pragma once
 
 #include "rpc/machine.capnp.h"
@@ -22,7 +22,7 @@ class Outcome {
   Judgement answered(rpc::Version::Reader version, rpc::Status::Reader status,
                      capnp::List<rpc::Service>::Reader services);
   // It did not answer. One lost answer proves nothing: apid may have stopped before the machine.
-  Judgement silent(kj::StringPtr why);
+  Judgement silent(kj::StringPtr error);
 
  private:
   static constexpr unsigned kGone = 3;  // lost answers in a row

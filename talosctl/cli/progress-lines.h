@@ -1,5 +1,5 @@
-// What several nodes are doing, on stderr: on a terminal one line for each that is rewritten in
-// place, otherwise a plain line for each change.
+// Shows the progress of several nodes on stderr: on a terminal one line for each that is rewritten
+// in place, otherwise a plain line for each change.
 #pragma once
 
 #include "talosctl/cli/command.h"

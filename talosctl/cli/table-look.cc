@@ -16,7 +16,7 @@ constexpr kj::StringPtr kFreeText[] = {"LAST EVENT"_kj, "MESSAGE"_kj,   "PROBLEM
                                        "MODEL"_kj,      "MOUNTED ON"_kj};
 
 struct State {
-  kj::StringPtr word;  // lower case
+  kj::StringPtr text;  // lower case
   kj::StringPtr color;
 };
 constexpr kj::StringPtr kGreen = "\033[32m"_kj, kYellow = "\033[33m"_kj, kRed = "\033[31m"_kj,
@@ -52,9 +52,9 @@ constexpr kj::StringPtr kStateColumns[] = {"STATE"_kj,   "HEALTH"_kj, "STATUS"_k
                                            "STAGE"_kj,   "READY"_kj,  "RUNNING"_kj,
                                            "HEALTHY"_kj, "SYNCED"_kj, "LINK STATE"_kj};
 
-bool contains(kj::ArrayPtr<const kj::StringPtr> list, kj::StringPtr word) {
+bool contains(kj::ArrayPtr<const kj::StringPtr> list, kj::StringPtr text) {
   for (auto item : list) {
-    if (item == word) return true;
+    if (item == text) return true;
   }
   return false;
 }
@@ -178,10 +178,10 @@ class DressedTable {
   static kj::StringPtr colorOf(kj::StringPtr column, kj::StringPtr cell) {
     if (column == "PROBLEM" && cell.size() > 0) return kRed;
     if (!contains(kStateColumns, column)) return "";
-    auto word = kj::str(cell);
-    for (char& c : word) c = static_cast<char>(tolower(c));
+    auto text = kj::str(cell);
+    for (char& c : text) c = static_cast<char>(tolower(c));
     for (auto& state : kStates) {
-      if (state.word == word) return state.color;
+      if (state.text == text) return state.color;
     }
     return "";
   }

@@ -1,5 +1,5 @@
-// How a table looks on a terminal: columns of free text are cut to fit its width, and states have
-// colours. Somewhere else it is what Table::render() gave, byte for byte.
+// Fits a table to a terminal: columns of free text are cut to its width, and states have colours.
+// Elsewhere it stays as Table::render() made it, byte for byte.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -15,8 +15,8 @@ struct Look {
 // $NO_COLOR (https://no-color.org).
 Look lookOf(const Invocation& call);
 
-// `table`: what Table::render() gave, with its header; other text is returned as it is. Names, ids
-// and addresses are never cut, so a table may still be too wide. Pure.
+// `table`: the output of Table::render(), with its header; other text is returned as it is. Names,
+// ids and addresses are never cut, so a table may still be too wide. Pure.
 kj::String dressed(kj::StringPtr table, const Look& look);
 
 // Prints it on stdout.

@@ -1,5 +1,5 @@
 // The one table printer: left-aligned cells, each column as wide as its widest cell plus a gap of
-// blanks, the last cell not padded, no borders (spec talosctl.md §4.1).
+// blanks, the last cell not padded, no borders, as those of the original.
 #pragma once
 
 #include <kj/string.h>
@@ -31,7 +31,7 @@ class Table {
   bool headerDone = false;
 };
 
-// Bytes as people read them: "1.2 MB" (SI, as the spec's tables do).
+// Human-readable bytes: "1.2 MB" (SI, as in the tables of the original).
 kj::String humanSize(uint64_t bytes);
 // "3m5s", rounded to seconds.
 kj::String humanDuration(int64_t seconds);

@@ -1,4 +1,5 @@
-// A world for tests: a console that keeps what is written, an environment that is a map, a loop.
+// Dependencies of commands for tests: a console that keeps its output, an environment that is a
+// map, an event loop.
 #pragma once
 
 #include <kj/map.h>
@@ -37,7 +38,7 @@ struct FixedClock final : public kj::Clock {
   kj::Date now() const override { return time; }
 };
 
-struct TestWorld {
+struct ConsoleFixture {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   TestConsole console;
   FixedClock clock;

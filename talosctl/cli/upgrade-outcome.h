@@ -1,4 +1,4 @@
-// Tells from a node's answers, or from their absence, whether its upgrade or rollback is over.
+// Decides from a node's answers, or from their absence, whether its upgrade or rollback has ended.
 // Pure.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace talos::talosctl {
 
-// `before`: the boot in which it was asked for.
+// `before`: the boot in which it was requested.
 Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
                        rpc::UpgradeStatusSpec::Reader status);
 

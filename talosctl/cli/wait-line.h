@@ -1,16 +1,17 @@
-// The line of a terminal that shows that a command waits: a sign that turns, for what, and how long
-// nothing has been heard: "◳ waiting for 10.0.0.2: 12s".
+// The line of a terminal that shows that a command waits: a sign that turns, the reason, and the
+// time since the last output: "◳ waiting for 10.0.0.2: 12s".
 //
-// It is on stderr, and only where that is a terminal. It comes after a second in which nothing was
-// written, and goes before anything else is; so what is printed is the same with and without it. It
-// does not come behind a line that has no end yet: a question, or a line that is being rewritten.
+// It is on stderr, and only where that is a terminal. It appears after a second in which nothing
+// was written, and is erased before anything else is; so the output is the same with and without
+// it. It does not appear behind a line that has no end yet: a question, or a line that is being
+// rewritten.
 #pragma once
 
 #include "talosctl/cli/command.h"
 
 namespace talos::talosctl {
 
-// A terminal's sign that something goes on, in this turn.
+// The sign of this turn.
 kj::StringPtr turningSign(unsigned turn);
 
 class WaitLine final : public Console {

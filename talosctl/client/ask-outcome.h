@@ -1,4 +1,4 @@
-// Asks a node for what an Outcome needs.
+// Asks a node for the state that an Outcome needs.
 #pragma once
 
 #include "talosctl/cli/node-outcome.h"

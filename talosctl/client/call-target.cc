@@ -1,4 +1,4 @@
-// Where a call goes and as whom: flags first, then the context of the client configuration.
+// Addresses and identity of a call: flags first, then the context of the client configuration.
 #include <kj/map.h>
 
 #include "common/base/error.h"

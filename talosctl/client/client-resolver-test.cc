@@ -76,7 +76,7 @@ class DnsServer {
 };
 
 struct Resolver : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   DnsServer server;
   ~Resolver() noexcept override {}
   std::string ask(kj::StringPtr host) {
@@ -134,13 +134,13 @@ unsigned descriptors() {
 TEST_F(Resolver, ServersThatAreNoneLeaveNothingBehind) {
   auto before = threads();
   for (int i = 0; i < 20; ++i) {
-    std::string why;
+    std::string message;
     auto pending = resolve(test.io.unixEventPort, test.io.provider->getTimer(), "node-1.example",
                            {.servers = "not:a:server"});
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pending.wait(test.io.waitScope); })) {
-      why = messageOf(*e).cStr();
+      message = messageOf(*e).cStr();
     }
-    EXPECT_THAT(why, HasSubstr("cannot resolve \"node-1.example\": "));
+    EXPECT_THAT(message, HasSubstr("cannot resolve \"node-1.example\": "));
   }
   EXPECT_EQ(threads(), before);
 }

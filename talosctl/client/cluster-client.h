@@ -22,7 +22,7 @@
 
 namespace talos::talosctl {
 
-// Where to go and as whom; from the talosconfig and the flags.
+// Addresses and identity of a call; from the talosconfig and the flags.
 struct Target {
   kj::Vector<kj::String> endpoints;  // hosts, without a port
   kj::Vector<kj::String> nodes;      // as the user named them
@@ -33,7 +33,7 @@ struct Target {
 
 // Declares --insecure and --cert-fingerprint.
 void addInsecureFlags(Command& command);
-// Whether the call goes to a machine without a config.
+// True when the call goes to a machine without a config.
 bool isInsecure(const Invocation& call);
 
 // Reads the client configuration that the call's flags and environment name. Throws with file, line
@@ -108,7 +108,7 @@ struct Session {
 // Connected already. Its deadline is --timeout or the command's own, and never more than `most`:
 // for commands whose --timeout is that of something later.
 kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most = kj::maxValue);
-// The same, refusing more than one node (spec talosctl.md §4.3, "single only").
+// The same, refusing more than one node.
 kj::Promise<kj::Own<Session>> openSingle(Invocation& call);
 
 kj::String noAnswerWithin(kj::Duration deadline);  // "no answer within 30s"

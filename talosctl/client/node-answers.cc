@@ -56,15 +56,15 @@ kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::S
 
 MissingAnswers::MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> nodes)
     : console(console), nodes(nodes), missing(KJ_MAP(node, nodes) { return true; }) {
-  tell();
+  show();
 }
 
 void MissingAnswers::heard(size_t index) {
   missing[index] = false;
-  tell();
+  show();
 }
 
-void MissingAnswers::tell() {
+void MissingAnswers::show() {
   kj::Vector<kj::String> names;
   for (auto i : kj::indices(nodes)) {
     if (missing[i]) names.add(kj::str(nodes[i]));

@@ -1,4 +1,4 @@
-// One request to many nodes at once, and the outcome (spec talosctl.md §4.3).
+// One request to many nodes at once, and the outcome.
 #pragma once
 
 #include <kj/async.h>
@@ -55,7 +55,7 @@ class Turns {
 // If there are several nodes, asks each for its boot id to find that node.
 kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
 
-// Tells the console whose answers are missing.
+// Shows on the console which nodes have not answered.
 class MissingAnswers {
  public:
   MissingAnswers(Console& console, kj::ArrayPtr<const kj::String> nodes);
@@ -66,7 +66,7 @@ class MissingAnswers {
   kj::ArrayPtr<const kj::String> nodes;
   kj::Array<bool> missing;
 
-  void tell();
+  void show();
 };
 
 // `request` maps a node to the RemotePromise of a call on it; all calls are made before the first

@@ -12,8 +12,8 @@ kj::Promise<kj::Array<NodeFacts>> askFacts(Client& client, kj::ArrayPtr<const kj
   }
   auto all = kj::heapArrayBuilder<kj::Promise<NodeFacts>>(nodes.size());
   for (auto& node : nodes) {
-    KJ_IF_MAYBE (why, unreached) {
-      all.add(silentFacts(node, *why));
+    KJ_IF_MAYBE (error, unreached) {
+      all.add(silentFacts(node, *error));
     } else {
       all.add(factsOf(client.deps.timer, client.node(node), kj::str(node), deadline,
                       noAnswerWithin(deadline)));

@@ -1,4 +1,4 @@
-// What several nodes say of themselves (common/health/node-facts.h), asked all at once.
+// Asks several nodes at once for their facts (common/health/node-facts.h).
 #pragma once
 
 #include "common/health/node-facts.h"

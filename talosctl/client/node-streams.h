@@ -11,7 +11,7 @@
 
 namespace talos::talosctl {
 
-// What is known of the node of a stream.
+// The state of the node of a stream.
 struct Alive {
   bool answered = false;
   kj::String bootId;

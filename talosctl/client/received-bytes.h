@@ -21,7 +21,7 @@ class ReceivedBytes final : public rpc::ByteSink::Server {
   kj::Function<void(kj::ArrayPtr<const kj::byte>)> take;
 };
 
-// What a sink failed with, such as a full disk: clearer than the call that it ends.
+// The error of a sink, such as a full disk: clearer than that of the call that it ends.
 class SinkFailure {
  public:
   template <typename F>
@@ -35,9 +35,9 @@ class SinkFailure {
   }
   // Rejects with the sink's failure, if there was one. This object must outlive the promise.
   kj::Promise<void> before(kj::Promise<void> call) {
-    return call.then([this]() { tell(); },
+    return call.then([this]() { rethrow(); },
                      [this](kj::Exception&& e) {
-                       tell();
+                       rethrow();
                        kj::throwFatalException(kj::mv(e));
                      });
   }
@@ -45,7 +45,7 @@ class SinkFailure {
  private:
   kj::Maybe<kj::Exception> first;
 
-  void tell() {
+  void rethrow() {
     KJ_IF_MAYBE (e, first) kj::throwFatalException(kj::cp(*e));
   }
 };

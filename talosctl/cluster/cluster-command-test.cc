@@ -26,7 +26,7 @@ TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
   KJ_DEFER(removeTree(folder));
   auto clusters = kj::str(folder, "/clusters");
   makeDirectories(kj::str(clusters, "/a"), 0700);
-  TestWorld test;
+  ConsoleFixture test;
   auto root = newRoot();
   addClusterCommands(*root);
   for (kj::StringPtr name : {""_kj, "."_kj, ".."_kj, "a/.."_kj, "../clusters"_kj, "A"_kj}) {
@@ -48,7 +48,7 @@ TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
   message.initRoot<rpc::LocalCluster>().initNodes(1)[0].setName("n");
   state.save(message.getRoot<rpc::LocalCluster>());
   writeFileAtomically(state.file("n.log"), "one\n"_kj, 0600);
-  TestWorld test;
+  ConsoleFixture test;
   auto root = newRoot();
   addClusterCommands(*root);
   kj::StringPtr arguments[] = {"cluster", "console", "-f", "--state", folder, "a", "n"};
@@ -64,7 +64,7 @@ TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
 
 // Catches: a hint that leads to another cluster, or that a shell reads as other words.
 TEST(ClusterCommand, HintsNameTheClusterThatWasAskedFor) {
-  TestWorld test;
+  ConsoleFixture test;
   test.environment.insert(kj::str("HOME"), kj::str("/nonexistent"));
   auto root = newRoot();
   addClusterCommands(*root);

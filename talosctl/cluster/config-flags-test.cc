@@ -29,7 +29,7 @@ struct Scratch {
 };
 
 struct Flags : public ::testing::Test {
-  talosctl::TestWorld test;
+  talosctl::ConsoleFixture test;
   kj::String said;
   ~Flags() noexcept override {}
   // Runs what checks the flags, as a command that has only them.

@@ -1,4 +1,4 @@
-// Commands that the documents name and this program does not have: each says so, and what to do
+// Commands of the documents that this program does not have: each reports that, and what to do
 // instead, instead of being an unknown word or doing half of its work. They are hidden from help
 // and completion.
 #include "common/base/error.h"

@@ -10,7 +10,7 @@
 namespace talos::talosctl {
 namespace {
 
-// What help lists together. A command that is in none of them is there, too, at the end.
+// Commands that help lists together. A command without a theme is listed at the end.
 std::vector<Theme> themes() {
   return {
       {"Set up a cluster",

@@ -183,7 +183,7 @@ void addCgroupCommands(Command& root) {
   std::vector<kj::StringPtr> names;
   for (auto& preset : presets()) names.push_back(preset.name);
   cgroups.details =
-      "\"-\" is what the kernel does not count for a group, \"max\" no limit. psi shows the share "
+      "\"-\": the kernel does not count this for the group; \"max\": no limit. psi shows the share "
       "of the last minute in which some, or all, tasks of a group waited.";
   cgroups.flag({.name = "preset",
                 .kind = FlagKind::kText,

@@ -150,7 +150,7 @@ TEST_F(Runs, GetPrintsTheDocumentedForms) {
       "\"controlplane\"\n}\n");
 }
 
-TEST_F(Runs, GetTellsWhatIsWrong) {
+TEST_F(Runs, GetNamesWhatIsWrong) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc", "nobody"}), 1);
   EXPECT_EQ(err(), "10.0.0.2: resource \"nobody\" doesn't exist\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "nonsense"}), 1);
@@ -384,16 +384,16 @@ TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
   EXPECT_THAT(err(), HasSubstr("10.0.0.2: shut down after "));
 }
 
-// Catches: a reset of which nobody was told what it destroys, or that goes on although one of the
+// Catches: a reset that does not print what it destroys, or that continues although one of the
 // nodes refused or the user did not say yes; flags that are not passed on.
 TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
   node("10.0.0.2").answersUntilReboot = 2;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--graceful=false", "--reboot",
                    "--system-labels-to-wipe", "STATE,META"}),
             0);
-  auto told = err();
-  EXPECT_THAT(told, HasSubstr("10.0.0.2: erases STATE (/dev/vda5, 105 MB); then reboots\n"));
-  EXPECT_THAT(told, testing::Not(HasSubstr("[y/N]")));
+  auto text = err();
+  EXPECT_THAT(text, HasSubstr("10.0.0.2: erases STATE (/dev/vda5, 105 MB); then reboots\n"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("[y/N]")));
   ASSERT_EQ(node("10.0.0.2").resets.size(), 1u);
   EXPECT_EQ(node("10.0.0.2").resets[0], "STATE+META reboot");
 
@@ -402,7 +402,7 @@ TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.3: this node has no partition META"));
   EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
 
-  // What etcd has against it is known before anybody is asked; what it is told is what was meant.
+  // etcd's refusal comes before the question; the request has the flags of the command.
   node("10.0.0.2").etcdVoters = 1;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset"}), 1);
   EXPECT_THAT(err(), HasSubstr("error: 10.0.0.2: this node is the only voter"));
@@ -424,11 +424,11 @@ TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {
     c.deps->input = reading;
     bool yes = said == "y\n";
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--wait=false"}), yes ? 0 : 1) << said.cStr();
-    told = err();
-    EXPECT_THAT(told, HasSubstr("10.0.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB); then "
-                                "goes off\nreset this node? [y/N] "));
+    text = err();
+    EXPECT_THAT(text, HasSubstr("10.0.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB); then "
+                                "shuts down\nreset this node? [y/N] "));
     EXPECT_EQ(node("10.0.0.2").resets.size(), yes ? 2u : 1u) << said.cStr();
-    if (!yes) EXPECT_THAT(told, HasSubstr("not confirmed; nothing was reset"));
+    if (!yes) EXPECT_THAT(text, HasSubstr("not confirmed; nothing was reset"));
   }
   EXPECT_EQ(node("10.0.0.2").resets[1], " graceful");
 }
@@ -460,7 +460,7 @@ TEST_F(Runs, FlagsThatWouldDoNothingAreRefused) {
 }
 
 // Catches: a command without a result that leaves a program in the dark.
-TEST_F(Runs, AProgramIsToldThatItIsDone) {
+TEST_F(Runs, WithJsonEachCommandReportsItsResult) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.9", "meta", "write", "10", "a", "-o", "json"}), 1);
   EXPECT_THAT(out(), AllOf(HasSubstr("{\"node\":\"10.0.0.2\",\"done\":true}\n"),
                            HasSubstr("{\"node\":\"10.0.0.9\",\"error\":{")));
@@ -526,11 +526,11 @@ TEST_F(Runs, StreamsOfOthersDoNotWaitForANodeThatIsDown) {
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
 }
 
-// Catches: a refusal for a certificate's times that does not tell them.
-TEST_F(Runs, ARefusalForItsTimesTellsThem) {
+// Catches: a refusal because of a certificate's validity that does not show it.
+TEST_F(Runs, ARefusedCertificateIsShownWithItsTimes) {
   struct Row {
     kj::Duration begin;
-    const char* why;
+    const char* error;
   };
   auto now = kj::systemPreciseCalendarClock().now();
   for (auto& row :
@@ -542,7 +542,7 @@ TEST_F(Runs, ARefusalForItsTimesTellsThem) {
                             .notBefore = now + row.begin});
     c.writeConfig(c.authority, leaf);
     EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
-    EXPECT_THAT(err(), AllOf(HasSubstr("refused"), HasSubstr(row.why),
+    EXPECT_THAT(err(), AllOf(HasSubstr("refused"), HasSubstr(row.error),
                              HasSubstr(kj::str("valid from ", dateText(now + row.begin), " until ",
                                                dateText(now + row.begin + 1 * kj::DAYS))
                                            .cStr()),

@@ -150,7 +150,7 @@ kj::Promise<int> runComplete(Invocation& call) {
 }  // namespace
 
 void addCompleteCommand(Command& root) {
-  auto& complete = root.add("__complete", "What fits behind words, for completion scripts");
+  auto& complete = root.add("__complete", "Complete a command line, for completion scripts");
   complete.hidden = complete.anyFlags = true;
   complete.arguments = "-- [word...]";
   complete.most = kj::maxValue;

@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 struct Config : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   kj::Own<Command> root = newRoot();
   kj::String folder;
   Config() {
@@ -100,7 +100,7 @@ TEST_F(Config, ContextsAreSwitched) {
   EXPECT_EQ(tryReadFile(all), nullptr);
 }
 
-TEST_F(Config, MistakesAreTold) {
+TEST_F(Config, NamesEachMistake) {
   EXPECT_EQ(run({"config", "endpoint", "10.0.0.2"}), 1);  // there is no context yet
   EXPECT_NE(err(), "");
   add("one");

@@ -49,7 +49,7 @@ kj::Promise<int> runImages(Invocation& call) {
       });
 }
 
-// A node does not tell how far it is, so a terminal shows that time passes. Never resolves.
+// A node does not report its progress, so a terminal shows that time passes. Never resolves.
 kj::Promise<Answers<Containers::PullResults>> countSeconds(Invocation& call, Progress& progress,
                                                            kj::StringPtr image) {
   if (!call.deps.console.errIsTerminal()) co_await kj::Promise<void>(kj::NEVER_DONE);
@@ -119,7 +119,7 @@ void addContainerCommands(Command& root) {
   auto& containers = root.add("containers", "List the containers of nodes");
   containers.aliases = {"c"};
   containers.details =
-      "Without --kubernetes the containers of the node itself. Most services of a node are "
+      "Without --kubernetes: the containers of the node itself. Most services of a node are "
       "processes: "
       "use talosctl service.";
   kubernetes(containers, "pods and their containers");
@@ -130,11 +130,10 @@ void addContainerCommands(Command& root) {
   restart.arguments = "<id>";
   restart.least = restart.most = 1;
   restart.details =
-      "The id is one of talosctl containers. The container gets SIGTERM; what runs it (a service "
-      "of "
-      "the node, the kubelet) starts it again.";
+      "The id is one of talosctl containers. The container gets SIGTERM; its owner (a service of "
+      "the node, or the kubelet) starts it again.";
   kubernetes(restart, "a container of a pod, or a pod");
-  restart.patience = 1 * kj::MINUTES;
+  restart.timeout = 1 * kj::MINUTES;
   addStreamOutputFlag(restart);
   restart.run = runRestart;
 
@@ -147,7 +146,7 @@ void addContainerCommands(Command& root) {
   pull.arguments = "<image>";
   pull.least = pull.most = 1;
   pull.details = "Mirrors, credentials and CAs are those of machine.registries.";
-  pull.patience = 21 * kj::MINUTES;  // the node's own limit is 20
+  pull.timeout = 21 * kj::MINUTES;  // the node's own limit is 20
   addStreamOutputFlag(pull);
   pull.run = runPull;
 }

@@ -55,10 +55,10 @@ void addEncryptionCommands(Command& root) {
   recovery.argumentChoices = {{"STATE", "EPHEMERAL"}};
   recovery.details =
       "The config of the node must have {recovery: {}, slot: <slot>} among the keys of the volume. "
-      "A key that was "
-      "there opens the volume no more. The node does not keep the key: it is shown once.";
+      "A key that the slot had before no longer opens the volume. The node does not store the new "
+      "key: it is shown once.";
   addOutputFlag(recovery);
-  recovery.patience = kDeriving;
+  recovery.timeout = kDeriving;
   recovery.run = runRecoveryKey;
 }
 

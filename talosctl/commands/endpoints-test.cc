@@ -1,4 +1,4 @@
-// Which of several endpoints is used, on a clock that the test owns.
+// The choice among several endpoints, on a clock that the test owns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -148,9 +148,9 @@ void addEventCommands(Command& root) {
                .help = "start with this many past events; -1 for all"});
   events.flag({.name = "duration",
                .kind = FlagKind::kDuration,
-               .help = "start with the events of this last time, such as 5m or 1h"});
-  events.flag({.name = "once", .help = "end after the past events"});
-  events.flag({.name = "previous", .help = "show those of the boot before this one, and end"});
+               .help = "start with the events of this period, such as 5m or 1h"});
+  events.flag({.name = "once", .help = "exit after the past events"});
+  events.flag({.name = "previous", .help = "show the events of the previous boot, and exit"});
   events.flag({.name = "boot",
                .kind = FlagKind::kText,
                .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});

@@ -80,8 +80,8 @@ class UsageCollector final : public rpc::UsageSink::Server {
 // Letters of -t: f, d, l or L, together or as a list.
 kj::Vector<rpc::FileType> fileTypes(const Invocation& call) {
   kj::Vector<rpc::FileType> types;
-  for (auto& word : call.list("type")) {
-    for (char letter : word) {
+  for (auto& value : call.list("type")) {
+    for (char letter : value) {
       switch (letter) {
         case 'f':
           types.add(rpc::FileType::REGULAR);
@@ -94,7 +94,7 @@ kj::Vector<rpc::FileType> fileTypes(const Invocation& call) {
           types.add(rpc::FileType::SYMLINK);
           break;
         default:
-          failUsage(kj::str("invalid value \"", word,
+          failUsage(kj::str("invalid value \"", value,
                             "\" for flag --type: use f (file), d (directory), l (link)"));
       }
     }

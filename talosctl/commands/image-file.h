@@ -1,4 +1,4 @@
-// What `talosctl upgrade --image` names: a reference of a registry, a URL, or a file of this
+// The argument of `talosctl upgrade --image`: a reference of a registry, a URL, or a file of this
 // machine, which is sent to the nodes.
 #pragma once
 

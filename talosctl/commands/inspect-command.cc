@@ -12,7 +12,8 @@ namespace {
 using rpc::Machine;
 using Listed = rpc::Resources::ListResults;
 
-// The resources of each type that somebody reads or writes and that everybody may see, by type.
+// The resources of each type that a controller reads or writes and that every role may see, by
+// type.
 kj::Promise<kj::Vector<GraphResources>> listAll(Session& session, rpc::Node::Client node,
                                                 Machine::DependenciesResults::Reader all) {
   Registry registry;
@@ -60,9 +61,9 @@ void addInspectCommands(Command& root) {
                                    "resources, as a graph");
   dependencies.details =
       "The graph is text for Graphviz: talosctl inspect dependencies | dot -Tsvg > graph.svg. A "
-      "bold line leads from a controller to what it writes, a thin one from what it reads to it, "
-      "with the id if it reads only that.";
-  dependencies.flag({.name = "with-resources", .help = "with each resource that there is"});
+      "bold arrow leads from a controller to a type that it writes, a thin one to it from a type "
+      "that it reads, with the id if it reads only that resource.";
+  dependencies.flag({.name = "with-resources", .help = "show each resource as well"});
   dependencies.flag({.name = "output",
                      .letter = "o",
                      .kind = FlagKind::kText,

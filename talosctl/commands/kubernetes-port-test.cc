@@ -13,7 +13,7 @@ struct KubernetesPort : public ::testing::Test {
   TestCluster c;
   ~KubernetesPort() noexcept override {}
 
-  // What upgrade-k8s says, where nothing listens for Kubernetes.
+  // The output of upgrade-k8s where nothing listens for Kubernetes.
   std::string said(uint16_t port) {
     auto leaf = pki::issue(c.authority.certificate, c.authority.key, {.server = false});
     for (auto address : {"10.0.0.2"_kj, "127.0.0.1"_kj}) {
@@ -41,7 +41,8 @@ TEST_F(KubernetesPort, IsTheOneThatTheEndpointListensOn) {
   EXPECT_THAT(said(4711), HasSubstr("127.0.0.1:4711"));
   auto usual = said(0);
   EXPECT_THAT(usual, HasSubstr("127.0.0.1:6443"));
-  EXPECT_THAT(usual, HasSubstr("asking 10.0.0.2; of 10.0.0.3 what Kubernetes says is used\n"));
+  EXPECT_THAT(usual,
+              HasSubstr("using 10.0.0.2; ignoring 10.0.0.3: Kubernetes lists the other nodes\n"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ kj::Promise<int> runShutdown(Invocation& call) {
 void declare(Command& command, Run run, kj::StringPtr details) {
   addWaitFlag(command, true);
   addStreamOutputFlag(command);
-  command.patience = kOutcome;
+  command.timeout = kOutcome;
   command.details = details;
   command.run = run;
 }

@@ -71,7 +71,7 @@ bool isLoss(const kj::Exception& e) {
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
 }
 
-// Whether `node` has another boot id than `before`.
+// True when `node` has another boot id than `before`.
 kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringPtr before) {
   kj::Promise<capnp::Response<rpc::Version>> answer =
       node.machineRequest().send().getMachine().versionRequest().send();
@@ -208,7 +208,7 @@ void addLogCommands(Command& root) {
   logs.least = logs.most = 1;
   logs.details =
       "The id is that of a service, or \"machined\", \"controller-runtime\" or \"audit\"; with "
-      "--previous also \"kernel-last-words\", what the kernel said before it died.";
+      "--previous also \"kernel-last-words\", the kernel's messages before a crash.";
   logs.flag({.name = "follow", .letter = "f", .help = "follow the log"});
   logs.flag({.name = "tail",
              .kind = FlagKind::kNumber,
@@ -216,7 +216,7 @@ void addLogCommands(Command& root) {
              .help = "show only this many of the last lines; -1 for all"});
   logs.flag({.name = "previous",
              .letter = "p",
-             .help = "the log of the boot before this one, which the node kept on its disk"});
+             .help = "the log of the previous boot, from the node's disk"});
   logs.flag({.name = "boot",
              .kind = FlagKind::kText,
              .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});

@@ -148,7 +148,7 @@ TEST_F(Looking, ACaptureGoesToAFile) {
   EXPECT_EQ(readFile(path.c_str()), "pcap");
   EXPECT_EQ(err(), "3 packets captured, 1 lost because they came too fast\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-o", path.c_str()}), 1);
-  EXPECT_THAT(err(), HasSubstr("x.pcap exists already; a capture replaces no file"));
+  EXPECT_THAT(err(), HasSubstr("x.pcap already exists; use another name"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--bpf-filter", "{ 0x6, 0, 0, 0x40000 },"}), 0);
   EXPECT_EQ(out(), "pcap");
   EXPECT_EQ(node("10.0.0.2").captured, "eth0 4096 0 1");
@@ -157,11 +157,11 @@ TEST_F(Looking, ACaptureGoesToAFile) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--snaplen", "0"}), 1);
   c.test.console.terminal = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap"}), 1);
-  EXPECT_THAT(err(), HasSubstr("a capture is not for a terminal"));
+  EXPECT_THAT(err(), HasSubstr("a capture cannot be printed on a terminal"));
 }
 
 // Catches: an empty file that a refused capture leaves and the next one stumbles over, a short time
-// that becomes for ever, a file that cannot be written and is told as the node's fault.
+// that becomes for ever, a file that cannot be written and is reported as the fault of the node.
 TEST_F(Looking, ACaptureThatFailsLeavesNoFile) {
   auto path = std::string(c.folder.cStr()) + "/y.pcap";
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "nowhere", "-o", path.c_str()}), 1);

@@ -61,7 +61,7 @@ kj::Promise<int> runVersion(Invocation& call) {
   auto format = formatOf(call);
   auto client = clientVersion();
   if (call.on("short") && format != Format::kTable) {
-    failUsage("--short is for the table; it has no other --output");
+    failUsage("--short works with the table only; it cannot be combined with --output");
   }
   if (format == Format::kTable) {
     call.out(call.on("short") ? kj::str("Client:\n\tClient ", client.tag, "-", client.sha, "\n")
@@ -236,7 +236,7 @@ void addMachineCommands(Command& root) {
   mounts.run = runMounts;
 
   auto& stats = root.add("stats", "Show memory and CPU time of the services");
-  stats.flag({.name = "kubernetes", .letter = "k", .help = "of pods and their containers"});
+  stats.flag({.name = "kubernetes", .letter = "k", .help = "show pods and their containers"});
   stats.flag({.name = "use-cri", .letter = "c", .help = "has no effect", .hidden = true});
   addOutputFlag(stats);
   stats.run = runStats;

@@ -18,8 +18,8 @@ bool isIpv6(kj::StringPtr protocol) {
   return protocol.endsWith("6");
 }
 
-// Whether the flags ask for this socket. Without any of a kind: all of that kind.
-bool isWanted(const SocketView& view, rpc::Socket::Reader socket) {
+// True for a socket that the flags select. Without a flag of a kind: all of that kind.
+bool isSelected(const SocketView& view, rpc::Socket::Reader socket) {
   auto protocol = socket.getProtocol();
   bool listens = socket.getState() == "LISTEN" || socket.getState() == "";
   if (view.listening && !listens) return false;
@@ -99,7 +99,7 @@ kj::String renderSockets(kj::ArrayPtr<const Reply<Sockets>> replies, const Socke
   Table table(header.asPtr());
   for (auto& r : replies) {
     for (auto s : r.value.getSockets()) {
-      if (!isWanted(view, s)) continue;
+      if (!isSelected(view, s)) continue;
       kj::Vector<kj::String> row;
       row.add(kj::str(r.node));
       row.add(kj::str(s.getProtocol()));
@@ -123,17 +123,17 @@ void addNetstatCommands(Command& root) {
   netstat.arguments = "[<namespace>/<pod>]";
   netstat.most = 1;
   netstat.details =
-      "Without --all or --listening: those that are connected. The table shows what the flags "
-      "choose; yaml and json have every socket.";
-  netstat.flag({.name = "all", .letter = "a", .help = "also those that listen"});
-  netstat.flag({.name = "listening", .letter = "l", .help = "only those that listen"});
+      "Without --all or --listening: connected sockets. The flags select the rows of the table; "
+      "yaml and json have every socket.";
+  netstat.flag({.name = "all", .letter = "a", .help = "show listening sockets as well"});
+  netstat.flag({.name = "listening", .letter = "l", .help = "show listening sockets only"});
   netstat.flag({.name = "tcp", .letter = "t", .help = "TCP"});
   netstat.flag({.name = "udp", .letter = "u", .help = "UDP and UDP-Lite"});
   netstat.flag({.name = "raw", .letter = "w", .help = "raw IP"});
   netstat.flag({.name = "ipv4", .letter = "4", .help = "IPv4 only"});
   netstat.flag({.name = "ipv6", .letter = "6", .help = "IPv6 only"});
-  netstat.flag({.name = "extend", .letter = "x", .help = "user and inode as well"});
-  netstat.flag({.name = "programs", .letter = "p", .help = "process and program as well"});
+  netstat.flag({.name = "extend", .letter = "x", .help = "show user and inode"});
+  netstat.flag({.name = "programs", .letter = "p", .help = "show process and program"});
   addOutputFlag(netstat);
   netstat.run = runNetstat;
 }

@@ -28,7 +28,8 @@ class CaptureFile {
     }
     if (console.outIsTerminal()) {
       failUsage(
-          "a capture is not for a terminal; use --output FILE, or pipe it into \"tcpdump -r -\"");
+          "a capture cannot be printed on a terminal; use --output FILE, or pipe it into \"tcpdump "
+          "-r -\"");
     }
   }
   void write(kj::ArrayPtr<const kj::byte> bytes) {
@@ -55,8 +56,7 @@ class CaptureFile {
     return kj::AutoCloseFd(raw);
   }
   [[noreturn]] void failExists() {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(path, " exists already; a capture replaces no file"));
+    fail(ErrorKind::kFailedPrecondition, kj::str(path, " already exists; use another name"));
   }
   [[noreturn]] void failToWrite() {
     fail(ErrorKind::kInvalidArgument, kj::str("cannot write ", path, ": ", strerror(errno)));
@@ -114,10 +114,11 @@ kj::Promise<int> runCapture(Invocation& call) {
 void addCaptureCommands(Command& root) {
   auto& pcap = root.add("pcap", "Capture packets of a link of one node");
   pcap.details =
-      "Until --duration is over, or Ctrl-C, which ends it without the counts. The pcap file goes "
+      "Captures until --duration has passed, or Ctrl-C, which ends it without the counts. The pcap "
+      "file goes "
       "to stdout or to --output, which "
-      "must not exist yet; \"tcpdump -r\" and Wireshark read it. --bpf-filter is what \"tcpdump "
-      "-dd EXPRESSION\" prints, or @FILE with it; without it everything is captured but the "
+      "must not exist yet; \"tcpdump -r\" and Wireshark read it. --bpf-filter takes the output of "
+      "\"tcpdump -dd EXPRESSION\", or @FILE with it; without it everything is captured but the "
       "traffic of the API itself, TCP port 50000.";
   pcap.flag({.name = "interface",
              .letter = "i",
@@ -125,7 +126,7 @@ void addCaptureCommands(Command& root) {
              .fallback = "eth0",
              .help = "link to capture on"});
   pcap.flag(
-      {.name = "promiscuous", .letter = "p", .help = "also packets that are not for the node"});
+      {.name = "promiscuous", .letter = "p", .help = "capture packets for other hosts as well"});
   pcap.flag({.name = "snaplen",
              .letter = "s",
              .kind = FlagKind::kNumber,

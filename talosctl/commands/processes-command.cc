@@ -91,11 +91,11 @@ kj::Promise<int> runWatch(Invocation& call) {
     auto failures = KJ_MAP(f, answers.failures) {
       return kj::str(describe(f), "\n");
     };
-    auto told = kj::strArray(failures, ""), table = renderProcesses(replies, sort);
+    auto problems = kj::strArray(failures, ""), table = renderProcesses(replies, sort);
     KJ_IF_MAYBE (there, screen) {
-      there->show(kj::str(told, table));
+      there->show(kj::str(problems, table));
     } else {
-      call.err(told);
+      call.err(problems);
       call.out(kj::str(table, "\n"));
     }
     if (replies.size() == 0 && answers.failures.size() > 0) {
@@ -116,8 +116,10 @@ kj::Promise<int> runWatch(Invocation& call) {
 
 kj::Promise<int> runProcesses(Invocation& call) {
   bool table = formatOf(call) == Format::kTable;
-  if (call.on("watch") && !table) failUsage("--watch refreshes a table; it has no other --output");
-  if (call.given("sort") && !table) failUsage("--sort is for the table; it has no other --output");
+  if (call.on("watch") && !table)
+    failUsage("--watch works with the table only; it cannot be combined with --output");
+  if (call.given("sort") && !table)
+    failUsage("--sort works with the table only; it cannot be combined with --output");
   if (call.on("watch")) return runWatch(call);
   return tabulate<Processes>(call, ask,
                              [](Invocation& call, kj::ArrayPtr<const Reply<Processes>> replies) {
@@ -159,9 +161,8 @@ void addProcessCommands(Command& root) {
                   .fallback = "rss",
                   .help = "sort by memory or CPU time, largest first",
                   .choices = {"rss", "cpu"}});
-  processes.flag({.name = "watch",
-                  .letter = "w",
-                  .help = "show them anew every second, on a terminal in place"});
+  processes.flag(
+      {.name = "watch", .letter = "w", .help = "refresh every second, on a terminal in place"});
   processes.details = "Keys with --watch: r or m to sort by memory, c by CPU time, q to quit.";
   addOutputFlag(processes);
   processes.interrupt = Interrupt::kIsSuccess;

@@ -1,5 +1,4 @@
-// Renders replies as text. Pure. Layouts are those of spec talosctl.md
-// §7-10.
+// Renders replies as text, in the layouts of the original. Pure.
 #pragma once
 
 #include "talosctl/cli/cli-text.h"

@@ -16,7 +16,7 @@ using ResetResults = rpc::Machine::ResetResults;
 // Before it is accepted the node is drained, and leaves etcd.
 constexpr auto kAccepted = 9 * kj::MINUTES;
 
-struct Wish {
+struct ResetOptions {
   bool graceful, reboot;
   kj::ArrayPtr<const kj::String> labels;
 };
@@ -32,27 +32,28 @@ kj::String sizeOf(uint64_t bytes) {
 }
 
 // "10.5.0.2: erases all of /dev/vda: STATE (/dev/vda5, 105 MB), …; then reboots"
-kj::String described(kj::StringPtr node, PreviewResults::Reader plan, const Wish& wish) {
+kj::String described(kj::StringPtr node, PreviewResults::Reader plan, const ResetOptions& options) {
   auto targets = KJ_MAP(t, plan.getTargets()) {
     return kj::str(printableText(t.getLabel()), " (", printableText(t.getDevice()),
                    sizeOf(t.getSize()), ")");
   };
-  bool all = wish.labels.size() == 0 && plan.getDisk().size() > 0;
+  bool all = options.labels.size() == 0 && plan.getDisk().size() > 0;
   return kj::str(printableText(node), ": erases ",
                  all ? kj::str("all of ", printableText(plan.getDisk()), ": ") : kj::String(),
-                 kj::strArray(targets, ", "), "; then ", wish.reboot ? "reboots" : "goes off",
+                 kj::strArray(targets, ", "), "; then ", options.reboot ? "reboots" : "shuts down",
                  "\n");
 }
 
 // Empty of a node without etcd.
-kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan, const Wish& wish) {
+kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan,
+                         const ResetOptions& options) {
   if (plan.getEtcdProblem().size() > 0) {
     return kj::str(printableText(node),
                    ": the members of etcd are not known: ", printableText(plan.getEtcdProblem()),
                    "\n");
   }
   if (plan.getEtcd().size() == 0) return kj::String();
-  auto departure = wish.graceful ? EtcdDeparture::kLeaves : EtcdDeparture::kErased;
+  auto departure = options.graceful ? EtcdDeparture::kLeaves : EtcdDeparture::kErased;
   return kj::str(printableText(node), ": ", printableText(departureText(plan.getEtcd(), departure)),
                  "\n");
 }
@@ -68,8 +69,8 @@ kj::Promise<bool> confirmed(Invocation& call, kj::StringPtr question) {
   co_return said == "y"_kj.asArray() || said == "yes"_kj.asArray() || said == "Y"_kj.asArray();
 }
 
-// Whether somebody sits there. A question that nobody sees, or that nobody can answer, is not asked
-// and not skipped either.
+// True when a user is at the terminal. A question that cannot be read or answered there is an
+// error: it is neither asked nor skipped.
 bool mustAsk(Invocation& call) {
   auto& console = call.deps.console;
   if (console.inIsTerminal() == console.errIsTerminal()) return console.errIsTerminal();
@@ -80,20 +81,20 @@ bool mustAsk(Invocation& call) {
 }
 
 // Keeps what the nodes said; whether all of them did.
-kj::Promise<bool> announce(Invocation& call, const Wish& wish) {
+kj::Promise<bool> announce(Invocation& call, const ResetOptions& options) {
   auto session = co_await openSession(call, kDeadline);
   auto answers = co_await askAll<PreviewResults>(*session, [&](rpc::Node::Client node) {
     auto request = node.machineRequest().send().getMachine().previewResetRequest();
-    setLabels(request, wish.labels);
-    request.setGraceful(wish.graceful);
+    setLabels(request, options.labels);
+    request.setGraceful(options.graceful);
     return request.send();
   });
   if (conclude(call, answers.failures, answers.good.size(), Partial::kIsFailure) != 0) {
     co_return false;
   }
   for (auto& a : answers.good) {
-    call.err(described(a.node, a.value, wish));
-    call.err(etcdDescribed(a.node, a.value, wish));
+    call.err(described(a.node, a.value, options));
+    call.err(etcdDescribed(a.node, a.value, options));
   }
   if (call.on("yes") || !mustAsk(call)) co_return true;
   auto nodes = answers.good.size();
@@ -103,24 +104,24 @@ kj::Promise<bool> announce(Invocation& call, const Wish& wish) {
   fail(ErrorKind::kFailedPrecondition, "not confirmed; nothing was reset");
 }
 
-bool keepsItsConfig(const Wish& wish) {
-  for (auto& label : wish.labels) {
+bool keepsItsConfig(const ResetOptions& options) {
+  for (auto& label : options.labels) {
     if (label == "STATE") return false;
   }
-  return wish.labels.size() > 0;
+  return options.labels.size() > 0;
 }
 
 kj::Promise<int> runReset(Invocation& call) {
-  Wish wish{call.on("graceful"), call.on("reboot"), call.list("system-labels-to-wipe")};
-  if (!co_await announce(call, wish)) co_return 1;
-  auto kind = !wish.reboot           ? Outcome::Kind::kShutdown
-              : keepsItsConfig(wish) ? Outcome::Kind::kReboot
-                                     : Outcome::Kind::kReset;
+  ResetOptions options{call.on("graceful"), call.on("reboot"), call.list("system-labels-to-wipe")};
+  if (!co_await announce(call, options)) co_return 1;
+  auto kind = !options.reboot           ? Outcome::Kind::kShutdown
+              : keepsItsConfig(options) ? Outcome::Kind::kReboot
+                                        : Outcome::Kind::kReset;
   auto request = [&](rpc::Machine::Client machine) {
     auto asked = machine.resetRequest();
-    asked.setGraceful(wish.graceful);
-    asked.setReboot(wish.reboot);
-    setLabels(asked, wish.labels);
+    asked.setGraceful(options.graceful);
+    asked.setReboot(options.reboot);
+    setLabels(asked, options.labels);
     return asked.send();
   };
   co_return co_await takeDownAll<ResetResults>(call, kind, request, kAccepted);
@@ -131,18 +132,18 @@ kj::Promise<int> runReset(Invocation& call) {
 void addResetCommand(Command& root) {
   auto& reset = root.add("reset", "Erase the system disk of nodes, or partitions of it");
   reset.details =
-      "Prints what will be erased, and what becomes of etcd, and asks on a terminal. The node is "
-      "cordoned and drained first, for at most 6 minutes; a control-plane node then leaves etcd; "
-      "it is refused, and nothing is changed, when that would cost the "
-      "cluster its quorum, or another voter is not healthy: then mend that, or use "
-      "--graceful=false. A reset that was accepted is finished "
-      "whatever happens, after a power cut by the next boot. Waits until each node is off, or up "
-      "again, or, without its config, down, at most --timeout, unless --wait=false is given.";
-  reset.patience = kOutcome;
+      "Prints what will be erased and the consequence for etcd, and asks for confirmation on a "
+      "terminal. The node is cordoned and drained first, for at most 6 minutes; a control-plane "
+      "node then leaves etcd. The reset is refused, and nothing is changed, if the cluster would "
+      "lose its quorum or another voter is not healthy: repair that, or use --graceful=false. An "
+      "accepted reset is completed in any case, after a power cut by the next boot. Waits until "
+      "each node is off, or up again, or down without its config, at most --timeout, unless "
+      "--wait=false is given.";
+  reset.timeout = kOutcome;
   reset.flag({.name = "graceful",
               .fallback = "true",
-              .help = "drain the node and leave etcd first, and give pods the time to end"});
-  reset.flag({.name = "reboot", .help = "reboot afterwards instead of going off"});
+              .help = "drain the node and leave etcd first, and give pods time to terminate"});
+  reset.flag({.name = "reboot", .help = "reboot afterwards instead of shutting down"});
   reset.flag({.name = "system-labels-to-wipe",
               .kind = FlagKind::kList,
               .help = "erase these partitions only: EFI, BIOS, BOOT, META, STATE, EPHEMERAL"});

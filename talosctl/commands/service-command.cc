@@ -137,7 +137,7 @@ kj::Promise<int> runService(Invocation& call) {
 }
 
 // By the node's clock that is never set; the other one may have been, since: in a boot the first
-// time server answers after most services have been started. Older nodes do not tell it.
+// time server answers after most services have been started. Older nodes do not report it.
 kj::String ageOf(rpc::ServiceEvent::Reader event, rpc::Service::Reader service, uint64_t now) {
   bool known = event.getUptime() > 0 && service.getUptime() > 0;
   return known ? age(event.getUptime(), service.getUptime()) : age(event.getTime(), now);

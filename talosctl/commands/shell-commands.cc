@@ -19,11 +19,11 @@ kj::Promise<int> runCompletion(Invocation& call) {
 
 kj::Promise<int> runHelp(Invocation& call) {
   auto* at = const_cast<Command*>(&call.root);
-  for (auto& word : call.arguments) {
-    KJ_IF_MAYBE (next, at->child(word)) {
+  for (auto& argument : call.arguments) {
+    KJ_IF_MAYBE (next, at->child(argument)) {
       at = next;
     } else {
-      failUsage(kj::str("unknown command \"", word, "\" for \"", at->path(), "\""));
+      failUsage(kj::str("unknown command \"", argument, "\" for \"", at->path(), "\""));
     }
   }
   call.out(helpText(*at, helpColumns(call.deps)));
@@ -38,8 +38,8 @@ void addShellCommands(Command& root) {
   completion.least = completion.most = 1;
   completion.argumentChoices = {{std::begin(kShells), std::end(kShells)}};
   completion.details =
-      "To load it in bash: source <(talosctl completion bash); the first lines of the script say "
-      "how for the others. It offers commands, flags, nodes, services, types of resources, and "
+      "To load it in bash: source <(talosctl completion bash); for other shells see the first "
+      "lines of the script. It offers commands, flags, nodes, services, types of resources, and "
       "files of the node that --nodes or the context names.";
   completion.run = runCompletion;
 

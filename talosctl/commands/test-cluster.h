@@ -41,7 +41,7 @@ class FakeClusterServer final : public rpc::Cluster::Server {
 
 // Everything on 127.0.0.1 and 127.0.0.2; nothing listens on 127.0.0.3.
 struct TestCluster {
-  TestWorld test;
+  ConsoleFixture test;
   kj::TreeMap<kj::String, FakeNode> nodes;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   TlsEndpoint tls{serverCredentials()};
@@ -173,7 +173,7 @@ struct ClusterTest : public ::testing::Test {
       return {kj::str(address), kj::mv(fresh)};
     });
   }
-  // What was printed since the last look.
+  // The output since the last call.
   std::string out() { return c.test.console.takeOut().cStr(); }
   std::string err() { return c.test.console.takeErr().cStr(); }
 };

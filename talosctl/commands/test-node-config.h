@@ -1,4 +1,4 @@
-// The part of a test's node that has to do with its machine config: what it was sent, what it says.
+// The part of a test's node that has to do with its machine config: requests and answers.
 #pragma once
 
 #include "common/base/error.h"

@@ -1,4 +1,5 @@
-// For tests: the Kubernetes of a model node: what kubed tells, and the parts of its control plane.
+// For tests: the Kubernetes of a model node: the answers of kubed, and the parts of its control
+// plane.
 #pragma once
 
 #include "common/base/error.h"
@@ -11,7 +12,7 @@ namespace talos::talosctl {
 
 struct FakeKubernetes {
   kj::String release;                     // of its parts, "1.34.4"; empty: it has none
-  kj::Maybe<rpc::Survey::Reader> survey;  // what kubed tells
+  kj::Maybe<rpc::Survey::Reader> survey;  // the answer of kubed
 };
 
 class FakeKubernetesServer final : public rpc::Kubernetes::Server {

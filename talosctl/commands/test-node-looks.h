@@ -1,4 +1,4 @@
-// For tests: what the model of a node answers when somebody looks into it.
+// For tests: the answers of a model node to commands that inspect it.
 #pragma once
 
 #include "common/base/error.h"

@@ -1,4 +1,4 @@
-// For tests: what a node says of its etcd before it goes, and what it is asked to change to.
+// For tests: the answers of a node about its etcd before an upgrade, and the upgrade requests.
 #pragma once
 
 #include <string.h>

@@ -15,7 +15,7 @@
 
 namespace talos::talosctl {
 
-// What a node answers; a test changes what it needs.
+// The answers of a node; a test changes those that it needs.
 struct FakeNode {
   kj::String bootId = kj::str("boot-1");
   rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;

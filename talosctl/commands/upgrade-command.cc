@@ -38,7 +38,7 @@ unsigned healthSeconds(Invocation& call) {
   if (!call.given("health-timeout")) return 0;
   auto seconds = call.duration("health-timeout") / kj::SECONDS;
   if (seconds < 1 || seconds > kj::maxValue.operator uint32_t()) {
-    failUsage("--health-timeout is not a number of seconds that can be waited for");
+    failUsage("--health-timeout must be 30s to 24h");
   }
   return static_cast<unsigned>(seconds);
 }
@@ -75,7 +75,7 @@ kj::Promise<capnp::Response<rpc::Resources::GetResults>> upgradeStatus(rpc::Node
   return get.send();
 }
 
-// How far the node is with what it fetches itself. Ends with whoever waits for that.
+// Shows the progress of an image that the node fetches itself. Until dropped.
 kj::Promise<void> showFetch(Change& change, Session& session, size_t index) {
   auto& timer = change.call.deps.timer;
   for (;;) {
@@ -183,8 +183,8 @@ kj::String acknowledged(const Change& change, kj::Date now) {
   return table.render();
 }
 
-// What it does to etcd; empty for a node that has none. One that cannot tell is no reason not to
-// ask: the node knows more, and refuses what it has to.
+// The consequence for etcd; empty for a node without etcd, or when it is not known: the node knows
+// more, and refuses the upgrade if it must.
 kj::Promise<kj::String> departureOf(Invocation& call, Session& session, kj::StringPtr node) {
   bool restarts = !call.declared("image") || call.on("preserve");
   auto departure = restarts ? EtcdDeparture::kRestarts : EtcdDeparture::kRejoins;
@@ -198,13 +198,13 @@ kj::Promise<kj::String> departureOf(Invocation& call, Session& session, kj::Stri
           },
           [](kj::Exception&& e) {
             if (kindOf(e) == ErrorKind::kFailedPrecondition) return kj::String();
-            return kj::str("cannot tell what becomes of etcd: ", messageOf(e));
+            return kj::str("the effect on etcd is not known: ", messageOf(e));
           });
 }
 
 // Of all at once, in their order.
-kj::Promise<void> tellDepartures(Invocation& call, Session& session,
-                                 kj::ArrayPtr<const kj::String> names) {
+kj::Promise<void> printDepartures(Invocation& call, Session& session,
+                                  kj::ArrayPtr<const kj::String> names) {
   auto asking = KJ_MAP(name, names) {
     return departureOf(call, session, name);
   };
@@ -234,7 +234,7 @@ kj::Promise<int> runChange(Invocation& call) {
   auto session = co_await openSession(call, kDeadline);
   bool json = formatOf(call) == Format::kJson;
   auto names = session->client.nodes();
-  co_await tellDepartures(call, *session, names);
+  co_await printDepartures(call, *session, names);
   auto turns = co_await takeTurns(*session, names);
   Change change{.call = call,
                 .names = names,
@@ -266,7 +266,7 @@ void addHealthFlags(Command& command) {
                 .kind = FlagKind::kDuration,
                 .help = "how long the new system has to become healthy, 30s to 24h (default 10m)"});
   addStreamOutputFlag(command);
-  command.patience = kReboots + kDefaultHealth * kj::SECONDS;
+  command.timeout = kReboots + kDefaultHealth * kj::SECONDS;
   command.run = runChange;
 }
 
@@ -282,34 +282,33 @@ void addUpgradeCommands(Command& root) {
                 .required = true});
   upgrade.flag({.name = "preserve",
                 .letter = "p",
-                .help = "keep what is on EPHEMERAL (/var); otherwise the new system empties it"});
+                .help = "keep the data on EPHEMERAL (/var); otherwise the new system erases it"});
   upgrade.flag({.name = "force",
                 .letter = "f",
-                .help = "also when the cluster of etcd would be without a quorum, or is ill; with "
-                        "the only voter it ends, unless --preserve is given"});
+                .help = "upgrade even if etcd would lose its quorum or is not healthy; without "
+                        "--preserve, upgrading the only voter ends the etcd cluster"});
   upgrade.flag({.name = "stage",
                 .letter = "s",
-                .help = "has no effect: the new system is always written beside the one that runs, "
-                        "which nothing in use prevents"});
+                .help = "has no effect: the new system is always written beside the running one"});
   upgrade.details =
       "The new system is started once. If it is not healthy in time (the API, the services, the "
-      "network), the node goes back to the old one by itself. A control-plane node is refused when "
-      "the cluster of etcd cannot do without it; without --preserve it leaves etcd, and joins it "
-      "again when the new system runs. Shows the progress until the "
-      "new system is confirmed, unless --wait=false is given. See talosctl get upgradestatus.\n\n"
+      "network), the node reverts to the old one by itself. The upgrade of a control-plane node is "
+      "refused if etcd would lose its quorum; without --preserve the node leaves etcd, and joins "
+      "it again with the new system. Shows the progress until the new system is confirmed, unless "
+      "--wait=false is given. See talosctl get upgradestatus.\n\n"
       "A path that begins with / ./ or ../ is a file of this machine, which is sent to the nodes; "
       "a "
       "file beside it with .sig at its end is its signature. A URL with http needs the digest of "
       "the archive.";
   addHealthFlags(upgrade);
-  auto& rollback = root.add("rollback", "Go back to the system of the other slot");
+  auto& rollback = root.add("rollback", "Revert to the system of the other slot");
   rollback.details =
-      "It is tried as a new one is: if it is not healthy in time, the node comes back to the "
-      "system that runs now. A control-plane node is refused when the cluster of etcd cannot do "
-      "without it while it restarts.";
+      "It is tried like a new one: if it is not healthy in time, the node reverts to the system "
+      "that runs now. The rollback of a control-plane node is refused if etcd would lose its "
+      "quorum meanwhile.";
   rollback.flag({.name = "force",
                  .letter = "f",
-                 .help = "also when the cluster of etcd would be without a quorum, or is ill"});
+                 .help = "roll back even if etcd would lose its quorum or is not healthy"});
   addHealthFlags(rollback);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kItem = "[]"_kj;
 
-// Of what stands at `path` among the later keys: those below it tell.
+// The shape of `path` among the later keys, by the keys below it.
 Shape laterShape(kj::StringPtr path) {
   for (auto& row : config::laterKeys()) {
     if (!row.path.startsWith(path)) continue;

@@ -1,4 +1,5 @@
-// What a machine config holds at a path, by its schema and the keys of later versions. Pure.
+// The shape of a value of the machine config by its path: from the schema and the keys of later
+// versions. Pure.
 #pragma once
 
 #include "talosctl/config/patch.h"

@@ -31,9 +31,9 @@ kj::Maybe<kj::String> variable(Dependencies& deps, kj::StringPtr name) {
 // A child that is terminated when this is dropped.
 class Child {
  public:
-  Child(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> words) : port(port) {
+  Child(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> arguments) : port(port) {
     kj::Vector<char*> argv;
-    for (auto& word : words) argv.add(word.begin());
+    for (auto& argument : arguments) argv.add(argument.begin());
     argv.add(nullptr);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
@@ -47,7 +47,7 @@ class Child {
     posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     int failed = posix_spawn(&pid, argv[0], nullptr, &attributes, argv.begin(), environ);
-    if (failed != 0) KJ_FAIL_SYSCALL("posix_spawn", failed, words[0]);
+    if (failed != 0) KJ_FAIL_SYSCALL("posix_spawn", failed, arguments[0]);
     int raw = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     KJ_SYSCALL(raw);
     pidfd = kj::AutoCloseFd(raw);
@@ -129,15 +129,16 @@ kj::StringPtr Draft::keep(kj::StringPtr text) {
 kj::Promise<kj::String> Draft::edit(kj::StringPtr editor, kj::StringPtr text) {
   writeFileAtomically(file, text, 0600);
   // The trap is only for the shell: the editor handles Ctrl-C.
-  auto words = kj::arr(kj::str("/bin/sh"), kj::str("-c"),
-                       kj::str("trap : INT; ", editor, " \"$1\""), kj::str(editor), kj::str(file));
+  auto arguments =
+      kj::arr(kj::str("/bin/sh"), kj::str("-c"), kj::str("trap : INT; ", editor, " \"$1\""),
+              kj::str(editor), kj::str(file));
   deps.console.waiting("");
   deps.terminalLent = true;
   KJ_DEFER({
     deps.terminalLent = false;
     deps.console.waiting(kWaiting);
   });
-  Child child(deps.port, words);
+  Child child(deps.port, arguments);
   auto info = co_await child.onExit();
   checkEnd(info, editor);
   co_return readFile(file, kMostEditedBytes);

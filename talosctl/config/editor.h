@@ -35,12 +35,11 @@ class Draft {
 
 // --- pure: the comments above the text
 
-// What stands above the text: `lines` as comments, and below them what is wrong with it. Each ends
-// with a newline.
+// The comments above the text, one for each of `lines`. Each ends with a newline.
 kj::String asComments(kj::ArrayPtr<const kj::String> lines);
 // The text without those lines of `comments` that are still at its top.
 kj::String withoutComments(kj::StringPtr text, kj::StringPtr comments);
-// Whether nothing but blanks and comments is left.
+// True when nothing but blanks and comments is left.
 bool isBlank(kj::StringPtr text);
 // The same but for newlines at the end, which many editors add.
 bool sameText(kj::StringPtr a, kj::StringPtr b);

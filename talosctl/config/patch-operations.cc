@@ -135,24 +135,24 @@ class Reader {
   }
 
   bool readVerb(const YamlNode& node, Operation& operation) {
-    auto* word = member(node, "op");
-    if (word == nullptr) {
+    auto* verb = member(node, "op");
+    if (verb == nullptr) {
       report(node.place, kj::str("the operation has no \"op\""),
              kj::str("use add, remove, replace, move, copy or test"));
       return false;
     }
     kj::Vector<kj::StringPtr> names;
     for (auto& row : kVerbs) {
-      if (word->kind == Kind::kScalar && word->text == row.name) {
+      if (verb->kind == Kind::kScalar && verb->text == row.name) {
         operation.verb = row.verb;
         return true;
       }
       names.add(row.name);
     }
     auto hint = kj::str("use one of ", kj::strArray(names, ", "));
-    KJ_IF_MAYBE (name, closest(word->text, names)) hint = kj::str("did you mean \"", *name, "\"?");
-    report(word->place,
-           kj::str(codec::jsonString(word->text), " is not a valid JSON Patch operation"),
+    KJ_IF_MAYBE (name, closest(verb->text, names)) hint = kj::str("did you mean \"", *name, "\"?");
+    report(verb->place,
+           kj::str(codec::jsonString(verb->text), " is not a valid JSON Patch operation"),
            kj::mv(hint));
     return false;
   }
@@ -269,7 +269,7 @@ class Machine {
            kj::str(nameOf(path, known), " ", contentOf(parent, path[known])));
   }
 
-  // The index that a token says; none for what is no index (RFC 6901 §4).
+  // The list index in a token; none: it is not one (RFC 6901, section 4).
   static kj::Maybe<size_t> indexOf(kj::StringPtr token) {
     if (token.size() == 0 || token.size() > 9 || (token[0] == '0' && token.size() > 1))
       return nullptr;
@@ -297,7 +297,7 @@ class Machine {
     return nullptr;
   }
 
-  // What the first `count` tokens lead to.
+  // The value at the first `count` tokens.
   Value& reach(const Tokens& path, size_t count, bool touch = false) {
     Value* value = document.get();
     for (size_t i = 0; i < count; ++i) {
@@ -325,7 +325,7 @@ class Machine {
     KJ_UNREACHABLE;
   }
 
-  // What all tokens but the last lead to, made where it is known what it is.
+  // The value at all tokens but the last, created where its shape is known.
   Value& makeParent(const Tokens& path) {
     Value* value = document.get();
     for (size_t i = 0;; ++i) {

@@ -88,7 +88,7 @@ class Renderer {
     size_t floor = 0;
     for (auto& entry : origin->entries) {
       if (entry.begin < origin->begin || entry.begin >= origin->end) continue;
-      // What is above the document stays where it is.
+      // Text above the document keeps its place.
       if (entry.begin == root.begin) continue;
       size_t line = source.lineStart(entry.begin);
       if (source.isFirstOfLine(entry.begin)) {
@@ -122,8 +122,9 @@ class FlowWriter {
   static bool isSimple(kj::StringPtr text) {
     if (text.size() == 0 || text[0] == '-') return false;
     for (char c : text) {
-      bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      if (!word && c != '-' && c != '_' && c != '.' && c != '/' && c != '+') return false;
+      bool alphanumeric =
+          (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+      if (!alphanumeric && c != '-' && c != '_' && c != '.' && c != '/' && c != '+') return false;
     }
     return true;
   }
@@ -162,7 +163,7 @@ class FlowWriter {
   }
 };
 
-// How far the document's mappings are indented: the first that is below another tells.
+// The indentation of the document's mappings: that of the first nested one.
 unsigned indentOf(const YamlNode& node) {
   for (auto& entry : node.entries) {
     auto& value = *entry.value;
@@ -200,7 +201,7 @@ class Splicer {
     replace(slot, *was.origin, now);
   }
 
-  // The whole document when its own end cannot be told.
+  // The whole document when its own end is not known.
   void replaceRegion(const Value& was, const Value& now) {
     size_t begin = was.origin->begin;
     auto tail = kj::str(rendered({Slot::Kind::kRoot, begin, 0}, now), "\n");
@@ -404,7 +405,7 @@ class Splicer {
       any = true;
     }
     if (any) return result;
-    // A list that was written anew: what is the same at its beginning and its end.
+    // A list that was rewritten: the items that are the same at its start and its end.
     size_t shorter = std::min(was.members.size(), now.members.size()), begin = 0, end = 0;
     auto same = [&](size_t i, size_t k) {
       return isSame(*was.members[i].value, *now.members[k].value);

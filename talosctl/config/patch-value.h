@@ -46,7 +46,7 @@ kj::Maybe<size_t> find(const Value& mapping, kj::StringPtr key);
 
 // The same for every reader of YAML, whatever the field's type is.
 bool isSame(const Value& a, const Value& b);
-// Equal as RFC 6902 §4.6 has it: numbers by their value, mappings in any order.
+// Equal by RFC 6902, section 4.6: numbers by their value, mappings in any order.
 bool isEqual(const Value& a, const Value& b);
 
 // Why a change cannot be made.
@@ -78,7 +78,7 @@ struct Region {
 };
 kj::String splice(const codec::YamlStream& stream, Region region, const Value& was,
                   const Value& now);
-// The same with the whole document written anew.
+// The same with the whole document rewritten.
 kj::String rewrite(const codec::YamlStream& stream, Region region, const Value& was,
                    const Value& now, bool keepText);
 

@@ -48,8 +48,8 @@ void refuseOtherKinds(const YamlNode& part) {
 size_t endOf(kj::ArrayPtr<const char> source, const YamlNode& root) {
   for (size_t i = root.begin; i + 3 <= source.size(); ++i) {
     if (i == root.begin || source[i - 1] != '\n') continue;
-    auto word = source.slice(i, i + 3);
-    bool marker = word == "---"_kj.asArray() || word == "..."_kj.asArray();
+    auto line = source.slice(i, i + 3);
+    bool marker = line == "---"_kj.asArray() || line == "..."_kj.asArray();
     bool alone = i + 3 == source.size() || source[i + 3] == ' ' || source[i + 3] == '\n' ||
                  source[i + 3] == '\r' || source[i + 3] == '\t';
     if (marker && alone) return i;
@@ -136,9 +136,9 @@ class Patcher {
       if (means(text, now, last)) return kj::mv(text);
       zeroize(text.asArray());
     }
-    auto why = last.size() > 0 ? kj::str(last[0].message) : kj::str("its meaning would change");
+    auto problem = last.size() > 0 ? kj::str(last[0].message) : kj::str("its meaning would change");
     report(problems, names.patch,
-           {{}, {}, kj::str("cannot write the patched document: ", why), {}});
+           {{}, {}, kj::str("cannot write the patched document: ", problem), {}});
     return nullptr;
   }
 

@@ -16,7 +16,7 @@
 
 namespace talos {
 
-// What a path of the document holds where it is absent.
+// The shape of a value that the document does not have yet.
 enum class Shape { kUnknown, kMapping, kList };
 
 struct PatchNames {

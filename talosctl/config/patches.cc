@@ -14,17 +14,17 @@ constexpr size_t kMostPatchBytes = 4u << 20;
 
 }  // namespace
 
-kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPtr flag) {
+kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> arguments, kj::StringPtr flag) {
   kj::Vector<Patch> patches;
-  for (auto& word : words) {
-    if (word.startsWith("@")) {
-      auto file = kj::str(word.slice(1));
+  for (auto& argument : arguments) {
+    if (argument.startsWith("@")) {
+      auto file = kj::str(argument.slice(1));
       auto text = readFile(file, kMostPatchBytes);
       patches.add(Patch{kj::mv(file), kj::mv(text)});
     } else {
-      auto name = words.size() == 1 ? kj::str("--", flag)
-                                    : kj::str("--", flag, " (no. ", patches.size() + 1, ")");
-      patches.add(Patch{kj::mv(name), kj::str(word)});
+      auto name = arguments.size() == 1 ? kj::str("--", flag)
+                                        : kj::str("--", flag, " (no. ", patches.size() + 1, ")");
+      patches.add(Patch{kj::mv(name), kj::str(argument)});
     }
   }
   return patches;

@@ -10,8 +10,8 @@ struct Patch {
   kj::String text;
 };
 
-// `words`: texts, or file names behind '@'. `flag` names them in problems.
-kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> words, kj::StringPtr flag);
+// `arguments`: texts, or file names behind '@'. `flag` names them in problems.
+kj::Vector<Patch> readPatches(kj::ArrayPtr<const kj::String> arguments, kj::StringPtr flag);
 kj::Vector<Patch> readPatchFiles(kj::ArrayPtr<const kj::String> files);
 
 // Those of the flags --config-patch, --config-patch-control-plane and --config-patch-join (or

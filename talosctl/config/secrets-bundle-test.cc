@@ -95,7 +95,7 @@ TEST(SecretsBundle, SaysWhatIsWrongAndWhere) {
   EXPECT_NE(problemsOf(with(text, "    k8sserviceaccount:", "        key:", "        key: QQ=="))
                 .find("certs.k8sserviceaccount.key: "),
             std::string::npos);
-  // What later versions add is no mistake.
+  // Keys that later versions add are accepted.
   EXPECT_EQ(problemsOf(kj::str("cluster:\n    id: x\n    secret: y\n", text)), "no failure");
 }
 

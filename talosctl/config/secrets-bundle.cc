@@ -70,7 +70,7 @@ void check(Report& report, SecretsBundle::Reader bundle) {
   fail(ErrorKind::kInvalidArgument, kj::str(lines.slice(0, lines.size() - 1)));
 }
 
-void tell(const Problems& problems, kj::Maybe<kj::Vector<kj::String>&> to) {
+void collectWarnings(const Problems& problems, kj::Maybe<kj::Vector<kj::String>&> to) {
   KJ_IF_MAYBE (warnings, to) *warnings = warningsOf(problems);
 }
 
@@ -117,7 +117,7 @@ Secrets readSecrets(kj::StringPtr text, kj::StringPtr file,
   Report report(places, file, problems);
   check(report, root.asReader());
   if (hasErrors(problems)) refuse(problems);
-  tell(problems, warnings);
+  collectWarnings(problems, warnings);
 
   auto bundle = root.asReader();
   auto certs = bundle.getCerts();
@@ -163,7 +163,7 @@ Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file,
                     kj::Maybe<kj::Vector<kj::String>&> warnings) {
   auto config = parse(text, file);
   if (!config.good()) refuse(config.problems());
-  tell(config.problems(), warnings);
+  collectWarnings(config.problems(), warnings);
   auto machine = config.get().getMachine();
   auto cluster = config.get().getCluster();
   if (!isControlPlane(machine.getType())) {

@@ -114,8 +114,8 @@ TEST_F(Configs, StandardInputMayBeAFile) {
 }
 
 // Catches: one node's failure that hides the other's success, or is no failure of the command; an
-// unclear end that is told as a refusal.
-TEST_F(Configs, EachNodesOutcomeIsTold) {
+// unknown outcome that is reported as a refusal.
+TEST_F(Configs, PrintsTheOutcomeOfEachNode) {
   config("10.0.0.2").refusals.add(error(ErrorKind::kConflict, "the sequence boot runs"));
   node("10.0.0.4").hangs = true;
   EXPECT_EQ(
@@ -192,7 +192,7 @@ TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   for (unsigned i = 0; i < 100; ++i) fake.operationStates.add(kj::str("running"));
   EXPECT_EQ(
       c.run({"-n", "10.0.0.2", "--timeout", "5s", "apply-config", "-f", file(), "--immediate"}), 1);
-  EXPECT_THAT(err(), HasSubstr("timed out after 5s; the node goes on with it"));
+  EXPECT_THAT(err(), HasSubstr("timed out after 5s; the node continues"));
 }
 
 // Catches: a node that reboots under the request to another one, which it forwards.
@@ -264,7 +264,7 @@ TEST_F(Maintenance, AnotherMachineGetsNothing) {
 TEST_F(Maintenance, WhatMakesNoSenseIsRefused) {
   struct Row {
     std::initializer_list<kj::StringPtr> words;
-    const char* why;
+    const char* error;
   };
   auto f = file();
   for (auto& row :
@@ -276,8 +276,8 @@ TEST_F(Maintenance, WhatMakesNoSenseIsRefused) {
         Row{{"apply-config", "-i", "-n", "127.0.0.1", "-f", f, "--wait"}, "--wait"},
         Row{{"apply-config", "-n", "127.0.0.1", "-f", f, "--cert-fingerprint", "x"},
             "--cert-fingerprint needs --insecure"}}) {
-    EXPECT_EQ(c.run(row.words), 1) << row.why;
-    EXPECT_THAT(err(), HasSubstr(row.why));
+    EXPECT_EQ(c.run(row.words), 1) << row.error;
+    EXPECT_THAT(err(), HasSubstr(row.error));
   }
   EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
 }
@@ -323,7 +323,7 @@ TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
   EXPECT_NE(access(path("not").cStr(), F_OK), 0);
 }
 
-// Catches: "certificate required" as all that the user is told.
+// Catches: "certificate required" as the whole message.
 TEST_F(Configs, AMachineWithAConfigSaysThatInsecureIsWrong) {
   node("127.0.0.1");
   EXPECT_EQ(c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file()}), 1);

@@ -18,9 +18,10 @@ namespace {
 constexpr size_t kMostConfigBytes = 4u << 20;  // more than any parser takes
 
 kj::Promise<int> runApply(Invocation& call) {
-  for (auto& word : call.arguments) {
-    if (strcasecmp(word.cStr(), "machineconfig") != 0 && strcasecmp(word.cStr(), "config") != 0) {
-      failUsage(kj::str("cannot apply \"", word, "\"; use \"machineconfig\""));
+  for (auto& argument : call.arguments) {
+    if (strcasecmp(argument.cStr(), "machineconfig") != 0 &&
+        strcasecmp(argument.cStr(), "config") != 0) {
+      failUsage(kj::str("cannot apply \"", argument, "\"; use \"machineconfig\""));
     }
   }
   auto settings = applySettings(call);

@@ -69,7 +69,7 @@ struct Delivery {
         documents(call, formatOf(call)),
         turns(kj::heap<Turns>(names.size(), nullptr)) {}
 
-  void tell(kj::StringPtr node, rpc::ApplyResult::Reader result) {
+  void print(kj::StringPtr node, rpc::ApplyResult::Reader result) {
     call.err(renderWarnings(node, result));
     if (formatOf(call) != Format::kTable) {
       documents.answer(node, dynamic<rpc::ApplyResult>(result));
@@ -107,7 +107,7 @@ kj::Promise<void> deliver(Delivery& task, Session& session, size_t index, Parcel
   if (result.getOperation() != 0) {
     co_await followOperation(task.call, node, result.getOperation(), task.progress, index);
   }
-  task.tell(node, result);
+  task.print(node, result);
   if (settings.wait && reboots && !settings.dryRun) {
     co_await follow(task.call, Outcome::Kind::kReboot, node, kj::mv(bootId), task.progress, index);
   }
@@ -126,7 +126,7 @@ kj::StringPtr tense(const ApplySettings& settings, kj::StringPtr real, kj::Strin
 }
 
 // Why a machine has to reboot for this document.
-kj::String whyReboot(rpc::ApplyResult::Reader result, const ApplySettings& settings) {
+kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& settings) {
   kj::Vector<kj::String> paths;
   for (auto change : result.getChanges()) {
     if (!change.getLive()) paths.add(printable(change.getPath()));
@@ -146,7 +146,7 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
   switch (result.getMode()) {
     case ApplyMode::REBOOT:
       return kj::str(tense(settings, "applied: the node reboots", "the node would reboot"),
-                     settings.dryRun ? whyReboot(result, settings) : kj::str());
+                     settings.dryRun ? rebootReason(result, settings) : kj::str());
     case ApplyMode::STAGED:
       return kj::str(tense(settings, "applied: takes effect at the next boot",
                            "would take effect at the next boot"));
@@ -258,10 +258,10 @@ kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPt
 void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::StringPtr file) {
   KJ_IF_MAYBE (mistakes, mistakesOf(document, file)) fail(ErrorKind::kInvalidArgument, *mistakes);
   auto parsed = config::parse(document, file);
-  tellWarnings(call, config::warningsOf(parsed.problems()));
+  printWarnings(call, config::warningsOf(parsed.problems()));
 }
 
-void tellWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings) {
+void printWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings) {
   for (auto& warning : warnings) call.err(printableText(kj::str("WARNING: ", warning, "\n")));
 }
 
@@ -290,13 +290,31 @@ kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
   co_await deliver(task, session, 0, parcel);
 }
 
-void checkEditable(const Invocation& call, kj::StringPtr type) {
+void declareConfigChange(Command& command) {
+  command.arguments = "<type> [<id>]";
+  command.least = 1, command.most = 2;
+  command.argumentChoices = {{"machineconfig", "mc"}};
+  command.flag({.name = "namespace", .kind = FlagKind::kText, .help = "namespace of the resource"});
+  addApplyFlags(command);
+}
+
+ApplySettings configChangeSettings(const Invocation& call) {
   Registry registry;
-  auto& found = registry.find(type);
-  if (found.name == typeName<rpc::MachineConfigSpec>()) return;
+  auto& type = registry.find(call.arguments[0]);
+  if (type.name == typeName<rpc::MachineConfigSpec>()) return applySettings(call);
   fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", call.command.name, "\" works on machine configs (mc) only; ", found.name,
+       kj::str("\"", call.command.name, "\" works on machine configs (mc) only; ", type.name,
                " are written by the node itself"));
+}
+
+kj::StringPtr changedConfigId(const Invocation& call) {
+  return call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId;
+}
+
+kj::Promise<RunningConfig> configToChange(Invocation& call, Session& session, kj::StringPtr node) {
+  auto reading =
+      runningConfig(session.client.node(node), call.text("namespace"), changedConfigId(call));
+  return within(call.deps.timer, session.deadline, kj::mv(reading));
 }
 
 kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {
@@ -321,8 +339,8 @@ kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
   return kj::str(head, diff, "\n", table.render(), plan);
 }
 
-void tellSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr why) {
-  auto text = kj::str(what, " of the node ", printable(node), " skipped: ", why, "\n");
+void printSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr reason) {
+  auto text = kj::str(what, " of the node ", printable(node), " skipped: ", reason, "\n");
   if (formatOf(call) == Format::kTable) return call.out(text);
   call.err(text);
   if (formatOf(call) == Format::kYaml) return;

@@ -26,7 +26,7 @@ kj::Maybe<kj::String> mistakesOf(kj::ArrayPtr<const char> document, kj::StringPt
 // stderr.
 void requireGood(Invocation& call, kj::ArrayPtr<const char> document, kj::StringPtr file);
 // Each on a line of its own, to stderr.
-void tellWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings);
+void printWarnings(Invocation& call, kj::ArrayPtr<const kj::String> warnings);
 
 struct Parcel {
   kj::StringPtr node;
@@ -45,8 +45,15 @@ kj::Promise<int> applyAll(Invocation& call, Session& session, kj::Array<Parcel> 
 kj::Promise<void> applyOne(Invocation& call, Session& session, Parcel parcel,
                            ApplySettings settings);
 
-// Throws InvalidArgument unless `type` means machine configs.
-void checkEditable(const Invocation& call, kj::StringPtr type);
+// Declares the arguments and flags of a command that changes the running config of nodes: edit and
+// patch.
+void declareConfigChange(Command& command);
+// Its settings; throws InvalidArgument unless the first argument means machine configs.
+ApplySettings configChangeSettings(const Invocation& call);
+// Its second argument: the id of the config.
+kj::StringPtr changedConfigId(const Invocation& call);
+// The running config that it changes.
+kj::Promise<RunningConfig> configToChange(Invocation& call, Session& session, kj::StringPtr node);
 
 // Pure: `result` of one node as text. Warnings are separate: they go to stderr.
 kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
@@ -55,6 +62,6 @@ kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result);
 
 // "patch of the node 10.0.0.2 skipped: nothing changed", on stdout where the result is for people;
 // a program gets an answer in which nothing was done.
-void tellSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr why);
+void printSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr reason);
 
 }  // namespace talos::talosctl

@@ -112,11 +112,11 @@ TEST_F(Configs, WithTheConnectionTheTextIsNotLost) {
   editor("sed -i 's/hostname: .*/&-x/' $f");
   config("10.0.0.2").refusals.add(error(ErrorKind::kUnavailable, "the connection was lost"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 1);
-  auto told = err();
-  EXPECT_THAT(told, HasSubstr("; the edited text, with its secrets, is kept in "));
-  auto at = told.find(c.folder.cStr());
+  auto text = err();
+  EXPECT_THAT(text, HasSubstr("; the edited text, with its secrets, is kept in "));
+  auto at = text.find(c.folder.cStr());
   ASSERT_NE(at, std::string::npos);
-  auto kept = told.substr(at, told.find('\n', at) - at);
+  auto kept = text.substr(at, text.find('\n', at) - at);
   EXPECT_EQ(readFile(kept.c_str()), good("one-x"));
   struct stat st;
   ASSERT_EQ(stat(kept.c_str(), &st), 0);
@@ -164,7 +164,7 @@ TEST_F(Configs, AnEditNoticesWhatSomebodyElseDid) {
   EXPECT_EQ(run.wait(c.test.io.waitScope), 0) << err();
   EXPECT_THAT(readFile(path("seen")).cStr(),
               AllOf(HasSubstr("#   the config was changed meanwhile\n"),
-                    HasSubstr("# Somebody else has changed the node's config meanwhile"),
+                    HasSubstr("# The node's config has been changed by another client meanwhile"),
                     HasSubstr("#   -    hostname: one\n#   +    hostname: other\n"),
                     HasSubstr("\n    hostname: one\n"), HasSubstr("disk: /dev/vda-more\n")));
   EXPECT_EQ(config("10.0.0.2").ifVersion, 8u);
@@ -217,7 +217,7 @@ TEST_F(Configs, PatchChangesEachNodesOwn) {
                           HasSubstr("patched mc at the node 10.0.0.3\n")));
 }
 
-TEST_F(Configs, PatchesComeFromWordsAndFiles) {
+TEST_F(Configs, PatchesComeFromArgumentsAndFiles) {
   auto first = write("first.yaml", "machine:\n  network:\n    hostname: three\n");
   auto second = write(
       "second.json",

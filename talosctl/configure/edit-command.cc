@@ -24,11 +24,11 @@ namespace talos::talosctl {
 namespace {
 
 struct Subject {
-  kj::StringPtr node, namespace_, id;
+  kj::StringPtr node, id;
 };
 
 // A refusal that a corrected text can fix.
-bool canBeMended(const kj::Exception& e) {
+bool canBeCorrected(const kj::Exception& e) {
   switch (kindOf(e)) {
     case ErrorKind::kInvalidArgument:
     case ErrorKind::kFailedPrecondition:
@@ -49,10 +49,10 @@ kj::Vector<kj::String> introduction(const Subject& subject) {
   return lines;
 }
 
-void addRefusal(kj::Vector<kj::String>& lines, kj::StringPtr why) {
+void addRefusal(kj::Vector<kj::String>& lines, kj::StringPtr reason) {
   lines.add(kj::str());
   lines.add(kj::str("The config was not applied:"));
-  for (auto& line : linesOf(printableText(why))) lines.add(kj::str("  ", line));
+  for (auto& line : linesOf(printableText(reason))) lines.add(kj::str("  ", line));
 }
 
 // The errors of a text, with their lines below `above` lines of comments.
@@ -73,7 +73,7 @@ kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
   return lines;
 }
 
-// What one round with the editor led to.
+// The outcome of one round with the editor.
 struct Round {
   kj::Vector<kj::String> comments;
   kj::Maybe<kj::Exception> refusal;  // the last one
@@ -92,18 +92,18 @@ kj::Promise<kj::Maybe<kj::Exception>> tryApply(Invocation& call, Session& sessio
   co_return kj::mv(refusal);
 }
 
-// After a conflict: shows the user what someone else has changed meanwhile, to merge or to
-// overwrite. From then on the text counts as based on the config that runs now.
+// After a conflict: shows the user the change that another client has made meanwhile, to merge or
+// to overwrite. From then on the text counts as based on the config that runs now.
 kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subject& subject,
                                   RunningConfig& original, kj::Vector<kj::String>& comments) {
-  auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
-  auto now = co_await within(call.deps.timer, session.deadline, kj::mv(reading));
+  auto now = co_await configToChange(call, session, subject.node);
   KJ_DEFER(zeroize(now.document));
   if (now.version == original.version) co_return;
   auto change = unifiedDiff(original.document, now.document, "your starting point", "now running");
   KJ_DEFER(zeroize(change));
   comments.add(kj::str());
-  comments.add(kj::str("Somebody else has changed the node's config meanwhile, as shown below."));
+  comments.add(
+      kj::str("The node's config has been changed by another client meanwhile, as shown below."));
   comments.add(
       kj::str("Add what you want to keep, then save: your text replaces that config. Saved"));
   comments.add(kj::str("unchanged, your text is discarded."));
@@ -115,8 +115,7 @@ kj::Promise<void> addOthersChange(Invocation& call, Session& session, const Subj
 
 kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
                           ApplySettings settings) {
-  auto reading = runningConfig(session.client.node(subject.node), subject.namespace_, subject.id);
-  auto original = co_await within(call.deps.timer, session.deadline, kj::mv(reading));
+  auto original = co_await configToChange(call, session, subject.node);
   auto text = kj::str(original.document);
   KJ_DEFER({
     zeroize(original.document);
@@ -124,13 +123,13 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
   });
   Draft draft(call.deps, kj::str("machineconfig-", subject.id, ".yaml"));
   auto editor = editorOf(call.deps);
-  auto skip = [&](kj::StringPtr why) { tellSkipped(call, "edit", subject.node, why); };
+  auto skip = [&](kj::StringPtr reason) { printSkipped(call, "edit", subject.node, reason); };
   Round round{.comments = introduction(subject), .refusal = nullptr};
   for (;;) {
     auto comments = asComments(round.comments);
     auto shown = kj::str(comments, text);
     KJ_DEFER({
-      zeroize(comments);  // somebody else's change may be in them
+      zeroize(comments);  // they may contain the change of another client
       zeroize(shown);
     });
     auto saved = co_await draft.edit(editor, shown);
@@ -152,7 +151,7 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
     auto refusal =
         co_await tryApply(call, session, kj::str(subject.node), text, original.version, settings);
     KJ_IF_MAYBE (e, refusal) {
-      if (!canBeMended(*e)) {
+      if (!canBeCorrected(*e)) {
         if (!mayPass(*e)) kj::throwFatalException(kj::mv(*e));
         fail(kindOf(*e), kj::str(messageOf(*e), "; the edited text, with its secrets, is kept in ",
                                  draft.keep(text)));
@@ -170,15 +169,13 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
 }
 
 kj::Promise<int> runEdit(Invocation& call) {
-  checkEditable(call, call.arguments[0]);
-  auto settings = applySettings(call);
+  auto settings = configChangeSettings(call);
   auto session = co_await openSession(call);
-  kj::StringPtr id = call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId;
   for (auto& node : session->client.nodes()) {
     kj::Maybe<kj::Exception> failure;
     try {
       co_await session->client.connect(session->deadline);
-      co_await editOne(call, *session, Subject{node, call.text("namespace"), id}, settings);
+      co_await editOne(call, *session, Subject{node, changedConfigId(call)}, settings);
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
@@ -195,14 +192,10 @@ kj::Promise<int> runEdit(Invocation& call) {
 
 void addEditCommands(Command& root) {
   auto& edit = root.add("edit", "Edit the machine config of nodes");
-  edit.arguments = "<type> [<id>]";
-  edit.least = 1, edit.most = 2;
-  edit.argumentChoices = {{"machineconfig", "mc"}};
   edit.details =
       "The editor is $TALOS_EDITOR, $EDITOR or vi. Several nodes are edited one after the "
       "other, each with its own config.";
-  edit.flag({.name = "namespace", .kind = FlagKind::kText, .help = "namespace of the resource"});
-  addApplyFlags(edit);
+  declareConfigChange(edit);
   edit.run = runEdit;
 }
 

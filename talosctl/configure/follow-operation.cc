@@ -28,7 +28,7 @@ kj::Promise<Ended> look(Client& client, kj::StringPtr node, uint64_t number, Pro
   auto operation = answer.getResource().getSpec().getAs<rpc::OperationSpec>();
   if (operation.getNumber() != number) {
     fail(ErrorKind::kConflict,
-         "another config was applied meanwhile; it is not known how this one ended");
+         "another config was applied meanwhile; the outcome of this one is not known");
   }
   if (operation.getState() == "failed") {
     fail(ErrorKind::kFailedPrecondition, kj::str(printable(operation.getError())));
@@ -71,7 +71,7 @@ kj::Promise<void> followOperation(Invocation& call, kj::StringPtr node, uint64_t
     if (timer.now() - start > deadline) {
       fail(ErrorKind::kDeadlineExceeded,
            kj::str("timed out after ", durationText(deadline),
-                   "; the node goes on with it: talosctl get operations shows how far it is"));
+                   "; the node continues: talosctl get operations shows the progress"));
     }
     co_await timer.afterDelay(kPause);
   }

@@ -36,7 +36,7 @@ kj::Promise<config::Generated> generate(Invocation& call, const config::Generate
     KJ_DEFER(zeroize(text));
     kj::Vector<kj::String> warnings;
     auto secrets = config::readSecrets(text, file, warnings);
-    tellWarnings(call, warnings);
+    printWarnings(call, warnings);
     return config::generate(secrets, cluster, endpoint, options);
   }
   bool toStdout = call.text("output-dir") == "-";
@@ -201,9 +201,9 @@ void declareGenConfig(Command& config) {
                .letter = "t",
                .kind = FlagKind::kList,
                .fallback = "init,controlplane,join,talosconfig",
-               .help = "what to write; worker is join under its later name"});
+               .help = "files to write; worker is the later name of join"});
   config.flag({.name = "force", .help = "replace existing files"});
-  config.patience = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
+  config.timeout = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
   config.run = runGenConfig;
 }
 

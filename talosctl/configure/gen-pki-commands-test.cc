@@ -1,4 +1,4 @@
-// The user's chapter "Managing PKI", on files, and what openssl says of them.
+// The user's chapter "Managing PKI", on files, checked with openssl.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 struct GenPki : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   kj::Own<Command> root = newRoot();
   std::string folder;
   GenPki() {

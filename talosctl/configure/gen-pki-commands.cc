@@ -1,5 +1,5 @@
 // gen ca|key|csr|crt|keypair: the files of a public key infrastructure, in the working directory
-// (spec talosctl.md §12). All of it is local; every file is written 0600.
+// of the original. All of it is local; every file is written 0600.
 //
 // A private key is never replaced without --force: there may be no other copy. Requests and
 // certificates are replaced, because that renews them.

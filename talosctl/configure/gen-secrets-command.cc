@@ -20,7 +20,7 @@ config::Secrets secretsToStartWith(Invocation& call) {
   KJ_DEFER(zeroize(config));
   kj::Vector<kj::String> warnings;
   auto secrets = config::secretsFrom(config, file, warnings);
-  tellWarnings(call, warnings);
+  printWarnings(call, warnings);
   return secrets;
 }
 

@@ -25,7 +25,6 @@ struct Work {
 struct Patching {
   Invocation& call;
   Session& session;
-  kj::StringPtr id;
   kj::Vector<Patch> patches;
   kj::Vector<Work> work;
   kj::Vector<Failure> failures;
@@ -36,9 +35,7 @@ kj::Promise<void> prepare(Patching& task, size_t index) {
   auto& work = task.work[index];
   kj::Maybe<kj::Exception> failure;
   try {
-    auto reading =
-        runningConfig(task.session.client.node(work.node), task.call.text("namespace"), task.id);
-    auto read = co_await within(task.call.deps.timer, task.session.deadline, kj::mv(reading));
+    auto read = co_await configToChange(task.call, task.session, work.node);
     work.running = kj::mv(read.document);
     work.version = read.version;
     work.patched = applyPatches(work.running, "the node's config", task.patches);
@@ -59,16 +56,11 @@ kj::Vector<Patch> patchesOf(Invocation& call) {
 }
 
 kj::Promise<int> runPatch(Invocation& call) {
-  checkEditable(call, call.arguments[0]);
-  auto settings = applySettings(call);
+  auto settings = configChangeSettings(call);
   auto patches = patchesOf(call);
   auto session = co_await openSession(call);
-  Patching task{.call = call,
-                .session = *session,
-                .id = call.arguments.size() > 1 ? call.arguments[1].asPtr() : kConfigId,
-                .patches = kj::mv(patches),
-                .work = {},
-                .failures = {}};
+  Patching task{
+      .call = call, .session = *session, .patches = kj::mv(patches), .work = {}, .failures = {}};
   for (auto& node : session->client.nodes()) task.work.add(Work{kj::str(node), {}, {}});
   KJ_DEFER({
     for (auto& work : task.work) {
@@ -86,7 +78,7 @@ kj::Promise<int> runPatch(Invocation& call) {
   kj::Vector<Parcel> parcels;
   for (auto& work : task.work) {
     if (work.patched == work.running) {
-      tellSkipped(call, "patch", work.node, "nothing changed");
+      printSkipped(call, "patch", work.node, "nothing changed");
     } else {
       parcels.add(Parcel{work.node, work.patched, work.version});
     }
@@ -100,9 +92,6 @@ kj::Promise<int> runPatch(Invocation& call) {
 
 void addPatchCommands(Command& root) {
   auto& patch = root.add("patch", "Patch the machine config of nodes");
-  patch.arguments = "<type> [<id>]";
-  patch.least = 1, patch.most = 2;
-  patch.argumentChoices = {{"machineconfig", "mc"}};
   patch.details =
       "A patch is a JSON Patch (a list of operations) or a part of a config to merge into it. "
       "Each node's own config is patched.";
@@ -113,8 +102,7 @@ void addPatchCommands(Command& root) {
   patch.flag({.name = "patch-file",
               .kind = FlagKind::kTexts,
               .help = "file with a patch; may be repeated"});
-  patch.flag({.name = "namespace", .kind = FlagKind::kText, .help = "namespace of the resource"});
-  addApplyFlags(patch);
+  declareConfigChange(patch);
   patch.run = runPatch;
 }
 

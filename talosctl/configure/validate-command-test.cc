@@ -24,7 +24,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Validate : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   kj::Own<Command> root = newRoot();
   kj::String folder;
   Validate() {

@@ -122,7 +122,8 @@ void checkVips(ObservedCluster cluster, Findings& findings) {
   }
 }
 
-// What the kubelet, or kubed for it, reports of a failed connection to that host; no text: nothing.
+// The report of the kubelet, or of kubed for it, that a connection to that host has failed; without
+// text: there is none.
 Statement failedDial(ObservedCluster cluster, ObservedNode node, kj::StringPtr host) {
   auto fails = [&](kj::StringPtr text) {
     return has(text, host) && failureOf(text) != Failure::kOther;

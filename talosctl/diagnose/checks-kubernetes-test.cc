@@ -16,8 +16,7 @@ std::vector<CheckCase> kubernetesCases() {
        "(PID 82) exited with status 1; restarting in 3 s}]}], logs: [{id: kubelet, lines: ['Error: "
        "failed to parse kubelet flag: unknown flag: --bogus']}]}]",
        "nodes: [{address: a, services: [{id: kubelet, state: running}]}]"},
-      // It ends well where its config has changed; a line of long ago is no reason, nor what it
-      // tells as information.
+      // It exits with 0 when its config has changed; old lines and information do not count.
       {"kubelet", "the kubelet keeps exiting", true,
        "nodes: [{address: a, services: [{id: kubelet, state: waiting, events: [{message: Task "
        "kubelet (PID 82) exited with status 1; restarting in 3 s}]}]}]",
@@ -61,7 +60,7 @@ std::vector<CheckCase> kubernetesCases() {
       {"control-plane-pod", "kube-scheduler does not run: it has no container", false,
        "nodes: [{address: a, controlPlane: true, containers: [{id: 'x:kube-apiserver', status: "
        "CONTAINER_RUNNING}, {id: 'x:kube-controller-manager', status: CONTAINER_RUNNING}]}]",
-       // Nobody has told.
+       // The containers are not known.
        "nodes: [{address: a, controlPlane: true, unanswered: [{question: containers, error: no "
        "answer}]}]"},
       {"api-server", "no API server of Kubernetes answers", false,
@@ -93,7 +92,7 @@ std::vector<CheckCase> kubernetesCases() {
        "'https://10.5.0.77:6443'}, kubelet: {nodename: m-1}, logs: [{id: kubelet, lines: ['dial "
        "tcp "
        "10.5.0.77:6443: connect: connection refused']}]}]}"},
-      // What the kubelet said while the API server started is over.
+      // An old line, from the time when the API server started.
       {"endpoint", "nothing listens there", true,
        "{now: 1700000000000000000, survey: {server: x}, nodes: [{address: a, facts: {endpoint: "
        "'https://10.5.0.77:6443'}, logs: [{id: kubelet, lines: ['E1114 22:13:15.000001 1 x.go:1] "
@@ -148,7 +147,7 @@ std::vector<CheckCase> kubernetesCases() {
       {"kubelet", "the kubelet does not run yet", false,
        "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: "
        "'Waiting for its certificate: waiting for the bootstrap token'}]}]}]",
-       // What it waits for is said of the endpoint.
+       // The check of the endpoint reports it.
        "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: "
        "'Waiting for its certificate: Kubernetes at x:6443: cannot connect: Connection "
        "refused'}]}]}]"},
@@ -173,7 +172,7 @@ std::vector<CheckCase> kubernetesCases() {
        "message: "
        "'Back-off pulling image \"nosuch:v1\"', container: web}]}",
        "survey: {pods: [{namespace: default, name: web, phase: Running, ready: true}]}"},
-      // Its container is only said not to be ready as yet.
+      // So far its container is only reported as not ready.
       {"image-pod", "an image of the pod default/web cannot be pulled", true,
        "survey: {pods: [{namespace: default, name: web, phase: Pending, reason: "
        "ContainersNotReady}], warnings: [{object: Pod default/web, reason: Failed, message: "
@@ -234,7 +233,7 @@ std::vector<CheckCase> kubernetesCases() {
        "survey: {workloads: [{kind: Deployment, name: x, desired: 1, message: does not have "
        "minimum "
        "availability}]}"},
-      // The event of its ReplicaSet tells, as long as its pods are missing.
+      // The event of its ReplicaSet counts as long as its pods are missing.
       {"workload", "a webhook refuses them, or does not answer", true,
        "{now: 1700000000000000000, survey: {workloads: [{kind: Deployment, name: coredns, desired: "
        "1}], warnings: [{time: 1699999990, object: ReplicaSet kube-system/coredns-78, reason: "
@@ -247,8 +246,8 @@ std::vector<CheckCase> kubernetesCases() {
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
        "manifests: {message: applied}}]}",
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a}]}"},
-      // Who may not read a config does not know that it wants none; somebody has put another one in
-      // its place.
+      // Without a config it is not known whether kube-proxy is disabled; another proxy may replace
+      // it.
       {"kube-proxy", "kube-proxy is gone", true,
        "{survey: {nodes: [{name: w-1, ready: true}]}, nodes: [{address: a, facts: {cni: flannel}, "
        "manifests: {message: applied}}]}",
@@ -377,11 +376,11 @@ nodes:
 )");
   EXPECT_THAT(all.causes(), testing::ElementsAre("node-down")) << all.text();
   EXPECT_THAT(all.chain("etcd"), testing::HasSubstr("etcd-quorum > etcd"));
-  // What could not be looked at is said.
+  // Gaps are listed.
   EXPECT_THAT(all.text(), testing::HasSubstr("not checked on 10.5.0.3: "));
 }
 
-// What ails three nodes in one way is one cause with one command, and so is what follows from it.
+// The same problem on several nodes is one cause with one remedy, and so is its consequence.
 TEST(Causes, NodesWithOneProblemAreNamedTogether) {
   Diagnosed all(R"(
 nodes:

@@ -211,7 +211,8 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, services: [{id: networkd, state: running, health: {unknown: false, "
        "healthy: "
        "true}}]}]"},
-      {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there", true,
+      {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there",
+       true,
        "nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot "
        "pull "
        "\"10.5.0.1:5000/kubelet:v1\": dial tcp 10.5.0.1:5000: connect: connection refused; "
@@ -229,7 +230,8 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a}]"},
       // Where a registry has mirrors, that it cannot be reached itself is no cause; a mirror that
       // cannot be reached stands in containerd's log.
-      {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there", true,
+      {"registry", "no image can be pulled from the registry 10.5.0.1:5000: nothing listens there",
+       true,
        R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head \"http://10.5.0.1:5000/v2/kubelet/manifests/v1?ns=r.example\": connect: connection refused" host="10.5.0.1:5000"']}]}])",
        R"(nodes: [{address: a, facts: {mirrored: ['*']}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}], logs: [{id: cri, lines: ['level=info msg="trying next host" error="Head https://r.example/v2/kubelet/manifests/v1: no such host" host=r.example']}]}])"},
       {"image-kubelet", "no mirror has it, and the registry itself cannot be reached", true,
@@ -238,7 +240,8 @@ std::vector<CheckCase> cases() {
       {"resolver", "a name is not known", false,
        R"(nodes: [{address: a, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])",
        R"(nodes: [{address: a, facts: {mirrored: [r.example]}, services: [{id: kubelet, state: preparing, events: [{message: 'cannot pull "r.example/kubelet:v1": Head "https://r.example/v2/kubelet/manifests/v1": lookup r.example: no such host'}]}]}])"},
-      {"registry", "no image can be pulled from the registry docker.io: its name cannot be resolved", true,
+      {"registry",
+       "no image can be pulled from the registry docker.io: its name cannot be resolved", true,
        R"({survey: {pods: [{namespace: default, name: web, phase: Pending, reason: ErrImagePull}]}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})",
        // The pod was deleted.
        R"({survey: {pods: []}, nodes: [{address: a, logs: [{id: kubelet, lines: ['"Error syncing pod" err="failed to \"StartContainer\" for \"web\" with ErrImagePull: \"failed to pull and unpack image \\\"docker.io/web:v9\\\": lookup docker.io: i/o timeout\"" pod="default/web"']}]}]})"},
@@ -270,7 +273,7 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2, peerUrls: "
        "['https://10.5.0.3:2380'], problem: 'etcd at 10.5.0.3:2379: Connection refused'}]}]",
        "nodes: [{address: a, controlPlane: true, members: [{name: m-1}, {name: m-2}]}]"},
-      // Who is slow to tell has not lost it.
+      // Without a failing member the quorum may only be reported late.
       {"etcd-quorum", "no answer from 1 of 2 members", true,
        "nodes: [{address: a, controlPlane: true, quorum: false, members: [{name: m-1}, {name: m-2, "
        "problem: x}]}]",
@@ -292,7 +295,7 @@ std::vector<CheckCase> cases() {
        "another "
        "member has the name m-1 too; set machine.network.hostname of one of them'}}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: member}}]"},
-      // What it wrote before it was started anew.
+      // A line from before its newest start.
       {"etcd", "etcd does not run, or is not healthy", false,
        "nodes: [{address: a, services: [{id: etcd, state: running, checked: true, health: "
        "{unknown: false, healthy: false, lastMessage: Connection refused}}], logs: [{id: etcd, "
@@ -318,7 +321,7 @@ TEST(Checks, FindWhatIsWrongWithKubernetes) {
   checkCases(kubernetesCases());
 }
 
-// Catches: a check that nobody has tried, a cause that no check has or that comes too late.
+// Catches: a check without a case, a cause that is not a check or comes later.
 TEST(Checks, HaveACaseEachAndNameEarlierOnes) {
   std::set<std::string> tried, earlier;
   for (auto& one : cases()) tried.insert(one.check);

@@ -34,7 +34,7 @@ TEST_F(Diagnose, EndsWhenANodeHangs) {
   EXPECT_THAT(out(), HasSubstr("10.0.0.3: the node does not answer: it is down, or cut off"));
 }
 
-TEST_F(Diagnose, SaysWhyNoEndpointAnswers) {
+TEST_F(Diagnose, NamesTheErrorOfEachEndpoint) {
   c.writeConfig(c.authority, "[127.0.0.3]");
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
   auto text = out();

@@ -187,7 +187,7 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
     notBefore = (info.notBefore - kj::UNIX_EPOCH) / kj::SECONDS;
     notAfter = (info.notAfter - kj::UNIX_EPOCH) / kj::SECONDS;
   } catch (const kj::Exception&) {
-    // A connection with it fails, and its error says what is wrong.
+    // A connection with it fails, with an error about it.
   }
   if (!co_await connect()) {
     kj::Vector<kj::Promise<void>> probes;

@@ -1,4 +1,4 @@
-// The illnesses that `talosctl diagnose` knows, and what it finds of them.
+// The illnesses that `talosctl diagnose` knows, and its findings.
 //
 // illnesses.inc is the table: per check what it needs and which earlier checks explain it, per
 // illness the cause, the remedy and the evidence. Evaluators (checks-*.cc) are pure functions of
@@ -53,7 +53,7 @@ struct Check {
 // In the order of the layers, from the machine to the workloads.
 kj::ArrayPtr<const Check> allChecks();
 
-// What a node says of itself.
+// A message of a node about its own state.
 struct Statement {
   kj::String source;  // the command of talosctl that shows it: "service kubelet"
   kj::String text;

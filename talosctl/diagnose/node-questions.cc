@@ -156,11 +156,8 @@ struct NodeQuestions::Impl {
   kj::Promise<void> resources(Question about, kj::StringPtr type, Keep keep) {
     auto request = remote().resourcesRequest().send().getResources().listRequest();
     request.initKind().setType(type);
-    return question<rpc::Resources::ListResults>(
-        about, request.send(),
-        [keep = kj::mv(keep)](rpc::Resources::ListResults::Reader results) mutable {
-          keep(results.getResources());
-        });
+    return question(about, request.send(),
+                    [keep = kj::mv(keep)](auto& results) mutable { keep(results.getResources()); });
   }
   // Each resource of a type whose spec is read, not kept.
   template <typename Spec, typename Read>
@@ -203,28 +200,21 @@ kj::Promise<void> NodeQuestions::Impl::reach() {
 
 void NodeQuestions::Impl::addMachine(kj::Vector<kj::Promise<void>>& waits) {
   auto machine = remote().machineRequest().send().getMachine();
-  waits.add(question<rpc::Status>(Question::STATUS, machine.statusRequest().send(),
-                                  [this](rpc::Status::Reader status) { node.setStatus(status); }));
-  waits.add(question<rpc::Machine::TimeResults>(
-      Question::CLOCK, machine.timeRequest().send(),
-      [this](rpc::Machine::TimeResults::Reader time) {
-        node.setClock(time.getAnswer().getLocal());
-        node.setClockAt(static_cast<int64_t>(nanoseconds(client.deps.clock.now())));
-      }));
-  waits.add(question<rpc::Machine::MountsResults>(
-      Question::DISKS, machine.mountsRequest().send(),
-      [this](rpc::Machine::MountsResults::Reader mounts) { node.setMounts(mounts.getMounts()); }));
-  waits.add(each<rpc::NodeAddressSpec>(Question::ADDRESSES,
-                                       [this](ResourceOf<rpc::NodeAddressSpec> spec) {
-                                         if (spec.id() == "current")
-                                           node.setNodeAddresses(spec.getAddresses());
-                                       }));
+  waits.add(question(Question::STATUS, machine.statusRequest().send(),
+                     [this](auto& status) { node.setStatus(status); }));
+  waits.add(question(Question::CLOCK, machine.timeRequest().send(), [this](auto& time) {
+    node.setClock(time.getAnswer().getLocal());
+    node.setClockAt(static_cast<int64_t>(nanoseconds(client.deps.clock.now())));
+  }));
+  waits.add(question(Question::DISKS, machine.mountsRequest().send(),
+                     [this](auto& mounts) { node.setMounts(mounts.getMounts()); }));
+  waits.add(each<rpc::NodeAddressSpec>(Question::ADDRESSES, [this](auto spec) {
+    if (spec.id() == "current") node.setNodeAddresses(spec.getAddresses());
+  }));
   waits.add(each<rpc::ResolverSpecSpec>(
-      Question::NAMES,
-      [this](rpc::ResolverSpecSpec::Reader spec) { node.setResolvers(spec.getDnsServers()); }));
+      Question::NAMES, [this](auto spec) { node.setResolvers(spec.getDnsServers()); }));
   waits.add(each<rpc::SecretStatusSpec>(
-      Question::KUBERNETES,
-      [this](rpc::SecretStatusSpec::Reader spec) { node.setSecretsReady(spec.getReady()); }));
+      Question::KUBERNETES, [this](auto spec) { node.setSecretsReady(spec.getReady()); }));
   for (auto& one : resourceQuestions()) {
     if (one.controlPlane && !node.getControlPlane()) continue;
     waits.add(resources(one.question, typeName(one.spec),
@@ -236,19 +226,15 @@ void NodeQuestions::Impl::addMachine(kj::Vector<kj::Promise<void>>& waits) {
 
 void NodeQuestions::Impl::addControlPlane(kj::Vector<kj::Promise<void>>& waits) {
   auto members = remote().etcdRequest().send().getEtcd().membersRequest().send();
-  waits.add(question<rpc::Etcd::MembersResults>(Question::MEMBERS, kj::mv(members),
-                                                [this](rpc::Etcd::MembersResults::Reader results) {
-                                                  node.setMembers(results.getMembers());
-                                                  node.setQuorum(results.getQuorum());
-                                                }));
+  waits.add(question(Question::MEMBERS, kj::mv(members), [this](auto& results) {
+    node.setMembers(results.getMembers());
+    node.setQuorum(results.getQuorum());
+  }));
   auto request = remote().containersRequest().send().getContainers().listRequest();
   request.setKubernetes(true);
-  waits.add(
-      question<rpc::Containers::ListResults>(Question::CONTAINERS, request.send(),
-                                             [this](rpc::Containers::ListResults::Reader results) {
-                                               node.setContainers(results.getContainers());
-                                             })
-          .then([this]() { return containerLogs(); }));
+  waits.add(question(Question::CONTAINERS, request.send(), [this](auto& results) {
+              node.setContainers(results.getContainers());
+            }).then([this]() { return containerLogs(); }));
   for (auto id : {"etcd"_kj, "controller-runtime"_kj}) waits.add(log(id));
 }
 
@@ -258,10 +244,9 @@ kj::Promise<void> NodeQuestions::Impl::config() {
   auto request = remote().sensitiveResourcesRequest().send().getResources().getRequest();
   request.initKind().setType(typeName<rpc::MachineConfigSpec>());
   request.setId("v1alpha1");
-  return question<rpc::Resources::GetResults>(
-      Question::CONFIG, request.send(), [this](rpc::Resources::GetResults::Reader results) {
-        keepFacts(ResourceOf<rpc::MachineConfigSpec>(results.getResource()).getDocument());
-      });
+  return question(Question::CONFIG, request.send(), [this](auto& results) {
+    keepFacts(ResourceOf<rpc::MachineConfigSpec>(results.getResource()).getDocument());
+  });
 }
 
 void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
@@ -337,8 +322,7 @@ kj::Promise<void> NodeQuestions::Impl::containerLogs() {
     request.setId(container.getId());
     request.setTailLines(kContainerLines);
     request.setSink(kj::heap<TailSink>(newTail(container.getId())));
-    waits.add(
-        question<rpc::Containers::LogsResults>(Question::LOGS, request.send(), [](auto&&) {}));
+    waits.add(question(Question::LOGS, request.send(), [](auto&&) {}));
   }
   return kj::joinPromises(waits.releaseAsArray());
 }
@@ -351,16 +335,13 @@ kj::Promise<void> NodeQuestions::Impl::all() {
   if (!answers && node.getReach() != Reach::UNVERIFIED) co_return;
   kj::Vector<kj::Promise<void>> waits;
   auto services = remote().servicesRequest().send().getServices().listRequest().send();
-  waits.add(question<rpc::Services::ListResults>(
-      Question::SERVICES, kj::mv(services), [this](rpc::Services::ListResults::Reader results) {
-        node.setServices(results.getServices());
-      }));
+  waits.add(question(Question::SERVICES, kj::mv(services),
+                     [this](auto& results) { node.setServices(results.getServices()); }));
   if (answers) {
-    co_await each<rpc::MachineTypeSpec>(
-        Question::STATUS, [this](rpc::MachineTypeSpec::Reader spec) {
-          node.setControlPlane(spec.getType() == rpc::MachineType::CONTROLPLANE ||
-                               spec.getType() == rpc::MachineType::INIT);
-        });
+    co_await each<rpc::MachineTypeSpec>(Question::STATUS, [this](auto spec) {
+      node.setControlPlane(spec.getType() == rpc::MachineType::CONTROLPLANE ||
+                           spec.getType() == rpc::MachineType::INIT);
+    });
     addMachine(waits);
     if (node.getControlPlane()) addControlPlane(waits);
   }

@@ -91,7 +91,7 @@ bool hasManifests(ObservedCluster cluster) {
   return false;
 }
 
-// --- services, and what a node says of itself
+// --- services, and messages of a node
 
 kj::Maybe<rpc::Service::Reader> serviceOf(ObservedNode node, kj::StringPtr id) {
   for (auto service : node.getServices()) {

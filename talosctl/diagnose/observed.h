@@ -29,12 +29,11 @@ kj::Maybe<rpc::Service::Reader> serviceOf(ObservedNode node, kj::StringPtr id);
 bool isUp(rpc::Service::Reader service);
 // A service that is not up; none when it is, or is not known.
 kj::Maybe<rpc::Service::Reader> downService(ObservedNode node, kj::StringPtr id);
-// The event, or the answer of the health check, that says best why it is not up.
+// The event, or the answer of the health check, that best explains why it is not up.
 Statement statementOf(rpc::Service::Reader service);
-// Everything that a node says about what it cannot do: of its services, of names, time, joining,
-// etcd and manifests.
+// All problems that a node reports: of its services, of names, time, joining, etcd and manifests.
 kj::Vector<Statement> complaintsOf(ObservedNode node);
-// What a kubelet that has no certificate yet waits for; none when it does not.
+// The reason why a kubelet waits for its certificate; none when it does not wait.
 kj::Maybe<Statement> certificateWait(ObservedNode node);
 
 // The newest line of a log that is not older than `within` and has one of these parts; empty: none.
@@ -49,13 +48,13 @@ kj::StringPtr newestLine(ObservedCluster cluster, ObservedNode node, kj::StringP
 kj::StringPtr lastLine(ObservedNode node, kj::StringPtr log);
 capnp::List<capnp::Text>::Reader linesOfLog(ObservedNode node, kj::StringPtr log);
 bool isRecent(ObservedCluster cluster, ObservedNode node, kj::StringPtr line, kj::Duration within);
-// The newest line of a program of Kubernetes that says why it has exited.
+// The newest line of a program of Kubernetes that explains its exit.
 kj::StringPtr fatalLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log);
 bool isArgumentError(kj::StringPtr line);
 
-// Whether each control-plane node that etcd or Kubernetes names is among those that were asked.
+// True when each control-plane node that etcd or Kubernetes names is among those that were asked.
 bool allControlPlanesAsked(ObservedCluster cluster);
-// Whether the cluster has been given all that it starts with: what is missing was there once.
+// True when all manifests of the cluster were applied: objects that are missing have existed.
 bool hasManifests(ObservedCluster cluster);
 
 // Why a connection, or the pull of an image, has failed, by the text of the error.

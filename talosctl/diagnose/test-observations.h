@@ -57,7 +57,7 @@ class Diagnosed {
   }
 };
 
-// What a check finds, and the same without its cause.
+// Observations in which a check finds something, and the same without its cause.
 struct CheckCase {
   const char* check;
   const char* text;  // of the summary or the evidence

@@ -54,7 +54,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
   KJ_IF_MAYBE (e, wrong) {
     progress.set(0, kj::str("failed: ", messageOf(*e)));
     if (kindOf(*e) == ErrorKind::kDeadlineExceeded && last.size() > 0) {
-      call.err(kj::str("the node goes on; last seen: ", printableText(last), "\n"));
+      call.err(kj::str("the node continues; last state: ", printableText(last), "\n"));
     }
     kj::Vector<Failure> failures;
     failures.add(kj::str(names[0]), kj::mv(*e));
@@ -71,21 +71,20 @@ kj::Promise<int> runBootstrap(Invocation& call) {
 }  // namespace
 
 void addBootstrapCommand(Command& root) {
-  auto& command = root.add("bootstrap", "Make the cluster of etcd, on one control-plane node");
+  auto& command = root.add("bootstrap", "Bootstrap etcd on one control-plane node");
   command.details =
-      "Once in the life of a cluster, on one node; the others join by themselves. The node first "
-      "asks all that its config or your talosconfig names, and refuses if one of them has a "
-      "cluster "
-      "or cannot be asked. Nothing is ever deleted. Returns when etcd is healthy.";
+      "Run it once in the life of a cluster, on one node; the others join by themselves. The node "
+      "first asks all nodes that its config or your talosconfig names, and refuses if one of them "
+      "has a cluster or does not answer. Never deletes data. Returns when etcd is healthy.";
   command.flag({.name = "recover-from",
                 .kind = FlagKind::kText,
-                .help = "a snapshot of etcd (talosctl etcd snapshot) to begin with"});
+                .help = "a snapshot of etcd (talosctl etcd snapshot) to restore"});
   command.flag({.name = "recover-skip-hash-check",
                 .help = "the snapshot is a copy of the database of a member, without a hash"});
   command.flag({.name = "without",
                 .kind = FlagKind::kList,
-                .help = "nodes that are not asked: they have no cluster, or are gone for good"});
-  command.patience = kBootstrap;
+                .help = "nodes to skip: they have no cluster, or are gone for good"});
+  command.timeout = kBootstrap;
   addStreamOutputFlag(command);
   command.run = runBootstrap;
 }

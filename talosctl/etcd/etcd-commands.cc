@@ -21,7 +21,7 @@ Etcd::Client etcdOf(rpc::Node::Client node) {
   return node.etcdRequest().send().getEtcd();
 }
 
-// --- tables (spec talosctl.md §7-10)
+// --- tables, in the layouts of the original
 
 kj::String commaList(capnp::List<capnp::Text>::Reader texts) {
   return kj::strArray(texts, ",");
@@ -72,8 +72,7 @@ kj::Promise<int> runEtcdMembers(Invocation& call) {
       [](Invocation& call, kj::ArrayPtr<const Reply<Etcd::MembersResults>> replies) {
         for (auto& r : replies) {
           if (r.value.getQuorum()) continue;
-          call.err(
-              kj::str(r.node, ": etcd has no quorum: these are the members that it had last\n"));
+          call.err(kj::str(r.node, ": etcd has no quorum: showing its last known members\n"));
         }
         return renderEtcdMembers(replies);
       });
@@ -133,16 +132,16 @@ kj::Promise<int> runForfeit(Invocation& call) {
   co_return 0;
 }
 
-// What the change does to the cluster, before it is asked for. A cluster that cannot tell is no
-// reason not to ask: the node knows more, and refuses what it has to.
-kj::Promise<void> tellConsequence(Invocation& call, Session& session, kj::StringPtr member) {
+// Prints the consequence of the change before it is requested. When it is not known the request is
+// made as well: the node knows more, and refuses it if it must.
+kj::Promise<void> printConsequence(Invocation& call, Session& session, kj::StringPtr member) {
   auto members = etcdOf(session.client.node(session.client.nodes()[0])).membersRequest().send();
   co_await within(call.deps.timer, session.deadline,
                   kj::Promise<capnp::Response<Etcd::MembersResults>>(kj::mv(members)))
       .then(
           [&](capnp::Response<Etcd::MembersResults>&& answer) {
             auto list = answer.getMembers();
-            auto old = answer.getQuorum() ? ""_kj : ", as this node knew it last"_kj;
+            auto old = answer.getQuorum() ? ""_kj : ", as last known by this node"_kj;
             call.err(kj::str(printableText(kj::str(quorumText(list), old, "; ",
                                                    quorumTextWithout(list, member))),
                              "\n"));
@@ -155,7 +154,7 @@ kj::Promise<void> tellConsequence(Invocation& call, Session& session, kj::String
 
 kj::Promise<int> runLeave(Invocation& call) {
   auto session = co_await openSingle(call);
-  co_await tellConsequence(call, *session, "");
+  co_await printConsequence(call, *session, "");
   bool force = call.on("force");
   auto answers = co_await askAll<Etcd::LeaveResults>(*session, [force](rpc::Node::Client node) {
     auto request = etcdOf(kj::mv(node)).leaveRequest();
@@ -168,7 +167,7 @@ kj::Promise<int> runLeave(Invocation& call) {
 kj::Promise<int> runRemove(Invocation& call) {
   kj::StringPtr member = call.arguments[0];
   auto session = co_await openSingle(call);
-  co_await tellConsequence(call, *session, member);
+  co_await printConsequence(call, *session, member);
   bool force = call.on("force");
   auto answers = co_await askAll<Etcd::RemoveMemberResults>(*session, [&](rpc::Node::Client node) {
     auto request = etcdOf(kj::mv(node)).removeMemberRequest();
@@ -221,26 +220,26 @@ kj::Promise<int> runSnapshot(Invocation& call) {
 
 // Of a command that changes the members.
 void declareChange(Command& command) {
-  command.patience = kMemberChange;
+  command.timeout = kMemberChange;
   addStreamOutputFlag(command);
 }
 
 void addForce(Command& command) {
-  command.flag({.name = "force", .help = "also when the members that are left have no quorum"});
+  command.flag({.name = "force", .help = "remove the member even if the others lose their quorum"});
 }
 
 void addMemberCommands(Command& etcd) {
-  auto& members = etcd.add("members", "List the members of etcd, and how each is");
+  auto& members = etcd.add("members", "List the members of etcd and their state");
   addOutputFlag(members);
   members.run = runEtcdMembers;
 
-  auto& status = etcd.add("status", "Show the state of the member of each node");
+  auto& status = etcd.add("status", "Show the state of etcd on each node");
   addOutputFlag(status);
   status.run = runEtcdStatus;
 
   auto& leave = etcd.add("leave", "Make a node leave etcd, and remove its data");
   leave.details =
-      "The node is no member any more when the command returns. It joins again after its next "
+      "The node is no longer a member when the command returns. It joins again after its next "
       "boot. Prints how many members may fail before and after.";
   addForce(leave);
   declareChange(leave);
@@ -249,7 +248,7 @@ void addMemberCommands(Command& etcd) {
   auto& remove = etcd.add("remove-member", "Remove another member, whose node is gone");
   remove.arguments = "<id or host name>";
   remove.least = remove.most = 1;
-  remove.details = "Touches no data of that node. For a node that is there, use etcd leave.";
+  remove.details = "Does not touch the data of that node. For a running node use etcd leave.";
   addForce(remove);
   declareChange(remove);
   remove.run = runRemove;
@@ -269,8 +268,8 @@ void addEtcdCommands(Command& root) {
   snapshot.arguments = "<path>";
   snapshot.least = snapshot.most = 1;
   snapshot.details =
-      "The file holds every secret of the cluster. It is checked, and is there only when it is "
-      "whole. See talosctl bootstrap --recover-from.";
+      "The file holds every secret of the cluster. It is verified, and appears only when it is "
+      "complete. See talosctl bootstrap --recover-from.";
   addStreamOutputFlag(snapshot);
   snapshot.run = runSnapshot;
 
@@ -282,9 +281,9 @@ void addEtcdCommands(Command& root) {
   addStreamOutputFlag(disarm);
   disarm.run = runDisarm;
 
-  auto& defrag = etcd.add("defrag", "Give back what etcd's database does not use");
-  defrag.details = "The member of the node answers nothing meanwhile. Use one node at a time.";
-  defrag.patience = kDefragment;
+  auto& defrag = etcd.add("defrag", "Free unused space of etcd's database");
+  defrag.details = "The member does not answer meanwhile. Defragment one node at a time.";
+  defrag.timeout = kDefragment;
   addStreamOutputFlag(defrag);
   defrag.run = runDefragment;
 }

@@ -1,4 +1,4 @@
-// What etcd of a node is doing, for whoever waits for it.
+// The progress of etcd on a node, for a command that waits for it.
 #pragma once
 
 #include "rpc/machine.capnp.h"

@@ -60,7 +60,7 @@ TEST(EtcdQuorum, TellsWhatIsLeft) {
 }
 
 // Catches: a member that stays counted when it leaves, or is not when it only goes away; the end of
-// a cluster that is not told; a silent member counted twice.
+// a cluster that is not reported; a silent member counted twice.
 TEST(EtcdQuorum, TellsWhatANodeThatGoesDoes) {
   using Departure = EtcdDeparture;
   struct Row {

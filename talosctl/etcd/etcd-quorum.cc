@@ -42,7 +42,7 @@ kj::String text(Count count) {
   return kj::str(voters, silent, "; they tolerate ", failures(more), more == 0 ? "" : " more");
 }
 
-kj::Maybe<rpc::Etcd::Member::Reader> memberHere(EtcdMembers members) {
+kj::Maybe<rpc::Etcd::Member::Reader> localMember(EtcdMembers members) {
   for (auto member : members) {
     if (member.getLocal()) return member;
   }
@@ -81,8 +81,8 @@ kj::String quorumTextWithout(EtcdMembers members, kj::StringPtr wanted) {
 
 kj::String departureText(EtcdMembers members, EtcdDeparture departure) {
   auto now = quorumText(members);
-  auto here = memberHere(members);
-  KJ_IF_MAYBE (member, here) {
+  auto local = localMember(members);
+  KJ_IF_MAYBE (member, local) {
     auto name = nameOf(*member);
     bool only = !member->getLearner() && count(members, member->getId()).voters == 0;
     bool stays = departure == EtcdDeparture::kErased || departure == EtcdDeparture::kRestarts;

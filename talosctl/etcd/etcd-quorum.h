@@ -1,4 +1,4 @@
-// What a change of etcd's members does to how many of them may fail. Pure.
+// The effect of a change of etcd's members on the number of members that may fail. Pure.
 #pragma once
 
 #include <kj/string.h>

@@ -53,8 +53,8 @@ void SnapshotFile::write(kj::ArrayPtr<const kj::byte> bytes) {
 void SnapshotFile::keep() {
   auto digest = hash.finish();
   if (written % kPage != kHash || tail.asPtr() != digest) {
-    fail(ErrorKind::kInvalidArgument, kj::str("the snapshot is damaged or cut off after ", written,
-                                              " bytes; ", path, " was not written"));
+    fail(ErrorKind::kInvalidArgument, kj::str("the snapshot is damaged or truncated after ",
+                                              written, " bytes; ", path, " was not written"));
   }
   KJ_SYSCALL(fsync(fd), part);
   KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);

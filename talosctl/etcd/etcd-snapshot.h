@@ -1,5 +1,5 @@
 // A snapshot of etcd as it comes from a node: the database, a multiple of 512 bytes, and behind it
-// its SHA-256 (spec kubernetes.md §7). Written beside its place and moved there when it is whole
+// its SHA-256. Written beside its place and moved there when it is whole
 // and right, so a file of that name is one that can be recovered from.
 #pragma once
 

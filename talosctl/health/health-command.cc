@@ -21,16 +21,17 @@ ClusterNodes givenNodes(Invocation& call) {
   for (auto& node : call.list("control-plane-nodes")) add(nodes.controlPlane, node);
   for (auto& node : call.list("worker-nodes")) add(nodes.workers, node);
   if (nodes.controlPlane.empty() && !nodes.workers.empty()) {
-    failUsage("--worker-nodes needs --control-plane-nodes; without both, Kubernetes is asked");
+    failUsage(
+        "--worker-nodes needs --control-plane-nodes; without both, Kubernetes lists the nodes");
   }
   return nodes;
 }
 
 kj::Promise<void> runChecks(Client& client, HealthObserver& observer, ClusterNodes expected,
-                            bool json, kj::Duration patience) {
+                            bool json, kj::Duration timeout) {
   auto& deps = client.deps;
   HealthLines lines(deps.console, deps.timer, json);
-  HealthRun run(deps.timer, observer, lines, patience);
+  HealthRun run(deps.timer, observer, lines, timeout);
   auto all = [&]() -> kj::Promise<void> {
     if (expected.controlPlane.empty()) expected = co_await run.discover();
     co_await run.check(expected);
@@ -51,11 +52,11 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
     if (call.on("server")) failUsage("--k8s-endpoint needs --server=false: the node asks its own");
   }
   bool json = call.text("output") == "json";
-  auto patience = call.duration("wait-timeout");
+  auto timeout = call.duration("wait-timeout");
   if (call.on("server")) {
     auto session = co_await openSingle(call);
     NodeObserver observer(session->client, session->client.nodes()[0]);
-    co_await runChecks(session->client, observer, kj::mv(nodes), json, patience);
+    co_await runChecks(session->client, observer, kj::mv(nodes), json, timeout);
     co_return 0;
   }
   Client client(call.deps, resolveTarget(call));
@@ -66,31 +67,31 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
     asked = client.nodes()[0];
   }
   ApiObserver observer(client, asked, server);
-  co_await runChecks(client, observer, kj::mv(nodes), json, patience);
+  co_await runChecks(client, observer, kj::mv(nodes), json, timeout);
   co_return 0;
 }
 
 }  // namespace
 
 kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected,
-                                kj::Duration patience) {
+                                kj::Duration timeout) {
   NodeObserver observer(client, "");
   ClusterNodes nodes;
   for (auto& node : expected.controlPlane) nodes.controlPlane.add(kj::str(node));
   for (auto& node : expected.workers) nodes.workers.add(kj::str(node));
-  co_await runChecks(client, observer, kj::mv(nodes), false, patience);
+  co_await runChecks(client, observer, kj::mv(nodes), false, timeout);
 }
 
 void addHealthCommand(Command& root) {
-  auto& command = root.add("health", "Wait until a cluster works, and show what it lacks");
+  auto& command = root.add("health", "Wait until a cluster is healthy, and show what is missing");
   command.details =
       "Checks etcd, the services of the nodes and Kubernetes, one after the other, and waits for "
-      "each. Kubernetes is asked by the control-plane node of --nodes, or with --server=false from "
-      "here, with an admin kubeconfig (role os:admin). Without a list the nodes are those that "
-      "Kubernetes knows. Exit status 1 when something does not become healthy in time.";
+      "each. The control-plane node of --nodes asks Kubernetes, or with --server=false this host "
+      "does, with an admin kubeconfig (role os:admin). Without a list, Kubernetes lists the nodes. "
+      "Exit status 1 if a check does not pass in time.";
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,
-                .help = "the control-plane nodes that there should be"});
+                .help = "the expected control-plane nodes"});
   command.flag({.name = "init-node",
                 .kind = FlagKind::kText,
                 .help = "another control-plane node, of type init"});
@@ -104,17 +105,16 @@ void addHealthCommand(Command& root) {
                 .fallback = "text",
                 .help = "json: a line for each check on stdout as well",
                 .choices = {"text", "json"}});
-  command.flag({.name = "run-e2e", .help = "not available: names what runs conformance tests"});
+  command.flag({.name = "run-e2e",
+                .help = "not available; its message names programs that run conformance tests"});
   command.flag({.name = "server",
                 .fallback = "true",
-                .help = "let the node ask Kubernetes; false: ask it from here"});
+                .help = "let the node ask Kubernetes; false: ask from this host"});
   command.flag({.name = "wait-timeout",
                 .kind = FlagKind::kDuration,
                 .fallback = "20m",
-                .help = "how long to wait for everything together"});
-  command.flag({.name = "worker-nodes",
-                .kind = FlagKind::kList,
-                .help = "the workers that there should be"});
+                .help = "how long to wait for all checks together"});
+  command.flag({.name = "worker-nodes", .kind = FlagKind::kList, .help = "the expected workers"});
   command.run = runHealthCommand;
 }
 

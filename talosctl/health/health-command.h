@@ -11,7 +11,6 @@ void addHealthCommand(Command& root);
 
 // Waits until these nodes are a healthy cluster, with progress on stderr; Kubernetes is asked
 // through the endpoint of `client`. DeadlineExceeded with what was waited for.
-kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected,
-                                kj::Duration patience);
+kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected, kj::Duration timeout);
 
 }  // namespace talos::talosctl

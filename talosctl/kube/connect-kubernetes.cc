@@ -21,12 +21,12 @@ class KubeWays : public kj::Refcounted {
       : ways{kj::mv(first), kj::mv(second)}, where(kj::mv(where)) {}
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
-    kj::Maybe<kj::Exception> why;
+    kj::Maybe<kj::Exception> failure;
     auto first = best;  // another dial may change it meanwhile
     try {
       co_return co_await ways[first]();
     } catch (...) {
-      why = kj::getCaughtExceptionAsKj();
+      failure = kj::getCaughtExceptionAsKj();
     }
     auto other = 1 - first;
     try {
@@ -35,9 +35,9 @@ class KubeWays : public kj::Refcounted {
       co_return kj::mv(stream);
     } catch (...) {
       auto e = kj::getCaughtExceptionAsKj();
-      auto named = messageOf(first == 0 ? KJ_ASSERT_NONNULL(why) : e);
+      auto named = messageOf(first == 0 ? KJ_ASSERT_NONNULL(failure) : e);
       auto both =
-          kj::str(named, "; ", where, ": ", messageOf(first == 0 ? e : KJ_ASSERT_NONNULL(why)));
+          kj::str(named, "; ", where, ": ", messageOf(first == 0 ? e : KJ_ASSERT_NONNULL(failure)));
       kj::throwFatalException(error(ErrorKind::kUnavailable, both));
     }
   }
@@ -86,14 +86,14 @@ kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::Str
     access.port = kKubernetesPort;
   }
   auto& deps = client.deps;
-  kube::DialEdges edges{deps.lowLevel, deps.port, deps.timer};
-  auto dial = kube::dialerOf(edges, access);
+  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  auto dial = kube::dialerOf(dialing, access);
   if (route.orEndpoint && access.host != client.endpoint()) {
     auto host = kj::mv(access.host);
     auto port = access.port;
     access.host = kj::str(client.endpoint());
     access.port = co_await portOfEndpoint(client, deadline);
-    dial = eitherOf(kj::mv(dial), kube::dialerOf(edges, access),
+    dial = eitherOf(kj::mv(dial), kube::dialerOf(dialing, access),
                     kj::str(access.host, ":", access.port));
     access.host = kj::mv(host);
     access.port = port;

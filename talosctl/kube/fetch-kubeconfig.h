@@ -1,4 +1,4 @@
-// A kubeconfig that a control-plane node makes for whoever asks, with a pair of its own.
+// Fetches a kubeconfig from a control-plane node, with a key and a certificate of its own.
 #pragma once
 
 #include "common/tls/pki.h"

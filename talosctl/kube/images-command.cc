@@ -28,7 +28,8 @@ kj::Array<kj::String> clusterImages() {
 void addImagesCommand(Command& root) {
   auto& command = root.add("images", "Print the images that a cluster pulls by default");
   command.details =
-      "One a line, for a registry that is to have them. Talks to no node. etcd is not among them: "
+      "Prints one image a line, for a registry that mirrors them. Calls no node. etcd is not "
+      "listed: "
       "it is part of the system, unless cluster.etcd.image names one.";
   command.run = runClusterImages;
 }

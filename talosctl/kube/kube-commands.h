@@ -8,7 +8,7 @@ namespace talos::talosctl {
 void addKubeconfigCommand(Command& root);
 void addImagesCommand(Command& root);
 
-// What a cluster pulls whose config names no image, in the order of `images`.
+// The images that a cluster pulls when its config names none, in the order of `images`.
 kj::Array<kj::String> clusterImages();
 
 }  // namespace talos::talosctl

@@ -77,11 +77,11 @@ void addKubeconfigCommand(Command& root) {
       "Kubernetes does.";
   command.flag({.name = "force",
                 .letter = "f",
-                .help = "replace a file that exists; when merging, entries that exist"});
+                .help = "replace an existing file or, when merging, existing entries"});
   command.flag({.name = "merge",
                 .letter = "m",
                 .fallback = "true",
-                .help = "merge with a kubeconfig that exists"});
+                .help = "merge with an existing kubeconfig"});
   command.flag({.name = "force-context-name",
                 .kind = FlagKind::kText,
                 .help = "name of the context when merging"});

@@ -43,7 +43,7 @@ kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
   auto documents = kube::readYaml(text, file);
   if (documents.empty()) return nullptr;
   if (documents.size() > 1) {
-    fail(ErrorKind::kInvalidArgument, kj::str(file, ": a kubeconfig has one document"));
+    fail(ErrorKind::kInvalidArgument, kj::str(file, ": a kubeconfig must have one document"));
   }
   return kj::mv(documents[0]);
 }

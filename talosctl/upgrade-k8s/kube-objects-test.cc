@@ -17,11 +17,11 @@ TEST(UpgradeK8sObjects, Nodes) {
     "status":{"addresses":[{"type":"Hostname","address":"m1"},{"type":"InternalIP","address":"10.0.0.2"},
     {"type":"InternalIP","address":"fd00::2"}],"nodeInfo":{"kubeletVersion":"v1.34.4"},
     "conditions":[{"type":"DiskPressure","status":"True"},{"type":"Ready","status":"False"}]}})");
-  auto seen = readNode(node);
-  EXPECT_EQ(seen.name, "m1");
-  EXPECT_EQ(seen.address, "10.0.0.2");
-  EXPECT_TRUE(seen.controlPlane);
-  EXPECT_EQ(seen.kubeletVersion, "v1.34.4");
+  auto state = readNode(node);
+  EXPECT_EQ(state.name, "m1");
+  EXPECT_EQ(state.address, "10.0.0.2");
+  EXPECT_TRUE(state.controlPlane);
+  EXPECT_EQ(state.kubeletVersion, "v1.34.4");
   EXPECT_FALSE(readKubelet(node).ready);
   node["status"]["conditions"][1]["status"] = "True";
   EXPECT_TRUE(readKubelet(node).ready);
@@ -38,11 +38,11 @@ TEST(UpgradeK8sObjects, Pods) {
     "status":{"conditions":[{"type":"Ready","status":"True"}]}})"));
   EXPECT_EQ(pod.configVersion, "3");
   EXPECT_TRUE(pod.ready);
-  EXPECT_EQ(pod.trouble, "");
+  EXPECT_EQ(pod.problem, "");
   pod = readPod(json(R"({"status":{"containerStatuses":[{"state":{"waiting":
     {"reason":"CrashLoopBackOff","message":"back-off 10s"}}}]}})"));
   EXPECT_FALSE(pod.ready);
-  EXPECT_EQ(pod.trouble, "CrashLoopBackOff: back-off 10s");
+  EXPECT_EQ(pod.problem, "CrashLoopBackOff: back-off 10s");
   EXPECT_EQ(readPod(json("[]")).configVersion, "");
 }
 
@@ -52,12 +52,12 @@ TEST(UpgradeK8sObjects, DaemonSets) {
     {"name":"other","image":"a"},{"name":"kube-proxy","image":"r/kube-proxy:v1.34.4"}]}}},
     "status":{"observedGeneration":1,"desiredNumberScheduled":3,"updatedNumberScheduled":2,
     "numberAvailable":1,"currentNumberScheduled":3}})");
-  auto seen = readDaemonSet(set);
-  EXPECT_FALSE(seen.observed);
-  EXPECT_EQ(seen.desired, 3u);
-  EXPECT_EQ(seen.updated, 2u);
-  EXPECT_EQ(seen.available, 1u);
-  EXPECT_EQ(seen.pods, 3u);
+  auto state = readDaemonSet(set);
+  EXPECT_FALSE(state.observed);
+  EXPECT_EQ(state.desired, 3u);
+  EXPECT_EQ(state.updated, 2u);
+  EXPECT_EQ(state.available, 1u);
+  EXPECT_EQ(state.pods, 3u);
   set["status"]["observedGeneration"] = 2;
   EXPECT_TRUE(readDaemonSet(set).observed);
   EXPECT_EQ(proxyImageOf(set), "r/kube-proxy:v1.34.4");

@@ -19,36 +19,36 @@ bool isReady(const Json& object) {
 
 }  // namespace
 
-SeenNode readNode(const Json& node) {
-  SeenNode seen;
-  seen.name = kj::str(textAt(node, {"metadata", "name"}));
-  for (auto& address : kube::internalAddressesOf(node, 1)) seen.address = kj::mv(address);
-  if (seen.address.size() == 0) {
+NodeState readNode(const Json& node) {
+  NodeState state;
+  state.name = kj::str(textAt(node, {"metadata", "name"}));
+  for (auto& address : kube::internalAddressesOf(node, 1)) state.address = kj::mv(address);
+  if (state.address.size() == 0) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("node ", seen.name, " has no InternalIP in Kubernetes, so it cannot be reached"));
+         kj::str("node ", state.name, " has no InternalIP in Kubernetes, so it cannot be reached"));
   }
-  seen.controlPlane = kube::isControlPlane(node);
-  seen.kubeletVersion = kj::str(textAt(node, {"status", "nodeInfo", "kubeletVersion"}));
-  return seen;
+  state.controlPlane = kube::isControlPlane(node);
+  state.kubeletVersion = kj::str(textAt(node, {"status", "nodeInfo", "kubeletVersion"}));
+  return state;
 }
 
-SeenKubelet readKubelet(const Json& node) {
+KubeletState readKubelet(const Json& node) {
   return {kj::str(textAt(node, {"status", "nodeInfo", "kubeletVersion"})), isReady(node)};
 }
 
-SeenPod readPod(const Json& pod) {
-  SeenPod seen{kj::str(textAt(pod, {"metadata", "annotations", "talos.dev/config-version"})),
-               isReady(pod), kj::String()};
+PodState readPod(const Json& pod) {
+  PodState state{kj::str(textAt(pod, {"metadata", "annotations", "talos.dev/config-version"})),
+                 isReady(pod), kj::String()};
   for (auto container : itemsAt(pod, {"status", "containerStatuses"})) {
     auto reason = textAt(*container, {"state", "waiting", "reason"});
     auto message = textAt(*container, {"state", "waiting", "message"});
     if (reason.size() == 0) continue;
-    seen.trouble = kj::str(reason, message.size() > 0 ? ": " : "", message);
+    state.problem = kj::str(reason, message.size() > 0 ? ": " : "", message);
   }
-  return seen;
+  return state;
 }
 
-SeenDaemonSet readDaemonSet(const Json& set) {
+DaemonSetState readDaemonSet(const Json& set) {
   auto count = [&](kj::StringPtr key) {
     return static_cast<uint64_t>(kj::max(numberAt(set, {"status", key}), int64_t(0)));
   };

@@ -1,4 +1,5 @@
-// What an upgrade reads of Kubernetes' objects. Pure; absent or of another type: empty.
+// Reads Kubernetes' objects for an upgrade. Pure; a field that is absent or of another type is
+// empty.
 #pragma once
 
 #include "common/kube/json.h"
@@ -8,10 +9,10 @@ namespace talos::talosctl {
 
 // Name, address, kind and kubelet of a Node; images are not in it. FailedPrecondition for one
 // without an InternalIP.
-SeenNode readNode(const kube::Json& node);
-SeenKubelet readKubelet(const kube::Json& node);
-SeenPod readPod(const kube::Json& pod);
-SeenDaemonSet readDaemonSet(const kube::Json& daemonSet);
+NodeState readNode(const kube::Json& node);
+KubeletState readKubelet(const kube::Json& node);
+PodState readPod(const kube::Json& pod);
+DaemonSetState readDaemonSet(const kube::Json& daemonSet);
 // Of its container kube-proxy. FailedPrecondition if there is none.
 kj::String proxyImageOf(const kube::Json& daemonSet);
 // A strategic merge patch that sets it.

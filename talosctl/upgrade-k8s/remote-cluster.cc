@@ -14,16 +14,16 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr auto kPullPatience = 21 * kj::MINUTES;  // the node's own limit is 20
+constexpr auto kPullTimeout = 21 * kj::MINUTES;   // the node's own limit is 20
 constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // it may take 30 (kubernetes.capnp)
 constexpr kj::StringPtr kSystem = "kube-system"_kj, kProxySet = "kube-proxy"_kj,
                         kFieldManager = "talos"_kj;
 
 using GetAnswer = capnp::Response<rpc::Resources::GetResults>;
 
-// What a node answers, or its error with its name in front.
+// The answer of a node, or its error with its address in front.
 template <typename T>
-kj::Promise<T> ofNode(Client& client, const SeenNode& node, kj::Duration deadline,
+kj::Promise<T> ofNode(Client& client, const NodeState& node, kj::Duration deadline,
                       kj::Promise<T> answer) {
   return within(client.deps.timer, deadline, kj::mv(answer))
       .catch_([address = kj::str(node.address)](kj::Exception&& e) -> kj::Promise<T> {
@@ -37,7 +37,7 @@ rpc::Resources::Client resourcesOf(rpc::Node::Client node, bool sensitive) {
 }
 
 template <typename Spec>
-kj::Promise<GetAnswer> get(Client& client, const SeenNode& node, kj::StringPtr id, bool sensitive,
+kj::Promise<GetAnswer> get(Client& client, const NodeState& node, kj::StringPtr id, bool sensitive,
                            kj::Duration deadline) {
   co_await client.connect(deadline);
   auto request = resourcesOf(client.node(node.address), sensitive).getRequest();
@@ -47,7 +47,7 @@ kj::Promise<GetAnswer> get(Client& client, const SeenNode& node, kj::StringPtr i
   co_return co_await ofNode(client, node, deadline, kj::mv(answer));
 }
 
-kj::Promise<RunningConfig> configOf(Client& client, const SeenNode& node, kj::Duration deadline) {
+kj::Promise<RunningConfig> configOf(Client& client, const NodeState& node, kj::Duration deadline) {
   co_await client.connect(deadline);
   co_return co_await ofNode(client, node, deadline, runningConfig(client.node(node.address)));
 }
@@ -75,12 +75,12 @@ kj::StringPtr definitionId(KubernetesPart part) {
 
 }  // namespace
 
-kube::KubeClient& ClusterEdges::kubernetes() {
-  return *KJ_ASSERT_NONNULL(connection, "look() comes first");
+kube::KubeClient& RemoteCluster::kubernetes() {
+  return *KJ_ASSERT_NONNULL(connection, "read() comes first");
 }
 
-kj::Promise<void> ClusterEdges::refuseSelfHosted() {
-  SeenNode node;
+kj::Promise<void> RemoteCluster::refuseSelfHosted() {
+  NodeState node;
   node.address = kj::str(first);
   auto answer =
       co_await get<rpc::BootstrapStatusSpec>(client, node, "control-plane", false, deadline)
@@ -92,16 +92,17 @@ kj::Promise<void> ClusterEdges::refuseSelfHosted() {
   KJ_IF_MAYBE (found, answer) {
     auto spec = found->getResource().getSpec().getAs<rpc::BootstrapStatusSpec>();
     if (!spec.getSelfHostedControlPlane()) co_return;
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(first,
-                 ": the control plane runs in the cluster itself, as Talos 0.8 made it; only one "
-                 "of static pods can be upgraded"));
+    fail(
+        ErrorKind::kFailedPrecondition,
+        kj::str(first,
+                ": the control plane is self-hosted, as Talos 0.8 made it; only a control plane of "
+                "static pods can be upgraded"));
   }
   fail(ErrorKind::kFailedPrecondition,
-       kj::str(first, " has no control plane that was bootstrapped; name a control-plane node"));
+       kj::str(first, " has no bootstrapped control plane; use a control-plane node"));
 }
 
-kj::Promise<void> ClusterEdges::lookAt(SeenNode& node, bool kubelet) {
+kj::Promise<void> RemoteCluster::readNodeState(NodeState& node, bool kubelet) {
   if (node.controlPlane) {
     node.apiServer = (co_await definition(node, KubernetesPart::kApiServer)).image;
     node.controllerManager = (co_await definition(node, KubernetesPart::kControllerManager)).image;
@@ -119,7 +120,7 @@ kj::Promise<void> ClusterEdges::lookAt(SeenNode& node, bool kubelet) {
   node.persists = config::parse(running.document, "the node's config").get().getPersist();
 }
 
-kj::Promise<kj::Maybe<kj::String>> ClusterEdges::proxyImage() {
+kj::Promise<kj::Maybe<kj::String>> RemoteCluster::proxyImage() {
   try {
     auto set = co_await kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem,
                                          kProxySet);
@@ -131,32 +132,32 @@ kj::Promise<kj::Maybe<kj::String>> ClusterEdges::proxyImage() {
   }
 }
 
-kj::Promise<SeenCluster> ClusterEdges::look(bool workers) {
+kj::Promise<ClusterState> RemoteCluster::read(bool workers) {
   co_await refuseSelfHosted();
   connection = co_await connectKubernetes(
       client, first, {.server = server, .orEndpoint = server.size() == 0}, deadline);
-  SeenCluster seen;
+  ClusterState state;
   auto listed = co_await kubernetes().list(kube::coreResource("nodes", "Node", false));
-  for (auto& node : listed.items) seen.nodes.add(readNode(node));
+  for (auto& node : listed.items) state.nodes.add(readNode(node));
   kj::Vector<kj::Promise<void>> waits;
-  for (auto& node : seen.nodes) waits.add(lookAt(node, workers));
+  for (auto& node : state.nodes) waits.add(readNodeState(node, workers));
   co_await kj::joinPromises(waits.releaseAsArray());
-  seen.proxyImage = co_await proxyImage();
-  co_return kj::mv(seen);
+  state.proxyImage = co_await proxyImage();
+  co_return kj::mv(state);
 }
 
-kj::Promise<void> ClusterEdges::pull(const SeenNode& node, kj::StringPtr image) {
+kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image) {
   co_await client.connect(deadline);
   auto containers = client.node(node.address).containersRequest().send().getContainers();
   auto request = containers.pullRequest();
   request.setImage(image);
   kj::Promise<void> answer = request.send().ignoreResult();
-  co_await within(client.deps.timer, kPullPatience, kj::mv(answer));
+  co_await within(client.deps.timer, kPullTimeout, kj::mv(answer));
 }
 
-kj::Promise<void> ClusterEdges::setImages(const SeenNode& node,
-                                          kj::ArrayPtr<const ImageChange* const> changes,
-                                          bool rehearsal) {
+kj::Promise<void> RemoteCluster::setImages(const NodeState& node,
+                                           kj::ArrayPtr<const ImageChange* const> changes,
+                                           bool rehearsal) {
   auto running = co_await configOf(client, node, deadline);
   kj::Vector<Patch> patches;
   for (auto change : changes) {
@@ -176,15 +177,15 @@ kj::Promise<void> ClusterEdges::setImages(const SeenNode& node,
   co_await ofNode(client, node, deadline, kj::mv(answer));
 }
 
-kj::Promise<SeenDefinition> ClusterEdges::definition(const SeenNode& node, KubernetesPart part) {
+kj::Promise<PodDefinition> RemoteCluster::definition(const NodeState& node, KubernetesPart part) {
   auto answer =
       co_await get<rpc::ControlPlaneConfigSpec>(client, node, definitionId(part), true, deadline);
   auto resource = answer.getResource();
-  co_return SeenDefinition{imageOf(resource.getSpec().getAs<rpc::ControlPlaneConfigSpec>()),
-                           resource.getMetadata().getVersion()};
+  co_return PodDefinition{imageOf(resource.getSpec().getAs<rpc::ControlPlaneConfigSpec>()),
+                          resource.getMetadata().getVersion()};
 }
 
-kj::Promise<kj::Maybe<SeenPod>> ClusterEdges::pod(const SeenNode& node, KubernetesPart part) {
+kj::Promise<kj::Maybe<PodState>> RemoteCluster::pod(const NodeState& node, KubernetesPart part) {
   auto labels = kj::str("k8s-app=", config::nameOf(part));
   auto fields = kj::str("spec.nodeName=", node.name);
   auto listed = co_await kubernetes().list(kube::coreResource("pods", "Pod"), kSystem,
@@ -193,7 +194,7 @@ kj::Promise<kj::Maybe<SeenPod>> ClusterEdges::pod(const SeenNode& node, Kubernet
   co_return readPod(listed.items[0]);
 }
 
-kj::Promise<kj::String> ClusterEdges::apiServerRelease(const SeenNode& node) {
+kj::Promise<kj::String> RemoteCluster::apiServerRelease(const NodeState& node) {
   using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
   co_await client.connect(deadline);
   auto asked = client.node(node.address).kubernetesRequest().send().getKubernetes();
@@ -202,19 +203,19 @@ kj::Promise<kj::String> ClusterEdges::apiServerRelease(const SeenNode& node) {
   co_return kj::str(survey.getSurvey().getVersion());
 }
 
-kj::Promise<SeenKubelet> ClusterEdges::kubelet(const SeenNode& node) {
+kj::Promise<KubeletState> RemoteCluster::kubelet(const NodeState& node) {
   co_return readKubelet(
       co_await kubernetes().get(kube::coreResource("nodes", "Node", false), "", node.name));
 }
 
-kj::Promise<void> ClusterEdges::setDaemonSetImage(kj::StringPtr image) {
+kj::Promise<void> RemoteCluster::setDaemonSetImage(kj::StringPtr image) {
   co_await kubernetes()
       .patch(kube::Patch::kStrategic, kube::appsResource("daemonsets", "DaemonSet"), kSystem,
              kProxySet, proxyImagePatch(image), kFieldManager)
       .ignoreResult();
 }
 
-kj::Promise<SeenDaemonSet> ClusterEdges::daemonSet() {
+kj::Promise<DaemonSetState> RemoteCluster::daemonSet() {
   co_return readDaemonSet(
       co_await kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem, kProxySet));
 }

@@ -1,5 +1,5 @@
 // The cluster of an upgrade: its nodes, each by its own address through the endpoint of the client,
-// and Kubernetes, with an admin kubeconfig that the first node gives.
+// and Kubernetes, with an admin kubeconfig from the first node.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -8,23 +8,23 @@
 
 namespace talos::talosctl {
 
-class ClusterEdges final : public UpgradeEdges {
+class RemoteCluster final : public UpgradableCluster {
  public:
-  // `client` outlives it. `node`: a control-plane node. `server`: see KubeRoute; none: the endpoint
-  // of talosctl is a second way. `deadline`: of each answer of a node, but a pull's.
-  ClusterEdges(Client& client, kj::StringPtr node, kj::StringPtr server, kj::Duration deadline)
+  // `client` outlives it. `node`: a control-plane node. `server`: see KubeRoute; empty: the
+  // endpoint of talosctl is an alternative. `deadline`: of each answer of a node, except of a pull.
+  RemoteCluster(Client& client, kj::StringPtr node, kj::StringPtr server, kj::Duration deadline)
       : client(client), first(kj::str(node)), server(kj::str(server)), deadline(deadline) {}
 
-  kj::Promise<SeenCluster> look(bool workers) override;
-  kj::Promise<void> pull(const SeenNode& node, kj::StringPtr image) override;
-  kj::Promise<void> setImages(const SeenNode& node, kj::ArrayPtr<const ImageChange* const> changes,
+  kj::Promise<ClusterState> read(bool workers) override;
+  kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override;
+  kj::Promise<void> setImages(const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes,
                               bool rehearsal) override;
-  kj::Promise<SeenDefinition> definition(const SeenNode& node, KubernetesPart part) override;
-  kj::Promise<kj::Maybe<SeenPod>> pod(const SeenNode& node, KubernetesPart part) override;
-  kj::Promise<kj::String> apiServerRelease(const SeenNode& node) override;
-  kj::Promise<SeenKubelet> kubelet(const SeenNode& node) override;
+  kj::Promise<PodDefinition> definition(const NodeState& node, KubernetesPart part) override;
+  kj::Promise<kj::Maybe<PodState>> pod(const NodeState& node, KubernetesPart part) override;
+  kj::Promise<kj::String> apiServerRelease(const NodeState& node) override;
+  kj::Promise<KubeletState> kubelet(const NodeState& node) override;
   kj::Promise<void> setDaemonSetImage(kj::StringPtr image) override;
-  kj::Promise<SeenDaemonSet> daemonSet() override;
+  kj::Promise<DaemonSetState> daemonSet() override;
 
  private:
   Client& client;
@@ -33,7 +33,7 @@ class ClusterEdges final : public UpgradeEdges {
   kj::Maybe<kj::Own<kube::KubeClient>> connection;
 
   kj::Promise<void> refuseSelfHosted();
-  kj::Promise<void> lookAt(SeenNode& node, bool kubelet);
+  kj::Promise<void> readNodeState(NodeState& node, bool kubelet);
   kj::Promise<kj::Maybe<kj::String>> proxyImage();
   kube::KubeClient& kubernetes();
 };

@@ -5,10 +5,10 @@
 
 namespace talos::talosctl {
 
-inline SeenCluster modelCluster(kj::StringPtr release) {
-  SeenCluster seen;
+inline ClusterState modelCluster(kj::StringPtr release) {
+  ClusterState state;
   for (unsigned i = 0; i < 3; ++i) {
-    SeenNode node;
+    NodeState node;
     node.name = kj::str("n", i + 1);
     node.address = kj::str("10.5.0.", i + 2);
     node.controlPlane = i != 1;
@@ -21,10 +21,10 @@ inline SeenCluster modelCluster(kj::StringPtr release) {
     }
     node.kubelet = kj::str("ghcr.io/siderolabs/kubelet:v", release);
     node.kubeletVersion = kj::str("v", release);
-    seen.nodes.add(kj::mv(node));
+    state.nodes.add(kj::mv(node));
   }
-  seen.proxyImage = kj::str("registry.k8s.io/kube-proxy:v", release);
-  return seen;
+  state.proxyImage = kj::str("registry.k8s.io/kube-proxy:v", release);
+  return state;
 }
 
 }  // namespace talos::talosctl

@@ -17,12 +17,12 @@ kj::Promise<int> runUpgradeK8s(Invocation& call) {
   auto& client = session->client;
   if (client.nodes().size() > 1) {
     auto others = client.nodes().slice(1, client.nodes().size());
-    call.err(kj::str("asking ", client.nodes()[0], "; of ", kj::strArray(others, ", "),
-                     " what Kubernetes says is used\n"));
+    call.err(kj::str("using ", client.nodes()[0], "; ignoring ", kj::strArray(others, ", "),
+                     ": Kubernetes lists the other nodes\n"));
   }
-  ClusterEdges edges(client, client.nodes()[0], server, session->deadline);
+  RemoteCluster cluster(client, client.nodes()[0], server, session->deadline);
   UpgradeLines lines(call.deps.console, call.deps.clock, call.text("output") == "json");
-  UpgradeRun run(call.deps.timer, edges, lines);
+  UpgradeRun run(call.deps.timer, cluster, lines);
   co_await run.run(kj::mv(intent), call.on("dry-run"));
   co_return 0;
 }
@@ -35,9 +35,9 @@ void addUpgradeK8sCommand(Command& root) {
       "The first of --nodes is a control-plane node; the others are found in Kubernetes. The "
       "release may be one minor release newer than that of the cluster, not older. Every image is "
       "pulled before anything is changed. Then kube-apiserver, kube-controller-manager and "
-      "kube-scheduler of each control-plane node, kube-proxy, and the kubelet of each node get it "
-      "one after the other, without a reboot; only the tags of their images change. A run that was "
-      "cut off goes on when it is started again. Each wait has a limit of its own.";
+      "kube-scheduler of each control-plane node, kube-proxy, and the kubelet of each node are "
+      "updated one after the other, without a reboot; only the tags of their images change. A run "
+      "that was interrupted continues when it is started again. Each wait has a limit of its own.";
   command.flag({.name = "dry-run", .help = "change nothing; show what would be upgraded"});
   command.flag({.name = "endpoint",
                 .kind = FlagKind::kText,
@@ -45,21 +45,19 @@ void addUpgradeK8sCommand(Command& root) {
                         "else the endpoint that talosctl uses)"});
   command.flag({.name = "from",
                 .kind = FlagKind::kText,
-                .help = "the release that the cluster has; another one is refused (default: what "
-                        "the nodes say)"});
+                .help = "the release that the cluster must have (default: any)"});
   command.flag({.name = "output",
                 .letter = "o",
                 .kind = FlagKind::kText,
                 .fallback = "text",
-                .help = "json: a line for each thing that was done on stdout, all else on stderr",
+                .help = "json: a line for each change on stdout, all else on stderr",
                 .choices = {"text", "json"}});
   command.flag({.name = "to",
                 .kind = FlagKind::kText,
-                .help = "the release that the cluster is to have, as 1.34.4",
+                .help = "the release to upgrade to, as 1.34.4",
                 .required = true});
-  command.flag({.name = "upgrade-kubelet",
-                .fallback = "true",
-                .help = "the kubelets, too; false: leave them"});
+  command.flag(
+      {.name = "upgrade-kubelet", .fallback = "true", .help = "upgrade the kubelets as well"});
   command.run = runUpgradeK8s;
 }
 

@@ -1,6 +1,6 @@
-// What a run of `upgrade-k8s` prints. The lines of the original are on stdout, what it waits for on
-// stderr, each text once for what is waited for. With JSON, stdout has one line for each thing that
-// was done or failed, and the other lines are on stderr.
+// Prints a run of `upgrade-k8s`: the lines of the original on stdout, the reasons for waiting on
+// stderr, each text once for each wait. With JSON, stdout has one line for each change that was
+// made or has failed, and the other lines are on stderr.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -17,7 +17,7 @@ class UpgradeLines {
   void note(kj::StringPtr text);
   // `2021/03/09 19:55:01 retrying error: …`
   void retrying(kj::StringPtr text);
-  // Of the JSON. `node` empty: of the whole cluster.
+  // A line of the JSON. `node` empty: the whole cluster.
   void done(kj::StringPtr component, kj::StringPtr node, kj::StringPtr image, kj::StringPtr result,
             kj::StringPtr message = "");
 

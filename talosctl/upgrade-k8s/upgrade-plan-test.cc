@@ -24,9 +24,9 @@ UpgradeIntent intentOf(kj::StringPtr from, kj::StringPtr to, bool kubelets = tru
   return intent;
 }
 
-std::string refusalOf(const SeenCluster& seen, kj::StringPtr from, kj::StringPtr to,
+std::string refusalOf(const ClusterState& state, kj::StringPtr from, kj::StringPtr to,
                       bool kubelets = true) {
-  return refusal([&]() { planUpgrade(intentOf(from, to, kubelets), seen); });
+  return refusal([&]() { planUpgrade(intentOf(from, to, kubelets), state); });
 }
 
 TEST(UpgradeK8sPlan, ReleasesAsTheyAreTyped) {
@@ -75,14 +75,14 @@ TEST(UpgradeK8sPlan, WhichWaysThereAre) {
       {"1.33.2", "1.35.4",
        "from 1.33.2 to 1.35.4: one minor release at a time; upgrade to 1.34 first"},
       {"1.20.6", "1.30.0",
-       "from 1.20.6 to 1.30.0: one minor release at a time, and 1.21 is none of those"},
+       "from 1.20.6 to 1.30.0: one minor release at a time, and 1.21 is not supported"},
       {"1.20.6", "1.21.0",
        "from 1.20.6 to 1.21.0: supported releases are 1.19 to 1.20, 1.30 to 1.35"},
       {"1.35.4", "1.36.0", "from 1.35.4 to 1.36.0: supported releases are"},
       {"1.35.4", "2.0.0", "from 1.35.4 to 2.0.0: supported releases are"},
       {"1.35.4", "1.34.4",
        "from 1.35.4 to 1.34.4: kube-apiserver of 10.5.0.2 is 1.35.4, and a downgrade is not "
-       "supported; use a release from 1.35.4 on"},
+       "supported; use 1.35.4 or newer"},
       {"1.34.4", "1.34.3", "from 1.34.4 to 1.34.3: kube-apiserver of 10.5.0.2 is 1.34.4"},
   };
   for (auto& row : kRows) {
@@ -99,11 +99,11 @@ TEST(UpgradeK8sPlan, WhichWaysThereAre) {
 // Catches: a part that is left out, or comes before what it speaks to; a worker's before those of
 // the control plane.
 TEST(UpgradeK8sPlan, PartsAndNodesInTheirOrder) {
-  auto seen = modelCluster("1.34.4");
-  auto plan = planUpgrade(intentOf("1.34.4", "1.35.4"), seen);
+  auto state = modelCluster("1.34.4");
+  auto plan = planUpgrade(intentOf("1.34.4", "1.35.4"), state);
   std::string order;
   for (auto& change : plan.changes) {
-    order += kj::str(config::nameOf(change.part), " ", seen.nodes[change.node].address, " ",
+    order += kj::str(config::nameOf(change.part), " ", state.nodes[change.node].address, " ",
                      change.image, "\n")
                  .cStr();
     EXPECT_TRUE(change.isChange());
@@ -123,21 +123,21 @@ TEST(UpgradeK8sPlan, PartsAndNodesInTheirOrder) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(plan.daemonSetImage), "registry.k8s.io/kube-proxy:v1.35.4");
   EXPECT_EQ(plan.from, (KubernetesVersion{1, 34, 4}));
 
-  auto some = planUpgrade(intentOf("", "1.35.4", false), seen);
+  auto some = planUpgrade(intentOf("", "1.35.4", false), state);
   EXPECT_EQ(some.changes.size(), 8u);
 
-  seen.proxyImage = nullptr;
-  for (auto& node : seen.nodes) node.proxy = kj::String();
-  EXPECT_EQ(planUpgrade(intentOf("", "1.35.4", false), seen).changes.size(), 6u);
-  EXPECT_TRUE(planUpgrade(intentOf("", "1.35.4"), seen).daemonSetImage == nullptr);
+  state.proxyImage = nullptr;
+  for (auto& node : state.nodes) node.proxy = kj::String();
+  EXPECT_EQ(planUpgrade(intentOf("", "1.35.4", false), state).changes.size(), 6u);
+  EXPECT_TRUE(planUpgrade(intentOf("", "1.35.4"), state).daemonSetImage == nullptr);
 }
 
 // Catches: a run that was cut off and is refused when it is started again.
 TEST(UpgradeK8sPlan, WhatIsDoneAlreadyIsNoReasonToRefuse) {
-  auto seen = modelCluster("1.34.4");
-  seen.nodes[0].apiServer = kj::str("registry.k8s.io/kube-apiserver:v1.35.4");
+  auto state = modelCluster("1.34.4");
+  state.nodes[0].apiServer = kj::str("registry.k8s.io/kube-apiserver:v1.35.4");
   for (kj::StringPtr from : {"", "1.34.4"}) {
-    auto plan = planUpgrade(intentOf(from, "1.35.4"), seen);
+    auto plan = planUpgrade(intentOf(from, "1.35.4"), state);
     EXPECT_EQ(plan.from, (KubernetesVersion{1, 34, 4}));
     EXPECT_FALSE(plan.changes[0].isChange());
     EXPECT_TRUE(plan.changes[1].isChange());
@@ -166,25 +166,25 @@ TEST(UpgradeK8sPlan, KubeletsThatAreTooOldOrTooNew) {
       {"v1.34.9", "1.34.4", "1.34.5", true},   {"v1.35.0", "1.34.4", "1.34.5", false},
       {"v1.18.20", "1.19.16", "1.20.6", true}, {"v1.17.17", "1.19.16", "1.20.6", false}};
   for (auto& row : kRows) {
-    auto seen = modelCluster(row.has);
-    seen.nodes[1].kubeletVersion = kj::str(row.kubelet);
+    auto state = modelCluster(row.has);
+    state.nodes[1].kubeletVersion = kj::str(row.kubelet);
     for (bool kubelets : {false, true}) {
-      auto said = refusalOf(seen, "", row.to, kubelets);
+      auto said = refusalOf(state, "", row.to, kubelets);
       EXPECT_EQ(said == "", row.good) << row.kubelet.cStr() << " " << said;
       if (!row.good) EXPECT_THAT(said, HasSubstr("10.5.0.3"));
     }
   }
-  auto seen = modelCluster("1.34.4");
-  seen.nodes[1].kubelet = kj::str("ghcr.io/siderolabs/kubelet:v1.34.9");
-  EXPECT_THAT(refusalOf(seen, "", "1.34.5"), HasSubstr("kubelet of 10.5.0.3 is 1.34.9"));
-  EXPECT_EQ(refusalOf(seen, "", "1.34.5", false), "");
+  auto state = modelCluster("1.34.4");
+  state.nodes[1].kubelet = kj::str("ghcr.io/siderolabs/kubelet:v1.34.9");
+  EXPECT_THAT(refusalOf(state, "", "1.34.5"), HasSubstr("kubelet of 10.5.0.3 is 1.34.9"));
+  EXPECT_EQ(refusalOf(state, "", "1.34.5", false), "");
 }
 
 TEST(UpgradeK8sPlan, WhatCannotBeUpgradedAtAll) {
-  auto seen = modelCluster("1.34.4");
-  seen.nodes[2].persists = false;
-  EXPECT_THAT(refusalOf(seen, "", "1.35.4"), HasSubstr("10.5.0.4: machine config has persist"));
-  EXPECT_EQ(refusalOf(seen, "", "1.34.4"), "") << "nothing is changed";
+  auto state = modelCluster("1.34.4");
+  state.nodes[2].persists = false;
+  EXPECT_THAT(refusalOf(state, "", "1.35.4"), HasSubstr("10.5.0.4: machine config has persist"));
+  EXPECT_EQ(refusalOf(state, "", "1.34.4"), "") << "nothing is changed";
 
   auto pinned = modelCluster("1.34.4");
   pinned.nodes[0].scheduler = kj::str("r/kube-scheduler@sha256:00");
@@ -199,7 +199,7 @@ TEST(UpgradeK8sPlan, WhatCannotBeUpgradedAtAll) {
   proxy.proxyImage = kj::str("r/kube-proxy@sha256:00");
   EXPECT_THAT(refusalOf(proxy, "", "1.35.4"), HasSubstr("the DaemonSet kube-proxy"));
 
-  EXPECT_EQ(refusalOf(SeenCluster(), "", "1.35.4"),
+  EXPECT_EQ(refusalOf(ClusterState(), "", "1.35.4"),
             "FailedPrecondition: Kubernetes knows no control-plane node");
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr KubernetesPart kControlPlaneParts[] = {
     KubernetesPart::kApiServer, KubernetesPart::kControllerManager, KubernetesPart::kScheduler};
 
-// So many minor releases a kubelet may be older than the API server.
+// The number of minor releases by which a kubelet may be older than the API server.
 constexpr unsigned kOldKubeletSkew = 2, kKubeletSkew = 3, kFirstWithKubeletSkew = 28;
 
 unsigned kubeletSkew(KubernetesVersion apiServer) {
@@ -20,7 +20,7 @@ kj::String minorText(unsigned minor) {
   return kj::str("1.", minor);
 }
 
-// What stands against the upgrade, a line each.
+// Reasons why the upgrade cannot be done, a line each.
 class Refusals {
  public:
   template <typename... Parts>
@@ -40,14 +40,14 @@ struct Found {
   kj::String who;  // kube-scheduler of 10.5.0.2
 };
 
-kj::String whose(KubernetesPart part, const SeenNode& node) {
+kj::String whose(KubernetesPart part, const NodeState& node) {
   return kj::str(config::nameOf(part), " of ", node.address);
 }
 
-// The releases of all that is to get another; adds to the plan what is to be done.
+// Collects the present releases, and adds the changes to the plan.
 class Planner {
  public:
-  Planner(const UpgradeIntent& intent, const SeenCluster& seen) : intent(intent), seen(seen) {}
+  Planner(const UpgradeIntent& intent, const ClusterState& state) : intent(intent), state(state) {}
 
   UpgradePlan plan() {
     for (auto part : kControlPlaneParts) addPart(part, true);
@@ -59,7 +59,7 @@ class Planner {
       if (found.version < result.from || &found == &controlPlane[0]) result.from = found.version;
     }
     addPart(KubernetesPart::kProxy, true);
-    KJ_IF_MAYBE (image, seen.proxyImage) {
+    KJ_IF_MAYBE (image, state.proxyImage) {
       auto wanted = replaced(*image, "the DaemonSet kube-proxy", "its template");
       KJ_IF_MAYBE (i, wanted) result.daemonSetImage = kj::mv(*i);
     }
@@ -76,7 +76,7 @@ class Planner {
 
  private:
   const UpgradeIntent& intent;
-  const SeenCluster& seen;
+  const ClusterState& state;
   UpgradePlan result;
   kj::Vector<Found> controlPlane, others;
   Refusals refusals;
@@ -95,8 +95,8 @@ class Planner {
 
   void addPart(KubernetesPart part, bool ofControlPlane) {
     bool leads = part != KubernetesPart::kProxy && part != KubernetesPart::kKubelet;
-    for (auto i : kj::indices(seen.nodes)) {
-      auto& node = seen.nodes[i];
+    for (auto i : kj::indices(state.nodes)) {
+      auto& node = state.nodes[i];
       auto image = node.image(part);
       if (node.controlPlane != ofControlPlane || image.size() == 0) continue;
       auto wanted = replaced(image, whose(part, node), imageKey(part));
@@ -120,8 +120,8 @@ class Planner {
       for (auto& found : *list) {
         if (found.version <= to) continue;
         refusals.add(cannot, found.who, " is ", found.version.toString(),
-                     ", and a downgrade is not supported; use a release from ",
-                     found.version.toString(), " on");
+                     ", and a downgrade is not supported; use ", found.version.toString(),
+                     " or newer");
         return;
       }
     }
@@ -132,7 +132,8 @@ class Planner {
                      " first");
       } else {
         refusals.add(cannot, "one minor release at a time, and ", minorText(next.minor),
-                     " is none of those that are supported: ", config::supportedKubernetesText());
+                     " is not supported; supported releases are ",
+                     config::supportedKubernetesText());
       }
     }
   }
@@ -147,20 +148,20 @@ class Planner {
     }
   }
 
-  // All of them, also those that are not upgraded: the API servers come first.
+  // All kubelets, also those that are not upgraded: the API servers come first.
   void checkKubelets() {
     auto to = intent.to.version;
     auto skew = kubeletSkew(to);
-    for (auto& node : seen.nodes) {
+    for (auto& node : state.nodes) {
       KJ_IF_MAYBE (version, config::parseKubernetesVersion(node.kubeletVersion)) {
         if (version->minor > to.minor) {
-          refusals.add("a kubelet may not be newer than the API server that it speaks to, but ",
+          refusals.add("a kubelet must not be newer than the API server that it connects to, but ",
                        "that of ", node.address, " is ", version->toString(), "; use ",
                        minorText(version->minor));
         }
         if (version->minor + skew >= to.minor) continue;
-        refusals.add("an API server of ", intent.to.text, " works with kubelets from ",
-                     minorText(to.minor - skew), " on, but that of ", node.address, " is ",
+        refusals.add("an API server of ", intent.to.text, " works with kubelets of ",
+                     minorText(to.minor - skew), " or newer, but that of ", node.address, " is ",
                      version->toString(), "; upgrade it first (machine.kubelet.image)");
       }
     }
@@ -168,10 +169,10 @@ class Planner {
 
   void checkConfigs() {
     for (auto& change : result.changes) {
-      auto& node = seen.nodes[change.node];
+      auto& node = state.nodes[change.node];
       if (!change.isChange() || node.persists) continue;
       refusals.add(node.address,
-                   ": machine config has persist: false, so the next boot would bring back the old "
+                   ": machine config has persist: false, so the next boot would restore the old "
                    "release; set persist: true first");
       return;
     }
@@ -180,8 +181,8 @@ class Planner {
 
 }  // namespace
 
-KubernetesRelease readRelease(kj::StringPtr word, kj::StringPtr flag) {
-  auto text = kj::str(word.startsWith("v") ? word.slice(1) : word);
+KubernetesRelease readRelease(kj::StringPtr argument, kj::StringPtr flag) {
+  auto text = kj::str(argument.startsWith("v") ? argument.slice(1) : argument);
   auto version = config::parseKubernetesVersion(text);
   // A tag has all three numbers, and no more than that (OCI distribution, "tag").
   unsigned dots = 0;
@@ -195,14 +196,14 @@ KubernetesRelease readRelease(kj::StringPtr word, kj::StringPtr flag) {
   }
   if (!good || dots != 2) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("--", flag, ": \"", word,
+         kj::str("--", flag, ": \"", argument,
                  "\" is not a release of Kubernetes; use three numbers, as ",
                  config::kDefaultKubernetes.toString()));
   }
   return {KJ_ASSERT_NONNULL(version), kj::mv(text)};
 }
 
-kj::StringPtr SeenNode::image(KubernetesPart part) const {
+kj::StringPtr NodeState::image(KubernetesPart part) const {
   switch (part) {
     case KubernetesPart::kApiServer:
       return apiServer;
@@ -218,8 +219,8 @@ kj::StringPtr SeenNode::image(KubernetesPart part) const {
   KJ_UNREACHABLE;
 }
 
-UpgradePlan planUpgrade(const UpgradeIntent& intent, const SeenCluster& seen) {
-  return Planner(intent, seen).plan();
+UpgradePlan planUpgrade(const UpgradeIntent& intent, const ClusterState& state) {
+  return Planner(intent, state).plan();
 }
 
 kj::String withRelease(kj::StringPtr image, const KubernetesRelease& release, kj::StringPtr of,
@@ -227,7 +228,7 @@ kj::String withRelease(kj::StringPtr image, const KubernetesRelease& release, kj
   if (image.findFirst('@') != nullptr) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str(of, ": \"", image,
-                 "\" is named by a digest, which is that of one release; name it by a tag (", key,
+                 "\" is named by a digest, which belongs to one release; use a tag (", key,
                  ") first"));
   }
   if (config::kubernetesVersionOf(image) == nullptr) {

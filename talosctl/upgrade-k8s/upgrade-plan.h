@@ -1,10 +1,10 @@
-// Which images an upgrade of Kubernetes gives to which nodes, in which order, and what it must not
-// do. Pure: from what is wanted and what was seen to steps, or to a refusal that names both
-// releases and what would be right.
+// The plan of an upgrade of Kubernetes: the image of each part on each node, in order, and the
+// rules of Kubernetes' version skew policy. Pure: from the intent and the state of the cluster to
+// changes, or to a refusal that names both releases and what to do.
 //
 // An image keeps the repository that the node's config has; its tag becomes that of the release.
-// What has the tag already stays a step, so that a run that was cut off goes on where it ended and
-// still waits for what it had begun. Rules, of Kubernetes' version skew policy:
+// An image that has the tag already stays in the plan, so that a run that was interrupted continues
+// where it ended and still waits for the change that it had started. The rules:
 //   * no downgrade, and one minor release at a time: API servers beside each other may differ by
 //   one;
 //   * API servers first, then what speaks to them, kubelets last: nothing is newer than the API
@@ -25,35 +25,35 @@ struct KubernetesRelease {
   kj::String text;  // 1.35.4, 1.35.0-rc.1
 };
 // With a v in front or without; all three numbers. InvalidArgument naming the flag.
-KubernetesRelease readRelease(kj::StringPtr word, kj::StringPtr flag);
+KubernetesRelease readRelease(kj::StringPtr text, kj::StringPtr flag);
 
-// A node as Kubernetes and its own config have it. Images are those that it runs by its config,
-// defaults filled in; empty: it has no such part.
-struct SeenNode {
+// A node by Kubernetes and by its own config. Images are those of its config, with defaults; empty:
+// it does not run the part.
+struct NodeState {
   kj::String name;     // in Kubernetes
   kj::String address;  // its InternalIP
   bool controlPlane = false;
   bool persists = true;  // machine.persist
   kj::String apiServer, controllerManager, scheduler, proxy, kubelet;
-  kj::String kubeletVersion;  // that the kubelet tells
+  kj::String kubeletVersion;  // as the kubelet reports it
 
   kj::StringPtr image(KubernetesPart part) const;
 };
 
-struct SeenCluster {
-  kj::Vector<SeenNode> nodes;
+struct ClusterState {
+  kj::Vector<NodeState> nodes;
   kj::Maybe<kj::String> proxyImage;  // of the DaemonSet; none: there is none
 };
 
 struct UpgradeIntent {
-  kj::Maybe<KubernetesRelease> from;  // none: what is found
+  kj::Maybe<KubernetesRelease> from;  // none: any
   KubernetesRelease to;
   bool kubelets = true;
 };
 
 struct ImageChange {
   KubernetesPart part;
-  size_t node;  // of SeenCluster::nodes
+  size_t node;  // of ClusterState::nodes
   kj::String was, image;
   bool isChange() const { return was != image; }
 };
@@ -63,11 +63,11 @@ struct UpgradePlan {
   // By part: API server, controller manager, scheduler, kube-proxy (what the config of a
   // control-plane node says of it), kubelet; within a part the control plane first.
   kj::Vector<ImageChange> changes;
-  kj::Maybe<kj::String> daemonSetImage;  // that it is to have; none: there is none
+  kj::Maybe<kj::String> daemonSetImage;  // the new one; none: there is no DaemonSet
 };
 
-// FailedPrecondition with everything that stands against it.
-UpgradePlan planUpgrade(const UpgradeIntent& intent, const SeenCluster& seen);
+// FailedPrecondition with every reason why it cannot be done.
+UpgradePlan planUpgrade(const UpgradeIntent& intent, const ClusterState& state);
 
 // The image with the tag of that release. FailedPrecondition for one that is named by a digest or
 // has no tag; `of` says whose it is, `key` where it is named.

@@ -15,19 +15,20 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Nodes and API servers that do what they are told, each after some looks; and a log of what was
-// asked of them.
-class ModelEdges final : public UpgradeEdges {
+// Nodes and API servers that do what they are asked to, each after some attempts; and a log of what
+// was asked of them.
+class ModelCluster final : public UpgradableCluster {
  public:
-  ModelEdges(kj::StringPtr release, kj::Timer& timer) : timer(timer), seen(modelCluster(release)) {
-    for (auto& node : seen.nodes) {
+  ModelCluster(kj::StringPtr release, kj::Timer& timer)
+      : timer(timer), state(modelCluster(release)) {
+    for (auto& node : state.nodes) {
       for (unsigned part = 0; part < kParts; ++part) {
         auto image = node.image(static_cast<KubernetesPart>(part));
         if (image.size() == 0) continue;
         run(node, static_cast<KubernetesPart>(part)) = {kj::str(image), kj::str(image), 2, 0};
       }
     }
-    daemonSetImage = kj::str(KJ_ASSERT_NONNULL(seen.proxyImage));
+    daemonSetImage = kj::str(KJ_ASSERT_NONNULL(state.proxyImage));
   }
 
   std::string log;        // what was changed
@@ -44,10 +45,10 @@ class ModelEdges final : public UpgradeEdges {
     unsigned looks = 0;
   };
 
-  kj::Promise<SeenCluster> look(bool workers) override {
-    SeenCluster now;
-    for (auto& node : seen.nodes) {
-      SeenNode copy;
+  kj::Promise<ClusterState> read(bool workers) override {
+    ClusterState now;
+    for (auto& node : state.nodes) {
+      NodeState copy;
       copy.name = kj::str(node.name);
       copy.address = kj::str(node.address);
       copy.controlPlane = node.controlPlane;
@@ -64,13 +65,13 @@ class ModelEdges final : public UpgradeEdges {
     if (proxyThere) now.proxyImage = kj::str(daemonSetImage);
     return now;
   }
-  kj::Promise<void> pull(const SeenNode& node, kj::StringPtr image) override {
+  kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override {
     if (missing == image.cStr()) return error(ErrorKind::kNotFound, "not in the registry");
     pulled += kj::str(node.address, " ", image, "\n").cStr();
     return kj::READY_NOW;
   }
   std::string pulled;
-  kj::Promise<void> setImages(const SeenNode& node, kj::ArrayPtr<const ImageChange* const> changes,
+  kj::Promise<void> setImages(const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes,
                               bool rehearsal) override {
     if (refusing == node.address.cStr()) {
       return error(ErrorKind::kFailedPrecondition, "changes need a reboot");
@@ -91,19 +92,19 @@ class ModelEdges final : public UpgradeEdges {
     }
     return kj::READY_NOW;
   }
-  kj::Promise<SeenDefinition> definition(const SeenNode& node, KubernetesPart part) override {
+  kj::Promise<PodDefinition> definition(const NodeState& node, KubernetesPart part) override {
     auto& one = run(node, part);
-    return SeenDefinition{kj::str(one.config), one.version};
+    return PodDefinition{kj::str(one.config), one.version};
   }
-  kj::Promise<kj::Maybe<SeenPod>> pod(const SeenNode& node, KubernetesPart part) override {
+  kj::Promise<kj::Maybe<PodState>> pod(const NodeState& node, KubernetesPart part) override {
     auto& one = run(node, part);
-    SeenPod pod;
+    PodState pod;
     pod.configVersion = kj::str(arrived(one) ? one.version : one.version - 1);
     pod.ready = broken != kj::str(config::nameOf(part), " of ", node.address).cStr();
-    if (!pod.ready) pod.trouble = kj::str("CrashLoopBackOff");
-    return kj::Maybe<SeenPod>(kj::mv(pod));
+    if (!pod.ready) pod.problem = kj::str("CrashLoopBackOff");
+    return kj::Maybe<PodState>(kj::mv(pod));
   }
-  kj::Promise<kj::String> apiServerRelease(const SeenNode& node) override {
+  kj::Promise<kj::String> apiServerRelease(const NodeState& node) override {
     auto since = now() - kubeletChanged;
     if (since > 5 * kj::SECONDS && since < 15 * kj::SECONDS) {
       return error(ErrorKind::kUnavailable, "the API server starts");
@@ -113,11 +114,11 @@ class ModelEdges final : public UpgradeEdges {
     return kj::str(running.slice(KJ_ASSERT_NONNULL(running.findLast(':')) + 1));
   }
   std::string asked;
-  kj::Promise<SeenKubelet> kubelet(const SeenNode& node) override {
+  kj::Promise<KubeletState> kubelet(const NodeState& node) override {
     auto& one = run(node, KubernetesPart::kKubelet);
     arrived(one);
-    return SeenKubelet{kj::str(one.running.slice(KJ_ASSERT_NONNULL(one.running.findLast(':')) + 1)),
-                       true};
+    return KubeletState{
+        kj::str(one.running.slice(KJ_ASSERT_NONNULL(one.running.findLast(':')) + 1)), true};
   }
   kj::Promise<void> setDaemonSetImage(kj::StringPtr image) override {
     log += "daemonset\n";
@@ -125,16 +126,16 @@ class ModelEdges final : public UpgradeEdges {
     daemonSetLooks = 0;
     return kj::READY_NOW;
   }
-  kj::Promise<SeenDaemonSet> daemonSet() override {
+  kj::Promise<DaemonSetState> daemonSet() override {
     bool done = ++daemonSetLooks > slowness;
-    return SeenDaemonSet{
+    return DaemonSetState{
         .observed = done, .desired = 3, .updated = done ? 3u : 1u, .available = 3, .pods = 3};
   }
 
   kj::Timer& timer;
-  SeenCluster seen;
+  ClusterState state;
   kj::String daemonSetImage;
-  Runs& run(const SeenNode& node, KubernetesPart part) {
+  Runs& run(const NodeState& node, KubernetesPart part) {
     auto name = std::string(kj::str(node.address, config::nameOf(part)).cStr());
     return runs[name];
   }
@@ -166,10 +167,10 @@ class UpgradeK8sRuns : public testing::Test {
   ~UpgradeK8sRuns() noexcept override {}
 
   // The text of its failure; empty: it succeeded.
-  std::string upgrade(ModelEdges& edges, bool json = false, bool dryRun = false,
+  std::string upgrade(ModelCluster& cluster, bool json = false, bool dryRun = false,
                       bool kubelets = true) {
     UpgradeLines lines(console, clock, json);
-    UpgradeRun run(timer, edges, lines);
+    UpgradeRun run(timer, cluster, lines);
     UpgradeIntent intent{.from = nullptr, .to = readRelease("1.35.4", "to"), .kubelets = kubelets};
     auto running = run.run(kj::mv(intent), dryRun);
     for (unsigned i = 0; i < 3600 && !running.poll(scope); ++i) {
@@ -198,8 +199,8 @@ constexpr const char* kOrder =
 
 // Scripts match the lines; those of the documents are as they have them.
 TEST_F(UpgradeK8sRuns, PrintsAsTheDocumentsDo) {
-  ModelEdges edges("1.34.4", timer);
-  EXPECT_EQ(upgrade(edges), "");
+  ModelCluster cluster("1.34.4", timer);
+  EXPECT_EQ(upgrade(cluster), "");
   EXPECT_EQ(console.takeOut(),
             "discovered master nodes [\"10.5.0.2\" \"10.5.0.4\"]\n"
             "discovered worker nodes [\"10.5.0.3\"]\n"
@@ -223,29 +224,29 @@ TEST_F(UpgradeK8sRuns, PrintsAsTheDocumentsDo) {
   EXPECT_THAT(err.cStr(), HasSubstr("\n2021/03/06 03:06:40 retrying error: config version "
                                     "mismatch: got \"2\", expected \"3\"\n"));
   EXPECT_THAT(err.cStr(), HasSubstr("retrying error: 1 of 3 pods are updated, 3 available\n"));
-  EXPECT_EQ(edges.log, kOrder);
-  EXPECT_TRUE(edges.rehearsed);
+  EXPECT_EQ(cluster.log, kOrder);
+  EXPECT_TRUE(cluster.rehearsed);
 }
 
 // Catches: an API server that is taken for ready before it answers as the new release; a kubelet
 // that leaves one behind that does not answer.
 TEST_F(UpgradeK8sRuns, EachApiServerIsWaitedFor) {
-  ModelEdges edges("1.34.4", timer);
-  edges.slowness = 40;
-  EXPECT_EQ(upgrade(edges), "");
-  EXPECT_THAT(edges.asked, StartsWith("10.5.0.2\n10.5.0.4\n10.5.0.2\n"));
-  EXPECT_EQ(edges.log, kOrder);
+  ModelCluster cluster("1.34.4", timer);
+  cluster.slowness = 40;
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_THAT(cluster.asked, StartsWith("10.5.0.2\n10.5.0.4\n10.5.0.2\n"));
+  EXPECT_EQ(cluster.log, kOrder);
 }
 
 // Catches: two API servers that are away at once, because a kubelet starts its pods anew after it
 // is Ready; a worker's kubelet that is waited for as if it had one.
 TEST_F(UpgradeK8sRuns, TheApiServerOfANewKubeletSettles) {
-  ModelEdges edges("1.34.4", timer);
-  edges.slowness = 0;
-  EXPECT_EQ(upgrade(edges), "");
-  EXPECT_EQ(edges.log, kOrder);
+  ModelCluster cluster("1.34.4", timer);
+  cluster.slowness = 0;
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_EQ(cluster.log, kOrder);
   EXPECT_THAT(console.takeErr().cStr(),
-              HasSubstr("retrying error: the API server of 10.5.0.2 has to answer for 20s without "
+              HasSubstr("retrying error: the API server of 10.5.0.2 must answer for 20s without "
                         "a break\n2021/03/06 03:06:40 retrying error: the API server starts\n"));
 }
 
@@ -253,33 +254,34 @@ TEST_F(UpgradeK8sRuns, TheApiServerOfANewKubeletSettles) {
 TEST_F(UpgradeK8sRuns, AnImageThatDoesNotExistChangesNothing) {
   for (auto image : {"registry.k8s.io/kube-scheduler:v1.35.4", "registry.k8s.io/kube-proxy:v1.35.4",
                      "ghcr.io/siderolabs/kubelet:v1.35.4"}) {
-    ModelEdges edges("1.34.4", timer);
-    edges.missing = image;
-    auto said = upgrade(edges);
+    ModelCluster cluster("1.34.4", timer);
+    cluster.missing = image;
+    auto said = upgrade(cluster);
     EXPECT_THAT(said, StartsWith("NotFound: 10.5.0."));
     EXPECT_THAT(said, HasSubstr(std::string("cannot pull ") + image));
     EXPECT_THAT(said, EndsWith("not in the registry; nothing was changed"));
-    EXPECT_EQ(edges.log, "");
+    EXPECT_EQ(cluster.log, "");
     EXPECT_THAT(console.takeOut().cStr(), testing::Not(HasSubstr("updating")));
   }
 }
 
 TEST_F(UpgradeK8sRuns, ANodeThatWouldNotTakeItsConfigChangesNothing) {
-  ModelEdges edges("1.34.4", timer);
-  edges.refusing = "10.5.0.3";
-  EXPECT_EQ(upgrade(edges),
-            "FailedPrecondition: 10.5.0.3 would not take the config: changes need a reboot; "
+  ModelCluster cluster("1.34.4", timer);
+  cluster.refusing = "10.5.0.3";
+  EXPECT_EQ(upgrade(cluster),
+            "FailedPrecondition: 10.5.0.3 would refuse the config: changes need a reboot; "
             "nothing was changed");
-  EXPECT_EQ(edges.log + edges.pulled, "");
+  EXPECT_EQ(cluster.log + cluster.pulled, "");
 }
 
-// Catches: what comes after a failure; a wait without an end; a run that begins anew what is done.
+// Catches: what comes after a failure; a wait without an end; a run that repeats what is done.
 TEST_F(UpgradeK8sRuns, AFailureEndsItAndTheNextRunGoesOn) {
-  ModelEdges edges("1.34.4", timer);
-  edges.broken = "kube-scheduler of 10.5.0.2";
-  EXPECT_EQ(upgrade(edges, true),
+  ModelCluster cluster("1.34.4", timer);
+  cluster.broken = "kube-scheduler of 10.5.0.2";
+  EXPECT_EQ(upgrade(cluster, true),
             "DeadlineExceeded: timed out after 5m0s waiting for kube-scheduler on 10.5.0.2: pod is "
-            "not ready: CrashLoopBackOff; when that is mended, the same command goes on from here");
+            "not ready: CrashLoopBackOff; fix that, and run the same command again: it continues "
+            "from here");
   auto json = console.takeOut();
   EXPECT_THAT(json.cStr(), HasSubstr("{\"component\":\"kube-apiserver\",\"node\":\"10.5.0.2\","
                                      "\"image\":\"registry.k8s.io/kube-apiserver:v1.35.4\","
@@ -287,38 +289,38 @@ TEST_F(UpgradeK8sRuns, AFailureEndsItAndTheNextRunGoesOn) {
   EXPECT_THAT(json.cStr(), HasSubstr("\"image\":\"registry.k8s.io/kube-scheduler:v1.35.4\","
                                      "\"result\":\"failed\",\"message\":\"timed out after 5m0s"));
   auto lines = std::string(console.takeErr().cStr());
-  auto trouble = "retrying error: pod is not ready: CrashLoopBackOff\n";
-  EXPECT_THAT(lines, HasSubstr(trouble));
-  EXPECT_EQ(lines.find(trouble), lines.rfind(trouble)) << "each text once";
+  auto problem = "retrying error: pod is not ready: CrashLoopBackOff\n";
+  EXPECT_THAT(lines, HasSubstr(problem));
+  EXPECT_EQ(lines.find(problem), lines.rfind(problem)) << "each text once";
 
-  edges.broken = "";
-  edges.log = edges.pulled = "";
-  EXPECT_EQ(upgrade(edges, true), "");
-  EXPECT_EQ(edges.log,
+  cluster.broken = "";
+  cluster.log = cluster.pulled = "";
+  EXPECT_EQ(upgrade(cluster, true), "");
+  EXPECT_EQ(cluster.log,
             std::string(kOrder).substr(std::string(kOrder).find("kube-scheduler 10.5.0.4")));
-  EXPECT_THAT(edges.pulled, testing::Not(HasSubstr("kube-apiserver")));
+  EXPECT_THAT(cluster.pulled, testing::Not(HasSubstr("kube-apiserver")));
   EXPECT_THAT(console.takeOut().cStr(),
               HasSubstr("\"image\":\"registry.k8s.io/kube-scheduler:v1.35.4\",\"result\":"
                         "\"unchanged\"}\n"));
 }
 
 TEST_F(UpgradeK8sRuns, AConfigThatAnotherOneChangesIsReadAgain) {
-  ModelEdges edges("1.34.4", timer);
-  edges.conflicts = 3;
-  EXPECT_EQ(upgrade(edges), "");
-  EXPECT_EQ(edges.log, kOrder);
-  edges.conflicts = 1000;
-  edges.run(edges.seen.nodes[0], KubernetesPart::kApiServer).config =
+  ModelCluster cluster("1.34.4", timer);
+  cluster.conflicts = 3;
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_EQ(cluster.log, kOrder);
+  cluster.conflicts = 1000;
+  cluster.run(cluster.state.nodes[0], KubernetesPart::kApiServer).config =
       kj::str("registry.k8s.io/kube-apiserver:v1.35.3");
-  EXPECT_THAT(upgrade(edges), StartsWith("DeadlineExceeded: timed out after 1m0s waiting for "
-                                         "10.5.0.2 to take its config: another apply runs"));
+  EXPECT_THAT(upgrade(cluster), StartsWith("DeadlineExceeded: timed out after 1m0s waiting for "
+                                           "10.5.0.2 to accept its config: another apply runs"));
 }
 
 TEST_F(UpgradeK8sRuns, ADryRunChangesAndPullsNothing) {
-  ModelEdges edges("1.34.4", timer);
-  EXPECT_EQ(upgrade(edges, false, true), "");
-  EXPECT_EQ(edges.log + edges.pulled, "");
-  EXPECT_TRUE(edges.rehearsed);
+  ModelCluster cluster("1.34.4", timer);
+  EXPECT_EQ(upgrade(cluster, false, true), "");
+  EXPECT_EQ(cluster.log + cluster.pulled, "");
+  EXPECT_TRUE(cluster.rehearsed);
   auto out = console.takeOut();
   EXPECT_THAT(out.cStr(), HasSubstr("would be updating \"kube-scheduler\" to version \"1.35.4\"\n"
                                     " > node \"10.5.0.2\": registry.k8s.io/kube-scheduler:v1.34.4 "
@@ -329,11 +331,11 @@ TEST_F(UpgradeK8sRuns, ADryRunChangesAndPullsNothing) {
 // Catches: workers that are asked although their kubelets stay; a cluster without kube-proxy that
 // is refused.
 TEST_F(UpgradeK8sRuns, WithoutKubeletsAndWithoutKubeProxy) {
-  ModelEdges edges("1.34.4", timer);
-  edges.proxyThere = false;
-  EXPECT_EQ(upgrade(edges, false, false, false), "");
-  EXPECT_THAT(edges.log, EndsWith("kube-proxy 10.5.0.4\n"));
-  EXPECT_THAT(edges.pulled, testing::Not(HasSubstr("10.5.0.3")));
+  ModelCluster cluster("1.34.4", timer);
+  cluster.proxyThere = false;
+  EXPECT_EQ(upgrade(cluster, false, false, false), "");
+  EXPECT_THAT(cluster.log, EndsWith("kube-proxy 10.5.0.4\n"));
+  EXPECT_THAT(cluster.pulled, testing::Not(HasSubstr("10.5.0.3")));
   EXPECT_THAT(console.takeErr().cStr(),
               HasSubstr("daemonset \"kube-proxy\" does not exist: skipped\n"));
   EXPECT_THAT(console.takeOut().cStr(), testing::Not(HasSubstr("kubelet")));

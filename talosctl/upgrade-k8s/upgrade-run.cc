@@ -21,9 +21,9 @@ bool isFinal(const kj::Exception& e) {
   }
 }
 
-kj::String listOf(const SeenCluster& seen, bool controlPlane) {
+kj::String listOf(const ClusterState& state, bool controlPlane) {
   kj::Vector<kj::String> quoted;
-  for (auto& node : seen.nodes) {
+  for (auto& node : state.nodes) {
     if (node.controlPlane == controlPlane) quoted.add(kj::str("\"", node.address, "\""));
   }
   return kj::str("[", kj::strArray(quoted, " "), "]");
@@ -45,11 +45,11 @@ kj::String updating(KubernetesPart part, const KubernetesRelease& release) {
 
 }  // namespace
 
-// Until `attempt` says nothing; otherwise it says what is still missing.
+// Until `attempt` gives an empty text; any other is what is still missing.
 kj::Promise<void> UpgradeRun::await(kj::String what, kj::Duration limit,
                                     kj::Function<kj::Promise<kj::String>()> attempt) {
   auto until = timer.now() + limit;
-  kj::Vector<kj::String> told;
+  kj::Vector<kj::String> reported;
   for (;;) {
     kj::String missing;
     try {
@@ -61,86 +61,87 @@ kj::Promise<void> UpgradeRun::await(kj::String what, kj::Duration limit,
     }
     if (missing.size() == 0) co_return;
     bool known = false;
-    for (auto& text : told) known = known || text == missing;
+    for (auto& text : reported) known = known || text == missing;
     if (!known) {
       lines.retrying(missing);
-      told.add(kj::str(missing));
+      reported.add(kj::str(missing));
     }
     if (timer.now() >= until) {
       fail(ErrorKind::kDeadlineExceeded,
            kj::str("timed out after ", durationText(limit), " waiting for ", what, ": ", missing,
-                   "; when that is mended, the same command goes on from here"));
+                   "; fix that, and run the same command again: it continues from here"));
     }
     co_await timer.atTime(kj::min(timer.now() + kLookInterval, until));
   }
 }
 
-kj::Promise<void> UpgradeRun::rehearse(const UpgradePlan& plan, const SeenCluster& seen) {
+kj::Promise<void> UpgradeRun::rehearse(const UpgradePlan& plan, const ClusterState& state) {
   kj::Vector<kj::Promise<void>> waits;
-  for (auto i : kj::indices(seen.nodes)) {
+  for (auto i : kj::indices(state.nodes)) {
     kj::Vector<const ImageChange*> changes;
     for (auto& change : plan.changes) {
       if (change.node == i && change.isChange()) changes.add(&change);
     }
     if (changes.empty()) continue;
     auto list = changes.releaseAsArray();
-    auto& node = seen.nodes[i];
-    auto asked = edges.setImages(node, list, true);
+    auto& node = state.nodes[i];
+    auto asked = cluster.setImages(node, list, true);
     waits.add(asked.attach(kj::mv(list)).catch_([&node](kj::Exception&& e) {
-      fail(kindOf(e), kj::str(node.address, " would not take the config: ", messageOf(e),
+      fail(kindOf(e), kj::str(node.address, " would refuse the config: ", messageOf(e),
                               "; nothing was changed"));
     }));
   }
   co_await kj::joinPromises(waits.releaseAsArray());
 }
 
-// One after the other, so that they do not share the node's time.
-kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const SeenCluster& seen,
+// One image after the other, so that each has the whole time limit of the node.
+kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const ClusterState& state,
                                      size_t index) {
-  auto& node = seen.nodes[index];
+  auto& node = state.nodes[index];
   auto pull = [&](kj::StringPtr image) -> kj::Promise<void> {
     lines.note(kj::str(node.address, ": pulling ", image));
-    kj::Maybe<kj::Exception> why;
+    kj::Maybe<kj::Exception> failure;
     try {
-      co_await edges.pull(node, image);
+      co_await cluster.pull(node, image);
     } catch (...) {
-      why = kj::getCaughtExceptionAsKj();
+      failure = kj::getCaughtExceptionAsKj();
     }
-    KJ_IF_MAYBE (e, why) {
+    KJ_IF_MAYBE (e, failure) {
       fail(kindOf(*e), kj::str(node.address, ": cannot pull ", image, ": ", messageOf(*e),
                                "; nothing was changed"));
     }
   };
   for (auto& change : plan.changes) {
-    bool runs = change.part != KubernetesPart::kProxy;  // that of a config nobody runs
+    bool runs = change.part != KubernetesPart::kProxy;  // the image in a config is not run
     if (runs && change.node == index && change.isChange()) co_await pull(change.image);
   }
   KJ_IF_MAYBE (image, plan.daemonSetImage) {
-    if (*image != KJ_ASSERT_NONNULL(seen.proxyImage)) co_await pull(*image);
+    if (*image != KJ_ASSERT_NONNULL(state.proxyImage)) co_await pull(*image);
   }
 }
 
-kj::Promise<void> UpgradeRun::pullAll(const UpgradePlan& plan, const SeenCluster& seen) {
+kj::Promise<void> UpgradeRun::pullAll(const UpgradePlan& plan, const ClusterState& state) {
   kj::Vector<kj::Promise<void>> waits;
-  for (auto i : kj::indices(seen.nodes)) {
-    // Without their kubelets, workers may be out of this client's reach.
-    bool known = seen.nodes[i].controlPlane || seen.nodes[i].kubelet.size() > 0;
-    if (known) waits.add(pullOn(plan, seen, i));
+  for (auto i : kj::indices(state.nodes)) {
+    // Without --upgrade-kubelet, workers need not be reachable.
+    bool known = state.nodes[i].controlPlane || state.nodes[i].kubelet.size() > 0;
+    if (known) waits.add(pullOn(plan, state, i));
   }
   co_await kj::joinPromises(waits.releaseAsArray());
 }
 
-kj::Promise<void> UpgradeRun::setImage(const ImageChange& change, const SeenNode& node) {
+kj::Promise<void> UpgradeRun::setImage(const ImageChange& change, const NodeState& node) {
   if (!change.isChange()) co_return;
   auto one = &change;
-  co_await await(kj::str(node.address, " to take its config"), kConfigLimit,
+  co_await await(kj::str(node.address, " to accept its config"), kConfigLimit,
                  [&]() -> kj::Promise<kj::String> {
-                   co_await edges.setImages(node, kj::arrayPtr(&one, 1), false);
+                   co_await cluster.setImages(node, kj::arrayPtr(&one, 1), false);
                    co_return kj::String();
                  });
 }
 
-kj::Promise<void> UpgradeRun::awaitApiServer(const SeenNode& node, const KubernetesRelease& release,
+kj::Promise<void> UpgradeRun::awaitApiServer(const NodeState& node,
+                                             const KubernetesRelease& release,
                                              kj::Duration settle) {
   kj::Maybe<kj::TimePoint> since;
   auto settled = [&]() {
@@ -152,49 +153,49 @@ kj::Promise<void> UpgradeRun::awaitApiServer(const SeenNode& node, const Kuberne
                  [&]() -> kj::Promise<kj::String> {
                    bool answered = false;
                    KJ_DEFER(if (!answered) since = nullptr);
-                   auto got = co_await edges.apiServerRelease(node);
+                   auto got = co_await cluster.apiServerRelease(node);
                    if (!isRelease(got, release)) {
                      co_return mismatch(kj::str("release of the API server of ", node.address), got,
                                         release.text);
                    }
                    answered = true;
                    if (settled()) co_return kj::String();
-                   co_return kj::str("the API server of ", node.address, " has to answer for ",
+                   co_return kj::str("the API server of ", node.address, " must answer for ",
                                      durationText(settle), " without a break");
                  });
 }
 
-kj::Promise<void> UpgradeRun::changePod(const ImageChange& change, const SeenNode& node) {
+kj::Promise<void> UpgradeRun::changePod(const ImageChange& change, const NodeState& node) {
   co_await setImage(change, node);
   auto name = config::nameOf(change.part);
   co_await await(kj::str("the definition of ", name, " on ", node.address), kDefinitionLimit,
                  [&]() -> kj::Promise<kj::String> {
-                   auto now = co_await edges.definition(node, change.part);
+                   auto now = co_await cluster.definition(node, change.part);
                    if (now.image == change.image) co_return kj::String();
                    co_return mismatch("image", now.image, change.image);
                  });
   co_await await(kj::str(name, " on ", node.address), kPodLimit, [&]() -> kj::Promise<kj::String> {
-    // Another change of the config may have come since.
-    auto expected = kj::str((co_await edges.definition(node, change.part)).version);
-    auto found = co_await edges.pod(node, change.part);
+    // The config may have been changed again since.
+    auto expected = kj::str((co_await cluster.definition(node, change.part)).version);
+    auto found = co_await cluster.pod(node, change.part);
     KJ_IF_MAYBE (pod, found) {
       if (pod->configVersion != expected) {
         co_return mismatch("config version", pod->configVersion, expected);
       }
       if (pod->ready) co_return kj::String();
-      auto why = pod->trouble.size() > 0 ? kj::str(": ", pod->trouble) : kj::str();
-      co_return kj::str("pod is not ready", why);
+      auto problem = pod->problem.size() > 0 ? kj::str(": ", pod->problem) : kj::str();
+      co_return kj::str("pod is not ready", problem);
     }
     co_return kj::str("pod not found in the API server state");
   });
 }
 
-kj::Promise<void> UpgradeRun::changeKubelet(const ImageChange& change, const SeenNode& node,
+kj::Promise<void> UpgradeRun::changeKubelet(const ImageChange& change, const NodeState& node,
                                             const KubernetesRelease& release) {
   co_await setImage(change, node);
   co_await await(kj::str("the kubelet of ", node.address), kKubeletLimit,
                  [&]() -> kj::Promise<kj::String> {
-                   auto now = co_await edges.kubelet(node);
+                   auto now = co_await cluster.kubelet(node);
                    if (!isRelease(now.version, release)) {
                      co_return mismatch("kubelet version", now.version, release.text);
                    }
@@ -202,10 +203,10 @@ kj::Promise<void> UpgradeRun::changeKubelet(const ImageChange& change, const See
                  });
 }
 
-kj::Promise<void> UpgradeRun::step(const ImageChange& change, const SeenNode& node,
+kj::Promise<void> UpgradeRun::step(const ImageChange& change, const NodeState& node,
                                    const KubernetesRelease& release) {
   auto name = config::nameOf(change.part);
-  kj::Maybe<kj::Exception> why;
+  kj::Maybe<kj::Exception> failure;
   try {
     if (change.part == KubernetesPart::kKubelet) {
       co_await changeKubelet(change, node, release);
@@ -218,9 +219,9 @@ kj::Promise<void> UpgradeRun::step(const ImageChange& change, const SeenNode& no
       co_await awaitApiServer(node, release, change.isChange() ? kSettle : 0 * kj::SECONDS);
     }
   } catch (...) {
-    why = kj::getCaughtExceptionAsKj();
+    failure = kj::getCaughtExceptionAsKj();
   }
-  KJ_IF_MAYBE (e, why) {
+  KJ_IF_MAYBE (e, failure) {
     lines.done(name, node.address, change.image, "failed", messageOf(*e));
     kj::throwFatalException(kj::mv(*e));
   }
@@ -228,30 +229,30 @@ kj::Promise<void> UpgradeRun::step(const ImageChange& change, const SeenNode& no
 }
 
 kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
-                                   const SeenCluster& seen, const KubernetesRelease& release) {
+                                   const ClusterState& state, const KubernetesRelease& release) {
   bool any = false;
   for (auto& change : plan.changes) {
     if (change.part != part) continue;
     if (!any) lines.line(updating(part, release));
     any = true;
-    auto& node = seen.nodes[change.node];
+    auto& node = state.nodes[change.node];
     lines.line(kj::str(" > updating node \"", node.address, "\""));
     co_await step(change, node, release);
   }
 }
 
-kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const SeenCluster& seen,
+kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const ClusterState& state,
                                     const KubernetesRelease& release) {
   for (auto& change : plan.changes) {
     if (change.part != KubernetesPart::kProxy) continue;
-    auto& address = seen.nodes[change.node].address;
-    kj::Maybe<kj::Exception> why;
+    auto& address = state.nodes[change.node].address;
+    kj::Maybe<kj::Exception> failure;
     try {
-      co_await setImage(change, seen.nodes[change.node]);
+      co_await setImage(change, state.nodes[change.node]);
     } catch (...) {
-      why = kj::getCaughtExceptionAsKj();
+      failure = kj::getCaughtExceptionAsKj();
     }
-    KJ_IF_MAYBE (e, why) {
+    KJ_IF_MAYBE (e, failure) {
       lines.done(kProxyName, address, change.image, "failed", messageOf(*e));
       kj::throwFatalException(kj::mv(*e));
     }
@@ -259,20 +260,20 @@ kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const SeenCluster& 
   KJ_IF_MAYBE (image, plan.daemonSetImage) {
     lines.line(
         kj::str("updating daemonset \"", kProxyName, "\" to version \"", release.text, "\""));
-    bool changes = *image != KJ_ASSERT_NONNULL(seen.proxyImage);
-    kj::Maybe<kj::Exception> why;
+    bool changes = *image != KJ_ASSERT_NONNULL(state.proxyImage);
+    kj::Maybe<kj::Exception> failure;
     try {
       if (changes) {
         co_await await(kj::str("the API server to change the DaemonSet"), kConfigLimit,
                        [&]() -> kj::Promise<kj::String> {
-                         co_await edges.setDaemonSetImage(*image);
+                         co_await cluster.setDaemonSetImage(*image);
                          co_return kj::String();
                        });
       }
       co_await await(kj::str("the pods of kube-proxy"),
-                     kProxyLimit + kProxyLimitOfNode * seen.nodes.size(),
+                     kProxyLimit + kProxyLimitOfNode * state.nodes.size(),
                      [&]() -> kj::Promise<kj::String> {
-                       auto now = co_await edges.daemonSet();
+                       auto now = co_await cluster.daemonSet();
                        bool all = now.observed && now.updated == now.desired &&
                                   now.pods == now.desired && now.available == now.desired;
                        if (all) co_return kj::String();
@@ -280,9 +281,9 @@ kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const SeenCluster& 
                                          now.available, " available");
                      });
     } catch (...) {
-      why = kj::getCaughtExceptionAsKj();
+      failure = kj::getCaughtExceptionAsKj();
     }
-    KJ_IF_MAYBE (e, why) {
+    KJ_IF_MAYBE (e, failure) {
       lines.done(kProxyName, "", *image, "failed", messageOf(*e));
       kj::throwFatalException(kj::mv(*e));
     }
@@ -293,8 +294,8 @@ kj::Promise<void> UpgradeRun::proxy(const UpgradePlan& plan, const SeenCluster& 
   }
 }
 
-void UpgradeRun::tellPlan(const UpgradePlan& plan, const SeenCluster& seen,
-                          const KubernetesRelease& release) {
+void UpgradeRun::printPlan(const UpgradePlan& plan, const ClusterState& state,
+                           const KubernetesRelease& release) {
   auto would = [](bool changes) { return changes ? "would update"_kj : "unchanged"_kj; };
   kj::Maybe<KubernetesPart> last;
   auto headed = [&](KubernetesPart part) {
@@ -302,47 +303,47 @@ void UpgradeRun::tellPlan(const UpgradePlan& plan, const SeenCluster& seen,
     if (!again) lines.line(kj::str("would be ", updating(part, release)));
     last = part;
   };
-  auto tellProxy = [&]() {
+  auto printProxy = [&]() {
     KJ_IF_MAYBE (image, plan.daemonSetImage) {
-      auto& was = KJ_ASSERT_NONNULL(seen.proxyImage);
+      auto& was = KJ_ASSERT_NONNULL(state.proxyImage);
       lines.line(kj::str("would be updating daemonset \"", kProxyName, "\" to version \"",
                          release.text, "\": ", was, " -> ", *image));
       lines.done(kProxyName, "", *image, would(was != *image));
     }
   };
-  bool proxyTold = false;
+  bool proxyPrinted = false;
   for (auto& change : plan.changes) {
-    if (change.part == KubernetesPart::kKubelet && !proxyTold) tellProxy(), proxyTold = true;
+    if (change.part == KubernetesPart::kKubelet && !proxyPrinted) printProxy(), proxyPrinted = true;
     if (change.part == KubernetesPart::kProxy) continue;
     headed(change.part);
-    auto& node = seen.nodes[change.node];
+    auto& node = state.nodes[change.node];
     lines.line(change.isChange()
                    ? kj::str(" > node \"", node.address, "\": ", change.was, " -> ", change.image)
                    : kj::str(" > node \"", node.address, "\": unchanged"));
     lines.done(config::nameOf(change.part), node.address, change.image, would(change.isChange()));
   }
-  if (!proxyTold) tellProxy();
+  if (!proxyPrinted) printProxy();
 }
 
 kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
-  auto seen = co_await edges.look(intent.kubelets);
-  auto plan = planUpgrade(intent, seen);
+  auto state = co_await cluster.read(intent.kubelets);
+  auto plan = planUpgrade(intent, state);
   auto& to = intent.to;
-  lines.line(kj::str("discovered master nodes ", listOf(seen, true)));
-  if (intent.kubelets) lines.line(kj::str("discovered worker nodes ", listOf(seen, false)));
+  lines.line(kj::str("discovered master nodes ", listOf(state, true)));
+  if (intent.kubelets) lines.line(kj::str("discovered worker nodes ", listOf(state, false)));
   if (intent.from == nullptr) lines.note(kj::str("found Kubernetes ", plan.from.toString()));
-  co_await rehearse(plan, seen);
+  co_await rehearse(plan, state);
   if (dryRun) {
-    tellPlan(plan, seen, to);
+    printPlan(plan, state, to);
     co_return;
   }
-  co_await pullAll(plan, seen);
+  co_await pullAll(plan, state);
   for (auto one : {KubernetesPart::kApiServer, KubernetesPart::kControllerManager,
                    KubernetesPart::kScheduler}) {
-    co_await part(one, plan, seen, to);
+    co_await part(one, plan, state, to);
   }
-  co_await proxy(plan, seen, to);
-  co_await part(KubernetesPart::kKubelet, plan, seen, to);
+  co_await proxy(plan, state, to);
+  co_await part(KubernetesPart::kKubelet, plan, state, to);
 }
 
 }  // namespace talos::talosctl

@@ -1,11 +1,11 @@
 // Takes a cluster from one release of Kubernetes to another, as the plan says (upgrade-plan.h).
 //
-// First everything is looked at, each node is asked whether it would take its config, and has to
-// have pulled its images: until then nothing has changed. Then part after part, node after node,
-// each waited for before the next. What has failed ends the run, with what was waited for; all that
-// was done stays, and is a cluster that works: of two releases beside each other. There is no state
-// but that of the cluster, so a run that was cut off at any line goes on when it is started again.
-// Every wait has a limit.
+// First it reads the state of the cluster, rehearses the change of each node's config, and has each
+// node pull its images: until then nothing has changed. Then it changes part after part, node after
+// node, and waits for each before the next. A failure ends the run, with what was waited for; the
+// changes that were made stay, and the cluster works with both releases beside each other. The
+// cluster holds the only state, so a run that was interrupted at any line continues when it is
+// started again. Every wait has a limit.
 #pragma once
 
 #include <kj/function.h>
@@ -17,92 +17,93 @@
 namespace talos::talosctl {
 
 // A pod of the control plane, as the API server has it.
-struct SeenPod {
+struct PodState {
   kj::String configVersion;  // annotation talos.dev/config-version
   bool ready = false;
-  kj::String trouble;  // what its container waits for: CrashLoopBackOff
+  kj::String problem;  // why its container waits: CrashLoopBackOff
 };
-// What a node makes a pod of: its resource kcpc.
-struct SeenDefinition {
+// The definition from which a node makes a pod: its resource kcpc.
+struct PodDefinition {
   kj::String image;
   uint64_t version = 0;
 };
-struct SeenKubelet {
+struct KubeletState {
   kj::String version;
   bool ready = false;
 };
-struct SeenDaemonSet {
-  bool observed = false;  // its status is of the template that it has
+struct DaemonSetState {
+  bool observed = false;  // its status is that of its present template
   uint64_t desired = 0, updated = 0, available = 0, pods = 0;
 };
 
-// The cluster. A rejection with InvalidArgument, PermissionDenied, Unauthenticated, Unimplemented
-// or FailedPrecondition is final; others are tried again while something is waited for.
-class UpgradeEdges {
+// The cluster that is upgraded. A rejection with InvalidArgument, PermissionDenied,
+// Unauthenticated, Unimplemented or FailedPrecondition is final; others are retried during a wait.
+class UpgradableCluster {
  public:
-  virtual ~UpgradeEdges() noexcept(false) = default;
-  // `workers`: of them too, what their configs say.
-  virtual kj::Promise<SeenCluster> look(bool workers) = 0;
-  // NotFound, PermissionDenied, Unavailable: it cannot be had.
-  virtual kj::Promise<void> pull(const SeenNode& node, kj::StringPtr image) = 0;
+  virtual ~UpgradableCluster() noexcept(false) = default;
+  // `workers`: the images in the configs of workers as well.
+  virtual kj::Promise<ClusterState> read(bool workers) = 0;
+  // NotFound, PermissionDenied, Unavailable: it cannot be pulled.
+  virtual kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) = 0;
   // Sets all of these in the config of the node, without a reboot. A rehearsal changes nothing.
   // Conflict: another config was applied meanwhile.
-  virtual kj::Promise<void> setImages(const SeenNode& node,
+  virtual kj::Promise<void> setImages(const NodeState& node,
                                       kj::ArrayPtr<const ImageChange* const> changes,
                                       bool rehearsal) = 0;
-  virtual kj::Promise<SeenDefinition> definition(const SeenNode& node, KubernetesPart part) = 0;
-  virtual kj::Promise<kj::Maybe<SeenPod>> pod(const SeenNode& node, KubernetesPart part) = 0;
+  virtual kj::Promise<PodDefinition> definition(const NodeState& node, KubernetesPart part) = 0;
+  virtual kj::Promise<kj::Maybe<PodState>> pod(const NodeState& node, KubernetesPart part) = 0;
   // Of the API server of this node: v1.35.4.
-  virtual kj::Promise<kj::String> apiServerRelease(const SeenNode& node) = 0;
-  virtual kj::Promise<SeenKubelet> kubelet(const SeenNode& node) = 0;
+  virtual kj::Promise<kj::String> apiServerRelease(const NodeState& node) = 0;
+  virtual kj::Promise<KubeletState> kubelet(const NodeState& node) = 0;
   virtual kj::Promise<void> setDaemonSetImage(kj::StringPtr image) = 0;
-  virtual kj::Promise<SeenDaemonSet> daemonSet() = 0;
+  virtual kj::Promise<DaemonSetState> daemonSet() = 0;
 };
 
-// Limits of what is waited for; how often it is looked at.
+// Limits of the waits, and the interval of the attempts.
 constexpr auto kPodLimit = 5 * kj::MINUTES, kApiServerLimit = 5 * kj::MINUTES,
                kKubeletLimit = 5 * kj::MINUTES, kDefinitionLimit = 1 * kj::MINUTES,
                kConfigLimit = 1 * kj::MINUTES, kProxyLimit = 5 * kj::MINUTES,
                kProxyLimitOfNode = 30 * kj::SECONDS, kLookInterval = 1 * kj::SECONDS;
-// A kubelet of another minor release knows other fields of a pod, so it takes its static pods for
-// new ones and starts them anew, some seconds after it is Ready. Nothing tells whether it will: the
-// API server of its node has to answer for so long without a break.
+// A kubelet of another minor release knows other fields of a pod, so it regards its static pods as
+// new ones and restarts them, some seconds after it is Ready. There is no sign of whether it will:
+// the API server of its node must answer for this time without a break.
 constexpr auto kSettle = 20 * kj::SECONDS;
 
 class UpgradeRun {
  public:
   // All outlive it.
-  UpgradeRun(kj::Timer& timer, UpgradeEdges& edges, UpgradeLines& lines)
-      : timer(timer), edges(edges), lines(lines) {}
+  UpgradeRun(kj::Timer& timer, UpgradableCluster& cluster, UpgradeLines& lines)
+      : timer(timer), cluster(cluster), lines(lines) {}
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeRun);
 
-  // `dryRun`: ends before the images are pulled.
+  // `dryRun`: ends before the images are pulled, and prints the plan.
   kj::Promise<void> run(UpgradeIntent intent, bool dryRun);
 
  private:
   kj::Timer& timer;
-  UpgradeEdges& edges;
+  UpgradableCluster& cluster;
   UpgradeLines& lines;
 
   kj::Promise<void> await(kj::String what, kj::Duration limit,
                           kj::Function<kj::Promise<kj::String>()> attempt);
-  kj::Promise<void> rehearse(const UpgradePlan& plan, const SeenCluster& seen);
-  kj::Promise<void> pullAll(const UpgradePlan& plan, const SeenCluster& seen);
-  kj::Promise<void> pullOn(const UpgradePlan& plan, const SeenCluster& seen, size_t node);
-  kj::Promise<void> setImage(const ImageChange& change, const SeenNode& node);
-  kj::Promise<void> changePod(const ImageChange& change, const SeenNode& node);
-  kj::Promise<void> changeKubelet(const ImageChange& change, const SeenNode& node,
+  kj::Promise<void> rehearse(const UpgradePlan& plan, const ClusterState& state);
+  kj::Promise<void> pullAll(const UpgradePlan& plan, const ClusterState& state);
+  kj::Promise<void> pullOn(const UpgradePlan& plan, const ClusterState& state, size_t node);
+  kj::Promise<void> setImage(const ImageChange& change, const NodeState& node);
+  kj::Promise<void> changePod(const ImageChange& change, const NodeState& node);
+  kj::Promise<void> changeKubelet(const ImageChange& change, const NodeState& node,
                                   const KubernetesRelease& release);
   // Until it has answered for `settle` without a break.
-  kj::Promise<void> awaitApiServer(const SeenNode& node, const KubernetesRelease& release,
+  kj::Promise<void> awaitApiServer(const NodeState& node, const KubernetesRelease& release,
                                    kj::Duration settle);
-  kj::Promise<void> step(const ImageChange& change, const SeenNode& node,
+  kj::Promise<void> step(const ImageChange& change, const NodeState& node,
                          const KubernetesRelease& release);
-  kj::Promise<void> part(KubernetesPart part, const UpgradePlan& plan, const SeenCluster& seen,
+  kj::Promise<void> part(KubernetesPart part, const UpgradePlan& plan, const ClusterState& state,
                          const KubernetesRelease& release);
-  kj::Promise<void> proxy(const UpgradePlan& plan, const SeenCluster& seen,
+  kj::Promise<void> proxy(const UpgradePlan& plan, const ClusterState& state,
                           const KubernetesRelease& release);
-  void tellPlan(const UpgradePlan& plan, const SeenCluster& seen, const KubernetesRelease& release);
+  void printPlan(const UpgradePlan& plan, const ClusterState& state,
+                 const KubernetesRelease& release);
 };
 
 }  // namespace talos::talosctl

@@ -24,7 +24,7 @@
 namespace talos::talosctl {
 namespace {
 
-std::string whyRefused(kj::StringPtr text) {
+std::string errorFor(kj::StringPtr text) {
   auto e = kj::runCatchingExceptions([&] { parseBpfFilter(text); });
   KJ_IF_MAYBE (x, e) return messageOf(*x).cStr();
   return "accepted";
@@ -42,17 +42,17 @@ TEST(BpfFilter, IsWhatTcpdumpPrints) {
 // Catches: half an instruction, a number that is cut off to what fits.
 TEST(BpfFilter, RefusesTheRestWithItsLine) {
   using ::testing::StartsWith;
-  EXPECT_THAT(whyRefused(""), StartsWith("line 1 of the filter has no instruction; use what `tcp"));
-  EXPECT_THAT(whyRefused("{ 1, 2, 3, 4 },\n{ 1, 2, 3 }"),
+  EXPECT_THAT(errorFor(""), StartsWith("line 1 of the filter has no instruction; use what `tcp"));
+  EXPECT_THAT(errorFor("{ 1, 2, 3, 4 },\n{ 1, 2, 3 }"),
               StartsWith("line 2 of the filter lacks a \",\""));
-  EXPECT_THAT(whyRefused("{ 65536, 0, 0, 0 }"),
+  EXPECT_THAT(errorFor("{ 65536, 0, 0, 0 }"),
               StartsWith("line 1 of the filter has a number above 65535"));
-  EXPECT_THAT(whyRefused("{ 1, 256, 0, 0 }"), StartsWith("line 1 of the filter has a number"));
-  EXPECT_THAT(whyRefused("{ 1, -1, 0, 0 }"), StartsWith("line 1 of the filter lacks a number"));
-  EXPECT_THAT(whyRefused("{ 1, 1, 0, 4294967296 }"), StartsWith("line 1 of the filter has a"));
+  EXPECT_THAT(errorFor("{ 1, 256, 0, 0 }"), StartsWith("line 1 of the filter has a number"));
+  EXPECT_THAT(errorFor("{ 1, -1, 0, 0 }"), StartsWith("line 1 of the filter lacks a number"));
+  EXPECT_THAT(errorFor("{ 1, 1, 0, 4294967296 }"), StartsWith("line 1 of the filter has a"));
   std::string many;
   for (int i = 0; i < 4097; ++i) many += "{ 6, 0, 0, 0 },";
-  EXPECT_THAT(whyRefused(many.c_str()), StartsWith("line 1 of the filter has more than 4096"));
+  EXPECT_THAT(errorFor(many.c_str()), StartsWith("line 1 of the filter has more than 4096"));
 }
 
 // The last is where packets come from: not a port that the kernel chooses, which might be one of

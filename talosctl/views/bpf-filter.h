@@ -14,7 +14,7 @@ struct BpfStep {
   bool operator==(const BpfStep&) const = default;
 };
 
-// What `tcpdump -dd EXPRESSION` prints: "{ 0x28, 0, 0, 0x0000000c },", an instruction each.
+// Reads the output of `tcpdump -dd EXPRESSION`: "{ 0x28, 0, 0, 0x0000000c },", an instruction each.
 // InvalidArgument, with the line, for anything else.
 kj::Vector<BpfStep> parseBpfFilter(kj::StringPtr text);
 

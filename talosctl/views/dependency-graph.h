@@ -13,7 +13,7 @@ struct GraphResources {
   kj::Vector<kj::String> ids;
 };
 
-// Whether a controller or a daemon reads or writes the type.
+// True when a controller or a daemon reads or writes the type.
 bool isInGraph(rpc::Machine::DependenciesResults::Reader all, kj::StringPtr type);
 
 // Controllers are boxes, daemons boxes with round corners, types of resources notes called

@@ -69,22 +69,23 @@ class PathParser {
   size_t at = 0;
   unsigned filters = 0;
 
-  [[noreturn]] void wrong(const std::string& why) const {
+  [[noreturn]] void wrong(const std::string& message) const {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at && i < text.size(); ++i) {
       ++column;
       if (text[i] == '\n') ++line, column = 1;
     }
-    fail(ErrorKind::kInvalidArgument, kj::str("jsonpath:", line, ":", column, ": ", why.c_str()));
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("jsonpath:", line, ":", column, ": ", message.c_str()));
   }
-  bool has(const char* word) const { return text.compare(at, strlen(word), word) == 0; }
-  bool take(const char* word) {
-    if (!has(word)) return false;
-    at += strlen(word);
+  bool has(const char* literal) const { return text.compare(at, strlen(literal), literal) == 0; }
+  bool take(const char* literal) {
+    if (!has(literal)) return false;
+    at += strlen(literal);
     return true;
   }
-  void expect(const char* word, const char* behind) {
-    if (!take(word)) wrong(std::string("expected \"") + word + "\" " + behind);
+  void expect(const char* literal, const char* behind) {
+    if (!take(literal)) wrong(std::string("expected \"") + literal + "\" " + behind);
   }
   char peek() const { return at < text.size() ? text[at] : '\0'; }
   void skipBlanks() {
@@ -104,7 +105,7 @@ class PathParser {
       auto begin = at;
       ++at;
       skipBlanks();
-      if (isWord("end")) {
+      if (isKeyword("end")) {
         if (depth == 0) {
           at = begin;
           wrong("{end} without {range}");
@@ -117,14 +118,14 @@ class PathParser {
     return parts;
   }
 
-  bool isWord(const char* word) const {
-    auto end = at + strlen(word);
+  bool isKeyword(const char* literal) const {
+    auto end = at + strlen(literal);
     bool ends = end >= text.size() || text[end] == ' ' || text[end] == '}' || text[end] == '\t';
-    return has(word) && ends;
+    return has(literal) && ends;
   }
 
   Part parseExpression(unsigned depth) {
-    if (isWord("range")) return parseRange(depth);
+    if (isKeyword("range")) return parseRange(depth);
     Part part{.kind = Part::Kind::kPath};
     if (peek() == '"' || peek() == '\'') {
       part.kind = Part::Kind::kText;
@@ -293,13 +294,13 @@ class PathParser {
       filter.rightIsPath = true;
       filter.right = parseSteps();
     } else {
-      std::string word;
-      while (!endsPath(peek())) word += text[at++];
+      std::string literal;
+      while (!endsPath(peek())) literal += text[at++];
       char* end = nullptr;
-      auto value = strtod(word.c_str(), &end);
-      if (word == "true" || word == "false") {
-        filter.constant = word == "true";
-      } else if (!word.empty() && *end == '\0') {
+      auto value = strtod(literal.c_str(), &end);
+      if (literal == "true" || literal == "false") {
+        filter.constant = literal == "true";
+      } else if (!literal.empty() && *end == '\0') {
         filter.constant = value;
       } else {
         wrong("expected a text in quotes, a number, true or false in the comparison");

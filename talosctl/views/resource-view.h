@@ -1,4 +1,4 @@
-// Resources as `get` prints them (spec talosctl.md §7.1), and a watch as a list of changes.
+// Resources as `get` prints them, and a watch as a list of changes.
 #pragma once
 
 #include <kj/map.h>
@@ -22,8 +22,8 @@ kj::String resourceYaml(const ResourceType& type, kj::StringPtr node,
 kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
                         rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
 
-// What a watch has shown of one node, so that a second snapshot (sent when this reader was too
-// slow) is shown as the changes since then.
+// The resources of one node that a watch has shown, so that a second snapshot (sent when this
+// reader was too slow) is shown as the changes since then.
 class WatchView {
  public:
   using Show = kj::Function<void(ChangeKind change, rpc::Resource::Reader resource)>;

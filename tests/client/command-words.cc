@@ -11,7 +11,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// What stands for an argument of this name; anything else is "x".
+// Values of arguments by name; any other is "x".
 const std::map<std::string, std::string> kArguments = {{"key", "10"},
                                                        {"slot", "7"},
                                                        {"type", "mc"},
@@ -37,7 +37,7 @@ const std::map<std::string, Words> kWords = {{"patch", {"-p", "[]"}},
 // Arguments of commands that would do harm with those above.
 const std::map<std::string, Words> kArgumentsOf = {{"etcd snapshot", {"etcd.snapshot"}}};
 
-// They talk to no node: the words with which a name begins.
+// Commands that call no node, by the start of their names.
 const std::set<std::string> kLocal = {"completion", "config", "docs",     "gen",
                                       "help",       "images", "validate", "machineconfig"};
 const std::set<std::string> kRemote = {"config new"};

@@ -20,9 +20,9 @@ struct Leaf {
   std::string name;                    // "etcd alarm list"
 
   std::vector<std::string> line() const;  // all of them
-  // Whether it talks to nodes; those that do not are listed in command-words.cc.
+  // True when it calls nodes; those that do not are listed in command-words.cc.
   bool talksToNodes() const;
-  // Whether it changes this host: virtual machines, networks, files outside of this folder.
+  // True when it changes this host: virtual machines, networks, files outside of this folder.
   bool actsOnHost() const;
   const Flag* flag(kj::StringPtr name) const;
 };

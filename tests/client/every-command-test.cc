@@ -33,7 +33,7 @@ using Words = std::vector<std::string>;
 constexpr kj::StringPtr kRelease = "1.34.4"_kj;
 constexpr kj::StringPtr kDown = "127.0.0.3"_kj, kSilent = "127.0.0.5"_kj;
 
-// These need no --nodes: the endpoint signs; the cluster tells its nodes; a flag names them.
+// These need no --nodes: the endpoint signs; the cluster lists its nodes; a flag names them.
 const std::set<std::string> kHasNodesOfItsOwn = {"config new", "diagnose", "crashdump"};
 
 struct EveryCommand : public ::testing::Test {
@@ -159,16 +159,16 @@ TEST_F(EveryCommand, HasAPlaceInTheListOfCommands) {
   EXPECT_THAT(help, HasSubstr("\n  routes          List routes\n"));
 }
 
-// Catches: a deadline of a command's own that its help does not tell.
+// Catches: a deadline of a command's own that its help does not show.
 TEST_F(EveryCommand, TellsItsTimeout) {
   for (auto& leaf : leaves) {
     SCOPED_TRACE(leaf.name);
     auto text = run(with(leaf.path, {"-h"})).out;
     auto at = text.find("--timeout duration");
     ASSERT_NE(at, std::string::npos);
-    auto expected = leaf.command->patience == kDeadline
+    auto expected = leaf.command->timeout == kDeadline
                         ? std::string("(default 30s)")
-                        : "(default " + std::to_string(leaf.command->patience / kj::MINUTES) + "m)";
+                        : "(default " + std::to_string(leaf.command->timeout / kj::MINUTES) + "m)";
     EXPECT_THAT(text.substr(at), HasSubstr(expected));
   }
 }
@@ -339,7 +339,7 @@ TEST_F(EveryCommand, WritesJsonThatIsParsed) {
     freshNode();
     auto words = with(leaf.line(), {"-o", "json"});
     if (leaf.talksToNodes()) words = with(words, {"-n", "10.0.0.2"});
-    // A stream only ends when it is told to.
+    // A stream only ends when it is interrupted.
     bool streams = leaf.command->interrupt == Interrupt::kIsSuccess;
     auto found = run(words, streams ? 30 : 400);
     EXPECT_GE(found.status, 0);
@@ -368,7 +368,7 @@ TEST_F(EveryCommand, WithoutJsonIsInTheDocument) {
   }
 }
 
-// Catches: a command that users of the original are not told about, and a row that says nothing.
+// Catches: a command that is missing in the differences from the original, and an empty row.
 TEST_F(EveryCommand, IsComparedWithTheOriginal) {
   std::ifstream file(DOCS_FOLDER "/evidence/talosctl-differences.md");
   std::set<std::string> compared;

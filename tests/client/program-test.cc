@@ -22,7 +22,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr int kPatienceMs = 60'000;
+constexpr int kTimeoutMs = 60'000;
 
 struct Program : public ::testing::Test {
   kj::Own<Command> root = newRoot();
@@ -57,13 +57,13 @@ struct Program : public ::testing::Test {
     }
     return pid;
   }
-  // Its wait status; -1 after kPatienceMs, when it is killed.
+  // Its wait status; -1 after kTimeoutMs, when it is killed.
   static int end(pid_t pid) {
     int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     KJ_ASSERT(pidfd >= 0);
     KJ_DEFER(close(pidfd));
     struct pollfd wait = {.fd = pidfd, .events = POLLIN, .revents = 0};
-    bool ended = poll(&wait, 1, kPatienceMs) == 1;
+    bool ended = poll(&wait, 1, kTimeoutMs) == 1;
     if (!ended) kill(pid, SIGKILL);
     int status = 0;
     KJ_SYSCALL(waitpid(pid, &status, 0));
@@ -142,7 +142,7 @@ TEST_F(Program, CtrlCEndsItWhileItWaits) {
     for (int old; (old = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) close(old);
     auto pid = start(command.line(), null, null);
     struct pollfd wait = {.fd = listener, .events = POLLIN, .revents = 0};
-    bool called = poll(&wait, 1, kPatienceMs) == 1;
+    bool called = poll(&wait, 1, kTimeoutMs) == 1;
     EXPECT_TRUE(called) << "it does not call the node";
     int accepted = called ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
     kill(pid, SIGINT);

@@ -1,5 +1,5 @@
 // Machine configs as people publish them for releases from v0.7 to the newest, each with all that
-// `talosctl validate` says of it: configs/*.yaml. UPDATE_DOCS=1 writes what is said anew.
+// `talosctl validate` prints about it: configs/*.yaml. UPDATE_DOCS=1 rewrites that output.
 //
 // Words between @ stand for certificates, keys and secrets, which are made for each run.
 #include <gmock/gmock.h>
@@ -47,7 +47,7 @@ std::map<std::string, std::string> placeholders() {
   return words;
 }
 
-// A file of the folder: the config, and what is to be said of it.
+// A file of the folder: the config, and the expected output.
 struct Published {
   std::filesystem::path path;
   std::string config, mode, said;
@@ -71,7 +71,7 @@ std::vector<Published> readAll() {
 }
 
 struct PublishedConfigs : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   kj::Own<Command> root = newRoot();
   kj::String folder;
   std::filesystem::path before = std::filesystem::current_path();
@@ -113,7 +113,7 @@ struct PublishedConfigs : public ::testing::Test {
 
 // Catches: a config that works elsewhere and is refused, a key without effect that nobody is told
 // of, and a problem that is not one line.
-TEST_F(PublishedConfigs, AreValidOrToldWhatToChange) {
+TEST_F(PublishedConfigs, AreValidOrRefusedWithWhatToChange) {
   auto words = placeholders();
   auto all = readAll();
   EXPECT_GE(all.size(), kLeast);

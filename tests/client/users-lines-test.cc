@@ -33,7 +33,7 @@ std::vector<UsersLine> readLines() {
 }
 
 struct UsersLines : public ::testing::Test {
-  TestWorld test;
+  ConsoleFixture test;
   kj::Own<Command> root = newRoot();
   UsersLines() { addWholeTable(*root); }
   ~UsersLines() noexcept override {}
@@ -71,7 +71,7 @@ TEST_F(UsersLines, AreAccepted) {
   EXPECT_GE(count, 100u);
 }
 
-// Catches: a command that came and is still told to be missing, and one that is an unknown word.
+// Catches: a command that exists and is still listed as missing, and one that is unknown.
 TEST_F(UsersLines, AreRefusedForTheReasonThatIsWritten) {
   unsigned count = 0;
   for (auto& line : readLines()) {
@@ -87,7 +87,7 @@ TEST_F(UsersLines, AreRefusedForTheReasonThatIsWritten) {
   EXPECT_GE(count, 10u);
 }
 
-// Catches: a line that nobody runs and nobody says why.
+// Catches: a line that is not run, without a reason.
 TEST_F(UsersLines, AreRunOnAClusterOrHaveAReasonWhyNot) {
   for (auto& line : readLines()) {
     SCOPED_TRACE(line.origin + ": " + line.text);

@@ -75,7 +75,7 @@ func ask(t *testing.T, conn *grpc.ClientConn, node, method string, request Reque
 const machine = "/machine.MachineService/"
 
 // Catches: a version of another node, or another than our own client prints; a call without metadata
-// whose answer names a node.
+// with an answer that names a node.
 func TestVersion(t *testing.T) {
 	node, conn := here(t)
 	var ours struct{ Tag, Sha, Os, Arch, Mode string }
@@ -312,7 +312,7 @@ func TestFacts(t *testing.T) {
 	}
 	for method, field := range map[string]protowire.Number{"LoadAvg": 2, "CPUInfo": 2, "NetworkDeviceStats": 3, "DiskStats": 2} {
 		if !ask(t, conn, node, machine+method, nil).Has(field) {
-			t.Errorf("%s tells nothing", method)
+			t.Errorf("%s has no value", method)
 		}
 	}
 	edges := ask(t, conn, node, "/inspect.InspectService/ControllerRuntimeDependencies", nil).All(2)
@@ -396,8 +396,8 @@ func TestRoles(t *testing.T) {
 	if status.Code(err) != codes.PermissionDenied {
 		t.Errorf("Read: %v", err)
 	}
-	nobody := connect(t, os.Getenv("ENDPOINT"), node, Identity{authority: administrator(t).authority})
-	if _, err := Unary(context.Background(), nobody, machine+"Version", nil); status.Code(err) != codes.Unavailable {
+	stranger := connect(t, os.Getenv("ENDPOINT"), node, Identity{authority: administrator(t).authority})
+	if _, err := Unary(context.Background(), stranger, machine+"Version", nil); status.Code(err) != codes.Unavailable {
 		t.Errorf("without a certificate: %v", err)
 	}
 }

@@ -203,7 +203,7 @@ func TestGenerateConfiguration(t *testing.T) {
 
 func memberNames(t *testing.T, conn *grpc.ClientConn, node string) (names []string) {
 	t.Helper()
-	row := told{method: machine + "EtcdMemberList", field: 3, then: 3, command: "etcd members", key: "members.name"}
+	row := comparison{method: machine + "EtcdMemberList", field: 3, then: 3, command: "etcd members", key: "members.name"}
 	for _, member := range ask(t, conn, node, row.method, nil).All(3) {
 		names = append(names, member.Text(3))
 	}
@@ -248,7 +248,7 @@ func stops(t *testing.T, conn *grpc.ClientConn, node, method string, request Req
 	for {
 		event, err := next()
 		if err != nil {
-			t.Fatalf("%s: no event tells that all services are stopped: %v", method, err)
+			t.Fatalf("%s: no event reports that all services are stopped: %v", method, err)
 		}
 		if strings.HasSuffix(event.In(2).Text(1), ".TaskEvent") && event.In(2).In(2).Text(1) == "stopAllServices" {
 			return
@@ -256,7 +256,7 @@ func stops(t *testing.T, conn *grpc.ClientConn, node, method string, request Req
 	}
 }
 
-// Catches: a reset, or a shutdown, that does not begin, or whose events do not tell.
+// Catches: a reset, or a shutdown, that does not start, or whose events do not report it.
 func TestReset(t *testing.T) {
 	node, conn := here(t)
 	stops(t, conn, node, machine+"Reset", Request{}.Number(2, 1))

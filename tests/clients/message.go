@@ -70,7 +70,7 @@ func (m Message) Number(number protowire.Number) uint64 {
 	return 0
 }
 
-// Has tells whether there is such a field.
+// Has reports whether there is such a field.
 func (m Message) Has(number protowire.Number) bool { return len(m[number]) > 0 }
 
 // In is the message in the first field of the number; nil when there is none.

@@ -92,7 +92,7 @@ func TestMixedNodes(t *testing.T) {
 }
 
 // One more of them does not answer, and the client has a deadline. Catches: one slow node whose silence
-// is the answer of all, and an answer that comes when nobody waits any more.
+// is the answer of all, and an answer that comes after the caller has given up.
 func TestSlowNode(t *testing.T) {
 	node, conn := here(t)
 	slow, down, without := os.Getenv("OTHER"), os.Getenv("DOWN"), os.Getenv("MAINTENANCE")
@@ -102,7 +102,7 @@ func TestSlowNode(t *testing.T) {
 	must(t, conn.Invoke(ctx, machine+"Version", Request{}, &bytes))
 	reply, err := Parse(bytes)
 	must(t, err)
-	// The one that is down is dialled for 10 s, if nobody says earlier that it is.
+	// The one that is down is dialled for 10 s, unless it is reported down earlier.
 	expected := [][]codes.Code{{codes.OK}, {codes.DeadlineExceeded}, {codes.DeadlineExceeded, codes.Unavailable},
 		{codes.Unimplemented}}
 	for i, answer := range reply.All(1) {

@@ -72,7 +72,7 @@ func Dial(endpoint, name string, identity Identity, options ...grpc.DialOption) 
 	if identity.authority != nil {
 		config.RootCAs = identity.authority
 	} else {
-		config.InsecureSkipVerify = true // a machine without a config has a certificate that nobody knows
+		config.InsecureSkipVerify = true // a machine without a config has a self-signed certificate
 	}
 	if identity.certificate != nil {
 		config.Certificates = []tls.Certificate{*identity.certificate}

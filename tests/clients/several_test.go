@@ -17,9 +17,9 @@ import (
 )
 
 // A method that is asked of each node and of all of them, beside the command of our own client that
-// tells the same: a field of each of its records (in one or two messages), and their key in the
+// reports the same: a field of each of its records (in one or two messages), and their key in the
 // command's JSON.
-type told struct {
+type comparison struct {
 	method      string
 	request     Request
 	field, then protowire.Number // then: in the messages of field; 0: field itself
@@ -30,7 +30,7 @@ type told struct {
 	some        bool // none would be wrong
 }
 
-var comparisons = []told{
+var comparisons = []comparison{
 	{method: machine + "Version", field: 2, then: 1, command: "version", key: "tag", some: true},
 	{method: machine + "Version", field: 3, then: 2, command: "version", key: "mode", some: true},
 	{method: machine + "ServiceList", field: 2, then: 1, command: "services", key: "services.id", some: true},
@@ -66,7 +66,7 @@ func sorted(all []string) []string {
 	return slices.Compact(all)
 }
 
-func (row told) of(message Message) (all []string) {
+func (row comparison) of(message Message) (all []string) {
 	add := func(value any) {
 		switch v := value.(type) {
 		case []byte:
@@ -110,7 +110,7 @@ func under(document any, path string) (all []string) {
 }
 
 // By our own client, of one node.
-func (row told) ours(t *testing.T, node string) (all []string) {
+func (row comparison) ours(t *testing.T, node string) (all []string) {
 	t.Helper()
 	out, err := Talosctl(append(strings.Fields(row.command), "-n", node, "-o", "json")...)
 	must(t, err)
@@ -118,14 +118,14 @@ func (row told) ours(t *testing.T, node string) (all []string) {
 	for documents.More() {
 		var document map[string]any
 		must(t, documents.Decode(&document))
-		if document["node"] == node { // what the client tells of itself is another document
+		if document["node"] == node { // the client's own version is another document
 			all = append(all, under(document, row.key)...)
 		}
 	}
 	return sorted(all)
 }
 
-func (row told) ask(t *testing.T, ctx context.Context, conn *grpc.ClientConn) []Message {
+func (row comparison) ask(t *testing.T, ctx context.Context, conn *grpc.ClientConn) []Message {
 	t.Helper()
 	if row.stream {
 		items, err := All(ctx, conn, row.method, row.request)
@@ -140,7 +140,7 @@ func (row told) ask(t *testing.T, ctx context.Context, conn *grpc.ClientConn) []
 func everyNode() []string { return strings.Fields(os.Getenv("NODES")) }
 
 // Three control-plane nodes and a worker, asked through one of them, one by one and all at once.
-// Catches: what another node than the named one tells, what is lost or told twice on its way through a
+// Catches: the answer of another node than the named one, records that are lost or sent twice on its way through a
 // second node, and an answer that is not what our own client prints of the same node.
 func TestEveryNode(t *testing.T) {
 	_, conn := here(t)
@@ -202,7 +202,7 @@ func TestEveryNodeTells(t *testing.T) {
 			t.Errorf("%s: %d answers, %v", method, len(reply.All(1)), seen)
 		}
 	}
-	// None may be there to be told of.
+	// There may be none to report.
 	frequencies, err := Unary(To(nodes...), conn, machine+"CPUFreqStats", nil)
 	must(t, err)
 	for i, answer := range frequencies.All(1) {
@@ -210,7 +210,7 @@ func TestEveryNodeTells(t *testing.T) {
 			t.Errorf("CPUFreqStats: %v", answer)
 		}
 	}
-	for _, row := range []told{
+	for _, row := range []comparison{
 		{method: machine + "Read", request: Request{}.Text(1, "/etc/hostname"), field: 2},
 		{method: machine + "Logs", request: Request{}.Text(1, "system").Text(2, "apid").Number(5, 2), field: 2},
 		{method: machine + "Copy", request: Request{}.Text(1, "/etc/ssl"), field: 2},
@@ -289,7 +289,7 @@ func TestEveryMember(t *testing.T) {
 		}
 		return
 	}
-	t.Error("nobody leads")
+	t.Error("there is no leader")
 }
 
 // Kubernetes does not run here, so a check ends with what it lacks. Catches: other lines than our own
@@ -326,7 +326,7 @@ func recoverFrom(t *testing.T, conn *grpc.ClientConn, node string, items []Messa
 	must(t, err)
 	for _, item := range items {
 		if stream.SendMsg(Request{}.Text(2, item.Text(2))) != nil {
-			break // the answer tells
+			break // the answer reports it
 		}
 	}
 	must(t, stream.CloseSend())

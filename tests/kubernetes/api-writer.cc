@@ -57,24 +57,24 @@ void ApiWriter::run() {
   enter(place);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  kube::DialEdges edges{*io.lowLevelProvider, io.unixEventPort, timer};
+  kube::DialDependencies deps{*io.lowLevelProvider, io.unixEventPort, timer};
   Reports reports;
   kj::TaskSet calls(reports);
   for (uint64_t number = 1; !over; ++number) {
-    calls.add(call(edges, number));
+    calls.add(call(deps, number));
     timer.afterDelay(kBetween).wait(io.waitScope);
   }
 }
 
-kj::Promise<void> ApiWriter::call(kube::DialEdges edges, uint64_t number) {
+kj::Promise<void> ApiWriter::call(kube::DialDependencies deps, uint64_t number) {
   auto access = kube::readAccess(kubeconfig.c_str(), "kubeconfig");
-  auto dial = kube::dialerOf(edges, access);
-  kube::KubeClient client(edges.timer, [] { return 0.5; }, kj::mv(dial), kj::mv(access));
+  auto dial = kube::dialerOf(deps, access);
+  kube::KubeClient client(deps.timer, [] { return 0.5; }, kj::mv(dial), kj::mv(access));
   kube::Json object = {{"data", {{"k" + std::to_string(number % kKeys), std::to_string(number)}}}};
   auto maps = kube::coreResource("configmaps", "ConfigMap");
   kj::Maybe<kj::Exception> failed;
   try {
-    co_await edges.timer.timeoutAfter(
+    co_await deps.timer.timeoutAfter(
         kDeadline,
         client
             .patch(kube::Patch::kMerge, maps, "default", kObject, object, "kubernetes-faults-test")

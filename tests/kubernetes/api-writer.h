@@ -52,7 +52,7 @@ class ApiWriter {
   std::thread thread;
 
   void run();
-  kj::Promise<void> call(kube::DialEdges edges, uint64_t number);
+  kj::Promise<void> call(kube::DialDependencies deps, uint64_t number);
   void count(uint64_t number, const kj::Exception* failure);
 };
 
