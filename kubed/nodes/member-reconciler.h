@@ -6,7 +6,7 @@
 // node and by the endpoint of the cluster: a node that is to join it has no API server yet.
 #pragma once
 
-#include "kubed/manifests/watch-loop.h"
+#include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {
 

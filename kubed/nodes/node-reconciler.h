@@ -8,8 +8,8 @@
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
-#include "kubed/manifests/watch-loop.h"
 #include "kubed/nodes/node-plan.h"
+#include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {
 

@@ -8,7 +8,7 @@
 // has.
 #pragma once
 
-#include "kubed/manifests/watch-loop.h"
+#include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {
 

@@ -1,4 +1,4 @@
-#include "kubed/manifests/watch-loop.h"
+#include "kubed/nodes/watch-reconciler.h"
 
 #include "common/base/error.h"
 
