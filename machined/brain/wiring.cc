@@ -7,9 +7,9 @@
 #include "machined/api/audit-line.h"
 #include "machined/brain/held-sockets.h"
 #include "machined/brain/power-button.h"
-#include "machined/brain/recovery-guard.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
+#include "machined/process1/recovery-guard.h"
 #include "machined/services/service-process.h"
 #include "machined/system/service-environment.h"
 

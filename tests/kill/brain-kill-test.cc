@@ -234,7 +234,8 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
 
   // The next brain may be killed before it has opened its eyes, or long after. Every fourth has
   // answered something before: on a busy machine five in a row would otherwise not come as far as
-  // their records, which process 1 takes for records that kill (machined/brain/recovery-guard.h).
+  // their records, which process 1 takes for records that kill
+  // (machined/process1/recovery-guard.h).
   void killOnce() {
     bool answered = kills % 4 == 0;
     if (answered) {

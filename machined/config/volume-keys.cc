@@ -1,4 +1,4 @@
-#include "machined/brain/volume-keys.h"
+#include "machined/config/volume-keys.h"
 
 #include "common/base/error.h"
 #include "machined/disk/devices/meta-values.h"

@@ -1,5 +1,5 @@
 // The life of a machine over many brains, on a model of process 1 and a clock of the test's own.
-#include "machined/brain/machine-life.h"
+#include "machined/boot/machine-life.h"
 
 #include <gtest/gtest.h>
 #include <kj/async-io.h>

@@ -1,4 +1,4 @@
-#include "machined/brain/network-preview.h"
+#include "machined/config/network-preview.h"
 
 #include "common/base/error.h"
 

@@ -1,9 +1,9 @@
 // What is told of the life of a machine, in events and lines; and what only `debug: true` tells.
-#include "machined/brain/announcements.h"
+#include "machined/boot/announcements.h"
 
 #include <string>
 
-#include "machined/brain/debug-console.h"
+#include "machined/config/debug-console.h"
 #include "machined/config/test-config-manager.h"
 
 namespace talos::machined {

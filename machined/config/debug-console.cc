@@ -1,4 +1,4 @@
-#include "machined/brain/debug-console.h"
+#include "machined/config/debug-console.h"
 
 namespace talos::machined {
 

@@ -1,4 +1,4 @@
-#include "machined/brain/announcements.h"
+#include "machined/boot/announcements.h"
 
 #include "common/base/log.h"
 #include "machined/services/service-lifecycle.h"

@@ -1,4 +1,4 @@
-#include "machined/brain/maintenance-mode.h"
+#include "machined/boot/maintenance-mode.h"
 
 #include <fcntl.h>
 

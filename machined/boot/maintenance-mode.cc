@@ -1,4 +1,4 @@
-#include "machined/brain/maintenance-mode.h"
+#include "machined/boot/maintenance-mode.h"
 
 namespace talos::machined {
 

@@ -1,4 +1,4 @@
-#include "machined/brain/volume-keys.h"
+#include "machined/config/volume-keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "machined/brain/recovery-guard.h"
+#include "machined/process1/recovery-guard.h"
 
 namespace talos::machined {
 

@@ -1,4 +1,4 @@
-#include "machined/brain/machine-life.h"
+#include "machined/boot/machine-life.h"
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
