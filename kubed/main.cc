@@ -1,15 +1,15 @@
-// kubed: what a node does in Kubernetes itself. Wiring only; manifests are told of in
-// manifest-reconciler.h, the node's own object in node-reconciler.h, its static pods in
-// static-pod-reconciler.h, all nodes in member-reconciler.h, its own API server in
-// local-api-probe.h, the kubelet's way in in kubelet-join-reconciler.h, the node's way out of
-// service and back in node-drain-reconciler.h, what others may ask it in survey-server.h.
+// kubed: the client of the Kubernetes API of a node. Wiring only: it applies manifests
+// (manifest-reconciler.h), keeps the Node object (node-reconciler.h), publishes static pods
+// (static-pod-reconciler.h) and members (member-reconciler.h), probes the local API server
+// (local-api-probe.h), gets the kubelet's first certificate (kubelet-join-reconciler.h), drains the
+// node (node-drain-reconciler.h) and serves surveys (survey-server.h).
 //
-// --worker: the way in and the way out alone, with the bootstrap token and the kubelet's
-// certificate: a worker has no other.
+// --worker: without manifests, static pods, members, probe and surveys. A worker has the bootstrap
+// token and the kubelet's certificate, and no others.
 //
-// Its environment tells it the listening unix socket that its supervisor holds, and where machined
-// listens (common/base/node-layout.h); etcd and the Kubernetes API are asked on the loopback
-// interface, a drain at the endpoint of the cluster. Needs no capability and writes no file.
+// Its environment names the listening Unix socket that its supervisor holds, and machined's socket
+// (common/base/node-layout.h). It connects to etcd and the API server on the loopback interface,
+// for a drain to the endpoint of the cluster. It needs no capability and writes no file.
 #include <random>
 
 #include "common/base/error.h"
@@ -35,9 +35,9 @@ namespace talos::kubed {
 constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
 constexpr kj::StringPtr kWorker = "--worker"_kj;
 
-kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesBoard& board) {
-  auto client = board.client();
-  KJ_IF_MAYBE (why, client.tryGet<kj::String>()) fail(ErrorKind::kUnavailable, *why);
+kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesStoreAdapter& adapter) {
+  auto client = adapter.client();
+  KJ_IF_MAYBE (error, client.tryGet<kj::String>()) fail(ErrorKind::kUnavailable, *error);
   auto& kubernetes = client.get<kj::Own<SharedKube>>();
   co_return co_await kube::readSurvey(timer, **kubernetes);
 }
@@ -51,19 +51,19 @@ void run(bool worker) {
   std::uniform_real_distribution<double> unit(0, 1);
   kj::Function<double()> random = [&] { return unit(generator); };
 
-  kube::DialDependencies deps{lowLevel, io.unixEventPort, timer};
+  kube::DialDependencies dialing{lowLevel, io.unixEventPort, timer};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str(kOwner));
   auto make = [&](kube::KubeAccess access) {
-    auto dial = kube::dialerOf(deps, access);
+    auto dial = kube::dialerOf(dialing, access);
     return kj::heap<kube::KubeClient>(
         timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
   };
   KubeletAccess kubelet(store, [&](auto access) { return make(kj::mv(access)); });
-  NodeDrainKeeper drains(timer, random, store, kubelet);
-  JoinKeeper joins(timer, store, [&](auto access) { return make(kj::mv(access)); });
+  NodeDrainReconciler drains(timer, random, store, kubelet);
+  KubeletJoinReconciler joins(timer, store, [&](auto access) { return make(kj::mv(access)); });
   if (worker) {
-    WorkerBoard board(store, kubelet);
-    NodeKeeper node({timer, random, store, board, kubelet.changes()});
+    WorkerStoreAdapter adapter(store, kubelet);
+    NodeReconciler node({timer, random, store, adapter, kubelet.changes()});
     releaseStartMemory();
     log::info("waiting for a kubelet that joins, or a drain");
     return drains.run().exclusiveJoin(joins.run()).exclusiveJoin(node.run()).wait(io.waitScope);
@@ -71,16 +71,17 @@ void run(bool worker) {
   TlsEndpoint tls;
   etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
   Signal changed;
-  KubernetesBoard board(store, tls, [&](auto access) { return make(kj::mv(access)); }, changed);
-  KubedWorld world{timer, random, store, board, changed};
-  ExtraManifests extra(world, deps, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
-  ManifestKeeper manifests(world, etcd, [&] { return extra.problem(); });
-  NodeKeeper node({timer, random, store, board, changed});
-  StaticPodKeeper staticPods(world);
-  MemberKeeper members(world);
-  LocalApiKeeper localApi(timer, kj::systemPreciseCalendarClock(), store, board);
+  KubernetesStoreAdapter adapter(
+      store, tls, [&](auto access) { return make(kj::mv(access)); }, changed);
+  KubedDependencies deps{timer, random, store, adapter, changed};
+  ExtraManifests extra(deps, dialing, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
+  ManifestReconciler manifests(deps, etcd, [&] { return extra.problem(); });
+  NodeReconciler node({timer, random, store, adapter, changed});
+  StaticPodReconciler staticPods(deps);
+  MemberReconciler members(deps);
+  LocalApiProbe localApi(timer, kj::systemPreciseCalendarClock(), store, adapter);
   rpc::Kubernetes::Client surveys =
-      kj::heap<SurveyServer>([&]() { return readSurvey(timer, board); });
+      kj::heap<SurveyServer>([&]() { return readSurvey(timer, adapter); });
   auto serving = serveUnix(lowLevel, timer, inheritedSocket(kListenUnixVariable),
                            [&](const UnixPeer&) { return surveys; });
   releaseStartMemory();
@@ -100,11 +101,11 @@ void run(bool worker) {
 
 }  // namespace talos::kubed
 
-int main(int count, char** words) {
-  bool worker = count > 1 && words[1] == talos::kubed::kWorker;
+int main(int argc, char** argv) {
+  bool worker = argc > 1 && argv[1] == talos::kubed::kWorker;
   auto failure = kj::runCatchingExceptions([&] { talos::kubed::run(worker); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it ends only by failing; its supervisor starts it again
+  return 1;  // it exits only by failing; its supervisor starts it again
 }

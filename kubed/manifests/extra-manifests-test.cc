@@ -13,7 +13,7 @@ class ExtraManifestsTest : public testing::Test {
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  // Of what is tried again: nothing is, unless a test advances it.
+  // For retries: there are none unless a test advances it.
   kj::TimerImpl pauses{kj::origin<kj::TimePoint>()};
   ModelMachined machined{io};
   ModelKind& configs = machined.kind<rpc::ControlPlaneConfigSpec>();
@@ -23,10 +23,10 @@ class ExtraManifestsTest : public testing::Test {
   Signal changed;
   TlsEndpoint etcd;
   kj::Function<double()> random = [] { return 0.0; };
-  KubernetesBoard board{
+  KubernetesStoreAdapter adapter{
       store, etcd, [](kube::KubeAccess) -> kj::Own<kube::KubeClient> { KJ_UNREACHABLE; }, changed};
-  unsigned bundles = 0;  // so often the CAs were read
-  ExtraManifests manifests{KubedWorld{pauses, random, store, board, changed},
+  unsigned bundles = 0;  // counts reads of the CAs
+  ExtraManifests manifests{KubedDependencies{pauses, random, store, adapter, changed},
                            {*io.lowLevelProvider, io.unixEventPort, timer},
                            [this] {
                              ++bundles;
@@ -40,7 +40,7 @@ class ExtraManifestsTest : public testing::Test {
     kj::StringPtr url;
     kj::Maybe<kj::StringPtr> contents;
   };
-  // What machined says of the config.
+  // Publishes the entries as machined does.
   void want(std::initializer_list<Entry> entries) {
     auto version = configs.versionOf("extra-manifests") + 1;
     auto& held = configs.set<rpc::ControlPlaneConfigSpec>(
@@ -56,7 +56,7 @@ class ExtraManifestsTest : public testing::Test {
         });
     configs.tell(rpc::Change::Event::UPDATED, held.get());
   }
-  // What kubed has left there before.
+  // A record of an earlier kubed.
   void stored(kj::StringPtr id, kj::StringPtr objects) {
     extras.set<rpc::ManifestSpec>(id, kOwner, 1, [&](auto spec) { spec.setObjects(objects); });
   }
@@ -65,7 +65,7 @@ class ExtraManifestsTest : public testing::Test {
     running =
         manifests.run().eagerlyEvaluate([](kj::Exception&& e) { FAIL() << messageOf(e).cStr(); });
   }
-  // Fails the test with what there is otherwise.
+  // Fails the test with the actual records.
   void await(kj::StringPtr expected) {
     until([&] { return there() == expected; });
     EXPECT_EQ(there(), expected) << manifests.problem().cStr();
@@ -118,7 +118,7 @@ TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
 }
 
 // Catches: what cannot be stored and is shown as applied, or never tried again.
-TEST_F(ExtraManifestsTest, WhatCannotBeStoredIsToldAndTriedAgain) {
+TEST_F(ExtraManifestsTest, AManifestThatCannotBeStoredIsReportedAndRetried) {
   extras.tooLarge = {"99-one"};
   want({{"one", "a: 1\n"_kj}, {"two", "b: 2\n"_kj}});
   run();
@@ -147,7 +147,7 @@ TEST_F(ExtraManifestsTest, ACorrectedConfigDoesNotWait) {
   EXPECT_EQ(manifests.problem(), ""_kj);
 }
 
-// Catches: the CAs of the world read anew for each request.
+// Catches: the CAs of the system read anew for each request.
 TEST_F(ExtraManifestsTest, TheAuthoritiesAreReadOnce) {
   auto listener =
       io.provider->getNetwork().parseAddress("127.0.0.1", 0).wait(io.waitScope)->listen();

@@ -7,8 +7,8 @@ namespace talos::kubed {
 
 kj::Promise<void> ExtraManifests::run() {
   for (;;) {
-    auto change = world.changed.next();
-    if (!world.board.extrasKnown()) {
+    auto change = deps.changed.next();
+    if (!deps.adapter.extrasKnown()) {
       co_await change;
       continue;
     }
@@ -18,14 +18,14 @@ kj::Promise<void> ExtraManifests::run() {
     if (now != problems) {
       for (auto& failure : failures) log::error(kj::str(failure, "; retrying"));
       problems = kj::mv(now);
-      world.changed.raise();  // whoever tells it
+      deps.changed.raise();  // for the reconciler that reports it
     }
     if (failures.empty()) {
       madeVerifier = nullptr;
       backoff.reset();
       co_await change;
     } else {
-      auto pause = world.timer.afterDelay(backoff.next(world.random()));
+      auto pause = deps.timer.afterDelay(backoff.next(deps.random()));
       co_await otherEntries(wanted).exclusiveJoin(kj::mv(pause));
     }
   }
@@ -33,7 +33,7 @@ kj::Promise<void> ExtraManifests::run() {
 
 kj::Promise<void> ExtraManifests::otherEntries(kj::ArrayPtr<const Entry> than) {
   for (;;) {
-    auto change = world.changed.next();
+    auto change = deps.changed.next();
     auto now = entries();
     bool same = now.size() == than.size();
     for (size_t i = 0; same && i < now.size(); ++i) {
@@ -46,14 +46,15 @@ kj::Promise<void> ExtraManifests::otherEntries(kj::ArrayPtr<const Entry> than) {
 
 kj::Promise<kj::Vector<kj::String>> ExtraManifests::bring(kj::ArrayPtr<const Entry> wanted) {
   kj::Vector<kj::String> failures;
-  kj::Maybe<kj::String> unpublished;  // of the newest: it has what all before it had
+  kj::Maybe<kj::String>
+      unpublished;  // the newest error: each publication includes the earlier ones
   auto publishNow = [&]() {
     return publishNext(wanted).then([&]() { unpublished = nullptr; },
                                     [&](kj::Exception&& e) { unpublished = messageOf(e); });
   };
   auto fetches = KJ_MAP(entry, wanted) {
     return fetch(entry).then([&](kj::Maybe<kj::String>&& failed) {
-      KJ_IF_MAYBE (why, failed) failures.add(kj::mv(*why));
+      KJ_IF_MAYBE (error, failed) failures.add(kj::mv(*error));
       return publishNow();
     });
   };
@@ -62,7 +63,7 @@ kj::Promise<kj::Vector<kj::String>> ExtraManifests::bring(kj::ArrayPtr<const Ent
   } else {
     co_await publishNow();
   }
-  KJ_IF_MAYBE (why, unpublished) failures.add(kj::str("cannot store the manifests: ", *why));
+  KJ_IF_MAYBE (error, unpublished) failures.add(kj::str("cannot store the manifests: ", *error));
   co_return kj::mv(failures);
 }
 
@@ -78,12 +79,12 @@ kj::Promise<void> ExtraManifests::publishNext(kj::ArrayPtr<const Entry> wanted) 
 
 kj::Vector<ExtraManifests::Entry> ExtraManifests::entries() const {
   kj::Vector<Entry> all;
-  KJ_IF_MAYBE (config, world.board.extraManifests()) {
+  KJ_IF_MAYBE (config, deps.adapter.extraManifests()) {
     if (!config->isExtraManifests()) return all;
     for (auto given : config->getExtraManifests().getExtraManifests()) {
       Entry entry;
       entry.url = kj::str(given.getUrl());
-      entry.isInline = given.hasContents();  // which may be empty
+      entry.isInline = given.hasContents();  // the contents may be empty
       entry.contents = kj::str(given.getContents());
       entry.id = entry.isInline ? kj::str(given.getPriority(), "-", entry.url)
                                 : manifestId(given.getPriority(), entry.url);
@@ -115,7 +116,7 @@ kj::Promise<kj::Maybe<kj::String>> ExtraManifests::fetch(const Entry& entry) {
       auto source = readSource(entry.url);
       shown = kj::str(source.shown);
       kj::Function<TlsVerifier&()> verify = [this]() -> TlsVerifier& { return verifier(); };
-      objects = co_await fetchManifest(deps, kj::mv(source), entry.headers, verify);
+      objects = co_await fetchManifest(dialing, kj::mv(source), entry.headers, verify);
     }
     fetched.upsert(kj::str(entry.id), Fetched{kj::str(entry.state), kj::mv(objects)},
                    [](Fetched& old, Fetched&& fresh) { old = kj::mv(fresh); });
@@ -138,12 +139,12 @@ kj::Promise<void> ExtraManifests::publish(kj::ArrayPtr<const Entry> wanted) {
     KJ_IF_MAYBE (known, fetched.find(entry.id)) {
       add(entry.id, known->objects);
     } else {
-      for (auto& there : world.board.manifests()) {
+      for (auto& there : deps.adapter.manifests()) {
         if (there.extra && there.id == entry.id) add(there.id, there.objects);
       }
     }
   }
-  return world.store.replaceAll<rpc::ManifestSpec>(kj::mv(records), kExtras);
+  return deps.store.replaceAll<rpc::ManifestSpec>(kj::mv(records), kExtras);
 }
 
 TlsVerifier& ExtraManifests::verifier() {

@@ -1,12 +1,12 @@
-// The manifests that the config names by URL, or has in it: Manifests in the namespace `extras`;
-// those that machined renders are in the other one.
+// Fetches the manifests that the config names by URL or contains, and publishes them as Manifests
+// in the namespace `extras`; those that machined renders are in the default one.
 //
-// Each is fetched once, and again when its entry changes or this program was started anew; until
-// then what was fetched before stays. A failure, of fetching or of storing, is told with what of
-// its URL may be shown, holds up no other one, and is tried again, after a second and then after up
-// to a minute, or at once when the config names others. Those that the config does not name any
-// more go from the resources; in the cluster they stay. Nothing is written before the store has
-// told what is wanted and what is there.
+// Each is fetched once, and again when its entry changes or this program restarts; until then the
+// fetched text stays. A failure to fetch or to store one does not delay the others; it is reported
+// without the secret parts of the URL, and retried after a second and then after up to a minute, or
+// at once when the config names others. A manifest that the config no longer names is removed from
+// the resources; its objects stay in the cluster. Nothing is written before the store has sent the
+// wanted and the existing manifests.
 #pragma once
 
 #include "kubed/manifests/manifest-fetch.h"
@@ -17,10 +17,10 @@ namespace talos::kubed {
 class ExtraManifests {
  public:
   // `authorities`: PEM, of servers. All outlive it.
-  ExtraManifests(KubedWorld world, kube::DialDependencies deps,
+  ExtraManifests(KubedDependencies deps, kube::DialDependencies dialing,
                  kj::Function<kj::String()> authorities)
-      : world(world),
-        deps(deps),
+      : deps(deps),
+        dialing(dialing),
         authorities(kj::mv(authorities)),
         backoff({.first = 1 * kj::SECONDS,
                  .longest = 1 * kj::MINUTES,
@@ -29,7 +29,7 @@ class ExtraManifests {
   KJ_DISALLOW_COPY_AND_MOVE(ExtraManifests);
 
   kj::Promise<void> run();  // until dropped
-  // What could not be fetched or stored, and why; empty: nothing.
+  // The manifests that could not be fetched or stored, with errors; empty: none.
   kj::StringPtr problem() const { return problems; }
 
  private:
@@ -37,13 +37,13 @@ class ExtraManifests {
     kj::String id, url, contents;
     bool isInline;
     kj::Vector<std::pair<kj::String, kj::String>> headers;
-    kj::String state;  // of all that it says
+    kj::String state;  // all fields, to compare
   };
   struct Fetched {
     kj::String state, objects;
   };
-  KubedWorld world;
-  kube::DialDependencies deps;
+  KubedDependencies deps;
+  kube::DialDependencies dialing;
   kj::Function<kj::String()> authorities;
   Backoff backoff;
   kj::TreeMap<kj::String, Fetched> fetched;  // by id
@@ -53,9 +53,9 @@ class ExtraManifests {
 
   kj::Vector<Entry> entries() const;
   kj::Promise<void> otherEntries(kj::ArrayPtr<const Entry> than);
-  // Fetches and publishes; what went wrong.
+  // Fetches and publishes; returns the errors.
   kj::Promise<kj::Vector<kj::String>> bring(kj::ArrayPtr<const Entry> wanted);
-  kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // why it could not be
+  kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // the error, if any
   kj::Promise<void> publishNext(kj::ArrayPtr<const Entry> wanted);
   kj::Promise<void> publish(kj::ArrayPtr<const Entry> wanted);
   TlsVerifier& verifier();

@@ -17,8 +17,8 @@ kj::String pemOf(capnp::Data::Reader data) {
 
 }  // namespace
 
-KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make,
-                                 Signal& changedSignal)
+KubernetesStoreAdapter::KubernetesStoreAdapter(StoreClient& store, TlsEndpoint& etcd,
+                                               SharedKube::Make make, Signal& changedSignal)
     : etcd(etcd), make(kj::mv(make)), changed(changedSignal) {
   secrets = store.watch<rpc::KubernetesSecretsSpec>(
       [this] {
@@ -34,7 +34,7 @@ KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKu
       kEtcdClientId);
   kubeletSecrets = store.watch<rpc::KubeletSecretsSpec>(
       [this] {
-        takeKubeconfig();  // the endpoint
+        takeKubeconfig();  // for the endpoint
         changed.raise();
       },
       kKubeletId);
@@ -46,9 +46,9 @@ KubernetesBoard::KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKu
   configs = store.watch<rpc::ControlPlaneConfigSpec>([this] { changed.raise(); });
 }
 
-KubernetesBoard::~KubernetesBoard() noexcept(false) = default;
+KubernetesStoreAdapter::~KubernetesStoreAdapter() noexcept(false) = default;
 
-void KubernetesBoard::takeKubeconfig() {
+void KubernetesStoreAdapter::takeKubeconfig() {
   current = nullptr;
   far = nullptr;
   noClient = kj::str("waiting for the certificates of Kubernetes");
@@ -72,7 +72,7 @@ void KubernetesBoard::takeKubeconfig() {
   }
 }
 
-void KubernetesBoard::takeEtcdCredentials() {
+void KubernetesStoreAdapter::takeEtcdCredentials() {
   noEtcd = kj::str("waiting for the certificate of etcd's clients");
   KJ_IF_MAYBE (found, etcdSecrets.find(kEtcdClientId)) {
     auto pair = found->getClient();
@@ -87,18 +87,18 @@ void KubernetesBoard::takeEtcdCredentials() {
   }
 }
 
-kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::client() {
+kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesStoreAdapter::client() {
   KJ_IF_MAYBE (known, current) return kj::addRef(**known);
   return kj::str(noClient);
 }
 
-kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesBoard::endpointClient() {
+kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesStoreAdapter::endpointClient() {
   KJ_IF_MAYBE (known, far) return kj::addRef(**known);
   return kj::str(noClient);
 }
 
-kj::Maybe<kj::String> KubernetesBoard::obstacle() const {
-  KJ_IF_MAYBE (why, noEtcd) return kj::str(*why);
+kj::Maybe<kj::String> KubernetesStoreAdapter::obstacle() const {
+  KJ_IF_MAYBE (error, noEtcd) return kj::str(*error);
   KJ_IF_MAYBE (status, bootstrap.find(kBootstrapId)) {
     if (status->getSelfHostedControlPlane()) {
       return kj::str("the control plane is self-hosted: its manifests are left alone");
@@ -109,7 +109,7 @@ kj::Maybe<kj::String> KubernetesBoard::obstacle() const {
   return nullptr;
 }
 
-kj::Vector<ManifestText> KubernetesBoard::manifests() const {
+kj::Vector<ManifestText> KubernetesStoreAdapter::manifests() const {
   kj::Vector<ManifestText> all;
   auto add = [&](auto& manifests, bool extra) {
     for (auto one : manifests) {
@@ -121,11 +121,11 @@ kj::Vector<ManifestText> KubernetesBoard::manifests() const {
   return all;
 }
 
-uint64_t KubernetesBoard::secretsVersion() const {
+uint64_t KubernetesStoreAdapter::secretsVersion() const {
   return secrets.find(kSecretsId).map([](auto found) { return found.version(); }).orDefault(0);
 }
 
-pki::Pem KubernetesBoard::tokenSecret() const {
+pki::Pem KubernetesStoreAdapter::tokenSecret() const {
   KJ_IF_MAYBE (found, kubeletSecrets.find(kKubeletId)) {
     auto documents = kube::readYaml(found->getBootstrapKubeconfig(), "bootstrapKubeconfig");
     KJ_DEFER(for (auto& document : documents) kube::wipe(document));
@@ -139,16 +139,16 @@ pki::Pem KubernetesBoard::tokenSecret() const {
   return {};
 }
 
-kj::String KubernetesBoard::hostname() const {
+kj::String KubernetesStoreAdapter::hostname() const {
   for (auto name : hostnames) return kj::str(name.getHostname());
   return kj::str();
 }
 
-kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> KubernetesBoard::node() const {
+kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> KubernetesStoreAdapter::node() const {
   return nodes.find(kNodeId);
 }
 
-kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> KubernetesBoard::extraManifests() const {
+kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> KubernetesStoreAdapter::extraManifests() const {
   return configs.find(kExtraManifestsId);
 }
 

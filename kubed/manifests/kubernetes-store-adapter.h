@@ -1,7 +1,7 @@
-// What machined's store says of Kubernetes, and how it is reached: the admin kubeconfig as a
-// client, the certificate of etcd's clients, manifests, and what this node is to be there.
+// kubed's view of machined's store: the admin kubeconfig as a client, the certificate of etcd's
+// clients, manifests, and the wanted Node object.
 //
-// The client is made anew when the kubeconfig changes; whoever uses it holds it.
+// The client is made anew when the kubeconfig changes; its users hold it by reference count.
 #pragma once
 
 #include "common/base/signal.h"
@@ -19,7 +19,7 @@ namespace talos::kubed {
 constexpr kj::StringPtr kOwner = "kubed"_kj;    // of what this program writes into the store
 constexpr kj::StringPtr kExtras = "extras"_kj;  // the namespace of its manifests
 
-// Counts those who hold it.
+// A reference-counted client.
 class SharedKube : public kj::Refcounted {
  public:
   using Make = kj::Function<kj::Own<kube::KubeClient>(kube::KubeAccess)>;
@@ -30,42 +30,43 @@ class SharedKube : public kj::Refcounted {
   kj::Own<kube::KubeClient> client;
 };
 
-// What a node needs to keep its own object in Kubernetes.
-class NodeBoard {
+// The inputs of the node's own object in Kubernetes.
+class NodeStore {
  public:
-  virtual ~NodeBoard() noexcept(false) = default;
-  // None, with the reason, when there is nothing to make it of.
+  virtual ~NodeStore() noexcept(false) = default;
+  // The error when the kubeconfig is missing or not valid.
   virtual kj::OneOf<kj::Own<SharedKube>, kj::String> client() = 0;
   virtual kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const = 0;
 };
 
-class KubernetesBoard final : public NodeBoard {
+class KubernetesStoreAdapter final : public NodeStore {
  public:
   // All outlive it. `changed` is raised after each change.
-  KubernetesBoard(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make, Signal& changed);
-  ~KubernetesBoard() noexcept(false) override;
-  KJ_DISALLOW_COPY_AND_MOVE(KubernetesBoard);
+  KubernetesStoreAdapter(StoreClient& store, TlsEndpoint& etcd, SharedKube::Make make,
+                         Signal& changed);
+  ~KubernetesStoreAdapter() noexcept(false) override;
+  KJ_DISALLOW_COPY_AND_MOVE(KubernetesStoreAdapter);
 
-  // Of the API server of this node itself, at its loopback address.
+  // Connects to this node's own API server, at the loopback address.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client() override;
-  // The same by the endpoint of the cluster: on a node that is not in the cluster's etcd yet no API
-  // server runs.
+  // Connects to the endpoint of the cluster: a node that has not joined the cluster's etcd yet runs
+  // no API server.
   kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient();
-  // Why manifests are not to be applied now; none: they are.
+  // The reason not to apply manifests now; none: apply them.
   kj::Maybe<kj::String> obstacle() const;
-  // Of machined and of kubed. Valid until the loop runs again.
+  // Those of machined and of kubed. Valid until the event loop runs again.
   kj::Vector<ManifestText> manifests() const;
   // The secret half of the bootstrap token; empty: not known yet.
   pki::Pem tokenSecret() const;
   kj::String hostname() const;
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;
   kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> extraManifests() const;
-  // The store has told which extra manifests are wanted, and which there are.
+  // The store has sent the wanted and the existing extra manifests.
   bool extrasKnown() const { return configs.synced() && extraSpecs.synced(); }
 
-  // The store has told of all manifests().
+  // The store has sent all manifests().
   bool manifestsKnown() const { return manifestSpecs.synced() && extraSpecs.synced(); }
-  // Of what client() is made of; 0: of nothing.
+  // The version of the secrets that client() is made of; 0: there are none.
   uint64_t secretsVersion() const;
 
  private:

@@ -16,8 +16,8 @@ class ManifestCreation : public testing::Test {
   kube::ModelKube model{timer};
   kube::KubeClient client{timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access()};
   kj::Vector<kj::String> created;
-  kj::Function<void(const ManifestObject&)> hears = [this](const ManifestObject& one) {
-    created.add(one.words());
+  kj::Function<void(const ManifestObject&)> recordCreated = [this](const ManifestObject& one) {
+    created.add(one.displayName());
   };
 
   ManifestCreation() { model.addUsualKinds(); }
@@ -28,7 +28,7 @@ class ManifestCreation : public testing::Test {
     manifests.add(ManifestText{"05-x", text});
     auto objects = objectsOf(kj::mv(manifests), "secret");
     created.clear();
-    createObjects(client, objects, hears).wait(scope);
+    createObjects(client, objects, recordCreated).wait(scope);
   }
 };
 
@@ -85,15 +85,16 @@ TEST_F(ManifestCreation, AnExtraManifestThatIsWrongHoldsUpNoOther) {
       {"10-own"_kj, "- {apiVersion: v1, kind: ConfigMap, metadata: {name: own}}\n"_kj},
       {"99-good"_kj, "- {apiVersion: v1, kind: Namespace, metadata: {name: good}}\n"_kj, true},
       {"99-kind"_kj, "- {apiVersion: v1, kind: Widget, metadata: {name: w}}\n"_kj, true}};
-  auto result = createManifests(client, kAll, "secret", [&](auto& one) { hears(one); }).wait(scope);
+  auto result =
+      createManifests(client, kAll, "secret", [&](auto& one) { recordCreated(one); }).wait(scope);
   EXPECT_EQ(kj::strArray(created, " "), "/v1/ConfigMap/own /v1/Namespace/good"_kj);
   EXPECT_EQ(kj::strArray(result.applied, " "), "10-own 99-good"_kj);
   ASSERT_EQ(result.failures.size(), 3u);
-  EXPECT_EQ(result.failures[0].why,
+  EXPECT_EQ(result.failures[0].error,
             "manifest 05-bad: an object lacks apiVersion, kind or metadata.name"_kj);
-  EXPECT_TRUE(result.failures[1].why.startsWith("06-page:")) << result.failures[1].why.cStr();
+  EXPECT_TRUE(result.failures[1].error.startsWith("06-page:")) << result.failures[1].error.cStr();
   EXPECT_EQ(result.failures[2].id, "99-kind"_kj);
-  EXPECT_EQ(result.failures[2].why, "Kubernetes at model:6443: it knows no kind Widget of v1"_kj);
+  EXPECT_EQ(result.failures[2].error, "Kubernetes at model:6443: it knows no kind Widget of v1"_kj);
 
   model.instead = [&](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
     return kube::ModelKube::Reply{503, "", ""};

@@ -1,5 +1,5 @@
-// Creates the objects of manifests: what is there already is left as it is, nothing is ever
-// changed or removed. So it may be repeated, from the beginning, after whatever happened to it.
+// Creates the objects of manifests. An existing object is left as it is, nothing is ever changed or
+// removed. So it can be repeated from the start after any failure.
 #pragma once
 
 #include "common/kube/kube-client.h"
@@ -9,21 +9,21 @@ namespace talos::kubed {
 
 constexpr kj::StringPtr kFieldManager = "talos"_kj;
 
-// In their order. Rejects with the first object that cannot be created, named. `created` hears of
-// each that is.
+// In the given order. Rejects at the first object that cannot be created, with its name. Calls
+// `created` for each created object.
 kj::Promise<void> createObjects(kube::KubeClient& kubernetes,
                                 kj::ArrayPtr<const ManifestObject> objects,
                                 kj::Function<void(const ManifestObject&)>& created);
 
 struct CreatedManifests {
   struct Failure {
-    kj::String id, why;
+    kj::String id, error;
   };
-  kj::Vector<kj::String> applied;  // ids of those whose objects are all there
-  kj::Vector<Failure> failures;    // of extra ones
+  kj::Vector<kj::String> applied;  // ids of manifests whose objects all exist
+  kj::Vector<Failure> failures;    // of extra manifests
 };
-// Those of machined first and together: what fails there rejects. Each extra one is read and
-// created by itself: whatever is wrong with it is nobody else's trouble.
+// Creates machined's manifests first and together: a failure there rejects. Each extra one is read
+// and created by itself, so its errors do not affect the others.
 kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
                                               kj::ArrayPtr<const ManifestText> manifests,
                                               kj::StringPtr tokenSecret,

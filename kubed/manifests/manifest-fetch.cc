@@ -10,7 +10,7 @@
 namespace talos::kubed {
 namespace {
 
-// A value may be a secret: what is wrong with it does not show it.
+// A value may be a secret: error messages do not show it.
 void requireHeader(kj::StringPtr name, kj::StringPtr value) {
   for (auto ours : {"host", "content-length", "connection", "transfer-encoding", "accept",
                     "user-agent", "upgrade", "te", "trailer", "keep-alive"}) {
@@ -24,15 +24,16 @@ void requireHeader(kj::StringPtr name, kj::StringPtr value) {
   for (char c : value) fine = fine && (c == '\t' || (c >= ' ' && c != 0x7f) || c < 0);
   if (!fine) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("the header \"", name, "\" or its value has characters that headers do not have"));
+         kj::str("the header \"", name,
+                 "\" or its value has characters that are not valid in headers"));
   }
 }
 
 class ManifestFetch {
  public:
-  ManifestFetch(kube::DialDependencies deps, FetchHeaders headers,
+  ManifestFetch(kube::DialDependencies dialing, FetchHeaders headers,
                 kj::Function<TlsVerifier&()>& verifier)
-      : deps(deps), headers(headers), verifier(verifier) {
+      : dialing(dialing), headers(headers), verifier(verifier) {
     kj::HttpHeaderTable::Builder builder;
     accept = builder.add("Accept");
     userAgent = builder.add("User-Agent");
@@ -58,11 +59,11 @@ class ManifestFetch {
       }
     }
     fail(ErrorKind::kUnavailable,
-         kj::str("the server sends us on more than ", kMostManifestRedirects, " times"));
+         kj::str("the server redirects more than ", kMostManifestRedirects, " times"));
   }
 
  private:
-  kube::DialDependencies deps;
+  kube::DialDependencies dialing;
   FetchHeaders headers;
   kj::Function<TlsVerifier&()>& verifier;
   kj::Own<kj::HttpHeaderTable> table;
@@ -72,7 +73,7 @@ class ManifestFetch {
   using Got = kj::OneOf<kj::Array<char>, ManifestSource>;
 
   kj::Promise<Got> get(const ManifestSource& source, bool withHeaders) {
-    auto stream = co_await kube::dialHost(deps, source.host(), source.port());
+    auto stream = co_await kube::dialHost(dialing, source.host(), source.port());
     if (source.secure()) stream = co_await verifier().connect(kj::mv(stream), source.host());
     auto client = kj::newHttpClient(*table, *stream);
     kj::HttpHeaders sent(*table);
@@ -112,12 +113,12 @@ class ManifestFetch {
 
 }  // namespace
 
-kj::Promise<kj::String> fetchManifest(kube::DialDependencies deps, ManifestSource source,
+kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers,
                                       kj::Function<TlsVerifier&()>& verifier) {
-  auto fetch = kj::heap<ManifestFetch>(deps, headers, verifier);
+  auto fetch = kj::heap<ManifestFetch>(dialing, headers, verifier);
   auto& running = *fetch;
-  return within(deps.timer, kFetchDeadline, running.run(kj::mv(source)),
+  return within(dialing.timer, kFetchDeadline, running.run(kj::mv(source)),
                 kj::str("no answer within ", kFetchDeadline))
       .attach(kj::mv(fetch));
 }

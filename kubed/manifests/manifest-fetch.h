@@ -1,4 +1,4 @@
-// Fetches an extra manifest: HTTP/1.1, with TLS 1.2 or newer to servers of public CAs. What comes
+// Fetches an extra manifest: HTTP/1.1, with TLS 1.2 or newer to servers of public CAs. The answer
 // is foreign; it is bounded (kMostManifest, kFetchDeadline) and read in manifest-source.h.
 #pragma once
 
@@ -13,10 +13,10 @@ constexpr unsigned kMostManifestRedirects = 5;
 
 using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 
-// The objects as YAML. `headers` go to the host that the URL names, and to no other one.
-// `verifier` says who is trusted, and is asked when a server wants TLS. Rejects with the reason,
-// without the URL.
-kj::Promise<kj::String> fetchManifest(kube::DialDependencies deps, ManifestSource source,
+// Returns the objects as YAML. `headers` are sent to the host that the URL names, and to no other
+// one. `verifier` is called when a server uses TLS. Rejects with an error that does not contain the
+// URL.
+kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 
 }  // namespace talos::kubed

@@ -16,7 +16,7 @@ kj::Vector<ManifestText> texts(std::initializer_list<ManifestText> list) {
 kj::String namesOf(kj::Vector<ManifestText> manifests) {
   auto objects = objectsOf(kj::mv(manifests), "secret");
   kj::Vector<kj::String> names;
-  for (auto& one : objects) names.add(kj::str(one.manifest, " ", one.words()));
+  for (auto& one : objects) names.add(kj::str(one.manifest, " ", one.displayName()));
   return kj::strArray(names, "; ");
 }
 
@@ -53,14 +53,14 @@ TEST(ManifestObjects, TheSecretOfTheTokenIsPutIn) {
 }
 
 TEST(ManifestObjects, WhatIsNoListOfObjectsIsRefusedWithItsId) {
-  auto why = [](kj::StringPtr text) {
+  auto errorOf = [](kj::StringPtr text) {
     auto failed = kj::runCatchingExceptions([&]() { namesOf(texts({{"05-x", text}})); });
     return messageOf(KJ_ASSERT_NONNULL(failed));
   };
-  EXPECT_EQ(why("a: b\n"), "manifest 05-x: not a list of objects"_kj);
-  EXPECT_EQ(why("- {kind: A, apiVersion: v1}\n"),
+  EXPECT_EQ(errorOf("a: b\n"), "manifest 05-x: not a list of objects"_kj);
+  EXPECT_EQ(errorOf("- {kind: A, apiVersion: v1}\n"),
             "manifest 05-x: an object lacks apiVersion, kind or metadata.name"_kj);
-  EXPECT_TRUE(why("- [\n").startsWith("05-x:"));
+  EXPECT_TRUE(errorOf("- [\n").startsWith("05-x:"));
 }
 
 }  // namespace

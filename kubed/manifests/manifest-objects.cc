@@ -12,11 +12,11 @@ namespace {
 
 using kube::Json, kube::textAt;
 
-[[noreturn]] void refuseManifest(kj::StringPtr id, kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, kj::str("manifest ", id, ": ", why));
+[[noreturn]] void refuseManifest(kj::StringPtr id, kj::StringPtr error) {
+  fail(ErrorKind::kInvalidArgument, kj::str("manifest ", id, ": ", error));
 }
 
-// Without what makes it an object nobody could say where it goes.
+// Without these fields the object has no place in the API.
 void requireObject(const ManifestText& from, const Json& object) {
   if (textAt(object, {"apiVersion"}).size() > 0 && textAt(object, {"kind"}).size() > 0 &&
       textAt(object, {"metadata", "name"}).size() > 0) {
@@ -44,7 +44,7 @@ kj::StringPtr ManifestObject::nameSpace() const {
   return given.size() > 0 ? given : "default"_kj;
 }
 
-kj::String ManifestObject::words() const {
+kj::String ManifestObject::displayName() const {
   auto at = kube::readApiVersion(apiVersion());
   return kj::str(at.group, "/", at.version, "/", kind(), "/", name());
 }

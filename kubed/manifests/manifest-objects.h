@@ -9,7 +9,7 @@ namespace talos::kubed {
 struct ManifestText {
   kj::StringPtr id;
   kj::StringPtr objects;  // YAML: a list
-  bool extra = false;     // not of machined: of a URL, or of the config
+  bool extra = false;     // from a URL or from the config, not rendered by machined
   uint64_t version = 0;   // of the resource
 };
 
@@ -20,16 +20,16 @@ struct ManifestObject {
   kj::StringPtr apiVersion() const { return kube::textAt(object, {"apiVersion"}); }
   kj::StringPtr kind() const { return kube::textAt(object, {"kind"}); }
   kj::StringPtr name() const { return kube::textAt(object, {"metadata", "name"}); }
-  // That of its metadata, or `default`.
+  // The namespace of its metadata, or `default`.
   kj::StringPtr nameSpace() const;
   // "apps/v1/DaemonSet/kube-proxy", "/v1/Secret/a": group, version, kind and name.
-  kj::String words() const;
+  kj::String displayName() const;
 };
 
-// By the ids of the manifests; namespaces first, then definitions of custom resources, each by
-// name, then the others as they come. What a manifest hides of a bootstrap token
-// (common/kube/bootstrap-token.h) is `tokenSecret`. InvalidArgument with the id of a manifest that
-// is no list of objects.
+// Ordered by the ids of the manifests; namespaces first, then definitions of custom resources, each
+// by name, then the others in their order. `tokenSecret` replaces the placeholder of the bootstrap
+// token's secret (common/kube/bootstrap-token.h). InvalidArgument with the id of a manifest that is
+// not a list of objects.
 kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::StringPtr tokenSecret);
 
 }  // namespace talos::kubed

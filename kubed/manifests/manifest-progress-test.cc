@@ -40,7 +40,7 @@ TEST(ManifestProgress, WhatIsDoneIsNotLookedAtAgain) {
   EXPECT_EQ(idsOf(progress.due(all, 8, false)), "a b c"_kj);
 }
 
-// Catches: a failure that is told of when its manifest is gone.
+// Catches: a failure that is still reported when its manifest is gone.
 TEST(ManifestProgress, WhatIsGoneIsForgotten) {
   ManifestProgress progress;
   ManifestText all[] = {text("a", 1), text("b", 1)};
@@ -50,8 +50,8 @@ TEST(ManifestProgress, WhatIsGoneIsForgotten) {
   EXPECT_EQ(kj::strArray(progress.applied(kj::arrayPtr(all, 1), true), " "), "a"_kj);
 }
 
-// Catches: a process that is started anew and tells that nothing is applied.
-TEST(ManifestProgress, WhatWasAppliedBeforeIsTold) {
+// Catches: a process that reports nothing as applied after a restart.
+TEST(ManifestProgress, ManifestsAppliedBeforeARestartAreReported) {
   ManifestProgress progress;
   kj::Vector<kj::String> before;
   for (auto id : {"a", "b", "old"}) before.add(kj::str(id));

@@ -47,7 +47,7 @@ void ManifestProgress::note(kj::ArrayPtr<const ManifestText> tried,
   for (auto& one : tried) {
     Outcome outcome{one.version, nullptr};
     for (auto& failed : result.failures) {
-      if (failed.id == one.id) outcome.failure = kj::str(failed.why);
+      if (failed.id == one.id) outcome.failure = kj::str(failed.error);
     }
     outcomes.upsert(kj::str(one.id), kj::mv(outcome),
                     [](Outcome& old, Outcome&& fresh) { old = kj::mv(fresh); });
@@ -74,10 +74,10 @@ kj::Vector<kj::String> ManifestProgress::applied(kj::ArrayPtr<const ManifestText
 kj::String ManifestProgress::failure() const {
   kj::Vector<kj::String> failures;
   for (auto& entry : outcomes) {
-    auto& why = entry.value.failure;
-    if (why.size() == 0) continue;
-    bool named = strstr(why.cStr(), entry.key.cStr()) != nullptr;
-    failures.add(named ? kj::str(why) : kj::str("manifest ", entry.key, ": ", why));
+    auto& error = entry.value.failure;
+    if (error.size() == 0) continue;
+    bool named = strstr(error.cStr(), entry.key.cStr()) != nullptr;
+    failures.add(named ? kj::str(error) : kj::str("manifest ", entry.key, ": ", error));
   }
   return kj::strArray(failures, "; ");
 }

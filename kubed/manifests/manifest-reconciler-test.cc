@@ -8,8 +8,8 @@
 namespace talos::kubed {
 namespace {
 
-// Catches: a kubed that is started anew and tells that nothing is applied.
-TEST(ManifestKeeper, WhatWasAppliedBeforeIsToldWhileItWaits) {
+// Catches: a kubed that reports nothing as applied after a restart.
+TEST(ManifestReconciler, ReportsAppliedManifestsOfAnEarlierProcessWhileItWaits) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   ModelMachined machined(io);
@@ -28,19 +28,19 @@ TEST(ManifestKeeper, WhatWasAppliedBeforeIsToldWhileItWaits) {
   etcd::EtcdClient etcd(*io.lowLevelProvider, timer, tls, Endpoint{Ip::require("127.0.0.1"), 1});
   kj::Function<double()> random = [] { return 0.0; };
   auto make = [](kube::KubeAccess) -> kj::Own<kube::KubeClient> { KJ_UNREACHABLE; };
-  KubernetesBoard board(store, tls, kj::mv(make), changed);
-  ManifestKeeper keeper(KubedWorld{timer, random, store, board, changed}, etcd,
-                        [] { return ""_kj; });
-  auto running = keeper.run().eagerlyEvaluate(nullptr);
+  KubernetesStoreAdapter adapter(store, tls, kj::mv(make), changed);
+  ManifestReconciler reconciler(KubedDependencies{timer, random, store, adapter, changed}, etcd,
+                                [] { return ""_kj; });
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
   auto deadline = timer.now() + 20 * kj::SECONDS;
   while (statuses.puts == 0 && timer.now() < deadline) {
     timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
-  ResourceOf<rpc::ManifestStatusSpec> told(
+  ResourceOf<rpc::ManifestStatusSpec> status(
       KJ_ASSERT_NONNULL(statuses.resources.find("manifests")).get());
-  EXPECT_STREQ("waiting for the certificates of Kubernetes", told.getMessage().cStr());
-  ASSERT_EQ(1u, told.getManifestsApplied().size());
-  EXPECT_STREQ("05-flannel", told.getManifestsApplied()[0].cStr());
+  EXPECT_STREQ("waiting for the certificates of Kubernetes", status.getMessage().cStr());
+  ASSERT_EQ(1u, status.getManifestsApplied().size());
+  EXPECT_STREQ("05-flannel", status.getManifestsApplied()[0].cStr());
 }
 
 }  // namespace

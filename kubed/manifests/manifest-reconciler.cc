@@ -13,37 +13,40 @@ constexpr auto kManifestLease = 60 * kj::SECONDS, kManifestTurn = 2 * kj::MINUTE
 
 }  // namespace
 
-kj::Promise<void> ManifestKeeper::run() {
+kj::Promise<void> ManifestReconciler::run() {
   for (;;) {
-    auto change = world.changed.next();
+    auto change = deps.changed.next();
     kj::Maybe<kj::String> failure;
     co_await pass().catch_([&](kj::Exception&& e) { failure = messageOf(e); });
-    KJ_IF_MAYBE (why, failure) {
-      if (failed != *why) log::error("cannot apply the manifests; retrying", {{"error", *why}});
-      failed = kj::str(*why);
-      co_await tell(kj::mv(*why));
-      auto pause = backoff.next(world.random());
-      change = change.exclusiveJoin(world.timer.afterDelay(pause));
+    KJ_IF_MAYBE (error, failure) {
+      if (failed != *error) {
+        log::error("cannot apply the manifests; retrying", {{"error", *error}});
+      }
+      failed = kj::str(*error);
+      co_await report(kj::mv(*error));
+      auto pause = backoff.next(deps.random());
+      change = change.exclusiveJoin(deps.timer.afterDelay(pause));
     } else {
       failed = nullptr;
       backoff.reset();
       KJ_IF_MAYBE (at, extraRetry) {
-        // One that is over waits for something else, which is told by a change.
-        if (*at > world.timer.now()) change = change.exclusiveJoin(world.timer.atTime(*at));
+        // When the time has passed already, the pass waits for something else, and a change wakes
+        // it.
+        if (*at > deps.timer.now()) change = change.exclusiveJoin(deps.timer.atTime(*at));
       }
     }
     co_await change;
   }
 }
 
-kj::Promise<void> ManifestKeeper::tell(kj::String message) {
+kj::Promise<void> ManifestReconciler::report(kj::String message) {
   if (!recalled) co_await recall().catch_([](kj::Exception&&) {});
-  if (!recalled) co_return;  // machined is away; a snapshot wakes us
-  auto all = world.board.manifests();
-  auto applied = progress.applied(all, world.board.manifestsKnown());
+  if (!recalled) co_return;  // machined does not answer; its next snapshot wakes us
+  auto all = deps.adapter.manifests();
+  auto applied = progress.applied(all, deps.adapter.manifestsKnown());
   auto now = kj::str(message, "\n", kj::strArray(applied, "\n"));
-  if (now == told) co_return;
-  told = kj::mv(now);
+  if (now == lastReported) co_return;
+  lastReported = kj::mv(now);
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = record->initRoot<rpc::ManifestStatusSpec>();
   spec.setMessage(message);
@@ -51,25 +54,27 @@ kj::Promise<void> ManifestKeeper::tell(kj::String message) {
   for (auto i : kj::indices(applied)) ids.set(i, applied[i]);
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kManifestStatusId), kj::mv(record));
-  // It is told with the next change.
-  co_await world.store.replaceAll<rpc::ManifestStatusSpec>(kj::mv(wanted))
-      .catch_([this](kj::Exception&&) { told = nullptr; });
+  // After a failure the next change reports it.
+  co_await deps.store.replaceAll<rpc::ManifestStatusSpec>(kj::mv(wanted))
+      .catch_([this](kj::Exception&&) { lastReported = nullptr; });
 }
 
-kj::Promise<void> ManifestKeeper::pass() {
-  auto client = world.board.client();
+kj::Promise<void> ManifestReconciler::pass() {
+  auto client = deps.adapter.client();
   KJ_SWITCH_ONEOF(client) {
-    KJ_CASE_ONEOF(why, kj::String) {
-      co_return co_await tell(kj::mv(why));
+    KJ_CASE_ONEOF(error, kj::String) {
+      co_return co_await report(kj::mv(error));
     }
     KJ_CASE_ONEOF(kubernetes, kj::Own<SharedKube>) {
-      KJ_IF_MAYBE (why, world.board.obstacle()) co_return co_await tell(kj::mv(*why));
-      if (world.board.manifests().empty()) {
-        co_return co_await tell(kj::str("waiting for manifests"));
+      KJ_IF_MAYBE (obstacle, deps.adapter.obstacle()) {
+        co_return co_await report(kj::mv(*obstacle));
+      }
+      if (deps.adapter.manifests().empty()) {
+        co_return co_await report(kj::str("waiting for manifests"));
       }
       bool again = false;
-      KJ_IF_MAYBE (at, extraRetry) again = world.timer.now() >= *at;
-      auto due = progress.due(world.board.manifests(), world.board.secretsVersion(), again);
+      KJ_IF_MAYBE (at, extraRetry) again = deps.timer.now() >= *at;
+      auto due = progress.due(deps.adapter.manifests(), deps.adapter.secretsVersion(), again);
       if (!due.empty()) {
         // Copies: the store may change meanwhile.
         auto held = KJ_MAP(one, due) {
@@ -82,42 +87,42 @@ kj::Promise<void> ManifestKeeper::pass() {
         extraRetry = nullptr;
       } else if (!due.empty()) {
         if (!again) extraBackoff.reset();
-        extraRetry = world.timer.now() + extraBackoff.next(world.random());
+        extraRetry = deps.timer.now() + extraBackoff.next(deps.random());
       }
-      co_await tellApplied();
+      co_await reportApplied();
     }
   }
 }
 
-bool ManifestKeeper::quiet() const {
+bool ManifestReconciler::quiet() const {
   return failed.size() > 0 || progress.failure().size() > 0;
 }
 
-kj::Promise<void> ManifestKeeper::recall() {
+kj::Promise<void> ManifestReconciler::recall() {
   kj::Vector<kj::String> before;
-  co_await world.store.visit<rpc::ManifestStatusSpec>([&](auto status) {
+  co_await deps.store.visit<rpc::ManifestStatusSpec>([&](auto status) {
     for (auto id : status.getManifestsApplied()) before.add(kj::str(id));
   });
   progress.recall(kj::mv(before));
   recalled = true;
 }
 
-kj::Promise<void> ManifestKeeper::tellApplied() {
-  kj::Vector<kj::String> words;
-  words.add(progress.failure());
-  if (words[0].size() == 0) words[0] = kj::str("applied");
-  if (problem().size() > 0) words.add(kj::str(problem()));
-  return tell(kj::strArray(words, "; "));
+kj::Promise<void> ManifestReconciler::reportApplied() {
+  kj::Vector<kj::String> messages;
+  messages.add(progress.failure());
+  if (messages[0].size() == 0) messages[0] = kj::str("applied");
+  if (problem().size() > 0) messages.add(kj::str(problem()));
+  return report(kj::strArray(messages, "; "));
 }
 
-kj::Promise<void> ManifestKeeper::apply(kj::Own<SharedKube> kubernetes,
-                                        kj::Array<HeldManifest> manifests) {
-  // Whoever cannot reach the API keeps nobody from it.
-  if (!quiet()) co_await tell(kj::str("waiting for the Kubernetes API"));
+kj::Promise<void> ManifestReconciler::apply(kj::Own<SharedKube> kubernetes,
+                                            kj::Array<HeldManifest> manifests) {
+  // A node that cannot reach the API must not hold the mutex.
+  if (!quiet()) co_await report(kj::str("waiting for the Kubernetes API"));
   co_await (**kubernetes).getJson("/version").ignoreResult();
   if (!quiet()) log::info("waiting for mutex");
-  etcd::Mutex mutex(etcd, world.timer,
-                    {kj::str(kMutexPrefix), world.board.hostname(), kManifestLease});
+  etcd::Mutex mutex(etcd, deps.timer,
+                    {kj::str(kMutexPrefix), deps.adapter.hostname(), kManifestLease});
   auto lock = co_await mutex.lock(kManifestTurn, [&](kj::StringPtr other) {
     log::info("another node applies the manifests", {{"node", other}});
   });
@@ -130,17 +135,18 @@ kj::Promise<void> ManifestKeeper::apply(kj::Own<SharedKube> kubernetes,
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
 }
 
-kj::Promise<void> ManifestKeeper::create(SharedKube& kubernetes,
-                                         kj::ArrayPtr<const HeldManifest> manifests) {
-  auto secret = world.board.tokenSecret();
+kj::Promise<void> ManifestReconciler::create(SharedKube& kubernetes,
+                                             kj::ArrayPtr<const HeldManifest> manifests) {
+  auto secret = deps.adapter.tokenSecret();
   if (secret.bytes().size() == 0) {
     fail(ErrorKind::kUnavailable, "waiting for the bootstrap token of the kubelet");
   }
   auto texts = KJ_MAP(one, manifests) {
     return ManifestText{one.id, one.objects, one.extra, one.version};
   };
-  auto result = co_await createManifests(
-      *kubernetes, texts, secret, [](auto& one) { log::info(kj::str("created ", one.words())); });
+  auto result = co_await createManifests(*kubernetes, texts, secret, [](auto& one) {
+    log::info(kj::str("created ", one.displayName()));
+  });
   auto before = progress.failure();
   progress.note(texts, result);
   auto now = progress.failure();

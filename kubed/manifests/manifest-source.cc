@@ -11,8 +11,8 @@ namespace {
 constexpr kj::StringPtr kSha256 = "sha256:"_kj;
 constexpr size_t kIdDigits = 8;
 
-[[noreturn]] void refuseUrl(kj::StringPtr url, kj::StringPtr why) {
-  fail(ErrorKind::kInvalidArgument, kj::str("\"", shownUrl(url), "\" ", why));
+[[noreturn]] void refuseUrl(kj::StringPtr url, kj::StringPtr error) {
+  fail(ErrorKind::kInvalidArgument, kj::str("\"", shownUrl(url), "\" ", error));
 }
 
 bool isDigest(kj::StringPtr hex) {
@@ -128,12 +128,12 @@ ManifestSource redirected(const ManifestSource& from, kj::StringPtr location) {
     url->fragment = nullptr;
     auto source = readPlace(url->toString());
     if (from.secure() && !source.secure()) {
-      refuseUrl(source.shown, "is where the server sends us, from https to http");
+      refuseUrl(source.shown, "is a redirect from https to http");
     }
     source.sha256 = from.sha256.map([](const kj::String& hex) { return kj::str(hex); });
     return source;
   }
-  fail(ErrorKind::kInvalidArgument, "the server sends us to what is not a URL");
+  fail(ErrorKind::kInvalidArgument, "the server redirects to a location that is not a URL");
 }
 
 kj::String readManifest(const ManifestSource& from, kj::ArrayPtr<const char> body) {

@@ -1,4 +1,4 @@
-// Where an extra manifest comes from: an http or https URL, and what is known of its content. Pure.
+// The source of an extra manifest: an http or https URL, and its checksum. Pure.
 #pragma once
 
 #include <kj/compat/url.h>
@@ -11,7 +11,7 @@ constexpr size_t kMostManifest = 4u << 20;
 
 struct ManifestSource {
   kj::Url url;
-  kj::String shown;              // without what may be secret
+  kj::String shown;              // the URL without its secret parts
   kj::Maybe<kj::String> sha256;  // hex, lower case: of ?checksum=sha256:<digits>, which is not sent
 
   kj::String host() const;  // without a port and brackets
@@ -20,22 +20,22 @@ struct ManifestSource {
   kj::String target() const;  // path and query, as they go on the wire
 };
 
-// What may be shown of an address that somebody wrote: without passwords, query and fragment.
+// The URL for messages: without passwords, query and fragment.
 kj::String shownUrl(kj::StringPtr url);
-// "05-https://example.org/a.yaml"; where something is not shown, the first digits of the SHA-256 of
-// the whole URL follow, so that two are not one.
+// "05-https://example.org/a.yaml"; when a part of the URL is hidden, the first digits of the
+// SHA-256 of the whole URL follow, so that two URLs have two ids.
 kj::String manifestId(kj::StringPtr priority, kj::StringPtr url);
 
-// InvalidArgument saying what would be right.
+// InvalidArgument with the valid form.
 ManifestSource readSource(kj::StringPtr url);
-// Where its server sends us on. InvalidArgument when that is no http or https URL, or leads from
+// Follows a redirect. InvalidArgument when the location is not an http or https URL, or leads from
 // https to http.
 ManifestSource redirected(const ManifestSource& from, kj::StringPtr location);
 
-// What was fetched as a list of objects, in YAML. InvalidArgument when the digest is another one,
-// or it is no YAML.
+// Returns the fetched text as a list of objects, in YAML. InvalidArgument when the digest differs
+// or the text is not valid YAML.
 kj::String readManifest(const ManifestSource& from, kj::ArrayPtr<const char> body);
-// The same of a text in the config.
+// The same for a text in the config.
 kj::String readInlineManifest(kj::StringPtr name, kj::StringPtr contents);
 
 }  // namespace talos::kubed

@@ -35,11 +35,11 @@ kj::OneOf<kj::Own<SharedKube>, kj::String> KubeletAccess::client() {
   return kj::str(noClient);
 }
 
-WorkerBoard::WorkerBoard(StoreClient& store, KubeletAccess& access) : access(access) {
+WorkerStoreAdapter::WorkerStoreAdapter(StoreClient& store, KubeletAccess& access) : access(access) {
   nodes = store.watch<rpc::NodeSpecSpec>([&access] { access.changes().raise(); }, kNodeSpecId);
 }
 
-kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> WorkerBoard::node() const {
+kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> WorkerStoreAdapter::node() const {
   return nodes.find(kNodeSpecId);
 }
 

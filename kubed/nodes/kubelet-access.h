@@ -1,8 +1,8 @@
-// The kubelet's own certificate as a way to the API server at the endpoint of the cluster: with it
-// kubed may what the kubelet may. On a worker it has no other.
+// A client of the API server at the endpoint of the cluster with the kubelet's own certificate,
+// hence with the kubelet's rights. On a worker kubed has no other.
 //
-// machined offers it (KubeletClients[kubelet]) while it is needed, and anew when the kubelet has
-// renewed it. Whoever uses the client holds it.
+// machined publishes the certificate (KubeletClients[kubelet]) while it is needed, and again when
+// the kubelet has renewed it. Users of the client hold it by reference count.
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
@@ -15,7 +15,7 @@ class KubeletAccess {
   KubeletAccess(StoreClient& store, SharedKube::Make make);
   KJ_DISALLOW_COPY_AND_MOVE(KubeletAccess);
 
-  // None, with the reason, while there is no certificate.
+  // The error while there is no certificate.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client();
   Signal& changes() { return changed; }
 
@@ -29,12 +29,12 @@ class KubeletAccess {
   void take();
 };
 
-// What a worker's kubed knows of the node's object.
-class WorkerBoard final : public NodeBoard {
+// The inputs of the Node object on a worker.
+class WorkerStoreAdapter final : public NodeStore {
  public:
   // Both outlive it.
-  WorkerBoard(StoreClient& store, KubeletAccess& access);
-  KJ_DISALLOW_COPY_AND_MOVE(WorkerBoard);
+  WorkerStoreAdapter(StoreClient& store, KubeletAccess& access);
+  KJ_DISALLOW_COPY_AND_MOVE(WorkerStoreAdapter);
 
   kj::OneOf<kj::Own<SharedKube>, kj::String> client() override { return access.client(); }
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;

@@ -14,8 +14,8 @@ JoinProgress of(kj::StringPtr status) {
       kj::str(R"({"metadata": {"name": "node-csr-1"}, "status": )", status, "}"), "the test"));
 }
 
-// Catches: a certificate that is there and is not taken; a request that waits for an administrator,
-// who is not told that.
+// Catches: a certificate that is there and is not taken; a message that does not say that the
+// request waits for an administrator.
 TEST(JoinProgress, IsWhatTheRequestSays) {
   EXPECT_EQ("the request node-csr-1 is not approved yet", of("{}").message);
   EXPECT_EQ("the request node-csr-1 is approved and not signed yet",
@@ -69,7 +69,7 @@ struct Joins : public testing::Test {
           timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
     };
   }
-  void wish(uint64_t number, kj::StringPtr request) {
+  void request(uint64_t number, kj::StringPtr request) {
     auto& kind = machined.kind<rpc::KubeletJoinSpec>();
     auto& held = kind.set<rpc::KubeletJoinSpec>("kubelet", "machined", number, [&](auto spec) {
       spec.setNumber(number);
@@ -79,8 +79,8 @@ struct Joins : public testing::Test {
                  held.get());
   }
   std::string pathOf(kj::StringPtr request) { return path + "/" + requestName(request).cStr(); }
-  // "1 waiting why", "1 issued CERT", or nothing.
-  std::string told() {
+  // "1 waiting MESSAGE", "1 issued CERT", or nothing.
+  std::string reported() {
     std::string all;
     for (const auto& entry : machined.kind<rpc::KubeletJoinStatusSpec>().resources) {
       auto spec = ResourceOf<rpc::KubeletJoinStatusSpec>(entry.value.get());
@@ -90,13 +90,13 @@ struct Joins : public testing::Test {
     }
     return all;
   }
-  ::testing::AssertionResult tells(const std::string& wanted) {
+  ::testing::AssertionResult reports(const std::string& wanted) {
     auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (told() != wanted && timer.now() < deadline) {
+    while (reported() != wanted && timer.now() < deadline) {
       timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
     }
-    if (told() == wanted) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << told();
+    if (reported() == wanted) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << reported();
   }
 };
 
@@ -110,22 +110,23 @@ TEST(JoinPause, IsShortAtFirst) {
 }
 
 // Catches: a request in a form that nobody signs, or a second one with each try; a certificate that
-// is asked for again when it is there, or when nobody wishes it.
+// is asked for again when it is there, or when nobody requests it.
 TEST_F(Joins, AsksUntilThereIsACertificate) {
   refusal = 401;
-  JoinKeeper keeper(timer, store, make());
-  auto running = keeper.run().eagerlyEvaluate(nullptr);
+  KubeletJoinReconciler reconciler(timer, store, make());
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
   timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
   EXPECT_EQ(model.asked.size(), 0u);
-  wish(1, "PKCS10");
-  EXPECT_TRUE(tells("1 waiting Kubernetes at model:6443 does not know the bootstrap token yet"));
+  request(1, "PKCS10");
+  EXPECT_TRUE(reports("1 waiting Kubernetes at model:6443 does not know the bootstrap token yet"));
   EXPECT_EQ(askedOf, "lb:7443 abcdef.0123456789abcdef");
   refusal = 403;
-  EXPECT_TRUE(tells(
-      "1 waiting Kubernetes at model:6443 lets nobody with the bootstrap token ask for it yet"));
+  EXPECT_TRUE(
+      reports("1 waiting Kubernetes at model:6443 does not let the bootstrap token create the "
+              "request yet"));
   refusal = 0;
   auto name = std::string(requestName("PKCS10").cStr());
-  EXPECT_TRUE(tells("1 waiting the request " + name + " is not approved yet"));
+  EXPECT_TRUE(reports("1 waiting the request " + name + " is not approved yet"));
   auto object = kube::Json(KJ_ASSERT_NONNULL(model.find(pathOf("PKCS10").c_str())));
   EXPECT_EQ(object["spec"]["request"], "UEtDUzEw");
   EXPECT_EQ(object["spec"]["signerName"], "kubernetes.io/kube-apiserver-client-kubelet");
@@ -133,14 +134,14 @@ TEST_F(Joins, AsksUntilThereIsACertificate) {
             R"(["key encipherment","digital signature","client auth"])");
   object["status"]["certificate"] = "Q0VSVA==";
   model.put(pathOf("PKCS10").c_str(), object);
-  EXPECT_TRUE(tells("1 issued CERT"));
+  EXPECT_TRUE(reports("1 issued CERT"));
   EXPECT_EQ(model.count(), 1u);
   auto asked = model.asked.size();
   timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
   EXPECT_EQ(model.asked.size(), asked);
-  wish(2, "OTHER");
-  EXPECT_TRUE(tells("2 waiting the request " + std::string(requestName("OTHER").cStr()) +
-                    " is not approved yet"));
+  request(2, "OTHER");
+  EXPECT_TRUE(reports("2 waiting the request " + std::string(requestName("OTHER").cStr()) +
+                      " is not approved yet"));
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ constexpr kj::StringPtr kJoinId = "kubelet"_kj;
 constexpr size_t kNameDigits = 32;
 constexpr auto kEagerly = 30 * kj::SECONDS;
 
-// In words that stay the same as long as the reason does.
-kj::String whyNotTaken(kj::StringPtr server, const kj::Exception& e) {
+// The text stays the same as long as the cause does.
+kj::String errorTextOf(kj::StringPtr server, const kj::Exception& e) {
   switch (kindOf(e)) {
     case ErrorKind::kUnauthenticated:
       return kj::str(server, " does not know the bootstrap token yet");
     case ErrorKind::kPermissionDenied:
-      return kj::str(server, " lets nobody with the bootstrap token ask for it yet");
+      return kj::str(server, " does not let the bootstrap token create the request yet");
     default:
       return messageOf(e);
   }
@@ -44,7 +44,7 @@ kube::Json requestObject(kj::StringPtr request) {
           {"spec",
            {{"request", kj::encodeBase64(request.asBytes()).cStr()},
             {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
-            // Those that releases before 1.27 insist on; later ones take them, too.
+            // Releases before 1.27 require all three; later ones accept them, too.
             {"usages", {"key encipherment", "digital signature", "client auth"}}}}};
 }
 
@@ -53,11 +53,11 @@ JoinProgress progressOf(const kube::Json& request) {
   kj::String message = kj::str("the request ", name, " is not approved yet");
   for (auto condition : kube::itemsAt(request, {"status", "conditions"})) {
     auto type = kube::textAt(*condition, {"type"});
-    auto why = kube::textAt(*condition, {"message"});
+    auto error = kube::textAt(*condition, {"message"});
     if (type == "Approved")
       message = kj::str("the request ", name, " is approved and not signed yet");
-    if (type == "Denied") message = kj::str("the request ", name, " was denied: ", why);
-    if (type == "Failed") message = kj::str("the request ", name, " could not be signed: ", why);
+    if (type == "Denied") message = kj::str("the request ", name, " was denied: ", error);
+    if (type == "Failed") message = kj::str("the request ", name, " could not be signed: ", error);
   }
   auto encoded = kube::textAt(request, {"status", "certificate"});
   auto bytes = kj::decodeBase64(encoded);
@@ -65,17 +65,18 @@ JoinProgress progressOf(const kube::Json& request) {
   return {kj::mv(message), kj::heapString(bytes.asChars())};
 }
 
-JoinKeeper::JoinKeeper(kj::Timer& timer, StoreClient& store, SharedKube::Make make)
+KubeletJoinReconciler::KubeletJoinReconciler(kj::Timer& timer, StoreClient& store,
+                                             SharedKube::Make make)
     : timer(timer), store(store), make(kj::mv(make)) {
-  wishes = store.watch<rpc::KubeletJoinSpec>([this] { changed.raise(); }, kJoinId);
+  joins = store.watch<rpc::KubeletJoinSpec>([this] { changed.raise(); }, kJoinId);
   secrets = store.watch<rpc::KubeletSecretsSpec>([this] { takeSecrets(); }, kJoinId);
 }
 
-kj::Maybe<uint64_t> JoinKeeper::wish() const {
-  return wishes.find(kJoinId).map([](auto found) { return found.getNumber(); });
+kj::Maybe<uint64_t> KubeletJoinReconciler::requestedNumber() const {
+  return joins.find(kJoinId).map([](auto found) { return found.getNumber(); });
 }
 
-void JoinKeeper::takeSecrets() {
+void KubeletJoinReconciler::takeSecrets() {
   current = nullptr;
   noClient = kj::str("waiting for the bootstrap token");
   KJ_IF_MAYBE (found, secrets.find(kJoinId)) {
@@ -87,51 +88,51 @@ void JoinKeeper::takeSecrets() {
   }
 }
 
-kj::Promise<void> JoinKeeper::run() {
+kj::Promise<void> KubeletJoinReconciler::run() {
   for (;;) {
     auto change = changed.next();
-    auto wished = wish();
-    KJ_IF_MAYBE (number, wished) {
+    auto requested = requestedNumber();
+    KJ_IF_MAYBE (number, requested) {
       co_await carryOut(*number).exclusiveJoin(replaced(*number));
-      co_await tell(*number, nullptr);
+      co_await report(*number, nullptr);
     } else {
       co_await change;
     }
   }
 }
 
-kj::Promise<void> JoinKeeper::replaced(uint64_t number) {
+kj::Promise<void> KubeletJoinReconciler::replaced(uint64_t number) {
   for (;;) {
     auto change = changed.next();
-    if (wish().orDefault(0) != number) co_return;
+    if (requestedNumber().orDefault(0) != number) co_return;
     co_await change;
   }
 }
 
-// Until it is replaced.
-kj::Promise<void> JoinKeeper::carryOut(uint64_t number) {
+// Until the request is replaced.
+kj::Promise<void> KubeletJoinReconciler::carryOut(uint64_t number) {
   kj::String request;
-  KJ_IF_MAYBE (wished, wishes.find(kJoinId)) request = kj::str(wished->getRequest());
+  KJ_IF_MAYBE (join, joins.find(kJoinId)) request = kj::str(join->getRequest());
   auto pause = kFirstJoinPause;
   auto began = timer.now();
-  kj::String told;
+  kj::String lastReported;
   for (;;) {
     JoinProgress progress;
-    co_await ask(request).then([&](JoinProgress said) { progress = kj::mv(said); },
+    co_await ask(request).then([&](JoinProgress answered) { progress = kj::mv(answered); },
                                [&](kj::Exception&& e) { progress.message = messageOf(e); });
     bool issued = progress.certificate.size() > 0;
-    if (issued || progress.message != told) {
-      co_await tell(number, progress);
+    if (issued || progress.message != lastReported) {
+      co_await report(number, progress);
       pause = kFirstJoinPause;
     }
     if (issued) co_await kj::Promise<void>(kj::NEVER_DONE);
-    told = kj::mv(progress.message);
+    lastReported = kj::mv(progress.message);
     co_await timer.afterDelay(pause);
     pause = nextJoinPause(pause, timer.now() - began);
   }
 }
 
-kj::Promise<JoinProgress> JoinKeeper::ask(kj::StringPtr request) {
+kj::Promise<JoinProgress> KubeletJoinReconciler::ask(kj::StringPtr request) {
   kj::Maybe<kj::Own<SharedKube>> known;
   KJ_IF_MAYBE (c, current) known = kj::addRef(**c);
   if (known == nullptr) co_return JoinProgress{kj::str(noClient), kj::String()};
@@ -150,11 +151,12 @@ kj::Promise<JoinProgress> JoinKeeper::ask(kj::StringPtr request) {
   co_await within(timer, kJoinAnswer, there(),
                   kj::str((*client).name(), ": no answer within ", kJoinAnswer / kj::SECONDS, " s"))
       .then([&](kube::Json object) { progress = progressOf(object); },
-            [&](kj::Exception&& e) { progress.message = whyNotTaken((*client).name(), e); });
+            [&](kj::Exception&& e) { progress.message = errorTextOf((*client).name(), e); });
   co_return kj::mv(progress);
 }
 
-kj::Promise<void> JoinKeeper::tell(uint64_t number, kj::Maybe<const JoinProgress&> progress) {
+kj::Promise<void> KubeletJoinReconciler::report(uint64_t number,
+                                                kj::Maybe<const JoinProgress&> progress) {
   for (;;) {
     StoreClient::Wanted wanted;
     KJ_IF_MAYBE (p, progress) {
@@ -166,14 +168,14 @@ kj::Promise<void> JoinKeeper::tell(uint64_t number, kj::Maybe<const JoinProgress
       spec.setCertificate(p->certificate);
       wanted.insert(kj::str(kJoinId), kj::mv(record));
     }
-    bool told = true;
+    bool stored = true;
     co_await store.replaceAll<rpc::KubeletJoinStatusSpec>(kj::mv(wanted))
         .catch_([&](kj::Exception&& e) {
-          told = false;
-          log::warn("cannot tell how far the kubelet's certificate is; retrying",
+          stored = false;
+          log::warn("cannot store the state of the kubelet's certificate request; retrying",
                     {{"error", messageOf(e)}});
         });
-    if (told) co_return;
+    if (stored) co_return;
     co_await timer.afterDelay(kLongestJoinPause);
   }
 }

@@ -1,14 +1,14 @@
-// Gets the first certificate of the kubelet of this node ("TLS bootstrapping" of Kubernetes'
-// reference): while machined wishes it (KubeletJoins[kubelet], which has the request), the request
-// is brought to the API server at the endpoint of the cluster, with the bootstrap token, and what
-// comes of it is told in KubeletJoinStatuses[kubelet]: what it waits for, and the certificate at
-// last. Who approves and signs it is the controller manager, or an administrator.
+// Gets the first certificate of this node's kubelet ("TLS bootstrapping" in Kubernetes' reference).
+// While machined requests it (KubeletJoins[kubelet], with the certificate request), the request is
+// created on the API server at the endpoint of the cluster, with the bootstrap token.
+// KubeletJoinStatuses[kubelet] says what it waits for, and has the certificate in the end. The
+// controller manager or an administrator approves and signs it.
 //
-// The object is named after the request, so a crash of this program at any line, or an answer that
-// was lost, leaves one request, which the next life finds. One that is gone is created again; one
-// that was denied waits until somebody deletes it. The server is asked again after pauses that
-// double and begin anew when something has changed: up to half a second at first, because a cluster
-// that is just being made answers soon, and later up to kLongestJoinPause.
+// The object is named after the request, so a crash of this program at any line, or a lost answer,
+// leaves one request, which the restarted program finds. A deleted request is created again; a
+// denied one waits until somebody deletes it. The server is polled with pauses that double and
+// restart when the status has changed: at first up to 500 ms, because a cluster that is just being
+// created answers soon, and later up to kLongestJoinPause.
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
@@ -17,12 +17,12 @@ namespace talos::kubed {
 
 constexpr auto kFirstJoinPause = 250 * kj::MILLISECONDS, kLongestJoinPause = 2 * kj::SECONDS,
                kJoinAnswer = 5 * kj::SECONDS;
-// The one after `last`, so long after it was asked first.
+// The pause after `last`, when the first poll was `asking` ago.
 kj::Duration nextJoinPause(kj::Duration last, kj::Duration asking);
 
-// What a CertificateSigningRequest of certificates.k8s.io/v1 says.
+// The state of a CertificateSigningRequest of certificates.k8s.io/v1.
 struct JoinProgress {
-  kj::String message;      // what it waits for; empty with the certificate
+  kj::String message;      // what the request waits for; empty with the certificate
   kj::String certificate;  // PEM; empty: none yet
 };
 JoinProgress progressOf(const kube::Json& request);
@@ -31,11 +31,11 @@ JoinProgress progressOf(const kube::Json& request);
 kj::String requestName(kj::StringPtr request);
 kube::Json requestObject(kj::StringPtr request);
 
-class JoinKeeper {
+class KubeletJoinReconciler {
  public:
   // All outlive it.
-  JoinKeeper(kj::Timer& timer, StoreClient& store, SharedKube::Make make);
-  KJ_DISALLOW_COPY_AND_MOVE(JoinKeeper);
+  KubeletJoinReconciler(kj::Timer& timer, StoreClient& store, SharedKube::Make make);
+  KJ_DISALLOW_COPY_AND_MOVE(KubeletJoinReconciler);
 
   kj::Promise<void> run();  // until dropped
 
@@ -46,16 +46,16 @@ class JoinKeeper {
   Signal changed;
   kj::Maybe<kj::Own<SharedKube>> current;
   kj::String noClient = kj::str("waiting for the bootstrap token");
-  Watched<rpc::KubeletJoinSpec> wishes;
+  Watched<rpc::KubeletJoinSpec> joins;
   Watched<rpc::KubeletSecretsSpec> secrets;
 
-  kj::Maybe<uint64_t> wish() const;
+  kj::Maybe<uint64_t> requestedNumber() const;
   void takeSecrets();
   kj::Promise<void> carryOut(uint64_t number);
   kj::Promise<void> replaced(uint64_t number);
   kj::Promise<JoinProgress> ask(kj::StringPtr request);
-  // None: there is nothing to be told any more.
-  kj::Promise<void> tell(uint64_t number, kj::Maybe<const JoinProgress&> progress);
+  // None: removes the status.
+  kj::Promise<void> report(uint64_t number, kj::Maybe<const JoinProgress&> progress);
 };
 
 }  // namespace talos::kubed

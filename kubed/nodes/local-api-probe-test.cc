@@ -5,16 +5,16 @@
 namespace talos::kubed {
 namespace {
 
-// "+" is a good answer, "-" a failure. The verdict after each.
+// Feeds answers, "+" good and "-" failed, and returns the verdict after each.
 std::string verdicts(ApiVerdict& verdict, const std::string& answers) {
-  std::string said;
+  std::string changes;
   for (char c : answers) {
     kj::Maybe<kj::String> failure;
     if (c == '-') failure = kj::str("500");
     bool changed = verdict.take(kj::mv(failure));
-    said += changed ? (verdict.ready ? 'R' : 'N') : '.';
+    changes += changed ? (verdict.ready ? 'R' : 'N') : '.';
   }
-  return said;
+  return changes;
 }
 
 // Catches: an address that moves with each slow answer, or to and fro with a server that crashes

@@ -14,52 +14,52 @@ constexpr kj::StringPtr kApiId = "kube-apiserver"_kj;
 
 bool ApiVerdict::take(kj::Maybe<kj::String> failure) {
   bool good = failure == nullptr;
-  otherwise = good == ready ? 0 : otherwise + 1;
+  opposite = good == ready ? 0 : opposite + 1;
   bool first = good && !everReady;
-  if (otherwise == 0 || (otherwise < kInARow && !first)) return false;
+  if (opposite == 0 || (opposite < kInARow && !first)) return false;
   ready = good;
   everReady = everReady || good;
-  otherwise = 0;
+  opposite = 0;
   message = kj::mv(failure).orDefault(kj::str());
   return true;
 }
 
-LocalApiKeeper::LocalApiKeeper(kj::Timer& timer, const kj::Clock& clock, StoreClient& store,
-                               KubernetesBoard& board)
-    : timer(timer), clock(clock), store(store), board(board) {
+LocalApiProbe::LocalApiProbe(kj::Timer& timer, const kj::Clock& clock, StoreClient& store,
+                             KubernetesStoreAdapter& adapter)
+    : timer(timer), clock(clock), store(store), adapter(adapter) {
   before = store.watch<rpc::LocalApiStatusSpec>([this] { arrived.raise(); }, kApiId);
 }
 
-kj::Promise<void> LocalApiKeeper::recall() {
+kj::Promise<void> LocalApiProbe::recall() {
   while (!before.synced()) co_await arrived.wait();
-  KJ_IF_MAYBE (told, before.find(kApiId)) {
-    verdict.ready = told->getReady();
-    verdict.everReady = told->getEverReady();
-    verdict.message = kj::str(told->getMessage());
+  KJ_IF_MAYBE (record, before.find(kApiId)) {
+    verdict.ready = record->getReady();
+    verdict.everReady = record->getEverReady();
+    verdict.message = kj::str(record->getMessage());
   }
 }
 
-kj::Promise<void> LocalApiKeeper::run() {
+kj::Promise<void> LocalApiProbe::run() {
   co_await recall();
-  for (bool told = true;;) {
+  for (bool reported = true;;) {
     auto pause = timer.afterDelay(kApiLook);
-    auto failure = co_await look();
+    auto failure = co_await probe();
     if (verdict.take(kj::mv(failure))) {
       since = clock.now();
       if (verdict.ready) log::info("the API server of this node is ready");
       if (!verdict.ready) {
         log::warn("the API server of this node is not ready", {{"error", verdict.message}});
       }
-      told = false;
+      reported = false;
     }
-    if (!told) told = co_await tell();
+    if (!reported) reported = co_await report();
     co_await pause;
   }
 }
 
-kj::Promise<kj::Maybe<kj::String>> LocalApiKeeper::look() {
-  auto client = board.client();
-  KJ_IF_MAYBE (why, client.tryGet<kj::String>()) co_return kj::mv(*why);
+kj::Promise<kj::Maybe<kj::String>> LocalApiProbe::probe() {
+  auto client = adapter.client();
+  KJ_IF_MAYBE (error, client.tryGet<kj::String>()) co_return kj::mv(*error);
   auto kubernetes = kj::mv(client.get<kj::Own<SharedKube>>());
   kj::Maybe<kj::String> failure;
   co_await within(timer, kApiAnswer, (**kubernetes).check("/readyz"),
@@ -68,7 +68,7 @@ kj::Promise<kj::Maybe<kj::String>> LocalApiKeeper::look() {
   co_return failure;
 }
 
-kj::Promise<bool> LocalApiKeeper::tell() {
+kj::Promise<bool> LocalApiProbe::report() {
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = record->initRoot<rpc::LocalApiStatusSpec>();
   spec.setReady(verdict.ready);
@@ -77,12 +77,12 @@ kj::Promise<bool> LocalApiKeeper::tell() {
   spec.setSince(dateText(since));
   StoreClient::Wanted wanted;
   wanted.insert(kj::str(kApiId), kj::mv(record));
-  bool told = true;
+  bool stored = true;
   co_await store.replaceAll<rpc::LocalApiStatusSpec>(kj::mv(wanted)).catch_([&](kj::Exception&& e) {
-    log::warn("cannot tell how the API server is; retrying", {{"error", messageOf(e)}});
-    told = false;
+    log::warn("cannot store the state of the API server; retrying", {{"error", messageOf(e)}});
+    stored = false;
   });
-  co_return told;
+  co_return stored;
 }
 
 }  // namespace talos::kubed

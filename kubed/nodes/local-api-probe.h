@@ -1,11 +1,11 @@
-// Tells whether the API server of this node answers: LocalApiStatuses[kube-apiserver], by which
-// vipd knows whether an address that leads to it is of use here.
+// Probes this node's API server and publishes the verdict: LocalApiStatuses[kube-apiserver]. By it
+// vipd decides whether this node may hold an address that leads to the API server.
 //
-// /readyz is asked at the loopback address every kLook. The verdict changes after kInARow answers
-// of the other kind in a row, so neither a slow moment nor a server that crashes again and again
-// moves an address to and fro; the first answer since the node was started is believed at once.
-// The verdict is a record of machined's store: after a crash of this program it goes on from there,
-// and begins anew with each boot.
+// GET /readyz at the loopback address every kApiLook. The verdict changes after kInARow opposite
+// answers in a row, so neither a slow moment nor a server that crashes again and again moves an
+// address to and fro; the first good answer since the node was started counts at once. The verdict
+// is a record of machined's store: after a crash of this program it continues from there, and
+// starts anew with each boot.
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
@@ -15,25 +15,25 @@ namespace talos::kubed {
 constexpr auto kApiLook = 2 * kj::SECONDS, kApiAnswer = 2 * kj::SECONDS;
 constexpr unsigned kInARow = 5;
 
-// What is known of the server. Pure.
+// The state of the API server by its last answers. Pure.
 class ApiVerdict {
  public:
   bool ready = false, everReady = false;
-  kj::String message = kj::str("it has not answered yet");
+  kj::String message = kj::str("no answer yet");
 
-  // None: it has answered well. Whether the verdict is another one now.
+  // `failure`: of one probe; none: a good answer. Returns true when the verdict changes.
   bool take(kj::Maybe<kj::String> failure);
 
  private:
-  unsigned otherwise = 0;  // answers in a row that are not as the verdict
+  unsigned opposite = 0;  // answers in a row that contradict the verdict
 };
 
-class LocalApiKeeper {
+class LocalApiProbe {
  public:
   // All outlive it. `clock`: the time of day.
-  LocalApiKeeper(kj::Timer& timer, const kj::Clock& clock, StoreClient& store,
-                 KubernetesBoard& board);
-  KJ_DISALLOW_COPY_AND_MOVE(LocalApiKeeper);
+  LocalApiProbe(kj::Timer& timer, const kj::Clock& clock, StoreClient& store,
+                KubernetesStoreAdapter& adapter);
+  KJ_DISALLOW_COPY_AND_MOVE(LocalApiProbe);
 
   kj::Promise<void> run();  // until dropped
 
@@ -41,15 +41,15 @@ class LocalApiKeeper {
   kj::Timer& timer;
   const kj::Clock& clock;
   StoreClient& store;
-  KubernetesBoard& board;
+  KubernetesStoreAdapter& adapter;
   ApiVerdict verdict;
   kj::Date since = kj::UNIX_EPOCH;
   Signal arrived;
-  Watched<rpc::LocalApiStatusSpec> before;  // what an earlier life has told
+  Watched<rpc::LocalApiStatusSpec> before;  // the record of an earlier process
 
   kj::Promise<void> recall();
-  kj::Promise<kj::Maybe<kj::String>> look();
-  kj::Promise<bool> tell();  // false: nobody has heard it
+  kj::Promise<kj::Maybe<kj::String>> probe();
+  kj::Promise<bool> report();  // false: it could not be stored
 };
 
 }  // namespace talos::kubed

@@ -100,7 +100,7 @@ struct Members : public testing::Test {
     far.put(kj::str("/api/v1/nodes/", name),
             kube::readJson(kj::str(R"({"metadata": {"name": ")", name, R"("}})"), "the test"));
   }
-  size_t told() { return machined.kind<rpc::MemberSpec>().resources.size(); }
+  size_t published() { return machined.kind<rpc::MemberSpec>().resources.size(); }
   bool eventually(kj::Function<bool()> condition) {
     auto deadline = timer.now() + 20 * kj::SECONDS;
     while (!condition() && timer.now() < deadline) {
@@ -115,20 +115,20 @@ struct Members : public testing::Test {
 TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
   node("a");
   node("b");
-  KubernetesBoard board(store, etcd, make(), changed);
-  MemberKeeper keeper(KubedWorld{timer, random, store, board, changed});
-  auto running = keeper.run().eagerlyEvaluate(nullptr);
-  EXPECT_TRUE(eventually([&] { return told() == 2; })) << told();
+  KubernetesStoreAdapter adapter(store, etcd, make(), changed);
+  MemberReconciler reconciler({timer, random, store, adapter, changed});
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(eventually([&] { return published() == 2; })) << published();
   far.drop("/api/v1/nodes/b");
-  EXPECT_TRUE(eventually([&] { return told() == 1; })) << told();
+  EXPECT_TRUE(eventually([&] { return published() == 1; })) << published();
   farRefuses = true;
   auto before = far.asked.size() + near.asked.size();
   changed.raise();
   EXPECT_TRUE(eventually([&] { return far.asked.size() + near.asked.size() >= before + 2; }));
-  EXPECT_EQ(told(), 1u);
+  EXPECT_EQ(published(), 1u);
   far.drop("/api/v1/nodes/a");
   farRefuses = false;
-  EXPECT_TRUE(eventually([&] { return told() == 0; })) << told();
+  EXPECT_TRUE(eventually([&] { return published() == 0; })) << published();
 }
 
 }  // namespace

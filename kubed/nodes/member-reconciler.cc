@@ -25,56 +25,40 @@ Member memberOf(const kube::Json& node) {
   return member;
 }
 
-kj::Promise<void> MemberKeeper::run() {
-  return loop.run([this] { return follow(); },
-                  [this](kj::String why) -> kj::Promise<void> {
-                    auto& before = told[far ? 1 : 0];
-                    if (before != why) {
-                      log::warn("cannot tell the nodes of the cluster", {{"error", why}});
-                    }
-                    before = kj::mv(why);
-                    far = !far;
-                    return kj::READY_NOW;
-                  });
-}
-
-kj::Promise<void> MemberKeeper::follow() {
-  auto client = far ? world.board.endpointClient() : world.board.client();
-  if (client.is<kj::String>()) client = world.board.client();
+kj::Promise<kj::Maybe<WatchReconciler::Selection>> MemberReconciler::select() {
+  auto client = useEndpoint ? adapter.endpointClient() : adapter.client();
+  if (client.is<kj::String>()) client = adapter.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
-    auto nodes = kube::coreResource("nodes", "Node", false);
-    WatchLoop::Objects objects{
-        .begin = [this] { known.clear(); },
-        .take = [this](const kube::Json& node, bool deleted) { take(node, deleted); },
-        .publish = [this] { return publish(); },
-        .watched =
-            [this] {
-              for (auto& text : told) text = kj::str();
-            }};
-    co_await loop.watch(**kubernetes, nodes, {}, objects);
+    return kj::Maybe<Selection>(
+        Selection{kj::mv(*kubernetes), kube::coreResource("nodes", "Node", false)});
   }
-  co_await kj::Promise<void>(kj::NEVER_DONE);
+  return kj::Maybe<Selection>(nullptr);
 }
 
-void MemberKeeper::take(const kube::Json& node, bool deleted) {
-  auto name = kj::str(kube::nameOf(node));
-  known.erase(name);
-  if (!deleted) known.insert(kj::mv(name), memberOf(node));
+kj::Maybe<MemberReconciler::Entry> MemberReconciler::entryOf(const kube::Json& node) {
+  return Entry{kj::str(kube::nameOf(node)), memberOf(node)};
 }
 
-kj::Promise<void> MemberKeeper::publish() {
-  StoreClient::Wanted wanted;
-  for (auto& entry : known) {
-    auto record = kj::heap<capnp::MallocMessageBuilder>();
-    auto spec = record->initRoot<rpc::MemberSpec>();
-    spec.setHostname(entry.value.hostname);
-    spec.setMachineType(entry.value.controlPlane ? "controlplane" : "worker");
-    spec.setOperatingSystem(entry.value.operatingSystem);
-    auto addresses = spec.initAddresses(entry.value.addresses.size());
-    for (auto i : kj::indices(entry.value.addresses)) addresses.set(i, entry.value.addresses[i]);
-    wanted.insert(kj::str(entry.key), kj::mv(record));
+void MemberReconciler::fill(const Member& member, rpc::MemberSpec::Builder spec) {
+  spec.setHostname(member.hostname);
+  spec.setMachineType(member.controlPlane ? "controlplane" : "worker");
+  spec.setOperatingSystem(member.operatingSystem);
+  auto addresses = spec.initAddresses(member.addresses.size());
+  for (auto i : kj::indices(member.addresses)) addresses.set(i, member.addresses[i]);
+}
+
+void MemberReconciler::watchStarted() {
+  for (auto& text : logged) text = kj::str();
+}
+
+kj::Promise<void> MemberReconciler::failed(kj::String error) {
+  auto& before = logged[useEndpoint ? 1 : 0];
+  if (before != error) {
+    log::warn("cannot watch the nodes of the cluster; retrying", {{"error", error}});
   }
-  return world.store.replaceAll<rpc::MemberSpec>(kj::mv(wanted));
+  before = kj::mv(error);
+  useEndpoint = !useEndpoint;
+  return kj::READY_NOW;
 }
 
 }  // namespace talos::kubed

@@ -1,9 +1,9 @@
-// Tells which nodes the cluster has, as Kubernetes knows them: Members, one for each node.
+// Publishes the nodes of the cluster as Kubernetes knows them: Members, one for each node.
 //
-// The nodes are watched. While the API is not to be reached what was known last stays, also after
-// a crash of this program: a node does not leave the cluster because nobody can be asked. It is
-// tried again after half a second and then after up to 10 s, by turns at the API server of this
-// node and by the endpoint of the cluster: a node that is to join it has no API server yet.
+// The nodes are watched. While the API cannot be reached the last known members stay, also after a
+// crash of this program: a node does not leave the cluster because nobody can be asked. Retries go
+// by turns to the API server of this node and to the endpoint of the cluster: a node that is
+// joining has no API server yet.
 #pragma once
 
 #include "kubed/nodes/watch-reconciler.h"
@@ -16,27 +16,25 @@ struct Member {
   kj::String operatingSystem;
   kj::Vector<kj::String> addresses;  // internal ones, in the order of the node
 };
-// Of an object of kind Node. What it does not say is empty. Pure.
+// Of an object of kind Node. A field that the object does not have is empty. Pure.
 Member memberOf(const kube::Json& node);
 
-class MemberKeeper {
+class MemberReconciler final : public MirrorReconciler<rpc::MemberSpec, Member> {
  public:
-  explicit MemberKeeper(KubedWorld world)
-      : world(world), loop(world.timer, world.random, world.changed) {}
-  KJ_DISALLOW_COPY_AND_MOVE(MemberKeeper);
-
-  kj::Promise<void> run();  // until dropped
+  explicit MemberReconciler(const KubedDependencies& deps)
+      : MirrorReconciler(deps), adapter(deps.adapter) {}
+  ~MemberReconciler() noexcept(false) = default;
 
  private:
-  KubedWorld world;
-  WatchLoop loop;
-  kj::TreeMap<kj::String, Member> known;  // by name of the node
-  kj::String told[2];                     // why they are not known, by either way
-  bool far = false;                       // asks by the endpoint
+  KubernetesStoreAdapter& adapter;
+  kj::String logged[2];      // the last error logged, of this node's server and of the endpoint
+  bool useEndpoint = false;  // for the next attempt
 
-  kj::Promise<void> follow();  // until what is wanted changes
-  void take(const kube::Json& node, bool deleted);
-  kj::Promise<void> publish();
+  kj::Promise<kj::Maybe<Selection>> select() override;
+  kj::Maybe<Entry> entryOf(const kube::Json& node) override;
+  void fill(const Member& member, rpc::MemberSpec::Builder spec) override;
+  void watchStarted() override;
+  kj::Promise<void> failed(kj::String error) override;
 };
 
 }  // namespace talos::kubed

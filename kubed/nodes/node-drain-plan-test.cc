@@ -35,9 +35,9 @@ TEST(NodeDrainPlan, WhoLeavesAndWhoStays) {
   for (auto& pod : plan.leave) {
     leave.push_back(kj::str(pod.id(), " ", pod.uid, pod.ending ? " ends" : "").cStr());
   }
-  for (auto& pod : plan.stay) stay.push_back(kj::str(pod.id, ": ", pod.why).cStr());
+  for (auto& pod : plan.stay) stay.push_back(kj::str(pod.id, ": ", pod.reason).cStr());
   EXPECT_THAT(leave, ElementsAre("a/web 1", "a/db 6 ends"));
-  EXPECT_THAT(stay, ElementsAre("kube-system/proxy: it is of a DaemonSet",
+  EXPECT_THAT(stay, ElementsAre("kube-system/proxy: it belongs to a DaemonSet",
                                 "a/bare: it has no controller", "a/owned: it has no controller",
                                 "kube-system/api: it is a static pod", ": it has no controller"));
 }

@@ -12,7 +12,7 @@ std::string standard(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-// Of both fields that a cordon changes; null removes.
+// Changes both fields of a cordon; null removes.
 Json cordonPatch(const Json& node, Json annotation, Json unschedulable) {
   auto annotations = Json::object();
   annotations[standard(kCordonedAnnotation)] = kj::mv(annotation);
@@ -21,7 +21,7 @@ Json cordonPatch(const Json& node, Json annotation, Json unschedulable) {
   return {{"metadata", kj::mv(metadata)}, {"spec", {{"unschedulable", kj::mv(unschedulable)}}}};
 }
 
-// The kind of what makes the pod anew; empty: nobody does.
+// The kind of the pod's controller; empty: it has none.
 kj::StringPtr controllerOf(const Json& pod) {
   for (auto owner : kube::itemsAt(pod, {"metadata", "ownerReferences"})) {
     if (kube::flagAt(*owner, {"controller"})) return textAt(*owner, {"kind"});
@@ -29,13 +29,13 @@ kj::StringPtr controllerOf(const Json& pod) {
   return "";
 }
 
-kj::Maybe<kj::StringPtr> whyStays(const Json& pod) {
+kj::Maybe<kj::StringPtr> reasonToStay(const Json& pod) {
   if (kube::find(pod, {"metadata", "annotations", kMirrorAnnotation}) != nullptr) {
     return "it is a static pod"_kj;
   }
   auto controller = controllerOf(pod);
   if (controller.size() == 0) return "it has no controller"_kj;
-  if (controller == "DaemonSet") return "it is of a DaemonSet"_kj;
+  if (controller == "DaemonSet") return "it belongs to a DaemonSet"_kj;
   return nullptr;
 }
 
@@ -58,8 +58,8 @@ kj::Maybe<Json> planUncordon(const Json& node) {
 DrainPlan planDrain(kj::ArrayPtr<const Json> pods) {
   DrainPlan plan;
   for (auto& pod : pods) {
-    KJ_IF_MAYBE (why, whyStays(pod)) {
-      plan.stay.add(StayingPod{kube::nameOf(pod), *why});
+    KJ_IF_MAYBE (reason, reasonToStay(pod)) {
+      plan.stay.add(StayingPod{kube::nameOf(pod), *reason});
       continue;
     }
     plan.leave.add(LeavingPod{kj::str(textAt(pod, {"metadata", "namespace"})),

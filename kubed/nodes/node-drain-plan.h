@@ -1,8 +1,8 @@
-// What a node's way out of service, and back, is made of: which pods are asked to leave, and what
-// is written on the node's object. Pure.
+// Plans a drain: selects the pods to evict and makes the patches that cordon and uncordon the node.
+// Pure.
 //
-// The annotation remembers that it was us who cordoned: a node that somebody else has made
-// unschedulable stays so, and what we cordoned is ours to uncordon, also after a crash.
+// An annotation remembers that we cordoned the node: a node that somebody else has made
+// unschedulable stays so, and we uncordon only what we cordoned, also after a crash.
 #pragma once
 
 #include "common/kube/json.h"
@@ -18,20 +18,20 @@ bool cordonedByUs(const kube::Json& node);
 
 struct LeavingPod {
   kj::String nameSpace, name, uid;
-  bool ending = false;  // by itself: it need not be asked
+  bool ending = false;  // is being deleted already: needs no eviction
 
   kj::String id() const { return kj::str(nameSpace, "/", name); }
 };
 struct StayingPod {
   kj::String id;
-  kj::StringPtr why;
+  kj::StringPtr reason;
 };
 struct DrainPlan {
   kj::Vector<LeavingPod> leave;
   kj::Vector<StayingPod> stay;
 };
-// Of the pods of a node. Those of the kubelet's own files, of a DaemonSet and without a controller
-// stay: they would not be made anew elsewhere.
+// `pods`: of a node. Static pods, pods of a DaemonSet and pods without a controller stay: nothing
+// would create them elsewhere.
 DrainPlan planDrain(kj::ArrayPtr<const kube::Json> pods);
 
 }  // namespace talos::kubed

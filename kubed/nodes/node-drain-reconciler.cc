@@ -7,7 +7,7 @@ namespace talos::kubed {
 namespace {
 
 constexpr kj::StringPtr kDrainId = "node"_kj, kDrainAction = "drain"_kj;
-constexpr auto kTellDrainAgain = 2 * kj::SECONDS;
+constexpr auto kReportAgain = 2 * kj::SECONDS;
 
 template <typename List>
 void setTexts(List out, kj::ArrayPtr<const kj::String> texts) {
@@ -16,23 +16,23 @@ void setTexts(List out, kj::ArrayPtr<const kj::String> texts) {
 
 }  // namespace
 
-NodeDrainKeeper::NodeDrainKeeper(kj::Timer& timer, kj::Function<double()>& random,
-                                 StoreClient& store, KubeletAccess& kubelet)
+NodeDrainReconciler::NodeDrainReconciler(kj::Timer& timer, kj::Function<double()>& random,
+                                         StoreClient& store, KubeletAccess& kubelet)
     : timer(timer),
       store(store),
       drainer(timer, random, KJ_BIND_METHOD(kubelet, client), [this] { progressed.raise(); }) {
-  wishes = store.watch<rpc::NodeDrainSpec>([this] { wished.raise(); }, kDrainId);
+  requests = store.watch<rpc::NodeDrainSpec>([this] { requestChanged.raise(); }, kDrainId);
 }
 
-uint64_t NodeDrainKeeper::wish() const {
-  KJ_IF_MAYBE (found, wishes.find(kDrainId)) return found->getNumber();
+uint64_t NodeDrainReconciler::requestedNumber() const {
+  KJ_IF_MAYBE (found, requests.find(kDrainId)) return found->getNumber();
   return 0;
 }
 
-kj::Promise<void> NodeDrainKeeper::run() {
+kj::Promise<void> NodeDrainReconciler::run() {
   for (;;) {
-    auto change = wished.next();
-    auto number = wish();
+    auto change = requestChanged.next();
+    auto number = requestedNumber();
     if (number != 0 && number != carriedOut) {
       co_await carryOut(number).exclusiveJoin(replaced(number));
     }
@@ -40,35 +40,35 @@ kj::Promise<void> NodeDrainKeeper::run() {
   }
 }
 
-kj::Promise<void> NodeDrainKeeper::replaced(uint64_t number) {
+kj::Promise<void> NodeDrainReconciler::replaced(uint64_t number) {
   for (;;) {
-    auto change = wished.next();
-    if (wish() != number) co_return;
+    auto change = requestChanged.next();
+    if (requestedNumber() != number) co_return;
     co_await change;
   }
 }
 
-kj::Promise<void> NodeDrainKeeper::carryOut(uint64_t number) {
+kj::Promise<void> NodeDrainReconciler::carryOut(uint64_t number) {
   kj::String nodename;
   bool drains = false;
-  KJ_IF_MAYBE (wanted, wishes.find(kDrainId)) {
-    nodename = kj::str(wanted->getNodename());
-    drains = wanted->getAction() == kDrainAction;
+  KJ_IF_MAYBE (request, requests.find(kDrainId)) {
+    nodename = kj::str(request->getNodename());
+    drains = request->getAction() == kDrainAction;
   }
   auto work = drains ? drainer.drain(nodename) : drainer.uncordon(nodename);
-  co_await work.exclusiveJoin(publishAsItGoes(number));
+  co_await work.exclusiveJoin(publishChanges(number));
   co_await publish(number);
   carriedOut = number;
 }
 
-kj::Promise<void> NodeDrainKeeper::publishAsItGoes(uint64_t number) {
+kj::Promise<void> NodeDrainReconciler::publishChanges(uint64_t number) {
   for (;;) {
     co_await progressed.wait();
     co_await publish(number);
   }
 }
 
-kj::Promise<void> NodeDrainKeeper::publish(uint64_t number) {
+kj::Promise<void> NodeDrainReconciler::publish(uint64_t number) {
   for (;;) {
     auto& progress = drainer.progress();
     auto record = kj::heap<capnp::MallocMessageBuilder>();
@@ -80,14 +80,14 @@ kj::Promise<void> NodeDrainKeeper::publish(uint64_t number) {
     spec.setNumber(number);
     StoreClient::Wanted wanted;
     wanted.insert(kj::str(kDrainId), kj::mv(record));
-    bool told = true;
+    bool stored = true;
     co_await store.replaceAll<rpc::NodeDrainStatusSpec>(kj::mv(wanted))
         .catch_([&](kj::Exception&& e) {
-          told = false;
-          log::warn("cannot tell how far the drain is; retrying", {{"error", messageOf(e)}});
+          stored = false;
+          log::warn("cannot store the progress of the drain; retrying", {{"error", messageOf(e)}});
         });
-    if (told) co_return;
-    co_await timer.afterDelay(kTellDrainAgain);
+    if (stored) co_return;
+    co_await timer.afterDelay(kReportAgain);
   }
 }
 

@@ -1,9 +1,10 @@
-// Does what machined wishes of this node in Kubernetes (NodeDrains[node]) and tells how far it is
-// (NodeDrainStatuses[node]), with the client certificate of the kubelet (KubeletClients[kubelet]),
-// so it may no more than the kubelet itself: on a worker it has no other.
+// Carries out machined's requests to drain or uncordon this node (NodeDrains[node]) and publishes
+// the progress (NodeDrainStatuses[node]). It uses the client certificate of the kubelet
+// (KubeletClients[kubelet]), so it has the kubelet's rights only: a worker has no other
+// certificate.
 //
-// A wish is carried out once. One with another number takes the place of what is under way. After a
-// crash the newest wish is carried out again as a whole (node-drainer.h).
+// A request is carried out once. One with another number replaces the running one. After a crash
+// the newest request is carried out again as a whole (node-drainer.h).
 #pragma once
 
 #include "kubed/nodes/kubelet-access.h"
@@ -11,28 +12,28 @@
 
 namespace talos::kubed {
 
-class NodeDrainKeeper {
+class NodeDrainReconciler {
  public:
   // All outlive it.
-  NodeDrainKeeper(kj::Timer& timer, kj::Function<double()>& random, StoreClient& store,
-                  KubeletAccess& kubelet);
-  KJ_DISALLOW_COPY_AND_MOVE(NodeDrainKeeper);
+  NodeDrainReconciler(kj::Timer& timer, kj::Function<double()>& random, StoreClient& store,
+                      KubeletAccess& kubelet);
+  KJ_DISALLOW_COPY_AND_MOVE(NodeDrainReconciler);
 
   kj::Promise<void> run();  // until dropped
 
  private:
   kj::Timer& timer;
   StoreClient& store;
-  Signal wished, progressed;
+  Signal requestChanged, progressed;
   NodeDrainer drainer;
-  uint64_t carriedOut = 0;  // the wish
-  Watched<rpc::NodeDrainSpec> wishes;
+  uint64_t carriedOut = 0;  // the number of the request
+  Watched<rpc::NodeDrainSpec> requests;
 
-  uint64_t wish() const;  // its number; 0: none
+  uint64_t requestedNumber() const;  // 0: none
   kj::Promise<void> carryOut(uint64_t number);
   kj::Promise<void> replaced(uint64_t number);
-  kj::Promise<void> publishAsItGoes(uint64_t number);
-  kj::Promise<void> publish(uint64_t number);  // resolves when it is told
+  kj::Promise<void> publishChanges(uint64_t number);
+  kj::Promise<void> publish(uint64_t number);  // resolves when it is stored
 };
 
 }  // namespace talos::kubed

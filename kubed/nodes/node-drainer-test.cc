@@ -125,7 +125,7 @@ TEST_F(NodeDrainerTest, TheWholeDrainHasAnEnd) {
   addPod("one", "1");
   refuseEvictions(429, "no");
   auto drain = drainer.drain("w");
-  advance(timer, scope, kDrainPatience - 1 * kj::SECONDS);
+  advance(timer, scope, kDrainTimeout - 1 * kj::SECONDS);
   EXPECT_FALSE(drain.poll(scope));
   advance(timer, scope, 1 * kj::SECONDS);
   drain.wait(scope);
@@ -141,7 +141,7 @@ TEST_F(NodeDrainerTest, WhatFailsIsAWarning) {
   addPod("hangs", "1");
   auto drain = drainer.drain("w");
   EXPECT_FALSE(drain.poll(scope));
-  advance(timer, scope, kGonePatience + kGoneLook);
+  advance(timer, scope, kGoneTimeout + kGoneLook);
   drain.wait(scope);
   EXPECT_EQ(state(), "done");
   ASSERT_THAT(drainer.progress().warnings, SizeIs(1));
@@ -169,7 +169,7 @@ TEST_F(NodeDrainerTest, AServerThatDoesNotAnswerHasItsTime) {
 
   hasClient = false;
   auto again = drainer.drain("w");
-  advance(timer, scope, kCordonPatience);
+  advance(timer, scope, kCordonTimeout);
   again.wait(scope);
   EXPECT_EQ(state(), "failed");
   EXPECT_STREQ(drainer.progress().message.cStr(), "waiting for the certificate");

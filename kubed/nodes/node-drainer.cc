@@ -19,7 +19,7 @@ kube::Resource drainedPods() {
   return kube::coreResource("pods", "Pod");
 }
 
-// Whether there is no such pod any more.
+// True when the pod no longer exists.
 kj::Promise<bool> isGone(SharedKube& kubernetes, const LeavingPod& pod) {
   bool gone = false;
   co_await (*kubernetes)
@@ -34,24 +34,24 @@ kj::Promise<bool> isGone(SharedKube& kubernetes, const LeavingPod& pod) {
 
 }  // namespace
 
-void NodeDrainer::tell(kj::StringPtr state, kj::String message) {
-  now.state = state;
-  now.message = kj::mv(message);
+void NodeDrainer::report(kj::StringPtr state, kj::String message) {
+  current.state = state;
+  current.message = kj::mv(message);
   changed();
 }
 
 void NodeDrainer::warn(kj::String line) {
-  log::warn("draining the node", {{"error", line}});
-  now.warnings.add(kj::mv(line));
+  log::warn("cannot evict a pod", {{"error", line}});
+  current.warnings.add(kj::mv(line));
   changed();
 }
 
-void NodeDrainer::left(kj::StringPtr id) {
+void NodeDrainer::removePod(kj::StringPtr id) {
   kj::Vector<kj::String> rest;
-  for (auto& pod : now.pods) {
+  for (auto& pod : current.pods) {
     if (pod != id) rest.add(kj::mv(pod));
   }
-  now.pods = kj::mv(rest);
+  current.pods = kj::mv(rest);
   changed();
 }
 
@@ -61,15 +61,15 @@ kj::Own<SharedKube> NodeDrainer::requireClient() {
   fail(ErrorKind::kUnavailable, found.get<kj::String>());
 }
 
-// Until it works, at most for kCordonPatience.
-kj::Promise<void> NodeDrainer::insist(kj::Function<kj::Promise<void>()> attempt) {
+// Retries until it succeeds, at most for kCordonTimeout.
+kj::Promise<void> NodeDrainer::retry(kj::Function<kj::Promise<void>()> attempt) {
   Backoff backoff(kRetryPace);
-  auto end = timer.now() + kCordonPatience;
+  auto end = timer.now() + kCordonTimeout;
   for (;;) {
     kj::Maybe<kj::Exception> wrong;
     auto tried =
         within(timer, kj::max(end - timer.now(), 0 * kj::SECONDS), kj::evalNow(attempt),
-               kj::str("Kubernetes did not do it within ", kCordonPatience / kj::SECONDS, " s"));
+               kj::str("no answer from Kubernetes within ", kCordonTimeout / kj::SECONDS, " s"));
     co_await tried.catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
     KJ_IF_MAYBE (e, wrong) {
       auto kind = kindOf(*e);
@@ -96,56 +96,58 @@ kj::Promise<void> NodeDrainer::cordon(kj::StringPtr nodename) {
 }
 
 kj::Promise<void> NodeDrainer::drain(kj::StringPtr nodename) {
-  now = DrainProgress();
-  tell("cordoning", kj::str("cordoning the node"));
+  current = DrainProgress();
+  report("cordoning", kj::str("cordoning the node"));
   kj::Maybe<kj::Exception> wrong;
-  co_await insist([this, nodename]() { return cordon(nodename); })
+  co_await retry([this, nodename]() { return cordon(nodename); })
       .then([&]() {
         return within(
-            timer, kDrainPatience,
+            timer, kDrainTimeout,
             kj::evalNow([&]() { return evictAll(requireClient(), nodename); }),
-            kj::str("not all pods have left within ", kDrainPatience / kj::MINUTES, " minutes"));
+            kj::str("not all pods have left within ", kDrainTimeout / kj::MINUTES, " minutes"));
       })
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
-    log::warn("the node is not drained", {{"node", nodename}, {"error", messageOf(*e)}});
-    tell("failed", messageOf(*e));
+    log::warn("cannot drain the node", {{"node", nodename}, {"error", messageOf(*e)}});
+    report("failed", messageOf(*e));
   } else {
-    tell("done", now.warnings.empty() ? kj::str("drained")
-                                      : kj::str("drained but for ", now.pods.size(), " pods"));
+    report("done", current.warnings.empty()
+                       ? kj::str("drained")
+                       : kj::str("drained but for ", current.pods.size(), " pods"));
   }
 }
 
 kj::Promise<void> NodeDrainer::evictAll(kj::Own<SharedKube> kubernetes, kj::StringPtr nodename) {
-  tell("draining", kj::str("reading the pods of the node"));
+  report("draining", kj::str("reading the pods of the node"));
   kube::KubeClient::Listed pods;
-  co_await insist([&]() {
-    auto here = kj::str("spec.nodeName=", nodename);
+  co_await retry([&]() {
+    auto field = kj::str("spec.nodeName=", nodename);
     return (**kubernetes)
-        .list(drainedPods(), "", {.labels = "", .fields = here})
+        .list(drainedPods(), "", {.labels = "", .fields = field})
         .then([&](kube::KubeClient::Listed listed) { pods = kj::mv(listed); });
   });
   auto plan = planDrain(pods.items);
-  for (auto& pod : plan.stay) log::info("stays", {{"pod", pod.id}, {"message", pod.why}});
+  for (auto& pod : plan.stay)
+    log::info("the pod stays", {{"pod", pod.id}, {"message", pod.reason}});
   kj::Vector<kj::Promise<void>> leaving;
-  for (auto& pod : plan.leave) now.pods.add(pod.id());
-  tell("draining", kj::str(plan.leave.size(), " pods are to leave"));
+  for (auto& pod : plan.leave) current.pods.add(pod.id());
+  report("draining", kj::str(plan.leave.size(), " pods are to leave"));
   for (auto& pod : plan.leave) {
-    leaving.add(leave(*kubernetes, pod).catch_([this, &pod](kj::Exception&& e) {
+    leaving.add(evict(*kubernetes, pod).catch_([this, &pod](kj::Exception&& e) {
       warn(kj::str("pod ", pod.id(), ": ", messageOf(e)));
     }));
   }
   co_await kj::joinPromises(leaving.releaseAsArray());
 }
 
-kj::Promise<void> NodeDrainer::leave(SharedKube& kubernetes, const LeavingPod& pod) {
-  bool stays = pod.ending || co_await askToLeave(kubernetes, pod);
-  if (stays) co_await awaitGone(kubernetes, pod);
-  left(pod.id());
+kj::Promise<void> NodeDrainer::evict(SharedKube& kubernetes, const LeavingPod& pod) {
+  bool ending = pod.ending || co_await requestEviction(kubernetes, pod);
+  if (ending) co_await awaitGone(kubernetes, pod);
+  removePod(pod.id());
 }
 
-// False: it is gone already.
-kj::Promise<bool> NodeDrainer::askToLeave(SharedKube& kubernetes, const LeavingPod& pod) {
+// False: the pod no longer exists.
+kj::Promise<bool> NodeDrainer::requestEviction(SharedKube& kubernetes, const LeavingPod& pod) {
   using Outcome = kube::KubeClient::Eviction::Outcome;
   for (unsigned failures = 0;;) {
     kj::Maybe<kube::KubeClient::Eviction> answer;
@@ -161,7 +163,7 @@ kj::Promise<bool> NodeDrainer::askToLeave(SharedKube& kubernetes, const LeavingP
     } else KJ_IF_MAYBE (got, answer) {
       if (got->outcome == Outcome::kGoing) co_return true;
       if (got->outcome == Outcome::kGone) co_return false;
-      if (now.message != got->message) tell("draining", kj::mv(got->message));
+      if (current.message != got->message) report("draining", kj::mv(got->message));
     }
     co_await timer.afterDelay(kEvictionPause);
     if (co_await isGone(kubernetes, pod)) co_return false;
@@ -169,48 +171,48 @@ kj::Promise<bool> NodeDrainer::askToLeave(SharedKube& kubernetes, const LeavingP
 }
 
 kj::Promise<void> NodeDrainer::awaitGone(SharedKube& kubernetes, const LeavingPod& pod) {
-  auto end = timer.now() + kGonePatience;
+  auto end = timer.now() + kGoneTimeout;
   for (;;) {
     if (co_await isGone(kubernetes, pod)) co_return;
     if (timer.now() >= end) {
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str("has not ended within ", kGonePatience / kj::SECONDS, " s"));
+           kj::str("has not ended within ", kGoneTimeout / kj::SECONDS, " s"));
     }
     co_await timer.afterDelay(kGoneLook);
   }
 }
 
 kj::Promise<void> NodeDrainer::uncordon(kj::StringPtr nodename) {
-  now = DrainProgress();
-  tell("uncordoning", kj::str("waiting until the node is Ready"));
+  current = DrainProgress();
+  report("uncordoning", kj::str("waiting until the node is Ready"));
   Backoff backoff(kRetryPace);
   for (;;) {
     bool done = false;
     co_await kj::evalNow([&]() { return uncordonIfReady(nodename); })
         .then([&](bool result) { done = result; },
-              [&](kj::Exception&& e) { tell("uncordoning", messageOf(e)); });
+              [&](kj::Exception&& e) { report("uncordoning", messageOf(e)); });
     if (done) co_return;
     co_await timer.afterDelay(backoff.next(random()));
   }
 }
 
-// False: to be tried again.
+// False: retry later.
 kj::Promise<bool> NodeDrainer::uncordonIfReady(kj::StringPtr nodename) {
   auto kubernetes = requireClient();
   auto node = co_await (**kubernetes).get(drainedNodes(), "", nodename);
   auto plan = planUncordon(node);
   KJ_IF_MAYBE (patch, plan) {
     if (!stateOf(node).ready) {
-      tell("uncordoning", kj::str("waiting until the node is Ready"));
+      report("uncordoning", kj::str("waiting until the node is Ready"));
       co_return false;
     }
     co_await (**kubernetes)
         .patch(kube::Patch::kMerge, drainedNodes(), "", nodename, *patch, kFieldManager)
         .ignoreResult();
     log::info("uncordoned", {{"node", nodename}});
-    tell("done", kj::str("uncordoned"));
+    report("done", kj::str("uncordoned"));
   } else {
-    tell("done", kj::str("the node was not cordoned by a drain"));
+    report("done", kj::str("the node was not cordoned by a drain"));
   }
   co_return true;
 }

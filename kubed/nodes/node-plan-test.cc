@@ -42,7 +42,7 @@ kj::String planned(Wanted& wanted, const kube::Json& node) {
   return kj::str("nothing");
 }
 
-// What a plan makes of the node; then nothing is left to do.
+// Applies a plan to the node; then a second plan is empty.
 kube::Json applied(Wanted& wanted, kube::Json node) {
   auto plan = planNode(wanted.spec, node);
   KJ_IF_MAYBE (patch, plan) node.merge_patch(*patch);

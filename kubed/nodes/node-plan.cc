@@ -14,7 +14,7 @@ std::string toStd(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-// The keys that an annotation remembers.
+// The keys in an annotation.
 Json rememberedKeys(const Json& node, kj::StringPtr annotation) {
   auto text = textAt(node, {"metadata", "annotations", annotation});
   auto keys = Json::parse(text.begin(), text.end(), nullptr, false);
@@ -55,7 +55,7 @@ Json labelChanges(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return changes;
 }
 
-// Of "value:Effect", or ":Effect".
+// Parses "value:Effect", or ":Effect".
 Json taintOf(kj::StringPtr key, kj::StringPtr text) {
   Json taint{{"key", toStd(key)}};
   auto effect = text;
@@ -109,7 +109,7 @@ Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return all;
 }
 
-// Of a worker, those too that it cannot remove: they are still there.
+// On a worker also those that it cannot remove: they are still there.
 Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   auto keys = keysOf(wanted.getTaints());
   if (wanted.getControlPlane()) return keys;
@@ -124,7 +124,7 @@ Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return keys;
 }
 
-// As kubectl taint takes it.
+// In the syntax of kubectl taint.
 kj::String writtenTaint(const Json& taint, kj::StringPtr end) {
   auto value = textAt(taint, {"value"});
   return kj::str(textAt(taint, {"key"}), value.size() > 0 ? "=" : "", value, ":",

@@ -1,10 +1,10 @@
-// What is to change of this node's object in Kubernetes: labels and taints. Pure.
+// Plans changes of this node's object in Kubernetes: labels and taints. Pure.
 //
-// Those that the config wants are kept as it has them; of those that it does not want any more only
-// ours are removed: their keys are remembered in two annotations. Everybody else's are left.
+// Labels and taints of the config are kept as it has them; when the config no longer has one, it is
+// removed only if it was ours: two annotations remember our keys. All others are left.
 //
-// A worker acts with its kubelet's certificate, which may not change its taints (NodeRestriction of
-// Kubernetes): it has those with which it has joined, and others are for an administrator.
+// A worker uses its kubelet's certificate, which may not change its taints (NodeRestriction of
+// Kubernetes): it keeps the taints with which it joined, and an administrator changes them.
 #pragma once
 
 #include "common/kube/json.h"
@@ -15,11 +15,11 @@ namespace talos::kubed {
 constexpr kj::StringPtr kOwnedLabels = "talos.dev/owned-labels"_kj;
 constexpr kj::StringPtr kOwnedTaints = "talos.dev/owned-taints"_kj;
 
-// A merge patch, with the version that it was computed from; none: the object is as it is wanted.
+// A merge patch, with the version that it was computed from; none: the object is as wanted.
 // FailedPrecondition while the kubelet has not labelled it yet.
 kj::Maybe<kube::Json> planNode(rpc::NodeSpecSpec::Reader wanted, const kube::Json& node);
 
-// How an administrator makes what this node may not: empty when there is nothing.
+// The command with which an administrator makes the changes that this node may not; empty: none.
 kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const kube::Json& node);
 
 struct NodeState {

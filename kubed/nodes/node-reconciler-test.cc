@@ -63,7 +63,7 @@ struct WorkerNode : public testing::Test {
   std::string label(kj::StringPtr key) {
     return kube::textAt(KJ_ASSERT_NONNULL(model.find(kNode)), {"metadata", "labels", key}).cStr();
   }
-  std::string told() {
+  std::string reported() {
     KJ_IF_MAYBE (found, machined.kind<rpc::NodeStatusSpec>().resources.find("node")) {
       ResourceOf<rpc::NodeStatusSpec> status(found->get());
       return kj::str(status.getApplied() ? "applied" : "", status.getMessage()).cStr();
@@ -90,29 +90,30 @@ TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
     return kj::heap<kube::KubeClient>(
         timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
   });
-  WorkerBoard board(store, access);
-  NodeKeeper keeper({timer, random, store, board, access.changes()});
-  auto running = keeper.run().eagerlyEvaluate(nullptr);
-  EXPECT_TRUE(eventually([&] { return told() == "waiting for the certificate of the kubelet"; }))
-      << told();
+  WorkerStoreAdapter adapter(store, access);
+  NodeReconciler reconciler({timer, random, store, adapter, access.changes()});
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(eventually([&] {
+    return reported() == "waiting for the certificate of the kubelet";
+  })) << reported();
   EXPECT_EQ(made, 0u);
 
   offerCertificate();
-  EXPECT_TRUE(eventually([&] { return label("disk") == "slow"; })) << told();
+  EXPECT_TRUE(eventually([&] { return label("disk") == "slow"; })) << reported();
   EXPECT_EQ(label("other"), "x");
   EXPECT_TRUE(eventually([&] {
-    return told() ==
+    return reported() ==
            "a worker may not change its own taints: kubectl taint --overwrite nodes w "
            "gpu:NoSchedule";
-  })) << told();
+  })) << reported();
   for (auto& asked : model.asked) {
     if (asked.method != "PATCH") continue;
     EXPECT_TRUE(kube::find(asked.body, {"spec"}) == nullptr);
   }
 
   want(2, "disk", "fast");
-  EXPECT_TRUE(eventually([&] { return label("disk") == "fast"; })) << told();
-  EXPECT_TRUE(eventually([&] { return told() == "applied"; })) << told();
+  EXPECT_TRUE(eventually([&] { return label("disk") == "fast"; })) << reported();
+  EXPECT_TRUE(eventually([&] { return reported() == "applied"; })) << reported();
 }
 
 }  // namespace

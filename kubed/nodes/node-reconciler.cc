@@ -16,91 +16,79 @@ kube::Resource nodeResource() {
 
 }  // namespace
 
-kj::Promise<void> NodeKeeper::run() {
-  return loop.run([this] { return follow(); },
-                  [this](kj::String why) {
-                    if (told.message != why) {
-                      log::warn("the node is not as it is wanted yet; retrying", {{"error", why}});
-                    }
-                    return tell(false, kj::mv(why));
-                  });
-}
-
-kj::Promise<void> NodeKeeper::follow() {
+kj::Promise<kj::Maybe<WatchReconciler::Selection>> NodeReconciler::select() {
+  kubernetes = nullptr;
   kj::String nodename;
-  KJ_IF_MAYBE (wanted, world.board.node()) nodename = kj::str(wanted->getNodename());
-  told.nodename = kj::str(nodename);
-  auto client = world.board.client();
+  KJ_IF_MAYBE (spec, deps.adapter.node()) nodename = kj::str(spec->getNodename());
+  status.nodename = kj::str(nodename);
+  auto client = deps.adapter.client();
   KJ_SWITCH_ONEOF(client) {
-    KJ_CASE_ONEOF(why, kj::String) {
-      co_await tell(false, kj::mv(why));
+    KJ_CASE_ONEOF(error, kj::String) {
+      co_await report(false, kj::mv(error));
     }
-    KJ_CASE_ONEOF(kubernetes, kj::Own<SharedKube>) {
+    KJ_CASE_ONEOF(found, kj::Own<SharedKube>) {
       if (nodename.size() > 0) {
-        co_await watch(*kubernetes, nodename);
+        kubernetes = kj::addRef(*found);
+        co_return Selection{kj::mv(found), nodeResource(), kj::str("metadata.name=", nodename)};
       }
-      co_await tell(false, kj::str("waiting for the name of the node"));
+      co_await report(false, kj::str("waiting for the name of the node"));
     }
   }
-  co_await kj::Promise<void>(kj::NEVER_DONE);
+  co_return nullptr;
 }
 
-kj::Promise<void> NodeKeeper::watch(SharedKube& kubernetes, kj::StringPtr nodename) {
-  auto field = kj::str("metadata.name=", nodename);
-  kj::Maybe<kube::Json> node;
-  WatchLoop::Objects objects{.begin = [&] { node = nullptr; },
-                             .take =
-                                 [&](const kube::Json& seen, bool deleted) {
-                                   node = nullptr;
-                                   if (!deleted) node = seen;
-                                 },
-                             .publish = [&]() -> kj::Promise<void> {
-                               KJ_IF_MAYBE (it, node) return adjust(kubernetes, *it);
-                               fail(ErrorKind::kNotFound,
-                                    kj::str("waiting until the kubelet has registered ", nodename));
-                             },
-                             .watched = [] {}};
-  co_await loop.watch(kubernetes, nodeResource(), {.labels = "", .fields = field}, objects);
+void NodeReconciler::take(const kube::Json& object, bool deleted) {
+  node = nullptr;
+  if (!deleted) node = object;
 }
 
-kj::Promise<void> NodeKeeper::adjust(SharedKube& kubernetes, const kube::Json& node) {
-  auto wanted = world.board.node();
+kj::Promise<void> NodeReconciler::publish() {
+  KJ_IF_MAYBE (object, node) return adjust(*object);
+  fail(ErrorKind::kNotFound, kj::str("waiting until the kubelet has registered ", status.nodename));
+}
+
+kj::Promise<void> NodeReconciler::failed(kj::String error) {
+  if (status.message != error) {
+    log::warn("cannot update the Node object; retrying", {{"error", error}});
+  }
+  return report(false, kj::mv(error));
+}
+
+kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
+  auto wanted = deps.adapter.node();
   KJ_IF_MAYBE (spec, wanted) {
-    told.state = stateOf(node);
-    auto plan = planNode(*spec, node);
+    status.state = stateOf(object);
+    auto plan = planNode(*spec, object);
     KJ_IF_MAYBE (patch, plan) {
-      auto name = kj::str(kube::textAt(node, {"metadata", "name"}));
-      co_await (*kubernetes)
+      auto name = kj::str(kube::textAt(object, {"metadata", "name"}));
+      co_await (**kubernetes)
           .patch(kube::Patch::kMerge, nodeResource(), "", name, *patch, kFieldManager)
           .ignoreResult();
       log::info("adjusted labels and taints", {{"node", name}});
-      // Somebody who wants it otherwise is not answered at once.
-      co_await world.timer.afterDelay(kBetweenPatches);
+      // Bounds the rate when somebody else keeps undoing the change.
+      co_await deps.timer.afterDelay(kBetweenPatches);
     }
-    auto left = leftToOthers(*spec, node);
+    auto left = leftToOthers(*spec, object);
     bool applied = left.size() == 0;
-    co_await tell(applied, kj::mv(left));
+    co_await report(applied, kj::mv(left));
   }
 }
 
-kj::Promise<void> NodeKeeper::tell(bool applied, kj::String message) {
-  told.applied = applied;
-  told.message = kj::mv(message);
-  if (!applied) told.state.ready = false;
-  co_await publish().catch_([](kj::Exception&&) {});  // told with the next change
-}
-
-kj::Promise<void> NodeKeeper::publish() {
+// A status that cannot be stored is stored with the next change.
+kj::Promise<void> NodeReconciler::report(bool applied, kj::String message) {
+  status.applied = applied;
+  status.message = kj::mv(message);
+  if (!applied) status.state.ready = false;
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = record->initRoot<rpc::NodeStatusSpec>();
-  spec.setNodename(told.nodename);
-  spec.setReady(told.state.ready);
-  spec.setUnschedulable(told.state.unschedulable);
-  spec.setApplied(told.applied);
-  spec.setMessage(told.message);
-  StoreClient::Wanted wanted;
-  wanted.insert(kj::str(kNodeStatusId), kj::mv(record));
-  return world.store.replaceAll<rpc::NodeStatusSpec>(kj::mv(wanted));
+  spec.setNodename(status.nodename);
+  spec.setReady(status.state.ready);
+  spec.setUnschedulable(status.state.unschedulable);
+  spec.setApplied(status.applied);
+  spec.setMessage(status.message);
+  StoreClient::Wanted records;
+  records.insert(kj::str(kNodeStatusId), kj::mv(record));
+  return deps.store.replaceAll<rpc::NodeStatusSpec>(kj::mv(records)).catch_([](kj::Exception&&) {});
 }
 
 }  // namespace talos::kubed

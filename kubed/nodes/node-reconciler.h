@@ -1,10 +1,10 @@
-// Keeps this node's object in Kubernetes as the config wants it (node-plan.h), and tells how the
-// node is there: NodeStatuses[node].
+// Keeps this node's object in Kubernetes as the config wants it (node-plan.h), and publishes the
+// state of the node there: NodeStatuses[node].
 //
-// The object is watched, so what somebody else changes of ours is made good at once. What this node
-// has no right to change is told instead. While the API is not to be reached, or there is no such
-// object yet, it is tried again, after half a second and then after up to 10 s. Nothing is kept:
-// after a crash the object is read anew.
+// The object is watched, so a change of our labels and taints by somebody else is corrected at
+// once. What this node has no right to change is in the status's message. While the API cannot be
+// reached, or the kubelet has not registered the node, it retries, after 500 ms and then after up
+// to 10 s. Nothing is kept: after a crash the object is read anew.
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
@@ -13,41 +13,39 @@
 
 namespace talos::kubed {
 
-// All outlive who uses them.
-struct NodeWorld {
-  kj::Timer& timer;
-  kj::Function<double()>& random;  // in [0,1)
-  StoreClient& store;
-  NodeBoard& board;
-  Signal& changed;  // of the board
-};
-
-class NodeKeeper {
+class NodeReconciler final : public WatchReconciler {
  public:
-  explicit NodeKeeper(NodeWorld world)
-      : world(world), loop(world.timer, world.random, world.changed) {}
-  KJ_DISALLOW_COPY_AND_MOVE(NodeKeeper);
-
-  kj::Promise<void> run();  // until dropped
+  // All outlive it.
+  struct Dependencies {
+    kj::Timer& timer;
+    kj::Function<double()>& random;  // in [0,1)
+    StoreClient& store;
+    NodeStore& adapter;
+    Signal& changed;  // of the adapter
+  };
+  explicit NodeReconciler(Dependencies deps)
+      : WatchReconciler(deps.timer, deps.random, deps.changed), deps(deps) {}
+  ~NodeReconciler() noexcept(false) = default;
 
  private:
-  // What is told of the node.
-  struct Told {
+  struct Status {
     kj::String nodename;
     NodeState state;
     bool applied = false;
     kj::String message;
   };
-  NodeWorld world;
-  WatchLoop loop;
-  Told told;
+  Dependencies deps;
+  Status status;
+  kj::Own<SharedKube> kubernetes;  // that is watched
+  kj::Maybe<kube::Json> node;
 
-  // Until what is wanted changes.
-  kj::Promise<void> follow();
-  kj::Promise<void> watch(SharedKube& kubernetes, kj::StringPtr nodename);
-  kj::Promise<void> adjust(SharedKube& kubernetes, const kube::Json& node);
-  kj::Promise<void> tell(bool applied, kj::String message);
-  kj::Promise<void> publish();
+  kj::Promise<kj::Maybe<Selection>> select() override;
+  void startList() override { node = nullptr; }
+  void take(const kube::Json& object, bool deleted) override;
+  kj::Promise<void> publish() override;
+  kj::Promise<void> failed(kj::String error) override;
+  kj::Promise<void> adjust(const kube::Json& object);
+  kj::Promise<void> report(bool applied, kj::String message);
 };
 
 }  // namespace talos::kubed

@@ -52,7 +52,7 @@ TEST(StaticPodStatuses, AreUnknownWhileNobodyAnswers) {
   }
 }
 
-// Catches: a kubed that is started anew without an API server, and tells that there are no pods.
+// Catches: a kubed that reports no pods after a restart without an API server.
 TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -88,17 +88,18 @@ TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
     return kj::heap<kube::KubeClient>(
         timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
   };
-  KubernetesBoard board(store, etcd, kj::mv(make), changed);
-  StaticPodKeeper keeper(KubedWorld{timer, random, store, board, changed});
-  auto running = keeper.run().eagerlyEvaluate(nullptr);
+  KubernetesStoreAdapter adapter(store, etcd, kj::mv(make), changed);
+  StaticPodReconciler reconciler(KubedDependencies{timer, random, store, adapter, changed});
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
   auto deadline = timer.now() + 20 * kj::SECONDS;
   while (statuses.puts == 0 && statuses.destroys == 0 && timer.now() < deadline) {
     timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
   EXPECT_EQ(statuses.destroys, 0u);
-  ResourceOf<rpc::StaticPodStatusSpec> told(
+  ResourceOf<rpc::StaticPodStatusSpec> status(
       KJ_ASSERT_NONNULL(statuses.resources.find("kube-system/a")).get());
-  EXPECT_STREQ("conditions:\n    - type: Ready\n      status: Unknown\n", told.getStatus().cStr());
+  EXPECT_STREQ("conditions:\n    - type: Ready\n      status: Unknown\n",
+               status.getStatus().cStr());
 }
 
 }  // namespace

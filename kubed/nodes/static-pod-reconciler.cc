@@ -6,7 +6,7 @@
 namespace talos::kubed {
 namespace {
 
-// What the kubelet writes on the mirror of a pod that it has from a file.
+// The kubelet sets it on the mirror of a pod that it has from a file.
 constexpr kj::StringPtr kSourceAnnotation = "kubernetes.io/config.source"_kj, kFile = "file"_kj;
 constexpr unsigned kStatusIndent = 4;  // as `get` writes what is around it
 
@@ -28,50 +28,44 @@ void setUnknown(kube::Json& status) {
   }
 }
 
-kj::Promise<void> StaticPodKeeper::run() {
-  return loop.run([this] { return follow(); },
-                  [this](kj::String why) {
-                    if (told != why) {
-                      log::warn("cannot tell how the static pods are", {{"error", why}});
-                    }
-                    told = kj::mv(why);
-                    return publishUnknown().catch_([](kj::Exception&&) {});
-                  });
-}
-
-kj::Promise<void> StaticPodKeeper::follow() {
+kj::Promise<kj::Maybe<WatchReconciler::Selection>> StaticPodReconciler::select() {
   kj::String nodename;
-  KJ_IF_MAYBE (wanted, world.board.node()) nodename = kj::str(wanted->getNodename());
-  auto client = world.board.client();
+  KJ_IF_MAYBE (spec, adapter.node()) nodename = kj::str(spec->getNodename());
+  auto client = adapter.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
     if (nodename.size() > 0) {
-      auto field = kj::str("spec.nodeName=", nodename);
-      auto pods = kube::coreResource("pods", "Pod");
-      WatchLoop::Objects objects{
-          .begin =
-              [this] {
-                known.clear();
-                recalled = true;
-              },
-          .take = [this](const kube::Json& pod, bool deleted) { take(pod, deleted); },
-          .publish = [this] { return publish(); },
-          .watched = [this] { told = kj::str(); }};
-      co_await loop.watch(**kubernetes, pods, {.labels = "", .fields = field}, objects);
+      return kj::Maybe<Selection>(Selection{kj::mv(*kubernetes), kube::coreResource("pods", "Pod"),
+                                            kj::str("spec.nodeName=", nodename)});
     }
   }
-  co_await kj::Promise<void>(kj::NEVER_DONE);
+  return kj::Maybe<Selection>(nullptr);
 }
 
-void StaticPodKeeper::take(const kube::Json& pod, bool deleted) {
-  KJ_IF_MAYBE (found, staticPodStatus(pod)) {
-    known.erase(found->id);
-    if (!deleted) known.insert(kj::mv(found->id), kj::mv(found->status));
+void StaticPodReconciler::startList() {
+  MirrorReconciler::startList();
+  recalled = true;
+}
+
+kj::Maybe<StaticPodReconciler::Entry> StaticPodReconciler::entryOf(const kube::Json& pod) {
+  return staticPodStatus(pod).map(
+      [](StaticPodStatus&& found) { return Entry{kj::mv(found.id), kj::mv(found.status)}; });
+}
+
+void StaticPodReconciler::fill(const kube::Json& status, rpc::StaticPodStatusSpec::Builder spec) {
+  spec.setStatus(kube::writeYaml(status, kStatusIndent));
+}
+
+kj::Promise<void> StaticPodReconciler::failed(kj::String error) {
+  if (logged != error) {
+    log::warn("cannot watch the static pods of this node; retrying", {{"error", error}});
   }
+  logged = kj::mv(error);
+  return publishUnknown().catch_([](kj::Exception&&) {});
 }
 
 // After a crash.
-kj::Promise<void> StaticPodKeeper::recall() {
-  co_await world.store.visit<rpc::StaticPodStatusSpec>([this](auto one) {
+kj::Promise<void> StaticPodReconciler::recall() {
+  co_await store.visit<rpc::StaticPodStatusSpec>([this](auto one) {
     for (auto& status : kube::readYaml(one.getStatus(), one.id())) {
       known.upsert(kj::str(one.id()), kj::mv(status), [](auto&, auto&&) {});
     }
@@ -79,21 +73,10 @@ kj::Promise<void> StaticPodKeeper::recall() {
   recalled = true;
 }
 
-kj::Promise<void> StaticPodKeeper::publishUnknown() {
+kj::Promise<void> StaticPodReconciler::publishUnknown() {
   if (!recalled) co_await recall();
   for (auto& entry : known) setUnknown(entry.value);
   co_await publish();
-}
-
-kj::Promise<void> StaticPodKeeper::publish() {
-  StoreClient::Wanted wanted;
-  for (auto& entry : known) {
-    auto record = kj::heap<capnp::MallocMessageBuilder>();
-    record->initRoot<rpc::StaticPodStatusSpec>().setStatus(
-        kube::writeYaml(entry.value, kStatusIndent));
-    wanted.insert(kj::str(entry.key), kj::mv(record));
-  }
-  return world.store.replaceAll<rpc::StaticPodStatusSpec>(kj::mv(wanted));
 }
 
 }  // namespace talos::kubed

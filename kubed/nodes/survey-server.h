@@ -1,7 +1,8 @@
-// What kubed tells of Kubernetes to whoever asks the node (rpc/kubernetes.capnp).
+// Serves surveys of the cluster (rpc/kubernetes.capnp).
 //
-// One survey is read at a time, for a cluster may be large; those who ask meanwhile share the next
-// one, so each has what was read after it had asked. The newest stays in memory until the next.
+// One survey is read at a time, because a cluster may be large; callers that arrive meanwhile share
+// the next one, so each gets data that was read after its call. The newest survey stays in memory
+// until the next one.
 #pragma once
 
 #include <capnp/message.h>

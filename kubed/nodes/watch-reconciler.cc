@@ -5,48 +5,53 @@
 namespace talos::kubed {
 namespace {
 
-constexpr auto kWatchAgain = 500 * kj::MILLISECONDS;  // when the server has ended it
+constexpr auto kWatchAgain = 500 * kj::MILLISECONDS;  // after the server has ended the watch
 
 }  // namespace
 
-kj::Promise<void> WatchLoop::run(Follow follow, Failed failed) {
+kj::Promise<void> WatchReconciler::run() {
   for (;;) {
     auto change = changed.next().fork();
     kj::Maybe<kj::String> failure;
     auto following = follow().then([] {}, [&](kj::Exception&& e) { failure = messageOf(e); });
     co_await following.exclusiveJoin(change.addBranch());
-    KJ_IF_MAYBE (why, failure) {
-      co_await failed(kj::mv(*why));
+    KJ_IF_MAYBE (error, failure) {
+      co_await failed(kj::mv(*error));
       auto pause = timer.afterDelay(backoff.next(random()));
       co_await change.addBranch().exclusiveJoin(kj::mv(pause));
     }
   }
 }
 
-kj::Promise<void> WatchLoop::watch(SharedKube& kubernetes, const kube::Resource& resource,
-                                   const kube::ListOptions& options, Objects& objects) {
-  for (;;) {
-    co_await watchOnce(kubernetes, resource, options, objects);
-    co_await timer.afterDelay(kWatchAgain);
+// Ends only by failing.
+kj::Promise<void> WatchReconciler::follow() {
+  auto selected = co_await select();
+  KJ_IF_MAYBE (selection, selected) {
+    for (;;) {
+      co_await watchOnce(*selection);
+      co_await timer.afterDelay(kWatchAgain);
+    }
   }
+  co_await kj::Promise<void>(kj::NEVER_DONE);
 }
 
-kj::Promise<void> WatchLoop::watchOnce(SharedKube& kubernetes, const kube::Resource& resource,
-                                       const kube::ListOptions& options, Objects& objects) {
-  auto listed = co_await (*kubernetes).list(resource, "", options);
-  objects.begin();
-  for (auto& one : listed.items) objects.take(one, false);
-  co_await objects.publish();
-  auto watch = co_await (*kubernetes).watch(resource, "", options, listed.version);
-  works();
-  objects.watched();
+kj::Promise<void> WatchReconciler::watchOnce(Selection& selection) {
+  auto& kubernetes = **selection.kubernetes;
+  kube::ListOptions options{.labels = "", .fields = selection.fields};
+  auto listed = co_await kubernetes.list(selection.resource, "", options);
+  startList();
+  for (auto& one : listed.items) take(one, false);
+  co_await publish();
+  auto watch = co_await kubernetes.watch(selection.resource, "", options, listed.version);
+  backoff.reset();
+  watchStarted();
   for (;;) {
     auto event = co_await watch->next();
     if (event == nullptr) co_return;
     auto& one = KJ_ASSERT_NONNULL(event);
     if (one.type == kube::WatchEvent::Type::kBookmark) continue;
-    objects.take(one.object, one.type == kube::WatchEvent::Type::kDeleted);
-    co_await objects.publish();
+    take(one.object, one.type == kube::WatchEvent::Type::kDeleted);
+    co_await publish();
   }
 }
 

@@ -1,35 +1,39 @@
-// Follows objects of Kubernetes for as long as the program runs: lists them, then watches what
-// becomes of them, and begins anew when the board changes, when the server ends the watch, and when
-// something fails: after half a second and then after up to 10 s, until a watch has begun.
+// The frame of the reconcilers that follow objects of Kubernetes: it lists the objects, watches
+// them and hands each to the subclass, which publishes what it makes of them.
+//
+// It starts again when kubed's inputs in the store change, when the server ends the watch, and
+// after a failure: after 500 ms and then after up to 10 s, until a watch has started. Keeps nothing
+// over a crash.
 #pragma once
 
 #include "kubed/manifests/manifest-reconciler.h"
 
 namespace talos::kubed {
 
-class WatchLoop {
+class WatchReconciler {
  public:
-  // All outlive it. `changed`: of the board.
-  WatchLoop(kj::Timer& timer, kj::Function<double()>& random, Signal& changed)
+  KJ_DISALLOW_COPY_AND_MOVE(WatchReconciler);
+
+  kj::Promise<void> run();  // until dropped
+
+ protected:
+  // All outlive it. `changed`: of the inputs in the store.
+  WatchReconciler(kj::Timer& timer, kj::Function<double()>& random, Signal& changed)
       : timer(timer), random(random), changed(changed), backoff(kRetryPace) {}
-  KJ_DISALLOW_COPY_AND_MOVE(WatchLoop);
+  ~WatchReconciler() noexcept(false) = default;
 
-  using Follow = kj::Function<kj::Promise<void>()>;
-  using Failed = kj::Function<kj::Promise<void>(kj::String why)>;
-  // `follow` until it fails or the board changes. Until dropped.
-  kj::Promise<void> run(Follow follow, Failed failed);
-
-  struct Objects {
-    kj::Function<void()> begin;  // a new list: what was known is not
-    kj::Function<void(const kube::Json&, bool deleted)> take;
-    kj::Function<kj::Promise<void>()> publish;  // all of the list, or one change
-    kj::Function<void()> watched;               // they are known, and will be
+  struct Selection {
+    kj::Own<SharedKube> kubernetes;
+    kube::Resource resource;
+    kj::String fields = kj::str();  // a field selector; empty: all objects
   };
-  // Again and again. All outlive it.
-  kj::Promise<void> watch(SharedKube& kubernetes, const kube::Resource& resource,
-                          const kube::ListOptions& options, Objects& objects);
-  // What has failed before is over.
-  void works() { backoff.reset(); }
+  // None: there is nothing to watch until the inputs change.
+  virtual kj::Promise<kj::Maybe<Selection>> select() = 0;
+  virtual void startList() = 0;  // forgets the objects
+  virtual void take(const kube::Json& object, bool deleted) = 0;
+  virtual kj::Promise<void> publish() = 0;  // after the whole list, then after each change
+  virtual void watchStarted() {}
+  virtual kj::Promise<void> failed(kj::String error) = 0;
 
  private:
   kj::Timer& timer;
@@ -37,8 +41,45 @@ class WatchLoop {
   Signal& changed;
   Backoff backoff;
 
-  kj::Promise<void> watchOnce(SharedKube& kubernetes, const kube::Resource& resource,
-                              const kube::ListOptions& options, Objects& objects);
+  kj::Promise<void> follow();
+  kj::Promise<void> watchOnce(Selection& selection);
+};
+
+// Publishes one resource of type Spec for each object that `entryOf` accepts.
+template <typename Spec, typename Value>
+class MirrorReconciler : public WatchReconciler {
+ protected:
+  explicit MirrorReconciler(const KubedDependencies& deps)
+      : WatchReconciler(deps.timer, deps.random, deps.changed), store(deps.store) {}
+  ~MirrorReconciler() noexcept(false) = default;
+
+  struct Entry {
+    kj::String id;
+    Value value;
+  };
+  virtual kj::Maybe<Entry> entryOf(const kube::Json& object) = 0;
+  virtual void fill(const Value& value, typename Spec::Builder spec) = 0;
+
+  void startList() override { known.clear(); }
+  void take(const kube::Json& object, bool deleted) override {
+    auto found = entryOf(object);
+    KJ_IF_MAYBE (entry, found) {
+      known.erase(entry->id);
+      if (!deleted) known.insert(kj::mv(entry->id), kj::mv(entry->value));
+    }
+  }
+  kj::Promise<void> publish() override {
+    StoreClient::Wanted records;
+    for (auto& entry : known) {
+      auto record = kj::heap<capnp::MallocMessageBuilder>();
+      fill(entry.value, record->template initRoot<Spec>());
+      records.insert(kj::str(entry.key), kj::mv(record));
+    }
+    return store.template replaceAll<Spec>(kj::mv(records));
+  }
+
+  StoreClient& store;
+  kj::TreeMap<kj::String, Value> known;  // by id
 };
 
 }  // namespace talos::kubed
