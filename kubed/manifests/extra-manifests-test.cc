@@ -54,7 +54,7 @@ class ExtraManifestsTest : public testing::Test {
             KJ_IF_MAYBE (contents, entry.contents) manifest.setContents(*contents);
           }
         });
-    configs.tell(rpc::Change::Event::UPDATED, held.get());
+    configs.publish(rpc::Change::Event::UPDATED, held.get());
   }
   // A record of an earlier kubed.
   void stored(kj::StringPtr id, kj::StringPtr objects) {

@@ -1,4 +1,4 @@
-// What is told of the life of a machine, in events and lines; and what only `debug: true` tells.
+// Events and lines about the life of a machine.
 #include "machined/boot/announcements.h"
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-struct AnnouncementsTest : KeeperTest {
+struct AnnouncementsTest : ConfigManagerTest {
   ~AnnouncementsTest() noexcept override {}
   FakeProcess1 process1{machine};
   Events events{clock, process1};
@@ -50,7 +50,7 @@ TEST_F(AnnouncementsTest, ATrialSaysWhenItEnds) {
 }
 
 // Catches: an event without its line, or a line without its event.
-TEST_F(AnnouncementsTest, EachIsTold) {
+TEST_F(AnnouncementsTest, HasALineAndAnEventForEach) {
   capnp::MallocMessageBuilder scratch;
   auto event = scratch.initRoot<rpc::ServiceStateEvent>();
   event.setService("apid");

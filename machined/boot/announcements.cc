@@ -54,7 +54,7 @@ void Announcements::upgrade(kj::StringPtr text) {
 }
 
 void Announcements::drain(kj::StringPtr text) {
-  upgrade(text);  // by which those who wait for it hear of it
+  upgrade(text);  // clients that wait for an upgrade follow these events
 }
 
 void Announcements::time(kj::StringPtr text) {

@@ -1,5 +1,5 @@
-// What the machine tells about itself as it happens: events for those who follow them, and lines
-// for the console and the ring of logs. Nothing is kept here: after a crash there is what was told.
+// Publishes what happens to the machine as it happens: events, and lines on the console and in the
+// logs. Nothing is kept here.
 #pragma once
 
 #include "machined/boot/sequencer.h"
@@ -20,12 +20,13 @@ class Announcements final : public SequenceListener {
   void line(kj::StringPtr text) override;
 
   void service(rpc::ServiceStateEvent::Reader event);
-  // A config on trial has begun, goes on, or is over, and when the one of before comes back.
+  // A trial of a config starts, continues or ends; `revertsIn`: until the previous config is
+  // active.
   void trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn);
   void networkRepaired(kj::StringPtr link, kj::StringPtr what);
   void upgrade(kj::StringPtr text);
   void drain(kj::StringPtr text);  // of the node, before an upgrade or a reset
-  void time(kj::StringPtr text);   // what the service timed has to say
+  void time(kj::StringPtr text);   // a message of the service timed
 
  private:
   Events& events;

@@ -1,9 +1,9 @@
-// How far the machine has come, so that a new brain goes on where the old one died.
+// The stage of the machine's life, so that a new brain continues where the old one died.
 //
 // Process 1 holds it ("progress", machined/process1/value-in-memory-file.h), and it is replaced
-// whole at each change. What a crash comes before has not happened: the sequence that was running
-// is run again from its start, and its tasks are made for that. An unreadable one is a machine that
-// has not begun.
+// whole at each change. A change that a crash precedes has not happened: the running sequence is
+// run again from its start, and its tasks are idempotent. A progress that cannot be read means a
+// machine that has not started.
 #pragma once
 
 #include <kj/string.h>

@@ -36,32 +36,40 @@ struct MachineLifeTest : testing::Test {
   FakeMachine machine;
   Quiet quiet;
 
-  // One brain.
-  struct Brain {
+  struct Brain final : private MachineLifeHost {
+    MachineLifeTest& test;
     FakeProcess1 process1;
     Sequencer sequencer;
     MachineStatus status{[]() {}};
     MachineLife life;
-    Brain(MachineLifeTest& test)
-        : process1(test.machine),
+    explicit Brain(MachineLifeTest& test)
+        : test(test),
+          process1(test.machine),
           sequencer(test.quiet, test.timer, kj::systemPreciseMonotonicClock()),
-          life(MachineLife::Dependencies{
-              process1, test.timer, sequencer, status,
-              [&test](kj::StringPtr name) { return test.sequence(name); },
-              [&test](kj::StringPtr line, Tone tone) {
-                test.said.add(kj::str(line));
-                test.alarms += tone == Tone::kAlarm;
-              },
-              [&test]() { ++test.apiKept; }, [&test]() { ++test.settled; },
-              [&test](kj::StringPtr reason) {
-                test.reasons.add(kj::str(reason, " after ", test.history()));
-                auto paf = kj::newPromiseAndFulfiller<void>();
-                test.written = kj::mv(paf.fulfiller);
-                if (!test.slowDisk) KJ_ASSERT_NONNULL(test.written)->fulfill();
-                return kj::mv(paf.promise);
-              },
-              [&test]() { return test.mustInstall; }, [&test]() { return test.mustReset; },
-              [&test](kj::StringPtr why) { test.failures.add(kj::str(why)); }}) {}
+          life({.process1 = process1,
+                .timer = test.timer,
+                .sequencer = sequencer,
+                .status = status,
+                .host = *this}) {}
+
+   private:
+    Sequence sequence(kj::StringPtr name) override { return test.sequence(name); }
+    void print(kj::StringPtr line, Tone tone) override {
+      test.said.add(kj::str(line));
+      test.alarms += tone == Tone::kAlarm;
+    }
+    void keepApi() override { ++test.apiKept; }
+    void settled() override { ++test.settled; }
+    kj::Promise<void> recordReason(kj::StringPtr reason) override {
+      test.reasons.add(kj::str(reason, " after ", test.history()));
+      auto paf = kj::newPromiseAndFulfiller<void>();
+      test.written = kj::mv(paf.fulfiller);
+      if (!test.slowDisk) KJ_ASSERT_NONNULL(test.written)->fulfill();
+      return kj::mv(paf.promise);
+    }
+    bool mustInstall() override { return test.mustInstall; }
+    bool mustReset() override { return test.mustReset; }
+    void bootFailed(kj::StringPtr reasons) override { test.failures.add(kj::str(reasons)); }
   };
   kj::Maybe<kj::Own<Brain>> current;
   kj::Vector<kj::String> said;
@@ -162,7 +170,7 @@ TEST_F(MachineLifeTest, AMachineThatIsNotInstalledIsInstalled) {
 
 // Catches: a machine that reboots because its boot failed, or of which nobody learns why, also
 // after a crash.
-TEST_F(MachineLifeTest, AFailureStaysAndIsTold) {
+TEST_F(MachineLifeTest, AFailureStaysAndIsReported) {
   start();
   fail("a.yaml:1: wrong\nb.yaml:2: wrong too");
   for (bool again : {false, true}) {
@@ -311,7 +319,7 @@ TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
 }
 
 // Catches: a machine that is neither up nor down, and nobody knows.
-TEST_F(MachineLifeTest, AnEndThatFailsIsTold) {
+TEST_F(MachineLifeTest, AShutdownThatFailsIsReported) {
   start();
   brain().life.reboot();
   scope.poll();

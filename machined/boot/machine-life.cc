@@ -11,8 +11,8 @@ using Stage = Progress::Stage;
 
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 constexpr auto kSettled = 5 * kj::SECONDS;
-// A disk that hangs must not keep the machine from going down.
-constexpr auto kReasonPatience = 5 * kj::SECONDS;
+// A disk that hangs must not block the shutdown.
+constexpr auto kReasonTimeout = 5 * kj::SECONDS;
 constexpr kj::StringPtr
     kByHand = "asked for at the machine (power button, ctrl-alt-del, or a signal to process 1)"_kj,
     kByApi = "asked for through the API"_kj, kResetByApi = "reset asked for through the API"_kj;
@@ -21,7 +21,7 @@ bool goesDown(Stage stage) {
   return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN || stage == Stage::RESETTING;
 }
 
-// Empty for a stage that is none.
+// Empty for a stage without a sequence.
 kj::StringPtr sequenceOf(Stage stage) {
   switch (stage) {
     case Stage::INITIALIZE:
@@ -59,46 +59,46 @@ MachineLife::MachineLife(Dependencies d)
     : deps(kj::mv(d)), progress(takeProgress(deps.process1)), tasks(*this) {}
 
 void MachineLife::taskFailed(kj::Exception&& e) {
-  deps.say(kj::str("error in machined: ", messageOf(e)), Tone::kInfo);
+  deps.host.print(kj::str("error in machined: ", messageOf(e)), Tone::kInfo);
 }
 
 void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
-  // A sequence that ends meanwhile does not take back an end of the machine that was promised.
+  // A sequence that ends meanwhile does not revoke a promised shutdown.
   if (goesDown(progress.stage) && !goesDown(stage)) return;
   progress.stage = stage;
   progress.problems = kj::mv(problems);
   tasks.add(holdProgress(deps.process1, progress));
 }
 
-// --- on ---
+// --- start ---
 
 void MachineLife::begin(Records records) {
-  if (!goesDown(progress.stage) && deps.mustReset()) reached(Stage::RESETTING);
+  if (!goesDown(progress.stage) && deps.host.mustReset()) reached(Stage::RESETTING);
   if (records == Records::kLost &&
       (progress.stage == Stage::BOOT || progress.stage == Stage::RUNNING)) {
     reached(Stage::INITIALIZE);
   }
-  tasks.add(live().catch_([this](kj::Exception&& e) { cannotGoOn(kj::mv(e)); }));
+  tasks.add(live().catch_([this](kj::Exception&& e) { bootFailed(kj::mv(e)); }));
 }
 
 kj::Promise<void> MachineLife::live() {
   switch (progress.stage) {
     case Stage::INITIALIZE:
-      co_await deps.sequencer.run(deps.sequence(kInitialize), Start::kPlain);
-      if (deps.mustInstall()) {
+      co_await deps.sequencer.run(deps.host.sequence(kInitialize), Start::kPlain);
+      if (deps.host.mustInstall()) {
         reached(Stage::INSTALLING);
         co_return co_await install();
       }
       reached(Stage::BOOT);
       [[fallthrough]];
     case Stage::BOOT:
-      co_await deps.sequencer.run(deps.sequence(kBoot), Start::kPlain);
+      co_await deps.sequencer.run(deps.host.sequence(kBoot), Start::kPlain);
       reached(Stage::RUNNING);
       [[fallthrough]];
     case Stage::RUNNING:
       deps.status.set(MachineStatus::Stage::RUNNING);
       co_await deps.timer.afterDelay(kSettled);
-      deps.settled();
+      deps.host.settled();
       break;
     case Stage::FAILED:
       deps.status.set(MachineStatus::Stage::FAILED, copyOf(progress.problems));
@@ -109,33 +109,34 @@ kj::Promise<void> MachineLife::live() {
     case Stage::REBOOTING:
     case Stage::SHUTTING_DOWN:
     case Stage::RESETTING:
-      goDown(progress.stage, "");  // the predecessor knew why
+      goDown(progress.stage, "");  // the predecessor has recorded the reason
       break;
   }
 }
 
 // Ends in a reboot.
 kj::Promise<void> MachineLife::install() {
-  deps.keepApi();  // to be asked how far it is
-  return deps.sequencer.run(deps.sequence(kInstall), Start::kPlain);
+  deps.host.keepApi();  // for requests about the progress
+  return deps.sequencer.run(deps.host.sequence(kInstall), Start::kPlain);
 }
 
-// Whoever took over has said so himself.
-void MachineLife::cannotGoOn(kj::Exception&& e) {
+// A sequence that took over has reported that itself.
+void MachineLife::bootFailed(kj::Exception&& e) {
   if (goesDown(progress.stage)) return;
   auto reasons = messageOf(e);
   kj::Vector<kj::String> problems;
   for (auto line : Lines(reasons)) {
     if (line.size() > 0) problems.add(kj::heapString(line));
   }
-  for (auto& p : problems) deps.say(kj::str("problem: ", p), Tone::kAlarm);
-  deps.say("fatal: the node stays as it is and does not reboot by itself", Tone::kAlarm);
+  for (auto& p : problems) deps.host.print(kj::str("problem: ", p), Tone::kAlarm);
+  deps.host.print("fatal: the boot failed; the node stays as it is and does not reboot by itself",
+                  Tone::kAlarm);
   reached(Stage::FAILED, copyOf(problems));
   auto all = kj::strArray(problems, "; ");
   deps.status.set(MachineStatus::Stage::FAILED, kj::mv(problems));
-  // With certificates from a config that could be read, the API can at least tell.
-  deps.keepApi();
-  deps.failed(all);
+  // With certificates from a config that could be read, the API can at least report the state.
+  deps.host.keepApi();
+  deps.host.bootFailed(all);
 }
 
 kj::String MachineLife::sequenceOrNext() const {
@@ -143,25 +144,26 @@ kj::String MachineLife::sequenceOrNext() const {
   return kj::str(current.size() > 0 ? current : sequenceOf(progress.stage));
 }
 
-// --- down ---
+// --- shutdown ---
 
 void MachineLife::goDown(Stage stage, kj::StringPtr reason) {
   reached(stage);
   deps.status.set(statusOf(stage));
   tasks.add(takeDown(stage, kj::str(reason)).catch_([this](kj::Exception&& e) {
-    deps.say(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
+    deps.host.print(kj::str("cannot shut down: ", messageOf(e)), Tone::kAlarm);
   }));
 }
 
 kj::Promise<void> MachineLife::takeDown(Stage stage, kj::String reason) {
-  auto sequence = deps.sequence(sequenceOf(stage));
+  auto sequence = deps.host.sequence(sequenceOf(stage));
   if (reason.size() > 0) {
     co_await within(
-        deps.timer, kReasonPatience, kj::evalNow([&]() { return deps.ends(reason); }),
-        kj::str("writing the reason timed out after ", kReasonPatience / kj::SECONDS, " s"))
+        deps.timer, kReasonTimeout, kj::evalNow([&]() { return deps.host.recordReason(reason); }),
+        kj::str("writing the reason timed out after ", kReasonTimeout / kj::SECONDS, " s"))
         .catch_([this](kj::Exception&& e) {
-          deps.say(kj::str("warning: cannot keep why the node goes down: ", messageOf(e)),
-                   Tone::kInfo);
+          deps.host.print(
+              kj::str("warning: cannot record the reason of the shutdown: ", messageOf(e)),
+              Tone::kInfo);
         });
   }
   co_await deps.sequencer.run(kj::mv(sequence), Start::kTakeOver);

@@ -12,21 +12,21 @@ kj::StringPtr nameOf(rpc::Status::Stage stage) {
 
 void MachineStatus::set(Stage stage, kj::Vector<kj::String> problems) {
   current = stage;
-  why = kj::mv(problems);
+  stageProblems = kj::mv(problems);
   changed();
 }
 
 void MachineStatus::setFailing(kj::Vector<kj::String> problems) {
-  broken = kj::mv(problems);
+  failures = kj::mv(problems);
   changed();
 }
 
 void MachineStatus::fill(rpc::Status::Builder out) const {
   out.setStage(current);
-  auto list = out.initProblems(static_cast<unsigned>(why.size() + broken.size()));
+  auto list = out.initProblems(static_cast<unsigned>(stageProblems.size() + failures.size()));
   unsigned at = 0;
-  for (auto& problem : why) list.set(at++, problem);
-  for (auto& problem : broken) list.set(at++, problem);
+  for (auto& problem : stageProblems) list.set(at++, problem);
+  for (auto& problem : failures) list.set(at++, problem);
 }
 
 }  // namespace talos::machined

@@ -1,5 +1,5 @@
-// Where the machine is in its life and what keeps it from going on: for Machine.status(), and for
-// the controller that makes a resource of it.
+// The stage of the machine's life and its problems: for Machine.status(), and for the controller
+// that publishes them as a resource.
 #pragma once
 
 #include <kj/function.h>
@@ -18,16 +18,16 @@ class MachineStatus {
 
   void set(Stage stage, kj::Vector<kj::String> problems = {});
   Stage stage() const { return current; }
-  kj::ArrayPtr<const kj::String> problems() const { return why; }
-  // What is wrong with the machine whatever it is doing.
+  kj::ArrayPtr<const kj::String> problems() const { return stageProblems; }
+  // Problems that do not depend on the stage.
   void setFailing(kj::Vector<kj::String> problems);
-  kj::ArrayPtr<const kj::String> failing() const { return broken; }
+  kj::ArrayPtr<const kj::String> failing() const { return failures; }
   void fill(rpc::Status::Builder out) const;  // stage, and problems of both kinds
 
  private:
   kj::Function<void()> changed;
   Stage current = Stage::BOOTING;
-  kj::Vector<kj::String> why, broken;
+  kj::Vector<kj::String> stageProblems, failures;
 };
 
 kj::StringPtr nameOf(rpc::Status::Stage stage);

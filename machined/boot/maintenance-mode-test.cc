@@ -23,7 +23,7 @@ class Certificates final : public Controller {
   unsigned& runs;
 };
 
-struct MaintenanceModeTest : KeeperTest {
+struct MaintenanceModeTest : ConfigManagerTest {
   ~MaintenanceModeTest() noexcept override {}
   unsigned looked = 0;
 
@@ -42,7 +42,7 @@ struct MaintenanceModeTest : KeeperTest {
               [](rpc::ServiceStateEvent::Reader) {}}),
           controllers(
               test.brain().store, [](kj::StringPtr) {}, test.timer, test.clock, [] { return 0.0; }),
-          mode(test.brain().keeper, status, supervisor, controllers) {
+          mode(test.brain().manager, status, supervisor, controllers) {
       for (auto id : {"apid"_kj, "networkd"_kj, "other"_kj}) {
         ServiceDefinition definition;
         definition.id = kj::str(id);

@@ -8,7 +8,7 @@ void MaintenanceMode::begin() {
 }
 
 void MaintenanceMode::changed() {
-  if (!begun || status.stage() == MachineStatus::Stage::FAILED) return;  // that is the end
+  if (!begun || status.stage() == MachineStatus::Stage::FAILED) return;  // which lasts
   controllers.poke("secrets.ApiController");
   if (!config.inMaintenance()) {
     status.set(MachineStatus::Stage::BOOTING);

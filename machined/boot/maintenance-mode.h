@@ -1,7 +1,8 @@
-// What a machine without a config does: it says so and why, shows a throw-away certificate, and
-// runs networkd and apid, so that somebody can bring it a config. With one it goes on booting.
+// Maintenance mode of a machine without a config: it reports the reasons, shows a temporary
+// certificate, and runs networkd and apid, so that an operator can apply a config. With a config it
+// continues booting.
 //
-// Follows the keeper of the config, which decides; a new brain is told by it again.
+// Follows the config manager, which decides; after a restart of the brain it decides again.
 #pragma once
 
 #include "machined/boot/machine-stage.h"
@@ -13,25 +14,25 @@ namespace talos::machined {
 
 class MaintenanceMode {
  public:
-  MaintenanceMode(const ConfigKeeper& config, MachineStatus& status, Supervisor& supervisor,
+  MaintenanceMode(const ConfigManager& config, MachineStatus& status, Supervisor& supervisor,
                   ControllerRuntime& controllers)
       : config(config), status(status), supervisor(supervisor), controllers(controllers) {}
   KJ_DISALLOW_COPY_AND_MOVE(MaintenanceMode);
 
-  // Once, when there are services and controllers. What was changed before that counts from here.
+  // Once, when services and controllers exist. Earlier changes take effect here.
   void begin();
-  // It begins or ends, or its reasons are others.
+  // Maintenance starts or ends, or its reasons change.
   void changed();
 
  private:
-  const ConfigKeeper& config;
+  const ConfigManager& config;
   MachineStatus& status;
   Supervisor& supervisor;
   ControllerRuntime& controllers;
   bool begun = false;
 };
 
-// The services by which a machine is reached.
+// Starts the services that make the machine reachable.
 void startApi(Supervisor& supervisor);
 
 }  // namespace talos::machined

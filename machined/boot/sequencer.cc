@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kTakeOverPatience = 1 * kj::MINUTES;
+constexpr auto kTakeOverTimeout = 1 * kj::MINUTES;
 
 kj::String duration(kj::Duration d) {
   auto ms = d / kj::MILLISECONDS;
@@ -67,7 +67,7 @@ struct Sequencer::Impl {
   }
 
   kj::Promise<void> takeOver(Sequence sequence) {
-    auto deadline = timer.now() + kTakeOverPatience;
+    auto deadline = timer.now() + kTakeOverTimeout;
     for (;;) {
       Holder* other = nullptr;
       KJ_IF_MAYBE (h, holder) other = h->get();

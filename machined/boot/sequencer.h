@@ -1,9 +1,9 @@
-// Sequences: ordered phases of named tasks that run in parallel, under one lock for the machine
-// (spec boot-and-services.md §4.1-4.2).
+// Runs sequences: ordered phases of named tasks that run in parallel, under one lock for the
+// machine.
 //
 // All tasks of a phase finish even when one fails; the first error ends the sequence. The list of
-// phases is made before the first one runs. Nothing here outlives the brain: what a sequence had
-// reached is for its tasks to keep (machined/boot/boot-progress.h).
+// phases is made before the first one runs. Nothing here outlives the brain: tasks keep the
+// progress of a sequence (machined/boot/boot-progress.h).
 #pragma once
 
 #include <kj/async.h>
@@ -33,7 +33,7 @@ enum class Start {
   kTakeOver,  // drops the running sequence, then takes the lock; of two the later one wins
 };
 
-// Hears what a sequencer does: the event ring, the console, the log.
+// Receives the steps of a sequencer: for the event ring, the console and the log.
 class SequenceListener {
  public:
   virtual void sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error,
@@ -45,7 +45,7 @@ class SequenceListener {
 
 class Sequencer {
  public:
-  // `clock` measures what lines tell; unlike a timer's it does not stand still within a turn of the
+  // `clock` measures the durations in lines; unlike a timer's it advances within a turn of the
   // loop.
   Sequencer(SequenceListener& listener, kj::Timer& timer, const kj::MonotonicClock& clock);
   ~Sequencer() noexcept(false);
@@ -53,8 +53,8 @@ class Sequencer {
 
   // Rejects with the first error, of its own kind, naming phase and task; with FailedPrecondition
   // when another sequence took over. Cancellation (taking over, or dropping the promise) drops the
-  // promises of the running tasks: what they had begun in the kernel stays, what they wait for does
-  // not hold it up.
+  // promises of the running tasks: changes that they have made in the kernel stay, and nothing
+  // waits for them.
   kj::Promise<void> run(Sequence sequence, Start how);
 
   kj::StringPtr currentSequence() const;  // "" when idle

@@ -1,6 +1,5 @@
-// The sequences of a machine's life: which phases, which tasks, in which order (spec
-// boot-and-services.md §4.3). They are a table, sequences.inc. Names are part of the interface:
-// logs, events and tools depend on them.
+// The sequences of a machine's life: their phases and tasks in order, from the table sequences.inc.
+// Names are part of the interface: logs, events and tools depend on them.
 #pragma once
 
 #include "machined/boot/sequencer.h"
@@ -20,10 +19,10 @@ struct PlannedPhase {
   kj::StringPtr name;
   kj::Vector<const BootTask*> tasks;
 };
-// What the table says about a machine in this mode.
+// The phases of the table for a machine in this mode.
 kj::Vector<PlannedPhase> plannedPhases(kj::StringPtr sequence, Mode mode);
 
-// The same with the parts of this machine's brain, which must outlive it.
+// The same as a sequence that can run. `parts` outlive it.
 Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskParts& parts);
 
 }  // namespace talos::machined

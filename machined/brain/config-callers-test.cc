@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-struct ConfigurationTest : public KeeperTest {
+struct ConfigurationTest : public ConfigManagerTest {
   ~ConfigurationTest() noexcept override {}
   Rules rules{capnp::Schema::from<rpc::Node>()};
   bool networkKnown = false;
@@ -22,7 +22,7 @@ struct ConfigurationTest : public KeeperTest {
     return kj::mv(network);
   }
 
-  rpc::Node::Client node(ConfigKeeper::Caller caller) {
+  rpc::Node::Client node(ConfigManager::Caller caller) {
     kj::Exception none = KJ_EXCEPTION(FAILED, "not in this test");
     auto& b = brain();
     auto served = serveNode(
@@ -35,17 +35,18 @@ struct ConfigurationTest : public KeeperTest {
                   .sensitiveResources = kj::cp(none),
                   .networkd = kj::cp(none),
                   .configuration = kj::heap<ConfigurationServer>(
-                      b.keeper, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
+                      b.manager, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
                       [this](auto& wanted) { return preview(wanted); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
                   .upgrades = kj::cp(none),
                   .etcdSupervisor = kj::cp(none),
                   .kubernetes = kj::cp(none)});
-    if (caller == ConfigKeeper::Caller::kAdmin) return served;
-    return serveMaintenance(rules, kj::mv(served), [&b]() { return b.keeper.tellsAnybody(); });
+    if (caller == ConfigManager::Caller::kAdmin) return served;
+    return serveMaintenance(rules, kj::mv(served),
+                            [&b]() { return b.manager.showsStateToAnybody(); });
   }
-  rpc::Configuration::Client configuration(ConfigKeeper::Caller caller) {
+  rpc::Configuration::Client configuration(ConfigManager::Caller caller) {
     return node(caller).configurationRequest().send().getConfiguration();
   }
   static auto applyRequest(rpc::Configuration::Client to, kj::StringPtr text,
@@ -58,7 +59,7 @@ struct ConfigurationTest : public KeeperTest {
   // An administrator's, of the document b, with what else `fill` says.
   template <typename Fill>
   auto applyB(Fill&& fill) {
-    auto request = configuration(ConfigKeeper::Caller::kAdmin).applyRequest();
+    auto request = configuration(ConfigManager::Caller::kAdmin).applyRequest();
     auto text = document("b");
     request.initRequest().setDocument(text.asBytes());
     fill(request.getRequest());
@@ -88,7 +89,7 @@ struct ConfigurationTest : public KeeperTest {
   }
 };
 
-constexpr auto kAdmin = ConfigKeeper::Caller::kAdmin, kVisitor = ConfigKeeper::Caller::kVisitor;
+constexpr auto kAdmin = ConfigManager::Caller::kAdmin, kVisitor = ConfigManager::Caller::kVisitor;
 
 // Catches: an answer that lacks what the caller decides by, or a secret in it.
 TEST_F(ConfigurationTest, TellsWhatWasDone) {
@@ -145,7 +146,7 @@ TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
   }
   auto response = request(90'000).wait(io.waitScope);
   EXPECT_EQ(90'000u, response.getResult().getRevertsInMs());
-  EXPECT_TRUE(brain().keeper.revertsIn() == 90 * kj::SECONDS);
+  EXPECT_TRUE(brain().manager.revertsIn() == 90 * kj::SECONDS);
 }
 
 // Catches: a version that the wire loses.
@@ -188,7 +189,7 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ(kText, failure(visitors.configurationRequest().send()));
   EXPECT_EQ(kText, failure(visitors.machineRequest().send()));
   rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
-      b.keeper, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
+      b.manager, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
       [this](auto& wanted) { return preview(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));

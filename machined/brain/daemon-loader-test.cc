@@ -63,10 +63,15 @@ struct DaemonLoaderTest : testing::Test {
     supervisor->start("networkd");
     loader = kj::heap<DaemonLoader>(
         table, DaemonLoader::Dependencies{
-                   *supervisor,
-                   {*io.lowLevelProvider, store, nullptr, nullptr, containerd, nullptr},
-                   [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
-                     EXPECT_EQ(daemon.door.port, 50001);
+                   .supervisor = *supervisor,
+                   .daemon = {.lowLevel = *io.lowLevelProvider,
+                              .store = store,
+                              .networkd = nullptr,
+                              .etcdSupervisor = nullptr,
+                              .containerd = containerd,
+                              .etcd = nullptr},
+                   .open = [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
+                     EXPECT_EQ(daemon.listen.port, 50001);
                      ++listened;
                      if (cannotListen) {
                        return error(ErrorKind::kUnavailable, "port 50001 is in use");
@@ -159,24 +164,20 @@ TEST_F(DaemonLoaderTest, WithoutASocketTheNextChangeTriesAgain) {
   EXPECT_TRUE(machine.runs("trustd"));
 }
 
-// Catches: two services of one name, where only one of two rows is meant; one that changes with
-// what it is chosen by.
-TEST_F(DaemonLoaderTest, OfRowsWithOneNameTheFirstThatFits) {
-  static bool first;
+// Catches: a daemon that becomes a container, or a program again, while it runs.
+TEST_F(DaemonLoaderTest, ChoosesBetweenProgramAndContainerOnce) {
+  static bool inContainer;
   const Daemon rows[] = {{.id = "x",
-                          .uid = 7,
-                          .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
-                          .fits = [](DaemonParts&) { return first; }},
-                         {.id = "x",
+                          .container = [](DaemonDependencies&) { return ContainerSpec(); },
+                          .inContainer = [](DaemonDependencies&) { return inContainer; },
                           .uid = 8,
-                          .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
-                          .fits = [](DaemonParts&) { return !first; }}};
+                          .wantedWith = {typeName<rpc::VipSpecSpec>(), ""}}};
   table = rows;
   auto put = [this](kj::StringPtr id) {
     putRecord<rpc::VipSpecSpec>(store, id, [](auto spec) { spec.setLinkName("eth0"); });
     run();
   };
-  first = false;
+  inContainer = false;
   start();
   EXPECT_FALSE(machine.runs("x"));
   put("10.5.0.9");
@@ -184,7 +185,7 @@ TEST_F(DaemonLoaderTest, OfRowsWithOneNameTheFirstThatFits) {
   auto& child = machine.child("x");
   auto pid = child.pid;
   EXPECT_EQ("--uid=8", child.argv[1]);
-  first = true;
+  inContainer = true;
   put("10.5.0.8");
   EXPECT_EQ(pid, machine.child("x").pid);
 }

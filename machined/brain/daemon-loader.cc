@@ -19,11 +19,11 @@ kj::Promise<void> DaemonLoader::follow() {
 
 kj::Promise<void> DaemonLoader::await(const Daemon& daemon) {
   waiting[&daemon].change =
-      deps.parts.store.onChange("", daemon.wantedWith.type, [this, &daemon]() {
+      deps.daemon.store.onChange("", daemon.wantedWith.type, [this, &daemon]() {
         if (!becomesWanted(daemon)) return;
         waiting[&daemon].loading =
             loadAndStart(daemon).eagerlyEvaluate([this, &daemon](kj::Exception&& e) {
-              waiting[&daemon].wanted = false;  // the next change tries again
+              waiting[&daemon].wanted = false;  // the next change retries
               log::error("cannot start the service",
                          {{"service", daemon.id}, {"error", messageOf(e)}});
             });
@@ -32,27 +32,25 @@ kj::Promise<void> DaemonLoader::await(const Daemon& daemon) {
   return kj::READY_NOW;
 }
 
-// Whether it has become wanted just now.
+// True when it was not wanted before.
 bool DaemonLoader::becomesWanted(const Daemon& daemon) {
   auto& with = daemon.wantedWith;
-  for (auto& [other, state] : waiting) {
-    if (other->id == daemon.id && state.wanted) return false;
-  }
-  auto& store = deps.parts.store;
-  bool there = with.id.size() > 0 ? store.tryGet("", with.type, with.id) != nullptr
-                                  : store.list("", with.type).size() > 0;
-  if (!there) return false;
-  if (daemon.fits != nullptr && !daemon.fits(deps.parts)) return false;
-  waiting[&daemon].wanted = true;
+  auto& state = waiting[&daemon];
+  if (state.wanted) return false;
+  auto& store = deps.daemon.store;
+  bool exists = with.id.size() > 0 ? store.tryGet("", with.type, with.id) != nullptr
+                                   : store.list("", with.type).size() > 0;
+  if (!exists) return false;
+  state.wanted = true;
   return true;
 }
 
 kj::Promise<void> DaemonLoader::load(const Daemon& daemon) {
   int listening = -1;
-  if (daemon.door.port != 0 || daemon.door.socket != nullptr) {
-    listening = doors.add(co_await deps.open(daemon)).get();
+  if (daemon.listen.port != 0 || daemon.listen.socket != nullptr) {
+    listening = sockets.add(co_await deps.open(daemon)).get();
   }
-  deps.supervisor.load(definitionOf(daemon, listening, deps.parts));
+  deps.supervisor.load(definitionOf(daemon, listening, deps.daemon));
 }
 
 kj::Promise<void> DaemonLoader::loadAndStart(const Daemon& daemon) {
@@ -60,7 +58,7 @@ kj::Promise<void> DaemonLoader::loadAndStart(const Daemon& daemon) {
   capnp::MallocMessageBuilder scratch;
   auto service = scratch.initRoot<rpc::Service>();
   deps.supervisor.fill(daemon.id, service);
-  // One that a user stopped before machined was started again stays stopped.
+  // A service that a user stopped before machined restarted stays stopped.
   if (service.getState() == rpc::ServiceState::INITIALIZED) deps.supervisor.start(daemon.id);
 }
 

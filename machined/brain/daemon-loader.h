@@ -1,10 +1,10 @@
 // Loads the daemons of the table (daemon-table.h) as services: those that are always wanted at
-// once, another from the moment on that the resource is there that it is wanted with. Elsewhere
-// there is no such service and nothing listens on its port.
+// once, the others as soon as their resource exists. Until then there is no such service, and
+// nothing listens on its port.
 //
-// A door is opened once in the life of the machine and held by process 1; a new brain takes it up
-// and adopts the service. A daemon that has been loaded stays until the machine goes down: what it
-// is wanted with does not change without that, and a daemon without its inputs serves nobody.
+// A socket is opened once in the life of the machine and held by process 1; a new brain takes it
+// over and adopts the service. A loaded daemon stays until the machine shuts down: the resource
+// that it is wanted with is removed only then, and a daemon without its inputs serves nobody.
 #pragma once
 
 #include <map>
@@ -17,16 +17,16 @@ class DaemonLoader {
  public:
   struct Dependencies {
     Supervisor& supervisor;
-    DaemonParts parts;
-    kj::Function<kj::Promise<kj::AutoCloseFd>(const Daemon&)> open;  // its door, if it has one
+    DaemonDependencies daemon;
+    kj::Function<kj::Promise<kj::AutoCloseFd>(const Daemon&)> open;  // its socket, if it has one
   };
   // `table` outlives it.
   DaemonLoader(kj::ArrayPtr<const Daemon> table, Dependencies deps)
       : table(table), deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(DaemonLoader);
 
-  // Looks at the store now, and from then on at each change. Resolves when what is wanted already
-  // is loaded.
+  // Checks the store now and at each change. Resolves when the daemons that are wanted now are
+  // loaded.
   kj::Promise<void> follow();
 
  private:
@@ -38,7 +38,7 @@ class DaemonLoader {
     kj::Promise<void> loading = nullptr;
   };
   std::map<const Daemon*, Waiting> waiting;
-  kj::Vector<kj::AutoCloseFd> doors;
+  kj::Vector<kj::AutoCloseFd> sockets;
 
   bool becomesWanted(const Daemon& daemon);
   kj::Promise<void> await(const Daemon& daemon);

@@ -13,11 +13,11 @@ struct DaemonTableTest : StoreTest {
   ~DaemonTableTest() noexcept override {}
   ServiceDefinition definition(kj::StringPtr id, int listening = 7) {
     for (auto& daemon : daemons()) {
-      if (daemon.id == id) return definitionOf(daemon, listening, parts);
+      if (daemon.id == id) return definitionOf(daemon, listening, deps);
     }
     KJ_FAIL_REQUIRE("not in the table", id);
   }
-  ServiceDefinition define(const Daemon& row) { return definitionOf(row, -1, parts); }
+  ServiceDefinition define(const Daemon& row) { return definitionOf(row, -1, deps); }
   static bool has(const kj::Array<kj::String>& words, kj::StringPtr word) {
     for (auto& it : words) {
       if (it == word) return true;
@@ -52,7 +52,12 @@ struct DaemonTableTest : StoreTest {
   NoIo io;
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Containerd containerd{io, timer};
-  DaemonParts parts{io, store, nullptr, nullptr, containerd, nullptr};
+  DaemonDependencies deps{.lowLevel = io,
+                          .store = store,
+                          .networkd = nullptr,
+                          .etcdSupervisor = nullptr,
+                          .containerd = containerd,
+                          .etcd = nullptr};
 };
 
 // Catches: a daemon that is started as root, without a filter, or with files that it does not need.
@@ -96,7 +101,7 @@ TEST_F(DaemonTableTest, NoTwoShareAUserOrAPort) {
       if (!sameData && !sameBus) {
         EXPECT_NE(one.uid, other.uid) << one.id.cStr();
       }
-      EXPECT_TRUE(one.door.port == 0 || one.door.port != other.door.port) << one.id.cStr();
+      EXPECT_TRUE(one.listen.port == 0 || one.listen.port != other.listen.port) << one.id.cStr();
     }
   }
 }
@@ -129,8 +134,9 @@ TEST_F(DaemonTableTest, OnlyTheContainerRuntimeIsRootAndNotConfined) {
 // Catches: a container that is started before its runtime, as a process, or with a path of the
 // node.
 TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
-  Daemon row{
-      .id = "etcd", .container = [](DaemonParts&) { return ContainerSpec(); }, .after = "networkd"};
+  Daemon row{.id = "etcd",
+             .container = [](DaemonDependencies&) { return ContainerSpec(); },
+             .after = "networkd"};
   auto d = define(row);
   EXPECT_EQ(kj::strArray(d.dependsOn, " "), "cri networkd");
   EXPECT_EQ(kj::strArray(d.argv, " "), "");
@@ -161,7 +167,7 @@ TEST_F(DaemonTableTest, WhatAnswersStartsFirst) {
 
 // Catches: a daemon that waits for a socket that it was not given, and one without a door that gets
 // a descriptor which does not exist.
-TEST_F(DaemonTableTest, TheDoorIsHandedOver) {
+TEST_F(DaemonTableTest, PassesTheListeningSocketToTheDaemon) {
   auto d = definition("networkd");
   ASSERT_EQ(d.sockets.size(), 1u);
   EXPECT_EQ(d.sockets[0].fd, 7);

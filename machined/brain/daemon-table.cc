@@ -18,66 +18,66 @@
 namespace talos::machined {
 namespace {
 
-kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(DaemonParts& parts, uint16_t port) {
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(DaemonDependencies& deps, uint16_t port) {
   auto server = Endpoint{Ip::require("127.0.0.1"), port}.socketName();
   int fd;
   KJ_SYSCALL(fd = socket(server.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   kj::AutoCloseFd owned(fd);
-  co_return co_await parts.lowLevel.wrapConnectingSocketFd(kj::mv(owned), server.get(),
-                                                           server.size());
+  co_return co_await deps.lowLevel.wrapConnectingSocketFd(kj::mv(owned), server.get(),
+                                                          server.size());
 }
 
-// Connects, sends nothing and waits until the server closes: it does that only if it accepts
-// connections and looks at them. A socket that process 1 holds takes connections even when nobody
-// serves it.
-kj::Promise<void> serverTakesConnections(DaemonParts& parts, uint16_t port) {
-  auto stream = co_await connectTo(parts, port);
+// Connects, sends nothing and waits until the server closes: it does that only if it accepts and
+// reads connections. A socket that process 1 holds takes connections even when no process accepts
+// them.
+kj::Promise<void> serverTakesConnections(DaemonDependencies& deps, uint16_t port) {
+  auto stream = co_await connectTo(deps, port);
   stream->shutdownWrite();
   char byte;
-  // A reset is an answer as well.
+  // A reset counts as an answer.
   co_await stream->tryRead(&byte, 1, 1).ignoreResult().catch_([](kj::Exception&&) {});
 }
 
-// Answers when the first pass is done, so the first check tells that moment.
-kj::Promise<void> networkdIsReady(DaemonParts& parts) {
-  return parts.networkd.readyRequest().send().ignoreResult();
+// networkd answers when its first pass is done.
+kj::Promise<void> networkdIsReady(DaemonDependencies& deps) {
+  return deps.networkd.readyRequest().send().ignoreResult();
 }
 
-kj::Promise<void> apidIsReady(DaemonParts& parts) {
-  KJ_IF_MAYBE (why, whyNotJoined(parts.store)) {
-    return error(ErrorKind::kFailedPrecondition, *why);
+kj::Promise<void> apidIsReady(DaemonDependencies& deps) {
+  KJ_IF_MAYBE (reason, whyNotJoined(deps.store)) {
+    return error(ErrorKind::kFailedPrecondition, *reason);
   }
-  return serverTakesConnections(parts, kApidPort);
+  return serverTakesConnections(deps, kApidPort);
 }
 
-kj::Promise<void> trustdIsReady(DaemonParts& parts) {
-  return serverTakesConnections(parts, kTrustdPort);
+kj::Promise<void> trustdIsReady(DaemonDependencies& deps) {
+  return serverTakesConnections(deps, kTrustdPort);
 }
 
-kj::Promise<void> etcdSupervisorIsReady(DaemonParts& parts) {
-  return parts.etcdSupervisor.readyRequest().send().ignoreResult();
+kj::Promise<void> etcdSupervisorIsReady(DaemonDependencies& deps) {
+  return deps.etcdSupervisor.readyRequest().send().ignoreResult();
 }
 
-kj::Promise<void> etcdIsHealthy(DaemonParts& parts) {
-  return parts.etcdSupervisor.healthRequest().send().ignoreResult();
+kj::Promise<void> etcdIsHealthy(DaemonDependencies& deps) {
+  return deps.etcdSupervisor.healthRequest().send().ignoreResult();
 }
 
-kj::Promise<void> prepareEtcd(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
-  return KJ_REQUIRE_NONNULL(parts.etcd).prepare(kj::mv(note));
+kj::Promise<void> prepareEtcd(DaemonDependencies& deps, kj::Function<void(kj::StringPtr)> note) {
+  return KJ_REQUIRE_NONNULL(deps.etcd).prepare(kj::mv(note));
 }
 
-kj::Array<kj::String> etcdArguments(DaemonParts& parts) {
-  return KJ_REQUIRE_NONNULL(parts.etcd).arguments();
+kj::Array<kj::String> etcdArguments(DaemonDependencies& deps) {
+  return KJ_REQUIRE_NONNULL(deps.etcd).arguments();
 }
 
-kj::StringPtr etcdImage(DaemonParts& parts) {
-  return KJ_REQUIRE_NONNULL(parts.etcd).image();
+kj::StringPtr etcdImage(DaemonDependencies& deps) {
+  return KJ_REQUIRE_NONNULL(deps.etcd).image();
 }
 
-ContainerSpec etcdContainer(DaemonParts& parts) {
+ContainerSpec etcdContainer(DaemonDependencies& deps) {
   ContainerSpec spec;
-  spec.image = kj::str(etcdImage(parts));
-  auto arguments = etcdArguments(parts);
+  spec.image = kj::str(etcdImage(deps));
+  auto arguments = etcdArguments(deps);
   auto argv = kj::heapArrayBuilder<kj::String>(arguments.size() + 1);
   argv.add(kj::str("/usr/local/bin/etcd"));
   for (auto& argument : arguments) argv.add(kj::mv(argument));
@@ -88,40 +88,40 @@ ContainerSpec etcdContainer(DaemonParts& parts) {
   return spec;
 }
 
-// The kubelet's own answer (200): a line of HTTP, of which the first words are looked at.
-kj::Promise<void> kubeletIsHealthy(DaemonParts& parts) {
-  auto stream = co_await connectTo(parts, kKubeletHealthPort);
+// Sends GET /healthz, and compares the status of the answer with 200.
+kj::Promise<void> kubeletIsHealthy(DaemonDependencies& deps) {
+  auto stream = co_await connectTo(deps, kKubeletHealthPort);
   constexpr kj::StringPtr kRequest = "GET /healthz HTTP/1.0\r\n\r\n"_kj;
   co_await stream->write(kRequest.begin(), kRequest.size());
   constexpr size_t kStatusLine = 12;  // HTTP/1.0 200
   char answer[kStatusLine];
   auto size = co_await stream->tryRead(answer, sizeof answer, sizeof answer);
   if (size == sizeof answer && kj::arrayPtr(answer + 9, 3) == "200"_kj.asArray()) co_return;
-  fail(ErrorKind::kUnavailable, "the kubelet does not say that it is healthy");
+  fail(ErrorKind::kUnavailable, "the kubelet does not report itself healthy");
 }
 
-kj::Promise<void> prepareKubelet(DaemonParts& parts, kj::Function<void(kj::StringPtr)> note) {
-  return KJ_REQUIRE_NONNULL(parts.kubelet).prepare(kj::mv(note));
+kj::Promise<void> prepareKubelet(DaemonDependencies& deps, kj::Function<void(kj::StringPtr)> note) {
+  return KJ_REQUIRE_NONNULL(deps.kubelet).prepare(kj::mv(note));
 }
 
-kj::Promise<void> kubeletHasCertificate(DaemonParts& parts,
+kj::Promise<void> kubeletHasCertificate(DaemonDependencies& deps,
                                         kj::Function<void(kj::StringPtr)> note) {
-  return KJ_REQUIRE_NONNULL(parts.kubelet).awaitCertificate(kj::mv(note));
+  return KJ_REQUIRE_NONNULL(deps.kubelet).awaitCertificate(kj::mv(note));
 }
 
-// A connection to a shared address is silent on the node that had the address when another one gets
-// it. Kubernetes' clients give it up after 45 s unless these say otherwise, which is nearly as long
-// as it takes until the node is NotReady. The bus is where login1 is (kBusSocket).
+// When a shared address moves, connections to it become silent on the node that had it. Without
+// these variables Kubernetes' clients give them up after 45 s, which is nearly the time after which
+// the node is NotReady. login1 is on the bus (kBusSocket).
 constexpr kj::StringPtr kKubeletEnvironment[] = {
     "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10"_kj, "HTTP2_PING_TIMEOUT_SECONDS=5"_kj,
     "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket"_kj};
 
-ContainerSpec kubeletSpec(DaemonParts& parts) {
-  return KJ_REQUIRE_NONNULL(parts.kubelet).container();
+ContainerSpec kubeletSpec(DaemonDependencies& deps) {
+  return KJ_REQUIRE_NONNULL(deps.kubelet).container();
 }
 
-kj::Promise<void> containerdServes(DaemonParts& parts) {
-  return parts.containerd.serving();
+kj::Promise<void> containerdServes(DaemonDependencies& deps) {
+  return deps.containerd.serving();
 }
 
 class FileExists final : public Condition {
@@ -134,19 +134,19 @@ class FileExists final : public Condition {
   kj::String path;
 };
 
-kj::Promise<void> login1Listens(DaemonParts& parts) {
-  if (parts.store.tryGet<rpc::ShutdownDelaySpec>("node") != nullptr) return kj::READY_NOW;
-  return error(ErrorKind::kUnavailable, "it does not listen on the bus yet");
+kj::Promise<void> login1Listens(DaemonDependencies& deps) {
+  if (deps.store.tryGet<rpc::ShutdownDelaySpec>("node") != nullptr) return kj::READY_NOW;
+  return error(ErrorKind::kUnavailable, "login1 does not listen on the bus yet");
 }
 
-kj::Array<kj::String> busArguments(DaemonParts&) {
+kj::Array<kj::String> busArguments(DaemonDependencies&) {
   return kj::arr(kj::str("--config-file=/etc/dbus-1/system.conf"), kj::str("--nofork"),
                  kj::str("--nopidfile"), kj::str("--nosyslog"));
 }
 
-// A worker's has the kubelet's rights only, and does what those allow.
-kj::Array<kj::String> kubedArguments(DaemonParts& parts) {
-  for (auto type : parts.store.list<rpc::MachineTypeSpec>()) {
+// On a worker kubed has the kubelet's rights only, and does what those allow.
+kj::Array<kj::String> kubedArguments(DaemonDependencies& deps) {
+  for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
     if (type.getType() == rpc::MachineType::JOIN) return kj::arr(kj::str("--worker"));
   }
   return nullptr;
@@ -155,40 +155,42 @@ kj::Array<kj::String> kubedArguments(DaemonParts& parts) {
 constexpr kj::StringPtr kContainerdCommand[] = {"/bin/containerd"_kj, "--address"_kj,
                                                 kContainerdSocket, "--config"_kj,
                                                 "/etc/cri/containerd.toml"_kj};
-// It starts shims and runc by name.
+// containerd starts shims and runc by name.
 constexpr kj::StringPtr kForeignPath = "PATH=/usr/bin:/usr/sbin"_kj;
 constexpr kj::StringPtr kContainerPath =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"_kj;
 constexpr kj::StringPtr kContainerRuntime = "cri"_kj;
 
 constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sys/devices"_kj};
-// It resolves the names of control-plane machines: the files are links to here.
+// apid resolves the names of control-plane machines: the resolver's files are links to these
+// folders.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
-// The same, and the CAs of the servers that it fetches manifests from. The bundle may be another
-// file, of machine.files, which is mounted there.
+// The same, and the CAs of the servers from which kubed fetches manifests. The bundle may be a file
+// of machine.files, which is mounted there.
 constexpr kj::StringPtr kKubedReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
 
 constexpr kj::StringPtr kBusReads[] = {"/etc/dbus-1"_kj, "/etc/passwd"_kj};
 
-// A node is of use from the moment on that it answers. containerd alone takes as much of the
-// processors as all of ours; both work without whom they give way to.
+// A node is useful as soon as its API answers. containerd alone uses as much of the processors as
+// all of our services; these services work without those that they give way to.
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
 constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
 
-// It takes its lock on a shutdown when it starts, and goes without if nobody gives it one: then a
-// reboot kills its pods. So it waits longer than others do, for a node that has much to do.
+// The kubelet takes its inhibitor lock when it starts, and runs without it if login1 is not there:
+// then a reboot kills its pods. So it waits longer than others, for a busy node.
 constexpr auto kKubeletGivesWayFor = 20 * kj::SECONDS;
 constexpr kj::StringPtr kKubeletGivesWayTo[] = {"apid"_kj, "trustd"_kj, "login1"_kj};
 
 constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
-// It resolves the names of other members: the files are links to here.
+// etcd resolves the names of other members: the resolver's files are links to these folders.
 constexpr kj::StringPtr kEtcdReads[] = {kEtcdPki, "/system/etc"_kj, kNetworkdState, "/proc"_kj,
                                         "/sys/kernel/mm"_kj};
 
 constexpr uint64_t kMiB = 1u << 20;
 
-// machined and process 1 have -999 and no limit: they start the others again, and nobody them.
+// machined and process 1 have -999 and no limit: they restart the others, and nothing restarts
+// them.
 const Daemon kDaemons[] = {
     {.id = "networkd",
      .uid = kNetworkdUid,
@@ -197,11 +199,11 @@ const Daemon kDaemons[] = {
      .read = kNetworkdReads,
      .state = kNetworkdState,
      // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is
-     // some 40 MiB; 4 captures have buffers of 2 MiB each. Of what comes from outside it parses
-     // DHCP packets, and copies what is captured.
+     // some 40 MiB; 4 captures have buffers of 2 MiB each. From outside it parses DHCP packets, and
+     // copies captured packets.
      .memoryMax = 128 * kMiB,
-     .oomScore = -998,  // without it nobody reaches the node
-     .door = {.socket = kNetworkdSocket, .mode = 0600},
+     .oomScore = -998,  // without it the node is not reachable
+     .listen = {.socket = kNetworkdSocket, .mode = 0600},
      .mayBeStopped = false,
      .check = networkdIsReady},
     {.id = "apid",
@@ -211,8 +213,8 @@ const Daemon kDaemons[] = {
      // of calls and answers (apid/gate/gate.h), and 1000 clients with full buffers of TLS and
      // sockets are some 130 MiB.
      .memoryMax = 256 * kMiB,
-     .oomScore = -900,  // has the most clients; they connect again
-     .door = {.port = kApidPort},
+     .oomScore = -900,  // has the most clients; they reconnect
+     .listen = {.port = kApidPort},
      .after = "networkd",
      .mayBeStopped = false,
      .carriesApi = true,
@@ -222,40 +224,42 @@ const Daemon kDaemons[] = {
      // 11 MiB at rest, 15 MiB when 5000 nodes join at once and at the worst of the hostile pack;
      // its 48 connections have messages of 32 KiB.
      .memoryMax = 64 * kMiB,
-     .oomScore = -950,                              // a node that joins asks again
-     .door = {.port = kTrustdPort, .queue = 4096},  // a whole rack may come up at once
+     .oomScore = -950,                                // a node that joins retries
+     .listen = {.port = kTrustdPort, .queue = 4096},  // a whole rack may boot at once
      .after = "networkd",
      .givesWayTo = kTrustdGivesWayTo,
      .wantedWith = {typeName<rpc::RootSecretSpec>(), "os"},
      .check = trustdIsReady},
-    // Its shims are in its cgroup, but not of it: they are no children of its, and nothing is sent
-    // to the cgroup as a whole. So containers go on when it ends, however it does. It limits
-    // nobody's memory, for the shims of all containers are accounted for here.
+    // Its shims are in its cgroup, but are not its children, and no signal is sent to the whole
+    // cgroup. So containers keep running when it exits. It has no memory limit, because the shims
+    // of all containers are accounted for in its cgroup.
     {.id = kContainerRuntime,
      .command = kContainerdCommand,
      .after = "networkd",
-     // What is made of machine.registries: it reads that when it starts.
+     // Made of machine.registries; containerd reads it when it starts.
      .file = "/system/etc/cri/conf.d/10-registries.toml",
      .givesWayTo = kContainerdGivesWayTo,
      .check = containerdServes,
-     .patience = 20 * kj::SECONDS},  // an emulated machine under load starts it in 10 s
-    // Decides how etcd is run, and answers for it. Shares etcd's user for its data.
+     .checkTimeout = 20 * kj::SECONDS},  // an emulated machine under load starts it in 10 s
+    // Decides how etcd runs, and reports its state. Shares etcd's user for its data.
     {.id = "etcd-supervisor",
      .uid = kEtcdUid,
      .read = kApidReads,
      .state = kEtcdSupervisorState,
-     .writes = kEtcdData,  // of a member that has left, it removes them
+     .writes = kEtcdData,  // it removes the data of a member that has left
      .memoryMax = 64 * kMiB,
      .oomScore = -998,
-     .door = {.socket = kEtcdSupervisorSocket, .mode = 0600},
+     .listen = {.socket = kEtcdSupervisorSocket, .mode = 0600},
      .after = "networkd",
      .file = kEtcdData,
      .givesWayTo = kControlPlaneGivesWayTo,
      .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
      .check = etcdSupervisorIsReady},
-    // One of the two: of the system, or what cluster.etcd.image names. It waits for a cluster, for
-    // as long as it takes.
+    // The program of the system, or the image that cluster.etcd.image names. It waits for a
+    // cluster, for as long as it takes.
     {.id = kEtcdService,
+     .container = etcdContainer,
+     .inContainer = [](DaemonDependencies& deps) { return etcdImage(deps).size() > 0; },
      .prepare = prepareEtcd,
      .arguments = etcdArguments,
      .uid = kEtcdUid,
@@ -269,22 +273,9 @@ const Daemon kDaemons[] = {
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
      .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
-     .fits = [](DaemonParts& parts) { return etcdImage(parts).size() == 0; },
      .check = etcdIsHealthy,
-     .patience = 15 * kj::SECONDS},
-    {.id = kEtcdService,
-     .container = etcdContainer,
-     .prepare = prepareEtcd,
-     .oomScore = -998,
-     .after = "networkd",
-     .file = kEtcdData,
-     .givesWayTo = kControlPlaneGivesWayTo,
-     .awaited = false,
-     .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
-     .fits = [](DaemonParts& parts) { return etcdImage(parts).size() > 0; },
-     .check = etcdIsHealthy,
-     .patience = 15 * kj::SECONDS},
-    // The bus on which the kubelet finds login1, and nobody anything else.
+     .checkTimeout = 15 * kj::SECONDS},
+    // The bus on which the kubelet finds login1; it has no other use.
     {.id = "dbus-daemon",
      .arguments = busArguments,
      .uid = kLogin1Uid,
@@ -293,7 +284,7 @@ const Daemon kDaemons[] = {
      .state = kBusFolder,
      .writes = "/dev/null",  // its standard input, which it opens for both
      .libraries = true,
-     .memoryMax = 64 * kMiB,  // 4 MiB at rest; it limits what its few clients may send
+     .memoryMax = 64 * kMiB,  // 4 MiB at rest; it limits the messages of its few clients
      .oomScore = -950,
      .after = "networkd",
      .file = kBusFolder,
@@ -313,12 +304,12 @@ const Daemon kDaemons[] = {
      .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
      .check = login1Listens},
     // On every node of a cluster. It waits for an API server by itself, for as long as it takes.
-    // What it has started goes on without it.
+    // Its pods keep running without it.
     {.id = kKubeletService,
      .container = kubeletSpec,
-     .environment = kKubeletEnvironment,
      .prepare = prepareKubelet,
      .prepareLast = kubeletHasCertificate,
+     .environment = kKubeletEnvironment,
      .oomScore = -998,
      .after = "networkd",
      .file = "/var/lib/kubelet",
@@ -327,7 +318,7 @@ const Daemon kDaemons[] = {
      .awaited = false,
      .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
      .check = kubeletIsHealthy},
-    // After etcd, so that it ends before it.
+    // After etcd, so that it stops before etcd.
     {.id = "vipd",
      .uid = kVipdUid,
      .capabilities = "net_admin,net_raw",
@@ -338,14 +329,14 @@ const Daemon kDaemons[] = {
      .awaited = false,
      .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
      .check = nullptr},
-    // Waits for etcd and for Kubernetes itself, and tells for what.
+    // Waits for etcd and for Kubernetes itself, and reports for what.
     {.id = "kubed",
      .arguments = kubedArguments,
      .uid = kKubedUid,
      .read = kKubedReads,
      .memoryMax = 128 * kMiB,  // an answer of the API server has at most 8 MiB
-     .oomScore = -900,         // it begins anew where it was
-     .door = {.socket = kKubedSocket, .mode = 0600},
+     .oomScore = -900,         // it continues after a restart
+     .listen = {.socket = kKubedSocket, .mode = 0600},
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
@@ -353,19 +344,24 @@ const Daemon kDaemons[] = {
      .check = nullptr},
 };
 
-constexpr int kListenAs = 3;  // the number of its door in a daemon
+constexpr int kListenAs = 3;  // the number of the listening socket in a daemon
 
-kj::Array<kj::String> environmentOf(const Daemon& daemon) {
+bool runsInContainer(const Daemon& daemon, DaemonDependencies& deps) {
+  if (daemon.container == nullptr) return false;
+  return daemon.inContainer == nullptr || daemon.inContainer(deps);
+}
+
+kj::Array<kj::String> environmentOf(const Daemon& daemon, bool container) {
   kj::Vector<kj::String> environment;
   auto add = [&](kj::StringPtr name, auto&& value) { environment.add(kj::str(name, "=", value)); };
-  if (daemon.command != nullptr || daemon.container != nullptr) {
-    environment.add(kj::str(daemon.container == nullptr ? kForeignPath : kContainerPath));
+  if (daemon.command != nullptr || container) {
+    environment.add(kj::str(container ? kContainerPath : kForeignPath));
     for (auto variable : daemon.environment) environment.add(kj::str(variable));
     return environment.releaseAsArray();
   }
-  if (daemon.door.port != 0) {
+  if (daemon.listen.port != 0) {
     add(kListenTcpVariable, kListenAs);
-  } else if (daemon.door.socket != nullptr) {
+  } else if (daemon.listen.socket != nullptr) {
     add(kListenUnixVariable, kListenAs);
   }
   add(kStoreVariable, kMachinedSocket);
@@ -373,18 +369,18 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon) {
   return environment.releaseAsArray();
 }
 
-// Where nobody may lower a score, it stays what it is.
+// Where no process may lower a score, it stays what it is.
 int allowedScore(int wanted) {
   if (ownOomScores() == OomScores::kAny) return wanted;
   auto own = firstLine(readFile("/proc/self/oom_score_adj")).parseAs<int>();
   return kj::max(wanted, own);
 }
 
-void defineContainer(ServiceDefinition& d, const Daemon& daemon, DaemonParts& parts) {
+void defineContainer(ServiceDefinition& d, const Daemon& daemon, DaemonDependencies& deps) {
   d.command = kj::str("container ", daemon.id);
   d.dependsOn.add(kj::str(kContainerRuntime));
-  d.body = kj::heap<ContainerBody>(parts.containerd, daemon.id, [&daemon, &parts]() {
-    auto spec = daemon.container(parts);
+  d.body = kj::heap<ContainerBody>(deps.containerd, daemon.id, [&daemon, &deps]() {
+    auto spec = daemon.container(deps);
     spec.cgroup = serviceCgroup(daemon.id);
     spec.oomScore = allowedScore(daemon.oomScore);
     return spec;
@@ -405,7 +401,7 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
     argv.add(kj::str("--capabilities=", daemon.capabilities));
   }
   argv.add(kj::str("--seccomp=", daemon.filter));
-  // Naming the program makes a rule set even where nothing else may be read.
+  // Naming the program creates a rule set even when nothing else may be read.
   argv.add(kj::str("--landlock-read=", program));
   if (daemon.libraries) {
     for (auto path : {"/usr/lib"_kj, "/usr/lib64"_kj}) {
@@ -426,21 +422,22 @@ kj::String serviceCgroup(kj::StringPtr id) {
   return id == "machined" ? kj::str("init") : kj::str("system/", id);
 }
 
-ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts& parts) {
+ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonDependencies& deps) {
   ServiceDefinition d;
   d.id = kj::str(daemon.id);
-  if (daemon.container != nullptr) {
-    defineContainer(d, daemon, parts);
+  bool container = runsInContainer(daemon, deps);
+  if (container) {
+    defineContainer(d, daemon, deps);
   } else if (daemon.command == nullptr) {
     d.command = kj::str("/usr/bin/", daemon.id);
     d.argv = confined(daemon, d.command);
   } else {
     d.command = kj::str(daemon.command[0]);
-    d.argv = KJ_MAP(word, daemon.command) {
-      return kj::str(word);
+    d.argv = KJ_MAP(argument, daemon.command) {
+      return kj::str(argument);
     };
   }
-  d.environment = environmentOf(daemon);
+  d.environment = environmentOf(daemon, container);
   d.cgroup = serviceCgroup(d.id);
   d.memoryMax = daemon.memoryMax;
   if (daemon.after != nullptr) d.dependsOn.add(kj::str(daemon.after));
@@ -449,25 +446,24 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonParts&
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
   if (daemon.prepare != nullptr) {
-    d.prepare = [prepare = daemon.prepare, &parts](kj::Function<void(kj::StringPtr)> note) {
-      return prepare(parts, kj::mv(note));
+    d.prepare = [prepare = daemon.prepare, &deps](kj::Function<void(kj::StringPtr)> note) {
+      return prepare(deps, kj::mv(note));
     };
   }
   if (daemon.prepareLast != nullptr) {
-    d.prepareLast = [prepare = daemon.prepareLast, &parts](kj::Function<void(kj::StringPtr)> note) {
-      return prepare(parts, kj::mv(note));
+    d.prepareLast = [prepare = daemon.prepareLast, &deps](kj::Function<void(kj::StringPtr)> note) {
+      return prepare(deps, kj::mv(note));
     };
   }
-  if (daemon.arguments != nullptr) {
-    d.arguments = [arguments = daemon.arguments, &parts]() { return arguments(parts); };
+  if (daemon.arguments != nullptr && !container) {
+    d.arguments = [arguments = daemon.arguments, &deps]() { return arguments(deps); };
   }
   d.awaited = daemon.awaited;
   d.mayBeStopped = daemon.mayBeStopped;
   d.carriesApi = daemon.carriesApi;
   if (daemon.check != nullptr) {
-    d.health =
-        HealthCheck{[check = daemon.check, &parts]() { return check(parts); }, 0 * kj::SECONDS,
-                    5 * kj::SECONDS, daemon.patience, 100 * kj::MILLISECONDS};
+    d.health = HealthCheck{[check = daemon.check, &deps]() { return check(deps); }, 0 * kj::SECONDS,
+                           5 * kj::SECONDS, daemon.checkTimeout, 100 * kj::MILLISECONDS};
   }
   return d;
 }

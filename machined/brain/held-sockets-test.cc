@@ -12,8 +12,8 @@
 namespace talos::machined {
 namespace {
 
-struct DoorsTest : testing::Test {
-  ~DoorsTest() noexcept override {}
+struct HeldSocketsTest : testing::Test {
+  ~HeldSocketsTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   FakeMachine machine;
@@ -39,7 +39,7 @@ struct DoorsTest : testing::Test {
 };
 
 // Catches: a client that is refused because a new brain listens anew.
-TEST_F(DoorsTest, IsMadeOnceInTheLifeOfTheMachine) {
+TEST_F(HeldSocketsTest, IsMadeOnceInTheLifeOfTheMachine) {
   ino_t first;
   {
     FakeProcess1 brain(machine);
@@ -52,7 +52,7 @@ TEST_F(DoorsTest, IsMadeOnceInTheLifeOfTheMachine) {
 }
 
 // Catches: somebody who is served by a socket that the next brain does not know.
-TEST_F(DoorsTest, IsThereOnlyWhenProcess1HasIt) {
+TEST_F(HeldSocketsTest, IsThereOnlyWhenProcess1HasIt) {
   {
     FakeProcess1 brain(machine);
     auto never = kj::newPromiseAndFulfiller<void>();
@@ -65,7 +65,7 @@ TEST_F(DoorsTest, IsThereOnlyWhenProcess1HasIt) {
 }
 
 // Catches: a brain that dies of what it accepts from, as the next one will.
-TEST_F(DoorsTest, WhatDoesNotListenIsMadeAnew) {
+TEST_F(HeldSocketsTest, WhatDoesNotListenIsMadeAnew) {
   for (auto& bad : garbage("")) {
     made = 0;
     machine.keep("listen/apid", kj::mv(bad.fd));
@@ -79,7 +79,7 @@ TEST_F(DoorsTest, WhatDoesNotListenIsMadeAnew) {
 }
 
 // Catches: nothing held under the name of a socket that could not be made.
-TEST_F(DoorsTest, WhatCannotBeMadeIsNotHeld) {
+TEST_F(HeldSocketsTest, WhatCannotBeMadeIsNotHeld) {
   FakeProcess1 brain(machine);
   auto failing = heldSocket(brain, "apid", []() -> kj::AutoCloseFd {
     fail(ErrorKind::kUnavailable, "port 50000 is in use");

@@ -12,8 +12,7 @@ namespace talos::machined {
 
 namespace {
 
-// Whatever else is held under the name of a socket, nobody could accept from it, and the brain that
-// tried would die of it as the next one would.
+// Another descriptor held under the name of a socket would crash each brain that accepts from it.
 bool listens(int fd) {
   int listening = 0;
   socklen_t size = sizeof listening;
@@ -27,22 +26,23 @@ kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr servic
   auto name = kj::str("listen/", service);
   KJ_IF_MAYBE (held, process1.takeHeld(name)) {
     if (listens(held->get())) co_return kj::mv(*held);
-    log::error("what was held is not a listening socket; making a new one", {{"service", service}});
+    log::error("the held descriptor is not a listening socket; making a new one",
+               {{"service", service}});
   }
   auto made = make();
   co_await process1.hold(name, made.get());
   co_return kj::mv(made);
 }
 
-kj::Promise<kj::AutoCloseFd> openMachinedDoor(Process1& process1) {
+kj::Promise<kj::AutoCloseFd> openMachinedSocket(Process1& process1) {
   makeDirectories(kRunFolder, 0755);
   return heldSocket(process1, "machined", [] { return listenUnix(kMachinedSocket, 0666); });
 }
 
-kj::Promise<kj::AutoCloseFd> openDoor(Process1& process1, const Daemon& daemon) {
-  return heldSocket(process1, daemon.id, [&door = daemon.door]() {
-    if (door.port != 0) return listenTcp(anyAddress(), door.port, door.queue);
-    return listenUnix(door.socket, door.mode);
+kj::Promise<kj::AutoCloseFd> openDaemonSocket(Process1& process1, const Daemon& daemon) {
+  return heldSocket(process1, daemon.id, [&listen = daemon.listen]() {
+    if (listen.port != 0) return listenTcp(anyAddress(), listen.port, listen.queue);
+    return listenUnix(listen.socket, listen.mode);
   });
 }
 

@@ -1,8 +1,8 @@
-// What the machine's surroundings tell the brain: firmware, kernel, command line, environment; and
-// the two places where it tells them its name. Thin.
+// Reads the facts of the machine: firmware, kernel, command line, environment; and sets its host
+// name. Thin.
 //
-// In a container the kernel and its command line are the host's, and what counts is what process 1
-// was given by the launcher (machined/process1/init/inside-container.h).
+// In a container the kernel and its command line are the host's, and the environment that the
+// launcher gave process 1 counts instead (machined/process1/init/inside-container.h).
 #pragma once
 
 #include "common/base/kernel-arguments.h"
@@ -12,23 +12,22 @@
 
 namespace talos::machined {
 
-kj::String smbiosUuid();  // empty where there is none
-// As the original reads it, whatever the version of SMBIOS: what keys of volumes are made of.
+kj::String smbiosUuid();  // empty: none
+// In the byte order of Talos 0.9, whatever the version of SMBIOS: keys of volumes are made of it.
 kj::String systemUuid();
 kj::String thisBootId();
 config::Mode configMode(Mode mode);
 kj::String platformOf(const KernelArguments& arguments);
-// Of the kernel; in a container its host name is all that is given, as talos.hostname.
+// The kernel's; in a container only the host name, as talos.hostname.
 KernelArguments kernelArguments();
-// Reads the launcher's USERDATA (base64), each time that it is called; the copy is its caller's to
-// zero.
+// Reads the launcher's USERDATA (base64) at each call; the caller zeroes the copy.
 using UserData = kj::Function<kj::Maybe<kj::Array<char>>()>;
 UserData userDataOf(Process1& process1);
 
-// To the kernel and to /etc/hostname.
+// Sets it in the kernel and in /etc/hostname.
 void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname);
 
-// To listen at: of IPv6 too, where the kernel has it.
+// The address to listen on: of IPv6 too, where the kernel has it.
 kj::StringPtr anyAddress();
 
 }  // namespace talos::machined

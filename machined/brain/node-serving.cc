@@ -25,11 +25,11 @@
 namespace talos::machined {
 namespace {
 
-// Of one user: apid has a connection for each of its clients, and a few of its own.
+// Connections of one user: apid has one for each of its clients, and a few of its own.
 constexpr unsigned kMostClients = 1536;
 
-// Between a call that takes the machine down and its record for the audit log.
-constexpr auto kAskedJustNow = 5 * kj::SECONDS;
+// The longest time between a call that shuts the machine down and its audit record.
+constexpr auto kRequesterKnown = 5 * kj::SECONDS;
 
 constexpr kj::StringPtr kWithoutLeaving =
     "or use talosctl reset --graceful=false, which erases the node without leaving etcd"_kj;
@@ -48,8 +48,9 @@ class NoEtcd final : public rpc::Etcd::Server {
   DispatchCallResult dispatchCall(
       uint64_t interfaceId, uint16_t methodId,
       capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
-    auto standing = capnp::Schema::from<rpc::Etcd>().getMethodByName("bootstrapState").getIndex();
-    if (methodId != standing) {
+    auto stateMethod =
+        capnp::Schema::from<rpc::Etcd>().getMethodByName("bootstrapState").getIndex();
+    if (methodId != stateMethod) {
       fail(ErrorKind::kFailedPrecondition,
            "this node is a worker and has no etcd; name a control-plane node with -n");
     }
@@ -67,10 +68,11 @@ class NoEtcd final : public rpc::Etcd::Server {
   Store& store;
 };
 
-// On a worker there is no etcd-supervisor that could say so itself.
-class EtcdDoor final : public rpc::EtcdSupervisor::Server {
+// Answers on a worker, which runs no etcd-supervisor.
+class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
  public:
-  EtcdDoor(rpc::EtcdSupervisor::Client supervisor, MachineConfigReader& config, Store& store)
+  EtcdSupervisorProxy(rpc::EtcdSupervisor::Client supervisor, MachineConfigReader& config,
+                      Store& store)
       : supervisor(kj::mv(supervisor)), config(config), store(store) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
@@ -94,10 +96,10 @@ class EtcdDoor final : public rpc::EtcdSupervisor::Server {
   Store& store;
 };
 
-// kubed of a worker has nobody to ask, and serves nobody.
-class KubernetesDoor final : public rpc::Kubernetes::Server {
+// Refuses on a worker, whose kubed serves no surveys.
+class KubernetesProxy final : public rpc::Kubernetes::Server {
  public:
-  KubernetesDoor(rpc::Kubernetes::Client kubed, MachineConfigReader& config, Store& store)
+  KubernetesProxy(rpc::Kubernetes::Client kubed, MachineConfigReader& config, Store& store)
       : kubed(kj::mv(kubed)), config(config), store(store) {}
 
   kj::Promise<void> survey(SurveyContext context) override {
@@ -119,20 +121,17 @@ class KubernetesDoor final : public rpc::Kubernetes::Server {
 
 }  // namespace
 
-NodeServing::NodeServing(Dependencies d)
-    : deps(kj::mv(d)), timer(deps.io.provider->getTimer()), pool(deps.pool) {}
-
 kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
   return serveUnix(
-      *deps.io.lowLevelProvider, timer, kj::mv(listening),
-      [this, admins = sharedParts(ConfigKeeper::Caller::kAdmin),
-       visitors = sharedParts(ConfigKeeper::Caller::kVisitor)](const UnixPeer& peer) mutable {
+      *core.io.lowLevelProvider, core.timer, kj::mv(listening),
+      [this, admins = sharedParts(ConfigManager::Caller::kAdmin),
+       visitors = sharedParts(ConfigManager::Caller::kVisitor)](const UnixPeer& peer) mutable {
         auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
         return serveMachined(
             peer, nodeOf(admins, *client),
             serveMaintenance(rules, nodeOf(visitors, *client),
-                             [this]() { return deps.config.tellsAnybody(); }),
-            serveStore(deps.store, peer.uid),
+                             [this]() { return configs.manager.showsStateToAnybody(); }),
+            serveStore(core.store, peer.uid),
             [this](rpc::AuditRecord::Reader record) { audit(record); },
             [client = kj::addRef(*client)](kj::StringPtr name) mutable {
               if (name.size() > 0) client->isFor(name);
@@ -142,8 +141,8 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
 }
 
 void NodeServing::audit(rpc::AuditRecord::Reader record) {
-  auto now = deps.clock.now();
-  deps.logs.append(kAuditLog, auditLine(record, now));
+  auto now = core.clock.now();
+  core.logs.append(kAuditLog, auditLine(record, now));
   auto call = record.getCall();
   for (auto begin : {"Machine.reboot"_kj, "Machine.shutdown"_kj, "Machine.reset"_kj,
                      "Configuration.apply"_kj, "Upgrades."_kj}) {
@@ -154,14 +153,14 @@ void NodeServing::audit(rpc::AuditRecord::Reader record) {
 
 kj::String NodeServing::askedBy() const {
   KJ_IF_MAYBE (a, asked) {
-    if (deps.clock.now() - a->at < kAskedJustNow) return kj::str(" by ", a->who);
+    if (core.clock.now() - a->at < kRequesterKnown) return kj::str(" by ", a->who);
   }
   return kj::String();
 }
 
-NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
+NodeParts NodeServing::sharedParts(ConfigManager::Caller caller) {
   return {.machine = nullptr,
-          .services = serveServices(deps.supervisor),
+          .services = serveServices(services.supervisor),
           .events = nullptr,
           .logs = nullptr,
           .files = nullptr,
@@ -171,91 +170,89 @@ NodeParts NodeServing::sharedParts(ConfigKeeper::Caller caller) {
           .configuration = configuration(caller),
           .storage = nullptr,
           .containers = nullptr,
-          .upgrades = serveUpgrades(deps.upgrader, thisBootId()),
-          .etcdSupervisor = kj::heap<EtcdDoor>(etcdSupervisor(), deps.reader, deps.store),
-          .kubernetes = kj::heap<KubernetesDoor>(kubernetes(), deps.reader, deps.store)};
+          .upgrades = serveUpgrades(upgrades.upgrader, thisBootId()),
+          .etcdSupervisor = kj::heap<EtcdSupervisorProxy>(kubernetes.etcdSupervisor(),
+                                                          core.configReader, core.store),
+          .kubernetes = kj::heap<KubernetesProxy>(kubed(), core.configReader, core.store)};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   auto mine = [&]() { return kj::addRef(client); };
   auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) -> kj::Promise<void> {
-    if (inContainer()) {
+    if (core.container) {
       fail(ErrorKind::kFailedPrecondition,
-           "a node in a container has no kernel log of its own; talosctl logs machined shows what "
-           "the node itself says");
+           "a node in a container has no kernel log of its own; use talosctl logs machined");
     }
-    return serveKernelLog(deps.io.unixEventPort, params);
+    return serveKernelLog(core.io.unixEventPort, params);
   };
   NodeParts parts = shared;
-  parts.machine =
-      kj::heap<MachineServer>(pool, timer, identityOf(deps.platform, deps.mode), *this, mine());
-  parts.events = serveEvents(deps.events, previousEvents(mine()), mine());
-  parts.logs = serveLogs(deps.logs, kj::mv(kernelLog), previousLog(mine()), mine());
-  parts.files = kj::heap<FilesServer>(pool, timer, mine());
-  parts.storage =
-      inContainer() ? serveNoStorage() : serveStorage(pool, deps.meta, deps.newRecoveryKey, mine());
-  parts.containers = serveContainers(deps.containerd, {pool, deps.io.unixEventPort, timer}, mine());
-  parts.resources = serveResources(deps.store, false, mine());
-  parts.sensitiveResources = serveResources(deps.store, true, mine());
+  parts.machine = kj::heap<MachineServer>(disks.reads, core.timer,
+                                          identityOf(core.platform, core.mode), *this, mine());
+  parts.events = serveEvents(core.events, previousEvents(mine()), mine());
+  parts.logs = serveLogs(core.logs, kj::mv(kernelLog), previousLog(mine()), mine());
+  parts.files = kj::heap<FilesServer>(disks.reads, core.timer, mine());
+  parts.storage = core.container
+                      ? serveNoStorage()
+                      : serveStorage(disks.reads, disks.meta,
+                                     KJ_BIND_METHOD(configs.volumeKeys, newRecoveryKey), mine());
+  parts.containers = serveContainers(services.containerd,
+                                     {disks.reads, core.io.unixEventPort, core.timer}, mine());
+  parts.resources = serveResources(core.store, false, mine());
+  parts.sensitiveResources = serveResources(core.store, true, mine());
   return serveNode(kj::mv(parts));
 }
 
 PreviousLog NodeServing::previousLog(kj::Own<ClientCalls> calls) {
   return [this, calls = kj::mv(calls)](rpc::Logs::PreviousParams::Reader params) {
-    return deps.recorder.readLog(pool.of(calls->number()), kj::str(params.getId()),
-                                 kj::str(params.getBoot()), params.getTailLines(),
-                                 params.getSink());
+    return disks.recorder.readLog(disks.reads.of(calls->number()), kj::str(params.getId()),
+                                  kj::str(params.getBoot()), params.getTailLines(),
+                                  params.getSink());
   };
 }
 
 PreviousEvents NodeServing::previousEvents(kj::Own<ClientCalls> calls) {
   return [this, calls = kj::mv(calls)](rpc::Events::PreviousParams::Reader params) {
-    return deps.recorder.readEvents(pool.of(calls->number()), kj::str(params.getBoot()),
-                                    params.getSink());
+    return disks.recorder.readEvents(disks.reads.of(calls->number()), kj::str(params.getBoot()),
+                                     params.getSink());
   };
 }
 
 rpc::Networkd::Client NodeServing::networkd() {
-  return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kNetworkdSocket))
+  return reconnecting(*core.io.lowLevelProvider, core.timer, kj::str(kNetworkdSocket))
       .castAs<rpc::Networkd>();
 }
 
-rpc::EtcdSupervisor::Client NodeServing::etcdSupervisor() {
-  return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kEtcdSupervisorSocket))
-      .castAs<rpc::EtcdSupervisor>();
-}
-
-rpc::Kubernetes::Client NodeServing::kubernetes() {
-  return reconnecting(*deps.io.lowLevelProvider, timer, kj::str(kKubedSocket))
+rpc::Kubernetes::Client NodeServing::kubed() {
+  return reconnecting(*core.io.lowLevelProvider, core.timer, kj::str(kKubedSocket))
       .castAs<rpc::Kubernetes>();
 }
 
-rpc::Configuration::Client NodeServing::configuration(ConfigKeeper::Caller caller) {
+rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller caller) {
   return kj::heap<ConfigurationServer>(
-      deps.config, deps.reader, deps.store, deps.foreign, caller, thisBootId(),
+      configs.manager, core.configReader, core.store, core.foreign, caller, thisBootId(),
       [this](const KnownConfig& wanted) {
-        return previewNetwork({deps.arguments, viewOf(wanted.get()).network, deps.store},
-                              networkd(), timer);
+        return previewNetwork({core.arguments, viewOf(wanted.get()).network, core.store},
+                              networkd(), core.timer);
       });
 }
 
 void NodeServing::fillStatus(rpc::Status::Builder out) {
-  deps.status.fill(out);
-  out.setSequence(deps.sequencer.currentSequence());
-  out.setPhase(deps.sequencer.currentPhase());
-  out.setBrainRestarts(deps.process1.brainRestarts());
-  out.setHangingReads(pool.hanging());
-  KJ_IF_MAYBE (left, deps.config.revertsIn()) {
+  core.status.fill(out);
+  out.setSequence(life.sequencer.currentSequence());
+  out.setPhase(life.sequencer.currentPhase());
+  out.setBrainRestarts(core.process1.brainRestarts());
+  out.setHangingReads(disks.reads.hanging());
+  KJ_IF_MAYBE (left, configs.manager.revertsIn()) {
     out.setRevertsInMs(kj::max(*left / kj::MILLISECONDS, 1));
   }
 }
 
 kj::Vector<ServiceCgroup> NodeServing::runningServices() {
   kj::Vector<ServiceCgroup> result;
-  for (auto& id : deps.supervisor.ids()) {
+  for (auto& id : services.supervisor.ids()) {
     capnp::MallocMessageBuilder scratch;
     auto service = scratch.initRoot<rpc::Service>();
-    deps.supervisor.fill(id, service);
+    services.supervisor.fill(id, service);
     if (service.getPid() == 0) continue;
     auto cgroup = serviceCgroup(id);
     result.add(ServiceCgroup{kj::str(id), kj::mv(cgroup)});
@@ -264,23 +261,24 @@ kj::Vector<ServiceCgroup> NodeServing::runningServices() {
 }
 
 kj::Vector<ControllerLinks> NodeServing::dependencies() {
-  auto all = deps.controllers.links();
+  auto all = core.controllers.links();
   for (auto& links : Access::linksOfDaemons(Registry())) all.add(kj::mv(links));
   std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.name < b.name; });
   return all;
 }
 
 kj::Promise<TimeAnswer> NodeServing::askTime(kj::String server) {
-  auto answer = co_await deps.time.check(kj::mv(server));
+  auto answer = co_await services.time.check(kj::mv(server));
   co_return TimeAnswer{kj::mv(answer.server), answer.local, answer.remote};
 }
 
 kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels, bool graceful) {
-  auto plan = co_await deps.reset.plan(kj::mv(labels));
+  auto plan = co_await disks.reset->plan(kj::mv(labels));
   ResetFacts facts{kj::mv(plan.disk), {}};
-  auto outlook = graceful ? deps.departure.require(rpc::DepartureKind::LEAVES,
-                                                   ErrorKind::kFailedPrecondition, kWithoutLeaving)
-                          : deps.departure.outlook(rpc::DepartureKind::LEAVES);
+  auto outlook = graceful
+                     ? kubernetes.departure.require(rpc::DepartureKind::LEAVES,
+                                                    ErrorKind::kFailedPrecondition, kWithoutLeaving)
+                     : kubernetes.departure.outlook(rpc::DepartureKind::LEAVES);
   co_await outlook.then(
       [&](kj::Maybe<EtcdDeparture::Outlook>&& found) { facts.etcd = kj::mv(found); },
       [&](kj::Exception&& e) {
@@ -294,22 +292,22 @@ kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels,
 }
 
 kj::Promise<void> NodeServing::reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
-  // Before it is promised: a node that cannot leave stays as it is.
-  auto leave = [&drain = deps.drain, &departure = deps.departure, graceful]() -> kj::Promise<void> {
+  // Before the reset is promised: a node that cannot leave etcd stays as it is.
+  auto leave = [&drain = kubernetes.nodeDrain, &departure = kubernetes.departure,
+                graceful]() -> kj::Promise<void> {
     if (!graceful) return kj::READY_NOW;
     return drain.drain().then([&departure]() {
       return departure.leave(rpc::DepartureKind::LEAVES, false, ErrorKind::kFailedPrecondition,
                              kWithoutLeaving);
     });
   };
-  return deps.reset.accept(
+  return disks.reset->accept(
       {kj::mv(labels), reboot, graceful}, kj::mv(leave),
-      [&life = deps.life]() { return life.acceptReset(); },
-      [&drain = deps.drain]() { drain.uncordon(); });
+      [this]() { return life.life.acceptReset(); }, [this]() { kubernetes.nodeDrain.uncordon(); });
 }
 
 kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {
-  KJ_IF_MAYBE (config, deps.reader.view(deps.store)) {
+  KJ_IF_MAYBE (config, core.configReader.view(core.store)) {
     if (config->authority.size() == 0 || config->authorityKey.bytes().size() == 0) return nullptr;
     return pki::CertificateAndKey{kj::mv(config->authority), kj::mv(config->authorityKey)};
   }
@@ -317,11 +315,11 @@ kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {
 }
 
 kj::Promise<pki::Pem> NodeServing::kubeconfig() {
-  KJ_IF_MAYBE (config, deps.reader.tryConfig(deps.store)) {
-    KJ_IF_MAYBE (root, deps.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
+  KJ_IF_MAYBE (config, core.configReader.tryConfig(core.store)) {
+    KJ_IF_MAYBE (root, core.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
       auto wanted = adminKubeconfigOf(root->getK8s(),
                                       config->getCluster().getAdminKubeconfig().getCertLifetime());
-      co_return co_await deps.uv.blocking([wanted = kj::mv(wanted), now = deps.clock.now()] {
+      co_return co_await core.uv.blocking([wanted = kj::mv(wanted), now = core.clock.now()] {
         return writeAdminKubeconfig(wanted, now);
       });
     }

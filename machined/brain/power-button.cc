@@ -7,7 +7,7 @@
 namespace talos::machined {
 
 kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1,
-                                       kj::Function<void(kj::StringPtr)> say) {
+                                       kj::Function<void(kj::StringPtr)> print) {
   if (process1.takeHeld(process1::kPowerButton) != nullptr) co_return;
   auto opened = co_await uv.blocking([]() {
     auto socket = netlink::listenToGroup("acpi_event", "acpi_mc_group");
@@ -17,7 +17,7 @@ kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1,
   KJ_IF_MAYBE (socket, opened) {
     co_await process1.hold(process1::kPowerButton, socket->get());
   } else {
-    say("this machine does not tell of its power button: it has no ACPI");
+    print("power button unsupported: no ACPI");
   }
 }
 

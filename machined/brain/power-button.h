@@ -1,6 +1,6 @@
-// Where the kernel tells of the power button: the brain finds the place and opens the socket,
-// process 1 holds it and reads it (machined/process1/init/power-button.h), so that it is heard
-// whatever becomes of the brain.
+// Subscribes to the kernel's events of the power button: the brain finds the netlink group and
+// opens the socket, process 1 holds and reads it (machined/process1/init/power-button.h), so that
+// the button works without the brain.
 #pragma once
 
 #include <kj/function.h>
@@ -10,9 +10,9 @@
 
 namespace talos::machined {
 
-// Resolves when process 1 listens; a predecessor may have done it. `say` is told when this machine
-// has no such button: no ACPI. A crash before the end leaves it to the next brain.
+// Resolves when process 1 listens; a predecessor may have done it. Calls `print` on a machine
+// without ACPI. After a crash before that the next brain does it.
 kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1,
-                                       kj::Function<void(kj::StringPtr)> say);
+                                       kj::Function<void(kj::StringPtr)> print);
 
 }  // namespace talos::machined

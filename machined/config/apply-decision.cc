@@ -21,51 +21,50 @@ bool allLive(const kj::Vector<config::Change>& changes) {
   return true;
 }
 
-[[noreturn]] void refuseNow(kj::StringPtr why) {
-  fail(ErrorKind::kFailedPrecondition, why);
+[[noreturn]] void refuse(kj::StringPtr reason) {
+  fail(ErrorKind::kFailedPrecondition, reason);
 }
 
 void checkAtOnce(const Decision& decision, const Situation& now) {
   if (now.failed || now.running == nullptr) {
-    refuseNow("the boot of the node failed, so no change can take effect at once; use mode reboot");
+    refuse("the boot of the node failed, so no change can take effect at once; use mode reboot");
   }
   if (allLive(decision.changes)) return;
-  refuseNow(kj::str("these changes need a reboot:", listed(decision.changes),
-                    "\nuse mode reboot or staged, or undo these changes"));
+  refuse(kj::str("these changes need a reboot:", listed(decision.changes),
+                 "\nuse mode reboot or staged, or undo these changes"));
 }
 
 constexpr auto kEncryption = "machine.systemDiskEncryption"_kj;
 
-// The keys of a volume have to be those of the config that the next boot has.
+// The next boot must have the keys of the volumes in its config.
 void checkKeys(const Decision& decision, config::Config::Reader wanted, const Situation& now) {
   if (wanted.getPersist() && now.notDurable == nullptr) return;
   for (auto& change : decision.changes) {
     if (!change.path.startsWith(kEncryption)) continue;
-    refuseNow(kj::str("the next boot would not have these keys: ", change.path,
-                      "\nchange the config at its source, or undo this change"));
+    refuse(kj::str("the next boot would not have these keys: ", change.path,
+                   "\nchange the config at its source, or undo this change"));
   }
 }
 
-// A trial writes nothing that lasts, and keys do.
+// A trial writes nothing to disk, and keys are on disk.
 void checkForTrial(const Decision& decision) {
   for (auto& change : decision.changes) {
     if (!change.path.startsWith(kEncryption)) continue;
-    refuseNow(kj::str("the keys of a partition cannot be tried: ", change.path,
-                      "\nuse mode no-reboot, or undo this change"));
+    refuse(kj::str("the keys of a partition cannot be tried: ", change.path,
+                   "\nuse mode no-reboot, or undo this change"));
   }
 }
 
 void checkForNextBoot(config::Config::Reader wanted, const Situation& now) {
   if (!wanted.getPersist()) {
-    refuseNow(
+    refuse(
         "the next boot would not use this config: with persist: false the node fetches its config "
         "again; set persist: true, or use mode no-reboot for changes that need no reboot");
   }
-  KJ_IF_MAYBE (why, now.notDurable) {
-    refuseNow(
-        kj::str("the next boot would not use this config: ", *why,
-                "; use mode no-reboot for changes that need no reboot, or change the config at "
-                "its source"));
+  KJ_IF_MAYBE (reason, now.notDurable) {
+    refuse(kj::str("the next boot would not use this config: ", *reason,
+                   "; use mode no-reboot for changes that need no reboot, or change the config at "
+                   "its source"));
   }
 }
 
@@ -86,12 +85,12 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
   }
   if (now.maintenance) {
     if (asked == rpc::ApplyMode::STAGED) {
-      refuseNow(
+      refuse(
           "a node in maintenance mode applies its config at once and cannot stage it; leave out "
           "mode staged");
     }
     if (asked == rpc::ApplyMode::TRY) {
-      refuseNow("a node in maintenance mode has no config to revert to; leave out mode try");
+      refuse("a node in maintenance mode has no config to revert to; leave out mode try");
     }
     decision.mode = rpc::ApplyMode::NO_REBOOT;
   } else {
@@ -112,8 +111,8 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
     if (!wanted.getPersist()) {
       decision.warnings.add(
           kj::str("persist: false: the node fetches its config again with the next boot"));
-    } else KJ_IF_MAYBE (why, now.notDurable) {
-      decision.warnings.add(kj::str("the config will be lost with the next boot: ", *why));
+    } else KJ_IF_MAYBE (reason, now.notDurable) {
+      decision.warnings.add(kj::str("the config will be lost with the next boot: ", *reason));
     }
   }
   return decision;

@@ -1,4 +1,4 @@
-// What an apply does, decided before anything is done. Pure.
+// Decides the mode of an apply before anything changes. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -9,21 +9,21 @@
 
 namespace talos::machined {
 
-// What the machine is doing when a document comes.
+// The state of the machine when a document arrives.
 struct Situation {
-  bool maintenance = false;  // it has no config and waits for one
-  bool failed = false;       // its boot has failed
+  bool maintenance = false;  // without a config, waiting for one
+  bool failed = false;       // the boot has failed
   kj::Maybe<config::Config::Reader> running;
   kj::Maybe<kj::String> notDurable;  // why a copy on disk would be gone at the next boot
 };
 
 struct Decision {
   rpc::ApplyMode mode;                 // never auto; in maintenance always noReboot
-  kj::Vector<config::Change> changes;  // from the config that runs; empty when there is none
+  kj::Vector<config::Change> changes;  // from the running config; empty without one
   kj::Vector<kj::String> warnings;
 };
 
-// FailedPrecondition when it cannot be done as it was asked for, saying why and what would do.
+// FailedPrecondition when the requested mode is not possible, with the reason and an alternative.
 Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now);
 
 kj::StringPtr nameOf(rpc::ApplyMode mode);  // as users write it: no-reboot

@@ -9,7 +9,7 @@ constexpr kj::StringPtr kOld =
 constexpr kj::StringPtr kNew =
     "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: new}}]}}\n"_kj;
 
-struct OperationTest : KeeperTest {
+struct OperationTest : ConfigManagerTest {
   ~OperationTest() noexcept override {}
   kj::Own<kj::PromiseFulfiller<void>> go;
 

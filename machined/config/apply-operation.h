@@ -1,10 +1,10 @@
-// The resource Operations/apply-config: a config that is being applied after its caller was
-// answered, since it changes keys of encrypted volumes. It is running, then done or failed, and
-// says which step it is at.
+// Publishes the resource Operations/apply-config: the progress of an apply that continues after its
+// caller was answered, because it changes keys of encrypted volumes. Its state is running, then
+// done or failed.
 //
-// Nothing is remembered here: a new brain finds the record of its predecessor in the store, goes on
-// with the pending config (pending-config.h), and so with this record. It is at its end before the
-// pending config is dropped, so a caller that waits is told an end in any case.
+// Nothing is kept here: a new brain finds the record of its predecessor in the store, and continues
+// the pending config (pending-config.h) and this record. The record ends before the pending config
+// is dropped, so a caller that waits sees the end in any case.
 #pragma once
 
 #include "machined/resources/store.h"
@@ -17,8 +17,8 @@ class ApplyOperation {
  public:
   explicit ApplyOperation(Store& store) : store(store) {}
 
-  uint64_t begin(kj::StringPtr what);  // its number, never 0
-  // Nothing, when none is running.
+  uint64_t begin(kj::StringPtr what);  // returns its number, never 0
+  // Both do nothing when no operation is running.
   void step(kj::StringPtr what);
   void end(const kj::Maybe<kj::Exception>& failure);
 

@@ -1,7 +1,7 @@
-// What differs between two machine configs, and what of it needs a reboot. Pure.
+// Compares two machine configs, and finds the changes that need a reboot. Pure.
 //
-// Which changes take effect at once is a property of the schema ($live in rpc/config.capnp): a
-// change is live when its field or any field above it is.
+// The schema says which changes take effect at once ($live in rpc/config.capnp): a change is live
+// when its field or any field above it is.
 #pragma once
 
 #include <kj/string.h>
@@ -16,8 +16,8 @@ struct Change {
   bool live;
 };
 
-// In the schema's order; empty for two documents that mean the same. Mappings with free keys are
-// compared by key, in any order, and an entry that came or went differs in every key that it sets;
+// In the schema's order; empty for two documents with the same meaning. Mappings with free keys are
+// compared by key, in any order, and an added or removed entry differs in every key that it sets;
 // lists item by item, and a list of another length is one change.
 kj::Vector<Change> changes(Config::Reader from, Config::Reader to);
 

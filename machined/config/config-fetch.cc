@@ -13,20 +13,20 @@ namespace {
 constexpr Backoff::Pace kFetchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 constexpr auto kOneTry = 10 * kj::SECONDS;
 
-// What is known of a try while it runs: for the message when its time is up.
+// The progress of a try, for the message when it times out.
 struct Try : HttpProgress {
   kj::Maybe<HttpSource> movedTo;
 };
 
-[[noreturn]] void fail(kj::StringPtr why) {
-  talos::fail(ErrorKind::kUnavailable, why);
+[[noreturn]] void fail(kj::StringPtr error) {
+  talos::fail(ErrorKind::kUnavailable, error);
 }
 
 class Fetcher {
  public:
   explicit Fetcher(FetchDependencies& deps) : deps(deps) {}
 
-  // One try, redirects and all.
+  // One try, including redirects.
   kj::Promise<kj::Array<char>> once(const HttpSource& source, Try& state) {
     auto* at = &source;
     for (unsigned redirects = 0;; ++redirects) {
@@ -63,26 +63,26 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource sou
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<kj::Array<char>> body;
     Try state;
-    auto patience = kj::min(kOneTry, deadline - deps.timer.now());
-    auto late = deps.timer.afterDelay(patience).then([&state, patience]() {
+    auto timeout = kj::min(kOneTry, deadline - deps.timer.now());
+    auto late = deps.timer.afterDelay(timeout).then([&state, timeout]() {
       auto got =
           state.received == 0 ? kj::String() : kj::str(", ", state.received, " bytes received");
       talos::fail(ErrorKind::kDeadlineExceeded,
-                  kj::str("timed out after ", patience / kj::SECONDS, " s: ", state.doing, got));
+                  kj::str("timed out after ", timeout / kj::SECONDS, " s: ", state.doing, got));
     });
     co_await fetcher.once(source, state)
         .then([&body](kj::Array<char> b) { body = kj::mv(b); })
         .exclusiveJoin(kj::mv(late))
         .catch_([&failure](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (bytes, body) co_return kj::mv(*bytes);
-    auto why = httpReason(KJ_ASSERT_NONNULL(failure), state);
-    KJ_IF_MAYBE (moved, state.movedTo) why = kj::str(moved->shown, ": ", why);
-    auto line = kj::str("retrying error: ", source.shown, ": ", why);
-    if (line != deps.said) {
+    auto error = httpReason(KJ_ASSERT_NONNULL(failure), state);
+    KJ_IF_MAYBE (moved, state.movedTo) error = kj::str(moved->shown, ": ", error);
+    auto line = kj::str("retrying error: ", source.shown, ": ", error);
+    if (line != deps.lastPrinted) {
       deps.say(line);
-      deps.said = kj::mv(line);
+      deps.lastPrinted = kj::mv(line);
     }
-    last = kj::mv(why);
+    last = kj::mv(error);
     // 0, 1, 3, 7 ... 63 s, and up to a second by chance.
     auto pause = backoff.next() - kFetchPace.first +
                  static_cast<int64_t>(deps.random() * 1e9) * kj::NANOSECONDS;

@@ -1,9 +1,8 @@
-// Fetching the machine config from a web server (spec boot-and-services.md §5.1).
+// Fetches the machine config from a web server.
 //
-// The brain looks the name up, connects, follows redirects and keeps the time. What the server says
-// on the connection, TLS and HTTP and what is packed in them, is read by a confined process that
-// has the connection and nothing else (machined/confined/parser-client/foreign-bytes.h), a new one
-// for each.
+// The brain resolves the name, connects, follows redirects and enforces timeouts. A confined
+// process that has the connection and nothing else reads the server's bytes, TLS and HTTP and their
+// content (machined/confined/parser-client/foreign-bytes.h), a new one for each.
 //
 // Nothing is kept: after a crash the fetch starts anew. The result is at most 4 MiB of foreign
 // text, checked only for being text at all: a web page, binary data or half an answer is a failed
@@ -23,15 +22,15 @@ namespace talos::machined {
 struct FetchDependencies {
   kj::Network& network;
   kj::Timer& timer;
-  const kj::Clock& clock;                      // what time it is, for a certificate that is refused
+  const kj::Clock& clock;                      // for messages about certificates
   kj::Function<double()> random;               // [0, 1)
   kj::Function<void(kj::StringPtr line)> say;  // one line per distinct error
   // The addresses of a name, best first.
   kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
-  // Who is trusted with https, PEM; asked when it is needed.
+  // The trusted CAs for https, PEM; called when needed.
   kj::Function<kj::Promise<kj::String>()> authorities;
   ForeignBytes& foreign;
-  kj::String said = nullptr;  // the last one, over all fetches
+  kj::String lastPrinted = nullptr;  // over all fetches
 };
 
 // GET until it answers 200 with what could be a config: tries after 0, 1, 3, 7, 15 … s plus up to 1

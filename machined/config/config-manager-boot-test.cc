@@ -5,7 +5,7 @@ namespace talos::machined {
 namespace {
 
 // Catches: an order of sources that is another one, and a copy that is used though it should not.
-TEST_F(KeeperTest, WhatTheBootTakes) {
+TEST_F(ConfigManagerTest, WhatTheBootTakes) {
   sources.answers.add(kj::str(document("source")));
   // What is odd about it is told at every boot.
   std::string odd = document("kept").cStr();
@@ -21,7 +21,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
   start();
   load();
   EXPECT_EQ("source", running());
-  brain().keeper.save().wait(io.waitScope);
+  brain().manager.save().wait(io.waitScope);
   EXPECT_EQ("source", onDisk());
 
   sources.answers.clear();
@@ -33,7 +33,7 @@ TEST_F(KeeperTest, WhatTheBootTakes) {
 }
 
 // Catches: a machine that has no config after an upgrade, because checks have become stricter.
-TEST_F(KeeperTest, WhatEarlierReleasesTookIsUsed) {
+TEST_F(ConfigManagerTest, WhatEarlierReleasesTookIsUsed) {
   auto tunnel =
       "    interfaces:\n      - interface: wg0\n        wireguard:\n          privateKey: x\n"
       "          peers: [{publicKey: y, allowedIPs: [10.0.0.1]}]\n";
@@ -55,7 +55,7 @@ TEST_F(KeeperTest, WhatEarlierReleasesTookIsUsed) {
 
 // Catches: a configured machine whose copy is damaged or cannot be read, and which takes another
 // config for that: from a source, or in maintenance mode from anybody.
-TEST_F(KeeperTest, ACopyThatCannotBeUsedEndsTheBoot) {
+TEST_F(ConfigManagerTest, ACopyThatCannotBeUsedEndsTheBoot) {
   for (auto& source : {document("source"), kj::str()}) {
     sources.answers.clear();
     sources.answers.add(kj::str(source));
@@ -65,13 +65,13 @@ TEST_F(KeeperTest, ACopyThatCannotBeUsedEndsTheBoot) {
       machine.drop();
       disk.unreadable = damaged == "!EIO";
       disk.content = kj::str(damaged);
-      auto loading = start().keeper.load();
+      auto loading = start().manager.load();
       kj::String text;
       if (loading.poll(io.waitScope)) text = kj::str(refused(kj::mv(loading)));
       EXPECT_TRUE(contains(text.cStr(), "FailedPrecondition: config.yaml")) << text.cStr();
       EXPECT_TRUE(contains(text.cStr(), disk.unreadable ? "Input/output error" : "config.yaml:"))
           << text.cStr();
-      EXPECT_FALSE(brain().keeper.inMaintenance());
+      EXPECT_FALSE(brain().manager.inMaintenance());
       EXPECT_EQ("-", running());
     }
   }
@@ -80,29 +80,29 @@ TEST_F(KeeperTest, ACopyThatCannotBeUsedEndsTheBoot) {
 
 // Catches: a machine that was configured, of which a config that must not be kept is on disk, and
 // that takes one from anybody because its source is down.
-TEST_F(KeeperTest, ACopyThatIsNotKeptIsNoMaintenance) {
+TEST_F(ConfigManagerTest, ACopyThatIsNotKeptIsNoMaintenance) {
   disk.content = kj::str(document("kept", "", false));
   sources.answers.add(kj::str("!down"));
-  auto loading = start().keeper.load();
+  auto loading = start().manager.load();
   ASSERT_TRUE(loading.poll(io.waitScope));
   auto text = refused(kj::mv(loading));
   EXPECT_TRUE(contains(text, "config.yaml has persist: false")) << text;
   EXPECT_TRUE(contains(text, "no machine config: down")) << text;
-  EXPECT_FALSE(brain().keeper.inMaintenance());
+  EXPECT_FALSE(brain().manager.inMaintenance());
 }
 
 // Catches: a machine whose config is on an encrypted disk that nobody can open yet, and that takes
 // one from anybody because its source is down; or one that does not take the source's, which has
 // the keys.
-TEST_F(KeeperTest, ADiskThatIsLockedIsNoMaintenance) {
+TEST_F(ConfigManagerTest, ADiskThatIsLockedIsNoMaintenance) {
   disk.lockedBecause = kj::str("STATE: /dev/vda5 is encrypted");
   sources.answers.add(kj::str("!down"));
-  auto loading = start().keeper.load();
+  auto loading = start().manager.load();
   ASSERT_TRUE(loading.poll(io.waitScope));
   auto text = refused(kj::mv(loading));
   EXPECT_TRUE(contains(text, "STATE: /dev/vda5 is encrypted")) << text;
   EXPECT_TRUE(contains(text, "no machine config: down")) << text;
-  EXPECT_FALSE(brain().keeper.inMaintenance());
+  EXPECT_FALSE(brain().manager.inMaintenance());
 
   machine.drop();
   sources.answers.clear();
@@ -114,7 +114,7 @@ TEST_F(KeeperTest, ADiskThatIsLockedIsNoMaintenance) {
 
 // Catches: the config of a source, which only has the keys, that replaces the one that is stored,
 // for this boot or on the disk; one that cannot be read and is overwritten unread.
-TEST_F(KeeperTest, WhatWasLockedCountsWhenItIsOpen) {
+TEST_F(ConfigManagerTest, WhatWasLockedCountsWhenItIsOpen) {
   struct Row {
     kj::String kept;  // "-": none
     const char *running, *onDisk;
@@ -137,12 +137,12 @@ TEST_F(KeeperTest, WhatWasLockedCountsWhenItIsOpen) {
       disk.lockedBecause = nullptr;
       if (row.kept != "-") disk.content = kj::str(row.kept);
       disk.unreadable = row.kept == "!EIO";
-      auto failure = refused(brain().keeper.preferKept());
+      auto failure = refused(brain().manager.preferKept());
       bool good = row.running[0] != 0;
       EXPECT_EQ(good, failure == "nothing was refused") << failure;
       if (good) {
         EXPECT_EQ(row.running, running());
-        brain().keeper.save().wait(io.waitScope);
+        brain().manager.save().wait(io.waitScope);
       } else {
         EXPECT_TRUE(contains(failure, "FailedPrecondition: config.yaml")) << failure;
       }
@@ -153,57 +153,58 @@ TEST_F(KeeperTest, WhatWasLockedCountsWhenItIsOpen) {
 
 // Catches: a brain that finds a machine whose boot failed, with the certificate that tells so to
 // anybody, and takes it for one in maintenance.
-TEST_F(KeeperTest, AMachineThatFailedIsNotInMaintenance) {
+TEST_F(ConfigManagerTest, AMachineThatFailedIsNotInMaintenance) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   putRecord<rpc::ApiCertificateSpec>(
       brain().store, "api",
       [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
   brain().failed = true;
-  EXPECT_FALSE(brain().keeper.inMaintenance());
-  auto text = refusal(apply(document("b"), ApplyMode::AUTO, false, ConfigKeeper::Caller::kVisitor));
+  EXPECT_FALSE(brain().manager.inMaintenance());
+  auto text =
+      refusal(apply(document("b"), ApplyMode::AUTO, false, ConfigManager::Caller::kVisitor));
   EXPECT_TRUE(contains(text, "Unauthenticated: the boot of this node failed")) << text;
   EXPECT_EQ("-/-", state());
-  EXPECT_TRUE(brain().keeper.tellsAnybody()) << "a machine without a config may say why";
+  EXPECT_TRUE(brain().manager.showsStateToAnybody()) << "a machine without a config may say why";
   loading = kj::NEVER_DONE;
   startsFailed = true;
-  EXPECT_FALSE(start().keeper.inMaintenance());
+  EXPECT_FALSE(start().manager.inMaintenance());
   EXPECT_EQ(0u, brain().changes) << "it began, and nobody was let in";
 }
 
 // Catches: a machine with an owner that tells anybody how it fares because it has failed.
-TEST_F(KeeperTest, AFailedMachineWithAConfigTellsNobody) {
+TEST_F(ConfigManagerTest, AFailedMachineWithAConfigTellsNobody) {
   auto& b = booted(document("a"));
-  EXPECT_FALSE(b.keeper.tellsAnybody());
+  EXPECT_FALSE(b.manager.showsStateToAnybody());
   b.failed = true;
-  EXPECT_FALSE(b.keeper.tellsAnybody());
+  EXPECT_FALSE(b.manager.showsStateToAnybody());
 }
 
 // Catches: a machine that waits without saying why, and one that nobody can help any more.
-TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
+TEST_F(ConfigManagerTest, WithoutASourceItWaitsForAnApply) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   auto& b = brain();
-  ASSERT_EQ(1u, b.keeper.maintenanceReasons().size());
-  EXPECT_TRUE(b.keeper.maintenanceReasons()[0].startsWith("no machine config: "));
+  ASSERT_EQ(1u, b.manager.maintenanceReasons().size());
+  EXPECT_TRUE(b.manager.maintenanceReasons()[0].startsWith("no machine config: "));
   EXPECT_EQ(1u, b.changes);
   pass(10 * kj::MINUTES);
-  EXPECT_EQ(1u, sources.searches);     // there is nobody to ask
-  b.sequence = kj::str("initialize");  // of which this is a task
+  EXPECT_EQ(1u, sources.searches);            // there is nobody to ask
+  b.runningSequence = kj::str("initialize");  // of which this is a task
 
-  auto visitor = ConfigKeeper::Caller::kVisitor;
+  auto visitor = ConfigManager::Caller::kVisitor;
   auto text = refusal(apply(document("b"), ApplyMode::STAGED, false, visitor));
   EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
   text = refusal(apply("machine: {}\n", ApplyMode::REBOOT, false, visitor));
   EXPECT_TRUE(contains(text, "InvalidArgument")) << text;
-  EXPECT_TRUE(b.keeper.inMaintenance());
+  EXPECT_TRUE(b.manager.inMaintenance());
   auto outcome = apply(document("b"), ApplyMode::REBOOT, true, visitor).wait(io.waitScope);
   EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
   EXPECT_EQ("-/-", state());
 
   apply(document("b"), ApplyMode::REBOOT, false, visitor).wait(io.waitScope);
   ASSERT_TRUE(loading.poll(io.waitScope));
-  EXPECT_FALSE(b.keeper.inMaintenance());
+  EXPECT_FALSE(b.manager.inMaintenance());
   EXPECT_EQ("b/b", state());
   EXPECT_EQ(0u, b.reboots);
   EXPECT_EQ(2u, b.changes);
@@ -211,7 +212,7 @@ TEST_F(KeeperTest, WithoutASourceItWaitsForAnApply) {
 
 // Catches: an operator who is told that his config is lost with the next boot, although the node
 // installs itself with it; and one who is not, where it is.
-TEST_F(KeeperTest, WhatMetalGetsInMaintenanceIsInstalled) {
+TEST_F(ConfigManagerTest, WhatMetalGetsInMaintenanceIsInstalled) {
   disk.volatileBecause = kj::str("it is memory");
   for (auto each : {config::Mode::kMetal, config::Mode::kCloud}) {
     mode = each;
@@ -227,25 +228,25 @@ TEST_F(KeeperTest, WhatMetalGetsInMaintenanceIsInstalled) {
 }
 
 // Catches: a node in a container that blames parameters and volumes which it never looks at.
-TEST_F(KeeperTest, AContainerSaysWhatItLacks) {
+TEST_F(ConfigManagerTest, AContainerSaysWhatItLacks) {
   mode = config::Mode::kContainer;
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
-  ASSERT_EQ(1u, brain().keeper.maintenanceReasons().size());
+  ASSERT_EQ(1u, brain().manager.maintenanceReasons().size());
   EXPECT_EQ("no machine config: the launcher of this container gave no USERDATA",
-            brain().keeper.maintenanceReasons()[0]);
+            brain().manager.maintenanceReasons()[0]);
 }
 
 // Catches: a call without a certificate that a machine with a config takes. Tried from every moment
 // on: beside a document that comes from the source, beside another visitor's, and afterwards.
-TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
-  auto visitor = ConfigKeeper::Caller::kVisitor;
+TEST_F(ConfigManagerTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
+  auto visitor = ConfigManager::Caller::kVisitor;
   sources.answers.add(kj::str("!nothing yet"));
   sources.answers.add(kj::str(document("source")));
   auto loading = waitForAConfig();
   // Its document is so large that it is looked at elsewhere while the other one comes.
   auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
-  kj::Promise<ConfigKeeper::Outcome> beside = nullptr;
+  kj::Promise<ConfigManager::Outcome> beside = nullptr;
   {
     HeldReaders held(brain().foreign);
     beside = apply(large, ApplyMode::AUTO, false, visitor);
@@ -263,30 +264,30 @@ TEST_F(KeeperTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
 }
 
 // Catches: a source that is asked only once, too often, or after somebody else was faster.
-TEST_F(KeeperTest, ASourceThatGivesNothingGoodIsAskedAgain) {
+TEST_F(ConfigManagerTest, ASourceThatGivesNothingGoodIsAskedAgain) {
   sources.answers.add(kj::str("!http://source/: connection refused"));
   sources.answers.add(kj::str("<html>\n"));
   sources.answers.add(kj::str(document("late")));
   auto loading = waitForAConfig();
   auto& b = brain();
   EXPECT_EQ("no machine config: http://source/: connection refused",
-            b.keeper.maintenanceReasons()[0]);
+            b.manager.maintenanceReasons()[0]);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(2u, sources.searches);
-  EXPECT_EQ("the machine config is not valid:", b.keeper.maintenanceReasons()[0]);
-  EXPECT_TRUE(b.keeper.maintenanceReasons()[1].startsWith("http://source/:1:1"))
-      << b.keeper.maintenanceReasons()[1].cStr();
+  EXPECT_EQ("the machine config is not valid:", b.manager.maintenanceReasons()[0]);
+  EXPECT_TRUE(b.manager.maintenanceReasons()[1].startsWith("http://source/:1:1"))
+      << b.manager.maintenanceReasons()[1].cStr();
   pass(1 * kj::SECONDS);
   EXPECT_EQ(2u, sources.searches);
   pass(1 * kj::SECONDS);
   EXPECT_EQ(3u, sources.searches);
   ASSERT_TRUE(loading.poll(io.waitScope));
   EXPECT_EQ("late", running());
-  EXPECT_FALSE(b.keeper.inMaintenance());
+  EXPECT_FALSE(b.manager.inMaintenance());
 }
 
 // Catches: pauses that grow for ever, so that a server which comes back is noticed days later.
-TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
+TEST_F(ConfigManagerTest, ASourceIsAskedAboutEachMinute) {
   sources.answers.add(kj::str("!down"));
   auto loading = waitForAConfig();
   for (unsigned i = 0; i < 12; i++) {
@@ -294,14 +295,14 @@ TEST_F(KeeperTest, ASourceIsAskedAboutEachMinute) {
     pass(64 * kj::SECONDS);
     EXPECT_EQ(before + 1, sources.searches);
   }
-  unsigned told = 0;
-  for (auto& line : brain().said) told += line.startsWith("maintenance: ");
-  EXPECT_EQ(told, 1u) << "the same reason is told once";
+  unsigned printed = 0;
+  for (auto& line : brain().said) printed += line.startsWith("maintenance: ");
+  EXPECT_EQ(printed, 1u) << "the same reason is told once";
   EXPECT_EQ(brain().changes, 1u);
 }
 
 // Catches: the document of an operator overwritten by one that was on its way.
-TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
+TEST_F(ConfigManagerTest, TheFirstGoodDocumentWins) {
   sources.answers.add(kj::str("!not now"));
   sources.answers.add(kj::str(document("source")));
   auto loading = waitForAConfig();
@@ -321,7 +322,7 @@ TEST_F(KeeperTest, TheFirstGoodDocumentWins) {
 
 // Catches: a new brain that lets the machine out of maintenance for a while, so that the
 // certificate that somebody was told is replaced.
-TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
+TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   putRecord<rpc::ApiCertificateSpec>(
@@ -329,24 +330,24 @@ TEST_F(KeeperTest, MaintenanceGoesOnInANewBrain) {
       [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
   loading = kj::NEVER_DONE;
   auto& second = start();
-  EXPECT_TRUE(second.keeper.inMaintenance());
-  loading = second.keeper.load();
+  EXPECT_TRUE(second.manager.inMaintenance());
+  loading = second.manager.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
   EXPECT_TRUE(
-      second.keeper.maintenanceReasons()[0].startsWith("no machine config: kernel parameter"));
+      second.manager.maintenanceReasons()[0].startsWith("no machine config: kernel parameter"));
   // A config that was accepted ends it for every brain.
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);
   auto call = apply(document("b"), ApplyMode::AUTO);
   EXPECT_FALSE(call.poll(io.waitScope));
-  call = ConfigKeeper::Outcome();
+  call = ConfigManager::Outcome();
   loading = kj::NEVER_DONE;
   auto& third = start();
-  ASSERT_FALSE(third.keeper.inMaintenance());
+  ASSERT_FALSE(third.manager.inMaintenance());
   EXPECT_EQ("b/b", state());
-  third.keeper.load().wait(io.waitScope);
+  third.manager.load().wait(io.waitScope);
   // The certificate of before may still be there.
-  EXPECT_FALSE(start().keeper.inMaintenance());
+  EXPECT_FALSE(start().manager.inMaintenance());
 }
 
 }  // namespace

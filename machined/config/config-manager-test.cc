@@ -18,7 +18,7 @@ namespace {
 
 // Catches: a mode that changes more than it says: the running config before its reboot, or the disk
 // in memory's place.
-TEST_F(KeeperTest, EachModeChangesWhatItSays) {
+TEST_F(ConfigManagerTest, EachModeChangesWhatItSays) {
   struct {
     ApplyMode mode;
     kj::StringPtr more;
@@ -47,7 +47,7 @@ TEST_F(KeeperTest, EachModeChangesWhatItSays) {
 }
 
 // Catches: a dry run that leaves something behind.
-TEST_F(KeeperTest, ADryRunChangesNothing) {
+TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
   auto& b = booted(document("a"));
   auto writes = disk.writes;
   auto outcome = apply(document("b", kEnv), ApplyMode::AUTO, true).wait(io.waitScope);
@@ -61,7 +61,7 @@ TEST_F(KeeperTest, ADryRunChangesNothing) {
 }
 
 // Catches: a reboot for keys that nothing acts on, or such a key that nobody is told of.
-TEST_F(KeeperTest, KeysWithoutEffectNeedNoReboot) {
+TEST_F(ConfigManagerTest, KeysWithoutEffectNeedNoReboot) {
   booted(document("a"));
   auto more = "  features: {kubePrism: {enabled: true}}\n  acceptedCAs: []\n"_kj;
   for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::AUTO}) {
@@ -82,7 +82,7 @@ TEST_F(KeeperTest, KeysWithoutEffectNeedNoReboot) {
 }
 
 // Catches: half an answer about what needs a reboot, and a refused apply that changed something.
-TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
+TEST_F(ConfigManagerTest, RefusalsNameTheReasonAndChangeNothing) {
   booted(document("a"));
   auto text = refusal(apply(document("b", "  env: {a: b, c: d}\n"), ApplyMode::NO_REBOOT));
   EXPECT_TRUE(contains(text, "FailedPrecondition: these changes need a reboot:")) << text;
@@ -114,7 +114,7 @@ TEST_F(KeeperTest, RefusalsNameTheReasonAndChangeNothing) {
 }
 
 // Catches: a staged config that is lost in silence.
-TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
+TEST_F(ConfigManagerTest, WarnsThatAStagedConfigIsReplaced) {
   booted(document("a"));
   auto said = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
     auto outcome = apply(text, mode, dryRun).wait(io.waitScope);
@@ -138,7 +138,7 @@ TEST_F(KeeperTest, WhoReplacesAStagedConfigIsTold) {
 }
 
 // Catches: a staged config that is given back with its secrets when somebody replaces it.
-TEST_F(KeeperTest, AStagedConfigIsZeroedWhenItWasLookedAt) {
+TEST_F(ConfigManagerTest, AStagedConfigIsZeroedWhenItWasLookedAt) {
   booted(document("a"));
   apply(document("staged-secret"), ApplyMode::STAGED).wait(io.waitScope);
   FreedSecrets freed("staged-secret");
@@ -147,7 +147,7 @@ TEST_F(KeeperTest, AStagedConfigIsZeroedWhenItWasLookedAt) {
 }
 
 // Catches: a document that is taken and cannot be published.
-TEST_F(KeeperTest, TheLargestDocument) {
+TEST_F(ConfigManagerTest, TheLargestDocument) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   auto sized = [](size_t bytes) {
@@ -164,10 +164,10 @@ TEST_F(KeeperTest, TheLargestDocument) {
 }
 
 // Catches: a machine in maintenance that somebody fills with documents.
-TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
+TEST_F(ConfigManagerTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
   booted(document("a"));
   auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
-  kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+  kj::Vector<kj::Promise<ConfigManager::Outcome>> calls;
   {
     HeldReaders held(brain().foreign);
     for (int i = 0; i < 4; i++) {
@@ -186,14 +186,14 @@ TEST_F(KeeperTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
 }
 
 // Catches: visitors who keep a machine from reading the config of its own source.
-TEST_F(KeeperTest, VisitorsDoNotTakeAllReaders) {
+TEST_F(ConfigManagerTest, VisitorsDoNotTakeAllReaders) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   brain().foreign.heldFrom = 0;
-  kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+  kj::Vector<kj::Promise<ConfigManager::Outcome>> calls;
   {
     HeldReaders held(brain().foreign);
-    auto visitor = ConfigKeeper::Caller::kVisitor;
+    auto visitor = ConfigManager::Caller::kVisitor;
     for (int i = 0; i < 4; i++) {
       calls.add(apply(document("v"), ApplyMode::AUTO, true, visitor));
       EXPECT_FALSE(calls.back().poll(io.waitScope));
@@ -202,7 +202,7 @@ TEST_F(KeeperTest, VisitorsDoNotTakeAllReaders) {
     EXPECT_TRUE(contains(text, "ResourceExhausted: 4 configs")) << text;
   }
   for (auto& call : calls) call.wait(io.waitScope);
-  apply(document("v"), ApplyMode::AUTO, false, ConfigKeeper::Caller::kVisitor).wait(io.waitScope);
+  apply(document("v"), ApplyMode::AUTO, false, ConfigManager::Caller::kVisitor).wait(io.waitScope);
   EXPECT_EQ("v", running());
 }
 
@@ -213,7 +213,7 @@ kj::Exception killed() {
 
 // Catches: a change that is half made, or a work that never ends, when nobody could read a
 // document.
-TEST_F(KeeperTest, ADocumentThatKillsItsReadersIsRefused) {
+TEST_F(ConfigManagerTest, ADocumentThatKillsItsReadersIsRefused) {
   booted(document("a"));
   brain().foreign.broken = killed();
   for (bool dryRun : {true, false}) {
@@ -227,30 +227,30 @@ TEST_F(KeeperTest, ADocumentThatKillsItsReadersIsRefused) {
 }
 
 // Catches: a machine with an owner that takes another config because nobody could read its own.
-TEST_F(KeeperTest, AKeptDocumentThatKillsItsReadersEndsTheBoot) {
+TEST_F(ConfigManagerTest, AKeptDocumentThatKillsItsReadersEndsTheBoot) {
   disk.content = kj::str(document("kept"));
   sources.answers.add(kj::str(document("source")));
   auto& b = start();
   b.foreign.broken = killed();
-  auto loading = b.keeper.load();
+  auto loading = b.manager.load();
   ASSERT_TRUE(loading.poll(io.waitScope));
   auto text = refused(kj::mv(loading));
   EXPECT_TRUE(
       contains(text, "FailedPrecondition: config.yaml cannot be read: the parser was killed"))
       << text;
-  EXPECT_FALSE(b.keeper.inMaintenance());
+  EXPECT_FALSE(b.manager.inMaintenance());
   EXPECT_EQ(0u, sources.searches);
 }
 
 // Catches: a source that ends the search because its readers died.
-TEST_F(KeeperTest, ASourceThatKillsItsReadersIsAskedAgain) {
+TEST_F(ConfigManagerTest, ASourceThatKillsItsReadersIsAskedAgain) {
   sources.answers.add(kj::str(document("source")));
   auto& b = start();
   b.foreign.broken = killed();
-  auto loading = b.keeper.load();
+  auto loading = b.manager.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
-  ASSERT_TRUE(b.keeper.inMaintenance());
-  ASSERT_LE(1u, b.keeper.maintenanceReasons().size());
+  ASSERT_TRUE(b.manager.inMaintenance());
+  ASSERT_LE(1u, b.manager.maintenanceReasons().size());
   b.foreign.broken = nullptr;
   pass(1 * kj::SECONDS);
   ASSERT_TRUE(loading.poll(io.waitScope));
@@ -258,7 +258,7 @@ TEST_F(KeeperTest, ASourceThatKillsItsReadersIsAskedAgain) {
 }
 
 // Catches: a brain that takes the machine for one without a config because its predecessor read it.
-TEST_F(KeeperTest, ANewBrainHasThePublishedDocumentRead) {
+TEST_F(ConfigManagerTest, ANewBrainHasThePublishedDocumentRead) {
   booted(document("a"));
   auto& b = start();
   EXPECT_EQ(1u, b.foreign.configs);
@@ -266,12 +266,12 @@ TEST_F(KeeperTest, ANewBrainHasThePublishedDocumentRead) {
 }
 
 // Catches: a copy that others can read, one that stays, and a write at each boot for nothing.
-TEST_F(KeeperTest, TheCopyOnDisk) {
+TEST_F(ConfigManagerTest, TheCopyOnDisk) {
   char name[] = "/tmp/keeper-test-XXXXXX";
   auto folder = kj::str(mkdtemp(name));
   KJ_DEFER(removeTree(folder));
   auto path = kj::str(folder, "/config.yaml");
-  StateDisk real(uv, Keeper::kDisk, path);
+  StateDisk real(uv, StateOn::kDisk, path);
   EXPECT_TRUE(real.read() == nullptr);
   auto write = [&](kj::StringPtr text) {
     real.write(kj::heapArray(text.asArray().slice(0, text.size()))).wait(io.waitScope);
@@ -289,26 +289,26 @@ TEST_F(KeeperTest, TheCopyOnDisk) {
   real.remove().wait(io.waitScope);
   real.remove().wait(io.waitScope);
   EXPECT_TRUE(real.read() == nullptr);
-  auto why = [&](Keeper keeper, kj::StringPtr path) {
-    return std::string(StateDisk(uv, keeper, path).whyNotDurable().orDefault(kj::str()).cStr());
+  auto why = [&](StateOn on, kj::StringPtr path) {
+    return std::string(StateDisk(uv, on, path).whyNotDurable().orDefault(kj::str()).cStr());
   };
   auto missing = kj::str(folder, "/none/config.yaml");
-  EXPECT_EQ(kj::str(folder, "/none is missing"), why(Keeper::kDisk, missing).c_str());
-  EXPECT_EQ(kj::str(folder, "/none is missing"), why(Keeper::kLauncher, missing).c_str());
+  EXPECT_EQ(kj::str(folder, "/none is missing"), why(StateOn::kDisk, missing).c_str());
+  EXPECT_EQ(kj::str(folder, "/none is missing"), why(StateOn::kLauncher, missing).c_str());
   // A tmpfs wherever there is a kernel. What a launcher mounts it keeps, whatever it is.
   EXPECT_EQ("no disk is mounted at /dev, which is memory and lost with a reboot",
-            why(Keeper::kDisk, "/dev/config.yaml"));
-  EXPECT_EQ("", why(Keeper::kLauncher, "/dev/config.yaml"));
+            why(StateOn::kDisk, "/dev/config.yaml"));
+  EXPECT_EQ("", why(StateOn::kLauncher, "/dev/config.yaml"));
   EXPECT_EQ(kj::str("nothing is mounted at ", folder, ", so it is lost with a reboot"),
-            why(Keeper::kLauncher, path).c_str());
+            why(StateOn::kLauncher, path).c_str());
 }
 
 // Catches: a copy that others can read and that no boot looks at, since its text is right. (What is
 // there as it should be, the disk does not write again: TheCopyOnDisk.)
-TEST_F(KeeperTest, EachBootLooksAtTheCopy) {
+TEST_F(ConfigManagerTest, EachBootLooksAtTheCopy) {
   booted(document("a"));
   auto writes = disk.writes;
-  brain().keeper.save().wait(io.waitScope);
+  brain().manager.save().wait(io.waitScope);
   EXPECT_EQ(writes + 1, disk.writes);
 }
 
@@ -331,12 +331,12 @@ struct Watcher final : public kj::ArrayDisposer {
 
 // Catches: a document, which holds secrets, left in memory by a refusal, by a caller that goes
 // away, or at the end of the work.
-TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
+TEST_F(ConfigManagerTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
   Watcher watcher;
   booted(document("a"));
   auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
   auto give = [&](kj::StringPtr text, ApplyMode mode, bool dryRun = false) {
-    return brain().keeper.apply(
+    return brain().manager.apply(
         {.document = watcher.watched(text), .mode = mode, .dryRun = dryRun});
   };
   give(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
@@ -346,14 +346,14 @@ TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
   give(document("b"), ApplyMode::TRY).wait(io.waitScope);
   {
     HeldReaders held(brain().foreign);
-    kj::Vector<kj::Promise<ConfigKeeper::Outcome>> calls;
+    kj::Vector<kj::Promise<ConfigManager::Outcome>> calls;
     for (int i = 0; i < 4; i++) {
       calls.add(give(large, ApplyMode::NO_REBOOT));
       EXPECT_FALSE(calls.back().poll(io.waitScope));
     }
     refusal(give(large, ApplyMode::NO_REBOOT));
   }
-  brain().sequence = kj::str("boot");
+  brain().runningSequence = kj::str("boot");
   refusal(give(document("c"), ApplyMode::STAGED));
   settle();
   EXPECT_EQ(11u, watcher.clean);
@@ -361,7 +361,7 @@ TEST_F(KeeperTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
 }
 
 // Catches: an old copy that comes back at the next boot.
-TEST_F(KeeperTest, WithoutPersistNothingStaysOnDisk) {
+TEST_F(ConfigManagerTest, WithoutPersistNothingStaysOnDisk) {
   booted(document("a"));
   auto outcome = apply(document("b", "", false), ApplyMode::NO_REBOOT).wait(io.waitScope);
   EXPECT_EQ("b/-", state());
@@ -371,7 +371,7 @@ TEST_F(KeeperTest, WithoutPersistNothingStaysOnDisk) {
 
 // Catches: an answer before the truth, and a full disk that costs the old copy or the running
 // config.
-TEST_F(KeeperTest, AFailedWriteChangesNothingAndIsOver) {
+TEST_F(ConfigManagerTest, AFailedWriteChangesNothingAndIsOver) {
   booted(document("a"));
   disk.broken = true;
   for (auto mode : {ApplyMode::REBOOT, ApplyMode::NO_REBOOT, ApplyMode::STAGED}) {
@@ -389,7 +389,7 @@ TEST_F(KeeperTest, AFailedWriteChangesNothingAndIsOver) {
 
 // Catches: two documents mixed, a second one that is lost in silence, and a keeper that is busy for
 // ever.
-TEST_F(KeeperTest, OneAtATime) {
+TEST_F(ConfigManagerTest, OneAtATime) {
   booted(document("a"));
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);
@@ -409,16 +409,16 @@ TEST_F(KeeperTest, OneAtATime) {
 }
 
 // Catches: an apply that gets between the tasks of a boot.
-TEST_F(KeeperTest, NotDuringAnotherSequence) {
+TEST_F(ConfigManagerTest, NotDuringAnotherSequence) {
   booted(document("a"));
-  brain().sequence = kj::str("boot");
+  brain().runningSequence = kj::str("boot");
   auto text = refusal(apply(document("b"), ApplyMode::STAGED));
   EXPECT_TRUE(contains(text, "Conflict: the sequence boot is running")) << text;
   EXPECT_EQ("a/a", state());
 }
 
 // Catches: work that ends with the call that asked for it.
-TEST_F(KeeperTest, ACallerThatGoesAwayChangesNothing) {
+TEST_F(ConfigManagerTest, ACallerThatGoesAwayChangesNothing) {
   booted(document("a"));
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);
@@ -433,7 +433,7 @@ TEST_F(KeeperTest, ACallerThatGoesAwayChangesNothing) {
 }
 
 // Catches: a boot that failed and can only be repaired by hand.
-TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
+TEST_F(ConfigManagerTest, AFailedBootTakesADocumentByRebooting) {
   booted(document("a"));
   brain().failed = true;
   auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT));
@@ -444,7 +444,7 @@ TEST_F(KeeperTest, AFailedBootTakesADocumentByRebooting) {
 }
 
 // Catches: a node in a container whose config cannot be changed.
-TEST_F(KeeperTest, AContainerReboots) {
+TEST_F(ConfigManagerTest, AContainerReboots) {
   mode = config::Mode::kContainer;
   booted(document("a"));
   auto outcome = apply(document("b", kEnv), ApplyMode::AUTO).wait(io.waitScope);
@@ -456,7 +456,7 @@ TEST_F(KeeperTest, AContainerReboots) {
 
 // Catches, at every step: a document that is half in place after a crash, an intention that is
 // forgotten, or one that is carried out again and again.
-TEST_F(KeeperTest, ACrashAtAnyStep) {
+TEST_F(ConfigManagerTest, ACrashAtAnyStep) {
   struct {
     ApplyMode mode;
     const char* end;
@@ -481,7 +481,7 @@ TEST_F(KeeperTest, ACrashAtAnyStep) {
             brain().store, kMachineConfigId,
             [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(document("b")); });
       }
-      call = ConfigKeeper::Outcome();
+      call = ConfigManager::Outcome();
       auto& next = start();
       EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
       EXPECT_EQ(step == 0 ? 0u : row.intended, next.intended);
@@ -494,7 +494,7 @@ TEST_F(KeeperTest, ACrashAtAnyStep) {
 }
 
 // Catches: a full disk at the worst moment, which would keep every new brain from starting.
-TEST_F(KeeperTest, RecoveryThatFailsIsGivenUp) {
+TEST_F(ConfigManagerTest, RecoveryThatFailsIsGivenUp) {
   booted(document("a"));
   holdPending(brain().process1,
               Pending(ApplyMode::NO_REBOOT, kj::heapArray(document("b").asArray())))
@@ -506,7 +506,7 @@ TEST_F(KeeperTest, RecoveryThatFailsIsGivenUp) {
 }
 
 // Catches: a memory file that somebody else wrote taken for a document.
-TEST_F(KeeperTest, NonsenseThatIsHeldIsNotTaken) {
+TEST_F(ConfigManagerTest, NonsenseThatIsHeldIsNotTaken) {
   booted(document("a"));
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));

@@ -1,16 +1,16 @@
-// Configs on trial: what ConfigKeeper does from the begin of one to its end.
+// ConfigManager's part for configs on trial.
 #include "common/memory/zeroize.h"
 #include "machined/config/config-manager.h"
 
 namespace talos::machined {
 
-kj::Maybe<kj::Duration> ConfigKeeper::revertsIn() const {
+kj::Maybe<kj::Duration> ConfigManager::revertsIn() const {
   return trial.map(
       [this](const Trial& t) { return kj::max(t.deadline - deps.timer.now(), 0 * kj::SECONDS); });
 }
 
-kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, KnownConfig config,
-                                           kj::Array<char> document) {
+kj::Promise<void> ConfigManager::beginTrial(kj::Duration length, KnownConfig config,
+                                            kj::Array<char> document) {
   kj::Array<char> before;
   KJ_IF_MAYBE (t, trial) {
     before = kj::heapArray(t->before.asPtr());
@@ -19,16 +19,16 @@ kj::Promise<void> ConfigKeeper::beginTrial(kj::Duration length, KnownConfig conf
   }
   Trial next(deps.timer.now() + length, kj::mv(before), kj::mv(document));
   co_await holdTrial(deps.process1, next);
-  zeroize(next.tried);  // process 1 has it, and the store is about to
+  zeroize(next.tried);  // process 1 holds it, and the store is about to
   next.tried = nullptr;
   trial = kj::mv(next);
   publish(kj::mv(config));
   arm();
-  deps.trialChanged("a config is on trial");
+  deps.host.trialChanged("a config is on trial");
 }
 
-// What the predecessor left, unless what it left beside has ended it.
-kj::Promise<void> ConfigKeeper::takeUpTrial() {
+// Continues the predecessor's trial, unless the pending change has ended it.
+kj::Promise<void> ConfigManager::resumeTrial() {
   KJ_IF_MAYBE (t, trial) {
     if (deps.timer.now() >= t->deadline) {
       co_await revert();
@@ -37,21 +37,21 @@ kj::Promise<void> ConfigKeeper::takeUpTrial() {
     auto checked = co_await checkAgain(t->tried);
     if (checked.errors.empty()) publish(kj::mv(checked.config));
     arm();
-    deps.trialChanged("a config is on trial; machined restarted");
+    deps.host.trialChanged("a config is on trial; machined restarted");
   }
 }
 
-void ConfigKeeper::arm() {
+void ConfigManager::arm() {
   KJ_IF_MAYBE (t, trial) {
-    // The end replaces this promise, so it is not a part of it.
+    // revert() replaces this promise, so it must not run inside it.
     alarm = deps.timer.atTime(t->deadline)
                 .then([this]() { tasks.add(kj::evalLater([this]() { return revert(); })); })
                 .eagerlyEvaluate(nullptr);
   }
 }
 
-kj::Promise<void> ConfigKeeper::revert() {
-  // What is under way may make another config stay, or begin the time anew.
+kj::Promise<void> ConfigManager::revert() {
+  // An apply that runs now may end the trial or restart its time.
   KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
   KJ_IF_MAYBE (t, trial) {
     if (deps.timer.now() < t->deadline) co_return;
@@ -64,18 +64,18 @@ kj::Promise<void> ConfigKeeper::revert() {
     if (checked.errors.empty()) {
       publish(kj::mv(checked.config));
       co_await endTrial("the trial of the config ended; reverted to the previous config");
-    } else {  // it ran
+    } else {  // it was valid when it ran
       co_await endTrial(
           "the trial of the config ended, but the previous config is not valid; cannot revert");
     }
   }
 }
 
-kj::Promise<void> ConfigKeeper::endTrial(kj::StringPtr why) {
+kj::Promise<void> ConfigManager::endTrial(kj::StringPtr reason) {
   if (trial == nullptr) co_return;
   trial = nullptr;
   alarm = kj::READY_NOW;
-  deps.trialChanged(why);
+  deps.host.trialChanged(reason);
   co_await dropTrial(deps.process1);
 }
 

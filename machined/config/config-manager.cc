@@ -15,24 +15,25 @@
 namespace talos::machined {
 namespace {
 
-// Between searches in maintenance.
+// The pace of searches in maintenance.
 constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 
-// The resource has a few words beside the document.
+// Leaves room for the other fields of the resource.
 constexpr size_t kLargestDocument = kLargestResource - 4096;
 
-// Anybody may send documents in maintenance mode, and looking at a large one costs memory. Half of
-// the parsers that may run are left to what the machine itself has to have read.
+// Anybody may send documents in maintenance mode, and parsing a large one costs memory. Half of the
+// parsers that may run are reserved for the machine's own documents.
 constexpr size_t kLarge = 64u << 10;
 constexpr unsigned kMostChecks = 4;
 
-// Between tries to have a document read that was good before: about half a minute in all, after
-// which a new brain is as good.
+// The pace of retries to read a document that was valid before: about half a minute in all, after
+// which a restart of the brain helps as much.
 constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
 constexpr unsigned kMostTries = 6;
 
-bool toldMaintenance(Store& store) {
-  KJ_IF_MAYBE (told, store.tryGet<rpc::ApiCertificateSpec>("api")) return told->getMaintenance();
+bool publishedMaintenance(Store& store) {
+  KJ_IF_MAYBE (certificate, store.tryGet<rpc::ApiCertificateSpec>("api"))
+    return certificate->getMaintenance();
   return false;
 }
 
@@ -40,7 +41,7 @@ bool published(Store& store) {
   return store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId) != nullptr;
 }
 
-bool changesKeys(const ConfigKeeper::Outcome& outcome) {
+bool changesKeys(const ConfigManager::Outcome& outcome) {
   if (outcome.mode != rpc::ApplyMode::NO_REBOOT) return false;
   for (auto& change : outcome.changes) {
     if (change.path.startsWith("machine.systemDiskEncryption")) return true;
@@ -56,28 +57,28 @@ void addLines(kj::Vector<kj::String>& lines, kj::StringPtr text) {
 
 }  // namespace
 
-ConfigKeeper::ConfigKeeper(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
-ConfigKeeper::~ConfigKeeper() noexcept(false) {}
+ConfigManager::ConfigManager(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
+ConfigManager::~ConfigManager() noexcept(false) {}
 
-void ConfigKeeper::taskFailed(kj::Exception&& e) {
-  deps.say(kj::str("cannot change the machine config: ", messageOf(e)), Tone::kAlarm);
+void ConfigManager::taskFailed(kj::Exception&& e) {
+  deps.host.print(kj::str("cannot change the machine config: ", messageOf(e)), Tone::kAlarm);
 }
 
-bool ConfigKeeper::inMaintenance() const {
-  return maintenance != nullptr && !deps.failed();
+bool ConfigManager::inMaintenance() const {
+  return maintenance != nullptr && !deps.host.bootFailed();
 }
-bool ConfigKeeper::tellsAnybody() const {
-  return inMaintenance() || (deps.failed() && !published(deps.store));
+bool ConfigManager::showsStateToAnybody() const {
+  return inMaintenance() || (deps.host.bootFailed() && !published(deps.store));
 }
 
-kj::ArrayPtr<const kj::String> ConfigKeeper::maintenanceReasons() const {
+kj::ArrayPtr<const kj::String> ConfigManager::maintenanceReasons() const {
   KJ_IF_MAYBE (m, maintenance) return m->reasons.asPtr();
   return nullptr;
 }
 
-// --- looking at a document ---
+// --- checking a document ---
 
-kj::Promise<ConfigKeeper::Checked> ConfigKeeper::check(kj::Array<char> text, kj::String file) {
+kj::Promise<ConfigManager::Checked> ConfigManager::check(kj::Array<char> text, kj::String file) {
   KJ_DEFER(zeroize(text));
   auto read = co_await deps.foreign.config(text, file, deps.mode);
   Checked result{kj::mv(read.config), kj::mv(read.warnings), kj::mv(read.errors)};
@@ -88,8 +89,8 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::check(kj::Array<char> text, kj:
   co_return kj::mv(result);
 }
 
-// Of a document that was good before: if no process can be had, it is a matter of the moment.
-kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkAgain(kj::ArrayPtr<const char> text) {
+// For a document that was valid before: retries while no parser process can be started.
+kj::Promise<ConfigManager::Checked> ConfigManager::checkAgain(kj::ArrayPtr<const char> text) {
   auto document = kj::heapArray(text);
   KJ_DEFER(zeroize(document));
   Backoff backoff(kAgainPace);
@@ -102,14 +103,14 @@ kj::Promise<ConfigKeeper::Checked> ConfigKeeper::checkAgain(kj::ArrayPtr<const c
     KJ_IF_MAYBE (c, checked) co_return kj::mv(*c);
     auto& e = KJ_ASSERT_NONNULL(failure);
     if (tries == kMostTries) kj::throwFatalException(kj::mv(e));
-    deps.say(kj::str("machine config: ", messageOf(e), "; retrying"), Tone::kAlarm);
+    deps.host.print(kj::str("machine config: ", messageOf(e), "; retrying"), Tone::kAlarm);
     co_await deps.timer.afterDelay(backoff.next());
   }
 }
 
-// --- what the predecessor left ---
+// --- recovery after a restart ---
 
-kj::Promise<void> ConfigKeeper::knowPublished() {
+kj::Promise<void> ConfigManager::knowPublished() {
   kj::Maybe<kj::Array<char>> document;
   KJ_IF_MAYBE (stored, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
     document = kj::heapArray(stored->getDocument().asArray());
@@ -117,15 +118,15 @@ kj::Promise<void> ConfigKeeper::knowPublished() {
   KJ_IF_MAYBE (text, document) {
     KJ_DEFER(zeroize(*text));
     auto checked = co_await checkAgain(*text);
-    for (auto& line : checked.errors) deps.say(line, Tone::kAlarm);  // it was good a moment ago
+    for (auto& line : checked.errors) deps.host.print(line, Tone::kAlarm);  // it was valid before
     inheritedErrors = kj::mv(checked.errors);
     deps.reader.know(kj::mv(checked.config));
   }
 }
 
-kj::Promise<void> ConfigKeeper::recover() {
+kj::Promise<void> ConfigManager::recover() {
   co_await knowPublished();
-  if (!deps.failed() && !published(deps.store) && toldMaintenance(deps.store)) {
+  if (!deps.host.bootFailed() && !published(deps.store) && publishedMaintenance(deps.store)) {
     kj::Vector<kj::String> reasons;
     reasons.add(kj::str("no machine config was found; machined restarted and searches again"));
     enterMaintenance(kj::mv(reasons));
@@ -133,30 +134,30 @@ kj::Promise<void> ConfigKeeper::recover() {
   trial = takeTrial(deps.process1);
   KJ_IF_MAYBE (pending, takePending(deps.process1)) {
     auto mode = pending->mode;
-    deps.say(kj::str("machine config: finishing the change that a restart of machined ",
-                     "interrupted (mode ", nameOf(mode), ")"),
-             Tone::kInfo);
+    deps.host.print(kj::str("machine config: finishing the change that a restart of machined ",
+                            "interrupted (mode ", nameOf(mode), ")"),
+                    Tone::kInfo);
     auto checked = co_await checkAgain(pending->text);
     if (checked.errors.empty()) {
       co_await ended(finish(mode, kj::mv(checked.config))).then([this](auto failure) {
         KJ_IF_MAYBE (e, failure) taskFailed(kj::mv(*e));
       });
-    } else {  // it was good a moment ago
+    } else {  // it was valid before
       constexpr auto kUnreadable =
           "machine config: cannot read the interrupted change; the config stays as it was"_kj;
-      deps.say(kUnreadable, Tone::kAlarm);
+      deps.host.print(kUnreadable, Tone::kAlarm);
       operation.end(error(ErrorKind::kInternal, kUnreadable));
     }
     co_await dropPending(deps.process1);
   }
-  co_await takeUpTrial();
+  co_await resumeTrial();
 }
 
 // --- at boot ---
 
-kj::Promise<void> ConfigKeeper::load() {
+kj::Promise<void> ConfigManager::load() {
   if (published(deps.store)) {
-    deps.say("machine config: kept over a restart of machined", Tone::kInfo);
+    deps.host.print("machine config: kept over a restart of machined", Tone::kInfo);
     co_return;
   }
   bool again = maintenance != nullptr;
@@ -172,9 +173,9 @@ kj::Promise<void> ConfigKeeper::load() {
            kj::str(deps.disk.name(), " has persist: false, and there is no other config:\n",
                    kj::strArray(reasons, "\n")));
     }
-    // Somebody's, like one whose copy cannot be read.
-    KJ_IF_MAYBE (why, deps.disk.lockedProblem()) {
-      fail(ErrorKind::kFailedPrecondition, kj::str(*why, "\n", kj::strArray(reasons, "\n")));
+    // A locked copy has an owner, like one that cannot be read.
+    KJ_IF_MAYBE (reason, deps.disk.lockedProblem()) {
+      fail(ErrorKind::kFailedPrecondition, kj::str(*reason, "\n", kj::strArray(reasons, "\n")));
     }
     enterMaintenance(kj::mv(reasons));
   }
@@ -183,9 +184,9 @@ kj::Promise<void> ConfigKeeper::load() {
   co_await over;
 }
 
-// One that is there and cannot be used was somebody's: this machine has an owner, and takes no
-// other config in its place.
-kj::Promise<ConfigKeeper::Kept> ConfigKeeper::takeKept() {
+// A copy that exists and cannot be used means that this machine has an owner: it takes no other
+// config in its place.
+kj::Promise<ConfigManager::Kept> ConfigManager::takeKept() {
   kj::Vector<kj::String> problems;
   kj::Maybe<kj::String> text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { text = deps.disk.read(); })) {
@@ -203,8 +204,9 @@ kj::Promise<ConfigKeeper::Kept> ConfigKeeper::takeKept() {
       bool good = checked->errors.empty();
       if (good && !checked->config.get().getPersist()) co_return Kept::kPassedOver;
       if (good) {
-        deps.say(kj::str("machine config: ", deps.disk.name()), Tone::kInfo);
-        for (auto& line : checked->warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
+        deps.host.print(kj::str("machine config: ", deps.disk.name()), Tone::kInfo);
+        for (auto& line : checked->warnings)
+          deps.host.print(kj::str("warning: ", line), Tone::kInfo);
         publish(kj::mv(checked->config));
         co_return Kept::kTaken;
       }
@@ -215,7 +217,7 @@ kj::Promise<ConfigKeeper::Kept> ConfigKeeper::takeKept() {
   fail(ErrorKind::kFailedPrecondition, kj::strArray(problems, "\n"));
 }
 
-kj::Promise<void> ConfigKeeper::preferKept() {
+kj::Promise<void> ConfigManager::preferKept() {
   bool runs = false;
   auto unreadable = kj::runCatchingExceptions([&]() {
     KJ_IF_MAYBE (kept, deps.disk.read()) {
@@ -224,16 +226,16 @@ kj::Promise<void> ConfigKeeper::preferKept() {
         runs = running->bytes() == kept->asArray();
       }
     } else {
-      runs = true;  // nothing else could
+      runs = true;  // there is no copy to prefer
     }
   });
   if (runs && unreadable == nullptr) co_return;
-  co_await takeKept();  // which tells what cannot be read
+  co_await takeKept();  // throws when the copy cannot be read
 }
 
-// Whether there is any source. A good document is published, and otherwise `reasons` tells why
-// there is none.
-kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
+// Returns true when there is any source. Publishes a valid document, or adds the errors to
+// `reasons`.
+kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
   kj::Maybe<FoundConfig> found;
   bool named = true;
   auto failure = co_await deps.sources.find().then(
@@ -252,13 +254,14 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
     co_await check(kj::mv(f->text), kj::str(from))
         .then([&](Checked&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) { reasons.add(messageOf(e)); });
-    // An apply may be under way meanwhile: it was first.
+    // An apply that started meanwhile goes first.
     KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
     if (published(deps.store)) co_return true;
     KJ_IF_MAYBE (checked, looked) {
       if (checked->errors.empty()) {
-        deps.say(kj::str("machine config: ", from), Tone::kInfo);
-        for (auto& line : checked->warnings) deps.say(kj::str("warning: ", line), Tone::kInfo);
+        deps.host.print(kj::str("machine config: ", from), Tone::kInfo);
+        for (auto& line : checked->warnings)
+          deps.host.print(kj::str("warning: ", line), Tone::kInfo);
         publish(kj::mv(checked->config));
         co_return true;
       }
@@ -276,8 +279,8 @@ kj::Promise<bool> ConfigKeeper::search(kj::Vector<kj::String>& reasons) {
   co_return named;
 }
 
-// Ends when a document was published, by whomever.
-kj::Promise<void> ConfigKeeper::searchOn(bool atOnce) {
+// Resolves when a document is published, from a source or by an apply.
+kj::Promise<void> ConfigManager::searchOn(bool atOnce) {
   Backoff backoff(kSearchPace);
   for (;;) {
     if (!atOnce) co_await deps.timer.afterDelay(backoff.next());
@@ -292,25 +295,25 @@ kj::Promise<void> ConfigKeeper::searchOn(bool atOnce) {
 
 // --- maintenance ---
 
-void ConfigKeeper::enterMaintenance(kj::Vector<kj::String> reasons) {
+void ConfigManager::enterMaintenance(kj::Vector<kj::String> reasons) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   maintenance = Maintenance{{}, kj::mv(paf.fulfiller), paf.promise.fork()};
   setReasons(kj::mv(reasons));
 }
 
-void ConfigKeeper::setReasons(kj::Vector<kj::String> reasons) {
+void ConfigManager::setReasons(kj::Vector<kj::String> reasons) {
   KJ_IF_MAYBE (m, maintenance) {
     bool same = m->reasons.size() == reasons.size();
     for (size_t i = 0; same && i < reasons.size(); i++) same = m->reasons[i] == reasons[i];
     if (same) return;
-    for (auto& line : reasons) deps.say(kj::str("maintenance: ", line), Tone::kAlarm);
+    for (auto& line : reasons) deps.host.print(kj::str("maintenance: ", line), Tone::kAlarm);
     m->reasons = kj::mv(reasons);
-    deps.changed();
+    deps.host.maintenanceChanged();
   }
 }
 
-void ConfigKeeper::publish(KnownConfig config) {
-  // First: from here on nobody without a certificate is served.
+void ConfigManager::publish(KnownConfig config) {
+  // First: from here on callers without a certificate are refused.
   auto ended = kj::mv(maintenance);
   maintenance = nullptr;
   auto text = kj::heapString(config.bytes());
@@ -322,48 +325,48 @@ void ConfigKeeper::publish(KnownConfig config) {
       [&](rpc::MachineConfigSpec::Builder spec) { spec.setDocument(text); });
   KJ_IF_MAYBE (m, ended) {
     m->end->fulfill();
-    deps.changed();
+    deps.host.maintenanceChanged();
   }
 }
 
 // --- tasks of the boot ---
 
-// Nothing is published but what check() found good, in this brain; reading it once more would cost
-// every boot a process and tell nothing new.
-kj::Promise<void> ConfigKeeper::validate() {
+// publish() gets documents that check() found valid only; checking again would cost every boot a
+// process.
+kj::Promise<void> ConfigManager::validate() {
   if (!published(deps.store)) fail(ErrorKind::kNotFound, "no machine config to validate");
   if (inheritedErrors.empty()) return kj::READY_NOW;
   fail(ErrorKind::kInvalidArgument,
        kj::str("the machine config is not valid:\n", kj::strArray(inheritedErrors, "\n")));
 }
 
-kj::Promise<void> ConfigKeeper::save() {
+kj::Promise<void> ConfigManager::save() {
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return toDisk(*config);
   fail(ErrorKind::kNotFound, "no machine config to save");
 }
 
-// With persist: false an older copy must not be the one of the next boot.
-kj::Promise<void> ConfigKeeper::toDisk(const KnownConfig& config) {
+// With persist: false the next boot must not use an older copy.
+kj::Promise<void> ConfigManager::toDisk(const KnownConfig& config) {
   if (!config.get().getPersist()) return deps.disk.remove();
   return deps.disk.write(kj::heapArray(config.bytes()));
 }
 
 // --- apply ---
 
-Situation ConfigKeeper::situation() {
+Situation ConfigManager::situation() {
   Situation now;
   now.maintenance = inMaintenance();
-  now.failed = deps.failed();
+  now.failed = deps.host.bootFailed();
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     now.running = running->get();
   }
-  // What metal gets in maintenance is installed with the system.
+  // On metal a config applied in maintenance is installed with the system.
   bool installed = now.maintenance && deps.mode == config::Mode::kMetal;
   if (!installed) now.notDurable = deps.disk.whyNotDurable();
   return now;
 }
 
-void ConfigKeeper::requireMaintenance() const {
+void ConfigManager::requireMaintenance() const {
   if (inMaintenance()) return;
   fail(ErrorKind::kUnauthenticated,
        published(deps.store) ? "this node has a config now; connect with a client certificate"_kj
@@ -371,13 +374,13 @@ void ConfigKeeper::requireMaintenance() const {
                                "status --insecure shows why"_kj);
 }
 
-void ConfigKeeper::checkFree(Caller caller) {
+void ConfigManager::checkFree(Caller caller) {
   if (caller == Caller::kVisitor) requireMaintenance();
   KJ_IF_MAYBE (w, work) {
     fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
                                        "); this one was not applied; retry"));
   }
-  auto sequence = deps.sequence();
+  auto sequence = deps.host.sequence();
   if (!inMaintenance() && sequence.size() > 0) {
     fail(ErrorKind::kConflict,
          kj::str("the sequence ", sequence,
@@ -385,15 +388,15 @@ void ConfigKeeper::checkFree(Caller caller) {
   }
 }
 
-// Resources count their changes, so it tells whether anybody else made one.
-uint64_t ConfigKeeper::publishedVersion() {
+// The version of the resource counts its changes.
+uint64_t ConfigManager::publishedVersion() {
   KJ_IF_MAYBE (running, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
     return running->version();
   }
   return 0;
 }
 
-void ConfigKeeper::checkVersion(uint64_t ifVersion) {
+void ConfigManager::checkVersion(uint64_t ifVersion) {
   if (ifVersion == 0) return;
   auto version = publishedVersion();
   if (version == ifVersion) return;
@@ -402,9 +405,9 @@ void ConfigKeeper::checkVersion(uint64_t ifVersion) {
                ", but version ", version, " is active; repeat the change on that version"));
 }
 
-kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
+kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   auto& document = request.document;
-  KJ_DEFER(zeroize(document));  // whatever comes, also a caller that goes away
+  KJ_DEFER(zeroize(document));  // also when the caller disconnects
   bool counted = request.caller == Caller::kVisitor || document.size() > kLarge;
   if (counted && checking >= kMostChecks) {
     fail(ErrorKind::kResourceExhausted,
@@ -422,7 +425,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   if (!checked.errors.empty()) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }
-  // Who may not see the running config does not wait for what differs from it.
+  // A caller that may not see the running config gets no diff.
   if (request.caller == Caller::kVisitor) checkFree(request.caller);
   kj::String diff;
   for (bool current = false; !current;) {
@@ -430,11 +433,11 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
     diff = co_await difference(checked.config);
     current = version == publishedVersion();
   }
-  // From here to begin() nothing is waited for: what is decided is still so when it begins.
+  // Nothing suspends from here to begin(): the decision is still valid then.
   if (!request.dryRun || request.caller == Caller::kVisitor) checkFree(request.caller);
   checkVersion(request.ifVersion);
   auto decision = decide(request.mode, checked.config.get(), situation());
-  deps.checkVolumes(checked.config.get(), decision.mode);
+  deps.keys.check(checked.config.get(), decision.mode);
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
   if (decision.mode != rpc::ApplyMode::TRY) {
     auto staged = stagedText();
@@ -446,7 +449,7 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   }
   if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
     checked.warnings.add(
-        kj::str("the trial of another config goes on; this one is for the next boot"));
+        kj::str("the trial of another config continues; this one is for the next boot"));
   }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), kj::mv(diff)};
   if (request.dryRun) {
@@ -456,13 +459,13 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::apply(Request request) {
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
 }
 
-// What the next boot has, if that is another config than this one; a trial ends with this boot
+// The config of the next boot, if it differs from the running one; a trial ends with this boot
 // anyway.
-kj::Maybe<kj::String> ConfigKeeper::stagedText() {
+kj::Maybe<kj::String> ConfigManager::stagedText() {
   auto differs = [&](kj::ArrayPtr<const char> running) -> kj::Maybe<kj::String> {
     kj::Maybe<kj::String> text;
     auto unreadable = kj::runCatchingExceptions([&]() { text = deps.disk.read(); });
-    if (unreadable != nullptr) return nullptr;  // writing will tell
+    if (unreadable != nullptr) return nullptr;  // writing reports the error
     KJ_IF_MAYBE (kept, text) {
       if (kept->asArray() != running) return kj::mv(text);
       zeroize(*kept);
@@ -476,8 +479,9 @@ kj::Maybe<kj::String> ConfigKeeper::stagedText() {
   return nullptr;
 }
 
-// None also when `next` is there already, as after a crash.
-kj::Promise<kj::Maybe<ConfigKeeper::Checked>> ConfigKeeper::stagedBefore(const KnownConfig& next) {
+// None also when `next` is on disk already, as after a crash.
+kj::Promise<kj::Maybe<ConfigManager::Checked>> ConfigManager::stagedBefore(
+    const KnownConfig& next) {
   auto staged = stagedText();
   KJ_IF_MAYBE (text, staged) {
     KJ_DEFER(zeroize(*text));
@@ -488,8 +492,8 @@ kj::Promise<kj::Maybe<ConfigKeeper::Checked>> ConfigKeeper::stagedBefore(const K
   co_return nullptr;
 }
 
-// From the config that runs; a machine without one has nothing to compare with.
-kj::Promise<kj::String> ConfigKeeper::difference(const KnownConfig& wanted) {
+// Compares with the running config; empty on a machine without one.
+kj::Promise<kj::String> ConfigManager::difference(const KnownConfig& wanted) {
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     auto shown = co_await deps.foreign.redact(running->bytes(), wanted.bytes());
     co_return unifiedDiff(shown.from, shown.to, "running", "new");
@@ -497,15 +501,16 @@ kj::Promise<kj::String> ConfigKeeper::difference(const KnownConfig& wanted) {
   co_return kj::str();
 }
 
-// The work goes on whether or not the caller waits for it. After a reboot has been decided there is
-// no other.
-kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome, KnownConfig config,
-                                                       Request request) {
+// The work continues when the caller disconnects. After a reboot has been decided no other is
+// accepted.
+kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownConfig config,
+                                                         Request request) {
   auto mode = outcome.mode;
   bool first = inMaintenance();
-  deps.say(kj::str("machine config: applying a new config, mode ", nameOf(mode),
-                   first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
-           Tone::kInfo);
+  deps.host.print(
+      kj::str("machine config: applying a new config, mode ", nameOf(mode),
+              first ? kj::str(", the first") : kj::str(", changes: ", outcome.changes.size())),
+      Tone::kInfo);
   auto document = kj::mv(request.document);
   bool operates = changesKeys(outcome);
   auto operating = kj::newPromiseAndFulfiller<uint64_t>();
@@ -535,8 +540,8 @@ kj::Promise<ConfigKeeper::Outcome> ConfigKeeper::begin(Outcome outcome, KnownCon
   });
 }
 
-// How it ended, for the operation too.
-kj::Promise<kj::Maybe<kj::Exception>> ConfigKeeper::ended(kj::Promise<void> work) {
+// Also records the outcome for the operation.
+kj::Promise<kj::Maybe<kj::Exception>> ConfigManager::ended(kj::Promise<void> work) {
   return work
       .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
             [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); })
@@ -546,9 +551,8 @@ kj::Promise<kj::Maybe<kj::Exception>> ConfigKeeper::ended(kj::Promise<void> work
       });
 }
 
-// With `operating`, the number of the operation is told to it, as soon as it goes on without its
-// caller.
-kj::Promise<void> ConfigKeeper::carryOut(
+// Fulfills `operating` with the number of the operation as soon as it continues without its caller.
+kj::Promise<void> ConfigManager::carryOut(
     Pending pending, KnownConfig config,
     kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating) {
   auto mode = pending.mode;
@@ -562,14 +566,14 @@ kj::Promise<void> ConfigKeeper::carryOut(
   auto failure = co_await ended(finish(mode, kj::mv(config)));
   co_await dropPending(deps.process1);
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
-  if (mode == rpc::ApplyMode::REBOOT) deps.reboot();
+  if (mode == rpc::ApplyMode::REBOOT) deps.host.reboot();
 }
 
-// Steps 3 and 4; the same when they are done again.
-kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) {
+// Steps 3 and 4; repeating them changes nothing.
+kj::Promise<void> ConfigManager::finish(rpc::ApplyMode mode, KnownConfig config) {
   auto before = co_await stagedBefore(config);
   auto staged = before.map([](const Checked& b) { return b.config.get(); });
-  co_await deps.persisting(
+  co_await deps.keys.persist(
       config.get(), mode, kj::mv(staged), [&]() { return toDisk(config); },
       [this](kj::StringPtr step) { operation.step(step); });
   switch (mode) {
@@ -578,7 +582,7 @@ kj::Promise<void> ConfigKeeper::finish(rpc::ApplyMode mode, KnownConfig config) 
       co_await endTrial("the config was applied for good; the trial ended");
       break;
     case rpc::ApplyMode::REBOOT:
-      co_await deps.intendReboot();
+      co_await deps.host.intendReboot();
       break;
     default:  // staged
       break;

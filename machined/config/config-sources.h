@@ -1,5 +1,4 @@
-// Where a machine config comes from when there is none on the node's disk (spec
-// boot-and-services.md §5.1-5.2), and fetching it.
+// The sources of a machine config when there is none on the node's disk.
 //
 // In this order: the kernel parameter talos.config (http, https, file, the volume `metal-iso`), a
 // volume labelled `cidata` (NoCloud), in container mode the environment variable USERDATA. Only the
@@ -18,7 +17,7 @@ namespace talos::machined {
 
 struct FoundConfig {
   kj::Array<char> text;
-  // For logs and problems: an URL without its query, "volume metal-iso (/dev/sr0): config.yaml".
+  // For logs and problems: a URL without its query, "volume metal-iso (/dev/sr0): config.yaml".
   kj::String from;
 };
 

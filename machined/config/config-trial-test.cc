@@ -10,18 +10,18 @@ namespace talos::machined {
 namespace {
 
 // Catches: a tried config that touches the disk, ends too early, or never.
-TEST_F(KeeperTest, ATriedConfigGivesWayAtItsDeadline) {
+TEST_F(ConfigManagerTest, ATriedConfigGivesWayAtItsDeadline) {
   auto& b = booted(document("a"));
   auto writes = disk.writes;
   auto outcome = tryOut(document("b")).wait(io.waitScope);
   EXPECT_EQ(ApplyMode::TRY, outcome.mode);
   EXPECT_EQ("b/a?", state());
-  EXPECT_TRUE(b.keeper.revertsIn() == 1 * kj::MINUTES);
+  EXPECT_TRUE(b.manager.revertsIn() == 1 * kj::MINUTES);
   pass(59'999 * kj::MILLISECONDS);
   EXPECT_EQ("b/a?", state());
   pass(1 * kj::MILLISECONDS);
   EXPECT_EQ("a/a", state());
-  EXPECT_TRUE(b.keeper.revertsIn() == nullptr);
+  EXPECT_TRUE(b.manager.revertsIn() == nullptr);
   EXPECT_EQ(writes, disk.writes);
   EXPECT_EQ(0u, disk.removals + b.reboots + b.intended);
   ASSERT_EQ(2u, b.trials.size());
@@ -31,7 +31,7 @@ TEST_F(KeeperTest, ATriedConfigGivesWayAtItsDeadline) {
 }
 
 // Catches: what a later apply means for a trial.
-TEST_F(KeeperTest, WhatALaterApplyMakesOfATrial) {
+TEST_F(ConfigManagerTest, WhatALaterApplyMakesOfATrial) {
   struct {
     ApplyMode mode;
     const char* before;  // the deadline of the first
@@ -62,7 +62,7 @@ TEST_F(KeeperTest, WhatALaterApplyMakesOfATrial) {
 }
 
 // Catches: the config of before a series of trials that is one of them.
-TEST_F(KeeperTest, ASeriesOfTrialsEndsWhereItBegan) {
+TEST_F(ConfigManagerTest, ASeriesOfTrialsEndsWhereItBegan) {
   booted(document("a"));
   for (auto name : {"b", "c", "d"}) {
     tryOut(document(name), 10 * kj::SECONDS).wait(io.waitScope);
@@ -75,7 +75,7 @@ TEST_F(KeeperTest, ASeriesOfTrialsEndsWhereItBegan) {
 
 // Catches: a trial that is lost, or becomes the config, by a crash at any line; a deadline that a
 // new brain forgets or begins anew.
-TEST_F(KeeperTest, ATrialOverCrashesOfTheBrain) {
+TEST_F(ConfigManagerTest, ATrialOverCrashesOfTheBrain) {
   // 0: before process 1 has it. 1: it has, nothing is published. 2: published. 3: reverted, process
   // 1 has not heard it.
   for (int step = 0; step <= 3; step++) {
@@ -106,7 +106,7 @@ TEST_F(KeeperTest, ATrialOverCrashesOfTheBrain) {
       auto& next = start();
       bool on = !late && (step == 1 || step == 2);
       EXPECT_EQ(on ? "b/a?" : "a/a", state());
-      EXPECT_EQ(on, next.keeper.revertsIn() != nullptr);
+      EXPECT_EQ(on, next.manager.revertsIn() != nullptr);
       start();  // and once more
       EXPECT_EQ(on ? "b/a?" : "a/a", state());
       if (on) pass(deadline - timer.now());
@@ -117,7 +117,7 @@ TEST_F(KeeperTest, ATrialOverCrashesOfTheBrain) {
 
 // Catches: a config that was made to stay and is taken back all the same, by this brain or the
 // next.
-TEST_F(KeeperTest, WhatWasMadeToStayStaysOverACrash) {
+TEST_F(ConfigManagerTest, WhatWasMadeToStayStaysOverACrash) {
   // 0: process 1 has the document, 1: it is on disk, 2: it is published, 3: the trial is dropped.
   for (int step = 0; step <= 3; step++) {
     SCOPED_TRACE(testing::Message() << "step " << step);
@@ -131,7 +131,7 @@ TEST_F(KeeperTest, WhatWasMadeToStayStaysOverACrash) {
     EXPECT_EQ("b/a*?", state());
     if (step >= 1) disk.content = kj::str(document("b"));
     if (step >= 3) dropTrial(brain().process1).wait(io.waitScope);
-    call = ConfigKeeper::Outcome();
+    call = ConfigManager::Outcome();
     start();
     EXPECT_EQ("b/b", state());
     pass(2 * kj::MINUTES);
@@ -141,7 +141,7 @@ TEST_F(KeeperTest, WhatWasMadeToStayStaysOverACrash) {
 
 // Catches: a deadline in the middle of the apply that ends the trial, and one that a failed apply
 // forgets.
-TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
+TEST_F(ConfigManagerTest, ADeadlineWhileAnotherIsAppliedWaits) {
   for (bool good : {true, false}) {
     anotherMachine();
     booted(document("a"));
@@ -152,7 +152,7 @@ TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
     EXPECT_FALSE(call.poll(io.waitScope));
     pass(2 * kj::MINUTES);
     EXPECT_EQ("b/a*?", state());
-    EXPECT_TRUE(brain().keeper.revertsIn() == 0 * kj::SECONDS);
+    EXPECT_TRUE(brain().manager.revertsIn() == 0 * kj::SECONDS);
     if (good) {
       paf.fulfiller->fulfill();
     } else {
@@ -164,7 +164,7 @@ TEST_F(KeeperTest, ADeadlineWhileAnotherIsAppliedWaits) {
 }
 
 // Catches: a deadline that ends the trial which has just taken the place of its own.
-TEST_F(KeeperTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
+TEST_F(ConfigManagerTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
   booted(document("a"));
   tryOut(document("b")).wait(io.waitScope);
   pass(59 * kj::SECONDS);
@@ -185,7 +185,7 @@ TEST_F(KeeperTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
 }
 
 // Catches: a trial of the largest documents that a new brain does not know again.
-TEST_F(KeeperTest, TheLargestTrialIsTakenUp) {
+TEST_F(ConfigManagerTest, TheLargestTrialIsTakenUp) {
   booted(document("a"));
   auto large = [] {
     auto text = kj::heapArray<char>(kMostConfigBytes);
@@ -200,7 +200,7 @@ TEST_F(KeeperTest, TheLargestTrialIsTakenUp) {
 }
 
 // Catches: a trial that nothing could come back from, and one that needs a reboot.
-TEST_F(KeeperTest, WhereThereIsNoTrial) {
+TEST_F(ConfigManagerTest, WhereThereIsNoTrial) {
   booted(document("a"));
   auto text = refusal(tryOut(document("b", kEnv)));
   EXPECT_TRUE(contains(text, "FailedPrecondition: these changes need a reboot:")) << text;
@@ -221,7 +221,7 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
   auto& b = start();
   text = refusal(apply(document("b"), ApplyMode::TRY, true));
   EXPECT_TRUE(contains(text, "FailedPrecondition")) << text;
-  auto loading = b.keeper.load();
+  auto loading = b.manager.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
   text = refusal(tryOut(document("b")));
   EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
@@ -229,7 +229,7 @@ TEST_F(KeeperTest, WhereThereIsNoTrial) {
 
 // Catches: keys of a volume that are tried, or changed to those of a config that the next boot does
 // not have: it could not open the volume.
-TEST_F(KeeperTest, KeysAreNotTried) {
+TEST_F(ConfigManagerTest, KeysAreNotTried) {
   constexpr kj::StringPtr kOld =
       "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;
   constexpr kj::StringPtr kNew =
@@ -255,7 +255,7 @@ TEST_F(KeeperTest, KeysAreNotTried) {
 }
 
 // Catches: a config that is stored or published although the volume did not get its keys.
-TEST_F(KeeperTest, KeysThatCannotBeChangedEndTheApply) {
+TEST_F(ConfigManagerTest, KeysThatCannotBeChangedEndTheApply) {
   for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::REBOOT, ApplyMode::STAGED}) {
     anotherMachine();
     booted(document("a"));
@@ -268,7 +268,7 @@ TEST_F(KeeperTest, KeysThatCannotBeChangedEndTheApply) {
 }
 
 // Catches: a trial that needs what only a copy on disk needs.
-TEST_F(KeeperTest, ATrialNeedsNoDisk) {
+TEST_F(ConfigManagerTest, ATrialNeedsNoDisk) {
   mode = config::Mode::kContainer;
   booted(document("a"));
   disk.volatileBecause = kj::str("it is memory");
@@ -281,7 +281,7 @@ TEST_F(KeeperTest, ATrialNeedsNoDisk) {
 }
 
 // Catches: a staged config that a trial forgets, and a warning about one that is not there.
-TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
+TEST_F(ConfigManagerTest, AStagedConfigStaysBesideATrial) {
   booted(document("a"));
   apply(document("b"), ApplyMode::STAGED).wait(io.waitScope);
   auto outcome = tryOut(document("c")).wait(io.waitScope);
@@ -296,7 +296,7 @@ TEST_F(KeeperTest, AStagedConfigStaysBesideATrial) {
 }
 
 // Catches: a trial that stays for ever because at its end nobody could read what was before.
-TEST_F(KeeperTest, ARevertWaitsForAReader) {
+TEST_F(ConfigManagerTest, ARevertWaitsForAReader) {
   booted(document("a"));
   tryOut(document("b")).wait(io.waitScope);
   brain().foreign.broken = error(ErrorKind::kInternal, "cannot start a process");
@@ -308,18 +308,18 @@ TEST_F(KeeperTest, ARevertWaitsForAReader) {
 }
 
 // Catches: nonsense under the name of a trial that stops a brain, or becomes the config.
-TEST_F(KeeperTest, NonsenseUnderTheNameOfATrial) {
+TEST_F(ConfigManagerTest, NonsenseUnderTheNameOfATrial) {
   booted(document("a"));
   Held<rpc::HeldCount>(brain().process1, kTrialName)
       .hold([](rpc::HeldCount::Builder out) { out.setNumber(1); })
       .wait(io.waitScope);
   start();
   EXPECT_EQ("a", running());
-  EXPECT_TRUE(brain().keeper.revertsIn() == nullptr);
+  EXPECT_TRUE(brain().manager.revertsIn() == nullptr);
 }
 
 // Catches: a change that somebody else made and that is overwritten in silence.
-TEST_F(KeeperTest, ADocumentOfAnotherVersionIsRefused) {
+TEST_F(ConfigManagerTest, ADocumentOfAnotherVersionIsRefused) {
   booted(document("a"));
   auto version = [&]() {
     return KJ_ASSERT_NONNULL(brain().store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId))
@@ -328,10 +328,10 @@ TEST_F(KeeperTest, ADocumentOfAnotherVersionIsRefused) {
   auto from = version();
   auto send = [&](kj::StringPtr name, uint64_t ifVersion, bool dryRun) {
     auto text = document(name);
-    return brain().keeper.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
-                                 .mode = ApplyMode::NO_REBOOT,
-                                 .dryRun = dryRun,
-                                 .ifVersion = ifVersion});
+    return brain().manager.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                  .mode = ApplyMode::NO_REBOOT,
+                                  .dryRun = dryRun,
+                                  .ifVersion = ifVersion});
   };
   send("b", from, false).wait(io.waitScope);
   EXPECT_LT(from, version());

@@ -18,8 +18,7 @@ constexpr kj::StringPtr kTrialName = "config/trial"_kj;
 constexpr auto kShortestTrial = 1 * kj::SECONDS, kLongestTrial = 24 * kj::HOURS;
 
 struct Trial {
-  // Of the clock that counts from the start of the machine (CLOCK_MONOTONIC), which nobody steps
-  // and which all brains of a boot share.
+  // By CLOCK_MONOTONIC, which is never stepped and which all brains of a boot share.
   kj::TimePoint deadline;
   kj::Array<char> before, tried;
 
@@ -30,9 +29,9 @@ struct Trial {
   ~Trial() noexcept(false);  // overwrites the documents: they hold secrets
 };
 
-// What the predecessor left. None also when it cannot be read: it was not held by a brain then.
+// Returns the predecessor's trial. None also when it cannot be read: no brain has held it then.
 kj::Maybe<Trial> takeTrial(Process1& process1);
-// Resolves when process 1 has it, instead of an earlier one.
+// Resolves when process 1 holds it, replacing an earlier one.
 kj::Promise<void> holdTrial(Process1& process1, const Trial& trial);
 kj::Promise<void> dropTrial(Process1& process1);
 

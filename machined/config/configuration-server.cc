@@ -9,15 +9,15 @@
 namespace talos::machined {
 namespace {
 
-// At a time: making an RSA key keeps a CPU busy for seconds, and in maintenance mode anybody may
-// ask for it.
+// Concurrent ones: making an RSA key keeps a CPU busy for seconds, and in maintenance mode anybody
+// may ask for it.
 constexpr unsigned kMostGenerated = 2;
 
 void fillTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
-// What is out of range stays so.
+// A value out of range stays out of range.
 kj::Duration trialLength(uint64_t milliseconds) {
   constexpr uint64_t kMost = 2 * (kLongestTrial / kj::MILLISECONDS);
   return static_cast<int64_t>(kj::min(milliseconds, kMost)) * kj::MILLISECONDS;
@@ -25,11 +25,11 @@ kj::Duration trialLength(uint64_t milliseconds) {
 
 }  // namespace
 
-ConfigurationServer::ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader,
+ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader,
                                          Store& store, ForeignBytes& foreign,
-                                         ConfigKeeper::Caller caller, kj::String bootId,
+                                         ConfigManager::Caller caller, kj::String bootId,
                                          PreviewNetwork preview)
-    : keeper(keeper),
+    : manager(manager),
       reader(reader),
       store(store),
       foreign(foreign),
@@ -39,16 +39,16 @@ ConfigurationServer::ConfigurationServer(ConfigKeeper& keeper, MachineConfigRead
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   auto request = context.getParams().getRequest();
-  ConfigKeeper::Request asked{.document = kj::heapArray(request.getDocument().asChars()),
-                              .mode = request.getMode(),
-                              .dryRun = request.getDryRun(),
-                              .caller = caller,
-                              .trial = trialLength(request.getTryTimeoutMs()),
-                              .ifVersion = request.getIfVersion()};
+  ConfigManager::Request asked{.document = kj::heapArray(request.getDocument().asChars()),
+                               .mode = request.getMode(),
+                               .dryRun = request.getDryRun(),
+                               .caller = caller,
+                               .trial = trialLength(request.getTryTimeoutMs()),
+                               .ifVersion = request.getIfVersion()};
   auto trial = asked.trial;
   zeroizeReceived(request.getDocument());
   context.releaseParams();
-  auto outcome = co_await keeper.apply(kj::mv(asked));
+  auto outcome = co_await manager.apply(kj::mv(asked));
   NetworkPreview network;
   KJ_IF_MAYBE (wanted, outcome.wanted) {
     kj::Maybe<kj::String> unknown;
@@ -57,8 +57,8 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
     } catch (...) {
       unknown = messageOf(kj::getCaughtExceptionAsKj());
     }
-    KJ_IF_MAYBE (why, unknown) {
-      outcome.warnings.add(kj::str("cannot predict the changes of the network: ", *why));
+    KJ_IF_MAYBE (error, unknown) {
+      outcome.warnings.add(kj::str("cannot predict the changes of the network: ", *error));
     }
   }
   auto result = context.getResults().initResult();
@@ -79,8 +79,8 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
 
 kj::Promise<void> ConfigurationServer::generate(GenerateContext context) {
   kj::Maybe<config::Config::Reader> own;
-  if (!keeper.inMaintenance()) {
-    if (caller == ConfigKeeper::Caller::kVisitor) keeper.requireMaintenance();
+  if (!manager.inMaintenance()) {
+    if (caller == ConfigManager::Caller::kVisitor) manager.requireMaintenance();
     auto& running = KJ_UNWRAP_OR(
         reader.document(store),
         fail(ErrorKind::kFailedPrecondition, "this node is booting and has no config yet; retry"));

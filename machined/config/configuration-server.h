@@ -1,6 +1,6 @@
-// The Configuration capability (rpc/configuration.capnp): what comes over the wire, handed to the
-// keeper. There is one for callers with a certificate and one for those without, who are served
-// only as long as the machine has no config.
+// Serves the Configuration capability (rpc/configuration.capnp) with the config manager. One
+// instance is for callers with a certificate, one for those without, who are served only while the
+// machine has no config.
 #pragma once
 
 #include "machined/config/config-manager.h"
@@ -10,25 +10,25 @@ namespace talos::machined {
 
 class ConfigurationServer final : public rpc::Configuration::Server {
  public:
-  // What a config would do to the network; rejects when nobody knows.
+  // The changes of the network that a config would make.
   struct NetworkPreview {
     kj::Vector<kj::String> steps, problems;
   };
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
-  // `bootId` is this boot's.
-  ConfigurationServer(ConfigKeeper& keeper, MachineConfigReader& reader, Store& store,
-                      ForeignBytes& foreign, ConfigKeeper::Caller caller, kj::String bootId,
+  // `bootId`: of this boot. `preview` rejects when the changes are unknown.
+  ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader, Store& store,
+                      ForeignBytes& foreign, ConfigManager::Caller caller, kj::String bootId,
                       PreviewNetwork preview);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
 
  private:
-  ConfigKeeper& keeper;
+  ConfigManager& manager;
   MachineConfigReader& reader;
   Store& store;
   ForeignBytes& foreign;
-  ConfigKeeper::Caller caller;
+  ConfigManager::Caller caller;
   kj::String bootId;
   PreviewNetwork preview;
   unsigned generating = 0;

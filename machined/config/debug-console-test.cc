@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-struct DebugConsoleTest : KeeperTest {
+struct DebugConsoleTest : ConfigManagerTest {
   ~DebugConsoleTest() noexcept override { unlink(path); }
   char path[32] = "/tmp/kmsg-XXXXXX";  // stands for the kernel log
   kj::AutoCloseFd file{mkstemp(path)};

@@ -1,5 +1,4 @@
-// With `debug: true` in the machine config the lines of all services are on the console too, from
-// the change of the config on.
+// Copies the log lines of all services to the console while the machine config has `debug: true`.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -13,7 +12,7 @@ class DebugConsole {
       : store(store), reader(reader), logs(logs), console(console) {}
   KJ_DISALLOW_COPY_AND_MOVE(DebugConsole);
 
-  // Once, for as long as the logs live. Lines of `self` are on the console anyway.
+  // Once, for the lifetime of the logs. Lines of `self` are on the console anyway.
   void follow(kj::StringPtr self);
 
  private:

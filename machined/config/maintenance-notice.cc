@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-// What the machine has now, without what only itself or its link can reach.
+// The machine's addresses, without those that only itself or its link can reach.
 kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
   kj::Vector<kj::String> result;
   for (kj::StringPtr written : spec.getAddresses()) {
@@ -41,20 +41,20 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
 
 MaintenanceNotice::MaintenanceNotice(Store& store, kj::Function<bool()> waiting,
                                      kj::Function<void(kj::StringPtr)> say)
-    : store(store), waiting(kj::mv(waiting)), say(kj::mv(say)), said(kj::str()) {
-  certificates = store.onChange<rpc::ApiCertificateSpec>([this]() { look(); });
-  addresses = store.onChange<rpc::NodeAddressSpec>([this]() { look(); });
+    : store(store), waiting(kj::mv(waiting)), say(kj::mv(say)), lastPrinted(kj::str()) {
+  certificates = store.onChange<rpc::ApiCertificateSpec>([this]() { print(); });
+  addresses = store.onChange<rpc::NodeAddressSpec>([this]() { print(); });
 }
 
-void MaintenanceNotice::look() {
+void MaintenanceNotice::print() {
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
     if (!stored->getMaintenance() || !waiting()) return;
     KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
       auto notice = maintenanceNotice(
           reachable(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
-      if (notice == said) return;
+      if (notice == lastPrinted) return;
       say(notice);
-      said = kj::mv(notice);
+      lastPrinted = kj::mv(notice);
     }
   }
 }

@@ -1,20 +1,20 @@
-// What the console of a node in maintenance mode shows: its addresses, the fingerprint of its
-// certificate, and the command to type (spec boot-and-services.md §5.7, talosctl.md §6.1).
+// Prints the addresses of a node in maintenance mode, the fingerprint of its certificate, and the
+// command that applies a config, on its console.
 #pragma once
 
 #include "machined/resources/store.h"
 
 namespace talos::machined {
 
-// Lines, each with its newline. `addresses` are those that somebody else can reach; there may be
-// none.
+// Returns lines, each with its newline. `addresses`: those that other machines can reach; may be
+// empty.
 kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint);
 
-// Says it when the certificate is there and networkd has told the addresses, and again when either
-// is another one.
+// Prints when the certificate exists and networkd has published the addresses, and again when
+// either changes.
 class MaintenanceNotice {
  public:
-  // `waiting`: whether the machine accepts a config from anybody, as the text says.
+  // `waiting`: true while the machine accepts a config from anybody.
   MaintenanceNotice(Store& store, kj::Function<bool()> waiting,
                     kj::Function<void(kj::StringPtr)> say);
   KJ_DISALLOW_COPY_AND_MOVE(MaintenanceNotice);
@@ -23,10 +23,10 @@ class MaintenanceNotice {
   Store& store;
   kj::Function<bool()> waiting;
   kj::Function<void(kj::StringPtr)> say;
-  kj::String said;
+  kj::String lastPrinted;
   kj::Own<void> certificates, addresses;
 
-  void look();
+  void print();
 };
 
 }  // namespace talos::machined

@@ -22,8 +22,8 @@ kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs spe
   } catch (...) {
     failure = messageOf(kj::getCaughtExceptionAsKj());
   }
-  KJ_IF_MAYBE (why, failure) {
-    fail(ErrorKind::kUnavailable, kj::str("networkd does not respond: ", *why));
+  KJ_IF_MAYBE (error, failure) {
+    fail(ErrorKind::kUnavailable, kj::str("networkd does not respond: ", *error));
   }
   co_return kj::mv(result);
 }

@@ -1,4 +1,4 @@
-// What a config would do to the network: its specs, looked at by networkd, which changes nothing.
+// Previews the network changes of a config: networkd plans them for its specs, and changes nothing.
 #pragma once
 
 #include <kj/timer.h>
@@ -9,7 +9,7 @@
 
 namespace talos::machined {
 
-// Unavailable, with the reason, when networkd does not answer within 5 s.
+// Unavailable when networkd does not answer within 5 s.
 kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs specs,
                                                                 rpc::Networkd::Client networkd,
                                                                 kj::Timer& timer);

@@ -34,8 +34,8 @@ class FakeVolumes final : public Volumes {
   kj::Promise<kj::Vector<Volume>> look() override { return kj::Vector<Volume>(); }
   kj::Promise<kj::Vector<Volume>> lookIntoOpen() override { return kj::Vector<Volume>(); }
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names, size_t,
-                                           kj::Duration patience) override {
-    looked.push_back(kj::str(label, " ", patience / kj::SECONDS, " s").cStr());
+                                           kj::Duration timeout) override {
+    looked.push_back(kj::str(label, " ", timeout / kj::SECONDS, " s").cStr());
     KJ_IF_MAYBE (e, broken) return kj::cp(*e);
     KJ_IF_MAYBE (volume, volumes.find(label)) {
       VolumeFiles result;

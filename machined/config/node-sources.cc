@@ -18,14 +18,14 @@ namespace {
 constexpr kj::StringPtr kGzipStart = "\x1f\x8b"_kj;
 constexpr kj::StringPtr kCidata = "cidata"_kj;
 constexpr kj::StringPtr kNoCloud = "nocloud"_kj;
-// For a volume that nobody has named: drivers of drives were loaded a moment ago.
-constexpr auto kUnnamedPatience = 1 * kj::SECONDS;
+// For a volume that no parameter names: the drivers of disks have been loaded already.
+constexpr auto kUnnamedTimeout = 1 * kj::SECONDS;
 
-[[noreturn]] void unavailable(kj::StringPtr why) {
-  fail(ErrorKind::kUnavailable, why);
+[[noreturn]] void unavailable(kj::StringPtr error) {
+  fail(ErrorKind::kUnavailable, error);
 }
 
-// Platforms with a metadata service, which this version does not ask.
+// Platforms with a metadata service, which this version does not support.
 bool isCloud(kj::StringPtr platform) {
   for (auto name : {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "openstack"_kj, "packet"_kj,
                     "vmware"_kj}) {
@@ -38,7 +38,7 @@ bool startsWith(kj::ArrayPtr<const char> text, kj::StringPtr start) {
   return text.size() >= start.size() && memcmp(text.begin(), start.begin(), start.size()) == 0;
 }
 
-// A key of the document's top, as every machine config has it.
+// True when the document has the top-level key `machine`, as every machine config has.
 bool hasMachineKey(kj::ArrayPtr<const char> text) {
   constexpr kj::StringPtr kMark = "\xef\xbb\xbf"_kj;
   if (startsWith(text, kMark)) text = text.slice(kMark.size(), text.size());
@@ -70,8 +70,8 @@ kj::Array<char> readConfigFile(kj::StringPtr path) {
 
 }  // namespace
 
-NodeConfigSources::NodeConfigSources(Dependencies w)
-    : deps(kj::mv(w)),
+NodeConfigSources::NodeConfigSources(Dependencies d)
+    : deps(kj::mv(d)),
       fetch{deps.network,
             deps.timer,
             deps.clock,
@@ -81,7 +81,7 @@ NodeConfigSources::NodeConfigSources(Dependencies w)
             [this]() { return authorities(); },
             deps.foreign} {}
 
-// What was read, unpacked and looked at; `from` names it in what is thrown.
+// Returns the body unpacked and checked; `from` names it in errors.
 kj::Promise<FoundConfig> NodeConfigSources::checked(kj::Array<char> body, kj::String from) {
   FoundConfig found;
   found.text = co_await deps.foreign.text(kj::mv(body))
@@ -108,7 +108,7 @@ kj::Promise<kj::String> NodeConfigSources::authorities() {
 
 kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
-  // What is wrong here is wrong at every try.
+  // An error here would repeat at every try.
   trusted = nullptr;
   if (source.secure) co_await authorities();
   FoundConfig found;
@@ -146,8 +146,8 @@ kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Dur
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
                                                                   kj::Duration limit) {
-  auto patience = expected ? limit : kj::min(limit, kUnnamedPatience);
-  auto read = deps.volumes.read(kCidata, kj::arr(kj::str("user-data")), kMostConfigBytes, patience);
+  auto timeout = expected ? limit : kj::min(limit, kUnnamedTimeout);
+  auto read = deps.volumes.read(kCidata, kj::arr(kj::str("user-data")), kMostConfigBytes, timeout);
   auto answer = co_await read.catch_([](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
     unavailable(kj::str("volume cidata: ", messageOf(e)));
   });
@@ -155,7 +155,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
     auto name = kj::str("volume cidata (", volume->device, "): user-data");
     KJ_IF_MAYBE (content, volume->files[0]) {
       auto found = co_await checked(kj::mv(*content), kj::mv(name));
-      // What other systems read there may be on it as well.
+      // The volume may have user data for another system.
       if (!hasMachineKey(found.text)) {
         zeroize(found.text);
         unavailable(kj::str(found.from, " is not a machine config: it has no key \"machine\""));
@@ -165,7 +165,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
     unavailable(kj::str(name, " is missing"));
   }
   if (expected) {
-    unavailable(kj::str("volume cidata: no such volume found within ", patience / kj::SECONDS,
+    unavailable(kj::str("volume cidata: no such volume found within ", timeout / kj::SECONDS,
                         " s, which platform nocloud needs"));
   }
   co_return nullptr;
@@ -186,7 +186,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromEnvironment() {
   if (startsWith(document, kGzipStart)) {
     co_return co_await checked(kj::mv(document), kj::str(kFrom));
   }
-  // As it is: the checks of what comes from a web server are about answers that are no config.
+  // Unchecked: the checks of a web server's answer are for pages that are not configs.
   FoundConfig found;
   found.text = kj::mv(document);
   found.from = kj::str(kFrom);

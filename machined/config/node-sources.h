@@ -1,8 +1,8 @@
-// The sources of this machine (config-sources.h), by its kernel parameters, its platform and its
-// volumes.
+// Finds the machine config in the sources of this machine (config-sources.h), by its kernel
+// parameters, its platform and its volumes.
 //
-// Public authorities come from the image's bundle, unless talos.config.ca names others: then only
-// those are trusted.
+// Public CAs come from the image's bundle, unless talos.config.ca has others: then only those are
+// trusted.
 #pragma once
 
 #include "common/base/kernel-arguments.h"
@@ -20,7 +20,7 @@ class NodeConfigSources final : public ConfigSources {
   struct Dependencies {
     const KernelArguments& arguments;
     kj::StringPtr platform;
-    // The environment's USERDATA; empty or none: there is none. Zeroed when it was read.
+    // The environment's USERDATA; empty or none: there is none. Zeroed after it was read.
     kj::Function<kj::Maybe<kj::Array<char>>()> userData;
     kj::Function<kj::String()> uuid;  // of the machine, by its firmware
     Volumes& volumes;
@@ -42,7 +42,7 @@ class NodeConfigSources final : public ConfigSources {
   Dependencies deps;
   FetchDependencies fetch;
   kj::Maybe<kj::String> trusted;  // of this search
-  kj::String announced;           // what is asked is said once, however often it is asked
+  kj::String announced;           // each source is announced once
 
   void announce(kj::String line);
   kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);

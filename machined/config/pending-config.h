@@ -26,9 +26,9 @@ struct Pending {
   ~Pending() noexcept(false);  // overwrites the text: it holds secrets
 };
 
-// What the predecessor left. None also when it cannot be read: nothing had begun then.
+// Returns the predecessor's change. None also when it cannot be read: nothing had begun then.
 kj::Maybe<Pending> takePending(Process1& process1);
-// Resolves when process 1 has it.
+// Resolves when process 1 holds it.
 kj::Promise<void> holdPending(Process1& process1, const Pending& pending);
 kj::Promise<void> dropPending(Process1& process1);
 

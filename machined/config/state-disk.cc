@@ -16,7 +16,7 @@
 namespace talos::machined {
 namespace {
 
-// Each boot saves what it has just read: not worth a write.
+// Each boot saves the config that it has just read: then no write is needed.
 bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {
   struct stat info;
   if (lstat(path.cStr(), &info) != 0 || info.st_mode != (S_IFREG | 0600)) return false;
@@ -49,7 +49,7 @@ kj::Maybe<kj::String> StateDisk::whyNotDurable() {
   auto folder = folderOf(path);
   struct statfs info;
   if (statfs(folder.cStr(), &info) != 0) return kj::str(folder, " is missing");
-  if (keeper == Keeper::kLauncher) {
+  if (on == StateOn::kLauncher) {
     if (isMountPoint(folder, readFile("/proc/self/mountinfo"))) return nullptr;
     return kj::str("nothing is mounted at ", folder, ", so it is lost with a reboot");
   }

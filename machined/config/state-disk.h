@@ -9,40 +9,37 @@
 #include <kj/function.h>
 #include <kj/string.h>
 
+#include "machined/disk/volumes/state-volume.h"
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
 
 constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
 
-// An interface, so that tests can stop the keeper between any two steps.
+// An interface, so that tests can stop the config manager between any two steps.
 class ConfigDisk {
  public:
   virtual ~ConfigDisk() noexcept(false) = default;
-  virtual kj::StringPtr name() const = 0;  // for people
+  virtual kj::StringPtr name() const = 0;  // for messages
   virtual kj::Maybe<kj::String> read() = 0;
-  // Nothing is written when it is there already, as at most boots: a disk that has become read-only
-  // is no reason to fail then.
+  // Writes nothing when the copy is the same already, as at most boots, so that a disk that has
+  // become read-only does not fail the boot.
   virtual kj::Promise<void> write(kj::Array<char> text) = 0;
   virtual kj::Promise<void> remove() = 0;  // absent is fine
-  // Why a copy would be gone at the next boot; none when it stays.
+  // The reason why a copy would be lost at the next boot; none: it stays.
   virtual kj::Maybe<kj::String> whyNotDurable() = 0;
-  // Why it cannot be told yet whether there is a copy; none when read() tells. The machine has an
-  // owner then.
+  // The reason why the copy cannot be read yet, as its disk is locked: then the machine has an
+  // owner. None: read() works.
   virtual kj::Maybe<kj::String> lockedProblem() { return nullptr; }
 };
-
-// Who keeps what is mounted at the file's folder. A launcher starts a container again with the same
-// folders, whatever file system they are on.
-enum class Keeper { kDisk, kLauncher };
 
 class StateDisk final : public ConfigDisk {
  public:
   using Why = kj::ConstFunction<kj::Maybe<kj::String>()>;
   StateDisk(
-      UvLoop& uv, Keeper keeper, kj::StringPtr path = kStateConfig,
+      UvLoop& uv, StateOn on, kj::StringPtr path = kStateConfig,
       Why locked = []() -> kj::Maybe<kj::String> { return nullptr; })
-      : uv(uv), keeper(keeper), path(kj::str(path)), locked(kj::mv(locked)) {}
+      : uv(uv), on(on), path(kj::str(path)), locked(kj::mv(locked)) {}
   kj::StringPtr name() const override { return path; }
   kj::Maybe<kj::String> read() override;
   kj::Promise<void> write(kj::Array<char> text) override;
@@ -52,7 +49,7 @@ class StateDisk final : public ConfigDisk {
 
  private:
   UvLoop& uv;
-  Keeper keeper;
+  StateOn on;
   kj::String path;
   Why locked;
 };

@@ -1,4 +1,4 @@
-// For tests: the keeper on a model of process 1, of the disk and of the sources.
+// For tests: the config manager on a model of process 1, of the disk and of the sources.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace talos::machined {
 
 using rpc::ApplyMode;
 
-// A worker's config for mode cloud, told from others by its host name.
+// A worker's config for mode cloud, identified by its host name.
 inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool persist = true) {
   static const auto authority = pki::makeAuthority({.organization = "x"});
   static const auto crt = kj::encodeBase64(authority.certificate.asBytes());
@@ -35,7 +35,7 @@ inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool
 // Differs from document("…") in a key that needs a reboot.
 constexpr kj::StringPtr kEnv = "  env: {a: b}\n"_kj;
 
-// What outlives the brain: its own copy of a file.
+// The disk outlives the brain.
 struct ModelDisk final : public ConfigDisk {
   kj::Maybe<kj::String> content;
   bool broken = false, unreadable = false;
@@ -74,7 +74,7 @@ struct ModelDisk final : public ConfigDisk {
 };
 
 struct ModelSources final : public ConfigSources {
-  // What the next searches give, in turn; the last one stays. "": none; "!…": an error.
+  // The results of the next searches, in turn; the last one stays. "": none; "!…": an error.
   kj::Vector<kj::String> answers;
   unsigned searches = 0;
   kj::Maybe<kj::Promise<void>> gate;
@@ -95,21 +95,21 @@ struct ModelSources final : public ConfigSources {
   }
 };
 
-// A whole brain as far as configs go; destroy it, and that is its crash.
-struct ModelBrain {
+// The config part of a brain; destroying it simulates a crash.
+struct ModelBrain final : private ConfigHost, private KeyChanges {
   FakeProcess1 process1;
   Store store;
   MachineConfigReader reader;
   DirectForeign foreign;
   bool failed;
-  kj::String sequence = kj::str();
+  kj::String runningSequence = kj::str();
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
-  std::string persisted;     // how
-  std::string stagedBefore;  // the one that the next boot would have had, when keys were changed
+  std::string persisted;     // the mode
+  std::string stagedBefore;  // the config that the next boot would have had when keys were changed
   bool keysFail = false, keysWrong = false;
-  kj::Maybe<kj::ForkedPromise<void>> keysGate;  // deriving one takes so long
-  ConfigKeeper keeper;
+  kj::Maybe<kj::ForkedPromise<void>> keysGate;  // blocks deriving a key
+  ConfigManager manager;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
              ModelDisk& disk, ModelSources& sources, kj::Timer& timer, config::Mode mode,
@@ -117,37 +117,18 @@ struct ModelBrain {
       : process1(machine),
         store(registry, clock),
         failed(startsFailed),
-        keeper(ConfigKeeper::Dependencies{
-            mode, process1, store, reader, sources, disk, foreign, timer,
-            [this](kj::StringPtr line, Tone) { said.add(kj::str(line)); },
-            [this]() { return kj::str(sequence); }, [this]() { return failed; },
-            [this]() -> kj::Promise<void> {
-              ++intended;
-              return kj::READY_NOW;
-            },
-            [this]() { ++reboots; }, [this]() { ++changes; },
-            [this](kj::StringPtr what) { trials.add(kj::str(what)); },
-            [this](config::Config::Reader, ApplyMode mode, kj::Maybe<config::Config::Reader> staged,
-                   ConfigKeeper::Persist persist, ConfigKeeper::Step step) -> kj::Promise<void> {
-              stagedBefore = staged
-                                 .map([](config::Config::Reader config) {
-                                   return config.getMachine().getNetwork().getHostname().cStr();
-                                 })
-                                 .orDefault("");
-              if (keysFail) return error(ErrorKind::kFailedPrecondition, "no key opens it");
-              step("adding a key");
-              kj::Promise<void> first = kj::READY_NOW;
-              KJ_IF_MAYBE (gate, keysGate) first = gate->addBranch();
-              return first.then([this, mode, persist = kj::mv(persist)]() mutable {
-                persisted += nameOf(mode).cStr();
-                return persist().attach(kj::mv(persist));
-              });
-            },
-            [this](config::Config::Reader, ApplyMode) {
-              if (keysWrong) fail(ErrorKind::kFailedPrecondition, "no key can be made of nodeID");
-            }}) {
+        manager({.mode = mode,
+                 .process1 = process1,
+                 .store = store,
+                 .reader = reader,
+                 .sources = sources,
+                 .disk = disk,
+                 .foreign = foreign,
+                 .timer = timer,
+                 .host = *this,
+                 .keys = *this}) {
     store.attachJournal(process1).wait(scope);
-    keeper.recover().wait(scope);
+    manager.recover().wait(scope);
   }
 
   bool saidThat(const char* part) const {
@@ -156,13 +137,46 @@ struct ModelBrain {
     }
     return false;
   }
+
+ private:
+  void print(kj::StringPtr line, Tone) override { said.add(kj::str(line)); }
+  kj::String sequence() const override { return kj::str(runningSequence); }
+  bool bootFailed() const override { return failed; }
+  kj::Promise<void> intendReboot() override {
+    ++intended;
+    return kj::READY_NOW;
+  }
+  void reboot() override { ++reboots; }
+  void maintenanceChanged() override { ++changes; }
+  void trialChanged(kj::StringPtr what) override { trials.add(kj::str(what)); }
+
+  void check(config::Config::Reader, ApplyMode) override {
+    if (keysWrong) fail(ErrorKind::kFailedPrecondition, "no key can be made of nodeID");
+  }
+  kj::Promise<void> persist(config::Config::Reader, ApplyMode mode,
+                            kj::Maybe<config::Config::Reader> staged, Persist write,
+                            Step step) override {
+    stagedBefore = staged
+                       .map([](config::Config::Reader config) {
+                         return config.getMachine().getNetwork().getHostname().cStr();
+                       })
+                       .orDefault("");
+    if (keysFail) return error(ErrorKind::kFailedPrecondition, "no key opens it");
+    step("adding a key");
+    kj::Promise<void> first = kj::READY_NOW;
+    KJ_IF_MAYBE (gate, keysGate) first = gate->addBranch();
+    return first.then([this, mode, write = kj::mv(write)]() mutable {
+      persisted += nameOf(mode).cStr();
+      return write().attach(kj::mv(write));
+    });
+  }
 };
 
 inline bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// Nobody reads large documents until it is let go.
+// Blocks the readers of large documents for its lifetime.
 class HeldReaders {
  public:
   explicit HeldReaders(DirectForeign& foreign) : foreign(foreign) {
@@ -181,8 +195,8 @@ class HeldReaders {
   kj::Own<kj::PromiseFulfiller<void>> open;
 };
 
-struct KeeperTest : public testing::Test {
-  ~KeeperTest() noexcept override {}
+struct ConfigManagerTest : public testing::Test {
+  ~ConfigManagerTest() noexcept override {}
 
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
@@ -194,9 +208,9 @@ struct KeeperTest : public testing::Test {
   ModelSources sources;
   config::Mode mode = config::Mode::kCloud;
   kj::Maybe<kj::Own<ModelBrain>> current;
-  bool startsFailed = false;  // what the next brain learns of the boot
+  bool startsFailed = false;  // the next brain starts with a failed boot
 
-  // From here on it is one that has never run, and has an empty disk.
+  // Replaces the machine by one that has never run, with an empty disk.
   void anotherMachine() {
     machine.drop();
     disk.content = nullptr;
@@ -214,38 +228,38 @@ struct KeeperTest : public testing::Test {
     sources.answers.add(kj::str(text));
     auto& b = start();
     load();
-    b.keeper.save().wait(io.waitScope);
+    b.manager.save().wait(io.waitScope);
     return b;
   }
 
   void load() {
-    auto loading = brain().keeper.load();
+    auto loading = brain().manager.load();
     if (loading.poll(io.waitScope)) return loading.wait(io.waitScope);
     KJ_FAIL_REQUIRE("no config was taken", brain().said);
   }
 
   // A brain that gets no config at first: what it waits with in maintenance mode.
   kj::Promise<void> waitForAConfig() {
-    auto loading = start().keeper.load();
-    KJ_REQUIRE(!loading.poll(io.waitScope) && brain().keeper.inMaintenance(), brain().said);
+    auto loading = start().manager.load();
+    KJ_REQUIRE(!loading.poll(io.waitScope) && brain().manager.inMaintenance(), brain().said);
     return loading;
   }
 
-  kj::Promise<ConfigKeeper::Outcome> apply(
+  kj::Promise<ConfigManager::Outcome> apply(
       kj::StringPtr text, ApplyMode mode, bool dryRun = false,
-      ConfigKeeper::Caller caller = ConfigKeeper::Caller::kAdmin) {
-    return brain().keeper.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
-                                 .mode = mode,
-                                 .dryRun = dryRun,
-                                 .caller = caller});
+      ConfigManager::Caller caller = ConfigManager::Caller::kAdmin) {
+    return brain().manager.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                  .mode = mode,
+                                  .dryRun = dryRun,
+                                  .caller = caller});
   }
-  kj::Promise<ConfigKeeper::Outcome> tryOut(kj::StringPtr text,
-                                            kj::Duration length = 1 * kj::MINUTES) {
-    return brain().keeper.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
-                                 .mode = ApplyMode::TRY,
-                                 .trial = length});
+  kj::Promise<ConfigManager::Outcome> tryOut(kj::StringPtr text,
+                                             kj::Duration length = 1 * kj::MINUTES) {
+    return brain().manager.apply({.document = kj::heapArray(text.asArray().slice(0, text.size())),
+                                  .mode = ApplyMode::TRY,
+                                  .trial = length});
   }
-  std::string refusal(kj::Promise<ConfigKeeper::Outcome> promise) {
+  std::string refusal(kj::Promise<ConfigManager::Outcome> promise) {
     return refused(promise.ignoreResult());
   }
   std::string refused(kj::Promise<void> promise) {

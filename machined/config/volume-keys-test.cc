@@ -196,7 +196,7 @@ struct VolumeKeysTest : testing::Test {
     atPersist.clear();
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    work.check(next.get(), mode);
-                   work.persisting(
+                   work.persist(
                            next.get(), mode, staged.map([](KnownConfig& s) { return s.get(); }),
                            [&]() -> kj::Promise<void> {
                              atPersist =

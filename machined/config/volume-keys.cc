@@ -10,22 +10,22 @@ namespace {
 
 using Status = rpc::VolumeStatusSpec;
 
-struct Wishes {
+struct VolumeEncryption {
   Encryption state = nullptr, ephemeral = nullptr;
 };
-Wishes wishesOf(config::Machine::Reader machine) {
+VolumeEncryption encryptionOf(config::Machine::Reader machine) {
   return {encryptionOfState(machine), encryptionOfEphemeral(machine)};
 }
-Wishes running(MachineConfigReader& reader, Store& store) {
-  KJ_IF_MAYBE (machine, reader.tryMachine(store)) return wishesOf(*machine);
+VolumeEncryption running(MachineConfigReader& reader, Store& store) {
+  KJ_IF_MAYBE (machine, reader.tryMachine(store)) return encryptionOf(*machine);
   return {};
 }
 
 // The lists that boots rely on until the new ones are stored. A staged config that has none for a
 // volume waits for it to be emptied: until then its header has the keys of the one that runs.
-Wishes storedNow(Wishes running, kj::Maybe<config::Config::Reader> staged) {
+VolumeEncryption storedNow(VolumeEncryption running, kj::Maybe<config::Config::Reader> staged) {
   KJ_IF_MAYBE (stored, staged) {
-    auto next = wishesOf(stored->getMachine());
+    auto next = encryptionOf(stored->getMachine());
     if (next.state == nullptr) next.state = running.state;
     if (next.ephemeral == nullptr) next.ephemeral = running.ephemeral;
     return next;
@@ -33,10 +33,10 @@ Wishes storedNow(Wishes running, kj::Maybe<config::Config::Reader> staged) {
   return running;
 }
 
-// Of one that is not mounted nothing changes but the config.
+// A volume that is not mounted keeps its keys: only the config changes.
 kj::Promise<void> changeKeys(SystemPartitions& partitions, kj::Maybe<kj::String> node,
                              kj::StringPtr label, Encryption before, Encryption after,
-                             KeyChangeExtent extent, ConfigKeeper::Persist persist, SayLine step) {
+                             KeyChangeExtent extent, KeyChanges::Persist persist, SayLine step) {
   KJ_IF_MAYBE (n, node) {
     return partitions.change(kj::mv(*n), label, before, after, extent, kj::mv(persist),
                              kj::mv(step));
@@ -48,7 +48,7 @@ kj::Promise<void> changeKeys(SystemPartitions& partitions, kj::Maybe<kj::String>
 
 void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   if (deps.container) return;
-  auto next = wishesOf(wanted.getMachine());
+  auto next = encryptionOf(wanted.getMachine());
   deps.partitions.check(kStateName, next.state);
   deps.partitions.check(kEphemeralName, next.ephemeral);
   if (mode != rpc::ApplyMode::NO_REBOOT && mode != rpc::ApplyMode::REBOOT) return;
@@ -61,25 +61,25 @@ void VolumeKeys::check(config::Config::Reader wanted, rpc::ApplyMode mode) {
   }
 }
 
-kj::Promise<void> VolumeKeys::persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
-                                         kj::Maybe<config::Config::Reader> staged,
-                                         ConfigKeeper::Persist persist, ConfigKeeper::Step step) {
+kj::Promise<void> VolumeKeys::persist(config::Config::Reader wanted, rpc::ApplyMode mode,
+                                      kj::Maybe<config::Config::Reader> staged, Persist persist,
+                                      Step step) {
   if (deps.container) {
     co_await persist();
     co_return;
   }
-  auto next = wishesOf(wanted.getMachine());
+  auto next = encryptionOf(wanted.getMachine());
   auto now = storedNow(running(deps.reader, deps.store), staged);
   auto extent = mode == rpc::ApplyMode::NO_REBOOT ? KeyChangeExtent::kWhole
                                                   : KeyChangeExtent::kUntilPersisted;
-  auto tell = [&step](kj::StringPtr line) { step(line); };
+  auto report = [&step](kj::StringPtr line) { step(line); };
   co_await changeKeys(
       deps.partitions, deps.mounted(kStateName), kStateName, now.state, next.state, extent,
       [&]() {
         return changeKeys(deps.partitions, deps.mounted(kEphemeralName), kEphemeralName,
-                          now.ephemeral, next.ephemeral, extent, kj::mv(persist), tell);
+                          now.ephemeral, next.ephemeral, extent, kj::mv(persist), report);
       },
-      tell);
+      report);
 }
 
 kj::Promise<kj::String> VolumeKeys::newRecoveryKey(kj::String volume, unsigned slot) {
@@ -109,7 +109,7 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> StateKeysInMeta::read() {
           },
           [](kj::Exception&& e) -> kj::Maybe<kj::Array<kj::byte>> {
             auto kind = kindOf(e);
-            // No such value, or no META; several are told by whoever mounts.
+            // No such value, or no META; mounting reports several METAs.
             if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) {
               return nullptr;
             }
@@ -141,7 +141,7 @@ void StoredVolumeReports::report(kj::StringPtr label, const VolumeReport& report
 
 namespace {
 
-// What is known of it stays, but for this change.
+// Keeps the other fields of the record.
 void changeVolume(Store& store, kj::StringPtr label, kj::Function<void(Status::Builder)> change) {
   KJ_IF_MAYBE (there, store.tryGet<Status>(label)) {
     putRecord<Status>(store, label, [&](Status::Builder out) {

@@ -1,13 +1,11 @@
-// The keys of STATE and EPHEMERAL, between the config, the volumes and what `get volumestatus`
-// shows.
+// Changes the keys of STATE and EPHEMERAL with the config, and publishes VolumeStatuses.
 //
 // A config is checked before anything changes: this machine can have these keys, and no volume
 // would have to become encrypted or plain while it is mounted. Then the keys of both volumes change
-// around the one moment at which the config is stored: what is new in either is added before it,
-// what is old is removed after it, so that at each moment the stored config opens both, wherever
-// power goes. A config that was staged is the stored one. A volume that is not mounted gets no
-// keys: it is one that the stored config does not open, or the boot did not get to it, and the next
-// boot tries the new config.
+// around the moment at which the config is stored: new keys are added before it, old keys are
+// removed after it, so that the stored config opens both at each moment, also after a power cut. A
+// staged config is the stored one. A volume that is not mounted gets no keys: the stored config
+// does not open it, or the boot has not reached it, and the next boot tries the new config.
 #pragma once
 
 #include "machined/config/config-manager.h"
@@ -18,23 +16,22 @@
 
 namespace talos::machined {
 
-class VolumeKeys {
+class VolumeKeys final : public KeyChanges {
  public:
   struct Dependencies {
     Store& store;
     MachineConfigReader& reader;
     SystemPartitions& partitions;
-    // What the volume of this label is mounted from; none when it is not.
+    // The device that the volume with this label is mounted from; none: not mounted.
     kj::Function<kj::Maybe<kj::String>(kj::StringPtr label)> mounted;
-    bool container;  // whose folders are the host's
+    bool container;  // its folders are the host's
   };
   explicit VolumeKeys(Dependencies deps) : deps(kj::mv(deps)) {}
 
-  // For ConfigKeeper::Dependencies.
-  void check(config::Config::Reader wanted, rpc::ApplyMode mode);
-  kj::Promise<void> persisting(config::Config::Reader wanted, rpc::ApplyMode mode,
-                               kj::Maybe<config::Config::Reader> staged,
-                               ConfigKeeper::Persist persist, ConfigKeeper::Step step);
+  void check(config::Config::Reader wanted, rpc::ApplyMode mode) override;
+  kj::Promise<void> persist(config::Config::Reader wanted, rpc::ApplyMode mode,
+                            kj::Maybe<config::Config::Reader> staged, Persist persist,
+                            Step step) override;
 
   // InvalidArgument for another volume than these two.
   kj::Promise<kj::String> newRecoveryKey(kj::String volume, unsigned slot);
@@ -43,7 +40,7 @@ class VolumeKeys {
   Dependencies deps;
 };
 
-// The list of STATE's keys in META, by the tag of the original.
+// The list of STATE's keys in META, with the tag of Talos.
 class StateKeysInMeta final : public StateKeys {
  public:
   StateKeysInMeta(MetaPartition& meta, ReadPool& pool) : meta(meta), pool(pool) {}
@@ -62,6 +59,7 @@ class StoredVolumeReports final : public VolumeReports {
   explicit StoredVolumeReports(Store& store) : store(store) {}
 
   void report(kj::StringPtr label, const VolumeReport& report) override;
+  // Both change an existing record.
   void reportKeys(kj::StringPtr label, const KeysReport& report) override;
   void reportFailure(kj::StringPtr label, kj::StringPtr problem) override;
 

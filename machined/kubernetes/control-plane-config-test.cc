@@ -171,7 +171,7 @@ TEST_F(ControlPlaneConfigs, TheVersionsGoOnAfterAReboot) {
   EXPECT_EQ(4u, spec(kSchedulerId).version());
 }
 
-TEST_F(ControlPlaneConfigs, WhatWasAssumedIsToldOnce) {
+TEST_F(ControlPlaneConfigs, ReportsAnAssumedVersionOnce) {
   begin();
   publishPlain("  apiServer: {image: 'r/a@sha256:00'}\n");
   ASSERT_EQ(1u, warnings.size());
@@ -188,7 +188,7 @@ TEST_F(ControlPlaneConfigs, WhatWasAssumedIsToldOnce) {
                spec(kSystemManifestsId).getSystemManifests().getKubernetesVersion().cStr());
 }
 
-TEST_F(ControlPlaneConfigs, AModeThatTheProxyDoesNotHaveIsTold) {
+TEST_F(ControlPlaneConfigs, ReportsAProxyModeThatDoesNotExist) {
   begin();
   publishPlain("  proxy: {mode: userspace}\n");
   ASSERT_EQ(1u, warnings.size());

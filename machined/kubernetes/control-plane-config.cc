@@ -236,18 +236,18 @@ kj::Array<kj::StringPtr> ControlPlaneConfigController::outputs() const {
   return typeNames<Spec>();
 }
 
-void ControlPlaneConfigController::tell(kj::Vector<kj::String> warnings) {
+void ControlPlaneConfigController::logWarnings(kj::Vector<kj::String> warnings) {
   auto now = kj::strArray(warnings, "\n");
-  if (now == told) return;
+  if (now == lastLogged) return;
   for (auto& warning : warnings) deps.warn(warning);
-  told = kj::mv(now);
+  lastLogged = kj::mv(now);
 }
 
 kj::Promise<void> ControlPlaneConfigController::reconcile(Store& store) {
   Outputs<Spec> outputs(name());
   KJ_IF_MAYBE (config, deps.readConfig(store)) {
     if (config::isControlPlane(config->getMachine().getType())) {
-      tell(planControlPlane(*config, outputs));
+      logWarnings(planControlPlane(*config, outputs));
     }
   }
   struct Counted {

@@ -49,9 +49,9 @@ class ControlPlaneConfigController final : public Controller {
 
  private:
   Dependencies deps;
-  kj::String told;
+  kj::String lastLogged;
 
-  void tell(kj::Vector<kj::String> warnings);
+  void logWarnings(kj::Vector<kj::String> warnings);
 };
 
 }  // namespace talos::machined

@@ -53,15 +53,16 @@ TEST(StaticPodPlan, OnlyDifferencesAreWritten) {
 struct StaticPodFiles : public ConfigTest {
   char base[32] = "/tmp/static-pods-XXXXXX";
   kj::String folder;
-  kj::Vector<kj::String> told;
+  kj::Vector<kj::String> reported;
 
   StaticPodFiles() {
     KJ_ASSERT(mkdtemp(base) != nullptr);
     folder = kj::str(base, "/manifests");
     runtime.add(kj::heap<StaticPodFilesController>(StaticPodFilesController::Dependencies{
         .blocking = [](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
-        .tell = [this](kj::StringPtr controller,
-                       kj::StringPtr message) { told.add(kj::str(controller, ": ", message)); },
+        .report = [this](
+                      kj::StringPtr controller,
+                      kj::StringPtr message) { reported.add(kj::str(controller, ": ", message)); },
         .folder = folder}));
   }
   ~StaticPodFiles() noexcept override { removeTree(base); }
@@ -89,8 +90,9 @@ TEST_F(StaticPodFiles, FollowThePods) {
   struct stat found;
   ASSERT_EQ(0, stat(path.cStr(), &found));
   EXPECT_EQ(0600u, found.st_mode & 07777);
-  ASSERT_EQ(1u, told.size());
-  EXPECT_EQ(kj::str("k8s.KubeletStaticPodController: writing static pod \"", path, "\""), told[0]);
+  ASSERT_EQ(1u, reported.size());
+  EXPECT_EQ(kj::str("k8s.KubeletStaticPodController: writing static pod \"", path, "\""),
+            reported[0]);
   // Catches: a temporary file that the kubelet takes for a pod, or a user's that is removed.
   auto users = kj::str(folder, "/mine.yaml");
   writeFileAtomically(users, "kind: Pod\n"_kj, 0644);
@@ -104,7 +106,7 @@ TEST_F(StaticPodFiles, FollowThePods) {
   poll();
   EXPECT_EQ("mine.yaml", there());
   EXPECT_EQ(kj::str("k8s.KubeletStaticPodController: removed static pod \"", path, "\""),
-            told.back());
+            reported.back());
 }
 
 }  // namespace

@@ -129,8 +129,8 @@ kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
         }
       })
       .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
-  for (auto& line : done->lines) deps.tell(name(), line);
-  if (done->skipped != nullptr && skipped == nullptr) deps.tell(name(), done->skipped);
+  for (auto& line : done->lines) deps.report(name(), line);
+  if (done->skipped != nullptr && skipped == nullptr) deps.report(name(), done->skipped);
   skipped = done->skipped;
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
 }

@@ -40,7 +40,7 @@ class StaticPodFilesController final : public Controller {
     // Runs what blocks where it holds up nobody.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     // A line of the log of controllers.
-    kj::Function<void(kj::StringPtr controller, kj::StringPtr message)> tell;
+    kj::Function<void(kj::StringPtr controller, kj::StringPtr message)> report;
     kj::StringPtr folder = kManifestsFolder;
   };
   explicit StaticPodFilesController(Dependencies deps) : deps(kj::mv(deps)) {}

@@ -146,7 +146,7 @@ TEST_F(StaticPods, PolicyOfPodsIsAdmittedWhereItIsWantedAndKnown) {
 }
 
 // The cloud's controllers are a workload: the API server of 1.33 does not know the flag any more.
-TEST_F(StaticPods, ACloudProviderIsToldToWhoKnowsIt) {
+TEST_F(StaticPods, PassesTheCloudProviderToReleasesThatKnowIt) {
   auto of = [&](KubernetesVersion version) {
     context.version = version;
     auto api = apiServer();

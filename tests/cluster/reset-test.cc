@@ -148,12 +148,12 @@ TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   }
   for (auto& sample : samples) {
     SCOPED_TRACE("event " + std::to_string(sample.at.event) + ", " + sample.kind);
-    auto finished = node.printed("a reset was cut off; finishing it");
+    auto finished = node.printed("a reset was interrupted; finishing it");
     cuts::startWith(cluster, name, sample);
     bool erased = sample.kind != "not begun";
     ASSERT_TRUE(eventually([&] { return node.booted() && node.madeState() == erased; }, kSlow))
         << node.tail();
-    EXPECT_EQ(node.printed("a reset was cut off; finishing it") - finished,
+    EXPECT_EQ(node.printed("a reset was interrupted; finishing it") - finished,
               sample.kind == "marked");
     EXPECT_FALSE(node.marked());
     if (erased) EXPECT_LE(node.records(), 1u);  // nothing of earlier boots

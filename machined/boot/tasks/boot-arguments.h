@@ -1,5 +1,5 @@
-// The kernel's command line of a system that is installed: what machine.install says, and where the
-// config came from. Pure.
+// Makes the kernel command line of an installed system from machine.install and the source of the
+// config. Pure.
 #pragma once
 
 #include "common/base/kernel-arguments.h"

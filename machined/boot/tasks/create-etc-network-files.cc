@@ -1,5 +1,4 @@
-// createEtcNetworkFiles (initialize, etc): hosts, hostname and resolv.conf, until there is more to
-// write into them.
+// createEtcNetworkFiles (initialize, etc): writes the first hosts, hostname and resolv.conf.
 #include <kj/debug.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -12,7 +11,7 @@
 namespace talos::machined::tasks {
 namespace {
 
-// Empty as long as nobody has named the machine.
+// Empty while the machine has no name.
 kj::String kernelHostname() {
   struct utsname names;
   KJ_SYSCALL(uname(&names));

@@ -1,5 +1,5 @@
-// setupDiscoveryNetwork of initialize, discoverNetwork: the network as far as it is known without a
-// config, for a config that has to be fetched. networkd makes it.
+// setupDiscoveryNetwork of initialize, discoverNetwork: starts networkd, which sets up the network
+// that needs no config, so that a config can be fetched.
 #include "common/base/within.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/services/supervisor.h"
@@ -7,17 +7,17 @@
 namespace talos::machined::tasks {
 namespace {
 
-constexpr auto kNetworkdPatience = 30 * kj::SECONDS;
+constexpr auto kNetworkdTimeout = 30 * kj::SECONDS;
 
 kj::Promise<void> startNetworkd(Supervisor& supervisor, kj::Timer& timer) {
   supervisor.start("networkd");
-  return within(timer, kNetworkdPatience, supervisor.whenUp("networkd"),
-                kj::str("networkd did not come up within ", kNetworkdPatience / kj::SECONDS, " s"));
+  return within(timer, kNetworkdTimeout, supervisor.whenUp("networkd"),
+                kj::str("networkd did not come up within ", kNetworkdTimeout / kj::SECONDS, " s"));
 }
 
 // The launcher of a container has set up the network, and the config does not come over it. So
-// nobody waits here: networkd and apid become ready while the config is looked for, and apid
-// listens to nobody but visitors of maintenance mode before it has certificates.
+// nothing waits here: networkd and apid become ready while the config is loaded, and before apid
+// has certificates it serves maintenance mode only.
 void beginServices(Supervisor& supervisor) {
   supervisor.start("networkd");
   supervisor.start("apid");

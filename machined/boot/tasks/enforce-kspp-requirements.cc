@@ -1,5 +1,6 @@
-// enforceKSPPRequirements (initialize, systemRequirements): says which kernel parameters hardening
-// lacks. The original stops here; a machine that stays up and says why is of more use.
+// enforceKSPPRequirements (initialize, systemRequirements): warns of missing kernel parameters of
+// the Kernel Self Protection Project. Talos 0.9 stops here; a machine that stays up and warns is
+// more useful.
 #include "machined/boot/tasks/task.h"
 #include "machined/logs/node-console.h"
 #include "machined/system/kernel-parameters.h"

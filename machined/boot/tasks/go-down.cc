@@ -1,5 +1,5 @@
-// reboot and shutdown (the last phases of the sequences of their names): process 1 ends everything.
-// They do not return.
+// reboot and shutdown (the last phases of the sequences of their names): process 1 stops
+// everything. They do not return.
 #include <linux/reboot.h>
 
 #include "common/base/kernel-arguments.h"

@@ -1,10 +1,10 @@
-// The system that runs onto its disk; another one that the config names comes later
-// (machined/upgrade/upgrade-to-config-image.h). install (install, install) writes it, finishInstall
-// (install, finishInstall), when the config is on STATE, makes the disk one of an installed node
-// (machined/disk/installer/system-installation.h has the order, and what a cut leaves).
+// Installs the running system on its disk; another system that the config names is installed later
+// (machined/upgrade/upgrade-to-config-image.h). install (install, install) writes it. finishInstall
+// (install, finishInstall), when the config is on STATE, marks the disk as installed
+// (machined/disk/installer/system-installation.h has the order, and the state after a power cut).
 // mountNewState (install, mountState) mounts STATE under the name that it has until then.
 //
-// Each may be run again by the next brain, after any line: what it begins with is looked up anew.
+// The next brain may run each again, after a crash at any line: each reads its inputs anew.
 #include "common/base/error.h"
 #include "machined/boot/tasks/boot-arguments.h"
 #include "machined/boot/tasks/task.h"
@@ -28,24 +28,25 @@ kj::Promise<SystemDisk> systemDisk(UvLoop& uv, MachineConfigReader& config, Stor
 kj::Promise<void> installSystem(UvLoop& uv, Console& console, const KernelArguments& arguments,
                                 Store& store, MachineConfigReader& config, StateVolume& state,
                                 Process1& process1, Installer& installer) {
-  co_await state.unmount();  // what a predecessor has mounted
+  co_await state.unmount();  // in case a predecessor has mounted it
   auto install = config.machine(store).getInstall();
   auto wipe = install.getWipe();
-  auto words = bootArgumentsOf(arguments, install);
+  auto bootArguments = bootArgumentsOf(arguments, install);
   auto disk = co_await systemDisk(uv, config, store);
   if (!disk.others.empty()) {
     console.say(kj::str("warning: diskSelector also matches ", kj::strArray(disk.others, ", ")));
   }
   console.say(kj::str("installing on ", disk.path), Tone::kAlarm);
   bool again = process1.brainRestarts() > 0;
-  co_await installer.run([path = kj::str(disk.path), wipe, again,
-                          words = kj::mv(words)](rpc::InstallRequest::Builder request) {
-    auto write = request.initWrite();
-    write.setDisk(path);
-    write.setWipe(wipe);
-    write.setArguments(words);
-    write.setAgain(again);
-  });
+  co_await installer.run(
+      [path = kj::str(disk.path), wipe, again,
+       bootArguments = kj::mv(bootArguments)](rpc::InstallRequest::Builder request) {
+        auto write = request.initWrite();
+        write.setDisk(path);
+        write.setWipe(wipe);
+        write.setArguments(bootArguments);
+        write.setAgain(again);
+      });
 }
 
 kj::Promise<void> mountNew(UvLoop& uv, StateVolume& state, BootRecorder& recorder, Store& store,
@@ -58,7 +59,7 @@ kj::Promise<void> mountNew(UvLoop& uv, StateVolume& state, BootRecorder& recorde
   // After a crash of the brain it may have its name already.
   if (!state.isMounted()) co_await state.mountWith(how, kStateName, disk);
   if (!state.isMounted()) {
-    fail(ErrorKind::kFailedPrecondition, "the partition STATE that was made is not there");
+    fail(ErrorKind::kFailedPrecondition, "the new partition STATE is missing");
   }
   co_await recorder.begin(true);
 }

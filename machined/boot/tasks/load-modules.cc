@@ -1,8 +1,8 @@
-// Kernel modules for the devices that are there. loadNetworkModules (initialize,
-// systemRequirements): what networkd will look for. loadDiskModules (initialize, discoverNetwork):
-// what the config may be on. loadDeviceModules (boot, startEverything): all others, once the
-// services are up, and br_netfilter, for which no program of a pod asks: without it an answer from
-// a pod to another one of the same node does not come back through the Service that was asked.
+// Loads the kernel modules of present devices. loadNetworkModules (initialize, systemRequirements):
+// for network devices. loadDiskModules (initialize, discoverNetwork): for disks, which may have the
+// config. loadDeviceModules (boot, startEverything): all others, once the services are up, and
+// br_netfilter, which no program of a pod requests: without it an answer from a pod to another one
+// of the same node does not come back through the Service.
 #include <sys/resource.h>
 
 #include "common/base/error.h"
@@ -21,7 +21,7 @@ constexpr int kLeastUrgent = 19;
 
 using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
 
-// What the kernel refuses is told and does not stop the machine: others of its devices may do.
+// A module that the kernel refuses is a warning: the other devices may be enough.
 kj::Promise<void> loadDrivers(UvLoop& uv, Console& console, LoadDrivers drivers, int niceness = 0) {
   auto problems = co_await uv.blocking([drivers, niceness]() {
     setpriority(PRIO_PROCESS, 0, niceness);
@@ -48,8 +48,8 @@ kj::Promise<void> loadDisks(UvLoop& uv, Console& console) {
                      });
 }
 
-// A driver that is being set up holds the processor whatever its priority, so these give way to the
-// services for a moment; they do not depend on them.
+// A driver that is being set up holds the processor regardless of its priority, so loading waits
+// for the services for a moment; the services do not depend on these drivers.
 kj::Promise<void> loadOthers(UvLoop& uv, Console& console, Supervisor& supervisor,
                              kj::Timer& timer) {
   kj::Vector<kj::Promise<void>> up;
@@ -57,7 +57,7 @@ kj::Promise<void> loadOthers(UvLoop& uv, Console& console, Supervisor& superviso
     if (supervisor.isAwaited(id)) up.add(supervisor.whenUp(id));
   }
   co_await kj::joinPromises(up.releaseAsArray())
-      .catch_([](kj::Exception&&) {})  // startAllServices tells
+      .catch_([](kj::Exception&&) {})  // startAllServices reports it
       .exclusiveJoin(timer.afterDelay(kServicesFirst));
   co_await loadDrivers(
       uv, console,

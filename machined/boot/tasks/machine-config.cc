@@ -1,19 +1,19 @@
-// The machine config, all of it the keeper's (machined/config/config-manager.h). loadConfig
-// (initialize, config): a good one is published, however long that takes. validateConfig and
-// saveConfig (boot, phases of their names): it is good for this machine, and on its disk.
+// The tasks of the config manager (machined/config/config-manager.h). loadConfig (initialize,
+// config): waits until a valid config is published, for as long as that takes. validateConfig and
+// saveConfig (boot, phases of their names): check it for this machine, and write it to its disk.
 #include "machined/boot/tasks/task.h"
 #include "machined/config/config-manager.h"
 
 namespace talos::machined::tasks {
 namespace {
 
-kj::Promise<void> load(ConfigKeeper& config) {
+kj::Promise<void> load(ConfigManager& config) {
   return config.load();
 }
-kj::Promise<void> validate(ConfigKeeper& config) {
+kj::Promise<void> validate(ConfigManager& config) {
   return config.validate();
 }
-kj::Promise<void> save(ConfigKeeper& config) {
+kj::Promise<void> save(ConfigManager& config) {
   return config.save();
 }
 

@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kPatience = 30 * kj::SECONDS;
+constexpr auto kTimeout = 30 * kj::SECONDS;
 
 // Runs for as long as the test wants.
 class Slow final : public Controller {
@@ -33,7 +33,7 @@ struct NetworkCompleteTest : testing::Test {
   ControllerRuntime controllers{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 
   kj::Promise<kj::Maybe<kj::String>> wait() {
-    return networkComplete(store, controllers, timer, kPatience);
+    return networkComplete(store, controllers, timer, kTimeout);
   }
   template <typename Spec>
   void put(kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> f) {
@@ -56,10 +56,10 @@ struct NetworkCompleteTest : testing::Test {
   void address(kj::StringPtr address) {
     put<rpc::NodeAddressSpec>("current", [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
-  // What was still waited for when the patience was over.
+  // Returns what was missing at the timeout.
   kj::String lackingAtTheEnd() {
     auto waiting = wait();
-    advance(timer, scope, kPatience - 1 * kj::MILLISECONDS);
+    advance(timer, scope, kTimeout - 1 * kj::MILLISECONDS);
     EXPECT_FALSE(waiting.poll(scope));
     advance(timer, scope, 2 * kj::MILLISECONDS);
     EXPECT_TRUE(waiting.poll(scope));
@@ -106,7 +106,7 @@ TEST_F(NetworkCompleteTest, AControllerThatIsAtWorkHoldsItUp) {
 }
 
 // Catches: a boot that waits for ever, and one that does not say for what it waited.
-TEST_F(NetworkCompleteTest, TellsWhatLacksWhenThePatienceIsOver) {
+TEST_F(NetworkCompleteTest, NamesWhatIsMissingAfterTheTimeout) {
   EXPECT_EQ("networkd has not reported its status", lackingAtTheEnd());
   want("default");
   applied(0, "no eth9");
@@ -119,7 +119,7 @@ TEST_F(NetworkCompleteTest, TellsWhatLacksWhenThePatienceIsOver) {
   address("10.0.0.2/24");
   auto never = kj::newPromiseAndFulfiller<void>();
   controllers.add(kj::heap<Slow>(kj::mv(never.promise)));
-  EXPECT_EQ("the controllers are still at work", lackingAtTheEnd());
+  EXPECT_EQ("controllers are still running", lackingAtTheEnd());
 }
 
 }  // namespace

@@ -8,15 +8,15 @@ namespace {
 
 bool hasAddress(Store& store) {
   if (!store.list<rpc::AddressSpecSpec>().empty()) return true;
-  // One that the kernel made of a router's advertisement counts as well.
+  // An address that the kernel made of a router advertisement counts as well.
   KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
     return current->getAddresses().size() > 0;
   }
   return false;
 }
 
-// Where a network has to be asked for an address: that takes longer than to apply what is known.
-// One is enough; the other cards may have no cable.
+// Asking a network for an address takes longer than applying a spec. One address is enough: the
+// other links may have no carrier.
 kj::Maybe<kj::String> lackingAddress(Store& store) {
   if (hasAddress(store)) return nullptr;
   kj::Maybe<kj::String> lacking;
@@ -41,7 +41,7 @@ uint64_t versions(Store& store) {
 }
 
 kj::Maybe<kj::String> lacking(Store& store) {
-  // What networkd applies, and counts the versions of.
+  // networkd applies these specs and sums their versions.
   auto wanted = versions<rpc::LinkSpecSpec, rpc::AddressSpecSpec, rpc::RouteSpecSpec>(store);
   KJ_IF_MAYBE (status, store.tryGet<rpc::NetworkStatusSpec>("status")) {
     if (status->getApplied() == wanted) return lackingAddress(store);
@@ -74,11 +74,11 @@ kj::Promise<void> complete(Store& store, ControllerRuntime& controllers) {
 }  // namespace
 
 kj::Promise<kj::Maybe<kj::String>> networkComplete(Store& store, ControllerRuntime& controllers,
-                                                   kj::Timer& timer, kj::Duration patience) {
-  auto late = timer.afterDelay(patience).then([]() { return true; });
+                                                   kj::Timer& timer, kj::Duration timeout) {
+  auto late = timer.afterDelay(timeout).then([]() { return true; });
   auto done = complete(store, controllers).then([]() { return false; });
   if (!co_await done.exclusiveJoin(kj::mv(late))) co_return nullptr;
-  co_return lacking(store).orDefault(kj::str("the controllers are still at work"));
+  co_return lacking(store).orDefault(kj::str("controllers are still running"));
 }
 
 }  // namespace talos::machined

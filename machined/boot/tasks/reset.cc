@@ -1,9 +1,9 @@
-// finishReset (initialize, finishReset): a reset that was cut off is carried out before anything is
-// mounted, and the node goes down again. stopPodsForReset (reset, cleanup), forgetErasedHeaders
-// (reset, forget), resetSystemDisk (reset, reset) and endReset (reset, reboot) are the reset itself
+// finishReset (initialize, finishReset): finishes an interrupted reset before anything is mounted,
+// and reboots or shuts down. stopPodsForReset (reset, cleanup), forgetErasedHeaders (reset,
+// forget), resetSystemDisk (reset, reset) and endReset (reset, reboot) are the reset itself
 // (machined/disk/volumes/node-reset.h).
 //
-// What cannot be erased now, because something of the disk is still in use, is left to the next
+// A partition that cannot be erased now, because the disk is still in use, is left to the next
 // boot: the node reboots then, also if it is to be off afterwards.
 #include "machined/disk/volumes/node-reset.h"
 
@@ -34,23 +34,23 @@ kj::Promise<void> goDownAs(Events& events, Process1& process1, const KernelArgum
 
 kj::Promise<void> finishPending(Reset& reset, Console& console, Events& events, Process1& process1,
                                 const KernelArguments& arguments) {
-  auto begins = [&]() { console.say("a reset was cut off; finishing it", Tone::kAlarm); };
+  auto begins = [&]() { console.say("a reset was interrupted; finishing it", Tone::kAlarm); };
   auto finished = co_await reset.finishMarked(kj::mv(begins));
   KJ_IF_MAYBE (reboot, finished) co_await goDownAs(events, process1, arguments, *reboot);
 }
 
 kj::Promise<void> stopPodsBefore(Reset& reset, Supervisor& supervisor, Containerd& containerd,
                                  Console& console, kj::Timer& timer, Store& store) {
-  KJ_IF_MAYBE (wish, reset.promised()) {
-    if (!wish->graceful) return kj::READY_NOW;  // they are ended with containerd
+  KJ_IF_MAYBE (request, reset.promised()) {
+    if (!request->graceful) return kj::READY_NOW;  // they stop with containerd
   }
   return stopPodsGently(supervisor, containerd, console, timer, store);
 }
 
-// While STATE is mounted. After a cut the next boot that uses EPHEMERAL does it.
+// Needs STATE mounted. After a power cut the next boot that uses EPHEMERAL does it.
 kj::Promise<void> forgetErased(Reset& reset, EphemeralVolume& ephemeral) {
-  KJ_IF_MAYBE (wish, reset.promised()) {
-    if (erases(*wish, kEphemeralName)) return ephemeral.forgetHeader();
+  KJ_IF_MAYBE (request, reset.promised()) {
+    if (erases(*request, kEphemeralName)) return ephemeral.forgetHeader();
   }
   return kj::READY_NOW;
 }
@@ -70,7 +70,7 @@ kj::Promise<void> eraseDisk(Reset& reset, Console& console, Events& events, Proc
 kj::Promise<void> end(Reset& reset, Events& events, Process1& process1,
                       const KernelArguments& arguments) {
   bool reboot = false;
-  KJ_IF_MAYBE (wish, reset.promised()) reboot = wish->reboot;
+  KJ_IF_MAYBE (request, reset.promised()) reboot = request->reboot;
   return goDownAs(events, process1, arguments, reboot);
 }
 

@@ -1,6 +1,6 @@
-// setUserEnvVars (boot, env): machine.env for the services that run already. Services are given
-// their variables when they are started; those that run since before there was a config are started
-// again if they lack any.
+// setUserEnvVars (boot, env): applies machine.env to running services. A service gets its variables
+// when it starts; a service that has run since before the config was loaded is restarted if it
+// lacks any.
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -14,7 +14,7 @@
 namespace talos::machined::tasks {
 namespace {
 
-constexpr auto kRenewPatience = 30 * kj::SECONDS;
+constexpr auto kRenewTimeout = 30 * kj::SECONDS;
 
 bool lacks(Supervisor& supervisor, kj::StringPtr id, kj::ArrayPtr<const kj::String> wanted) {
   capnp::MallocMessageBuilder scratch;
@@ -33,16 +33,17 @@ kj::Promise<void> renewServices(Store& store, MachineConfigReader& reader, Super
   for (auto& id : supervisor.ids()) {
     auto wanted = serviceEnvironment(id, reader.machine(store));
     if (wanted.size() == 0) continue;
-    // In a container it may be about to start, with what was known before the config was.
+    // In a container it may be starting right now, with the variables of the time before the
+    // config.
     co_await within(
-        timer, kRenewPatience, supervisor.whenStarted(id),
-        kj::str("service \"", id, "\" did not start within ", kRenewPatience / kj::SECONDS, " s"));
+        timer, kRenewTimeout, supervisor.whenStarted(id),
+        kj::str("service \"", id, "\" did not start within ", kRenewTimeout / kj::SECONDS, " s"));
     if (!lacks(supervisor, id, wanted)) continue;
     co_await supervisor.stop(id);
     supervisor.start(id);
-    co_await within(timer, kRenewPatience, supervisor.whenUp(id),
+    co_await within(timer, kRenewTimeout, supervisor.whenUp(id),
                     kj::str("service \"", id, "\" did not come up again within ",
-                            kRenewPatience / kj::SECONDS, " s"));
+                            kRenewTimeout / kj::SECONDS, " s"));
   }
 }
 

@@ -1,5 +1,5 @@
-// setupDiscoveryNetwork of initialize, setupNetwork: waits until the network is what the config
-// asks for. A machine that is reachable in part can be repaired; one that stops here cannot.
+// setupDiscoveryNetwork of initialize, setupNetwork: waits for the network that the config asks
+// for. A machine that is partly reachable can be repaired; one whose boot stops here cannot.
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/logs/node-console.h"
@@ -7,13 +7,13 @@
 namespace talos::machined::tasks {
 namespace {
 
-constexpr auto kNetworkPatience = 30 * kj::SECONDS;
+constexpr auto kNetworkTimeout = 30 * kj::SECONDS;
 
 kj::Promise<void> awaitNetwork(Store& store, ControllerRuntime& controllers, kj::Timer& timer,
                                Console& console) {
-  auto lacking = co_await networkComplete(store, controllers, timer, kNetworkPatience);
+  auto lacking = co_await networkComplete(store, controllers, timer, kNetworkTimeout);
   KJ_IF_MAYBE (what, lacking) {
-    console.say(kj::str("warning: the network is not ready after ", kNetworkPatience / kj::SECONDS,
+    console.say(kj::str("warning: the network is not ready after ", kNetworkTimeout / kj::SECONDS,
                         " s: ", *what));
   }
 }

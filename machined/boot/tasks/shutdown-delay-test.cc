@@ -15,10 +15,11 @@ using testing::IsEmpty;
 struct DelayOfAShutdown : public StoreTest {
   ~DelayOfAShutdown() noexcept override {}
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
 
   kj::Promise<void> begin() {
-    return delayShutdown(store, timer, [this](kj::StringPtr line) { told.push_back(line.cStr()); });
+    return delayShutdown(store, timer,
+                         [this](kj::StringPtr line) { reported.push_back(line.cStr()); });
   }
   void login1(bool runs) {
     putRecord<rpc::ServiceSpec>(store, "login1", [&](auto spec) { spec.setRunning(runs); }, "test");
@@ -47,12 +48,12 @@ TEST_F(DelayOfAShutdown, IsForWhoHoldsALock) {
   auto delay = begin();
   EXPECT_FALSE(delay.poll(scope));
   EXPECT_EQ(KJ_ASSERT_NONNULL(store.tryGet<rpc::ShutdownRequestSpec>("node")).getNumber(), 1u);
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_THAT(reported, IsEmpty());
   answers(1, "waiting", "kubelet (pid 7)");
   EXPECT_FALSE(delay.poll(scope));
   answers(1, "over");
   delay.wait(scope);
-  EXPECT_THAT(told, ElementsAre("the node goes down: waiting for kubelet (pid 7)"));
+  EXPECT_THAT(reported, ElementsAre("shutting down: waiting for kubelet (pid 7)"));
   begin().wait(scope);  // of a brain that was restarted: it has been waited for
 }
 
@@ -65,18 +66,19 @@ TEST_F(DelayOfAShutdown, HasAnEnd) {
   EXPECT_FALSE(delay.poll(scope));
   advance(timer, scope, 1 * kj::SECONDS);
   delay.wait(scope);
-  EXPECT_THAT(told, ElementsAre("warning: login1 does not answer; it is not waited for"));
-  told.clear();
+  EXPECT_THAT(reported,
+              ElementsAre("warning: login1 does not answer; not waiting for inhibitor locks"));
+  reported.clear();
   auto again = begin();
   EXPECT_FALSE(again.poll(scope));
   login1(false);
   again.wait(scope);
-  EXPECT_THAT(told, ElementsAre("warning: login1 has ended; nobody else is waited for"));
-  told.clear();
+  EXPECT_THAT(reported, ElementsAre("warning: login1 has exited; not waiting for inhibitor locks"));
+  reported.clear();
   login1(true);
   answers(1, "over", "kubelet (pid 7)", "locks not released within 45 s: kubelet (pid 7)");
   begin().wait(scope);
-  EXPECT_THAT(told, ElementsAre("warning: locks not released within 45 s: kubelet (pid 7)"));
+  EXPECT_THAT(reported, ElementsAre("warning: locks not released within 45 s: kubelet (pid 7)"));
 }
 
 }  // namespace

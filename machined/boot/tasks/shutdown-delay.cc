@@ -15,7 +15,7 @@ bool login1Runs(Store& store) {
   return false;
 }
 
-// Its number.
+// Returns the number of the request.
 uint64_t requestShutdown(Store& store) {
   KJ_IF_MAYBE (there, store.tryGet<rpc::ShutdownRequestSpec>(kDelayId)) return there->getNumber();
   kj::String kind;
@@ -31,28 +31,30 @@ uint64_t requestShutdown(Store& store) {
 }  // namespace
 
 kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
-                                kj::Function<void(kj::StringPtr line)> tell) {
+                                kj::Function<void(kj::StringPtr line)> report) {
   if (!login1Runs(store)) co_return;
   Signal changed;
   auto delays = store.onChange<rpc::ShutdownDelaySpec>([&] { changed.raise(); });
   auto services = store.onChange<rpc::ServiceSpec>([&] { changed.raise(); });
   auto number = requestShutdown(store);
   auto end = timer.now() + kDelayEnd;
-  kj::String told;
+  kj::String lastReported;
   for (;;) {
     auto next = changed.next();
-    if (!login1Runs(store)) co_return tell("warning: login1 has ended; nobody else is waited for");
+    if (!login1Runs(store))
+      co_return report("warning: login1 has exited; not waiting for inhibitor locks");
     KJ_IF_MAYBE (delay, store.tryGet<rpc::ShutdownDelaySpec>(kDelayId)) {
       if (delay->getNumber() == number) {
         auto waits = kj::strArray(delay->getWaitsFor(), ", ");
         bool over = delay->getState() == kOver;
-        if (over && waits.size() > 0) tell(kj::str("warning: ", delay->getMessage()));
+        if (over && waits.size() > 0) report(kj::str("warning: ", delay->getMessage()));
         if (over) co_return;
-        if (waits != told) tell(kj::str("the node goes down: waiting for ", waits));
-        told = kj::mv(waits);
+        if (waits != lastReported) report(kj::str("shutting down: waiting for ", waits));
+        lastReported = kj::mv(waits);
       }
     }
-    if (timer.now() >= end) co_return tell("warning: login1 does not answer; it is not waited for");
+    if (timer.now() >= end)
+      co_return report("warning: login1 does not answer; not waiting for inhibitor locks");
     co_await next.exclusiveJoin(timer.afterDelay(end - timer.now()));
   }
 }

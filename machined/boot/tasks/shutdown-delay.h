@@ -1,8 +1,8 @@
-// Waits, before anything is stopped, for those who hold a lock on the shutdown: the node says that
-// it goes down (ShutdownRequests[node]), and login1 tells when nobody is waited for any more
+// Delays a shutdown, before anything is stopped, for the holders of inhibitor locks: the node
+// announces the shutdown (ShutdownRequests[node]), and login1 says when no lock is left
 // (ShutdownDelays[node]).
 //
-// Bounded by login1, and once more here; without a login1 that runs it is over at once. It does not
+// Bounded by login1, and once more here; without a running login1 it resolves at once. It does not
 // reject. The request stays: a brain that was restarted meanwhile finds it, and its answer.
 #pragma once
 
@@ -15,6 +15,6 @@ namespace talos::machined {
 class Store;
 
 kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
-                                kj::Function<void(kj::StringPtr line)> tell);
+                                kj::Function<void(kj::StringPtr line)> report);
 
 }  // namespace talos::machined

@@ -1,5 +1,5 @@
-// startAllServices (boot, startEverything): every service is started, and those that the boot
-// depends on are up.
+// startAllServices (boot, startEverything): starts every service and waits for those that the boot
+// depends on.
 #include "common/base/within.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/join-controller.h"
@@ -9,10 +9,10 @@
 namespace talos::machined::tasks {
 namespace {
 
-constexpr auto kServicesPatience = 15 * kj::MINUTES;
+constexpr auto kServicesTimeout = 15 * kj::MINUTES;
 
-// The API of a worker is well when a control-plane machine has given it a certificate. That one may
-// be down for as long as it likes: this machine's boot does not depend on it.
+// The API of a worker is up when a control-plane machine has issued its certificate. The control
+// plane may be down for any time: this machine's boot does not depend on it.
 bool waitsForOthers(kj::StringPtr id, Store& store, MachineConfigReader& reader) {
   if (id != "apid") return false;
   KJ_IF_MAYBE (config, reader.view(store)) return asksTrustd(*config);
@@ -25,7 +25,7 @@ kj::Promise<void> startAll(Supervisor& supervisor, Store& store, MachineConfigRe
   for (auto& id : supervisor.ids()) {
     supervisor.start(id);
     if (!supervisor.isAwaited(id) || waitsForOthers(id, store, reader)) continue;
-    up.add(within(timer, kServicesPatience, supervisor.whenUp(id),
+    up.add(within(timer, kServicesTimeout, supervisor.whenUp(id),
                   kj::str("service \"", id, "\" did not come up within 15 minutes")));
   }
   return kj::joinPromises(up.releaseAsArray());

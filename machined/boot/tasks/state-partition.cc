@@ -1,7 +1,8 @@
-// mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState: one
-// that needs the config; the one that is stored on it then counts) and unmountStatePartition
-// (reboot and shutdown, unmountSystem): the disk that the config is kept on, and what boots tell. A
-// STATE that is there and cannot be mounted ends the boot (machined/disk/volumes/state-volume.h).
+// mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState:
+// when the keys come from a config; then the config stored on the partition counts) and
+// unmountStatePartition (reboot and shutdown, unmountSystem): the partition with the config and the
+// records of boots. A STATE that exists and cannot be mounted ends the boot
+// (machined/disk/volumes/state-volume.h).
 #include "machined/boot/tasks/task.h"
 #include "machined/config/config-manager.h"
 #include "machined/config/controllers/machine-config-reader.h"
@@ -16,10 +17,10 @@ kj::Promise<void> mountState(StateVolume& state, BootRecorder& recorder) {
   if (state.isMounted()) co_await recorder.begin(true);
 }
 kj::Promise<void> unlockState(StateVolume& state, BootRecorder& recorder, Store& store,
-                              MachineConfigReader& config, ConfigKeeper& keeper) {
+                              MachineConfigReader& config, ConfigManager& manager) {
   co_await state.mountWith(encryptionOfState(config.machine(store)));
-  co_await recorder.begin(state.isMounted());  // also for what goes wrong from here on
-  co_await keeper.preferKept();
+  co_await recorder.begin(state.isMounted());  // also records failures from here on
+  co_await manager.preferKept();
   co_await state.putKeysRight(encryptionOfState(config.machine(store)));
 }
 kj::Promise<void> unmountState(StateVolume& state, BootRecorder& recorder) {

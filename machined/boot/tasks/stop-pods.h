@@ -1,8 +1,8 @@
-// The pods of a node that goes down. First it gives up its shared addresses, so that nobody waits
-// for its API server. Then who holds a lock on the shutdown is waited for
-// (machined/confined/login1): the kubelet, which ends its pods. Then that ends, which would start
-// pods again; then what is left of them gets its time to end, all together no more than 90 s. What
-// went wrong is told; it keeps nothing.
+// Stops the pods of a node that shuts down. First the node gives up its shared addresses, so that
+// no client waits for its API server. Then the holders of inhibitor locks get their time
+// (machined/confined/login1): the kubelet, which stops its pods. Then the kubelet itself stops,
+// which would start pods again; then the remaining pods stop, all together within 90 s. Failures
+// are warnings. It keeps nothing.
 #pragma once
 
 #include <kj/async.h>

@@ -1,6 +1,6 @@
 // stopAllPods and stopNetworkd (reboot and shutdown, cleanup) and stopAllServices (the same,
-// stopEverything). What does not end here is ended by process 1: nothing may keep the machine from
-// going down.
+// stopEverything). Process 1 kills the processes that do not exit here: nothing may block the
+// shutdown.
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "machined/boot/tasks/shutdown-delay.h"
@@ -14,8 +14,8 @@
 namespace talos::machined::tasks {
 namespace {
 
-// Two groups of pods, of which each has 30 s to exit, and what taking down a network takes.
-constexpr auto kPodsPatience = 90 * kj::SECONDS;
+// Two groups of pods with 30 s each to exit, and the time that it takes to remove a network.
+constexpr auto kPodsTimeout = 90 * kj::SECONDS;
 constexpr kj::StringPtr kVipService = "vipd"_kj;
 
 kj::Promise<void> warnOnly(Console& console, kj::Promise<void> promise) {
@@ -47,16 +47,16 @@ namespace talos::machined {
 
 kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
                                  kj::Timer& timer, Store& store) {
-  // Shared addresses lead to the API server of this node, which the kubelet ends with other pods.
+  // Shared addresses lead to the API server of this node, which the kubelet stops with other pods.
   co_await tasks::stopIfThere(supervisor, console, tasks::kVipService);
   co_await delayShutdown(store, timer,
                          [&console](kj::StringPtr line) { console.say(line, Tone::kAlarm); });
   co_await tasks::stopIfThere(supervisor, console, kKubeletService);
   auto stopped = stopPods(
       containerd, [&console](kj::StringPtr line) { console.say(kj::str("warning: ", line)); });
-  co_await tasks::warnOnly(console, within(timer, tasks::kPodsPatience, kj::mv(stopped),
+  co_await tasks::warnOnly(console, within(timer, tasks::kPodsTimeout, kj::mv(stopped),
                                            kj::str("the pods have not stopped within ",
-                                                   tasks::kPodsPatience / kj::SECONDS, " s")));
+                                                   tasks::kPodsTimeout / kj::SECONDS, " s")));
 }
 
 }  // namespace talos::machined

@@ -1,9 +1,9 @@
-// A task of a sequence. Each is defined in a file of this folder, which says in which phase it is,
-// what it needs and what it does, and has a line in the table of sequences
-// (machined/boot/sequences.inc). A new task is such a file and such a line, and nothing else.
+// A task of a sequence. Each is defined in a file of this folder, whose first comment names its
+// phase, and has a line in the table of sequences (machined/boot/sequences.inc). A new task is such
+// a file and such a line, and nothing else.
 //
-// A task may be run again by the next brain after a crash in its middle, and comes to the same end.
-// Its name is a part of the interface: logs, events and tools depend on it.
+// After a crash in its middle the next brain may run a task again, with the same result. Its name
+// is a part of the interface: logs, events and tools depend on it.
 #pragma once
 
 #include <kj/async.h>
@@ -20,7 +20,7 @@ class UvLoop;
 namespace talos::machined {
 
 class BootRecorder;
-class ConfigKeeper;
+class ConfigManager;
 class Console;
 class Containerd;
 class ControllerRuntime;
@@ -44,7 +44,7 @@ class UserSysctls;
 using TaskParts =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
-               UserSysctls&, StateVolume&, BootRecorder&, ConfigKeeper&, Containerd&, Installer&,
+               UserSysctls&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&, Installer&,
                EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&>;
 
 struct BootTask {

@@ -1,7 +1,7 @@
-// resumeUpgrade (initialize, upgrade): whether this system is on trial, or the one before it was
-// and failed; what an installation has left. upgrade (upgrade, upgrade): another one into the slot
-// that does not run. leaveInstallImage (install, installImage): the image that the installed node
-// is to upgrade itself to.
+// resumeUpgrade (initialize, upgrade): detects a system on trial, a failed trial of another system,
+// and the record of an installation. upgrade (upgrade, upgrade): writes another system into the
+// idle slot. leaveInstallImage (install, installImage): records the image that the installed node
+// upgrades itself to.
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/volumes/state-volume.h"
 #include "machined/upgrade/upgrade-to-config-image.h"

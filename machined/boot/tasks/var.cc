@@ -1,7 +1,7 @@
-// /var, and what is writable by means of it (machined/system/var-directory.h):
+// /var and the overlays that it makes writable (machined/system/var-directory.h):
 // mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
-// mountOverlayFilesystems (boot, overlay). At the end, when everything was stopped, what is mounted
-// there (umount, unmountBind), then the partition (unmountSystem).
+// mountOverlayFilesystems (boot, overlay). At shutdown, when everything is stopped, they unmount
+// the file systems below /var (umount, unmountBind), then the partition (unmountSystem).
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
@@ -16,7 +16,7 @@ namespace {
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
                            Store& store, MachineConfigReader& config, Upgrader& upgrader) {
   auto how = encryptionOfEphemeral(config.machine(store));
-  // A restarted brain finds what its predecessor has mounted, whatever it is.
+  // A restarted brain finds the file system that its predecessor has mounted.
   if (!mounts.isMountPoint(kVarPath)) {
     co_await upgrader.emptyEphemeralIfAsked();
     if (co_await ephemeral.mount(how)) co_return;
@@ -28,7 +28,7 @@ kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& 
   }
 }
 
-// What the launcher has mounted stays over a reboot, whatever it is.
+// A file system that the launcher has mounted stays over a reboot.
 void mountVarOfLauncher(Mounts& mounts, Console& console) {
   if (mounts.isMountPoint("/var")) return;
   mountEphemeral("", mounts);
@@ -40,7 +40,7 @@ void makeFolders() {
   machined::setupVarDirectory("");
 }
 
-// By the thread pool: the kernel may have to load the module first.
+// On the thread pool: the kernel may have to load the module first.
 kj::Promise<void> mountOnTop(UvLoop& uv, Mounts& mounts) {
   return uv.blocking([&mounts]() { mountOverlays("", mounts); });
 }

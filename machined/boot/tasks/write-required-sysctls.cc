@@ -1,5 +1,5 @@
 // writeRequiredSysctls and, in containers, writeRequiredSysctlsForContainer (initialize,
-// systemRequirements): the settings of hardening and those that a Kubernetes node needs.
+// systemRequirements): writes sysctls of hardening and those that a Kubernetes node needs.
 #include "common/base/error.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/logs/node-console.h"
@@ -8,8 +8,8 @@
 namespace talos::machined::tasks {
 namespace {
 
-// A machine whose kernel refuses one is not what the config's owner relies on: the boot fails. The
-// launcher of a container may have made them read-only, having set them itself or not.
+// A machine whose kernel refuses one is not hardened as expected: the boot fails. The launcher of a
+// container may have made them read-only, whether it has set them or not.
 template <bool kContainer>
 void writeRequired(Console& console) {
   auto result = writeSysctls("/proc/sys", requiredSysctls(kContainer));

@@ -1,6 +1,6 @@
-// writeUserSysctls (boot, userSetup): machine.sysctls (machined/system/sysctls.h). What the kernel
-// refuses does not keep the machine from its work: it is told, and tried again by the controller,
-// which works from now on.
+// writeUserSysctls (boot, userSetup): applies machine.sysctls (machined/system/sysctls.h). A
+// setting that the kernel refuses is a warning, and the controller, which runs from now on, retries
+// it.
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/logs/node-console.h"

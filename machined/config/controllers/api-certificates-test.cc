@@ -184,7 +184,7 @@ TEST_F(CertificatesTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
     pki::checkPair(pem, kj::str(certificates().getServer().getKey().asChars()));
     return pki::fingerprint(pem);
   };
-  auto told = print();
+  auto shown = print();
   EXPECT_TRUE(certificates().getMaintenance());
   EXPECT_EQ(0u, certificates().getCa().size() + certificates().getClient().getKey().size());
   auto info = inspect(certificates().getServer().getCrt());
@@ -198,11 +198,11 @@ TEST_F(CertificatesTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
   awaitCertificates(2);
   EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
             "10.5.0.3 127.0.0.1 ::1");
-  EXPECT_EQ(told, print());
+  EXPECT_EQ(shown, print());
   clock.time += 13 * kj::HOURS;
   timer.advanceTo(timer.now() + 2 * kj::HOURS);
   awaitCertificates(3);
-  EXPECT_EQ(told, print());
+  EXPECT_EQ(shown, print());
 
   maintenance = false;
   present = true;
@@ -210,7 +210,7 @@ TEST_F(CertificatesTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
   awaitCertificates(4);
   EXPECT_FALSE(certificates().getMaintenance());
   EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
-  EXPECT_NE(told, print());
+  EXPECT_NE(shown, print());
 }
 
 // Catches: a machine whose config cannot give it certificates, and that stays open to everybody.

@@ -40,12 +40,12 @@ void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
 }  // namespace
 
 ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
-                             ReadConfig readConfig, kj::Function<bool()> tellsAnybody)
+                             ReadConfig readConfig, kj::Function<bool()> showsStateToAnybody)
     : uv(uv),
       timer(timer),
       clock(clock),
       readConfig(kj::mv(readConfig)),
-      tellsAnybody(kj::mv(tellsAnybody)) {}
+      showsStateToAnybody(kj::mv(showsStateToAnybody)) {}
 
 kj::Array<Controller::Input> ApiController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
@@ -64,7 +64,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto found = readConfig(store);
   if (found == nullptr) {
-    if (tellsAnybody()) return maintain(store);
+    if (showsStateToAnybody()) return maintain(store);
     outputs.apply(store);
     return kj::READY_NOW;
   }
@@ -127,7 +127,7 @@ kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, N
 kj::Own<Controller> apiController(ControllerParts& parts) {
   return kj::heap<ApiController>(parts.uv, parts.timer, parts.clock,
                                  KJ_BIND_METHOD(parts.config, view),
-                                 [&parts]() { return parts.tellsAnybody(); });
+                                 [&parts]() { return parts.showsStateToAnybody(); });
 }
 
 }  // namespace talos::machined

@@ -25,7 +25,7 @@ class ApiController final : public Controller {
 
   ApiController(
       UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig,
-      kj::Function<bool()> tellsAnybody = [] { return false; });
+      kj::Function<bool()> showsStateToAnybody = [] { return false; });
 
   kj::StringPtr name() const override { return "secrets.ApiController"; }
   kj::Array<Input> inputs() const override;
@@ -38,7 +38,7 @@ class ApiController final : public Controller {
   kj::Timer& timer;
   const kj::Clock& clock;
   ReadConfig readConfig;
-  kj::Function<bool()> tellsAnybody;  // whoever changes it pokes this controller
+  kj::Function<bool()> showsStateToAnybody;  // whoever changes it pokes this controller
   kj::Function<void()> wake = [] {};
   kj::Promise<void> renewal = nullptr;
 

@@ -18,8 +18,8 @@ struct ControllerParts {
   const kj::Clock& clock;
   MachineConfigReader& config;
   UserSysctls& sysctls;
-  kj::Function<void(kj::StringPtr)> warn;  // the operator, on the console
-  kj::Function<bool()> tellsAnybody;       // whoever changes it pokes secrets.ApiController
+  kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
+  kj::Function<bool()> showsStateToAnybody;  // whoever changes it pokes secrets.ApiController
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerParts& parts);

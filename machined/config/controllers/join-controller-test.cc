@@ -81,15 +81,15 @@ TEST_F(JoinTest, WhyNotJoined) {
   EXPECT_TRUE(whyNotJoined(store) == nullptr) << "it asks nobody";
   start();
   EXPECT_EQ(whyNotJoined(store).orDefault(kj::str("-")), "has no certificate yet");
-  auto tell = [&](bool ready) {
+  auto setReady = [&](bool ready) {
     putRecord<rpc::JoinStatusSpec>(store, kJoinId, [&](auto spec) {
       spec.setReady(ready);
       spec.setMessage("10.5.0.2: connection refused");
     });
   };
-  tell(false);
+  setReady(false);
   EXPECT_EQ(whyNotJoined(store).orDefault(kj::str("-")), "10.5.0.2: connection refused");
-  tell(true);
+  setReady(true);
   EXPECT_TRUE(whyNotJoined(store) == nullptr);
 }
 

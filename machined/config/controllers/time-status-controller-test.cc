@@ -12,7 +12,7 @@ struct TimeStatusTest : public StoreTest {
   kj::String log = kj::str("");
   bool present = false, disabled = false, beforeConfig = false;
   kj::Vector<kj::String> servers;
-  std::string told;  // to the service
+  std::string requested;  // to the service
   uint64_t steps = 0;
   kj::StringPtr problem = "";
   kj::Own<ControllerRuntime> runtime;
@@ -32,9 +32,9 @@ struct TimeStatusTest : public StoreTest {
       return kj::mv(view);
     };
     deps.keepTime = [this](kj::Array<kj::String> s) {
-      told = kj::str("keep ", kj::strArray(s, ",")).cStr();
+      requested = kj::str("keep ", kj::strArray(s, ",")).cStr();
     };
-    deps.leaveAlone = [this](kj::StringPtr why) { told = kj::str("leave: ", why).cStr(); };
+    deps.leaveAlone = [this](kj::StringPtr why) { requested = kj::str("leave: ", why).cStr(); };
     deps.seen = [this]() {
       return TimeStatusController::Seen{steps, kj::str("s"), kj::str("+1us"), kj::str(problem)};
     };
@@ -66,17 +66,17 @@ struct TimeStatusTest : public StoreTest {
 TEST_F(TimeStatusTest, FollowsConfigAndService) {
   start();
   EXPECT_EQ(status(), "not epoch 0 s +1us: no machine config yet");
-  EXPECT_EQ(told, "");
+  EXPECT_EQ(requested, "");
   present = true;
   problem = "no answer";
   poke();
-  EXPECT_EQ(told, "keep pool.ntp.org");
+  EXPECT_EQ(requested, "keep pool.ntp.org");
   EXPECT_EQ(status(), "not epoch 0 s +1us: no answer");
   servers.add(kj::str("a"));
   servers.add(kj::str("b"));
   problem = "";
   timed(true);
-  EXPECT_EQ(told, "keep a,b");
+  EXPECT_EQ(requested, "keep a,b");
   EXPECT_EQ(status(), "synced epoch 0 s +1us: ");
   timed(false);
   EXPECT_EQ(status(), "not epoch 0 s +1us: ");
@@ -87,28 +87,28 @@ TEST_F(TimeStatusTest, FollowsConfigAndService) {
 TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
   beforeConfig = true;
   start();
-  EXPECT_EQ(told, "keep pool.ntp.org");
+  EXPECT_EQ(requested, "keep pool.ntp.org");
   present = disabled = true;
   poke();
-  EXPECT_EQ(told, "leave: machine.time.disabled");
+  EXPECT_EQ(requested, "leave: machine.time.disabled");
 }
 
 // Catches: everything that waits for the time, on a machine that will never ask for it.
 TEST_F(TimeStatusTest, DisabledCountsAsSynchronised) {
   present = disabled = true;
   start();
-  EXPECT_EQ(told, "leave: machine.time.disabled");
+  EXPECT_EQ(requested, "leave: machine.time.disabled");
   EXPECT_EQ(status(), "synced disabled epoch 0  : ");
   disabled = false;
   poke();
-  EXPECT_EQ(told, "keep pool.ntp.org");
+  EXPECT_EQ(requested, "keep pool.ntp.org");
   EXPECT_EQ(status(), "not epoch 0 s +1us: ");
 }
 
 TEST_F(TimeStatusTest, AContainerLeavesTheClockToItsHost) {
   present = true;
   start(true);
-  EXPECT_EQ(told, "leave: the clock is the host's");
+  EXPECT_EQ(requested, "leave: the clock is the host's");
   EXPECT_EQ(status(), "synced disabled epoch 0  : ");
 }
 

@@ -11,7 +11,7 @@ namespace {
 struct NetworkEventsTest : public StoreTest {
   ~NetworkEventsTest() noexcept override {}
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  kj::Vector<kj::String> told;
+  kj::Vector<kj::String> reported;
   uint64_t kept = 0;
   bool broken = false;  // process 1 does not take the number
   kj::Maybe<kj::Own<ControllerRuntime>> runtime;
@@ -28,7 +28,9 @@ struct NetworkEventsTest : public StoreTest {
           kept = number;
           return kj::READY_NOW;
         },
-        [this](kj::StringPtr link, kj::StringPtr what) { told.add(kj::str(link, ": ", what)); }));
+        [this](kj::StringPtr link, kj::StringPtr what) {
+          reported.add(kj::str(link, ": ", what));
+        }));
     runtime = kj::mv(made);
     scope.poll();
   }
@@ -46,14 +48,14 @@ struct NetworkEventsTest : public StoreTest {
     scope.poll();
   }
   kj::String news() {
-    auto text = kj::strArray(told, ", ");
-    told.clear();
+    auto text = kj::strArray(reported, ", ");
+    reported.clear();
     return text;
   }
 };
 
 // Catches: an event for each look at the status, and none for the second repair.
-TEST_F(NetworkEventsTest, EachRepairIsToldOnce) {
+TEST_F(NetworkEventsTest, ReportsEachRepairOnce) {
   start();
   repaired(1, 1);
   EXPECT_EQ(news(), "eth0: repair 1");
@@ -76,7 +78,7 @@ TEST_F(NetworkEventsTest, ANewBrainTellsWhatIsNew) {
 }
 
 // Catches: an event that is told before it is known to be, and one that is given up.
-TEST_F(NetworkEventsTest, NothingIsToldBeforeItIsKept) {
+TEST_F(NetworkEventsTest, HoldsTheNumberBeforeItReports) {
   broken = true;
   start();
   repaired(1, 1);

@@ -17,18 +17,18 @@ kj::Array<Controller::Input> NetworkEventController::inputs() const {
 
 kj::Promise<void> NetworkEventController::reconcile(Store& store) {
   kj::Vector<Repair> fresh;
-  uint64_t newest = told;
+  uint64_t newest = lastReported;
   for (auto status : store.list<rpc::NetworkStatusSpec>()) {
     for (auto one : status.getRepaired()) {
-      if (one.getNumber() <= told) continue;
+      if (one.getNumber() <= lastReported) continue;
       newest = kj::max(newest, one.getNumber());
       fresh.add(Repair{kj::str(one.getLink()), kj::str(one.getWhat())});
     }
   }
   if (fresh.empty()) return kj::READY_NOW;
   return keep(newest).then([this, newest, fresh = kj::mv(fresh)]() {
-    told = newest;
-    for (auto& one : fresh) tell(one.link, one.what);
+    lastReported = newest;
+    for (auto& one : fresh) report(one.link, one.what);
   });
 }
 

@@ -16,9 +16,9 @@ namespace talos::machined {
 class NetworkEventController final : public Controller {
  public:
   using Keep = kj::Function<kj::Promise<void>(uint64_t number)>;
-  using Tell = kj::Function<void(kj::StringPtr link, kj::StringPtr what)>;
-  NetworkEventController(uint64_t told, Keep keep, Tell tell)
-      : told(told), keep(kj::mv(keep)), tell(kj::mv(tell)) {}
+  using Report = kj::Function<void(kj::StringPtr link, kj::StringPtr what)>;
+  NetworkEventController(uint64_t lastReported, Keep keep, Report report)
+      : lastReported(lastReported), keep(kj::mv(keep)), report(kj::mv(report)) {}
 
   kj::StringPtr name() const override { return "network.EventController"; }
   kj::Array<Input> inputs() const override;
@@ -26,9 +26,9 @@ class NetworkEventController final : public Controller {
   kj::Promise<void> reconcile(Store& store) override;
 
  private:
-  uint64_t told;
+  uint64_t lastReported;
   Keep keep;
-  Tell tell;
+  Report report;
 };
 
 }  // namespace talos::machined

@@ -36,7 +36,7 @@ struct EtcdPlan : public testing::Test {
     return planned.is<EtcdWaits>() ? planned.get<EtcdWaits>().what.cStr() : "";
   }
   MachineConfigView config;
-  EtcdSurroundings at;
+  EtcdNodeContext at;
   kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> held;
 };
 

@@ -56,8 +56,8 @@ kj::Vector<kj::String> addressesOf(Store& store, kj::StringPtr id) {
   return result;
 }
 
-EtcdSurroundings surroundings(Store& store) {
-  EtcdSurroundings at;
+EtcdNodeContext nodeContext(Store& store) {
+  EtcdNodeContext at;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) at.hostname = kj::str(spec.getHostname());
   for (auto vip : store.list<rpc::VipSpecSpec>()) at.shared.add(kj::str(vip.id()));
   // The default stays when the node has lost it.
@@ -80,7 +80,7 @@ bool runsEtcd(const MachineConfigView& config) {
 }
 
 kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
-                                                                    const EtcdSurroundings& at) {
+                                                                    const EtcdNodeContext& at) {
   auto lacks = [](kj::StringPtr key, const kj::Vector<kj::String>& subnets) {
     return EtcdWaits{kj::str("an address in ", kj::strArray(subnets, " or "), " (", key, ")")};
   };
@@ -136,15 +136,15 @@ kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
   Outputs<rpc::EtcdConfigSpec> outputs(name());
   KJ_IF_MAYBE (config, readConfig(store)) {
     if (runsEtcd(*config)) {
-      auto planned = planEtcd(*config, surroundings(store));
+      auto planned = planEtcd(*config, nodeContext(store));
       KJ_SWITCH_ONEOF(planned) {
         KJ_CASE_ONEOF(message, kj::Own<capnp::MallocMessageBuilder>) {
           outputs.set(kEtcdId, message->getRoot<rpc::EtcdConfigSpec>());
-          told = kj::str();
+          lastLogged = kj::str();
         }
         KJ_CASE_ONEOF(waits, EtcdWaits) {
-          if (waits.what != told) log::info("etcd waits", {{"for", waits.what}});
-          told = kj::mv(waits.what);
+          if (waits.what != lastLogged) log::info("etcd waits", {{"for", waits.what}});
+          lastLogged = kj::mv(waits.what);
           // A link that is down for a moment takes no member out of its cluster.
           if (store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr) return kj::READY_NOW;
         }

@@ -18,7 +18,7 @@ namespace talos::machined {
 constexpr kj::StringPtr kEtcdId = "etcd"_kj;
 
 // What it is made of.
-struct EtcdSurroundings {
+struct EtcdNodeContext {
   kj::String hostname;
   kj::Vector<kj::String> addresses;  // of the node, the one that others know it by first
   kj::Vector<kj::String> shared;     // VIPs
@@ -32,7 +32,7 @@ struct EtcdWaits {
 
 // Subnets that do not parse were refused with the config.
 kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
-                                                                    const EtcdSurroundings& at);
+                                                                    const EtcdNodeContext& at);
 
 class EtcdConfigController final : public Controller {
  public:
@@ -47,7 +47,7 @@ class EtcdConfigController final : public Controller {
 
  private:
   ReadConfig readConfig;
-  kj::String told;
+  kj::String lastLogged;
 };
 
 // Not in the table of machined/config/controllers, which is below.

@@ -57,12 +57,12 @@ struct EtcdDepartureTest : testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   Said said;
   bool runs = true;
-  std::vector<std::string> told;
+  std::vector<std::string> printed;
   EtcdDeparture departure{{timer, [this]() { return runs; }, kj::heap<ModelSupervisor>(said),
-                           [this](kj::StringPtr line) { told.push_back(line.cStr()); }}};
+                           [this](kj::StringPtr line) { printed.push_back(line.cStr()); }}};
 
   // "done", or kind and message; after this time at the latest.
-  std::string outcome(kj::Promise<void> promise, kj::Duration patience = 0 * kj::SECONDS) {
+  std::string outcome(kj::Promise<void> promise, kj::Duration timeout = 0 * kj::SECONDS) {
     std::string result = "still waiting";
     auto waiting = promise
                        .then([&] { result = "done"; },
@@ -71,7 +71,7 @@ struct EtcdDepartureTest : testing::Test {
                              })
                        .eagerlyEvaluate(nullptr);
     scope.poll();
-    timer.advanceTo(timer.now() + patience);
+    timer.advanceTo(timer.now() + timeout);
     scope.poll();
     return result;
   }
@@ -117,7 +117,7 @@ TEST_F(EtcdDepartureTest, LeavesOrSaysWhyNot) {
   said.leaves = "etcdserver: no leader";
   EXPECT_EQ(leave(),
             "Unavailable: cannot leave etcd: etcdserver: no leader; repeat it, or use --anyway");
-  EXPECT_EQ(told.back(), "etcd: leaving the cluster") << "the caller tells why it has not";
+  EXPECT_EQ(printed.back(), "etcd: leaving the cluster") << "the caller tells why it has not";
   said.hangs = true;
   EXPECT_EQ(leave(),
             "DeadlineExceeded: cannot leave etcd: not done within 100 s; talosctl get etcdstatus "
@@ -157,7 +157,7 @@ TEST_F(EtcdDepartureTest, ForcedItTriesAndGoesOn) {
   said.leaves = "no member answers";
   EXPECT_EQ(leave(true), "done");
   EXPECT_EQ(said.asked, std::vector<std::string>{"forced rejoins"});
-  EXPECT_EQ(told.back(), "cannot leave etcd: no member answers");
+  EXPECT_EQ(printed.back(), "cannot leave etcd: no member answers");
   said.hangs = true;
   EXPECT_EQ(leave(true), "done");
 }

@@ -58,8 +58,8 @@ kj::Promise<void> EtcdDeparture::leave(rpc::DepartureKind going, bool force, Err
       force ? kj::Promise<void>(kj::READY_NOW) : require(going, kind, otherwise).ignoreResult();
   co_await checked;
   bool stays = going == rpc::DepartureKind::RESTARTS;
-  deps.tell(stays ? "etcd: waiting for this node's turn to restart"_kj
-                  : "etcd: leaving the cluster"_kj);
+  deps.print(stays ? "etcd: waiting for this node's turn to restart"_kj
+                   : "etcd: leaving the cluster"_kj);
   co_await withdraw(going, force).catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
     auto why = kj::str(stays ? "etcd cannot do without this node yet: " : "cannot leave etcd: ",
@@ -67,9 +67,9 @@ kj::Promise<void> EtcdDeparture::leave(rpc::DepartureKind going, bool force, Err
     auto found = kindOf(*e);
     if (found == ErrorKind::kFailedPrecondition) found = kind;  // an objection
     if (!force) fail(found, kj::str(why, "; repeat it, ", otherwise));
-    deps.tell(why);
+    deps.print(why);
   } else {
-    deps.tell(stays ? "etcd: this node may restart"_kj : "etcd: this node is in no cluster"_kj);
+    deps.print(stays ? "etcd: this node may restart"_kj : "etcd: this node is in no cluster"_kj);
   }
 }
 

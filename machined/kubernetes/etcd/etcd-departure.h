@@ -21,7 +21,7 @@ class EtcdDeparture {
     kj::Timer& timer;
     kj::Function<bool()> runsEtcd;  // by its config
     rpc::EtcdSupervisor::Client supervisor;
-    kj::Function<void(kj::StringPtr)> tell;  // the console
+    kj::Function<void(kj::StringPtr)> print;  // the console
   };
   explicit EtcdDeparture(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(EtcdDeparture);

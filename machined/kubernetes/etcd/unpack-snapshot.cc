@@ -10,7 +10,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kTool = "/usr/bin/etcdutl"_kj;
-constexpr auto kPatience = 10 * kj::MINUTES;  // of 8 GB, the most that etcd takes
+constexpr auto kTimeout = 10 * kj::MINUTES;  // of 8 GB, the most that etcd takes
 
 constexpr size_t kMostOutput = 16u << 10, kMostLine = 300;
 
@@ -92,7 +92,7 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
   auto child = kj::heap<ConfinedChild>(io, argv);
   kj::Vector<char> output;
   auto& stream = child->stream();
-  co_await within(io.provider->getTimer(), kPatience, readAll(stream, output),
+  co_await within(io.provider->getTimer(), kTimeout, readAll(stream, output),
                   kj::str("etcdutl has not unpacked ", snapshot, " within 10 minutes"));
   auto ended = co_await ConfinedChild::end(kj::mv(child));
   if (ended == "exited with status 0") co_return;

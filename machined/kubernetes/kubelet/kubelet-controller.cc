@@ -51,8 +51,8 @@ kj::Vector<kj::String> addressesOfNode(Store& store) {
   return own;
 }
 
-KubeletSurroundings surroundings(Store& store) {
-  KubeletSurroundings at;
+KubeletNodeContext nodeContext(Store& store) {
+  KubeletNodeContext at;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     at.hostname = kj::str(spec.getHostname());
     at.domainname = kj::str(spec.getDomainname());
@@ -96,16 +96,16 @@ kj::Promise<void> KubeletController::reconcile(Store& store) {
     KJ_IF_MAYBE (spec, store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
       for (auto address : spec->getNodeIPs()) before.add(kj::str(address));
     }
-    auto at = surroundings(store);
+    auto at = nodeContext(store);
     auto spec = specs.add(kKubeletId);
     auto waits = planKubeletSecrets(*config, secrets.add(kKubeletId));
     if (waits == nullptr) waits = planKubelet(*config, at, before, spec);
     KJ_IF_MAYBE (w, waits) {
-      if (w->what != told) log::info("the kubelet waits", {{"for", w->what}});
-      told = kj::mv(w->what);
+      if (w->what != lastLogged) log::info("the kubelet waits", {{"for", w->what}});
+      lastLogged = kj::mv(w->what);
       return kj::READY_NOW;
     }
-    told = kj::str();
+    lastLogged = kj::str();
     warnOfLabels(config->getMachine());
     warnOfRelease(*config);
     auto nodename = names.add(kNodenameId);

@@ -26,7 +26,7 @@ class KubeletController final : public Controller {
 
  private:
   ReadConfig readConfig;
-  kj::String told, refused, assumed;
+  kj::String lastLogged, refused, assumed;
 
   void warnOfLabels(config::Machine::Reader machine);
   void warnOfRelease(config::Config::Reader config);

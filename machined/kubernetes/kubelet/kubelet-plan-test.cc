@@ -18,7 +18,7 @@ struct Node {
   config::Config::Builder config = message.initRoot<config::Config>();
   rpc::KubeletSpecSpec::Builder spec = specs.initRoot<rpc::KubeletSpecSpec>();
   rpc::KubeletSecretsSpec::Builder secret = secrets.initRoot<rpc::KubeletSecretsSpec>();
-  KubeletSurroundings at;
+  KubeletNodeContext at;
 
   explicit Node(kj::StringPtr image = "ghcr.io/siderolabs/kubelet:v1.34.4") {
     auto machine = config.initMachine();
@@ -193,7 +193,7 @@ TEST(KubeletPlan, WhatKeepsPodsAwayAtFirst) {
 }
 
 // Catches: a release that is assumed in silence.
-TEST(KubeletPlan, AnImageOfAnUnknownReleaseIsTold) {
+TEST(KubeletPlan, ReportsAnImageOfAnUnknownRelease) {
   Node node;
   EXPECT_TRUE(assumedRelease(node.config) == nullptr);
   node.kubelet().setImage(

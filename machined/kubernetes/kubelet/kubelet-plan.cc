@@ -65,7 +65,7 @@ Wanted wantedSubnets(config::Kubelet::Reader kubelet) {
   return wanted;
 }
 
-kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletSurroundings& at,
+kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContext& at,
                           kj::ArrayPtr<const kj::String> before) {
   auto wanted = wantedSubnets(config.getMachine().getKubelet());
   auto pods = config::podSubnets(config.getCluster()),
@@ -227,8 +227,8 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
   set("config", kKubeletConfig);
   set("hostname-override", name);
   set("kubeconfig", kKubeletKubeconfig);
-  size_t told = has(version, KubeFact::kKubeletNodeAddresses) ? nodeIps.size() : 1;
-  set("node-ip", kj::strArray(nodeIps.slice(0, told), ","));
+  size_t count = has(version, KubeFact::kKubeletNodeAddresses) ? nodeIps.size() : 1;
+  set("node-ip", kj::strArray(nodeIps.slice(0, count), ","));
   auto ifHas = [&](KubeFact fact, kj::StringPtr key, kj::StringPtr value) {
     if (has(version, fact)) set(key, value);
   };
@@ -311,7 +311,7 @@ kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool quali
   return name;
 }
 
-kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletSurroundings& at,
+kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletNodeContext& at,
                                      kj::ArrayPtr<const kj::String> before) {
   auto own = candidates(config, at, before);
   kj::Vector<kj::String> chosen;
@@ -335,7 +335,7 @@ kj::Maybe<kj::String> assumedRelease(config::Config::Reader config) {
   return versionOf(image, config.getCluster().getKubernetesVersion()).warning;
 }
 
-kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletSurroundings& at,
+kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletNodeContext& at,
                                     kj::ArrayPtr<const kj::String> before,
                                     rpc::KubeletSpecSpec::Builder out) {
   auto kubelet = config.getMachine().getKubelet();

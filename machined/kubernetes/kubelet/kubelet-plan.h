@@ -23,7 +23,7 @@ constexpr kj::StringPtr kKubeletConfig = "/etc/kubernetes/kubelet.yaml"_kj,
                         kKubeletKubeconfig = "/etc/kubernetes/kubeconfig-kubelet"_kj;
 
 // What the controller has found.
-struct KubeletSurroundings {
+struct KubeletNodeContext {
   kj::String hostname, domainname;
   // Of the node, those that it is known by first; none of them is shared with other nodes.
   kj::Vector<kj::String> addresses;
@@ -46,14 +46,14 @@ kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool quali
 // One address, or one of each family where the subnets of the cluster have two, that of the first
 // subnet first. Those that the node is known by already stay as long as its links have them, with a
 // carrier or without.
-kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletSurroundings& at,
+kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletNodeContext& at,
                                      kj::ArrayPtr<const kj::String> before);
 
 // Of machine.nodeLabels of a worker, those that no kubelet may give itself: they are left out.
 kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine);
 
 // Fills the spec, or says what is missing. `before`: the addresses of the spec that is there.
-kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletSurroundings& at,
+kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletNodeContext& at,
                                     kj::ArrayPtr<const kj::String> before,
                                     rpc::KubeletSpecSpec::Builder out);
 

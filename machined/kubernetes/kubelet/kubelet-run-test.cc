@@ -66,7 +66,7 @@ struct KubeletService : public SupervisorTest {
     tree.directory("var/lib/kubelet/pki");
     tree.file("var/lib/kubelet/pki/kubelet-client-current.pem", pair.certificate);
   }
-  kj::Maybe<uint64_t> wish() {
+  kj::Maybe<uint64_t> joinRequest() {
     return store.tryGet<rpc::KubeletJoinSpec>(kKubeletId).map([this](auto found) {
       request = kj::str(found.getRequest());
       return found.getNumber();
@@ -147,7 +147,7 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
   EXPECT_EQ(1u, prepared) << "its image is not waited for first";
   EXPECT_FALSE(machine.runs("kubelet"));
   EXPECT_THAT(told, Contains("kubelet Preparing Waiting for kubed"));
-  auto number = KJ_ASSERT_NONNULL(wish());
+  auto number = KJ_ASSERT_NONNULL(joinRequest());
   auto signed_ = pki::signRequest(
       authority.certificate, authority.key, request,
       {.commonName = "system:node:w-1", .server = false, .notBefore = clock.now()});
@@ -160,7 +160,7 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
                              "lb:6443: connection refused"));
   kubedSays(number, "", signed_);
   EXPECT_TRUE(machine.runs("kubelet"));
-  EXPECT_TRUE(wish() == nullptr);
+  EXPECT_TRUE(joinRequest() == nullptr);
   EXPECT_TRUE(tryReadFile(tree.at("etc/kubernetes/kubeconfig-kubelet")) != nullptr);
 }
 
@@ -169,7 +169,7 @@ TEST_F(KubeletService, IsStartedWhenKubedDoesNotAnswer) {
   supervisor->start("kubelet");
   wants("one");
   EXPECT_FALSE(machine.runs("kubelet"));
-  advance(kJoinPatience);
+  advance(kJoinTimeout);
   EXPECT_TRUE(machine.runs("kubelet"));
 }
 
@@ -192,7 +192,7 @@ TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
       "test");
   advance(10 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("kubelet"));
-  EXPECT_TRUE(wish() == nullptr);
+  EXPECT_TRUE(joinRequest() == nullptr);
 }
 
 }  // namespace

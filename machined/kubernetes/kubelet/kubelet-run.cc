@@ -43,12 +43,12 @@ kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer() {
 }
 
 kj::Promise<KubeletRun::Wanted> KubeletRun::awaitWanted(kj::Function<void(kj::StringPtr)>& note) {
-  bool told = false;
+  bool noted = false;
   for (;;) {
     auto next = changed.next();
     KJ_IF_MAYBE (what, wanted()) co_return kj::mv(*what);
-    if (!told) note("Waiting for the name and the addresses of the node");
-    told = true;
+    if (!noted) note("Waiting for the name and the addresses of the node");
+    noted = true;
     co_await next;
   }
 }
@@ -93,7 +93,7 @@ kj::Promise<void> KubeletRun::keep(kj::String certificate) {
 }
 
 kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)> note) {
-  auto number = ++wishes;
+  auto number = ++joinRequests;
   KJ_IF_MAYBE (asked, request) {
     putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId, [&](auto spec) {
       spec.setNumber(number);
@@ -103,9 +103,9 @@ kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)>
     co_return;
   }
   KJ_DEFER(dropRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId));
-  auto until = timer.now() + kJoinPatience;
-  kj::String told;
-  for (bool heard = false;;) {
+  auto until = timer.now() + kJoinTimeout;
+  kj::String lastNote;
+  for (bool answered = false;;) {
     auto next = changed.next();
     auto line = kj::str("Waiting for kubed");
     KJ_IF_MAYBE (status, deps.store.tryGet<rpc::KubeletJoinStatusSpec>(kKubeletId)) {
@@ -113,17 +113,17 @@ kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)>
         if (status->getCertificate().size() > 0) {
           co_return co_await keep(kj::str(status->getCertificate()));
         }
-        heard = true;  // it goes on when it was restarted, too
+        answered = true;  // kubed continues also after a restart
         line = kj::str("Waiting for its certificate: ", status->getMessage());
       }
     }
-    if (!heard && timer.now() >= until) {
+    if (!answered && timer.now() >= until) {
       log::warn("the kubelet is started without a certificate: kubed does not answer");
       co_return;
     }
-    if (line != told) note(line);
-    told = kj::mv(line);
-    if (!heard) next = next.exclusiveJoin(timer.afterDelay(until - timer.now()));
+    if (line != lastNote) note(line);
+    lastNote = kj::mv(line);
+    if (!answered) next = next.exclusiveJoin(timer.afterDelay(until - timer.now()));
     co_await next;
   }
 }

@@ -25,7 +25,7 @@ namespace talos::machined {
 
 constexpr uint16_t kKubeletHealthPort = 10248;
 
-constexpr auto kJoinPatience = 1 * kj::MINUTES;
+constexpr auto kJoinTimeout = 1 * kj::MINUTES;
 
 class KubeletRun {
  public:
@@ -91,7 +91,7 @@ class KubeletRun {
   kj::Maybe<Wanted> prepared;
   kj::Maybe<KubeletRequest> request;  // of what is prepared; none: it has a certificate
   kj::String restarted;  // what was asked to end: a process, or a start with another digest
-  uint64_t wishes = 0;
+  uint64_t joinRequests = 0;
   kj::Promise<void> watching = nullptr;
 
   kj::Maybe<Wanted> wanted();

@@ -24,12 +24,12 @@ struct NodeDrainTest : public StoreTest {
   ~NodeDrainTest() noexcept override {}
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   kj::Maybe<kj::String> pair = kj::str(kPair);
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   NodeDrain drain{{timer, store,
                    [this]() -> kj::Promise<kj::Maybe<pki::Pem>> {
                      return pair.map([](kj::String& text) { return pki::Pem(kj::str(text)); });
                    },
-                   [this](kj::StringPtr line) { told.push_back(line.cStr()); }}};
+                   [this](kj::StringPtr line) { reported.push_back(line.cStr()); }}};
 
   void join() {
     putRecord<rpc::NodenameSpec>(
@@ -54,7 +54,7 @@ struct NodeDrainTest : public StoreTest {
   }
   void settle() { advance(timer, scope, 1 * kj::SECONDS); }
   // "drain 1 w-1"; empty: there is none.
-  std::string wish() {
+  std::string request() {
     KJ_IF_MAYBE (found, store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
       return kj::str(found->getAction(), " ", found->getNumber(), " ", found->getNodename()).cStr();
     }
@@ -98,24 +98,24 @@ TEST_F(NodeDrainTest, AnUpgradeWaitsForItsPods) {
   drain.follow();
   auto draining = drain.drain();
   settle();
-  EXPECT_EQ(wish(), "drain 1 w-1");
+  EXPECT_EQ(request(), "drain 1 w-1");
   EXPECT_TRUE(offersClient());
   constexpr kj::StringPtr kPods[] = {"a/x"_kj, "a/y"_kj};
   answer(1, "draining", "2 pods are to leave", kPods);
   EXPECT_FALSE(draining.poll(scope));
   answer(1, "done", "drained but for 1 pods", kj::arrayPtr(kPods, 1), "pod a/x: hangs");
   draining.wait(scope);
-  EXPECT_THAT(told, ElementsAre("drain: 2 pods are to leave; waiting for a/x, a/y",
-                                "drain: drained but for 1 pods; waiting for a/x",
-                                "warning: drain: pod a/x: hangs"));
+  EXPECT_THAT(reported, ElementsAre("drain: 2 pods are to leave; waiting for a/x, a/y",
+                                    "drain: drained but for 1 pods; waiting for a/x",
+                                    "warning: drain: pod a/x: hangs"));
   drain.uncordon();
   settle();
-  EXPECT_EQ(wish(), "") << "not before the kubelet is healthy";
+  EXPECT_EQ(request(), "") << "not before the kubelet is healthy";
   kubelet(true);
-  EXPECT_EQ(wish(), "uncordon 2 w-1");
+  EXPECT_EQ(request(), "uncordon 2 w-1");
   answer(2, "done", "uncordoned");
   settle();
-  EXPECT_EQ(wish(), "");
+  EXPECT_EQ(request(), "");
   EXPECT_FALSE(offersClient());
 }
 
@@ -126,12 +126,12 @@ TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
   answer(6, "done", "uncordoned");
   auto draining = drain.drain();
   settle();
-  EXPECT_EQ(wish(), "drain 7 w-1");
+  EXPECT_EQ(request(), "drain 7 w-1");
   EXPECT_FALSE(draining.poll(scope));
   advance(timer, scope, 30 * kj::SECONDS);
   draining.wait(scope);
-  EXPECT_THAT(told, ElementsAre("warning: the node is not drained: kubed does not answer"));
-  told.clear();
+  EXPECT_THAT(reported, ElementsAre("warning: the node is not drained: kubed does not answer"));
+  reported.clear();
 
   auto again = drain.drain();
   settle();
@@ -140,7 +140,7 @@ TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
   EXPECT_FALSE(again.poll(scope));
   advance(timer, scope, 1 * kj::MINUTES);
   again.wait(scope);
-  EXPECT_THAT(told,
+  EXPECT_THAT(reported,
               Contains("warning: the node is not drained after 6 minutes; it goes all the same"));
 }
 
@@ -151,8 +151,8 @@ TEST_F(NodeDrainTest, WhatWasLeftIsPutBack) {
   join();
   pair = nullptr;
   drain.drain().wait(scope);
-  EXPECT_EQ(wish(), "");
-  EXPECT_THAT(told, IsEmpty());
+  EXPECT_EQ(request(), "");
+  EXPECT_THAT(reported, IsEmpty());
 
   putRecord<rpc::NodeDrainSpec>(store, kNodeDrainId, [](auto spec) {
     spec.setAction("drain");
@@ -162,10 +162,10 @@ TEST_F(NodeDrainTest, WhatWasLeftIsPutBack) {
   kubelet(true);
   drain.follow();
   settle();
-  EXPECT_EQ(wish(), "") << "there is no certificate";
+  EXPECT_EQ(request(), "") << "there is no certificate";
   pair = kj::str(kPair);
   advance(timer, scope, 10 * kj::SECONDS);
-  EXPECT_EQ(wish(), "uncordon 4 w-1");
+  EXPECT_EQ(request(), "uncordon 4 w-1");
   auto version = KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version();
   pair = kj::str("-----BEGIN CERTIFICATE-----\nQw==\n-----END CERTIFICATE-----\n", kPair);
   advance(timer, scope, 10 * kj::SECONDS);
@@ -186,7 +186,7 @@ TEST_F(NodeDrainTest, AWorkersKubedHasTheCertificateAllTheTime) {
   EXPECT_FALSE(offersClient()) << "the kubelet is not healthy";
   kubelet(true);
   answer(1, "done", "uncordoned");
-  EXPECT_EQ(wish(), "");
+  EXPECT_EQ(request(), "");
   EXPECT_TRUE(offersClient());
   auto version = KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version();
   pair = kj::str("-----BEGIN CERTIFICATE-----\nQw==\n-----END CERTIFICATE-----\n", kPair);

@@ -14,7 +14,7 @@ constexpr kj::StringPtr kNodeSpecId = "node"_kj;
 constexpr kj::StringPtr kDrain = "drain"_kj, kUncordon = "uncordon"_kj;
 constexpr kj::StringPtr kDone = "done"_kj, kFailed = "failed"_kj;
 // kubed's own limits are 30 s and 5 minutes (kubed/nodes/node-drainer.h).
-constexpr auto kDrainEnd = 6 * kj::MINUTES, kAnswerPatience = 30 * kj::SECONDS,
+constexpr auto kDrainEnd = 6 * kj::MINUTES, kAnswerTimeout = 30 * kj::SECONDS,
                kPairLook = 10 * kj::SECONDS,
                kPairRenewal = 10 * kj::MINUTES;  // the old one is valid for long when it is renewed
 constexpr size_t kMostNamed = 5;                 // pods in a line
@@ -60,7 +60,7 @@ kj::Maybe<pki::Pem> kubeconfigOfKubelet(kj::StringPtr server, kj::StringPtr auth
 }
 
 void NodeDrain::follow() {
-  wishes = deps.store.onChange<rpc::NodeDrainSpec>([this] { changed.raise(); });
+  requests = deps.store.onChange<rpc::NodeDrainSpec>([this] { changed.raise(); });
   statuses = deps.store.onChange<rpc::NodeDrainStatusSpec>([this] { changed.raise(); });
   services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
   nodes = deps.store.onChange<rpc::NodeSpecSpec>([this] { changed.raise(); });
@@ -79,7 +79,7 @@ kj::Promise<bool> NodeDrain::offerClient() {
   kj::Maybe<pki::Pem> pair;
   co_await deps.readPair().then([&](kj::Maybe<pki::Pem> found) { pair = kj::mv(found); },
                                 [this](kj::Exception&& e) {
-                                  deps.tell(
+                                  deps.report(
                                       kj::str("warning: cannot read the certificate of the "
                                               "kubelet: ",
                                               messageOf(e)));
@@ -111,11 +111,11 @@ kj::Promise<void> NodeDrain::keepWish() {
   for (;;) {
     auto next = changed.wait();
     settle();
-    bool wished = deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId) != nullptr;
-    bool waits = wished || (uncordons && kubeletIsUp(deps.store));
+    bool requested = deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId) != nullptr;
+    bool waits = requested || (uncordons && kubeletIsUp(deps.store));
     if (waits || keepsNode()) {
       bool offered = co_await offerClient();
-      if (offered && uncordons && kubeletIsUp(deps.store)) wish(kUncordon);
+      if (offered && uncordons && kubeletIsUp(deps.store)) request(kUncordon);
       auto pause = waits || !offered ? kPairLook : kPairRenewal;
       next = next.exclusiveJoin(deps.timer.afterDelay(pause));
     } else {
@@ -127,9 +127,9 @@ kj::Promise<void> NodeDrain::keepWish() {
 
 // One that is uncordoned needs no wish any more.
 void NodeDrain::settle() {
-  KJ_IF_MAYBE (wished, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
+  KJ_IF_MAYBE (requested, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
     KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
-      if (wished->getAction() == kUncordon && status->getNumber() == wished->getNumber() &&
+      if (requested->getAction() == kUncordon && status->getNumber() == requested->getNumber() &&
           status->getState() == kDone) {
         dropRecord<rpc::NodeDrainSpec>(deps.store, kNodeDrainId);
       }
@@ -137,11 +137,11 @@ void NodeDrain::settle() {
   }
 }
 
-uint64_t NodeDrain::wish(kj::StringPtr action) {
+uint64_t NodeDrain::request(kj::StringPtr action) {
   uncordons = false;
   uint64_t last = 0;
-  KJ_IF_MAYBE (wished, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
-    last = wished->getNumber();
+  KJ_IF_MAYBE (requested, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
+    last = requested->getNumber();
   }
   KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
     last = kj::max(last, status->getNumber());
@@ -163,18 +163,18 @@ void NodeDrain::uncordon() {
 
 kj::Promise<void> NodeDrain::drain() {
   if (nodename() == nullptr || !co_await offerClient()) co_return;
-  told = kj::str();
-  auto number = wish(kDrain);
+  lastReported = kj::str();
+  auto number = request(kDrain);
   auto begun = deps.timer.now();
   for (;;) {
     auto change = changed.next();
     bool answered = false;
     if (tellProgress(number, answered)) co_return;
-    auto left = begun + (answered ? kDrainEnd : kAnswerPatience) - deps.timer.now();
+    auto left = begun + (answered ? kDrainEnd : kAnswerTimeout) - deps.timer.now();
     if (left <= 0 * kj::SECONDS) {
-      deps.tell(answered ? kj::str("warning: the node is not drained after ",
-                                   kDrainEnd / kj::MINUTES, " minutes; it goes all the same")
-                         : kj::str("warning: the node is not drained: kubed does not answer"));
+      deps.report(answered ? kj::str("warning: the node is not drained after ",
+                                     kDrainEnd / kj::MINUTES, " minutes; it goes all the same")
+                           : kj::str("warning: the node is not drained: kubed does not answer"));
       co_return;
     }
     co_await change.exclusiveJoin(deps.timer.afterDelay(left));
@@ -196,11 +196,11 @@ bool NodeDrain::tellProgress(uint64_t number, bool& answered) {
     auto line = kj::str(
         state == kFailed ? "warning: the node is not drained: " : "drain: ", status->getMessage(),
         named.empty() ? "" : "; waiting for ", kj::strArray(named, ", "), rest);
-    if (line != told) deps.tell(line);
-    told = kj::mv(line);
+    if (line != lastReported) deps.report(line);
+    lastReported = kj::mv(line);
     bool over = state == kDone || state == kFailed;
     for (auto warning : status->getWarnings()) {
-      if (over) deps.tell(kj::str("warning: drain: ", warning));
+      if (over) deps.report(kj::str("warning: drain: ", warning));
     }
     return over;
   }

@@ -36,7 +36,7 @@ class NodeDrain {
     Store& store;
     // Of kKubeletClientPair; none: there is no such file. Off the loop.
     kj::Function<kj::Promise<kj::Maybe<pki::Pem>>()> readPair;
-    kj::Function<void(kj::StringPtr line)> tell;  // the console, and the event log
+    kj::Function<void(kj::StringPtr line)> report;  // the console, and the event log
   };
   explicit NodeDrain(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeDrain);
@@ -53,14 +53,14 @@ class NodeDrain {
  private:
   Dependencies deps;
   Signal changed;
-  kj::Own<void> wishes, statuses, services, nodes;
+  kj::Own<void> requests, statuses, services, nodes;
   bool uncordons = false;  // it is to be wished when the kubelet is healthy
-  kj::String told;
+  kj::String lastReported;
   kj::Promise<void> following = nullptr;
 
   kj::Promise<void> keepWish();
   kj::Promise<bool> offerClient();
-  uint64_t wish(kj::StringPtr action);  // its number
+  uint64_t request(kj::StringPtr action);  // its number
   void settle();
   bool keepsNode();
   bool tellProgress(uint64_t number, bool& answered);

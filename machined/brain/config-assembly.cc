@@ -1,0 +1,77 @@
+#include "machined/brain/config-assembly.h"
+
+#include "machined/brain/life-assembly.h"
+
+namespace talos::machined {
+
+NodeConfigSources::Dependencies ConfigAssembly::sourcesDependencies() {
+  return {.arguments = core.arguments,
+          .platform = core.platform,
+          .userData = userDataOf(core.process1),
+          .uuid = smbiosUuid,
+          .volumes = disks.volumes,
+          .uv = core.uv,
+          .network = core.io.provider->getNetwork(),
+          .timer = core.timer,
+          .clock = core.clock,
+          .random = KJ_BIND_METHOD(core, chance),
+          .say = core.printWithAlarms("retrying "),  // also for a quiet console: the boot waits
+          .resolve = [this](kj::StringPtr host) { return core.foreign.resolve(host); },
+          .foreign = core.foreign};
+}
+
+VolumeKeys::Dependencies ConfigAssembly::keysDependencies() {
+  return {.store = core.store,
+          .reader = core.configReader,
+          .partitions = disks.partitions,
+          .mounted =
+              [this](kj::StringPtr label) {
+                return label == kStateName ? disks.state.mounted() : disks.ephemeral.mounted();
+              },
+          .container = core.container};
+}
+
+ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
+  return {.mode = configMode(core.mode),
+          .process1 = core.process1,
+          .store = core.store,
+          .reader = core.configReader,
+          .sources = sources,
+          .disk = stateDisk,
+          .foreign = core.foreign,
+          .timer = core.timer,
+          .host = *this,
+          .keys = volumeKeys};
+}
+
+ControllerParts ConfigAssembly::partsOfControllers() {
+  return {
+      .arguments = core.arguments,
+      .uv = core.uv,
+      .timer = core.timer,
+      .clock = core.clock,
+      .config = core.configReader,
+      .sysctls = disks.sysctls,
+      .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
+      .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody)};
+}
+
+kj::String ConfigAssembly::sequence() const {
+  return life.life.sequenceOrNext();
+}
+bool ConfigAssembly::bootFailed() const {
+  return life.life.hasFailed();
+}
+kj::Promise<void> ConfigAssembly::intendReboot() {
+  return life.life.intendReboot();
+}
+void ConfigAssembly::reboot() {
+  life.life.rebootSoon();
+}
+
+void ConfigAssembly::trialChanged(kj::StringPtr what) {
+  core.announcements.trial(what, manager.revertsIn());
+  core.publishStatus();
+}
+
+}  // namespace talos::machined

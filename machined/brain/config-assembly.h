@@ -1,0 +1,59 @@
+// Assembly of the machine config: its sources, its copy on disk, the config manager, maintenance
+// mode, and the controllers that need nothing but the config.
+#pragma once
+
+#include "machined/boot/maintenance-mode.h"
+#include "machined/brain/disk-assembly.h"
+#include "machined/brain/services-assembly.h"
+#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/debug-console.h"
+#include "machined/config/maintenance-notice.h"
+#include "machined/config/node-sources.h"
+
+namespace talos::machined {
+
+class LifeAssembly;
+
+class ConfigAssembly final : private ConfigHost {
+ public:
+  ConfigAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
+                 LifeAssembly& life)
+      : core(core), services(services), disks(disks), life(life) {}
+  KJ_DISALLOW_COPY_AND_MOVE(ConfigAssembly);
+
+  void addControllers() { addTo(core.controllers, controllerParts); }
+
+ private:
+  BrainCore& core;
+  ServicesAssembly& services;
+  DiskAssembly& disks;
+  LifeAssembly& life;
+  NodeConfigSources sources{sourcesDependencies()};
+  StateDisk stateDisk{core.uv, core.container ? StateOn::kLauncher : StateOn::kDisk, kStateConfig,
+                      KJ_BIND_METHOD(disks.state, lockedProblem)};
+
+ public:
+  VolumeKeys volumeKeys{keysDependencies()};
+  ConfigManager manager{managerDependencies()};
+  MaintenanceMode maintenance{manager, core.status, services.supervisor, core.controllers};
+  DebugConsole debugConsole{core.store, core.configReader, core.logs, core.console};
+  ControllerParts controllerParts{partsOfControllers()};
+
+ private:
+  MaintenanceNotice notice{core.store, KJ_BIND_METHOD(manager, inMaintenance), core.printAlarms()};
+
+  NodeConfigSources::Dependencies sourcesDependencies();
+  VolumeKeys::Dependencies keysDependencies();
+  ConfigManager::Dependencies managerDependencies();
+  ControllerParts partsOfControllers();
+
+  void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
+  kj::String sequence() const override;
+  bool bootFailed() const override;
+  kj::Promise<void> intendReboot() override;
+  void reboot() override;
+  void maintenanceChanged() override { maintenance.changed(); }
+  void trialChanged(kj::StringPtr what) override;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,79 @@
+#include "machined/brain/disk-assembly.h"
+
+#include "common/base/version.h"
+#include "machined/disk/volumes/disk-controllers.h"
+
+namespace talos::machined {
+
+SystemPartitions::Dependencies DiskAssembly::partitionsDependencies() {
+  return {.luks = luks,
+          .stateKeys = stateKeys,
+          .installer = installer,
+          .marks = marks,
+          .mappings = []() { return readMappings(); },
+          .uuid = systemUuid,
+          .say = core.printWithAlarms("warning: "),
+          .reports = volumeReports,
+          .backups = KJ_BIND_METHOD(*this, headerBackups)};
+}
+
+BootRecorder::Dependencies DiskAssembly::recorderDependencies() {
+  return {.uv = core.uv,
+          .timer = core.timer,
+          .clock = core.clock,
+          .logs = core.logs,
+          .events = core.events,
+          .store = core.store,
+          .bootId = thisBootId(),
+          .version = kj::str(buildVersion().tag),
+          .say = core.printWithAlarms("warning: "),
+          .folder = kBootsFolder,
+          .pstore = core.container ? ""_kj : kPstoreFolder};
+}
+
+kj::Own<Reset> DiskAssembly::makeReset() {
+  if (core.container) return resetOfFolders(core.process1, core.uv, core.printAlarms());
+  return resetOfDisk(core.process1, core.uv, reads, meta, installer, core.printAlarms());
+}
+
+// On STATE, while that is encrypted itself.
+kj::Maybe<kj::String> DiskAssembly::headerBackups() {
+  KJ_IF_MAYBE (node, state.mounted()) {
+    if (partitionOfMapping(*node) != nullptr) return kj::str(kStatePath, "/luks");
+  }
+  return nullptr;
+}
+
+// None during a shutdown, which unmounts them, and an installation, which mounts STATE for a
+// moment.
+kj::Vector<kj::String> DiskAssembly::mountsToWatch() {
+  kj::Vector<kj::String> targets;
+  auto running = sequence();
+  for (auto name : {kInstall, kReboot, kShutdown, kReset}) {
+    if (running == name) return targets;
+  }
+  targets.add(kj::str(kStatePath));
+  targets.add(kj::str(kVarPath));
+  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
+    for (auto disk : machine->getDisks()) {
+      for (auto p : disk.getPartitions()) targets.add(kj::str(p.getMountpoint()));
+    }
+  }
+  return targets;
+}
+
+void DiskAssembly::fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh) {
+  for (auto problem : fresh) core.console.say(kj::str("problem: ", problem), Tone::kAlarm);
+  kj::Vector<kj::String> problems;
+  for (auto& problem : fileSystems.problems()) problems.add(kj::str(problem));
+  if (problems.empty()) core.console.say("all file systems work again");
+  core.status.setFailing(kj::mv(problems));
+}
+
+void DiskAssembly::addControllers() {
+  if (core.container) return;
+  core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
+  core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,80 @@
+// Assembly of the disks: META, the volumes STATE and EPHEMERAL, user disks, resets, the records of
+// boots, and the mounts and kernel settings of the system.
+#pragma once
+
+#include "machined/brain/brain-core.h"
+#include "machined/config/volume-keys.h"
+#include "machined/disk/volumes/file-system-health.h"
+#include "machined/disk/volumes/installer-client.h"
+#include "machined/disk/volumes/node-reset.h"
+#include "machined/disk/volumes/user-disks.h"
+#include "machined/logs/history/boot-log-recorder.h"
+#include "machined/process1/read-pool.h"
+#include "machined/system/sysctls.h"
+#include "machined/system/system-mounts.h"
+
+namespace talos::machined {
+
+class DiskAssembly {
+ public:
+  // `sequence`: the name of the running one.
+  DiskAssembly(BrainCore& core, kj::Function<kj::String()> sequence)
+      : core(core), sequence(kj::mv(sequence)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(DiskAssembly);
+
+  // Until dropped; publishes file systems that fail.
+  kj::Promise<void> watch() { return fileSystems.watch(); }
+  void addControllers();
+
+ private:
+  BrainCore& core;
+  kj::Function<kj::String()> sequence;
+
+ public:
+  RealVolumes volumes{core.uv, core.io.unixEventPort, core.timer, core.foreign, core.printInfo()};
+  RealInstaller installer{core.io, core.printAlarms()};
+  ReadPool reads{core.io.unixEventPort, core.timer, {}, [this](kj::StringPtr line) {
+                   core.console.say(kj::str("warning: ", line), Tone::kAlarm);
+                 }};
+  MetaPartition meta{core.timer};
+
+ private:
+  RealLuks luks{core.io, core.uv};
+  StateKeysInMeta stateKeys{meta, reads};
+  MetaFormatMarks marks{reads, meta};
+  StoredVolumeReports volumeReports{core.store};
+
+ public:
+  SystemPartitions partitions{partitionsDependencies()};
+  StateVolume state{core.uv,
+                    core.timer,
+                    volumes,
+                    partitions,
+                    core.container ? StateOn::kLauncher : StateOn::kDisk,
+                    core.printWithAlarms("warning: ")};
+  EphemeralVolume ephemeral{core.uv,   core.timer, volumes,
+                            installer, partitions, core.printWithAlarms("warning: ")};
+  kj::Own<Reset> reset = makeReset();
+  UserDisks userDisks{core.uv, core.timer, volumes, installer, core.printWithAlarms("warning: ")};
+  BootRecorder recorder{recorderDependencies()};
+  KernelMounts mounts;
+  UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
+                      core.container ? SysctlScope::kNetwork : SysctlScope::kAll};
+
+ private:
+  // A file system whose disk hangs blocks a thread of this pool, and none of the API's clients.
+  ReadPool healthReads{
+      core.io.unixEventPort, core.timer, {.threads = 16, .mostThreads = 32}, core.printInfo()};
+  FileSystemWatch fileSystems{fileSystemsOfDisks(core.timer, healthReads,
+                                                 KJ_BIND_METHOD(*this, mountsToWatch),
+                                                 KJ_BIND_METHOD(*this, fileSystemsChanged))};
+
+  SystemPartitions::Dependencies partitionsDependencies();
+  BootRecorder::Dependencies recorderDependencies();
+  kj::Own<Reset> makeReset();
+  kj::Maybe<kj::String> headerBackups();
+  kj::Vector<kj::String> mountsToWatch();
+  void fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh);
+};
+
+}  // namespace talos::machined

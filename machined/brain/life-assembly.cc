@@ -1,0 +1,63 @@
+#include "machined/brain/life-assembly.h"
+
+#include "common/memory/process-memory.h"
+#include "machined/config/controllers/service-controller.h"
+#include "machined/config/network/hostname-controller.h"
+#include "machined/config/network/network-events.h"
+
+namespace talos::machined {
+
+kj::Promise<void> LifeAssembly::upgrade() {
+  return sequencer.run(sequence(kUpgrade), Start::kPlain);
+}
+
+void LifeAssembly::keepApi() {
+  core.renewApiCertificate();
+  startApi(services.supervisor);
+}
+
+void LifeAssembly::settled() {
+  releaseStartMemory();
+  background.add(releaseStartMemoryLater(core.timer));
+}
+
+// The requester is known when apid has answered it and sent its record to the audit log.
+kj::Promise<void> LifeAssembly::recordReason(kj::StringPtr reason) {
+  return disks.recorder.reason(kj::str(reason, requester()));
+}
+
+void LifeAssembly::bootFailed(kj::StringPtr reasons) {
+  background.add(upgrades.upgrader.bootFailed(kj::str(reasons)));
+}
+
+void LifeAssembly::addControllers() {
+  auto serviceController =
+      kj::heap<ServiceController>(core.events, KJ_BIND_METHOD(services.supervisor, isUp));
+  auto isStopping = KJ_BIND_METHOD(*serviceController, isStopping);
+  core.controllers.add(kj::mv(serviceController));
+  core.controllers.add(kj::heap<HostnameController>(applyHostname));
+  core.controllers.add(repairController());
+  core.controllers.add(
+      kj::heap<MachineStatusController>(KJ_BIND_METHOD(*this, machineState), kj::mv(isStopping)));
+}
+
+kj::Own<Controller> LifeAssembly::repairController() {
+  return kj::heap<NetworkEventController>(
+      reportedRepairs.take([](rpc::HeldCount::Reader in) { return in.getNumber(); }).orDefault(0),
+      [this](uint64_t number) {
+        return reportedRepairs.hold([&](rpc::HeldCount::Builder out) { out.setNumber(number); });
+      },
+      KJ_BIND_METHOD(core.announcements, networkRepaired));
+}
+
+MachineStatusController::State LifeAssembly::machineState() {
+  MachineStatusController::State state;
+  state.stage = kj::str(nameOf(core.status.stage()));
+  for (auto& problem : core.status.problems()) state.problems.add(kj::str(problem));
+  for (auto& problem : core.status.failing()) state.problems.add(kj::str(problem));
+  state.revertsAt = configs.manager.revertsIn().map(
+      [this](kj::Duration left) { return core.clock.now() + left; });
+  return state;
+}
+
+}  // namespace talos::machined

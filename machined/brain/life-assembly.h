@@ -1,0 +1,75 @@
+// Assembly of the machine's life: its sequences with their tasks, and the controllers that report
+// the state of the machine.
+#pragma once
+
+#include "machined/boot/machine-life.h"
+#include "machined/brain/upgrade-assembly.h"
+#include "machined/config/controllers/machine-status-controller.h"
+#include "machined/process1/value-in-memory-file.h"
+#include "rpc/held.capnp.h"
+
+namespace talos::machined {
+
+class LifeAssembly final : private MachineLifeHost {
+ public:
+  // `requester`: " by admin (10.5.0.1)", who has just asked for a shutdown; or empty.
+  LifeAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
+               ConfigAssembly& configs, UpgradeAssembly& upgrades, kj::TaskSet& background,
+               kj::Function<kj::String()> requester)
+      : core(core),
+        services(services),
+        disks(disks),
+        configs(configs),
+        upgrades(upgrades),
+        background(background),
+        requester(kj::mv(requester)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(LifeAssembly);
+
+  void addControllers();
+  kj::Promise<void> upgrade();  // the sequence
+
+ private:
+  BrainCore& core;
+  ServicesAssembly& services;
+  DiskAssembly& disks;
+  ConfigAssembly& configs;
+  UpgradeAssembly& upgrades;
+  kj::TaskSet& background;
+  kj::Function<kj::String()> requester;
+  TaskParts parts{core.arguments,       core.uv,
+                  core.timer,           core.process1,
+                  core.events,          core.console,
+                  core.store,           core.configReader,
+                  core.controllers,     services.supervisor,
+                  services.kernelClock, disks.mounts,
+                  disks.sysctls,        disks.state,
+                  disks.recorder,       configs.manager,
+                  services.containerd,  disks.installer,
+                  disks.ephemeral,      *disks.reset,
+                  disks.userDisks,      upgrades.upgrader,
+                  upgrades.installImage};
+  Held<rpc::HeldCount> reportedRepairs{core.process1, "events/network"};
+
+ public:
+  Sequencer sequencer{core.announcements, core.timer, kj::systemPreciseMonotonicClock()};
+  MachineLife life{{.process1 = core.process1,
+                    .timer = core.timer,
+                    .sequencer = sequencer,
+                    .status = core.status,
+                    .host = *this}};
+
+ private:
+  Sequence sequence(kj::StringPtr name) override { return makeSequence(name, core.mode, parts); }
+  void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
+  void keepApi() override;
+  void settled() override;
+  kj::Promise<void> recordReason(kj::StringPtr reason) override;
+  bool mustInstall() override { return core.mode == Mode::kMetal && !disks.state.isMounted(); }
+  bool mustReset() override { return disks.reset->promised() != nullptr; }
+  void bootFailed(kj::StringPtr reasons) override;
+
+  kj::Own<Controller> repairController();
+  MachineStatusController::State machineState();
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,38 @@
+// Assembly of the sockets: the machine's own API, and the daemons with their listening sockets.
+#pragma once
+
+#include "machined/brain/daemon-loader.h"
+#include "machined/brain/held-sockets.h"
+#include "machined/brain/node-serving.h"
+
+namespace talos::machined {
+
+class ServingAssembly {
+ public:
+  ServingAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
+                  ConfigAssembly& configs, KubernetesAssembly& kubernetes,
+                  UpgradeAssembly& upgrades, LifeAssembly& life)
+      : core(core),
+        node(core, services, disks, configs, kubernetes, upgrades, life),
+        daemons(machined::daemons(), {.supervisor = services.supervisor,
+                                      .daemon = {.lowLevel = *core.io.lowLevelProvider,
+                                                 .store = core.store,
+                                                 .networkd = node.networkd(),
+                                                 .etcdSupervisor = kubernetes.etcdSupervisor(),
+                                                 .containerd = services.containerd,
+                                                 .etcd = kubernetes.etcd,
+                                                 .kubelet = kubernetes.kubelet},
+                                      .open = [this](const Daemon& daemon) {
+                                        return openDaemonSocket(this->core.process1, daemon);
+                                      }}) {}
+  KJ_DISALLOW_COPY_AND_MOVE(ServingAssembly);
+
+ private:
+  BrainCore& core;
+
+ public:
+  NodeServing node;
+  DaemonLoader daemons;
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,247 @@
+#include "machined/brain/upgrade-assembly.h"
+
+#include <kj/debug.h>
+#include <time.h>
+
+#include "common/base/file.h"
+#include "common/base/remove-file.h"
+#include "common/base/version.h"
+#include "common/config/config-generate.h"
+#include "machined/boot/tasks/boot-arguments.h"
+#include "machined/boot/tasks/network-complete.h"
+#include "machined/brain/life-assembly.h"
+#include "machined/disk/devices/meta-values.h"
+#include "machined/upgrade/image-signatures.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
+constexpr size_t kMostRecord = 64u << 10;
+constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure);
+constexpr auto kNetworkTimeout = 1 * kj::SECONDS;
+
+// etcd objects to a reboot while another member reboots, or while it is unhealthy: both may pass.
+constexpr auto kMayPass = ErrorKind::kUnavailable;
+constexpr kj::StringPtr kAnyway = "or use --force"_kj;
+
+rpc::DepartureKind goingOf(bool preserve) {
+  return preserve ? rpc::DepartureKind::RESTARTS : rpc::DepartureKind::REJOINS;
+}
+
+// The rest of the seconds that talos.trial gives the system from its start on.
+kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments) {
+  KJ_IF_MAYBE (text, arguments.first(kTrialArgument)) {
+    KJ_IF_MAYBE (seconds, text->tryParseAs<unsigned>()) {
+      struct timespec now;
+      KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
+      return kj::max(int64_t{*seconds} - now.tv_sec, 0) * kj::SECONDS;
+    }
+  }
+  return nullptr;
+}
+
+// runtime.InstallImageController: wakes the upgrade to machine.install.image.
+class InstallImageController final : public Controller {
+ public:
+  explicit InstallImageController(InstallImage& image) : image(image) {}
+
+  kj::StringPtr name() const override { return "runtime.InstallImageController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
+                   input<rpc::UpgradeStatusSpec>("node"));
+  }
+  kj::Array<kj::StringPtr> outputs() const override { return nullptr; }
+  kj::Promise<void> reconcile(Store&) override {
+    image.changed();
+    return kj::READY_NOW;
+  }
+
+ private:
+  InstallImage& image;
+};
+
+}  // namespace
+
+RealImageArchives::Dependencies UpgradeAssembly::archivesDependencies() {
+  return {.uv = core.uv,
+          .timer = core.timer,
+          .clock = core.clock,
+          .network = core.io.provider->getNetwork(),
+          .resolve = [this](kj::StringPtr host) { return core.foreign.resolve(host); },
+          .authorities =
+              [this]() {
+                return core.uv.blocking([]() {
+                  KJ_IF_MAYBE (pem, tryReadFile(kAuthoritiesBundle)) return kj::mv(*pem);
+                  fail(ErrorKind::kFailedPrecondition,
+                       kj::str("https needs trusted CAs: there is no ", kAuthoritiesBundle));
+                });
+              },
+          .foreign = core.foreign};
+}
+
+Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
+  return {.timer = core.timer,
+          .clock = core.clock,
+          .process1 = core.process1,
+          .store = core.store,
+          .containerd = services.containerd,
+          .installer = disks.installer,
+          .archives = archives,
+          .container = core.container,
+          .running = install::slotNamed(core.arguments.first("talos.slot").orDefault("")),
+          .version = kj::str(buildVersion().tag),
+          .trialLeft = trialLeft(core.arguments),
+          .node = *this,
+          .records = *this,
+          .clusters = *this};
+}
+
+InstallImage::Dependencies UpgradeAssembly::installImageDependencies() {
+  return {.timer = core.timer,
+          .upgrader = upgrader,
+          .own = kj::str(config::kInstallerImage, ":", buildVersion().tag),
+          .chance = KJ_BIND_METHOD(core, chance),
+          .node = *this};
+}
+
+void UpgradeAssembly::addControllers() {
+  if (!core.container) core.controllers.add(kj::heap<InstallImageController>(installImage));
+}
+
+// --- the node
+
+kj::String UpgradeAssembly::kernelArguments() {
+  return bootArgumentsOf(core.arguments, core.configReader.machine(core.store).getInstall());
+}
+
+kj::String UpgradeAssembly::imageKey() {
+  return kj::str(core.configReader.machine(core.store).getInstall().getImageKey());
+}
+
+kj::Promise<void> UpgradeAssembly::requireSignature(kj::String pinned, kj::String key) {
+  return machined::requireSignature(services.containerd, core.foreign, kj::mv(pinned), kj::mv(key));
+}
+
+kj::Promise<kj::Vector<BlockDevice>> UpgradeAssembly::blockDevices() {
+  return core.uv.blocking([]() { return readBlockDevices(); });
+}
+
+bool UpgradeAssembly::isBooted() {
+  return core.status.stage() == MachineStatus::Stage::RUNNING;
+}
+
+kj::Promise<void> UpgradeAssembly::runSequence() {
+  return life.upgrade();
+}
+
+kj::Promise<void> UpgradeAssembly::reboot(kj::StringPtr reason) {
+  return life.life.acceptRebootFor(reason);
+}
+
+void UpgradeAssembly::announce(kj::StringPtr line) {
+  core.announcements.upgrade(line);
+}
+
+// --- records on STATE and in META
+
+kj::Promise<kj::Maybe<UpgradeRecord>> UpgradeAssembly::load() {
+  return core.uv.blocking([]() -> kj::Maybe<UpgradeRecord> {
+    KJ_IF_MAYBE (text, tryReadFile(kUpgradeFile, kMostRecord)) return decodeRecord(*text);
+    return nullptr;
+  });
+}
+
+kj::Promise<void> UpgradeAssembly::save(const UpgradeRecord& record) {
+  return core.uv.blocking(
+      [bytes = encodeRecord(record)]() { writeFileAtomically(kUpgradeFile, bytes, 0600); });
+}
+
+kj::Promise<void> UpgradeAssembly::writeTrialFailure(kj::StringPtr reason) {
+  return disks.meta.write(disks.reads.of(0), kTrialFailure, kj::heapArray(reason.asBytes()));
+}
+
+kj::Promise<void> UpgradeAssembly::clearTrialFailure() {
+  return disks.meta.remove(disks.reads.of(0), kTrialFailure);
+}
+
+kj::Maybe<kj::String> UpgradeAssembly::configuredImage() {
+  return core.configReader.tryMachine(core.store).map([](config::Machine::Reader machine) {
+    return kj::str(machine.getInstall().getImage());
+  });
+}
+
+kj::Promise<kj::Maybe<PendingImage>> UpgradeAssembly::loadPendingImage() {
+  return core.uv.blocking([]() -> kj::Maybe<PendingImage> {
+    KJ_IF_MAYBE (text, tryReadFile(kPendingImageFile, kMostRecord)) {
+      return decodePendingImage(*text);
+    }
+    return nullptr;
+  });
+}
+
+kj::Promise<void> UpgradeAssembly::savePendingImage(kj::Maybe<PendingImage> pending) {
+  return core.uv.blocking([pending = kj::mv(pending)]() {
+    KJ_IF_MAYBE (image, pending) {
+      writeFileAtomically(kPendingImageFile, encodePendingImage(*image), 0600);
+    } else {
+      removeDurably(kPendingImageFile);
+    }
+  });
+}
+
+// --- the clusters
+
+kj::Promise<void> UpgradeAssembly::requireSpare(bool preserve) {
+  return kubernetes.departure.require(goingOf(preserve), kMayPass, kAnyway).ignoreResult();
+}
+
+kj::Promise<void> UpgradeAssembly::leave(bool preserve, bool force) {
+  return kubernetes.departure.leave(goingOf(preserve), force, kMayPass, kAnyway);
+}
+
+kj::Promise<kj::Maybe<kj::String>> UpgradeAssembly::readTrialFailure() {
+  kj::Maybe<kj::String> text;
+  co_await disks.meta.read(disks.reads.of(0), kTrialFailure)
+      .then([&](kj::Vector<MetaValue> values) { text = kj::heapString(values[0].value.asChars()); },
+            [](kj::Exception&& e) {
+              auto kind = kindOf(e);
+              // No such value, or no META.
+              if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
+              kj::throwFatalException(kj::mv(e));
+            });
+  co_return kj::mv(text);
+}
+
+// Healthy: the boot has ended, the awaited services are up, and the network is what the config asks
+// for.
+kj::Promise<Health> UpgradeAssembly::health() {
+  using Stage = MachineStatus::Stage;
+  if (core.status.stage() == Stage::FAILED) {
+    co_return Health{kj::str("its boot failed: ", kj::strArray(core.status.problems(), "; ")),
+                     true};
+  }
+  if (core.status.stage() == Stage::MAINTENANCE) {
+    co_return Health{kj::str("it has no machine config that it can use"), true};
+  }
+  kj::Vector<kj::String> lacks;
+  if (core.status.stage() != Stage::RUNNING) {
+    auto phase = life.sequencer.currentPhase();
+    lacks.add(kj::str("it is still booting", phase.size() > 0 ? " (phase " : "", phase,
+                      phase.size() > 0 ? ")" : ""));
+  }
+  for (auto& id : services.supervisor.ids()) {
+    if (services.supervisor.isAwaited(id) && !services.supervisor.isUp(id)) {
+      lacks.add(kj::str("service ", id, " is not up"));
+    }
+  }
+  KJ_IF_MAYBE (missing, co_await networkComplete(core.store, core.controllers, core.timer,
+                                                 kNetworkTimeout)) {
+    lacks.add(kj::str("the network is not complete: ", *missing));
+  }
+  for (auto& problem : core.status.failing()) lacks.add(kj::str(problem));
+  if (lacks.empty()) co_return Health{};
+  co_return Health{kj::strArray(lacks, "; ")};
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,71 @@
+// Assembly of upgrades: image archives, the upgrader, the upgrade to machine.install.image, and the
+// health of a system on trial.
+#pragma once
+
+#include "machined/brain/kubernetes-assembly.h"
+#include "machined/upgrade/image-archives.h"
+#include "machined/upgrade/upgrade-to-config-image.h"
+#include "machined/upgrade/upgrader.h"
+
+namespace talos::machined {
+
+class LifeAssembly;
+
+class UpgradeAssembly final : private UpgradableNode,
+                              private UpgradeRecords,
+                              private UpgradeClusters,
+                              private PendingImageNode {
+ public:
+  UpgradeAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
+                  KubernetesAssembly& kubernetes, LifeAssembly& life)
+      : core(core), services(services), disks(disks), kubernetes(kubernetes), life(life) {}
+  KJ_DISALLOW_COPY_AND_MOVE(UpgradeAssembly);
+
+  void addControllers();
+
+ private:
+  BrainCore& core;
+  ServicesAssembly& services;
+  DiskAssembly& disks;
+  KubernetesAssembly& kubernetes;
+  LifeAssembly& life;
+  RealImageArchives archives{archivesDependencies()};
+
+ public:
+  Upgrader upgrader{upgraderDependencies()};
+  InstallImage installImage{installImageDependencies()};
+
+ private:
+  RealImageArchives::Dependencies archivesDependencies();
+  Upgrader::Dependencies upgraderDependencies();
+  InstallImage::Dependencies installImageDependencies();
+
+  kj::String kernelArguments() override;
+  kj::String imageKey() override;
+  kj::Promise<void> requireSignature(kj::String pinned, kj::String key) override;
+  kj::Promise<kj::Vector<BlockDevice>> blockDevices() override;
+  bool isBooted() override;
+  kj::Promise<Health> health() override;
+  kj::Promise<void> runSequence() override;
+  kj::Promise<void> reboot(kj::StringPtr reason) override;
+  void announce(kj::StringPtr line) override;
+
+  kj::Promise<kj::Maybe<UpgradeRecord>> load() override;
+  kj::Promise<void> save(const UpgradeRecord& record) override;
+  kj::Promise<void> writeTrialFailure(kj::StringPtr reason) override;
+  kj::Promise<kj::Maybe<kj::String>> readTrialFailure() override;
+  kj::Promise<void> clearTrialFailure() override;
+
+  kj::Promise<void> requireSpare(bool preserve) override;
+  kj::Promise<void> leave(bool preserve, bool force) override;
+  kj::Promise<void> stay() override { return kubernetes.departure.stay(); }
+  kj::Promise<void> drain() override { return kubernetes.nodeDrain.drain(); }
+  void uncordon() override { kubernetes.nodeDrain.uncordon(); }
+
+  kj::Maybe<kj::String> configuredImage() override;
+  void log(kj::StringPtr line) override { core.console.say(line, Tone::kAlarm); }
+  kj::Promise<kj::Maybe<PendingImage>> loadPendingImage() override;
+  kj::Promise<void> savePendingImage(kj::Maybe<PendingImage> pending) override;
+};
+
+}  // namespace talos::machined
