@@ -54,9 +54,7 @@ EtcdDeparture::Dependencies KubernetesAssembly::departureDependencies() {
   return {.timer = core.timer,
           .runsEtcd =
               [this]() {
-                return core.configReader.view(core.store)
-                    .map([](MachineConfigView&& view) { return runsEtcd(view); })
-                    .orDefault(false);
+                return core.configReader.tryConfig(core.store).map(runsEtcd).orDefault(false);
               },
           .supervisor = etcdSupervisor(),
           .print = core.printAlarms()};

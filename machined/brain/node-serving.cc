@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "common/base/version.h"
+#include "common/config/config.h"
 #include "common/wire/rpc-server.h"
 #include "machined/api/audit-line.h"
 #include "machined/api/containers-server.h"
@@ -76,12 +77,12 @@ class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
       : supervisor(kj::mv(supervisor)), config(config), store(store) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    KJ_IF_MAYBE (view, config.view(store)) {
-      if (view->type == rpc::MachineType::JOIN) {
+    KJ_IF_MAYBE (c, config.tryConfig(store)) {
+      if (!config::isControlPlane(c->getMachine().getType())) {
         context.getResults().setEtcd(kj::heap<NoEtcd>(store));
         return kj::READY_NOW;
       }
-      if (!runsEtcd(*view)) {
+      if (!runsEtcd(*c)) {
         fail(ErrorKind::kFailedPrecondition,
              "there is no etcd without cluster.etcd.ca in the machine config");
       }
@@ -103,8 +104,8 @@ class KubernetesProxy final : public rpc::Kubernetes::Server {
       : kubed(kj::mv(kubed)), config(config), store(store) {}
 
   kj::Promise<void> survey(SurveyContext context) override {
-    KJ_IF_MAYBE (view, config.view(store)) {
-      if (view->type == rpc::MachineType::JOIN) {
+    KJ_IF_MAYBE (c, config.tryConfig(store)) {
+      if (!config::isControlPlane(c->getMachine().getType())) {
         fail(ErrorKind::kFailedPrecondition,
              "this node is a worker and has no API server of Kubernetes; name a control-plane node "
              "with -n");
@@ -231,8 +232,8 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
   return kj::heap<ConfigurationServer>(
       configs.manager, core.configReader, core.store, core.foreign, caller, thisBootId(),
       [this](const KnownConfig& wanted) {
-        return previewNetwork({core.arguments, viewOf(wanted.get()).network, core.store},
-                              networkd(), core.timer);
+        return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
+                              core.timer);
       });
 }
 
@@ -307,9 +308,11 @@ kj::Promise<void> NodeServing::reset(kj::Vector<kj::String> labels, bool gracefu
 }
 
 kj::Maybe<pki::CertificateAndKey> NodeServing::authority() {
-  KJ_IF_MAYBE (config, core.configReader.view(core.store)) {
-    if (config->authority.size() == 0 || config->authorityKey.bytes().size() == 0) return nullptr;
-    return pki::CertificateAndKey{kj::mv(config->authority), kj::mv(config->authorityKey)};
+  KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
+    auto ca = machine->getCa();
+    if (!hasKey(ca)) return nullptr;
+    return pki::CertificateAndKey{kj::str(ca.getCrt().asChars()),
+                                  pki::Pem(kj::str(ca.getKey().asChars()))};
   }
   return nullptr;
 }

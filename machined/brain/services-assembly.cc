@@ -55,7 +55,7 @@ kj::Own<Controller> ServicesAssembly::timeController() {
   TimeStatusController::Dependencies deps;
   deps.container = core.container;
   deps.beforeConfig = core.arguments.first("talos.config").orDefault("").startsWith("https://");
-  deps.readConfig = KJ_BIND_METHOD(core.configReader, view);
+  deps.readConfig = KJ_BIND_METHOD(core.configReader, tryConfig);
   deps.keepTime = KJ_BIND_METHOD(time, keepTime);
   deps.leaveAlone = KJ_BIND_METHOD(time, leaveAlone);
   deps.seen = [this]() {

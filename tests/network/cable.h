@@ -90,15 +90,18 @@ class Cable {
     auto peer = netlink::indexOf(kernel, "peer");
     netlink::addAddress(kernel, peer, KJ_ASSERT_NONNULL(Prefix::parse("10.7.0.1/24")));
     netlink::setUp(kernel, peer);
-    auto readConfig = [this](machined::Store&) -> kj::Maybe<machined::MachineConfigView> {
-      machined::MachineConfigView view;
-      machined::NetworkConfig::Device device;
-      device.interface = kj::str(asked);
-      device.dhcp4 = dhcp;
-      device.dhcp6 = dhcp6;
-      view.network.devices.add(kj::mv(device));
-      view.network.hostname = kj::str("asks");
-      return kj::mv(view);
+    auto readConfig = [this](machined::Store&) -> kj::Maybe<config::Config::Reader> {
+      auto& message = *built.emplace(kj::heap<capnp::MallocMessageBuilder>());
+      auto root = message.initRoot<config::Config>();
+      auto network = root.getMachine().getNetwork();
+      network.setHostname("asks");
+      auto link = network.initInterfaces(1)[0];
+      link.setInterface(asked);
+      link.setDhcp(dhcp || dhcp6);
+      auto options = link.initDhcpOptions();
+      options.setIpv4(dhcp);
+      options.setIpv6(dhcp6);
+      return root.asReader();
     };
     runtime.add(kj::heap<machined::NetworkController>(arguments, kj::mv(readConfig)));
     node.serve();
@@ -108,6 +111,7 @@ class Cable {
     server.end();
   }
 
+  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> built;  // the config
   bool dhcp = true, dhcp6 = false;
   kj::StringPtr asked = "eth0";       // the node's link that asks
   kj::StringPtr serverLink = "peer";  // the link that answers

@@ -15,7 +15,7 @@ constexpr auto kServicesTimeout = 15 * kj::MINUTES;
 // plane may be down for any time: this machine's boot does not depend on it.
 bool waitsForOthers(kj::StringPtr id, Store& store, MachineConfigReader& reader) {
   if (id != "apid") return false;
-  KJ_IF_MAYBE (config, reader.view(store)) return asksTrustd(*config);
+  KJ_IF_MAYBE (config, reader.tryConfig(store)) return asksTrustd(*config);
   return false;
 }
 

@@ -123,7 +123,7 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
     spec.setHostname("cp1");
     spec.setDomainname("example.org");
   });
-  runtime.add(kj::heap<RootController>(reader(), KJ_BIND_METHOD(config, tryConfig)));
+  runtime.add(kj::heap<RootController>(reader()));
   ASSERT_EQ(version(), 1u);
   auto os = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
   EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));
@@ -139,14 +139,12 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   EXPECT_EQ(version(), 1u);
   putAddress("10.5.0.3/24");
   EXPECT_EQ(version(), 2u);
-  for (auto worker : {rpc::MachineType::JOIN, rpc::MachineType::UNKNOWN}) {
-    type = worker;
-    runtime.poke("secrets.RootController");
-    EXPECT_EQ(version(), 0u);
-    type = rpc::MachineType::INIT;
-    runtime.poke("secrets.RootController");
-    EXPECT_EQ(version(), 1u);
-  }
+  type = config::MachineType::WORKER;
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 0u);
+  type = config::MachineType::INIT;
+  runtime.poke("secrets.RootController");
+  EXPECT_EQ(version(), 1u);
   withKey = false;
   runtime.poke("secrets.RootController");
   EXPECT_EQ(version(), 0u);

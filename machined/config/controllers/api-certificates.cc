@@ -13,7 +13,7 @@ namespace {
 
 constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
 
-// The wall clock may be set meanwhile: so often it is looked at again.
+// The wall clock may be set meanwhile, so it is checked at this interval.
 constexpr auto kLongestSleep = 1 * kj::HOURS;
 
 struct Issued {
@@ -68,23 +68,23 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
     outputs.apply(store);
     return kj::READY_NOW;
   }
-  auto config = kj::mv(KJ_ASSERT_NONNULL(found));
+  auto config = KJ_ASSERT_NONNULL(found);
   if (asksTrustd(config)) {
-    outputs.apply(store);  // from now on it is apid's
+    outputs.apply(store);  // from now on apid writes it
     return kj::READY_NOW;
   }
-  auto names = storedNames(store, config.certSans);
+  auto names = storedNames(store, apiCertSans(config));
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
-    if (whyIssue(*stored, config.authority, names, config.trust.certLifetime, clock.now()) ==
-        nullptr) {
+    auto authority = config.getMachine().getCa().getCrt();
+    if (whyIssue(*stored, authority, names, apiCertLifetime(config), clock.now()) == nullptr) {
       scheduleRenewal(halfLife(*stored));
       return kj::READY_NOW;
     }
   }
-  return renew(store, kj::mv(config), kj::mv(names));
+  return renew(store, config, kj::mv(names));
 }
 
-// One key operation, so it is not worth the thread pool.
+// One key operation, which does not need the thread pool.
 kj::Promise<void> ApiController::maintain(Store& store) {
   auto names = storedNames(store, nullptr);
   pki::Pem key;
@@ -109,12 +109,15 @@ kj::Promise<void> ApiController::maintain(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, NodeNames names) {
-  auto authority = kj::str(config.authority);
-  auto issued = co_await uv.blocking([config = kj::mv(config), names = kj::mv(names),
-                                      now = clock.now()] {
-    return issueBoth(config.authority, config.authorityKey, names, config.trust.certLifetime, now);
-  });
+kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader config,
+                                       NodeNames names) {
+  auto ca = config.getMachine().getCa();
+  auto authority = kj::str(ca.getCrt().asChars());
+  pki::Pem key(kj::str(ca.getKey().asChars()));
+  auto issued = co_await uv.blocking(
+      [authority = kj::str(authority), key = kj::mv(key), names = kj::mv(names),
+       lifetime = apiCertLifetime(config),
+       now = clock.now()] { return issueBoth(authority, key, names, lifetime, now); });
   Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto spec = outputs.add("api");
   spec.setCa(authority.asBytes());
@@ -126,7 +129,7 @@ kj::Promise<void> ApiController::renew(Store& store, MachineConfigView config, N
 
 kj::Own<Controller> apiController(ControllerParts& parts) {
   return kj::heap<ApiController>(parts.uv, parts.timer, parts.clock,
-                                 KJ_BIND_METHOD(parts.config, view),
+                                 KJ_BIND_METHOD(parts.config, tryConfig),
                                  [&parts]() { return parts.showsStateToAnybody(); });
 }
 

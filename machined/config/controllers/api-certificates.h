@@ -12,6 +12,7 @@
 
 #include <kj/timer.h>
 
+#include "common/tls/node-certificate.h"
 #include "machined/config/controllers/api-names.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/process1/uv-loop.h"
@@ -21,8 +22,6 @@ namespace talos::machined {
 
 class ApiController final : public Controller {
  public:
-  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
-
   ApiController(
       UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig,
       kj::Function<bool()> showsStateToAnybody = [] { return false; });
@@ -43,7 +42,7 @@ class ApiController final : public Controller {
   kj::Promise<void> renewal = nullptr;
 
   kj::Promise<void> maintain(Store& store);
-  kj::Promise<void> renew(Store& store, MachineConfigView config, NodeNames names);
+  kj::Promise<void> renew(Store& store, config::Config::Reader config, NodeNames names);
   void scheduleRenewal(kj::Date due);
 };
 

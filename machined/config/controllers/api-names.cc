@@ -21,9 +21,10 @@ Lives inspectBoth(rpc::ApiCertificateSpec::Reader stored) {
 
 }  // namespace
 
-kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::StringPtr authority,
-                                  const NodeNames& names, kj::Duration lifetime, kj::Date now) {
-  if (stored.getCa().asChars() != authority.asArray()) return "the CA changed"_kj;
+kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored,
+                                  capnp::Data::Reader authority, const NodeNames& names,
+                                  kj::Duration lifetime, kj::Date now) {
+  if (stored.getCa() != authority) return "the CA changed"_kj;
   kj::Maybe<kj::StringPtr> reason;
   auto damaged = kj::runCatchingExceptions([&] {
     auto lives = inspectBoth(stored);
@@ -51,7 +52,7 @@ bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeName
   bool good = false;
   auto damaged = kj::runCatchingExceptions([&] {
     auto info = pki::inspect(textOf(stored.getServer().getCrt()));
-    // It has one even where the machine has none.
+    // The certificate has one even when the machine has none.
     info.commonName = kj::str(names.commonName);
     good = renewalCause(info, names, kDefaultLifetime, now) == nullptr;
   });

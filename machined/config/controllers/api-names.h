@@ -1,4 +1,4 @@
-// Whether the certificates of the API are still the right ones. Pure.
+// Decides whether the certificates of the API must be renewed. Pure.
 #pragma once
 
 #include "common/tls/node-certificate.h"
@@ -6,14 +6,15 @@
 
 namespace talos::machined {
 
-// Why the stored certificates cannot stay; none when they can.
-kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored, kj::StringPtr authority,
-                                  const NodeNames& names, kj::Duration lifetime, kj::Date now);
+// The reason to renew the stored certificates; none: they stay.
+kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored,
+                                  capnp::Data::Reader authority, const NodeNames& names,
+                                  kj::Duration lifetime, kj::Date now);
 
-// When half of the life of these certificates is over.
+// When half of the lifetime of these certificates has passed.
 kj::Date halfLife(rpc::ApiCertificateSpec::Reader stored);
 
-// The same for the throw-away certificate of maintenance mode.
+// The same for the temporary certificate of maintenance mode.
 bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeNames& names,
                           kj::Date now);
 kj::Date maintenanceHalfLife(rpc::ApiCertificateSpec::Reader stored);

@@ -1,7 +1,8 @@
-// What is read of the machine config, and the machine type that follows it.
+// Reading the machine config, and the controllers that need nothing else.
 #include <kj/encoding.h>
 
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/network/network-config-plan.h"
 
 namespace talos::machined {
 namespace {
@@ -69,44 +70,28 @@ TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
   EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
 }
 
-// The document as machined stores it, to what the controllers read.
-TEST_F(ConfigTest, AStoredDocumentBecomesTheView) {
-  auto document = wholeDocument(authority, "controlplane");
-  EXPECT_TRUE(config.view(store) == nullptr);
-  publish(document);
-  auto found = config.view(store);
-  auto& view = KJ_ASSERT_NONNULL(found);
-  EXPECT_EQ(view.type, rpc::MachineType::CONTROLPLANE);
-  EXPECT_EQ(view.authority, authority.certificate);
-  EXPECT_EQ(kj::StringPtr(view.authorityKey), kj::StringPtr(authority.key));
-  EXPECT_EQ(joined(view.certSans), "api.example.org 1.2.3.4");
-  EXPECT_EQ(joined(view.trust.hosts), "10.5.0.2 k8s.example.org 10.5.0.3");
-  EXPECT_EQ(kj::StringPtr(view.trust.token), "abcdef.0123456789abcdef");
-  EXPECT_EQ(view.trust.dnsDomain, "cluster.local");
-  EXPECT_EQ(view.trust.certLifetime / kj::MINUTES, 30);
-  EXPECT_TRUE(view.trust.anyAddress);
-  EXPECT_EQ(view.network.hostname, "master-1");
-  EXPECT_EQ(joined(view.network.nameservers), "10.5.0.1");
-  ASSERT_EQ(view.network.devices.size(), 2u);
-  auto& device = view.network.devices[0];
-  EXPECT_EQ(device.interface, "eth0");
-  EXPECT_EQ(joined(device.addresses), "10.5.0.2/24");
-  EXPECT_EQ(device.mtu, 1400u);
-  ASSERT_EQ(device.routes.size(), 1u);
-  EXPECT_EQ(device.routes[0].gateway, "10.5.0.1");
-  EXPECT_EQ(device.routes[0].metric, 20u);
-  EXPECT_TRUE(view.network.devices[1].ignore);
-  EXPECT_EQ(kindOfFailure([] { viewMachineConfig("machine: [not, a, config]"); }),
-            "InvalidArgument");
+// Catches: a name, an endpoint or a lifetime of the config that its certificates do not have.
+TEST_F(ConfigTest, NamesEndpointsAndLifetimesOfTheConfig) {
+  EXPECT_TRUE(config.tryConfig(store) == nullptr);
+  publish(wholeDocument(authority, "controlplane"));
+  auto found = KJ_ASSERT_NONNULL(config.tryConfig(store));
+  EXPECT_EQ(machineTypeOf(found), rpc::MachineType::CONTROLPLANE);
+  EXPECT_TRUE(hasKey(found.getMachine().getCa()));
+  EXPECT_EQ(joined(apiCertSans(found)), "api.example.org 1.2.3.4");
+  EXPECT_EQ(joined(trustdEndpoints(found)), "10.5.0.2 10.5.0.3");
+  EXPECT_EQ(apiCertLifetime(found) / kj::MINUTES, 30);
+  EXPECT_EQ(kindOfFailure([] { knownConfig("machine: [not, a, config]"); }), "InvalidArgument");
 }
 
 // Catches: a key of a link that is lost, or read into another one, on the way to the plan.
-TEST_F(ConfigTest, TheViewHasEveryKeyThatItIsMadeOf) {
+TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
   publish(
       "machine:\n"
       "  type: controlplane\n"
-      "  time: {disabled: true, servers: [ntp.example.org, 10.5.0.123]}\n"
+      "  time: {servers: [ntp.example.org, 10.5.0.123]}\n"
       "  network:\n"
+      "    hostname: master-1\n"
+      "    nameservers: [10.5.0.1]\n"
       "    interfaces:\n"
       "      - interface: eth0\n"
       "        addresses: [10.5.0.2/24]\n"
@@ -131,58 +116,52 @@ TEST_F(ConfigTest, TheViewHasEveryKeyThatItIsMadeOf) {
       "      - deviceSelector: {busPath: '00:*', hardwareAddr: '52:*', permanentAddr: '53:*',"
       " pciID: '1af4:*', driver: virtio_net, physical: true}\n"
       "      - interface: eth2\n"
-      "        ignore: true\n"
-      "cluster:\n"
-      "  controlPlane: {endpoint: https://10.5.0.2:6443}\n"
-      "  etcd:\n"
-      "    image: r/etcd:v3.5.1\n"
-      "    extraArgs: {election-timeout: 5000}\n"
-      "    advertisedSubnets: [10.5.0.0/24]\n"
-      "    listenSubnets: [10.6.0.0/24]\n");
-  auto found = config.view(store);
-  auto& view = KJ_ASSERT_NONNULL(found);
-  EXPECT_TRUE(view.timeDisabled);
-  EXPECT_EQ(joined(view.timeServers), "ntp.example.org 10.5.0.123");
-  EXPECT_EQ(joined(view.network.timeServers), "ntp.example.org 10.5.0.123");
-  EXPECT_EQ(view.etcd.image, "r/etcd:v3.5.1");
-  ASSERT_EQ(view.etcd.extraArgs.size(), 1u);
-  EXPECT_EQ(kj::str(view.etcd.extraArgs[0].key, "=", view.etcd.extraArgs[0].value),
-            "election-timeout=5000");
-  EXPECT_EQ(joined(view.etcd.advertisedSubnets), "10.5.0.0/24");
-  EXPECT_EQ(joined(view.etcd.listenSubnets), "10.6.0.0/24");
-  auto& devices = view.network.devices;
-  ASSERT_EQ(devices.size(), 4u);
-  auto& eth0 = devices[0];
-  EXPECT_EQ(joined(eth0.addresses), "10.5.0.2/24");
-  EXPECT_TRUE(!eth0.dhcp4 && eth0.dhcp6);
-  EXPECT_EQ(eth0.dhcpMetric, 7u);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(eth0.vip).address, "10.5.0.9");
-  EXPECT_EQ(KJ_ASSERT_NONNULL(eth0.vip).lease / kj::SECONDS, 5);
-  ASSERT_EQ(eth0.routes.size(), 2u);
-  auto& route = eth0.routes[0];
-  EXPECT_EQ(kj::str(route.network, " ", route.gateway, " ", route.metric, " ", route.source, " ",
-                    route.mtu, " ", route.onlink),
-            "10.6.0.0/16 10.5.0.1 3 10.5.0.2 1300 true");
-  EXPECT_EQ(eth0.routes[1].type, config::RouteType::BLACKHOLE);
-  ASSERT_EQ(eth0.vlans.size(), 1u);
-  auto& vlan = eth0.vlans[0];
-  EXPECT_EQ(vlan.id, 8u);
-  EXPECT_EQ(joined(vlan.addresses), "10.8.0.2/24 10.8.0.3/24");
-  EXPECT_EQ(vlan.mtu, 1350u);
-  EXPECT_TRUE(vlan.dhcp4 && vlan.dhcp6);
-  EXPECT_EQ(vlan.dhcpMetric, 9u);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(vlan.vip).address, "10.8.0.9");
-  EXPECT_EQ(KJ_ASSERT_NONNULL(vlan.vip).lease / kj::SECONDS, 6);
-  EXPECT_TRUE(devices[1].dummy);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(devices[2].selector).describe(),
-            "busPath=00:*,hardwareAddr=52:*,permanentAddr=53:*,pciID=1af4:*,driver=virtio_net,"
+      "        ignore: true\n");
+  kj::Vector<KnownLink> links;
+  links.add(KnownLink{.index = 2, .name = kj::str("eth2"), .hardware = true});
+  auto plan = planNetwork(arguments, config.machine(store), links);
+  kj::Vector<kj::String> shown;
+  for (auto& l : plan.links) shown.add(kj::str(l.name, ":", l.making.kind, " ", l.mtu));
+  for (auto& a : plan.addresses) shown.add(kj::str(a.link, " ", a.prefix));
+  for (auto& r : plan.routes) {
+    shown.add(kj::str(r.link, " to ", r.destination, " via ",
+                      r.gateway.map([](auto& ip) { return ip.toString(); }).orDefault(kj::str()),
+                      " ", r.metric, " ",
+                      r.source.map([](auto& ip) { return ip.toString(); }).orDefault(kj::str()),
+                      " ", r.mtu, " ", r.onlink, " ", uint(r.type)));
+  }
+  for (auto& o : plan.operators) shown.add(kj::str(o.kind, "/", o.link, " ", o.metric));
+  for (auto& v : plan.vips) {
+    shown.add(kj::str("vip ", v.address, " on ", v.link, " for ", v.lease / kj::SECONDS, " s"));
+  }
+  for (auto& u : plan.unresolved) shown.add(kj::str("? ", u.selector));
+  EXPECT_EQ(std::string(kj::strArray(shown, "\n").cStr()),
+            "eth0: 0\n"
+            "eth0.8:vlan 1350\n"
+            "dummy0:dummy 0\n"
+            "eth0 10.5.0.2/24\n"
+            "eth0.8 10.8.0.2/24\n"
+            "eth0.8 10.8.0.3/24\n"
+            "eth0 to 10.6.0.0/16 via 10.5.0.1 3 10.5.0.2 1300 1 0\n"
+            " to 10.7.0.0/16 via  10  0 0 1\n"
+            "dhcp6/eth0 7\n"
+            "ra/eth0 7\n"
+            "dhcp4/eth0.8 9\n"
+            "dhcp6/eth0.8 9\n"
+            "ra/eth0.8 9\n"
+            "ra/dummy0 1024\n"
+            "vip 10.5.0.9 on eth0 for 5 s\n"
+            "vip 10.8.0.9 on eth0.8 for 6 s\n"
+            "? busPath=00:*,hardwareAddr=52:*,permanentAddr=53:*,pciID=1af4:*,driver=virtio_net,"
             "physical");
-  EXPECT_TRUE(devices[3].ignore);
+  EXPECT_EQ(plan.hostname, "master-1");
+  EXPECT_EQ(kj::str(plan.resolvers[0]), "10.5.0.1");
+  EXPECT_EQ(joined(plan.timeServers), "ntp.example.org 10.5.0.123");
 }
 
-// Catches: a view of another document than the one that is published: of the one before, of the one
-// that comes next, of one that nobody has had read.
-TEST_F(ConfigTest, TheViewIsOfThePublishedDocument) {
+// Catches: the config of another document than the published one: of the previous one, of the next
+// one, of one that has not been read.
+TEST_F(ConfigTest, ReadsThePublishedDocument) {
   MachineConfigReader reader;
   auto put = [&](kj::StringPtr text) {
     putRecord<rpc::MachineConfigSpec>(store, kMachineConfigId,
@@ -206,7 +185,7 @@ TEST_F(ConfigTest, TheViewIsOfThePublishedDocument) {
   put(init);
   EXPECT_TRUE(reader.document(store) == nullptr);
   destroyRecord<rpc::MachineConfigSpec>(store, kMachineConfigId);
-  EXPECT_TRUE(reader.view(store) == nullptr);
+  EXPECT_TRUE(reader.tryConfig(store) == nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a machine without the authority's key asks trustd with.
+// The request to trustd of a machine without the key of machine.ca.
 #include "machined/config/controllers/join-controller.h"
 
 #include "machined/config/controllers/test-machine-config.h"
@@ -25,16 +25,19 @@ struct JoinTest : testing::Test {
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 
-  kj::Maybe<MachineConfigView> read() {
+  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> built;
+  kj::Maybe<config::Config::Reader> read() {
     if (!present) return nullptr;
-    MachineConfigView view;
-    view.authority = kj::str(authority.certificate);
-    if (withKey) view.authorityKey = authority.key.clone();
-    view.authorityHash = kj::str("sha256:00");
-    view.trust.token = pki::Pem(kj::str(kToken));
-    for (auto san : {"10.9.9.9"_kj, "worker.example.org"_kj}) view.certSans.add(kj::str(san));
-    for (auto e : {"api.example.org"_kj, "10.5.0.2"_kj}) view.trustdEndpoints.add(kj::str(e));
-    return kj::mv(view);
+    auto& message = *built.emplace(kj::heap<capnp::MallocMessageBuilder>());
+    auto root = message.initRoot<config::Config>();
+    auto machine = root.getMachine();
+    setPair(machine.getCa(), authority, withKey);
+    machine.setCaHash("sha256:00");
+    machine.setToken(kToken);
+    setTexts(machine.initCertSANs(2), texts({"10.9.9.9", "worker.example.org"}));
+    root.getCluster().getControlPlane().setEndpoint("https://api.example.org:6443");
+    setTexts(root.getCluster().getTrustd().initEndpoints(1), texts({"10.5.0.2"}));
+    return root.asReader();
   }
   void start() {
     putRecord<rpc::HostnameSpecSpec>(store, "hostname", [](auto spec) {
@@ -76,7 +79,7 @@ TEST_F(JoinTest, NoneWithTheKeyOrWithoutAConfig) {
   EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
 }
 
-// What the service apid says of itself.
+// Catches: a service apid that does not say why it is not ready.
 TEST_F(JoinTest, WhyNotJoined) {
   EXPECT_TRUE(whyNotJoined(store) == nullptr) << "it asks nobody";
   start();
@@ -94,15 +97,14 @@ TEST_F(JoinTest, WhyNotJoined) {
 }
 
 TEST(JoinConfig, EndpointsOfTheConfigEachOnce) {
-  auto view = viewMachineConfig(
+  auto known = knownConfig(
       "machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
       "  install: {disk: /dev/vda}\n"
       "cluster:\n  controlPlane: {endpoint: \"https://[fd00::2]:6443\"}\n"
       "  token: abcdef.0123456789abcdef\n"
       "  trustd: {endpoints: [10.5.0.2, \"fd00::2\", cp.example.org, 10.5.0.2]}\n");
-  EXPECT_EQ(kj::strArray(view.trustdEndpoints, " "), "fd00::2 10.5.0.2 cp.example.org");
-  EXPECT_EQ(kj::StringPtr(view.trust.token), kToken);
-  EXPECT_TRUE(asksTrustd(view));
+  EXPECT_EQ(kj::strArray(trustdEndpoints(known.get()), " "), "fd00::2 10.5.0.2 cp.example.org");
+  EXPECT_TRUE(asksTrustd(known.get()));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-// What reaches a machine from itself only; trustd signs it for nobody.
+// trustd refuses to sign names that reach a machine only from itself.
 bool isLocal(kj::StringPtr name) {
   return name == "localhost" || name == "127.0.0.1" || name == "::1";
 }
@@ -25,11 +25,13 @@ kj::Vector<kj::String> withoutLocal(kj::Vector<kj::String> names) {
   return result;
 }
 
-void fill(rpc::JoinSpec::Builder out, const MachineConfigView& config, NodeNames names) {
-  setList(out.initEndpoints(config.trustdEndpoints.size()), config.trustdEndpoints);
-  out.setToken(kj::StringPtr(config.trust.token));
-  out.setCa(config.authority.asBytes());
-  out.setCaHash(config.authorityHash);
+void fill(rpc::JoinSpec::Builder out, config::Config::Reader config, NodeNames names) {
+  auto machine = config.getMachine();
+  auto endpoints = trustdEndpoints(config);
+  setList(out.initEndpoints(endpoints.size()), endpoints);
+  out.setToken(machine.getToken());
+  out.setCa(machine.getCa().getCrt());
+  out.setCaHash(machine.getCaHash());
   out.setCommonName(names.commonName);
   auto dns = withoutLocal(kj::mv(names.dns)), addresses = withoutLocal(kj::mv(names.addresses));
   setList(out.initDnsNames(dns.size()), dns);
@@ -57,16 +59,16 @@ kj::Promise<void> JoinController::reconcile(Store& store) {
         hostname = spec.getHostname();
         domain = spec.getDomainname();
       }
-      // Of the machine's own addresses the certificate has the one that trustd sees.
-      fill(outputs.add(kJoinId), *c, nodeNames(hostname, domain, nullptr, c->certSans));
+      // trustd adds the address of the machine from which the request comes.
+      fill(outputs.add(kJoinId), *c, nodeNames(hostname, domain, nullptr, apiCertSans(*c)));
     }
   }
   outputs.apply(store);
   return kj::READY_NOW;
 }
 
-bool asksTrustd(const MachineConfigView& config) {
-  return kj::StringPtr(config.authorityKey).size() == 0;
+bool asksTrustd(config::Config::Reader config) {
+  return config.getMachine().getCa().getKey().size() == 0;
 }
 
 kj::Maybe<kj::String> whyNotJoined(Store& store) {
@@ -79,7 +81,7 @@ kj::Maybe<kj::String> whyNotJoined(Store& store) {
 }
 
 kj::Own<Controller> joinController(ControllerParts& parts) {
-  return kj::heap<JoinController>(KJ_BIND_METHOD(parts.config, view));
+  return kj::heap<JoinController>(KJ_BIND_METHOD(parts.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -1,4 +1,5 @@
-// secrets.JoinController: secrets/JoinSpecs[api], what apid asks trustd with.
+// secrets.JoinController: secrets/JoinSpecs[api], the request with which apid asks trustd for a
+// certificate.
 //
 // Only on a machine whose config has no key of machine.ca: there ApiCertificates is apid's to
 // write. Holds nothing; recomputed from the config and the machine's names after any crash.
@@ -13,7 +14,6 @@ constexpr kj::StringPtr kJoinId = "api"_kj;
 
 class JoinController final : public Controller {
  public:
-  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
   explicit JoinController(ReadConfig readConfig);
 
   kj::StringPtr name() const override { return "secrets.JoinController"; }
@@ -25,11 +25,10 @@ class JoinController final : public Controller {
   ReadConfig readConfig;
 };
 
-// Whether this machine's own config makes it ask trustd.
-bool asksTrustd(const MachineConfigView& config);
+// True when the config has no key of machine.ca.
+bool asksTrustd(config::Config::Reader config);
 
-// Why the API of a machine that asks trustd has no certificate that is valid: what JoinStatuses
-// says. None when it has one, and on machines that ask nobody.
+// The message of JoinStatuses while a machine that asks trustd has no valid certificate; else none.
 kj::Maybe<kj::String> whyNotJoined(Store& store);
 
 }  // namespace talos::machined

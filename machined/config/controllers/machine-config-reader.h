@@ -1,8 +1,8 @@
-// What the controllers here read from the machine config, taken out of its document.
+// Reads the machine config of the resource config/MachineConfigs/v1alpha1.
 #pragma once
 
-#include "common/tls/node-certificate.h"
-#include "machined/config/network/network-config-plan.h"
+#include <kj/function.h>
+
 #include "machined/confined/parser-client/known-config.h"
 #include "machined/resources/store.h"
 #include "rpc/machine-resources.capnp.h"
@@ -11,65 +11,36 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kMachineConfigId = "v1alpha1"_kj;
 
-// What machines that ask for a certificate are answered with.
-struct TrustConfig {
-  pki::Pem token;                // machine.token
-  kj::Vector<kj::String> hosts;  // names and addresses of the control plane
-  kj::String dnsDomain;
-  kj::Duration certLifetime = kDefaultLifetime;  // of all certificates of machine APIs
-  bool anyAddress = false;
-};
+// None while there is no valid config. The reader is valid until the event loop runs again.
+using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 
-// cluster.etcd of the config.
-struct EtcdView {
-  kj::String authority;  // PEM; empty when the config has none
-  pki::Pem authorityKey;
-  kj::String image;
-  struct Argument {
-    kj::String key, value;
-  };
-  kj::Vector<Argument> extraArgs;
-  kj::Vector<kj::String> advertisedSubnets, listenSubnets;
-};
+rpc::MachineType machineTypeOf(config::Config::Reader config);
+bool hasKey(config::CertificateAndKey::Reader authority);               // and the certificate
+kj::Vector<kj::String> sharedAddresses(config::Config::Reader config);  // VIPs
+// machine.certSANs and the shared addresses: a client of one of these may reach this machine.
+kj::Vector<kj::String> apiCertSans(config::Config::Reader config);
+kj::Duration apiCertLifetime(config::Config::Reader config);  // of all certificates of machine APIs
+// The hosts that trustd is asked at: the host of the Kubernetes API, then cluster.trustd.endpoints.
+kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config);
 
-struct MachineConfigView {
-  rpc::MachineType type = rpc::MachineType::UNKNOWN;
-  kj::String authority;  // machine.ca, PEM; empty when the config has none
-  pki::Pem authorityKey;
-  kj::String authorityHash;  // machine.caHash
-  kj::Vector<kj::String> certSans;
-  TrustConfig trust;
-  // Where trustd is asked: the host of the Kubernetes API, then those of cluster.trustd, each once.
-  kj::Vector<kj::String> trustdEndpoints;
-  NetworkConfig network;
-  EtcdView etcd;
-  bool timeDisabled = false;
-  kj::Vector<kj::String> timeServers;  // as the config has them
-};
-
-MachineConfigView viewOf(config::Config::Reader config);
-
-// Of the resource config/MachineConfigs/v1alpha1, whose document nobody here parses: who publishes
-// one has had it read (machined/confined/parser-client/foreign-bytes.h) and tells the view of it
-// before, and a restarted brain does that again for the one that it finds, before anything asks.
-// Kept here and not in the resource: a second copy of every secret would lie in the store and in
-// its journal, and go to everybody who reads the resource.
+// The brain does not parse documents: whoever publishes one has had it read
+// (machined/confined/parser-client/foreign-bytes.h) and calls know() before; a restarted brain does
+// that for the published document, before anything reads it. The readable form is kept here and not
+// in the resource: a second copy of every secret would be in the store and its journal, and go to
+// everybody who reads the resource.
 class MachineConfigReader {
  public:
-  // Of the document that will be published next, or that is published.
+  // The document that is published, or will be next.
   void know(KnownConfig document);
-  // None when there is none yet, and for a document that nobody has told of.
-  kj::Maybe<MachineConfigView> view(Store& store);
-  // Valid until the next know().
+  // None when no config is published. Valid until the next know().
   kj::Maybe<const KnownConfig&> document(Store& store);
-  // All of it, as long valid: none while there is no config that can be used.
+  // The same, without the bytes.
   kj::Maybe<config::Config::Reader> tryConfig(Store& store);
-  // Its key `machine`.
   kj::Maybe<config::Machine::Reader> tryMachine(Store& store);
   config::Machine::Reader machine(Store& store);  // NotFound
 
  private:
-  // The one of the resource; and the one that is about to be.
+  // Of the resource; and the one that is about to be published.
   kj::Maybe<KnownConfig> current, next;
 
   static bool is(const kj::Maybe<KnownConfig>& known, kj::ArrayPtr<const char> text);

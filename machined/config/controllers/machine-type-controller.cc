@@ -20,7 +20,7 @@ class MachineTypeController final : public Controller {
     Outputs<rpc::MachineTypeSpec> outputs(name());
     auto spec = outputs.add("machine-type");
     spec.setType(rpc::MachineType::UNKNOWN);
-    KJ_IF_MAYBE (view, config.view(store)) spec.setType(view->type);
+    KJ_IF_MAYBE (c, config.tryConfig(store)) spec.setType(machineTypeOf(*c));
     outputs.apply(store);
     return kj::READY_NOW;
   }

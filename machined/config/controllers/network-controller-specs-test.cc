@@ -1,6 +1,7 @@
-// What networkd is given: the specs that command line, config and links make.
+// Specs for networkd made of command line, config and links.
 #include "machined/config/controllers/network-controller.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/network/test-network-config.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::machined {
@@ -9,11 +10,11 @@ namespace {
 struct NetworkSpecsTest : public ConfigTest {
   ~NetworkSpecsTest() noexcept override {}
 
-  // Each spec that this config would give: its type, its id and what is in it.
+  // Calls `each` with type, id and content of each spec of this config.
   template <typename F>
-  void eachSpec(const NetworkConfig& config, F&& each, kj::StringPtr commandLine = "") {
+  void eachSpec(const MachineText& machine, F&& each, kj::StringPtr commandLine = "") {
     KernelArguments arguments(commandLine.asArray());
-    NetworkSpecs specs(arguments, config, store);
+    NetworkSpecs specs(arguments, machine.get(), store);
     capnp::MallocMessageBuilder message;
     auto list = message.initRoot<rpc::Networkd::PlanParams>().initSpecs(specs.size());
     specs.fill(list);
@@ -23,8 +24,7 @@ struct NetworkSpecsTest : public ConfigTest {
   }
 };
 
-// What networkd is given: the ids are what users see, so they must not depend on the order of
-// things.
+// Catches: ids, which users see, that depend on the order of changes.
 TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   auto ids = [&] {
     poll();
@@ -59,12 +59,15 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   EXPECT_EQ(route.getLayer(), "cmdline");
 
   present = true;
-  network = [](NetworkConfig& config) {
-    config.hostname = kj::str("configured");
-    auto& device = config.devices.add();
-    device.interface = kj::str("eth0");
-    device.addresses.add(kj::str("192.168.1.5/24"));
-    device.routes.add(NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("192.168.1.9"), 77});
+  network = [](config::Network::Builder network) {
+    network.setHostname("configured");
+    auto eth0 = network.initInterfaces(1)[0];
+    eth0.setInterface("eth0");
+    eth0.setCidr("192.168.1.5/24");
+    auto route = eth0.initRoutes(1)[0];
+    route.setNetwork("10.9.0.0/16");
+    route.setGateway("192.168.1.9");
+    route.setMetric(77);
   };
   runtime.poke("network.ConfigController");
   EXPECT_EQ(ids(), "eth0 eth0/192.168.1.5/24 eth0/inet4/192.168.1.9/10.9.0.0/16/77");
@@ -82,11 +85,9 @@ TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
     spec.setIndex(2);
     spec.setType("ether");
   });
-  NetworkConfig config;
-  auto& device = config.devices.add();
-  device.interface = kj::str("eth0");
-  device.addresses.add(kj::str("192.168.1.5/24"));
-  device.routes.add(NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("192.168.1.9"), 77});
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 192.168.1.5/24,"
+      " routes: [{network: 10.9.0.0/16, gateway: 192.168.1.9, metric: 77}]}]");
   kj::Vector<kj::String> ids;
   auto look = [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
     ids.add(kj::str(type, " ", id));
@@ -103,32 +104,21 @@ TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
 
 // Catches: an option of a route or a VLAN that ends somewhere between the config and the spec.
 TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
-  NetworkConfig config;
-  auto& device = config.devices.add();
-  device.interface = kj::str("eth0");
-  device.addresses.add(kj::str("10.0.0.2/24"));
-  device.routes.add(NetworkConfig::Route{.network = kj::str("10.9.0.0/16"),
-                                         .gateway = kj::str("192.168.1.9"),
-                                         .source = kj::str("10.0.0.2"),
-                                         .mtu = 1400,
-                                         .onlink = true});
-  device.routes.add(NetworkConfig::Route{.network = kj::str("10.8.0.0/16"),
-                                         .gateway = kj::str(),
-                                         .type = config::RouteType::PROHIBIT});
-  auto& vlan = device.vlans.add();
-  vlan.id = 5;
-  vlan.mtu = 1380;
-  kj::Vector<kj::String> seen;
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.2/24, routes: [{network: 10.9.0.0/16,"
+      " gateway: 192.168.1.9, source: 10.0.0.2, mtu: 1400, onlink: true},"
+      " {network: 10.8.0.0/16, type: prohibit}], vlans: [{vlanId: 5, mtu: 1380}]}]");
+  kj::Vector<kj::String> specs;
   eachSpec(config, [&](kj::StringPtr type, kj::StringPtr id, capnp::AnyPointer::Reader spec) {
     if (type == typeName<rpc::LinkSpecSpec>() && id == "eth0.5") {
-      seen.add(kj::str("mtu ", spec.getAs<rpc::LinkSpecSpec>().getMtu()));
+      specs.add(kj::str("mtu ", spec.getAs<rpc::LinkSpecSpec>().getMtu()));
     }
     if (type != typeName<rpc::RouteSpecSpec>()) return;
     auto route = spec.getAs<rpc::RouteSpecSpec>();
-    seen.add(kj::str(id, ": ", route.getLinkName(), " ", route.getSource(), " ", route.getMtu(),
-                     " ", route.getOnlink(), " ", route.getType()));
+    specs.add(kj::str(id, ": ", route.getLinkName(), " ", route.getSource(), " ", route.getMtu(),
+                      " ", route.getOnlink(), " ", route.getType()));
   });
-  EXPECT_EQ(kj::strArray(seen, ", "),
+  EXPECT_EQ(kj::strArray(specs, ", "),
             "mtu 1380, eth0/inet4/192.168.1.9/10.9.0.0/16/10: eth0 10.0.0.2 1400 true unicast, "
             "prohibit/inet4//10.8.0.0/16/10:   0 false prohibit");
 }
@@ -157,22 +147,18 @@ TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {
     });
   }
   auto chosen = [&](kj::StringPtr address, bool physical) {
-    NetworkConfig config;
-    auto& device = config.devices.add();
-    auto& selector = device.selector.emplace();
-    selector.hardwareAddress = kj::str(address);
-    selector.physical = physical;
-    device.addresses.add(kj::str("10.0.0.2/24"));
-    kj::Vector<kj::String> seen;
+    MachineText config(kj::str("interfaces: [{deviceSelector: {hardwareAddr: '", address,
+                               "', physical: ", physical, "}, cidr: 10.0.0.2/24}]"));
+    kj::Vector<kj::String> specs;
     eachSpec(config, [&](kj::StringPtr type, kj::StringPtr, capnp::AnyPointer::Reader spec) {
       if (type == typeName<rpc::LinkSpecSpec>()) {
         auto problem = spec.getAs<rpc::LinkSpecSpec>().getProblem();
-        if (problem.size() > 0) seen.add(kj::str(problem));
+        if (problem.size() > 0) specs.add(kj::str(problem));
       }
       if (type != typeName<rpc::AddressSpecSpec>()) return;
-      seen.add(kj::str(spec.getAs<rpc::AddressSpecSpec>().getLinkName()));
+      specs.add(kj::str(spec.getAs<rpc::AddressSpecSpec>().getLinkName()));
     });
-    return joined(seen);
+    return joined(specs);
   };
   EXPECT_EQ(chosen("02:00:00:00:00:01", true), "eth0");
   EXPECT_EQ(chosen("02:00:00:00:00:02", false), "eth1");

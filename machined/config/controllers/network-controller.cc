@@ -42,8 +42,8 @@ kj::Vector<KnownLink> knownLinks(Store& store) {
   return links;
 }
 
-// What networkd told was checked when it was read from the network; what is unreadable here is left
-// out all the same.
+// networkd has checked its values when it read them from the network; values that do not parse here
+// are left out all the same.
 kj::Vector<Lease> knownLeases(Store& store) {
   kj::Vector<Lease> leases;
   for (auto spec : store.list<rpc::OperatorStatusSpec>()) {
@@ -211,9 +211,9 @@ constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
 
 }  // namespace
 
-NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config,
+NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine,
                            Store& store)
-    : plan(planNetwork(arguments, config, knownLinks(store), knownLeases(store))) {
+    : plan(planNetwork(arguments, machine, knownLinks(store), knownLeases(store))) {
   for (auto& kind : kKinds) {
     if (kind.changesKernel) outputs.add(kind.make(plan, "dry run"));
   }
@@ -249,9 +249,8 @@ kj::Array<kj::StringPtr> NetworkController::outputs() const {
 
 kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto config = readConfig(store);
-  auto plan =
-      planNetwork(arguments, config.map([](auto& c) -> const NetworkConfig& { return c.network; }),
-                  knownLinks(store), knownLeases(store));
+  auto plan = planNetwork(arguments, config.map([](auto& c) { return c.getMachine(); }),
+                          knownLinks(store), knownLeases(store));
   for (auto& kind : kKinds) kind.make(plan, name())->apply(store);
   auto problems = kj::strArray(plan.problems, "; ");
   if (problems != reported && problems.size() > 0)
@@ -261,7 +260,7 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
 }
 
 kj::Own<Controller> networkController(ControllerParts& parts) {
-  return kj::heap<NetworkController>(parts.arguments, KJ_BIND_METHOD(parts.config, view));
+  return kj::heap<NetworkController>(parts.arguments, KJ_BIND_METHOD(parts.config, tryConfig));
 }
 
 }  // namespace talos::machined

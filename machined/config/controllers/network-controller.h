@@ -1,21 +1,21 @@
-// network.ConfigController: what the network should be, as LinkSpecs, AddressSpecs, RouteSpecs,
+// network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
 // OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
-// WireguardKeys, from the kernel's command line, the machine config and what operators were given
-// (network-config-plan.h). networkd makes it so; what cannot be understood goes to machined's log
-// once.
+// WireguardKeys, from the kernel's command line, the machine config and the leases of operators
+// (network-config-plan.h). networkd applies it; machined's log has each problem once.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
+#include "machined/config/network/network-config-plan.h"
 #include "machined/resources/controller-outputs.h"
 #include "machined/resources/controller-runtime.h"
 
 namespace talos::machined {
 
-// The specs of links, their keys, addresses and routes that a config would give now, for networkd
-// to look at. The messages hold secrets; they are overwritten at the end.
+// The specs of links, their keys, addresses and routes of another config, for a preview by
+// networkd. The messages hold secrets; they are overwritten at the end.
 class NetworkSpecs {
  public:
-  NetworkSpecs(const KernelArguments& arguments, const NetworkConfig& config, Store& store);
+  NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine, Store& store);
   NetworkSpecs(NetworkSpecs&&) = default;
   ~NetworkSpecs() noexcept(false);
   size_t size() const;
@@ -29,8 +29,6 @@ class NetworkSpecs {
 
 class NetworkController final : public Controller {
  public:
-  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
-
   explicit NetworkController(const KernelArguments& arguments, ReadConfig readConfig);
 
   kj::StringPtr name() const override { return "network.ConfigController"; }

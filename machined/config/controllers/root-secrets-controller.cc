@@ -11,11 +11,11 @@
 namespace talos::machined {
 namespace {
 
-// In an order of its own, so that the resource is the same whatever came first.
 void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
+// Sorted, each once, so that the resource does not depend on the order of the inputs.
 kj::Vector<kj::String> tidy(kj::Vector<kj::String> texts) {
   std::sort(texts.begin(), texts.end());
   kj::Vector<kj::String> result;
@@ -29,8 +29,19 @@ void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> texts) {
   for (auto& text : texts) to.add(kj::str(text));
 }
 
-// What nobody else may have a certificate for, as far as this machine knows.
-kj::Vector<kj::String> reserved(Store& store, const MachineConfigView& config) {
+// The names and addresses of the control plane in the config.
+kj::Vector<kj::String> controlPlaneHosts(config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  kj::Vector<kj::String> hosts;
+  auto endpoint = config::parseEndpoint(cluster.getControlPlane().getEndpoint());
+  if (endpoint.problem.size() == 0) hosts.add(kj::str(endpoint.value.host));
+  for (auto san : cluster.getApiServer().getCertSANs()) hosts.add(kj::str(san));
+  for (auto host : cluster.getTrustd().getEndpoints()) hosts.add(kj::str(host));
+  return hosts;
+}
+
+// The names and addresses known here for which no other machine may get a certificate.
+kj::Vector<kj::String> reserved(Store& store, config::Config::Reader config) {
   kj::Vector<kj::String> hosts;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     auto name = spec.getHostname();
@@ -39,8 +50,8 @@ kj::Vector<kj::String> reserved(Store& store, const MachineConfigView& config) {
     if (spec.getDomainname().size() > 0) hosts.add(kj::str(name, ".", spec.getDomainname()));
   }
   addAll(hosts, storedAddresses(store));
-  addAll(hosts, config.certSans);
-  addAll(hosts, config.trust.hosts);
+  addAll(hosts, apiCertSans(config));
+  addAll(hosts, controlPlaneHosts(config));
   return tidy(kj::mv(hosts));
 }
 
@@ -54,7 +65,7 @@ void copyPair(rpc::KeyPair::Builder to, config::CertificateAndKey::Reader from) 
   to.setKey(from.getKey());
 }
 
-// By which the API server is reached, whichever node it is on.
+// The names of the API server on any node.
 kj::Vector<kj::String> apiServerNames(config::Config::Reader config) {
   auto cluster = config.getCluster();
   kj::Vector<kj::String> sans;
@@ -66,14 +77,23 @@ kj::Vector<kj::String> apiServerNames(config::Config::Reader config) {
     sans.add(kj::str(name));
   }
   sans.add(kj::str("kubernetes.default.svc.", domain));
-  auto add = [&](config::Vip::Reader shared) {
-    if (shared.getIp().size() > 0) sans.add(kj::str(shared.getIp()));
-  };
-  for (auto interface : config.getMachine().getNetwork().getInterfaces()) {
-    add(interface.getVip());
-    for (auto vlan : interface.getVlans()) add(vlan.getVip());
-  }
+  for (auto& address : sharedAddresses(config)) sans.add(kj::mv(address));
   return tidy(kj::mv(sans));
+}
+
+void fillMachine(rpc::RootSecretSpec::OsRoot::Builder os, Store& store,
+                 config::Config::Reader config) {
+  auto machine = config.getMachine();
+  auto cluster = config.getCluster();
+  copyPair(os.initCa(), machine.getCa());
+  os.setToken(machine.getToken());
+  auto hosts = reserved(store, config);
+  fill(os.initReserved(hosts.size()), hosts);
+  os.setDnsDomain(cluster.getNetwork().getDnsDomain());
+  os.setCertLifetimeS(apiCertLifetime(config) / kj::SECONDS);
+  os.setAnyAddress(cluster.getTrustd().getAnyAddress());
+  auto sans = tidy(apiCertSans(config));
+  fill(os.initCertSANs(sans.size()), sans);
 }
 
 void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
@@ -100,12 +120,10 @@ void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
 
 }  // namespace
 
-bool signsForOthers(const MachineConfigView& config) {
-  bool controlPlane =
-      config.type == rpc::MachineType::INIT || config.type == rpc::MachineType::CONTROLPLANE;
-  return controlPlane && config.authority.size() > 0 &&
-         kj::StringPtr(config.authorityKey).size() > 0 &&
-         kj::StringPtr(config.trust.token).size() > 0;
+bool signsForOthers(config::Config::Reader config) {
+  auto machine = config.getMachine();
+  return config::isControlPlane(machine.getType()) && hasKey(machine.getCa()) &&
+         machine.getToken().size() > 0;
 }
 
 kj::Array<Controller::Input> RootController::inputs() const {
@@ -119,23 +137,7 @@ kj::Array<kj::StringPtr> RootController::outputs() const {
 kj::Promise<void> RootController::reconcile(Store& store) {
   Outputs<rpc::RootSecretSpec> outputs(name());
   KJ_IF_MAYBE (config, readConfig(store)) {
-    if (signsForOthers(*config)) {
-      auto os = outputs.add("os").initOs();
-      os.initCa().setCrt(config->authority.asBytes());
-      os.getCa().setKey(config->authorityKey.bytes());
-      os.setToken(kj::StringPtr(config->trust.token));
-      auto hosts = reserved(store, *config);
-      fill(os.initReserved(hosts.size()), hosts);
-      os.setDnsDomain(config->trust.dnsDomain);
-      os.setCertLifetimeS(config->trust.certLifetime / kj::SECONDS);
-      os.setAnyAddress(config->trust.anyAddress);
-      kj::Vector<kj::String> sans;
-      addAll(sans, config->certSans);
-      sans = tidy(kj::mv(sans));
-      fill(os.initCertSANs(sans.size()), sans);
-    }
-  }
-  KJ_IF_MAYBE (config, readDocument(store)) {
+    if (signsForOthers(*config)) fillMachine(outputs.add("os").initOs(), store, *config);
     if (hasControlPlaneOfKubernetes(*config)) {
       fillKubernetes(outputs.add("k8s").initK8s(), *config);
     }
@@ -145,8 +147,7 @@ kj::Promise<void> RootController::reconcile(Store& store) {
 }
 
 kj::Own<Controller> rootController(ControllerParts& parts) {
-  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, view),
-                                  KJ_BIND_METHOD(parts.config, tryConfig));
+  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -1,13 +1,13 @@
 // secrets.RootController: secrets/RootSecrets.
 //
-//   os   what trustd signs with and by which rules; where the config has the key of machine.ca and
-//        a token
-//   k8s  what the certificates and files of the Kubernetes control plane are made of; where it has
-//        the key of cluster.ca
+//   os   the key and rules with which trustd signs; when the config has the key of machine.ca and a
+//   token k8s  the inputs of the certificates and files of the Kubernetes control plane; when the
+//   config has the
+//        key of cluster.ca
 //
-// On machines of type init and controlplane; elsewhere none. Each changes only when what it is made
-// of has changed: the config, and for os the host name and the addresses. After a crash of the
-// brain it is made anew from the recovered store and comes out the same.
+// On machines of type init and controlplane; elsewhere none. Each changes only when its inputs
+// change: the config, and for os the host name and the addresses. After a crash of the brain it is
+// made anew from the recovered store, with the same content.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -17,12 +17,7 @@ namespace talos::machined {
 
 class RootController final : public Controller {
  public:
-  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
-
-  using ReadDocument = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
-
-  RootController(ReadConfig readConfig, ReadDocument readDocument)
-      : readConfig(kj::mv(readConfig)), readDocument(kj::mv(readDocument)) {}
+  explicit RootController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
 
   kj::StringPtr name() const override { return "secrets.RootController"; }
   kj::Array<Input> inputs() const override;
@@ -31,10 +26,9 @@ class RootController final : public Controller {
 
  private:
   ReadConfig readConfig;
-  ReadDocument readDocument;
 };
 
-// Whether machines are to be signed for here.
-bool signsForOthers(const MachineConfigView& config);
+// True when trustd of this machine signs certificates of other machines.
+bool signsForOthers(config::Config::Reader config);
 
 }  // namespace talos::machined

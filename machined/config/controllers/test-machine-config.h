@@ -27,14 +27,19 @@ void destroyRecord(Store& store, kj::StringPtr id) {
   store.destroy("", typeName<Spec>(), id, kBrainOwner);
 }
 
-// As a good document is known; InvalidArgument with its problems for another.
+// InvalidArgument with its problems for an invalid document.
 inline KnownConfig knownConfig(kj::StringPtr document) {
   auto parsed = config::parse(document.asArray());
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
   return KnownConfig(parsed.bytes(), parsed.get());
 }
-inline MachineConfigView viewMachineConfig(kj::StringPtr document) {
-  return viewOf(knownConfig(document).get());
+inline void setTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> list) {
+  for (auto i : kj::indices(list)) out.set(i, list[i]);
+}
+inline void setPair(config::CertificateAndKey::Builder out, const pki::CertificateAndKey& pair,
+                    bool withKey = true) {
+  out.setCrt(pair.certificate.asBytes());
+  if (withKey) out.setKey(pair.key.bytes());
 }
 
 struct ConfigTest : public testing::Test {
@@ -49,27 +54,27 @@ struct ConfigTest : public testing::Test {
   kj::String log = kj::str("");
   pki::CertificateAndKey authority = makeAuthority();
   bool present = true, withKey = true;
-  rpc::MachineType type = rpc::MachineType::CONTROLPLANE;
+  config::MachineType type = config::MachineType::CONTROLPLANE;
   kj::Duration lifetime = kDefaultLifetime;
   kj::StringPtr token = "abcdef.0123456789abcdef";
   kj::Array<kj::String> hosts = texts({"vip.example.org", "10.5.0.9"});
-  kj::Function<void(NetworkConfig&)> network = [](NetworkConfig&) {};
+  kj::Function<void(config::Network::Builder)> network = [](config::Network::Builder) {};
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
 
-  // For controllers that read what is published.
+  // For controllers that read the published config.
   KernelArguments arguments{""_kj.asArray()};
   UserSysctls sysctls{"/nowhere", "/nowhere"};
   MachineConfigReader config;
   kj::Vector<kj::String> warnings;
-  ControllerParts parts{arguments,
-                        uv,
-                        timer,
-                        clock,
-                        config,
-                        sysctls,
-                        [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
-                        [] { return false; }};
+  ControllerParts parts{.arguments = arguments,
+                        .uv = uv,
+                        .timer = timer,
+                        .clock = clock,
+                        .config = config,
+                        .sysctls = sysctls,
+                        .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
+                        .showsStateToAnybody = [] { return false; }};
 
   void publish(kj::StringPtr document) {
     auto parsed = config::parse(document.asArray());
@@ -81,23 +86,30 @@ struct ConfigTest : public testing::Test {
   pki::CertificateAndKey makeAuthority() {
     return pki::makeAuthority({.organization = "talos", .notBefore = clock.time - 1 * kj::DAYS});
   }
-  kj::Maybe<MachineConfigView> read() {
+  // Builds the config of the fields above; valid until the next call.
+  config::Config::Builder build() {
+    auto& message = *built.emplace(kj::heap<capnp::MallocMessageBuilder>());
+    auto root = message.initRoot<config::Config>();
+    auto machine = root.getMachine();
+    machine.setType(type);
+    machine.setToken(token);
+    setPair(machine.getCa(), authority, withKey);
+    machine.initCertSANs(1).set(0, "api.example.org");
+    network(machine.getNetwork());
+    auto cluster = root.getCluster();
+    setTexts(cluster.getApiServer().initCertSANs(hosts.size()), hosts);
+    cluster.getTrustd().setCertLifetime(kj::str(lifetime / kj::SECONDS, "s"));
+    return root;
+  }
+  kj::Maybe<config::Config::Reader> read() {
     if (!present) return nullptr;
-    MachineConfigView view;
-    view.type = type;
-    view.authority = kj::str(authority.certificate);
-    if (withKey) view.authorityKey = authority.key.clone();
-    view.certSans.add(kj::str("api.example.org"));
-    view.trust.certLifetime = lifetime;
-    view.trust.token = pki::Pem(kj::str(token));
-    for (auto& host : hosts) view.trust.hosts.add(kj::str(host));
-    network(view.network);
-    return kj::mv(view);
+    return build().asReader();
   }
   auto reader() {
     return [this](Store&) { return read(); };
   }
   void poll() { io.waitScope.poll(); }
+  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> built;
 
   template <typename F>
   static kj::StringPtr kindOfFailure(F&& f) {

@@ -16,6 +16,7 @@ struct TimeStatusTest : public StoreTest {
   uint64_t steps = 0;
   kj::StringPtr problem = "";
   kj::Own<ControllerRuntime> runtime;
+  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> built;  // the config
 
   void start(bool container = false) {
     runtime = kj::heap<ControllerRuntime>(
@@ -24,12 +25,15 @@ struct TimeStatusTest : public StoreTest {
     TimeStatusController::Dependencies deps;
     deps.container = container;
     deps.beforeConfig = beforeConfig;
-    deps.readConfig = [this](Store&) -> kj::Maybe<MachineConfigView> {
+    deps.readConfig = [this](Store&) -> kj::Maybe<config::Config::Reader> {
       if (!present) return nullptr;
-      MachineConfigView view;
-      view.timeDisabled = disabled;
-      for (auto& s : servers) view.timeServers.add(kj::str(s));
-      return kj::mv(view);
+      auto& message = *built.emplace(kj::heap<capnp::MallocMessageBuilder>());
+      auto root = message.initRoot<config::Config>();
+      auto time = root.getMachine().getTime();
+      time.setDisabled(disabled);
+      auto list = time.initServers(servers.size());
+      for (auto i : kj::indices(servers)) list.set(i, servers[i]);
+      return root.asReader();
     };
     deps.keepTime = [this](kj::Array<kj::String> s) {
       requested = kj::str("keep ", kj::strArray(s, ",")).cStr();

@@ -11,7 +11,7 @@ constexpr kj::StringPtr kTimeServersId = "timeservers"_kj;
 constexpr kj::StringPtr kId = "node"_kj;
 constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
-// What the network gave (DHCP) or the default, as the specs say.
+// The time servers of DHCP, or the default, from the specs.
 kj::Array<kj::String> defaultServers(Store& store) {
   KJ_IF_MAYBE (there, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
     kj::Vector<kj::String> names;
@@ -21,10 +21,11 @@ kj::Array<kj::String> defaultServers(Store& store) {
   return kj::arr(kj::str(kDefaultServer));
 }
 
-kj::Array<kj::String> serversOf(const MachineConfigView& config, Store& store) {
-  if (config.timeServers.empty()) return defaultServers(store);
-  return KJ_MAP(s, config.timeServers) {
-    return kj::str(s);
+kj::Array<kj::String> serversOf(config::Config::Reader config, Store& store) {
+  auto servers = config.getMachine().getTime().getServers();
+  if (servers.size() == 0) return defaultServers(store);
+  return KJ_MAP(server, servers) {
+    return kj::str(server);
   };
 }
 
@@ -54,7 +55,7 @@ kj::Promise<void> TimeStatusController::reconcile(Store& store) {
   bool disabled = deps.container;
   kj::StringPtr missing;
   KJ_IF_MAYBE (c, config) {
-    disabled = disabled || c->timeDisabled;
+    disabled = disabled || c->getMachine().getTime().getDisabled();
     if (disabled) {
       deps.leaveAlone(deps.container ? "the clock is the host's"_kj : "machine.time.disabled"_kj);
     } else {

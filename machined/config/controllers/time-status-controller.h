@@ -13,18 +13,19 @@ namespace talos::machined {
 
 class TimeStatusController final : public Controller {
  public:
-  // What the service sees. Whoever changes it pokes this controller.
+  // The state of the service. A change of it must poke this controller.
   struct Seen {
     uint64_t steps = 0;  // of this brain
     kj::String server, offset, problem;
   };
   struct Dependencies {
     bool container = false;  // the clock is the host's
-    // The config comes by https: a clock that is wrong would find its server's certificate wrong.
+    // The config is fetched by https: with a wrong clock its server's certificate would not be
+    // valid.
     bool beforeConfig = false;
-    kj::Function<kj::Maybe<MachineConfigView>(Store&)> readConfig;
+    ReadConfig readConfig;
     kj::Function<void(kj::Array<kj::String> servers)> keepTime;
-    kj::Function<void(kj::StringPtr why)> leaveAlone;
+    kj::Function<void(kj::StringPtr reason)> leaveAlone;
     kj::Function<Seen()> seen;
   };
   explicit TimeStatusController(Dependencies deps) : deps(kj::mv(deps)) {}

@@ -7,6 +7,7 @@
 
 #include "common/yaml/yaml-codec.h"
 #include "machined/config/network/network-config-plan.h"
+#include "machined/config/network/test-network-config.h"
 
 namespace talos::machined {
 namespace {
@@ -116,14 +117,15 @@ TEST(Cmdline, VlansAsDracutHasThem) {
 }
 
 // Links with what they are and who said so, addresses and operators.
-std::string planned(kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config = nullptr) {
+std::string planned(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine = nullptr) {
   kj::Vector<KnownLink> known;
   unsigned index = 0;
   for (auto name : {"lo"_kj, "eth0"_kj, "eth1"_kj, "eth2"_kj}) {
     ++index;
     known.add(KnownLink{index, kj::str(name), index == 1, index > 1});
   }
-  auto plan = planNetwork(KernelArguments(cmdline.asArray()), config, known);
+  auto plan = planNetwork(KernelArguments(cmdline.asArray()),
+                          machine.map([](auto& text) { return text.get(); }), known);
   kj::Vector<kj::String> parts;
   for (auto& l : plan.links) {
     parts.add(kj::str(l.name, l.making.kind.size() > 0 ? ":" : "", l.making.kind,
@@ -161,32 +163,25 @@ TEST(Cmdline, WhatStandsOnABond) {
 
 // Catches: a command line that goes before the config.
 TEST(Cmdline, TheConfigGoesBefore) {
-  NetworkConfig config;
-  NetworkConfig::Device device;
-  device.interface = kj::str("bond0");
-  device.dummy = true;
-  device.addresses.add(kj::str("10.0.0.9/24"));
-  config.devices.add(kj::mv(device));
-  NetworkConfig::Device eth1;
-  eth1.interface = kj::str("eth1");
-  eth1.addresses.add(kj::str("10.1.0.9/24"));
-  config.devices.add(kj::mv(eth1));
+  auto with = [](kj::StringPtr bond0) {
+    return MachineText(kj::str("interfaces: [{interface: bond0, cidr: 10.0.0.9/24", bond0,
+                               "}, {interface: eth1, cidr: 10.1.0.9/24}]"));
+  };
   EXPECT_EQ(
       "bond0:dummy configuration; eth1 configuration; eth0 default; eth2 default; "
       "bond0 10.0.0.9/24; eth1 10.1.0.9/24; dhcp4/eth0; ra/eth0; dhcp4/eth2; ra/eth2",
-      planned("bond=bond0:eth0,eth1", config));
-  config.devices[0].dummy = false;
+      planned("bond=bond0:eth0,eth1", with(", dummy: true")));
   EXPECT_EQ(
       "bond0:bond configuration; eth1 configuration; eth0>bond0 cmdline; eth2 default; "
       "bond0 10.0.0.9/24; eth1 10.1.0.9/24; dhcp4/eth2; ra/eth2; "
       "! bond0: its link eth1 has its own config and is left out",
-      planned("bond=bond0:eth0,eth1", config));
-  config.devices[0].ignore = true;
+      planned("bond=bond0:eth0,eth1", with("")));
+  auto ignored = with(", ignore: true");
   EXPECT_EQ(
       "eth1 configuration; eth0 default; eth2 default; eth1 10.1.0.9/24; dhcp4/eth0; "
       "ra/eth0; dhcp4/eth2; ra/eth2",
-      planned("bond=bond0:eth0,eth1", config));
-  EXPECT_EQ(planned("", config), planned("vlan=bond0.5:bond0", config));
+      planned("bond=bond0:eth0,eth1", ignored));
+  EXPECT_EQ(planned("", ignored), planned("vlan=bond0.5:bond0", ignored));
 }
 
 }  // namespace

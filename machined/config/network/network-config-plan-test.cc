@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
+#include "machined/config/network/test-network-config.h"
+
 namespace talos::machined {
 namespace {
 
@@ -33,16 +35,10 @@ kj::Vector<KnownLink> threeLinks() {
   return links;
 }
 
-NetworkPlan plan(kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config = nullptr,
+NetworkPlan plan(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine = nullptr,
                  kj::ArrayPtr<const KnownLink> known = nullptr) {
-  return planNetwork(KernelArguments(cmdline.asArray()), config, known);
-}
-
-NetworkConfig::Device device(kj::StringPtr name, kj::StringPtr cidr = "") {
-  NetworkConfig::Device device;
-  device.interface = kj::str(name);
-  if (cidr.size() > 0) device.addresses.add(kj::str(cidr));
-  return device;
+  return planNetwork(KernelArguments(cmdline.asArray()),
+                     machine.map([](auto& text) { return text.get(); }), known);
 }
 
 TEST(IpParameterTest, AllFieldsOfTheSpecsExample) {
@@ -107,11 +103,9 @@ TEST(IpParameterTest, ItsDeviceIsTheNamedOneOrTheFirst) {
 }
 
 TEST(NetworkPlanTest, TheConfigWinsOverTheCommandLineOnItsLinkOnly) {
-  NetworkConfig config;
-  config.devices.add(device("eth0", "192.168.1.5/24"));
-  config.devices[0].mtu = 1400;
-  config.devices[0].routes.add(
-      NetworkConfig::Route{kj::str("0.0.0.0/0"), kj::str("192.168.1.1"), 0});
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 192.168.1.5/24, mtu: 1400,"
+      " routes: [{network: 0.0.0.0/0, gateway: 192.168.1.1}]}]");
   EXPECT_EQ(shown(plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config)),
             "eth0 mtu 1400 (configuration); eth0 192.168.1.5/24 (configuration); "
             "eth0 to 0.0.0.0/0 via 192.168.1.1 metric 10 (configuration)");
@@ -124,37 +118,28 @@ TEST(NetworkPlanTest, TheConfigWinsOverTheCommandLineOnItsLinkOnly) {
 // A device that the config only gives an MTU keeps the address of the command line, or the node is
 // gone.
 TEST(NetworkPlanTest, AnEntryWithoutAddressAddsToTheCommandLine) {
-  NetworkConfig config;
-  config.devices.add(device("eth0"));
-  config.devices[0].mtu = 9000;
+  MachineText config("interfaces: [{interface: eth0, mtu: 9000}]");
   EXPECT_EQ(shown(plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config)),
             "eth0 mtu 9000 (configuration); eth0 10.0.0.2/24 (cmdline); "
             "eth0 to 0.0.0.0/0 via 10.0.0.1 metric 10 (cmdline)");
 }
 
 TEST(NetworkPlanTest, EntriesOfOneLinkAddUpAndIgnoredOnesDoNot) {
-  NetworkConfig config;
-  config.devices.add(device("eth0", "10.0.0.2/24"));
-  config.devices.add(device("eth0", "fd00::2/64"));
-  config.devices.add(device("eth1", "10.1.0.2/24"));
-  config.devices[2].ignore = true;
-  config.devices.add(device("eth2", "10.2.0.2/24"));
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.2/24}, {interface: eth0, cidr: 'fd00::2/64'},"
+      " {interface: eth1, cidr: 10.1.0.2/24, ignore: true}, {interface: eth2, cidr: 10.2.0.2/24}]");
   EXPECT_EQ(
       shown(plan("talos.network.interface.ignore=eth2", config)),
       "eth0 (configuration); eth0 10.0.0.2/24 (configuration); eth0 fd00::2/64 (configuration)");
 }
 
 TEST(NetworkPlanTest, AMistakeCostsOnlyItself) {
-  NetworkConfig config;
-  config.devices.add(device("eth0", "10.0.0.300/24"));
-  config.devices[0].addresses.add(kj::str("10.0.0.3/24"));
-  config.devices[0].routes.add(NetworkConfig::Route{kj::str("default"), kj::str("10.0.0.1"), 0});
-  config.devices[0].routes.add(
-      NetworkConfig::Route{kj::str("10.9.0.7/16"), kj::str("0.0.0.0"), 77});
-  config.devices[0].routes.add(NetworkConfig::Route{kj::str("::/0"), kj::str("10.0.0.1"), 0});
-  config.devices.add(device(""));
-  config.nameservers.add(kj::str("dns.example"));
-  config.nameservers.add(kj::str("9.9.9.9"));
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.300/24, addresses: [10.0.0.3/24], routes:"
+      " [{network: default, gateway: 10.0.0.1}, {network: 10.9.0.7/16, gateway: 0.0.0.0, metric: "
+      "77},"
+      " {network: '::/0', gateway: 10.0.0.1}]}, {interface: ''}],"
+      " nameservers: [dns.example, 9.9.9.9]");
   auto p = plan("", config);
   EXPECT_EQ(shown(p),
             "eth0 (configuration); eth0 10.0.0.3/24 (configuration); eth0 to 10.9.0.0/16 metric 77 "
@@ -166,14 +151,9 @@ TEST(NetworkPlanTest, AMistakeCostsOnlyItself) {
 // Catches: a VLAN without an address that nobody asks routers for, and one that has an address and
 // is asked all the same.
 TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
-  NetworkConfig config;
-  auto& eth0 = config.devices.add(device("eth0", "10.0.0.2/24"));
-  for (uint16_t id : {5, 6, 7}) {
-    auto& vlan = eth0.vlans.add();
-    vlan.id = id;
-    if (id == 6) vlan.addresses.add(kj::str("10.6.0.2/24"));
-    vlan.dhcp4 = id == 7;
-  }
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.2/24, vlans: [{vlanId: 5},"
+      " {vlanId: 6, cidr: 10.6.0.2/24}, {vlanId: 7, dhcp: true}]}]");
   auto p = plan("", config);
   auto asked = KJ_MAP(o, p.operators) {
     return kj::str(o.kind, "/", o.link);
@@ -183,16 +163,9 @@ TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
 
 // Catches: an address that is shared by two links of one node.
 TEST(NetworkPlanTest, ASharedAddressIsOnOneLink) {
-  NetworkConfig config;
-  auto eth0 = device("eth0", "10.0.0.2/24"), eth1 = device("eth1");
-  eth0.vip = NetworkConfig::Vip{kj::str("10.0.0.9"), 5 * kj::SECONDS};
-  NetworkConfig::Vlan vlan;
-  vlan.id = 7;
-  vlan.vip = NetworkConfig::Vip{kj::str("fd00::9")};
-  eth0.vlans.add(kj::mv(vlan));
-  eth1.vip = NetworkConfig::Vip{kj::str("10.0.0.9")};
-  config.devices.add(kj::mv(eth0));
-  config.devices.add(kj::mv(eth1));
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.2/24, vip: {ip: 10.0.0.9, leaseTTL: 5s},"
+      " vlans: [{vlanId: 7, vip: {ip: 'fd00::9'}}]}, {interface: eth1, vip: {ip: 10.0.0.9}}]");
   auto p = plan("", config);
   ASSERT_EQ(2u, p.vips.size());
   EXPECT_EQ("eth0 10.0.0.9", kj::str(p.vips[0].link, " ", p.vips[0].address));
@@ -201,34 +174,27 @@ TEST(NetworkPlanTest, ASharedAddressIsOnOneLink) {
   EXPECT_EQ(config::kDefaultVipLease, p.vips[1].lease);
   EXPECT_EQ("eth1: the shared address 10.0.0.9 is on eth0 already", kj::strArray(p.problems, "; "));
 
-  NetworkConfig other;
-  auto left = device("eth0");
-  left.ignore = true;
-  left.vip = NetworkConfig::Vip{kj::str("10.0.0.9")};
-  other.devices.add(kj::mv(left));
+  MachineText other("interfaces: [{interface: eth0, ignore: true, vip: {ip: 10.0.0.9}}]");
   p = plan("", other);
-  ASSERT_EQ(1u, p.vips.size()) << "a link that somebody else configures";
+  ASSERT_EQ(1u, p.vips.size()) << "a link that another program configures";
   EXPECT_EQ(0u, p.links.size());
 }
 
 // Catches: a route that is dropped in silence because another one has its place.
 TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
-  NetworkConfig config;
-  auto& eth0 = config.devices.add(device("eth0", "10.0.0.2/24"));
-  auto add = [&](kj::StringPtr gateway, unsigned metric, config::RouteType type) {
-    eth0.routes.add(NetworkConfig::Route{.network = kj::str("0.0.0.0/0"),
-                                         .gateway = kj::str(gateway),
-                                         .metric = metric,
-                                         .type = type});
+  auto with = [](kj::StringPtr routes) {
+    return MachineText(
+        kj::str("interfaces: [{interface: eth0, cidr: 10.0.0.2/24, routes: [", routes, "]}]"));
   };
-  add("10.0.0.1", 0, config::RouteType::UNICAST);
-  add("10.0.0.1", 10, config::RouteType::UNICAST);  // the same once more
-  add("10.0.0.9", 11, config::RouteType::UNICAST);
-  EXPECT_EQ(plan("", config).problems.size(), 0u);
-  add("10.0.0.9", 0, config::RouteType::UNICAST);
-  add("", 20, config::RouteType::BLACKHOLE);
-  add("", 20, config::RouteType::PROHIBIT);
-  auto p = plan("", config);
+  auto good =
+      "{network: 0.0.0.0/0, gateway: 10.0.0.1}, {network: 0.0.0.0/0, gateway: 10.0.0.1, metric: "
+      "10},"
+      " {network: 0.0.0.0/0, gateway: 10.0.0.9, metric: 11}"_kj;
+  EXPECT_EQ(plan("", with(good)).problems.size(), 0u);
+  auto p = plan("", with(kj::str(good,
+                                 ", {network: 0.0.0.0/0, gateway: 10.0.0.9},"
+                                 " {network: 0.0.0.0/0, metric: 20, type: blackhole},"
+                                 " {network: 0.0.0.0/0, metric: 20, type: prohibit}")));
   EXPECT_EQ(std::string(kj::strArray(p.problems, "\n").cStr()),
             "eth0: the route to 0.0.0.0/0 is ignored: another route of metric 10 has the same "
             "network; set another metric\n"
@@ -249,9 +215,7 @@ TEST(NetworkPlanTest, TheHostNameComesFromTheFirstThatHasAGoodOne) {
       {"", "", "talos-127-0-1-1", "", kLayerDefault},
   };
   for (auto& row : rows) {
-    NetworkConfig config;
-    config.hostname = kj::str(row.config);
-    auto p = plan(row.cmdline, config);
+    auto p = plan(row.cmdline, MachineText(kj::str("hostname: '", row.config, "'")));
     EXPECT_EQ(p.hostname, row.hostname);
     EXPECT_EQ(p.domain, row.domain);
     EXPECT_EQ(p.hostnameLayer, row.layer);
@@ -305,21 +269,17 @@ TEST(NetworkPlanTest, CardsThatNobodyConfiguresAskByDhcp) {
   EXPECT_EQ(operators(plan("ip=10.0.0.2:::255.255.255.0::eth0 talos.network.interface.ignore=eth1",
                            nullptr, links)),
             "dhcp4/enp3s0 1024 (default); ra/enp3s0 1024 (default)");
-  NetworkConfig config;
-  config.devices.add(device("eth0", "10.0.0.2/24"));
-  config.devices.add(device("eth1"));
-  config.devices[1].ignore = true;
-  config.devices.add(device("enp3s0"));  // an MTU, say: addresses are left to router advertisements
+  // enp3s0 has an MTU, say: addresses are left to router advertisements.
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.0.0.2/24}, {interface: eth1, ignore: true},"
+      " {interface: enp3s0}]");
   EXPECT_EQ(operators(plan("", config, links)), "ra/enp3s0 1024 (configuration)");
 }
 
 TEST(NetworkPlanTest, DhcpOfTheConfigTakesThePlaceOfTheCommandLine) {
-  NetworkConfig config;
-  config.devices.add(device("eth0"));
-  config.devices[0].dhcp4 = config.devices[0].dhcp6 = true;
-  config.devices[0].dhcpMetric = 77;
-  config.devices[0].routes.add(
-      NetworkConfig::Route{kj::str("10.9.0.0/16"), kj::str("10.0.0.1"), 55});
+  MachineText config(
+      "interfaces: [{interface: eth0, dhcp: true, dhcpOptions: {ipv6: true, routeMetric: 77},"
+      " routes: [{network: 10.9.0.0/16, gateway: 10.0.0.1, metric: 55}]}]");
   auto p = plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config, threeLinks());
   EXPECT_EQ(
       operators(p),
@@ -336,20 +296,19 @@ Lease lease(kj::StringPtr link, kj::StringPtr prefix, kj::StringPtr gateway) {
   lease.routes.add(Lease::Route{Prefix::all(AF_INET), Ip::parse(gateway)});
   return lease;
 }
-NetworkPlan leased(kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config,
+NetworkPlan leased(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine,
                    kj::Vector<Lease> leases) {
   auto links = cards();
-  return planNetwork(KernelArguments(cmdline.asArray()), config, links, leases);
+  return planNetwork(KernelArguments(cmdline.asArray()),
+                     machine.map([](auto& text) { return text.get(); }), links, leases);
 }
 
 // Catches: two default routes of one metric, of which the kernel takes one; a lease that stays when
 // its operator is gone; an MTU of a server over that of the config.
 TEST(NetworkPlanTest, LeasesAreTheLayerBelowTheConfig) {
-  NetworkConfig config;
-  config.devices.add(device("eth1"));
-  config.devices[0].dhcp4 = true;
-  config.devices[0].mtu = 1400;
-  config.devices.add(device("enp3s0", "192.168.0.2/24"));
+  MachineText config(
+      "interfaces: [{interface: eth1, dhcp: true, mtu: 1400},"
+      " {interface: enp3s0, cidr: 192.168.0.2/24}]");
   kj::Vector<Lease> leases;
   leases.add(lease("eth1", "10.1.0.9/24", "10.1.0.1"));
   leases.add(lease("eth0", "10.0.0.9/24", "10.0.0.1"));
@@ -376,8 +335,7 @@ TEST(NetworkPlanTest, NamesOfLeases) {
       {"talos.hostname=k", "c.org", "node", "", "c.org", kLayerConfiguration},
   };
   for (auto& row : rows) {
-    NetworkConfig config;
-    config.hostname = kj::str(row.config);
+    MachineText config(kj::str("hostname: '", row.config, "'"));
     kj::Vector<Lease> leases;
     leases.add(lease("eth1", "10.1.0.9/24", "10.1.0.1"));
     leases.add(lease("eth0", "10.0.0.9/24", "10.0.0.1"));
@@ -391,7 +349,7 @@ TEST(NetworkPlanTest, NamesOfLeases) {
 
 // Catches: an order that depends on who was faster.
 TEST(NetworkPlanTest, ResolversAndTimeServersOfLeasesInTheOrderOfLinks) {
-  auto make = [](kj::StringPtr cmdline, kj::Maybe<const NetworkConfig&> config) {
+  auto make = [](kj::StringPtr cmdline, kj::Maybe<const MachineText&> config) {
     kj::Vector<Lease> leases;
     for (auto link : {"eth1"_kj, "enp3s0"_kj, "eth0"_kj}) {
       leases.add(lease(link, "10.0.0.9/24", "10.0.0.1"));
@@ -411,10 +369,7 @@ TEST(NetworkPlanTest, ResolversAndTimeServersOfLeasesInTheOrderOfLinks) {
   EXPECT_EQ(make("", nullptr),
             "10.0.2.1 10.0.2.2 10.0.3.1 (operator); 10.1.2.1 10.1.3.1 10.1.1.1 (operator); "
             "enp3s0.org eth0.org s.org");
-  NetworkConfig config;
-  config.hostname = kj::str("a.b.org");
-  config.nameservers.add(kj::str("9.9.9.9"));
-  config.timeServers.add(kj::str("time.example"));
+  MachineText config("hostname: a.b.org, nameservers: [9.9.9.9]", "servers: [time.example]");
   EXPECT_EQ(
       make("", config),
       "9.9.9.9 (configuration); time.example (configuration); b.org enp3s0.org eth0.org s.org");
@@ -422,9 +377,7 @@ TEST(NetworkPlanTest, ResolversAndTimeServersOfLeasesInTheOrderOfLinks) {
 }
 
 TEST(NetworkPlanTest, ResolversAreAtMostThreeOfOneLayer) {
-  NetworkConfig config;
-  for (auto text : {"1.0.0.1"_kj, "1.0.0.2"_kj, "fd00::53"_kj, "1.0.0.4"_kj})
-    config.nameservers.add(kj::str(text));
+  MachineText config("nameservers: [1.0.0.1, 1.0.0.2, 'fd00::53', 1.0.0.4]");
   EXPECT_EQ(kj::strArray(plan("", config).resolvers, " "), "1.0.0.1 1.0.0.2 fd00::53");
   EXPECT_EQ(kj::strArray(plan("").resolvers, " "), "1.1.1.1 8.8.8.8");
 }

@@ -15,9 +15,9 @@ kj::Maybe<Prefix> prefixOf(kj::StringPtr text) {
 
 class Planner {
  public:
-  Planner(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+  Planner(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
           kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> given)
-      : arguments(arguments), config(config), known(known) {
+      : arguments(arguments), machine(machine), known(known) {
     for (auto& lease : given) leases.add(&lease);
     std::sort(leases.begin(), leases.end(), [](auto a, auto b) {
       return std::tie(a->link, a->kind) < std::tie(b->link, b->kind);
@@ -28,8 +28,8 @@ class Planner {
     KJ_IF_MAYBE (text, arguments.first("ip")) {
       ip = parseIpParameter(*text, plan.problems);
     }
-    KJ_IF_MAYBE (c, config) {
-      for (auto& device : c->devices) addDevice(device);
+    KJ_IF_MAYBE (m, machine) {
+      for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
     }
     addBondsOfCommandLine();
     addVlansOfCommandLine();
@@ -38,13 +38,13 @@ class Planner {
     addDefaultOperators();
     dropStaleLeases();
     for (auto lease : leases) addLease(*lease);
-    chooseNames(arguments, config, ip, leases, plan);
+    chooseNames(arguments, machine, ip, leases, plan);
     return kj::mv(plan);
   }
 
  private:
   const KernelArguments& arguments;
-  kj::Maybe<const NetworkConfig&> config;
+  kj::Maybe<config::Machine::Reader> machine;
   kj::ArrayPtr<const KnownLink> known;
   kj::Vector<const Lease*> leases;  // in the order of links, those that count
   kj::Maybe<IpParameter> ip;
@@ -100,19 +100,18 @@ class Planner {
     return true;
   }
 
-  void addBond(const NetworkConfig::Device& device, kj::StringPtr name) {
-    auto& bond = addLink(name, 0, kLayerConfiguration);
-    if (!makes(bond, "bond")) return;
-    bond.making.bond = device.bond;
-    for (auto member : device.bond->get().getInterfaces())
-      addMember(name, member, kLayerConfiguration);
+  void addBond(config::Bond::Reader bond, kj::StringPtr name) {
+    auto& link = addLink(name, 0, kLayerConfiguration);
+    if (!makes(link, "bond")) return;
+    link.making.bond = std::make_shared<const BondConfig>(bond);
+    for (auto member : bond.getInterfaces()) addMember(name, member, kLayerConfiguration);
   }
 
-  void addBridge(const NetworkConfig::Device& device, kj::StringPtr name) {
-    auto& bridge = addLink(name, 0, kLayerConfiguration);
-    if (!makes(bridge, "bridge")) return;
-    bridge.making.bridge = device.bridge;
-    for (auto& port : device.bridge->interfaces) addMember(name, port, kLayerConfiguration);
+  void addBridge(config::Bridge::Reader bridge, kj::StringPtr name) {
+    auto& link = addLink(name, 0, kLayerConfiguration);
+    if (!makes(link, "bridge")) return;
+    link.making.bridge = std::make_shared<const BridgeConfig>(bridgeConfig(bridge));
+    for (auto port : bridge.getInterfaces()) addMember(name, port, kLayerConfiguration);
   }
 
   void addMember(kj::StringPtr master, kj::StringPtr member, kj::StringPtr layer) {
@@ -128,20 +127,34 @@ class Planner {
     }
   }
 
-  void addVlan(kj::StringPtr parent, const NetworkConfig::Vlan& vlan) {
-    KJ_IF_MAYBE (name, vlanName(parent, vlan.id)) {
-      auto& link = addLink(*name, vlan.mtu, kLayerConfiguration);
+  void addVlan(kj::StringPtr parent, config::Vlan::Reader vlan) {
+    auto id = vlan.getVlanId();
+    KJ_IF_MAYBE (name, vlanName(parent, id)) {
+      auto& link = addLink(*name, vlan.getMtu(), kLayerConfiguration);
       if (!makes(link, "vlan")) return;
       link.making.parent = kj::str(parent);
-      link.making.vlanId = vlan.id;
-      addAddresses(*name, vlan.addresses);
-      for (auto& route : vlan.routes) addConfigRoute(*name, route);
-      KJ_IF_MAYBE (vip, vlan.vip) addVip(*name, *vip);
-      addOperators(*name, vlan.dhcp4, vlan.dhcp6, vlan.addresses.size() > 0, vlan.dhcpMetric);
+      link.making.vlanId = id;
+      addAddressing(*name, vlan, vlan.getDhcp(), false);
     } else {
-      problem(parent, ": the link name of VLAN ", vlan.id, ", ", parent, ".", vlan.id,
+      problem(parent, ": the link name of VLAN ", id, ", ", parent, ".", id,
               ", would have more than 15 characters");
     }
+  }
+
+  // Addresses, routes, operators and the shared address of a link or VLAN. `addressed`: it needs no
+  // router advertisements, even without an address.
+  template <typename Reader>
+  void addAddressing(kj::StringPtr link, Reader entry, bool dhcp, bool addressed) {
+    bool cidr = entry.getCidr().size() > 0;
+    if (cidr) addConfigAddress(link, entry.getCidr());
+    for (auto address : entry.getAddresses()) addConfigAddress(link, address);
+    for (auto route : entry.getRoutes()) addConfigRoute(link, route);
+    auto options = entry.getDhcpOptions();
+    bool dhcp4 = dhcp && (!entry.hasDhcpOptions() || options.getIpv4());
+    bool dhcp6 = dhcp && entry.hasDhcpOptions() && options.getIpv6();
+    addressed = addressed || cidr || entry.getAddresses().size() > 0;
+    addOperators(link, dhcp4, dhcp6, addressed, options.getRouteMetric());
+    addVip(link, entry.getVip());
   }
 
   void addAddress(kj::StringPtr link, const Prefix& prefix, kj::StringPtr layer) {
@@ -154,7 +167,7 @@ class Planner {
     plan.addresses.add(NetworkPlan::Address{kj::str(link), prefix, layer, order});
   }
 
-  // What asks the network of a link, where the config says so.
+  // The operators of a link in the config.
   void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed, unsigned metric) {
     if (dhcp4) addOperator(kDhcp4, link, metric, kLayerConfiguration);
     if (dhcp6) addOperator(kDhcp6, link, metric, kLayerConfiguration);
@@ -162,31 +175,31 @@ class Planner {
     if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, kLayerConfiguration);
   }
 
-  void addAddresses(kj::StringPtr link, const kj::Vector<kj::String>& texts) {
-    for (auto& text : texts) {
-      KJ_IF_MAYBE (prefix, prefixOf(text)) {
-        addAddress(link, *prefix, kLayerConfiguration);
-      } else {
-        problem(link, ": cidr \"", text,
-                "\" is not a valid address with a prefix length; for example 10.5.0.2/24");
-      }
+  void addConfigAddress(kj::StringPtr link, kj::StringPtr text) {
+    KJ_IF_MAYBE (prefix, prefixOf(text)) {
+      addAddress(link, *prefix, kLayerConfiguration);
+    } else {
+      problem(link, ": cidr \"", text,
+              "\" is not a valid address with a prefix length; for example 10.5.0.2/24");
     }
   }
 
-  void addVip(kj::StringPtr link, const NetworkConfig::Vip& vip) {
-    KJ_IF_MAYBE (address, Ip::parse(vip.address)) {
+  void addVip(kj::StringPtr link, config::Vip::Reader vip) {
+    if (vip.getIp().size() == 0) return;
+    KJ_IF_MAYBE (address, Ip::parse(vip.getIp())) {
       for (auto& other : plan.vips) {
         if (other.address != *address) continue;
         problem(link, ": the shared address ", *address, " is on ", other.link, " already");
         return;
       }
-      plan.vips.add(NetworkPlan::Vip{kj::str(link), *address, vip.lease});
+      auto lease = config::parseDuration(vip.getLeaseTTL()).orDefault(config::kDefaultVipLease);
+      plan.vips.add(NetworkPlan::Vip{kj::str(link), *address, lease});
     } else {
-      problem(link, ": \"", vip.address, "\" is not a valid shared address");
+      problem(link, ": \"", vip.getIp(), "\" is not a valid shared address");
     }
   }
 
-  // What the link belongs to; empty: nothing.
+  // The bond or bridge that the link belongs to; empty: none.
   kj::StringPtr masterOf(kj::StringPtr name) const {
     for (auto& link : plan.links) {
       if (link.name == name) return link.making.master;
@@ -230,7 +243,7 @@ class Planner {
     plan.vips = kj::mv(vips);
   }
 
-  // The one that has the place of this route already.
+  // The planned route with the same link, destination and metric.
   kj::Maybe<const NetworkPlan::Route&> inPlaceOf(const NetworkPlan::Route& route) const {
     for (auto& other : plan.routes) {
       if (other.link == route.link && other.destination == route.destination &&
@@ -245,87 +258,84 @@ class Planner {
     if (inPlaceOf(route) == nullptr) plan.routes.add(kj::mv(route));
   }
 
-  // The link that the entry is for; none: it is for none, or nobody knows yet which.
-  kj::Maybe<kj::String> nameOf(const NetworkConfig::Device& device) {
-    KJ_IF_MAYBE (selector, device.selector) {
+  // The link of the entry; none: it has none, or the links are not known yet.
+  kj::Maybe<kj::String> nameOf(config::Interface::Reader entry) {
+    if (entry.hasDeviceSelector()) {
+      auto selector = entry.getDeviceSelector();
       if (known.size() == 0) return nullptr;
-      kj::String why;
-      KJ_IF_MAYBE (name, choose(*selector, known, why)) return kj::str(*name);
-      addUnresolved(selector->describe(), kj::mv(why));
+      kj::String error;
+      KJ_IF_MAYBE (name, choose(selector, known, error)) return kj::str(*name);
+      addUnresolved(describe(selector), kj::mv(error));
       return nullptr;
     }
-    if (device.interface.size() == 0) {
+    if (entry.getInterface().size() == 0) {
       problem("machine.network.interfaces: entry ignored: `interface` is missing");
       return nullptr;
     }
-    return kj::str(device.interface);
+    return kj::str(entry.getInterface());
   }
 
-  void addUnresolved(kj::String selector, kj::String why) {
+  void addUnresolved(kj::String selector, kj::String error) {
     for (auto& other : plan.unresolved) {
       if (other.selector == selector) return;
     }
-    problem(why);
-    plan.unresolved.add(NetworkPlan::Unresolved{kj::mv(selector), kj::mv(why)});
+    problem(error);
+    plan.unresolved.add(NetworkPlan::Unresolved{kj::mv(selector), kj::mv(error)});
   }
 
-  // Left alone is whatever the entry may mean.
-  void ignore(const DeviceSelector& selector) {
+  // All links that the selector matches are left alone.
+  void ignore(config::DeviceSelector::Reader selector) {
     for (auto& link : known) {
-      if (selector.matches(link)) named.add(kj::str(link.name));
+      if (matches(selector, link)) named.add(kj::str(link.name));
     }
   }
 
-  void addDevice(const NetworkConfig::Device& device) {
-    if (device.ignore) {
-      KJ_IF_MAYBE (selector, device.selector) return ignore(*selector);
-    }
-    KJ_IF_MAYBE (name, nameOf(device)) {
+  void addInterface(config::Interface::Reader entry) {
+    if (entry.getIgnore() && entry.hasDeviceSelector()) return ignore(entry.getDeviceSelector());
+    KJ_IF_MAYBE (name, nameOf(entry)) {
       named.add(kj::str(*name));
       if (ignored(*name)) return;
-      if (!device.ignore) return addDevice(device, *name);
-      // Somebody else configures it; the shared address is the node's all the same.
-      KJ_IF_MAYBE (vip, device.vip) addVip(*name, *vip);
+      if (!entry.getIgnore()) return addInterface(entry, *name);
+      // Another program configures the link; the shared address is the node's all the same.
+      addVip(*name, entry.getVip());
     }
   }
 
-  void addDevice(const NetworkConfig::Device& device, kj::StringPtr name) {
-    addLink(name, device.mtu, kLayerConfiguration);
-    if (device.bond != nullptr) addBond(device, name);
-    if (device.bridge != nullptr) addBridge(device, name);
-    if (device.wireguard != nullptr) addTunnel(device, name);
-    if (device.dummy) makes(addLink(name, 0, kLayerConfiguration), "dummy");
-    addAddresses(name, device.addresses);
-    for (auto& route : device.routes) addConfigRoute(name, route);
-    bool addressed = device.addresses.size() > 0 || device.wireguard != nullptr;
-    addOperators(name, device.dhcp4, device.dhcp6, addressed, device.dhcpMetric);
-    KJ_IF_MAYBE (vip, device.vip) addVip(name, *vip);
-    for (auto& vlan : device.vlans) addVlan(name, vlan);
+  void addInterface(config::Interface::Reader entry, kj::StringPtr name) {
+    addLink(name, entry.getMtu(), kLayerConfiguration);
+    if (entry.hasBond()) addBond(entry.getBond(), name);
+    if (entry.hasBridge()) addBridge(entry.getBridge(), name);
+    if (entry.hasWireguard()) addTunnel(entry.getWireguard(), name);
+    if (entry.getDummy()) makes(addLink(name, 0, kLayerConfiguration), "dummy");
+    // The config's checks refuse an entry with both; the address would win.
+    bool dhcp = entry.getDhcp() && entry.getCidr().size() == 0;
+    addAddressing(name, entry, dhcp, entry.hasWireguard());
+    for (auto vlan : entry.getVlans()) addVlan(name, vlan);
   }
 
-  void addTunnel(const NetworkConfig::Device& device, kj::StringPtr name) {
+  void addTunnel(config::Wireguard::Reader wireguard, kj::StringPtr name) {
     auto& link = addLink(name, 0, kLayerConfiguration);
     if (!makes(link, "wireguard")) return;
-    link.making.wireguard = device.wireguard;
-    if (device.wireguard->privateKey == nullptr) {
+    link.making.wireguard = std::make_shared<const WireguardConfig>(wireguardConfig(wireguard));
+    if (link.making.wireguard->privateKey == nullptr) {
       problem(name, ": its private key is not valid base64 of 32 bytes");
     }
   }
 
-  void addConfigRoute(kj::StringPtr link, const NetworkConfig::Route& route) {
-    auto refuse = [&](auto&&... why) {
-      problem(link, ": the route to ", route.network, " is ignored: ", why...);
+  void addConfigRoute(kj::StringPtr link, config::Route::Reader route) {
+    auto refuse = [&](auto&&... reason) {
+      problem(link, ": the route to ", route.getNetwork(), " is ignored: ", reason...);
     };
-    auto parsed = Prefix::parse(route.network);
+    auto parsed = Prefix::parse(route.getNetwork());
     if (parsed == nullptr) {
-      problem(link, ": the route's network \"", route.network,
+      problem(link, ": the route's network \"", route.getNetwork(),
               "\" is not a valid prefix; use for example 0.0.0.0/0");
       return;
     }
     NetworkPlan::Route result{kj::str(link), KJ_ASSERT_NONNULL(parsed).masked(), nullptr,
-                              route.metric == 0 ? kStaticRouteMetric : route.metric,
+                              route.getMetric() == 0 ? kStaticRouteMetric : route.getMetric(),
                               kLayerConfiguration};
-    result.type = route.type;
+    result.type = route.getType();
     auto add = [&]() {
       KJ_IF_MAYBE (other, inPlaceOf(result)) {
         if (*other != result) {
@@ -336,14 +346,14 @@ class Planner {
       }
       plan.routes.add(kj::mv(result));
     };
-    if (route.type != config::RouteType::UNICAST) {
+    if (route.getType() != config::RouteType::UNICAST) {
       result.link = kj::String();
       return add();
     }
-    result.mtu = route.mtu;
-    result.onlink = route.onlink;
+    result.mtu = route.getMtu();
+    result.onlink = route.getOnlink();
     auto family = result.destination.address.family();
-    for (auto text : {kj::StringPtr(route.gateway), kj::StringPtr(route.source)}) {
+    for (kj::StringPtr text : {route.getGateway(), route.getSource()}) {
       if (text.size() == 0) continue;
       KJ_IF_MAYBE (address, Ip::parse(text)) {
         if (address->family() == family) continue;
@@ -351,10 +361,10 @@ class Planner {
       }
       return refuse("\"", text, "\" is not a valid address");
     }
-    KJ_IF_MAYBE (gateway, Ip::parse(route.gateway)) {
+    KJ_IF_MAYBE (gateway, Ip::parse(route.getGateway())) {
       if (!gateway->isAny()) result.gateway = *gateway;  // 0.0.0.0 and :: mean: on the link
     }
-    KJ_IF_MAYBE (source, Ip::parse(route.source)) result.source = *source;
+    KJ_IF_MAYBE (source, Ip::parse(route.getSource())) result.source = *source;
     add();
   }
 
@@ -365,7 +375,7 @@ class Planner {
       KJ_IF_MAYBE (parameter, parseBondParameter(text, plan.problems)) {
         if (left(parameter->name)) continue;
         auto& bond = addLink(parameter->name, parameter->mtu, kLayerCmdline);
-        if (bond.making.kind.size() > 0) continue;  // what the config says
+        if (bond.making.kind.size() > 0) continue;  // the config makes it
         bond.making.kind = kj::str("bond");
         bond.making.bond = parameter->bond;
         for (auto member : parameter->bond->get().getInterfaces()) {
@@ -393,7 +403,7 @@ class Planner {
     }
   }
 
-  // Whether the config or the command line wants the link to be left alone.
+  // True when the config or the command line wants the link to be left alone.
   bool left(kj::StringPtr link) const { return ignored(link) || (isNamed(link) && !planned(link)); }
   bool isNamed(kj::StringPtr link) const {
     return std::find(named.begin(), named.end(), link) != named.end();
@@ -405,7 +415,7 @@ class Planner {
     return false;
   }
 
-  // The link that `ip=` is for; none as long as nobody has told which links there are.
+  // The link that `ip=` is for; none while the links are not known.
   kj::Maybe<kj::String> linkOfParameter(kj::StringPtr device) const {
     const KnownLink* first = nullptr;
     if (planned(device)) return kj::str(device);
@@ -437,7 +447,7 @@ class Planner {
   // An entry that says only "ignore" configures as well: it wants the link to be left alone.
   bool configured(kj::StringPtr link) const { return isNamed(link) || planned(link); }
 
-  // A bond or VLAN that only the command line has, on which nothing stands.
+  // A bond or VLAN that only the command line has, without another link on it.
   bool asksByItself(const NetworkPlan::Link& link) const {
     if (link.layer != kLayerCmdline || link.making.kind.size() == 0) return false;
     for (auto& other : plan.links) {
@@ -485,7 +495,7 @@ class Planner {
     }
     auto metric = KJ_ASSERT_NONNULL(operatorOf(lease.link, lease.kind)).metric;
     for (auto& route : lease.routes) {
-      // Two links that are given the same destination: the first one's is preferred.
+      // Of two links with leases for the same destination the first one is preferred.
       auto own = metric;
       while (taken(route.destination, own, lease.link)) ++own;
       addRoute({kj::str(lease.link), route.destination, route.gateway, own, kLayerOperator});
@@ -495,9 +505,10 @@ class Planner {
 
 }  // namespace
 
-NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+NetworkPlan planNetwork(const KernelArguments& arguments,
+                        kj::Maybe<config::Machine::Reader> machine,
                         kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> leases) {
-  return Planner(arguments, config, known, leases).run();
+  return Planner(arguments, machine, known, leases).run();
 }
 
 }  // namespace talos::machined

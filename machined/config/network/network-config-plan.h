@@ -1,24 +1,23 @@
-// What the network of this node should be, from the kernel command line and the machine config.
-// Pure.
+// Plans the network of this node from the kernel command line, the machine config and DHCP. Pure.
 //
 // Layers, of which the later one wins:
-//   default        what holds when nobody says anything
+//   default        the built-in settings
 //   cmdline        the kernel command line
-//   operator       what DHCP gave
+//   operator       DHCP and router advertisements
 //   configuration  the machine config
 //
 // * A link that gets an address or DHCP from the config ignores `ip=` of the command line.
 // * Resolvers and time servers come from the highest layer that names any.
 // * The host name is the first of: config, command line, DHCP (links in the order of their names),
 //   and a name made of the first address.
-// * DHCP runs on each hardware link that nothing else configures, even before there is a config,
+// * DHCP runs on each hardware link that no other layer configures, even before there is a config,
 //   and on each bond or VLAN of the command line that has no address. A bond or VLAN that both the
 //   command line and the config name is as the config says.
 // * A deviceSelector is resolved with the links that exist. While none or several match, its entry
 //   is in `unresolved`; one with "ignore" holds for all links that match.
 //
-// Spec: network.md §3-§5, §7, §10, boot-and-services.md §1.2. What is not valid is left out and
-// named in `problems`; the rest still counts, so that a mistake costs a node as little as possible.
+// An invalid value is left out and named in `problems`; the rest still counts, so that a mistake
+// has as little effect as possible.
 #pragma once
 
 #include <kj/string.h>
@@ -40,51 +39,7 @@ constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
 constexpr unsigned kStaticRouteMetric = 10, kOperatorRouteMetric = 1024;
 constexpr kj::StringPtr kDhcp4 = "dhcp4"_kj, kDhcp6 = "dhcp6"_kj, kRouters = "ra"_kj;
 
-// machine.network of the config, as far as it is carried out.
-struct NetworkConfig {
-  struct Route {
-    kj::String network, gateway;
-    unsigned metric = 0;  // 0: the default
-    kj::String source = nullptr;
-    unsigned mtu = 0;  // 0: that of the link
-    bool onlink = false;
-    config::RouteType type = config::RouteType::UNICAST;
-  };
-  struct Vip {
-    kj::String address;
-    kj::Duration lease = config::kDefaultVipLease;
-  };
-  struct Vlan {
-    uint16_t id = 0;
-    kj::Vector<kj::String> addresses;
-    kj::Vector<Route> routes;
-    unsigned mtu = 0;
-    bool dhcp4 = false, dhcp6 = false;
-    unsigned dhcpMetric = 0;  // 0: the default
-    kj::Maybe<Vip> vip;
-  };
-  struct Device {
-    kj::String interface;
-    kj::Maybe<DeviceSelector> selector;  // instead of the name
-    kj::Vector<kj::String> addresses;    // CIDR
-    kj::Vector<Route> routes;
-    unsigned mtu = 0;
-    bool ignore = false;
-    bool dhcp4 = false, dhcp6 = false;
-    unsigned dhcpMetric = 0;  // 0: the default
-    bool dummy = false;
-    kj::Maybe<Vip> vip;
-    kj::Vector<Vlan> vlans;
-    std::shared_ptr<const BondConfig> bond;
-    std::shared_ptr<const BridgeConfig> bridge;
-    std::shared_ptr<const WireguardConfig> wireguard;
-  };
-  kj::String hostname;
-  kj::Vector<kj::String> nameservers, timeServers;
-  kj::Vector<Device> devices;
-};
-
-// What an operator was given (OperatorStatuses).
+// The lease of an operator (OperatorStatuses).
 struct Lease {
   struct Route {
     Prefix destination;
@@ -113,7 +68,7 @@ struct NetworkPlan {
     unsigned order;  // among those of its link
   };
   struct Route {
-    kj::String link;  // empty for one that goes nowhere
+    kj::String link;  // empty for blackhole, unreachable and prohibit
     Prefix destination;
     kj::Maybe<Ip> gateway;
     unsigned metric;
@@ -124,7 +79,7 @@ struct NetworkPlan {
     config::RouteType type = config::RouteType::UNICAST;
     bool operator==(const Route&) const = default;
   };
-  // An entry of the config that means no link as things are.
+  // An entry of the config whose selector matches no link, or several.
   struct Unresolved {
     kj::String selector, problem;
   };
@@ -156,19 +111,20 @@ struct NetworkPlan {
   kj::Vector<kj::String> problems;
 };
 
-// `config` is none before there is a machine config. `known` is empty before networkd has told of
-// the links. Leases of operators that are not wanted (any more) do not count.
-NetworkPlan planNetwork(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+// `machine` is none before there is a machine config. `known` is empty before networkd has
+// published the links. Leases of operators that are not wanted (any more) do not count.
+NetworkPlan planNetwork(const KernelArguments& arguments,
+                        kj::Maybe<config::Machine::Reader> machine,
                         kj::ArrayPtr<const KnownLink> known,
                         kj::ArrayPtr<const Lease> leases = nullptr);
 
 // Host name, resolvers, search domains and time servers of `plan`; for planNetwork(). `leases`:
 // those that count, in the order of their links.
-void chooseNames(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
                  const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
                  NetworkPlan& plan);
 
-// What is wrong with a host name; none when nothing is.
+// The error in a host name; none: it is valid.
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);
 
 }  // namespace talos::machined

@@ -15,10 +15,10 @@ namespace {
 constexpr kj::StringPtr kPrivate = "YAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk="_kj;
 constexpr kj::StringPtr kPublic = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="_kj;
 
-// Of the items of machine.network.interfaces.
+// Plans these items of machine.network.interfaces.
 NetworkPlan planOf(kj::StringPtr interfaces, kj::StringPtr cmdline = "") {
-  auto view = viewMachineConfig(configWithInterfaces(interfaces));
-  return planNetwork(KernelArguments(cmdline.asArray()), view.network, nullptr);
+  auto known = knownConfig(configWithInterfaces(interfaces));
+  return planNetwork(KernelArguments(cmdline.asArray()), known.get().getMachine(), nullptr);
 }
 
 kj::String spec(const NetworkPlan& plan, kj::StringPtr name) {

@@ -1,8 +1,8 @@
 // Links that the machine config makes: bonds, bridges, VLANs, dummies and WireGuard tunnels, as
 // values between the config and the LinkSpecs. Part of network-config-plan.h.
 //
-// Private keys are in the values and go only into WireguardKeys resources, which are secret; a
-// LinkSpec has the public key. What is wrong with one peer leaves out that peer.
+// Private keys are in the values and are published only as WireguardKeys resources, which are
+// secret; a LinkSpec has the public key. An invalid peer is left out.
 #pragma once
 
 #include <kj/memory.h>
@@ -47,7 +47,7 @@ struct WireguardConfig {
 };
 WireguardConfig wireguardConfig(config::Wireguard::Reader wireguard);
 
-// What a link is; of all of these one, or none for hardware.
+// The kind of a link with its options: one of these, or none for hardware.
 struct LinkMaking {
   kj::String kind;    // "bond", "bridge", "vlan", "dummy", "wireguard"; empty: hardware
   kj::String parent;  // of a VLAN

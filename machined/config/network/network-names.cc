@@ -8,16 +8,16 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostResolvers = 3;      // resolv.conf(5)
-constexpr size_t kMostSearchDomains = 6;  // what every C library reads
+constexpr size_t kMostSearchDomains = 6;  // read by every C library
 constexpr kj::StringPtr kDefaultTimeServer = "pool.ntp.org"_kj;
 constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
 
 class Chooser {
  public:
-  Chooser(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+  Chooser(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
           const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
           NetworkPlan& plan)
-      : arguments(arguments), config(config), ip(ip), leases(leases), plan(plan) {}
+      : arguments(arguments), machine(machine), ip(ip), leases(leases), plan(plan) {}
 
   void run() {
     chooseHostname();
@@ -28,7 +28,7 @@ class Chooser {
 
  private:
   const KernelArguments& arguments;
-  kj::Maybe<const NetworkConfig&> config;
+  kj::Maybe<config::Machine::Reader> machine;
   const kj::Maybe<IpParameter>& ip;
   kj::ArrayPtr<const Lease* const> leases;
   NetworkPlan& plan;
@@ -55,8 +55,10 @@ class Chooser {
   }
 
   void chooseHostname() {
-    KJ_IF_MAYBE (c, config) {
-      if (takeHostname(c->hostname, "machine.network.hostname", kLayerConfiguration)) return;
+    KJ_IF_MAYBE (m, machine) {
+      if (takeHostname(m->getNetwork().getHostname(), "machine.network.hostname",
+                       kLayerConfiguration))
+        return;
     }
     if (takeHostname(arguments.first("talos.hostname").orDefault(""),
                      "talos.hostname=", kLayerCmdline))
@@ -79,8 +81,8 @@ class Chooser {
       takeHostname(name, "", kLayerDefault);
       return;
     }
-    // Before there is a config it would be a name that is taken back in a moment.
-    if (config != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);
+    // Before there is a config such a name would change again soon.
+    if (machine != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);
   }
 
   void chooseResolvers() {
@@ -90,8 +92,8 @@ class Chooser {
       if (std::find(list.begin(), list.end(), address) == list.end()) list.add(address);
       plan.resolversLayer = layer;
     };
-    KJ_IF_MAYBE (c, config) {
-      for (auto& text : c->nameservers) {
+    KJ_IF_MAYBE (m, machine) {
+      for (auto text : m->getNetwork().getNameservers()) {
         KJ_IF_MAYBE (address, Ip::parse(text)) {
           take(*address, kLayerConfiguration);
         } else {
@@ -133,8 +135,8 @@ class Chooser {
       }
       plan.timeServersLayer = layer;
     };
-    KJ_IF_MAYBE (c, config) {
-      for (auto& server : c->timeServers) take(server, kLayerConfiguration);
+    KJ_IF_MAYBE (m, machine) {
+      for (auto server : m->getTime().getServers()) take(server, kLayerConfiguration);
     }
     if (plan.timeServers.size() > 0) return;
     for (auto lease : leases) {
@@ -146,10 +148,10 @@ class Chooser {
 
 }  // namespace
 
-void chooseNames(const KernelArguments& arguments, kj::Maybe<const NetworkConfig&> config,
+void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
                  const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
                  NetworkPlan& plan) {
-  Chooser(arguments, config, ip, leases, plan).run();
+  Chooser(arguments, machine, ip, leases, plan).run();
 }
 
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {

@@ -5,6 +5,7 @@
 #include <kj/debug.h>
 
 #include "machined/config/network/network-config-plan.h"
+#include "machined/config/network/test-network-config.h"
 
 namespace talos::machined {
 namespace {
@@ -70,35 +71,32 @@ TEST(DeviceSelector, OneLinkOrAReason) {
   };
   auto links = machine();
   for (auto& row : rows) {
-    DeviceSelector selector{.busPath = kj::str(row.bus),
-                            .hardwareAddress = kj::str(row.mac),
-                            .permanentAddress = kj::str(row.permanent),
-                            .pciId = kj::str(row.pci),
-                            .driver = kj::str(row.driver),
-                            .physical = row.physical};
-    kj::String why;
-    KJ_IF_MAYBE (name, choose(selector, links, why)) why = kj::str(*name);
-    EXPECT_EQ(kj::StringPtr(row.chosen), why);
+    capnp::MallocMessageBuilder message;
+    auto selector = message.initRoot<config::DeviceSelector>();
+    selector.setBusPath(row.bus);
+    selector.setHardwareAddr(row.mac);
+    selector.setPermanentAddr(row.permanent);
+    selector.setPciID(row.pci);
+    selector.setDriver(row.driver);
+    selector.setPhysical(row.physical);
+    kj::String chosen;
+    KJ_IF_MAYBE (name, choose(selector, links, chosen)) chosen = kj::str(*name);
+    EXPECT_EQ(kj::StringPtr(row.chosen), chosen);
   }
 }
 
-NetworkConfig selected(kj::StringPtr driver) {
-  NetworkConfig config;
-  NetworkConfig::Device device;
-  DeviceSelector selector;
-  selector.driver = kj::str(driver);
-  device.selector = kj::mv(selector);
-  device.addresses.add(kj::str("10.0.0.2/24"));
-  NetworkConfig::Vlan vlan;
-  vlan.id = 5;
-  vlan.addresses.add(kj::str("10.5.0.2/24"));
-  device.vlans.add(kj::mv(vlan));
-  config.devices.add(kj::mv(device));
-  return config;
+// A selector of a driver, in as many entries.
+MachineText selected(kj::StringPtr driver, kj::StringPtr more = "", unsigned entries = 1) {
+  kj::Vector<kj::String> texts;
+  while (texts.size() < entries) {
+    texts.add(kj::str("{deviceSelector: {driver: ", driver, "}, cidr: 10.0.0.2/24,",
+                      " vlans: [{vlanId: 5, cidr: 10.5.0.2/24}]", more, "}"));
+  }
+  return MachineText(kj::str("interfaces: [", kj::strArray(texts, ", "), "]"));
 }
 
-std::string planned(const NetworkConfig& config, kj::ArrayPtr<const KnownLink> known) {
-  auto plan = planNetwork(KernelArguments(""_kj.asArray()), config, known);
+std::string planned(const MachineText& config, kj::ArrayPtr<const KnownLink> known) {
+  auto plan = planNetwork(KernelArguments(""_kj.asArray()), config.get(), known);
   kj::Vector<kj::String> parts;
   for (auto& l : plan.links) parts.add(kj::str(l.name));
   for (auto& a : plan.addresses) parts.add(kj::str(a.link, " ", a.prefix));
@@ -120,25 +118,18 @@ TEST(DeviceSelector, InAPlan) {
       "eth0; eth1; eth2; ? driver=e1000; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; "
       "dhcp4/eth2; ra/eth2",
       planned(selected("e1000"), links));
-  auto twice = selected("e1000");
-  twice.devices.add(kj::mv(selected("e1000").devices[0]));
-  EXPECT_EQ(planned(selected("e1000"), links), planned(twice, links));
-  auto ignored = selected("ixgbe");
-  ignored.devices[0].ignore = true;
-  EXPECT_EQ("eth0; eth1; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1", planned(ignored, links));
+  EXPECT_EQ(planned(selected("e1000"), links), planned(selected("e1000", "", 2), links));
+  EXPECT_EQ("eth0; eth1; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1",
+            planned(selected("ixgbe", ", ignore: true"), links));
 }
 
 // Catches: links that are to be left alone and are asked for by DHCP, because there are two of
 // them.
 TEST(DeviceSelector, IgnoresWhateverItMayMean) {
   auto links = machine();
-  auto config = selected("virtio_net");
-  config.devices[0].ignore = true;
-  EXPECT_EQ("eth2; dhcp4/eth2; ra/eth2", planned(config, links));
-  config = selected("e1000");
-  config.devices[0].ignore = true;
+  EXPECT_EQ("eth2; dhcp4/eth2; ra/eth2", planned(selected("virtio_net", ", ignore: true"), links));
   EXPECT_EQ("eth0; eth1; eth2; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; dhcp4/eth2; ra/eth2",
-            planned(config, links));
+            planned(selected("e1000", ", ignore: true"), links));
 }
 
 }  // namespace

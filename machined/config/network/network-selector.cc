@@ -31,38 +31,39 @@ bool matchesPattern(kj::StringPtr text, kj::StringPtr pattern) {
 
 }  // namespace
 
-bool DeviceSelector::matches(const KnownLink& link) const {
-  if (link.loopback || link.made || (physical && !link.hardware)) return false;
+bool matches(config::DeviceSelector::Reader selector, const KnownLink& link) {
+  if (link.loopback || link.made || (selector.getPhysical() && !link.hardware)) return false;
   auto holds = [](kj::StringPtr pattern, kj::StringPtr value) {
     return pattern.size() == 0 || (value.size() > 0 && matchesPattern(value, pattern));
   };
-  return holds(busPath, link.busPath) && holds(hardwareAddress, link.hardwareAddress) &&
-         holds(permanentAddress, link.permanentAddress) && holds(pciId, link.pciId) &&
-         holds(driver, link.driver);
+  return holds(selector.getBusPath(), link.busPath) &&
+         holds(selector.getHardwareAddr(), link.hardwareAddress) &&
+         holds(selector.getPermanentAddr(), link.permanentAddress) &&
+         holds(selector.getPciID(), link.pciId) && holds(selector.getDriver(), link.driver);
 }
 
-kj::String DeviceSelector::describe() const {
+kj::String describe(config::DeviceSelector::Reader selector) {
   kj::Vector<kj::String> parts;
   auto part = [&](kj::StringPtr key, kj::StringPtr value) {
     if (value.size() > 0) parts.add(kj::str(key, "=", value));
   };
-  part("busPath", busPath);
-  part("hardwareAddr", hardwareAddress);
-  part("permanentAddr", permanentAddress);
-  part("pciID", pciId);
-  part("driver", driver);
-  if (physical) parts.add(kj::str("physical"));
+  part("busPath", selector.getBusPath());
+  part("hardwareAddr", selector.getHardwareAddr());
+  part("permanentAddr", selector.getPermanentAddr());
+  part("pciID", selector.getPciID());
+  part("driver", selector.getDriver());
+  if (selector.getPhysical()) parts.add(kj::str("physical"));
   return kj::strArray(parts, ",");
 }
 
-kj::Maybe<kj::StringPtr> choose(const DeviceSelector& selector, kj::ArrayPtr<const KnownLink> links,
-                                kj::String& problem) {
+kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
+                                kj::ArrayPtr<const KnownLink> links, kj::String& problem) {
   kj::Vector<kj::StringPtr> found;
   for (auto& link : links) {
-    if (selector.matches(link)) found.add(link.name);
+    if (matches(selector, link)) found.add(link.name);
   }
   if (found.size() == 1) return found[0];
-  auto text = selector.describe();
+  auto text = describe(selector);
   if (found.size() == 0) {
     problem = kj::str("deviceSelector ", text, ": no such link");
   } else {

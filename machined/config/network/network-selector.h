@@ -1,4 +1,4 @@
-// machine.network.interfaces[].deviceSelector: which of the existing links it selects. Pure.
+// Selects existing links by machine.network.interfaces[].deviceSelector. Pure.
 //
 // Only hardware links can be selected, and never loopback: a VLAN or a bond has the hardware
 // address of the link below it, and what a config creates must not change what it selects. A member
@@ -6,6 +6,8 @@
 #pragma once
 
 #include <kj/string.h>
+
+#include "rpc/config.capnp.h"
 
 namespace talos::machined {
 
@@ -20,19 +22,13 @@ struct KnownLink {
   kj::String driver = nullptr, busPath = nullptr, pciId = nullptr;
 };
 
-// In texts `*` stands for any characters; empty: does not matter. Letters of addresses and ids may
-// be large or small.
-struct DeviceSelector {
-  kj::String busPath, hardwareAddress, permanentAddress, pciId, driver;
-  bool physical = false;
+// In texts `*` stands for any characters; empty: does not matter. Addresses and ids are compared
+// without case.
+bool matches(config::DeviceSelector::Reader selector, const KnownLink& link);
+kj::String describe(config::DeviceSelector::Reader selector);  // "driver=virtio_net,physical"
 
-  bool matches(const KnownLink& link) const;
-  // "driver=virtio_net,physical"
-  kj::String describe() const;
-};
-
-// The name of the one link that it chooses; `problem` says why there is none.
-kj::Maybe<kj::StringPtr> choose(const DeviceSelector& selector, kj::ArrayPtr<const KnownLink> links,
-                                kj::String& problem);
+// The name of the one link that it selects; else none, with `problem`.
+kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
+                                kj::ArrayPtr<const KnownLink> links, kj::String& problem);
 
 }  // namespace talos::machined

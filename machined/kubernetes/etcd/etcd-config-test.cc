@@ -19,24 +19,36 @@ kj::String joinedTexts(capnp::List<capnp::Text>::Reader texts) {
 struct EtcdPlan : public testing::Test {
   ~EtcdPlan() noexcept override {}
   EtcdPlan() {
-    config.type = rpc::MachineType::CONTROLPLANE;
-    config.etcd.authority = kj::str("authority");
-    config.etcd.authorityKey = pki::Pem(kj::str("key"));
-    config.authorityKey = pki::Pem(kj::str("key"));
-    config.trustdEndpoints = list({"10.5.0.2", "10.5.0.3", "10.5.0.4"});
-    at.hostname = kj::str("master-1");
-    at.addresses = list({"10.5.0.2", "192.168.7.1"});
+    machine.setType(config::MachineType::CONTROLPLANE);
+    machine.getCa().setKey("key"_kj.asBytes());
+    etcd.getCa().setCrt("authority"_kj.asBytes());
+    etcd.getCa().setKey("key"_kj.asBytes());
+    setTrustdEndpoints({"10.5.0.2", "10.5.0.3", "10.5.0.4"});
+    node.hostname = kj::str("master-1");
+    node.addresses = list({"10.5.0.2", "192.168.7.1"});
+  }
+  void setTrustdEndpoints(std::initializer_list<kj::StringPtr> hosts) {
+    setTexts(root.getCluster().getTrustd().initEndpoints(hosts.size()), texts(hosts));
+  }
+  void setAdvertised(std::initializer_list<kj::StringPtr> subnets) {
+    setTexts(etcd.initAdvertisedSubnets(subnets.size()), texts(subnets));
+  }
+  void setListen(std::initializer_list<kj::StringPtr> subnets) {
+    setTexts(etcd.initListenSubnets(subnets.size()), texts(subnets));
   }
   rpc::EtcdConfigSpec::Reader plan() {
-    held = planEtcd(config, at);
+    held = planEtcd(root, node);
     return held.get<kj::Own<capnp::MallocMessageBuilder>>()->getRoot<rpc::EtcdConfigSpec>();
   }
   std::string waits() {
-    auto planned = planEtcd(config, at);
+    auto planned = planEtcd(root, node);
     return planned.is<EtcdWaits>() ? planned.get<EtcdWaits>().what.cStr() : "";
   }
-  MachineConfigView config;
-  EtcdNodeContext at;
+  capnp::MallocMessageBuilder message;
+  config::Config::Builder root = message.initRoot<config::Config>();
+  config::Machine::Builder machine = root.getMachine();
+  config::Etcd::Builder etcd = root.getCluster().getEtcd();
+  EtcdNodeContext node;
   kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> held;
 };
 
@@ -47,15 +59,28 @@ TEST_F(EtcdPlan, HasTheNodesNameAndAddressesAndTheOtherNodes) {
   EXPECT_EQ("10.5.0.3 10.5.0.4", joinedTexts(planned.getPeers()));
   EXPECT_EQ("", joinedTexts(planned.getListenAddresses()));
   EXPECT_FALSE(planned.getBootstraps());
-  config.type = rpc::MachineType::INIT;
+  machine.setType(config::MachineType::INIT);
   EXPECT_TRUE(plan().getBootstraps());
+}
+
+// Catches: a setting of etcd that is lost on the way to its supervisor.
+TEST_F(EtcdPlan, HasTheImageAndArgumentsOfTheConfig) {
+  etcd.setImage("r/etcd:v3.5.1");
+  auto argument = etcd.initExtraArgs(1)[0];
+  argument.setKey("election-timeout");
+  argument.setValue("5000");
+  auto planned = plan();
+  EXPECT_STREQ("r/etcd:v3.5.1", planned.getImage().cStr());
+  ASSERT_EQ(1u, planned.getExtraArgs().size());
+  EXPECT_STREQ("election-timeout", planned.getExtraArgs()[0].getKey().cStr());
+  EXPECT_STREQ("5000", planned.getExtraArgs()[0].getValue().cStr());
 }
 
 // Catches: a member that is reached at an address which moves to another node.
 TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
-  at.addresses = list({"10.5.0.9", "10.5.0.2", "fd00::9"});
-  at.shared = list({"10.5.0.9", "fd00:0::9"});
-  config.trustdEndpoints = list({"10.5.0.9", "10.5.0.3"});
+  node.addresses = list({"10.5.0.9", "10.5.0.2", "fd00::9"});
+  node.shared = list({"10.5.0.9", "fd00:0::9"});
+  setTrustdEndpoints({"10.5.0.9", "10.5.0.3"});
   auto planned = plan();
   EXPECT_EQ("10.5.0.2", joinedTexts(planned.getAddresses()));
   EXPECT_EQ("10.5.0.3", joinedTexts(planned.getPeers()));
@@ -64,42 +89,42 @@ TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
 
 // Catches: a node that asks itself and so never makes a cluster.
 TEST_F(EtcdPlan, IsNotAmongItsOwnPeers) {
-  config.trustdEndpoints = list({"master-1", "MASTER-1.", "192.168.7.1", "master-2"});
+  setTrustdEndpoints({"master-1", "MASTER-1.", "192.168.7.1", "master-2"});
   EXPECT_EQ("master-2", joinedTexts(plan().getPeers()));
 }
 
 TEST_F(EtcdPlan, KeepsToTheSubnetsOfTheConfig) {
-  config.etcd.advertisedSubnets = list({"192.168.0.0/16"});
-  config.etcd.listenSubnets = list({"10.0.0.0/8"});
+  setAdvertised({"192.168.0.0/16"});
+  setListen({"10.0.0.0/8"});
   auto planned = plan();
   EXPECT_EQ("192.168.7.1", joinedTexts(planned.getAddresses()));
   EXPECT_EQ("10.5.0.2", joinedTexts(planned.getListenAddresses()));
   // Catches as well: etcd that listens everywhere because the network it is to keep to is not
   // there.
-  config.etcd.listenSubnets = list({"172.16.0.0/12", "fd00::/8"});
+  setListen({"172.16.0.0/12", "fd00::/8"});
   EXPECT_EQ("an address in 172.16.0.0/12 or fd00::/8 (cluster.etcd.listenSubnets)", waits());
-  config.etcd.listenSubnets = list({});
+  setListen({});
   EXPECT_EQ("", waits());
-  config.etcd.advertisedSubnets = list({"172.16.0.0/12"});
+  setAdvertised({"172.16.0.0/12"});
   EXPECT_EQ("an address in 172.16.0.0/12 (cluster.etcd.advertisedSubnets)", waits());
 }
 
 TEST_F(EtcdPlan, WaitsForANameAndAnAddress) {
-  at.hostname = kj::str();
+  node.hostname = kj::str();
   EXPECT_EQ("the host name", waits());
-  at.hostname = kj::str("master-1");
-  at.addresses = list({"10.5.0.9"});
-  at.shared = list({"10.5.0.9"});
+  node.hostname = kj::str("master-1");
+  node.addresses = list({"10.5.0.9"});
+  node.shared = list({"10.5.0.9"});
   EXPECT_EQ("an address of this node", waits());
 }
 
 TEST_F(EtcdPlan, IsOfControlPlaneNodesWithACaOnly) {
-  EXPECT_TRUE(runsEtcd(config));
-  config.type = rpc::MachineType::JOIN;
-  EXPECT_FALSE(runsEtcd(config));
-  config.type = rpc::MachineType::INIT;
-  config.etcd.authorityKey = pki::Pem();
-  EXPECT_FALSE(runsEtcd(config));
+  EXPECT_TRUE(runsEtcd(root));
+  machine.setType(config::MachineType::WORKER);
+  EXPECT_FALSE(runsEtcd(root));
+  machine.setType(config::MachineType::INIT);
+  etcd.getCa().setKey(nullptr);
+  EXPECT_FALSE(runsEtcd(root));
 }
 
 struct EtcdControllers : public ConfigTest {
@@ -110,11 +135,10 @@ struct EtcdControllers : public ConfigTest {
                           .notBefore = clock.time - 1 * kj::DAYS});
 
   auto etcdReader() {
-    return [this](Store&) -> kj::Maybe<MachineConfigView> {
-      auto view = KJ_ASSERT_NONNULL(read());
-      view.etcd.authority = kj::str(etcdAuthority.certificate);
-      view.etcd.authorityKey = etcdAuthority.key.clone();
-      return kj::mv(view);
+    return [this](Store&) -> kj::Maybe<config::Config::Reader> {
+      auto root = build();
+      setPair(root.getCluster().getEtcd().getCa(), etcdAuthority);
+      return root.asReader();
     };
   }
   void putNode() {

@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "common/base/texts.h"
+#include "common/config/config.h"
 #include "common/net/ip.h"
 #include "machined/config/controllers/controller-parts.h"
 #include "machined/resources/controller-outputs.h"
@@ -16,12 +17,14 @@ bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
   return false;
 }
 
-// Every address is in no subnets at all.
-bool inSubnets(kj::StringPtr address, const kj::Vector<kj::String>& subnets) {
-  if (subnets.empty()) return true;
+using Texts = capnp::List<capnp::Text>::Reader;
+
+// Without subnets every address matches.
+bool inSubnets(kj::StringPtr address, Texts subnets) {
+  if (subnets.size() == 0) return true;
   auto ip = Ip::parse(address);
   if (ip == nullptr) return false;
-  for (auto& text : subnets) {
+  for (auto text : subnets) {
     KJ_IF_MAYBE (subnet, Prefix::parse(text)) {
       if (subnet->contains(KJ_ASSERT_NONNULL(ip))) return true;
     }
@@ -29,8 +32,7 @@ bool inSubnets(kj::StringPtr address, const kj::Vector<kj::String>& subnets) {
   return false;
 }
 
-kj::Vector<kj::String> inSubnets(const kj::Vector<kj::String>& addresses,
-                                 const kj::Vector<kj::String>& subnets) {
+kj::Vector<kj::String> inSubnets(const kj::Vector<kj::String>& addresses, Texts subnets) {
   kj::Vector<kj::String> result;
   for (auto& address : addresses) {
     if (inSubnets(address, subnets)) result.add(kj::str(address));
@@ -38,7 +40,7 @@ kj::Vector<kj::String> inSubnets(const kj::Vector<kj::String>& addresses,
   return result;
 }
 
-// A name or an address as it is compared: addresses have several spellings.
+// The canonical form of a name or an address.
 kj::String canonical(kj::StringPtr host) {
   KJ_IF_MAYBE (ip, Ip::parse(host)) return ip->toString();
   return canonicalName(host);
@@ -57,70 +59,63 @@ kj::Vector<kj::String> addressesOf(Store& store, kj::StringPtr id) {
 }
 
 EtcdNodeContext nodeContext(Store& store) {
-  EtcdNodeContext at;
-  for (auto spec : store.list<rpc::HostnameSpecSpec>()) at.hostname = kj::str(spec.getHostname());
-  for (auto vip : store.list<rpc::VipSpecSpec>()) at.shared.add(kj::str(vip.id()));
+  EtcdNodeContext node;
+  for (auto spec : store.list<rpc::HostnameSpecSpec>()) node.hostname = kj::str(spec.getHostname());
+  for (auto vip : store.list<rpc::VipSpecSpec>()) node.shared.add(kj::str(vip.id()));
   // The default stays when the node has lost it.
   auto current = addressesOf(store, "current");
   for (auto& address : addressesOf(store, "default")) {
-    if (has(current, address)) at.addresses.add(kj::mv(address));
+    if (has(current, address)) node.addresses.add(kj::mv(address));
   }
-  for (auto& address : current) addOnce(at.addresses, kj::mv(address));
-  return at;
+  for (auto& address : current) addOnce(node.addresses, kj::mv(address));
+  return node;
 }
 
 }  // namespace
 
-bool runsEtcd(const MachineConfigView& config) {
-  bool controlPlane =
-      config.type == rpc::MachineType::INIT || config.type == rpc::MachineType::CONTROLPLANE;
-  return controlPlane && config.etcd.authority.size() > 0 &&
-         kj::StringPtr(config.etcd.authorityKey).size() > 0 &&
-         kj::StringPtr(config.authorityKey).size() > 0;
+bool runsEtcd(config::Config::Reader config) {
+  auto machine = config.getMachine();
+  return config::isControlPlane(machine.getType()) &&
+         hasKey(config.getCluster().getEtcd().getCa()) && machine.getCa().getKey().size() > 0;
 }
 
-kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
-                                                                    const EtcdNodeContext& at) {
-  auto lacks = [](kj::StringPtr key, const kj::Vector<kj::String>& subnets) {
+kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Config::Reader config,
+                                                                    const EtcdNodeContext& node) {
+  auto etcd = config.getCluster().getEtcd();
+  auto lacks = [](kj::StringPtr key, Texts subnets) {
     return EtcdWaits{kj::str("an address in ", kj::strArray(subnets, " or "), " (", key, ")")};
   };
-  if (at.hostname.size() == 0) return EtcdWaits{kj::str("the host name")};
+  if (node.hostname.size() == 0) return EtcdWaits{kj::str("the host name")};
   kj::Vector<kj::String> own, shared;
-  for (auto& address : at.shared) shared.add(canonical(address));
-  for (auto& address : at.addresses) {
+  for (auto& address : node.shared) shared.add(canonical(address));
+  for (auto& address : node.addresses) {
     if (!has(shared, canonical(address))) own.add(kj::str(address));
   }
-  auto advertised = inSubnets(own, config.etcd.advertisedSubnets);
+  auto advertised = inSubnets(own, etcd.getAdvertisedSubnets());
   if (own.empty()) return EtcdWaits{kj::str("an address of this node")};
   if (advertised.empty()) {
-    return lacks("cluster.etcd.advertisedSubnets", config.etcd.advertisedSubnets);
+    return lacks("cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
   }
-  // None of these would mean every address.
-  auto listen = inSubnets(own, config.etcd.listenSubnets);
-  if (listen.empty()) return lacks("cluster.etcd.listenSubnets", config.etcd.listenSubnets);
+  // An empty list would mean every address.
+  auto listen = inSubnets(own, etcd.getListenSubnets());
+  if (listen.empty()) return lacks("cluster.etcd.listenSubnets", etcd.getListenSubnets());
 
   kj::Vector<kj::String> peers;
-  for (auto& host : config.trustdEndpoints) {
+  for (auto& host : trustdEndpoints(config)) {
     auto text = canonical(host);
-    if (has(own, text) || has(shared, text) || text == canonicalName(at.hostname)) continue;
+    if (has(own, text) || has(shared, text) || text == canonicalName(node.hostname)) continue;
     addOnce(peers, kj::mv(text));
   }
   auto message = kj::heap<capnp::MallocMessageBuilder>();
   auto spec = message->initRoot<rpc::EtcdConfigSpec>();
-  spec.setName(at.hostname);
-  spec.setImage(config.etcd.image);
-  auto arguments = spec.initExtraArgs(config.etcd.extraArgs.size());
-  for (auto i : kj::indices(config.etcd.extraArgs)) {
-    arguments[i].setKey(config.etcd.extraArgs[i].key);
-    arguments[i].setValue(config.etcd.extraArgs[i].value);
-  }
+  spec.setName(node.hostname);
+  spec.setImage(etcd.getImage());
+  spec.setExtraArgs(etcd.getExtraArgs());
   fill(spec.initAddresses(advertised.size()), advertised);
-  if (!config.etcd.listenSubnets.empty()) {
-    fill(spec.initListenAddresses(listen.size()), listen);
-  }
+  if (etcd.getListenSubnets().size() > 0) fill(spec.initListenAddresses(listen.size()), listen);
   fill(spec.initPeers(peers.size()), peers);
   fill(spec.initShared(shared.size()), shared);
-  spec.setBootstraps(config.type == rpc::MachineType::INIT);
+  spec.setBootstraps(config.getMachine().getType() == config::MachineType::INIT);
   return kj::mv(message);
 }
 
@@ -145,7 +140,7 @@ kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
         KJ_CASE_ONEOF(waits, EtcdWaits) {
           if (waits.what != lastLogged) log::info("etcd waits", {{"for", waits.what}});
           lastLogged = kj::mv(waits.what);
-          // A link that is down for a moment takes no member out of its cluster.
+          // A link that is down for a moment must not stop the member.
           if (store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) != nullptr) return kj::READY_NOW;
         }
       }
@@ -156,7 +151,7 @@ kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
 }
 
 kj::Own<Controller> etcdConfigController(ControllerParts& parts) {
-  return kj::heap<EtcdConfigController>(KJ_BIND_METHOD(parts.config, view));
+  return kj::heap<EtcdConfigController>(KJ_BIND_METHOD(parts.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -1,11 +1,10 @@
-// etcd.ConfigController: etcd/EtcdConfigs[etcd], what the config of a control-plane node says of
-// etcd and what follows from it: the member's name, the addresses that others may reach it at, and
-// the other control-plane nodes.
+// etcd.ConfigController: publishes etcd/EtcdConfigs[etcd], the settings of etcd on a control-plane
+// node: the member's name, its addresses for other members, and the other control-plane nodes.
 //
-// There on machines of type init and controlplane that know their name and have the addresses that
-// the config wants; elsewhere not, and the log says what it waits for. A shared address is none of
-// the node's own: it moves. After a crash of the brain it is made anew from the recovered store and
-// comes out the same.
+// It exists on machines of type init and controlplane that have a name and the addresses that the
+// config wants; until then the log says what it waits for. A shared address does not count as the
+// node's own: it moves. After a crash of the brain it is made anew from the recovered store, with
+// the same content.
 #pragma once
 
 #include <kj/one-of.h>
@@ -17,27 +16,25 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kEtcdId = "etcd"_kj;
 
-// What it is made of.
+// The facts of the node.
 struct EtcdNodeContext {
   kj::String hostname;
-  kj::Vector<kj::String> addresses;  // of the node, the one that others know it by first
+  kj::Vector<kj::String> addresses;  // of the node, the default one first
   kj::Vector<kj::String> shared;     // VIPs
 };
 
-bool runsEtcd(const MachineConfigView& config);
+bool runsEtcd(config::Config::Reader config);
 
 struct EtcdWaits {
   kj::String what;
 };
 
-// Subnets that do not parse were refused with the config.
-kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(const MachineConfigView& config,
-                                                                    const EtcdNodeContext& at);
+// The checks of the config have refused subnets that do not parse.
+kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Config::Reader config,
+                                                                    const EtcdNodeContext& node);
 
 class EtcdConfigController final : public Controller {
  public:
-  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
-
   explicit EtcdConfigController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
 
   kj::StringPtr name() const override { return "etcd.ConfigController"; }

@@ -1,5 +1,6 @@
 #include "machined/kubernetes/etcd/etcd-secrets.h"
 
+#include "common/tls/node-certificate.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/controller-parts.h"
 #include "machined/config/controllers/stored-names.h"
@@ -9,10 +10,10 @@
 namespace talos::machined {
 namespace {
 
-// The wall clock may be set meanwhile: so often it is looked at again.
+// The wall clock may be set meanwhile, so it is checked at this interval.
 constexpr auto kLongestSleep = 1 * kj::HOURS;
 
-// Of the four, those that are to be made.
+// The certificates that must be issued.
 struct Needed {
   bool peer = true, server = true, client = true, api = true;
   bool any() const { return peer || server || client || api; }
@@ -28,10 +29,20 @@ pki::LeafOptions clientOptions(kj::StringPtr name, kj::Duration lifetime, kj::Da
           .notBefore = now - kBackdated};
 }
 
-Issued issueNeeded(const MachineConfigView& config, const NodeNames& names, const Needed& needed,
+// Of the config, copied for the thread pool.
+struct Issuers {
+  pki::CertificateAndKey etcd, api;
+  kj::Duration apiLifetime;
+};
+
+pki::CertificateAndKey copyOf(config::CertificateAndKey::Reader pair) {
+  return {kj::str(pair.getCrt().asChars()), pki::Pem(kj::str(pair.getKey().asChars()))};
+}
+
+Issued issueNeeded(const Issuers& issuers, const NodeNames& names, const Needed& needed,
                    kj::Date now) {
   auto issue = [&](pki::LeafOptions options) {
-    return pki::issue(config.etcd.authority, config.etcd.authorityKey, kj::mv(options));
+    return pki::issue(issuers.etcd.certificate, issuers.etcd.key, kj::mv(options));
   };
   // A member is a client of the others, and its gateway one of itself.
   auto both = [&]() {
@@ -44,14 +55,14 @@ Issued issueNeeded(const MachineConfigView& config, const NodeNames& names, cons
   if (needed.server) issued.server = issue(both());
   if (needed.client) issued.client = issue(clientOptions(names.commonName, kEtcdLifetime, now));
   if (needed.api) {
-    auto api = clientOptions(names.commonName, config.trust.certLifetime, now);
+    auto api = clientOptions(names.commonName, issuers.apiLifetime, now);
     api.organizations = kj::arr(kj::str(kRoleReader));
-    issued.api = pki::issue(config.authority, config.authorityKey, kj::mv(api));
+    issued.api = pki::issue(issuers.api.certificate, issuers.api.key, kj::mv(api));
   }
   return issued;
 }
 
-// What was issued, or else what is stored.
+// Fills in the issued pair, or else the stored one.
 void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& issued,
           kj::Maybe<rpc::KeyPair::Reader> stored) {
   KJ_IF_MAYBE (i, issued) {
@@ -69,19 +80,19 @@ pki::CertificateInfo inspect(rpc::KeyPair::Reader pair) {
   return pki::inspect(kj::str(pair.getCrt().asChars()));
 }
 
-Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, const MachineConfigView& config,
+Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader config,
                     const NodeNames& names, kj::Date now) {
-  bool newAuthority = stored.getCa() != config.etcd.authority.asBytes();
+  bool newAuthority = stored.getCa() != config.getCluster().getEtcd().getCa().getCrt();
   auto isDue = [&](rpc::KeyPair::Reader pair) {
     return newAuthority || renewalCause(inspect(pair), names, kEtcdLifetime, now) != nullptr;
   };
   auto client = inspect(stored.getClient());
-  auto lifetime = config.trust.certLifetime;
+  auto lifetime = apiCertLifetime(config);
   return {.peer = isDue(stored.getEtcdPeer()),
           .server = isDue(stored.getServer()),
           .client = newAuthority || client.commonName != names.commonName ||
                     renewalCause(client, kEtcdLifetime, now) != nullptr,
-          .api = stored.getApiCa() != config.authority.asBytes() ||
+          .api = stored.getApiCa() != config.getMachine().getCa().getCrt() ||
                  renewalCause(inspect(stored.getApi()), lifetime, now) != nullptr};
 }
 
@@ -89,7 +100,7 @@ kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
   return kj::min(halfLife(inspect(stored.getEtcdPeer())), halfLife(inspect(stored.getApi())));
 }
 
-// Of a node that shares addresses: they come and go.
+// Without shared addresses, which move between nodes.
 NodeNames ownNames(Store& store) {
   auto names = storedNames(store, nullptr);
   kj::Vector<kj::String> own;
@@ -121,18 +132,18 @@ kj::Promise<void> EtcdSecretsController::reconcile(Store& store) {
   KJ_IF_MAYBE (config, found) {
     if (runsEtcd(*config)) {
       auto names = ownNames(store);
-      if (names.commonName.size() == 0) return kj::READY_NOW;  // for a moment; what is there stays
-      return maintain(store, kj::mv(*config), kj::mv(names));
+      if (names.commonName.size() == 0) return kj::READY_NOW;  // the stored ones stay
+      return maintain(store, *config, kj::mv(names));
     }
   }
   Outputs<rpc::EtcdSecretsSpec>(name()).apply(store);
   return kj::READY_NOW;
 }
 
-kj::Promise<void> EtcdSecretsController::maintain(Store& store, MachineConfigView config,
+kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::Reader config,
                                                   NodeNames names) {
   Needed needed;
-  capnp::MallocMessageBuilder copy;  // what is stored may change while keys are made
+  capnp::MallocMessageBuilder copy;  // the stored record may change while keys are made
   kj::Maybe<rpc::EtcdSecretsSpec::Reader> kept;
   KJ_IF_MAYBE (stored, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
     copy.setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*stored));
@@ -143,10 +154,14 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, MachineConfigVie
       co_return;
     }
   }
-  auto authority = kj::str(config.etcd.authority), apiAuthority = kj::str(config.authority);
-  auto issued =
-      co_await uv.blocking([config = kj::mv(config), names = kj::mv(names), needed,
-                            now = clock.now()] { return issueNeeded(config, names, needed, now); });
+  Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
+                  copyOf(config.getMachine().getCa()), apiCertLifetime(config)};
+  auto authority = kj::str(issuers.etcd.certificate),
+       apiAuthority = kj::str(issuers.api.certificate);
+  auto issued = co_await uv.blocking(
+      [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
+        return issueNeeded(issuers, names, needed, now);
+      });
   Outputs<rpc::EtcdSecretsSpec> outputs(name());
   auto etcd = outputs.add(kEtcdId), client = outputs.add(kEtcdClientId);
   etcd.setCa(authority.asBytes());
@@ -164,7 +179,7 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, MachineConfigVie
 
 kj::Own<Controller> etcdSecretsController(ControllerParts& parts) {
   return kj::heap<EtcdSecretsController>(parts.uv, parts.timer, parts.clock,
-                                         KJ_BIND_METHOD(parts.config, view));
+                                         KJ_BIND_METHOD(parts.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -19,13 +19,12 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kEtcdClientId = "client"_kj;
-// Of what only members and this node's programs see. Those of the API have the config's.
+// For certificates that only members and this node's programs see. The API's have the lifetime of
+// the config.
 constexpr auto kEtcdLifetime = 365 * kj::DAYS;
 
 class EtcdSecretsController final : public Controller {
  public:
-  using ReadConfig = kj::Function<kj::Maybe<MachineConfigView>(Store&)>;
-
   EtcdSecretsController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig)
       : uv(uv), timer(timer), clock(clock), readConfig(kj::mv(readConfig)) {}
 
@@ -43,7 +42,7 @@ class EtcdSecretsController final : public Controller {
   kj::Function<void()> wake = [] {};
   kj::Promise<void> renewal = nullptr;
 
-  kj::Promise<void> maintain(Store& store, MachineConfigView config, NodeNames names);
+  kj::Promise<void> maintain(Store& store, config::Config::Reader config, NodeNames names);
   void renewAt(kj::Date due);
 };
 
