@@ -191,7 +191,8 @@ TEST_F(MachineLifeTest, AFailureStaysAndIsReported) {
   EXPECT_TRUE(failures[0].endsWith("a.yaml:1: wrong; b.yaml:2: wrong too")) << failures[0].cStr();
 }
 
-// Catches: a machine that goes on booting although it is told to go down, or says that it failed.
+// Catches: a machine that continues booting although it was asked to shut down, or reports a
+// failure.
 TEST_F(MachineLifeTest, GoingDownTakesOver) {
   start();
   brain().life.shutdown();

@@ -27,7 +27,7 @@ struct MaintenanceModeTest : ConfigManagerTest {
   ~MaintenanceModeTest() noexcept override {}
   unsigned looked = 0;
 
-  // What a brain has besides its keeper.
+  // The parts of a brain besides its config manager.
   struct Rest {
     Supervisor supervisor;
     ControllerRuntime controllers;
@@ -81,7 +81,7 @@ TEST_F(MaintenanceModeTest, OpensTheMachineUntilThereIsAConfig) {
 }
 
 // Catches: services that are started before they are known, and a stage that is overwritten,
-// because of what the keeper told a new brain at first.
+// because of the config manager's first state in a new brain.
 TEST_F(MaintenanceModeTest, WhatComesBeforeItBeginsIsLeftAlone) {
   booted(document("a"));
   Rest rest(*this);
@@ -95,7 +95,7 @@ TEST_F(MaintenanceModeTest, WhatComesBeforeItBeginsIsLeftAlone) {
   EXPECT_EQ(0u, machine.childCount());
 }
 
-// Catches: a boot that failed and is told as going on, because a config was on its way.
+// Catches: a failed boot that is shown as continuing, because a config was being applied.
 TEST_F(MaintenanceModeTest, AFailedBootStaysFailed) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();

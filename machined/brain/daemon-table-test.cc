@@ -1,4 +1,4 @@
-// What the rows of the table become: the rights with which each daemon is started.
+// The rows of the table as services: the rights with which each daemon is started.
 #include "machined/brain/daemon-table.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct DaemonTableTest : StoreTest {
     }
     return false;
   }
-  // What it can read, in the order of its arguments.
+  // The readable files, in the order of the arguments.
   kj::String readable(kj::StringPtr id) {
     kj::Vector<kj::StringPtr> paths;
     auto d = definition(id);

@@ -28,9 +28,9 @@ struct OperationTest : ConfigManagerTest {
   }
 };
 
-// Catches: a caller who waits while keys are derived, or is told that a config is in effect that is
-// not stored yet; an operation without an end, or two with the same number; other changes that
-// become one.
+// Catches: a caller who waits while keys are derived, or is answered that a config is in effect
+// that is not stored yet; an operation without an end, or two with the same number; other changes
+// that become one.
 TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   booted(document("a", kOld));
   holdKeys();
@@ -72,7 +72,7 @@ TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
   EXPECT_EQ(brain().stagedBefore, "");
 }
 
-// Catches: a failure that nobody who waits is told, and a config that is stored or runs all the
+// Catches: a failure that waiting callers do not see, and a config that is stored or runs all the
 // same.
 TEST_F(OperationTest, AFailureIsItsEnd) {
   booted(document("a", kOld));

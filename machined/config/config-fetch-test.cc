@@ -215,7 +215,8 @@ TEST_F(FetchTest, WrongAnswers) {
   }
 }
 
-// Catches: a redirect that is not followed, followed with the old server's name, or told wrongly.
+// Catches: a redirect that is not followed, followed with the old server's name, or reported
+// wrongly.
 TEST_F(FetchTest, FollowsRedirects) {
   TestServer to(io, ok("config"));
   auto there = kj::str("Location: http://127.0.0.1:", to.port(), "/d?t=1\r\nContent-Length: 0\r\n");

@@ -1,4 +1,4 @@
-// What a boot takes for its config, and a machine that finds none.
+// The config of a boot, and a machine that finds none.
 #include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
@@ -7,7 +7,7 @@ namespace {
 // Catches: an order of sources that is another one, and a copy that is used though it should not.
 TEST_F(ConfigManagerTest, WhatTheBootTakes) {
   sources.answers.add(kj::str(document("source")));
-  // What is odd about it is told at every boot.
+  // Its warnings are printed at every boot.
   std::string odd = document("kept").cStr();
   disk.content = kj::str(odd.replace(odd.find("https"), 5, "http").c_str());
   start();
@@ -210,7 +210,7 @@ TEST_F(ConfigManagerTest, WithoutASourceItWaitsForAnApply) {
   EXPECT_EQ(2u, b.changes);
 }
 
-// Catches: an operator who is told that his config is lost with the next boot, although the node
+// Catches: a warning that the config is lost with the next boot, although the node
 // installs itself with it; and one who is not, where it is.
 TEST_F(ConfigManagerTest, WhatMetalGetsInMaintenanceIsInstalled) {
   disk.volatileBecause = kj::str("it is memory");
@@ -321,7 +321,7 @@ TEST_F(ConfigManagerTest, TheFirstGoodDocumentWins) {
 }
 
 // Catches: a new brain that lets the machine out of maintenance for a while, so that the
-// certificate that somebody was told is replaced.
+// certificate that an operator knows is replaced.
 TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();

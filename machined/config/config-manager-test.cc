@@ -1,5 +1,5 @@
-// What runs and what is on disk after every mode, after a crash between any two steps, and when two
-// ask at once.
+// The running config and the one on disk after every mode, after a crash between any two steps, and
+// after two calls at once.
 #include "machined/config/test-config-manager.h"
 
 #include <stdlib.h>
@@ -60,7 +60,7 @@ TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
   EXPECT_EQ(0u, b.reboots);
 }
 
-// Catches: a reboot for keys that nothing acts on, or such a key that nobody is told of.
+// Catches: a reboot for keys that nothing acts on, or such a key without a warning.
 TEST_F(ConfigManagerTest, KeysWithoutEffectNeedNoReboot) {
   booted(document("a"));
   auto more = "  features: {kubePrism: {enabled: true}}\n  acceptedCAs: []\n"_kj;
@@ -387,8 +387,8 @@ TEST_F(ConfigManagerTest, AFailedWriteChangesNothingAndIsOver) {
 
 // --- who is in whose way ---
 
-// Catches: two documents mixed, a second one that is lost in silence, and a keeper that is busy for
-// ever.
+// Catches: two documents mixed, a second one that is lost in silence, and a config manager that is
+// busy for ever.
 TEST_F(ConfigManagerTest, OneAtATime) {
   booted(document("a"));
   auto paf = kj::newPromiseAndFulfiller<void>();

@@ -1,5 +1,5 @@
-// What runs while a config is on trial and after it: in time, after every crash of the brain, and
-// when somebody else applies meanwhile.
+// The running config during a trial and after it: in time, after every crash of the brain, and when
+// another config is applied meanwhile.
 #include <string.h>
 
 #include "machined/config/test-config-manager.h"

@@ -61,7 +61,7 @@ struct MaintenanceNoticeTest : public StoreTest {
 // when the address is another one.
 TEST_F(MaintenanceNoticeTest, IsSaidWhenItIsTrueAndWhenItChanges) {
   certificate(true);
-  EXPECT_EQ(0u, said.size());  // networkd has told nothing
+  EXPECT_EQ(0u, said.size());  // networkd has published nothing
   addresses({"127.0.0.1/8", "10.5.0.2/24", "fe80::1/64"});
   ASSERT_EQ(1u, said.size());
   EXPECT_NE(nullptr, strstr(said[0].cStr(), "--nodes 10.5.0.2 "));

@@ -1,4 +1,4 @@
-// Which source is asked, in which order, and what is said when it gives nothing.
+// The order of sources, and the messages of sources without a config.
 #include "machined/config/node-sources.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What is on the volumes, by their labels; notes what is looked for.
+// The files of volumes, by their labels; records the labels that are looked for.
 class FakeVolumes final : public Volumes {
  public:
   kj::HashMap<kj::String, kj::HashMap<kj::String, kj::String>> volumes;

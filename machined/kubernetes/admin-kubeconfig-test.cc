@@ -72,7 +72,7 @@ TEST_F(AdminKubeconfigs, ANodeThatCannotSaysWhy) {
   auto early = kj::UNIX_EPOCH + 5 * kj::DAYS;
   EXPECT_EQ(why(early),
             "the clock of this node is not set: it is 1970-01-06T00:00:00Z, before cluster.ca was "
-            "made; try again when it is"_kj);
+            "made; retry when it is set"_kj);
   root.getCa().setKey(nullptr);
   EXPECT_EQ(why(made), "missing cluster.ca secret"_kj);
 }

@@ -10,7 +10,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kAdminLifetime = 8760 * kj::HOURS;
-constexpr auto kShortestAdminLifetime = 1 * kj::HOURS;  // less is no use to who fetches it
+constexpr auto kShortestAdminLifetime = 1 * kj::HOURS;  // a shorter one is useless
 constexpr kj::StringPtr kAdminName = "admin"_kj, kAdminGroup = "system:masters"_kj;
 
 }  // namespace
@@ -35,7 +35,7 @@ pki::Pem writeAdminKubeconfig(const AdminKubeconfig& wanted, kj::Date now) {
   if (now < authority.notBefore) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str("the clock of this node is not set: it is ", dateText(now),
-                 ", before cluster.ca was made; try again when it is"));
+                 ", before cluster.ca was made; retry when it is set"));
   }
   auto begin = kj::max(now - kBackdated, authority.notBefore);
   auto end = kj::min(now + wanted.lifetime, authority.notAfter);

@@ -1,6 +1,7 @@
-// A kubeconfig for an administrator (Machine.kubeconfig): for the endpoint of the cluster, with a
-// key and a certificate of its own that are made for this request and kept nowhere. Kubernetes need
-// not run. The node's own admin kubeconfig (kubernetes-secrets.h) never leaves the node for this.
+// Makes a kubeconfig for an administrator (Machine.kubeconfig): for the endpoint of the cluster,
+// with a key and a certificate of its own that are made for this request and stored nowhere.
+// Kubernetes need not run. The node's own admin kubeconfig (kubernetes-secrets.h) never leaves the
+// node for this.
 #pragma once
 
 #include <kj/time.h>
@@ -11,7 +12,7 @@
 
 namespace talos::machined {
 
-// What it is made of, by value: it goes to the thread pool.
+// Its inputs, by value for the thread pool.
 struct AdminKubeconfig {
   kj::String cluster, server, authority;  // PEM
   pki::Pem authorityKey;
@@ -22,7 +23,7 @@ struct AdminKubeconfig {
 AdminKubeconfig adminKubeconfigOf(rpc::RootSecretSpec::KubernetesRoot::Reader root,
                                   kj::StringPtr certLifetime);
 
-// The certificate says CN admin, O system:masters, and ends with its CA at the latest.
+// The certificate has CN admin, O system:masters, and expires with its CA at the latest.
 // FailedPrecondition while the clock is before the CA was made. Blocking.
 pki::Pem writeAdminKubeconfig(const AdminKubeconfig& wanted, kj::Date now);
 

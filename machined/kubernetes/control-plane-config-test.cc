@@ -156,7 +156,7 @@ TEST_F(ControlPlaneConfigs, TheVersionsGoOnAfterAReboot) {
     auto words = capnp::canonicalize(KJ_ASSERT_NONNULL(outputs.find(name)));
     return kept.of(name, words.asBytes()).wait(io.waitScope);
   };
-  // What was there before the reboot: the third config of this machine.
+  // The stored version before the reboot: of the third config of this machine.
   for (auto extra : {"1"_kj, "2"_kj, "3"_kj}) {
     Outputs<Spec> outputs("before");
     auto text = kj::str(kPlain, "  scheduler: {extraArgs: {v: ", extra, "}}\n");

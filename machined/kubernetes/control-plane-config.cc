@@ -33,7 +33,7 @@ void copySorted(capnp::List<config::StringPair>::Builder to, PairList from) {
   }
 }
 
-// The volume that is mounted there, as a DNS label (RFC 1123): /etc/audit_logs is etc-audit-logs.
+// The name of the volume of a path, a DNS label (RFC 1123): /etc/audit_logs is etc-audit-logs.
 kj::String volumeName(kj::StringPtr path) {
   kj::Vector<char> name;
   for (char c : lowerCase(path)) {
@@ -45,7 +45,7 @@ kj::String volumeName(kj::StringPtr path) {
   return name.empty() ? kj::str("root") : kj::heapString(name.asPtr());
 }
 
-// Each has another name, and none that of our own.
+// The names are unique, and differ from our own volumes.
 class VolumeNames {
  public:
   VolumeNames() { taken.add(kj::str("secrets")); }
@@ -126,7 +126,7 @@ kj::StringPtr nameOf(config::ProxyMode mode) {
   return "iptables"_kj;
 }
 
-// One address: whichever it is. Two: the first of each family.
+// One address: of either family. Two: the first of each family.
 void fillDns(Spec::SystemManifests::Builder out, config::Cluster::Reader cluster) {
   auto addresses = config::dnsServiceAddresses(cluster);
   if (addresses.size() == 1) return out.setDnsServiceIP(addresses[0]);
@@ -261,7 +261,7 @@ kj::Promise<void> ControlPlaneConfigController::reconcile(Store& store) {
       counted.add(Counted{kj::str(id), co_await deps.kept.of(id, words.asBytes())});
     }
   }
-  // What the store does not have yet begins where it was before the reboot.
+  // A record that the store does not have yet continues with the version before the reboot.
   for (auto& one : counted) outputs.beginAt(one.id, one.version);
   outputs.apply(store);
 }

@@ -1,15 +1,14 @@
-// config.K8sControlPlaneController: config/KubernetesControlPlaneConfigs, what the machine config
-// says of each part of the Kubernetes control plane, with its defaults.
+// config.K8sControlPlaneController: publishes config/KubernetesControlPlaneConfigs, the settings of
+// each part of the Kubernetes control plane in the machine config, with defaults.
 //
 //   kube-apiserver, kube-controller-manager, kube-scheduler
-//                     how the static pods are run (static-pods.h)
-//   system-manifests  what the manifests of the system are made of
+//                     the settings of the static pods (static-pods.h)
+//   system-manifests  the inputs of the manifests of the system
 //   extra-manifests   others, by URL or by content
 //
 // On machines of type init and controlplane; elsewhere none. Equal configs give equal records:
-// arguments are sorted. The versions of the first three, with which their pods are annotated, go on
-// after a reboot where they were (kept-versions.h). An image whose release is not certain is told,
-// once.
+// arguments are sorted. The versions of the first three, with which their pods are annotated,
+// continue after a reboot (kept-versions.h). An image whose release is not certain is logged, once.
 #pragma once
 
 #include <capnp/message.h>
@@ -26,10 +25,10 @@ constexpr kj::StringPtr kSchedulerId = "kube-scheduler"_kj;
 constexpr kj::StringPtr kSystemManifestsId = "system-manifests"_kj;
 constexpr kj::StringPtr kExtraManifestsId = "extra-manifests"_kj;
 
-// Whether a control-plane node takes workloads as any other does.
+// True when workloads may run on control-plane nodes.
 bool takesWorkloads(config::Cluster::Reader cluster);
 
-// What was assumed of images.
+// Returns the assumptions about images, for the operator.
 kj::Vector<kj::String> planControlPlane(config::Config::Reader config,
                                         Outputs<rpc::ControlPlaneConfigSpec>& outputs);
 

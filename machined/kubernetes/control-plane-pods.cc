@@ -64,7 +64,8 @@ kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<Secre
   struct Files : public kj::Refcounted {
     kj::Vector<SecretFile> list;
   };
-  auto held = kj::refcounted<Files>();  // by the thread too, which goes on when this is dropped
+  auto held =
+      kj::refcounted<Files>();  // also held by the thread, which continues when this is dropped
   held->list = kj::mv(list);
   auto& files = held->list;
   co_await deps.blocking([this, held = kj::addRef(*held)]() mutable {
@@ -96,7 +97,7 @@ kj::Array<kj::StringPtr> StaticPodController::outputs() const {
 
 kj::Promise<void> StaticPodController::reconcile(Store& store) {
   Outputs<rpc::StaticPodSpec> outputs(name());
-  kj::String said;  // of images that do not say their release
+  kj::String said;  // about images without a release
   KJ_IF_MAYBE (config, readConfig(store)) {
     said = kj::str(config->getCluster().getKubernetesVersion());
   }

@@ -1,16 +1,16 @@
-// From secrets and config to the pods of the Kubernetes control plane.
+// Renders the pods of the Kubernetes control plane from secrets and config.
 //
 // k8s.RenderSecretsStaticPodController writes the files that the pods read (secret-files.h) and
 // then controlplane/SecretStatuses: one for each component, with the version that its pod is
 // annotated with, and `static-pods`, which says that all are there, with the highest of them. So a
-// component is not started anew for what another one reads. A version rises when something changed
-// that the component reads at its start only, and goes on over reboots (kept-versions.h). It is
-// told after the files are there.
+// component is not restarted for the files of another one. A version rises when a file changed that
+// the component reads at its start only, and continues over reboots (kept-versions.h). It is
+// published after the files are written.
 //
 // k8s.ControlPlaneStaticPodController renders controlplane/StaticPods (static-pods.h), one for each
-// component whose config and secrets are there.
+// component whose config and secrets exist.
 //
-// After a crash at any line both come to the same end.
+// After a crash at any line both reach the same result.
 #pragma once
 
 #include "machined/config/controllers/controller-parts.h"
@@ -24,7 +24,7 @@ constexpr kj::StringPtr kStaticPodsId = "static-pods"_kj;
 class RenderSecretsController final : public Controller {
  public:
   struct Dependencies {
-    // Runs what blocks where it holds up nobody.
+    // Runs blocking work on the thread pool.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     KeptVersions& kept;
     kj::StringPtr folder = kKubernetesSecretsFolder;

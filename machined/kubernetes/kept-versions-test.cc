@@ -47,7 +47,7 @@ TEST_F(KeptTest, TheSameContentHasTheSameVersionForEver) {
   EXPECT_EQ(3u, of(*boot(), "kube-apiserver", "a"));
 }
 
-// Catches: a version that is told before it is on the disk.
+// Catches: a version that is published before it is on the disk.
 TEST_F(KeptTest, NobodyHearsAVersionThatIsNotKept) {
   auto kept = boot();
   EXPECT_EQ(1u, of(*kept, "kube-apiserver", "a"));

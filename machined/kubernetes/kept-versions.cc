@@ -33,7 +33,7 @@ KeptVersionMap readKeptVersions(kj::StringPtr text) {
             : 0;
     auto digest = kj::str(line.slice(second + 1));
     if (first == 0 || version == 0 || digest.size() != 2 * Sha256::kBytes) {
-      fail(ErrorKind::kInvalidArgument, kj::str("\"", line, "\" is not a kept version"));
+      fail(ErrorKind::kInvalidArgument, kj::str("\"", line, "\" is not a valid version record"));
     }
     result.upsert(kj::heapString(line.slice(0, first)), KeptVersion{version, kj::mv(digest)});
   }
@@ -62,13 +62,13 @@ kj::Promise<void> KeptVersions::load() {
                      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
                            [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
-    log::error("cannot read the kept versions; counting begins anew",
+    log::error("cannot read the stored versions; counting restarts",
                {{"file", deps.file}, {"error", messageOf(*e)}});
   }
   for (auto& entry : read->found) {
     auto& kept = versions.findOrCreate(
         entry.key, [&]() -> KeptVersionMap::Entry { return {kj::str(entry.key), KeptVersion{}}; });
-    // What was counted before STATE was there goes on above both.
+    // A number counted before STATE was mounted continues above both.
     bool same = kept.version == 0 || kept.digest == entry.value.digest;
     if (kept.version == 0) kept.digest = kj::mv(entry.value.digest);
     kept.version = kj::max(kept.version, entry.value.version + (same ? 0 : 1));
@@ -98,7 +98,7 @@ kj::Promise<void> KeptVersions::count(kj::StringPtr name, kj::String digest) {
   }
 }
 
-// One after the other: each finds what the one before it has counted.
+// Serialized: each call sees the counts of the previous one.
 kj::Promise<uint64_t> KeptVersions::of(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content) {
   auto counted = last.addBranch()
                      .then([this, name = kj::str(name), digest = digestOf(content)]() mutable {

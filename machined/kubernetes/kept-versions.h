@@ -1,13 +1,13 @@
-// Version numbers that outlive a reboot, of what the pods of the control plane are annotated with.
+// Keeps the version numbers with which the pods of the control plane are annotated over a reboot.
 //
-// The store forgets its versions when the machine reboots. A pod whose annotation says another
-// number then is another pod to the kubelet, which would end it and start it again. So the number
-// of each content is kept on STATE, with a hash of the content: the same content has the same
-// number for ever, another one the next.
+// The store forgets its versions when the machine reboots. A pod whose annotation has another
+// number then is another pod to the kubelet, which would restart it. So the number of each content
+// is stored on STATE, with a hash of the content: the same content keeps its number, another one
+// gets the next.
 //
-// A number is on the disk before anybody hears it, so after a crash at any line it is never lower
-// than one that was heard while STATE was mounted. Where it is not they last as long as the brain.
-// A file that cannot be read is told, and counting begins anew.
+// A number is on the disk before it is published, so after a crash at any line it is never lower
+// than one that was published while STATE was mounted. Without STATE the numbers last as long as
+// the brain. A file that cannot be read is logged, and counting restarts.
 #pragma once
 
 #include <kj/async.h>
@@ -24,14 +24,14 @@ struct KeptVersion {
 };
 using KeptVersionMap = kj::TreeMap<kj::String, KeptVersion>;
 
-// A line each: "kube-apiserver 5 <hex>". InvalidArgument for anything else.
+// One per line: "kube-apiserver 5 <hex>". InvalidArgument for anything else.
 KeptVersionMap readKeptVersions(kj::StringPtr text);
 kj::String writeKeptVersions(const KeptVersionMap& versions);
 
 class KeptVersions {
  public:
   struct Dependencies {
-    // Runs what blocks where it holds up nobody.
+    // Runs blocking work on the thread pool.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     kj::Function<bool()> isMounted;  // STATE
     kj::StringPtr file = kKeptVersionsFile;

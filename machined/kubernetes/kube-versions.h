@@ -1,9 +1,9 @@
-// What differs between releases of Kubernetes: one table (kube-versions.inc). What it does not say
-// is the same in all; nothing else in the code asks for a version number. Pure.
+// The differences between releases of Kubernetes: one table (kube-versions.inc). Everything else is
+// the same in all; no other code compares version numbers. Pure.
 //
-// Which are supported says common/config/kubernetes-images.h. Any other release is run as what the
-// table says of it, or of the nearest supported one, with a warning that names what was assumed: a
-// cluster of a release that came after us is no reason to refuse it.
+// common/config/kubernetes-images.h has the supported releases. Any other release runs as the table
+// says of it, or of the nearest supported one, with a warning that names the assumption: a newer
+// release is no reason to refuse a cluster.
 #pragma once
 
 #include "common/config/kubernetes-images.h"
@@ -20,12 +20,12 @@ enum class KubeFact {
 
 bool has(KubernetesVersion version, KubeFact fact);
 
-// The release of an image, and why that is not certain.
+// The release of an image, and a warning when it is not certain.
 struct AssumedVersion {
   KubernetesVersion version;
   kj::Maybe<kj::String> warning;
 };
-// By its tag, or else by `said` (cluster.kubernetesVersion), or else the default's.
+// By its tag, or else `said` (cluster.kubernetesVersion), or else the default.
 AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said);
 
 // The taint of control-plane nodes, which keeps workloads away.

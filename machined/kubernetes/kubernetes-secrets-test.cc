@@ -179,7 +179,7 @@ TEST_F(KubernetesControllers, AfterARebootTheyAreAsTheyWere) {
       renewKubernetesSecrets(identity(), kept->getRoot<Secrets>().asReader(), clock.now(), again));
   EXPECT_EQ(api, crt(again.getApiServer()));
   EXPECT_EQ(kubeconfig, kj::StringPtr(again.getSchedulerKubeconfig()));
-  // What is damaged is made anew, each by itself.
+  // A damaged certificate is issued again, without the others.
   auto damaged = kept->getRoot<Secrets>();
   damaged.getApiServer().setCrt("damaged"_kj.asBytes());
   damaged.setAdminKubeconfig("damaged");

@@ -16,14 +16,14 @@
 namespace talos::machined {
 namespace {
 
-// The wall clock may be set meanwhile: so often it is looked at again.
+// The wall clock may be set meanwhile, so it is checked at this interval.
 constexpr auto kLongestSleep = 1 * kj::HOURS;
 constexpr size_t kMostKept = 1u << 20;
 constexpr kj::StringPtr kMasters = "system:masters"_kj;
 constexpr kj::StringPtr kCertificateKey = "client-certificate-data: "_kj;
 constexpr kj::StringPtr kKeyKey = "client-key-data: "_kj;
 
-// Who a client is in the cluster.
+// The identity of a client in the cluster.
 struct ClusterClient {
   kj::StringPtr commonName, organization;
 };
@@ -56,7 +56,7 @@ Pair issueClient(const ClusterClient& client, kj::StringPtr authority, kj::Strin
                      .notBefore = now - kBackdated});
 }
 
-// Made for somebody else or too long ago, or by another CA than this.
+// True for another subject, too old, or signed by another CA.
 bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringPtr authority,
              kj::Date now) {
   auto info = pki::inspect(certificate);
@@ -69,7 +69,7 @@ bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringP
          renewalCause(info, kKubernetesLifetime, now) != nullptr;
 }
 
-// What of these cannot be read is made anew.
+// A certificate that cannot be read is issued again.
 template <typename F>
 bool orIfDamaged(F&& look) {
   bool result = true;
@@ -82,7 +82,7 @@ void put(rpc::KeyPair::Builder out, const Pair& pair) {
   out.setKey(pair.key.bytes());
 }
 
-// Ours are written with the two in a line each.
+// Ours have each of the two in one line.
 kj::Maybe<pki::Pem> dataIn(kj::StringPtr kubeconfig, kj::StringPtr key) {
   for (size_t at = 0; at + key.size() <= kubeconfig.size(); ++at) {
     if (!kubeconfig.slice(at).startsWith(key)) continue;
@@ -108,7 +108,7 @@ pki::Pem kubeconfigOf(const KubernetesIdentity& identity, const ClusterClient& c
   return kube::writeKubeconfig(content);
 }
 
-// Makes one after the other, or keeps it.
+// Issues each certificate, or keeps the stored one.
 class Renewal {
  public:
   Renewal(const KubernetesIdentity& identity, kj::Date now) : identity(identity), now(now) {}
@@ -165,7 +165,7 @@ class Renewal {
   }
 };
 
-// Not an address of the node, but of pods, services or whoever holds it now.
+// True for an address of pods or services, or a shared one.
 bool isForeign(kj::StringPtr address, kj::ArrayPtr<const kj::String> networks) {
   KJ_IF_MAYBE (ip, Ip::parse(address)) {
     if (ip->isLinkLocal()) return true;
@@ -209,7 +209,7 @@ bool isTimeKnown(Store& store) {
   return false;
 }
 
-// A clock that nobody has set may be at its beginning: what was made is no newer than now.
+// A clock that is not set yet may be far in the past; the certificates are not older than that.
 kj::Date plausible(kj::Date now, bool timeKnown,
                    const kj::Maybe<rpc::KubernetesSecretsSpec::Reader>& stored) {
   if (!timeKnown) {
@@ -224,7 +224,7 @@ kj::Maybe<kj::Own<SecretMessage>> tryKeptSecrets(kj::StringPtr file) {
   kj::Maybe<kj::Own<SecretMessage>> result;
   auto failure = kj::runCatchingExceptions([&] { result = readKeptSecrets(file); });
   KJ_IF_MAYBE (e, failure) {
-    log::error("cannot read the kept certificates of Kubernetes; they are made anew",
+    log::error("cannot read the stored certificates of Kubernetes; issuing new ones",
                {{"file", file}, {"error", messageOf(*e)}});
   }
   return result;
@@ -335,10 +335,10 @@ kj::Promise<void> KubernetesController::reconcile(Store& store) {
   KJ_IF_MAYBE (config, deps.readConfig(store)) {
     KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
       auto names = storedNames(store, nullptr);
-      // Without a name or an address there would be another certificate in a moment.
+      // Without a name or an address the certificate would change again soon.
       bool known = names.commonName.size() > 0 && !storedAddresses(store).empty();
       if (!known) return kj::READY_NOW;
-      // Before the CA was made it cannot be: the clock is to be set yet.
+      // A time before the CA's means that the clock is not set yet.
       auto authority = pki::inspect(textOf(root->getK8s().getCa().getCrt()));
       if (!isTimeKnown(store) && deps.clock.now() < authority.notBefore) return kj::READY_NOW;
       auto port = config::localApiServerPort(config->getCluster());

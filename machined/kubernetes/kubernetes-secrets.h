@@ -4,19 +4,20 @@
 //   apiServer                    of port 6443
 //   apiServerKubeletClient       towards kubelets
 //   frontProxy                   towards aggregated APIs, by the aggregator's CA
-//   adminKubeconfig              the node's own, system:masters; nobody else is given it
-//   controllerManagerKubeconfig  system:kube-controller-manager; RBAC says what it may
+//   adminKubeconfig              the node's own, system:masters; it is not handed out
+//   controllerManagerKubeconfig  system:kube-controller-manager; RBAC gives its rights
 //   schedulerKubeconfig          system:kube-scheduler
 //
 // Each is renewed only when its own inputs (CA, names, addresses, where the API server is) changed
-// or half of its lifetime is over. The kubeconfigs mean the API server of this node: what needs it
-// first needs no endpoint. Addresses of pods and services, and shared ones that this node holds for
-// a while, are in no certificate but by the config. Key operations run in the thread pool.
+// or half of its lifetime has passed. The kubeconfigs use the API server of this node, so the first
+// node needs no endpoint. Addresses of pods and services, and shared ones that this node holds
+// temporarily, are in a certificate only if the config lists them. Key operations run in the thread
+// pool.
 //
 // After a crash of the brain they are as they were; after a reboot too, for they are kept on STATE,
-// beside the keys that they could be made with. A file that cannot be read is told, and they are
-// made anew. As long as the clock is not known to be right (TimeStatuses), none is renewed for
-// being of the future, and none is made before the CA was.
+// beside the keys that sign them. A file that cannot be read is logged, and they are issued again.
+// While the clock is not synchronised (TimeStatuses), none is renewed because it is not yet valid,
+// and none is issued with a date before the CA's.
 #pragma once
 
 #include <kj/timer.h>
@@ -33,19 +34,19 @@ constexpr kj::StringPtr kKubernetesSecretsId = "k8s-certs"_kj;
 constexpr auto kKubernetesLifetime = 365 * kj::DAYS;
 constexpr kj::StringPtr kKeptSecretsFile = "/system/state/kubernetes-secrets"_kj;
 
-// What the certificates are made for, by value: it goes to the thread pool.
+// The inputs of the certificates, by value for the thread pool.
 struct KubernetesIdentity {
   kj::String cluster, server;
   kj::String authority, aggregator;  // PEM
   pki::Pem authorityKey, aggregatorKey;
   NodeNames names;  // of the API server
 };
-// FailedPrecondition naming the key of the config that is missing.
+// FailedPrecondition with the missing key of the config.
 KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,
                               NodeNames node, kj::ArrayPtr<const kj::String> otherNetworks);
 
-// The certificates: those of `stored` that can stay, the others made now. Blocking. True: some were
-// made.
+// Fills in the certificates of `stored` that can stay, and issues the others. Blocking. True: some
+// were issued.
 bool renewKubernetesSecrets(const KubernetesIdentity& identity,
                             kj::Maybe<rpc::KubernetesSecretsSpec::Reader> stored, kj::Date now,
                             rpc::KubernetesSecretsSpec::Builder out);
@@ -54,9 +55,9 @@ bool renewKubernetesSecrets(const KubernetesIdentity& identity,
 kj::Maybe<kj::Own<SecretMessage>> readKeptSecrets(kj::StringPtr file);
 void writeKeptSecrets(kj::StringPtr file, SecretMessage& message);
 
-// When half of the life of the first of them is over.
+// When half of the lifetime of the first of them has passed.
 kj::Date halfLife(rpc::KubernetesSecretsSpec::Reader secrets);
-// Before this moment one of them is not valid yet.
+// The moment from which all of them are valid.
 kj::Date notBefore(rpc::KubernetesSecretsSpec::Reader secrets);
 
 class KubernetesController final : public Controller {

@@ -20,14 +20,14 @@ constexpr ComponentRow kRows[] = {
     {"kube-scheduler"_kj, 65536},
 };
 
-// Of every request its metadata: who, what, when; never what is in it.
+// Logs the metadata of every request: user, resource, time; never its content.
 constexpr kj::StringPtr kAuditPolicy =
     "apiVersion: audit.k8s.io/v1\n"
     "kind: Policy\n"
     "rules:\n"
     "  - level: Metadata\n"_kj;
 
-// Secrets are written with the first provider, and read with whichever has written them.
+// Secrets are written with the first provider, and read with the one that has written them.
 kj::Array<kj::byte> encryptionConfig(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
   SecretBuffer text;
   text.add(
@@ -60,7 +60,7 @@ class FileList {
   void add(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content, bool isReloaded = false) {
     files.add(SecretFile{component, name, secretArray(content), isReloaded});
   }
-  // Both are read again when one of them changes.
+  // The program reloads both when one of them changes.
   void addPair(kj::StringPtr crt, kj::StringPtr key, rpc::KeyPair::Reader pair) {
     add(key, pair.getKey(), true);
     add(crt, pair.getCrt(), true);
@@ -126,7 +126,7 @@ kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFi
   SecretBuffer all;
   for (auto& file : files) {
     if (file.component != component || file.isReloaded) continue;
-    // Sizes, so that no two lists look the same.
+    // With sizes, so that two lists never have the same content.
     all.add(kj::str(file.name, " ", file.content.size(), "\n"));
     all.add(file.content.asChars());
   }

@@ -1,13 +1,13 @@
 // The files that the pods of the Kubernetes control plane read, below
-// /system/secrets/kubernetes/<component>, and what they are annotated with for them.
+// /system/secrets/kubernetes/<component>, and the input of the pods' annotations.
 //
 // Each component runs as a user of its own, and only that user (and root) can read its files: 0400,
-// in folders that anybody may enter. A file is replaced whole. They lie in memory: a reboot removes
-// them, and they are there again before the kubelet starts.
+// in folders that anybody may enter. A file is replaced whole. They are in memory: a reboot removes
+// them, and they are written again before the kubelet starts.
 //
-// A component is started anew when something changed that it reads at its start only. Certificates
-// it reads again when they change (client-go and the API server do so since 1.19), so a renewal
-// restarts nothing; kubeconfigs have theirs inside and count.
+// A component is restarted when a file changed that it reads at its start only. It reloads
+// certificates when they change (client-go and the API server do so since 1.19), so a renewal
+// restarts nothing; kubeconfigs contain certificates and restart it.
 #pragma once
 
 #include "common/memory/secret-array.h"
@@ -34,10 +34,10 @@ kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader r
                                    rpc::KubernetesSecretsSpec::Reader secrets,
                                    rpc::EtcdSecretsSpec::Reader etcd);
 
-// What of it a component is restarted for, to be hashed.
+// The content for which a component is restarted, to be hashed.
 kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files);
 
-// Writes what is not there yet, and removes what is there and is none of these. Blocking.
+// Writes missing and changed files, and removes all others. Blocking.
 void writeSecretFiles(kj::StringPtr folder, kj::ArrayPtr<const SecretFile> files,
                       unsigned (*ownerOf)(Component) = uidOf);
 

@@ -44,7 +44,7 @@ TEST(StaticPodPlan, OnlyDifferencesAreWritten) {
   auto wanted = [] { return files({{"talos-a.yaml", "1"}, {"talos-b.yaml", "2"}}); };
   auto there = [] { return files({{"talos-a.yaml", "1"}, {"talos-b.yaml", "1"}}); };
   EXPECT_EQ("+talos-b.yaml ", planned({true, true, false}, wanted(), there()));
-  // Without the kubelet, or before etcd has told, what is there stays.
+  // Without the kubelet, or before etcd's state is known, the existing files stay.
   EXPECT_EQ("", planned({true, false, nullptr}, wanted(), there()));
   EXPECT_EQ("-talos-b.yaml ",
             planned({true, true, false}, files({{"talos-a.yaml", "1"}}), there()));

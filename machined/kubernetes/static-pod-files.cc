@@ -24,7 +24,7 @@ kj::Maybe<const StaticPodFile&> findFile(kj::ArrayPtr<const StaticPodFile> files
   return nullptr;
 }
 
-// Ours that are there; one that is too large to be ours has another content.
+// Our existing files; one that is too large to be ours counts as changed.
 kj::Vector<StaticPodFile> readPodFiles(kj::StringPtr folder) {
   kj::Vector<StaticPodFile> result;
   for (auto& name : namesIn(folder)) {
@@ -100,7 +100,7 @@ kj::Array<Controller::Input> StaticPodFilesController::inputs() const {
 }
 
 kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
-  // What is told comes back from the thread that does it, and which goes on when this is dropped.
+  // The thread returns the lines, and continues when this is dropped.
   struct Work : public kj::Refcounted {
     StaticPodGates gates;
     kj::Vector<StaticPodFile> wanted;

@@ -1,13 +1,12 @@
-// k8s.KubeletStaticPodController: the files in /etc/kubernetes/manifests by which the kubelet runs
-// the control plane: talos-<component>.yaml.
+// k8s.KubeletStaticPodController: writes the files in /etc/kubernetes/manifests from which the
+// kubelet runs the control plane: talos-<component>.yaml.
 //
-// They are written while the service kubelet runs, when the secrets of the pods are there and etcd
-// of this node has been healthy once (BootstrapStatuses): what the kubelet starts finds what it
-// needs. Where the secrets are not there, as after a reboot, those of before are removed, and so
-// they are while an older control plane, which runs in the cluster itself, is in charge. A file is
-// written beside the folder and renamed into it, so the kubelet sees a pod whole or not at all, and
-// only when a byte of it differs. Files of other names are never touched. After a crash at any line
-// the next run comes to the same end.
+// They are written while the service kubelet runs, when the secrets of the pods exist and etcd of
+// this node has been healthy once (BootstrapStatuses), so that the pods find their inputs. Without
+// the secrets, as after a reboot, the old files are removed, and so they are while an older,
+// self-hosted control plane is in charge. A file is written beside the folder and renamed into it,
+// so the kubelet sees a pod whole or not at all, and only when a byte of it differs. Files of other
+// names are never touched. After a crash at any line the next run reaches the same result.
 #pragma once
 
 #include "machined/config/controllers/controller-parts.h"
@@ -16,7 +15,7 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kManifestsFolder = "/etc/kubernetes/manifests"_kj;
 
-// What is to be so, pure.
+// Inputs and result of a plan. Pure.
 struct StaticPodFile {
   kj::String name;  // talos-kube-apiserver.yaml
   kj::String content;
@@ -24,12 +23,12 @@ struct StaticPodFile {
 struct StaticPodGates {
   bool secretsReady = false;
   bool kubeletRuns = false;
-  kj::Maybe<bool> selfHosted;  // none: etcd has not told yet
+  kj::Maybe<bool> selfHosted;  // none: not known yet
 };
 struct StaticPodPlan {
   kj::Vector<kj::String> remove;  // names
   kj::Vector<const StaticPodFile*> write;
-  kj::StringPtr skipped = nullptr;  // why nothing is written for good
+  kj::StringPtr skipped = nullptr;  // the reason to write nothing
 };
 StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const StaticPodFile> wanted,
                              kj::ArrayPtr<const StaticPodFile> there);
@@ -37,7 +36,7 @@ StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const Sta
 class StaticPodFilesController final : public Controller {
  public:
   struct Dependencies {
-    // Runs what blocks where it holds up nobody.
+    // Runs blocking work on the thread pool.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     // A line of the log of controllers.
     kj::Function<void(kj::StringPtr controller, kj::StringPtr message)> report;
@@ -52,7 +51,7 @@ class StaticPodFilesController final : public Controller {
 
  private:
   Dependencies deps;
-  kj::StringPtr skipped = nullptr;  // as it was told
+  kj::StringPtr skipped = nullptr;  // as it was reported
 };
 
 }  // namespace talos::machined

@@ -90,7 +90,7 @@ TEST_F(StaticPods, ArgumentsOfTheConfigTakeThePlaceOfOurs) {
   EXPECT_LT(at("--feature-gates=A=true"), at("- --v=4"));
 }
 
-// Catches: an API server that ends at once, because it is told twice how to authorize.
+// Catches: an API server that exits at once, because it gets two authorization settings.
 TEST_F(StaticPods, AFileOfAuthorizersIsInPlaceOfTheModes) {
   EXPECT_NE(std::string::npos,
             std::string(pod().cStr()).find("- --authorization-mode=Node,RBAC\n"));

@@ -57,7 +57,7 @@ kj::String joined(kj::ArrayPtr<const kj::StringPtr> list, kj::ArrayPtr<const kj:
 class ArgumentList {
  public:
   void add(kj::StringPtr key, kj::StringPtr value) { list.add(Item{kj::str(key), kj::str(value)}); }
-  // Those of the config: each in the place of ours of that name, or behind them.
+  // Arguments of the config replace ours of the same name, or follow them.
   void merge(Arguments extra) {
     kj::Vector<Item> more;
     for (auto argument : extra) {
@@ -88,16 +88,16 @@ class ArgumentList {
   kj::Vector<Item> list;
 };
 
-// What is the pod's own, beside what all of them have.
+// The pod's own fields, beside the common ones.
 struct PodParts {
   Component component;
   kj::StringPtr image;
   Volumes volumes;
-  kj::StringPtr cpu, memory;  // that it asks for
+  kj::StringPtr cpu, memory;  // resource requests
   ArgumentList arguments;
   Json environment = nullptr;
   Json probe = nullptr;
-  // Its image's file has the capability, and could not be executed where it may not have it.
+  // The program in its image has the capability, and could not be executed without it.
   bool mayBindLowPorts = false;
 };
 
@@ -145,7 +145,7 @@ Json containerOf(const PodParts& parts) {
   return container;
 }
 
-// Keys in the alphabet's order, as Kubernetes' own tools print them.
+// Keys in alphabetical order, as Kubernetes' own tools print them.
 kj::String podOf(const PodParts& parts, const PodContext& context) {
   auto name = std_(nameOf(parts.component));
   Json pod;
@@ -186,11 +186,11 @@ Json probeOf(const Ports& ports, KubernetesVersion version) {
   return probe;
 }
 
-// Health and metrics by TLS, on this node, to whom the API server lets ask.
+// Health and metrics over TLS, on this node, for clients that the API server authorizes.
 void addSecurePort(ArgumentList& arguments, kj::StringPtr folder, KubernetesVersion version) {
   if (has(version, KubeFact::kPlainHealthPorts)) return;
   arguments.add("authentication-kubeconfig", kj::str(folder, "/kubeconfig"));
-  // It starts beside the API server, and is not to end because that is not up yet.
+  // It starts beside the API server, and must not exit because that is not up yet.
   arguments.add("authentication-tolerate-lookup-failure", "true");
   arguments.add("authorization-kubeconfig", kj::str(folder, "/kubeconfig"));
   arguments.add("bind-address", "127.0.0.1");
@@ -201,7 +201,7 @@ void addCloudProvider(ArgumentList& arguments, kj::StringPtr provider, Kubernete
   arguments.add("cloud-provider", provider);
 }
 
-// A file of authorizers has the modes in it; the API server refuses both together.
+// A file of authorizers contains the modes; the API server refuses both together.
 void addAuthorization(ArgumentList& arguments, Arguments extraArgs) {
   for (auto argument : extraArgs) {
     if (argument.getKey() == "authorization-config") return;
@@ -234,7 +234,7 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("allow-privileged", "true");
   list.add("api-audiences", spec.getControlPlaneEndpoint());
   addAuthorization(list, spec.getExtraArgs());
-  // Of both families where the cluster's first one is IPv6.
+  // Of both families when the cluster's first one is IPv6.
   auto services = spec.getServiceCIDR();
   auto comma = services.findFirst(',').orDefault(services.size());
   bool v6 = services.findFirst(':').orDefault(services.size()) < comma;
@@ -262,7 +262,7 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("etcd-keyfile", file("etcd-client.key"));
   list.add("etcd-servers", kj::strArray(spec.getEtcdServers(), ","));
   if (has(version, KubeFact::kInsecurePort)) list.add("insecure-port", "0");
-  // Without it one that is to end waits for its watches until the kubelet kills it, after 30 s.
+  // Without it a stopping API server waits for its watches until the kubelet kills it, after 30 s.
   if (has(version, KubeFact::kApiServerEndsWatches)) {
     list.add("shutdown-watch-termination-grace-period", "5s");
   }
@@ -297,9 +297,9 @@ ArgumentList controllerManagerArguments(rpc::ControlPlaneConfigSpec::ControllerM
   list.add("root-ca-file", file("ca.crt"));
   list.add("service-account-private-key-file", file("service-account.key"));
   list.add("profiling", "false");
-  // Its own identity may do little; each controller has one that may do what it needs.
+  // Its own identity has few rights; each controller has one with the rights that it needs.
   list.add("use-service-account-credentials", "true");
-  // Each of them asks for its identity when it starts: with the default, 20 questions in a second,
+  // Each controller requests its identity when it starts: with the default of 20 requests a second
   // the last one starts 4 s after the first.
   list.add("kube-api-qps", "100");
   list.add("kube-api-burst", "200");

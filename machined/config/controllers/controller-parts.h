@@ -1,6 +1,6 @@
-// The controllers that are made of parts which every brain has: each has a line in the table
-// controllers.inc and defines its maker, by that name, beside itself. A new one is a file of this
-// folder and a line there, and nothing else.
+// Makes the controllers that need only dependencies which every brain has: each has a line in the
+// table controllers.inc and defines its maker, by that name, in its file. A new one is a file of
+// this folder and a line there, and nothing else.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -10,7 +10,7 @@
 
 namespace talos::machined {
 
-// What they may ask for. Outlives them.
+// The dependencies of these controllers, which they do not outlive.
 struct ControllerParts {
   const KernelArguments& arguments;
   UvLoop& uv;
@@ -19,7 +19,7 @@ struct ControllerParts {
   MachineConfigReader& config;
   UserSysctls& sysctls;
   kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
-  kj::Function<bool()> showsStateToAnybody;  // whoever changes it pokes secrets.ApiController
+  kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerParts& parts);

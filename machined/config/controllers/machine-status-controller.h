@@ -1,8 +1,8 @@
-// runtime.MachineStatusController: runtime/MachineStatuses[machine], why a machine is or is not
-// ready.
+// runtime.MachineStatusController: publishes runtime/MachineStatuses[machine], the readiness of the
+// machine with its problems.
 //
-// Ready: it runs, nothing is wrong, and every service that runs is healthy. One that somebody stops
-// or restarts is no problem: it does what it was told.
+// Ready: it runs, has no problem, and every running service is healthy. A service that is being
+// stopped or restarted on request is no problem.
 #pragma once
 
 #include <kj/time.h>
@@ -19,7 +19,7 @@ class MachineStatusController final : public Controller {
     kj::Vector<kj::String> problems;
     kj::Maybe<kj::Date> revertsAt = nullptr;  // of a config on trial
   };
-  // `state` is the brain's; whoever changes it pokes this controller.
+  // A change of `state` must poke this controller.
   MachineStatusController(kj::Function<State()> state,
                           kj::Function<bool(kj::StringPtr service)> isStopping)
       : state(kj::mv(state)), isStopping(kj::mv(isStopping)) {}

@@ -1,4 +1,4 @@
-// What the machine is called and reached by, as the store has it.
+// The names and addresses of the machine in the store.
 #pragma once
 
 #include "common/tls/node-certificate.h"
@@ -6,11 +6,11 @@
 
 namespace talos::machined {
 
-// All addresses that the node had since its boot, without prefix lengths: one that comes and goes
-// needs no new certificate.
+// All addresses that the node has had since its boot, without prefix lengths, so that an address
+// that comes and goes needs no new certificate.
 kj::Vector<kj::String> storedAddresses(Store& store);
 
-// Of a certificate of this machine.
+// The names for a certificate of this machine.
 NodeNames storedNames(Store& store, kj::ArrayPtr<const kj::String> certSans);
 
 }  // namespace talos::machined

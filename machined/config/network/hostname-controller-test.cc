@@ -11,7 +11,7 @@ struct HostnameTest : public StoreTest {
   ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 };
 
-// Catches: a name that is not told, or told again for every change of something else.
+// Catches: a name that is not set, or set again for every other change.
 TEST_F(HostnameTest, AppliesWhatIsNew) {
   kj::Vector<kj::String> applied;
   bool refuse = false;

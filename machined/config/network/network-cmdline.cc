@@ -45,7 +45,7 @@ bool isNumber(kj::StringPtr text) {
   return text.size() > 0;
 }
 
-// What names, addresses and words are made of.
+// True for the characters of names, addresses and options.
 bool isPlain(kj::StringPtr text) {
   for (char c : text) {
     if (isalnum(c) == 0 && kj::StringPtr(".+-_:").findFirst(c) == nullptr) return false;
@@ -89,7 +89,8 @@ kj::Maybe<kj::String> setNumber(capnp::DynamicStruct::Builder bond,
   return nullptr;
 }
 
-// What is wrong with the value; none: it is set. A YAML reader has no business in the brain.
+// The error in the value; none: it is set. Does not use the YAML reader, which must not be in the
+// brain.
 kj::Maybe<kj::String> setValue(capnp::DynamicStruct::Builder bond, capnp::StructSchema::Field field,
                                kj::StringPtr value) {
   auto type = field.getType();
@@ -106,7 +107,7 @@ kj::Maybe<kj::String> setValue(capnp::DynamicStruct::Builder bond, capnp::Struct
   return nullptr;
 }
 
-// What is wrong with the option; none: it is in `bond`.
+// The error in the option; none: it is set in `bond`.
 kj::Maybe<kj::String> setOption(config::Bond::Builder bond, kj::StringPtr option) {
   KJ_IF_MAYBE (equals, option.findFirst('=')) {
     auto key = configName(kj::str(option.slice(0, *equals)));

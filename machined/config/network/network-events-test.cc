@@ -1,4 +1,4 @@
-// What networkd has made good, as events.
+// Repairs of networkd as events.
 #include "machined/config/network/network-events.h"
 
 #include "common/base/error.h"
@@ -16,7 +16,7 @@ struct NetworkEventsTest : public StoreTest {
   bool broken = false;  // process 1 does not take the number
   kj::Maybe<kj::Own<ControllerRuntime>> runtime;
 
-  // A brain: what it keeps stays behind, what it told was told.
+  // Starts a brain; the held number and the reported events stay from the previous one.
   void start() {
     runtime = nullptr;
     auto made =
@@ -34,7 +34,7 @@ struct NetworkEventsTest : public StoreTest {
     runtime = kj::mv(made);
     scope.poll();
   }
-  // networkd has made good `count` things, and still tells of those from `first` on.
+  // networkd has made `count` repairs, and lists those from `first` on.
   void repaired(uint64_t first, uint64_t count) {
     putRecord<rpc::NetworkStatusSpec>(store, "status", [&](rpc::NetworkStatusSpec::Builder spec) {
       spec.setRepairs(count);
@@ -77,7 +77,7 @@ TEST_F(NetworkEventsTest, ANewBrainTellsWhatIsNew) {
   EXPECT_EQ(news(), "eth0: repair 3");
 }
 
-// Catches: an event that is told before it is known to be, and one that is given up.
+// Catches: an event that is reported before its number is held, and one that is lost.
 TEST_F(NetworkEventsTest, HoldsTheNumberBeforeItReports) {
   broken = true;
   start();

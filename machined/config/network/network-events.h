@@ -2,9 +2,9 @@
 // events, each once.
 //
 // networkd numbers its repairs from boot on. The number of the newest published one is given to
-// `keep` before it is published, and comes back as `told` after a crash of the brain: no event is
-// published twice. An event can be lost if the crash came in between, or if there were more repairs
-// at once than the resource holds; the resource still counts them.
+// `keep` before it is published, and is restored as `lastReported` after a crash of the brain: no
+// event is published twice. An event can be lost if the crash came in between, or if there were
+// more repairs at once than the resource holds; the resource still counts them.
 #pragma once
 
 #include <kj/async.h>

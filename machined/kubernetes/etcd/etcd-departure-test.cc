@@ -13,7 +13,7 @@ using rpc::DepartureKind;
 
 constexpr kj::StringPtr kOtherwise = "or use --anyway"_kj;
 
-// What an etcd-supervisor says.
+// A model of etcd-supervisor.
 struct Said {
   std::string objection, problem, leaves;    // leaves: why it does not
   ErrorKind kind = ErrorKind::kUnavailable;  // of that

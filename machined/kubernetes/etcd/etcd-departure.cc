@@ -5,10 +5,11 @@
 namespace talos::machined {
 namespace {
 
-// It waits 7 s for members of which none answers, and before that for nodes that might know some.
+// etcd-supervisor waits 7 s for members that do not answer, and before that for nodes that might
+// know some.
 constexpr auto kAnswer = 30 * kj::SECONDS;
 constexpr auto kStaying = 5 * kj::SECONDS;
-// Another change of members may take its turn first, and etcd refuses for some seconds after one.
+// Another change of members may be first, and etcd refuses changes for some seconds after one.
 constexpr auto kLeaving = 100 * kj::SECONDS;
 
 }  // namespace
@@ -30,7 +31,7 @@ kj::Promise<kj::Maybe<EtcdDeparture::Outlook>> EtcdDeparture::require(rpc::Depar
   co_await outlook(going).then(
       [&](kj::Maybe<Outlook>&& found) { result = kj::mv(found); },
       [&](kj::Exception&& e) {
-        problem = kj::str("whether the cluster of etcd can do without this node is not known: ",
+        problem = kj::str("cannot find out whether the etcd cluster can do without this node: ",
                           messageOf(e));
       });
   KJ_IF_MAYBE (found, result) {
@@ -46,14 +47,14 @@ kj::Promise<void> EtcdDeparture::withdraw(rpc::DepartureKind going, bool force) 
   request.setForce(force);
   return within(deps.timer, kLeaving, request.send().ignoreResult(),
                 kj::str("not done within ", kLeaving / kj::SECONDS,
-                        " s; talosctl get etcdstatus says what it waits for"));
+                        " s; talosctl get etcdstatus shows what it waits for"));
 }
 
 kj::Promise<void> EtcdDeparture::leave(rpc::DepartureKind going, bool force, ErrorKind kind,
                                        kj::StringPtr otherwise) {
   if (!deps.runsEtcd()) co_return;
   kj::Maybe<kj::Exception> wrong;
-  // One that is not to be asked is not to be waited for either.
+  // With `force` it is not waited for either.
   auto checked =
       force ? kj::Promise<void>(kj::READY_NOW) : require(going, kind, otherwise).ignoreResult();
   co_await checked;
@@ -62,12 +63,12 @@ kj::Promise<void> EtcdDeparture::leave(rpc::DepartureKind going, bool force, Err
                    : "etcd: leaving the cluster"_kj);
   co_await withdraw(going, force).catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
-    auto why = kj::str(stays ? "etcd cannot do without this node yet: " : "cannot leave etcd: ",
-                       messageOf(*e));
+    auto error = kj::str(stays ? "etcd cannot do without this node yet: " : "cannot leave etcd: ",
+                         messageOf(*e));
     auto found = kindOf(*e);
     if (found == ErrorKind::kFailedPrecondition) found = kind;  // an objection
-    if (!force) fail(found, kj::str(why, "; repeat it, ", otherwise));
-    deps.print(why);
+    if (!force) fail(found, kj::str(error, "; retry, ", otherwise));
+    deps.print(error);
   } else {
     deps.print(stays ? "etcd: this node may restart"_kj : "etcd: this node is in no cluster"_kj);
   }

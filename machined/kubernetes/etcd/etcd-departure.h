@@ -1,5 +1,5 @@
-// What etcd has to say before this machine is erased or restarted for good: whether its cluster can
-// do without this node, and leaving it.
+// Asks etcd before this machine is erased or restarted: whether its cluster can do without this
+// node; and makes the node leave the cluster.
 //
 // Every question has a deadline: an etcd that does not answer keeps nobody waiting for ever, and
 // who does not know may not go on as if all were well. Nothing is kept here. Leaving is
@@ -28,7 +28,7 @@ class EtcdDeparture {
 
   using Outlook = capnp::Response<rpc::EtcdSupervisor::OutlookResults>;
 
-  // None: this machine has no etcd. Rejects when etcd-supervisor does not tell, within 30 s.
+  // None: this machine has no etcd. Rejects when etcd-supervisor does not answer within 30 s.
   kj::Promise<kj::Maybe<Outlook>> outlook(rpc::DepartureKind going);
 
   // The same, rejecting with `kind` when there is an objection, or nobody knows. `otherwise`: "or
@@ -37,8 +37,8 @@ class EtcdDeparture {
                                           kj::StringPtr otherwise);
 
   // Resolves when this node is in no cluster, or, if it restarts, has its turn; with `force`
-  // whatever became of it: then it is told, as nobody else would. Rejects as require() does, also
-  // with what was found only now, and when it has not left within 100 s; repeat it.
+  // whatever the outcome: then it is printed, as no other part would. Rejects as require() does,
+  // also with what was found only now, and when it has not left within 100 s; repeat it.
   kj::Promise<void> leave(rpc::DepartureKind going, bool force, ErrorKind kind,
                           kj::StringPtr otherwise);
 

@@ -282,7 +282,7 @@ TEST_F(EtcdService, RestartsWhenItIsItsTurn) {
   isEtcd("--name=master-2");
   EXPECT_EQ(0, membership.turns);
 
-  // What is not to run any more asks nobody.
+  // An etcd that must not run any more needs no turn.
   membership.refuses = true;
   wants("the next reboot");
   EXPECT_FALSE(machine.runs("etcd"));
@@ -337,7 +337,7 @@ TEST(EtcdRun, WordsOfTheTool) {
       {"cannot\x1b[0m\n\n", ": cannot [0m"},
       {"", ""},
   };
-  for (auto& row : rows) EXPECT_EQ(wordsOfTool(row.output), row.words);
+  for (auto& row : rows) EXPECT_EQ(errorOfTool(row.output), row.words);
 }
 
 // Catches: a start that failed and is never tried again, or every second for ever.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
 constexpr auto kFiles = 1 * kj::MINUTES, kAnswers = 20 * kj::SECONDS;
-// Two minutes for two locks, and some for answers.
+// Two minutes for two locks, and some time for answers.
 constexpr auto kTurn = 3 * kj::MINUTES, kStarts = 1 * kj::MINUTES;
 constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until it is whole
 
@@ -30,7 +30,7 @@ bool isThere(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-// What was unpacked becomes the data.
+// Moves the unpacked snapshot into the data folder.
 void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
   auto from = kj::str(unpacked, "/member"), to = kj::str(data, "/member");
   KJ_SYSCALL(rename(from.cStr(), to.cStr()), to);
@@ -39,7 +39,7 @@ void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
 
 }  // namespace
 
-// What a thread of the pool has found out.
+// The findings of a thread of the pool.
 struct EtcdRun::Found final : public kj::Refcounted {
   bool otherAuthority = false;
 };
@@ -76,18 +76,18 @@ bool hasOtherAuthority(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secret
 }
 
 void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
-  // etcd is not root: it has to get there.
+  // etcd is not root: it must be able to enter.
   makeDirectories(kj::heapString(folder.slice(0, KJ_ASSERT_NONNULL(folder.findLast('/')))), 0755);
   makeEtcdData(folder, uid);
   auto write = [&](kj::StringPtr name, capnp::Data::Reader content) {
     writeOwnedFile(kj::str(folder, "/", name), content, uid);
   };
-  // The key first: between the two renames neither fits, and etcd asks again.
+  // The key first: between the two renames the pair does not match, and etcd retries.
   write("peer.key", secrets.getEtcdPeer().getKey());
   write("peer.crt", secrets.getEtcdPeer().getCrt());
   write("server.key", secrets.getServer().getKey());
   write("server.crt", secrets.getServer().getCrt());
-  write("ca.crt", secrets.getCa());  // the last: with it nothing is left to do
+  write("ca.crt", secrets.getCa());  // last: it marks the others as written
 }
 
 void makeEtcdData(kj::StringPtr folder, unsigned uid) {
@@ -116,7 +116,7 @@ kj::Promise<void> EtcdRun::watch() {
                       kj::str("the files of etcd were not written within 1 min"));
     } catch (const kj::Exception& e) {
       again = kAgain;
-      log::warn("cannot look after etcd; retry in 5 s", {{"error", messageOf(e)}});
+      log::warn("cannot check etcd; retry in 5 s", {{"error", messageOf(e)}});
     }
     KJ_IF_MAYBE (pause, again) next = next.exclusiveJoin(timer.afterDelay(*pause));
     co_await next;
@@ -130,7 +130,7 @@ unsigned EtcdRun::pid() {
   return service.getPid();
 }
 
-// None: not etcd yet, or no more.
+// None: not etcd yet, or not any more.
 kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", pid, "/cmdline"))) {
@@ -140,7 +140,7 @@ kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
   return nullptr;
 }
 
-// Without a spec nobody has decided anything: etcd-supervisor may be about to.
+// Without a spec etcd-supervisor has not decided yet.
 kj::Maybe<kj::Duration> EtcdRun::compare() {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     bool loaded = false;
@@ -151,7 +151,7 @@ kj::Maybe<kj::Duration> EtcdRun::compare() {
     deps.supervisor.fill(kEtcdService, service);
     if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
     if (service.getPid() == 0) {
-      // Nothing tells that a start has failed.
+      // There is no event of a failed start.
       if (spec->getWaitsFor().size() == 0) return kLookAgain;
       return nullptr;
     }
@@ -159,9 +159,9 @@ kj::Maybe<kj::Duration> EtcdRun::compare() {
       failedStart.works();
       if (*same) return nullptr;
       if (spec->getWaitsFor().size() > 0) {
-        restart("it is not to run any more");
+        restart("it must not run any more");
       } else {
-        askToRestart("it is to run in another way");
+        askToRestart("its settings have changed");
       }
     } else {
       return kLookAgain;
@@ -170,22 +170,22 @@ kj::Maybe<kj::Duration> EtcdRun::compare() {
   return nullptr;
 }
 
-void EtcdRun::restart(kj::StringPtr why) {
-  log::info("etcd is started anew", {{"reason", why}});
+void EtcdRun::restart(kj::StringPtr reason) {
+  log::info(kj::str("restarting etcd: ", reason));
   deps.supervisor.restart(kEtcdService).detach([](kj::Exception&& e) {
     log::warn("cannot restart etcd", {{"error", messageOf(e)}});
   });
 }
 
-void EtcdRun::askToRestart(kj::StringPtr why) {
+void EtcdRun::askToRestart(kj::StringPtr reason) {
   if (reruns) return;
   reruns = true;
-  rerunning = rerun(kj::str(why)).eagerlyEvaluate([](kj::Exception&& e) {
+  rerunning = rerun(kj::str(reason)).eagerlyEvaluate([](kj::Exception&& e) {
     log::warn("cannot restart etcd; retrying", {{"error", messageOf(e)}});
   });
 }
 
-kj::Promise<void> EtcdRun::rerun(kj::String why) {
+kj::Promise<void> EtcdRun::rerun(kj::String reason) {
   KJ_DEFER({
     reruns = false;
     changed.raise();
@@ -208,9 +208,9 @@ kj::Promise<void> EtcdRun::rerun(kj::String why) {
   refusal = nullptr;
   auto before = pid();
   if (before == 0) co_return;
-  log::info("etcd is started anew", {{"reason", why}});
+  log::info(kj::str("restarting etcd: ", reason));
   co_await deps.supervisor.restart(kEtcdService);
-  // Those who come next must find it on its way.
+  // Later callers must see the restart in progress.
   auto until = timer.now() + kStarts;
   for (;;) {
     auto next = changed.next();
@@ -219,10 +219,10 @@ kj::Promise<void> EtcdRun::rerun(kj::String why) {
     if (timer.now() >= until) break;
     co_await timer.afterDelay(kLookAgain).exclusiveJoin(kj::mv(next));
   }
-  log::warn("etcd does not run yet after its restart", {{"waited", "1 min"}});
+  log::warn("etcd does not run 1 min after its restart");
 }
 
-// One after the other, whoever asks, and each to its end.
+// Serialized; each piece of work runs to its end.
 kj::Promise<void> EtcdRun::inOrder(kj::Function<void()> work) {
   auto next =
       files.addBranch()
@@ -244,7 +244,7 @@ kj::Promise<void> EtcdRun::writeFiles() {
 
 kj::Promise<void> EtcdRun::refreshFiles() {
   KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
-    // Before its first start there may be no place to write to.
+    // Before its first start the folder may be missing.
     if (pid() == 0) co_return;
     auto copy = kj::heap<SecretMessage>();
     copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
@@ -254,8 +254,8 @@ kj::Promise<void> EtcdRun::refreshFiles() {
       found->otherAuthority = hasOtherAuthority(deps.pki, spec);
       if (!found->otherAuthority) writeEtcdFiles(deps.pki, spec, deps.uid);
     });
-    // Of all of these it reads the CA only when it starts, and they are written before that.
-    // The others are of the old one until they do the same, so they cannot be asked for a turn.
+    // etcd reads the CA only when it starts; all files are written before that.
+    // The other members have the old CA until they restart, so they cannot give a turn.
     if (found->otherAuthority && pid() != 0) restart("its CA has changed");
   }
 }
@@ -297,7 +297,7 @@ kj::Promise<void> EtcdRun::makeReady() {
 }
 
 kj::Promise<void> EtcdRun::recover() {
-  // As it is now: the store may have another one when the first wait is over.
+  // A copy: the store may have another one after the first wait.
   capnp::MallocMessageBuilder copy;
   KJ_IF_MAYBE (found, specOf(deps.store)) {
     copy.setRoot(static_cast<const rpc::EtcdSpecSpec::Reader&>(*found));
@@ -318,7 +318,7 @@ kj::Promise<void> EtcdRun::recover() {
     auto request = deps.membership.recoveryFailedRequest();
     request.setError(*why);
     co_await within(timer, kAnswers, request.send().ignoreResult(),
-                    kj::str("etcd-supervisor has not taken notice within 20 s"));
+                    kj::str("no answer of etcd-supervisor within 20 s"));
     fail(ErrorKind::kInvalidArgument, kj::str("cannot restore the snapshot: ", *why));
   }
   co_await inOrder(
@@ -343,8 +343,8 @@ kj::Array<kj::String> EtcdRun::arguments() {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     if (spec->getWaitsFor().size() == 0) return etcdArguments(*spec).releaseAsArray();
   }
-  // It was to run a moment ago. Without arguments etcd would make a cluster of its own.
-  fail(ErrorKind::kUnavailable, "etcd is not to run any more");
+  // The spec has changed since. Without arguments etcd would make a cluster of its own.
+  fail(ErrorKind::kUnavailable, "etcd must not run any more");
 }
 
 }  // namespace talos::machined

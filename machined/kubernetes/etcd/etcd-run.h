@@ -1,22 +1,22 @@
-// The service `etcd` on this machine: what it waits for, what is made for it before each start, and
-// when it is started anew. What it is started with is etcd-supervisor's decision
-// (etcd/EtcdSpecs); whether it is a process of the system or a container, that of the config.
+// Runs the service `etcd` of this machine: prepares its starts and restarts it when its settings
+// change. etcd-supervisor decides the settings (etcd/EtcdSpecs); the config decides whether etcd is
+// a process of the system or a container.
 //
-// Before a start: the spec wants it to run; /var/lib/etcd is there, its uid's alone; the
-// certificates are in /etc/kubernetes/pki/etcd; what is to be recovered from a snapshot is. A
-// snapshot is unpacked beside the data and becomes the data by one rename, so after a crash at any
-// line there is nothing, and it is unpacked again, or all of it. One that cannot be is etcd-
-// supervisor's to give up: it is told when nothing of it is left, and the spec wants it no more
-// when that is answered.
+// A start needs a spec that wants etcd to run; /var/lib/etcd, for etcd's uid only; the certificates
+// in /etc/kubernetes/pki/etcd; and the recovery from a snapshot, if the spec has one. A snapshot is
+// unpacked beside the data and becomes the data by one rename, so after a crash at any line there
+// is nothing, and it is unpacked again, or all of it. etcd-supervisor gives up a snapshot that
+// cannot be unpacked: the failure is reported when nothing of it is left, and after the answer the
+// spec has it no more.
 //
-// What runs is asked for itself (/proc/<pid>/cmdline), so a brain that was restarted knows as well
-// whether it is what is wanted: if not, it is stopped, and started when the spec wants it. Renewed
-// certificates are written at once; etcd reads them at its next handshake. Those of another CA are
-// written only before a start, for which it is stopped: so as long as the file has the old CA, what
-// runs has it too, whoever crashes. A start that failed is tried again, after 1 s and then after up
-// to a minute. One that runs is restarted when etcd-supervisor gives it its turn, which is kept
-// until it runs as is wanted; one that is not to run any more is stopped at once. Which image it
-// is, is decided once in a boot and kept in /run.
+// The running process itself is compared with the spec (/proc/<pid>/cmdline), so also a restarted
+// brain knows whether it matches: if not, it is stopped, and started when the spec wants it.
+// Renewed certificates are written at once; etcd reads them at its next handshake. Those of another
+// CA are written only before a start, for which etcd is stopped: while the file has the old CA, the
+// running process has it too, after any crash. A failed start is retried after 1 s and then after
+// up to a minute. A running etcd is restarted when etcd-supervisor gives it its turn, which is kept
+// until it runs as wanted; one that must not run any more is stopped at once. The choice between
+// system and image is made once per boot and kept in /run.
 #pragma once
 
 #include <kj/async-io.h>
@@ -38,7 +38,7 @@ constexpr kj::StringPtr kEtcdPki = "/etc/kubernetes/pki/etcd"_kj;
 // --name=master-1 …, in the order of the spec.
 kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec);
 
-// Whether a process with this command line (its words ended by zeros) is run as the spec wants;
+// True when a process with this command line (words ended by zeros) runs as the spec wants;
 // none while it is not etcd yet but what confines it.
 kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec);
 
@@ -55,14 +55,14 @@ class EtcdRun {
  public:
   struct Dependencies {
     kj::Timer& timer;
-    // Runs what blocks where it holds up nobody.
+    // Runs blocking work on the thread pool.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     Store& store;
     Supervisor& supervisor;
     kj::StringPtr data = kEtcdData, pki = kEtcdPki, chosenImage = "/run/talos/etcd.image"_kj;
     kj::StringPtr processes = "/proc"_kj;
     unsigned uid = kEtcdUid;
-    // Unpacks a snapshot into a folder that is not there yet; rejects with the reason.
+    // Unpacks a snapshot into a new folder; rejects with the error.
     kj::Function<kj::Promise<void>(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr snapshot,
                                    kj::StringPtr folder)>
         unpack;
@@ -71,12 +71,13 @@ class EtcdRun {
   explicit EtcdRun(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(EtcdRun);
 
-  // Resolves when etcd may be started; what cannot be done is told and tried again.
+  // Resolves when etcd may be started; failures are noted and retried.
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
   kj::Array<kj::String> arguments();
-  // Empty: etcd of the system. Of this boot: a change of the config counts from the next one on.
+  // Empty: etcd of the system. Chosen once per boot: a change of the config counts from the next
+  // one on.
   kj::StringPtr image();
-  // Looks at the store now, and from then on at each change.
+  // Checks the store now and at each change.
   void follow();
 
  private:
@@ -101,17 +102,17 @@ class EtcdRun {
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
   kj::Maybe<bool> asWanted(unsigned pid);
   unsigned pid();
-  void restart(kj::StringPtr why);  // at once
-  void askToRestart(kj::StringPtr why);
-  kj::Promise<void> rerun(kj::String why);
+  void restart(kj::StringPtr reason);  // at once
+  void askToRestart(kj::StringPtr reason);
+  kj::Promise<void> rerun(kj::String reason);
   kj::Promise<void> inOrder(kj::Function<void()> work);
 };
 
-// What is wrong, ": …", of what etcdutl has written when it failed.
-kj::String wordsOfTool(kj::ArrayPtr<const char> output);
+// The error, ": …", in the output of a failed etcdutl.
+kj::String errorOfTool(kj::ArrayPtr<const char> output);
 
-// The unpacking of a snapshot by etcdutl, as etcd's uid, confined to the two folders. Rejects with
-// its words.
+// Unpacks a snapshot by etcdutl, as etcd's uid, confined to the two folders. Rejects with its
+// error.
 kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Reader spec,
                                  kj::StringPtr snapshot, kj::StringPtr folder);
 

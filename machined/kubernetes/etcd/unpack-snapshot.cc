@@ -1,4 +1,4 @@
-// The unpacking of a snapshot, by the tool that etcd itself has for it.
+// Unpacks a snapshot by etcd's own tool.
 #include <unistd.h>
 
 #include "common/base/node-layout.h"
@@ -10,7 +10,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kTool = "/usr/bin/etcdutl"_kj;
-constexpr auto kTimeout = 10 * kj::MINUTES;  // of 8 GB, the most that etcd takes
+constexpr auto kTimeout = 10 * kj::MINUTES;  // for 8 GB, the most that etcd supports
 
 constexpr size_t kMostOutput = 16u << 10, kMostLine = 300;
 
@@ -29,7 +29,7 @@ kj::StringPtr valueOf(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr key) {
   return "";
 }
 
-// To its end, of which only the beginning is kept.
+// Reads to the end, and keeps the beginning.
 kj::Promise<void> readAll(kj::AsyncIoStream& stream, kj::Vector<char>& output) {
   kj::byte piece[4096];
   for (;;) {
@@ -44,7 +44,7 @@ kj::Promise<void> readAll(kj::AsyncIoStream& stream, kj::Vector<char>& output) {
 
 }  // namespace
 
-kj::String wordsOfTool(kj::ArrayPtr<const char> output) {
+kj::String errorOfTool(kj::ArrayPtr<const char> output) {
   kj::String last;
   for (size_t at = 0; at < output.size();) {
     auto end = at;
@@ -96,7 +96,7 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
                   kj::str("etcdutl has not unpacked ", snapshot, " within 10 minutes"));
   auto ended = co_await ConfinedChild::end(kj::mv(child));
   if (ended == "exited with status 0") co_return;
-  fail(ErrorKind::kInvalidArgument, kj::str("etcdutl ", ended, wordsOfTool(output)));
+  fail(ErrorKind::kInvalidArgument, kj::str("etcdutl ", ended, errorOfTool(output)));
 }
 
 }  // namespace talos::machined

@@ -23,14 +23,14 @@ constexpr kj::StringPtr kOwn =
 
 // Catches: a kubelet that asks the endpoint of yesterday for ever, or joins anew with each start.
 TEST(KubeletFiles, KubeconfigOfTheKubelet) {
-  EXPECT_TRUE(leadsHere(kOwn, kBootstrap));
-  EXPECT_FALSE(leadsHere("clusters: []\n", kBootstrap));
-  EXPECT_FALSE(leadsHere(
+  EXPECT_TRUE(leadsToThisNode(kOwn, kBootstrap));
+  EXPECT_FALSE(leadsToThisNode("clusters: []\n", kBootstrap));
+  EXPECT_FALSE(leadsToThisNode(
       "    certificate-authority-data: Q0EK\n    server: https://10.5.0.9:6443\n", kBootstrap));
   EXPECT_FALSE(
-      leadsHere("    certificate-authority-data: T1RIRVIK\n"
-                "    server: https://10.5.0.2:6443\n",
-                kBootstrap));
+      leadsToThisNode("    certificate-authority-data: T1RIRVIK\n"
+                      "    server: https://10.5.0.2:6443\n",
+                      kBootstrap));
 }
 
 // Catches: a token that others can read, a kubelet without its CA, a key of another cluster.
@@ -119,7 +119,7 @@ TEST_F(SignedHere, FirstCertificateIsTheNodesOwn) {
   ASSERT_EQ(0, lstat(current.cStr(), &file));
   EXPECT_TRUE(S_ISLNK(file.st_mode));
   auto text = own();
-  EXPECT_TRUE(leadsHere(text, secrets.getBootstrapKubeconfig())) << text.cStr();
+  EXPECT_TRUE(leadsToThisNode(text, secrets.getBootstrapKubeconfig())) << text.cStr();
   EXPECT_NE(nullptr, strstr(text.cStr(),
                             "client-certificate: /var/lib/kubelet/pki/kubelet-client-"
                             "current.pem\n"));
@@ -149,7 +149,7 @@ TEST_F(SignedHere, IsSignedAnewOnlyWhenTheOldOneIsOfNoUse) {
   EXPECT_EQ(pki::inspect(issuer.authority).notBefore, pki::inspect(pair()).notBefore);
 }
 
-// What the controller manager signs, or an administrator.
+// Signs a request as the controller manager or an administrator does.
 struct SignedElsewhere : public SignedHere {
   KubeletRequest ask() {
     auto made = writeKubeletFiles(tree.root, spec, secrets, nullptr, now);
@@ -184,13 +184,13 @@ TEST_F(SignedElsewhere, KeepsTheNodesOwnAlone) {
   ASSERT_EQ(1u, info.organizations.size());
   EXPECT_EQ("system:nodes", info.organizations[0]);
   EXPECT_EQ(0u, info.dnsNames.size() + info.addresses.size());
-  EXPECT_EQ("the certificate is of system:node:b, not of system:node:master-1",
+  EXPECT_EQ("the certificate is for system:node:b, not for system:node:master-1",
             refused(request, sign(request, "system:node:b")));
   auto other = ask();
   EXPECT_NE("", refused(request, sign(other, "system:node:master-1")));
   EXPECT_NE("", refused(request, "-----BEGIN CERTIFICATE-----\n"));
   auto stranger = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
-  EXPECT_EQ("the certificate is not by the CA of Kubernetes",
+  EXPECT_EQ("the certificate is not signed by cluster.ca",
             refused(request, pki::signRequest(stranger.certificate, stranger.key, request.text,
                                               {.commonName = "system:node:master-1"})));
   keepKubeletCertificate(tree.root, spec, secrets, request, sign(request, "system:node:master-1"));

@@ -23,10 +23,10 @@ namespace {
 constexpr kj::StringPtr kNodeUser = "system:node:"_kj, kNodeGroup = "system:nodes"_kj;
 constexpr kj::StringPtr kKubeletPki = "/var/lib/kubelet/pki"_kj,
                         kFirstPair = "kubelet-client-first.pem"_kj;
-// What the controller manager gives, too (--cluster-signing-duration).
+// As in the controller manager (--cluster-signing-duration).
 constexpr auto kFirstLifetime = 365 * kj::DAYS;
 
-// What is behind the first line of YAML with this key, however deep it is.
+// The value of the first line of YAML with this key, at any depth.
 kj::String valueOf(kj::StringPtr text, kj::StringPtr key) {
   auto wanted = kj::str(key, ": ");
   for (auto line : Lines(text)) {
@@ -41,7 +41,7 @@ kj::String valueOf(kj::StringPtr text, kj::StringPtr key) {
   return kj::String();
 }
 
-// Of the certificate by which it is known to the API server; empty without one that can be read.
+// Of the client certificate; empty when it cannot be read.
 kj::String registeredAs(kj::StringPtr path) {
   kj::String name;
   KJ_IF_MAYBE (pair, tryReadFile(path)) {
@@ -71,14 +71,14 @@ void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
     KJ_DEFER(zeroize(there->asArray()));
     auto name = registeredAs(pair);
     bool same = name.size() == 0 || name == kj::str(kNodeUser, spec.getNodename());
-    if (same && leadsHere(*there, secrets.getBootstrapKubeconfig())) return;
+    if (same && leadsToThisNode(*there, secrets.getBootstrapKubeconfig())) return;
     removeFile(path);
     removeFile(pair);
   }
 }
 
-// The kubelet decides by itself about one that has expired; so it is not removed, for the clock may
-// be what is wrong.
+// The kubelet replaces an expired certificate itself; it is not removed, because the clock may be
+// wrong.
 bool hasGoodCertificate(kj::StringPtr root, kj::Date now) {
   if (tryReadFile(kj::str(root, kKubeletKubeconfig)) == nullptr) return false;
   KJ_IF_MAYBE (pair, tryReadFile(kj::str(root, kKubeletClientPair))) {
@@ -145,7 +145,7 @@ KubeletRequest requestOf(rpc::KubeletSpecSpec::Reader spec) {
 
 }  // namespace
 
-bool leadsHere(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
+bool leadsToThisNode(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
   for (auto key : {"server"_kj, "certificate-authority-data"_kj}) {
     if (valueOf(kubeconfig, key) != valueOf(bootstrapKubeconfig, key)) return false;
   }
@@ -178,7 +178,7 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
     }
   }
   joinAnewIfElsewhere(root, spec, secrets);
-  // Root of the node only; the CA is no secret.
+  // Readable for root only; the CA is no secret.
   writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);
   writeIfOther(kj::str(root, kKubeletBootstrap), secrets.getBootstrapKubeconfig(), 0600);
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
@@ -199,10 +199,10 @@ void keepKubeletCertificate(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spe
   auto info = pki::inspect(certificate);
   if (info.commonName != user) {
     fail(ErrorKind::kInvalidArgument,
-         kj::str("the certificate is of ", info.commonName, ", not of ", user));
+         kj::str("the certificate is for ", info.commonName, ", not for ", user));
   }
   if (!pki::isSignedBy(certificate, kj::str(secrets.getCa().asChars()))) {
-    fail(ErrorKind::kInvalidArgument, "the certificate is not by the CA of Kubernetes");
+    fail(ErrorKind::kInvalidArgument, "the certificate is not signed by cluster.ca");
   }
   pki::checkPair(certificate, request.key);
   keepPair(root, secrets, certificate, request.key);

@@ -277,7 +277,7 @@ TEST(KubeletPlan, Secrets) {
             KJ_ASSERT_NONNULL(planKubeletSecrets(node.config, node.secret)).what);
 }
 
-// Catches: a change that no kubelet is started anew for.
+// Catches: a change for which the kubelet is not restarted.
 TEST(KubeletPlan, EveryDifferenceCounts) {
   Node node;
   EXPECT_EQ("", node.waits());

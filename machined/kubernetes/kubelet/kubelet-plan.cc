@@ -24,7 +24,7 @@ bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
   return false;
 }
 
-// Single-quoted YAML: what is in the config may be anything.
+// Single-quoted YAML: texts of the config may contain anything.
 kj::String quoted(kj::StringPtr text) {
   kj::Vector<char> out;
   out.add('\'');
@@ -49,7 +49,7 @@ bool inSubnets(const Ip& address, kj::ArrayPtr<const kj::String> subnets) {
   return false;
 }
 
-// machine.kubelet.nodeIP.validSubnets: one that begins with ! takes addresses away.
+// machine.kubelet.nodeIP.validSubnets: a subnet that starts with ! excludes addresses.
 struct Wanted {
   kj::Vector<kj::String> in, out;
 };
@@ -152,8 +152,7 @@ kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String
       "clusterDNS:\n",
       kj::strArray(
           KJ_MAP(address, dns) { return kj::str("- ", quoted(address), "\n"); }, ""),
-      // The kubelet's own /etc/resolv.conf is the file that was there when it started; pods get
-      // what is there now.
+      // The kubelet's own /etc/resolv.conf is the file of its start; pods get the present one.
       "resolvConf: ", kNetworkdState,
       "/resolv.conf\n"
       "serializeImagePulls: false\n"
@@ -161,11 +160,11 @@ kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String
   if (!has(version, KubeFact::kKubeletRuntimeEndpointFlag)) {
     text = kj::str(text, "containerRuntimeEndpoint: ", kRuntimeEndpoint, "\n");
   }
-  // It asks login1 for the time. The pods that the cluster needs itself have the last part of it.
+  // It asks login1 for this time. Critical pods get the last part of it.
   if (has(version, KubeFact::kKubeletDelaysShutdown)) {
     text = kj::str(text, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n");
   }
-  // Nodes in containers may have no other cgroups.
+  // Nodes in containers may have cgroups v1 only.
   if (has(version, KubeFact::kKubeletRefusesCgroup1)) text = kj::str(text, "failCgroupV1: false\n");
   return text;
 }
@@ -177,7 +176,7 @@ struct Argument {
   kj::String name, value;
 };
 
-// What the user says of an argument that the node does not insist on takes the place of ours.
+// An argument of the config replaces ours, unless the node requires its own.
 void setArgument(kj::Vector<Argument>& arguments, kj::StringPtr name, kj::StringPtr value) {
   for (auto& argument : arguments) {
     if (argument.name == name) {
@@ -192,7 +191,7 @@ bool isWorker(config::Machine::Reader machine) {
   return machine.getType() == config::MachineType::WORKER;
 }
 
-// machine.nodeLabels and nodeTaints, which a node asks for when it registers itself. On
+// machine.nodeLabels and nodeTaints, which a node requests when it registers itself. On
 // control-plane nodes kubed keeps both as they are in the config, and sets the labels; a taint that
 // came only then would come after the first pods.
 void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
@@ -236,7 +235,7 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
   ifHas(KubeFact::kKubeletDynamicConfig, "dynamic-config-dir", "/etc/kubernetes/kubelet");
   ifHas(KubeFact::kKubeletRemoteRuntimeFlag, "container-runtime", "remote");
   ifHas(KubeFact::kKubeletRuntimeEndpointFlag, "container-runtime-endpoint", kRuntimeEndpoint);
-  // Until the controller of the cloud has told what the node is, nothing is scheduled to it.
+  // Until the cloud controller has initialized the node, nothing is scheduled to it.
   if (config.getCluster().getExternalCloudProvider().getEnabled())
     set("cloud-provider", "external");
   addNodeSettings(config, version, arguments);
@@ -250,9 +249,9 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
 // --- mounts
 // ---------------------------------------------------------------------------------------
 
-// What the kubelet and the node see alike, mounts that either makes later included. None of them is
-// below another one, and none is a link in images: what is mounted on a part of the node that is
-// shared is mounted in the node.
+// The folders that the kubelet and the node share, including later mounts of either. None of them
+// is below another one, and none is a link in images: a mount on a shared folder is a mount in the
+// node.
 constexpr kj::StringPtr kShared[] = {"/dev"_kj,
                                      "/sys/fs/cgroup"_kj,
                                      "/etc/kubernetes"_kj,
@@ -280,7 +279,7 @@ void fill(List out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
-// A bind mount needs to be told so in its options as well.
+// A bind mount needs the option as well.
 kj::Array<kj::String> optionsOf(rpc::KubeletSpecSpec::Mount::Reader mount) {
   kj::Vector<kj::String> options;
   for (auto option : mount.getOptions()) options.add(kj::str(option));
@@ -390,10 +389,10 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
   ContainerSpec container;
   container.image = kj::str(spec.getImage());
-  kj::Vector<kj::String> words;
-  words.add(kj::str("/usr/local/bin/kubelet"));
-  for (auto argument : spec.getArguments()) words.add(kj::str(argument));
-  container.arguments = words.releaseAsArray();
+  kj::Vector<kj::String> arguments;
+  arguments.add(kj::str("/usr/local/bin/kubelet"));
+  for (auto argument : spec.getArguments()) arguments.add(kj::str(argument));
+  container.arguments = arguments.releaseAsArray();
   kj::Vector<ContainerMount> mounts;
   mounts.add(ContainerMount{
       .source = kj::str("sysfs"),

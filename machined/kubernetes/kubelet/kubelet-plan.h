@@ -1,7 +1,7 @@
-// What the kubelet of this machine is run with, computed of its config and of what is known of its
-// network. Pure, and the same bytes for the same input: a difference means another kubelet.
+// Plans the settings of this machine's kubelet from the config and the network. Pure, with the same
+// bytes for the same input: a difference restarts the kubelet.
 //
-// Facts: spec of the kubelet's configuration (kubelet.config.k8s.io/v1beta1) and of its arguments
+// References: the kubelet's configuration (kubelet.config.k8s.io/v1beta1) and its arguments
 // (kubelet --help of 1.20 to 1.35).
 #pragma once
 
@@ -22,19 +22,19 @@ constexpr kj::StringPtr kKubeletConfig = "/etc/kubernetes/kubelet.yaml"_kj,
                         kKubeletBootstrap = "/etc/kubernetes/bootstrap-kubeconfig"_kj,
                         kKubeletKubeconfig = "/etc/kubernetes/kubeconfig-kubelet"_kj;
 
-// What the controller has found.
+// The facts of the node.
 struct KubeletNodeContext {
   kj::String hostname, domainname;
-  // Of the node, those that it is known by first; none of them is shared with other nodes.
+  // Of the node, the default one first; shared addresses are left out.
   kj::Vector<kj::String> addresses;
-  // Of the links of WireGuard and of pods: a node has them, and is not known by them unless
-  // machine.kubelet.nodeIP.validSubnets asks for it.
+  // Of the links of WireGuard and of pods: they count only if machine.kubelet.nodeIP.validSubnets
+  // asks for them.
   kj::Vector<kj::String> inner;
-  // All that its links have, those without a carrier too.
+  // All addresses of its links, also without a carrier.
   kj::Vector<kj::String> assigned;
 };
 
-// What it waits for, in words that follow "waiting for".
+// The missing input, as it follows "waiting for".
 struct KubeletWaits {
   kj::String what;
 };
@@ -44,15 +44,14 @@ struct KubeletWaits {
 kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool qualified);
 
 // One address, or one of each family where the subnets of the cluster have two, that of the first
-// subnet first. Those that the node is known by already stay as long as its links have them, with a
-// carrier or without.
+// subnet first. The present ones stay as long as its links have them, with or without a carrier.
 kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletNodeContext& at,
                                      kj::ArrayPtr<const kj::String> before);
 
-// Of machine.nodeLabels of a worker, those that no kubelet may give itself: they are left out.
+// The labels of machine.nodeLabels that a worker's kubelet may not set itself: they are left out.
 kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine);
 
-// Fills the spec, or says what is missing. `before`: the addresses of the spec that is there.
+// Fills the spec, or returns the missing input. `before`: the addresses of the present spec.
 kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const KubeletNodeContext& at,
                                     kj::ArrayPtr<const kj::String> before,
                                     rpc::KubeletSpecSpec::Builder out);
@@ -61,13 +60,14 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
 kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
                                            rpc::KubeletSecretsSpec::Builder out);
 
-// Why it is not certain which release of the kubelet that is, and what was assumed.
+// A warning when the release of the kubelet is not certain, with the assumption.
 kj::Maybe<kj::String> assumedRelease(config::Config::Reader config);
 
-// What it runs as: arguments, mounts and rights. Without image, id and environment of the service.
+// The container of the kubelet: arguments, mounts and rights. Without image, id and environment of
+// the service.
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec);
 
-// A text that differs whenever a kubelet has to be started anew for the difference.
+// A text that differs whenever the kubelet must be restarted.
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets);
 

@@ -25,7 +25,7 @@ struct KubeletService : public SupervisorTest {
   static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
   unsigned prepared = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
-  kj::String request;  // of the wish that was looked at last
+  kj::String request;  // of the record that was checked last
 
   KubeletService() { begin(); }
   void begin() {
@@ -124,7 +124,7 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
 }
 
 // Catches: a kubelet that waits for an image that was a mistake, after it was corrected; one that
-// is told to start anew again and again.
+// is restarted again and again.
 TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
   join();
   supervisor->start("kubelet");
@@ -139,8 +139,8 @@ TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
 }
 
 // Catches: a kubelet that is nobody to the API server and tries everything again after pauses that
-// double and double; one that waits with no word of what for, or takes the answer to another wish;
-// a wish that stays when nobody waits.
+// double and double; one that does not say what it waits for, or takes the answer to another
+// request; a request that stays when nobody waits.
 TEST_F(KubeletService, IsStartedWithItsCertificate) {
   supervisor->start("kubelet");
   wants("one");

@@ -27,7 +27,7 @@ kj::Maybe<KubeletRun::Wanted> KubeletRun::wanted() {
   return nullptr;
 }
 
-// A control plane's are made of the same config, by another controller.
+// On a control-plane node another controller publishes them from the same config.
 kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer() {
   bool worker = true;
   for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
@@ -73,7 +73,7 @@ kj::Promise<void> KubeletRun::makeReady(Wanted what) {
   auto digest = what.digest();
   auto copy = what.clone();
   prepared = kj::mv(what);
-  auto made = std::make_shared<kj::Maybe<KubeletRequest>>();  // the work outlives this, if need be
+  auto made = std::make_shared<kj::Maybe<KubeletRequest>>();  // the work may outlive this
   co_await deps.blocking(
       [this, made, now = deps.clock.now(), digest = kj::mv(digest), copy = kj::mv(copy)]() {
         *made = writeKubeletFiles(deps.root, copy.spec(), copy.secrets(), copy.issuer(), now);
@@ -118,7 +118,7 @@ kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)>
       }
     }
     if (!answered && timer.now() >= until) {
-      log::warn("the kubelet is started without a certificate: kubed does not answer");
+      log::warn("starting the kubelet without a certificate: kubed does not answer");
       co_return;
     }
     if (line != lastNote) note(line);
@@ -134,7 +134,7 @@ ContainerSpec KubeletRun::container() {
     spec.capabilities = grantableCapabilities();
     return spec;
   }
-  fail(ErrorKind::kUnavailable, "what the kubelet is to run with is not known yet");
+  fail(ErrorKind::kUnavailable, "the settings of the kubelet are not known yet");
 }
 
 void KubeletRun::follow() {
@@ -154,7 +154,7 @@ kj::Promise<void> KubeletRun::watch() {
       again = compare();
     } catch (const kj::Exception& e) {
       again = kAgain;
-      log::warn("cannot look after the kubelet; retry in 5 s", {{"error", messageOf(e)}});
+      log::warn("cannot check the kubelet; retry in 5 s", {{"error", messageOf(e)}});
     }
     KJ_IF_MAYBE (pause, again) next = next.exclusiveJoin(timer.afterDelay(*pause));
     co_await next;
@@ -173,12 +173,12 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
   auto digest = KJ_ASSERT_NONNULL(what).digest();
   if (service.getPid() == 0) {
-    // It may be waiting for an image that is not wanted any more.
+    // It may wait for an image that is no longer wanted.
     bool waits = service.getState() == rpc::ServiceState::PREPARING;
     KJ_IF_MAYBE (before, prepared) {
       if (waits && before->digest() != digest) restart(0, digest);
     }
-    return kLookAgain;  // nothing tells that a start has failed
+    return kLookAgain;  // there is no event of a failed start
   }
   KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
     if (*startedWith == digest) {
@@ -190,12 +190,12 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   return kAgain;
 }
 
-// Once for each process, or for what it is to run with: until it has ended, it is on its way.
+// Once for each process and each digest, until the process has exited.
 void KubeletRun::restart(int pid, kj::StringPtr digest) {
   auto what = pid == 0 ? kj::str(digest) : kj::str(pid);
   if (restarted == what) return;
   restarted = kj::mv(what);
-  log::info("the kubelet is started anew: it is to run in another way");
+  log::info("restarting the kubelet: its settings have changed");
   deps.supervisor.restart(kKubeletService).detach([this](kj::Exception&& e) {
     restarted = nullptr;
     log::warn("cannot restart the kubelet", {{"error", messageOf(e)}});

@@ -1,16 +1,16 @@
-// The service `kubelet` on this machine: what it waits for and when it is started anew. What it is
-// started with is in KubeletSpecs and KubeletSecrets (kubelet-controller.h).
+// Runs the service `kubelet` of this machine: prepares its starts and restarts it when its settings
+// change. The settings are in KubeletSpecs and KubeletSecrets (kubelet-controller.h).
 //
-// Before a start: both are there, and its files (kubelet-files.h). One that has no certificate
+// A start needs both, and the kubelet's files (kubelet-files.h). A kubelet without a certificate
 // waits, with its image, until kubed has got it (KubeletJoins[kubelet],
-// KubeletJoinStatuses[kubelet]): a kubelet that asks for it itself is nobody to the API server
-// meanwhile, and tries each thing again only after pauses that double. When kubed does not answer
-// within kJoinPatience it is started all the same, and asks itself.
+// KubeletJoinStatuses[kubelet]): a kubelet that requests it itself has no rights meanwhile, and
+// retries with pauses that double. When kubed does not answer within kJoinTimeout the kubelet
+// starts all the same, and requests it itself.
 //
-// With what the last start was made is in /run, written before it: so a brain that was restarted
-// knows whether what runs is what is wanted. If not, it is stopped and started again; its pods go
-// on meanwhile. So is one that waits for an image. A start that failed is tried again, after 1 s
-// and then after up to a minute.
+// /run has the digest of the settings of the last start, written before it: so a restarted brain
+// knows whether the running kubelet has the wanted settings. If not, it is restarted; its pods keep
+// running. So is one that waits for an image. A failed start is retried after 1 s and then after up
+// to a minute.
 #pragma once
 
 #include <kj/timer.h>
@@ -32,7 +32,7 @@ class KubeletRun {
   struct Dependencies {
     kj::Timer& timer;
     const kj::Clock& clock;
-    // Runs what blocks where it holds up nobody.
+    // Runs blocking work on the thread pool.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     Store& store;
     Supervisor& supervisor;
@@ -44,13 +44,13 @@ class KubeletRun {
         failedStart(this->deps.supervisor, timer, kKubeletService) {}
   KJ_DISALLOW_COPY_AND_MOVE(KubeletRun);
 
-  // Resolves when the kubelet may be started; what cannot be done is told and tried again.
+  // Resolves when the kubelet may be started; failures are noted and retried.
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
-  // The same with its image there: when it has a certificate.
+  // The same after its image was pulled: resolves when it has a certificate.
   kj::Promise<void> awaitCertificate(kj::Function<void(kj::StringPtr)> note);
   // As it was prepared last. Unavailable when it was not.
   ContainerSpec container();
-  // Looks at the store now, and from then on at each change.
+  // Checks the store now and at each change.
   void follow();
 
  private:
@@ -59,7 +59,7 @@ class KubeletRun {
   FailedStart failedStart;
   Signal changed;
   kj::Own<void> specs, secrets, services, roots, joins;
-  // A copy of both, and who signs; only a control plane has the key.
+  // A copy of both, and the issuer on a control-plane node.
   class Wanted {
    public:
     Wanted(const rpc::KubeletSpecSpec::Reader& spec, const rpc::KubeletSecretsSpec::Reader& secrets,

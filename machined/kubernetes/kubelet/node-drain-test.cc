@@ -1,4 +1,4 @@
-// The machine's side of a drain: what it wishes, how long it waits, and when it takes it back.
+// The machine's side of a drain: its request, its timeouts, and when it removes the request.
 #include "machined/kubernetes/kubelet/node-drain.h"
 
 #include <gmock/gmock.h>
@@ -120,7 +120,7 @@ TEST_F(NodeDrainTest, AnUpgradeWaitsForItsPods) {
 }
 
 // Catches: a node that never goes because kubed does not answer, or the drain does not end; an
-// answer to an earlier wish that is taken for one to this.
+// answer to an earlier request that is taken for one to this.
 TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
   join();
   answer(6, "done", "uncordoned");
@@ -141,7 +141,7 @@ TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
   advance(timer, scope, 1 * kj::MINUTES);
   again.wait(scope);
   EXPECT_THAT(reported,
-              Contains("warning: the node is not drained after 6 minutes; it goes all the same"));
+              Contains("warning: the node is not drained after 6 minutes; shutting down anyway"));
 }
 
 // Catches: a node without Kubernetes that waits for it; one that a predecessor has cordoned and

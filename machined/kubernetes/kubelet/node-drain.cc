@@ -19,7 +19,7 @@ constexpr auto kDrainEnd = 6 * kj::MINUTES, kAnswerTimeout = 30 * kj::SECONDS,
                kPairRenewal = 10 * kj::MINUTES;  // the old one is valid for long when it is renewed
 constexpr size_t kMostNamed = 5;                 // pods in a line
 
-// The blocks of PEM with `label` in their first line, or all others.
+// The PEM blocks with `label` in their first line, or all others.
 kj::String blocksOf(kj::StringPtr text, kj::StringPtr label, bool with) {
   constexpr kj::StringPtr kBegin = "-----BEGIN "_kj;
   SecretBuffer out;
@@ -65,7 +65,7 @@ void NodeDrain::follow() {
   services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
   nodes = deps.store.onChange<rpc::NodeSpecSpec>([this] { changed.raise(); });
   uncordon();
-  following = keepWish().eagerlyEvaluate(nullptr);
+  following = putRequest().eagerlyEvaluate(nullptr);
 }
 
 kj::Maybe<kj::String> NodeDrain::nodename() const {
@@ -74,7 +74,7 @@ kj::Maybe<kj::String> NodeDrain::nodename() const {
   });
 }
 
-// Whether kubed has what it needs to be heard by the API server.
+// True when kubed has a certificate for the API server.
 kj::Promise<bool> NodeDrain::offerClient() {
   kj::Maybe<pki::Pem> pair;
   co_await deps.readPair().then([&](kj::Maybe<pki::Pem> found) { pair = kj::mv(found); },
@@ -99,7 +99,7 @@ kj::Promise<bool> NodeDrain::offerClient() {
   co_return false;
 }
 
-// Whether kubed needs the kubelet's certificate all the time: it has no other on a worker.
+// True on a worker, where kubed needs the kubelet's certificate all the time: it has no other.
 bool NodeDrain::keepsNode() {
   KJ_IF_MAYBE (node, deps.store.tryGet<rpc::NodeSpecSpec>(kNodeSpecId)) {
     return !node->getControlPlane() && kubeletIsUp(deps.store);
@@ -107,7 +107,7 @@ bool NodeDrain::keepsNode() {
   return false;
 }
 
-kj::Promise<void> NodeDrain::keepWish() {
+kj::Promise<void> NodeDrain::putRequest() {
   for (;;) {
     auto next = changed.wait();
     settle();
@@ -125,7 +125,7 @@ kj::Promise<void> NodeDrain::keepWish() {
   }
 }
 
-// One that is uncordoned needs no wish any more.
+// Removes the request of an uncordoned node.
 void NodeDrain::settle() {
   KJ_IF_MAYBE (requested, deps.store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
     KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
@@ -173,7 +173,7 @@ kj::Promise<void> NodeDrain::drain() {
     auto left = begun + (answered ? kDrainEnd : kAnswerTimeout) - deps.timer.now();
     if (left <= 0 * kj::SECONDS) {
       deps.report(answered ? kj::str("warning: the node is not drained after ",
-                                     kDrainEnd / kj::MINUTES, " minutes; it goes all the same")
+                                     kDrainEnd / kj::MINUTES, " minutes; shutting down anyway")
                            : kj::str("warning: the node is not drained: kubed does not answer"));
       co_return;
     }
@@ -181,7 +181,7 @@ kj::Promise<void> NodeDrain::drain() {
   }
 }
 
-// Whether it is over.
+// True when it has ended.
 bool NodeDrain::tellProgress(uint64_t number, bool& answered) {
   KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
     if (status->getNumber() != number) return false;

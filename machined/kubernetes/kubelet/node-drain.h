@@ -1,16 +1,16 @@
-// Takes this node out of service in Kubernetes before it goes for an upgrade or a graceful reset,
-// and puts it back when it is there again: a wish in NodeDrains[node], which kubed carries out
-// (kubed/nodes/node-drainer.h), and what it answers in NodeDrainStatuses[node].
+// Takes this node out of service in Kubernetes before an upgrade or a graceful reset, and back
+// afterwards: a request in NodeDrains[node], which kubed carries out (kubed/nodes/node-drainer.h),
+// answered in NodeDrainStatuses[node].
 //
-// While there is a wish, KubeletClients[kubelet] has a kubeconfig of the kubelet's own certificate,
-// read anew as the kubelet renews it, so kubed may what the kubelet may; on a worker nothing else.
-// There it has it for as long as the kubelet is healthy: kubed keeps the node's object with it
-// (kubed/nodes/node-reconciler.h).
+// While there is a request, KubeletClients[kubelet] has a kubeconfig of the kubelet's own
+// certificate, updated when the kubelet renews it, so kubed has the kubelet's rights. On a worker
+// kubed has no other certificate: there it stays for as long as the kubelet is healthy, for the
+// node's object (kubed/nodes/node-reconciler.h).
 //
-// A drain keeps nobody from going: whatever does not work is told as a warning, and each wait has
-// an end. A node that has not joined a cluster has nothing to drain. That a node was cordoned is
-// remembered by its object, so after a crash or a power cut at any line the next brain, of this
-// boot or the next, wishes it uncordoned; one that was not cordoned by us stays as it is.
+// A drain never blocks the shutdown: failures are warnings, and each wait has a timeout. A node
+// that has not joined a cluster has nothing to drain. The node's object remembers that it was
+// cordoned, so after a crash or a power cut at any line the next brain, of this boot or the next,
+// requests to uncordon it; a node that somebody else has cordoned stays as it is.
 #pragma once
 
 #include <kj/timer.h>
@@ -54,11 +54,11 @@ class NodeDrain {
   Dependencies deps;
   Signal changed;
   kj::Own<void> requests, statuses, services, nodes;
-  bool uncordons = false;  // it is to be wished when the kubelet is healthy
+  bool uncordons = false;  // request it when the kubelet is healthy
   kj::String lastReported;
   kj::Promise<void> following = nullptr;
 
-  kj::Promise<void> keepWish();
+  kj::Promise<void> putRequest();
   kj::Promise<bool> offerClient();
   uint64_t request(kj::StringPtr action);  // its number
   void settle();

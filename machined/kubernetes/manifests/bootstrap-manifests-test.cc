@@ -10,7 +10,7 @@
 namespace talos::machined {
 namespace {
 
-// What the config of a cluster of this release comes to.
+// The settings of a cluster of this release.
 struct Release {
   capnp::MallocMessageBuilder message;
   rpc::ControlPlaneConfigSpec::SystemManifests::Builder config =

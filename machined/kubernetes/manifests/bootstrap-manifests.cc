@@ -50,8 +50,8 @@ kj::String flannelNetwork(SystemManifests config) {
   return kj::str("{", kj::strArray(parts, ", "), "}");
 }
 
-// At the endpoint of the cluster, as the kubelet asks: the address of its Service works only when
-// kube-proxy does, and flannel that is started first ends.
+// At the endpoint of the cluster, like the kubelet: the address of its Service works only with
+// kube-proxy, and a flannel that starts first would exit.
 kj::String flannel(SystemManifests config) {
   auto api = config::parseEndpoint(config.getServer()).value;
   return ManifestText(kFlannel)
@@ -68,7 +68,7 @@ struct ProxyFlag {
   kj::String key, value;
 };
 
-// Those of the config replace ours, and come in the order of their names behind them.
+// Arguments of the config replace ours, or follow them in the order of their names.
 kj::Vector<kj::String> proxyCommand(SystemManifests config) {
   kj::Vector<ProxyFlag> flags;
   auto add = [&](kj::StringPtr key, kj::String value) {

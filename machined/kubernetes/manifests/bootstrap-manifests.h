@@ -1,4 +1,4 @@
-// The manifests that a cluster begins with (spec kubernetes.md §12): tokens and rights of kubelets,
+// The manifests with which a cluster starts: tokens and rights of kubelets,
 // the network of pods, kube-proxy, CoreDNS. Pure: equal input gives equal bytes.
 //
 // Each is a YAML list of objects, with an id by which they are ordered. The secret half of the

@@ -36,7 +36,7 @@ class ManifestController final : public Controller {
  private:
   MachineConfigReader& config;
 
-  // Of "abcdef.0123456789abcdef", which the config's check has seen to.
+  // The config's checks require the form "abcdef.0123456789abcdef".
   static kj::String tokenId(kj::StringPtr token) {
     auto dot = token.findFirst('.').orDefault(0);
     return kj::heapString(token.slice(0, dot));

@@ -35,7 +35,7 @@ ManifestText& ManifestText::set(kj::StringPtr name, kj::Vector<kj::String> items
 
 kj::StringPtr ManifestText::valueOf(kj::ArrayPtr<const char> name) const {
   auto key = kj::heapString(name);
-  return KJ_REQUIRE_NONNULL(values.find(key), "a manifest wants a value that nobody gave", key);
+  return KJ_REQUIRE_NONNULL(values.find(key), "a manifest uses an unknown value", key);
 }
 
 kj::String ManifestText::filled(kj::ArrayPtr<const char> line) const {
@@ -53,7 +53,7 @@ kj::String ManifestText::filled(kj::ArrayPtr<const char> line) const {
     if (line[i] == '$') {
       out.addAll(codec::yamlScalar(value));
     } else {
-      KJ_REQUIRE(value.findFirst('\n') == nullptr, "a value inside of a block has a line break");
+      KJ_REQUIRE(value.findFirst('\n') == nullptr, "a value inside a block has a line break");
       out.addAll(value);
     }
     i = end;
@@ -70,7 +70,7 @@ bool ManifestText::addList(kj::Vector<char>& out, kj::ArrayPtr<const char> line)
     return false;
   }
   auto name = kj::heapString(content.slice(kBegin.size(), content.size() - kEnd.size()));
-  auto& items = KJ_REQUIRE_NONNULL(lists.find(name), "a manifest wants a list", name);
+  auto& items = KJ_REQUIRE_NONNULL(lists.find(name), "a manifest uses an unknown list", name);
   auto indentation = line.slice(0, line.size() - content.size());
   for (auto& item : items) {
     out.addAll(indentation);

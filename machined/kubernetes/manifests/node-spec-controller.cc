@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-// Sorted, so that the resource is the same whatever came first.
+// Sorted, so that the resource does not depend on the order of the inputs.
 using Pairs = kj::TreeMap<kj::String, kj::String>;
 
 void put(Pairs& pairs, kj::StringPtr key, kj::StringPtr value) {
