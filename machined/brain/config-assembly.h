@@ -5,7 +5,7 @@
 #include "machined/boot/maintenance-mode.h"
 #include "machined/brain/disk-assembly.h"
 #include "machined/brain/services-assembly.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/debug-console.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/config/node-sources.h"

@@ -13,7 +13,7 @@
 
 #include <capnp/message.h>
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/kubernetes/kept-versions.h"
 #include "machined/resources/controller-outputs.h"
 

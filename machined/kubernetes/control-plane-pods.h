@@ -13,7 +13,7 @@
 // After a crash at any line both reach the same result.
 #pragma once
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/kubernetes/kept-versions.h"
 #include "machined/kubernetes/static-pods.h"
 

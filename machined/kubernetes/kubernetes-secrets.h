@@ -24,7 +24,7 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/memory/zeroize.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {

@@ -9,7 +9,7 @@
 // names are never touched. After a crash at any line the next run reaches the same result.
 #pragma once
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 
 namespace talos::machined {
 

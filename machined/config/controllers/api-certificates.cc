@@ -3,7 +3,7 @@
 #include "common/base/error.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/api-names.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/join-controller.h"
 #include "machined/config/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"

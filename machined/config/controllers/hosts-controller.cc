@@ -1,6 +1,6 @@
 #include "machined/config/controllers/hosts-controller.h"
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 
 namespace talos::machined {
 namespace {

@@ -1,6 +1,6 @@
 #include "machined/config/controllers/join-controller.h"
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 

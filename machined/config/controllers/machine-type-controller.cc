@@ -1,6 +1,6 @@
 // config.MachineTypeController: config/MachineTypes[machine-type], `unknown` before there is a
 // config.
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {

@@ -5,7 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {

@@ -1,6 +1,6 @@
 #include "machined/config/controllers/registries-controller.h"
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-config-reader.h"
 
 namespace talos::machined {

@@ -4,7 +4,7 @@
 
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 

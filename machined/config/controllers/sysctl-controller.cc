@@ -1,7 +1,7 @@
 #include "machined/config/controllers/sysctl-controller.h"
 
 #include "common/base/error.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-config-reader.h"
 
 namespace talos::machined {

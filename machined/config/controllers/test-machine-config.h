@@ -6,7 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 

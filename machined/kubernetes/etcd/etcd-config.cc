@@ -4,7 +4,7 @@
 #include "common/base/texts.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {

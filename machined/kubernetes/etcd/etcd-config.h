@@ -9,7 +9,7 @@
 
 #include <kj/one-of.h>
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-runtime.h"
 
 namespace talos::machined {

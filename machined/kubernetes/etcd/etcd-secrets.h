@@ -12,7 +12,7 @@
 
 #include <kj/timer.h>
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 

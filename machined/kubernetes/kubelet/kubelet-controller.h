@@ -7,7 +7,7 @@
 // they are made anew from the recovered store and come out the same.
 #pragma once
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/kubernetes/kubelet/kubelet-plan.h"
 #include "machined/resources/controller-runtime.h"
 

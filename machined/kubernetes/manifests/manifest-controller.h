@@ -4,7 +4,7 @@
 // and come out the same.
 #pragma once
 
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 
 namespace talos::machined {
 

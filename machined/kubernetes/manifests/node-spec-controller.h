@@ -5,7 +5,7 @@
 #pragma once
 
 #include "common/config/kubernetes-images.h"
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 
 namespace talos::machined {
 

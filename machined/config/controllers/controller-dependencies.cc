@@ -1,4 +1,4 @@
-#include "machined/config/controllers/controller-parts.h"
+#include "machined/config/controllers/controller-dependencies.h"
 
 namespace talos::machined {
 
