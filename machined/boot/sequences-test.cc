@@ -104,7 +104,7 @@ TEST(Sequences, EachTaskDoesItsOwn) {
       }
     }
   }
-  std::set<kj::Promise<void> (*)(const TaskParts&)> functions;
+  std::set<kj::Promise<void> (*)(const TaskDependencies&)> functions;
   for (auto task : tasks) functions.insert(task->run);
   EXPECT_EQ(tasks.size(), functions.size());
 }

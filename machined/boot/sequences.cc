@@ -69,12 +69,12 @@ kj::Vector<PlannedPhase> plannedPhases(kj::StringPtr sequence, Mode mode) {
   return phases;
 }
 
-Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskParts& parts) {
+Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskDependencies& deps) {
   Sequence result{kj::str(name), {}};
   for (auto& planned : plannedPhases(name, mode)) {
     auto& phase = result.phases.add(Phase{kj::str(planned.name), {}});
     for (auto task : planned.tasks) {
-      phase.tasks.add(Task{kj::str(task->name), [task, &parts]() { return task->run(parts); }});
+      phase.tasks.add(Task{kj::str(task->name), [task, &deps]() { return task->run(deps); }});
     }
   }
   return result;

@@ -22,7 +22,7 @@ struct PlannedPhase {
 // The phases of the table for a machine in this mode.
 kj::Vector<PlannedPhase> plannedPhases(kj::StringPtr sequence, Mode mode);
 
-// The same as a sequence that can run. `parts` outlive it.
-Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskParts& parts);
+// The same as a sequence that can run. `deps` outlive it.
+Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskDependencies& deps);
 
 }  // namespace talos::machined

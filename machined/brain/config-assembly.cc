@@ -44,7 +44,7 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
           .keys = volumeKeys};
 }
 
-ControllerParts ConfigAssembly::partsOfControllers() {
+ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
   return {
       .arguments = core.arguments,
       .uv = core.uv,

@@ -21,7 +21,7 @@ class ConfigAssembly final : private ConfigHost {
       : core(core), services(services), disks(disks), life(life) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConfigAssembly);
 
-  void addControllers() { addTo(core.controllers, controllerParts); }
+  void addControllers() { addTo(core.controllers, controllerDeps); }
 
  private:
   BrainCore& core;
@@ -37,7 +37,7 @@ class ConfigAssembly final : private ConfigHost {
   ConfigManager manager{managerDependencies()};
   MaintenanceMode maintenance{manager, core.status, services.supervisor, core.controllers};
   DebugConsole debugConsole{core.store, core.configReader, core.logs, core.console};
-  ControllerParts controllerParts{partsOfControllers()};
+  ControllerDependencies controllerDeps{controllerDependenciesOf()};
 
  private:
   MaintenanceNotice notice{core.store, KJ_BIND_METHOD(manager, inMaintenance), core.printAlarms()};
@@ -45,7 +45,7 @@ class ConfigAssembly final : private ConfigHost {
   NodeConfigSources::Dependencies sourcesDependencies();
   VolumeKeys::Dependencies keysDependencies();
   ConfigManager::Dependencies managerDependencies();
-  ControllerParts partsOfControllers();
+  ControllerDependencies controllerDependenciesOf();
 
   void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
   kj::String sequence() const override;

@@ -66,15 +66,15 @@ void KubernetesAssembly::follow() {
 }
 
 void KubernetesAssembly::addControllers() {
-  auto& parts = configs.controllerParts;
+  auto& deps = configs.controllerDeps;
   auto readConfig = KJ_BIND_METHOD(core.configReader, tryConfig);
   auto add = [this](auto controller) { core.controllers.add(kj::mv(controller)); };
-  add(etcdConfigController(parts));
-  add(etcdSecretsController(parts));
-  add(kubeletController(parts));
+  add(etcdConfigController(deps));
+  add(etcdSecretsController(deps));
+  add(kubeletController(deps));
   add(kj::heap<ControlPlaneConfigController>(ControlPlaneConfigController::Dependencies{
-      .readConfig = readConfig, .kept = keptVersions, .warn = [&parts](kj::StringPtr problem) {
-        parts.warn(problem);
+      .readConfig = readConfig, .kept = keptVersions, .warn = [&deps](kj::StringPtr problem) {
+        deps.warn(problem);
       }}));
   add(kj::heap<KubernetesController>(KubernetesController::Dependencies{
       .uv = core.uv,
@@ -91,8 +91,8 @@ void KubernetesAssembly::addControllers() {
         auto line = kj::str(controllerLogLine(core.clock.now(), controller, message), "\n");
         core.logs.append(kControllerLog, line);
       }}));
-  add(manifestController(parts));
-  add(nodeSpecController(parts));
+  add(manifestController(deps));
+  add(nodeSpecController(deps));
 }
 
 }  // namespace talos::machined

@@ -36,18 +36,18 @@ class LifeAssembly final : private MachineLifeHost {
   UpgradeAssembly& upgrades;
   kj::TaskSet& background;
   kj::Function<kj::String()> requester;
-  TaskParts parts{core.arguments,       core.uv,
-                  core.timer,           core.process1,
-                  core.events,          core.console,
-                  core.store,           core.configReader,
-                  core.controllers,     services.supervisor,
-                  services.kernelClock, disks.mounts,
-                  disks.sysctls,        disks.state,
-                  disks.recorder,       configs.manager,
-                  services.containerd,  disks.installer,
-                  disks.ephemeral,      *disks.reset,
-                  disks.userDisks,      upgrades.upgrader,
-                  upgrades.installImage};
+  TaskDependencies deps{core.arguments,       core.uv,
+                        core.timer,           core.process1,
+                        core.events,          core.console,
+                        core.store,           core.configReader,
+                        core.controllers,     services.supervisor,
+                        services.kernelClock, disks.mounts,
+                        disks.sysctls,        disks.state,
+                        disks.recorder,       configs.manager,
+                        services.containerd,  disks.installer,
+                        disks.ephemeral,      *disks.reset,
+                        disks.userDisks,      upgrades.upgrader,
+                        upgrades.installImage};
   Held<rpc::HeldCount> reportedRepairs{core.process1, "events/network"};
 
  public:
@@ -59,7 +59,7 @@ class LifeAssembly final : private MachineLifeHost {
                     .host = *this}};
 
  private:
-  Sequence sequence(kj::StringPtr name) override { return makeSequence(name, core.mode, parts); }
+  Sequence sequence(kj::StringPtr name) override { return makeSequence(name, core.mode, deps); }
   void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
   void keepApi() override;
   void settled() override;

@@ -40,8 +40,8 @@ class Upgrader;
 class UserDisks;
 class UserSysctls;
 
-// The parts of the brain that a task can need, each by its type.
-using TaskParts =
+// The dependencies that a task can have, each by its type.
+using TaskDependencies =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                UserSysctls&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&, Installer&,
@@ -49,10 +49,10 @@ using TaskParts =
 
 struct BootTask {
   kj::StringPtr name;
-  kj::Promise<void> (*run)(const TaskParts&);
+  kj::Promise<void> (*run)(const TaskDependencies&);
 };
 
-// The task that calls `kFunction` with the parts that its parameters ask for.
+// The task that calls `kFunction` with the dependencies that its parameters ask for.
 //   const BootTask raiseClock = task<raise>("raiseClock");
 template <auto kFunction>
 constexpr BootTask task(kj::StringPtr name);
@@ -60,18 +60,18 @@ constexpr BootTask task(kj::StringPtr name);
 // --- inline
 
 template <auto kFunction, typename Result, typename... Needs>
-kj::Promise<void> runTask(const TaskParts& parts, Result (*)(Needs&...)) {
+kj::Promise<void> runTask(const TaskDependencies& deps, Result (*)(Needs&...)) {
   if constexpr (kj::isSameType<Result, void>()) {
-    kFunction(std::get<Needs&>(parts)...);
+    kFunction(std::get<Needs&>(deps)...);
     return kj::READY_NOW;
   } else {
-    return kFunction(std::get<Needs&>(parts)...);
+    return kFunction(std::get<Needs&>(deps)...);
   }
 }
 
 template <auto kFunction>
 constexpr BootTask task(kj::StringPtr name) {
-  return {name, [](const TaskParts& parts) { return runTask<kFunction>(parts, kFunction); }};
+  return {name, [](const TaskDependencies& deps) { return runTask<kFunction>(deps, kFunction); }};
 }
 
 }  // namespace talos::machined

@@ -127,10 +127,10 @@ kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader conf
   outputs.apply(store);
 }
 
-kj::Own<Controller> apiController(ControllerParts& parts) {
-  return kj::heap<ApiController>(parts.uv, parts.timer, parts.clock,
-                                 KJ_BIND_METHOD(parts.config, tryConfig),
-                                 [&parts]() { return parts.showsStateToAnybody(); });
+kj::Own<Controller> apiController(ControllerDependencies& deps) {
+  return kj::heap<ApiController>(deps.uv, deps.timer, deps.clock,
+                                 KJ_BIND_METHOD(deps.config, tryConfig),
+                                 [&deps]() { return deps.showsStateToAnybody(); });
 }
 
 }  // namespace talos::machined

@@ -60,7 +60,7 @@ TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
     poll();
     return KJ_ASSERT_NONNULL(store.tryGet<rpc::MachineTypeSpec>("machine-type")).getType();
   };
-  runtime.add(machineTypeController(parts));
+  runtime.add(machineTypeController(deps));
   EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
   publish(wholeDocument(authority, "controlplane"));
   EXPECT_EQ(shown(), rpc::MachineType::CONTROLPLANE);

@@ -2,8 +2,8 @@
 
 namespace talos::machined {
 
-void addTo(ControllerRuntime& runtime, ControllerParts& parts) {
-#define CONTROLLER(maker) runtime.add(maker(parts));
+void addTo(ControllerRuntime& runtime, ControllerDependencies& deps) {
+#define CONTROLLER(maker) runtime.add(maker(deps));
 #include "machined/config/controllers/controllers.inc"
 #undef CONTROLLER
 }

@@ -11,7 +11,7 @@
 namespace talos::machined {
 
 // The dependencies of these controllers, which they do not outlive.
-struct ControllerParts {
+struct ControllerDependencies {
   const KernelArguments& arguments;
   UvLoop& uv;
   kj::Timer& timer;
@@ -22,10 +22,10 @@ struct ControllerParts {
   kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
 };
 
-#define CONTROLLER(maker) kj::Own<Controller> maker(ControllerParts& parts);
+#define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);
 #include "machined/config/controllers/controllers.inc"
 #undef CONTROLLER
 
-void addTo(ControllerRuntime& runtime, ControllerParts& parts);  // all of the table
+void addTo(ControllerRuntime& runtime, ControllerDependencies& deps);  // all of the table
 
 }  // namespace talos::machined

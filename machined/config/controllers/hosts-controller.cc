@@ -54,9 +54,9 @@ kj::Promise<void> HostsController::reconcile(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Own<Controller> hostsController(ControllerParts& parts) {
+kj::Own<Controller> hostsController(ControllerDependencies& deps) {
   return kj::heap<HostsController>(
-      [&config = parts.config](Store& store) {
+      [&config = deps.config](Store& store) {
         return config.tryMachine(store).map(hostLines).orDefault(kj::Vector<HostLine>());
       },
       [](kj::StringPtr content) { writeEtcFile("", "hosts", content); });

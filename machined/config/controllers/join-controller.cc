@@ -80,8 +80,8 @@ kj::Maybe<kj::String> whyNotJoined(Store& store) {
   return kj::str("has no certificate yet");
 }
 
-kj::Own<Controller> joinController(ControllerParts& parts) {
-  return kj::heap<JoinController>(KJ_BIND_METHOD(parts.config, tryConfig));
+kj::Own<Controller> joinController(ControllerDependencies& deps) {
+  return kj::heap<JoinController>(KJ_BIND_METHOD(deps.config, tryConfig));
 }
 
 }  // namespace talos::machined

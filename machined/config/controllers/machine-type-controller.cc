@@ -31,8 +31,8 @@ class MachineTypeController final : public Controller {
 
 }  // namespace
 
-kj::Own<Controller> machineTypeController(ControllerParts& parts) {
-  return kj::heap<MachineTypeController>(parts.config);
+kj::Own<Controller> machineTypeController(ControllerDependencies& deps) {
+  return kj::heap<MachineTypeController>(deps.config);
 }
 
 }  // namespace talos::machined

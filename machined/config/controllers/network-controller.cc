@@ -259,8 +259,8 @@ kj::Promise<void> NetworkController::reconcile(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Own<Controller> networkController(ControllerParts& parts) {
-  return kj::heap<NetworkController>(parts.arguments, KJ_BIND_METHOD(parts.config, tryConfig));
+kj::Own<Controller> networkController(ControllerDependencies& deps) {
+  return kj::heap<NetworkController>(deps.arguments, KJ_BIND_METHOD(deps.config, tryConfig));
 }
 
 }  // namespace talos::machined

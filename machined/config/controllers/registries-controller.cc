@@ -18,8 +18,8 @@ kj::Promise<void> RegistriesController::reconcile(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Own<Controller> registriesController(ControllerParts& parts) {
-  return kj::heap<RegistriesController>(parts.uv, [&config = parts.config](Store& store) {
+kj::Own<Controller> registriesController(ControllerDependencies& deps) {
+  return kj::heap<RegistriesController>(deps.uv, [&config = deps.config](Store& store) {
     return config.tryMachine(store).map([](config::Machine::Reader machine) {
       return registryFiles(machine.getRegistries(), kCriFolder, ownOomScores());
     });

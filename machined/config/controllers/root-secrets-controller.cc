@@ -146,8 +146,8 @@ kj::Promise<void> RootController::reconcile(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Own<Controller> rootController(ControllerParts& parts) {
-  return kj::heap<RootController>(KJ_BIND_METHOD(parts.config, tryConfig));
+kj::Own<Controller> rootController(ControllerDependencies& deps) {
+  return kj::heap<RootController>(KJ_BIND_METHOD(deps.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -26,13 +26,11 @@ kj::Promise<void> SysctlController::follow(kj::Vector<WantedSysctl> wanted) {
     fail(ErrorKind::kFailedPrecondition, kj::strArray(problems.list, "\n"));
 }
 
-kj::Own<Controller> sysctlController(ControllerParts& parts) {
+kj::Own<Controller> sysctlController(ControllerDependencies& deps) {
   return kj::heap<SysctlController>(
-      parts.uv, parts.sysctls,
-      [&config = parts.config](Store& store) {
-        return config.tryMachine(store).map(wantedSysctls);
-      },
-      [&parts](kj::StringPtr problem) { parts.warn(problem); });
+      deps.uv, deps.sysctls,
+      [&config = deps.config](Store& store) { return config.tryMachine(store).map(wantedSysctls); },
+      [&deps](kj::StringPtr problem) { deps.warn(problem); });
 }
 
 }  // namespace talos::machined

@@ -67,14 +67,14 @@ struct ConfigTest : public testing::Test {
   UserSysctls sysctls{"/nowhere", "/nowhere"};
   MachineConfigReader config;
   kj::Vector<kj::String> warnings;
-  ControllerParts parts{.arguments = arguments,
-                        .uv = uv,
-                        .timer = timer,
-                        .clock = clock,
-                        .config = config,
-                        .sysctls = sysctls,
-                        .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
-                        .showsStateToAnybody = [] { return false; }};
+  ControllerDependencies deps{.arguments = arguments,
+                              .uv = uv,
+                              .timer = timer,
+                              .clock = clock,
+                              .config = config,
+                              .sysctls = sysctls,
+                              .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
+                              .showsStateToAnybody = [] { return false; }};
 
   void publish(kj::StringPtr document) {
     auto parsed = config::parse(document.asArray());

@@ -150,8 +150,8 @@ kj::Promise<void> EtcdConfigController::reconcile(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Own<Controller> etcdConfigController(ControllerParts& parts) {
-  return kj::heap<EtcdConfigController>(KJ_BIND_METHOD(parts.config, tryConfig));
+kj::Own<Controller> etcdConfigController(ControllerDependencies& deps) {
+  return kj::heap<EtcdConfigController>(KJ_BIND_METHOD(deps.config, tryConfig));
 }
 
 }  // namespace talos::machined

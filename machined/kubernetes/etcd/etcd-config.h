@@ -48,6 +48,6 @@ class EtcdConfigController final : public Controller {
 };
 
 // Not in the table of machined/config/controllers, which is below.
-kj::Own<Controller> etcdConfigController(ControllerParts& parts);
+kj::Own<Controller> etcdConfigController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

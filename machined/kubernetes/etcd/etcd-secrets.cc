@@ -177,9 +177,9 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   outputs.apply(store);
 }
 
-kj::Own<Controller> etcdSecretsController(ControllerParts& parts) {
-  return kj::heap<EtcdSecretsController>(parts.uv, parts.timer, parts.clock,
-                                         KJ_BIND_METHOD(parts.config, tryConfig));
+kj::Own<Controller> etcdSecretsController(ControllerDependencies& deps) {
+  return kj::heap<EtcdSecretsController>(deps.uv, deps.timer, deps.clock,
+                                         KJ_BIND_METHOD(deps.config, tryConfig));
 }
 
 }  // namespace talos::machined

@@ -46,6 +46,6 @@ class EtcdSecretsController final : public Controller {
   void renewAt(kj::Date due);
 };
 
-kj::Own<Controller> etcdSecretsController(ControllerParts& parts);
+kj::Own<Controller> etcdSecretsController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

@@ -130,8 +130,8 @@ void KubeletController::warnOfRelease(config::Config::Reader config) {
   assumed = kj::mv(warning);
 }
 
-kj::Own<Controller> kubeletController(ControllerParts& parts) {
-  return kj::heap<KubeletController>([&config = parts.config](Store& store) {
+kj::Own<Controller> kubeletController(ControllerDependencies& deps) {
+  return kj::heap<KubeletController>([&config = deps.config](Store& store) {
     return config.document(store).map([](const KnownConfig& known) { return known.get(); });
   });
 }

@@ -33,6 +33,6 @@ class KubeletController final : public Controller {
 };
 
 // Not in the table of machined/config/controllers, which is below.
-kj::Own<Controller> kubeletController(ControllerParts& parts);
+kj::Own<Controller> kubeletController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

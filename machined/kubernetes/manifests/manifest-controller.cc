@@ -45,8 +45,8 @@ class ManifestController final : public Controller {
 
 }  // namespace
 
-kj::Own<Controller> manifestController(ControllerParts& parts) {
-  return kj::heap<ManifestController>(parts.config);
+kj::Own<Controller> manifestController(ControllerDependencies& deps) {
+  return kj::heap<ManifestController>(deps.config);
 }
 
 }  // namespace talos::machined

@@ -9,6 +9,6 @@
 namespace talos::machined {
 
 // Not in the table of machined/config/controllers, which is below.
-kj::Own<Controller> manifestController(ControllerParts& parts);
+kj::Own<Controller> manifestController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

@@ -89,8 +89,8 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
   fillPairs(out.initTaints(taints.size()), taints);
 }
 
-kj::Own<Controller> nodeSpecController(ControllerParts& parts) {
-  return kj::heap<NodeSpecController>(parts.config);
+kj::Own<Controller> nodeSpecController(ControllerDependencies& deps) {
+  return kj::heap<NodeSpecController>(deps.config);
 }
 
 }  // namespace talos::machined

@@ -13,6 +13,6 @@ namespace talos::machined {
 void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
                   kj::StringPtr nodename, config::KubernetesVersion version);
 
-kj::Own<Controller> nodeSpecController(ControllerParts& parts);
+kj::Own<Controller> nodeSpecController(ControllerDependencies& deps);
 
 }  // namespace talos::machined
