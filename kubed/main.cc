@@ -63,7 +63,11 @@ void run(bool worker) {
   KubeletJoinReconciler joins(timer, store, [&](auto access) { return make(kj::mv(access)); });
   if (worker) {
     WorkerStoreAdapter adapter(store, kubelet);
-    NodeReconciler node({timer, random, store, adapter, kubelet.changes()});
+    NodeReconciler node({.timer = timer,
+                         .random = random,
+                         .store = store,
+                         .adapter = adapter,
+                         .changed = kubelet.changes()});
     releaseStartMemory();
     log::info("waiting for a kubelet that joins, or a drain");
     return drains.run().exclusiveJoin(joins.run()).exclusiveJoin(node.run()).wait(io.waitScope);
@@ -73,10 +77,12 @@ void run(bool worker) {
   Signal changed;
   KubernetesStoreAdapter adapter(
       store, tls, [&](auto access) { return make(kj::mv(access)); }, changed);
-  KubedDependencies deps{timer, random, store, adapter, changed};
+  KubedDependencies deps{
+      .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed};
   ExtraManifests extra(deps, dialing, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
   ManifestReconciler manifests(deps, etcd, [&] { return extra.problem(); });
-  NodeReconciler node({timer, random, store, adapter, changed});
+  NodeReconciler node(
+      {.timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
   StaticPodReconciler staticPods(deps);
   MemberReconciler members(deps);
   LocalApiProbe localApi(timer, kj::systemPreciseCalendarClock(), store, adapter);

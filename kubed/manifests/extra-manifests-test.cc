@@ -26,7 +26,11 @@ class ExtraManifestsTest : public testing::Test {
   KubernetesStoreAdapter adapter{
       store, etcd, [](kube::KubeAccess) -> kj::Own<kube::KubeClient> { KJ_UNREACHABLE; }, changed};
   unsigned bundles = 0;  // counts reads of the CAs
-  ExtraManifests manifests{KubedDependencies{pauses, random, store, adapter, changed},
+  ExtraManifests manifests{KubedDependencies{.timer = pauses,
+                                             .random = random,
+                                             .store = store,
+                                             .adapter = adapter,
+                                             .changed = changed},
                            {*io.lowLevelProvider, io.unixEventPort, timer},
                            [this] {
                              ++bundles;

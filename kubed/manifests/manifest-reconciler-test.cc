@@ -29,8 +29,10 @@ TEST(ManifestReconciler, ReportsAppliedManifestsOfAnEarlierProcessWhileItWaits) 
   kj::Function<double()> random = [] { return 0.0; };
   auto make = [](kube::KubeAccess) -> kj::Own<kube::KubeClient> { KJ_UNREACHABLE; };
   KubernetesStoreAdapter adapter(store, tls, kj::mv(make), changed);
-  ManifestReconciler reconciler(KubedDependencies{timer, random, store, adapter, changed}, etcd,
-                                [] { return ""_kj; });
+  ManifestReconciler reconciler(
+      KubedDependencies{
+          .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed},
+      etcd, [] { return ""_kj; });
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   auto deadline = timer.now() + 20 * kj::SECONDS;
   while (statuses.puts == 0 && timer.now() < deadline) {

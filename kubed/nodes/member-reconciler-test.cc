@@ -116,7 +116,8 @@ TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
   node("a");
   node("b");
   KubernetesStoreAdapter adapter(store, etcd, make(), changed);
-  MemberReconciler reconciler({timer, random, store, adapter, changed});
+  MemberReconciler reconciler(
+      {.timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   EXPECT_TRUE(eventually([&] { return published() == 2; })) << published();
   far.drop("/api/v1/nodes/b");

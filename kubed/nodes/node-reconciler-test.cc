@@ -91,7 +91,11 @@ TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
         timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
   });
   WorkerStoreAdapter adapter(store, access);
-  NodeReconciler reconciler({timer, random, store, adapter, access.changes()});
+  NodeReconciler reconciler({.timer = timer,
+                             .random = random,
+                             .store = store,
+                             .adapter = adapter,
+                             .changed = access.changes()});
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   EXPECT_TRUE(eventually([&] {
     return reported() == "waiting for the certificate of the kubelet";

@@ -89,7 +89,8 @@ TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
         timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
   };
   KubernetesStoreAdapter adapter(store, etcd, kj::mv(make), changed);
-  StaticPodReconciler reconciler(KubedDependencies{timer, random, store, adapter, changed});
+  StaticPodReconciler reconciler(KubedDependencies{
+      .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   auto deadline = timer.now() + 20 * kj::SECONDS;
   while (statuses.puts == 0 && statuses.destroys == 0 && timer.now() < deadline) {

@@ -35,11 +35,14 @@ struct MaintenanceModeTest : ConfigManagerTest {
     MaintenanceMode mode;
     Rest(MaintenanceModeTest& test)
         : supervisor(Supervisor::Dependencies{
-              test.brain().process1, test.timer, test.clock, [] { return 0.0; },
-              [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
+              .process1 = test.brain().process1,
+              .timer = test.timer,
+              .clock = test.clock,
+              .random = [] { return 0.0; },
+              .output = [](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> {
                 return kj::AutoCloseFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
               },
-              [](rpc::ServiceStateEvent::Reader) {}}),
+              .announce = [](rpc::ServiceStateEvent::Reader) {}}),
           controllers(
               test.brain().store, [](kj::StringPtr) {}, test.timer, test.clock, [] { return 0.0; }),
           mode(test.brain().manager, status, supervisor, controllers) {

@@ -52,9 +52,12 @@ struct DaemonLoaderTest : testing::Test {
   void start() {
     process1 = kj::heap<FakeProcess1>(machine);
     supervisor = kj::heap<Supervisor>(Supervisor::Dependencies{
-        *process1, timer, clock, [] { return 0.0; },
-        [this](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> { return anything(); },
-        [](rpc::ServiceStateEvent::Reader) {}});
+        .process1 = *process1,
+        .timer = timer,
+        .clock = clock,
+        .random = [] { return 0.0; },
+        .output = [this](kj::StringPtr) -> kj::Promise<kj::AutoCloseFd> { return anything(); },
+        .announce = [](rpc::ServiceStateEvent::Reader) {}});
     ServiceDefinition networkd;  // trustd waits for it
     networkd.id = kj::str("networkd");
     networkd.command = kj::str("/usr/bin/networkd");

@@ -29,20 +29,21 @@ class FetchTest : public testing::Test {
   unsigned resolved = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "private"});
 
-  FetchDependencies deps{io.provider->getNetwork(),
-                         timer,
-                         kj::systemPreciseCalendarClock(),
-                         []() { return 0.5; },
-                         [this](kj::StringPtr line) { said.push_back(line.cStr()); },
-                         [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
-                           ++resolved;
-                           if (addresses.empty()) return kj::arr(kj::str(host));
-                           return KJ_MAP(a, addresses) {
-                             return kj::str(a);
-                           };
-                         },
-                         [this]() -> kj::Promise<kj::String> { return kj::str(authorities); },
-                         foreign};
+  FetchDependencies deps{
+      .network = io.provider->getNetwork(),
+      .timer = timer,
+      .clock = kj::systemPreciseCalendarClock(),
+      .random = []() { return 0.5; },
+      .say = [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+      .resolve = [this](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+        ++resolved;
+        if (addresses.empty()) return kj::arr(kj::str(host));
+        return KJ_MAP(a, addresses) {
+          return kj::str(a);
+        };
+      },
+      .authorities = [this]() -> kj::Promise<kj::String> { return kj::str(authorities); },
+      .foreign = foreign};
 
   FetchTest() { authorities = kj::str(authority.certificate); }
   ~FetchTest() noexcept override {}

@@ -68,18 +68,25 @@ class SourcesTest : public testing::Test {
                    kj::Duration limit = 9 * kj::SECONDS) {
     KernelArguments arguments(commandLine.asArray());
     NodeConfigSources sources(NodeConfigSources::Dependencies{
-        arguments, platform,
-        [this]() -> kj::Maybe<kj::Array<char>> {
+        .arguments = arguments,
+        .platform = platform,
+        .userData = [this]() -> kj::Maybe<kj::Array<char>> {
           if (userData == nullptr) return nullptr;
           return kj::heapArray(userData.asArray());
         },
-        []() { return kj::str("u-1"); }, volumes, uv, io.provider->getNetwork(), timer,
-        kj::systemPreciseCalendarClock(), []() { return 0.0; },
-        [this](kj::StringPtr line) { said.push_back(line.cStr()); },
-        [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+        .uuid = []() { return kj::str("u-1"); },
+        .volumes = volumes,
+        .uv = uv,
+        .network = io.provider->getNetwork(),
+        .timer = timer,
+        .clock = kj::systemPreciseCalendarClock(),
+        .random = []() { return 0.0; },
+        .say = [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+        .resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
           return kj::arr(kj::str(host));
         },
-        foreign, bundle});
+        .foreign = foreign,
+        .bundle = bundle});
     try {
       auto found = sources.find(limit).wait(io.waitScope);
       KJ_IF_MAYBE (f, found) return kj::str(f->from, ": ", f->text).cStr();

@@ -72,14 +72,14 @@ kj::Array<char> readConfigFile(kj::StringPtr path) {
 
 NodeConfigSources::NodeConfigSources(Dependencies d)
     : deps(kj::mv(d)),
-      fetch{deps.network,
-            deps.timer,
-            deps.clock,
-            [this]() { return deps.random(); },
-            [this](kj::StringPtr line) { deps.say(line); },
-            [this](kj::StringPtr host) { return deps.resolve(host); },
-            [this]() { return authorities(); },
-            deps.foreign} {}
+      fetch{.network = deps.network,
+            .timer = deps.timer,
+            .clock = deps.clock,
+            .random = [this]() { return deps.random(); },
+            .say = [this](kj::StringPtr line) { deps.say(line); },
+            .resolve = [this](kj::StringPtr host) { return deps.resolve(host); },
+            .authorities = [this]() { return authorities(); },
+            .foreign = deps.foreign} {}
 
 // Returns the body unpacked and checked; `from` names it in errors.
 kj::Promise<FoundConfig> NodeConfigSources::checked(kj::Array<char> body, kj::String from) {
