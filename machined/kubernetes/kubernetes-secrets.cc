@@ -16,8 +16,6 @@
 namespace talos::machined {
 namespace {
 
-// The wall clock may be set meanwhile, so it is checked at this interval.
-constexpr auto kLongestSleep = 1 * kj::HOURS;
 constexpr size_t kMostKept = 1u << 20;
 constexpr kj::StringPtr kMasters = "system:masters"_kj;
 constexpr kj::StringPtr kCertificateKey = "client-certificate-data: "_kj;
@@ -48,12 +46,9 @@ kj::Array<kj::String> organizationsOf(const ClusterClient& client) {
 
 Pair issueClient(const ClusterClient& client, kj::StringPtr authority, kj::StringPtr key,
                  kj::Date now) {
-  return pki::issue(authority, key,
-                    {.commonName = client.commonName,
-                     .organizations = organizationsOf(client),
-                     .server = false,
-                     .lifetime = kKubernetesLifetime + kBackdated,
-                     .notBefore = now - kBackdated});
+  auto options = clientOptions(client.commonName, kKubernetesLifetime, now);
+  options.organizations = organizationsOf(client);
+  return pki::issue(authority, key, kj::mv(options));
 }
 
 // True for another subject, too old, or signed by another CA.
@@ -326,11 +321,6 @@ kj::Array<kj::StringPtr> KubernetesController::outputs() const {
   return typeNames<rpc::KubernetesSecretsSpec>();
 }
 
-void KubernetesController::renewAt(kj::Date due) {
-  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - deps.clock.now(), kLongestSleep));
-  renewal = deps.timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
-}
-
 kj::Promise<void> KubernetesController::reconcile(Store& store) {
   KJ_IF_MAYBE (config, deps.readConfig(store)) {
     KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
@@ -380,7 +370,7 @@ kj::Promise<void> KubernetesController::maintain(Store& store, KubernetesIdentit
   Outputs<rpc::KubernetesSecretsSpec> outputs(name());
   outputs.set(kKubernetesSecretsId, secrets);
   outputs.apply(store);
-  renewAt(halfLife(secrets));
+  renewal.schedule(halfLife(secrets));
 }
 
 }  // namespace talos::machined

@@ -24,6 +24,7 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/memory/zeroize.h"
+#include "machined/config/controllers/certificate-renewal.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/process1/uv-loop.h"
 
@@ -70,21 +71,20 @@ class KubernetesController final : public Controller {
     kj::Function<bool()> isMounted;  // STATE
     kj::StringPtr file = kKeptSecretsFile;
   };
-  explicit KubernetesController(Dependencies deps) : deps(kj::mv(deps)) {}
+  explicit KubernetesController(Dependencies d)
+      : deps(kj::mv(d)), renewal(deps.timer, deps.clock) {}
 
   kj::StringPtr name() const override { return "secrets.KubernetesController"; }
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
-  void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
+  void wakeBy(kj::Function<void()> function) override { renewal.wakeBy(kj::mv(function)); }
 
  private:
   Dependencies deps;
-  kj::Function<void()> wake = [] {};
-  kj::Promise<void> renewal = nullptr;
+  RenewalTimer renewal;
 
   kj::Promise<void> maintain(Store& store, KubernetesIdentity identity);
-  void renewAt(kj::Date due);
 };
 
 }  // namespace talos::machined

@@ -13,28 +13,16 @@ namespace {
 
 constexpr kj::StringPtr kMaintenanceName = "maintenance"_kj;
 
-// The wall clock may be set meanwhile, so it is checked at this interval.
-constexpr auto kLongestSleep = 1 * kj::HOURS;
-
 struct Issued {
   pki::CertificateAndKey server, client;
 };
 
 Issued issueBoth(kj::StringPtr authority, kj::StringPtr key, const NodeNames& names,
                  kj::Duration lifetime, kj::Date now) {
-  pki::LeafOptions client;
-  client.commonName = names.commonName;
+  auto client = clientOptions(names.commonName, lifetime, now);
   client.organizations = kj::arr(kj::str(kRoleImpersonator));
-  client.server = false;
-  client.lifetime = lifetime + kBackdated;
-  client.notBefore = now - kBackdated;
   return {pki::issue(authority, key, serverOptions(names, lifetime, now)),
           pki::issue(authority, key, kj::mv(client))};
-}
-
-void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
-  pair.setCrt(issued.certificate.asBytes());
-  pair.setKey(issued.key.bytes());
 }
 
 }  // namespace
@@ -42,10 +30,10 @@ void fill(rpc::KeyPair::Builder pair, const pki::CertificateAndKey& issued) {
 ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock,
                              ReadConfig readConfig, kj::Function<bool()> showsStateToAnybody)
     : uv(uv),
-      timer(timer),
       clock(clock),
       readConfig(kj::mv(readConfig)),
-      showsStateToAnybody(kj::mv(showsStateToAnybody)) {}
+      showsStateToAnybody(kj::mv(showsStateToAnybody)),
+      renewal(timer, clock) {}
 
 kj::Array<Controller::Input> ApiController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
@@ -53,11 +41,6 @@ kj::Array<Controller::Input> ApiController::inputs() const {
 }
 kj::Array<kj::StringPtr> ApiController::outputs() const {
   return typeNames<rpc::ApiCertificateSpec>();
-}
-
-void ApiController::scheduleRenewal(kj::Date due) {
-  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - clock.now(), kLongestSleep));
-  renewal = timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
 }
 
 kj::Promise<void> ApiController::reconcile(Store& store) {
@@ -77,7 +60,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
     auto authority = config.getMachine().getCa().getCrt();
     if (whyIssue(*stored, authority, names, apiCertLifetime(config), clock.now()) == nullptr) {
-      scheduleRenewal(halfLife(*stored));
+      renewal.schedule(halfLife(*stored));
       return kj::READY_NOW;
     }
   }
@@ -90,7 +73,7 @@ kj::Promise<void> ApiController::maintain(Store& store) {
   pki::Pem key;
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
     if (isGoodForMaintenance(*stored, names, clock.now())) {
-      scheduleRenewal(maintenanceHalfLife(*stored));
+      renewal.schedule(maintenanceHalfLife(*stored));
       return kj::READY_NOW;
     }
     if (stored->getMaintenance()) key = pki::Pem(kj::str(stored->getServer().getKey().asChars()));
@@ -104,7 +87,7 @@ kj::Promise<void> ApiController::maintain(Store& store) {
   spec.initServer().setCrt(certificate.asBytes());
   spec.getServer().setKey(key.bytes());
   spec.setMaintenance(true);
-  scheduleRenewal(maintenanceHalfLife(spec.asReader()));
+  renewal.schedule(maintenanceHalfLife(spec.asReader()));
   outputs.apply(store);
   return kj::READY_NOW;
 }
@@ -121,9 +104,9 @@ kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader conf
   Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto spec = outputs.add("api");
   spec.setCa(authority.asBytes());
-  fill(spec.initServer(), issued.server);
-  fill(spec.initClient(), issued.client);
-  scheduleRenewal(halfLife(spec.asReader()));
+  fillPair(spec.initServer(), issued.server);
+  fillPair(spec.initClient(), issued.client);
+  renewal.schedule(halfLife(spec.asReader()));
   outputs.apply(store);
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/api-names.h"
+#include "machined/config/controllers/certificate-renewal.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
@@ -30,20 +31,17 @@ class ApiController final : public Controller {
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
-  void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
+  void wakeBy(kj::Function<void()> function) override { renewal.wakeBy(kj::mv(function)); }
 
  private:
   UvLoop& uv;
-  kj::Timer& timer;
   const kj::Clock& clock;
   ReadConfig readConfig;
-  kj::Function<bool()> showsStateToAnybody;  // whoever changes it pokes this controller
-  kj::Function<void()> wake = [] {};
-  kj::Promise<void> renewal = nullptr;
+  kj::Function<bool()> showsStateToAnybody;  // a change of it must poke this controller
+  RenewalTimer renewal;
 
   kj::Promise<void> maintain(Store& store);
   kj::Promise<void> renew(Store& store, config::Config::Reader config, NodeNames names);
-  void scheduleRenewal(kj::Date due);
 };
 
 }  // namespace talos::machined

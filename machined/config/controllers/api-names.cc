@@ -3,20 +3,16 @@
 #include <algorithm>
 
 #include "common/wire/roles.h"
+#include "machined/config/controllers/certificate-renewal.h"
 
 namespace talos::machined {
 namespace {
-
-kj::String textOf(capnp::Data::Reader pem) {
-  return kj::str(pem.asChars());
-}
 
 struct Lives {
   pki::CertificateInfo server, client;
 };
 Lives inspectBoth(rpc::ApiCertificateSpec::Reader stored) {
-  return {pki::inspect(textOf(stored.getServer().getCrt())),
-          pki::inspect(textOf(stored.getClient().getCrt()))};
+  return {inspectPair(stored.getServer()), inspectPair(stored.getClient())};
 }
 
 }  // namespace
@@ -51,7 +47,7 @@ bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeName
   if (!stored.getMaintenance()) return false;
   bool good = false;
   auto damaged = kj::runCatchingExceptions([&] {
-    auto info = pki::inspect(textOf(stored.getServer().getCrt()));
+    auto info = inspectPair(stored.getServer());
     // The certificate has one even when the machine has none.
     info.commonName = kj::str(names.commonName);
     good = renewalCause(info, names, kDefaultLifetime, now) == nullptr;
@@ -60,7 +56,7 @@ bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeName
 }
 
 kj::Date maintenanceHalfLife(rpc::ApiCertificateSpec::Reader stored) {
-  return talos::halfLife(pki::inspect(textOf(stored.getServer().getCrt())));
+  return talos::halfLife(inspectPair(stored.getServer()));
 }
 
 }  // namespace talos::machined

@@ -10,9 +10,6 @@
 namespace talos::machined {
 namespace {
 
-// The wall clock may be set meanwhile, so it is checked at this interval.
-constexpr auto kLongestSleep = 1 * kj::HOURS;
-
 // The certificates that must be issued.
 struct Needed {
   bool peer = true, server = true, client = true, api = true;
@@ -21,13 +18,6 @@ struct Needed {
 struct Issued {
   kj::Maybe<pki::CertificateAndKey> peer, server, client, api;
 };
-
-pki::LeafOptions clientOptions(kj::StringPtr name, kj::Duration lifetime, kj::Date now) {
-  return {.commonName = name,
-          .server = false,
-          .lifetime = lifetime + kBackdated,
-          .notBefore = now - kBackdated};
-}
 
 // Of the config, copied for the thread pool.
 struct Issuers {
@@ -66,8 +56,7 @@ Issued issueNeeded(const Issuers& issuers, const NodeNames& names, const Needed&
 void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& issued,
           kj::Maybe<rpc::KeyPair::Reader> stored) {
   KJ_IF_MAYBE (i, issued) {
-    pair.setCrt(i->certificate.asBytes());
-    pair.setKey(i->key.bytes());
+    fillPair(pair, *i);
   } else {
     KJ_IF_MAYBE (s, stored) {
       pair.setCrt(s->getCrt());
@@ -76,28 +65,25 @@ void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& i
   }
 }
 
-pki::CertificateInfo inspect(rpc::KeyPair::Reader pair) {
-  return pki::inspect(kj::str(pair.getCrt().asChars()));
-}
-
 Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader config,
                     const NodeNames& names, kj::Date now) {
   bool newAuthority = stored.getCa() != config.getCluster().getEtcd().getCa().getCrt();
   auto isDue = [&](rpc::KeyPair::Reader pair) {
-    return newAuthority || renewalCause(inspect(pair), names, kEtcdLifetime, now) != nullptr;
+    return newAuthority || renewalCause(inspectPair(pair), names, kEtcdLifetime, now) != nullptr;
   };
-  auto client = inspect(stored.getClient());
+  auto client = inspectPair(stored.getClient());
   auto lifetime = apiCertLifetime(config);
   return {.peer = isDue(stored.getEtcdPeer()),
           .server = isDue(stored.getServer()),
           .client = newAuthority || client.commonName != names.commonName ||
                     renewalCause(client, kEtcdLifetime, now) != nullptr,
           .api = stored.getApiCa() != config.getMachine().getCa().getCrt() ||
-                 renewalCause(inspect(stored.getApi()), lifetime, now) != nullptr};
+                 renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr};
 }
 
 kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
-  return kj::min(halfLife(inspect(stored.getEtcdPeer())), halfLife(inspect(stored.getApi())));
+  return kj::min(halfLife(inspectPair(stored.getEtcdPeer())),
+                 halfLife(inspectPair(stored.getApi())));
 }
 
 // Without shared addresses, which move between nodes.
@@ -120,11 +106,6 @@ kj::Array<Controller::Input> EtcdSecretsController::inputs() const {
 }
 kj::Array<kj::StringPtr> EtcdSecretsController::outputs() const {
   return typeNames<rpc::EtcdSecretsSpec>();
-}
-
-void EtcdSecretsController::renewAt(kj::Date due) {
-  auto pause = kj::max(1 * kj::SECONDS, kj::min(due - clock.now(), kLongestSleep));
-  renewal = timer.afterDelay(pause).then([this] { wake(); }).eagerlyEvaluate(nullptr);
 }
 
 kj::Promise<void> EtcdSecretsController::reconcile(Store& store) {
@@ -150,7 +131,7 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
     kept = copy.getRoot<rpc::EtcdSecretsSpec>().asReader();
     needed = neededBeside(*stored, config, names, clock.now());
     if (!needed.any()) {
-      renewAt(due(*stored));
+      renewal.schedule(due(*stored));
       co_return;
     }
   }
@@ -173,7 +154,7 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   fill(etcd.initApi(), issued.api, old([](auto& k) { return k.getApi(); }));
   client.setCa(authority.asBytes());
   client.setClient(etcd.asReader().getClient());
-  renewAt(due(etcd.asReader()));
+  renewal.schedule(due(etcd.asReader()));
   outputs.apply(store);
 }
 

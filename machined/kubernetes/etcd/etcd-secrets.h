@@ -12,6 +12,7 @@
 
 #include <kj/timer.h>
 
+#include "machined/config/controllers/certificate-renewal.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
@@ -26,24 +27,21 @@ constexpr auto kEtcdLifetime = 365 * kj::DAYS;
 class EtcdSecretsController final : public Controller {
  public:
   EtcdSecretsController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig)
-      : uv(uv), timer(timer), clock(clock), readConfig(kj::mv(readConfig)) {}
+      : uv(uv), clock(clock), readConfig(kj::mv(readConfig)), renewal(timer, clock) {}
 
   kj::StringPtr name() const override { return "secrets.EtcdController"; }
   kj::Array<Input> inputs() const override;
   kj::Array<kj::StringPtr> outputs() const override;
   kj::Promise<void> reconcile(Store& store) override;
-  void wakeBy(kj::Function<void()> function) override { wake = kj::mv(function); }
+  void wakeBy(kj::Function<void()> function) override { renewal.wakeBy(kj::mv(function)); }
 
  private:
   UvLoop& uv;
-  kj::Timer& timer;
   const kj::Clock& clock;
   ReadConfig readConfig;
-  kj::Function<void()> wake = [] {};
-  kj::Promise<void> renewal = nullptr;
+  RenewalTimer renewal;
 
   kj::Promise<void> maintain(Store& store, config::Config::Reader config, NodeNames names);
-  void renewAt(kj::Date due);
 };
 
 kj::Own<Controller> etcdSecretsController(ControllerDependencies& deps);
