@@ -9,7 +9,7 @@
 #include "common/base/kernel-arguments.h"
 #include "machined/boot/announcements.h"
 #include "machined/boot/machine-stage.h"
-#include "machined/brain/node-environment.h"
+#include "machined/boot/node-environment.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/confined/parser-client/parser-process-client.h"
 #include "machined/process1/uv-loop.h"

@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/wire/rpc-server.h"
-#include "machined/brain/node-environment.h"
+#include "machined/boot/node-environment.h"
 
 namespace talos::machined {
 

@@ -1,4 +1,4 @@
-#include "machined/brain/node-environment.h"
+#include "machined/boot/node-environment.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
