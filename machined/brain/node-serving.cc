@@ -16,7 +16,7 @@
 #include "machined/config/configuration-server.h"
 #include "machined/config/network-preview.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
-#include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/logs/events-and-logs-server.h"
 #include "machined/resources/controller-runtime.h"
@@ -40,85 +40,6 @@ MachineIdentity identityOf(kj::StringPtr platform, Mode mode) {
   return {kj::str(version.tag),      kj::str(version.sha), kj::str(version.built),
           kj::str(version.compiler), kj::str(platform),    kj::str(nameOf(mode))};
 }
-
-// etcd of a worker: it has none, which it says to those who are about to make a cluster.
-class NoEtcd final : public rpc::Etcd::Server {
- public:
-  explicit NoEtcd(Store& store) : store(store) {}
-
-  DispatchCallResult dispatchCall(
-      uint64_t interfaceId, uint16_t methodId,
-      capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
-    auto stateMethod =
-        capnp::Schema::from<rpc::Etcd>().getMethodByName("bootstrapState").getIndex();
-    if (methodId != stateMethod) {
-      fail(ErrorKind::kFailedPrecondition,
-           "this node is a worker and has no etcd; name a control-plane node with -n");
-    }
-    return rpc::Etcd::Server::dispatchCall(interfaceId, methodId, kj::mv(context));
-  }
-
-  kj::Promise<void> bootstrapState(BootstrapStateContext context) override {
-    auto out = context.getResults().initState();
-    for (auto spec : store.list<rpc::HostnameSpecSpec>()) out.setName(spec.getHostname());
-    out.setState(rpc::Etcd::BootstrapState::State::NONE);
-    return kj::READY_NOW;
-  }
-
- private:
-  Store& store;
-};
-
-// Answers on a worker, which runs no etcd-supervisor.
-class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
- public:
-  EtcdSupervisorProxy(rpc::EtcdSupervisor::Client supervisor, MachineConfigReader& config,
-                      Store& store)
-      : supervisor(kj::mv(supervisor)), config(config), store(store) {}
-
-  kj::Promise<void> etcd(EtcdContext context) override {
-    KJ_IF_MAYBE (c, config.tryConfig(store)) {
-      if (!config::isControlPlane(c->getMachine().getType())) {
-        context.getResults().setEtcd(kj::heap<NoEtcd>(store));
-        return kj::READY_NOW;
-      }
-      if (!runsEtcd(*c)) {
-        fail(ErrorKind::kFailedPrecondition,
-             "there is no etcd without cluster.etcd.ca in the machine config");
-      }
-    }
-    context.getResults().setEtcd(supervisor.etcdRequest().send().getEtcd());
-    return kj::READY_NOW;
-  }
-
- private:
-  rpc::EtcdSupervisor::Client supervisor;
-  MachineConfigReader& config;
-  Store& store;
-};
-
-// Refuses on a worker, whose kubed serves no surveys.
-class KubernetesProxy final : public rpc::Kubernetes::Server {
- public:
-  KubernetesProxy(rpc::Kubernetes::Client kubed, MachineConfigReader& config, Store& store)
-      : kubed(kj::mv(kubed)), config(config), store(store) {}
-
-  kj::Promise<void> survey(SurveyContext context) override {
-    KJ_IF_MAYBE (c, config.tryConfig(store)) {
-      if (!config::isControlPlane(c->getMachine().getType())) {
-        fail(ErrorKind::kFailedPrecondition,
-             "this node is a worker and has no API server of Kubernetes; name a control-plane node "
-             "with -n");
-      }
-    }
-    return context.tailCall(kubed.surveyRequest());
-  }
-
- private:
-  rpc::Kubernetes::Client kubed;
-  MachineConfigReader& config;
-  Store& store;
-};
 
 }  // namespace
 
@@ -172,9 +93,8 @@ NodeParts NodeServing::sharedParts(ConfigManager::Caller caller) {
           .storage = nullptr,
           .containers = nullptr,
           .upgrades = serveUpgrades(upgrades.upgrader, thisBootId()),
-          .etcdSupervisor = kj::heap<EtcdSupervisorProxy>(kubernetes.etcdSupervisor(),
-                                                          core.configReader, core.store),
-          .kubernetes = kj::heap<KubernetesProxy>(kubed(), core.configReader, core.store)};
+          .etcdSupervisor = etcdOfNode(kubernetes.etcdSupervisor(), core.configReader, core.store),
+          .kubernetes = kubernetesOfNode(kubed(), core.configReader, core.store)};
 }
 
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {

@@ -1,0 +1,18 @@
+// etcd and Kubernetes in the API of a node: forwards calls to the daemons of a control-plane node,
+// and refuses them on a worker, which has neither. Keeps nothing.
+#pragma once
+
+#include "machined/config/controllers/machine-config-reader.h"
+#include "rpc/kubernetes.capnp.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::machined {
+
+// `config` and `store` outlive them. On a worker etcd still reports its bootstrap state, which is
+// that it has none: other nodes ask before they make a cluster.
+rpc::EtcdSupervisor::Client etcdOfNode(rpc::EtcdSupervisor::Client supervisor,
+                                       MachineConfigReader& config, Store& store);
+rpc::Kubernetes::Client kubernetesOfNode(rpc::Kubernetes::Client kubed, MachineConfigReader& config,
+                                         Store& store);
+
+}  // namespace talos::machined
