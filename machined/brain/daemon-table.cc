@@ -9,7 +9,7 @@
 #include "common/base/lines.h"
 #include "common/base/node-layout.h"
 #include "common/net/ip.h"
-#include "machined/config/controllers/join-controller.h"
+#include "machined/config/trust/join-controller.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/services/service-container.h"

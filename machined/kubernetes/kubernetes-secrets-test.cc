@@ -9,9 +9,9 @@
 #include "common/config/config-generate.h"
 #include "common/kube/kube-access.h"
 #include "common/tls/public-key.h"
-#include "machined/config/controllers/root-secrets-controller.h"
-#include "machined/config/controllers/stored-names.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/trust/root-secrets-controller.h"
+#include "machined/config/trust/stored-names.h"
 #include "machined/kubernetes/control-plane-pods.h"
 #include "machined/kubernetes/etcd/etcd-secrets.h"
 

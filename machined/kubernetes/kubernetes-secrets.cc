@@ -10,7 +10,7 @@
 #include "common/config/cluster-networks.h"
 #include "common/net/ip.h"
 #include "common/tls/public-key.h"
-#include "machined/config/controllers/stored-names.h"
+#include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {

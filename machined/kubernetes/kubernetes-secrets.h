@@ -24,8 +24,8 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/memory/zeroize.h"
-#include "machined/config/controllers/certificate-renewal.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/trust/certificate-renewal.h"
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {

@@ -2,8 +2,8 @@
 // depends on.
 #include "common/base/within.h"
 #include "machined/boot/tasks/task.h"
-#include "machined/config/controllers/join-controller.h"
 #include "machined/config/controllers/machine-config-reader.h"
+#include "machined/config/trust/join-controller.h"
 #include "machined/services/supervisor.h"
 
 namespace talos::machined::tasks {

@@ -6,6 +6,8 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/tls/node-certificate.h"
+#include "common/tls/pki.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"

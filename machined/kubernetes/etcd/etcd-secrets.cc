@@ -3,7 +3,7 @@
 #include "common/tls/node-certificate.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/controller-dependencies.h"
-#include "machined/config/controllers/stored-names.h"
+#include "machined/config/trust/stored-names.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/resources/controller-outputs.h"
 

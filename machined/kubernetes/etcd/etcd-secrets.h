@@ -12,8 +12,8 @@
 
 #include <kj/timer.h>
 
-#include "machined/config/controllers/certificate-renewal.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/trust/certificate-renewal.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 

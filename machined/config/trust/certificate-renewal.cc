@@ -1,4 +1,4 @@
-#include "machined/config/controllers/certificate-renewal.h"
+#include "machined/config/trust/certificate-renewal.h"
 
 namespace talos::machined {
 namespace {

@@ -1,11 +1,11 @@
-#include "machined/config/controllers/api-certificates.h"
+#include "machined/config/trust/api-certificates.h"
 
 #include "common/base/error.h"
 #include "common/wire/roles.h"
-#include "machined/config/controllers/api-names.h"
 #include "machined/config/controllers/controller-dependencies.h"
-#include "machined/config/controllers/join-controller.h"
-#include "machined/config/controllers/stored-names.h"
+#include "machined/config/trust/api-names.h"
+#include "machined/config/trust/join-controller.h"
+#include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {

@@ -1,11 +1,11 @@
-#include "machined/config/controllers/root-secrets-controller.h"
+#include "machined/config/trust/root-secrets-controller.h"
 
 #include <algorithm>
 
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "machined/config/controllers/controller-dependencies.h"
-#include "machined/config/controllers/stored-names.h"
+#include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {

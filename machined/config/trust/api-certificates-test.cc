@@ -1,10 +1,10 @@
 // The certificates of the API, and what trustd signs with.
-#include "machined/config/controllers/api-certificates.h"
+#include "machined/config/trust/api-certificates.h"
 
 #include "common/wire/roles.h"
-#include "machined/config/controllers/api-names.h"
-#include "machined/config/controllers/root-secrets-controller.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/trust/api-names.h"
+#include "machined/config/trust/root-secrets-controller.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::machined {

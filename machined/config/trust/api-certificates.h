@@ -13,9 +13,9 @@
 #include <kj/timer.h>
 
 #include "common/tls/node-certificate.h"
-#include "machined/config/controllers/api-names.h"
-#include "machined/config/controllers/certificate-renewal.h"
 #include "machined/config/controllers/machine-config-reader.h"
+#include "machined/config/trust/api-names.h"
+#include "machined/config/trust/certificate-renewal.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 

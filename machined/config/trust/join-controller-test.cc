@@ -1,5 +1,5 @@
 // The request to trustd of a machine without the key of machine.ca.
-#include "machined/config/controllers/join-controller.h"
+#include "machined/config/trust/join-controller.h"
 
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/resources/store-records.h"

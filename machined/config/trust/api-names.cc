@@ -1,9 +1,9 @@
-#include "machined/config/controllers/api-names.h"
+#include "machined/config/trust/api-names.h"
 
 #include <algorithm>
 
 #include "common/wire/roles.h"
-#include "machined/config/controllers/certificate-renewal.h"
+#include "machined/config/trust/certificate-renewal.h"
 
 namespace talos::machined {
 namespace {

@@ -1,4 +1,4 @@
-#include "machined/config/controllers/stored-names.h"
+#include "machined/config/trust/stored-names.h"
 
 #include "rpc/network-resources.capnp.h"
 

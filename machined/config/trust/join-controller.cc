@@ -1,7 +1,7 @@
-#include "machined/config/controllers/join-controller.h"
+#include "machined/config/trust/join-controller.h"
 
 #include "machined/config/controllers/controller-dependencies.h"
-#include "machined/config/controllers/stored-names.h"
+#include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
