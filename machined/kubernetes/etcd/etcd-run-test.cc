@@ -229,7 +229,7 @@ TEST_F(EtcdService, RunsAsTheSpecWants) {
   supervisor->start("etcd");
   wants("a cluster");
   EXPECT_FALSE(machine.runs("etcd"));
-  EXPECT_THAT(told, Contains("etcd Preparing Waiting for a cluster"));
+  EXPECT_THAT(events, Contains("etcd Preparing Waiting for a cluster"));
   wants("");
   ASSERT_TRUE(machine.runs("etcd"));
   EXPECT_EQ("ca", authority());

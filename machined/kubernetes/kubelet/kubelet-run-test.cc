@@ -104,7 +104,7 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
   supervisor->start("kubelet");
   advance(1 * kj::SECONDS);
   EXPECT_FALSE(machine.runs("kubelet"));
-  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for the name and the addresses of the "
+  EXPECT_THAT(events, Contains("kubelet Preparing Waiting for the name and the addresses of the "
                              "node"));
   wants("one");
   ASSERT_TRUE(machine.runs("kubelet"));
@@ -146,7 +146,7 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
   wants("one");
   EXPECT_EQ(1u, prepared) << "its image is not waited for first";
   EXPECT_FALSE(machine.runs("kubelet"));
-  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for kubed"));
+  EXPECT_THAT(events, Contains("kubelet Preparing Waiting for kubed"));
   auto number = KJ_ASSERT_NONNULL(joinRequest());
   auto signed_ = pki::signRequest(
       authority.certificate, authority.key, request,
@@ -156,7 +156,7 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
   kubedSays(number, "Kubernetes at lb:6443: connection refused");
   advance(10 * kj::MINUTES);
   EXPECT_FALSE(machine.runs("kubelet"));
-  EXPECT_THAT(told, Contains("kubelet Preparing Waiting for its certificate: Kubernetes at "
+  EXPECT_THAT(events, Contains("kubelet Preparing Waiting for its certificate: Kubernetes at "
                              "lb:6443: connection refused"));
   kubedSays(number, "", signed_);
   EXPECT_TRUE(machine.runs("kubelet"));
