@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/texts.h"
 #include "common/config/cluster-networks.h"
+#include "common/config/config.h"
 #include "common/net/ip.h"
 #include "common/tls/public-key.h"
 #include "machined/config/trust/stored-names.h"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
+#include "common/base/kernel-arguments.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/sysctls.h"

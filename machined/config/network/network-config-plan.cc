@@ -1,4 +1,5 @@
 #include "machined/config/network/network-config-plan.h"
+#include "common/net/text-values.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,6 +1,7 @@
 #include "machined/kubernetes/etcd/etcd-run.h"
 
 #include <kj/debug.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
