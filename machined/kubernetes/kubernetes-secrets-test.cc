@@ -44,7 +44,7 @@ struct KubernetesControllers : public ConfigTest {
     return config::generate(secrets, "demo", kj::str("https://", host, ":6443"), {}).controlplane;
   }
   void begin() {
-    runtime.add(kj::heap<RootController>(reader(), KJ_BIND_METHOD(config, tryConfig)));
+    runtime.add(kj::heap<RootController>(KJ_BIND_METHOD(config, tryConfig)));
     runtime.add(kj::heap<KubernetesController>(
         KubernetesController::Dependencies{.uv = uv,
                                            .timer = timer,

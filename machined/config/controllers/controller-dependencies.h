@@ -3,8 +3,8 @@
 // this folder and a line there, and nothing else.
 #pragma once
 
-#include "machined/config/controllers/machine-config-reader.h"
 #include "common/base/kernel-arguments.h"
+#include "machined/config/controllers/machine-config-reader.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/sysctls.h"

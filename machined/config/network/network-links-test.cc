@@ -8,6 +8,7 @@
 
 #include "common/yaml/yaml-codec.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/network/network-config-plan.h"
 
 namespace talos::machined {
 namespace {

@@ -1,9 +1,11 @@
 // secrets.RootController: secrets/RootSecrets.
 //
-//   os   the key and rules with which trustd signs; when the config has the key of machine.ca and a
-//   token k8s  the inputs of the certificates and files of the Kubernetes control plane; when the
-//   config has the
-//        key of cluster.ca
+//   - os: the key and rules with which trustd signs, when the config has the key of machine.ca and
+//   a
+//     token
+//   - k8s: the inputs of the certificates and files of the Kubernetes control plane, when the
+//   config
+//     has the key of cluster.ca
 //
 // On machines of type init and controlplane; elsewhere none. Each changes only when its inputs
 // change: the config, and for os the host name and the addresses. After a crash of the brain it is

@@ -178,7 +178,7 @@ TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   poll();
   auto kept = store.tryGet<rpc::EtcdConfigSpec>(kEtcdId);
   EXPECT_EQ("10.5.0.2", joinedTexts(KJ_ASSERT_NONNULL(kept).getAddresses()));
-  type = rpc::MachineType::JOIN;
+  type = config::MachineType::WORKER;
   runtime.poke("etcd.ConfigController");
   poll();
   EXPECT_TRUE(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) == nullptr);

@@ -3,8 +3,8 @@
 #include "common/base/log.h"
 #include "common/base/texts.h"
 #include "common/config/config.h"
-#include "common/tls/node-certificate.h"
 #include "common/net/ip.h"
+#include "common/tls/node-certificate.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 

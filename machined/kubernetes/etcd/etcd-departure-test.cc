@@ -88,20 +88,22 @@ struct EtcdDepartureTest : testing::Test {
   }
 };
 
-// Catches: an objection, or an ignorance, that is taken for consent; a way out that is not named; a
-// question without an end.
-TEST_F(EtcdDepartureTest, WhoDoesNotKnowMayNotGo) {
+// Catches: an objection or a failed query that is taken for consent; an error that does not name
+// the way out; a query without a timeout.
+TEST_F(EtcdDepartureTest, DoesNotLeaveWithoutKnowingTheConsequences) {
   EXPECT_EQ(require(), "done");
   said.objection = "etcd has 1 voter";
   EXPECT_EQ(require(), "FailedPrecondition: etcd has 1 voter; or use --anyway");
   said.problem = "etcd-supervisor is starting";
-  EXPECT_EQ(require(),
-            "FailedPrecondition: whether the cluster of etcd can do without this node is not "
-            "known: etcd-supervisor is starting; or use --anyway");
+  EXPECT_EQ(
+      require(),
+      "FailedPrecondition: cannot find out whether the etcd cluster can do without this node: "
+      "etcd-supervisor is starting; or use --anyway");
   said.silent = true;
-  EXPECT_EQ(require(),
-            "FailedPrecondition: whether the cluster of etcd can do without this node is not "
-            "known: no answer of etcd-supervisor within 30 s; or use --anyway");
+  EXPECT_EQ(
+      require(),
+      "FailedPrecondition: cannot find out whether the etcd cluster can do without this node: "
+      "no answer of etcd-supervisor within 30 s; or use --anyway");
   said.asked.clear();
   runs = false;
   EXPECT_EQ(require(), "done");
@@ -109,38 +111,38 @@ TEST_F(EtcdDepartureTest, WhoDoesNotKnowMayNotGo) {
   EXPECT_EQ(said.asked.size(), 0u);
 }
 
-// Catches: a node that is erased though it has not left; one that leaves though it may not; a leave
-// without an end.
-TEST_F(EtcdDepartureTest, LeavesOrSaysWhyNot) {
+// Catches: a node that is erased before it has left; one that leaves despite an objection; leaving
+// without a timeout.
+TEST_F(EtcdDepartureTest, LeavesOrReportsWhyNot) {
   EXPECT_EQ(leave(), "done");
   EXPECT_EQ(said.asked, (std::vector<std::string>{"outlook", "rejoins"}));
   said.leaves = "etcdserver: no leader";
   EXPECT_EQ(leave(),
-            "Unavailable: cannot leave etcd: etcdserver: no leader; repeat it, or use --anyway");
+            "Unavailable: cannot leave etcd: etcdserver: no leader; retry, or use --anyway");
   EXPECT_EQ(printed.back(), "etcd: leaving the cluster") << "the caller tells why it has not";
   said.hangs = true;
   EXPECT_EQ(leave(),
             "DeadlineExceeded: cannot leave etcd: not done within 100 s; talosctl get etcdstatus "
-            "says what it waits for; repeat it, or use --anyway");
+            "shows what it waits for; retry, or use --anyway");
   said.asked.clear();
   said.objection = "etcd has 1 voter";
   EXPECT_EQ(leave(), "FailedPrecondition: etcd has 1 voter; or use --anyway");
   EXPECT_EQ(said.asked, std::vector<std::string>{"outlook"});
 }
 
-// Catches: an objection that only etcd-supervisor has, with a kind of its own, which the caller
-// takes for one that never passes.
-TEST_F(EtcdDepartureTest, AnObjectionIsOfTheKindThatTheCallerSays) {
+// Catches: an objection of etcd-supervisor with an error kind of its own, which the caller takes
+// for a permanent one.
+TEST_F(EtcdDepartureTest, AnObjectionHasTheErrorKindOfTheCaller) {
   said.leaves = "etcd has 1 voter";
   said.kind = ErrorKind::kFailedPrecondition;
   EXPECT_EQ(
       outcome(departure.leave(DepartureKind::RESTARTS, false, ErrorKind::kUnavailable, kOtherwise)),
-      "Unavailable: etcd cannot do without this node yet: etcd has 1 voter; repeat it, or "
-      "use --anyway");
+      "Unavailable: etcd cannot do without this node yet: etcd has 1 voter; retry, or use "
+      "--anyway");
 }
 
-// Catches: a turn that nobody gives back; a node without etcd, or one whose etcd hangs, that waits.
-TEST_F(EtcdDepartureTest, OneThatStaysSaysSo) {
+// Catches: a turn that is never released; a node without etcd, or one whose etcd hangs, that waits.
+TEST_F(EtcdDepartureTest, StayingReleasesTheTurn) {
   EXPECT_EQ(outcome(departure.stay()), "done");
   EXPECT_EQ(said.asked, std::vector<std::string>{"stays"});
   said.hangs = true;

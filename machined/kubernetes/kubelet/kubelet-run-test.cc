@@ -105,7 +105,7 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
   advance(1 * kj::SECONDS);
   EXPECT_FALSE(machine.runs("kubelet"));
   EXPECT_THAT(events, Contains("kubelet Preparing Waiting for the name and the addresses of the "
-                             "node"));
+                               "node"));
   wants("one");
   ASSERT_TRUE(machine.runs("kubelet"));
   EXPECT_EQ("one", KJ_ASSERT_NONNULL(kubelet).container().image);
@@ -157,7 +157,7 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
   advance(10 * kj::MINUTES);
   EXPECT_FALSE(machine.runs("kubelet"));
   EXPECT_THAT(events, Contains("kubelet Preparing Waiting for its certificate: Kubernetes at "
-                             "lb:6443: connection refused"));
+                               "lb:6443: connection refused"));
   kubedSays(number, "", signed_);
   EXPECT_TRUE(machine.runs("kubelet"));
   EXPECT_TRUE(joinRequest() == nullptr);

@@ -1,6 +1,7 @@
 #include "machined/kubernetes/manifests/node-spec-controller.h"
 
 #include "common/config/cluster-networks.h"
+#include "common/config/config.h"
 #include "common/kube/node-roles.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
