@@ -2,7 +2,6 @@
 #pragma once
 
 #include "talosctl/cli/command.h"
-#include "talosctl/cluster/processes/host-probe.h"
 
 namespace talos::cluster {
 

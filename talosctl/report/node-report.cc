@@ -37,14 +37,14 @@ const Part kParts[] = {
 
 class Reporter {
  public:
-  Reporter(Invocation& call, const Access& access, kj::StringPtr node, ReportSink& sink)
-      : call(call), access(access), node(node), sink(sink) {}
+  Reporter(Invocation& call, const Access& access, kj::StringPtr node, NodeFolder& folder)
+      : call(call), access(access), node(node), folder(folder) {}
 
   kj::Promise<void> command(kj::StringPtr file, kj::ArrayPtr<const kj::StringPtr> arguments) {
-    sink.begin(file);
+    folder.begin(file);
     auto captured = co_await capture(call, access, node, arguments, kPart);
-    if (captured.out.size() > 0) sink.add(file, captured.out);
-    if (captured.err.size() > 0) sink.error(file, captured.err);
+    if (captured.out.size() > 0) folder.add(file, captured.out);
+    if (captured.err.size() > 0) folder.error(file, captured.err);
   }
 
   kj::Promise<void> logs(kj::ArrayPtr<const kj::String> ids) {
@@ -65,7 +65,7 @@ class Reporter {
 
   kj::Promise<void> config(Client& client) {
     constexpr kj::StringPtr kFile = "config.yaml"_kj;
-    sink.begin(kFile);
+    folder.begin(kFile);
     try {
       auto request =
           client.node(node).sensitiveResourcesRequest().send().getResources().getRequest();
@@ -75,9 +75,9 @@ class Reporter {
       kj::Promise<capnp::Response<rpc::Resources::GetResults>> answer = request.send();
       auto got = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
       auto spec = got.getResource().getSpec().getAs<rpc::MachineConfigSpec>();
-      sink.add(kFile, config::redact(spec.getDocument()));
+      folder.add(kFile, config::redact(spec.getDocument()));
     } catch (const kj::Exception& e) {
-      sink.error(kFile, messageOf(e));
+      folder.error(kFile, messageOf(e));
     }
   }
 
@@ -85,7 +85,7 @@ class Reporter {
   Invocation& call;
   const Access& access;
   kj::StringPtr node;
-  ReportSink& sink;
+  NodeFolder& folder;
 
   // Ids come from the node.
   static kj::String fileName(kj::StringPtr id) {
@@ -100,6 +100,24 @@ class Reporter {
 };
 
 }  // namespace
+
+void NodeFolder::begin(kj::StringPtr file) {
+  KJ_IF_MAYBE (slash, file.findFirst('/')) {
+    archive.progress.set(index, kj::heapString(file.slice(0, *slash)));
+  } else {
+    archive.progress.set(index, file);
+  }
+}
+
+void NodeFolder::add(kj::StringPtr file, kj::ArrayPtr<const char> content) {
+  archive.zip.add(kj::str(name, "/", file), content);
+  ++added;
+}
+
+void NodeFolder::error(kj::StringPtr file, kj::StringPtr message) {
+  bool ended = message.endsWith("\n");
+  archive.errors.add(kj::str(name, "/", file, ": ", message, ended ? "" : "\n"));
+}
 
 kj::Own<Client> clientFor(Invocation& call, const Access& access) {
   auto config = Talosconfig::load(access.talosconfig);
@@ -123,17 +141,17 @@ kj::Promise<kj::Array<kj::String>> logsOf(Invocation& call, Client& client, kj::
 }
 
 kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringPtr node,
-                             ReportSink& sink) {
+                             NodeFolder& folder) {
   kj::Maybe<kj::Own<Client>> client;
   kj::Array<kj::String> ids;
   try {
     auto& made = client.emplace(clientFor(call, access));
     ids = co_await logsOf(call, *made, node);
   } catch (const kj::Exception& e) {
-    sink.error("the node", messageOf(e));
+    folder.error("the node", messageOf(e));
     co_return false;
   }
-  Reporter reporter(call, access, node, sink);
+  Reporter reporter(call, access, node, folder);
   for (auto& part : kParts) {
     co_await reporter.command(part.file,
                               kj::arrayPtr(part.arguments.begin(), part.arguments.size()));

@@ -8,18 +8,37 @@
 
 #include <kj/function.h>
 
+#include "talosctl/archive/zip-writer.h"
+#include "talosctl/cli/progress-lines.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/report/capture.h"
 
 namespace talos::talosctl {
 
-// Receives the files of a report. begin() announces the next one, for progress.
-class ReportSink {
+// The archive of a report, which several nodes fill at once.
+struct ReportArchive {
+  ZipWriter& zip;
+  Progress& progress;
+  kj::Vector<kj::String> errors;  // of parts that could not be fetched
+  size_t answered = 0;            // nodes
+};
+
+// The folder of one node in an archive.
+class NodeFolder {
  public:
-  virtual ~ReportSink() noexcept(false) = default;
-  virtual void begin(kj::StringPtr file) = 0;
-  virtual void add(kj::StringPtr file, kj::ArrayPtr<const char> content) = 0;
-  virtual void error(kj::StringPtr file, kj::StringPtr message) = 0;
+  NodeFolder(ReportArchive& archive, size_t index, kj::StringPtr name)
+      : archive(archive), index(index), name(name) {}
+  // Shows that this file comes next. Files of one subfolder are one step of the progress.
+  void begin(kj::StringPtr file);
+  void add(kj::StringPtr file, kj::ArrayPtr<const char> content);
+  void error(kj::StringPtr file, kj::StringPtr message);
+  size_t files() const { return added; }
+
+ private:
+  ReportArchive& archive;
+  size_t index;
+  kj::StringPtr name;
+  size_t added = 0;
 };
 
 // A client for the talosconfig and endpoints that `access` names.
@@ -31,6 +50,6 @@ kj::Promise<kj::Array<kj::String>> logsOf(Invocation& call, Client& client, kj::
 
 // Adds all parts, one after the other. Never rejects. False when the node does not answer at all.
 kj::Promise<bool> reportNode(Invocation& call, const Access& access, kj::StringPtr node,
-                             ReportSink& sink);
+                             NodeFolder& folder);
 
 }  // namespace talos::talosctl

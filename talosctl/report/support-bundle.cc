@@ -15,8 +15,6 @@
 #include "common/base/version.h"
 #include "common/config/config-redact.h"
 #include "common/memory/zeroize.h"
-#include "talosctl/archive/zip-writer.h"
-#include "talosctl/cli/progress-lines.h"
 #include "talosctl/report/file-end.h"
 #include "talosctl/report/node-report.h"
 
@@ -25,47 +23,12 @@ namespace {
 
 constexpr size_t kMostOfAFile = 16u << 20;  // its end: consoles of clusters that live for weeks
 
-struct Archive {
-  ZipWriter& zip;
-  Progress& progress;
-  kj::Vector<kj::String> errors;
-  size_t answered = 0;  // nodes
-};
-
-class NodeSink final : public ReportSink {
- public:
-  NodeSink(Archive& archive, size_t index, kj::StringPtr folder)
-      : archive(archive), index(index), folder(folder) {}
-  // Files of one folder are one step.
-  void begin(kj::StringPtr file) override {
-    KJ_IF_MAYBE (slash, file.findFirst('/')) {
-      archive.progress.set(index, kj::heapString(file.slice(0, *slash)));
-    } else {
-      archive.progress.set(index, file);
-    }
-  }
-  void add(kj::StringPtr file, kj::ArrayPtr<const char> content) override {
-    archive.zip.add(kj::str(folder, "/", file), content);
-    ++files;
-  }
-  void error(kj::StringPtr file, kj::StringPtr message) override {
-    bool ended = message.endsWith("\n");
-    archive.errors.add(kj::str(folder, "/", file, ": ", message, ended ? "" : "\n"));
-  }
-  size_t files = 0;
-
- private:
-  Archive& archive;
-  size_t index;
-  kj::StringPtr folder;
-};
-
 kj::Promise<void> addNode(Invocation& call, const Access& access, const BundledNode& node,
-                          Archive& archive, size_t index, kj::String& outcome) {
-  NodeSink sink(archive, index, node.folder);
+                          ReportArchive& archive, size_t index, kj::String& outcome) {
+  NodeFolder folder(archive, index, node.folder);
   archive.progress.set(index, "connecting");
-  if (co_await reportNode(call, access, node.node, sink)) {
-    outcome = kj::str(sink.files, " files");
+  if (co_await reportNode(call, access, node.node, folder)) {
+    outcome = kj::str(folder.files(), " files");
     ++archive.answered;
   } else {
     outcome = kj::str("does not answer");
@@ -74,7 +37,7 @@ kj::Promise<void> addNode(Invocation& call, const Access& access, const BundledN
   archive.progress.set(index, outcome);
 }
 
-void addFile(const BundledFile& file, Archive& archive) {
+void addFile(const BundledFile& file, ReportArchive& archive) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
                  if (file.config) {
                    auto text = readFile(file.path);
@@ -158,7 +121,7 @@ kj::Promise<size_t> writeSupportBundle(Invocation& call, const Access& access, c
     return kj::str(node.folder);
   };
   Progress progress(call.deps.console, names);
-  Archive archive{.zip = zip, .progress = progress, .errors = {}};
+  ReportArchive archive{.zip = zip, .progress = progress, .errors = {}};
   auto outcomes = kj::heapArray<kj::String>(bundle.nodes.size());
   auto all = kj::heapArrayBuilder<kj::Promise<void>>(bundle.nodes.size());
   for (auto i : kj::indices(bundle.nodes)) {

@@ -25,10 +25,16 @@ std::string newDisk(const std::string& folder) {
   auto path = folder + "/disk";
   kj::AutoCloseFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   KJ_SYSCALL(ftruncate(fd, kDiskBytes));
-  gpt::Table table{gpt::Guid::random(), {}, kDiskBytes / disk::kSector, 0};
-  table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(), kMetaAt / disk::kSector,
-                                      (kMetaAt + machined::kMetaBytes) / disk::kSector - 1, 0,
-                                      kj::str("META")});
+  gpt::Table table{.disk = gpt::Guid::random(),
+                   .partitions = {},
+                   .sectors = kDiskBytes / disk::kSector,
+                   .entriesAt = 0};
+  table.partitions.add(gpt::Partition{.type = gpt::kLinuxData,
+                                      .id = gpt::Guid::random(),
+                                      .first = kMetaAt / disk::kSector,
+                                      .last = (kMetaAt + machined::kMetaBytes) / disk::kSector - 1,
+                                      .attributes = 0,
+                                      .name = kj::str("META")});
   for (auto& write : gpt::writes(table, disk::kSector)) {
     KJ_REQUIRE(pwrite(fd, write.bytes.begin(), write.bytes.size(),
                       static_cast<off_t>(write.offset)) == write.bytes.size());

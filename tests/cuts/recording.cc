@@ -74,13 +74,15 @@ std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& w
     auto& window = windows[i];
     std::vector<CutAt> writes;
     for (size_t event = window.begin; event < std::min(window.end, replay.events()); ++event) {
-      if (replay.changes(event)) writes.push_back({i, event, Replay::When::kAt, 0});
+      if (replay.changes(event))
+        writes.push_back({.window = i, .event = event, .when = Replay::When::kAt, .seed = 0});
     }
     all.insert(all.end(), writes.begin(), writes.end());
     for (size_t w = 0; w < writes.size(); ++w) {
       if (w < kNearEnd || w + kNearEnd >= writes.size()) ends.push_back(writes[w]);
     }
-    if (window.answered) cuts.push_back({i, window.end, Replay::When::kBefore, 0});
+    if (window.answered)
+      cuts.push_back({.window = i, .event = window.end, .when = Replay::When::kBefore, .seed = 0});
   }
   KJ_REQUIRE(!all.empty(), "nothing was written");
   std::mt19937_64 chance(std::random_device{}());

@@ -36,18 +36,27 @@ class MachineDisks::Disk final : public Export {
   kj::Promise<void> write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes,
                           bool durable) override {
     return change([&](bool answered) { disk.write(offset, bytes, durable && answered); },
-                  {LogKind::kWrite, number, offset, bytes.size(), durable}, bytes);
+                  {.kind = LogKind::kWrite,
+                   .disk = number,
+                   .offset = offset,
+                   .length = bytes.size(),
+                   .durable = durable},
+                  bytes);
   }
 
   kj::Promise<void> zero(uint64_t offset, uint64_t length, bool durable) override {
     return change([&](bool answered) { disk.zero(offset, length, durable && answered); },
-                  {LogKind::kZero, number, offset, length, durable});
+                  {.kind = LogKind::kZero,
+                   .disk = number,
+                   .offset = offset,
+                   .length = length,
+                   .durable = durable});
   }
 
   kj::Promise<void> flush() override {
     if (machine.off) return kj::NEVER_DONE;
     disk.flush();
-    machine.note({LogKind::kFlush, number});
+    machine.note({.kind = LogKind::kFlush, .disk = number});
     return kj::READY_NOW;
   }
 
@@ -111,7 +120,8 @@ kj::Promise<Cut> MachineDisks::cut(uint64_t atWrite, uint64_t seed) {
   }
   if (atWrite == 0) return cutNow(0, seed);
   auto pair = kj::newPromiseAndFulfiller<Cut>();
-  armed.emplace(Armed{atWrite, atWrite, seed, kj::mv(pair.fulfiller)});
+  armed.emplace(Armed{
+      .atWrite = atWrite, .left = atWrite, .seed = seed, .fulfiller = kj::mv(pair.fulfiller)});
   return kj::mv(pair.promise);
 }
 

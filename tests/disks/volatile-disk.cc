@@ -114,7 +114,11 @@ void VolatileDisk::remember(uint64_t offset, uint64_t length, size_t news, bool 
     if (cost <= mostRemembered) {
       for (; remembered + cost > mostRemembered; done.pop_front()) remembered -= done.front().cost;
       remembered += cost;
-      done.push_back({offset, length, kj::mv(*before), cost, durable});
+      done.push_back({.offset = offset,
+                      .length = length,
+                      .before = kj::mv(*before),
+                      .cost = cost,
+                      .durable = durable});
       return;
     }
   }

@@ -11,8 +11,8 @@
 
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cluster/containers/node-cgroups.h"
-#include "talosctl/cluster/disks/instance.h"
 #include "talosctl/cluster/network/cluster-network.h"
+#include "talosctl/cluster/processes/node-instance.h"
 
 namespace talos::cluster {
 

@@ -35,7 +35,7 @@ class Program {
     answer(SECCOMP_RET_ALLOW);
   }
   void add(uint16_t operation, uint32_t value, uint8_t yes = 0, uint8_t no = 0) {
-    code.add(sock_filter{operation, yes, no, value});
+    code.add(sock_filter{.code = operation, .jt = yes, .jf = no, .k = value});
   }
 };
 

@@ -13,7 +13,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/gpt.h"
-#include "talosctl/cluster/processes/host-probe.h"
+#include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
 namespace {
@@ -114,10 +114,15 @@ void makeStateDisk(kj::StringPtr root, kj::Maybe<kj::String>& mkfs, kj::StringPt
                    uint64_t size) {
   auto fd = makeSparse(path, size);
   KJ_IF_MAYBE (program, mkfs) makeContent(root, *program, path, size, fd);
-  gpt::Table table{gpt::Guid::random(), {}, size / kSector, 0};
+  gpt::Table table{
+      .disk = gpt::Guid::random(), .partitions = {}, .sectors = size / kSector, .entriesAt = 0};
   auto add = [&](kj::StringPtr name, uint64_t begin, uint64_t end) {
-    table.partitions.add(gpt::Partition{gpt::kLinuxData, gpt::Guid::random(), begin / kSector,
-                                        end / kSector - 1, 0, kj::str(name)});
+    table.partitions.add(gpt::Partition{.type = gpt::kLinuxData,
+                                        .id = gpt::Guid::random(),
+                                        .first = begin / kSector,
+                                        .last = end / kSector - 1,
+                                        .attributes = 0,
+                                        .name = kj::str(name)});
   };
   auto end = size - gpt::kAlignment;
   add("STATE", gpt::kAlignment, end - kMetaBytes);

@@ -15,8 +15,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "talosctl/cluster/disks/instance.h"
-#include "talosctl/cluster/processes/host-probe.h"
+#include "talosctl/cluster/machines/qemu-program.h"
+#include "talosctl/cluster/processes/node-instance.h"
 
 namespace talos::cluster {
 

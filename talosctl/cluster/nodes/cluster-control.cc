@@ -59,42 +59,10 @@ class Control final : public rpc::LocalClusterControl::Server {
   ClusterNodes& nodes;
 };
 
-class Client final : public ControlClient {
- public:
-  Client(kj::Timer& timer, kj::Own<Connection> connection)
-      : timer(timer),
-        connection(kj::mv(connection)),
-        control(this->connection->bootstrap().castAs<rpc::LocalClusterControl>()) {}
-
-  kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> states() override {
-    kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> answer =
-        control.statusRequest().send();
-    return within(timer, kQuick, kj::mv(answer), silent("the state of the nodes", kQuick));
-  }
-
-  kj::Promise<void> power(kj::StringPtr node, rpc::PowerAction action) override {
-    auto request = control.powerRequest();
-    request.setNode(node);
-    request.setAction(action);
-    co_await within(timer, kSlow, request.send().ignoreResult(),
-                    silent(kj::str("the request for ", node), kSlow));
-  }
-
-  kj::Promise<void> stopAll() override {
-    co_await within(timer, kSlow, control.stopAllRequest().send().ignoreResult(),
-                    silent("the stop", kSlow));
-  }
-
- private:
-  kj::Timer& timer;
-  kj::Own<Connection> connection;
-  rpc::LocalClusterControl::Client control;
-
-  static kj::String silent(kj::StringPtr what, kj::Duration deadline) {
-    return kj::str("the cluster's supervisor did not answer ", what, " within ",
-                   deadline / kj::SECONDS, " s; see supervisor.log");
-  }
-};
+kj::String unanswered(kj::StringPtr what, kj::Duration deadline) {
+  return kj::str("the cluster's supervisor did not answer ", what, " within ",
+                 deadline / kj::SECONDS, " s; see supervisor.log");
+}
 
 }  // namespace
 
@@ -106,12 +74,36 @@ kj::Promise<void> serveControl(kj::AsyncIoContext& io, kj::StringPtr stateFolder
       [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<Control>(nodes); });
 }
 
+ControlClient::ControlClient(kj::Timer& timer, kj::Own<Connection> connection)
+    : timer(timer),
+      connection(kj::mv(connection)),
+      control(this->connection->bootstrap().castAs<rpc::LocalClusterControl>()) {}
+
+kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> ControlClient::states() {
+  kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> answer =
+      control.statusRequest().send();
+  return within(timer, kQuick, kj::mv(answer), unanswered("the state of the nodes", kQuick));
+}
+
+kj::Promise<void> ControlClient::power(kj::StringPtr node, rpc::PowerAction action) {
+  auto request = control.powerRequest();
+  request.setNode(node);
+  request.setAction(action);
+  co_await within(timer, kSlow, request.send().ignoreResult(),
+                  unanswered(kj::str("the request for ", node), kSlow));
+}
+
+kj::Promise<void> ControlClient::stopAll() {
+  co_await within(timer, kSlow, control.stopAllRequest().send().ignoreResult(),
+                  unanswered("the stop", kSlow));
+}
+
 kj::Promise<kj::Own<ControlClient>> ControlClient::connect(kj::LowLevelAsyncIoProvider& lowLevel,
                                                            kj::Timer& timer,
                                                            kj::StringPtr stateFolder) {
   SocketPath socket(stateFolder);
   auto connection = co_await connectUnix(lowLevel, timer, socket.path(), kQuick);
-  co_return kj::heap<Client>(timer, kj::mv(connection));
+  co_return kj::heap<ControlClient>(timer, kj::mv(connection));
 }
 
 }  // namespace talos::cluster

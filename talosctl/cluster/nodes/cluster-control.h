@@ -4,6 +4,7 @@
 
 #include <kj/async-io.h>
 
+#include "common/wire/rpc-server.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cluster/nodes/cluster-nodes.h"
 
@@ -19,11 +20,16 @@ class ControlClient {
   // Rejects with Unavailable when nobody listens.
   static kj::Promise<kj::Own<ControlClient>> connect(kj::LowLevelAsyncIoProvider& lowLevel,
                                                      kj::Timer& timer, kj::StringPtr stateFolder);
-  virtual ~ControlClient() noexcept(false) = default;
+  ControlClient(kj::Timer& timer, kj::Own<Connection> connection);
 
-  virtual kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> states() = 0;
-  virtual kj::Promise<void> power(kj::StringPtr node, rpc::PowerAction action) = 0;
-  virtual kj::Promise<void> stopAll() = 0;
+  kj::Promise<capnp::Response<rpc::LocalClusterControl::StatusResults>> states();
+  kj::Promise<void> power(kj::StringPtr node, rpc::PowerAction action);
+  kj::Promise<void> stopAll();
+
+ private:
+  kj::Timer& timer;
+  kj::Own<Connection> connection;
+  rpc::LocalClusterControl::Client control;
 };
 
 }  // namespace talos::cluster

@@ -19,7 +19,7 @@
 #include <kj/timer.h>
 
 #include "rpc/cluster.capnp.h"
-#include "talosctl/cluster/disks/instance.h"
+#include "talosctl/cluster/processes/node-instance.h"
 
 namespace talos::cluster {
 

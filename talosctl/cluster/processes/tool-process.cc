@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "talosctl/cluster/processes/host-probe.h"
+#include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
 namespace {

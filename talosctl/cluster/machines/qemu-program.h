@@ -1,4 +1,4 @@
-// Finds QEMU and other programs of the build root's tree, and tries KVM.
+// Finds QEMU on this host, and tries whether KVM works.
 #pragma once
 
 #include <kj/string.h>
@@ -14,11 +14,6 @@ struct Qemu {
 // `root` is the tree that the user named, or empty. Throws NotFound naming the places searched.
 Qemu findQemu(kj::StringPtr root);
 
-// The command line of a program in a tree: through that tree's own loader and libraries, so there
-// is no chroot, there are no mounts, and the host's C library does not matter. An empty root is the
-// host itself.
-kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program);
-
 // The command line of QEMU with these arguments.
 kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments);
 
@@ -26,8 +21,5 @@ kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::Stri
 // (nested hosts offer one whose guests make no progress). Boots this kernel and waits up to 5 s for
 // its first line.
 bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel);
-
-// The folder that holds this program's `image/` (…/build for …/build/out/talosctl).
-kj::String buildFolder();
 
 }  // namespace talos::cluster

@@ -1,4 +1,4 @@
-#include "talosctl/cluster/processes/host-probe.h"
+#include "talosctl/cluster/machines/qemu-program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
 namespace {
@@ -68,19 +69,6 @@ bool kernelBoots(const Qemu& qemu, kj::StringPtr kernel) {
 
 }  // namespace
 
-kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program) {
-  kj::Vector<kj::String> command;
-  if (root.size() > 0) {
-    command.add(kj::str(root, "/lib64/ld-linux-x86-64.so.2"));
-    command.add(kj::str("--library-path"));
-    command.add(kj::str(root, "/usr/lib/x86_64-linux-gnu"));
-    command.add(kj::str("--argv0"));
-    KJ_IF_MAYBE (slash, program.findLast('/')) command.add(kj::str(program.slice(*slash + 1)));
-  }
-  command.add(kj::str(program));
-  return command;
-}
-
 kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::String> arguments) {
   auto command = inTree(qemu.root, qemu.program);
   if (qemu.root.size() > 0) {
@@ -95,19 +83,6 @@ kj::Vector<kj::String> commandLine(const Qemu& qemu, kj::ArrayPtr<const kj::Stri
 
 bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel) {
   return access("/dev/kvm", R_OK | W_OK) == 0 && kernelBoots(qemu, kernel);
-}
-
-kj::String buildFolder() {
-  char self[4096];
-  ssize_t n;
-  KJ_SYSCALL(n = readlink("/proc/self/exe", self, sizeof self - 1));
-  auto path = kj::heapString(self, n);
-  for (int up = 0; up < 2; ++up) {  // …/build/out/talosctl
-    KJ_IF_MAYBE (slash, path.findLast('/')) {
-      path = kj::heapString(path.slice(0, *slash));
-    }
-  }
-  return path;
 }
 
 Qemu findQemu(kj::StringPtr root) {
