@@ -106,7 +106,7 @@ class Config : public ::testing::Test {
     return path;
   }
 
-  // Its boot is over as well: a config that comes before is refused.
+  // Its boot has finished as well: a config that comes before is refused.
   static bool up(const std::string& node, double seconds) {
     return eventually(
         [&] {
@@ -301,7 +301,7 @@ TEST_F(Config, C3_StagedIsForTheNextBoot) {
 
 TEST_F(Config, C4_EditBothWithAnEditorThatFirstErrs) {
   auto editor = folder + "/editor";
-  // The first time a word that is none, then, told so, the right one.
+  // The first time an invalid command, then, after the error, the right one.
   std::ofstream(editor)
       << "#!/bin/sh\n"
          "if grep -q 'ip_default_ttl: \"seventy\\|cluster: nonsense' \"$1\"; then\n"
@@ -477,7 +477,7 @@ std::string variant(const std::string& base, const std::string& ttl) {
 }
 
 // Catches: two applies that mix, one that overtakes the other on disk only, or a caller that is
-// told what did not happen.
+// to the client what did not happen.
 TEST_F(Config, D1_TwoAppliesAtOnce) {
   auto base = onDisk(kNodes[0]);
   for (int round = 0; round < 8; ++round) {

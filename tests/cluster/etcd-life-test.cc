@@ -42,7 +42,7 @@ struct EtcdLife : public testing::Test {
 
 }  // namespace
 
-// Catches: data that a change of members costs; a tolerance that is not told; a node that comes
+// Catches: data that a change of members costs; a tolerance that is not reported; a node that comes
 // back empty and is not taken in, or is counted twice.
 TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   auto& first = nodes[0];

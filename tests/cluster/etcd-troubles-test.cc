@@ -96,7 +96,7 @@ struct EtcdTroubles : public testing::Test {
     inMountsOf(pid(third), [&] { return umount2(kData, MNT_DETACH); });
     EXPECT_TRUE(nodes.haveVoters(first, 3)) << nodes.members(first) << nodes.statusOf(third);
   }
-  // Signed by the cluster's CA, for a month that is over.
+  // Signed by the cluster's CA, expired.
   void expire(const EtcdNode& node) {
     auto folder = nodes.cluster().folder();
     auto config = slurp(nodes.cluster().stateFolder() + "/" + node.name + ".yaml");

@@ -178,7 +178,7 @@ TEST_F(Chapters, TheWayOutEndsWithItsSupervisor) {
 }
 
 // Catches: etcd of an image that does not start, has other data or certificates than the system's
-// own, or is not told apart from it.
+// own, or is not distinguished from it.
 TEST_F(Chapters, EtcdOfAnImage) {
   Registry registry(folder, "127.0.0.1:6000");
   for (auto [from, to] :

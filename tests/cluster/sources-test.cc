@@ -69,7 +69,7 @@ std::string tail(const std::string& text) {
 
 // Catches: a fetch that gives up, that takes half a document for a whole one, or that hangs on
 // a server which trickles; a machine that takes a stranger's page for a config, dies of it, or
-// waits without a word, or that shows nobody what it is while it waits.
+// waits without a message, or that shows nobody its state while it waits.
 TEST(Sources, AServerThatIsLateSlowGoneHalfWayOrSendsSomethingElse) {
   Cluster cluster("late", machines("3", {"--wait=false", "--extra-boot-kernel-args",
                                          "talos.config=http://10.5.0.1:9000/config.yaml"}));
@@ -105,7 +105,7 @@ TEST(Sources, AServerThatIsLateSlowGoneHalfWayOrSendsSomethingElse) {
 
   ASSERT_TRUE(consoleSays(cluster, "late-master-3", "did you mean \"controlplane\"?", 180))
       << tail(cluster.console("late-master-3"));
-  // The API tells as well, to anybody: there is no certificate to ask for yet.
+  // The API reports it as well, to anybody: there is no certificate to require yet.
   auto ask = [&](const char* what) {
     return cluster.talosctl({"-n", cluster.endpoint("10.5.0.4"), what, "--insecure"}, 20);
   };
@@ -119,7 +119,7 @@ TEST(Sources, AServerThatIsLateSlowGoneHalfWayOrSendsSomethingElse) {
       << ask("status").out << ask("status").err;
   EXPECT_TRUE(contains(ask("disks").out, "/dev/vda")) << ask("disks").err;
   EXPECT_TRUE(contains(ask("interfaces").out, "10.5.0.4/24")) << ask("interfaces").err;
-  // The search goes on: once the server is mended, they boot.
+  // The search continues: once the server is mended, they boot.
   web.answer("10.5.0.4", Manner::kGood, good("late-master-3"));
   EXPECT_TRUE(runs(cluster, "10.5.0.2", 180)) << tail(cluster.console("late-master-1"));
   EXPECT_TRUE(runs(cluster, "10.5.0.3", 180)) << tail(cluster.console("late-master-2"));

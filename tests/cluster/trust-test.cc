@@ -164,7 +164,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
       },
       kTimeout));
 
-  // No trustd at all: what runs goes on, the reason is told, and later it is renewed.
+  // No trustd at all: services keep running, the error is reported, and later it is renewed.
   std::vector<std::string> left;
   for (auto& node : kControlPlane) {
     if (node != gone) left.push_back(node);
@@ -180,7 +180,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
       },
       kTimeout))
       << serviceApid(cluster, kWorkers[0], other);
-  // The certificate ends, and the worker goes on: it is asked over a connection that was up before.
+  // The certificate expires, and the worker keeps running: it is asked over an earlier connection.
   std::string ended;
   EXPECT_TRUE(eventually(
       [&] {

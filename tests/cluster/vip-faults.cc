@@ -85,7 +85,7 @@ unsigned VipFaultRun::victimOf(const VipFault& fault, int holder) {
   return below(3) > 0 ? unsigned(holder) : below(VipSegment::kCount);
 }
 
-// Too short to be noticed, about as long as a lease, until all is over.
+// Too short to be noticed, about as long as a lease, until the end.
 std::chrono::milliseconds VipFaultRun::duration() {
   switch (below(3)) {
     case 0:

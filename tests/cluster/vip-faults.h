@@ -33,7 +33,8 @@ class VipFaultRun {
   VipFaultRun(VipSegment& nodes, std::vector<VipFault> faults);
   virtual ~VipFaultRun() {}
 
-  // As the variables say; ends with the first fault that fails the test, and tells what was seen.
+  // Runs as the variables say; ends with the first fault that fails the test, and prints the
+  // observations.
   void run();
 
  protected:

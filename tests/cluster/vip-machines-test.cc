@@ -4,8 +4,8 @@
 // machines have cannot be looked at from here: a client that asks a hundred times a second is the
 // witness.
 //
-// A machine that is paused is the exception: it goes on where it was, so it may answer for what was
-// left of the address' lifetime (docs/vip.md). How long it did is told, and may not be longer than
+// A machine that is paused is the exception: it continues where it was, so it may answer for what
+// was left of the address' lifetime (docs/vip.md). The time is printed, and may not be longer than
 // that.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ class WrongClock {
   int fd;
   std::jthread thread;
 
-  // RFC 4330 §4 and §6.
+  // RFC 4330, sections 4 and 6.
   void answer() {
     kj::byte packet[48];
     sockaddr_in from{};

@@ -1,9 +1,9 @@
 // Three control-plane nodes in containers that share an address, and what can happen to them. For
 // tests; needs root.
 //
-// Who has the address is told by the kernels of the nodes (tests/vip/holder-watch.h) and by who
-// answers the client; the nodes' own statuses only tell when to go on. A container has the clock
-// of its host: no fault here steps it.
+// The owner of the address is read from the kernels of the nodes (tests/vip/holder-watch.h) and
+// from who answers the client; the nodes' own statuses only decide when to continue. A container
+// has the clock of its host: no fault here steps it.
 #pragma once
 
 #include <signal.h>

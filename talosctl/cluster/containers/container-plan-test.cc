@@ -23,7 +23,7 @@ kj::Vector<Step> unifiedPlan() {
   return plan(cgroups);
 }
 
-// What is on this path at the end: the last mount there, and with which flags.
+// The last mount on this path, with its flags.
 struct Mounted {
   std::string from;
   unsigned long flags = 0;

@@ -97,7 +97,7 @@ void copyContent(int from, int to, uint64_t at, kj::StringPtr path) {
 
 void makeContent(kj::StringPtr root, kj::StringPtr mkfs, kj::StringPtr path, uint64_t size,
                  int fd) {
-  // mkfs cannot be told where in a file to begin.
+  // mkfs has no option for an offset in the file.
   auto content = kj::str(path, ".content");
   KJ_DEFER(unlink(content.cStr()));
   auto contentFd = makeSparse(content, size - kj::min(size, 2 * gpt::kAlignment + kMetaBytes));
