@@ -476,8 +476,8 @@ std::string variant(const std::string& base, const std::string& ttl) {
                             "net.ipv4.ip_default_ttl: \"" + ttl + "\"");
 }
 
-// Catches: two applies that mix, one that overtakes the other on disk only, or a caller that is
-// to the client what did not happen.
+// Catches: two applies that mix, one that overtakes the other on disk only, or a caller that
+// gets a false answer.
 TEST_F(Config, D1_TwoAppliesAtOnce) {
   auto base = onDisk(kNodes[0]);
   for (int round = 0; round < 8; ++round) {
