@@ -35,7 +35,7 @@ double milliseconds() {
 }
 
 // The bytes of all texts.
-size_t render(config::Config::Reader config, const KubeletSurroundings& at) {
+size_t render(config::Config::Reader config, const KubeletNodeContext& at) {
   Outputs<rpc::ControlPlaneConfigSpec> outputs("bench");
   planControlPlane(config, outputs);
   auto of = [&](kj::StringPtr id) { return KJ_ASSERT_NONNULL(outputs.find(id), id); };
@@ -66,7 +66,7 @@ void run(unsigned runs) {
                             "https://10.5.0.50:6443", {.kubernetesVersion = kRelease}),
       "controlplane.yaml");
   KJ_ASSERT(parsed.good(), talos::render(parsed.problems()));
-  KubeletSurroundings at;
+  KubeletNodeContext at;
   at.hostname = kj::str("bench-master-1");
   at.addresses.add(kj::str("10.5.0.2"));
   kj::Vector<double> took;

@@ -321,7 +321,7 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
 
 // Catches: a pull whose failures nobody sees, that is given up although it may work later, or that
 // is tried again although it cannot; mirrors that count only after a restart.
-TEST_F(ServicesTest, PullsAreToldOf) {
+TEST_F(ServicesTest, FailedPullsAreShownAndTriedAgain) {
   openRegistry();
   mirror("http://127.0.0.1:1", "example.com");
   auto absent = registry->host() + "/absent/x:1";

@@ -33,15 +33,15 @@ kj::String inFolder(kj::StringPtr name) {
 }
 
 template <size_t kNumber>
-ContainerSpec sampleContainer(DaemonParts&) {
+ContainerSpec sampleContainer(DaemonDependencies&) {
   ContainerSpec spec;
   spec.image = kj::str(getenv(kj::str("IMAGE", kNumber).cStr()));
   spec.arguments = kj::arr(kj::str("/sample"));
   return spec;
 }
-constexpr ContainerSpec (*kContainers[])(DaemonParts&) = {sampleContainer<0>, sampleContainer<1>,
-                                                          sampleContainer<2>, sampleContainer<3>,
-                                                          sampleContainer<4>};
+constexpr ContainerSpec (*kContainers[])(DaemonDependencies&) = {
+    sampleContainer<0>, sampleContainer<1>, sampleContainer<2>, sampleContainer<3>,
+    sampleContainer<4>};
 
 // The rows; what they refer to is this object's.
 class Table {
@@ -57,8 +57,8 @@ class Table {
     };
     rows.add(Daemon{.id = "cri",
                     .command = command,
-                    .check = [](DaemonParts& parts) { return parts.containerd.serving(); },
-                    .patience = 20 * kj::SECONDS});
+                    .check = [](DaemonDependencies& deps) { return deps.containerd.serving(); },
+                    .checkTimeout = 20 * kj::SECONDS});
     for (auto* container : kContainers) {
       auto* id = getenv(kj::str("SERVICE", names.size()).cStr());
       if (id == nullptr) break;
