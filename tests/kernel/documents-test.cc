@@ -4,6 +4,7 @@
 #include "common/config/config.h"
 #include "common/netlink/test-netlink.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/network/network-config-plan.h"
 #include "networkd/plan/wanted-specs.h"
 #include "tests/kernel/namespaces.h"
 #include "tests/kernel/programs.h"
@@ -14,11 +15,12 @@ namespace {
 constexpr kj::StringPtr kPrivate = "YAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk="_kj;
 constexpr kj::StringPtr kPeer = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="_kj;
 
-// All of the way: the text of a document, its view, the specs as they stand in the store, the plan.
+// All of the way: the text of a document, the parsed config, the specs as they stand in the store,
+// the plan.
 void applyText(kj::StringPtr interfaces) {
-  auto view = machined::viewMachineConfig(machined::configWithInterfaces(interfaces));
+  auto known = machined::knownConfig(machined::configWithInterfaces(interfaces));
   KernelArguments arguments(""_kj.asArray());
-  auto network = machined::planNetwork(arguments, view.network, nullptr);
+  auto network = machined::planNetwork(arguments, known.get().getMachine(), nullptr);
   EXPECT_EQ(kj::strArray(network.problems, "\n"), "");
   networkd::Wanted wanted;
   for (auto& link : network.links) {
