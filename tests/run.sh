@@ -6,8 +6,7 @@
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
-# With SAN only the unit tests run, and those that cannot run under sanitizers are listed. `test` runs the unit tests with
-# AddressSanitizer and UBSan; without them only those that these cannot run (label native, cmake/talos.cmake).
+# With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
@@ -41,16 +40,6 @@ machines() {
 # Programs in Go that tests of machines call nodes with.
 clients() { CLIENTS=$(tests/clients/make.sh "$CHECKOUT"); }
 units() { ctest --test-dir "$INNER" -L unit -j "$(nproc)"; }
-native_units() { ctest --test-dir "$INNER" -L native -j "$(nproc)"; }
-# In a build folder of their own: all is compiled once more.
-sanitized_build() {  # NAME SANITIZERS TARGET…
-  local name=$1 sanitizers=$2
-  shift 2
-  [ -e "build/$name/build.ninja" ] ||
-    in_root cmake -S . -B "/build/$name" -G Ninja -DSANITIZE="$sanitizers" >/dev/null
-  in_root ninja -C "/build/$name" "$@"
-}
-sanitized_units() { ctest --test-dir /build/san-address-undefined -L unit -j "$(nproc)"; }
 
 check() {
   step "build" make all
@@ -58,18 +47,12 @@ check() {
   units
 }
 
-build_of_test() {
-  make configure
-  in_root ninja -C "$INNER" all native-units
-}
 everything() {
-  step "build" build_of_test
+  step "build" make all
   step "lint" make lint
   step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
-  step "build of the unit tests with AddressSanitizer and UBSan" sanitized_build san-address-undefined address,undefined units
-  step "unit tests with AddressSanitizer and UBSan" sanitized_units
-  step "unit tests that need to be without them" native_units
+  step "unit tests" units
   step "clients in Go" clients
   printf '== machines (after %s s)\n' $((SECONDS - began))
   machines

@@ -90,8 +90,8 @@ TEST_F(SupervisorApi, MembersAsTheLocalOneKnowsThem) {
   std::string observed;
   for (auto member : members.getMembers()) {
     observed += kj::str(member.getName(), member.getLocal() ? " here" : "",
-                    member.getLeader() ? " leads" : "", "; ")
-                .cStr();
+                        member.getLeader() ? " leads" : "", "; ")
+                    .cStr();
   }
   EXPECT_EQ("n1 leads; n2 here; n3; ", observed);
   EXPECT_TRUE(members.getQuorum());

@@ -15,12 +15,13 @@ void requireOneCluster(kj::ArrayPtr<const Asked> members) {
     if (!one.said.is<BootstrapState>() || one.said.get<BootstrapState>().cluster == 0) continue;
     if (first == nullptr) {
       first = &one;
-    } else if (first->said.get<BootstrapState>().cluster != one.said.get<BootstrapState>().cluster) {
-      fail(
-          ErrorKind::kFailedPrecondition,
-          kj::str(first->host, " and ", one.host, " are members of different clusters, ",
-                  hex(first->said.get<BootstrapState>().cluster), " and ",
-                  hex(one.said.get<BootstrapState>().cluster), "; reset those that do not belong here"));
+    } else if (first->said.get<BootstrapState>().cluster !=
+               one.said.get<BootstrapState>().cluster) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(first->host, " and ", one.host, " are members of different clusters, ",
+                   hex(first->said.get<BootstrapState>().cluster), " and ",
+                   hex(one.said.get<BootstrapState>().cluster),
+                   "; reset those that do not belong here"));
     }
   }
 }

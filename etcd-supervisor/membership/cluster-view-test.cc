@@ -50,7 +50,9 @@ struct FakeNode final : Files, MembershipStore, Peers, EtcdEndpoints {
     return kj::READY_NOW;
   }
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr) override { return kj::NEVER_DONE; }
-  kj::Promise<BootstrapState> bootstrapState(kj::StringPtr, kj::StringPtr) override { return kj::NEVER_DONE; }
+  kj::Promise<BootstrapState> bootstrapState(kj::StringPtr, kj::StringPtr) override {
+    return kj::NEVER_DONE;
+  }
   kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr) override { return kj::NEVER_DONE; }
 };
 

@@ -71,8 +71,9 @@ TEST_F(Membership, ARefusedTurnKeepsNobodyWaiting) {
   ASSERT_TRUE(bed.eventually(kTimeout, [&] { return bed.votes(n1) && bed.votes(n2); }));
   bed.pass(10 * kj::SECONDS);
   for (auto node : {&n1, &n2}) change(*node, "7");
-  ASSERT_TRUE(bed.eventually(
-      kTimeout, [&] { return says(n1, "waiting to restart etcd") && says(n2, "waiting to restart etcd"); }));
+  ASSERT_TRUE(bed.eventually(kTimeout, [&] {
+    return says(n1, "waiting to restart etcd") && says(n2, "waiting to restart etcd");
+  }));
   bed.powerOn(n3);
   EXPECT_TRUE(bed.eventually(30 * kj::SECONDS, [&] { return bed.votes(n3); })) << n3.message;
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return has(n1, "7") && has(n2, "7"); }));

@@ -78,7 +78,9 @@ BootstrapState LocalMember::bootstrapState() {
 
 void LocalMember::learnPeer(kj::StringPtr address) {
   auto bootstrapState = bootstrapStateOf(intent_, data(), claims());
-  if (bootstrapState == BootstrapState::State::kMakes || bootstrapState == BootstrapState::State::kMember) return;
+  if (bootstrapState == BootstrapState::State::kMakes ||
+      bootstrapState == BootstrapState::State::kMember)
+    return;
   auto ip = Ip::require(address).unmapped();
   auto text = ip.toString();
   auto known = config();

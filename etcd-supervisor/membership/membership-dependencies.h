@@ -61,7 +61,8 @@ class Peers {
   virtual ~Peers() noexcept(false) = default;
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
   // `asker`: the address of this node when it is about to make a cluster, else empty.
-  virtual kj::Promise<BootstrapState> bootstrapState(kj::StringPtr address, kj::StringPtr asker) = 0;
+  virtual kj::Promise<BootstrapState> bootstrapState(kj::StringPtr address,
+                                                     kj::StringPtr asker) = 0;
   virtual kj::Promise<kj::Array<etcd::Member>> members(kj::StringPtr address) = 0;
 };
 

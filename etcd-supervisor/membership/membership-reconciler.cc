@@ -123,7 +123,8 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
   if (self.busy() || self.phase() != Phase::kWaiting) co_return kUnsettled;
   kj::Vector<Asked> members;
   for (auto& one : asked) {
-    if (one.said.is<BootstrapState>() && one.said.get<BootstrapState>().state == BootstrapState::State::kMember) {
+    if (one.said.is<BootstrapState>() &&
+        one.said.get<BootstrapState>().state == BootstrapState::State::kMember) {
       members.add(kj::mv(one));
     }
   }
@@ -363,7 +364,8 @@ BootstrapState MembershipReconciler::bootstrapState(kj::StringPtr asker) {
   auto bootstrapState = self.bootstrapState();
   if (asker.size() > 0) self.learnPeer(asker);
   KJ_IF_MAYBE (local, observed.local) {
-    if (bootstrapState.state == BootstrapState::State::kMember) bootstrapState.cluster = local->cluster;
+    if (bootstrapState.state == BootstrapState::State::kMember)
+      bootstrapState.cluster = local->cluster;
   }
   return bootstrapState;
 }

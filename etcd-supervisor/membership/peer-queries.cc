@@ -181,7 +181,8 @@ kj::Promise<kj::Vector<kj::String>> membersAt(Dependencies& deps, const Config& 
                                               kj::ArrayPtr<const Asked> asked) {
   kj::Vector<kj::Promise<kj::Array<etcd::Member>>> asking;
   for (auto& one : asked) {
-    if (!one.said.is<BootstrapState>() || one.said.get<BootstrapState>().state != BootstrapState::State::kMember)
+    if (!one.said.is<BootstrapState>() ||
+        one.said.get<BootstrapState>().state != BootstrapState::State::kMember)
       continue;
     asking.add(deps.peers.members(one.address).catch_([](kj::Exception&&) {
       return kj::Array<etcd::Member>();

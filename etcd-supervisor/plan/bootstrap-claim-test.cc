@@ -12,10 +12,11 @@ namespace {
 using State = BootstrapState::State;
 
 Asked answer(kj::StringPtr host, kj::StringPtr name, State state, int64_t since = 0) {
-  return {.host = kj::str(host),
-          .address = kj::str(host),
-          .shared = false,
-          .said = BootstrapState{.name = kj::str(name), .state = state, .cluster = 0, .since = since}};
+  return {
+      .host = kj::str(host),
+      .address = kj::str(host),
+      .shared = false,
+      .said = BootstrapState{.name = kj::str(name), .state = state, .cluster = 0, .since = since}};
 }
 Asked silence(kj::StringPtr host, bool shared = false) {
   return {.host = kj::str(host),

@@ -17,18 +17,20 @@ kj::String called(const Asked& asked, const BootstrapState& bootstrapState) {
 }
 
 // Why this answer ends the claim; none: it does not.
-kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked, const BootstrapState& bootstrapState) {
+kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked,
+                             const BootstrapState& bootstrapState) {
   using State = BootstrapState::State;
   if (bootstrapState.state == State::kMember) {
-    return withdraw(
-        ErrorKind::kFailedPrecondition,
-        kj::str(called(asked, bootstrapState), " has a cluster already; this node joins it by itself"),
-        asked.address);
+    return withdraw(ErrorKind::kFailedPrecondition,
+                    kj::str(called(asked, bootstrapState),
+                            " has a cluster already; this node joins it by itself"),
+                    asked.address);
   }
   if (bootstrapState.state == State::kMakes) {
-    return withdraw(ErrorKind::kConflict,
-                    kj::str(called(asked, bootstrapState), " makes the cluster; this node will join it"),
-                    asked.address);
+    return withdraw(
+        ErrorKind::kConflict,
+        kj::str(called(asked, bootstrapState), " makes the cluster; this node will join it"),
+        asked.address);
   }
   if (bootstrapState.name == claim.name) {
     return withdraw(ErrorKind::kFailedPrecondition,
@@ -45,7 +47,8 @@ kj::Maybe<Verdict> objection(const Claim& claim, const Asked& asked, const Boots
 }
 
 bool isThisNode(const Claim& claim, const BootstrapState& bootstrapState) {
-  return bootstrapState.name == claim.name && bootstrapState.state == BootstrapState::State::kClaims &&
+  return bootstrapState.name == claim.name &&
+         bootstrapState.state == BootstrapState::State::kClaims &&
          bootstrapState.since == claim.since;
 }
 
@@ -64,7 +67,8 @@ Verdict judge(const Claim& claim, kj::ArrayPtr<const Asked> all) {
     auto& bootstrapState = asked.said.get<BootstrapState>();
     if (isThisNode(claim, bootstrapState)) continue;
     KJ_IF_MAYBE (verdict, objection(claim, asked, bootstrapState)) return kj::mv(*verdict);
-    if (bootstrapState.state == BootstrapState::State::kClaims) rival = called(asked, bootstrapState);
+    if (bootstrapState.state == BootstrapState::State::kClaims)
+      rival = called(asked, bootstrapState);
   }
   if (!silent.empty()) {
     return {.what = Verdict::What::kAsk,
