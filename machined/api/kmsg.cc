@@ -46,7 +46,7 @@ size_t find(kj::ArrayPtr<const char> text, char wanted) {
   return i;
 }
 
-kj::Maybe<uint64_t> nextField(kj::ArrayPtr<const char>& prefix) {
+kj::Maybe<uint64_t> nextNumber(kj::ArrayPtr<const char>& prefix) {
   size_t comma = find(prefix, ',');
   auto value = number(prefix.slice(0, comma));
   prefix = prefix.slice(kj::min(comma + 1, prefix.size()), prefix.size());
@@ -163,9 +163,9 @@ kj::Maybe<KmsgRecord> parseKmsg(kj::ArrayPtr<const char> record) {
   size_t semicolon = find(record, ';');
   if (semicolon == record.size()) return nullptr;
   auto prefix = record.slice(0, semicolon);
-  auto priority = nextField(prefix);
-  auto sequence = nextField(prefix);
-  auto microseconds = nextField(prefix);
+  auto priority = nextNumber(prefix);
+  auto sequence = nextNumber(prefix);
+  auto microseconds = nextNumber(prefix);
   auto rest = record.slice(semicolon + 1, record.size());
   KJ_IF_MAYBE (p, priority) {
     KJ_IF_MAYBE (s, sequence) {

@@ -14,6 +14,7 @@
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/services/service-container.h"
 #include "machined/system/containerd-registries.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

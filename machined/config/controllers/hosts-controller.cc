@@ -1,6 +1,7 @@
 #include "machined/config/controllers/hosts-controller.h"
 
 #include "machined/config/controllers/controller-dependencies.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

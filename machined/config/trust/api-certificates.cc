@@ -7,6 +7,7 @@
 #include "machined/config/trust/join-controller.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -3,6 +3,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
