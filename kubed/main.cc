@@ -42,6 +42,69 @@ kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesStoreA
   co_return co_await kube::readSurvey(timer, **kubernetes);
 }
 
+using MakeClient = kj::Function<kj::Own<kube::KubeClient>(kube::KubeAccess)>;
+
+// Both kinds of nodes have it.
+struct Shared {
+  kj::LowLevelAsyncIoProvider& lowLevel;
+  kj::Timer& timer;
+  kj::Function<double()>& random;
+  const kube::DialDependencies& dialing;
+  StoreClient& store;
+  KubeletAccess& kubelet;
+  MakeClient& make;
+};
+
+kj::Promise<void> runWorker(Shared& shared) {
+  WorkerStoreAdapter adapter(shared.store, shared.kubelet);
+  NodeReconciler node({.timer = shared.timer,
+                       .random = shared.random,
+                       .store = shared.store,
+                       .adapter = adapter,
+                       .changed = shared.kubelet.changes()});
+  releaseStartMemory();
+  log::info("waiting for a kubelet that joins, or a drain");
+  co_await node.run();
+}
+
+kj::Promise<void> runControlPlane(Shared& shared) {
+  TlsEndpoint tls;
+  etcd::EtcdClient etcd(shared.lowLevel, shared.timer, tls,
+                        Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
+  Signal changed;
+  KubernetesStoreAdapter adapter(
+      shared.store, tls, [&](auto access) { return shared.make(kj::mv(access)); }, changed);
+  KubedDependencies deps{.timer = shared.timer,
+                         .random = shared.random,
+                         .store = shared.store,
+                         .adapter = adapter,
+                         .changed = changed};
+  ExtraManifests extra(deps, shared.dialing, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
+  ManifestReconciler manifests(deps, etcd, [&] { return extra.problem(); });
+  NodeReconciler node({.timer = shared.timer,
+                       .random = shared.random,
+                       .store = shared.store,
+                       .adapter = adapter,
+                       .changed = changed});
+  StaticPodReconciler staticPods(deps);
+  MemberReconciler members(deps);
+  LocalApiProbe localApi(shared.timer, kj::systemPreciseCalendarClock(), shared.store, adapter);
+  rpc::Kubernetes::Client surveys =
+      kj::heap<SurveyServer>([&]() { return readSurvey(shared.timer, adapter); });
+  auto serving = serveUnix(shared.lowLevel, shared.timer, inheritedSocket(kListenUnixVariable),
+                           [&](const UnixPeer&) { return surveys; });
+  releaseStartMemory();
+  auto settled = releaseStartMemoryLater(shared.timer).eagerlyEvaluate(nullptr);
+  log::info("waiting for Kubernetes");
+  co_await manifests.run()
+      .exclusiveJoin(extra.run())
+      .exclusiveJoin(node.run())
+      .exclusiveJoin(staticPods.run())
+      .exclusiveJoin(members.run())
+      .exclusiveJoin(localApi.run())
+      .exclusiveJoin(kj::mv(serving));
+}
+
 void run(bool worker) {
   refuseCoreDumps();
   auto io = kj::setupAsyncIo();
@@ -50,10 +113,9 @@ void run(bool worker) {
   std::mt19937 generator(std::random_device{}());
   std::uniform_real_distribution<double> unit(0, 1);
   kj::Function<double()> random = [&] { return unit(generator); };
-
   kube::DialDependencies dialing{lowLevel, io.unixEventPort, timer};
   StoreClient store(lowLevel, timer, machinedSocket(), kj::str(kOwner));
-  auto make = [&](kube::KubeAccess access) {
+  MakeClient make = [&](kube::KubeAccess access) {
     auto dial = kube::dialerOf(dialing, access);
     return kj::heap<kube::KubeClient>(
         timer, [&] { return random(); }, kj::mv(dial), kj::mv(access));
@@ -61,48 +123,15 @@ void run(bool worker) {
   KubeletAccess kubelet(store, [&](auto access) { return make(kj::mv(access)); });
   NodeDrainReconciler drains(timer, random, store, kubelet);
   KubeletJoinReconciler joins(timer, store, [&](auto access) { return make(kj::mv(access)); });
-  if (worker) {
-    WorkerStoreAdapter adapter(store, kubelet);
-    NodeReconciler node({.timer = timer,
-                         .random = random,
-                         .store = store,
-                         .adapter = adapter,
-                         .changed = kubelet.changes()});
-    releaseStartMemory();
-    log::info("waiting for a kubelet that joins, or a drain");
-    return drains.run().exclusiveJoin(joins.run()).exclusiveJoin(node.run()).wait(io.waitScope);
-  }
-  TlsEndpoint tls;
-  etcd::EtcdClient etcd(lowLevel, timer, tls, Endpoint{Ip::require("127.0.0.1"), kEtcdPort});
-  Signal changed;
-  KubernetesStoreAdapter adapter(
-      store, tls, [&](auto access) { return make(kj::mv(access)); }, changed);
-  KubedDependencies deps{
-      .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed};
-  ExtraManifests extra(deps, dialing, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
-  ManifestReconciler manifests(deps, etcd, [&] { return extra.problem(); });
-  NodeReconciler node(
-      {.timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
-  StaticPodReconciler staticPods(deps);
-  MemberReconciler members(deps);
-  LocalApiProbe localApi(timer, kj::systemPreciseCalendarClock(), store, adapter);
-  rpc::Kubernetes::Client surveys =
-      kj::heap<SurveyServer>([&]() { return readSurvey(timer, adapter); });
-  auto serving = serveUnix(lowLevel, timer, inheritedSocket(kListenUnixVariable),
-                           [&](const UnixPeer&) { return surveys; });
-  releaseStartMemory();
-  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
-  log::info("waiting for Kubernetes");
-  manifests.run()
-      .exclusiveJoin(extra.run())
-      .exclusiveJoin(node.run())
-      .exclusiveJoin(staticPods.run())
-      .exclusiveJoin(members.run())
-      .exclusiveJoin(localApi.run())
-      .exclusiveJoin(kj::mv(serving))
-      .exclusiveJoin(drains.run())
-      .exclusiveJoin(joins.run())
-      .wait(io.waitScope);
+  Shared shared{.lowLevel = lowLevel,
+                .timer = timer,
+                .random = random,
+                .dialing = dialing,
+                .store = store,
+                .kubelet = kubelet,
+                .make = make};
+  auto running = worker ? runWorker(shared) : runControlPlane(shared);
+  drains.run().exclusiveJoin(joins.run()).exclusiveJoin(kj::mv(running)).wait(io.waitScope);
 }
 
 }  // namespace talos::kubed

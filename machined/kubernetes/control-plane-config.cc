@@ -7,6 +7,7 @@
 #include "common/config/config.h"
 #include "common/net/ip.h"
 #include "machined/kubernetes/kube-versions.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -16,6 +16,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/kubernetes/kept-versions.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/config/config.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

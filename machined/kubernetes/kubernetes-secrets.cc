@@ -13,6 +13,7 @@
 #include "common/tls/public-key.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -10,6 +10,7 @@
 #include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
 #include "networkd/plan/status-records.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 

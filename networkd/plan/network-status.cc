@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "networkd/plan/status-records.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::networkd {
 

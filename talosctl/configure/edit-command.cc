@@ -12,6 +12,7 @@
 #include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
+#include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/config/editor.h"

@@ -2,6 +2,7 @@
 
 #include "common/base/signal.h"
 #include "machined/resources/store-records.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -8,6 +8,7 @@
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

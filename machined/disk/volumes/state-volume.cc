@@ -17,7 +17,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr auto kMountTimeout = 60 * kj::SECONDS;  // a journal is replayed first
+constexpr auto kStateMountTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 
 [[noreturn]] void refuse(kj::String problem) {
   fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", problem));
@@ -60,8 +60,8 @@ kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
     return mount;
   });
   auto opened = co_await within(
-      timer, kMountTimeout, kj::mv(opening),
-      kj::str("mounting ", node, " timed out after ", kMountTimeout / kj::SECONDS, " s"));
+      timer, kStateMountTimeout, kj::mv(opening),
+      kj::str("mounting ", node, " timed out after ", kStateMountTimeout / kj::SECONDS, " s"));
   attach(opened, path);
   say(kj::str("STATE: ", node, " (", nameOf(type), ") mounted at ", path));
 }
@@ -111,8 +111,8 @@ kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
 // A file that a power cut left half written is a config with its secrets, too.
 kj::Promise<void> StateVolume::prepare() {
   auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
-  auto cleaned = within(timer, kMountTimeout, kj::mv(cleaning),
-                        kj::str("timed out after ", kMountTimeout / kj::SECONDS, " s"));
+  auto cleaned = within(timer, kStateMountTimeout, kj::mv(cleaning),
+                        kj::str("timed out after ", kStateMountTimeout / kj::SECONDS, " s"));
   co_await cleaned.catch_([this](kj::Exception&& e) {
     say(kj::str("warning: STATE: cannot remove unfinished files: ", messageOf(e)));
   });

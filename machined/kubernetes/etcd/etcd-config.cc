@@ -7,6 +7,8 @@
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -6,6 +6,7 @@
 #include "machined/config/trust/stored-names.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

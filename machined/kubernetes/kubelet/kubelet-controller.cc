@@ -4,6 +4,7 @@
 #include "common/base/texts.h"
 #include "common/net/ip.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

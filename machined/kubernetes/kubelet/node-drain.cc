@@ -6,6 +6,7 @@
 #include "common/memory/secret-buffer.h"
 #include "machined/kubernetes/kubelet/kubelet-files.h"
 #include "machined/resources/store-records.h"
+#include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

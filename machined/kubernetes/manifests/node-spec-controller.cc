@@ -6,6 +6,7 @@
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "common/config/kubernetes-images.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 
