@@ -22,7 +22,7 @@ void checkKubelet(ObservedCluster cluster, ObservedNode node, Findings& findings
   if (!answers(node)) return;
   KJ_IF_MAYBE (wait, certificateWait(node)) {
     // The endpoint, or the registration, explains it.
-    if (cluster.hasSurvey() || failureOf(wait->text) != Failure::kOther) return;
+    if (cluster.hasSurvey() || failureOf(wait->text) != FailureKind::kOther) return;
   }
   KJ_IF_MAYBE (service, downService(node, "kubelet")) {
     auto statement = statementOf(*service);
@@ -126,7 +126,7 @@ void checkVips(ObservedCluster cluster, Findings& findings) {
 // text: there is none.
 Statement failedDial(ObservedCluster cluster, ObservedNode node, kj::StringPtr host) {
   auto fails = [&](kj::StringPtr text) {
-    return has(text, host) && failureOf(text) != Failure::kOther;
+    return has(text, host) && failureOf(text) != FailureKind::kOther;
   };
   KJ_IF_MAYBE (wait, certificateWait(node)) {
     return fails(wait->text) ? kj::mv(*wait) : Statement();
@@ -155,7 +155,7 @@ void checkEndpoint(ObservedCluster cluster, ObservedNode node, Findings& finding
   auto statement = failedDial(cluster, node, hostOf(url).host);
   if (statement.text.size() == 0) return;
   auto failure = failureOf(statement.text);
-  bool otherCa = failure == Failure::kCertificate;
+  bool otherCa = failure == FailureKind::kCertificate;
   bool surveyed = cluster.hasSurvey() && cluster.getSurvey().getProblems().size() == 0;
   findings.add(otherCa ? Illness::kEndpointOtherCa : Illness::kEndpointDead, node)
       .certainIf(otherCa || surveyed)

@@ -168,7 +168,7 @@ void checkManifests(ObservedCluster cluster, Findings& findings) {
     }
     // Checks of etcd and of the API server report what the manifests wait for.
     bool waits = message.startsWith("waiting") || has(message, "self-hosted") ||
-                 failureOf(message) != Failure::kOther;
+                 failureOf(message) != FailureKind::kOther;
     bool failed =
         message.size() > 0 && message != "applied" && (!waits || message.startsWith("applied; "));
     if (!failed || !known.empty()) continue;

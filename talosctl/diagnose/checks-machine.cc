@@ -22,12 +22,12 @@ void checkClientCertificate(ObservedCluster cluster, Findings& findings) {
 Illness endpointIllness(rpc::Observations::Endpoint::Reader endpoint) {
   if (endpoint.getMaintenance()) return Illness::kEndpointMaintenance;
   switch (failureOf(endpoint.getError())) {
-    case Failure::kCertificate:
+    case FailureKind::kCertificate:
       return Illness::kEndpointUntrusted;
-    case Failure::kUnknownName:
-    case Failure::kNoNameServer:
+    case FailureKind::kUnknownName:
+    case FailureKind::kNoNameServer:
       return Illness::kEndpointUnknown;
-    case Failure::kRefused:
+    case FailureKind::kRefused:
       return Illness::kEndpointRefuses;
     default:
       return Illness::kEndpointSilent;
@@ -37,8 +37,8 @@ Illness endpointIllness(rpc::Observations::Endpoint::Reader endpoint) {
 kj::Maybe<Illness> reachIllness(ObservedNode node) {
   switch (node.getReach()) {
     case Reach::SILENT:
-      return failureOf(node.getError()) == Failure::kRefused ? Illness::kNodeRefuses
-                                                             : Illness::kNodeSilent;
+      return failureOf(node.getError()) == FailureKind::kRefused ? Illness::kNodeRefuses
+                                                                 : Illness::kNodeSilent;
     case Reach::REFUSED:
       return Illness::kNodeUntrusted;
     case Reach::MAINTENANCE:

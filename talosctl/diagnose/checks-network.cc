@@ -127,7 +127,8 @@ void checkDefaultRoute(ObservedNode node, Findings& findings) {
 // For a pull through mirrors the name of the registry need not be known.
 bool needsName(ObservedNode node, const Statement& complaint) {
   KJ_IF_MAYBE (pull, pullFailureOf(node, Statement{{}, kj::str(complaint.text)})) {
-    return pull->failure == Failure::kUnknownName || pull->failure == Failure::kNoNameServer;
+    return pull->failure == FailureKind::kUnknownName ||
+           pull->failure == FailureKind::kNoNameServer;
   }
   return true;
 }
@@ -135,8 +136,8 @@ bool needsName(ObservedNode node, const Statement& complaint) {
 void checkResolver(ObservedNode node, Findings& findings) {
   for (auto& complaint : complaintsOf(node)) {
     auto failure = failureOf(complaint.text);
-    bool silent = failure == Failure::kNoNameServer;
-    if ((!silent && failure != Failure::kUnknownName) || !needsName(node, complaint)) continue;
+    bool silent = failure == FailureKind::kNoNameServer;
+    if ((!silent && failure != FailureKind::kUnknownName) || !needsName(node, complaint)) continue;
     findings.add(silent ? Illness::kNameServersSilent : Illness::kNameUnknown, node)
         .with(complaint)
         .with("servers", kj::strArray(node.getResolvers(), ", "));

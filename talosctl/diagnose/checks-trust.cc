@@ -67,9 +67,9 @@ void checkJoin(ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (problem, joinProblem(node)) {
     auto failure = failureOf(problem->text);
     findings
-        .add(has(problem->text, "wrong token")  ? Illness::kJoinTokenRefused
-             : failure == Failure::kCertificate ? Illness::kJoinUntrusted
-                                                : Illness::kJoinFailed,
+        .add(has(problem->text, "wrong token")      ? Illness::kJoinTokenRefused
+             : failure == FailureKind::kCertificate ? Illness::kJoinUntrusted
+                                                    : Illness::kJoinFailed,
              node)
         .with(*problem)
         .with("failure", describe(failure));

@@ -96,7 +96,7 @@ kj::Promise<void> Gathering::probe(kj::StringPtr host) {
   });
   KJ_IF_MAYBE (e, failure) {
     FailedEndpoint endpoint{kj::str(host), messageText(*e)};
-    if (failureOf(endpoint.error) == Failure::kCertificate) {
+    if (failureOf(endpoint.error) == FailureKind::kCertificate) {
       auto bare = co_await maintenanceStatus(host);
       KJ_IF_MAYBE (text, bare) {
         endpoint.maintenance = true;

@@ -192,7 +192,7 @@ kj::Promise<void> NodeQuestions::Impl::reach() {
           },
           [this](kj::Exception&& e) {
             auto error = messageText(e);
-            bool trust = failureOf(error) == Failure::kCertificate;
+            bool trust = failureOf(error) == FailureKind::kCertificate;
             node.setReach(trust ? Reach::REFUSED : Reach::SILENT);
             node.setError(error);
           });

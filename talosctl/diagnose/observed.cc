@@ -259,7 +259,7 @@ bool isArgumentError(kj::StringPtr line) {
 namespace {
 
 struct FailureRow {
-  Failure failure;
+  FailureKind failure;
   kj::StringPtr description;
   std::initializer_list<kj::StringPtr> parts;
 };
@@ -268,60 +268,60 @@ struct FailureRow {
 constexpr size_t kPullRows = 4;
 kj::ArrayPtr<const FailureRow> failureRows() {
   static const FailureRow kRows[] = {
-      {Failure::kReference,
+      {FailureKind::kReference,
        "that is not a valid image reference",
        {"not a valid image reference", "invalid reference format", "InvalidImageName"}},
-      {Failure::kCredentials,
+      {FailureKind::kCredentials,
        "it requires other credentials",
        {"authorization failed", "no basic auth", "401 Unauthorized", "403 Forbidden",
         "pull access denied"}},
-      {Failure::kNoSuchImage,
+      {FailureKind::kNoSuchImage,
        "the registry has no such image; check the name and the tag",
        {"no such image", "NotFound", ": not found"}},
-      {Failure::kCertificate,
+      {FailureKind::kCertificate,
        "its certificate is not trusted",
        {"server gave HTTP response to HTTPS client", "first record does not look like"}},
-      {Failure::kCertificate,
+      {FailureKind::kCertificate,
        "its certificate is not trusted",
        {"x509: ", "certificate", "TLS handshake", "tls: "}},
-      {Failure::kUnknownName,
+      {FailureKind::kUnknownName,
        "its name is not known to the name servers",
        {"no such host", "Domain name not found", "DNS server returned answer with no "}},
-      {Failure::kNoNameServer,
+      {FailureKind::kNoNameServer,
        "its name cannot be resolved: no name server answers",
        {"lookup ", "cannot resolve", "name server", "DNS server"}},
-      {Failure::kRefused, "nothing listens there", {"connection refused"}},
-      {Failure::kUnreachable,
+      {FailureKind::kRefused, "nothing listens there", {"connection refused"}},
+      {FailureKind::kUnreachable,
        "there is no route to it",
        {"network is unreachable", "no route to host", "host is unreachable"}},
-      {Failure::kSilent,
+      {FailureKind::kSilent,
        "it does not answer",
        {"timeout", "timed out", "no answer", "deadline exceeded"}},
-      {Failure::kMirrors,
+      {FailureKind::kMirrors,
        "no mirror has it, and the registry itself cannot be reached; check the name and the tag",
        {}},
   };
   return kRows;
 }
 
-Failure firstMatch(kj::ArrayPtr<const FailureRow> rows, kj::StringPtr text) {
+FailureKind firstMatch(kj::ArrayPtr<const FailureRow> rows, kj::StringPtr text) {
   for (auto& row : rows) {
     if (hasAny(text, row.parts)) return row.failure;
   }
-  return Failure::kOther;
+  return FailureKind::kOther;
 }
 
 }  // namespace
 
-Failure failureOf(kj::StringPtr text) {
+FailureKind failureOf(kj::StringPtr text) {
   return firstMatch(failureRows().slice(kPullRows, failureRows().size()), text);
 }
 
-Failure pullFailureOf(kj::StringPtr text) {
+FailureKind pullFailureOf(kj::StringPtr text) {
   return firstMatch(failureRows(), text);
 }
 
-kj::StringPtr describe(Failure failure) {
+kj::StringPtr describe(FailureKind failure) {
   for (auto& row : failureRows()) {
     if (row.failure == failure) return row.description;
   }

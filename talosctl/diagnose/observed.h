@@ -58,7 +58,7 @@ bool allControlPlanesAsked(ObservedCluster cluster);
 bool hasManifests(ObservedCluster cluster);
 
 // Why a connection, or the pull of an image, has failed, by the text of the error.
-enum class Failure {
+enum class FailureKind {
   kOther,
   kUnknownName,   // the name servers answered that there is no such name
   kNoNameServer,  // they did not answer
@@ -72,9 +72,9 @@ enum class Failure {
   kCredentials,
   kMirrors,  // none of its mirrors has it, and the registry itself cannot be reached
 };
-Failure failureOf(kj::StringPtr text);
-Failure pullFailureOf(kj::StringPtr text);
-kj::StringPtr describe(Failure failure);  // "nothing listens there"
+FailureKind failureOf(kj::StringPtr text);
+FailureKind pullFailureOf(kj::StringPtr text);
+kj::StringPtr describe(FailureKind failure);  // "nothing listens there"
 
 // host:port of https://host:port/, without brackets; the port is 443 when none is said.
 struct HostPort {

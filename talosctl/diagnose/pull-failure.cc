@@ -72,7 +72,7 @@ void blameMirror(ObservedNode node, PullFailure& pull) {
   bool itself =
       pull.host == registry || (registry == "docker.io" && pull.host.endsWith(".docker.io"));
   if (!itself || !(lists(mirrored, "*") || lists(mirrored, registry))) return;
-  pull.failure = Failure::kMirrors;
+  pull.failure = FailureKind::kMirrors;
   auto manifests = kj::str("/", baseName(pull.image), "/manifests");
   auto lines = linesOfLog(node, "cri");
   for (size_t i = lines.size(); i-- > 0;) {
@@ -93,12 +93,12 @@ void blameMirror(ObservedNode node, PullFailure& pull) {
 
 bool PullFailure::isOfRegistry() const {
   switch (failure) {
-    case Failure::kRefused:
-    case Failure::kSilent:
-    case Failure::kUnreachable:
-    case Failure::kUnknownName:
-    case Failure::kNoNameServer:
-    case Failure::kCertificate:
+    case FailureKind::kRefused:
+    case FailureKind::kSilent:
+    case FailureKind::kUnreachable:
+    case FailureKind::kUnknownName:
+    case FailureKind::kNoNameServer:
+    case FailureKind::kCertificate:
       return true;
     default:
       return false;
@@ -106,17 +106,17 @@ bool PullFailure::isOfRegistry() const {
 }
 
 kj::StringPtr PullFailure::remedy(kj::StringPtr key) const {
-  bool wrongName = failure == Failure::kNoSuchImage || failure == Failure::kReference ||
-                   failure == Failure::kMirrors;
+  bool wrongName = failure == FailureKind::kNoSuchImage || failure == FailureKind::kReference ||
+                   failure == FailureKind::kMirrors;
   if (wrongName && key.size() > 0) {
     return "talosctl -n {node} patch machineconfig --mode=no-reboot -p '[{\"op\": \"add\", "
            "\"path\": "
            "\"{key}\", \"value\": \"<an image that exists>\"}]'";
   }
-  if (failure == Failure::kCredentials) {
+  if (failure == FailureKind::kCredentials) {
     return "talosctl -n {node} edit machineconfig    # machine.registries.config.<host>.auth";
   }
-  if (failure == Failure::kCertificate) {
+  if (failure == FailureKind::kCertificate) {
     return "talosctl -n {node} edit machineconfig    # machine.registries.config.<host>.tls.ca";
   }
   return "talosctl -n {node} image pull {image}";

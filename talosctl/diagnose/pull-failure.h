@@ -10,7 +10,7 @@
 namespace talos::talosctl {
 
 struct PullFailure {
-  Failure failure = Failure::kOther;
+  FailureKind failure = FailureKind::kOther;
   kj::String image;
   kj::String host;       // the registry, or the mirror that was asked
   kj::String container;  // of a pod; empty: of a service
