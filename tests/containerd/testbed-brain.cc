@@ -105,10 +105,16 @@ class Brain {
   Supervisor supervisor{{process1, timer, clock, []() { return 0.0; }, KJ_BIND_METHOD(logs, writer),
                          KJ_BIND_METHOD(*this, announce)}};
   Table table;
-  DaemonLoader loader{table.all(),
-                      {supervisor,
-                       {*io.lowLevelProvider, store, nullptr, nullptr, containerd, nullptr},
-                       [](const Daemon&) -> kj::Promise<kj::AutoCloseFd> { KJ_UNREACHABLE; }}};
+  DaemonLoader loader{
+      table.all(),
+      {.supervisor = supervisor,
+       .daemon = {.lowLevel = *io.lowLevelProvider,
+                  .store = store,
+                  .networkd = nullptr,
+                  .etcdSupervisor = nullptr,
+                  .containerd = containerd,
+                  .etcd = nullptr},
+       .open = [](const Daemon&) -> kj::Promise<kj::AutoCloseFd> { KJ_UNREACHABLE; }}};
 
   void announce(rpc::ServiceStateEvent::Reader event) {
     auto line = kj::str(event.getService(), " ", nameOf(event.getState()), " ", event.getMessage(),
