@@ -67,24 +67,25 @@ void KubernetesAssembly::follow() {
 
 void KubernetesAssembly::addControllers() {
   auto& deps = configs.controllerDeps;
-  auto readConfig = KJ_BIND_METHOD(core.configReader, tryConfig);
+  // A new one for each: a kj::Function made of a variable would refer to the variable.
+  auto readConfig = [this]() { return KJ_BIND_METHOD(core.configReader, tryConfig); };
   auto add = [this](auto controller) { core.controllers.add(kj::mv(controller)); };
   add(etcdConfigController(deps));
   add(etcdSecretsController(deps));
   add(kubeletController(deps));
   add(kj::heap<ControlPlaneConfigController>(ControlPlaneConfigController::Dependencies{
-      .readConfig = readConfig, .kept = keptVersions, .warn = [&deps](kj::StringPtr problem) {
+      .readConfig = readConfig(), .kept = keptVersions, .warn = [&deps](kj::StringPtr problem) {
         deps.warn(problem);
       }}));
   add(kj::heap<KubernetesController>(KubernetesController::Dependencies{
       .uv = core.uv,
       .timer = core.timer,
       .clock = core.clock,
-      .readConfig = readConfig,
+      .readConfig = readConfig(),
       .isMounted = [this]() { return disks.state.isMounted(); }}));
   add(kj::heap<RenderSecretsController>(
       RenderSecretsController::Dependencies{.blocking = core.blocking(), .kept = keptVersions}));
-  add(kj::heap<StaticPodController>(readConfig));
+  add(kj::heap<StaticPodController>(readConfig()));
   add(kj::heap<StaticPodFilesController>(StaticPodFilesController::Dependencies{
       .blocking = core.blocking(),
       .report = [this](kj::StringPtr controller, kj::StringPtr message) {
