@@ -180,7 +180,7 @@ TEST(Reset, AContainerEmptiesItsFolders) {
   // Off, without its data and with its config.
   auto reset = cluster.talosctl({"reset", "--system-labels-to-wipe", "EPHEMERAL"}, 60);
   EXPECT_EQ(reset.status, 0) << reset.err;
-  EXPECT_TRUE(contains(reset.err, "erases EPHEMERAL (/var); then goes off")) << reset.err;
+  EXPECT_TRUE(contains(reset.err, "erases EPHEMERAL (/var); then shuts down")) << reset.err;
   ASSERT_TRUE(
       eventually([&] { return contains(cluster.talosctl({"cluster", "show"}).out, " off"); }, 30));
   EXPECT_TRUE(std::filesystem::is_empty(folder / "var"));

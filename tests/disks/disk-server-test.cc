@@ -179,6 +179,18 @@ TEST_F(DiskServers, ARecordingEndsWithTheRun) {
   EXPECT_EQ(server.recording(log).problem, "");
 }
 
+// Catches: a machine that is said to be off because its QEMU has not opened the disks yet.
+TEST_F(DiskServers, AMachineThatWasStartedJustNowIsWaitedFor) {
+  kj::Maybe<Client> disk;
+  std::thread starting([&] {
+    usleep(100'000);
+    disk.emplace(server.socket(), file("a-1.disk"));
+  });
+  server.failWritesFrom("a-1", 2 * kSector);
+  starting.join();
+  EXPECT_EQ(KJ_ASSERT_NONNULL(disk).write(2 * kSector, 'x'), 5u);
+}
+
 // Catches: writes that fail for good, or on the other machine; a file that is no disk served.
 TEST_F(DiskServers, WritesFailBehindAPlace) {
   auto disk = client("a-1.disk"), other = client("b-1.disk");

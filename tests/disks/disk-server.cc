@@ -82,12 +82,6 @@ class DiskServer::Service final : private kj::TaskSet::ErrorHandler {
     tasks.add(accept());
   }
 
-  Run& find(const std::string& machine) {
-    auto found = runs.find(machine);
-    if (found == runs.end()) fail(ErrorKind::kNotFound, kj::str(machine.c_str(), " is off"));
-    return *found->second;
-  }
-
   kj::Promise<Cut> cut(std::string machine, uint64_t atWrite, uint64_t seed, kj::Duration limit) {
     auto run = co_await untilOn(machine, limit);
     co_return co_await within(timer, limit, run->disks.cut(atWrite, seed),
@@ -99,6 +93,11 @@ class DiskServer::Service final : private kj::TaskSet::ErrorHandler {
     auto run = co_await untilOn(machine, kStartsWithin);
     run->disks.record(log.c_str(), limit);
     recorded[log] = kj::mv(run);
+  }
+
+  kj::Promise<void> failWritesFrom(std::string machine, uint64_t place) {
+    auto run = co_await untilOn(machine, kStartsWithin);
+    run->failWritesFrom(place);
   }
 
   Run& recordedTo(const std::string& log) {
@@ -119,6 +118,12 @@ class DiskServer::Service final : private kj::TaskSet::ErrorHandler {
   std::map<std::string, kj::Own<Run>> runs;      // of the machines that are on
   std::map<std::string, kj::Own<Run>> recorded;  // by their logs
   kj::TaskSet tasks;
+
+  Run& find(const std::string& machine) {
+    auto found = runs.find(machine);
+    if (found == runs.end()) fail(ErrorKind::kNotFound, kj::str(machine.c_str(), " is off"));
+    return *found->second;
+  }
 
   // QEMU opens its disks a moment after `talosctl cluster node start` has answered.
   kj::Promise<kj::Own<Run>> untilOn(std::string machine, kj::Duration limit) {
@@ -243,7 +248,7 @@ void DiskServer::stopRecording(const std::string& log) {
 }
 
 void DiskServer::failWritesFrom(const std::string& machine, uint64_t place) {
-  running->sync([&](Service& service) { service.find(machine).failWritesFrom(place); });
+  running->sync([&](Service& service) { return service.failWritesFrom(machine, place); });
 }
 
 void DiskServer::waitUntilOff(const std::string& machine) {
