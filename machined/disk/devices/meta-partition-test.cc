@@ -32,7 +32,8 @@ struct MetaPartitions : public testing::Test {
   NewRecoveryKey recovery = [](kj::String volume, unsigned slot) -> kj::Promise<kj::String> {
     return kj::str("opens ", volume, " ", slot);
   };
-  rpc::Storage::Client storage = serveStorage(pool, meta, recovery, ClientCalls::alone(), sys.root);
+  rpc::Storage::Client storage =
+      serveStorage(pool, meta, recovery.reference(), ClientCalls::alone(), sys.root);
 
   ~MetaPartitions() noexcept override {}
   MetaPartitions() {

@@ -36,9 +36,13 @@ rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
 
 class StorageServer final : public rpc::Storage::Server {
  public:
-  StorageServer(ReadPool& pool, MetaPartition& meta, const NewRecoveryKey& recovery,
+  StorageServer(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
                 kj::Own<ClientCalls> calls, kj::StringPtr sys)
-      : pool(pool), meta(meta), recovery(recovery), calls(kj::mv(calls)), sys(kj::str(sys)) {}
+      : pool(pool),
+        meta(meta),
+        recovery(kj::mv(recovery)),
+        calls(kj::mv(calls)),
+        sys(kj::str(sys)) {}
 
   kj::Promise<void> disks(DisksContext context) override {
     auto slot = calls->enter(CallKind::kRead);
@@ -94,7 +98,7 @@ class StorageServer final : public rpc::Storage::Server {
  private:
   ReadPool& pool;
   MetaPartition& meta;
-  const NewRecoveryKey& recovery;
+  NewRecoveryKey recovery;
   kj::Own<ClientCalls> calls;
   kj::String sys;
 };
@@ -159,10 +163,9 @@ rpc::Storage::Client serveNoStorage() {
   return kj::heap<NoStorage>();
 }
 
-rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta,
-                                  const NewRecoveryKey& recovery, kj::Own<ClientCalls> calls,
-                                  kj::StringPtr sys) {
-  return kj::heap<StorageServer>(pool, meta, recovery, kj::mv(calls), sys);
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
+                                  kj::Own<ClientCalls> calls, kj::StringPtr sys) {
+  return kj::heap<StorageServer>(pool, meta, kj::mv(recovery), kj::mv(calls), sys);
 }
 
 }  // namespace talos::machined

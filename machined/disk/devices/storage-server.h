@@ -28,9 +28,8 @@ kj::String serialOfPage(kj::ArrayPtr<const char> page);
 using NewRecoveryKey = kj::ConstFunction<kj::Promise<kj::String>(kj::String volume, unsigned slot)>;
 
 // To one client. `meta` and `recovery` are the node's, and outlive it.
-rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta,
-                                  const NewRecoveryKey& recovery, kj::Own<ClientCalls> calls,
-                                  kj::StringPtr sys = "/sys");
+rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
+                                  kj::Own<ClientCalls> calls, kj::StringPtr sys = "/sys");
 // Of a container, which has no disks: those that sysfs shows are its host's.
 rpc::Storage::Client serveNoStorage();
 

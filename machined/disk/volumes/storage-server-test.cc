@@ -252,10 +252,10 @@ TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
     return kj::str();
   };
   auto node = kj::refcounted<NodeCalls>();
-  auto greedy =
-      serveStorage(pool, meta, recovery, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
-  auto other =
-      serveStorage(pool, meta, recovery, kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto greedy = serveStorage(pool, meta, recovery.reference(),
+                             kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
+  auto other = serveStorage(pool, meta, recovery.reference(),
+                            kj::refcounted<ClientCalls>(kj::addRef(*node)), sys.root);
   kj::Vector<kj::Promise<void>> readers;
   for (unsigned i = 0; i < limitOf(CallKind::kRead).perClient; ++i) {
     readers.add(greedy.disksRequest().send().ignoreResult());
