@@ -251,7 +251,7 @@ TEST_F(Strangers, WhoIsKnownToKubernetesIsJoined) {
   request(n2, {});
   EXPECT_EQ(outcome(), "n2 bootstrap: done");
   bed.pass(2 * kj::MINUTES);
-  EXPECT_FALSE(both()) << "somebody else has told the other one";
+  EXPECT_FALSE(both()) << "another node has reported to the other one";
   n1.kubernetesNodes = {"10.0.0.1", "10.0.0.2"};
   n1.wake();
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return both(); }));

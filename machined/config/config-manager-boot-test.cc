@@ -297,7 +297,7 @@ TEST_F(ConfigManagerTest, ASourceIsAskedAboutEachMinute) {
   }
   unsigned printed = 0;
   for (auto& line : brain().said) printed += line.startsWith("maintenance: ");
-  EXPECT_EQ(printed, 1u) << "the same reason is told once";
+  EXPECT_EQ(printed, 1u) << "the same reason is printed once";
   EXPECT_EQ(brain().changes, 1u);
 }
 

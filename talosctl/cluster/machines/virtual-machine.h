@@ -5,7 +5,7 @@
 //
 // It is paused by stopping QEMU, as a container is by freezing it: for the machine, its host has
 // stalled. To shut it down in order, ctrl-alt-del is sent to it (through QMP, on an inherited
-// socket), after QEMU was told to power off at the reboot that follows. The ACPI power button does
+// socket), after QEMU was set to power off at the reboot that follows. The ACPI power button does
 // the same once process 1 listens to it, but a machine that is still booting ignores it; there the
 // kernel itself handles ctrl-alt-del.
 #pragma once
