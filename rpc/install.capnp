@@ -65,6 +65,11 @@ struct InstallRequest {
       parts @28 :List(ImagePart);
       arguments @29 :Text;
     }
+    version :group {
+      # The version that an image says it has; nothing is written.
+      image @30 :ImageMount;
+      parts @31 :List(ImagePart);    # if there are any, the image is in the archive, as of upgradeFrom
+    }
   }
 }
 struct InstallAnswer {
@@ -94,4 +99,5 @@ struct Slots {
   tries @2 :UInt32;                  # left
   systems @3 :List(System);          # those that are whole
   struct System { slot @0 :Text; version @1 :Text; }
+  image @4 :Text;                    # of the request `version`, which says nothing else
 }

@@ -24,6 +24,8 @@ interface Upgrades {
   # A control-plane node checks before and after the fetch that etcd can do without it: Unavailable when its cluster would
   # lose its quorum, is unhealthy, or another node is restarting. Without preserve the node leaves its cluster before the
   # reboot. `force`: the check is left out, and leaving may fail.
+  # FailedPrecondition when machine.install.imageKey is set and the image is older than the newest system that was ever
+  # confirmed on this node; `force` installs it.
   rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text) $allow("os:admin") $audit;
   # The system of the other slot, tried in the same way. NotFound when there is none. EPHEMERAL is kept: a control-plane
   # node checks etcd as an upgrade with preserve does.

@@ -18,7 +18,8 @@ namespace {
 
 constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
 constexpr size_t kMostRecord = 64u << 10;
-constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure);
+constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure),
+               kVersionFloor = static_cast<uint32_t>(MetaTag::kVersionFloor);
 constexpr auto kNetworkTimeout = 1 * kj::SECONDS;
 
 // etcd objects to a reboot while another member reboots, or while it is unhealthy: both may pass.
@@ -163,6 +164,22 @@ kj::Promise<void> UpgradeAssembly::writeTrialFailure(kj::StringPtr reason) {
 
 kj::Promise<void> UpgradeAssembly::clearTrialFailure() {
   return disks.meta.remove(disks.reads.of(0), kTrialFailure);
+}
+
+kj::Promise<kj::Maybe<kj::String>> UpgradeAssembly::readVersionFloor() {
+  return disks.meta.read(disks.reads.of(0), kVersionFloor)
+      .then(
+          [](kj::Vector<MetaValue> values) -> kj::Maybe<kj::String> {
+            return kj::heapString(values[0].value.asChars());
+          },
+          [](kj::Exception&& e) -> kj::Maybe<kj::String> {
+            if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+            return nullptr;
+          });
+}
+
+kj::Promise<void> UpgradeAssembly::writeVersionFloor(kj::StringPtr version) {
+  return disks.meta.write(disks.reads.of(0), kVersionFloor, kj::heapArray(version.asBytes()));
 }
 
 kj::Maybe<kj::String> UpgradeAssembly::configuredImage() {

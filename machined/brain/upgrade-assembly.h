@@ -55,6 +55,8 @@ class UpgradeAssembly final : private UpgradableNode,
   kj::Promise<void> writeTrialFailure(kj::StringPtr reason) override;
   kj::Promise<kj::Maybe<kj::String>> readTrialFailure() override;
   kj::Promise<void> clearTrialFailure() override;
+  kj::Promise<kj::Maybe<kj::String>> readVersionFloor() override;
+  kj::Promise<void> writeVersionFloor(kj::StringPtr version) override;
 
   kj::Promise<void> requireSpare(bool preserve) override;
   kj::Promise<void> leave(bool preserve, bool force) override;

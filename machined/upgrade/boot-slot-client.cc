@@ -13,11 +13,9 @@ Slot slotFrom(kj::StringPtr name) {
   fail(ErrorKind::kInternal, kj::str("the installer names the slot \"", name, "\""));
 }
 
-void fillUpgrade(rpc::InstallRequest::Upgrade::Builder out, const ImageView& view,
-                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
-  out.setDevice(boot);
-  out.setSlot(slot);
-  out.setArguments(arguments);
+// `out` is a request, or a part of one, about an image.
+template <typename Request>
+void fillImage(Request out, const ImageView& view) {
   auto image = out.initImage();
   image.setType(view.type);
   image.setSource(view.source);
@@ -25,17 +23,28 @@ void fillUpgrade(rpc::InstallRequest::Upgrade::Builder out, const ImageView& vie
   for (auto i : kj::indices(view.options)) options.set(i, view.options[i]);
 }
 
-void fillUpgrade(rpc::InstallRequest::UpgradeFrom::Builder out, const ImageArchive& archive,
-                 kj::StringPtr boot, kj::StringPtr slot, kj::StringPtr arguments) {
-  out.setDevice(boot);
-  out.setSlot(slot);
-  out.setArguments(arguments);
+template <typename Request>
+void fillImage(Request out, const ImageArchive& archive) {
   auto parts = out.initParts(archive.parts.size());
   for (auto i : kj::indices(archive.parts)) {
     parts[i].setName(archive.parts[i].name);
     parts[i].setOffset(archive.parts[i].offset);
     parts[i].setSize(archive.parts[i].size);
   }
+}
+
+template <typename Request, typename Content>
+void fillUpgrade(Request out, const Content& content, kj::StringPtr boot, kj::StringPtr slot,
+                 kj::StringPtr arguments) {
+  out.setDevice(boot);
+  out.setSlot(slot);
+  out.setArguments(arguments);
+  fillImage(out, content);
+}
+
+int archiveOf(const NewSystem& system) {
+  KJ_IF_MAYBE (archive, system.tryGet<ImageArchive>()) return archive->descriptor();
+  return -1;
 }
 
 }  // namespace
@@ -102,8 +111,6 @@ kj::Promise<void> BootSlots::choose(Slot confirmed, kj::Maybe<Slot> attempt,
 
 kj::Promise<kj::String> BootSlots::write(Slot slot, const NewSystem& system, kj::String arguments) {
   auto boot = co_await partition("BOOT");
-  int archive = -1;
-  KJ_IF_MAYBE (a, system.tryGet<ImageArchive>()) archive = a->descriptor();
   kj::String version;
   co_await installer.slots(
       [&](rpc::InstallRequest::Builder request) {
@@ -121,7 +128,24 @@ kj::Promise<kj::String> BootSlots::write(Slot slot, const NewSystem& system, kj:
           if (each.getSlot() == nameOf(slot)) version = kj::str(each.getVersion());
         }
       },
-      archive);
+      archiveOf(system));
+  co_return kj::mv(version);
+}
+
+kj::Promise<kj::String> BootSlots::versionOf(const NewSystem& system) {
+  kj::String version;
+  co_await installer.slots(
+      [&](rpc::InstallRequest::Builder request) {
+        KJ_SWITCH_ONEOF(system) {
+          KJ_CASE_ONEOF(view, ImageView) {
+            fillImage(request.initVersion(), view);
+          }
+          KJ_CASE_ONEOF(parts, ImageArchive) {
+            fillImage(request.initVersion(), parts);
+          }
+        }
+      },
+      [&](rpc::Slots::Reader found) { version = kj::str(found.getImage()); }, archiveOf(system));
   co_return kj::mv(version);
 }
 

@@ -35,6 +35,8 @@ class BootSlots {
                            unsigned healthTimeoutS);
   // The version of the system that is whole in the slot then. The caller keeps `system`.
   kj::Promise<kj::String> write(install::Slot slot, const NewSystem& system, kj::String arguments);
+  // The version that it says it has; nothing is written. The caller keeps `system`.
+  kj::Promise<kj::String> versionOf(const NewSystem& system);
 
  private:
   Installer& installer;

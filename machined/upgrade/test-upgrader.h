@@ -26,8 +26,10 @@ struct ModelDisk final : Installer {
   kj::Maybe<UpgradeRecord> record;
   bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
   std::vector<std::string> cleared;
+  std::string imageVersion = "v3";
   std::string written;  // from an archive
   kj::Maybe<kj::String> trialFailure;
+  kj::Maybe<kj::String> floor;
   bool metaFails = false, failureStays = false;
   bool full = false;  // STATE
   bool slow = false;  // STATE: until the test lets it write
@@ -52,13 +54,21 @@ struct ModelDisk final : Installer {
     capnp::MallocMessageBuilder message, answer;
     auto request = message.initRoot<rpc::InstallRequest>();
     fill(request);
+    if (request.isVersion()) {
+      auto parts = request.asReader().getVersion().getParts();
+      EXPECT_TRUE(parts.size() == 0 || parts[0].getName() == "vmlinuz");
+      auto out = answer.initRoot<rpc::Slots>();
+      out.setImage(imageVersion.c_str());
+      hear(out);
+      return kj::READY_NOW;
+    }
     if (hangs && request.isUpgrade()) return kj::NEVER_DONE;
     if (request.isUpgradeFrom()) {
       auto params = request.asReader().getUpgradeFrom();
       written = kj::str(params.getSlot(), " ", params.getParts()[0].getName(), " ",
                         params.getParts()[0].getOffset(), " ", params.getArguments())
                     .cStr();
-      versions[1] = "v3";
+      versions[1] = imageVersion;
     }
     if (request.isChoose()) choose(request.asReader().getChoose());
     auto out = answer.initRoot<rpc::Slots>();
@@ -222,6 +232,15 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     disk.trialFailure = nullptr;
     return kj::READY_NOW;
   }
+  kj::Promise<kj::Maybe<kj::String>> readVersionFloor() override {
+    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
+    return disk.floor.map([](kj::String& version) { return kj::str(version); });
+  }
+  kj::Promise<void> writeVersionFloor(kj::StringPtr version) override {
+    if (disk.metaFails) return error(ErrorKind::kInternal, "no META");
+    disk.floor = kj::str(version);
+    return kj::READY_NOW;
+  }
 
   kj::Promise<void> requireSpare(bool preserve) override {
     return askEtcd(preserve ? "may restart" : "may leave");
@@ -298,7 +317,7 @@ struct UpgraderTest : testing::Test {
     old.upgrader.rollback(healthTimeoutS).wait(scope);
     scope.poll();
     EXPECT_EQ(old.reboots, 1u);
-    EXPECT_EQ(old.status(), "rebooting A v1: ");
+    EXPECT_EQ(old.status(), "rebooting A " + disk.versions[0] + ": ");
   }
   std::string problem(kj::Promise<void> promise) {
     std::string text;

@@ -14,7 +14,8 @@ struct Health {
   bool hopeless = false;        // and will not get better
 };
 
-// The record of an upgrade on STATE, and in META the reason why a system on trial gave up.
+// The record of an upgrade on STATE, and in META the reason why a system on trial gave up and the
+// version floor (version-floor.h).
 class UpgradeRecords {
  public:
   virtual ~UpgradeRecords() noexcept(false) = default;
@@ -27,6 +28,10 @@ class UpgradeRecords {
   virtual kj::Promise<void> writeTrialFailure(kj::StringPtr reason) = 0;
   virtual kj::Promise<kj::Maybe<kj::String>> readTrialFailure() = 0;
   virtual kj::Promise<void> clearTrialFailure() = 0;
+
+  // None: META has none yet. Rejects when META is missing or cannot be read.
+  virtual kj::Promise<kj::Maybe<kj::String>> readVersionFloor() = 0;
+  virtual kj::Promise<void> writeVersionFloor(kj::StringPtr version) = 0;
 };
 
 // The node with its config, its sequences and its disks.

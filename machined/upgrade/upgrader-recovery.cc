@@ -8,6 +8,7 @@
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/process1/init/init-protocol.h"
 #include "machined/upgrade/upgrader.h"
+#include "machined/upgrade/version-floor.h"
 
 namespace talos::machined {
 namespace {
@@ -51,7 +52,8 @@ kj::Promise<void> Upgrader::resume(kj::Maybe<BeginsAnew> beginsAnew) {
 kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
   auto running = KJ_ASSERT_NONNULL(deps.running);
   auto trialFailure = co_await readTrialFailure();
-  auto found = (co_await slots.look()).state;
+  auto onDisk = co_await slots.look();
+  auto& found = onDisk.state;
   auto finding = findingOf(record, running, found);
   if (finding == UpgradeFinding::kOnTrial) {
     if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
@@ -69,6 +71,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
     co_return co_await keep();
   }
   co_await settle();
+  if (found.confirmed == running) co_await reportFailure(raiseFloorTo(runningVersion(onDisk)));
   switch (finding) {
     case UpgradeFinding::kFellBack:
       co_await fellBack(running, kj::mv(trialFailure));
@@ -116,6 +119,31 @@ kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
   co_await failed(kj::str(
       "it was interrupted (a power cut, or a restart of machined) before the new system was "
       "ready to be tried"));
+}
+
+// As the image of it was called: its builder may have a numbering of their own.
+kj::String Upgrader::runningVersion(const install::SlotsOnDisk& found) const {
+  for (auto& system : found.systems) {
+    if (system.slot == KJ_ASSERT_NONNULL(deps.running)) return kj::str(system.version);
+  }
+  return kj::str(deps.version);
+}
+
+// The system that runs is confirmed. The floor is on the disk when it resolves.
+kj::Promise<kj::String> Upgrader::raiseFloor() {
+  co_return co_await raiseFloorTo(runningVersion(co_await slots.look()));
+}
+
+kj::Promise<kj::String> Upgrader::raiseFloorTo(kj::String running) {
+  auto kept = (co_await deps.records.readVersionFloor()).orDefault(kj::String());
+  auto floor = kj::str(raisedFloor(kept, running));
+  if (floor != kept) co_await deps.records.writeVersionFloor(floor);
+  co_return kj::mv(floor);
+}
+
+// A META that fails is no reason to doubt the system; an upgrade needs the floor, and tries again.
+kj::Promise<void> Upgrader::reportFailure(kj::Promise<kj::String> raising) {
+  return raising.ignoreResult().catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
 // A META that cannot be read has none.
@@ -237,6 +265,7 @@ kj::Promise<bool> Upgrader::confirm() {
   });
   if (!good) co_return false;
   co_await settle();
+  co_await reportFailure(raiseFloor());
   onTrial = false;
   r.stage = Stage::DONE;
   r.reason = kj::String();

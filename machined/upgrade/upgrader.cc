@@ -7,6 +7,7 @@
 #include "common/base/within.h"
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/resources/controller-outputs.h"
+#include "machined/upgrade/version-floor.h"
 #include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
@@ -190,6 +191,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   auto next = registry ? pulled(kj::str(request.image), kj::str(key))
                        : archived(request, kj::mv(url), kj::str(key));
   auto got = co_await next;
+  if (key.size() > 0 && !request.force) co_await requireNotBelowFloor(got);
   bool goesOn = false;
   KJ_DEFER(if (request.preserve && !goesOn) tasks.add(deps.clusters.stay()));
   if (request.preserve) co_await takeRestartTurn(request.force);
@@ -247,6 +249,23 @@ kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeRequest& request, kj::Ma
       prefix.size() > 0 ? kj::str(prefix, "sha256=", a.sha256) : kj::str("sha256:", a.sha256);
   next.content = kj::mv(a);
   co_return kj::mv(next);
+}
+
+kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next) {
+  constexpr auto kHint = "; nothing was written; use --force to install it all the same"_kj;
+  auto version = co_await slots.versionOf(next.content);
+  kj::String floor;
+  co_await raiseFloor().then(
+      [&](kj::String raised) { floor = kj::mv(raised); },
+      [&](kj::Exception&& e) {
+        fail(kindOf(e), kj::str(next.digest,
+                                ": cannot find out the oldest version that a signed image may "
+                                "have: ",
+                                messageOf(e), kHint));
+      });
+  KJ_IF_MAYBE (refusal, belowFloor(version, floor)) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(next.digest, ": ", *refusal, kHint));
+  }
 }
 
 // Watchers get one message for each twentieth.

@@ -3,10 +3,11 @@
 //
 // The order, and what a crash or a power cut leaves at any line:
 //   1. The image is pulled, or its archive is fetched or received and compared with its digest, and
-//      its signature is verified if the config names a key. A control-plane node that keeps its
-//      EPHEMERAL then waits for its turn to be away from etcd; it gives that back if it does not
-//      reboot after all. Nothing has changed, and whatever is wrong is no failure of the image. A
-//      caller who goes away ends it.
+//      its signature is verified if the config names a key: then its version must not be below the
+//      floor, too (version-floor.h). A control-plane node that keeps its EPHEMERAL then waits for
+//      its turn to be away from etcd; it gives that back if it does not reboot after all. Nothing
+//      has changed, and whatever is wrong is no failure of the image. A caller who goes away ends
+//      it.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
 //      disk gives back (machined/disk/installer/boot-slot-writer.h). Cut off, the node is as it
 //      was, and the next start, or the next brain, says that this one has failed.
@@ -48,7 +49,7 @@ struct UpgradeRequest {
   unsigned healthTimeoutS = 0;  // 0: the default
   kj::String query = nullptr;   // of the URL
   kj::Maybe<ClientFile> file = nullptr;
-  bool force = false;  // whatever that means to etcd
+  bool force = false;  // whatever that means to etcd, and below the version floor
 };
 
 class Upgrader final : private kj::TaskSet::ErrorHandler {
@@ -140,6 +141,11 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
+  kj::Promise<void> requireNotBelowFloor(const Wanted& next);
+  kj::Promise<kj::String> raiseFloor();
+  kj::Promise<kj::String> raiseFloorTo(kj::String running);
+  kj::Promise<void> reportFailure(kj::Promise<kj::String> raising);
+  kj::String runningVersion(const install::SlotsOnDisk& found) const;
   kj::Promise<void> takeRestartTurn(bool force);
   kj::Promise<void> rollBack(unsigned healthTimeoutS, bool force);
   kj::Promise<void> ready(bool containerd);

@@ -285,7 +285,8 @@ void addUpgradeCommands(Command& root) {
                 .help = "keep the data on EPHEMERAL (/var); otherwise the new system erases it"});
   upgrade.flag({.name = "force",
                 .letter = "f",
-                .help = "upgrade even if etcd would lose its quorum or is not healthy; without "
+                .help = "upgrade even if etcd would lose its quorum or is not healthy, and to a "
+                        "signed image that is older than what the node has run; without "
                         "--preserve, upgrading the only voter ends the etcd cluster"});
   upgrade.flag({.name = "stage",
                 .letter = "s",

@@ -12,7 +12,8 @@ using harness::contains;
 using harness::eventually;
 
 constexpr unsigned kUpgrades = 10;
-constexpr const char *kGood = "v9.9.1", *kBootId = "/proc/sys/kernel/random/boot_id";
+constexpr const char *kGood = "v9.9.1", *kOlder = "v9.9.0",
+                     *kBootId = "/proc/sys/kernel/random/boot_id";
 
 class UpgradesTest : public Upgrade {
  protected:
@@ -108,7 +109,7 @@ TEST_F(UpgradesTest, AnotherReleaseAtTheInstallation) {
 
 // Catches: an image that nobody has signed, or somebody else has, and that is taken; a signature
 // that is not found where cosign puts it, or of which the node, with its own containerd and parser,
-// cannot tell that it fits.
+// cannot tell that it fits; a signed image that is older than what the node has run, and is taken.
 TEST_F(UpgradesTest, ASignedImage) {
   Images images(folder);
   images.make(kGood, {});
@@ -142,6 +143,20 @@ TEST_F(UpgradesTest, ASignedImage) {
   EXPECT_EQ(result.status, 0) << result.err << cluster.console(node.name);
   EXPECT_EQ(node.slot(), "B");
   EXPECT_TRUE(contains(node.status(), Images::digestOf(kGood))) << node.status();
+
+  // META has what the system has confirmed, and the installer reads the version of an image.
+  images.make(kOlder, {});
+  auto older = images.inRegistry(kOlder);
+  images.sign(kOlder, folder + "/own");
+  auto refused = node.upgradeTo(older, {"--preserve"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_TRUE(contains(refused.err, ": v9.9.0 is older than v9.9.1, which this node has run"))
+      << refused.err;
+  EXPECT_TRUE(contains(node.status(), Images::digestOf(kGood))) << node.status();
+  EXPECT_EQ(node.upgradeTo(older, {"--preserve", "--force"}).status, 0);
+  EXPECT_EQ(node.slot(), "A");
+  EXPECT_NE(node.upgradeTo(older, {"--preserve"}).status, 0)
+      << "the older system lowered the floor";
 }
 
 // Catches: an upgrade that UEFI's boot loader does not try or confirm, a new system that cannot

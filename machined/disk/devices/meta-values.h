@@ -40,6 +40,7 @@ enum class MetaTag : uint32_t {
   kFormatState = 0x464d5453,  // a file system is being made (format-marks.h)
   kFormatEphemeral = 0x464d5445,
   kTrialFailure = 0x4c415354,  // of a system on trial (machined/upgrade/upgrader.h)
+  kVersionFloor = 0x464c4f52,  // of signed images (machined/upgrade/version-floor.h)
 };
 
 struct MetaWrite {

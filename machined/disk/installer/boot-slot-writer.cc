@@ -152,6 +152,10 @@ kj::Own<Image> openImage(const ImageSource& source) {
   KJ_UNREACHABLE;
 }
 
+kj::String versionIn(Image& image) {
+  return imageVersion(image.small("version", kMostVersionFile));
+}
+
 // --- the slots
 
 SlotState environmentOf(int mount) {
@@ -280,7 +284,7 @@ kj::String upgrade(kj::StringPtr device, Slot slot, const ImageSource& source,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say) {
   auto entry = bootEntry(slot, arguments);
   auto image = openImage(source);
-  auto version = imageVersion(image->small("version", kMostVersionFile));
+  auto version = versionIn(*image);
   Written written;
   {
     auto mount = mountBoot(device);
@@ -310,6 +314,10 @@ kj::String upgrade(kj::StringPtr device, Slot slot, const ImageSource& source,
   putFile(mount, kj::str(nameOf(slot), "/boot.cfg"), entry, 0600);
   syncAll(mount);
   return version;
+}
+
+kj::String versionOf(const ImageSource& image) {
+  return versionIn(*openImage(image));
 }
 
 SlotsOnDisk readSlotsOf(kj::StringPtr device) {

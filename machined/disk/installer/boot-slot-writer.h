@@ -43,6 +43,9 @@ using ImageSource = kj::OneOf<ImageMount, ImageInArchive>;
 kj::String upgrade(kj::StringPtr device, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say);
 
+// The version that it says it has; FailedPrecondition as upgrade().
+kj::String versionOf(const ImageSource& image);
+
 struct SlotsOnDisk {
   SlotState state;
   kj::Vector<WholeSystem> systems;

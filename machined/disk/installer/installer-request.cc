@@ -77,22 +77,34 @@ Slot slotOf(kj::StringPtr name) {
   fail(ErrorKind::kInvalidArgument, kj::str("not a valid slot: \"", name, "\""));
 }
 
-kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader params, Say& say) {
-  auto in = params.getImage();
+ImageSource sourceOf(rpc::ImageMount::Reader in) {
   ImageMount image{kj::str(in.getType()), kj::str(in.getSource()), {}};
   for (auto option : in.getOptions()) image.options.add(kj::str(option));
-  return upgrade(params.getDevice(), slotOf(params.getSlot()), ImageSource(kj::mv(image)),
+  return kj::mv(image);
+}
+
+ImageSource sourceOf(capnp::List<rpc::ImagePart>::Reader parts) {
+  ImageInArchive image{machined::kInstallerArchiveFd, {}};
+  for (auto part : parts) {
+    image.parts.add(
+        ImageInArchive::Part{kj::str(part.getName()), part.getOffset(), part.getSize()});
+  }
+  return kj::mv(image);
+}
+
+kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader params, Say& say) {
+  return upgrade(params.getDevice(), slotOf(params.getSlot()), sourceOf(params.getImage()),
                  params.getArguments(), say);
 }
 
 kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader params, Say& say) {
-  ImageInArchive image{machined::kInstallerArchiveFd, {}};
-  for (auto part : params.getParts()) {
-    image.parts.add(
-        ImageInArchive::Part{kj::str(part.getName()), part.getOffset(), part.getSize()});
-  }
-  return upgrade(params.getDevice(), slotOf(params.getSlot()), ImageSource(kj::mv(image)),
+  return upgrade(params.getDevice(), slotOf(params.getSlot()), sourceOf(params.getParts()),
                  params.getArguments(), say);
+}
+
+kj::String versionOfImage(rpc::InstallRequest::Version::Reader params) {
+  auto parts = params.getParts();
+  return versionOf(parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage()));
 }
 
 void chooseAs(rpc::InstallRequest::Choose::Reader params) {
@@ -129,6 +141,8 @@ void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer:
     case rpc::InstallRequest::CHOOSE:
       chooseAs(request.getChoose());
       return fillSlots(readSlotsOf(request.getChoose().getDevice()), out.initSlots());
+    case rpc::InstallRequest::VERSION:
+      return out.initSlots().setImage(versionOfImage(request.getVersion()));
     case rpc::InstallRequest::CLEAR:
       clearHead(request.getClear().getDevice(), request.getClear().getBytes());
       return out.setDone(true);
