@@ -6,7 +6,9 @@
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
-# With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
+# With SAN only the unit tests run, and those that cannot run under sanitizers are listed. `test` runs the unit tests
+# with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, and without sanitizers only what these
+# cannot run (label native, cmake/talos.cmake).
 # Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
@@ -40,6 +42,17 @@ machines() {
 # Programs in Go that tests of machines call nodes with.
 clients() { CLIENTS=$(tests/clients/make.sh "$CHECKOUT"); }
 units() { ctest --test-dir "$INNER" -L unit -j "$(nproc)"; }
+native_units() { ctest --test-dir "$INNER" -L native -j "$(nproc)"; }
+# In the folder that `make SAN=…` uses: all is compiled once more.
+sanitized_build() {  # sanitized_build SANITIZERS TARGET…
+  local name=san-${1//,/-}
+  [ -e "build/$name/build.ninja" ] ||
+    in_root cmake -S . -B "/build/$name" -G Ninja -DSANITIZE="$1" >/dev/null
+  in_root ninja -C "/build/$name" "${@:2}"
+}
+sanitized_units() { ctest --test-dir /build/san-address-undefined -L unit -j "$(nproc)"; }
+# The thread pools, and process 1 with its helpers.
+thread_tests() { ctest --test-dir /build/san-thread -R '^unit-(init|machined-process1)$' -j "$(nproc)"; }
 
 check() {
   step "build" make all
@@ -47,12 +60,20 @@ check() {
   units
 }
 
+build_for_test() {
+  make configure
+  in_root ninja -C "$INNER" all native-units
+}
 everything() {
-  step "build" make all
+  step "build" build_for_test
   step "lint" make lint
   step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
-  step "unit tests" units
+  step "build with AddressSanitizer and UBSan" sanitized_build address,undefined units
+  step "unit tests with AddressSanitizer and UBSan" sanitized_units
+  step "unit tests that these cannot run" native_units
+  step "build with ThreadSanitizer" sanitized_build thread init-test machined-process1-test
+  step "tests of threads with ThreadSanitizer" thread_tests
   step "clients in Go" clients
   printf '== machines (after %s s)\n' $((SECONDS - began))
   machines

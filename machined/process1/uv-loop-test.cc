@@ -1,8 +1,9 @@
 #include "machined/process1/uv-loop.h"
 
 #include <gtest/gtest.h>
-#include <kj/mutex.h>
 #include <unistd.h>
+
+#include <atomic>
 
 namespace talos {
 namespace {
@@ -36,12 +37,15 @@ TEST_F(Uv, BlockingBringsResultAndException) {
 
 // Catches: work that runs on the loop's thread, where it would block everything else.
 TEST_F(Uv, LoopTurnsWhileWorkBlocks) {
-  kj::MutexGuarded<bool> released(false);
+  std::atomic<bool> released = false;
   auto work = uv.blocking([&released] {
-    released.when([](bool r) { return r; }, [](bool&) {});
+    released.wait(false);
     return getpid();
   });
-  wait(kj::evalLater([&released] { *released.lockExclusive() = true; }));
+  wait(kj::evalLater([&released] {
+    released = true;
+    released.notify_one();
+  }));
   EXPECT_EQ(wait(kj::mv(work)), getpid());
 }
 
@@ -66,7 +70,7 @@ TEST_F(Uv, ManyAtOnceAllArrive) {
 
 // Catches: use after free when the caller has lost interest before the work is done.
 TEST_F(Uv, DroppedPromiseLetsWorkEnd) {
-  kj::MutexGuarded<int> stage(0);
+  std::atomic<int> stage = 0;
   struct Finish {  // fires when the work object is destroyed, on the loop
     explicit Finish(bool& done) : done(done) {}
     ~Finish() { done = true; }
@@ -75,12 +79,15 @@ TEST_F(Uv, DroppedPromiseLetsWorkEnd) {
   bool destroyed = false;
   {
     auto dropped = uv.blocking([&stage, keep = kj::heap<Finish>(destroyed)]() {
-      stage.when([](int s) { return s == 1; }, [](int& s) { s = 2; });
+      stage.wait(0);
+      stage = 2;
+      stage.notify_one();
       return 1;
     });
   }
-  *stage.lockExclusive() = 1;
-  stage.when([](int s) { return s == 2; }, [](int&) {});
+  stage = 1;
+  stage.notify_one();
+  stage.wait(1);
   while (!destroyed) wait(uv.blocking([] {}));
   EXPECT_TRUE(destroyed);
 }
