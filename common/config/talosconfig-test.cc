@@ -1,7 +1,9 @@
 #include "common/config/talosconfig.h"
 
 #include <gtest/gtest.h>
+#include <kj/encoding.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
@@ -49,6 +51,41 @@ TEST(Talosconfig, WritesWhatItReads) {
   auto credentials = config.resolve().credentials();
   EXPECT_EQ(kj::StringPtr("ca"), credentials.authorities);
   EXPECT_EQ(kj::StringPtr("key"), kj::StringPtr(credentials.key));
+}
+
+// Catches: an endpoint of a node's choice, a key that another client understands and we do not.
+TEST(Talosconfig, WhatANodeSendsIsOneIdentity) {
+  auto authority = pki::makeAuthority({});
+  auto pair = pki::issue(authority.certificate, authority.key, {.server = false});
+  auto textWith = [&](kj::StringPtr context, kj::StringPtr more) {
+    auto base64 = [](kj::StringPtr pem) { return kj::encodeBase64(pem.asBytes()); };
+    return kj::str(
+        "context: ", context, "\ncontexts:\n  demo:\n    ca: ", base64(authority.certificate),
+        "\n    crt: ", base64(pair.certificate), "\n    key: ", base64(pair.key), "\n", more);
+  };
+  auto read = [](kj::StringPtr text) {
+    return failureOf([&]() {
+      auto config = Talosconfig::parseReceived(text, "the file", "demo");
+      EXPECT_EQ(config.currentName(), "demo"_kj);
+    });
+  };
+  EXPECT_EQ(read(textWith("demo", "    endpoints: [127.0.0.1]\n")), "no failure"_kj);
+  constexpr kj::StringPtr kOne =
+      "InvalidArgument: the file is refused: it must have one context, \"demo\""_kj;
+  EXPECT_EQ(read(""), kOne);
+  EXPECT_EQ(read("context: demo\n"), kOne);
+  EXPECT_EQ(read(textWith("other", "")), kOne);
+  EXPECT_EQ(read(textWith("demo", "  other: {endpoints: []}\n")), kOne);
+  for (auto more :
+       {"    endpoints: [10.0.0.9]\n", "    nodes: [10.0.0.9]\n", "    target: 10.0.0.9\n"}) {
+    EXPECT_EQ(read(textWith("demo", more)),
+              "InvalidArgument: the file is refused: a node must not choose the endpoints and "
+              "nodes of a client"_kj);
+  }
+  auto unknown = read(textWith("demo", "    auth: {siderov1: {identity: a}}\n"));
+  EXPECT_NE(strstr(unknown.cStr(), "contexts.demo.auth"), nullptr) << unknown.cStr();
+  pair.key = authority.key.clone();
+  EXPECT_NE(read(textWith("demo", "")), "no failure"_kj);
 }
 
 // Catches: a file whose current context is none of its own, which would choose one of ours.

@@ -11,6 +11,7 @@
 namespace talos {
 namespace {
 
+constexpr kj::StringPtr kNoEndpoint = "127.0.0.1"_kj;  // in a new file, until the user sets them
 constexpr size_t kLargestFile = codec::kMaxDocumentBytes;
 
 kj::String textOf(capnp::Data::Reader data) {
@@ -36,6 +37,29 @@ Credentials Context::credentials() const {
 }
 
 Talosconfig Talosconfig::parse(kj::StringPtr text, kj::StringPtr file) {
+  return read(text, file, true);
+}
+
+Talosconfig Talosconfig::parseReceived(kj::StringPtr text, kj::StringPtr file, kj::StringPtr name) {
+  auto config = read(text, file, false);
+  auto refuse = [&](kj::StringPtr error) {
+    fail(ErrorKind::kInvalidArgument, kj::str(file, " is refused: ", error));
+  };
+  auto context = config.all.find(name);
+  if (context == nullptr || config.all.size() != 1 || config.current != name) {
+    refuse(kj::str("it must have one context, \"", name, "\""));
+  }
+  auto& only = KJ_ASSERT_NONNULL(context);
+  bool chosen = only.nodes.size() > 0;
+  for (auto& endpoint : only.endpoints) chosen = chosen || endpoint != kNoEndpoint;
+  if (chosen) refuse("a node must not choose the endpoints and nodes of a client");
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { TlsEndpoint check(only.credentials()); })) {
+    refuse(messageOf(*e));
+  }
+  return config;
+}
+
+Talosconfig Talosconfig::read(kj::StringPtr text, kj::StringPtr file, bool unknownKeysAreWarnings) {
   Talosconfig config;
   bool blank = true;
   for (char c : text) blank = blank && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
@@ -44,7 +68,8 @@ Talosconfig Talosconfig::parse(kj::StringPtr text, kj::StringPtr file) {
   SecretMessage message;
   auto root = message.initRoot<rpc::Talosconfig>();
   Problems problems;
-  if (!codec::readYaml(text, root, problems, {.file = file, .unknownKeysAreWarnings = true})) {
+  if (!codec::readYaml(text, root, problems,
+                       {.file = file, .unknownKeysAreWarnings = unknownKeysAreWarnings})) {
     auto lines = render(problems);
     fail(ErrorKind::kInvalidArgument, kj::str(lines.slice(0, lines.size() - 1)));
   }

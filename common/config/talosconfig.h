@@ -30,6 +30,9 @@ class Talosconfig {
   Talosconfig() = default;
   // `file` is for messages. Empty text is an empty configuration.
   static Talosconfig parse(kj::StringPtr text, kj::StringPtr file);
+  // Of a node, to be kept: one context of this name, the current one, with a CA, a certificate and
+  // its key, and no endpoint but the usual 127.0.0.1. Everything else in it is an error.
+  static Talosconfig parseReceived(kj::StringPtr text, kj::StringPtr file, kj::StringPtr name);
   // A file that does not exist is an empty configuration.
   static Talosconfig load(kj::StringPtr path);
   kj::String toYaml() const;
@@ -60,6 +63,7 @@ class Talosconfig {
   kj::String current;
   kj::TreeMap<kj::String, Context> all;
 
+  static Talosconfig read(kj::StringPtr text, kj::StringPtr file, bool unknownKeysAreWarnings);
   kj::String checkName(kj::StringPtr name) const;
 };
 

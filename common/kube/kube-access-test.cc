@@ -22,7 +22,8 @@ TEST(KubeAccess, ServersAsPeopleWriteThem) {
   EXPECT_EQ(at("https://[fd00::1]:6443"), "fd00::1 6443"_kj);
   EXPECT_EQ(at("https://[fd00::1]"), "fd00::1 443"_kj);
   for (auto wrong : {"", "http://a", "https://", "https:///", "https://a/b", "https://a:0",
-                     "https://a:70000", "https://a:", "https://[x]:1", "https://u@a"}) {
+                     "https://a:70000", "https://a:", "https://[x]:1", "https://u@a",
+                     "https://a\x1b[2J", "https://a\\b", "https://\"a"}) {
     EXPECT_EQ(
         errorOf([&]() { readServer(wrong); }),
         kj::str("\"", wrong, "\" is not a valid server; use https://HOST or https://HOST:PORT"));

@@ -11,6 +11,16 @@ namespace talos::kube {
 namespace {
 
 constexpr uint16_t kHttps = 443;
+constexpr size_t kLongestHost = 253;
+
+// A name of DNS, or an IPv4 address.
+bool isHostName(kj::StringPtr text) {
+  for (char c : text) {
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!letter && !(c >= '0' && c <= '9') && c != '-' && c != '.' && c != '_') return false;
+  }
+  return text.size() > 0 && text.size() <= kLongestHost;
+}
 
 class AccessReader {
  public:
@@ -96,9 +106,6 @@ ServerAddress readServer(kj::StringPtr url) {
   if (!url.startsWith("https://")) refuse();
   auto text = kj::str(url.slice(8));
   if (text.endsWith("/")) text = kj::heapString(text.slice(0, text.size() - 1));
-  for (auto sign : {'/', '?', '#', '@', ' '}) {
-    if (text.findFirst(sign) != nullptr) refuse();
-  }
   ServerAddress result{nullptr, kHttps};
   // Of an IPv6 address only a colon behind its bracket.
   auto hostEnd = text.findFirst(']').map([](size_t at) { return at + 1; }).orDefault(0);
@@ -111,8 +118,9 @@ ServerAddress readServer(kj::StringPtr url) {
   if (text.startsWith("[") && text.endsWith("]")) {
     text = kj::heapString(text.slice(1, text.size() - 1));
     if (Ip::parse(text) == nullptr) refuse();
+  } else if (!isHostName(text)) {
+    refuse();
   }
-  if (text.size() == 0) refuse();
   result.host = kj::mv(text);
   return result;
 }

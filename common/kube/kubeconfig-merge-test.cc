@@ -18,18 +18,22 @@ class KubeconfigMerge : public testing::Test {
 
   ~KubeconfigMerge() noexcept override {}
 
-  static Json of(kj::StringPtr cluster, kj::StringPtr server = "https://10.5.0.1:6443") {
-    auto user = kj::str("admin@", cluster);
-    auto text = writeKubeconfig({.cluster = cluster,
-                                 .server = server,
-                                 .authority = "CA",
-                                 .user = user,
-                                 .credentials = ClientPair{"CERT", server},
-                                 .context = user,
-                                 .nameSpace = "default"});
-    return kj::mv(readYaml(kj::StringPtr(text), "kubeconfig")[0]);
+  static ReceivedKubeconfig of(kj::StringPtr cluster,
+                               kj::StringPtr server = "https://10.5.0.1:6443") {
+    return {.cluster = kj::str(cluster),
+            .user = kj::str("admin@", cluster),
+            .context = kj::str("admin@", cluster),
+            .nameSpace = kj::str("default"),
+            .server = kj::str(server),
+            .tlsName = {},
+            .authority = kj::str("CA"),
+            .certificate = kj::str("CERT"),
+            .key = pki::Pem(kj::str(server))};
   }
-  MergedKubeconfig merge(Json existing, Json added, kj::StringPtr contextName = "") {
+  static Json fileOf(kj::StringPtr cluster) {
+    return kj::mv(readYaml(kj::StringPtr(of(cluster).text()), "kubeconfig")[0]);
+  }
+  MergedKubeconfig merge(Json existing, ReceivedKubeconfig added, kj::StringPtr contextName = "") {
     asked.clear();
     MergeOptions options{
         contextName, [this](const MergeKind& kind, kj::StringPtr name) -> kj::Promise<MergeChoice> {
@@ -56,15 +60,15 @@ TEST_F(KubeconfigMerge, AnEmptyFileGetsEverything) {
 
 // Catches: the same file merged twice that grows, and a question about nothing.
 TEST_F(KubeconfigMerge, WhatIsTheSameIsNoConflict) {
-  auto merged = merge(of("c1"), of("c1"));
+  auto merged = merge(fileOf("c1"), of("c1"));
   EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
   EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
 }
 
 // Catches: a file that kubectl has rewritten, with its keys sorted, as a conflict.
 TEST_F(KubeconfigMerge, TheOrderOfKeysDoesNotMatter) {
-  auto sorted = readJson(toPtr(nlohmann::json(of("c1")).dump()), "the test");
-  ASSERT_NE(writeJson(sorted), writeJson(of("c1")));
+  auto sorted = readJson(toPtr(nlohmann::json(fileOf("c1")).dump()), "the test");
+  ASSERT_NE(writeJson(sorted), writeJson(fileOf("c1")));
   auto merged = merge(sorted, of("c1"));
   EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
   EXPECT_EQ(asked.size() + merged.renames.size(), 0u);
@@ -75,7 +79,7 @@ TEST_F(KubeconfigMerge, TheOrderOfKeysDoesNotMatter) {
 
 // Catches: anything of another cluster that is lost or changed.
 TEST_F(KubeconfigMerge, WhatElseIsThereStays) {
-  auto existing = of("other");
+  auto existing = fileOf("other");
   existing["preferences"] = {{"colors", true}};
   existing["users"].push_back({{"name", "aws"}, {"user", {{"exec", {{"command", "aws"}}}}}});
   auto merged = merge(existing, of("c1"));
@@ -87,7 +91,7 @@ TEST_F(KubeconfigMerge, WhatElseIsThereStays) {
 
 // Catches: a reference that still leads to the other cluster.
 TEST_F(KubeconfigMerge, ARenameGoesThroughEverything) {
-  auto merged = merge(of("c1"), of("c1", "https://10.6.0.1:6443"));
+  auto merged = merge(fileOf("c1"), of("c1", "https://10.6.0.1:6443"));
   EXPECT_EQ(kj::strArray(merged.renames, "; "),
             "renamed cluster \"c1\" -> \"c1-1\"; "
             "renamed auth info \"admin@c1\" -> \"admin@c1-1\"; "
@@ -104,31 +108,45 @@ TEST_F(KubeconfigMerge, ARenameGoesThroughEverything) {
 
 TEST_F(KubeconfigMerge, OverwritingKeepsTheNames) {
   choice = MergeChoice::kOverwrite;
-  auto merged = merge(of("c1"), of("c1", "https://10.6.0.1:6443"));
+  auto merged = merge(fileOf("c1"), of("c1", "https://10.6.0.1:6443"));
   EXPECT_EQ(namesOf(merged.config), "c1 admin@c1 admin@c1"_kj);
   EXPECT_EQ(textAt(merged.config["clusters"][0], {"cluster", "server"}),
             "https://10.6.0.1:6443"_kj);
   EXPECT_EQ(merged.renames.size(), 0u);
   EXPECT_EQ(kj::strArray(asked, "; "), "cluster c1; user admin@c1"_kj);
+  EXPECT_EQ(kj::strArray(merged.replaced, "; "),
+            "replaced cluster \"c1\"; replaced auth info \"admin@c1\""_kj);
+}
+
+// Catches: a proxy or a program in an entry that was there, which the node's is put beside.
+TEST_F(KubeconfigMerge, OverwritingLeavesNothingOfTheOldEntry) {
+  choice = MergeChoice::kOverwrite;
+  auto existing = fileOf("c1");
+  existing["clusters"][0]["cluster"]["proxy-url"] = "http://10.0.0.1";
+  auto merged = merge(existing, of("c1"));
+  EXPECT_EQ(writeJson(merged.config["clusters"]), writeJson(fileOf("c1")["clusters"]));
+}
+
+TEST_F(KubeconfigMerge, TheNameOfTheCertificateIsMergedToo) {
+  auto added = of("c1", "https://127.7.0.2:6443");
+  added.tlsName = kj::str("10.5.0.1");
+  auto merged = merge(nullptr, kj::mv(added));
+  EXPECT_EQ(textAt(merged.config["clusters"][0], {"cluster", "tls-server-name"}), "10.5.0.1"_kj);
 }
 
 // Catches: a context that is looked for among the clusters.
 TEST_F(KubeconfigMerge, TheContextCanHaveANameOfItsOwn) {
-  auto merged = merge(of("work"), of("c1"), "work");
+  auto merged = merge(fileOf("work"), of("c1"), "work");
   EXPECT_EQ(namesOf(merged.config), "work c1 admin@work admin@c1 admin@work work"_kj);
   EXPECT_EQ(asked.size(), 0u);
   EXPECT_EQ(textAt(merged.config, {"current-context"}), "work"_kj);
 }
 
 TEST_F(KubeconfigMerge, WhatIsNoKubeconfigIsRefused) {
-  auto errorFor = [&](Json existing, Json added) {
-    auto failed = kj::runCatchingExceptions([&]() { merge(kj::mv(existing), kj::mv(added)); });
-    return messageOf(KJ_ASSERT_NONNULL(failed));
-  };
-  EXPECT_EQ(errorFor(Json::array(), of("c1")), "the existing file is not a kubeconfig"_kj);
-  EXPECT_EQ(errorFor(Json{{"users", 1}}, of("c1")), "the existing file is not a kubeconfig"_kj);
-  EXPECT_EQ(errorFor(nullptr, Json::object()),
-            "what the node sent is not a kubeconfig: it has no context \"\""_kj);
+  for (auto& existing : {Json(Json::array()), Json{{"users", 1}}}) {
+    auto failed = kj::runCatchingExceptions([&]() { merge(existing, of("c1")); });
+    EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)), "the existing file is not a kubeconfig"_kj);
+  }
 }
 
 }  // namespace

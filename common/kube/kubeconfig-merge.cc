@@ -1,6 +1,9 @@
 #include "common/kube/kubeconfig-merge.h"
 
+#include <kj/encoding.h>
+
 #include "common/base/error.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::kube {
 namespace {
@@ -13,13 +16,19 @@ std::string toStd(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-void requireKubeconfig(const Json& config, kj::StringPtr which) {
+std::string base64(kj::StringPtr text) {
+  auto encoded = kj::encodeBase64(text.asBytes());
+  KJ_DEFER(zeroize(encoded.asArray()));
+  return toStd(encoded);
+}
+
+void requireKubeconfig(const Json& config) {
   bool fine = config.is_object();
   for (auto list : {"clusters", "users", "contexts"}) {
     KJ_IF_MAYBE (found, find(config, {list}))
       fine = fine && (found->is_array() || found->is_null());
   }
-  if (!fine) fail(ErrorKind::kInvalidArgument, kj::str(which, " is not a kubeconfig"));
+  if (!fine) fail(ErrorKind::kInvalidArgument, "the existing file is not a kubeconfig");
 }
 
 kj::Maybe<Json&> entryOf(Json& config, const MergeKind& kind, kj::StringPtr name) {
@@ -51,52 +60,48 @@ bool isSame(const Json& a, const Json& b) {
 
 class KubeconfigMerger {
  public:
-  KubeconfigMerger(Json existing, Json added, MergeOptions options)
+  KubeconfigMerger(Json existing, ReceivedKubeconfig added, MergeOptions options)
       : options(kj::mv(options)), added(kj::mv(added)) {
     result.config = kj::mv(existing);
     if (result.config.is_null()) {
       result.config = {{"apiVersion", "v1"}, {"kind", "Config"}};
     }
-    requireKubeconfig(result.config, "the existing file");
-    requireKubeconfig(this->added, "what the node sent");
+    requireKubeconfig(result.config);
   }
 
   kj::Promise<MergedKubeconfig> merge() {
-    auto current = textAt(added, {"current-context"});
-    auto context = co_await mergeContext(toStd(current));
-    result.config["current-context"] = context;
+    auto cluster = toStd(added.cluster), user = toStd(added.user), current = toStd(added.context);
+    auto newCluster = co_await mergeEntry(kClusterKind, cluster, clusterContent());
+
+    auto wantedUser = user;
+    if (newCluster != cluster) replaceAll(wantedUser, cluster, newCluster);
+    auto newUser = co_await mergeEntry(kUserKind, wantedUser, userContent(), user);
+
+    auto wantedContext = current;
+    if (newUser != user) replaceAll(wantedContext, user, newUser);
+    if (options.contextName.size() > 0) wantedContext = toStd(options.contextName);
+    Json context{{"cluster", newCluster}};
+    if (added.nameSpace.size() > 0) context["namespace"] = toStd(added.nameSpace);
+    context["user"] = newUser;
+    result.config["current-context"] =
+        co_await mergeEntry(kContextKind, wantedContext, kj::mv(context), current);
     co_return kj::mv(result);
   }
 
  private:
   MergeOptions options;
-  Json added;
+  ReceivedKubeconfig added;
   MergedKubeconfig result;
 
-  // The context that is the current one, and what it refers to: what the node writes has no other.
-  kj::Promise<std::string> mergeContext(std::string current) {
-    auto context = contentOf(kContextKind, current);
-    auto cluster = toStd(textAt(context, {"cluster"})), user = toStd(textAt(context, {"user"}));
-    auto newCluster = co_await mergeEntry(kClusterKind, cluster, contentOf(kClusterKind, cluster));
-
-    auto wantedUser = user;
-    if (newCluster != cluster) replaceAll(wantedUser, cluster, newCluster);
-    auto newUser = co_await mergeEntry(kUserKind, wantedUser, contentOf(kUserKind, user), user);
-
-    auto wantedContext = current;
-    if (newUser != user) replaceAll(wantedContext, user, newUser);
-    if (options.contextName.size() > 0) wantedContext = toStd(options.contextName);
-    context["cluster"] = newCluster;
-    context["user"] = newUser;
-    co_return co_await mergeEntry(kContextKind, wantedContext, kj::mv(context), current);
+  Json clusterContent() {
+    Json content{{"server", toStd(added.server)}};
+    if (added.tlsName.size() > 0) content["tls-server-name"] = toStd(added.tlsName);
+    content["certificate-authority-data"] = base64(added.authority);
+    return content;
   }
-
-  Json contentOf(const MergeKind& kind, const std::string& name) {
-    KJ_IF_MAYBE (entry, entryOf(added, kind, name.c_str())) {
-      KJ_IF_MAYBE (content, find(*entry, {kind.content})) return *content;
-    }
-    fail(ErrorKind::kInvalidArgument, kj::str("what the node sent is not a kubeconfig: it has no ",
-                                              kind.asked, " \"", name.c_str(), "\""));
+  Json userContent() {
+    return {{"client-certificate-data", base64(added.certificate)},
+            {"client-key-data", base64(added.key)}};
   }
 
   kj::Promise<std::string> mergeEntry(const MergeKind& kind, std::string name, Json content) {
@@ -115,6 +120,7 @@ class KubeconfigMerger {
       if (co_await options.decide(kind, name.c_str()) == MergeChoice::kOverwrite) {
         KJ_ASSERT_NONNULL(entryOf(result.config, kind, name.c_str()))
         [kind.content.cStr()] = kj::mv(content);
+        result.replaced.add(kj::str("replaced ", kind.noun, " \"", name.c_str(), "\""));
         co_return name;
       }
       name = freeName(kind, name);
@@ -141,7 +147,8 @@ class KubeconfigMerger {
 
 }  // namespace
 
-kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, Json added, MergeOptions options) {
+kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, ReceivedKubeconfig added,
+                                              MergeOptions options) {
   KubeconfigMerger merger(kj::mv(existing), kj::mv(added), kj::mv(options));
   co_return co_await merger.merge();
 }

@@ -1,7 +1,6 @@
-// Merges the entries of one kubeconfig into another, as the original does. Pure but for the
-// question.
+// Merges a node's kubeconfig into a user's, as the original does. Pure but for the question.
 //
-// Everything that the other one has besides stays: users who log in by programs, extensions, the
+// Everything that the user's has besides stays: users who log in by programs, extensions, the
 // order of its entries. The new context becomes the current one.
 #pragma once
 
@@ -9,6 +8,7 @@
 #include <kj/function.h>
 
 #include "common/kube/json.h"
+#include "common/kube/received-kubeconfig.h"
 
 namespace talos::kube {
 
@@ -29,10 +29,12 @@ struct MergeOptions {
 
 struct MergedKubeconfig {
   Json config;
-  kj::Vector<kj::String> renames;  // renamed context "a" -> "b"
+  kj::Vector<kj::String> renames;   // renamed context "a" -> "b"
+  kj::Vector<kj::String> replaced;  // replaced context "a"
 };
 
-// `existing` may be null: then it is made. InvalidArgument when either is no kubeconfig.
-kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, Json added, MergeOptions options);
+// `existing` may be null: then it is made. InvalidArgument when it is no kubeconfig.
+kj::Promise<MergedKubeconfig> mergeKubeconfig(Json existing, ReceivedKubeconfig added,
+                                              MergeOptions options);
 
 }  // namespace talos::kube

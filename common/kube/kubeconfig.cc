@@ -62,6 +62,7 @@ pki::Pem writeKubeconfig(const KubeconfigContent& content) {
   out.value("- name:", content.cluster);
   out.line("  cluster:");
   out.value("    server:", content.server);
+  if (content.tlsName.size() > 0) out.value("    tls-server-name:", content.tlsName);
   out.data("    certificate-authority-data:", content.authority);
   out.line("users:");
   out.value("- name:", content.user);

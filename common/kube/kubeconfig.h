@@ -25,10 +25,11 @@ struct BearerToken {
 
 // One cluster, one user, and a context for the two.
 struct KubeconfigContent {
-  kj::StringPtr cluster;    // its name
-  kj::StringPtr server;     // https://host:port
-  kj::StringPtr authority;  // PEM: who signs the server's certificate
-  kj::StringPtr user;       // its name
+  kj::StringPtr cluster;       // its name
+  kj::StringPtr server;        // https://host:port
+  kj::StringPtr tlsName = "";  // that the server's certificate has, when it is not its host
+  kj::StringPtr authority;     // PEM: who signs the server's certificate
+  kj::StringPtr user;          // its name
   kj::OneOf<ClientPair, ClientPairFile, BearerToken> credentials;
   kj::StringPtr context;         // its name
   kj::StringPtr nameSpace = "";  // that the context means when none is said; empty: it does not say

@@ -2,35 +2,10 @@
 
 #include <kj/debug.h>
 
+#include "common/base/plain-text.h"
+
 namespace talos {
 namespace {
-
-// Length of the UTF-8 sequence that starts at text[i], or 0 where it is invalid: truncated,
-// overlong, a surrogate, or beyond U+10FFFF.
-size_t sequenceLength(kj::ArrayPtr<const kj::byte> text, size_t i) {
-  kj::byte first = text[i];
-  size_t length = first < 0x80   ? 1
-                  : first < 0xc2 ? 0
-                  : first < 0xe0 ? 2
-                  : first < 0xf0 ? 3
-                  : first < 0xf5 ? 4
-                                 : 0;
-  if (length == 0 || i + length > text.size()) return 0;
-  for (size_t k = 1; k < length; ++k) {
-    if ((text[i + k] & 0xc0) != 0x80) return 0;
-  }
-  if (first == 0xe0 && text[i + 1] < 0xa0) return 0;
-  if (first == 0xed && text[i + 1] >= 0xa0) return 0;
-  if (first == 0xf0 && text[i + 1] < 0x90) return 0;
-  if (first == 0xf4 && text[i + 1] >= 0x90) return 0;
-  return length;
-}
-
-// C0, DEL, and C1 (U+0080..U+009F, whose CSI is an escape sequence in one character).
-bool isControl(kj::ArrayPtr<const kj::byte> text, size_t i, size_t length) {
-  return text[i] < 0x20 || text[i] == 0x7f ||
-         (length == 2 && text[i] == 0xc2 && text[i + 1] < 0xa0);
-}
 
 size_t width(kj::StringPtr cell) {
   size_t characters = 0;
@@ -47,13 +22,13 @@ kj::String printable(kj::StringPtr text) {
     out.addAll(kj::str("\\x", kj::hex(b).size() < 2 ? "0" : "", kj::hex(b)));
   };
   for (size_t i = 0; i < bytes.size();) {
-    size_t length = sequenceLength(bytes, i);
-    if (length == 0 || isControl(bytes, i, length)) {
-      for (size_t k = 0; k < kj::max(length, size_t(1)); ++k) escape(bytes[i + k]);
-    } else {
+    auto [length, plain] = firstCharacter(bytes.slice(i, bytes.size()));
+    if (plain) {
       out.addAll(text.slice(i).asArray().slice(0, length));
+    } else {
+      for (size_t k = 0; k < length; ++k) escape(bytes[i + k]);
     }
-    i += kj::max(length, size_t(1));
+    i += length;
   }
   out.add('\0');
   return kj::String(out.releaseAsArray());

@@ -2,6 +2,7 @@
 //
 // The key is generated here and stored in the new file only; the node gets a signing request.
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/date.h"
@@ -38,6 +39,16 @@ Target signerOf(Invocation& call) {
   return target;
 }
 
+// A client configuration may trust several, while they are replaced.
+bool trusts(kj::StringPtr authorities, kj::StringPtr one) {
+  constexpr kj::StringPtr kBegin = "-----BEGIN CERTIFICATE-----"_kj;
+  auto at = strstr(authorities.cStr(), kBegin.cStr());
+  for (; at != nullptr; at = strstr(at + 1, kBegin.cStr())) {
+    if (pki::sameCertificate(at, one)) return true;
+  }
+  return false;
+}
+
 kj::Promise<int> runConfigNew(Invocation& call) {
   auto path = call.arguments.size() > 0 ? kj::str(call.arguments[0]) : kj::str("talosconfig");
   refuseToReplace(path);
@@ -45,7 +56,11 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   checkClientRoles(roles, "--roles");
   auto lifetime = call.duration("crt-ttl");
   auto target = signerOf(call);
-  Context context{.endpoints = {}, .nodes = {}, .ca = {}, .certificate = {}, .key = {}};
+  Context context{.endpoints = {},
+                  .nodes = {},
+                  .ca = kj::str(target.credentials.authorities),
+                  .certificate = {},
+                  .key = {}};
   for (auto& endpoint : target.endpoints) context.endpoints.add(kj::str(endpoint));
   auto config = Talosconfig::load(configPath(call));
   auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
@@ -63,7 +78,13 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
   kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
   auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
-  context.ca = kj::heapString(answer.getCa().asChars());
+  // A node that could choose it would be every node to whoever gets the new file.
+  if (!trusts(context.ca, kj::heapString(answer.getCa().asChars()))) {
+    fail(ErrorKind::kPermissionDenied,
+         kj::str(node,
+                 ": the node answered with another CA than that of this client "
+                 "configuration; use a control-plane node of this cluster"));
+  }
   context.certificate = kj::heapString(answer.getCertificate().asChars());
   TlsEndpoint check(context.credentials());  // throws if the certificate is not for our key
   auto end = pki::inspect(context.certificate).notAfter;

@@ -23,7 +23,7 @@ struct FakeConfig {
   kj::Vector<kj::String> warnings, liveChanges, otherChanges;
   kj::String diff;
   kj::Vector<kj::String> networkPlan, networkProblems;
-  bool withoutTalosconfig = false;  // of generate()
+  kj::String talosconfig;  // of generate(); empty: it makes none
   // That goes on after the answer: its number, and what is said of it in turn.
   uint64_t operation = 0;
   kj::Vector<kj::String> operationStates;  // "running", "failed: …"
@@ -75,13 +75,13 @@ class FakeConfiguration final : public rpc::Configuration::Server {
   }
   kj::Promise<void> generate(GenerateContext context) override {
     auto request = context.getParams().getRequest();
-    auto documents = context.getResults().initDocuments(config.withoutTalosconfig ? 3 : 4);
+    auto documents = context.getResults().initDocuments(config.talosconfig.size() == 0 ? 3 : 4);
     unsigned at = 0;
     for (auto name : {"talosconfig", "join.yaml", "init.yaml", "controlplane.yaml"}) {
-      if (config.withoutTalosconfig && at == 0 && name[0] == 't') continue;
+      if (config.talosconfig.size() == 0 && at == 0 && name[0] == 't') continue;
       documents[at].setName(name);
       // The configs are those of a machine, so that they pass for some.
-      auto text = name[0] == 't' ? kj::str("context: ", request.getClusterName(), "\n")
+      auto text = name[0] == 't' ? kj::str(config.talosconfig)
                                  : kj::str("# ", name, " ", request.getEndpoint(), " ",
                                            request.getInstallDisk(), "\n", config.document);
       documents[at++].setContent(text.asBytes());

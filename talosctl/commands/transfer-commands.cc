@@ -34,6 +34,11 @@ kj::Promise<int> runCopy(Invocation& call) {
   auto& target = call.arguments[1];
   if (!source.startsWith("/"))
     failUsage(kj::str("the source must be an absolute path, not \"", source, "\""));
+  if (target == "-" && call.deps.console.outIsTerminal()) {
+    failUsage(
+        "an archive cannot be printed on a terminal; name a directory, or pipe it into "
+        "\"tar tz\"");
+  }
   auto session = co_await openSingle(call);
   kj::Maybe<kj::Own<Extractor>> extractor;
   if (target != "-") extractor = kj::heap<Extractor>(target);

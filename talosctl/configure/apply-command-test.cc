@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/config/talosconfig.h"
 #include "talosctl/configure/test-configs.h"
 
 namespace talos::talosctl {
@@ -298,9 +299,12 @@ TEST_F(Maintenance, DisksInterfacesAndVersionAreThere) {
 // Catches: documents that are mixed up, one that is missing, a flag that is silently not obeyed.
 TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
   config("127.0.0.1").document = good("made");
+  c.writeConfig(c.authority);
+  auto talosconfig = readFile(c.configPath());
+  config("127.0.0.1").talosconfig = kj::str(talosconfig);
   auto folder = path("made");
   std::initializer_list<kj::StringPtr> words = {"gen",       "config",
-                                                "demo",      "https://10.0.0.9:6443",
+                                                "test",      "https://10.0.0.9:6443",
                                                 "-i",        "-n",
                                                 "127.0.0.1", "--cert-fingerprint",
                                                 fingerprint, "--install-disk",
@@ -310,13 +314,21 @@ TEST_F(Maintenance, AMachineMakesTheConfigsOfACluster) {
   EXPECT_TRUE(readFile(kj::str(folder, "/controlplane.yaml"))
                   .startsWith("# controlplane.yaml https://10.0.0.9:6443 /dev/vdx\n"));
   EXPECT_TRUE(readFile(kj::str(folder, "/join.yaml")).startsWith("# join.yaml "));
-  EXPECT_EQ(readFile(kj::str(folder, "/talosconfig")), "context: demo\n");
-  EXPECT_EQ(c.run({"gen", "config", "demo", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+  EXPECT_EQ(readFile(kj::str(folder, "/talosconfig")),
+            Talosconfig::parse(talosconfig, "f").toYaml());
+  EXPECT_EQ(c.run({"gen", "config", "test", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
                    "--talos-version", "v0.8", "-o", path("not")}),
             1);
   EXPECT_THAT(err(), HasSubstr("--talos-version cannot be used with --insecure"));
-  config("127.0.0.1").withoutTalosconfig = true;
-  EXPECT_EQ(c.run({"gen", "config", "demo", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+  // Catches: a key of the node's that another client understands.
+  config("127.0.0.1").talosconfig = kj::str(talosconfig, "        auth: {siderov1: {}}\n");
+  EXPECT_EQ(c.run({"gen", "config", "test", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
+                   "--cert-fingerprint", fingerprint, "-o", path("not")}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("contexts.test.auth"));
+  EXPECT_NE(access(path("not").cStr(), F_OK), 0);
+  config("127.0.0.1").talosconfig = nullptr;
+  EXPECT_EQ(c.run({"gen", "config", "test", "https://10.0.0.9:6443", "-i", "-n", "127.0.0.1",
                    "--cert-fingerprint", fingerprint, "-o", path("not")}),
             1);
   EXPECT_THAT(err(), HasSubstr("the node did not generate talosconfig"));

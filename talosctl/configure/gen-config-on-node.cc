@@ -1,6 +1,8 @@
 #include "talosctl/configure/gen-config-on-node.h"
 
 #include "common/base/error.h"
+#include "common/config/talosconfig.h"
+#include "common/memory/zeroize.h"
 #include "rpc/configuration.capnp.h"
 #include "talosctl/client/cluster-client.h"
 
@@ -45,8 +47,12 @@ kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr in
   kj::Promise<capnp::Response<rpc::Configuration::GenerateResults>> answer = generate.send();
   auto response = co_await within(call.deps.timer, session->deadline, kj::mv(answer));
   auto documents = response.getDocuments();
+  auto talosconfig = take(documents, "talosconfig");
+  KJ_DEFER(zeroize(talosconfig));
+  auto identity =
+      Talosconfig::parseReceived(talosconfig, "the talosconfig from the node", call.arguments[0]);
   co_return config::Generated{take(documents, "init.yaml"), take(documents, "controlplane.yaml"),
-                              take(documents, "join.yaml"), take(documents, "talosconfig")};
+                              take(documents, "join.yaml"), identity.toYaml()};
 }
 
 }  // namespace talos::talosctl

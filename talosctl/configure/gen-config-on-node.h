@@ -8,6 +8,7 @@
 namespace talos::talosctl {
 
 // A usage error for flags that are not sent to the node. Rejects if a document is missing.
+// Of the talosconfig only the identity is taken.
 kj::Promise<config::Generated> generateOnNode(Invocation& call, kj::StringPtr installImage);
 
 }  // namespace talos::talosctl

@@ -79,8 +79,8 @@ kj::Promise<uint16_t> portOfEndpoint(Client& client, kj::Duration deadline) {
 kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::StringPtr node,
                                                          KubeRoute route, kj::Duration deadline) {
   co_await client.connect(kj::min(deadline, kDeadline));
-  auto text = co_await fetchKubeconfig(client, node, deadline);
-  auto access = kube::readAccess(text, "the node's kubeconfig");
+  auto received = co_await fetchKubeconfig(client, node, deadline);
+  auto access = received.access();
   if (route.server.size() > 0) {
     access.host = kj::str(route.server);
     access.port = kKubernetesPort;

@@ -1,12 +1,14 @@
 // Fetches a kubeconfig from a control-plane node, with a key and a certificate of its own.
 #pragma once
 
-#include "common/tls/pki.h"
+#include "common/kube/received-kubeconfig.h"
 #include "talosctl/client/cluster-client.h"
 
 namespace talos::talosctl {
 
-// connect() first. Errors name the node.
-kj::Promise<pki::Pem> fetchKubeconfig(Client& client, kj::StringPtr node, kj::Duration deadline);
+// connect() first. Errors name the node, also that of an answer with more in it than a client may
+// take from a node.
+kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::StringPtr node,
+                                                      kj::Duration deadline);
 
 }  // namespace talos::talosctl

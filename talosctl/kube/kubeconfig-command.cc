@@ -41,7 +41,7 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
                                home.map([](kj::String& text) { return kj::StringPtr(text); }));
   auto path = kj::str(target.path);
   auto session = co_await openSingle(call);
-  auto text =
+  auto received =
       co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
   auto decide = [&call, force = target.force](
                     const kube::MergeKind& kind,
@@ -52,16 +52,17 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
     if (!seen) return kube::MergeChoice::kRename;
     return askWhich(call, kind, name);
   };
-  auto renames = co_await storeKubeconfig(kj::mv(target), text, kj::mv(decide));
+  auto stored = co_await storeKubeconfig(kj::mv(target), kj::mv(received), kj::mv(decide));
+  for (auto& entry : stored.replaced) call.err(printableText(kj::str(entry, "\n")));
   if (formatOf(call) == Format::kJson) {
-    auto lines = KJ_MAP(rename, renames) {
+    auto lines = KJ_MAP(rename, stored.renames) {
       return codec::jsonString(rename);
     };
     call.out(jsonDone(session->client.nodes()[0],
                       kj::str(",\"path\":", codec::jsonString(path), ",\"notes\":[",
                               kj::strArray(lines, ","), "]")));
   } else {
-    for (auto& rename : renames) call.out(printableText(kj::str(rename, "\n")));
+    for (auto& rename : stored.renames) call.out(printableText(kj::str(rename, "\n")));
   }
   co_return 0;
 }

@@ -21,25 +21,30 @@ class KubeconfigFile : public testing::Test {
 
   ~KubeconfigFile() noexcept override {}
 
-  static kj::String of(kj::StringPtr cluster, kj::StringPtr key = "KEY") {
-    auto user = kj::str("admin@", cluster);
-    return kj::str(kj::StringPtr(kube::writeKubeconfig({.cluster = cluster,
-                                                        .server = "https://10.5.0.1:6443",
-                                                        .authority = "CA",
-                                                        .user = user,
-                                                        .credentials = kube::ClientPair{"C", key},
-                                                        .context = user})));
+  static kube::ReceivedKubeconfig of(kj::StringPtr cluster, kj::StringPtr key = "KEY") {
+    return {.cluster = kj::str(cluster),
+            .user = kj::str("admin@", cluster),
+            .context = kj::str("admin@", cluster),
+            .nameSpace = {},
+            .server = kj::str("https://10.5.0.1:6443"),
+            .tlsName = {},
+            .authority = kj::str("CA"),
+            .certificate = kj::str("C"),
+            .key = pki::Pem(kj::str(key))};
+  }
+  static kj::String textOf(kj::StringPtr cluster) {
+    return kj::str(kj::StringPtr(of(cluster).text()));
   }
   kj::String path(kj::StringPtr name) { return tree.at(name); }
-  kj::String store(kj::StringPtr name, kj::StringPtr text, bool merge, bool force = false,
-                   kj::StringPtr context = "") {
-    auto lines = storeKubeconfig({path(name), merge, force, kj::str(context)}, text,
-                                 [&](auto&, auto) -> kj::Promise<kube::MergeChoice> {
-                                   ++asked;
-                                   return kube::MergeChoice::kRename;
-                                 })
-                     .wait(scope);
-    return kj::strArray(lines, "; ");
+  kj::String store(kj::StringPtr name, kube::ReceivedKubeconfig received, bool merge,
+                   bool force = false, kj::StringPtr context = "") {
+    auto stored = storeKubeconfig({path(name), merge, force, kj::str(context)}, kj::mv(received),
+                                  [&](auto&, auto) -> kj::Promise<kube::MergeChoice> {
+                                    ++asked;
+                                    return kube::MergeChoice::kRename;
+                                  })
+                      .wait(scope);
+    return kj::strArray(stored.renames, "; ");
   }
   mode_t mode(kj::StringPtr name) {
     struct stat found;
@@ -61,7 +66,7 @@ TEST_F(KubeconfigFile, WhereItGoes) {
 
 TEST_F(KubeconfigFile, ANewFileIsWhatTheNodeSent) {
   EXPECT_EQ(store("a/b/config", of("c1"), true), ""_kj);
-  EXPECT_EQ(readFile(path("a/b/config")), of("c1"));
+  EXPECT_EQ(readFile(path("a/b/config")), textOf("c1"));
   EXPECT_EQ(mode("a/b/config"), 0600u);
 }
 
@@ -80,7 +85,7 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
   auto failed = kj::runCatchingExceptions([&]() { store("config", of("c2"), false); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
             kj::str(path("config"), " exists; use --force to replace it, or --merge"));
-  EXPECT_EQ(readFile(path("config")), of("c1"));
+  EXPECT_EQ(readFile(path("config")), textOf("c1"));
 
   EXPECT_EQ(store("config", of("c2"), true), ""_kj);
   auto merged = kube::readYaml(readFile(path("config")), "config");
@@ -93,7 +98,7 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
   EXPECT_EQ(asked, 1u);
 
   store("config", of("c3"), false, true);
-  EXPECT_EQ(readFile(path("config")), of("c3"));
+  EXPECT_EQ(readFile(path("config")), textOf("c3"));
 }
 
 TEST_F(KubeconfigFile, ALinkStaysALink) {

@@ -60,31 +60,31 @@ kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringP
   return isFolder(path) ? kj::str(path, path.endsWith("/") ? "" : "/", "kubeconfig") : kj::mv(path);
 }
 
-kj::Promise<kj::Vector<kj::String>> storeKubeconfig(
-    KubeconfigTarget target, kj::StringPtr given,
+kj::Promise<StoredKubeconfig> storeKubeconfig(
+    KubeconfigTarget target, kube::ReceivedKubeconfig received,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide) {
-  auto text = pki::Pem(kj::str(given));
   target.path = followed(kj::mv(target.path));
   auto old = tryReadFile(target.path, kLargestKubeconfig);
   KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
-  kj::Vector<kj::String> renames;
   if (old != nullptr && !target.merge && !target.force) {
     fail(ErrorKind::kConflict,
          kj::str(target.path, " exists; use --force to replace it, or --merge"));
   }
+  auto text = received.text();
+  StoredKubeconfig stored;
   if (target.merge && (old != nullptr || target.contextName.size() > 0)) {
     kube::Json existing;
     KJ_IF_MAYBE (there, old) existing = onlyDocument(*there, target.path);
     kube::MergeOptions options{target.contextName, kj::mv(decide)};
-    auto merged = co_await kube::mergeKubeconfig(kj::mv(existing), onlyDocument(text, "kubeconfig"),
-                                                 kj::mv(options));
+    auto merged =
+        co_await kube::mergeKubeconfig(kj::mv(existing), kj::mv(received), kj::mv(options));
     KJ_DEFER(kube::wipe(merged.config));
     text = pki::Pem(kube::writeYaml(merged.config));
-    renames = kj::mv(merged.renames);
+    stored = {kj::mv(merged.renames), kj::mv(merged.replaced)};
   }
   makeFoldersAbove(target.path);
   writeFileAtomically(target.path, kj::StringPtr(text), modeOf(target.path));
-  co_return kj::mv(renames);
+  co_return kj::mv(stored);
 }
 
 }  // namespace talos::talosctl

@@ -20,11 +20,16 @@ struct KubeconfigTarget {
 // directory the file `kubeconfig`. InvalidArgument without a home directory.
 kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home);
 
-// Writes what the node sent (YAML), merged or not, and makes the folders above it. Conflict when
-// there is a file and it is neither to be merged nor replaced. `decide` is asked about entries that
-// are there already, unless they are to be replaced. Returns one line for each that was renamed.
-kj::Promise<kj::Vector<kj::String>> storeKubeconfig(
-    KubeconfigTarget target, kj::StringPtr text,
+// One line for each entry, as MergedKubeconfig has them.
+struct StoredKubeconfig {
+  kj::Vector<kj::String> renames, replaced;
+};
+
+// Writes what a node sent, merged or not, and makes the folders above it. Conflict when there is a
+// file and it is neither to be merged nor replaced. `decide` is asked about entries that are there
+// already.
+kj::Promise<StoredKubeconfig> storeKubeconfig(
+    KubeconfigTarget target, kube::ReceivedKubeconfig received,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide);
 
 }  // namespace talos::talosctl

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "common/kube/kube-access.h"
-#include "common/kube/kubeconfig.h"
 
 namespace talos::cluster {
 namespace {
@@ -12,15 +11,17 @@ namespace {
 // cannot be verified.
 TEST(LocalKubeconfig, LeadsThroughTheHost) {
   auto authority = pki::makeAuthority({.organization = "kubernetes"});
-  auto text =
-      kube::writeKubeconfig({.cluster = "demo",
-                             .server = "https://10.5.0.50:6443",
-                             .authority = authority.certificate,
-                             .user = "admin@demo",
-                             .credentials = kube::ClientPair{authority.certificate, authority.key},
-                             .context = "admin@demo",
-                             .nameSpace = "default"});
-  auto access = kube::readAccess(throughHost(text, "127.7.0.2"), "test");
+  kube::ReceivedKubeconfig received{.cluster = kj::str("demo"),
+                                    .user = kj::str("admin@demo"),
+                                    .context = kj::str("admin@demo"),
+                                    .nameSpace = kj::str("default"),
+                                    .server = kj::str("https://10.5.0.50:6443"),
+                                    .tlsName = {},
+                                    .authority = kj::str(authority.certificate),
+                                    .certificate = kj::str(authority.certificate),
+                                    .key = authority.key.clone()};
+  auto text = throughHost(kj::mv(received), "127.7.0.2").text();
+  auto access = kube::readAccess(text, "test");
   EXPECT_EQ(access.name(), "127.7.0.2:6443"_kj);
   EXPECT_EQ(access.tlsName, "10.5.0.50"_kj);
   EXPECT_EQ(access.certificate, authority.certificate);

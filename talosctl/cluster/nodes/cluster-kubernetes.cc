@@ -1,8 +1,6 @@
 #include "talosctl/cluster/nodes/cluster-kubernetes.h"
 
 #include "common/config/talosconfig.h"
-#include "common/kube/json-yaml.h"
-#include "common/kube/kube-access.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/health/health-command.h"
 #include "talosctl/kube/fetch-kubeconfig.h"
@@ -35,14 +33,10 @@ kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluste
   co_await talosctl::waitForHealth(client, nodes, deadline);
 }
 
-pki::Pem throughHost(kj::StringPtr kubeconfig, kj::StringPtr host) {
-  auto name = kube::readAccess(kubeconfig, "the node's kubeconfig").tlsName;
-  auto documents = kube::readYaml(kubeconfig, "the node's kubeconfig");
-  KJ_DEFER(for (auto& document : documents) kube::wipe(document));
-  auto& cluster = documents[0]["clusters"][0]["cluster"];
-  cluster["server"] = kj::str("https://", host, ":", kKubernetesPort).cStr();
-  cluster["tls-server-name"] = name.cStr();
-  return pki::Pem(kube::writeYaml(documents[0]));
+kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host) {
+  kubeconfig.tlsName = kubeconfig.access().tlsName;
+  kubeconfig.server = kj::str("https://", host, ":", kKubernetesPort);
+  return kubeconfig;
 }
 
 kj::String userKubeconfig(talosctl::Invocation& call) {
@@ -56,14 +50,14 @@ kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalClus
   talosctl::Client client(call.deps, firstNode(cluster, stateFolder));
   co_await client.connect(talosctl::kDeadline);
   auto given = co_await talosctl::fetchKubeconfig(client, "", talosctl::kDeadline);
-  auto text = throughHost(given, cluster.getNodes()[0].getEndpoint());
+  given = throughHost(kj::mv(given), cluster.getNodes()[0].getEndpoint());
   call.out(kj::str("merging kubeconfig into \"", path, "\"\n"));
   talosctl::KubeconfigTarget target{.path = kj::mv(path), .contextName = {}};
   auto rename = [](const kube::MergeKind&, kj::StringPtr) -> kj::Promise<kube::MergeChoice> {
     return kube::MergeChoice::kRename;
   };
-  auto renames = co_await talosctl::storeKubeconfig(kj::mv(target), text, kj::mv(rename));
-  for (auto& line : renames) call.out(kj::str(line, "\n"));
+  auto stored = co_await talosctl::storeKubeconfig(kj::mv(target), kj::mv(given), kj::mv(rename));
+  for (auto& line : stored.renames) call.out(kj::str(line, "\n"));
 }
 
 }  // namespace talos::cluster

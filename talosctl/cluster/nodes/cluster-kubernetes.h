@@ -6,7 +6,7 @@
 // certificate has.
 #pragma once
 
-#include "common/tls/pki.h"
+#include "common/kube/received-kubeconfig.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cli/command.h"
 
@@ -18,7 +18,7 @@ kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluste
 
 // Changes a node's kubeconfig to reach the server at another host, by the name that its certificate
 // has. Pure.
-pki::Pem throughHost(kj::StringPtr kubeconfig, kj::StringPtr host);
+kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host);
 
 // ~/.kube/config. InvalidArgument without a home directory.
 kj::String userKubeconfig(talosctl::Invocation& call);

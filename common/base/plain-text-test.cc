@@ -1,0 +1,31 @@
+#include "common/base/plain-text.h"
+
+#include <gtest/gtest.h>
+
+namespace talos {
+namespace {
+
+TEST(PlainText, IsWhatATerminalShows) {
+  for (auto text : {"", "a b~", "größe", "日本", "\xf0\x9f\x98\x80"}) {
+    EXPECT_TRUE(isPlainText(text)) << text;
+  }
+}
+
+// Catches: a sequence that a terminal obeys, and a text that is read in another order than it has.
+TEST(PlainText, IsNotWhatATerminalInterprets) {
+  for (auto text : {"a\n", "\t", "\x1b[2J", "\x7f", "\xc2\x9b", "\xe2\x80\xae", "\xe2\x80\x8f",
+                    "\xe2\x80\xa8", "\xe2\x81\xa6", "\xd8\x9c", "\xff", "\xc0\x80", "\xe2\x80",
+                    "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf"}) {
+    EXPECT_FALSE(isPlainText(text));
+    EXPECT_FALSE(isPlainText(kj::str("abc", text)));
+  }
+}
+
+// Catches: an escaped character of which the rest is shown.
+TEST(PlainText, ACharacterIsEscapedWhole) {
+  EXPECT_EQ(firstCharacter("\xe2\x80\xae"_kj.asBytes()).bytes, 3u);
+  EXPECT_EQ(firstCharacter("\xe2\x80"_kj.asBytes()).bytes, 1u);
+}
+
+}  // namespace
+}  // namespace talos

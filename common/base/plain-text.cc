@@ -1,0 +1,65 @@
+#include "common/base/plain-text.h"
+
+namespace talos {
+namespace {
+
+struct Range {
+  uint32_t first, last;
+};
+constexpr Range kControls[] = {
+    {0x00, 0x1f},     {0x7f, 0x9f},  // DEL, and C1: its CSI is an escape sequence in one character
+    {0x061c, 0x061c},                // directions
+    {0x200e, 0x200f}, {0x2028, 0x2029},  // separators of lines and paragraphs
+    {0x202a, 0x202e}, {0x2066, 0x2069},
+};
+
+// 0 where the sequence is invalid.
+size_t sequenceLength(kj::ArrayPtr<const kj::byte> text) {
+  kj::byte first = text[0];
+  size_t length = first < 0x80   ? 1
+                  : first < 0xc2 ? 0
+                  : first < 0xe0 ? 2
+                  : first < 0xf0 ? 3
+                  : first < 0xf5 ? 4
+                                 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((text[k] & 0xc0) != 0x80) return 0;
+  }
+  if (first == 0xe0 && text[1] < 0xa0) return 0;
+  if (first == 0xed && text[1] >= 0xa0) return 0;
+  if (first == 0xf0 && text[1] < 0x90) return 0;
+  if (first == 0xf4 && text[1] >= 0x90) return 0;
+  return length;
+}
+
+uint32_t codePoint(kj::ArrayPtr<const kj::byte> sequence) {
+  constexpr kj::byte kPayload[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+  uint32_t value = sequence[0] & kPayload[sequence.size()];
+  for (auto more : sequence.slice(1, sequence.size())) value = value << 6 | (more & 0x3f);
+  return value;
+}
+
+}  // namespace
+
+PlainCharacter firstCharacter(kj::ArrayPtr<const kj::byte> text) {
+  auto length = sequenceLength(text);
+  if (length == 0) return {1, false};
+  auto value = codePoint(text.slice(0, length));
+  for (auto& range : kControls) {
+    if (value >= range.first && value <= range.last) return {length, false};
+  }
+  return {length, true};
+}
+
+bool isPlainText(kj::StringPtr text) {
+  auto rest = text.asBytes();
+  while (rest.size() > 0) {
+    auto character = firstCharacter(rest);
+    if (!character.plain) return false;
+    rest = rest.slice(character.bytes, rest.size());
+  }
+  return true;
+}
+
+}  // namespace talos

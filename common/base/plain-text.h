@@ -1,0 +1,22 @@
+// Text that a terminal shows and does not interpret. Foreign bytes; pure.
+#pragma once
+
+#include <kj/string.h>
+
+namespace talos {
+
+struct PlainCharacter {
+  size_t
+      bytes;  // 1 where there is no valid UTF-8: truncated, overlong, a surrogate, beyond U+10FFFF
+  // Not so: invalid UTF-8, a control character (C0, DEL, C1), and what changes the direction or the
+  // lines of the text around it, so that a reader sees another one than a program.
+  bool plain;
+};
+
+// The first character of a text that is not empty.
+PlainCharacter firstCharacter(kj::ArrayPtr<const kj::byte> text);
+
+// True for an empty text too.
+bool isPlainText(kj::StringPtr text);
+
+}  // namespace talos

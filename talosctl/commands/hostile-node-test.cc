@@ -1,0 +1,72 @@
+// A node in hostile hands must not get further than itself by what it answers to a client.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/config/talosconfig.h"
+#include "common/kube/kubeconfig.h"
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct HostileNode : public ClusterTest {
+  ~HostileNode() noexcept override {}
+
+  kj::String path(kj::StringPtr name) { return kj::str(c.folder, "/", name); }
+  // With one more line in its user.
+  kj::String kubeconfig(kj::StringPtr line) {
+    auto admin = pki::issue(c.authority.certificate, c.authority.key, {.server = false});
+    auto text =
+        kube::writeKubeconfig({.cluster = "c1",
+                               .server = "https://10.0.0.2:6443",
+                               .authority = c.authority.certificate,
+                               .user = "admin@c1",
+                               .credentials = kube::ClientPair{admin.certificate, admin.key},
+                               .context = "admin@c1"});
+    std::string changed = kj::StringPtr(text).cStr();
+    changed.insert(changed.find("    client-key-data"), line.cStr());
+    return kj::str(changed.c_str());
+  }
+};
+
+// Catches: a program that the administrator's next kubectl runs.
+TEST_F(HostileNode, AProgramInItsKubeconfigIsRefusedWithTheNodesName) {
+  node("10.0.0.2").kubeconfig = kubeconfig("    exec: {command: /tmp/evil}\n");
+  node("10.0.0.3").kubeconfig = kubeconfig("");
+  for (auto merge : {"--merge", "--merge=false"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "kubeconfig", path("config"), merge}), 1);
+    EXPECT_THAT(err(), HasSubstr("10.0.0.2: the kubeconfig from this node is refused: "
+                                 "users[0].user.exec: a node must not set this key"));
+    EXPECT_NE(access(path("config").cStr(), F_OK), 0);
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.3", "kubeconfig", path("config")}), 0) << err();
+}
+
+// Catches: a client configuration for someone else that trusts another CA than ours, so that
+// whoever has its key can answer in the place of every node.
+TEST_F(HostileNode, ItCannotChooseTheCaOfANewClientConfiguration) {
+  auto mine = pki::makeAuthority({.organization = "talos"});
+  node("10.0.0.2").authority = &mine;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "config", "new", path("new")}), 1);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: the node answered with another CA than that of this "
+                               "client configuration"));
+  EXPECT_NE(access(path("new").cStr(), F_OK), 0);
+}
+
+// Catches: bytes of a node that a terminal obeys.
+TEST_F(HostileNode, AnArchiveIsNotPrintedOnATerminal) {
+  node("10.0.0.2").archive = kj::heapArray("\x1b]0;owned\x07"_kj.asBytes());
+  c.test.console.terminal = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "copy", "/etc", "-"}), 1);
+  EXPECT_THAT(err(), HasSubstr("an archive cannot be printed on a terminal"));
+  EXPECT_EQ(out(), "");
+  c.test.console.terminal = false;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "copy", "/etc", "-"}), 0);
+  EXPECT_EQ(out(), "\x1b]0;owned\x07");
+}
+
+}  // namespace
+}  // namespace talos::talosctl
