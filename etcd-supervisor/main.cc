@@ -32,7 +32,8 @@ void run() {
   TlsEndpoint member, api;
   auto folder = fromEnvironment(kStateVariable, kUsualState);
   DiskFiles files(kDataFolder, folder);
-  KeptSnapshot kept(folder);
+  DiskThread disk;
+  KeptSnapshot kept(timer, disk, folder);
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("etcd-supervisor"));
   kj::Maybe<MembershipReconciler> reconciler;
   StoreAdapter adapter(store, member, api, [&] {
@@ -53,7 +54,7 @@ void run() {
        .endpoints = endpoints,
        .publish = [&](bool selfHosted) { return adapter.publishSelfHosted(selfHosted); }});
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
-    return makeServer(timer, membership, files, kept);
+    return makeServer(timer, membership, files, kept, disk);
   });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);

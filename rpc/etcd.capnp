@@ -48,14 +48,16 @@ interface Etcd {
 
   keepSnapshot @11 () -> (upload :SnapshotUpload) $allow("os:admin");
   # For a caller that cannot serve its snapshot at random offsets: stores it for the bootstrap() that will restore it.
-  # FailedPrecondition when the data directory is not empty.
+  # FailedPrecondition when the data directory is not empty; Conflict while another upload has not ended, which it does
+  # by itself when no bytes came for a minute.
 
   interface SnapshotUpload {
     # Nothing is left of it when it is dropped before done().
     write @0 (bytes :Data) -> stream $allow("os:admin");
     done @1 () -> (size :UInt64) $allow("os:admin") $audit;
-    # Stored when it answers, in place of an earlier one, until the next bootstrap(), whatever its outcome, or until
-    # etcd-supervisor exits. The bytes have not been verified yet.
+    # Stored when it answers, in place of an earlier one, until the next bootstrap(), whatever its outcome, for an hour,
+    # or until etcd-supervisor exits. The bytes have not been verified yet. write() ends the upload with InvalidArgument
+    # beyond 8 GiB, and with ResourceExhausted when the disk has no room but its reserve.
   }
   struct Member {
     id @0 :UInt64;

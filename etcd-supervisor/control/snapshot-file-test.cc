@@ -50,19 +50,24 @@ class SnapshotFileTest : public testing::Test {
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
   machined::TestTree tree;
+  DiskThread disk;
+  DiskReserve reserve{.percent = 0, .least = 0, .most = 0};
+  ErrorKind kind{}, expected = ErrorKind::kInvalidArgument;  // of failures
 
   ~SnapshotFileTest() noexcept override {}
 
   // "" when it was taken; otherwise why not.
   std::string receiveOf(uint64_t size, std::string sent, bool skip = false) {
     std::string problem;
+    kind = ErrorKind::kInvalidArgument;
     receiveSnapshot(io.provider->getTimer(), kj::heap<Source>(std::move(sent)), size, skip,
-                    tree.at("snapshot"))
+                    {.queue = disk, .path = tree.at("snapshot"), .reserve = reserve})
         .catch_([&](kj::Exception&& e) {
-          EXPECT_EQ(kindOf(e), ErrorKind::kInvalidArgument);
+          kind = kindOf(e);
           problem = messageOf(e).cStr();
         })
         .wait(io.waitScope);
+    EXPECT_EQ(kind, expected) << problem;
     return problem;
   }
   std::string receive(std::string sent, bool skip = false) {
@@ -106,6 +111,22 @@ TEST_F(SnapshotFileTest, CutOffAndForeignOnesAreRefused) {
 TEST_F(SnapshotFileTest, BareDatabaseIsTakenWhenTheHashIsSkipped) {
   EXPECT_NE(receive(database()), "");
   EXPECT_EQ(receive(database(), true), "");
+}
+
+// Catches: a snapshot that fills the disk of etcd, or whose database does after it; a size that a
+// client makes up.
+TEST_F(SnapshotFileTest, TheDiskKeepsItsReserve) {
+  EXPECT_EQ(receiveOf(kMostSnapshotBytes + 1, snapshot()), "the snapshot is larger than 8192 MiB");
+  reserve.least = reserve.most = uint64_t{1} << 62;
+  expected = ErrorKind::kResourceExhausted;
+  auto problem = receive(snapshot());
+  EXPECT_EQ(problem.find("EPHEMERAL has no room for the snapshot: 1 MiB more are needed, "), 0u)
+      << problem;
+  EXPECT_EQ(readFile(tree.at("snapshot")).size(), 0u);
+  DiskReserve usual;
+  EXPECT_EQ(usual.of(1u << 30), 256u << 20);
+  EXPECT_EQ(usual.of(uint64_t{4} << 30), (uint64_t{4} << 30) / 100 * 15);
+  EXPECT_EQ(usual.of(uint64_t{1} << 40), uint64_t{2} << 30);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void checkSize(uint64_t size, bool skipHashCheck) {
 }
 
 // Takes the bytes in their order.
-class Check {
+class Check final : public kj::AtomicRefcounted {
  public:
   Check(uint64_t size, bool skipHashCheck)
       : database(size % kPage == kTrailer ? size - kTrailer : size), skip(skipHashCheck) {}
@@ -69,6 +69,13 @@ class Check {
   size_t trailed = 0;
 };
 
+kj::AutoCloseFd newFile(kj::StringPtr path) {
+  int fd;
+  KJ_SYSCALL(fd = open(path.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600),
+             path);
+  return kj::AutoCloseFd(fd);
+}
+
 using Answer = capnp::Response<rpc::ByteSource::ReadResults>;
 
 kj::Promise<Answer> ask(kj::Timer& timer, rpc::ByteSource::Client& source, uint64_t offset,
@@ -83,14 +90,13 @@ kj::Promise<Answer> ask(kj::Timer& timer, rpc::ByteSource::Client& source, uint6
 }  // namespace
 
 kj::Promise<void> receiveSnapshot(kj::Timer& timer, rpc::ByteSource::Client source, uint64_t size,
-                                  bool skipHashCheck, kj::String path) {
+                                  bool skipHashCheck, SnapshotTarget target) {
+  requireSnapshotSize(size);
   checkSize(size, skipHashCheck);
-  int fd;
-  KJ_SYSCALL(fd = open(path.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600),
-             path);
-  kj::AutoCloseFd owned(fd);
-  kj::FdOutputStream out(fd);
-  Check check(size, skipHashCheck);
+  QueuedFile out(target.queue, [path = kj::mv(target.path)]() { return newFile(path); });
+  co_await out.use(
+      [size, reserve = target.reserve](int fd) { requireRoom(fd, 2 * size, reserve); });
+  auto check = kj::atomicRefcounted<Check>(size, skipHashCheck);
   std::deque<std::pair<uint32_t, kj::Promise<Answer>>> pending;
   uint64_t asked = 0, got = 0;
   while (got < size) {
@@ -105,12 +111,17 @@ kj::Promise<void> receiveSnapshot(kj::Timer& timer, rpc::ByteSource::Client sour
     auto bytes = answer.getBytes();
     if (bytes.size() != wanted)
       refuse(kj::str("ended after ", got + bytes.size(), " bytes of ", size));
-    check.add(bytes);
-    out.write(bytes.begin(), bytes.size());
+    co_await out.use(
+        [check = kj::atomicAddRef(*check), piece = kj::heapArray(bytes)](int fd) mutable {
+          check->add(piece);
+          kj::FdOutputStream(fd).write(piece.begin(), piece.size());
+        });
     got += bytes.size();
   }
-  check.finish();
-  KJ_SYSCALL(fsync(fd), path);
+  co_await out.use([check = kj::mv(check)](int fd) mutable {
+    check->finish();
+    KJ_SYSCALL(fsync(fd), "the snapshot");
+  });
 }
 
 }  // namespace talos::supervisor

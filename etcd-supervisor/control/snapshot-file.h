@@ -4,16 +4,26 @@
 // snapshot save` write it; or, if the hash is to be skipped, a bare copy of the database.
 // InvalidArgument names the problem. When it rejects, or is dropped, the file is of no use: the
 // owner of the path removes it (Files::removeSnapshot).
+//
+// ResourceExhausted when it, and the database that etcd's own tool makes of it, do not fit on the
+// disk beside the reserve. All work on the disk is in the queue.
 #pragma once
 
 #include <kj/async.h>
 #include <kj/timer.h>
 
+#include "etcd-supervisor/control/disk-thread.h"
+#include "etcd-supervisor/control/snapshot-limits.h"
 #include "rpc/stream.capnp.h"
 
 namespace talos::supervisor {
 
+struct SnapshotTarget {
+  DiskQueue& queue;
+  kj::String path;
+  DiskReserve reserve = {};
+};
 kj::Promise<void> receiveSnapshot(kj::Timer& timer, rpc::ByteSource::Client source, uint64_t size,
-                                  bool skipHashCheck, kj::String path);
+                                  bool skipHashCheck, SnapshotTarget target);
 
 }  // namespace talos::supervisor

@@ -6,6 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
+#include "etcd-supervisor/control/test-inline-disk.h"
 #include "etcd-supervisor/membership/test-operator-calls.h"
 
 namespace talos::supervisor {
@@ -31,12 +32,13 @@ class FilesOnDisk final : public Files {
 struct SupervisorApi : Membership {
   ~SupervisorApi() noexcept override {}
   machined::TestTree tree;
-  KeptSnapshot kept{tree.root};
+  InlineDisk disk;
+  KeptSnapshot kept{bed.timer, disk, tree.root};
   kj::Maybe<FilesOnDisk> files;
 
   rpc::Etcd::Client etcdOf(Node& node) {
     auto& its = files.emplace(*node.process, tree.at("snapshot"));
-    auto server = makeServer(bed.timer, node.process->reconciler, its, kept);
+    auto server = makeServer(bed.timer, node.process->reconciler, its, kept, disk);
     return server.etcdRequest().send().getEtcd();
   }
   // "" when it went well; otherwise why not, after as much time as it takes.
@@ -115,7 +117,7 @@ TEST_F(SupervisorApi, ASnapshotThatWasSentBefore) {
   auto etcd = etcdOf(n1);
   auto none =
       "FailedPrecondition: this node has no snapshot: none was sent since etcd-supervisor started, "
-      "or a bootstrap has used it; send it again";
+      "a bootstrap has used it, or it was kept for an hour; send it again";
   EXPECT_EQ(none, recover(etcd));
   auto damaged = snapshot('a');
   damaged[100] = 'b';

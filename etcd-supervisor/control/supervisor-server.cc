@@ -64,8 +64,9 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
 
 class EtcdServer final : public rpc::Etcd::Server {
  public:
-  EtcdServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files, KeptSnapshot& kept)
-      : timer(timer), reconciler(reconciler), files(files), kept(kept) {}
+  EtcdServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files, KeptSnapshot& kept,
+             DiskQueue& queue)
+      : timer(timer), reconciler(reconciler), files(files), kept(kept), queue(queue) {}
 
   kj::Promise<void> members(MembersContext context) override {
     if (context.getParams().getLocal()) co_return co_await localMembers(context);
@@ -100,7 +101,7 @@ class EtcdServer final : public rpc::Etcd::Server {
     auto recovery = params.getRecovery();
     if (recovery.getKept()) {
       auto file = kept.take();
-      restore(request, recovery, sourceOf(kj::mv(file.fd)), file.size);
+      restore(request, recovery, sourceOf(kj::mv(file.file)), file.size);
     } else if (recovery.hasBytes()) {
       restore(request, recovery, recovery.getBytes(), recovery.getSize());
     }
@@ -178,6 +179,7 @@ class EtcdServer final : public rpc::Etcd::Server {
   MembershipReconciler& reconciler;
   Files& files;
   KeptSnapshot& kept;
+  DiskQueue& queue;
 
   // The local member's own list: that of a member that the others have forgotten, too.
   kj::Promise<void> localMembers(MembersContext context) {
@@ -203,7 +205,8 @@ class EtcdServer final : public rpc::Etcd::Server {
     request.skipHashCheck = recovery.getSkipHashCheck();
     request.receive = [this, source = kj::mv(source), size,
                        skip = recovery.getSkipHashCheck()]() mutable {
-      return receiveSnapshot(timer, kj::mv(source), size, skip, kj::str(files.snapshot()));
+      return receiveSnapshot(timer, kj::mv(source), size, skip,
+                             {.queue = queue, .path = kj::str(files.snapshot())});
     };
   }
 
@@ -240,11 +243,11 @@ class TurnServer final : public rpc::EtcdTurn::Server {
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
   SupervisorServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files,
-                   KeptSnapshot& kept)
-      : timer(timer), reconciler(reconciler), files(files), kept(kept) {}
+                   KeptSnapshot& kept, DiskQueue& queue)
+      : timer(timer), reconciler(reconciler), files(files), kept(kept), queue(queue) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, reconciler, files, kept));
+    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, reconciler, files, kept, queue));
     return kj::READY_NOW;
   }
   kj::Promise<void> ready(ReadyContext context) override { return reconciler.ready(); }
@@ -276,13 +279,14 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   MembershipReconciler& reconciler;
   Files& files;
   KeptSnapshot& kept;
+  DiskQueue& queue;
 };
 
 }  // namespace
 
 rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
-                                       Files& files, KeptSnapshot& kept) {
-  return kj::heap<SupervisorServer>(timer, reconciler, files, kept);
+                                       Files& files, KeptSnapshot& kept, DiskQueue& queue) {
+  return kj::heap<SupervisorServer>(timer, reconciler, files, kept, queue);
 }
 
 }  // namespace talos::supervisor

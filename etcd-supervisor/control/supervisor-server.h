@@ -11,6 +11,6 @@ namespace talos::supervisor {
 // All outlive it. `kept`: of all connections, because an upload and the bootstrap that restores it
 // may come by different ones.
 rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
-                                       Files& files, KeptSnapshot& kept);
+                                       Files& files, KeptSnapshot& kept, DiskQueue& queue);
 
 }  // namespace talos::supervisor

@@ -245,6 +245,7 @@ const Daemon kDaemons[] = {
     // Decides how etcd runs, and reports its state. Shares etcd's user for its data.
     {.id = "etcd-supervisor",
      .uid = kEtcdUid,
+     .filter = "storage",
      .read = kApidReads,
      .state = kEtcdSupervisorState,
      .writes = kEtcdData,  // it removes the data of a member that has left

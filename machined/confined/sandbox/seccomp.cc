@@ -277,13 +277,24 @@ struct Profile {
   Sockets sockets;
   Ioctls ioctls = Ioctls::kOfFiles;
   kj::ArrayPtr<const char* const> more = nullptr;
+  bool threads = false;
 };
 constexpr Profile kProfiles[] = {
-    {"server"_kj, kServer, Sockets::kUnixToo},
-    {"network"_kj, kServer, Sockets::kNetwork, Ioctls::kNetwork, kNetwork},
-    {"parser"_kj, {}, Sockets::kNone},
-    {"resolver"_kj, kResolver, Sockets::kInternet},
-    {"volumes"_kj, kServer, Sockets::kNone, Ioctls::kDevices, kVolumes}};
+    {.name = "server"_kj, .calls = kServer, .sockets = Sockets::kUnixToo},
+    {.name = "storage"_kj, .calls = kServer, .sockets = Sockets::kUnixToo, .threads = true},
+    {.name = "network"_kj,
+     .calls = kServer,
+     .sockets = Sockets::kNetwork,
+     .ioctls = Ioctls::kNetwork,
+     .more = kNetwork},
+    {.name = "parser"_kj, .calls = {}, .sockets = Sockets::kNone},
+    {.name = "resolver"_kj, .calls = kResolver, .sockets = Sockets::kInternet},
+    {.name = "volumes"_kj,
+     .calls = kServer,
+     .sockets = Sockets::kNone,
+     .ioctls = Ioctls::kDevices,
+     .more = kVolumes,
+     .threads = true}};
 
 class Filter {
  public:
@@ -398,7 +409,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
   filter.allowIf("execve", is(0, reinterpret_cast<uint64_t>(program)));
   allowSockets(filter, found->sockets);
   allowIoctls(filter, found->ioctls);
-  if (found->ioctls == Ioctls::kDevices) {
+  if (found->threads) {
     // Threads, and no processes. What the newer call is asked to do is in memory, where no filter
     // looks; without it the C library takes the other one.
     filter.allowIf("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));

@@ -3,7 +3,8 @@
 // reports it; a foreign architecture kills.
 //
 //   server    a KJ program with files and sockets of Unix and IP: apid, trustd
-//   network   the same with netlink and packet sockets and interface ioctls: networkd, vipd
+//   storage   the same with threads, for a disk that takes its time: etcd-supervisor
+//   network   a server with netlink and packet sockets and interface ioctls: networkd, vipd
 //   parser    reads and writes the descriptors that it was started with, and nothing else: it can
 //             neither make nor connect sockets, open files, nor send signals
 //             (machined/confined/parser)
@@ -16,8 +17,8 @@
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
 // only with the very pointer that this wrapper passes, and once it is gone nothing lies there;
-// Landlock closes the rest. New threads are possible for the last three only: all other programs of
-// ours have one.
+// Landlock closes the rest. New threads are possible for storage, volumes, foreign and bus: all other
+// programs of ours have one.
 #pragma once
 
 #include <kj/string.h>

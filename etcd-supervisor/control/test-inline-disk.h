@@ -1,0 +1,12 @@
+// For tests on a virtual clock: a disk that takes no time.
+#pragma once
+
+#include "etcd-supervisor/control/disk-thread.h"
+
+namespace talos::supervisor {
+
+struct InlineDisk final : DiskQueue {
+  void add(kj::Function<void()> work) override { work(); }
+};
+
+}  // namespace talos::supervisor
