@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/folder.h"
 #include "common/memory/zeroize.h"
 #include "common/testing/freed-secrets.h"
 
@@ -67,20 +71,34 @@ TEST(File, ReadingLeavesNoCopies) {
 // that is taken for it.
 TEST(File, UnfinishedOnesAreRemoved) {
   Scratch scratch;
-  for (auto name : {"a.Xy12zZ", "a.b.000000", "a", "a.yaml", "a.Xy12z", "a.Xy12zZZ", "a.Xy-2zZ",
-                    "aXy12zZ", ".Xy12zZ"}) {
-    writeFileAtomically(scratch.in(name), "x"_kj, 0644);
+  // Its own writer, killed before the file had its name.
+  auto child = fork();
+  if (child == 0) {
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    setrlimit(RLIMIT_CORE, &none);
+    setrlimit(RLIMIT_FSIZE, &none);  // the first write ends it, by SIGXFSZ
+    signal(SIGXFSZ, SIG_DFL);
+    writeFileAtomically(scratch.in("config.yaml"), "x"_kj, 0644);
+    _exit(0);
   }
-  makeDirectories(scratch.in("d.Xy12zZ"));
-  EXPECT_EQ(0, symlink("a", scratch.in("l.Xy12zZ").cStr()));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(namesIn(scratch.path).size(), 1u);
+  constexpr kj::StringPtr kOthers[] = {"a"_kj,
+                                       "a.yaml"_kj,
+                                       "x.backup"_kj,
+                                       "a.Xy12zZ"_kj,
+                                       "a.b.000000"_kj,
+                                       "unfinished-Xy12zZ"_kj,
+                                       "a.unfinished-"_kj,
+                                       "a.unfinished-Xy-2zZ"_kj};
+  for (auto name : kOthers) writeFileAtomically(scratch.in(name), "x"_kj, 0644);
+  makeDirectories(scratch.in("d.unfinished-Xy12zZ"));
+  EXPECT_EQ(0, symlink("a", scratch.in("l.unfinished-Xy12zZ").cStr()));
   removeUnfinished(scratch.path);
-  for (auto name : {"a.Xy12zZ", "a.b.000000"}) {
-    EXPECT_NE(access(scratch.in(name).cStr(), F_OK), 0) << name;
-  }
-  for (auto name : {"a", "a.yaml", "a.Xy12z", "a.Xy12zZZ", "a.Xy-2zZ", "aXy12zZ", ".Xy12zZ",
-                    "d.Xy12zZ", "l.Xy12zZ"}) {
-    EXPECT_EQ(access(scratch.in(name).cStr(), F_OK), 0) << name;
-  }
+  for (auto name : kOthers) EXPECT_EQ(access(scratch.in(name).cStr(), F_OK), 0) << name.cStr();
+  EXPECT_EQ(namesIn(scratch.path).size(), kj::size(kOthers) + 2);
   removeUnfinished(scratch.in("absent"));
 }
 

@@ -15,10 +15,15 @@
 
 #include "common/base/error.h"
 #include "common/base/folder.h"
+#include "common/base/replace-file.h"
 #include "common/memory/secret-buffer.h"
 
 namespace talos {
 namespace {
+
+// The name of a file that is being written ends in this and letters of mkostemp(3).
+constexpr kj::StringPtr kUnfinished = ".unfinished-"_kj;
+constexpr size_t kRandom = 6;
 
 void writeAll(int fd, kj::ArrayPtr<const char> content, kj::StringPtr path) {
   while (content.size() > 0) {
@@ -55,28 +60,34 @@ void removeAt(int parent, const char* name, dev_t device) {
 
 }  // namespace
 
-void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode) {
-  auto temporary = kj::str(path, ".XXXXXX");
+void replaceFile(kj::StringPtr path, kj::ArrayPtr<const char> content,
+                 kj::FunctionParam<void(int fd)> complete) {
+  auto temporary = kj::str(path, kUnfinished, kj::repeat('X', kRandom));
   int raw;
   KJ_SYSCALL(raw = mkostemp(temporary.begin(), O_CLOEXEC), path);  // 0600: no reader before fchmod
   kj::AutoCloseFd file(raw);
   bool renamed = false;
   KJ_DEFER(if (!renamed) unlink(temporary.cStr()));
   writeAll(file, content, path);
-  KJ_SYSCALL(fchmod(file, mode), path);
+  complete(file);
   KJ_SYSCALL(fsync(file), path);
   KJ_SYSCALL(rename(temporary.cStr(), path.cStr()), path);
   renamed = true;
   syncFolder(folderOf(path));
 }
 
+void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode) {
+  replaceFile(path, content, [&](int fd) { KJ_SYSCALL(fchmod(fd, mode), path); });
+}
+
 void removeUnfinished(kj::StringPtr folder) {
-  constexpr size_t kRandom = 6;
+  const size_t kEnd = kUnfinished.size() + kRandom;
   bool removed = false;
   for (auto& name : namesIn(folder)) {
-    if (name.size() < kRandom + 2 || name[name.size() - kRandom - 1] != '.') continue;
-    bool random = true;
-    for (char c : name.slice(name.size() - kRandom)) random = random && isalnum(c) != 0;
+    if (name.size() <= kEnd) continue;
+    auto end = name.slice(name.size() - kEnd);
+    bool random = end.startsWith(kUnfinished);
+    for (char c : end.slice(kUnfinished.size())) random = random && isalnum(c) != 0;
     struct stat st;
     auto path = kj::str(folder, "/", name);
     if (!random || lstat(path.cStr(), &st) < 0 || !S_ISREG(st.st_mode)) continue;

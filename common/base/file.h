@@ -13,7 +13,7 @@ namespace talos {
 void writeFileAtomically(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t mode);
 
 // Removes the temporary files that a power cut left directly in this folder: regular files whose
-// name ends in a dot and six letters or digits. For machined's own folders, before anybody writes
+// name ends in ".unfinished-" and six letters or digits. For own folders, before anybody writes
 // there. An absent folder is fine.
 void removeUnfinished(kj::StringPtr folder);
 

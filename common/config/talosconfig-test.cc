@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -51,6 +52,30 @@ TEST(Talosconfig, WritesWhatItReads) {
   auto credentials = config.resolve().credentials();
   EXPECT_EQ(kj::StringPtr("ca"), credentials.authorities);
   EXPECT_EQ(kj::StringPtr("key"), kj::StringPtr(credentials.key));
+}
+
+// Catches: a link to a file elsewhere that becomes a file, and a user's file that becomes root's.
+TEST(Talosconfig, ALinkStaysALinkAndTheOwnerStays) {
+  char name[] = "/tmp/talosconfig-test-XXXXXX";
+  kj::String folder = kj::str(mkdtemp(name));
+  KJ_DEFER(removeTree(folder));
+  auto real = kj::str(folder, "/real"), link = kj::str(folder, "/link");
+  writeFileAtomically(real, ""_kj, 0644);
+  bool root = geteuid() == 0;
+  if (root) {
+    KJ_SYSCALL(chown(real.cStr(), 4711, 4712));
+  }
+  KJ_SYSCALL(symlink("real", link.cStr()));
+  Talosconfig config;
+  config.add("a", context("10.0.0.1"));
+  config.save(link);
+  struct stat found;
+  KJ_SYSCALL(lstat(link.cStr(), &found));
+  EXPECT_TRUE(S_ISLNK(found.st_mode));
+  KJ_SYSCALL(stat(real.cStr(), &found));
+  EXPECT_EQ(found.st_mode & 07777, 0600u);
+  EXPECT_EQ(found.st_uid, root ? 4711u : geteuid());
+  EXPECT_EQ(Talosconfig::load(real).currentName(), "a"_kj);
 }
 
 // Catches: an endpoint of a node's choice, a key that another client understands and we do not.

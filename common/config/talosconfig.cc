@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/user-file.h"
 #include "common/memory/zeroize.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/talosconfig.capnp.h"
@@ -116,12 +117,10 @@ kj::String Talosconfig::toYaml() const {
 }
 
 void Talosconfig::save(kj::StringPtr path) const {
-  KJ_IF_MAYBE (slash, path.findLast('/')) {
-    if (*slash > 0) makeDirectories(kj::heapString(path.slice(0, *slash)), 0700);
-  }
+  makeUserFolders(path, 0700);
   auto text = toYaml();
   KJ_DEFER(zeroize(text.asArray()));
-  writeFileAtomically(path, text, 0600);
+  writeUserFile(path, text);
 }
 
 kj::String Talosconfig::checkName(kj::StringPtr name) const {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -99,6 +100,55 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
 
   store("config", of("c3"), false, true);
   EXPECT_EQ(readFile(path("config")), textOf("c3"));
+}
+
+// Catches: `sudo` that makes a user's file root's.
+TEST_F(KubeconfigFile, TheOwnerStays) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  store("config", of("c1"), true);
+  KJ_SYSCALL(chown(path("config").cStr(), 4711, 4712));
+  store("config", of("c2"), true);
+  struct stat found;
+  KJ_SYSCALL(stat(path("config").cStr(), &found));
+  EXPECT_EQ(found.st_uid, 4711u);
+  EXPECT_EQ(found.st_gid, 4712u);
+}
+
+// Catches: a new file, and new folders, in a user's home that are root's.
+TEST_F(KubeconfigFile, WhatIsNewBelongsToTheOwnerOfItsFolder) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  makeDirectories(path("home"));
+  KJ_SYSCALL(chown(path("home").cStr(), 4711, 4712));
+  store("home/.kube/config", of("c1"), true);
+  for (auto name : {"home/.kube", "home/.kube/config"}) {
+    struct stat found;
+    KJ_SYSCALL(stat(path(name).cStr(), &found));
+    EXPECT_EQ(found.st_uid, 4711u) << name;
+    EXPECT_EQ(found.st_gid, 4712u) << name;
+  }
+}
+
+// Catches: a key in a file that others read.
+TEST_F(KubeconfigFile, OthersDoNotReadIt) {
+  for (mode_t before : {0644, 0666, 0400, 0600}) {
+    writeFileAtomically(path("config"), textOf("c1"), before);
+    store("config", of("c2"), true);
+    EXPECT_EQ(mode("config"), before & 0600u);
+  }
+}
+
+// Catches: an entry that kubectl writes at the same time, and that is lost.
+TEST_F(KubeconfigFile, KubectlsLockIsRespected) {
+  store("config", of("c1"), true);
+  writeFileAtomically(path("config.lock"), ""_kj, 0600);
+  auto failed = kj::runCatchingExceptions([&]() { store("config", of("c2"), true); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            kj::str(path("config.lock"), " exists, so another program is changing ", path("config"),
+                    "; retry, or remove the lock if none is"));
+  EXPECT_EQ(readFile(path("config")), textOf("c1"));
+  unlink(path("config.lock").cStr());
+  store("config", of("c2"), true);
+  EXPECT_EQ(tryReadFile(path("config.lock")), nullptr);
 }
 
 TEST_F(KubeconfigFile, ALinkStaysALink) {

@@ -1,10 +1,10 @@
 #include "talosctl/kube/kubeconfig-file.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/user-file.h"
 #include "common/kube/json-yaml.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/pki.h"
@@ -12,31 +12,12 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr mode_t kNewFile = 0600;
+constexpr mode_t kNewFolder = 0755;  // as kubectl
 constexpr size_t kLargestKubeconfig = 4u << 20;
-
-mode_t modeOf(kj::StringPtr path) {
-  struct stat found;
-  return stat(path.cStr(), &found) == 0 ? found.st_mode & 07777 : kNewFile;
-}
 
 bool isFolder(kj::StringPtr path) {
   struct stat found;
   return stat(path.cStr(), &found) == 0 && S_ISDIR(found.st_mode);
-}
-
-// A link stays one: what it leads to is replaced.
-kj::String followed(kj::String path) {
-  auto real = realpath(path.cStr(), nullptr);
-  if (real == nullptr) return path;
-  KJ_DEFER(free(real));
-  return kj::str(real);
-}
-
-void makeFoldersAbove(kj::StringPtr path) {
-  KJ_IF_MAYBE (slash, path.findLast('/')) {
-    if (*slash > 0) makeDirectories(kj::heapString(path.slice(0, *slash)), 0755);
-  }
 }
 
 kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
@@ -63,7 +44,8 @@ kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringP
 kj::Promise<StoredKubeconfig> storeKubeconfig(
     KubeconfigTarget target, kube::ReceivedKubeconfig received,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide) {
-  target.path = followed(kj::mv(target.path));
+  makeUserFolders(target.path, kNewFolder);
+  UserFileLock lock(target.path);
   auto old = tryReadFile(target.path, kLargestKubeconfig);
   KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
   if (old != nullptr && !target.merge && !target.force) {
@@ -82,8 +64,7 @@ kj::Promise<StoredKubeconfig> storeKubeconfig(
     text = pki::Pem(kube::writeYaml(merged.config));
     stored = {kj::mv(merged.renames), kj::mv(merged.replaced)};
   }
-  makeFoldersAbove(target.path);
-  writeFileAtomically(target.path, kj::StringPtr(text), modeOf(target.path));
+  writeUserFile(target.path, kj::StringPtr(text));
   co_return kj::mv(stored);
 }
 

@@ -1,7 +1,8 @@
 // Where a kubeconfig is put, and how it gets there.
 //
-// A file is replaced as a whole: after a crash it is the old one or the new one. One that is new
-// has the mode 0600, for it holds a key; one that is there keeps its mode.
+// A file is replaced as a whole: after a crash it is the old one or the new one. It stays the
+// user's and is the user's alone (common/base/user-file.h), for it holds a key. kubectl's lock is
+// held from reading it until it is written.
 #pragma once
 
 #include <kj/async.h>
