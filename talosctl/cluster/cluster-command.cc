@@ -14,11 +14,15 @@
 #include "talosctl/cluster/nodes/cluster-plan.h"
 #include "talosctl/cluster/nodes/cluster-show.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
+#include "talosctl/cluster/processes/file-writers.h"
 #include "talosctl/cluster/report-commands.h"
 
 namespace talos::talosctl {
 
 using cluster::StateDirectory;
+
+// From the end of a supervisor to that of its processes, which get SIGKILL then.
+constexpr kj::Duration kProcessesEnd = 10 * kj::SECONDS;
 
 kj::String absolute(kj::StringPtr path) {
   if (path.startsWith("/") || path.size() == 0) return kj::str(path);
@@ -82,6 +86,8 @@ void discard(Invocation& call, const StateDirectory& state) {
   container::ClusterCgroups(container::readCgroups(),
                             cluster::cgroupName(call.text("name"), state.path()))
       .remove();
+  // Nothing is removed while a process of the cluster may use it.
+  cluster::requireNoFileWriters(state.path(), kProcessesEnd);
   // An unreadable talosconfig, of the cluster or of the user, must not stop the rest.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                       [&] { cluster::removeContext(state, configPath(call)); })) {

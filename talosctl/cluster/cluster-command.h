@@ -24,7 +24,8 @@ kj::String absolute(kj::StringPtr path);
 // its supervisor does not answer.
 kj::Promise<void> readStates(Invocation& call, const cluster::StateDirectory& state,
                              rpc::LocalCluster::Builder cluster);
-// Stops a cluster, if it runs, and removes everything that belongs to it.
+// Stops a cluster, if it runs, and removes everything that belongs to it. FailedPrecondition with
+// the pids while processes of it run: then its files are there as before.
 void discard(Invocation& call, const cluster::StateDirectory& state);
 
 }  // namespace talos::talosctl

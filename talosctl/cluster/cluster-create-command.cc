@@ -51,11 +51,17 @@ unsigned count(Invocation& call, kj::StringPtr flag, int64_t most) {
 }
 
 kj::String artifact(Invocation& call, kj::StringPtr flag, kj::StringPtr name) {
-  auto path = call.given(flag) ? absolute(call.text(flag))
-                               : kj::str(cluster::buildFolder(), "/image/", name);
+  bool given = call.given(flag);
+  auto path = given ? absolute(call.text(flag)) : kj::str(cluster::buildFolder(), "/image/", name);
   if (access(path.cStr(), R_OK) < 0) {
     fail(ErrorKind::kNotFound,
          kj::str("--", flag, ": cannot read ", path, "; run `make image` to build it"));
+  }
+  if (given) return path;
+  // It is run as root, in a container or as a kernel, and the user has not named it.
+  KJ_IF_MAYBE (error, cluster::pathError(path, cluster::trustedOwners())) {
+    fail(ErrorKind::kPermissionDenied, kj::str("--", flag, ": cannot use ", path, ": ", *error,
+                                               "; name the file if you trust it"));
   }
   return path;
 }
@@ -386,7 +392,9 @@ kj::Promise<int> runCreate(Invocation& call) {
       fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster is kept: inspect it with ",
                                "`talosctl health`, remove it with ", state.command("destroy")));
     }
-    discard(call, state);
+    KJ_IF_MAYBE (left, kj::runCatchingExceptions([&]() { discard(call, state); })) {
+      fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster was not removed: ", messageOf(*left)));
+    }
     if (stopped) fail(kindOf(*e), "interrupted; the incomplete cluster was removed");
     kj::throwFatalException(kj::mv(*e));
   }

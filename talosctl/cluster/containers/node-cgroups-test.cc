@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 
 namespace talos::container {
@@ -116,6 +117,18 @@ TEST_F(Hierarchies, OnlyTheClustersOwnAreRemoved) {
   EXPECT_FALSE(exists("memory/talos/c"));
   EXPECT_TRUE(exists("memory/talos/d/n"));
   EXPECT_FALSE(exists("unified/talos"));
+}
+
+// Catches: the disks of a node that are removed while one of its processes still writes to them.
+TEST_F(Hierarchies, AProcessThatLivesIsAnError) {
+  for (auto path : {"memory/talos/c/n/node", "unified/talos/c/n/node"}) {
+    makeDirectories(kj::str(folder, "/", path));
+    write(kj::str(path, "/cgroup.procs"), "4711\n12\n");
+  }
+  write("unified/talos/c/cgroup.events", "populated 1\nfrozen 0\n");
+  auto failed = kj::runCatchingExceptions([&] { ClusterCgroups(layout(), "c").remove(); });
+  EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
+            "processes of this cluster still run: 12, 4711; end them, then repeat");
 }
 
 // Catches: a controller that is found only as the first or the last of a list.

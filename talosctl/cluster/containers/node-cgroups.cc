@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "talosctl/cluster/containers/device-filter.h"
@@ -109,6 +111,22 @@ void removeCgroups(kj::StringPtr path) {
   }
   closedir(folder);
   rmdir(path.cStr());
+}
+
+// Of the cgroup and of those below it.
+void addProcesses(kj::StringPtr path, std::set<int>& pids) {
+  KJ_IF_MAYBE (listed, tryReadFile(kj::str(path, "/cgroup.procs"))) {
+    for (auto& line : split(*listed, '\n')) pids.insert(line.parseAs<int>());
+  }
+  auto folder = opendir(path.cStr());
+  if (folder == nullptr) return;
+  KJ_DEFER(closedir(folder));
+  while (auto entry = readdir(folder)) {
+    kj::StringPtr name = entry->d_name;
+    if (entry->d_type == DT_DIR && name != "." && name != "..") {
+      addProcesses(kj::str(path, "/", name), pids);
+    }
+  }
 }
 
 bool exists(kj::StringPtr path) {
@@ -266,6 +284,16 @@ void ClusterCgroups::remove() {
     auto folder = kj::str(layout.unified, "/", name);
     tryWrite(kj::str(folder, "/cgroup.kill"), "1");
     waitForEvent(kj::str(folder, "/cgroup.events"), "populated 0", kKillTimeout);
+  }
+  std::set<int> pids;  // a process is in one cgroup of each hierarchy
+  eachRoot([&](kj::StringPtr root) { addProcesses(kj::str(root, "/", name), pids); });
+  if (!pids.empty()) {
+    auto list = KJ_MAP(pid, pids) {
+      return kj::str(pid);
+    };
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("processes of this cluster still run: ", kj::strArray(list, ", "),
+                 "; end them, then repeat"));
   }
   eachRoot([&](kj::StringPtr root) {
     removeCgroups(kj::str(root, "/", name));

@@ -58,7 +58,8 @@ class ClusterCgroups {
   void freeze(kj::StringPtr node, bool on);
   void removeNode(kj::StringPtr node);
   // Kills the processes in them and removes them. Waits up to 5 s for the processes to end: they
-  // die with their supervisor, but not in the same instant. Absent is fine.
+  // die with their supervisor, but not in the same instant. Absent is fine. FailedPrecondition
+  // names the processes that still run, of which nothing was removed then.
   void remove();
 
   kj::Array<CgroupMount> mounts() const { return layout.mounts(); }

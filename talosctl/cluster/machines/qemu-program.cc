@@ -87,12 +87,9 @@ bool kvmWorks(const Qemu& qemu, kj::StringPtr kernel) {
 
 Qemu findQemu(kj::StringPtr root) {
   constexpr kj::StringPtr kProgram = "/usr/bin/qemu-system-x86_64"_kj;
-  auto inRoot = root.size() > 0 ? kj::str(root) : kj::str(buildFolder(), "/root");
-  auto program = kj::str(inRoot, kProgram);
-  if (access(program.cStr(), X_OK) == 0) return {kj::mv(inRoot), kj::mv(program)};
-  if (root.size() == 0 && access(kProgram.cStr(), X_OK) == 0) return {kj::str(), kj::str(kProgram)};
-  fail(ErrorKind::kNotFound, kj::str("cannot find QEMU at ", program, " or ", kProgram,
-                                     "; run `make` in the checkout, or use --qemu-root"));
+  auto found = findProgram(root, kProgram, root.size() == 0,
+                           "run `make` in the checkout, or use --qemu-root");
+  return {kj::mv(found.root), kj::mv(found.program)};
 }
 
 }  // namespace talos::cluster

@@ -96,7 +96,11 @@ bool StateDirectory::stopSupervisor() const {
     syscall(SYS_pidfd_send_signal, pidfd.get(), SIGTERM, nullptr, 0);
     if (!waitForExit(pidfd, 10000)) {
       syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
-      waitForExit(pidfd, 5000);
+      if (!waitForExit(pidfd, 5000)) {
+        fail(ErrorKind::kDeadlineExceeded,
+             kj::str("the supervisor of the cluster, pid ", *pid,
+                     ", did not end within 5 s of SIGKILL; nothing was removed"));
+      }
     }
     return true;
   }

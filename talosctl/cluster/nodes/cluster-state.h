@@ -45,6 +45,7 @@ class StateDirectory {
   // Held by the supervisor itself, for its life. Throws Conflict when another one has it.
   kj::AutoCloseFd lock() const;
   // SIGTERM, then SIGKILL after 10 s; returns when the process is gone. False if none ran.
+  // DeadlineExceeded when it does not end, which a process in the kernel may do.
   bool stopSupervisor() const;
 
  private:

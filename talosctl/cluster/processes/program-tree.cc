@@ -1,9 +1,20 @@
 #include "talosctl/cluster/processes/program-tree.h"
 
+#include <errno.h>
 #include <kj/debug.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
+
 namespace talos::cluster {
+namespace {
+
+constexpr kj::StringPtr kMarker = ".stamp"_kj;  // that rootfs/buildroot.sh writes last
+
+}  // namespace
 
 kj::Vector<kj::String> inTree(kj::StringPtr root, kj::StringPtr program) {
   kj::Vector<kj::String> command;
@@ -29,6 +40,60 @@ kj::String buildFolder() {
     }
   }
   return path;
+}
+
+kj::Array<uid_t> trustedOwners() {
+  kj::Vector<uid_t> owners;
+  owners.add(0);
+  owners.add(geteuid());
+  auto caller = geteuid() == 0 ? getenv("SUDO_UID") : nullptr;
+  if (caller != nullptr) {
+    KJ_IF_MAYBE (uid, kj::StringPtr(caller).tryParseAs<uid_t>()) owners.add(*uid);
+  }
+  return owners.releaseAsArray();
+}
+
+kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners) {
+  auto real = realpath(path.cStr(), nullptr);
+  if (real == nullptr) return kj::str("cannot find ", path, ": ", strerror(errno));
+  KJ_DEFER(free(real));
+  kj::StringPtr whole = real;
+  for (size_t end = 1; end <= whole.size(); ++end) {  // "/" first
+    if (end > 1 && end < whole.size() && whole[end] != '/') continue;
+    auto part = kj::heapString(whole.slice(0, end));
+    struct stat found;
+    if (lstat(part.cStr(), &found) < 0) return kj::str("cannot read ", part);
+    bool trusted = false;
+    for (auto owner : owners) trusted = trusted || owner == found.st_uid;
+    if (!trusted) return kj::str(part, " belongs to uid ", found.st_uid);
+    if ((found.st_mode & S_IWOTH) != 0) return kj::str("everybody can write to ", part);
+  }
+  return nullptr;
+}
+
+kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners) {
+  KJ_IF_MAYBE (e, pathError(tree, owners)) return kj::mv(*e);
+  auto marker = kj::str(tree, "/", kMarker);
+  if (access(marker.cStr(), F_OK) < 0) {
+    return kj::str(tree, " is not a build root: it has no ", kMarker);
+  }
+  return pathError(marker, owners);
+}
+
+FoundProgram findProgram(kj::StringPtr root, kj::StringPtr path, bool orHost, kj::StringPtr hint) {
+  auto tree = root.size() > 0 ? kj::str(root) : kj::str(buildFolder(), "/root");
+  auto program = kj::str(tree, path);
+  kj::Maybe<kj::String> error;
+  if (access(program.cStr(), X_OK) == 0) {
+    if (root.size() == 0) error = treeError(tree, trustedOwners());
+    if (error == nullptr) return {kj::mv(tree), kj::mv(program)};
+  }
+  if (orHost && access(path.cStr(), X_OK) == 0) return {kj::str(), kj::str(path)};
+  auto places = orHost ? kj::str(program, " or ", path) : kj::str(program);
+  KJ_IF_MAYBE (e, error) {
+    fail(ErrorKind::kPermissionDenied, kj::str("cannot run ", program, ": ", *e, "; ", hint));
+  }
+  fail(ErrorKind::kNotFound, kj::str("cannot find ", places, "; ", hint));
 }
 
 }  // namespace talos::cluster

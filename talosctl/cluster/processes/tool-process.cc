@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/base/error.h"
 #include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
@@ -42,12 +41,9 @@ namespace {
 }  // namespace
 
 kj::Vector<kj::String> findTool(kj::StringPtr root, kj::StringPtr path) {
-  auto tree = root.size() > 0 ? kj::str(root) : kj::str(buildFolder(), "/root");
-  auto program = kj::str(tree, path);
-  if (access(program.cStr(), X_OK) == 0) return inTree(tree, program);
-  if (access(path.cStr(), X_OK) == 0) return inTree("", path);
-  fail(ErrorKind::kNotFound, kj::str("cannot find ", program, " or ", path,
-                                     "; run `make` in the checkout, or install it on this host"));
+  auto found =
+      findProgram(root, path, true, "run `make` in the checkout, or install it on this host");
+  return inTree(found.root, found.program);
 }
 
 ToolProcess::ToolProcess(kj::UnixEventPort& port, kj::ArrayPtr<kj::String> command,
