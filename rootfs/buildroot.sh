@@ -16,7 +16,10 @@ die() { printf 'buildroot: %s\n' "$*" >&2; exit 1; }
 names() { sed 's/#.*//' "$@" | tr -s ' \t\n' '\n' | sed '/^$/d' | sort -u; }
 
 stamp=$(cat "$0" "$list" "$here/packages/forky.list" | sha256sum | cut -d' ' -f1)
-[ "$(cat "$root/.stamp" 2>/dev/null || true)" = "$stamp" ] && exit 0
+if [ "$(cat "$root/.stamp" 2>/dev/null || true)" = "$stamp" ]; then
+  rm -rf --one-file-system "$root.new"
+  exec "$here/replace-root.sh" "$root"
+fi
 [ "$(id -u)" = 0 ] || die "must run as root: it creates a Debian tree with device files and other owners"
 
 host_mirror() {  # the URI from which this host's apt takes a suite whose codename ends in $1
@@ -70,6 +73,5 @@ fi
 for name in $pinned; do cp -n "$root.new/var/cache/apt/archives/${name}_"*.deb "$cache/debs/" 2>/dev/null || true; done
 rm -rf "$root.new"/var/cache/apt/archives/*.deb
 echo "$stamp" >"$root.new/.stamp"
-rm -rf "$root"
-mv "$root.new" "$root"
+"$here/replace-root.sh" "$root"
 say "done in $((SECONDS - started)) s"

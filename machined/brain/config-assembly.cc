@@ -28,7 +28,21 @@ VolumeKeys::Dependencies ConfigAssembly::keysDependencies() {
               [this](kj::StringPtr label) {
                 return label == kStateName ? disks.state.mounted() : disks.ephemeral.mounted();
               },
+          .ephemeralPartition = KJ_BIND_METHOD(*this, ephemeralPartition),
           .container = core.container};
+}
+
+kj::Promise<kj::Maybe<kj::String>> ConfigAssembly::ephemeralPartition() {
+  return core.uv.blocking([]() -> kj::Maybe<kj::String> {
+    auto devices = readBlockDevices();
+    kj::Maybe<kj::String> name;
+    for (auto& device : devices) {
+      if (device.partitionName != kEphemeralName) continue;
+      if (name != nullptr) return nullptr;
+      name = kj::str(device.name);
+    }
+    return name;
+  });
 }
 
 ConfigManager::Dependencies ConfigAssembly::managerDependencies() {

@@ -44,6 +44,7 @@ class ConfigAssembly final : private ConfigHost {
 
   NodeConfigSources::Dependencies sourcesDependencies();
   VolumeKeys::Dependencies keysDependencies();
+  kj::Promise<kj::Maybe<kj::String>> ephemeralPartition();
   ConfigManager::Dependencies managerDependencies();
   ControllerDependencies controllerDependenciesOf();
 

@@ -159,7 +159,8 @@ struct VolumeKeysTest : testing::Test {
                                .say = [](kj::StringPtr) {},
                                .reports = ignored,
                                .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
-  bool mapped = true, container = false;
+  bool mapped = true, container = false, varIsMounted = true;
+  std::string steps;
   std::string atPersist;  // what both had then
   kj::Maybe<KnownConfig> staged;
 
@@ -168,13 +169,19 @@ struct VolumeKeysTest : testing::Test {
     runs("s", "e");
   }
   VolumeKeys keys() {
-    return VolumeKeys({store, reader, partitions,
-                       [this](kj::StringPtr label) -> kj::Maybe<kj::String> {
+    return VolumeKeys({.store = store,
+                       .reader = reader,
+                       .partitions = partitions,
+                       .mounted = [this](kj::StringPtr label) -> kj::Maybe<kj::String> {
+                         if (label == kEphemeralName && !varIsMounted) return nullptr;
                          auto node = label == kStateName ? "vda5"_kj : "vda6"_kj;
                          return mapped ? kj::str("/dev/mapper/", node, "-encrypted")
                                        : kj::str("/dev/", node);
                        },
-                       container});
+                       .ephemeralPartition = []() -> kj::Promise<kj::Maybe<kj::String>> {
+                         return kj::Maybe<kj::String>(kj::str("vda6"));
+                       },
+                       .container = container});
   }
   void runs(kj::StringPtr state, kj::StringPtr ephemeral) {
     auto text = configWith(state, ephemeral);
@@ -203,7 +210,7 @@ struct VolumeKeysTest : testing::Test {
                                  shown(luks.state.slots) + "/ " + shown(luks.ephemeral.slots);
                              return kj::READY_NOW;
                            },
-                           [](kj::StringPtr) {})
+                           [&](kj::StringPtr line) { steps += line.cStr(); })
                        .wait(scope);
                  })) {
       return messageOf(*e).cStr();
@@ -239,6 +246,27 @@ TEST_F(VolumeKeysTest, BothFollowTheConfigAroundTheMomentItIsStored) {
   runs("s", "e");
   EXPECT_EQ(apply("S", "E"), "");
   EXPECT_EQ(atPersist, "s own kept / e kept ") << "these are the host's";
+}
+
+// Catches: an EPHEMERAL that is lost because its keys were changed while it was not mounted, after
+// a boot that failed; a config with the key that opens it, which is refused; a config that is
+// stored twice, or though the disk has failed.
+TEST_F(VolumeKeysTest, AnEphemeralThatIsNotMountedGetsItsKeysToo) {
+  varIsMounted = false;
+  EXPECT_EQ(apply("s", "E", rpc::ApplyMode::REBOOT), "");
+  EXPECT_EQ(atPersist, "s own kept / e E kept ");
+  EXPECT_EQ(shown(luks.ephemeral.slots), "e E kept ") << "the next boot removes the old one";
+  EXPECT_THAT(steps, testing::Not(testing::HasSubstr("gets no new keys")));
+
+  runs("s", "e");
+  luks.ephemeral.slots = {{7, "R"}};
+  EXPECT_EQ(apply("s", "R", rpc::ApplyMode::REBOOT), "");
+  EXPECT_EQ(atPersist, "s own kept / R R ");
+  luks.ephemeral.slots = {{7, "of another config"}};
+  EXPECT_EQ(apply("s", "E", rpc::ApplyMode::REBOOT), "");
+  EXPECT_EQ(atPersist, "s own kept / of another config ");
+  EXPECT_THAT(steps, testing::HasSubstr("EPHEMERAL is not mounted and gets no new keys: "));
+  EXPECT_THAT(steps, testing::HasSubstr("no key of the config opens /dev/vda6"));
 }
 
 // Catches: a config that is taken although the next boot could not open a volume with it, or that

@@ -33,7 +33,7 @@ VolumeEncryption storedNow(VolumeEncryption running, kj::Maybe<config::Config::R
   return running;
 }
 
-// A volume that is not mounted keeps its keys: only the config changes.
+// A volume that is no mounted partition has no keys: only the config changes.
 kj::Promise<void> changeKeys(SystemPartitions& partitions, kj::Maybe<kj::String> node,
                              kj::StringPtr label, Encryption before, Encryption after,
                              KeyChangeExtent extent, KeyChanges::Persist persist, SayLine step) {
@@ -76,10 +76,44 @@ kj::Promise<void> VolumeKeys::persist(config::Config::Reader wanted, rpc::ApplyM
   co_await changeKeys(
       deps.partitions, deps.mounted(kStateName), kStateName, now.state, next.state, extent,
       [&]() {
-        return changeKeys(deps.partitions, deps.mounted(kEphemeralName), kEphemeralName,
-                          now.ephemeral, next.ephemeral, extent, kj::mv(persist), report);
+        return changeEphemeral(now.ephemeral, next.ephemeral, extent, kj::mv(persist), report);
       },
       report);
+}
+
+kj::Promise<void> VolumeKeys::changeEphemeral(Encryption before, Encryption after,
+                                              KeyChangeExtent extent, Persist persist, Step step) {
+  auto node = deps.mounted(kEphemeralName);
+  bool waits = node == nullptr && before != nullptr && after != nullptr;
+  if (waits) return changeUnmounted(before, after, kj::mv(persist), kj::mv(step));
+  return changeKeys(deps.partitions, kj::mv(node), kEphemeralName, before, after, extent,
+                    kj::mv(persist), kj::mv(step));
+}
+
+// The config is stored in any case: it may be the one with the key that opens the volume.
+kj::Promise<void> VolumeKeys::changeUnmounted(Encryption before, Encryption after, Persist persist,
+                                              Step step) {
+  bool stored = false;
+  auto store = [&]() {
+    stored = true;
+    return persist();
+  };
+  kj::Maybe<kj::String> problem;
+  KJ_IF_MAYBE (partition, co_await deps.ephemeralPartition()) {
+    auto report = [&step](kj::StringPtr line) { step(line); };
+    co_await deps.partitions
+        .change(kj::str("/dev/mapper/", *partition, "-encrypted"), kEphemeralName, before, after,
+                KeyChangeExtent::kUntilPersisted, store, report)
+        .catch_([&](kj::Exception&& e) {
+          if (stored) kj::throwFatalException(kj::mv(e));
+          problem = messageOf(e);
+        });
+  }
+  KJ_IF_MAYBE (text, problem) {
+    step(kj::str("EPHEMERAL is not mounted and gets no new keys: ", *text,
+                 "; the next boot tries those of the new config"));
+  }
+  if (!stored) co_await persist();
 }
 
 kj::Promise<kj::String> VolumeKeys::newRecoveryKey(kj::String volume, unsigned slot) {

@@ -4,8 +4,9 @@
 // would have to become encrypted or plain while it is mounted. Then the keys of both volumes change
 // around the moment at which the config is stored: new keys are added before it, old keys are
 // removed after it, so that the stored config opens both at each moment, also after a power cut. A
-// staged config is the stored one. A volume that is not mounted gets no keys: the stored config
-// does not open it, or the boot has not reached it, and the next boot tries the new config.
+// staged config is the stored one. An EPHEMERAL that is not mounted, because the boot has failed or
+// has not reached it, gets the new keys too, and the next boot removes the old ones. One that no
+// key of both configs opens gets none, and the config is stored all the same.
 #pragma once
 
 #include "machined/config/config-manager.h"
@@ -24,6 +25,8 @@ class VolumeKeys final : public KeyChanges {
     SystemPartitions& partitions;
     // The device that the volume with this label is mounted from; none: not mounted.
     kj::Function<kj::Maybe<kj::String>(kj::StringPtr label)> mounted;
+    // The name of the partition EPHEMERAL, "vda6"; none: there is none, or more than one.
+    kj::Function<kj::Promise<kj::Maybe<kj::String>>()> ephemeralPartition;
     bool container;  // its folders are the host's
   };
   explicit VolumeKeys(Dependencies deps) : deps(kj::mv(deps)) {}
@@ -38,6 +41,11 @@ class VolumeKeys final : public KeyChanges {
 
  private:
   Dependencies deps;
+
+  kj::Promise<void> changeEphemeral(Encryption before, Encryption after, KeyChangeExtent extent,
+                                    Persist persist, Step step);
+  kj::Promise<void> changeUnmounted(Encryption before, Encryption after, Persist persist,
+                                    Step step);
 };
 
 // The list of STATE's keys in META, with the tag of Talos.
