@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/base/texts.h"
 
 namespace talos::trustd {
@@ -63,9 +64,9 @@ void Issuer::refuseToken(const Ip& caller) {
                                           "; retry in ", wait / kj::MILLISECONDS, " ms"));
   }
   throttle.failed(caller, now);
-  constexpr kj::StringPtr kWrong = "wrong token; use machine.token of the control-plane nodes"_kj;
-  logRefused(caller, kWrong);
-  fail(ErrorKind::kUnauthenticated, kWrong);
+  auto wrong = kj::str(messages::kWrongToken, "; use machine.token of the control-plane nodes");
+  logRefused(caller, wrong);
+  fail(ErrorKind::kUnauthenticated, wrong);
 }
 
 void Issuer::logRefused(const Ip& caller, kj::StringPtr error) {

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include "common/base/node-messages.h"
 #include "common/base/within.h"
 #include "common/net/dns-resolver.h"
 #include "common/net/ip.h"
@@ -36,9 +37,9 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> dialAddress(DialDependencies deps, kj::S
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialEach(DialDependencies deps, kj::String host,
                                                  uint16_t port) {
-  auto addresses = co_await within(deps.timer, kName, resolve(deps.port, deps.timer, host),
-                                   kj::str("cannot resolve ", host, ": no name server answers"),
-                                   ErrorKind::kUnavailable);
+  auto addresses = co_await within(
+      deps.timer, kName, resolve(deps.port, deps.timer, host),
+      kj::str(messages::kCannotResolve, host, ": no name server answers"), ErrorKind::kUnavailable);
   kj::String cause;
   for (auto& address : addresses) {
     kj::Maybe<kj::Own<kj::AsyncIoStream>> reached;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "common/net/ip.h"
 
 namespace talos {
@@ -68,7 +69,7 @@ class Lookup {
   }
   kj::Exception failure(int status) {
     return error(ErrorKind::kUnavailable,
-                 kj::str("cannot resolve \"", host, "\": ", ares_strerror(status)));
+                 kj::str(messages::kCannotResolve, "\"", host, "\": ", ares_strerror(status)));
   }
 
   // Armed before the sockets are looked at: observers are edge-triggered.

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/base/node-messages.h"
 #include "etcd-supervisor/membership/membership-lock.h"
 #include "etcd-supervisor/plan/etcd-arguments.h"
 #include "etcd-supervisor/plan/join-plan.h"
@@ -94,7 +95,7 @@ kj::Promise<bool> Join::promote(kj::ArrayPtr<const kj::String> known) {
   if (found == nullptr) {
     if (self.data() != Data::kNone) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str("the other members have removed this one, ", hex(own),
+           kj::str(messages::kRemovedByOthers, ", ", hex(own),
                    "; run talosctl etcd leave on this node to join again"));
     }
     self.record(Intent());  // it has never been started: join anew

@@ -3,6 +3,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/base/texts.h"
 #include "common/base/within.h"
 
@@ -135,11 +136,11 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
   } else if (config.bootstraps) {
     co_await makeBySelf().then([] {}, failed);
   } else {
-    self.say(
-        kj::str("waiting for a cluster: run talosctl bootstrap on one control-plane node, "
-                "unless that was done"));
+    self.say(kj::str(messages::kWaitingForCluster,
+                     ": run talosctl bootstrap on one control-plane node, "
+                     "unless that was done"));
   }
-  KJ_IF_MAYBE (e, failure) self.say(kj::str("cannot join yet: ", messageOf(*e)));
+  KJ_IF_MAYBE (e, failure) self.say(kj::str(messages::kCannotJoin, messageOf(*e)));
   if (self.phase() != Phase::kWaiting) searching.reset();
   co_return searching.next(deps.chance());
 }
@@ -165,7 +166,7 @@ kj::Promise<kj::Duration> MembershipReconciler::promote() {
     log::info("this node is a voting member");
     co_return kUnsettled;
   }
-  KJ_IF_MAYBE (e, failure) self.say(kj::str("not a voting member yet: ", messageOf(*e)));
+  KJ_IF_MAYBE (e, failure) self.say(kj::str(messages::kNotVoting, messageOf(*e)));
   co_return promoting.next(deps.chance());
 }
 
@@ -335,9 +336,9 @@ Status MembershipReconciler::status() const {
     bool listed = false;
     for (auto& one : observed.members) listed |= one.isLocal;
     if (!listed) {
-      status.message = kj::str(
-          "the other members have removed this one; run talosctl etcd leave on this node, and "
-          "reboot it to join again");
+      status.message = kj::str(messages::kRemovedByOthers,
+                               "; run talosctl etcd leave on this node, and "
+                               "reboot it to join again");
     }
   }
   status.alarms = KJ_MAP(alarm, observed.alarms) {

@@ -1,5 +1,6 @@
 #include "etcd-supervisor/plan/join-plan.h"
 
+#include "common/base/node-messages.h"
 #include "etcd-supervisor/plan/etcd-quorum.h"
 
 namespace talos::supervisor {
@@ -28,7 +29,7 @@ JoinStep planJoin(kj::StringPtr name, kj::StringPtr peerUrl,
     if (!sameUrl) {
       auto what =
           kj::str("another member, ", hex(member.id), " with ", joined(member.peerUrls),
-                  ", has the name ", name, " too; set machine.network.hostname of one of them");
+                  messages::kNameTaken, name, " too; set machine.network.hostname of one of them");
       if (probe.answers) return waitFor(kj::mv(what));
       return waitFor(kj::str(what, ", or, if it was this node, run talosctl etcd remove-member ",
                              hex(member.id)));

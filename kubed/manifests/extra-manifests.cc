@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 
 namespace talos::kubed {
 
@@ -123,7 +124,7 @@ kj::Promise<kj::Maybe<kj::String>> ExtraManifests::fetch(const Entry& entry) {
     log::info("read the manifest", {{"url", shown}});
   } catch (...) {
     auto e = kj::getCaughtExceptionAsKj();
-    failure = kj::str("cannot read the manifest ", shown, ": ", messageOf(e));
+    failure = kj::str(messages::kCannotReadManifest, shown, ": ", messageOf(e));
   }
   co_return failure;
 }

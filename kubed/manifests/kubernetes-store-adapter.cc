@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/kube/json-yaml.h"
 
 namespace talos::kubed {
@@ -51,7 +52,7 @@ KubernetesStoreAdapter::~KubernetesStoreAdapter() noexcept(false) = default;
 void KubernetesStoreAdapter::takeKubeconfig() {
   current = nullptr;
   far = nullptr;
-  noClient = kj::str("waiting for the certificates of Kubernetes");
+  noClient = kj::str(messages::kWaitingFor, "the certificates of Kubernetes");
   KJ_IF_MAYBE (found, secrets.find(kSecretsId)) {
     auto failure = kj::runCatchingExceptions([&] {
       auto access = kube::readAccess(found->getAdminKubeconfig(), "adminKubeconfig");
@@ -73,7 +74,7 @@ void KubernetesStoreAdapter::takeKubeconfig() {
 }
 
 void KubernetesStoreAdapter::takeEtcdCredentials() {
-  noEtcd = kj::str("waiting for the certificate of etcd's clients");
+  noEtcd = kj::str(messages::kWaitingFor, "the certificate of etcd's clients");
   KJ_IF_MAYBE (found, etcdSecrets.find(kEtcdClientId)) {
     auto pair = found->getClient();
     auto failure = kj::runCatchingExceptions([&] {
@@ -101,10 +102,10 @@ kj::Maybe<kj::String> KubernetesStoreAdapter::obstacle() const {
   KJ_IF_MAYBE (error, noEtcd) return kj::str(*error);
   KJ_IF_MAYBE (status, bootstrap.find(kBootstrapId)) {
     if (status->getSelfHostedControlPlane()) {
-      return kj::str("the control plane is self-hosted: its manifests are left alone");
+      return kj::str(messages::kSelfHosted, ": its manifests are left alone");
     }
   } else {
-    return kj::str("waiting for etcd");
+    return kj::str(messages::kWaitingFor, "etcd");
   }
   return nullptr;
 }

@@ -4,6 +4,7 @@
 // The client is made anew when the kubeconfig changes; its users hold it by reference count.
 #pragma once
 
+#include "common/base/node-messages.h"
 #include "common/base/signal.h"
 #include "common/kube/kube-client.h"
 #include "common/tls/tls.h"
@@ -82,8 +83,9 @@ class KubernetesStoreAdapter final : public NodeStore {
   Watched<rpc::NodeSpecSpec> nodes;
   Watched<rpc::ControlPlaneConfigSpec> configs;
   kj::Maybe<kj::Own<SharedKube>> current, far;
-  kj::String noClient = kj::str("waiting for the certificates of Kubernetes");
-  kj::Maybe<kj::String> noEtcd = kj::str("waiting for the certificate of etcd's clients");
+  kj::String noClient = kj::str(messages::kWaitingFor, "the certificates of Kubernetes");
+  kj::Maybe<kj::String> noEtcd =
+      kj::str(messages::kWaitingFor, "the certificate of etcd's clients");
 
   void takeKubeconfig();
   void takeEtcdCredentials();

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/etcd/etcd-mutex.h"
 
 namespace talos::kubed {
@@ -70,7 +71,7 @@ kj::Promise<void> ManifestReconciler::pass() {
         co_return co_await report(kj::mv(*obstacle));
       }
       if (deps.adapter.manifests().empty()) {
-        co_return co_await report(kj::str("waiting for manifests"));
+        co_return co_await report(kj::str(messages::kWaitingFor, "manifests"));
       }
       bool again = false;
       KJ_IF_MAYBE (at, extraRetry) again = deps.timer.now() >= *at;
@@ -110,15 +111,15 @@ kj::Promise<void> ManifestReconciler::recall() {
 kj::Promise<void> ManifestReconciler::reportApplied() {
   kj::Vector<kj::String> messages;
   messages.add(progress.failure());
-  if (messages[0].size() == 0) messages[0] = kj::str("applied");
+  if (messages[0].size() == 0) messages[0] = kj::str(messages::kApplied);
   if (problem().size() > 0) messages.add(kj::str(problem()));
-  return report(kj::strArray(messages, "; "));
+  return report(kj::strArray(messages, messages::kNextMessage.cStr()));
 }
 
 kj::Promise<void> ManifestReconciler::apply(kj::Own<SharedKube> kubernetes,
                                             kj::Array<HeldManifest> manifests) {
   // A node that cannot reach the API must not hold the mutex.
-  if (!quiet()) co_await report(kj::str("waiting for the Kubernetes API"));
+  if (!quiet()) co_await report(kj::str(messages::kWaitingFor, "the Kubernetes API"));
   co_await (**kubernetes).getJson("/version").ignoreResult();
   if (!quiet()) log::info("waiting for mutex");
   etcd::Mutex mutex(etcd, deps.timer,

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "common/base/within.h"
 #include "common/tls/signature.h"
 
@@ -18,7 +19,7 @@ constexpr auto kEagerly = 30 * kj::SECONDS;
 kj::String errorTextOf(kj::StringPtr server, const kj::Exception& e) {
   switch (kindOf(e)) {
     case ErrorKind::kUnauthenticated:
-      return kj::str(server, " does not know the bootstrap token yet");
+      return kj::str(server, messages::kUnknownBootstrapToken);
     case ErrorKind::kPermissionDenied:
       return kj::str(server, " does not let the bootstrap token create the request yet");
     default:
@@ -50,14 +51,15 @@ kube::Json requestObject(kj::StringPtr request) {
 
 JoinProgress progressOf(const kube::Json& request) {
   auto name = kube::nameOf(request);
-  kj::String message = kj::str("the request ", name, " is not approved yet");
+  kj::String message = kj::str(messages::kTheRequest, name, messages::kNotApproved);
   for (auto condition : kube::itemsAt(request, {"status", "conditions"})) {
     auto type = kube::textAt(*condition, {"type"});
     auto error = kube::textAt(*condition, {"message"});
     if (type == "Approved")
-      message = kj::str("the request ", name, " is approved and not signed yet");
-    if (type == "Denied") message = kj::str("the request ", name, " was denied: ", error);
-    if (type == "Failed") message = kj::str("the request ", name, " could not be signed: ", error);
+      message = kj::str(messages::kTheRequest, name, " is approved and not signed yet");
+    if (type == "Denied") message = kj::str(messages::kTheRequest, name, " was denied: ", error);
+    if (type == "Failed")
+      message = kj::str(messages::kTheRequest, name, " could not be signed: ", error);
   }
   auto encoded = kube::textAt(request, {"status", "certificate"});
   auto bytes = kj::decodeBase64(encoded);

@@ -6,6 +6,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "common/base/signal.h"
 
 namespace talos::machined {
@@ -121,7 +122,7 @@ struct ControllerRuntime::Impl final {
         runtime.ended.raise();
         KJ_IF_MAYBE (reason, failure) {
           auto pause = kj::min(backoff.next(runtime.random()), kControllerPace.longest);
-          say(kj::str("controller failed: ", *reason));
+          say(kj::str(messages::kControllerFailed, *reason));
           say(kj::str("restarting controller after ", pause / kj::MILLISECONDS, " ms"));
           co_await runtime.timer.afterDelay(pause);
           say("controller starting");
@@ -162,7 +163,7 @@ struct ControllerRuntime::Impl final {
     driver->subscribe();
     driver->controller->wakeBy([d = driver.get()] { d->wake(); });
     driver->running = driver->drive().eagerlyEvaluate([d = driver.get()](kj::Exception&& e) {
-      d->say(kj::str("controller failed: ", messageOf(e), "; it is stopped"));
+      d->say(kj::str(messages::kControllerFailed, messageOf(e), "; it is stopped"));
     });
     drivers.add(kj::mv(driver));
   }

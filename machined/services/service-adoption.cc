@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "machined/services/service.h"
 
 namespace talos::machined {
@@ -79,7 +80,7 @@ void Service::restoreEnded(rpc::ServiceState before) {
     case St::STOPPING:
       phase = ServicePhase::kFinished;
       ended();
-      return addEvent("Service stopped while machined was away");
+      return addEvent(kj::str(messages::kServiceStopped, " while machined was away"));
     case St::FINISHED:
       phase = ServicePhase::kFinished;
       return;

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "common/base/node-messages.h"
 #include "common/base/within.h"
 
 namespace talos::machined {
@@ -86,7 +87,7 @@ kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory) {
   if (WIFSIGNALED(status)) {
     return kj::str("killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
   }
-  return kj::str("exited with status ", WEXITSTATUS(status));
+  return kj::str(messages::kExitedWithStatus, WEXITSTATUS(status));
 }
 
 uint64_t memoryKillsOf(kj::StringPtr events) {

@@ -8,6 +8,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 
 namespace talos::machined {
 namespace {
@@ -171,8 +172,8 @@ void Service::act(ServiceAction action) {
       return idle(work);
     case ServiceAction::kConclude:
       ended();
-      addEvent(reason == nullptr ? kj::str("Service stopped")
-                                 : kj::str("Service stopped: ", reason));
+      addEvent(reason == nullptr ? kj::str(messages::kServiceStopped)
+                                 : kj::str(messages::kServiceStopped, ": ", reason));
       reason = nullptr;
       idle(work);
       if (again && !all.closed()) start();

@@ -1,5 +1,7 @@
 #include "networkd/plan/link-carrier.h"
 
+#include "common/base/node-messages.h"
+
 #include <kj/debug.h>
 
 namespace talos::networkd {
@@ -110,7 +112,8 @@ kj::Vector<Carriers::Loss> Carriers::lost(const Wanted& wanted, const Observed& 
       if (now < seen.settled.orDefault(now)) continue;
       if (want.layer == kDefaultLayer && !seen.ever && !standsOn(want, wanted)) continue;
       KJ_IF_MAYBE (cause, reason(*link, wanted, observed)) {
-        result.add(Loss{kj::str(want.name), kj::str(want.name, ": no carrier: ", *cause, kWaits)});
+        result.add(Loss{kj::str(want.name),
+                        kj::str(want.name, messages::kNoCarrier, ": ", *cause, kWaits)});
       }
     }
   }

@@ -1,4 +1,5 @@
 // The kubelet, the static pods, the API server, and the endpoint that leads to it.
+#include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -7,13 +8,16 @@ namespace {
 constexpr auto kMayBeApproved = 15 * kj::SECONDS;  // a request for a certificate
 constexpr auto kDialledWithin = 2 * kj::MINUTES;   // the kubelet dials several times a minute
 
+bool exitedWithError(kj::StringPtr text) {
+  return has(text, messages::kExitedWithStatus) &&
+         !has(text, kj::str(messages::kExitedWithStatus, "0"));
+}
+
 Illness kubeletIllness(rpc::Service::Reader service, kj::StringPtr text, kj::StringPtr line) {
   auto state = service.getState();
-  if (has(text, "Service stopped")) return Illness::kKubeletStopped;
+  if (has(text, messages::kServiceStopped)) return Illness::kKubeletStopped;
   if (line.size() > 0 && isArgumentError(line)) return Illness::kKubeletArgument;
-  if (has(text, "exited with status") && !has(text, "exited with status 0")) {
-    return Illness::kKubeletExits;
-  }
+  if (exitedWithError(text)) return Illness::kKubeletExits;
   bool waits = state == rpc::ServiceState::WAITING || state == rpc::ServiceState::PREPARING;
   return waits ? Illness::kKubeletWaiting : Illness::kKubeletUnhealthy;
 }
@@ -26,9 +30,7 @@ void checkKubelet(ObservedCluster cluster, ObservedNode node, Findings& findings
   }
   KJ_IF_MAYBE (service, downService(node, "kubelet")) {
     auto statement = statementOf(*service);
-    bool exits =
-        has(statement.text, "exited with status") && !has(statement.text, "exited with status 0");
-    auto line = exits ? fatalLine(cluster, node, "kubelet") : ""_kj;
+    auto line = exitedWithError(statement.text) ? fatalLine(cluster, node, "kubelet") : ""_kj;
     findings.add(kubeletIllness(*service, statement.text, line), node)
         .with(statement)
         .with("line", line);
@@ -42,8 +44,8 @@ void checkStaticPodFiles(ObservedCluster cluster, ObservedNode node, Findings& f
   findings.add(noSecrets ? Illness::kCertificatesMissing : Illness::kStaticPodsMissing, node)
       .with("command", noSecrets ? "get secretstatus" : "get staticpods")
       .with("state", noSecrets ? "READY false" : "none")
-      .with("line",
-            newestLine(cluster, node, "controller-runtime", {.parts = {"controller failed: "}}));
+      .with("line", newestLine(cluster, node, "controller-runtime",
+                               {.parts = {messages::kControllerFailed}}));
 }
 
 bool hasContainers(ObservedNode node) {
@@ -166,9 +168,10 @@ void checkEndpoint(ObservedCluster cluster, ObservedNode node, Findings& finding
 
 // The name in "the request node-csr-… is not approved yet"; empty: the text is another one.
 kj::String requestToApprove(kj::StringPtr text) {
-  constexpr kj::StringPtr kBefore = "the request "_kj;
-  if (!text.startsWith(kBefore) || !has(text, "is not approved")) return kj::String();
-  auto rest = text.slice(kBefore.size());
+  if (!text.startsWith(messages::kTheRequest) || !text.endsWith(messages::kNotApproved)) {
+    return kj::String();
+  }
+  auto rest = text.slice(messages::kTheRequest.size());
   return kj::heapString(rest.slice(0, rest.findFirst(' ').orDefault(rest.size())));
 }
 
@@ -189,7 +192,7 @@ void checkRegistration(ObservedCluster cluster, ObservedNode node, Findings& fin
         cluster, node, "kubelet",
         {.parts = {"Unauthorized", "forbidden", "x509: ", "certificate signing request"}}));
   }
-  bool token = hasAny(statement.text, {"Unauthorized", "does not know the bootstrap token"});
+  bool token = hasAny(statement.text, {"Unauthorized", messages::kUnknownBootstrapToken});
   auto request = requestToApprove(statement.text);
   findings
       .add(token                ? Illness::kBootstrapTokenRefused

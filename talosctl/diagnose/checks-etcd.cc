@@ -1,4 +1,5 @@
 // etcd: its cluster, its members and its data.
+#include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -40,7 +41,8 @@ void checkBootstrap(ObservedCluster cluster, Findings& findings) {
     if (mayBeSilentControlPlane(node)) certain = false;
     if (!answers(node) || !node.getControlPlane()) continue;
     auto etcd = node.getEtcd();
-    bool waits = etcd.getPhase() == "waiting" && has(etcd.getMessage(), "waiting for a cluster");
+    bool waits =
+        etcd.getPhase() == "waiting" && has(etcd.getMessage(), messages::kWaitingForCluster);
     if (node.getMembers().size() > 0 || !waits) return;
     if (waiting == nullptr) waiting = node;
   }
@@ -135,16 +137,16 @@ void checkMembership(ObservedNode node, bool hasCluster, Findings& findings) {
   auto etcd = node.getEtcd();
   auto phase = etcd.getPhase();
   auto message = etcd.getMessage();
-  bool removed = has(message, "have removed this one");
-  bool refused = removed || hasAny(message, {"cannot join yet", "not a voting member yet"});
+  bool removed = has(message, messages::kRemovedByOthers);
+  bool refused = removed || hasAny(message, {messages::kCannotJoin, messages::kNotVoting});
   bool waits = phase == "waiting" && hasCluster && message.size() > 0;
   bool joins = waits || refused || phase == "joining" || phase == "learner";
   if (!answers(node) || !node.getControlPlane() || !joins) return;
   findings
-      .add(removed                        ? Illness::kEtcdRemoved
-           : has(message, "has the name") ? Illness::kEtcdNameTaken
-           : phase == "learner"           ? Illness::kEtcdLearner
-                                          : Illness::kEtcdJoining,
+      .add(removed                              ? Illness::kEtcdRemoved
+           : has(message, messages::kNameTaken) ? Illness::kEtcdNameTaken
+           : phase == "learner"                 ? Illness::kEtcdLearner
+                                                : Illness::kEtcdJoining,
            node)
       .certainIf(refused)
       .with("phase", phase)
@@ -161,9 +163,9 @@ void checkService(ObservedCluster cluster, ObservedNode node, Findings& findings
                    "rejected connection on peer endpoint", "\"level\":\"error\""}});
     bool argument = hasAny(line, {"flag provided but not defined", "invalid value"});
     findings
-        .add(!has(statement.text, "exited with status") ? Illness::kEtcdDown
-             : argument                                 ? Illness::kEtcdArgument
-                                                        : Illness::kEtcdExits,
+        .add(!has(statement.text, messages::kExitedWithStatus) ? Illness::kEtcdDown
+             : argument                                        ? Illness::kEtcdArgument
+                                                               : Illness::kEtcdExits,
              node)
         .with(statement)
         .with("line", line);

@@ -1,6 +1,7 @@
 // The manifests that the cluster starts with, its nodes and its pods.
 #include <string.h>
 
+#include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -147,17 +148,16 @@ bool runsOneOf(ObservedCluster cluster, std::initializer_list<kj::StringPtr> nam
 
 // Every control-plane node reports the same manifests; each is reported once.
 void checkManifests(ObservedCluster cluster, Findings& findings) {
-  constexpr kj::StringPtr kUnreadable = "cannot read the manifest "_kj;
   kj::Vector<kj::String> known;
   for (auto node : cluster.getNodes()) {
     kj::StringPtr message = node.getManifests().getMessage();
-    for (auto at = strstr(message.cStr(), kUnreadable.cStr()); at != nullptr;) {
-      auto next = strstr(at + 1, kUnreadable.cStr());
+    for (auto at = strstr(message.cStr(), messages::kCannotReadManifest.cStr()); at != nullptr;) {
+      auto next = strstr(at + 1, messages::kCannotReadManifest.cStr());
       auto text = kj::heapString(at, next == nullptr ? strlen(at) : next - at);
       while (text.endsWith("; ")) text = kj::heapString(text.slice(0, text.size() - 2));
       at = next;
       if (!isFirst(known, text)) continue;
-      auto rest = text.slice(kUnreadable.size());
+      auto rest = text.slice(messages::kCannotReadManifest.size());
       auto end = strstr(rest.cStr(), ": ");
       auto name = end == nullptr ? kj::str(rest) : kj::heapString(rest.cStr(), end - rest.cStr());
       bool url = has(name, "://");
@@ -167,10 +167,10 @@ void checkManifests(ObservedCluster cluster, Findings& findings) {
           .with("message", text);
     }
     // Checks of etcd and of the API server report what the manifests wait for.
-    bool waits = message.startsWith("waiting") || has(message, "self-hosted") ||
+    bool waits = message.startsWith(messages::kWaitingFor) || has(message, messages::kSelfHosted) ||
                  failureOf(message) != FailureKind::kOther;
     bool failed =
-        message.size() > 0 && message != "applied" && (!waits || message.startsWith("applied; "));
+        message.size() > 0 && message != messages::kApplied && (!waits || isApplied(message));
     if (!failed || !known.empty()) continue;
     known.add(kj::str(message));
     findings.add(Illness::kManifestsNotApplied, node).with("message", message);

@@ -1,4 +1,5 @@
 // Links, addresses, routes, names and time.
+#include "common/base/node-messages.h"
 #include "common/net/ip.h"
 #include "talosctl/diagnose/pull-failure.h"
 
@@ -12,7 +13,7 @@ constexpr int64_t kToleratedNs = 5 * kSecondNs;  // certificates and leases tole
 
 void checkLinks(ObservedNode node, Findings& findings) {
   for (auto problem : node.getNetwork().getProblems()) {
-    if (has(problem, ": no carrier")) continue;
+    if (has(problem, messages::kNoCarrier)) continue;
     findings.add(Illness::kNetworkConfig, node).with("problem", problem);
   }
   for (auto link : node.getLinks()) {
@@ -21,7 +22,7 @@ void checkLinks(ObservedNode node, Findings& findings) {
     if (status.getLinkState() || !wired) continue;
     // A link that the config does not name may be down.
     for (auto problem : node.getNetwork().getProblems()) {
-      if (!has(problem, kj::str(link.getName(), ": no carrier"))) continue;
+      if (!has(problem, kj::str(link.getName(), messages::kNoCarrier))) continue;
       findings.add(Illness::kLinkWithoutCarrier, node)
           .with("link", link.getName())
           .with("problem", problem);

@@ -293,7 +293,8 @@ std::vector<CheckCase> cases() {
       {"etcd-join", "has the name m-1 too", true,
        "nodes: [{address: a, controlPlane: true, etcd: {phase: waiting, message: 'cannot join yet: "
        "another "
-       "member has the name m-1 too; set machine.network.hostname of one of them'}}]",
+       "member, 3 with https://10.0.0.3:2380, has the name m-1 too; set machine.network.hostname "
+       "of one of them'}}]",
        "nodes: [{address: a, controlPlane: true, etcd: {phase: member}}]"},
       // A line from before its newest start.
       {"etcd", "etcd does not run, or is not healthy", false,

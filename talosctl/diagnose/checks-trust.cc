@@ -1,4 +1,5 @@
 // CAs, and the certificate that a worker gets from trustd.
+#include "common/base/node-messages.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -67,9 +68,9 @@ void checkJoin(ObservedNode node, Findings& findings) {
   KJ_IF_MAYBE (problem, joinProblem(node)) {
     auto failure = failureOf(problem->text);
     findings
-        .add(has(problem->text, "wrong token")      ? Illness::kJoinTokenRefused
-             : failure == FailureKind::kCertificate ? Illness::kJoinUntrusted
-                                                    : Illness::kJoinFailed,
+        .add(has(problem->text, messages::kWrongToken) ? Illness::kJoinTokenRefused
+             : failure == FailureKind::kCertificate    ? Illness::kJoinUntrusted
+                                                       : Illness::kJoinFailed,
              node)
         .with(*problem)
         .with("failure", describe(failure));

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "common/base/date.h"
+#include "common/base/node-messages.h"
 #include "common/config/config.h"
 
 namespace talos::talosctl {
@@ -83,10 +84,15 @@ bool allControlPlanesAsked(ObservedCluster cluster) {
   return true;
 }
 
+bool isApplied(kj::StringPtr manifests) {
+  return manifests == messages::kApplied ||
+         manifests.startsWith(kj::str(messages::kApplied, messages::kNextMessage));
+}
+
 bool hasManifests(ObservedCluster cluster) {
   for (auto node : cluster.getNodes()) {
     auto message = node.getManifests().getMessage();
-    if (message == "applied" || message.startsWith("applied; ")) return true;
+    if (isApplied(message)) return true;
   }
   return false;
 }
@@ -162,14 +168,14 @@ kj::Vector<Statement> complaintsOf(ObservedNode node) {
 }
 
 kj::Maybe<Statement> certificateWait(ObservedNode node) {
-  constexpr kj::StringPtr kWaits = "Waiting for its certificate: "_kj;
   KJ_IF_MAYBE (service, serviceOf(node, "kubelet")) {
     auto events = service->getEvents();
     if (service->getState() != rpc::ServiceState::PREPARING || events.size() == 0) return nullptr;
     auto newest = events[events.size() - 1];
     kj::StringPtr text = newest.getMessage();
-    if (text.startsWith(kWaits)) {
-      return Statement{kj::str("service kubelet"), kj::str(text.slice(kWaits.size())),
+    if (text.startsWith(messages::kWaitingForCertificate)) {
+      return Statement{kj::str("service kubelet"),
+                       kj::str(text.slice(messages::kWaitingForCertificate.size())),
                        newest.getTime()};
     }
   }
@@ -270,7 +276,7 @@ kj::ArrayPtr<const FailureRow> failureRows() {
   static const FailureRow kRows[] = {
       {FailureKind::kReference,
        "that is not a valid image reference",
-       {"not a valid image reference", "invalid reference format", "InvalidImageName"}},
+       {messages::kInvalidReference, "invalid reference format", "InvalidImageName"}},
       {FailureKind::kCredentials,
        "it requires other credentials",
        {"authorization failed", "no basic auth", "401 Unauthorized", "403 Forbidden",
@@ -289,7 +295,7 @@ kj::ArrayPtr<const FailureRow> failureRows() {
        {"no such host", "Domain name not found", "DNS server returned answer with no "}},
       {FailureKind::kNoNameServer,
        "its name cannot be resolved: no name server answers",
-       {"lookup ", "cannot resolve", "name server", "DNS server"}},
+       {"lookup ", messages::kCannotResolve, "name server", "DNS server"}},
       {FailureKind::kRefused, "nothing listens there", {"connection refused"}},
       {FailureKind::kUnreachable,
        "there is no route to it",

@@ -54,6 +54,8 @@ bool isArgumentError(kj::StringPtr line);
 
 // True when each control-plane node that etcd or Kubernetes names is among those that were asked.
 bool allControlPlanesAsked(ObservedCluster cluster);
+// Of ManifestStatus: those of the cluster were applied; further ones may have failed.
+bool isApplied(kj::StringPtr manifests);
 // True when all manifests of the cluster were applied: objects that are missing have existed.
 bool hasManifests(ObservedCluster cluster);
 

@@ -1,5 +1,7 @@
 #include "talosctl/diagnose/pull-failure.h"
 
+#include "common/base/node-messages.h"
+
 #include <string.h>
 
 namespace talos::talosctl {
@@ -124,7 +126,7 @@ kj::StringPtr PullFailure::remedy(kj::StringPtr key) const {
 
 kj::Maybe<PullFailure> pullFailureOf(ObservedNode node, Statement statement) {
   auto plain = withoutBackslashes(statement.text);
-  for (auto before : {"cannot pull \""_kj, "failed to pull and unpack image \""_kj,
+  for (auto before : {messages::kCannotPull, "failed to pull and unpack image \""_kj,
                       "failed to resolve reference \""_kj, "Back-off pulling image \""_kj}) {
     auto image = between(plain, before, "\"");
     if (image.size() == 0) continue;

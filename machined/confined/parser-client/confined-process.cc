@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base/node-messages.h"
+
 namespace talos::machined {
 namespace {
 
@@ -79,7 +81,7 @@ void killProcess(int pidfd) {
 }
 
 kj::String describe(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) return kj::str("exited with status ", info.si_status);
+  if (info.si_code == CLD_EXITED) return kj::str(messages::kExitedWithStatus, info.si_status);
   return kj::str("killed by signal ", info.si_status, " (", strsignal(info.si_status), ")");
 }
 

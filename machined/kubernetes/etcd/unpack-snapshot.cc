@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "common/base/node-layout.h"
+#include "common/base/node-messages.h"
 #include "common/base/within.h"
 #include "machined/confined/parser-client/confined-process.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
@@ -95,7 +96,7 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
   co_await within(io.provider->getTimer(), kTimeout, readAll(stream, output),
                   kj::str("etcdutl has not unpacked ", snapshot, " within 10 minutes"));
   auto ended = co_await ConfinedChild::end(kj::mv(child));
-  if (ended == "exited with status 0") co_return;
+  if (ended == kj::str(messages::kExitedWithStatus, 0)) co_return;
   fail(ErrorKind::kInvalidArgument, kj::str("etcdutl ", ended, errorOfTool(output)));
 }
 

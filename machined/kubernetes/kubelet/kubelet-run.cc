@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/node-messages.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-records.h"
 
@@ -114,7 +115,7 @@ kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)>
           co_return co_await keep(kj::str(status->getCertificate()));
         }
         answered = true;  // kubed continues also after a restart
-        line = kj::str("Waiting for its certificate: ", status->getMessage());
+        line = kj::str(messages::kWaitingForCertificate, status->getMessage());
       }
     }
     if (!answered && timer.now() >= until) {

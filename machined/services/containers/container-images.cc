@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/base/backoff.h"
+#include "common/base/node-messages.h"
 #include "github.com/containerd/containerd/api/services/content/v1/content.pb.h"
 #include "github.com/containerd/containerd/api/services/images/v1/images.pb.h"
 #include "github.com/containerd/containerd/api/services/snapshots/v1/snapshots.pb.h"
@@ -143,14 +144,14 @@ kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String referenc
   // verifies that one, and uses this one, has verified nothing.
   if (status.image().id() != key.cStr()) {
     fail(ErrorKind::kConflict,
-         kj::str("cannot pull \"", reference,
+         kj::str(messages::kCannotPull, reference,
                  "\": another image was pulled by that name meanwhile, or it was removed; retry"));
   }
   auto image = co_await unpacked(containerd, key.cStr(), pinnedNameOf(status.image(), reference));
   KJ_IF_MAYBE (i, image) co_return kj::mv(*i);
   // Somebody else's pull of the content alone came in between.
   fail(ErrorKind::kUnavailable,
-       kj::str("cannot pull \"", reference, "\": it was not unpacked; retry"));
+       kj::str(messages::kCannotPull, reference, "\": it was not unpacked; retry"));
 }
 
 kj::Promise<UnpackedImage> needImage(Containerd& containerd, kj::String reference,
@@ -255,11 +256,11 @@ kj::Promise<ImageView> viewImage(Containerd& containerd, kj::String name, kj::St
 kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr text) {
   auto problem = cause(text);
   auto say = [&](ErrorKind k, kj::StringPtr problem, kj::StringPtr todo) {
-    return error(k, kj::str("cannot pull \"", reference, "\": ", problem,
+    return error(k, kj::str(messages::kCannotPull, reference, "\": ", problem,
                             todo.size() > 0 ? "; " : "", todo));
   };
   if (has(text, "failed to parse image reference") || has(text, "invalid reference format")) {
-    return say(ErrorKind::kInvalidArgument, "not a valid image reference",
+    return say(ErrorKind::kInvalidArgument, messages::kInvalidReference,
                "use [registry/]name[:tag][@digest]");
   }
   if (has(text, "x509: ")) {

@@ -4,6 +4,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
 #include "common/base/within.h"
 #include "machined/system/time/time-agreement.h"
 
@@ -91,8 +92,8 @@ class TimeFollower::Session {
   Signal oneDone;
 
   kj::Promise<void> resolve(Resolution& r) {
-    auto late =
-        kj::str("cannot resolve \"", r.name, "\" within ", kResolveDeadline / kj::SECONDS, " s");
+    auto late = kj::str(messages::kCannotResolve, "\"", r.name, "\" within ",
+                        kResolveDeadline / kj::SECONDS, " s");
     auto asking = kj::evalNow([&]() { return deps.network.resolve(r.name); });
     r.addresses = co_await within(deps.timer, kResolveDeadline, kj::mv(asking), kj::mv(late))
                       .catch_([&r](kj::Exception&& e) -> kj::Array<kj::String> {
@@ -343,7 +344,8 @@ kj::Promise<TimeFollower::Answer> TimeFollower::check(kj::String server) {
     }
     server = kj::str(followed.size() > 0 ? followed : names[0]);
   }
-  auto late = kj::str("cannot resolve \"", server, "\" within ", kCheckTimeout / kj::SECONDS, " s");
+  auto late = kj::str(messages::kCannotResolve, "\"", server, "\" within ",
+                      kCheckTimeout / kj::SECONDS, " s");
   auto addresses = co_await within(deps.timer, kCheckTimeout, deps.network.resolve(server),
                                    kj::mv(late), ErrorKind::kUnavailable);
   auto verdict = co_await ask(query, kj::str(addresses[0]), kCheckTimeout);
