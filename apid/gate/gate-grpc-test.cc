@@ -172,5 +172,47 @@ TEST_F(GateGrpc, BothProtocolsHaveOneAccount) {
   while (first() != "nothing failed") wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
+// Catches: readers who together have all the memory of apid, and lock out the administrator.
+TEST_F(GateGrpc, ReadersLeaveAReserveToTheAdministrator) {
+  using namespace grpc::testing;
+  start(a);
+  auto begun = [](int32_t stream) {
+    return headersFrame(stream, request("/machine.MachineService/Version")) +
+           dataFrame(stream, '\0' + bigEndian(7'900'000, 4) + "x", 0);
+  };
+  kj::Vector<kj::Own<TlsEndpoint>> readers;
+  kj::Vector<kj::Own<RawH2Client>> connections;
+  for (unsigned i = 0; i < 6; ++i) {  // 32 MiB each, announced over two connections
+    if (i % 2 == 0) {
+      readers.add(kj::heap<TlsEndpoint>(authority.client("evil", kj::arr("os:reader"_kj))));
+    }
+    auto address = wait(io.provider->getNetwork().parseAddress("127.0.0.1", a.port));
+    auto stream = wait(readers.back()->connectWithAlpn("h2", wait(address->connect()), a.address));
+    connections.add(kj::heap<RawH2Client>(kj::mv(stream)));
+    wait(connections.back()->send(hello() + begun(1) + begun(3)));
+  }
+  grpcapi::WireWriter message;
+  message.text(1, kj::str(kj::repeat('x', 5'000'000)));
+  auto outcome = [&](kj::StringPtr role) {
+    auto caller = dial(a, authority.client("someone", kj::arr(role)));
+    std::string text;
+    wait(caller.client
+             ->unary("/machine.MachineService/Version", nullptr, 10 * kj::SECONDS,
+                     kj::heapArray<const kj::byte>(message.written()))
+             .then(
+                 [&](kj::Array<kj::byte> bytes) {
+                   text = std::string(bytes.asChars().begin(), bytes.size());
+                 },
+                 [&](kj::Exception&& e) { text = messageOf(e).cStr(); }));
+    return text;
+  };
+  while (outcome("os:reader").find("the calls of all clients use more than 75497472 bytes") ==
+         std::string::npos) {
+    wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  }
+  expectIn(outcome("os:operator"), "node 10.0.0.1");
+  expectIn(outcome("os:admin"), "node 10.0.0.1");
+}
+
 }  // namespace
 }  // namespace talos::apid

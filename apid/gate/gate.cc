@@ -402,7 +402,8 @@ SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientCo
 }
 
 // An anonymous client is identified by its host or IPv6 network. Another apid makes the calls of
-// all its clients, so its account has twice the limit that each of them has there.
+// all its clients, so its account has twice the limit that each of them has there; the reserve is
+// not for it, as it forwards readers' calls too.
 kj::Own<Gate::ClientConnection> Gate::connectionOf(const Peer& peer) {
   auto name = peer.anonymous ? kj::str("anonymous ", hostOf(peer.address)) : kj::str(peer.serial);
   KJ_IF_MAYBE (known, clients->table.find(name)) {
@@ -411,7 +412,10 @@ kj::Own<Gate::ClientConnection> Gate::connectionOf(const Peer& peer) {
   bool impersonates = false;
   for (auto& entry : peer.organizations) impersonates = impersonates || entry == kRoleImpersonator;
   auto most = peer.anonymous ? kAnonymousBudget : (impersonates ? 2 : 1) * kClientBudget.perClient;
-  auto account = budget.account(name, most);
+  bool privileged =
+      !peer.anonymous && !impersonates && permits(rolesIn(peer.organizations), kRoleOperator);
+  auto account =
+      budget.account(name, most, privileged ? Budget::Rank::kPrivileged : Budget::Rank::kUsual);
   auto client = kj::refcounted<Client>(*clients, kj::mv(name), kj::mv(account));
   clients->table.insert(client->name, client.get());
   return kj::refcounted<ClientConnection>(kj::mv(client), peer);

@@ -33,7 +33,9 @@ namespace talos::apid {
 
 // 32 MiB are a config of the largest size on its way to eight nodes. Of three such clients, with a
 // thousand connections besides, apid has some 230 MiB (its limit: machined/brain/daemon-table.cc).
-constexpr Budget::Limits kClientBudget = {.perClient = 32u << 20, .inTotal = 96u << 20};
+// The reserve is for clients with os:operator or os:admin: a config to five nodes at once.
+constexpr Budget::Limits kClientBudget = {
+    .perClient = 32u << 20, .inTotal = 96u << 20, .reserve = 24u << 20};
 // For anonymous clients: one config of the largest size at a time, so that only many of them
 // together could use up the total.
 constexpr size_t kAnonymousBudget = 10u << 20;

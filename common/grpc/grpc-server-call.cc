@@ -8,7 +8,6 @@ namespace {
 // The longest text of a status: a config may have many problems, each a line.
 constexpr size_t kMostText = 8192;
 constexpr size_t kLeastProgress = 256u << 10;  // GrpcLimits::slow
-constexpr size_t kFieldBytes = 32;             // HTTP/2's overhead for each field
 // The charge for a call (common/wire/budget.cc); its messages are charged in addition if larger.
 constexpr size_t kSmall = 16u << 10;
 
@@ -50,12 +49,11 @@ kj::StringPtr ServerCall::value(kj::StringPtr name) const {
   return values.size() == 0 ? ""_kj : values[0];
 }
 
-size_t ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
+void ServerCall::header(kj::StringPtr name, kj::StringPtr value) {
   headerBytes += name.size() + value.size() + kFieldBytes;
-  if (headerBytes > transport.limits.headers) return headerBytes;  // headersComplete() refuses
+  if (headerBytes > transport.limits.headers) return;  // headersComplete() refuses
   fields.findOrCreate(name, [&]() -> decltype(fields)::Entry { return {kj::str(name), {}}; })
       .add(kj::str(value));
-  return headerBytes;
 }
 
 void ServerCall::headersComplete() {

@@ -13,6 +13,8 @@
 
 namespace talos::grpc {
 
+constexpr size_t kFieldBytes = 32;  // HTTP/2's overhead for each header field
+
 // The operations that a call needs from its connection. None of them calls back into a call before
 // the loop's next turn.
 class CallTransport {
@@ -56,8 +58,7 @@ class ServerCall final : public GrpcCall {
   kj::Promise<void> send(kj::Array<kj::byte> message) override;
 
   // --- for the session, in the order of a request ---
-  // Returns the size of all headers so far.
-  size_t header(kj::StringPtr name, kj::StringPtr value);
+  void header(kj::StringPtr name, kj::StringPtr value);
   void headersComplete();                               // starts the handler, or refuses the call
   size_t received(kj::ArrayPtr<const kj::byte> bytes);  // returns the credit to give back now
   void endOfMessages();

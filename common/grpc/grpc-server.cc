@@ -11,9 +11,8 @@ namespace talos::grpc {
 namespace {
 
 constexpr size_t kPiece = 4096;
-// Read before the loop polls other connections: some hundred small calls, a few milliseconds of
-// work.
-constexpr unsigned kPiecesInTurn = 4;
+// The work of a piece (common/wire/turns.h) besides the calls that it starts: some hundred frames.
+constexpr size_t kPieceUnits = 8;
 // The headers of a call are unpacked up to so many times their limit.
 constexpr size_t kHeaderFactor = 4;
 // A config of some hundred KiB arrives in a few round trips; 256 calls at once have enough.
@@ -53,8 +52,8 @@ class ServerSession final : public CallTransport, private H2SessionEvents, priva
   kj::Promise<void> writes = nullptr, watch = nullptr, reader = nullptr;
   bool watchingReader = false;
   uint64_t fills = 0, framesSent = 0;
-  kj::TimePoint turn;
-  unsigned inTurn = 0;  // pieces read
+  size_t headerBytes = 0;  // unpacked, of the block that is being received
+  Turns ownTurns;          // of a client without an account
 
   // --- CallTransport ---
   void respond(int32_t id, kj::ArrayPtr<const nghttp2_nv> fields, bool all) override;
@@ -82,7 +81,7 @@ class ServerSession final : public CallTransport, private H2SessionEvents, priva
   }
 
   kj::Promise<void> readAll();
-  kj::Promise<void> takeTurns();
+  Turns& turns() { return account.get() == nullptr ? ownTurns : account->turns; }
   bool muchWaits() const {
     return CallTransport::queued > limits.stuckQueue ||
            nghttp2_session_get_outbound_queue_size(h2) > kManyFrames;
@@ -100,6 +99,7 @@ class ServerSession final : public CallTransport, private H2SessionEvents, priva
     if (budget.spend(cost, timer.now())) return;
     disconnect(NGHTTP2_ENHANCE_YOUR_CALM, kj::str("the client sends too many frames without data"));
   }
+  bool spendOnHeader(size_t bytes);
   ServerCall* find(int32_t id) {
     auto it = calls.find(id);
     return it == calls.end() ? nullptr : it->second.get();
@@ -107,7 +107,10 @@ class ServerSession final : public CallTransport, private H2SessionEvents, priva
 
   // --- H2SessionEvents ---
   void frameStarted(const nghttp2_frame_hd& header) override;
-  void requestStarted(int32_t id) override { calls[id] = kj::heap<ServerCall>(*this, id); }
+  void requestStarted(int32_t id) override {
+    turns().spend(1);
+    calls[id] = kj::heap<ServerCall>(*this, id);
+  }
   void frameReceived(const nghttp2_frame& frame) override;
   void frameSent(const nghttp2_frame& frame) override;
   bool header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) override;
@@ -121,8 +124,7 @@ ServerSession::ServerSession(kj::Timer& timer, kj::Own<kj::AsyncIoStream> given,
                              kj::Own<Budget::Account> account)
     : CallTransport(timer, handler, limits, kj::mv(account)),
       stream(kj::mv(given)),
-      budget(timer.now()),
-      turn(timer.now()) {
+      budget(timer.now()) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   failed = kj::mv(paf.fulfiller);
   failing = kj::mv(paf.promise);
@@ -155,7 +157,8 @@ ServerSession::~ServerSession() noexcept(false) {
 void ServerSession::frameStarted(const nghttp2_frame_hd& header) {
   switch (header.type) {
     case NGHTTP2_HEADERS:
-      return;
+      headerBytes = 0;
+      return spend(FrameBudget::kEmpty);
     case NGHTTP2_DATA: {
       bool ends = (header.flags & NGHTTP2_FLAG_END_STREAM) != 0;
       auto worth = FrameBudget::worthOf(header.length);
@@ -169,14 +172,26 @@ void ServerSession::frameStarted(const nghttp2_frame_hd& header) {
   }
 }
 
-bool ServerSession::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
-  auto call = find(frame.hd.stream_id);
-  if (call == nullptr || frame.headers.cat != NGHTTP2_HCAT_REQUEST) return true;
+// Charges a field of any header block: of a request, of trailers, or of neither. All are unpacked
+// and checked. Returns false when the client has lost its connection.
+bool ServerSession::spendOnHeader(size_t bytes) {
+  auto before = headerBytes / FrameBudget::kHeaderBytes;
+  headerBytes += bytes;
+  auto cost = headerBytes / FrameBudget::kHeaderBytes - before;
+  if (cost > 0) spend(static_cast<int64_t>(cost));
   auto most = kHeaderFactor * limits.headers;
-  if (call->header(name, value) <= most) return true;
-  disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
-             kj::str("the headers of a call are more than ", most, " bytes"));
-  return false;
+  if (headerBytes > most) {
+    disconnect(NGHTTP2_ENHANCE_YOUR_CALM,
+               kj::str("the headers of a call are more than ", most, " bytes"));
+  }
+  return failure == nullptr;
+}
+
+bool ServerSession::header(const nghttp2_frame& frame, kj::StringPtr name, kj::StringPtr value) {
+  if (!spendOnHeader(name.size() + value.size() + kFieldBytes)) return false;
+  auto call = find(frame.hd.stream_id);
+  if (call != nullptr && frame.headers.cat == NGHTTP2_HCAT_REQUEST) call->header(name, value);
+  return true;
 }
 
 void ServerSession::frameReceived(const nghttp2_frame& frame) {
@@ -212,7 +227,8 @@ kj::Promise<void> ServerSession::readAll() {
   for (;;) {
     auto got = co_await stream->tryRead(buffer.begin(), 1, buffer.size());
     if (got == 0) co_return;
-    co_await takeTurns();
+    co_await turns().next(timer);
+    turns().spend(kPieceUnits);
     if (failure != nullptr) continue;  // being disconnected
     auto used = nghttp2_session_mem_recv2(h2, buffer.begin(), got);
     if (account.get() != nullptr) account->received(got);
@@ -229,16 +245,6 @@ kj::Promise<void> ServerSession::readAll() {
     }
     flush();
   }
-}
-
-// A client that sends without a pause would otherwise lock out all others: the loop polls
-// connections, and sends messages of Cap'n Proto, only when it has nothing left to do.
-kj::Promise<void> ServerSession::takeTurns() {
-  auto now = timer.now();  // constant until the loop has polled
-  if (now != turn) inTurn = 0;
-  turn = now;
-  if (++inTurn <= kPiecesInTurn) return kj::READY_NOW;
-  return timer.afterDelay(0 * kj::SECONDS);
 }
 
 kj::Promise<void> ServerSession::watchMessages() {

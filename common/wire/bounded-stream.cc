@@ -16,6 +16,11 @@ namespace {
 // TCP send a reset, and answers on their way are lost: hence a server's buffer is not smaller.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
+// Answers below this are not charged while they are kept: their call costs as much (budget.h).
+constexpr size_t kSmallAnswer = 16u << 10;
+// The answer as it was sent, and as it came from the node that it was forwarded from.
+constexpr size_t kCopies = 2;
+
 // A message whose size has been checked. Its content may be read more than once, so the limit of
 // reading is another one.
 class SizeCheckedMessage final : public capnp::MessageReader {
@@ -45,58 +50,53 @@ unsigned descriptorsIn(capnp::rpc::Message::Reader message) {
 }  // namespace
 
 // A message that exceeds the buffer is read into memory of the size that the peer announced: the
-// account is charged first. A peer that sends faster than this program reads would keep the event
-// loop to itself, as the loop polls other connections only when nothing is left to do: after kTurn
-// bytes it is made to poll.
+// account is charged first. Bytes count as work (turns.h).
 class BoundedMessageStream::AccountedStream final : public ForwardingStream {
  public:
   AccountedStream(kj::AsyncIoStream& inner, kj::Timer& timer, kj::Maybe<Budget::Account&> account,
-                  kj::Maybe<Hold>& arriving)
-      : ForwardingStream(inner), timer(timer), account(account), arriving(arriving) {}
+                  Turns& turns, kj::Maybe<Hold>& arriving)
+      : ForwardingStream(inner), timer(timer), account(account), turns(turns), arriving(arriving) {}
 
   kj::Promise<size_t> tryRead(void* buffer, size_t least, size_t most) override {
     return kj::evalNow([&]() -> kj::Promise<size_t> {
       KJ_IF_MAYBE (a, account) {
         if (least > kServerBufferWords * sizeof(capnp::word)) arriving.emplace(a->hold(least));
       }
-      if (least > kTurn) return readInTurns(static_cast<kj::byte*>(buffer), least);
-      if (sinceYield < kTurn) return counted(inner->tryRead(buffer, least, most));
-      return yieldToOthers().then(
+      if (least > kPart) return readInParts(static_cast<kj::byte*>(buffer), least);
+      if (turns.admits(timer.now())) return counted(inner->tryRead(buffer, least, most));
+      return turns.next(timer).then(
           [this, buffer, least, most]() { return counted(inner->tryRead(buffer, least, most)); });
     });
   }
 
  private:
-  static constexpr size_t kTurn = 256u << 10;  // under a millisecond
-  // For kTurn bytes; otherwise a peer that announces much and sends nothing keeps what is held for
+  static constexpr size_t kPart = Turns::kUnits * Turns::kUnitBytes;
+  // For kPart bytes; otherwise a peer that announces much and sends nothing keeps what is held for
   // it.
   static constexpr auto kPartTimeout = 30 * kj::SECONDS;
 
   kj::Timer& timer;
   kj::Maybe<Budget::Account&> account;
+  Turns& turns;
   kj::Maybe<Hold>& arriving;
-  size_t sinceYield = 0;
 
-  kj::Promise<void> yieldToOthers() {
-    sinceYield = 0;
-    return timer.afterDelay(0 * kj::SECONDS);  // polls everything that is ready
-  }
   kj::Promise<size_t> counted(kj::Promise<size_t> read) {
     return read.then([this](size_t size) {
-      sinceYield += size;
+      turns.spend(size / Turns::kUnitBytes);
       return size;
     });
   }
-  kj::Promise<size_t> readInTurns(kj::byte* buffer, size_t size) {
+  kj::Promise<size_t> readInParts(kj::byte* buffer, size_t size) {
     size_t done = 0;
     while (done < size) {
-      auto part = kj::min(kTurn, size - done);
+      co_await turns.next(timer);
+      auto part = kj::min(kPart, size - done);
       auto read = co_await within(
           timer, kPartTimeout, inner->tryRead(buffer + done, part, part),
           kj::str("a message was not continued within ", kPartTimeout / kj::SECONDS, " s"));
+      turns.spend(read / Turns::kUnitBytes);
       done += read;
       if (read < part) break;  // the end
-      co_await yieldToOthers();
     }
     co_return done;
   }
@@ -110,11 +110,12 @@ BoundedMessageStream::BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer&
       limits(limits),
       name(kj::mv(name)),
       account(kj::mv(a)),
+      idleMessages(timer.now()),
       accounted(kj::heap<AccountedStream>(stream, timer,
                                           account.get() != nullptr && this->name.size() == 0
                                               ? kj::Maybe<Budget::Account&>(*account)
                                               : nullptr,
-                                          arriving)),
+                                          turns(), arriving)),
       inner(*accounted, capnp::IncomingRpcMessage::getShortLivedCallback(),
             this->name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       failing(nullptr) {
@@ -171,18 +172,22 @@ kj::Maybe<Budget::Account::Hold> BoundedMessageStream::holdFor(capnp::MessageRea
 
 void BoundedMessageStream::received(capnp::MessageReader& reader) {
   auto message = reader.getRoot<capnp::rpc::Message>();  // first: it validates the message
+  turns().spend(1);
   auto hold = holdFor(reader);
   auto descriptors = descriptorsIn(message);
   if (descriptors > kMostDescriptors) {
     fail(ErrorKind::kResourceExhausted,
          kj::str(descriptors, " capabilities in one message; at most ", kMostDescriptors));
   }
+  if (!idleMessages.received(message, timer.now())) {
+    fail(ErrorKind::kResourceExhausted, "too many messages that start no call");
+  }
   switch (message.which()) {
     case capnp::rpc::Message::CALL:
-      addQuestion(message.getCall().getQuestionId(), kj::mv(hold));
+      addQuestion(message.getCall().getQuestionId(), false, kj::mv(hold));
       break;
     case capnp::rpc::Message::BOOTSTRAP:
-      addQuestion(message.getBootstrap().getQuestionId(), kj::mv(hold));
+      addQuestion(message.getBootstrap().getQuestionId(), true, kj::mv(hold));
       break;
     case capnp::rpc::Message::FINISH:
       finished(message.getFinish().getQuestionId(), message.getFinish().getReleaseResultCaps());
@@ -199,11 +204,12 @@ void BoundedMessageStream::received(capnp::MessageReader& reader) {
   }
 }
 
-void BoundedMessageStream::addQuestion(uint32_t question, kj::Maybe<Hold> hold) {
+void BoundedMessageStream::addQuestion(uint32_t question, bool bootstrap, kj::Maybe<Hold> hold) {
   if (drained) fail(ErrorKind::kUnavailable, "the server is exiting");
   called = true;
   auto& entry = questions.findOrCreate(
       question, [&]() { return decltype(questions)::Entry{question, Question()}; });
+  entry.bootstrap = bootstrap;
   KJ_IF_MAYBE (held, hold) {
     entry.hold.emplace(kj::mv(*held));
   }
@@ -230,7 +236,7 @@ void BoundedMessageStream::released(uint32_t id, uint32_t references) {
   }
 }
 
-void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer) {
+void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer, size_t bytes) {
   if (answer.getNoFinishNeeded()) {  // it has no capabilities, and ends its question by itself
     questions.erase(answer.getAnswerId());
     return;
@@ -246,16 +252,29 @@ void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer) {
     }
     for (auto id : given) exports.upsert(id, 1, [](uint32_t& held, uint32_t) { ++held; });
     question->exports = given.releaseAsArray();
+    if (bytes <= kSmallAnswer || account.get() == nullptr || name.size() > 0) return;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { question->hold.emplace(account->hold(kCopies * bytes)); })) {
+      cutOff(messageOf(*e));
+    }
   }
 }
 
 size_t BoundedMessageStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments) {
   capnp::SegmentArrayMessageReader reader(segments);
   auto message = reader.getRoot<capnp::rpc::Message>();
-  if (message.isReturn()) answered(message.getReturn());
   size_t words = 0;
   for (auto& segment : segments) words += segment.size();
-  return words * sizeof(capnp::word);
+  auto bytes = words * sizeof(capnp::word);
+  bool awaited = false;
+  if (message.isReturn()) {
+    KJ_IF_MAYBE (question, questions.find(message.getReturn().getAnswerId())) {
+      awaited = !question->bootstrap;
+    }
+    answered(message.getReturn(), bytes);
+  }
+  idleMessages.sent(message, awaited);
+  return bytes;
 }
 
 size_t BoundedMessageStream::queued() const {
@@ -294,10 +313,12 @@ kj::Promise<void> BoundedMessageStream::drain() {
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> BoundedMessageStream::tryReadMessage(
     kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
     kj::ArrayPtr<capnp::word> scratchSpace) {
-  if (queued() > limits.queuedBytes) {
-    return waitForQueue().then([this, fdSpace, options, scratchSpace]() {
-      return tryReadMessage(fdSpace, options, scratchSpace);
-    });
+  bool full = queued() > limits.queuedBytes;
+  if (full || !turns().admits(timer.now())) {
+    return (full ? waitForQueue() : turns().next(timer))
+        .then([this, fdSpace, options, scratchSpace]() {
+          return tryReadMessage(fdSpace, options, scratchSpace);
+        });
   }
   auto sized = options;
   sized.traversalLimitInWords = limits.messageWords;
@@ -348,7 +369,11 @@ kj::Promise<void> BoundedMessageStream::watchWrites() {
 }
 
 void BoundedMessageStream::cutOff() {
-  if (failureText == nullptr) failureText = kj::str("the peer does not read what is sent to it");
+  cutOff(kj::str("the peer does not read what is sent to it"));
+}
+
+void BoundedMessageStream::cutOff(kj::String error) {
+  if (failureText == nullptr) failureText = kj::mv(error);
   broken = takesNothing = true;
   failed->fulfill();
   // Makes a pending read fail. It throws if the peer has just reset the connection, which must not

@@ -1,16 +1,19 @@
 // A stream of Cap'n Proto messages from a peer that is not trusted to behave.
 //
-// Cap'n Proto bounds the size of a message and the words of calls in flight. It leaves four things
+// Cap'n Proto bounds the size of a message and the words of calls in flight. It leaves five things
 // to the peer: how many answers it keeps alive (a call or bootstrap that it never finishes costs a
-// table entry each), how many capabilities from those answers it never releases, how many of its
-// own it puts into one message, and whether it reads what it is sent. This stream closes the
+// table entry each, and the whole answer if that has capabilities), how many capabilities from
+// those answers it never releases, how many of its own it puts into one message, how many messages
+// it sends that start no call, and whether it reads what it is sent. This stream closes the
 // connection of a peer with more unfinished questions than `questions`, with more than
-// `capabilities` of ours, or with a message of more than kMostDescriptors of its own. While more
-// than `queuedBytes` wait to be sent, nothing more is read from the peer; one that takes none of
-// four times as much for kStuck loses its connection too. The limits hold for servers and clients:
-// a hostile server costs its client no more. A client names its server, so that every call that is
-// lost with the connection fails with that name and the cause. With an account (budget.h) all
-// connections of a client together have a limit as well. A large message has to make progress:
+// `capabilities` of ours, with a message of more than kMostDescriptors of its own, or with more
+// messages that start no call than calls and answers give rise to (idle-message-budget.h). While
+// more than `queuedBytes` wait to be sent, nothing more is read from the peer; one that takes none
+// of four times as much for kStuck loses its connection too. The limits hold for servers and
+// clients: a hostile server costs its client no more. A client names its server, so that every call
+// that is lost with the connection fails with that name and the cause. With an account (budget.h)
+// all connections of a client together have a limit as well, answers that it has not finished
+// count, and so does the work of small messages (turns.h). A large message has to make progress:
 // 256 KiB in 30 s. A server that exits calls drain(): calls under way are answered, and no new one
 // is started.
 #pragma once
@@ -23,6 +26,7 @@
 
 #include "common/base/signal.h"
 #include "common/wire/budget.h"
+#include "common/wire/idle-message-budget.h"
 
 namespace talos {
 
@@ -83,13 +87,17 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   Limits limits;
   kj::String name;
   kj::Own<Budget::Account> account;  // or null
-  kj::Maybe<Hold> arriving;          // for the message that is being received
+  Turns ownTurns;                    // of a peer without an account
+  IdleMessageBudget idleMessages;
+  kj::Maybe<Hold> arriving;  // for the message that is being received
   kj::Own<kj::AsyncIoStream> accounted;
   capnp::BufferedMessageStream inner;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;
   struct Question {
     bool answered = false;
-    kj::Maybe<Hold> hold;         // until it is answered
+    bool bootstrap = false;
+    // Of the call until it is answered, then of an answer that is kept.
+    kj::Maybe<Hold> hold;
     kj::Array<uint32_t> exports;  // in its answer
   };
   kj::HashMap<uint32_t, Question> questions;  // not finished
@@ -114,11 +122,13 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   void cutOff() override;
   kj::Promise<void> waitForQueue();
   bool allAnswered() const;
+  Turns& turns() { return account.get() == nullptr ? ownTurns : account->turns; }
+  void cutOff(kj::String error);
   void received(capnp::MessageReader& reader);
-  void addQuestion(uint32_t question, kj::Maybe<Hold> hold);
+  void addQuestion(uint32_t question, bool bootstrap, kj::Maybe<Hold> hold);
   kj::Maybe<Hold> holdFor(capnp::MessageReader& reader);
   void finished(uint32_t question, bool releases);
-  void answered(capnp::rpc::Return::Reader answer);
+  void answered(capnp::rpc::Return::Reader answer, size_t bytes);
   void released(uint32_t id, uint32_t references);
   size_t sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments);
   kj::Promise<void> written(kj::Promise<void> write, size_t bytes);

@@ -100,6 +100,44 @@ TEST(BudgetTest, QueuesOfAllClientsAreBounded) {
   EXPECT_TRUE(queues[2].cut) << "the longest of the one who has most";
 }
 
+// Catches: readers that together have all there is, and an administrator who is refused because of
+// that; a reserve that privileged clients have instead of the rest.
+TEST(BudgetTest, AReserveIsForPrivilegedClients) {
+  Budget budget({.perClient = 8 * kMiB, .inTotal = 24 * kMiB, .reserve = 8 * kMiB});
+  auto one = budget.account("a"), two = budget.account("b"), three = budget.account("c");
+  auto admin = budget.account("admin", 8 * kMiB, Budget::Rank::kPrivileged);
+  kj::Maybe<Budget::Account::Hold> first = one->hold(8 * kMiB);
+  auto second = two->hold(8 * kMiB);
+  EXPECT_EQ(refusalOf([&] { three->hold(kMiB); }),
+            "the calls of all clients use more than 16777216 bytes; retry later"_kj);
+  {
+    auto his = admin->hold(8 * kMiB);
+    EXPECT_NE(refusalOf([&] { three->hold(kMiB); }), kj::str());
+  }
+  first = nullptr;
+  auto other = budget.account("other", 8 * kMiB, Budget::Rank::kPrivileged);
+  auto his = admin->hold(8 * kMiB), hers = other->hold(8 * kMiB);
+  EXPECT_EQ(refusalOf([&] { three->hold(kMiB); }),
+            "the calls of all clients use more than 16777216 bytes; retry later"_kj);
+}
+
+// Catches: the same for answers that are not read.
+TEST(BudgetTest, QueuesOfUsualClientsLeaveTheReserve) {
+  Budget budget({.perClient = 8 * kMiB, .inTotal = 16 * kMiB, .reserve = 8 * kMiB});
+  auto one = budget.account("a"), two = budget.account("b");
+  auto privileged = budget.account("admin", 8 * kMiB, Budget::Rank::kPrivileged);
+  FakeQueue queues[] = {FakeQueue(one), FakeQueue(two), FakeQueue(privileged)};
+  queues[0].waiting = 5 * kMiB;
+  queues[1].waiting = 3 * kMiB;
+  queues[2].waiting = 8 * kMiB;
+  one->received(kMiB);
+  EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
+  ++queues[1].waiting;
+  one->received(kMiB);
+  EXPECT_TRUE(queues[0].cut);
+  EXPECT_FALSE(queues[1].cut || queues[2].cut);
+}
+
 // Servers of one client, each on a stream of its own, with what it sends by hand.
 struct OneClient : testing::Test {
   ~OneClient() noexcept override {}

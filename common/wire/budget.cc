@@ -13,35 +13,36 @@ Budget::Account::Hold::Hold(Account& account, size_t bytes) : bytes(bytes) {
     fail(ErrorKind::kResourceExhausted, kj::str("the calls of this client use more than ",
                                                 account.most, " bytes, over all its connections"));
   }
-  auto inTotal = account.budget.limits.inTotal;
-  if (account.budget.held + bytes > inTotal) {
+  auto& budget = account.budget;
+  bool usual = account.rank == Rank::kUsual;
+  auto shared = budget.sharedBy(account.rank);
+  if ((usual && budget.heldByUsual + bytes > shared) ||
+      budget.held + bytes > budget.limits.inTotal) {
     fail(ErrorKind::kResourceExhausted,
-         kj::str("the calls of all clients use more than ", inTotal, " bytes; retry later"));
+         kj::str("the calls of all clients use more than ", shared, " bytes; retry later"));
   }
-  account.held += bytes;
-  account.budget.held += bytes;
+  budget.change(account, static_cast<ptrdiff_t>(bytes));
   this->account = kj::addRef(account);
 }
 
 Budget::Account::Hold::~Hold() noexcept(false) {
   if (account.get() == nullptr) return;
-  account->held -= bytes;
-  account->budget.held -= bytes;
+  account->budget.change(*account, -static_cast<ptrdiff_t>(bytes));
 }
 
-kj::Own<Budget::Account> Budget::account(kj::StringPtr client, size_t most) {
+void Budget::change(Account& account, ptrdiff_t bytes) {
+  account.held += bytes;
+  held += bytes;
+  if (account.rank == Rank::kUsual) heldByUsual += bytes;
+}
+
+kj::Own<Budget::Account> Budget::account(kj::StringPtr client, size_t most, Rank rank) {
   KJ_IF_MAYBE (known, accounts.find(client)) {
     return kj::addRef(**known);
   }
-  auto made = kj::refcounted<Account>(*this, kj::str(client), most);
+  auto made = kj::refcounted<Account>(*this, kj::str(client), most, rank);
   accounts.insert(made->client, made.get());
   return made;
-}
-
-size_t Budget::queuedFor(const Account& account) {
-  size_t all = 0;
-  for (auto& queue : account.queues) all += queue.queued();
-  return all;
 }
 
 void Budget::cutLongest(Account& account) {
@@ -55,26 +56,38 @@ void Budget::cutLongest(Account& account) {
   KJ_IF_MAYBE (queue, longest) queue->cutOff();
 }
 
-void Budget::received(size_t bytes) {
-  sinceCheck += bytes;
-  if (sinceCheck < kCheckEvery) return;
-  sinceCheck = 0;
+size_t Budget::queuedFor(Account& account) {
+  size_t all = 0;
+  for (auto& queue : account.queues) all += queue.queued();
+  return all;
+}
+
+bool Budget::cutGreatest(Rank rank) {
   size_t all = 0, most = 0;
   kj::Maybe<Account&> greatest;
   for (auto& entry : accounts) {
     auto& account = *entry.value;
+    if (rank == Rank::kUsual && account.rank != rank) continue;
     auto queued = queuedFor(account);
-    if (queued > account.most) {
-      cutLongest(account);
-      continue;  // it is about to have less
-    }
+    if (queued > account.most) continue;  // it was cut off, and is about to have less
     all += queued;
     if (queued <= most) continue;
     most = queued;
     greatest = account;
   }
-  if (all <= limits.inTotal) return;
+  if (all <= sharedBy(rank)) return false;
   KJ_IF_MAYBE (account, greatest) cutLongest(*account);
+  return true;
+}
+
+void Budget::received(size_t bytes) {
+  sinceCheck += bytes;
+  if (sinceCheck < kCheckEvery) return;
+  sinceCheck = 0;
+  for (auto& entry : accounts) {
+    if (queuedFor(*entry.value) > entry.value->most) cutLongest(*entry.value);
+  }
+  if (!cutGreatest(Rank::kUsual)) cutGreatest(Rank::kPrivileged);
 }
 
 }  // namespace talos

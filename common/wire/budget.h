@@ -7,8 +7,9 @@
 // to be sent are counted whenever something has been received, from any side, since everything that
 // is sent was received from somewhere. A client with more than its share waiting loses its
 // connection with the longest queue; when all clients together exceed the total, so does the client
-// with most. An account exists as long as it is referenced. Not thread-safe; nothing survives a
-// restart.
+// with most. A part of the total is reserved for privileged clients, so that all others together
+// cannot lock out the administrator. An account exists as long as it is referenced. Not
+// thread-safe; nothing survives a restart.
 #pragma once
 
 #include <kj/list.h>
@@ -16,13 +17,17 @@
 #include <kj/refcount.h>
 #include <kj/string.h>
 
+#include "common/wire/turns.h"
+
 namespace talos {
 
 class Budget {
  public:
   struct Limits {
     size_t perClient, inTotal;
+    size_t reserve = 0;  // the part of the total that only Rank::kPrivileged may use
   };
+  enum class Rank { kUsual, kPrivileged };
   explicit Budget(Limits limits) : limits(limits) {}
   KJ_DISALLOW_COPY_AND_MOVE(Budget);
 
@@ -36,8 +41,8 @@ class Budget {
 
   class Account : public kj::Refcounted {
    public:
-    Account(Budget& budget, kj::String client, size_t most)
-        : budget(budget), client(kj::mv(client)), most(most) {}
+    Account(Budget& budget, kj::String client, size_t most, Rank rank)
+        : budget(budget), client(kj::mv(client)), most(most), rank(rank) {}
     ~Account() noexcept(false);
 
     // Bytes that are charged until the object is destroyed. Throws ResourceExhausted.
@@ -54,6 +59,7 @@ class Budget {
     };
     Hold hold(size_t bytes) { return Hold(*this, kj::max(bytes, kLeast)); }
     kj::StringPtr name() const { return client; }
+    Turns turns;  // of all connections of the client
 
     // Bytes were received on one of its connections.
     void received(size_t bytes) { budget.received(bytes); }
@@ -65,13 +71,14 @@ class Budget {
     Budget& budget;
     kj::String client;
     const size_t most;
+    const Rank rank;
     kj::List<Queue, &Queue::link> queues;
     size_t held = 0;
   };
 
   // The account of the client with this name, new or existing, with the usual limit.
   kj::Own<Account> account(kj::StringPtr client) { return account(client, limits.perClient); }
-  kj::Own<Account> account(kj::StringPtr client, size_t most);
+  kj::Own<Account> account(kj::StringPtr client, size_t most, Rank rank = Rank::kUsual);
 
  private:
   // The cost of a call besides its bytes, in all layers that forward and answer it: contexts,
@@ -82,11 +89,19 @@ class Budget {
 
   Limits limits;
   kj::HashMap<kj::StringPtr, Account*> accounts;  // each removes itself
-  size_t held = 0, sinceCheck = 0;
+  size_t held = 0, heldByUsual = 0, sinceCheck = 0;
 
+  // The part of the total for all clients of this rank.
+  size_t sharedBy(Rank rank) const {
+    return limits.inTotal - (rank == Rank::kUsual ? limits.reserve : 0);
+  }
+  void change(Account& account, ptrdiff_t bytes);
   void received(size_t bytes);
-  static size_t queuedFor(const Account& account);
+  static size_t queuedFor(Account& account);
   static void cutLongest(Account& account);
+  // Cuts off the client with most waiting, if all of this rank (kPrivileged: all clients) have more
+  // than they may. Returns whether they had.
+  bool cutGreatest(Rank rank);
 };
 
 }  // namespace talos

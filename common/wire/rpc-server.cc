@@ -50,7 +50,7 @@ class Session {
     // A peer that is disconnected gets a moment to read the error.
     auto failed = guard.onFailure().then([this, &timer]() -> kj::Promise<void> {
       if (guard.peerStuck()) return kj::READY_NOW;
-      return timer.afterDelay(2 * kj::SECONDS);
+      return timer.afterDelay(kErrorTimeout);
     });
     // The connection ends when the peer has seen our end and disconnects.
     auto draining = stop.then([this]() { return guard.drain(); }).then([]() -> kj::Promise<void> {
@@ -59,12 +59,30 @@ class Session {
     co_await network.onDisconnect().exclusiveJoin(kj::mv(failed)).exclusiveJoin(kj::mv(draining));
     if (guard.ended()) co_return nullptr;
     KJ_IF_MAYBE (error, guard.failure()) {
-      co_return kj::str(*error);
+      auto text = kj::str(*error);
+      if (!guard.peerStuck()) co_await linger(timer);
+      co_return kj::mv(text);
     }
     co_return kj::str("the peer broke the protocol");
   }
 
  private:
+  static constexpr auto kErrorTimeout = 2 * kj::SECONDS;
+
+  // Discards what the peer still sends until it has read the error: to close before would make its
+  // writes fail, or reset the connection with the error on its way.
+  kj::Promise<void> linger(kj::Timer& timer) {
+    auto discard = [&]() -> kj::Promise<void> {
+      kj::byte buffer[4096];
+      while (co_await stream->tryRead(buffer, 1, sizeof buffer) > 0) {
+        co_await timer.afterDelay(1 * kj::MILLISECONDS);  // a flood is not worth a turn
+      }
+    };
+    co_await discard()
+        .catch_([](kj::Exception&&) {})
+        .exclusiveJoin(timer.afterDelay(kErrorTimeout));
+  }
+
   kj::Own<kj::AsyncIoStream> stream;
   BoundedMessageStream guard;
   capnp::TwoPartyVatNetwork network;
