@@ -8,6 +8,13 @@ namespace {
 
 using grpc::GrpcStatus;
 
+// The longest text of an error, as of a status (common/grpc/grpc-server-call.cc): it may be from
+// another node.
+constexpr size_t kMostText = 8192;
+
+// Answers up to this size are covered by the charge for their call (common/wire/budget.h).
+constexpr size_t kSmall = 16u << 10;
+
 constexpr kj::uint kFailedPrecondition = 9, kAlreadyExists = 6, kPermissionDenied = 7;
 
 constexpr kj::StringPtr kCodeNames[] = {
@@ -34,6 +41,9 @@ constexpr kj::StringPtr kCodeNames[] = {
 
 GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem) {
   auto status = grpc::statusOf(problem);
+  if (status.message.size() > kMostText) {
+    status.message = kj::heapString(status.message.slice(0, kMostText));
+  }
   if (status.code == kFailedPrecondition && entry.conflictMeansExists &&
       kindOf(problem) == ErrorKind::kConflict) {
     status.code = kAlreadyExists;
@@ -76,8 +86,16 @@ size_t framed(size_t bytes) {
 
 }  // namespace
 
-MergedAnswer::MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names)
+void AnswerCharge::set(size_t bytes) {
+  hold = nullptr;
+  if (bytes <= kSmall) return;
+  KJ_IF_MAYBE (a, account) hold = a->hold(bytes);
+}
+
+MergedAnswer::MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names,
+                           kj::Maybe<Budget::Account&> account)
     : names(names),
+      charge(account),
       parts(kj::heapArray<kj::Vector<kj::Array<kj::byte>>>(kj::max(names.size(), size_t(1)))),
       done(kj::heapArray<bool>(parts.size())) {
   for (auto i : kj::indices(parts)) {
@@ -106,6 +124,7 @@ void MergedAnswer::add(size_t index, kj::Array<kj::byte> part) {
              : kj::str("the answers of all nodes have ", all, " bytes; clients accept at most ",
                        kMostMerged, "; ask fewer nodes at once"));
   }
+  charge.set(size + part.size());
   put(index, kj::mv(part));
 }
 
@@ -124,12 +143,21 @@ void MergedAnswer::complete(size_t index) {
   done[index] = true;
 }
 
-kj::Array<kj::byte> MergedAnswer::finish() const {
+kj::Array<kj::byte> MergedAnswer::finish() {
   WireWriter out;
   for (auto& ofNode : parts) {
     for (auto& part : ofNode) out.bytes(1, part);
+    ofNode.clear();
   }
+  size = 0;
+  charge.set(0);  // it counts as soon as it waits to be sent
   return out.finish();
+}
+
+AnswerCharge Output::charge(capnp::MessageSize kept) {
+  AnswerCharge charge(account);
+  charge.set(kept.wordCount * sizeof(capnp::word));
+  return charge;
 }
 
 kj::Promise<void> Output::send(kj::Array<kj::byte> message) {

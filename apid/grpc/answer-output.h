@@ -4,6 +4,7 @@
 
 #include "apid/grpc/grpc-method.h"
 #include "common/grpc/grpc-server.h"
+#include "common/wire/budget.h"
 
 namespace talos::grpcapi {
 
@@ -14,12 +15,25 @@ constexpr size_t kMostMerged = 4u << 20;
 // The status of a call that failed with this exception.
 grpc::GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem);
 
+// Bytes of answers that wait for a client, or for other nodes, count against the client's account;
+// few are part of its call.
+class AnswerCharge {
+ public:
+  explicit AnswerCharge(kj::Maybe<Budget::Account&> account) : account(account) {}
+  // The number of bytes from now on. Throws ResourceExhausted; then nothing is charged.
+  void set(size_t bytes);
+
+ private:
+  kj::Maybe<Budget::Account&> account;
+  kj::Maybe<Budget::Account::Hold> hold;
+};
+
 // A merged answer: its parts in the order of the nodes. Space for the error of a node is reserved
 // until that node is complete, so that such an answer always fits.
 class MergedAnswer {
  public:
   // Without `names`: this node alone.
-  explicit MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names);
+  MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names, kj::Maybe<Budget::Account&> account);
 
   void add(size_t index, kj::Array<kj::byte> part);
   // Adds an error instead of an answer, or behind it. A text that is too long is truncated.
@@ -27,10 +41,12 @@ class MergedAnswer {
   bool answered(size_t index) const { return parts[index].size() > 0; }
   // Nothing more follows from this node.
   void complete(size_t index);
-  kj::Array<kj::byte> finish() const;
+  // The whole answer. Nothing is left here.
+  kj::Array<kj::byte> finish();
 
  private:
   kj::ArrayPtr<const kj::StringPtr> names;
+  AnswerCharge charge;
   size_t size = 0, reserved = 0;
   kj::Array<kj::Vector<kj::Array<kj::byte>>> parts;  // of each node its answer, and an error
   kj::Array<bool> done;
@@ -44,8 +60,8 @@ class Output {
  public:
   // `node`: named in each message; none: messages are not changed.
   Output(grpc::GrpcCall& call, const Entry& entry, kj::Maybe<kj::StringPtr> node,
-         MergedAnswer& merged, size_t index)
-      : call(call), entry(entry), node(node), merged(merged), index(index) {}
+         MergedAnswer& merged, size_t index, kj::Maybe<Budget::Account&> account)
+      : call(call), entry(entry), node(node), merged(merged), index(index), account(account) {}
   KJ_DISALLOW_COPY_AND_MOVE(Output);
 
   // Sends the fields of a message except field 1, which names the node. Resolves when it was taken.
@@ -53,6 +69,9 @@ class Output {
   // Sends an error after messages that are valid: clients print these and report the error. Nothing
   // may follow.
   kj::Promise<void> sendProblem(kj::Exception problem);
+  // Charges the client for an answer of a node that is kept while messages made of it are sent.
+  // Throws ResourceExhausted.
+  AnswerCharge charge(capnp::MessageSize kept);
 
  private:
   grpc::GrpcCall& call;
@@ -60,6 +79,7 @@ class Output {
   kj::Maybe<kj::StringPtr> node;
   MergedAnswer& merged;
   size_t index;
+  kj::Maybe<Budget::Account&> account;
 };
 
 }  // namespace talos::grpcapi

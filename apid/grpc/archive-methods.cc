@@ -23,7 +23,8 @@ class ByteServer final : public rpc::ByteSink::Server {
   kj::Promise<void> write(WriteContext context) override {
     auto bytes = context.getParams().getBytes();
     if (bytes.size() == 0) return kj::READY_NOW;
-    return to->send(chunkMessage(bytes));
+    auto charge = to->charge(context.getParams().totalSize());
+    return to->send(chunkMessage(bytes)).attach(kj::mv(charge));
   }
 
  private:
@@ -54,8 +55,8 @@ class Kubeconfig final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
     auto machine = node.machineRequest().send().getMachine();
-    auto response = co_await machine.kubeconfigRequest().send();
-    auto archive = archiveOf(response.getKubeconfig());
+    auto archive = archiveOf(co_await machine.kubeconfigRequest().send());
+    auto charge = output.charge({archive.size() / sizeof(capnp::word), 0});
     for (size_t at = 0; at < archive.size(); at += kChunk) {
       auto end = kj::min(at + kChunk, archive.size());
       co_await output.send(chunkMessage(archive.asPtr().slice(at, end)));
@@ -63,7 +64,9 @@ class Kubeconfig final : public Method {
   }
 
  private:
-  static kj::Vector<kj::byte> archiveOf(Bytes kubeconfig) {
+  static kj::Vector<kj::byte> archiveOf(
+      const capnp::Response<rpc::Machine::KubeconfigResults>& response) {
+    Bytes kubeconfig = response.getKubeconfig();
     kj::Vector<kj::byte> tar, archive;
     appendTarHeader(tar, {.name = "kubeconfig", .mode = 0600, .size = kubeconfig.size()});
     tar.addAll(kubeconfig);

@@ -65,8 +65,10 @@ class CosiGet final : public Method {
     request.getKind().setNamespace(asked.ours.space);
     request.getKind().setType(asked.ours.type);
     request.setId(asked.id);
-    auto response = co_await request.send();
-    co_await output.send(inField(1, messages.cosi(response.getResource(), asked.kind())));
+    auto answer = request.send().then([&](auto&& response) {  // which is not kept until it is read
+      return inField(1, messages.cosi(response.getResource(), asked.kind()));
+    });
+    co_await output.send(co_await answer);
   }
 
  private:
@@ -84,6 +86,7 @@ class CosiList final : public Method {
     request.getKind().setNamespace(asked.ours.space);
     request.getKind().setType(asked.ours.type);
     auto response = co_await request.send();
+    auto charge = output.charge(response.totalSize());
     for (auto resource : response.getResources()) {
       co_await output.send(inField(1, messages.cosi(resource, asked.kind())));
     }
@@ -122,6 +125,7 @@ class CosiEvents final : public WatchListener {
   kj::Promise<void> gone(kj::StringPtr id) override {
     return send(unsigned(Event::kDestroyed), messages.absent(asked.kind(), id));
   }
+  AnswerCharge charge(capnp::MessageSize kept) override { return output.charge(kept); }
 
  private:
   static constexpr unsigned kBootstrapped = 3;

@@ -66,6 +66,7 @@ class EventServer final : public rpc::EventSink::Server {
 
  protected:
   kj::Promise<void> events(EventsContext context) override {
+    auto charge = to->charge(context.getParams().totalSize());
     co_await started.addBranch();
     for (auto event : context.getParams().getEvents()) {
       if (to->ended()) co_return;
@@ -103,6 +104,7 @@ class MachineStatus final : public WatchListener {
     return output.send(messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>()));
   }
   kj::Promise<void> gone(kj::StringPtr) override { return kj::READY_NOW; }
+  AnswerCharge charge(capnp::MessageSize kept) override { return output.charge(kept); }
 
  private:
   const EventMessages& messages;

@@ -96,6 +96,38 @@ TEST_F(CallTest, ANameOnce) {
   EXPECT_EQ("10.0.0.9", call.message(0).in(1, 1).in(1).text(1));
 }
 
+// Catches: answers of nodes that are kept, and not counted, while another node is silent.
+TEST_F(CallTest, AnswersThatWaitForOtherNodesAreCharged) {
+  cluster->nodes.emplace("10.0.0.8", kj::Promise<rpc::Node::Client>(kj::NEVER_DONE));
+  other.filler = 250u << 10;
+  Budget budget({1u << 20, 1u << 30});
+  auto account = budget.account("someone");
+  handler = api.open(timer, client, kj::addRef(*account));
+  std::vector<kj::Own<TestCall>> calls;
+  std::vector<kj::Promise<void>> pending;
+  for (unsigned i = 0; i < 5; ++i) {
+    calls.push_back(kj::heap<TestCall>("/machine.MachineService/Hostname"));
+    calls.back()->toNodes({"10.0.0.8", "10.0.0.2"});
+    pending.push_back(handler->call(*calls.back()).ignoreResult().eagerlyEvaluate(nullptr));
+  }
+  scope.poll();
+  for (auto& call : calls) {
+    for (auto& near : call->deadlines) near->fulfill();
+  }
+  unsigned whole = 0, refused = 0;
+  for (unsigned i = 0; i < 5; ++i) {
+    ASSERT_TRUE(pending[i].poll(scope));
+    auto part = calls[i]->message(0).in(1, 1);
+    whole += part.has(2);
+    refused += part.in(1).in(3).number(1) == 8;
+  }
+  EXPECT_EQ(3u, whole);
+  EXPECT_EQ(2u, refused);
+  pending.clear();
+  EXPECT_TRUE(kj::runCatchingExceptions([&]() { account->hold(1u << 20); }) == nullptr);
+  handler = nullptr;
+}
+
 // Catches: a request that is there once for each node and was paid for once; nodes that are paid
 // for although they have answered.
 TEST_F(CallTest, EachNodeIsPaidFor) {

@@ -72,6 +72,11 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
   rpc::Cluster::Client cluster;
   kj::Own<Budget::Account> account;  // or null
 
+  kj::Maybe<Budget::Account&> charged() {
+    if (account.get() == nullptr) return nullptr;
+    return *account;
+  }
+
   kj::Promise<GrpcStatus> answer(GrpcCall& call, const Entry& entry) {
     Targets targets(call, entry);
     if (entry.streamMethod.get() != nullptr) co_return co_await answerStream(call, entry, targets);
@@ -79,7 +84,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     if (request == nullptr) fail(ErrorKind::kInvalidArgument, "the call has no request");
     auto& message = KJ_ASSERT_NONNULL(request);
     if (entry.answer != Answer::kMerged && entry.answer != Answer::kPlain) call.begin();
-    MergedAnswer merged(targets.names);
+    MergedAnswer merged(targets.names, charged());
     if (targets.merged) {
       auto asked = kj::heapArrayBuilder<kj::Promise<void>>(targets.names.size());
       for (size_t i = 0; i < targets.names.size(); ++i) {
@@ -87,7 +92,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
       }
       co_await kj::joinPromisesFailFast(asked.finish());
     } else {
-      Output output(call, entry, nullptr, merged, 0);
+      Output output(call, entry, nullptr, merged, 0, charged());
       co_await entry.method->ask(node(targets.one), message, output);
     }
     if (entry.answer == Answer::kMerged) co_await call.send(merged.finish());
@@ -101,14 +106,13 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     }
     if (entry.answer != Answer::kMerged) call.begin();
     RequestStream messages(call);
-    MergedAnswer merged(targets.names);
+    MergedAnswer merged(targets.names, charged());
     auto name = targets.merged ? targets.names[0] : targets.one;
-    Output output(call, entry, targets.merged ? kj::Maybe<kj::StringPtr>(name) : nullptr, merged,
-                  0);
+    Output output(call, entry, targets.merged ? kj::Maybe<kj::StringPtr>(name) : nullptr, merged, 0,
+                  charged());
     kj::Maybe<kj::Exception> problem;
     try {
-      CallContext context{.cluster = cluster, .timer = timer, .account = nullptr};
-      if (account.get() != nullptr) context.account = *account;
+      CallContext context{.cluster = cluster, .timer = timer, .account = charged()};
       co_await entry.streamMethod->ask(node(name), kj::mv(context), messages, output);
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
@@ -125,7 +129,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
   // which is charged before the request is copied. Each starts in a turn of the loop of its own.
   kj::Promise<void> askOne(GrpcCall& call, const Entry& entry, kj::StringPtr name, Bytes request,
                            MergedAnswer& merged, size_t index) {
-    Output output(call, entry, name, merged, index);
+    Output output(call, entry, name, merged, index, charged());
     kj::Maybe<kj::Exception> problem;
     try {
       co_await kj::evalLater([]() {});

@@ -12,8 +12,9 @@
 namespace talos::grpcapi {
 namespace {
 
-constexpr size_t kMostNamed = 256;   // in each list
-constexpr size_t kMostLines = 1000;  // that a client has not read
+constexpr size_t kMostNamed = 256;         // in each list
+constexpr size_t kMostLines = 1000;        // that a client has not read
+constexpr size_t kLongestLine = 4u << 10;  // a node may send any text as a reason
 constexpr auto kDefaultTimeout = 20 * kj::MINUTES, kLongestTimeout = 24 * kj::HOURS;
 
 // Reaches nodes through the client's own cluster, Kubernetes through the node that was called. Each
@@ -105,6 +106,7 @@ class ProgressLines final : public HealthReport {
     if (lines.size() >= kMostLines) {
       fail(ErrorKind::kResourceExhausted, "the client does not read the results of the checks");
     }
+    if (line.size() > kLongestLine) line = kj::heapString(line.slice(0, kLongestLine));
     lines.push_back(kj::mv(line));
     added.raise();
   }

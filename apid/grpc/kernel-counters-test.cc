@@ -1,6 +1,9 @@
 #include "apid/grpc/kernel-counters.h"
 
+#include <sys/resource.h>
+
 #include "apid/grpc/test-grpc-api.h"
+#include "common/testing/sanitizers.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -102,6 +105,64 @@ TEST(Counters, Frequencies) {
   EXPECT_EQ("powersave", first.text(4));
   EXPECT_FALSE(second.has(1));
   EXPECT_EQ("performance", second.text(4));
+}
+
+size_t peakKiB() {
+  rusage usage;
+  KJ_SYSCALL(getrusage(RUSAGE_SELF, &usage));
+  return usage.ru_maxrss;
+}
+
+// Catches: a node that answers with as many words as its text has letters, each of which becomes
+// an object: 4 MiB that need 120 MiB in apid.
+TEST(Counters, ShortWordsCostNoMoreThanTheirText) {
+  using Read = kj::Array<kj::byte> (*)(kj::ArrayPtr<const char>);
+  for (auto first : {"intr", "cpu0", "softirq", "", "processor: 0\nflags:", "eth0:", "8 0 sda"}) {
+    std::string text = first;
+    while (text.size() + 2 <= 4u << 20) text += " 1";
+    for (Read read : {loadAverage, systemStat, processorInfo, networkStats, diskStats}) {
+      auto before = peakKiB();
+      kj::runCatchingExceptions(
+          [&] { EXPECT_LE(read(kj::arrayPtr(text.data(), text.size())).size(), 8u << 20); });
+#ifndef TALOS_ADDRESS_SANITIZER
+      EXPECT_LT(peakKiB(), before + (24u << 10)) << first;
+#endif
+    }
+  }
+}
+
+// Catches: texts, lines and devices without a limit.
+TEST(Counters, MoreThanAnyMachineHasIsRefused) {
+  auto repeated = [](const char* line, size_t count) {
+    std::string text;
+    for (size_t i = 0; i < count; ++i) text += line;
+    return text;
+  };
+  struct Row {
+    kj::Array<kj::byte> (*read)(kj::ArrayPtr<const char>);
+    std::string text;
+    const char* error;
+  };
+  auto device = "a: 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n";
+  Row rows[] = {
+      {loadAverage, repeated("1 ", 3u << 20),
+       "the node has sent 6291456 bytes of counters; at most 4194304 are read"},
+      {systemStat, "intr " + repeated(" 1", 70'000),
+       "the node has sent more than 65536 interrupts; no more are read"},
+      {systemStat, repeated("cpu0 1\n", 20'000),
+       "the node has sent more than 16384 lines of counters; no more are read"},
+      {processorInfo, repeated("processor: 1\n", 20'000),
+       "the node has sent more than 16384 processors; no more are read"},
+      {networkStats, repeated(device, 20'000),
+       "the node has sent more than 16384 devices; no more are read"},
+  };
+  for (auto& row : rows) {
+    auto e = kj::runCatchingExceptions(
+        [&] { row.read(kj::arrayPtr(row.text.data(), row.text.size())); });
+    auto& refusal = KJ_REQUIRE_NONNULL(e, "it was accepted", row.error);
+    EXPECT_EQ(ErrorKind::kResourceExhausted, kindOf(refusal));
+    EXPECT_STREQ(row.error, messageOf(refusal).cStr());
+  }
 }
 
 }  // namespace

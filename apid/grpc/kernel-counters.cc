@@ -1,5 +1,6 @@
 #include "apid/grpc/kernel-counters.h"
 
+#include "common/base/error.h"
 #include "common/base/lines.h"
 
 namespace talos::grpcapi {
@@ -7,21 +8,71 @@ namespace {
 
 // The ticks of /proc/stat, a second each hundred: a number of the kernel's interface.
 constexpr double kTicks = 100;
+// The text of one kind of counters: /proc/cpuinfo of two thousand processors has 3 MiB, and nodes
+// send no more (machined/api/counter-files.cc).
+constexpr size_t kMostText = 4u << 20;
+// Of the largest machines: processors, devices, files; and interrupts in one line.
+constexpr size_t kMostMessages = 16u << 10, kMostInterrupts = 64u << 10;
+// The longest number that is parsed.
+constexpr size_t kLongestNumber = 64;
 
-kj::Vector<kj::String> splitFields(kj::ArrayPtr<const char> line) {
-  kj::Vector<kj::String> fields;
-  for (size_t at = 0; at < line.size();) {
-    auto isSpace = [&]() { return line[at] == ' ' || line[at] == '\t'; };
-    while (at < line.size() && isSpace()) ++at;
-    auto from = at;
-    while (at < line.size() && !isSpace()) ++at;
-    if (at > from) fields.add(kj::heapString(line.slice(from, at)));
+using Text = kj::ArrayPtr<const char>;
+
+// Counts what a node has sent. Throws ResourceExhausted.
+class Limited {
+ public:
+  Limited(kj::StringPtr what, size_t most) : what(what), most(most) {}
+  void add() {
+    if (++count <= most) return;
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("the node has sent more than ", most, " ", what, "; no more are read"));
   }
-  return fields;
+
+ private:
+  kj::StringPtr what;
+  const size_t most;
+  size_t count = 0;
+};
+
+Text checked(Text text) {
+  if (text.size() > kMostText) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("the node has sent ", text.size(), " bytes of counters; at most ", kMostText,
+                 " are read"));
+  }
+  return text;
 }
 
-uint64_t counted(kj::ArrayPtr<const kj::String> fields, size_t index) {
-  return index < fields.size() ? fields[index].tryParseAs<uint64_t>().orDefault(0) : 0;
+// The fields of a line, one after the other, as slices of it: copies of short words would be many
+// times as large as the text.
+class Fields {
+ public:
+  explicit Fields(Text line) : rest(line) {}
+  // Empty behind the last one.
+  Text next() {
+    auto isSpace = [&](size_t at) { return rest[at] == ' ' || rest[at] == '\t'; };
+    size_t from = 0;
+    while (from < rest.size() && isSpace(from)) ++from;
+    auto end = from;
+    while (end < rest.size() && !isSpace(end)) ++end;
+    auto field = rest.slice(from, end);
+    rest = rest.slice(end, rest.size());
+    return field;
+  }
+
+ private:
+  Text rest;
+};
+
+bool is(Text text, kj::StringPtr other) {
+  return text == other.asArray();
+}
+
+// 0 when it is not a number.
+template <typename T>
+T numberIn(Text text) {
+  if (text.size() == 0 || text.size() > kLongestNumber) return 0;
+  return kj::heapString(text).tryParseAs<T>().orDefault(0);
 }
 
 void addNumber(WireWriter& out, uint32_t number, uint64_t value) {
@@ -35,16 +86,23 @@ void addDouble(WireWriter& out, uint32_t number, double value) {
 // A device's name and what is counted of it, from field 1 on.
 class Devices {
  public:
-  explicit Devices(size_t counters) : totals(kj::heapArray<uint64_t>(counters)) {
+  explicit Devices(size_t counters)
+      : totals(kj::heapArray<uint64_t>(counters)), values(kj::heapArray<uint64_t>(counters)) {
     for (auto& total : totals) total = 0;
   }
-  void add(kj::StringPtr name, kj::ArrayPtr<const kj::String> values) {
+  // Left out if it has too few values.
+  void add(Text name, Fields fields) {
+    for (auto& value : values) {
+      auto field = fields.next();
+      if (field.size() == 0) return;
+      value = numberIn<uint64_t>(field);
+    }
+    limit.add();
     WireWriter device;
-    device.text(1, name);
+    device.chars(1, name);
     for (auto i : kj::indices(totals)) {
-      auto value = counted(values, i);
-      addNumber(device, i + 2, value);
-      totals[i] += value;
+      addNumber(device, i + 2, values[i]);
+      totals[i] += values[i];
     }
     all.bytes(3, device.written());
   }
@@ -58,14 +116,17 @@ class Devices {
   }
 
  private:
-  kj::Array<uint64_t> totals;
+  kj::Array<uint64_t> totals, values;
   WireWriter all;
+  Limited limit{"devices", kMostMessages};
 };
 
-void addProcessor(WireWriter& out, uint32_t number, kj::ArrayPtr<const kj::String> values) {
+void addProcessor(WireWriter& out, uint32_t number, Fields fields) {
   constexpr size_t kTimes = 10;
   WireWriter times;
-  for (size_t i = 0; i < kTimes; ++i) addDouble(times, i + 1, counted(values, i) / kTicks);
+  for (size_t i = 0; i < kTimes; ++i) {
+    addDouble(times, i + 1, numberIn<uint64_t>(fields.next()) / kTicks);
+  }
   out.bytes(number, times.written());
 }
 
@@ -98,7 +159,7 @@ constexpr kj::StringPtr kInfoKeys[] = {"processor"_kj,
                                        "power management"_kj};
 static_assert(kj::size(kInfoKeys) == 26);
 
-void addInfo(WireWriter& out, uint32_t number, kj::StringPtr value) {
+void addInfo(WireWriter& out, uint32_t number, Text value) {
   switch (number) {
     case 1:
     case 11:
@@ -106,20 +167,23 @@ void addInfo(WireWriter& out, uint32_t number, kj::StringPtr value) {
     case 18:
     case 23:
     case 24:
-      return addNumber(out, number, value.tryParseAs<uint32_t>().orDefault(0));
+      return addNumber(out, number, numberIn<uint32_t>(value));
     case 8:
     case 22:
-      return addDouble(out, number, value.tryParseAs<double>().orDefault(0));
+      return addDouble(out, number, numberIn<double>(value));
     case 20:
     case 21:
-      for (auto& field : splitFields(value)) out.text(number, field);
-      return;
+      for (Fields fields(value);;) {
+        auto field = fields.next();
+        if (field.size() == 0) return;
+        out.chars(number, field);
+      }
     default:
-      if (value.size() > 0) out.text(number, value);
+      if (value.size() > 0) out.chars(number, value);
   }
 }
 
-kj::ArrayPtr<const char> trimmed(kj::ArrayPtr<const char> text) {
+Text trimmed(Text text) {
   while (text.size() > 0 && (text.front() == ' ' || text.front() == '\t')) {
     text = text.slice(1, text.size());
   }
@@ -130,7 +194,7 @@ kj::ArrayPtr<const char> trimmed(kj::ArrayPtr<const char> text) {
 }
 
 // The index of the colon; the size when there is none.
-size_t colonIn(kj::ArrayPtr<const char> line) {
+size_t colonIn(Text line) {
   size_t at = 0;
   while (at < line.size() && line[at] != ':') ++at;
   return at;
@@ -138,16 +202,42 @@ size_t colonIn(kj::ArrayPtr<const char> line) {
 
 }  // namespace
 
-kj::Array<kj::byte> loadAverage(kj::ArrayPtr<const char> text) {
+kj::Array<kj::byte> loadAverage(Text text) {
   WireWriter out;
-  auto fields = splitFields(firstLine(text));
-  for (uint32_t i = 0; i < 3 && i < fields.size(); ++i) {
-    addDouble(out, i + 2, fields[i].tryParseAs<double>().orDefault(0));
+  for (auto line : Lines(checked(text))) {
+    Fields fields(line);
+    for (uint32_t i = 0; i < 3; ++i) addDouble(out, i + 2, numberIn<double>(fields.next()));
+    break;
   }
   return out.finish();
 }
 
-kj::Array<kj::byte> systemStat(kj::ArrayPtr<const char> text) {
+namespace {
+
+// The first value, and then all others in one field.
+void addInterrupts(WireWriter& out, Fields fields) {
+  addNumber(out, 5, numberIn<uint64_t>(fields.next()));
+  WireWriter each;
+  Limited limit("interrupts", kMostInterrupts);
+  for (;;) {
+    auto field = fields.next();
+    if (field.size() == 0) break;
+    limit.add();
+    each.bareVarint(numberIn<uint64_t>(field));
+  }
+  out.bytes(6, each.written());
+}
+
+void addSoftInterrupts(WireWriter& out, Fields fields) {
+  addNumber(out, 11, numberIn<uint64_t>(fields.next()));
+  WireWriter each;
+  for (size_t i = 1; i <= 10; ++i) addNumber(each, i, numberIn<uint64_t>(fields.next()));
+  out.bytes(12, each.written());
+}
+
+}  // namespace
+
+kj::Array<kj::byte> systemStat(Text text) {
   constexpr struct {
     kj::StringPtr key;
     uint32_t number;
@@ -156,51 +246,47 @@ kj::Array<kj::byte> systemStat(kj::ArrayPtr<const char> text) {
                 {"processes"_kj, 8},
                 {"procs_running"_kj, 9},
                 {"procs_blocked"_kj, 10}};
+  constexpr auto kProcessor = "cpu"_kj;
   WireWriter out;
-  for (auto line : Lines(text)) {
-    auto fields = splitFields(line);
-    if (fields.size() < 2) continue;
-    auto& key = fields[0];
-    auto values = fields.slice(1, fields.size());
+  Limited limit("lines of counters", kMostMessages);
+  for (auto line : Lines(checked(text))) {
+    Fields fields(line);
+    auto key = fields.next();
+    if (Fields(fields).next().size() == 0) continue;
+    limit.add();
     for (auto& plain : kPlain) {
-      if (key == plain.key) addNumber(out, plain.number, counted(values, 0));
+      if (is(key, plain.key)) addNumber(out, plain.number, numberIn<uint64_t>(fields.next()));
     }
-    if (key.startsWith("cpu")) addProcessor(out, key == "cpu" ? 3 : 4, values);
-    if (key == "intr") {
-      WireWriter each;
-      addNumber(out, 5, counted(values, 0));
-      for (size_t i = 1; i < values.size(); ++i) each.bareVarint(counted(values, i));
-      out.bytes(6, each.written());
+    if (key.size() >= kProcessor.size() && is(key.slice(0, kProcessor.size()), kProcessor)) {
+      addProcessor(out, is(key, kProcessor) ? 3 : 4, fields);
     }
-    if (key == "softirq") {
-      WireWriter each;
-      addNumber(out, 11, counted(values, 0));
-      for (size_t i = 1; i <= 10; ++i) addNumber(each, i, counted(values, i));
-      out.bytes(12, each.written());
-    }
+    if (is(key, "intr")) addInterrupts(out, fields);
+    if (is(key, "softirq")) addSoftInterrupts(out, fields);
   }
   return out.finish();
 }
 
-kj::Array<kj::byte> processorInfo(kj::ArrayPtr<const char> text) {
+kj::Array<kj::byte> processorInfo(Text text) {
   WireWriter out;
   kj::Maybe<WireWriter> current;
+  Limited limit("processors", kMostMessages);
   auto finish = [&]() {
     KJ_IF_MAYBE (info, current) out.bytes(2, info->written());
     current = nullptr;
   };
-  for (auto line : Lines(text)) {
+  for (auto line : Lines(checked(text))) {
     auto colon = colonIn(line);
     if (colon == line.size()) continue;
-    auto key = kj::heapString(trimmed(line.slice(0, colon)));
-    auto value = kj::heapString(trimmed(line.slice(colon + 1, line.size())));
-    if (key == kInfoKeys[0]) {
+    auto key = trimmed(line.slice(0, colon));
+    auto value = trimmed(line.slice(colon + 1, line.size()));
+    if (is(key, kInfoKeys[0])) {
       finish();
+      limit.add();
       current.emplace();
     }
     KJ_IF_MAYBE (info, current) {
       for (auto i : kj::indices(kInfoKeys)) {
-        if (kInfoKeys[i] == key) addInfo(*info, i + 1, value);
+        if (is(key, kInfoKeys[i])) addInfo(*info, i + 1, value);
       }
     }
   }
@@ -208,26 +294,26 @@ kj::Array<kj::byte> processorInfo(kj::ArrayPtr<const char> text) {
   return out.finish();
 }
 
-kj::Array<kj::byte> networkStats(kj::ArrayPtr<const char> text) {
+kj::Array<kj::byte> networkStats(Text text) {
   constexpr size_t kCounters = 16;
   Devices devices(kCounters);
-  for (auto line : Lines(text)) {
+  for (auto line : Lines(checked(text))) {
     auto colon = colonIn(line);
     if (colon == line.size()) continue;  // a heading
-    auto values = splitFields(line.slice(colon + 1, line.size()));
-    if (values.size() < kCounters) continue;
-    devices.add(kj::heapString(trimmed(line.slice(0, colon))), values);
+    devices.add(trimmed(line.slice(0, colon)), Fields(line.slice(colon + 1, line.size())));
   }
   return devices.finish("Total");
 }
 
-kj::Array<kj::byte> diskStats(kj::ArrayPtr<const char> text) {
-  constexpr size_t kCounters = 15, kName = 2;
+kj::Array<kj::byte> diskStats(Text text) {
+  constexpr size_t kCounters = 15;
   Devices devices(kCounters);
-  for (auto line : Lines(text)) {
-    auto fields = splitFields(line);
-    if (fields.size() < kName + 1 + kCounters) continue;
-    devices.add(fields[kName], fields.slice(kName + 1, fields.size()));
+  for (auto line : Lines(checked(text))) {
+    Fields fields(line);
+    fields.next();  // major
+    fields.next();  // and minor number
+    auto name = fields.next();
+    devices.add(name, fields);
   }
   return devices.finish("");
 }
@@ -237,12 +323,14 @@ kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files) {
                                         "scaling_max_freq"_kj};
   constexpr uint32_t kGovernor = 4;
   WireWriter out, processor;
-  kj::Maybe<kj::ArrayPtr<const char>> folder;  // of the processor
+  Limited limit("files", 4 * kMostMessages);
+  kj::Maybe<Text> folder;  // of the processor
   auto finish = [&]() {
     if (folder != nullptr) out.bytes(2, processor.written());
     processor = WireWriter();
   };
   for (auto file : files) {
+    limit.add();
     kj::StringPtr path = file.getPath();
     auto slash = path.findLast('/').orDefault(0);
     auto name = path.slice(kj::min(slash + 1, path.size()));
@@ -251,12 +339,15 @@ kj::Array<kj::byte> frequencies(capnp::List<rpc::CounterFile>::Reader files) {
       finish();
       folder = fileFolder;
     }
-    auto value = kj::heapString(firstLine(file.getText().asArray()));
-    for (auto i : kj::indices(kNumbers)) {
-      if (name == kNumbers[i])
-        addNumber(processor, i + 1, value.tryParseAs<uint64_t>().orDefault(0));
+    Text value = checked(file.getText().asArray());
+    for (auto line : Lines(value)) {
+      value = line;
+      break;
     }
-    if (name == "scaling_governor") processor.text(kGovernor, value);
+    for (auto i : kj::indices(kNumbers)) {
+      if (name == kNumbers[i]) addNumber(processor, i + 1, numberIn<uint64_t>(value));
+    }
+    if (name == "scaling_governor") processor.chars(kGovernor, value);
   }
   finish();
   return out.finish();

@@ -1,5 +1,8 @@
 // Parsers of the kernel's counters: each function takes a file's text and returns the fields of the
 // answer behind field 1. Malformed lines are left out. Pure.
+//
+// Texts are foreign, as another node sends them: nothing is copied field by field, and more text,
+// lines or numbers than the largest machines have are ResourceExhausted.
 #pragma once
 
 #include <kj/string.h>

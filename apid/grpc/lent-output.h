@@ -22,6 +22,11 @@ class LentOutput final : public kj::Refcounted {
     KJ_IF_MAYBE (to, output) return canceler.wrap(to->send(kj::mv(message)));
     return error(ErrorKind::kUnavailable, "the client has gone");
   }
+  // Output::charge(), of what a node holds open by waiting for the client.
+  AnswerCharge charge(capnp::MessageSize kept) {
+    KJ_IF_MAYBE (to, output) return to->charge(kept);
+    return AnswerCharge(nullptr);
+  }
   bool ended() const { return output == nullptr; }
 
  private:

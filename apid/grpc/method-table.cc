@@ -65,13 +65,19 @@ class Unary final : public Method {
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
     auto call = target.on(kj::mv(node));
     in.decode(request, call);
-    auto response = co_await call.send();
-    co_await output.send(out.encode(response));
+    co_await output.send(co_await encoded(kj::mv(call)));
   }
 
  private:
   Target target;
   Shape in, out;
+
+  // The answer of the node is not kept until the client has read it.
+  kj::Promise<kj::Array<kj::byte>> encoded(
+      capnp::Request<DynamicStruct, DynamicStruct> call) const {
+    auto response = co_await call.send();
+    co_return out.encode(response);
+  }
 };
 
 // A method that answers a message for each element of a list in the results.
@@ -87,6 +93,7 @@ class ListOfItems final : public Method {
     auto call = target.on(kj::mv(node));
     in.decode(request, call);
     auto response = co_await call.send();
+    auto charge = output.charge(response.totalSize());
     for (auto item : response.get(list).as<capnp::DynamicList>()) {
       co_await output.send(out.encode(item.as<DynamicStruct>()));
     }
@@ -147,6 +154,7 @@ class Stream final : public Method {
   }
 
   kj::Promise<void> take(DynamicStruct::Reader params, LentOutput& to) const {
+    auto charge = to.charge(params.totalSize());
     auto value = params.get(field);
     KJ_IF_MAYBE (shape, item) {
       for (auto element : value.as<capnp::DynamicList>()) {

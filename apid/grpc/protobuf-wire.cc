@@ -114,12 +114,20 @@ kj::Maybe<uint64_t> PackedReader::next() {
   }
 }
 
+void WireWriter::check(size_t more) const {
+  if (out.size() + more <= kMost) return;
+  fail(ErrorKind::kResourceExhausted,
+       kj::str("the answer of a node has more than ", kMost, " bytes as a message of gRPC"));
+}
+
 void WireWriter::bareVarint(uint64_t value) {
+  check(10);
   for (; value >= kMore; value >>= 7) out.add(kj::byte(value) | kMore);
   out.add(kj::byte(value));
 }
 
 void WireWriter::bareFixed64(uint64_t bits) {
+  check(8);
   for (unsigned i = 0; i < 8; ++i) out.add(kj::byte(bits >> 8 * i));
 }
 
@@ -140,10 +148,10 @@ void WireWriter::fixed64(uint32_t number, uint64_t bits) {
 void WireWriter::bytes(uint32_t number, Bytes value) {
   tag(number, WireType::kBytes);
   bareVarint(value.size());
-  out.addAll(value);
+  append(value);
 }
 
-void WireWriter::text(uint32_t number, kj::StringPtr value) {
+void WireWriter::chars(uint32_t number, kj::ArrayPtr<const char> value) {
   if (isUtf8(value)) return bytes(number, value.asBytes());
   kj::Vector<kj::byte> mended(value.size() + 16);
   for (Bytes rest = value.asBytes(); rest.size() > 0;) {

@@ -45,19 +45,28 @@ class PackedReader {
   WireType type;
 };
 
-// Also writes zero and empty values: leaving out proto3's defaults is up to the caller.
+// Also writes zero and empty values: leaving out proto3's defaults is up to the caller. A message
+// of more than kMost bytes is ResourceExhausted: what is written comes from other nodes, whose
+// lists may be a thousand times as large as messages as they are on the wire.
 class WireWriter {
  public:
+  // Twice what older clients accept.
+  static constexpr size_t kMost = 8u << 20;
+
   void varint(uint32_t number, uint64_t value);
   void fixed64(uint32_t number, uint64_t bits);
   void bytes(uint32_t number, Bytes value);
   // Bytes that are not UTF-8 become U+FFFD: a reader would refuse the whole message for them.
-  void text(uint32_t number, kj::StringPtr value);
+  void text(uint32_t number, kj::StringPtr value) { chars(number, value.asArray()); }
+  void chars(uint32_t number, kj::ArrayPtr<const char> value);
   // Without a number: the contents of a packed field.
   void bareVarint(uint64_t value);
   void bareFixed64(uint64_t bits);
   // Fields that were written elsewhere.
-  void append(Bytes fields) { out.addAll(fields); }
+  void append(Bytes fields) {
+    check(fields.size());
+    out.addAll(fields);
+  }
 
   size_t size() const { return out.size(); }
   Bytes written() const { return out.asPtr(); }
@@ -66,6 +75,7 @@ class WireWriter {
  private:
   kj::Vector<kj::byte> out;
   void tag(uint32_t number, WireType type);
+  void check(size_t more) const;
 };
 
 bool isUtf8(kj::ArrayPtr<const char> text);

@@ -60,6 +60,9 @@ const struct {
     {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::StaticPodStatusSpec>()},
 };
 
+// Of one resource. The largest is a config of 4 MiB.
+constexpr size_t kMostYaml = 16u << 20;
+
 constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "_kj;
 
 }  // namespace
@@ -78,7 +81,8 @@ ResourceMessages::ResourceMessages()
 
 kj::String ResourceMessages::yaml(rpc::Resource::Reader resource) const {
   KJ_IF_MAYBE (type, registry.byName(resource.getMetadata().getType())) {
-    return codec::writeYaml(resource.getSpec().getAs<DynamicStruct>(type->schema));
+    return codec::writeYaml(resource.getSpec().getAs<DynamicStruct>(type->schema),
+                            {.mostBytes = kMostYaml});
   }
   return kj::str("{}\n");  // a type that only the other node knows
 }

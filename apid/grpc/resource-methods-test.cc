@@ -401,5 +401,74 @@ TEST_F(ResourcesTest, OldService) {
   EXPECT_EQ("2", watch.message(3).in(4).in(1).text(4));
 }
 
+// Catches: answers of a node that stay in calls whose client does not read, a hundred times what
+// the client may have; ones that count although they were read.
+TEST_F(ResourcesTest, HeldAnswersCountAgainstTheirClient) {
+  for (unsigned i = 0; i < 1000; ++i) store.services["service-" + std::to_string(i)] = 1;
+  Budget budget({.perClient = 1u << 20, .inTotal = 1u << 30});
+  auto account = budget.account("someone");
+  handler = api.open(timer, client, kj::addRef(*account));
+  auto free = [&](size_t bytes) {
+    return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
+  };
+  struct Row {
+    const char* path;
+    kj::Array<kj::byte> request;
+  };
+  Row rows[] = {
+      {"/cosi.resource.State/List", asking("runtime", kServices)},
+      {"/resource.ResourceService/List", asking("runtime", kServices)},
+      {"/cosi.resource.State/Watch",
+       asking("runtime", kServices, "", 4, request([](auto& out) { out.varint(1, 1); }))},
+      {"/resource.ResourceService/Watch", asking("runtime", kServices)},
+  };
+  for (auto& row : rows) {
+    std::vector<kj::Own<TestCall>> calls;
+    std::vector<kj::Promise<std::string>> pending;
+    for (unsigned i = 0; i < 20; ++i) {
+      calls.push_back(kj::heap<TestCall>(row.path, row.request));
+      calls.back()->stuck = true;
+      pending.push_back(handler->call(*calls.back()).then([](grpc::GrpcStatus&& status) {
+        return std::string(kj::str(status.code, " ", status.message).cStr());
+      }));
+    }
+    unsigned refused = 0;
+    for (auto& call : pending) {
+      if (!call.poll(scope)) continue;
+      EXPECT_EQ("8 the calls of this client use more than 1048576 bytes, over all its connections",
+                call.wait(scope))
+          << row.path;
+      ++refused;
+    }
+    EXPECT_GT(refused, 10u) << row.path << ": each answer has 200 KiB";
+    EXPECT_LT(refused, 18u) << row.path;
+    pending.clear();
+    store.sinks.clear();
+    scope.poll();
+    EXPECT_TRUE(free(1u << 20)) << row.path;
+  }
+  handler = nullptr;
+}
+
+// Catches: a resource that is a thousand times as large as YAML, or as a message, as it was when it
+// came.
+TEST_F(ResourcesTest, TheTextOfAResourceIsBounded) {
+  capnp::MallocMessageBuilder message;
+  auto resource = message.initRoot<rpc::Resource>();
+  auto type = "ResourceDefinitions.meta.cosi.dev";
+  Store::fill(resource, "meta", type, "hostile", 1);
+  resource.initSpec().initAs<rpc::ResourceDefinitionSpec>().initPrintColumns(400'000);
+  ResourceMessages messages;
+  for (bool cosi : {false, true}) {
+    auto e = kj::runCatchingExceptions([&] {
+      cosi ? messages.cosi(resource.asReader(), {"meta", type}) : messages.old(resource.asReader());
+    });
+    auto& refusal = KJ_REQUIRE_NONNULL(e, "it was written");
+    EXPECT_STREQ("the value needs more than 16777216 bytes as YAML", messageOf(refusal).cStr());
+  }
+  resource.getSpec().getAs<rpc::ResourceDefinitionSpec>().initPrintColumns(1000);
+  EXPECT_GT(messages.old(resource.asReader()).size(), 10'000u);
+}
+
 }  // namespace
 }  // namespace talos::grpcapi

@@ -47,10 +47,11 @@ class OldGet final : public Reading {
     request.getKind().setType(asked.type.name);
     request.setId(asked.id);
     auto response = co_await request.send();
+    auto charge = output.charge(response.totalSize());
     WireWriter out;
     out.bytes(2, co_await definitionOf(kj::mv(node), asked.type));
     out.bytes(3, messages.old(response.getResource()));
-    co_await output.send(out.finish());
+    co_await output.send(out.finish());  // merged: it is not waited for
   }
 };
 
@@ -63,6 +64,7 @@ class OldList final : public Reading {
     request.getKind().setNamespace(asked.space);
     request.getKind().setType(asked.type.name);
     auto response = co_await request.send();
+    auto charge = output.charge(response.totalSize());
     WireWriter first;
     first.bytes(2, co_await definitionOf(kj::mv(node), asked.type));
     co_await output.send(first.finish());
@@ -102,6 +104,7 @@ class OldChanges final : public WatchListener {
     metadata.setId(id);
     return changed(Event::kDestroyed, resource);
   }
+  AnswerCharge charge(capnp::MessageSize kept) override { return output.charge(kept); }
 
  private:
   const ResourceMessages& messages;
@@ -115,7 +118,9 @@ class OldWatch final : public Reading {
   using Reading::Reading;
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
     OldRequest asked(RequestFields(message), messages.types());
-    OldChanges changes(messages, asked, co_await definitionOf(node, asked.type), output);
+    auto definition = co_await definitionOf(node, asked.type);
+    auto charge = output.charge({definition.size() / sizeof(capnp::word), 0});
+    OldChanges changes(messages, asked, kj::mv(definition), output);
     co_await watch(messages.from(kj::mv(node), asked.type.name), asked.space, asked.type.name,
                    asked.id, changes);
   }

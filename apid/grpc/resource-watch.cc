@@ -16,6 +16,7 @@ class KnownState final : public kj::Refcounted {
   // Cancels pending calls of the listener before it returns.
   void end() {
     listener = nullptr;
+    ids = AnswerCharge(nullptr);
     canceler.cancel("the client has gone");
   }
 
@@ -28,6 +29,7 @@ class KnownState final : public kj::Refcounted {
     for (auto resource : resources) {
       auto id = resource.getMetadata().getId();
       auto version = resource.getMetadata().getVersion();
+      addedBytes += id.size() + kIdCost;
       versions.upsert(kj::str(id), version, [](auto&, auto&&) {});
       KJ_IF_MAYBE (old, before.find(id)) {
         if (*old != version) co_await canceler.wrap(to().changed(Event::kUpdated, resource));
@@ -41,10 +43,21 @@ class KnownState final : public kj::Refcounted {
     if (first) co_await canceler.wrap(to().bootstrapped());
   }
 
+  AnswerCharge charge(capnp::MessageSize kept) { return to().charge(kept); }
+  // The node decides how many ids there are, and how long.
+  void chargeIds() {
+    if (addedBytes < kCheckEvery) return;
+    addedBytes = 0;
+    size_t bytes = 0;
+    for (auto& entry : versions) bytes += entry.key.size() + kIdCost;
+    ids = charge({bytes / sizeof(capnp::word), 0});
+  }
+
   kj::Promise<void> changes(capnp::List<rpc::Change>::Reader changes) {
     for (auto change : changes) {
       auto resource = change.getResource();
       auto id = kj::str(resource.getMetadata().getId());
+      addedBytes += id.size() + kIdCost;
       if (change.getEvent() == rpc::Change::Event::DESTROYED) {
         versions.erase(id);
       } else {
@@ -57,9 +70,13 @@ class KnownState final : public kj::Refcounted {
 
  private:
   kj::Maybe<WatchListener&> listener;
+  static constexpr size_t kIdCost = 64;  // besides its text
+  static constexpr size_t kCheckEvery = 64u << 10;
   kj::Canceler canceler;
   bool started = false;
   kj::TreeMap<kj::String, uint64_t> versions;
+  size_t addedBytes = 0;  // of ids, since they were charged
+  AnswerCharge ids{nullptr};
 
   WatchListener& to() {
     KJ_IF_MAYBE (l, listener) return *l;
@@ -76,10 +93,16 @@ class Sink final : public rpc::ResourceSink::Server {
 
  protected:
   kj::Promise<void> snapshot(SnapshotContext context) override {
-    return known->snapshot(context.getParams().getResources());
+    auto params = context.getParams();
+    auto charge = known->charge(params.totalSize());
+    co_await known->snapshot(params.getResources());
+    known->chargeIds();
   }
   kj::Promise<void> changes(ChangesContext context) override {
-    return known->changes(context.getParams().getChanges());
+    auto params = context.getParams();
+    auto charge = known->charge(params.totalSize());
+    co_await known->changes(params.getChanges());
+    known->chargeIds();
   }
   kj::Promise<void> lagged(LaggedContext) override { return kj::READY_NOW; }
 

@@ -4,6 +4,7 @@
 
 #include <kj/map.h>
 
+#include "apid/grpc/answer-output.h"
 #include "rpc/resources.capnp.h"
 
 namespace talos::grpcapi {
@@ -18,6 +19,8 @@ class WatchListener {
   virtual kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) = 0;
   // The resource was destroyed while the watcher was behind.
   virtual kj::Promise<void> gone(kj::StringPtr id) = 0;
+  // Output::charge(): of resources that wait for the client, and of the state that it knows.
+  virtual AnswerCharge charge(capnp::MessageSize kept) = 0;
 
  protected:
   ~WatchListener() noexcept(false) = default;

@@ -517,6 +517,34 @@ class Random {
   }
 };
 
+// Catches: a limit that counts what is read and not what is written, or one that a value within it
+// exceeds.
+TEST(WriteYaml, IsBoundedByBytes) {
+  struct Row {
+    const char* name;
+    kj::Function<void(rpc::ResourceDefinitionSpec::Builder)> fill;
+  };
+  Row rows[] = {
+      {"a list of little",
+       [](auto spec) {
+         auto aliases = spec.initAliases(30'000);
+         for (auto i : kj::indices(aliases)) aliases.set(i, "x");
+       }},
+      {"a list of nothing", [](auto spec) { spec.initPrintColumns(30'000); }},
+      {"text with escapes", [](auto spec) { spec.setType(kj::str(kj::repeat('\x01', 200'000))); }},
+      {"text", [](auto spec) { spec.setType(kj::str(kj::repeat('x', 2'000'000))); }},
+  };
+  for (auto& row : rows) {
+    capnp::MallocMessageBuilder message;
+    auto spec = message.initRoot<rpc::ResourceDefinitionSpec>();
+    row.fill(spec);
+    auto text = yaml(spec.asReader());
+    auto e = kj::runCatchingExceptions([&] { yaml(spec.asReader(), {.mostBytes = 1u << 20}); });
+    EXPECT_TRUE(e != nullptr) << row.name << " of " << text.size() << " bytes";
+    EXPECT_EQ(yaml(spec.asReader(), {.mostBytes = 64u << 20}), text) << row.name;
+  }
+}
+
 template <typename T>
 void roundTrips(unsigned count, Empties empties) {
   for (unsigned seed = 0; seed < count; ++seed) {

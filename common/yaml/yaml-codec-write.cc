@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "common/base/annotation.h"
+#include "common/base/error.h"
 #include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml.h"
 
@@ -53,9 +54,9 @@ class TreeWriter {
       for (auto field : schema.getFields()) {
         if (isActive(value, field)) return ofField(value, field);
       }
-      return arena.allocate<YamlNode>();
+      return make();
     }
-    auto& node = arena.allocate<YamlNode>();
+    auto& node = make();
     node.kind = YamlNode::Kind::kMapping;
     for (auto field : schema.getFields()) {
       if (!isActive(value, field)) continue;
@@ -72,6 +73,7 @@ class TreeWriter {
                         ? ofStruct(value.get(field).as<DynamicStruct>(), exampleOf(example, field))
                         : ofField(value, field);
       if (!keep && isEmpty(child)) continue;
+      spend(sizeof(Entry) + keyOf(field).size());
       node.entries.add(Entry{kj::str(keyOf(field)), {}, &child, commentOf(field)});
     }
     return node;
@@ -84,8 +86,9 @@ class TreeWriter {
     }
     auto member = value.get(field);
     if (annotation::has(field, annotation::kRaw)) {
-      auto& node = arena.allocate<YamlNode>();
+      auto& node = make();
       node.kind = YamlNode::Kind::kRaw;
+      spendText(member.as<capnp::Text>());
       node.text = kj::str(member.as<capnp::Text>());
       return node;
     }
@@ -97,6 +100,29 @@ class TreeWriter {
  private:
   const WriteOptions& options;
   kj::Arena arena;
+  size_t spent = 0;
+
+  YamlNode& make() {
+    spend(sizeof(YamlNode));
+    return arena.allocate<YamlNode>();
+  }
+
+  void spend(size_t bytes) {
+    spent += bytes;
+    if (spent <= options.mostBytes) return;
+    fail(ErrorKind::kResourceExhausted,
+         kj::str("the value needs more than ", options.mostBytes, " bytes as YAML"));
+  }
+
+  // As it is written: with escapes, and with the indentation of its lines.
+  void spendText(kj::StringPtr text) {
+    constexpr size_t kEscape = 8;
+    spend(text.size());
+    if (options.mostBytes == kj::maxValue) return;
+    for (unsigned char c : text) {
+      if (c < ' ' || c >= 0x7f || c == '"' || c == '\\') spend(kEscape);
+    }
+  }
 
   // Of a union only the member that is set.
   static bool isActive(DynamicStruct::Reader value, StructSchema::Field field) {
@@ -142,14 +168,15 @@ class TreeWriter {
   }
 
   YamlNode& text(kj::StringPtr content) {
-    auto& node = arena.allocate<YamlNode>();
+    spendText(content);
+    auto& node = make();
     node.kind = YamlNode::Kind::kScalar;
     node.text = kj::str(content);
     return node;
   }
 
   YamlNode& plain(kj::String content) {
-    auto& node = arena.allocate<YamlNode>();
+    auto& node = make();
     node.kind = YamlNode::Kind::kScalar;
     node.plain = true;
     node.text = kj::mv(content);
@@ -178,7 +205,7 @@ class TreeWriter {
   const YamlNode& ofValue(const DynamicValue::Reader& value, capnp::Type type) {
     switch (value.getType()) {
       case DynamicValue::VOID: {
-        auto& node = arena.allocate<YamlNode>();
+        auto& node = make();
         node.kind = YamlNode::Kind::kMapping;
         return node;
       }
@@ -193,6 +220,7 @@ class TreeWriter {
       case DynamicValue::TEXT:
         return text(value.as<capnp::Text>());
       case DynamicValue::DATA:
+        spend(2 * value.as<capnp::Data>().size());
         return text(kj::encodeBase64(value.as<capnp::Data>()));
       case DynamicValue::ENUM:
         return ofEnum(value.as<DynamicEnum>());
@@ -200,22 +228,27 @@ class TreeWriter {
         return ofStruct(value.as<DynamicStruct>());
       case DynamicValue::LIST: {
         auto list = value.as<DynamicList>();
-        auto& node = arena.allocate<YamlNode>();
+        auto& node = make();
         node.kind = YamlNode::Kind::kSequence;
-        for (auto item : list) node.items.add(&ofValue(item, list.getSchema().getElementType()));
+        for (auto item : list) {
+          spend(sizeof(YamlNode*));
+          node.items.add(&ofValue(item, list.getSchema().getElementType()));
+        }
         return node;
       }
       default:
-        return arena.allocate<YamlNode>();
+        return make();
     }
   }
 
   const YamlNode& ofMap(DynamicList::Reader list) {
-    auto& node = arena.allocate<YamlNode>();
+    auto& node = make();
     node.kind = YamlNode::Kind::kMapping;
     for (auto item : list) {
       auto pair = item.as<DynamicStruct>();
       auto value = pair.getSchema().getFieldByName("value");
+      spend(sizeof(Entry));
+      spendText(pair.get("key").as<capnp::Text>());
       node.entries.add(
           Entry{kj::str(pair.get("key").as<capnp::Text>()), {}, &ofField(pair, value), nullptr});
     }

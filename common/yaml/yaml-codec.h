@@ -75,6 +75,9 @@ struct WriteOptions {
   bool comments = false;  // $doc as '#' lines above each key
   // Of the same schema: what it has and the value has not is written as a comment. YAML only.
   kj::Maybe<capnp::DynamicStruct::Reader> examples = nullptr;
+  // Of a value from elsewhere, whose lists may be a thousand times as large as text: the memory
+  // for writing it, which its text does not exceed. Beyond it writing throws ResourceExhausted.
+  size_t mostBytes = kj::maxValue;
 };
 
 // YAML 1.2 block style, ends with '\n'. A struct with $inline is written as its only value. $raw
