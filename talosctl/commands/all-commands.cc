@@ -8,50 +8,19 @@
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 
 namespace talos::talosctl {
-namespace {
 
-// Commands that help lists together. A command without a theme is listed at the end.
-std::vector<Theme> themes() {
-  return {
-      {"Set up a cluster",
-       {"gen", "machineconfig", "validate", "apply-config", "bootstrap", "kubeconfig", "health",
-        "cluster"}},
-      {"Change nodes",
-       {"edit", "patch", "apply", "restart", "upgrade", "rollback", "reboot", "shutdown", "reset",
-        "meta", "encryption"}},
-      {"Kubernetes and etcd", {"upgrade-k8s", "etcd", "images"}},
-      {"State of nodes",
-       {"status", "get", "version", "service", "containers", "image", "processes", "stats",
-        "memory", "cgroups", "disks", "mounts", "interfaces", "routes", "netstat", "time"}},
-      {"Find out what is wrong",
-       {"diagnose", "logs", "dmesg", "events", "list", "usage", "read", "copy", "pcap", "inspect",
-        "support", "crashdump"}},
-      {"This client", {"config", "completion", "help"}},
-  };
-}
-
-}  // namespace
+#define THEME(...)
+#define COMMANDS(add) void add(Command& root);
+#include "talosctl/commands/commands.inc"
+#undef COMMANDS
+#undef THEME
 
 void addCommands(Command& root) {
-  root.themes = themes();
+#define THEME(title, ...) root.themes.push_back({title, {__VA_ARGS__}});
 #define COMMANDS(add) add(root);
 #include "talosctl/commands/commands.inc"
 #undef COMMANDS
-  addGenerateCommands(root);
-  addPkiCommands(root);
-  addSecretsCommand(root);
-  addMachineConfigCommands(root);
-  addValidateCommand(root);
-  addApplyCommands(root);
-  addEditCommands(root);
-  addPatchCommands(root);
-  addBootstrapCommand(root);
-  addEtcdCommands(root);
-  addKubeconfigCommand(root);
-  addImagesCommand(root);
-  addDiagnoseCommand(root);
-  addHealthCommand(root);
-  addUpgradeK8sCommand(root);
+#undef THEME
 }
 
 }  // namespace talos::talosctl

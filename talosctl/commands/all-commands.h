@@ -5,14 +5,10 @@
 
 namespace talos::talosctl {
 
-// Adds every command except those of clusters, which talosctl/main.cc adds.
+// Adds every command of commands.inc: all except those of clusters, which talosctl/main.cc adds.
 void addCommands(Command& root);
 // Those that the documents name and this program does not have: after all others, because one that
 // exists is not absent.
 void addAbsentCommands(Command& root);
-
-#define COMMANDS(add) void add(Command& root);
-#include "talosctl/commands/commands.inc"
-#undef COMMANDS
 
 }  // namespace talos::talosctl
