@@ -5,6 +5,7 @@
 # home; no path is too long; and checkouts share a compiler cache when their build/cache links to one folder.
 # All mounts are in a mount namespace of this call and end with it; network and processes are the host's
 # (the machine tests need both).
+# Options that only make an error of a warning change no object of the compiler cache.
 set -euo pipefail
 umask 022
 root=$1 checkout=$2
@@ -26,7 +27,7 @@ exec unshare --mount --propagation private /bin/bash -c '
   mount --bind "$CACHE" "$ROOT/cache"
   mount -t tmpfs -o mode=1777 tmpfs "$ROOT/tmp"   # last: the checkout may be below it
   exec chroot "$ROOT" /usr/bin/env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 \
-    PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/cache/ccache CI="${CI:-}" \
+    PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/cache/ccache CI="${CI:-}" CCACHE_IGNOREOPTIONS=-Werror=reorder-init-list \
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime \
     /bin/bash -c "cd /src && exec \"\$@\"" enter "$@"
 ' enter "$@"
