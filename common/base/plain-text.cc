@@ -15,7 +15,7 @@ constexpr Range kControls[] = {
 
 // 0 where the sequence is invalid.
 size_t sequenceLength(kj::ArrayPtr<const kj::byte> text) {
-  kj::byte first = text[0];
+  auto first = text[0];
   size_t length = first < 0x80   ? 1
                   : first < 0xc2 ? 0
                   : first < 0xe0 ? 2
@@ -44,12 +44,12 @@ uint32_t codePoint(kj::ArrayPtr<const kj::byte> sequence) {
 
 PlainCharacter firstCharacter(kj::ArrayPtr<const kj::byte> text) {
   auto length = sequenceLength(text);
-  if (length == 0) return {1, false};
-  auto value = codePoint(text.slice(0, length));
+  if (length == 0) return {1, false, 0, false};
+  auto code = codePoint(text.slice(0, length));
   for (auto& range : kControls) {
-    if (value >= range.first && value <= range.last) return {length, false};
+    if (code >= range.first && code <= range.last) return {length, true, code, false};
   }
-  return {length, true};
+  return {length, true, code, true};
 }
 
 bool isPlainText(kj::StringPtr text) {

@@ -6,8 +6,9 @@
 namespace talos {
 
 struct PlainCharacter {
-  size_t
-      bytes;  // 1 where there is no valid UTF-8: truncated, overlong, a surrogate, beyond U+10FFFF
+  size_t bytes;   // 1 where there is no valid UTF-8: truncated, overlong, a surrogate, too large
+  bool valid;     // it is UTF-8
+  uint32_t code;  // of Unicode, if valid; below 0x10000 for every character that is not plain
   // Not so: invalid UTF-8, a control character (C0, DEL, C1), and what changes the direction or the
   // lines of the text around it, so that a reader sees another one than a program.
   bool plain;

@@ -224,5 +224,16 @@ TEST(YamlScalar, QuotesOnlyWhatNeedsIt) {
   EXPECT_EQ(kj::str("\"\\u2028\\ufeff\""), yamlScalar("\xe2\x80\xa8\xef\xbb\xbf"));
 }
 
+// Catches: JSON that does something to the terminal on which it is printed, and a text that is read
+// in another order than it has.
+TEST(Yaml, WhatATerminalInterpretsIsEscaped) {
+  EXPECT_EQ(jsonString("a\xc2\x9b"
+                       "1m\xe2\x80\xae\x7f"),
+            R"("a\u009b1m\u202e\u007f")"_kj);
+  EXPECT_EQ(yamlScalar("a\xe2\x81\xa6"), R"("a\u2066")"_kj);
+  EXPECT_EQ(yamlScalar("a\xed\xa0\x80"), "\"a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""_kj);
+  EXPECT_EQ(jsonString("größe 日本"), "\"größe 日本\""_kj);
+}
+
 }  // namespace
 }  // namespace talos::codec

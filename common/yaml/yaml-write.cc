@@ -2,6 +2,7 @@
 // parser in it (json-write.cc has one).
 
 #include "common/base/ascii.h"
+#include "common/base/plain-text.h"
 #include "common/memory/zeroize.h"
 #include "common/yaml/yaml.h"
 
@@ -10,40 +11,23 @@ namespace {
 
 constexpr kj::StringPtr kHex = "0123456789abcdef"_kj;
 
-// Length of the valid UTF-8 sequence at text[i]; 0 if there is none.
-size_t sequenceLength(kj::StringPtr text, size_t i) {
-  auto c = static_cast<unsigned char>(text[i]);
-  size_t length = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-  if (length == 0 || i + length > text.size()) return 0;
-  for (size_t k = 1; k < length; ++k) {
-    if ((text[i + k] & 0xc0) != 0x80) return 0;
-  }
-  return length;
+constexpr uint32_t kByteOrderMark = 0xfeff;
+
+PlainCharacter characterAt(kj::StringPtr text, size_t i) {
+  return firstCharacter(text.slice(i).asBytes());
 }
 
-// True for characters that YAML escapes: C1 controls, line separators, the byte order mark.
-bool needsUnicodeEscape(kj::StringPtr text, size_t i, size_t length, uint32_t& code) {
-  if (length == 2 && text[i] == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0) {
-    code = static_cast<unsigned char>(text[i + 1]);
-    return true;
-  }
-  if (length != 3) return false;
-  auto sequence = text.slice(i).asArray().slice(0, 3);
-  if (sequence == "\xe2\x80\xa8"_kj.asArray()) return code = 0x2028, true;
-  if (sequence == "\xe2\x80\xa9"_kj.asArray()) return code = 0x2029, true;
-  if (sequence == "\xef\xbb\xbf"_kj.asArray()) return code = 0xfeff, true;
-  return false;
+// Characters that are written as an escape: what a terminal would interpret, and what YAML escapes.
+bool isEscaped(PlainCharacter character) {
+  return !character.plain || character.code == kByteOrderMark;
 }
 
-enum class Quotes { kYaml, kJson };
-
-void addQuoted(kj::Vector<char>& out, kj::StringPtr text, Quotes quotes) {
+void addQuoted(kj::Vector<char>& out, kj::StringPtr text) {
   out.add('"');
   for (size_t i = 0; i < text.size();) {
     auto c = static_cast<unsigned char>(text[i]);
-    size_t length = sequenceLength(text, i);
-    uint32_t code = c;
-    if (length == 0) {
+    auto character = characterAt(text, i);
+    if (!character.valid) {
       out.addAll("\xef\xbf\xbd"_kj);  // U+FFFD: a text that is not UTF-8 cannot be shown
     } else if (c == '"' || c == '\\') {
       out.add('\\');
@@ -54,14 +38,13 @@ void addQuoted(kj::Vector<char>& out, kj::StringPtr text, Quotes quotes) {
       out.addAll("\\t"_kj);
     } else if (c == '\r') {
       out.addAll("\\r"_kj);
-    } else if (c < 0x20 || c == 0x7f ||
-               (quotes == Quotes::kYaml && needsUnicodeEscape(text, i, length, code))) {
+    } else if (isEscaped(character)) {
       out.addAll("\\u"_kj);
-      for (int shift = 12; shift >= 0; shift -= 4) out.add(kHex[code >> shift & 15]);
+      for (int shift = 12; shift >= 0; shift -= 4) out.add(kHex[character.code >> shift & 15]);
     } else {
-      out.addAll(text.slice(i).asArray().slice(0, length));
+      out.addAll(text.slice(i).asArray().slice(0, character.bytes));
     }
-    i += length == 0 ? 1 : length;
+    i += character.bytes;
   }
   out.add('"');
 }
@@ -100,14 +83,12 @@ bool isSafePlain(kj::StringPtr text) {
   if ((first == '-' || first == '?' || first == ':') && (text.size() == 1 || text[1] == ' '))
     return false;
   for (size_t i = 0; i < text.size();) {
-    size_t length = sequenceLength(text, i);
-    auto c = static_cast<unsigned char>(text[i]);
-    uint32_t code;
-    if (length == 0 || c < 0x20 || c == 0x7f || needsUnicodeEscape(text, i, length, code))
-      return false;
+    auto character = characterAt(text, i);
+    char c = text[i];
+    if (isEscaped(character)) return false;
     if (c == ':' && text[i + 1] == ' ') return false;
     if (c == '#' && text[i - 1] == ' ') return false;
-    i += length;
+    i += character.bytes;
   }
   return true;
 }
@@ -117,18 +98,14 @@ bool isSafeLiteral(kj::StringPtr text) {
   if (text.findFirst('\n') == nullptr || text.endsWith("\n\n")) return false;
   bool lineStart = true;
   for (size_t i = 0; i < text.size();) {
-    size_t length = sequenceLength(text, i);
-    auto c = static_cast<unsigned char>(text[i]);
-    uint32_t code;
-    if (length == 0 || (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
-        needsUnicodeEscape(text, i, length, code)) {
-      return false;
-    }
+    auto character = characterAt(text, i);
+    char c = text[i];
+    if (c != '\n' && c != '\t' && isEscaped(character)) return false;
     if (c == '\t' && lineStart) return false;
     if (i == 0 && (c == ' ' || c == '\n')) return false;
     if (c == '\n' && i > 0 && (text[i - 1] == ' ' || text[i - 1] == '\t')) return false;
     lineStart = c == '\n';
-    i += length;
+    i += character.bytes;
   }
   return !text.endsWith(" ") && !text.endsWith("\t");
 }
@@ -307,13 +284,13 @@ YamlNode::~YamlNode() noexcept(false) {
 kj::String yamlScalar(kj::StringPtr text) {
   if (isSafePlain(text)) return kj::str(text);
   kj::Vector<char> out;
-  addQuoted(out, text, Quotes::kYaml);
+  addQuoted(out, text);
   return take(out);
 }
 
 kj::String jsonString(kj::StringPtr text) {
   kj::Vector<char> out;
-  addQuoted(out, text, Quotes::kJson);
+  addQuoted(out, text);
   return take(out);
 }
 

@@ -72,5 +72,23 @@ TEST(HumanDuration, IsShort) {
   EXPECT_EQ(kj::str("2562047788015215h30m8s"), humanDuration(INT64_MIN).slice(1));
 }
 
+// Catches: an answer of a few hundred KiB that becomes gigabytes of blanks.
+TEST(Table, AHugeCellDoesNotWidenEveryRow) {
+  Table table({"A", "B"});
+  constexpr size_t kRows = 2000, kHuge = 100'000;
+  table.add(kj::str(kj::repeat('x', kHuge)), "b");
+  for (size_t i = 1; i < kRows; ++i) table.add("a", "b");
+  EXPECT_LT(table.render().size(), 4u << 20);
+  Table usual({"A", "B"});
+  usual.add("name", "b"), usual.add(kj::str(kj::repeat('x', 300)), "b");
+  EXPECT_EQ(usual.render().size(), 3 * (300 + 3 + 1 + 1));
+}
+
+// Catches: a text that is read in another order than it has.
+TEST(Table, DirectionsAreShown) {
+  EXPECT_EQ(kj::str("a\\xe2\\x80\\xaeb"), printable("a\xe2\x80\xae"
+                                                    "b"));
+}
+
 }  // namespace
 }  // namespace talos

@@ -7,6 +7,8 @@
 namespace talos {
 namespace {
 
+constexpr size_t kMostBlanks = 1u << 20, kMostBlanksPerCharacter = 16;
+
 size_t width(kj::StringPtr cell) {
   size_t characters = 0;
   for (char c : cell) characters += (c & 0xc0) != 0x80;
@@ -22,13 +24,13 @@ kj::String printable(kj::StringPtr text) {
     out.addAll(kj::str("\\x", kj::hex(b).size() < 2 ? "0" : "", kj::hex(b)));
   };
   for (size_t i = 0; i < bytes.size();) {
-    auto [length, plain] = firstCharacter(bytes.slice(i, bytes.size()));
-    if (plain) {
-      out.addAll(text.slice(i).asArray().slice(0, length));
+    auto character = firstCharacter(bytes.slice(i, bytes.size()));
+    if (character.plain) {
+      out.addAll(text.slice(i).asArray().slice(0, character.bytes));
     } else {
-      for (size_t k = 0; k < length; ++k) escape(bytes[i + k]);
+      for (size_t k = 0; k < character.bytes; ++k) escape(bytes[i + k]);
     }
-    i += length;
+    i += character.bytes;
   }
   out.add('\0');
   return kj::String(out.releaseAsArray());
@@ -58,12 +60,24 @@ kj::String Table::render() {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = kj::max(widths[i], width(line[i]));
   }
 
+  // The blanks that align a table must not be more than a multiple of what it says: a node that
+  // answers with many rows and one huge cell would get them multiplied.
+  size_t content = kMostBlanks, blanks = 0;
+  for (auto line : lines) {
+    for (size_t i = 0; i + 1 < line.size(); ++i) {
+      auto own = width(line[i]);
+      content += kMostBlanksPerCharacter * own;
+      blanks += widths[i] - own;
+    }
+  }
+  bool aligned = blanks <= content;
+
   kj::Vector<char> out;
   for (auto line : lines) {
     for (size_t i = 0; i < line.size(); ++i) {
       out.addAll(line[i]);
       if (i + 1 == line.size()) break;
-      for (size_t n = widths[i] + gap - width(line[i]); n > 0; --n) out.add(' ');
+      for (size_t n = (aligned ? widths[i] - width(line[i]) : 0) + gap; n > 0; --n) out.add(' ');
     }
     out.add('\n');
   }

@@ -94,7 +94,15 @@ void Documents::failure(const Failure& failure) {
 void Documents::text(kj::StringPtr document) {
   if (!first && format == Format::kYaml) call.out("---\n");
   first = false;
-  call.out(document);
+  outText(call, document);
+}
+
+void outText(Invocation& call, kj::StringPtr text) {
+  if (call.deps.console.outIsTerminal()) {
+    call.out(printableText(text));
+  } else {
+    call.out(text);
+  }
 }
 
 void streamFailure(Invocation& call, Format format, const Failure& failure, kj::StringPtr prefix) {

@@ -18,6 +18,10 @@ void addOutputFlag(Command& command);        // table, yaml, json
 void addStreamOutputFlag(Command& command);  // table, json
 Format formatOf(const Invocation& call);
 
+// Prints text that is a node's own: for a terminal with control characters as \xNN, elsewhere byte
+// for byte.
+void outText(Invocation& call, kj::StringPtr text);
+
 // Ends with a newline.
 kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);  // indented
 kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value);

@@ -162,21 +162,21 @@ kj::String localTime(int64_t seconds, const char* form) {
   time_t t = seconds;
   struct tm parts;
   char buffer[64];
-  localtime_r(&t, &parts);
+  if (localtime_r(&t, &parts) == nullptr) return kj::str(seconds, " s");  // beyond any year
   return kj::heapString(buffer, strftime(buffer, sizeof(buffer), form, &parts));
 }
 
 // "3 hours ago", in the largest unit that fits.
 kj::String ago(int64_t seconds) {
   struct Unit {
-    int64_t length;
+    uint64_t length;
     kj::StringPtr name;
   };
   static constexpr Unit kUnits[] = {
       {365 * 86400, "year"_kj}, {30 * 86400, "month"_kj}, {7 * 86400, "week"_kj}, {86400, "day"_kj},
       {3600, "hour"_kj},        {60, "minute"_kj},        {1, "second"_kj}};
   if (seconds == 0) return kj::str("now");
-  auto length = seconds < 0 ? -seconds : seconds;
+  auto length = seconds < 0 ? 0 - static_cast<uint64_t>(seconds) : static_cast<uint64_t>(seconds);
   for (auto& unit : kUnits) {
     auto count = length / unit.length;
     if (count > 0)
@@ -224,9 +224,10 @@ kj::String goMode(uint32_t mode) {
 
 kj::String modifiedText(int64_t seconds, const FileColumns& options) {
   constexpr int64_t kRecent = 180 * 86400;
-  int64_t now = int64_t(options.now / 1'000'000'000);
-  if (options.humanize) return ago(now - seconds);
-  return localTime(seconds, now - seconds < kRecent ? "%b %e %H:%M:%S" : "%b %e %Y %H:%M");
+  int64_t now = int64_t(options.now / 1'000'000'000), age;
+  if (__builtin_sub_overflow(now, seconds, &age)) return kj::str(seconds, " s");
+  if (options.humanize) return ago(age);
+  return localTime(seconds, age < kRecent ? "%b %e %H:%M:%S" : "%b %e %Y %H:%M");
 }
 
 kj::Array<kj::String> fileRow(kj::StringPtr node, rpc::FileInfo::Reader file, bool longForm,

@@ -43,7 +43,7 @@ class Listing {
              ChangeKind change = ChangeKind::kNone) {
     KJ_IF_MAYBE (wanted, path) {
       auto json = resourceJson(type, node, resource, change);
-      call.out(kj::str(wanted->evaluate(kube::readJson(json, "the resource")), "\n"));
+      outText(call, kj::str(wanted->evaluate(kube::readJson(json, "the resource")), "\n"));
       return;
     }
     switch (format) {

@@ -68,5 +68,19 @@ TEST_F(HostileNode, AnArchiveIsNotPrintedOnATerminal) {
   EXPECT_EQ(out(), "\x1b]0;owned\x07");
 }
 
+// Catches: a document of a node's own text that is printed on a terminal as it is.
+TEST_F(HostileNode, ADocumentIsShownAndNotObeyed) {
+  node("10.0.0.2").config.document = kj::str("machine: {}  # \x1b[2J\x1b]0;owned\x07\n");
+  c.test.console.terminal = true;
+  for (auto form : {"yaml", "json", "jsonpath={.spec}"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mc", "v1alpha1", "-o", form}), 0) << err();
+    auto shown = out();
+    EXPECT_GT(shown.size(), 10u);
+    for (auto sign : {"\x1b[2J", "\x1b]", "\x07"}) {
+      EXPECT_EQ(shown.find(sign), std::string::npos) << form;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace talos::talosctl

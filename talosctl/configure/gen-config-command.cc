@@ -6,6 +6,7 @@
 #include "common/base/file.h"
 #include "common/config/config-generate.h"
 #include "common/memory/zeroize.h"
+#include "talosctl/client/answer-output.h"
 #include "talosctl/config/patches.h"
 #include "talosctl/config/secrets-bundle.h"
 #include "talosctl/configure/apply-configs.h"
@@ -104,7 +105,7 @@ kj::Vector<Output> outputsOf(Invocation& call) {
 
 void write(Invocation& call, const Output& output, const config::Generated& made) {
   auto& text = made.*output.type.text;
-  if (output.path == "-") return call.out(text);
+  if (output.path == "-") return outText(call, text);
   KJ_IF_MAYBE (slash, output.path.findLast('/')) {
     if (*slash > 0) makeDirectories(kj::heapString(output.path.slice(0, *slash)));
   }

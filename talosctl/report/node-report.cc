@@ -7,6 +7,7 @@
 #include "common/memory/zeroize.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/machine-resources.capnp.h"
+#include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
 namespace {
@@ -110,13 +111,14 @@ void NodeFolder::begin(kj::StringPtr file) {
 }
 
 void NodeFolder::add(kj::StringPtr file, kj::ArrayPtr<const char> content) {
-  archive.zip.add(kj::str(name, "/", file), content);
+  // Whoever opens it may print it on a terminal.
+  archive.zip.add(kj::str(name, "/", file), printableText(content));
   ++added;
 }
 
 void NodeFolder::error(kj::StringPtr file, kj::StringPtr message) {
   bool ended = message.endsWith("\n");
-  archive.errors.add(kj::str(name, "/", file, ": ", message, ended ? "" : "\n"));
+  archive.errors.add(kj::str(name, "/", file, ": ", printableText(message), ended ? "" : "\n"));
 }
 
 kj::Own<Client> clientFor(Invocation& call, const Access& access) {

@@ -15,6 +15,7 @@
 #include "common/base/version.h"
 #include "common/config/config-redact.h"
 #include "common/memory/zeroize.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/report/file-end.h"
 #include "talosctl/report/node-report.h"
 
@@ -44,7 +45,7 @@ void addFile(const BundledFile& file, ReportArchive& archive) {
                    KJ_DEFER(zeroize(text));
                    archive.zip.add(file.name, config::redact(text));
                  } else KJ_IF_MAYBE (text, tryReadEnd(file.path, kMostOfAFile)) {
-                   archive.zip.add(file.name, *text);
+                   archive.zip.add(file.name, printableText(*text));
                  } else {
                    fail(ErrorKind::kNotFound, kj::str(file.path, " does not exist"));
                  }

@@ -12,6 +12,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr size_t kMaxDepth = 16;
+constexpr size_t kWidestTree = 128;  // names of links have 15 bytes; a hostile node's have more
 
 kj::String detailsOf(rpc::LinkStatusSpec::Reader link) {
   kj::Vector<kj::String> parts;
@@ -57,9 +58,11 @@ class Drawing {
     for (auto link : sorted) add(*link, "", "", 0);  // links that are in no tree, once
     size_t widest = 0;
     for (auto& line : lines) widest = std::max(widest, width(line.tree));
+    widest = std::min(widest, kWidestTree);
     kj::Vector<kj::String> texts;
     for (auto& line : lines) {
-      auto text = kj::str(line.tree, kj::repeat(' ', widest - width(line.tree) + 3), line.rest);
+      auto text = kj::str(
+          line.tree, kj::repeat(' ', widest - std::min(widest, width(line.tree)) + 3), line.rest);
       size_t end = text.size();
       while (end > 0 && text[end - 1] == ' ') --end;
       texts.add(kj::str(text.slice(0, end), "\n"));
