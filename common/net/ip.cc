@@ -65,7 +65,8 @@ bool Ip::isMulticast() const {
 }
 
 bool Ip::isMapped() const {
-  return size == 16 && IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(octets.data()));
+  return size == 16 && octets[10] == 0xff && octets[11] == 0xff &&
+         std::all_of(octets.begin(), octets.begin() + 10, [](auto octet) { return octet == 0; });
 }
 
 bool Ip::isUnicast() const {

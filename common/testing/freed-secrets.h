@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <atomic>
+#include <new>
 
 namespace talos {
 
@@ -38,6 +39,9 @@ void* operator new(size_t size) {
   void* memory = malloc(size > 0 ? size : 1);
   if (memory == nullptr) abort();
   return memory;
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return malloc(size > 0 ? size : 1);
 }
 void operator delete(void* memory) noexcept {
   talos::FreedSecrets::look(memory);

@@ -40,7 +40,7 @@ constexpr const char* kLimits[] = {
     "pids.max",   "devices.list", "release_agent"};
 
 // As it can be read now; many parameters can only be written, or belong to something that goes.
-std::string read(const fs::path& path) {
+std::string contentOf(const fs::path& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return "";
   char text[16384];
@@ -133,12 +133,12 @@ HostState HostState::now() {
   const std::string sys = "/proc/sys/";
   eachFile(sys, [&](const fs::path& path) {
     auto name = path.string().substr(sys.size());
-    if (isCompared(name)) state.parameters[name] = read(path);
+    if (isCompared(name)) state.parameters[name] = contentOf(path);
   });
   eachFile("/sys/fs/cgroup", [&](const fs::path& path) {
     auto name = path.filename().string();
     if (std::find(std::begin(kLimits), std::end(kLimits), name) != std::end(kLimits)) {
-      state.limits[path] = read(path);
+      state.limits[path] = contentOf(path);
     }
   });
   state.network = addressesAndRoutes();
