@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -391,10 +392,10 @@ TEST(NetlinkKernel, LoopbackGetsItsAddressesByItself) {
 TEST(NetlinkKernel, ListensToAGroupOfAFamily) {
   KJ_IF_MAYBE (fd, listenToGroup("nlctrl", "notify")) {
     // The groups that it is in, as bits; that of the controller is the first of all.
-    uint32_t groups = 0;
+    std::array<uint32_t, 64> groups = {};
     socklen_t size = sizeof(groups);
-    KJ_SYSCALL(getsockopt(*fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, &groups, &size));
-    EXPECT_EQ(1u << (GENL_ID_CTRL - 1), groups);
+    KJ_SYSCALL(getsockopt(*fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, groups.data(), &size));
+    EXPECT_EQ(1u << (GENL_ID_CTRL - 1), groups[0]);
   } else {
     ADD_FAILURE() << "not found";
   }

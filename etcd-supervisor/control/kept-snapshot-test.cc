@@ -121,13 +121,13 @@ TEST_F(KeptSnapshotTest, OneAtATime) {
 TEST_F(KeptSnapshotTest, SizeAndReserveAreKept) {
   options.mostBytes = 10;
   KeptSnapshot small{clock, disk, tree.root, options};
+  options.reserve.least = options.reserve.most = uint64_t{1} << 62;
+  KeptSnapshot full{clock, disk, tree.root, options};
   auto upload = small.upload();
   write(upload, "0123456789");
   EXPECT_EQ("InvalidArgument: the snapshot is larger than 0 MiB",
             refusalOf([&] { write(upload, "x"); }));
   EXPECT_NE("", refusalOf([&] { finish(upload); }));
-  options.reserve.least = options.reserve.most = uint64_t{1} << 62;
-  KeptSnapshot full{clock, disk, tree.root, options};
   upload = full.upload();
   auto refusal = refusalOf([&] { write(upload, "x"); });
   EXPECT_EQ(0u, refusal.find("ResourceExhausted: EPHEMERAL has no room for the snapshot: 1 MiB "
