@@ -1,5 +1,6 @@
 #include "machined/upgrade/version-floor.h"
 
+#include <kj/debug.h>
 #include <kj/vector.h>
 #include <stdint.h>
 #include <string.h>
