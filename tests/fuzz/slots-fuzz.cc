@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kEnvironmentBytes = 1024;
 constexpr kj::StringPtr kHead = "# GRUB Environment Block\n"_kj;
 
-// What was read is in bounds, and is read again as it was written.
+// Values that were read are in bounds, and are read again as they were written.
 void check(kj::ArrayPtr<const char> text) {
   KJ_IF_MAYBE (state, readSlots(text)) {
     KJ_ASSERT(text.size() == kEnvironmentBytes);
