@@ -4,6 +4,7 @@
 //
 // Its environment has the listening socket that its supervisor holds and the path of machined's
 // socket (common/base/node-layout.h). Needs no capability and writes no file.
+#include <malloc.h>
 #include <signal.h>
 #include <sys/utsname.h>
 
@@ -82,6 +83,10 @@ void run() {
 }  // namespace talos::apid
 
 int main(int, char**) {
+  // Large messages are mapped by themselves and returned when they are freed. By default the first
+  // ones raise this bound, and what is left of a heap of such holes counts against the limit.
+  constexpr int kMapped = 128 << 10;
+  mallopt(M_MMAP_THRESHOLD, kMapped);
   auto failure = kj::runCatchingExceptions([] { talos::apid::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

@@ -60,8 +60,8 @@ const struct {
     {"k8s"_kj, ""_kj, capnp::Schema::from<rpc::StaticPodStatusSpec>()},
 };
 
-// Of one resource. The largest is a config of 4 MiB.
-constexpr size_t kMostYaml = 16u << 20;
+// Of one resource. The largest is a config of 4 MiB, and its lines.
+constexpr size_t kMostYaml = 8u << 20;
 
 constexpr kj::StringPtr kMetadata = "1:namespace 2:type 3:id 4:version~version "_kj;
 

@@ -464,7 +464,7 @@ TEST_F(ResourcesTest, TheTextOfAResourceIsBounded) {
       cosi ? messages.cosi(resource.asReader(), {"meta", type}) : messages.old(resource.asReader());
     });
     auto& refusal = KJ_REQUIRE_NONNULL(e, "it was written");
-    EXPECT_STREQ("the value needs more than 16777216 bytes as YAML", messageOf(refusal).cStr());
+    EXPECT_STREQ("the value needs more than 8388608 bytes as YAML", messageOf(refusal).cStr());
   }
   resource.getSpec().getAs<rpc::ResourceDefinitionSpec>().initPrintColumns(1000);
   EXPECT_GT(messages.old(resource.asReader()).size(), 10'000u);

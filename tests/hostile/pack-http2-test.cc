@@ -6,12 +6,9 @@
 // against an apid of its own and for HOSTILE_SECONDS, with a table in the end; with the name of one
 // (kKinds) that one alone:
 //   HOSTILE_ATTACK=each HOSTILE_SECONDS=60 /build/out/hostile-pack --gtest_filter=Pack.SecondFace
-#include "common/grpc/grpc-client.h"
 #include "common/grpc/test-h2.h"
 #include "common/testing/own-network.h"
-#include "common/wire/test-connect.h"
-#include "tests/hostile/apid-process.h"
-#include "tests/hostile/pack.h"
+#include "tests/hostile/both-protocols.h"
 
 namespace talos::hostile {
 namespace {
@@ -63,6 +60,19 @@ const Kind kKinds[] = {
      [](int i) {
        auto block = hpack({{"x", std::string(4000, 'x')}}, true) + std::string(12'000, '\xbe');
        return h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 2 * i + 3, block);
+     }},
+    {"HPACK bomb in trailers", "",
+     [](int i) {
+       auto block = hpack({{"x", std::string(4000, 'x')}}, true) + std::string(12'000, '\xbe');
+       return headersFrame(2 * i + 1, request(kVersion)) +
+              h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 2 * i + 1, block);
+     }},
+    {"small headers that unpack to 100 KiB", headersFrame(1, request(kVersion)),
+     [](int i) {
+       auto block = i == 0 ? hpack({{"x", std::string(4000, 'x')}}, true) : std::string();
+       return headersFrame(2 * i + 3, request(kVersion)) +
+              h2Frame(NGHTTP2_HEADERS, kEndHeaders | kEndStream, 2 * i + 3,
+                      block + std::string(25, '\xbe'));
      }},
     {"huge frames", "", [](int) { return std::string("\xff\xff\xff\0\0\0\0\0\1", 9); }},
     {"noise", "",
@@ -145,36 +155,8 @@ Honest::Fared bear(const Attack& what) {
   Attacker attacker(*tally,
                     [&](kj::AsyncIoContext& io) { return attack(io, authority, what, *tally); });
   Honest honest(*tally);
-  TlsEndpoint reader(authority.client("honest", kj::arr("os:reader"_kj)));
-  kj::Own<Connection> connection;
-  auto first = [&](bool anew) -> kj::Promise<void> {
-    if (anew) {
-      connection = co_await connectTls(*honest.io.lowLevelProvider, honest.timer, reader,
-                                       "10.0.0.1", kApidPort, "10.0.0.1");
-    }
-    auto cluster = connection->bootstrap().castAs<rpc::Cluster>();
-    auto machine = cluster.nodeRequest().send().getNode().machineRequest().send().getMachine();
-    auto answer = co_await machine.versionRequest().send();
-    KJ_REQUIRE(answer.getTag() == "node 10.0.0.1", answer.getTag());
-  };
-  auto dial = [&]() -> kj::Promise<kj::Own<kj::AsyncIoStream>> {
-    auto address = co_await honest.io.provider->getNetwork().parseAddress("10.0.0.1", kApidPort);
-    co_return co_await reader.connectWithAlpn("h2", co_await address->connect(), "10.0.0.1");
-  };
-  auto client = [&]() { return kj::heap<grpc::Client>(honest.timer, kj::str("apid"), dial); };
-  auto staying = client();
-  auto second = [&](bool anew) -> kj::Promise<void> {
-    auto own = anew ? client() : kj::Own<grpc::Client>();
-    auto& asked = anew ? *own : *staying;
-    auto bytes = co_await asked.unary(kVersion, nullptr, 20 * kj::SECONDS, nullptr);
-    std::string answer(bytes.asChars().begin(), bytes.size());
-    KJ_REQUIRE(answer.find("node 10.0.0.1") != std::string::npos);
-  };
-  honest.wait(first(true));
-  honest.wait(second(false));
-  honest.add("a call", 20 * kj::MILLISECONDS, [&](unsigned i) { return first(i % 64 == 63); });
-  honest.add("a call by gRPC", 20 * kj::MILLISECONDS,
-             [&](unsigned i) { return second(i % 64 == 63); });
+  BothProtocols callers(honest, authority);
+  callers.add("10.0.0.1");
   bool ended = false;
   for (auto& kind : what.kinds) ended = ended || kind.ended;
   ended = ended && attackTime() >= 2 * what.timeout;
