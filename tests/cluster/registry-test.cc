@@ -198,6 +198,8 @@ TEST_F(Chapters, EtcdOfAnImage) {
   EXPECT_TRUE(contains(cluster.ok({"containers"}), "etcd-development/etcd:v3.5.16"))
       << cluster.ok({"containers"});
   EXPECT_TRUE(contains(cluster.ok({"logs", "etcd"}), "\"etcd-version\"")) << "its own log";
+  auto process = std::to_string(cluster.program("etcdimage-master-1", "etcd"));
+  EXPECT_TRUE(contains(harness::slurp("/proc/" + process + "/status"), "\nSeccomp:\t2\n"));
   // It comes back to its data.
   cluster.ok({"service", "etcd", "restart"});
   EXPECT_TRUE(

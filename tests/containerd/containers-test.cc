@@ -242,6 +242,31 @@ TEST_F(ContainersTest, ImagesAreSigned) {
   }
 }
 
+// Catches: a container without a system call filter, as a process of the same program has one; a
+// server that the filter keeps from its network or its threads.
+TEST_F(ContainersTest, AContainerHasASystemCallFilter) {
+  ModelRegistry registry{{.layer = layer()}};
+  mirrorOf(registry);
+  OutputPipe output;
+  auto spec = sample("filtered");
+  spec.arguments = kj::arr(kj::str("/sample"), kj::str("calls"));
+  auto running = begin(spec, output);
+  ASSERT_TRUE(harness::eventually([&]() { return output.newest() >= 0; }, 20)) << output.text;
+  EXPECT_THAT(output.text, testing::StartsWith("IP: yes\nIPv6: yes\nnetlink: yes\n"
+                                               "Unix: Operation not permitted\n"
+                                               "packets: Operation not permitted\n"
+                                               "vsock: Operation not permitted\n"
+                                               "socketpair: Operation not permitted\n"
+                                               "namespaces: Operation not permitted\n"
+                                               "keys: Operation not permitted\n"
+                                               "threads: yes\n"
+                                               "processes: Operation not permitted\n"));
+  auto status = harness::slurp("/proc/" + std::to_string(running.pid) + "/status");
+  EXPECT_THAT(status, HasSubstr("\nNoNewPrivs:\t1\n"));
+  EXPECT_THAT(status, HasSubstr("\nSeccomp:\t2\n"));
+  remove("filtered");
+}
+
 // Catches: a second container beside the one that runs, an exit status that is lost, layers and
 // records that pile up with each start.
 TEST_F(ContainersTest, AContainerRunsIsAdoptedEndsAndLeavesNothing) {

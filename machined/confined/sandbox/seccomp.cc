@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
+#include "common/base/refused-calls.h"
 
 namespace talos::confine {
 namespace {
@@ -204,69 +205,6 @@ constexpr const char* kVolumes[] = {
 // vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
 constexpr const char* kNetwork[] = {"timer_create", "timer_settime", "timer_delete"};
 
-// Calls that are refused to a program that may make all others. Without capabilities, which it has
-// not got, most of them would fail as well; the rest is how kernels are attacked.
-constexpr const char* kRefused[] = {
-    "ptrace",
-    "process_vm_readv",
-    "process_vm_writev",
-    "kcmp",
-    "pidfd_getfd",
-    "fork",
-    "vfork",
-    "execveat",
-    "mount",
-    "umount2",
-    "move_mount",
-    "open_tree",
-    "fsopen",
-    "fsconfig",
-    "fsmount",
-    "fspick",
-    "mount_setattr",
-    "pivot_root",
-    "chroot",
-    "unshare",
-    "setns",
-    "bpf",
-    "perf_event_open",
-    "userfaultfd",
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "keyctl",
-    "add_key",
-    "request_key",
-    "kexec_load",
-    "kexec_file_load",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "reboot",
-    "swapon",
-    "swapoff",
-    "settimeofday",
-    "clock_settime",
-    "clock_adjtime",
-    "adjtimex",
-    "sethostname",
-    "setdomainname",
-    "iopl",
-    "ioperm",
-    "acct",
-    "vhangup",
-    "syslog",
-    "quotactl",
-    "quotactl_fd",
-    "fanotify_init",
-    "fanotify_mark",
-    "name_to_handle_at",
-    "open_by_handle_at",
-    "modify_ldt",
-    "personality",
-    "mknod",
-    "mknodat",
-};
 constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
 enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
@@ -362,12 +300,18 @@ void allowIoctls(Filter& filter, Ioctls which) {
     filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u));
 }
 
+bool isOfIp(uint64_t family) {
+  for (auto allowed : kForeignFamilies) {
+    if (family == allowed) return true;
+  }
+  return false;
+}
+
 void loadForeign(const char* program, bool bus) {
   Filter filter(SCMP_ACT_ALLOW);
-  for (auto* name : kRefused) filter.refuse(name, EPERM);
+  for (auto* name : kRefusedCalls) filter.refuse(name, EPERM);
   for (uint64_t family = 0; family < AF_MAX; ++family) {
-    bool internet = family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
-    if (bus ? family == AF_UNIX : internet) continue;
+    if (bus ? family == AF_UNIX : isOfIp(family)) continue;
     filter.refuseIf("socket", is(0, family));
   }
   filter.refuseIf("socket", {0, SCMP_CMP_GE, AF_MAX, 0});

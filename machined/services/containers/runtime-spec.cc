@@ -1,7 +1,10 @@
 // runtimeSpec() and grantableCapabilities() of container-run.h.
+#include <errno.h>
 #include <kj/vector.h>
+#include <sched.h>
 #include <sys/prctl.h>
 
+#include "common/base/refused-calls.h"
 #include "machined/services/containers/container-run.h"
 
 namespace talos::machined {
@@ -142,6 +145,41 @@ kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
   return mounts;
 }
 
+// A rule of the filter, for these calls, with a condition in JSON or none.
+kj::String refusal(kj::StringPtr names, int error, kj::StringPtr condition = nullptr) {
+  return kj::str("{\"names\":", names, ",\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":", error,
+                 condition.size() > 0 ? kj::str(",\"args\":[", condition, "]") : kj::String(), "}");
+}
+kj::String argumentIs(kj::StringPtr comparison, uint64_t value, uint64_t other = 0) {
+  return kj::str("{\"index\":0,\"value\":", value, ",\"valueTwo\":", other, ",\"op\":\"",
+                 comparison, "\"}");
+}
+
+// The profile "foreign" of machined/confined/sandbox, but for execve: the runtime makes that call
+// itself, after it has installed the filter. Architectures that are not named are refused.
+kj::String filterOf() {
+  auto refused = KJ_MAP(name, kRefusedCalls)->kj::StringPtr {
+    return name;
+  };
+  kj::Vector<kj::String> rules;
+  rules.add(refusal(listOf(refused), EPERM));
+  rules.add(refusal("[\"socketpair\"]", EPERM));
+  uint64_t next = 0;  // families in the order of their numbers, with all between two of them
+  for (auto family : kForeignFamilies) {
+    for (; next < family; ++next) {
+      rules.add(refusal("[\"socket\"]", EPERM, argumentIs("SCMP_CMP_EQ", next)));
+    }
+    ++next;
+  }
+  rules.add(refusal("[\"socket\"]", EPERM, argumentIs("SCMP_CMP_GE", next)));
+  // Threads, and no processes; without the newer call the C library takes this one.
+  rules.add(refusal("[\"clone\"]", EPERM, argumentIs("SCMP_CMP_MASKED_EQ", CLONE_THREAD)));
+  rules.add(refusal("[\"clone3\"]", ENOSYS));
+  return kj::str("\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\",",
+                 "\"architectures\":[\"SCMP_ARCH_X86_64\"],\"syscalls\":[",
+                 kj::strArray(rules, ","), "]}");
+}
+
 // The namespaces that it shares with the node, and the parts of the kernel that it may reach.
 kj::String boundsOf(const ContainerSpec& spec) {
   if (spec.privileged) {
@@ -150,7 +188,8 @@ kj::String boundsOf(const ContainerSpec& spec) {
   }
   return kj::str("\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"ipc\"},{\"type\":\"mount\"}],",
                  "\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]},",
-                 "\"maskedPaths\":", listOf(kMasked), ",\"readonlyPaths\":", listOf(kReadOnly));
+                 "\"maskedPaths\":", listOf(kMasked), ",\"readonlyPaths\":", listOf(kReadOnly), ",",
+                 filterOf());
 }
 
 }  // namespace
