@@ -8,6 +8,7 @@
 #include "common/base/folder.h"
 #include "common/config/config-generate.h"
 #include "common/kube/kube-access.h"
+#include "common/testing/test-tree.h"
 #include "common/tls/public-key.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/config/trust/root-secrets-controller.h"
@@ -277,8 +278,11 @@ TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
   EXPECT_EQ("ca.crt ca.key kubeconfig service-account.key", names("kube-controller-manager"));
   EXPECT_EQ("kubeconfig", names("kube-scheduler"));
   struct stat found;
-  ASSERT_EQ(0, stat(kj::str(folder, "/kube-scheduler").cStr(), &found));
-  EXPECT_EQ(0755u, found.st_mode & 07777);
+  for (auto part :
+       {""_kj, "/kube-apiserver"_kj, "/kube-controller-manager"_kj, "/kube-scheduler"_kj}) {
+    ASSERT_EQ(0, stat(kj::str(folder, part).cStr(), &found));
+    EXPECT_EQ(0700u, found.st_mode & 07777) << part.cStr();
+  }
   auto path = kj::str(folder, "/kube-apiserver/encryptionconfig.yaml");
   ASSERT_EQ(0, stat(path.cStr(), &found));
   EXPECT_EQ(0400u, found.st_mode & 07777);
@@ -296,8 +300,26 @@ TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
             readFile(path));
   EXPECT_EQ(pki::publicKeyOf(secrets.serviceAccountKey),
             readFile(kj::str(folder, "/kube-apiserver/service-account.pub")));
-  EXPECT_EQ(65534u, uidOf(Component::kApiServer));
+  // "nobody" of most images, and what follows it.
+  for (auto component : kComponents)
+    EXPECT_GT(uidOf(component), 65536u) << nameOf(component).cStr();
+  EXPECT_NE(uidOf(Component::kApiServer), uidOf(Component::kControllerManager));
   EXPECT_NE(uidOf(Component::kControllerManager), uidOf(Component::kScheduler));
+}
+
+// Catches: folders of an earlier release, which others could enter, that stay as they are.
+TEST(SecretFiles, CloseFoldersThatAreThere) {
+  TestTree tree;
+  for (auto path : {"secrets"_kj, "secrets/kube-apiserver"_kj}) {
+    tree.directory(path);
+    KJ_SYSCALL(chmod(tree.at(path).cStr(), 0755));
+  }
+  writeSecretFiles(tree.at("secrets"), nullptr, [](Component) { return unsigned(getuid()); });
+  for (auto path : {"secrets"_kj, "secrets/kube-apiserver"_kj, "secrets/kube-scheduler"_kj}) {
+    struct stat found;
+    ASSERT_EQ(0, stat(tree.at(path).cStr(), &found));
+    EXPECT_EQ(0700u, found.st_mode & 07777) << path.cStr();
+  }
 }
 
 // Catches: a key of secretbox that is not used, or that makes what was encrypted before unreadable.

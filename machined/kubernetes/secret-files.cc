@@ -1,5 +1,11 @@
 #include "machined/kubernetes/secret-files.h"
 
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <kj/io.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/memory/secret-buffer.h"
@@ -15,9 +21,9 @@ struct ComponentRow {
   unsigned uid;
 };
 constexpr ComponentRow kRows[] = {
-    {"kube-apiserver"_kj, 65534},
-    {"kube-controller-manager"_kj, 65535},
-    {"kube-scheduler"_kj, 65536},
+    {"kube-apiserver"_kj, 71001},
+    {"kube-controller-manager"_kj, 71002},
+    {"kube-scheduler"_kj, 71003},
 };
 
 // Logs the metadata of every request: user, resource, time; never its content.
@@ -90,6 +96,16 @@ kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Rea
   return kj::mv(list.files);
 }
 
+// Also one that exists with other rights.
+void makePrivateFolder(kj::StringPtr path, unsigned uid) {
+  makeDirectories(path, 0700);
+  int raw;
+  KJ_SYSCALL(raw = open(path.cStr(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path);
+  kj::AutoCloseFd folder(raw);
+  KJ_SYSCALL(fchown(folder, uid, uid), path);
+  KJ_SYSCALL(fchmod(folder, 0700), path);
+}
+
 bool isWanted(Component component, kj::StringPtr name, kj::ArrayPtr<const SecretFile> files) {
   for (auto& file : files) {
     if (file.component == component && file.name == name) return true;
@@ -137,9 +153,10 @@ kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFi
 
 void writeSecretFiles(kj::StringPtr folder, kj::ArrayPtr<const SecretFile> files,
                       unsigned (*ownerOf)(Component)) {
+  makePrivateFolder(folder, getuid());
   for (auto component : kComponents) {
     auto own = kj::str(folder, "/", nameOf(component));
-    makeDirectories(own, 0755);
+    makePrivateFolder(own, ownerOf(component));
     for (auto& file : files) {
       if (file.component != component) continue;
       writeOwnedFile(kj::str(own, "/", file.name), file.content, ownerOf(component));

@@ -2,8 +2,9 @@
 // /system/secrets/kubernetes/<component>, and the input of the pods' annotations.
 //
 // Each component runs as a user of its own, and only that user (and root) can read its files: 0400,
-// in folders that anybody may enter. A file is replaced whole. They are in memory: a reboot removes
-// them, and they are written again before the kubelet starts.
+// in a folder that nobody else may enter (0700), below folders that only root may enter: a pod that
+// mounts the node's root reads none of them, whatever its user. A file is replaced whole. They are
+// in memory: a reboot removes them, and they are written again before the kubelet starts.
 //
 // A component is restarted when a file changed that it reads at its start only. It reloads
 // certificates when they change (client-go and the API server do so since 1.19), so a renewal
@@ -22,7 +23,9 @@ enum class Component { kApiServer, kControllerManager, kScheduler };
 constexpr Component kComponents[] = {Component::kApiServer, Component::kControllerManager,
                                      Component::kScheduler};
 kj::StringPtr nameOf(Component component);  // kube-apiserver
-unsigned uidOf(Component component);        // its group has the same number
+// Its group has the same number. No image has this user, and no pod but those of the control plane
+// runs as it unless it asks for it.
+unsigned uidOf(Component component);
 
 struct SecretFile {
   Component component;
@@ -37,7 +40,8 @@ kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader r
 // The content for which a component is restarted, to be hashed.
 kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files);
 
-// Writes missing and changed files, and removes all others. Blocking.
+// Writes missing and changed files, and removes all others. Blocking. `folder` and those above it
+// that do not exist are for root alone.
 void writeSecretFiles(kj::StringPtr folder, kj::ArrayPtr<const SecretFile> files,
                       unsigned (*ownerOf)(Component) = uidOf);
 
